@@ -1,0 +1,67 @@
+# The project from a fresh clone: needs make and Python 3.11 or newer, everything else goes into .venv.
+
+PYTHON ?= python3
+VENV   ?= .venv
+OUT    ?= results/arm
+ARGS   ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench peers clean distclean
+
+help:
+	@echo "make demo       solve the arm problem with iLQR and DDP; pictures and data go to $(OUT)"
+	@echo "make test       linters, type check, import contracts, tests   (ARGS='-k urdf' goes to pytest)"
+	@echo "make lint       the same without the tests"
+	@echo "make bench      time the kernels and solvers; Pinocchio beside them if 'make peers' was run"
+	@echo "make peers      install the libraries that benchmarks and experiments compare with"
+	@echo "make clean      remove caches and build products;  make distclean: also $(VENV) and results/"
+	@echo
+	@echo "Another interpreter: make demo PYTHON=python3.12"
+
+demo: $(VENV)/.installed
+	$(BIN)/trajopt compare arm --out $(OUT)
+	@echo && echo "Written to $(OUT):" && ls $(OUT)
+
+test: lint
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.installed-test
+	$(BIN)/ruff check .
+	$(BIN)/pyright --pythonpath $(BIN)/python --level warning
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed
+	$(BIN)/trajopt bench $(ARGS)
+
+peers: $(VENV)/.installed-peers
+
+# Each stamp marks one pip call that has succeeded; a change of pyproject.toml installs again.
+# .installed is no prerequisite of the other two: they install the project as well.
+$(VENV)/.installed: pyproject.toml | $(VENV)/.created
+	@echo "Installing into $(VENV), first time only (a minute or two) ..."
+	@$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.installed-%: pyproject.toml | $(VENV)/.created
+	@echo "Installing with the $* extra into $(VENV), first time only (a minute or two) ..."
+	@$(PIP) --editable '.[$*]'
+	@touch $(VENV)/.installed $@
+
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "Python 3.11 or newer is needed, '$(PYTHON) --version' says: `$(PYTHON) --version 2>&1 || true`" >&2; \
+	    echo "Name another one: make $(or $(MAKECMDGOALS),demo) PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { \
+	    echo "No virtual environment in $(VENV): on Debian and Ubuntu install the package python3-venv, then try again." >&2; \
+	    exit 1; }
+	@touch $@
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find trajopt dynamics problems experiments tests -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean
+	rm -rf $(VENV) results

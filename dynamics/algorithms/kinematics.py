@@ -1,0 +1,198 @@
+"""The forward pass: poses, velocities, accelerations and inertias of all bodies in the world frame.
+
+Everything later is a sum over paths of what this pass leaves in two workspaces, one block per body and one per degree
+of freedom.  With S the joint's columns (fixed in the moving body), v_p and a_p of the parent,
+
+    v = v_p + S qd                       psi  = v_p x S                         ("Psi dot")
+    a = a_p + S qdd + v_p x S qd         psi2 = a_p x S + v_p x psi             ("Psi ddot")
+    Sdot = v x S                         rate = psi + Sdot                        [Singh 2022, eq. 31, alg. 1]
+
+Gravity enters as the acceleration of the base, a_0 = -g.
+"""
+
+from dynamics.joints import FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL
+from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, sincos, splat
+from dynamics.spatial import (
+    add6,
+    add_cross_force,
+    add_cross_motion,
+    add_rotated,
+    add_scaled3,
+    add_scaled6,
+    cross,
+    cross_motion,
+    inertia_times,
+    join,
+    load3,
+    load6,
+    load9,
+    multiply,
+    rate_rotation,
+    rotate,
+    store3,
+    store6,
+    store9,
+    world_inertia,
+)
+
+# numbers kept per body ...
+ROTATION, POSITION, VELOCITY, ACCELERATION = 0, 9, 12, 18
+MOMENT, INERTIA, INERTIA_RATE, MOMENTUM, FORCE = 24, 27, 33, 39, 45
+BODY = 51
+COMPOSITE, COMPOSITE_SIZE = MOMENT, 27  # what subtree sums accumulate: moment, inertia, its rate, momentum, force
+# ... and per degree of freedom
+COLUMN, PSI, PSI2, RATE = 0, 6, 12, 18
+DOF = 24
+
+
+@helper
+def _quaternion_rotation(x, y, z, w):
+    """Rotation matrix of a unit quaternion."""
+    x2, y2, z2 = x + x, y + y, z + z
+    xx, yy, zz = x * x2, y * y2, z * z2
+    one = 1.0
+    return (
+        one - (yy + zz), fnma(w, z2, x * y2), fma(w, y2, x * z2),
+        fma(w, z2, x * y2), one - (xx + zz), fnma(w, x2, y * z2),
+        fnma(w, y2, x * z2), fma(w, x2, y * z2), one - (xx + yy),
+    )  # fmt: skip
+
+
+@helper
+def _child_pose(m, i, q, Rp, pp):
+    """Pose of body i from its parent's pose and the joint's coordinates."""
+    C = m.rotation[i]
+    t = m.translation[i]
+    R0 = (C[0], C[1], C[2], C[3], C[4], C[5], C[6], C[7], C[8])
+    p = add_rotated(pp, Rp, (t[0], t[1], t[2]))
+    k = m.q_index[i]
+    kind = m.joint_type[i]
+    if kind == REVOLUTE:
+        s, c = sincos(load(q, k))
+        R = multiply(
+            Rp,
+            (
+                fma(c, C[9], fma(s, C[18], C[0])), fma(c, C[10], fma(s, C[19], C[1])),
+                fma(c, C[11], fma(s, C[20], C[2])), fma(c, C[12], fma(s, C[21], C[3])),
+                fma(c, C[13], fma(s, C[22], C[4])), fma(c, C[14], fma(s, C[23], C[5])),
+                fma(c, C[15], fma(s, C[24], C[6])), fma(c, C[16], fma(s, C[25], C[7])),
+                fma(c, C[17], fma(s, C[26], C[8])),
+            ),
+        )  # fmt: skip
+    else:
+        R = multiply(Rp, R0)
+        if kind == PRISMATIC:
+            d = m.joint_axis[i]
+            p = add_scaled3(p, load(q, k), rotate(Rp, (d[0], d[1], d[2])))
+        elif kind == SPHERICAL:
+            R = multiply(R, _quaternion_rotation(load(q, k), load(q, k + 1), load(q, k + 2), load(q, k + 3)))
+        elif kind == PLANAR:
+            p = add_scaled3(add_scaled3(p, load(q, k), (R[0], R[3], R[6])), load(q, k + 1), (R[1], R[4], R[7]))
+            s, c = sincos(load(q, k + 2))
+            zero = s * 0.0
+            R = multiply(R, (c, -s, zero, s, c, zero, zero, zero, zero + 1.0))
+        else:  # free flyer or translation
+            p = add_rotated(p, R, load3(q, k))
+            if kind == FREE_FLYER:
+                R = multiply(R, _quaternion_rotation(load(q, k + 3), load(q, k + 4), load(q, k + 5), load(q, k + 6)))
+    return R, p
+
+
+@helper
+def _column(m, k, R, p):
+    """World column of degree of freedom k, whose axis is fixed in the moving body at pose (R, p)."""
+    d = m.dof_axis[k]
+    u = rotate(R, (d[0], d[1], d[2]))
+    zero = u[0] * 0.0
+    if m.dof_angular[k] != 0:
+        return join(u, cross(p, u))
+    return join((zero, zero, zero), u)
+
+
+@kernel
+def place_bodies(m, q, body, dof):
+    """Poses and world columns only.  body (nb BODY), dof (nv DOF)."""
+    align_stack(body)
+    zero, one = splat(body, 0.0), splat(body, 1.0)
+    for i in range(m.parent.size):
+        Rp = (one, zero, zero, zero, one, zero, zero, zero, one)
+        pp = (zero, zero, zero)
+        if m.parent[i] >= 0:
+            Rp = load9(body, m.parent[i] * BODY + ROTATION)
+            pp = load3(body, m.parent[i] * BODY + POSITION)
+        R, p = _child_pose(m, i, q, Rp, pp)
+        store9(body, i * BODY + ROTATION, R)
+        store3(body, i * BODY + POSITION, p)
+        for k in range(m.v_index[i], m.v_index[i] + m.dof_count[i]):
+            store6(dof, k * DOF + COLUMN, _column(m, k, R, p))
+
+
+@kernel
+def place_inertias(m, body):
+    """World first moments and rotational inertias, after `place_bodies`."""
+    align_stack(body)
+    for i in range(m.parent.size):
+        b = i * BODY
+        c, I = m.first_moment[i], m.rotational_inertia[i]
+        h, Iw = world_inertia(
+            load9(body, b + ROTATION), load3(body, b + POSITION), m.mass[i], (c[0], c[1], c[2]),
+            (I[0], I[1], I[2], I[3], I[4], I[5]),
+        )  # fmt: skip
+        store3(body, b + MOMENT, h)
+        store6(body, b + INERTIA, Iw)
+
+
+@kernel
+def forward_pass(m, q, v, a, body, dof, derivatives):
+    """All of the above; with `derivatives` also psi, psi2, rate per degree of freedom and the rate of inertia.
+
+    q (nq), v (nv), a (nv); body (nb BODY), dof (nv DOF).  FORCE is I a + v x* I v of the single body."""
+    align_stack(body)
+    zero, one = splat(body, 0.0), splat(body, 1.0)
+    g = m.gravity
+    for i in range(m.parent.size):
+        b = i * BODY
+        Rp = (one, zero, zero, zero, one, zero, zero, zero, one)
+        pp = (zero, zero, zero)
+        vp = (zero, zero, zero, zero, zero, zero)
+        ap = (zero, zero, zero, zero - g[0], zero - g[1], zero - g[2])
+        if m.parent[i] >= 0:
+            o = m.parent[i] * BODY
+            Rp, pp = load9(body, o + ROTATION), load3(body, o + POSITION)
+            vp, ap = load6(body, o + VELOCITY), load6(body, o + ACCELERATION)
+        R, p = _child_pose(m, i, q, Rp, pp)
+        first = m.v_index[i]
+        last = first + m.dof_count[i]
+        vj = (zero, zero, zero, zero, zero, zero)
+        ai = ap
+        for k in range(first, last):
+            S = _column(m, k, R, p)
+            store6(dof, k * DOF + COLUMN, S)
+            vj = add_scaled6(vj, load(v, k), S)
+            ai = add_scaled6(ai, load(a, k), S)
+        vi = add6(vp, vj)
+        ai = add_cross_motion(ai, vp, vj)
+        if derivatives:
+            for k in range(first, last):
+                d = k * DOF
+                S = load6(dof, d + COLUMN)
+                psi = cross_motion(vp, S)
+                store6(dof, d + PSI, psi)
+                store6(dof, d + PSI2, add_cross_motion(cross_motion(ap, S), vp, psi))
+                if last - first == 1:
+                    store6(dof, d + RATE, add6(psi, psi))
+                else:
+                    store6(dof, d + RATE, add_cross_motion(psi, vi, S))
+        store9(body, b + ROTATION, R)
+        store3(body, b + POSITION, p)
+        store6(body, b + VELOCITY, vi)
+        store6(body, b + ACCELERATION, ai)
+        c, I = m.first_moment[i], m.rotational_inertia[i]
+        h, Iw = world_inertia(R, p, m.mass[i], (c[0], c[1], c[2]), (I[0], I[1], I[2], I[3], I[4], I[5]))
+        momentum = inertia_times(m.mass[i], h, Iw, vi)
+        store3(body, b + MOMENT, h)
+        store6(body, b + INERTIA, Iw)
+        store6(body, b + MOMENTUM, momentum)
+        store6(body, b + FORCE, add_cross_force(inertia_times(m.mass[i], h, Iw, ai), vi, momentum))
+        if derivatives:
+            store6(body, b + INERTIA_RATE, rate_rotation(h, Iw, vi))

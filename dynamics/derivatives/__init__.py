@@ -1,0 +1,1 @@
+"""First and second derivatives of inverse and forward dynamics."""

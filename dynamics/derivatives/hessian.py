@@ -1,0 +1,249 @@
+"""The exact Hessian of w' tau(q, v, a), in O(n depth) and without forming a tensor.
+
+Summing the second-order expressions over the torque index telescopes.  With the virtual velocity V = sum of w_l s_l
+down the path (V_p at the parent), zeta = V_p x s, and subtree sums over the degrees of freedom l at and below a joint
+
+    G0 = sum w_l I s_l          G4 = sum w_l 2B' s_l          A_w = sum w_l A1(I, s_l),     A1(I, s) = s x* I - I s x
+
+each degree of freedom x has three vectors, A3 being the matrix that multiplies psi in d(2B)/dq_x:
+
+    alpha = A3' V_p + psi x* G0 - A_w psi + s x* G4
+    beta  = A1 V_p + s x* G0
+    eta   = beta - V_p x* i_s - A_w s
+
+and every pair (x at or below y) needs a few dot products with the columns of y:
+
+    H[q_x, q_y] = alpha.psi_y + beta.psi2_y + f_q.zeta_y       H[v_x, v_y] = eta.s_y
+    H[q_x, v_y] = alpha.s_y + beta.rate_y                      H[q_y, v_x] = eta.psi_y + f_v.zeta_y
+    H[a_y, q_x] = beta.s_y                                     H[a_x, q_y] = i_s.zeta_y
+
+Inside one joint the index differentiated last counts as the upper one, because a tangent step acts like a copy of the
+joint, at rest, just above it: H[q_x, q_y] = d/dq_y (d/dq_x) is then not symmetric, and only the forms with q_y upper
+apply.  There H[v_x, v_y] = -s_y.(A1(I, V_p) + A_w) s_x.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import get_thread_id, prange
+
+from dynamics.algorithms.batch import launch, points, scratch, unbatch
+from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, PSI2, RATE, forward_pass
+from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
+from dynamics.derivatives.inverse_dynamics import add_armature, store_row_pair
+from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat, store
+from dynamics.spatial import (
+    accumulate,
+    add3,
+    add6,
+    add_cross_force,
+    add_dot6,
+    add_inertia_times,
+    add_rate_times,
+    add_scaled6,
+    cross,
+    cross_force,
+    cross_motion,
+    dot6,
+    inertia_times,
+    linear,
+    load3,
+    load6,
+    rate_moment,
+    rate_rotation,
+    rate_times,
+    store3,
+    store6,
+    sub6,
+)
+
+VIRTUAL, SUM_G0, SUM_G4, SUM_MOMENT, SUM_ROTATION = 0, 6, 12, 18, 21
+VIRTUAL_BODY = 27
+
+
+class InverseDynamicsHessian(NamedTuple):
+    """Second derivatives of w' tau; each (nv, nv) or (K, nv, nv)."""
+
+    Hqq: np.ndarray
+    Hqv: np.ndarray
+    Hvv: np.ndarray
+    Hqa: np.ndarray
+
+
+@helper
+def load_virtual(m, i, virtual):
+    """V of the parent of body i."""
+    zero = splat(virtual, 0.0)
+    if m.parent[i] >= 0:
+        return load6(virtual, m.parent[i] * VIRTUAL_BODY + VIRTUAL)
+    return (zero, zero, zero, zero, zero, zero)
+
+
+@kernel
+def virtual_motion(m, w, dof, virtual, zeta):
+    """V of every body, zeta of every degree of freedom, and zeroed subtree sums."""
+    zero = splat(virtual, 0.0)
+    for i in range(m.parent.size):
+        parent = load_virtual(m, i, virtual)
+        V = parent
+        for k in range(m.v_index[i], m.v_index[i] + m.dof_count[i]):
+            s = load6(dof, k * DOF + COLUMN)
+            store6(zeta, k * 6, cross_motion(parent, s))
+            V = add_scaled6(V, load(w, k), s)
+        store6(virtual, i * VIRTUAL_BODY + VIRTUAL, V)
+        for k in range(6, VIRTUAL_BODY):
+            store(virtual, i * VIRTUAL_BODY + k, zero)
+
+
+@helper
+def _add_joint_sums(m, i, mass, h, I, J, p, w, dof, virtual):
+    """Add the joint's own terms to G0, G4, A_w of body i; by linearity they are those of sum w_k s_k."""
+    zero = splat(virtual, 0.0)
+    s = (zero, zero, zero, zero, zero, zero)
+    for k in range(m.v_index[i], m.v_index[i] + m.dof_count[i]):
+        s = add_scaled6(s, load(w, k), load6(dof, k * DOF + COLUMN))
+    o = i * VIRTUAL_BODY
+    G0 = add_inertia_times(load6(virtual, o + SUM_G0), mass, h, I, s)
+    G4 = sub6(add_rate_times(load6(virtual, o + SUM_G4), linear(p), J, s), cross_force(s, p))
+    hw = add3(load3(virtual, o + SUM_MOMENT), rate_moment(mass, h, s))
+    Iw = add6(load6(virtual, o + SUM_ROTATION), rate_rotation(h, I, s))
+    store6(virtual, o + SUM_G0, G0)
+    store6(virtual, o + SUM_G4, G4)
+    store3(virtual, o + SUM_MOMENT, hw)
+    store6(virtual, o + SUM_ROTATION, Iw)
+    return G0, G4, hw, Iw
+
+
+@helper
+def _curvature_vectors(mass, h, I, J, p, s, psi, i_s, V, G0, G4, hw, Iw):
+    """alpha, beta, eta of one degree of freedom."""
+    k = linear(p)
+    h1, I1 = rate_moment(mass, h, s), rate_rotation(h, I, s)
+    h3 = add3(rate_moment(mass, h, psi), cross((s[0], s[1], s[2]), k))
+    I3 = add6(rate_rotation(h, I, psi), rate_rotation(k, J, s))
+    g3 = add_inertia_times(cross_force(s, p), mass, h, I, psi)
+    beta = add_cross_force(rate_times(h1, I1, V), s, G0)
+    alpha = sub6(sub6(rate_times(h3, I3, V), cross_force(V, g3)), rate_times(hw, Iw, psi))
+    alpha = add_cross_force(add_cross_force(alpha, psi, G0), s, G4)
+    eta = sub6(sub6(beta, cross_force(V, i_s)), rate_times(hw, Iw, s))
+    return alpha, beta, eta
+
+
+@kernel
+def inverse_dynamics_hessian_kernel(
+    m, q, v, a, w, body, dof, virtual, zeta, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa
+):
+    """First order and the Hessian of w'tau in one pass, one knot per lane.
+
+    Scratch: body (nb BODY), dof (nv DOF), virtual (nb VIRTUAL_BODY), zeta (nv 6).  Results: tau (nv), the rest (nv nv)
+    row-major; Hqa[q, a].  Entries between branches are not written (zero them once)."""
+    align_stack(body)
+    forward_pass(m, q, v, a, body, dof, True)
+    virtual_motion(m, w, dof, virtual, zeta)
+    n = m.dof_body.size
+    for i in range(m.parent.size - 1, -1, -1):
+        h, I, J, p, f = load_composite(body, i * BODY)
+        mass = m.subtree_mass[i]
+        V = load_virtual(m, i, virtual)
+        G0, G4, hw, Iw = _add_joint_sums(m, i, mass, h, I, J, p, w, dof, virtual)
+        first, last = m.v_index[i], m.v_index[i] + m.dof_count[i]
+        for x in range(first, last):
+            d = x * DOF
+            sx, psix = load6(dof, d + COLUMN), load6(dof, d + PSI)
+            store(tau, x, dot6(sx, f))
+            i_s, b_s, f_q, f_v = first_order_vectors(
+                mass, h, I, J, p, f, sx, psix, load6(dof, d + PSI2), load6(dof, d + RATE)
+            )
+            alpha, beta, eta = _curvature_vectors(mass, h, I, J, p, sx, psix, i_s, V, G0, G4, hw, Iw)
+            y = last - 1
+            while y >= 0:
+                e = y * DOF
+                s, psi, psi2, rate = (
+                    load6(dof, e + COLUMN), load6(dof, e + PSI), load6(dof, e + PSI2), load6(dof, e + RATE),
+                )  # fmt: skip
+                z = load6(zeta, y * 6)
+                lower, upper = x * n + y, y * n + x
+                inertia = store_row_pair(n, x, y, i_s, b_s, s, psi, psi2, rate, dq, dv, M)
+                curvature = add_dot6(add_dot6(dot6(alpha, psi), beta, psi2), f_q, z)
+                store(Hqq, lower, curvature)
+                store(Hqv, upper, add_dot6(dot6(eta, psi), f_v, z))
+                mixed = dot6(i_s, z)
+                store(Hqa, upper, mixed)
+                if y < first:
+                    store(M, upper, inertia)
+                    store(dq, upper, dot6(f_q, s))
+                    store(dv, upper, dot6(f_v, s))
+                    store(Hqq, upper, curvature)
+                    store(Hqv, lower, add_dot6(dot6(alpha, s), beta, rate))
+                    store(Hqa, lower, dot6(beta, s))
+                    vv = dot6(eta, s)
+                    store(Hvv, lower, vv)
+                    store(Hvv, upper, vv)
+                else:
+                    other = dot6(inertia_times(mass, h, I, s), load6(zeta, x * 6))
+                    store(Hvv, lower, mixed + other - dot6(rate_times(hw, Iw, sx), s))
+                y = m.dof_parent[y]
+        if m.parent[i] >= 0:
+            add_to_parent(body, m.parent[i] * BODY, i * BODY)
+            accumulate(virtual, m.parent[i] * VIRTUAL_BODY + SUM_G0, i * VIRTUAL_BODY + SUM_G0, VIRTUAL_BODY - SUM_G0)
+    add_armature(m, a, tau, M)
+
+
+def _numbers(model) -> int:
+    n, nb = model.nv, len(model.arrays.parent)
+    return nb * (BODY + VIRTUAL_BODY) + n * (DOF + 6 + 4) + model.nq + 7 * n * n
+
+
+@driver
+def _drive(m, q, v, a, w, work, Hqq, Hqv, Hvv, Hqa):
+    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    for c in prange((q.shape[0] + LANES - 1) // LANES):
+        body, r = carve(work[get_thread_id()], nb * BODY)
+        virtual, r = carve(r, nb * VIRTUAL_BODY)
+        dof, r = carve(r, n * DOF)
+        zeta, r = carve(r, n * 6)
+        q_, r = carve(r, nq)
+        v_, r = carve(r, n)
+        a_, r = carve(r, n)
+        w_, r = carve(r, n)
+        tau_, r = carve(r, n)
+        first_order, H = carve(r, 3 * n * n)
+        H[: 4 * n * n] = 0.0
+        dq_, dv_, M_ = first_order[: n * n], first_order[n * n : 2 * n * n], first_order[2 * n * n :]
+        Hqq_, Hqv_, Hvv_, Hqa_ = H[: n * n], H[n * n : 2 * n * n], H[2 * n * n : 3 * n * n], H[3 * n * n : 4 * n * n]
+        gather(q, c * LANES, q_)
+        gather(v, c * LANES, v_)
+        gather(a, c * LANES, a_)
+        gather(w, c * LANES, w_)
+        inverse_dynamics_hessian_kernel(
+            m, q_, v_, a_, w_, body, dof, virtual, zeta, tau_, dq_, dv_, M_, Hqq_, Hqv_, Hvv_, Hqa_
+        )
+        scatter(Hqq_, c * LANES, Hqq)
+        scatter(Hqv_, c * LANES, Hqv)
+        scatter(Hvv_, c * LANES, Hvv)
+        scatter(Hqa_, c * LANES, Hqa)
+
+
+def inverse_dynamics_hessian(model, q, v, a, w) -> InverseDynamicsHessian:
+    """Hessian of w' tau(q, v, a) without forming a tensor.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,) or (K, nq);  v, a : (nv,) or (K, nv)
+    w : (nv,) or (K, nv), multiplier of the torques
+
+    Returns
+    -------
+    InverseDynamicsHessian(Hqq, Hqv, Hvv, Hqa), each (nv, nv) or (K, nv, nv).  Hqq[j, k] = d/dq_k (d(w'tau)/dq_j), not
+    symmetric inside a joint of several degrees of freedom; Hqv[j, k]: j is q, k is v; Hqa[j, k]: j is q, k is a.
+
+    Raises
+    ------
+    ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
+    """
+    single, (q, v, a, w) = points(model, q, v=v, a=a, w=w)
+    K, n = v.shape
+    H = np.empty((4, K, n * n))
+    launch(_drive, model.arrays, q, v, a, w, scratch(_numbers(model)), H[0], H[1], H[2], H[3])
+    return InverseDynamicsHessian(*unbatch(single, *H.reshape(4, K, n, n)))

@@ -1,0 +1,135 @@
+"""First derivatives of inverse dynamics (IDSVA) for joints of any kind anywhere in the tree.
+
+For dof j at or above dof i (S_i below):
+
+    M_ij = i_i . s_j          dtau_i/dq_j = b_i . psi_j + i_i . psi2_j          dtau_i/dv_j = b_i . s_j + i_i . rate_j
+                              dtau_j/dq_i = f_q,i . s_j  (joint j strictly above)  dtau_j/dv_i = f_v,i . s_j
+
+with the vectors of `composites`.                                              [Singh 2022, eqs. 30, 32, algorithm 1]
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import get_thread_id, prange
+
+from dynamics.algorithms.batch import launch, points, scratch, unbatch
+from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, PSI2, RATE, forward_pass
+from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
+from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, helper, kernel, load, scatter, splat, store
+from dynamics.spatial import add_dot6, dot6, load6
+
+
+class InverseDynamicsDerivatives(NamedTuple):
+    """Partial derivatives of tau(q, v, a); each (nv, nv) or (K, nv, nv), row = torque."""
+
+    dtau_dq: np.ndarray
+    dtau_dv: np.ndarray
+    M: np.ndarray
+
+
+@helper
+def store_row_pair(n, i, j, i_s, b_s, s, psi, psi2, rate, dq, dv, M):
+    """Entries [i, j] for j at or above i: M, dtau/dq, dtau/dv."""
+    x = dot6(i_s, s)
+    store(M, i * n + j, x)
+    store(dq, i * n + j, add_dot6(dot6(b_s, psi), i_s, psi2))
+    store(dv, i * n + j, add_dot6(dot6(b_s, s), i_s, rate))
+    return x
+
+
+@kernel
+def add_armature(m, a, tau, M):
+    """Rotor inertia: M_kk += armature_k, tau_k += armature_k a_k."""
+    n = m.dof_body.size
+    for k in range(n):
+        r = splat(M, m.armature[k])
+        store(M, k * n + k, load(M, k * n + k) + r)
+        store(tau, k, fma(r, load(a, k), load(tau, k)))
+
+
+@kernel
+def inverse_dynamics_first_order(m, q, v, a, body, dof, tau, dq, dv, M):
+    """tau and its derivatives for one knot per lane.  dq, dv, M (nv nv), row-major; entries between branches are not
+    written (zero them once)."""
+    align_stack(body)
+    forward_pass(m, q, v, a, body, dof, True)
+    n = m.dof_body.size
+    for i in range(m.parent.size - 1, -1, -1):
+        h, I, J, p, f = load_composite(body, i * BODY)
+        first, last = m.v_index[i], m.v_index[i] + m.dof_count[i]
+        for x in range(first, last):
+            d = x * DOF
+            s = load6(dof, d + COLUMN)
+            store(tau, x, dot6(s, f))
+            i_s, b_s, f_q, f_v = first_order_vectors(
+                m.subtree_mass[i], h, I, J, p, f, s, load6(dof, d + PSI), load6(dof, d + PSI2), load6(dof, d + RATE)
+            )
+            y = last - 1
+            while y >= 0:
+                e = y * DOF
+                s = load6(dof, e + COLUMN)
+                inertia = store_row_pair(
+                    n, x, y, i_s, b_s, s, load6(dof, e + PSI), load6(dof, e + PSI2), load6(dof, e + RATE), dq, dv, M
+                )
+                if y < first:
+                    store(M, y * n + x, inertia)
+                    store(dq, y * n + x, dot6(f_q, s))
+                    store(dv, y * n + x, dot6(f_v, s))
+                y = m.dof_parent[y]
+        if m.parent[i] >= 0:
+            add_to_parent(body, m.parent[i] * BODY, i * BODY)
+    add_armature(m, a, tau, M)
+
+
+def _numbers(model) -> int:
+    n = model.nv
+    return len(model.arrays.parent) * BODY + n * (DOF + 3) + 3 * n * n + model.nq
+
+
+@driver
+def _drive(m, q, v, a, work, dq, dv, M):
+    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    for c in prange((q.shape[0] + LANES - 1) // LANES):
+        body, w = carve(work[get_thread_id()], nb * BODY)
+        dof, w = carve(w, n * DOF)
+        q_, w = carve(w, nq)
+        v_, w = carve(w, n)
+        a_, w = carve(w, n)
+        tau_, w = carve(w, n)
+        dq_, w = carve(w, n * n)
+        dv_, w = carve(w, n * n)
+        M_, w = carve(w, n * n)
+        gather(q, c * LANES, q_)
+        gather(v, c * LANES, v_)
+        gather(a, c * LANES, a_)
+        dq_[:], dv_[:], M_[:] = 0.0, 0.0, 0.0
+        inverse_dynamics_first_order(m, q_, v_, a_, body, dof, tau_, dq_, dv_, M_)
+        scatter(dq_, c * LANES, dq)
+        scatter(dv_, c * LANES, dv)
+        scatter(M_, c * LANES, M)
+
+
+def inverse_dynamics_derivatives(model, q, v, a) -> InverseDynamicsDerivatives:
+    """Derivatives of inverse dynamics with respect to configuration, velocity and acceleration.
+
+    dtau_dq is taken along the tangent of q: column k is d/dh tau(integrate(q, h e_k), v, a).   [Singh 2022, alg. 1]
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,) or (K, nq);  v, a : (nv,) or (K, nv)
+
+    Returns
+    -------
+    InverseDynamicsDerivatives(dtau_dq, dtau_dv, M), each (nv, nv) or (K, nv, nv); M is also dtau/da.
+
+    Raises
+    ------
+    ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
+    """
+    single, (q, v, a) = points(model, q, v=v, a=a)
+    K, n = v.shape
+    out = np.empty((3, K, n * n))
+    launch(_drive, model.arrays, q, v, a, scratch(_numbers(model)), out[0], out[1], out[2])
+    return InverseDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))

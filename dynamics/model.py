@@ -1,0 +1,194 @@
+"""The robot model: a frozen tree of moving bodies, its names, limits and frames."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.joints import PRISMATIC, REVOLUTE, TRANSLATION, Joint
+from dynamics.model_arrays import ModelArrays
+from dynamics.validation import unknown_name
+
+_EUCLIDEAN_TYPES = (REVOLUTE, PRISMATIC, TRANSLATION)
+
+
+class Frame(NamedTuple):
+    """A frame rigidly attached to a moving body: x_body = R x + p."""
+
+    body: int  # index of the moving body, -1 the world
+    R: np.ndarray  # (3, 3)
+    p: np.ndarray  # (3,)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RigidBodyModel:
+    """A robot, made by `load_urdf` or `ModelBuilder.build`; immutable, compared and hashed by identity.
+
+    Attributes
+    ----------
+    joints, joint_names, body_names : tuple, one entry per moving body, in depth-first order
+    parent_names : tuple of str, the parent body of each, "world" at a root
+    joint_types : tuple of str, class names
+    joint_nq, joint_nv, q_index, v_index : tuple of int, where each joint lies in q and in v
+    frames : mapping of frame name to `Frame`: every link and joint, moving or fixed, and the frames added by hand.
+        A joint that shares its name with a link is found under "<name>_joint".
+    arrays : `ModelArrays`, for kernels; to be read only
+    lower_position, upper_position : (nq,), infinite where there is no limit
+    velocity_limit, effort_limit : (nv,), infinite where there is no limit
+    armature, damping, friction : (nv,); damping and friction are data, no algorithm applies them unasked
+    gravity : (3,) world frame, m/s^2
+    quaternion_slots : tuple of (joint name, index in q of its quaternion's first entry)
+    """
+
+    name: str
+    joints: tuple[Joint, ...]
+    joint_names: tuple[str, ...]
+    body_names: tuple[str, ...]
+    arrays: ModelArrays
+    frames: Mapping[str, Frame]
+    lower_position: np.ndarray
+    upper_position: np.ndarray
+    velocity_limit: np.ndarray
+    effort_limit: np.ndarray
+    damping: np.ndarray
+    friction: np.ndarray
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frames", MappingProxyType(dict(self.frames)))
+        limits = (self.lower_position, self.upper_position, self.velocity_limit, self.effort_limit)
+        placements = (array for frame in self.frames.values() for array in (frame.R, frame.p))
+        for array in (*limits, self.damping, self.friction, *placements):
+            array.flags.writeable = False
+
+    @property
+    def nq(self) -> int:
+        """Length of a configuration."""
+        return len(self.lower_position)
+
+    @property
+    def nv(self) -> int:
+        """Length of a velocity: the number of degrees of freedom."""
+        return len(self.velocity_limit)
+
+    @property
+    def nb(self) -> int:
+        """Number of moving bodies."""
+        return len(self.body_names)
+
+    @cached_property
+    def total_mass(self) -> float:
+        """Mass (kg) of all moving bodies; what is fixed to the world does not count."""
+        return float(self.arrays.mass.sum())
+
+    @cached_property
+    def gravity(self) -> np.ndarray:
+        return _read_only(self.arrays.gravity)
+
+    @cached_property
+    def armature(self) -> np.ndarray:
+        return _read_only(self.arrays.armature)
+
+    @cached_property
+    def joint_types(self) -> tuple[str, ...]:
+        """Class name of each joint."""
+        return tuple(joint.type_name for joint in self.joints)
+
+    @cached_property
+    def joint_nq(self) -> tuple[int, ...]:
+        return tuple(joint.nq for joint in self.joints)
+
+    @cached_property
+    def joint_nv(self) -> tuple[int, ...]:
+        return tuple(joint.nv for joint in self.joints)
+
+    @cached_property
+    def q_index(self) -> tuple[int, ...]:
+        """Index in q of each joint's first entry."""
+        return tuple(self.arrays.q_index.tolist())
+
+    @cached_property
+    def v_index(self) -> tuple[int, ...]:
+        """Index in v of each joint's first entry."""
+        return tuple(self.arrays.v_index.tolist())
+
+    @cached_property
+    def parent_names(self) -> tuple[str, ...]:
+        return tuple("world" if parent < 0 else self.body_names[parent] for parent in self.arrays.parent)
+
+    @cached_property
+    def frame_names(self) -> tuple[str, ...]:
+        return tuple(self.frames)
+
+    @cached_property
+    def dof_names(self) -> tuple[str, ...]:
+        """One name per entry of v: the joint's, with [0], [1], ... where it has several."""
+        return tuple(
+            name if joint.nv == 1 else f"{name}[{i}]"
+            for name, joint in zip(self.joint_names, self.joints, strict=True)
+            for i in range(joint.nv)
+        )
+
+    @cached_property
+    def is_euclidean(self) -> bool:
+        """True if moving along a tangent is plain addition to q."""
+        return all(joint.code in _EUCLIDEAN_TYPES for joint in self.joints)
+
+    @cached_property
+    def quaternion_slots(self) -> tuple[tuple[str, int], ...]:
+        return tuple(
+            (name, start + joint.quaternion_at)
+            for name, start, joint in zip(self.joint_names, self.q_index, self.joints, strict=True)
+            if joint.quaternion_at is not None
+        )
+
+    @cached_property
+    def _frame_numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.frames)}
+
+    @cached_property
+    def _joint_numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.joint_names)}
+
+    def frame_index(self, name: str) -> int:
+        """Position of a frame in `frame_names`; ValueError with the nearest matches if there is none."""
+        return _lookup("frame", name, self._frame_numbers)
+
+    def joint_index(self, name: str) -> int:
+        """Position of a joint in `joint_names`; ValueError with the nearest matches if there is none."""
+        return _lookup("joint", name, self._joint_numbers)
+
+    def frame(self, name: str) -> Frame:
+        """The frame of this name; ValueError with the nearest matches if there is none."""
+        return _lookup("frame", name, self.frames)
+
+    def __reduce__(self):
+        values = {field: getattr(self, field) for field in self.__dataclass_fields__}
+        return _rebuild, (values | {"frames": dict(self.frames)},)
+
+    def __repr__(self) -> str:
+        shown = [f"{name}: {kind}" for name, kind in zip(self.joint_names, self.joint_types, strict=True)]
+        if len(shown) > 8:
+            shown[7:] = [f"{len(shown) - 7} more"]
+        return (
+            f"RigidBodyModel({self.name!r}, nq={self.nq}, nv={self.nv}, total_mass={self.total_mass:.6g} kg, "
+            f"joints=[{', '.join(shown)}])"
+        )
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+def _rebuild(values: dict) -> RigidBodyModel:
+    return RigidBodyModel(**values)
+
+
+def _lookup(kind, name, table):
+    if not isinstance(name, str) or name not in table:
+        raise unknown_name(kind, name, table)
+    return table[name]

@@ -1,0 +1,50 @@
+"""Knots to lanes and back, inside compiled drivers.
+
+Arrays are knot-major outside, (K, n); a workspace holds LANES knots, (n, LANES).  The last chunk repeats the last knot,
+so that idle lanes compute something finite and harmless.
+"""
+
+import threading
+
+import numpy as np
+
+from dynamics.simd.compilation import helper
+from dynamics.simd.vector import LANES, aligned_zeros
+
+PARALLEL = threading.Lock()
+"""The work-queue layer serves one caller at a time."""
+
+
+def chunk_count(knots: int) -> int:
+    """Chunks of LANES knots needed for this many knots."""
+    return -(-knots // LANES)
+
+
+@helper
+def gather(source, first, ws):
+    """ws[i, l] = source[first + l, i] for the LANES knots from `first` on."""
+    last = source.shape[0] - 1
+    for k in range(LANES):
+        t = min(first + k, last)
+        for i in range(source.shape[1]):
+            ws[i, k] = source[t, i]
+
+
+@helper
+def scatter(ws, first, target):
+    """target[first + l, i] = ws[i, l] for the knots that exist."""
+    count = min(LANES, target.shape[0] - first)
+    for k in range(count):
+        for i in range(target.shape[1]):
+            target[first + k, i] = ws[i, k]
+
+
+@helper
+def carve(ws, count):
+    """The first `count` numbers of a workspace, and the rest."""
+    return ws[:count], ws[count:]
+
+
+def lane_workspace(threads: int, numbers: int) -> np.ndarray:
+    """Zeroed scratch (threads, numbers, LANES) for a driver: one aligned block per thread."""
+    return aligned_zeros(threads, numbers, LANES)

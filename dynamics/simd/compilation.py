@@ -1,0 +1,146 @@
+"""Compile once, use always: numba decorators with a disk cache that notices every edit.
+
+numba's own cache looks only at the file of the function itself, so a kernel would survive an edit of a helper it
+inlined.  Here each file's kernels are cached under a directory named after a hash of the file *and* of every project
+file it imports, directly or not.
+"""
+
+import hashlib
+import os
+import re
+import sys
+import tempfile
+import threading
+import time
+from functools import cache
+from pathlib import Path
+
+import numba
+from numba import njit
+from numba.core import event
+
+FLAGS = {"contract", "nsz"}
+"""Floating-point freedom given to LLVM: fuse multiply and add, ignore the sign of zero.  Never reassociate: results
+would depend on the vector width, and the range reduction of sincos would break."""
+
+ROOT = Path(__file__).resolve().parents[2]
+_IMPORT = re.compile(r"^\s*from\s+((?:dynamics|trajopt)[\w.]*)\s+import\s+(\(?[^#\n)]*)|^\s*import\s+((?:dynamics|trajopt)[\w.]*)", re.M)
+
+if "NUMBA_THREADING_LAYER" not in os.environ:
+    numba.config.THREADING_LAYER = "workqueue"  # no idle threads that spin and stall small parallel calls
+
+
+def _module_file(name: str) -> Path | None:
+    base = ROOT / name.replace(".", "/")
+    for candidate in (base.with_suffix(".py"), base / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _project_imports(text: str):
+    for match in _IMPORT.finditer(text):
+        package = match[1] or match[3]
+        yield package
+        for name in re.findall(r"\w+", match[2] or ""):
+            yield f"{package}.{name}"
+
+
+@cache
+def sources_of(path: Path) -> frozenset[Path]:
+    """The file and all project files it depends on."""
+    found, todo = set(), [path]
+    while todo:
+        current = todo.pop()
+        if current in found:
+            continue
+        found.add(current)
+        todo += filter(None, map(_module_file, _project_imports(current.read_text(encoding="utf-8"))))
+    return frozenset(found)
+
+
+@cache
+def source_key(path: Path) -> str:
+    """Hash of the file, of what it imports from the project, and of the numba version."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    for source in sorted(sources_of(path)):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def cache_root() -> Path:
+    """TRAJOPT_CACHE_DIR, else the user's cache folder, else a temporary one."""
+    if "TRAJOPT_CACHE_DIR" in os.environ:
+        return Path(os.environ["TRAJOPT_CACHE_DIR"]) / "kernels"
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trajopt" / "kernels"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        root = Path(tempfile.gettempdir()) / f"trajopt-{os.getuid()}" / "kernels"
+    return root
+
+
+def _compiled(function, **options):
+    path = Path(function.__code__.co_filename).resolve()
+    previous = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(cache_root() / source_key(path))
+    try:
+        return njit(function, fastmath=FLAGS, error_model="numpy", cache=True, **options)
+    finally:
+        numba.config.CACHE_DIR = previous
+
+
+def helper(function):
+    """A small function inlined into its callers."""
+    return _compiled(function, forceinline=True)
+
+
+def kernel(function):
+    """One algorithm for one knot (or LANES knots): called from drivers and other kernels."""
+    return _compiled(function)
+
+
+def driver(function):
+    """A loop over chunks of knots, spread over threads with prange."""
+    return _compiled(function, parallel=True)
+
+
+class _Progress(event.Listener):
+    """One line on stderr while kernels compile; nothing when they come from the cache."""
+
+    def __init__(self):
+        self.depth, self.count, self.start, self.lock = 0, 0, 0.0, threading.Lock()
+
+    def on_start(self, ev):
+        with self.lock:
+            if self.depth == 0:
+                if not self.count:
+                    self.start = time.perf_counter()
+                self.count += 1
+                name = ev.data["dispatcher"].py_func.__name__.strip("_")
+                self._say(f"compiling kernels, first use only: {self.count:3d}  {name[:40]:40s}")
+            self.depth += 1
+
+    def on_end(self, ev):
+        with self.lock:
+            self.depth -= 1
+            if self.depth == 0:
+                self._say(f"compiled {self.count} kernels in {time.perf_counter() - self.start:.0f} s{'':40s}")
+
+    def _say(self, text):
+        if sys.stderr is not None and sys.stderr.isatty():
+            sys.stderr.write("\r" + text)
+            sys.stderr.flush()
+        elif self.count == 1 and self.depth == 0 and text.startswith("compiling") and "TRAJOPT_PROGRESS" in os.environ:
+            sys.stderr.write("compiling kernels, first use only (about a minute) ...\n")
+
+    def finish(self):
+        """End the line, if there is one."""
+        if self.count and sys.stderr is not None and sys.stderr.isatty():
+            sys.stderr.write("\n")
+        self.count = 0
+
+
+PROGRESS = _Progress()
+event.register("numba:compile", PROGRESS)

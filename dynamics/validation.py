@@ -1,0 +1,149 @@
+"""Checks of user input, shared by everything public: errors name the argument, the value got and the one wanted."""
+
+import difflib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from dynamics.model import RigidBodyModel
+
+PLACEMENT_TOLERANCE = 1e-6  # on R'R - I: rotations printed with seven digits pass
+SYMMETRY_TOLERANCE = 1e-6  # relative to the largest entry
+QUATERNION_TOLERANCE = 1e-6  # on |norm - 1|
+
+
+def _as_float64(name: str, value: ArrayLike) -> np.ndarray:
+    """C-contiguous float64 array of real numbers."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: expected an array of real numbers, got {_shorten(value)} ({error})") from None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name}: expected an array of real numbers, got {_shorten(value)} (dtype {array.dtype})")
+    return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+
+
+def _shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _require_finite(name: str, array: np.ndarray, allow_infinite: bool = False) -> None:
+    good = ~np.isnan(array) if allow_infinite else np.isfinite(array)
+    if not good.all():
+        first = tuple(int(index) for index in np.argwhere(~good)[0])
+        entry = f"{name}[{', '.join(map(str, first))}]" if first else name
+        wanted = "no NaN" if allow_infinite else "finite numbers"
+        raise ValueError(f"{entry} is {array[first]}, expected {wanted}")
+
+
+def as_array(name: str, value: ArrayLike, shape: tuple[int, ...], *, allow_infinite: bool = False) -> np.ndarray:
+    """float64 array of exactly this shape, C-contiguous; the caller's own array where that already fits.
+
+    Raises ValueError naming the argument if `value` is not made of real numbers, has another shape, or holds a NaN
+    (or an infinity, unless `allow_infinite`); the latter gives the index of the first bad entry.
+    """
+    array = _as_float64(name, value)
+    if array.shape != shape:
+        raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
+    _require_finite(name, array, allow_infinite)
+    return array
+
+
+def as_batch(name: str, value: ArrayLike, n: int) -> tuple[np.ndarray, bool]:
+    """One point (n,) or a batch (K, n) as an array (K, n), and whether it was one point.
+
+    Raises ValueError as `as_array` does.
+    """
+    array = _as_float64(name, value)
+    single = array.ndim == 1
+    if array.ndim not in (1, 2) or array.shape[-1] != n:
+        raise ValueError(f"{name}: got shape {array.shape}, expected ({n},) or (K, {n})")
+    _require_finite(name, array)
+    return (array[np.newaxis] if single else array), single
+
+
+def check_configuration(model: "RigidBodyModel", q: ArrayLike, name: str = "q") -> tuple[np.ndarray, bool]:
+    """One configuration (nq,) or a batch (K, nq) as an array (K, nq), and whether it was one point.
+
+    Raises ValueError for a wrong shape, a non-finite entry, and a quaternion whose norm is not 1 within 1e-6.
+    """
+    array, single = as_batch(name, q, model.nq)
+    for joint, start in model.quaternion_slots:
+        with np.errstate(over="ignore"):
+            norm = np.sqrt(np.square(array[:, start : start + 4]).sum(axis=1))
+        bad = np.abs(norm - 1.0) > QUATERNION_TOLERANCE
+        if bad.any():
+            row = int(np.argmax(bad))
+            where = "" if single else f" in row {row}"
+            raise ValueError(
+                f"{name}: the quaternion of joint {joint!r} ({name}[{start}:{start + 4}]){where} "
+                f"has norm {norm[row]:.9g}, expected a unit quaternion (x y z w) within {QUATERNION_TOLERANCE:g}"
+            )
+    return array, single
+
+
+def as_name(argument: str, value: object) -> str:
+    """A nonempty string."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{argument}: got {_shorten(value)}, expected a nonempty string")
+    return value
+
+
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> ValueError:
+    """The error for a name that is not among the known ones, with the nearest matches."""
+    known = list(known)
+    near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
+    if near:
+        hint = "did you mean " + " or ".join(map(repr, near)) + "?"
+    elif known:
+        hint = "known: " + ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
+    else:
+        hint = "there are none yet"
+    return ValueError(f"unknown {kind} {name!r}; {hint}")
+
+
+def as_placement(name: str, value: tuple[ArrayLike, ArrayLike] | None) -> tuple[np.ndarray, np.ndarray]:
+    """Placement (R, p) with x_parent = R x + p; None is the identity.
+
+    R may be rounded in its seventh digit; it is then moved to the nearest rotation (two Newton steps of the polar
+    decomposition). Raises ValueError if `value` is no pair, on wrong shapes, and if R is not a rotation.
+    """
+    if value is None:
+        return np.eye(3), np.zeros(3)
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise ValueError(f"{name}: got {_shorten(value)}, expected a pair (R, p) of shapes (3, 3) and (3,)")
+    R = as_array(f"{name} rotation", value[0], (3, 3))
+    p = as_array(f"{name} translation", value[1], (3,)).copy()
+    with np.errstate(over="ignore", invalid="ignore"):
+        defect = np.abs(R.T @ R - np.eye(3)).max()
+    if not defect <= PLACEMENT_TOLERANCE:
+        raise ValueError(
+            f"{name}: the rotation matrix is not orthonormal, |R'R - I| = {defect:.3g}, "
+            f"expected at most {PLACEMENT_TOLERANCE:g}"
+        )
+    if np.linalg.det(R) < 0.0:
+        raise ValueError(f"{name}: the rotation matrix has determinant -1 (a reflection), expected +1")
+    for _ in range(2):
+        R = R @ (1.5 * np.eye(3) - 0.5 * (R.T @ R))
+    return R, p
+
+
+def as_inertia(name: str, value: ArrayLike | None) -> np.ndarray:
+    """Symmetric rotational inertia (3, 3), rounding removed; None is that of a point mass, zero.
+
+    Raises ValueError on a wrong shape, a non-finite entry, or asymmetry beyond a relative 1e-6.
+    """
+    if value is None:
+        return np.zeros((3, 3))
+    inertia = as_array(name, value, (3, 3))
+    symmetric = 0.5 * inertia + 0.5 * inertia.T
+    skew = np.abs(inertia - symmetric).max()
+    if skew > SYMMETRY_TOLERANCE * np.abs(inertia).max():
+        raise ValueError(
+            f"{name}: got an asymmetric matrix, |I - I'| = {2 * skew:.3g}, expected a symmetric (3, 3) inertia"
+        )
+    return symmetric

@@ -1,0 +1,94 @@
+"""The optimal control problem: minimize sum_t dt l(x_t, u_t) + l_N(x_N) subject to x_{t+1} = f(x_t, u_t), x_0 given."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trajopt.costs import Cost
+from trajopt.system import System
+from trajopt.validation import float_array, whole_number
+
+_SYSTEM_MEMBERS = (
+    "nx", "ndx", "nu", "dt", "integrate", "difference", "step", "rollout", "closed_loop_rollout", "linearize",
+    "hessian_products", "hessians",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An unconstrained optimal control problem over a fixed horizon.
+
+    Parameters
+    ----------
+    system : System
+        Discrete dynamics with time step dt.
+    x0 : (nx,) array
+        Initial state.
+    horizon : int
+        Number N of controls, at least 1.
+    running_costs : costs l of (x_t, u_t), t = 0 ... N-1
+        Summed and multiplied by dt.
+    terminal_costs : costs l_N of x_N
+    us_init : (N, nu) array, optional
+        Controls to start from; zeros if not given.
+    name : str
+        Heading of tables and figures.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument, what it got and what was wanted.
+    """
+
+    system: System
+    x0: np.ndarray
+    horizon: int
+    running_costs: tuple[Cost, ...] = ()
+    terminal_costs: tuple[Cost, ...] = ()
+    us_init: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
+    name: str = "problem"
+
+    def __post_init__(self):
+        _check_system(self.system)
+
+        def put(name: str, value: Any):
+            object.__setattr__(self, name, value)  # the class is frozen; its fields are normalised here, once
+
+        put("horizon", whole_number("horizon", self.horizon, 1))
+        put("x0", float_array("x0", self.x0, (self.system.nx,)))
+        put("running_costs", _checked_costs("running_costs", self.running_costs, self.system, terminal=False))
+        put("terminal_costs", _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True))
+        put("us_init", self.controls("us_init", self.us_init))
+
+    def controls(self, name: str, us: Any) -> np.ndarray:
+        """A checked copy of the controls us (N, nu) passed as the argument `name`; zeros for None."""
+        shape = (self.horizon, self.system.nu)
+        return np.zeros(shape) if us is None else float_array(name, us, shape)
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times (N+1,) of the knots, seconds."""
+        return self.system.dt * np.arange(self.horizon + 1)
+
+
+def _check_system(system):
+    missing = [member for member in _SYSTEM_MEMBERS if not hasattr(system, member)]
+    if missing:
+        raise TypeError(f"system: {type(system).__name__} lacks {', '.join(missing)}, wanted a trajopt.System")
+    if not (np.isfinite(system.dt) and system.dt > 0):
+        raise ValueError(f"system.dt: got {system.dt}, wanted a positive time step")
+    if not getattr(system, "euclidean", True) and not hasattr(system, "difference_expansion"):
+        raise TypeError(f"system: {type(system).__name__} is not euclidean and lacks difference_expansion")
+
+
+def _checked_costs(name: str, costs: Any, system: System, terminal: bool) -> tuple[Cost, ...]:
+    if not isinstance(costs, Iterable):
+        raise TypeError(f"{name}: got {type(costs).__name__}, wanted a list of costs")
+    costs = tuple(costs)
+    for i, cost in enumerate(costs):
+        if not all(hasattr(cost, method) for method in ("check", "value", "accumulate", "accumulate_curvature")):
+            raise TypeError(f"{name}[{i}]: got {type(cost).__name__}, wanted a cost")
+        cost.check(system, terminal)
+    return costs

@@ -1,0 +1,32 @@
+"""A residual r(x, u): one vector per knot, with its Jacobians and its exact curvature.  Serves costs and constraints."""
+
+from typing import Protocol
+
+import numpy as np
+
+
+class Residual(Protocol):
+    """A function r(x, u) of nr numbers, evaluated at K knots in one call.
+
+    Derivatives are taken along the tangent of the state.  A residual of the state alone returns None for what concerns
+    u, and accepts ``us=None`` (the terminal knot has no control).
+    """
+
+    @property
+    def nr(self) -> int:
+        """Numbers in the residual."""
+        ...
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, nr) at xs (K, nx) and us (K, nu)."""
+        ...
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """rx (K, nr, ndx) and ru (K, nr, nu) or None."""
+        ...
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Second derivatives of mu_t'r, mu (K, nr): Hxx (K, ndx, ndx), Hux (K, nu, ndx), Huu (K, nu, nu), symmetric."""
+        ...

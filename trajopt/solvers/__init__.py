@@ -1,0 +1,1 @@
+"""iLQR and DDP: one loop, two kinds of direction."""

@@ -1,0 +1,50 @@
+"""DDP with exact second-order dynamics, switched on late [Mayne 1966; Tassa 2012]."""
+
+from typing import Any
+
+from trajopt.problem import Problem
+from trajopt.solution import Solution
+from trajopt.solvers.directions import ExactCurvature
+from trajopt.solvers.loop import Callback, minimize
+from trajopt.solvers.options import LoopOptions, non_negative, solver_options
+from trajopt.validation import one_of
+
+HESSIANS = ("parallel", "value", "costate", "tensor")
+COST_HESSIANS = ("exact", "gauss_newton")
+
+
+@solver_options
+class DDP(LoopOptions):
+    """Differential dynamic programming: iLQR far from an optimum, Newton's quadratic convergence near it.
+
+    Parameters
+    ----------
+    hessian : str
+        Which multiplier lam contracts the curvature sum_i lam_i d2 f_i of the dynamics at each knot:
+        "parallel" (default), Vx' of the Gauss-Newton sweep of the same iteration, all knots in one call;
+        "value", Vx' of the exact sweep itself, one knot after another (classical DDP);
+        "costate", the costate of the trajectory (stagewise Newton), indefinite more often far from an optimum;
+        "tensor", as "value" with the full tensors of all knots computed beforehand.
+    cost_hessian : str
+        "exact" (default) or "gauss_newton": curvature of the residuals in exact steps.
+    switch_threshold : float
+        Exact steps begin once the predicted decrease is below this fraction of the cost.  Default 1e-2.
+    max_iterations, tolerance, absolute_tolerance, initial_regularization, max_regularization
+        See `LoopOptions`.
+    """
+
+    hessian: str = "parallel"
+    cost_hessian: str = "exact"
+    switch_threshold: float = 1e-2
+
+    def __post_init__(self):
+        LoopOptions.__post_init__(self)
+        one_of("hessian", self.hessian, HESSIANS)
+        one_of("cost_hessian", self.cost_hessian, COST_HESSIANS)
+        non_negative("switch_threshold", self.switch_threshold)
+
+    def solve(self, problem: Problem, us: Any = None, callback: Callback | None = None) -> Solution:
+        """Solve the problem; parameters and result as for `ILQR.solve`."""
+        start = problem.us_init.copy() if us is None else problem.controls("us", us)
+        exact = ExactCurvature(self.hessian, self.cost_hessian, self.switch_threshold)
+        return minimize(problem, start, self, exact, callback)

@@ -1,0 +1,100 @@
+"""Directions: the Gauss-Newton sweep, and the sweep with exact curvature of dynamics and costs.
+
+An exact Hessian is right near an optimum and often indefinite far from it, so a Gauss-Newton sweep comes first in every
+iteration, and remains the direction wherever the exact one is not wanted or not positive definite.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from trajopt.backward_pass import SweepResult
+from trajopt.curvature_sweeps import sweep_products, sweep_tensors
+from trajopt.expansions import Expansion, adjoint, cost_curvature, expand
+from trajopt.problem import Problem
+from trajopt.regularization import Regularization
+from trajopt.sweep import sweep
+from trajopt.system import semi_implicit_dt
+from trajopt.timing import Stopwatch
+
+
+class LocalModel(NamedTuple):
+    """A trajectory xs, us with its expansion, costate (N+1, ndx) and largest gradient entry (inf if not a number)."""
+
+    xs: np.ndarray
+    us: np.ndarray
+    expansion: Expansion
+    costate: np.ndarray
+    gradient_norm: float
+
+
+def local_model(problem: Problem, xs: np.ndarray, us: np.ndarray, clock: Stopwatch) -> LocalModel:
+    """Expand the problem about xs, us."""
+    with clock.measure("derivatives"):
+        expansion = expand(problem, xs, us)
+        costate, gradient = adjoint(expansion)
+        largest = float(np.abs(gradient).max())
+        return LocalModel(xs, us, expansion, costate, largest if np.isfinite(largest) else np.inf)
+
+
+def gauss_newton_sweep(
+    problem: Problem, model: LocalModel, regularization: Regularization, clock: Stopwatch
+) -> tuple[SweepResult | None, Regularization]:
+    """Sweep without curvature, mu raised until it succeeds; None if mu passes its limit first."""
+    dt = semi_implicit_dt(problem.system)
+    with clock.measure("backward_pass"):
+        while not regularization.exhausted:
+            result = sweep(*model.expansion, regularization.mu, dt)
+            if result.ok:
+                return result, regularization
+            regularization = regularization.increased()
+    return None, regularization
+
+
+@dataclass(frozen=True)
+class ExactCurvature:
+    """The second sweep of an exact iteration.
+
+    Attributes
+    ----------
+    hessian : "parallel", "value", "costate" or "tensor"
+        Which multiplier contracts the curvature of the dynamics, and how (see `trajopt.DDP`).
+    cost_hessian : "exact" or "gauss_newton"
+    threshold : float
+        Exact steps are tried once the predicted decrease is below this fraction of the cost.
+    """
+
+    hessian: str
+    cost_hessian: str
+    threshold: float
+
+    def sweep(
+        self, problem: Problem, model: LocalModel, gauss_newton: SweepResult, mu: float, clock: Stopwatch
+    ) -> SweepResult:
+        """Exact sweep with the same mu; its ok is False where Quu + mu I is not positive definite."""
+        with clock.measure("derivatives"):
+            expansion = self._with_cost_curvature(problem, model)
+        if self.hessian == "value":
+            with clock.measure("backward_pass"):  # dynamics curvature included: it is computed inside the sweep
+                return sweep_products(problem.system, model.xs, model.us, expansion, mu)
+        if self.hessian == "tensor":
+            with clock.measure("derivatives"):
+                tensors = problem.system.hessians(model.xs, model.us)
+            with clock.measure("backward_pass"):
+                return sweep_tensors(expansion, tensors, mu)
+        multiplier = gauss_newton.Vx if self.hessian == "parallel" else model.costate
+        with clock.measure("derivatives"):
+            Hxx, Hux, Huu = problem.system.hessian_products(model.xs, model.us, np.ascontiguousarray(multiplier[1:]))
+            lxx = expansion.lxx.copy()
+            lxx[:-1] += Hxx
+            expansion = expansion._replace(lxx=lxx, lux=expansion.lux + Hux, luu=expansion.luu + Huu)
+        with clock.measure("backward_pass"):
+            return sweep(*expansion, mu, semi_implicit_dt(problem.system))
+
+    def _with_cost_curvature(self, problem: Problem, model: LocalModel) -> Expansion:
+        expansion = model.expansion
+        if self.cost_hessian == "gauss_newton":
+            return expansion
+        Hxx, Hux, Huu = cost_curvature(problem, model.xs, model.us)
+        return expansion._replace(lxx=expansion.lxx + Hxx, lux=expansion.lux + Hux, luu=expansion.luu + Huu)

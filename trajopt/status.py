@@ -1,0 +1,33 @@
+"""How a solve can end.  Every end has a name and a sentence; none is an exception."""
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """Named end of a solve; compares equal to its string."""
+
+    CONVERGED = "converged"
+    MAX_ITERATIONS = "max_iterations"
+    LINE_SEARCH_FAILED = "line_search_failed"
+    NOT_POSITIVE_DEFINITE = "not_positive_definite"
+    INVALID_DERIVATIVES = "invalid_derivatives"
+    DIVERGED = "diverged"
+    STOPPED_BY_CALLBACK = "stopped_by_callback"
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person."""
+        return _MESSAGES[self]
+
+
+_MESSAGES = {
+    Status.CONVERGED: "The predicted decrease of the cost is within the tolerance.",
+    Status.MAX_ITERATIONS: "The iteration limit was reached before the predicted decrease fell below the tolerance.",
+    Status.LINE_SEARCH_FAILED: "No step length lowers the cost, even with the largest regularization; "
+    "the derivatives of the dynamics or of a cost may be wrong.",
+    Status.NOT_POSITIVE_DEFINITE: "Quu is not positive definite even with the largest regularization.",
+    Status.INVALID_DERIVATIVES: "The derivatives of the dynamics or of a cost are not finite at the last iterate.",
+    Status.DIVERGED: "The initial controls drive the state or the cost to infinity; start from other controls. "
+    "The states returned are the initial state, repeated.",
+    Status.STOPPED_BY_CALLBACK: "The callback asked to stop.",
+}

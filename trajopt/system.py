@@ -1,0 +1,110 @@
+"""What trajectory optimization needs of a discrete-time dynamical system, and nothing more.
+
+A state x has nx numbers, its tangent space ndx (fewer on a manifold: a quaternion has four numbers and three degrees of
+freedom).  `integrate` moves a state along a tangent vector, `difference` is its inverse, and every derivative is taken
+along the tangent, so no other part of the package ever subtracts two states.
+
+Three promises are optional attributes, read by the functions at the end of this file:
+
+``semi_implicit`` (default False)
+    True if fx[:, :n] = [I 0] + dt fx[:, n:] and fu[:, :n] = dt fu[:, n:] exactly, with n = ndx/2, as semi-implicit
+    Euler integration gives; a structured backward pass then reads only the lower halves.
+``euclidean`` (default True)
+    False if `difference` is not plain subtraction; the system then also has `difference_expansion` (see
+    `ManifoldSystem`).
+``skeleton(xs)``
+    Line segments (K, segments, 2, 3) to draw at each knot.
+"""
+
+from typing import Protocol, cast
+
+import numpy as np
+
+
+class System(Protocol):
+    """Discrete dynamics x_{t+1} = f(x_t, u_t) with first and second derivatives, all knots in one call.
+
+    Any object with these members will do; it need not inherit from this class.
+    """
+
+    @property
+    def nx(self) -> int:
+        """Numbers in a state."""
+        ...
+
+    @property
+    def ndx(self) -> int:
+        """Dimension of the tangent space of the states."""
+        ...
+
+    @property
+    def nu(self) -> int:
+        """Number of controls."""
+        ...
+
+    @property
+    def dt(self) -> float:
+        """Time step, seconds."""
+        ...
+
+    def integrate(self, x: np.ndarray, dx: np.ndarray) -> np.ndarray:
+        """Move x (nx,) or (K, nx) along the tangent vector dx (ndx,) or (K, ndx)."""
+        ...
+
+    def difference(self, x0: np.ndarray, x1: np.ndarray) -> np.ndarray:
+        """Tangent vector from x0 to x1: integrate(x0, difference(x0, x1)) = x1."""
+        ...
+
+    def step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Next state f(x, u), one point or a batch."""
+        ...
+
+    def rollout(self, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """States (N+1, nx) from x0 under the controls us (N, nu); inf or NaN if they diverge, never an exception."""
+        ...
+
+    def closed_loop_rollout(
+        self, x0: np.ndarray, xs: np.ndarray, us: np.ndarray, k: np.ndarray, K: np.ndarray, alphas: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Roll out u = us_t + alpha k_t + K_t difference(xs_t, x) for every step length alpha (A,) at once.
+
+        Returns xs_new (A, N+1, nx) and us_new (A, N, nu), possibly strided views; diverged candidates hold inf or NaN.
+        """
+        ...
+
+    def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """fx (N, ndx, ndx) and fu (N, ndx, nu) at the first N = len(us) states."""
+        ...
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Second derivatives of lam_t'f per knot, lam (N, ndx): Hxx (N, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu)."""
+        ...
+
+    def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first."""
+        ...
+
+
+class ManifoldSystem(System, Protocol):
+    """A system whose states live on a manifold (``euclidean = False``)."""
+
+    def difference_expansion(
+        self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Expand r = difference(x_ref, xs) along the tangent of xs (K, nx).
+
+        Returns J (K, ndx, ndx), the Jacobian of r, and H (K, ndx, ndx), the Hessian of mu'r with mu (K, ndx).
+        """
+        ...
+
+
+def as_manifold(system: System) -> ManifoldSystem | None:
+    """The system itself if its states live on a manifold, None if `difference` is plain subtraction."""
+    return None if getattr(system, "euclidean", True) else cast(ManifoldSystem, system)
+
+
+def semi_implicit_dt(system: System) -> float:
+    """The time step if the system promises semi-implicit structure, else 0: what the backward pass is told."""
+    return float(system.dt) if getattr(system, "semi_implicit", False) else 0.0

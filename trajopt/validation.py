@@ -1,0 +1,73 @@
+"""Checks of what a user passes: each error names the argument, what it got and what was wanted."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+def float_array(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """A fresh C-ordered float64 copy of value, which must be finite and have exactly this shape.
+
+    Raises TypeError if value is not numeric, ValueError if the shape or a number is wrong.
+    """
+    try:
+        array = np.array(value, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: got {type(value).__name__}, wanted an array of numbers of shape {shape}") from error
+    if array.shape != shape:
+        raise ValueError(f"{name}: got shape {array.shape}, wanted {shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name}: got NaN or Inf, wanted finite numbers")
+    return array
+
+
+def scalar_or_vector(name: str, value: Any, length: int | None) -> np.ndarray:
+    """A finite float64 array of shape () or (length,); any length if it is None."""
+    shape = np.shape(value)
+    if len(shape) > 1:
+        raise ValueError(f"{name}: got shape {shape}, wanted a number or a vector")
+    array = float_array(name, value, shape)
+    if array.ndim == 1 and length is not None and array.shape != (length,):
+        raise ValueError(f"{name}: got {array.shape[0]} numbers, wanted one or {length}")
+    return array
+
+
+def weights_array(value: Any, length: int | None, name: str = "weights") -> np.ndarray:
+    """Non-negative finite weights, a number or a vector of this length."""
+    weights = scalar_or_vector(name, value, length)
+    if (weights < 0).any():
+        raise ValueError(f"{name}: got {float(weights.min())}, wanted no negative weight")
+    return weights
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """An integer of at least this size; bool and float are refused."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name}: got {value!r}, wanted an integer >= {least}")
+    if value < least:
+        raise ValueError(f"{name}: got {value}, wanted an integer >= {least}")
+    return int(value)
+
+
+def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
+    """The value if it is among the choices, else an error with the nearest one."""
+    choices = tuple(choices)
+    if value not in choices:
+        raise ValueError(f"{name}: got {value!r}, wanted one of {', '.join(map(repr, choices))}{did_you_mean(value, choices)}")
+    return value
+
+
+def did_you_mean(value: Any, choices: Iterable[str]) -> str:
+    """'; did you mean X?' where a choice looks like value, else nothing."""
+    near = difflib.get_close_matches(str(value), tuple(choices), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def same_shape(what: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A C-ordered float64 view or copy of an array that a user's object returned; kernels trust its shape."""
+    array = np.ascontiguousarray(array, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{what}: returned shape {array.shape}, wanted {shape}")
+    return array
