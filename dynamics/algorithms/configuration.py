@@ -1,43 +1,114 @@
 """Configurations as points of a manifold: move along a tangent, compare, draw at random.
 
-    integrate:   q (+) d = q exp(d), joint by joint          difference:  log(q0^-1 q1), its inverse
+    integrate    q (+) d = q exp(d), joint by joint
+    difference   log(q0^-1 q1), its inverse
 
-Velocities and tangents are body-fixed (right tangents); a free flyer's is [linear; angular].
+Tangents are body-fixed (right) and ordered as velocities; a free flyer's is [linear; angular].
 """
 
-import numba
 import numpy as np
-from numba import prange
+from numba import get_thread_id, prange
 from numpy.typing import ArrayLike
 
-from dynamics.joints import FREE_FLYER, PRISMATIC, SPHERICAL, TRANSLATION
-from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, PARALLEL, chunk_count, driver, gather, lane_workspace, scatter
+from dynamics.algorithms.batch import launch, points, scratch, unbatch
+from dynamics.joints import FREE_FLYER, PLANAR, PRISMATIC, SPHERICAL, TRANSLATION
+from dynamics.simd import LANES, carve, driver, gather, scatter
 from dynamics.tangent import difference_configuration, integrate_configuration
-from dynamics.validation import as_batch, check_configuration
-
-_THIN = 64  # chunks below which one thread is quicker than waking the others
+from dynamics.validation import check_configuration
 
 
 @driver
-def _integrate_batch(m, q, dq, out, workspace):
-    nq, nv = q.shape[1], dq.shape[1]
-    for chunk in prange((out.shape[0] + LANES - 1) // LANES):
-        ws = workspace[numba.get_thread_id()]
-        first = chunk * LANES
-        gather(q, first, ws[:nq])
-        gather(dq, first, ws[nq : nq + nv])
-        integrate_configuration(m, ws[:nq], ws[nq : nq + nv], ws[:nq])
-        scatter(ws[:nq], first, out)
+def _integrate_all(m, q, dq, work, out):
+    nv, nq = dq.shape[1], q.shape[1]
+    for c in prange((q.shape[0] + LANES - 1) // LANES):
+        q_, w = carve(work[get_thread_id()], nq)
+        dq_, w = carve(w, nv)
+        gather(q, c * LANES, q_)
+        gather(dq, c * LANES, dq_)
+        integrate_configuration(m, q_, dq_, q_)
+        scatter(q_, c * LANES, out)
 
 
 @driver
-def _difference_batch(m, q0, q1, out, workspace):
-    nq, nv = q0.shape[1], out.shape[1]
-    for chunk in prange((out.shape[0] + LANES - 1) // LANES):
-        ws = workspace[numba.get_thread_id()]
-        first = chunk * LANES
-        gather(q0, first, ws[:nq])
-        gather(q1, first, ws[nq : 2 * nq])
-        difference_configuration(m, ws[:nq], ws[nq : 2 * nq], ws[2 * nq : 2 * nq + nv])
-        scatter(ws[2 * nq : 2 * nq + nv], first, out)
+def _difference_all(m, q0, q1, work, out):
+    nv, nq = out.shape[1], q0.shape[1]
+    for c in prange((q0.shape[0] + LANES - 1) // LANES):
+        q0_, w = carve(work[get_thread_id()], nq)
+        q1_, w = carve(w, nq)
+        dq_, w = carve(w, nv)
+        gather(q0, c * LANES, q0_)
+        gather(q1, c * LANES, q1_)
+        difference_configuration(m, q0_, q1_, dq_)
+        scatter(dq_, c * LANES, out)
+
+
+def neutral(model) -> np.ndarray:
+    """Configuration (nq,) at which every joint frame lies on its placement: zeros, quaternions (0, 0, 0, 1)."""
+    return np.concatenate([joint.neutral() for joint in model.joints]) if model.joints else np.zeros(0)
+
+
+def integrate(model, q: ArrayLike, dq: ArrayLike) -> np.ndarray:
+    """Move from q along the tangent dq:  q (+) dq.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,) or (K, nq), configuration
+    dq : (nv,) or (K, nv), tangent at q: a velocity times a time
+
+    Returns
+    -------
+    (nq,) or (K, nq); quaternions of unit length.  One point among a batch is repeated.
+
+    Raises
+    ------
+    ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
+    """
+    single, (q, dq) = points(model, q, dq=dq)
+    out = np.empty_like(q)
+    launch(_integrate_all, model.arrays, q, dq, scratch(model.nq + model.nv), out)
+    return unbatch(single, out)[0]
+
+
+def difference(model, q0: ArrayLike, q1: ArrayLike) -> np.ndarray:
+    """The tangent at q0 that leads to q1:  integrate(model, q0, difference(model, q0, q1)) = q1.
+
+    Rotations come back at most pi long.  Angles of revolute, continuous and planar joints are numbers and are *not*
+    wrapped, so `difference` undoes `integrate`; a planar joint is singular where the angles differ by whole turns.
+
+    Parameters: q0, q1 (nq,) or (K, nq).  Returns: (nv,) or (K, nv).  Raises: ValueError as `integrate`.
+    """
+    q0, one = check_configuration(model, q0, "q0")
+    q1, other = check_configuration(model, q1, "q1")
+    K = max(len(q0), len(q1)) if len(q0) and len(q1) else 0
+    if not {len(q0), len(q1)} <= {1, K}:
+        raise ValueError(f"q0 has {len(q0)} points and q1 has {len(q1)}; expected equal numbers, or a single point")
+    q0, q1 = (np.ascontiguousarray(np.broadcast_to(q, (K, model.nq))) for q in (q0, q1))
+    out = np.empty((K, model.nv))
+    launch(_difference_all, model.arrays, q0, q1, scratch(2 * model.nq + model.nv), out)
+    return unbatch(one and other, out)[0]
+
+
+def random_configuration(model, rng: np.random.Generator) -> np.ndarray:
+    """A configuration (nq,): coordinates uniform within their limits, rotations uniform over all rotations.
+
+    Without limits, displacements are drawn from [-1, 1] (m) and angles from [-pi, pi]; with one limit, from an interval
+    of the same length that starts there.
+    """
+    half = np.full(model.nq, np.pi)
+    for joint, start in zip(model.joints, model.q_index, strict=True):
+        if joint.code in (PRISMATIC, TRANSLATION):
+            half[start : start + joint.nq] = 1.0
+        elif joint.code == FREE_FLYER:
+            half[start : start + 3] = 1.0
+        elif joint.code == PLANAR:
+            half[start : start + 2] = 1.0
+    low, high = model.lower_position, model.upper_position
+    start_at = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2.0 * half, -half))
+    q = rng.uniform(start_at, np.where(np.isfinite(high), high, start_at + 2.0 * half))
+    for joint, start in zip(model.joints, model.q_index, strict=True):
+        if joint.code in (SPHERICAL, FREE_FLYER):
+            at = start + joint.quaternion_at
+            quaternion = rng.standard_normal(4)
+            q[at : at + 4] = quaternion / np.linalg.norm(quaternion)
+    return q

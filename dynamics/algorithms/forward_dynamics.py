@@ -168,6 +168,38 @@ def _towards_leaves(m, v, body, dof, elim, a):
 
 
 @kernel
+def solve_articulated(m, y, dof, elim, art, w):
+    """w = M^-1 y by the articulated factor that `forward_dynamics_kernel` left in elim: ABA without bias ("AZA").
+
+    The BIAS_FORCE slots of art serve as scratch, first for forces, then for accelerations."""
+    align_stack(dof)
+    zero = splat(dof, 0.0)
+    nothing = (zero, zero, zero, zero, zero, zero)
+    for i in range(m.parent.size):
+        store6(art, i * ARTICULATED + BIAS_FORCE, nothing)
+    for i in range(m.parent.size - 1, -1, -1):
+        bias = load6(art, i * ARTICULATED + BIAS_FORCE)
+        for k in range(m.v_index[i] + m.dof_count[i] - 1, m.v_index[i] - 1, -1):
+            e = k * ELIMINATION
+            u = load(y, k) - dot6(load6(dof, k * DOF + COLUMN), bias)
+            store(w, k, u)
+            bias = add_scaled6(bias, u * load(elim, e + D_INVERSE), load6(elim, e + U_VECTOR))
+        if m.parent[i] >= 0:
+            o = m.parent[i] * ARTICULATED + BIAS_FORCE
+            store6(art, o, add6(load6(art, o), bias))
+    for i in range(m.parent.size):
+        acc = nothing
+        if m.parent[i] >= 0:
+            acc = load6(art, m.parent[i] * ARTICULATED + BIAS_FORCE)
+        for k in range(m.v_index[i], m.v_index[i] + m.dof_count[i]):
+            e = k * ELIMINATION
+            x = (load(w, k) - dot6(load6(elim, e + U_VECTOR), acc)) * load(elim, e + D_INVERSE)
+            store(w, k, x)
+            acc = add_scaled6(acc, x, load6(dof, k * DOF + COLUMN))
+        store6(art, i * ARTICULATED + BIAS_FORCE, acc)
+
+
+@kernel
 def forward_dynamics_kernel(m, q, v, tau, zeros, wrenches, body, dof, art, elim, a):
     """a = M(q)^-1 (tau - bias) for one knot per lane.
 

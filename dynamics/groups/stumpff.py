@@ -4,12 +4,17 @@
 
 so c0 = cos theta, c1 = sin(theta)/theta, c2 = (1 - cos theta)/theta^2, c3 = (theta - sin theta)/theta^3, ...
 
-They are entire functions of s.  c6 and c7 come from nine terms of the series at s/16, then twice from s to 4s by the
+They are entire functions of s.  c6 and c7 come from eleven terms of the series at s/16, then twice from s to 4s by the
 addition theorem, and the others by c_k = 1/k! - s c_{k+2}.  No branch, no threshold; k! |error| stays below 1e-15 (c0
 and c1: 5e-15) up to theta = 4 pi, and grows, but stays finite, beyond.
 """
 
+from math import factorial
+
 from dynamics.simd import fma, fnma, helper, sincos, sqrt
+
+F6, F8, F10, F12, F14, F16, F18, F20, F22, F24, F26 = (float(factorial(k)) for k in range(6, 27, 2))
+F7, F9, F11, F13, F15, F17, F19, F21, F23, F25, F27 = (float(factorial(k)) for k in range(7, 28, 2))
 
 
 @helper
@@ -35,14 +40,14 @@ def _quadruple(s, c):
 def stumpff(s):
     """(c0, ..., c7) at s >= 0."""
     x = s * 0.0625
-    p = fma(x, 1.0 / 1124000727777607680000.0, -1.0 / 2432902008176640000.0)  # 22!, 20!
-    p = fma(x, fma(x, fma(x, p, 1.0 / 6402373705728000.0), -1.0 / 20922789888000.0), 1.0 / 87178291200.0)  # 18! 16! 14!
-    p = fma(x, fma(x, fma(x, p, -1.0 / 479001600.0), 1.0 / 3628800.0), -1.0 / 40320.0)  # 12! 10! 8!
-    c6 = fma(x, p, 1.0 / 720.0)
-    p = fma(x, 1.0 / 25852016738884976640000.0, -1.0 / 51090942171709440000.0)  # 23!, 21!
-    p = fma(x, fma(x, fma(x, p, 1.0 / 121645100408832000.0), -1.0 / 355687428096000.0), 1.0 / 1307674368000.0)
-    p = fma(x, fma(x, fma(x, p, -1.0 / 6227020800.0), 1.0 / 39916800.0), -1.0 / 362880.0)  # 13! 11! 9!
-    c7 = fma(x, p, 1.0 / 5040.0)
+    p = fma(x, 1.0 / F26, -1.0 / F24)
+    p = fma(x, fma(x, fma(x, p, 1.0 / F22), -1.0 / F20), 1.0 / F18)
+    p = fma(x, fma(x, fma(x, p, -1.0 / F16), 1.0 / F14), -1.0 / F12)
+    c6 = fma(x, fma(x, fma(x, p, 1.0 / F10), -1.0 / F8), 1.0 / F6)
+    p = fma(x, 1.0 / F27, -1.0 / F25)
+    p = fma(x, fma(x, fma(x, p, 1.0 / F23), -1.0 / F21), 1.0 / F19)
+    p = fma(x, fma(x, fma(x, p, -1.0 / F17), 1.0 / F15), -1.0 / F13)
+    c7 = fma(x, fma(x, fma(x, p, 1.0 / F11), -1.0 / F9), 1.0 / F7)
     return _quadruple(0.25 * s, _quadruple(x, _descend(x, c6, c7)))
 
 

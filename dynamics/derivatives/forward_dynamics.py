@@ -1,0 +1,275 @@
+"""Derivatives of forward dynamics, all from those of inverse dynamics at a = FD(q, v, tau).
+
+First order (FDSVA):   da = M^-1 (dtau - dID)                                          [Singh 2022, eq. 5]
+Contracted with y, with w = M^-1 y and H the Hessian of w'ID:
+
+    y'd2a = -[ H_xx + H_xa a_x + (H_xa a_x)' ]                                          x = (q, v), and for tau alike
+
+The Lie order of H_qq inside a joint is kept: Hqq[j, k] = d/dq_k (d(y'a)/dq_j).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import get_thread_id, prange
+
+from dynamics.algorithms.batch import launch, points, scratch, unbatch
+from dynamics.algorithms.forward_dynamics import (
+    ARTICULATED,
+    ELIMINATION,
+    forward_dynamics,
+    forward_dynamics_kernel,
+    solve_articulated,
+)
+from dynamics.algorithms.kinematics import BODY, DOF
+from dynamics.algorithms.mass_matrix import factorize, identity, solve_factored
+from dynamics.derivatives.hessian import VIRTUAL_BODY, inverse_dynamics_hessian_kernel
+from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
+from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
+from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
+
+
+class ForwardDynamicsDerivatives(NamedTuple):
+    """Partial derivatives of a(q, v, tau); each (nv, nv) or (K, nv, nv), row = acceleration."""
+
+    da_dq: np.ndarray
+    da_dv: np.ndarray
+    da_dtau: np.ndarray
+
+
+class ForwardDynamicsHessian(NamedTuple):
+    """Second derivatives of w' a; each (nv, nv) or (K, nv, nv)."""
+
+    Hqq: np.ndarray
+    Hqv: np.ndarray
+    Hvv: np.ndarray
+    Hqtau: np.ndarray
+
+
+class ForwardDynamicsSecondDerivatives(NamedTuple):
+    """Tensors [i, j, k], each (nv, nv, nv) or (K, nv, nv, nv); i is the acceleration."""
+
+    d2a_dqdq: np.ndarray
+    d2a_dqdv: np.ndarray
+    d2a_dvdv: np.ndarray
+    d2a_dqdtau: np.ndarray
+
+
+@kernel
+def forward_dynamics_first_order(m, q, v, tau, zeros, loads, body, dof, art, elim, torque, a, aq, av, L):
+    """a = FD(q, v, tau), da/dq, da/dv and the factor of M for one knot per lane.
+
+    Scratch as `forward_dynamics_kernel`, and torque (nv).  aq, av (nv nv) row-major; L (nv nv): M = L'L, see
+    `factorize`, so that M^-1 = da/dtau is one more solve."""
+    n = m.dof_body.size
+    forward_dynamics_kernel(m, q, v, tau, zeros, loads, body, dof, art, elim, a)
+    aq[:], av[:] = 0.0, 0.0
+    inverse_dynamics_first_order(m, q, v, a, body, dof, torque, aq, av, L)
+    factorize(m, L)
+    solve_factored(m, L, aq, n, -1.0)
+    solve_factored(m, L, av, n, -1.0)
+
+
+@kernel
+def forward_dynamics_hessian_kernel(
+    m, q, v, tau, y, zeros, loads, body, dof, art, elim, virtual, zeta, torque, a, aq, av, L, w, Hqq, Hqv, Hvv, Hqa
+):
+    """First order as above and the Hessian of y'a(q, v, tau) for one knot per lane.
+
+    w = M^-1 y (nv); Hqq, Hqv, Hvv (nv nv) are those of y'a; Hqa is that of w'ID, so that Hqtau = -Hqa M^-1."""
+    n = m.dof_body.size
+    forward_dynamics_kernel(m, q, v, tau, zeros, loads, body, dof, art, elim, a)
+    solve_articulated(m, y, dof, elim, art, w)
+    aq[:], av[:] = 0.0, 0.0
+    Hqq[:], Hqv[:], Hvv[:], Hqa[:] = 0.0, 0.0, 0.0, 0.0
+    inverse_dynamics_hessian_kernel(m, q, v, a, w, body, dof, virtual, zeta, torque, aq, av, L, Hqq, Hqv, Hvv, Hqa)
+    factorize(m, L)
+    solve_factored(m, L, aq, n, -1.0)
+    solve_factored(m, L, av, n, -1.0)
+    _add_acceleration_terms(n, Hqa, aq, av, Hqq, Hqv, Hvv)
+
+
+@kernel
+def _add_acceleration_terms(n, Hqa, aq, av, Hqq, Hqv, Hvv):
+    """Hqq <- -(Hqq + Hqa aq + (Hqa aq)'),  Hqv <- -(Hqv + Hqa av),  Hvv <- -Hvv."""
+    align_stack(Hqq)
+    for j in range(n):
+        for k in range(n):
+            o = j * n + k
+            qq, qv = load(Hqq, o), load(Hqv, o)
+            for i in range(n):
+                h = load(Hqa, j * n + i)
+                qq = fma(h, load(aq, i * n + k), fma(load(Hqa, k * n + i), load(aq, i * n + j), qq))
+                qv = fma(h, load(av, i * n + k), qv)
+            store(Hqq, o, -qq)
+            store(Hqv, o, -qv)
+            store(Hvv, o, -load(Hvv, o))
+
+
+@kernel
+def multiply_negative(n, A, B, X):
+    """X <- -A B, all (n n)."""
+    align_stack(X)
+    for j in range(n):
+        for k in range(n):
+            x = splat(X, 0.0)
+            for i in range(n):
+                x = fma(load(A, j * n + i), load(B, i * n + k), x)
+            store(X, j * n + k, -x)
+
+
+def first_order_numbers(model) -> int:
+    """Scratch numbers per lane of a first-order driver, apart from its results."""
+    nb, n = len(model.arrays.parent), model.nv
+    return nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 6) + model.nq
+
+
+@driver
+def _drive_first_order(m, q, v, tau, work, aq, av, Minv):
+    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    for c in prange((q.shape[0] + LANES - 1) // LANES):
+        body, r = carve(work[get_thread_id()], nb * BODY)
+        dof, r = carve(r, n * DOF)
+        art, r = carve(r, nb * ARTICULATED)
+        elim, r = carve(r, n * ELIMINATION)
+        q_, r = carve(r, nq)
+        v_, r = carve(r, n)
+        tau_, r = carve(r, n)
+        zeros, r = carve(r, n)
+        torque, r = carve(r, n)
+        a, r = carve(r, n)
+        aq_, r = carve(r, n * n)
+        av_, r = carve(r, n * n)
+        L, r = carve(r, n * n)
+        X, r = carve(r, n * n)
+        gather(q, c * LANES, q_)
+        gather(v, c * LANES, v_)
+        gather(tau, c * LANES, tau_)
+        zeros[:] = 0.0
+        forward_dynamics_first_order(m, q_, v_, tau_, zeros, zeros[:0], body, dof, art, elim, torque, a, aq_, av_, L)
+        identity(X, n)
+        solve_factored(m, L, X, n, 1.0)
+        scatter(aq_, c * LANES, aq)
+        scatter(av_, c * LANES, av)
+        scatter(X, c * LANES, Minv)
+
+
+@driver
+def _drive_hessian(m, q, v, tau, y, work, Hqq, Hqv, Hvv, Hqtau):
+    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    for c in prange((q.shape[0] + LANES - 1) // LANES):
+        body, r = carve(work[get_thread_id()], nb * BODY)
+        dof, r = carve(r, n * DOF)
+        art, r = carve(r, nb * ARTICULATED)
+        elim, r = carve(r, n * ELIMINATION)
+        virtual, r = carve(r, nb * VIRTUAL_BODY)
+        zeta, r = carve(r, n * 6)
+        q_, r = carve(r, nq)
+        v_, r = carve(r, n)
+        tau_, r = carve(r, n)
+        y_, r = carve(r, n)
+        zeros, r = carve(r, n)
+        torque, r = carve(r, n)
+        a, r = carve(r, n)
+        w, r = carve(r, n)
+        aq, r = carve(r, n * n)
+        av, r = carve(r, n * n)
+        L, r = carve(r, n * n)
+        Hqq_, r = carve(r, n * n)
+        Hqv_, r = carve(r, n * n)
+        Hvv_, r = carve(r, n * n)
+        Hqa, r = carve(r, n * n)
+        gather(q, c * LANES, q_)
+        gather(v, c * LANES, v_)
+        gather(tau, c * LANES, tau_)
+        gather(y, c * LANES, y_)
+        zeros[:] = 0.0
+        forward_dynamics_hessian_kernel(
+            m, q_, v_, tau_, y_, zeros, zeros[:0], body, dof, art, elim, virtual, zeta, torque, a, aq, av, L, w,
+            Hqq_, Hqv_, Hvv_, Hqa,
+        )  # fmt: skip
+        identity(aq, n)
+        solve_factored(m, L, aq, n, 1.0)
+        multiply_negative(n, Hqa, aq, av)
+        scatter(Hqq_, c * LANES, Hqq)
+        scatter(Hqv_, c * LANES, Hqv)
+        scatter(Hvv_, c * LANES, Hvv)
+        scatter(av, c * LANES, Hqtau)
+
+
+def forward_dynamics_derivatives(model, q, v, tau) -> ForwardDynamicsDerivatives:
+    """Derivatives of forward dynamics with respect to configuration (along the tangent), velocity and torque.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,) or (K, nq);  v, tau : (nv,) or (K, nv)
+
+    Returns
+    -------
+    ForwardDynamicsDerivatives(da_dq, da_dv, da_dtau), each (nv, nv) or (K, nv, nv); da_dtau = M^-1.
+
+    Raises
+    ------
+    ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
+    """
+    single, (q, v, tau) = points(model, q, v=v, tau=tau)
+    K, n = v.shape
+    out = np.empty((3, K, n * n))
+    work = scratch(first_order_numbers(model) + 4 * n * n)
+    launch(_drive_first_order, model.arrays, q, v, tau, work, out[0], out[1], out[2])
+    return ForwardDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))
+
+
+def forward_dynamics_hessian(model, q, v, tau, w) -> ForwardDynamicsHessian:
+    """Hessian of w' a(q, v, tau) without forming a tensor.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,) or (K, nq);  v, tau : (nv,) or (K, nv)
+    w : (nv,) or (K, nv), multiplier of the accelerations
+
+    Returns
+    -------
+    ForwardDynamicsHessian(Hqq, Hqv, Hvv, Hqtau), each (nv, nv) or (K, nv, nv).  Hqq[j, k] = d/dq_k (d(w'a)/dq_j), not
+    symmetric inside a joint of several degrees of freedom; in Hqv and Hqtau the row is q.
+
+    Raises
+    ------
+    ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
+    """
+    single, (q, v, tau, w) = points(model, q, v=v, tau=tau, w=w)
+    K, n = v.shape
+    H = np.empty((4, K, n * n))
+    nb = len(model.arrays.parent)
+    work = scratch(first_order_numbers(model) + nb * VIRTUAL_BODY + 8 * n + 7 * n * n)
+    launch(_drive_hessian, model.arrays, q, v, tau, w, work, H[0], H[1], H[2], H[3])
+    return ForwardDynamicsHessian(*unbatch(single, *H.reshape(4, K, n, n)))
+
+
+def forward_dynamics_second_derivatives(model, q, v, tau) -> ForwardDynamicsSecondDerivatives:
+    """The four second-derivative tensors of forward dynamics.
+
+    With the tensors T of inverse dynamics at a = FD(q, v, tau) and A = da/dq, B = da/dv:
+
+        d2a_dqdq[:, j, k]   = -M^-1 (T_qq[:, j, k] + dM/dq_j A[:, k] + dM/dq_k A[:, j])
+        d2a_dqdv[:, j, k]   = -M^-1 (T_qv[:, j, k] + dM/dq_j B[:, k])
+        d2a_dvdv            = -M^-1  T_vv               d2a_dqdtau[:, j, k] = -M^-1 dM/dq_j M^-1[:, k]
+
+    Parameters and errors as `forward_dynamics_derivatives`.
+
+    Returns
+    -------
+    ForwardDynamicsSecondDerivatives(d2a_dqdq, d2a_dqdv, d2a_dvdv, d2a_dqdtau), each (nv, nv, nv) or (K, nv, nv, nv);
+    the second and third index are differentiated in the order of the name, the last one last.
+    """
+    single, (q, v, tau) = points(model, q, v=v, tau=tau)
+    A, B, Minv = forward_dynamics_derivatives(model, q, v, tau)
+    T = inverse_dynamics_second_derivatives(model, q, v, forward_dynamics(model, q, v, tau))
+    rows = T.dM_dq.transpose(0, 1, 3, 2)  # [t, i, j, l] = dM_il/dq_j
+    MA, MB = rows @ A[:, None], rows @ B[:, None]
+    tensors = T.d2tau_dqdq + MA + MA.swapaxes(2, 3), T.d2tau_dqdv + MB, T.d2tau_dvdv, rows @ Minv[:, None]
+    K, n = v.shape
+    solved = [(-Minv @ X.reshape(K, n, n * n)).reshape(K, n, n, n) for X in tensors]
+    return ForwardDynamicsSecondDerivatives(*unbatch(single, *solved))

@@ -1,0 +1,8 @@
+"""``python -m trajopt``: the same as the command ``trajopt``."""
+
+import sys
+
+from trajopt.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

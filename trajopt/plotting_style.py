@@ -1,0 +1,50 @@
+"""What the figures share: one look, and figures that touch no global state of matplotlib."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from trajopt.solution import Solution
+
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
+"""Okabe and Ito's palette, distinguishable without red-green vision."""
+DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (8, 3)))
+DPI = 160
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure with an Agg canvas, independent of pyplot and of any display."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def tidy(axes: Axes, xlabel: str, ylabel: str) -> None:
+    """Labels, a light grid, and no box."""
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    axes.grid(True, color="0.9", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.tick_params(labelsize=9)
+
+
+def save(figure: Figure, path: str | Path | None) -> Figure:
+    """Write the figure if there is a path, making its folder."""
+    if path is not None:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=DPI)
+    return figure
+
+
+def as_results(results: Mapping[str, Solution] | Solution) -> dict[str, Solution]:
+    """Solutions by name; a lone solution gets one."""
+    if isinstance(results, Solution):
+        return {"solution": results}
+    if not results or not all(isinstance(s, Solution) for s in results.values()):
+        raise TypeError("results: wanted a Solution, or a non-empty dict of name to Solution")
+    return dict(results)
