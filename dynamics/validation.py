@@ -40,15 +40,23 @@ def _require_finite(name: str, array: np.ndarray, allow_infinite: bool = False) 
         raise ValueError(f"{entry} is {array[first]}, expected {wanted}")
 
 
-def as_array(name: str, value: ArrayLike, shape: tuple[int, ...], *, allow_infinite: bool = False) -> np.ndarray:
-    """float64 array of exactly this shape, C-contiguous; the caller's own array where that already fits.
+def as_array(
+    name: str, value: ArrayLike, shape: tuple[int | None, ...] | None = None, *, allow_infinite: bool = False
+) -> np.ndarray:
+    """float64 array of this shape, C-contiguous; the caller's own array where that already fits.
+
+    None among the sizes admits any length there; no shape at all admits any.
 
     Raises ValueError naming the argument if `value` is not made of real numbers, has another shape, or holds a NaN
     (or an infinity, unless `allow_infinite`); the latter gives the index of the first bad entry.
     """
     array = _as_float64(name, value)
-    if array.shape != shape:
-        raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
+    fits = shape is None or (
+        array.ndim == len(shape) and all(n is None or n == got for n, got in zip(shape, array.shape, strict=True))
+    )
+    if not fits:
+        wanted = "(" + ", ".join("any" if n is None else str(n) for n in shape or ()) + ")"
+        raise ValueError(f"{name}: got shape {array.shape}, expected {wanted if None in (shape or ()) else shape}")
     _require_finite(name, array, allow_infinite)
     return array
 

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from trajopt.compare import Comparison, compare
     from trajopt.costs import ControlCost, Cost, ResidualCost, StateCost
     from trajopt.expansions import Expansion, cost_curvature, expand, total_cost
-    from trajopt.plotting import plot_convergence
-    from trajopt.plotting_trajectory import plot_trajectory
+    from trajopt.plotting import plot_convergence, plot_trajectory
     from trajopt.problem import Problem
     from trajopt.residual import Residual
     from trajopt.solution import IterationRecord, Progress, Solution
@@ -41,7 +40,7 @@ _HOME = {
     "cost_curvature": "expansions",
     "expand": "expansions",
     "plot_convergence": "plotting",
-    "plot_trajectory": "plotting_trajectory",
+    "plot_trajectory": "plotting",
     "total_cost": "expansions",
 }
 

@@ -7,8 +7,8 @@
     Vxx = Qxx + K'Quu K + K'Qux + Qux'K                                                     [eq. 11c]
 
 with ' on V the next knot's.  Curvature of the dynamics, where wanted, has been added to lxx, lux and luu beforehand.
-The expected change of the cost for a step alpha is alpha d1 + alpha^2/2 d2, d1 = sum k'Qu, d2 = sum k'Quu k.  The update
-of V is exact for any gains, so a regularized sweep still returns the value of the policy it returns.
+The expected change of the cost for a step alpha is alpha d1 + alpha^2/2 d2, d1 = sum k'Qu, d2 = sum k'Quu k.  The
+update of V is exact for any gains, so a regularized sweep still returns the value of the policy it returns.
 
 These are plain loops for any size, the reference for faster sweeps with the same signature.
 """
@@ -189,8 +189,8 @@ def sweep_loops(
 ) -> SweepResult:
     """The whole sweep, from the arrays of an `Expansion` and the regularization mu >= 0.
 
-    ``semi_implicit_dt`` tells a structured sweep that fx and fu have semi-implicit form with this time step (0: they have
-    not); these loops make no use of it.
+    ``semi_implicit_dt`` tells a structured sweep that fx and fu have semi-implicit form with this time step (0: they
+    have not); these loops make no use of it.
     """
     N, ndx, nu = fu.shape
     arrays = empty_gains(N, ndx, nu)

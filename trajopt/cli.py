@@ -47,7 +47,9 @@ def _add_problem_options(command: argparse.ArgumentParser) -> None:
         help="add normal random numbers of this standard deviation to the initial controls (default: 0)",
     )  # fmt: skip
     command.add_argument("--seed", type=_seed, default=0, help="seed of those random numbers (default: 0)")
-    command.add_argument("--hessian", choices=HESSIANS, default="parallel", help="multiplier of DDP (default: parallel)")
+    command.add_argument(
+        "--hessian", choices=HESSIANS, default="parallel", help="multiplier of DDP (default: parallel)"
+    )
     command.add_argument("--max-iterations", type=_count, default=500, metavar="N", help="default: 500")
 
 
@@ -129,8 +131,7 @@ def _solvers(options: argparse.Namespace) -> dict[str, Any]:
 
 def _write(results: Any, folder: Path) -> list[Path]:
     """convergence.png, motion.png and one npz per solver."""
-    from trajopt.plotting import plot_convergence
-    from trajopt.plotting_trajectory import plot_trajectory
+    from trajopt.plotting import plot_convergence, plot_trajectory
     from trajopt.results_files import save_solution
 
     plot_convergence(results, folder / "convergence.png")

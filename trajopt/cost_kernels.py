@@ -23,7 +23,7 @@ def weighted_squares(r, w):
 
 @kernel
 def add_diagonal(r, w, scale, gradient, hessian):
-    """Residual r = z - z_ref, whose Jacobian is the identity: gradient (K, n) += s w r, hessian (K, n, n) += s diag w."""
+    """r = z - z_ref, whose Jacobian is the identity: gradient (K, n) += s w r, hessian (K, n, n) += s diag w."""
     for t in range(r.shape[0]):
         for i in range(r.shape[1]):
             gradient[t, i] += scale * w[i] * r[t, i]

@@ -119,7 +119,9 @@ class ControlCost:
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError at the terminal knot, or where a vector does not have nu numbers."""
         if terminal:
-            raise ValueError("terminal_costs: got a ControlCost, wanted costs of the state (the last knot has no control)")
+            raise ValueError(
+                "terminal_costs: got a ControlCost, wanted costs of the state (the last knot has no control)"
+            )
         for name, value in (("weights", self.weights), ("reference", self.reference)):
             if value.ndim == 1 and len(value) != system.nu:
                 raise ValueError(f"ControlCost {name}: got {len(value)} numbers, wanted one or {system.nu}")
@@ -158,7 +160,7 @@ class ResidualCost:
         self.activation = one_of("activation", activation, ("quadratic",))
 
     def check(self, system: System, terminal: bool) -> None:
-        """Any system will do as far as can be told without evaluating; what a residual returns is checked at each use."""
+        """Accept any system: what the residual returns is checked at each use, when it is evaluated."""
 
     def _evaluate(self, xs, us):
         return same_shape("residual.evaluate", self.residual.evaluate(xs, us), (len(xs), self.nr))

@@ -64,9 +64,7 @@ def _sweep_tensors(fx, fu, lx, lu, lxx, lux, luu, fxx, fux, fuu, mu, k, K, Vx, V
     return d1, d2, np.isfinite(d1 + d2)
 
 
-def sweep_tensors(
-    expansion: Expansion, tensors: tuple[np.ndarray, np.ndarray, np.ndarray], mu: float
-) -> SweepResult:
+def sweep_tensors(expansion: Expansion, tensors: tuple[np.ndarray, np.ndarray, np.ndarray], mu: float) -> SweepResult:
     """Exact sweep that contracts full tensors fxx, fux, fuu (N, ndx, ., .) as it goes."""
     N, ndx, nu = expansion.fu.shape
     arrays = empty_gains(N, ndx, nu)

@@ -1,7 +1,7 @@
 """The first acceptable step length of 1, 1/2, ..., 2^-7.
 
-The model of the cost along a direction is J + alpha d1 + alpha^2/2 d2.  A step is accepted if it achieves a small part of
-what the model promises; where the model promises nothing (d2 large and positive), a still smaller part of the slope.
+The model of the cost along a direction is J + alpha d1 + alpha^2/2 d2.  A step is accepted if it achieves a small part
+of what the model promises; where the model promises nothing (d2 large and positive), a still smaller part of the slope.
 """
 
 from typing import NamedTuple

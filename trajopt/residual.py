@@ -1,4 +1,4 @@
-"""A residual r(x, u): one vector per knot, with its Jacobians and its exact curvature.  Serves costs and constraints."""
+"""A residual r(x, u): one vector per knot, its Jacobians and its exact curvature.  Serves costs and constraints."""
 
 from typing import Protocol
 

@@ -8,7 +8,7 @@ from trajopt.solution import IterationRecord, Solution
 
 
 def save_solution(solution: Solution, path: str | Path) -> Path:
-    """Write xs, us, cost, status, gains, value function, log columns (log_*) and timings (time_*), making the folder."""
+    """Write xs, us, cost, status, gains, value function, log columns (log_*) and timings (time_*)."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {name: getattr(solution, name) for name in ("xs", "us", "k", "K", "Vx", "Vxx")}

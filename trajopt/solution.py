@@ -13,7 +13,8 @@ class IterationRecord(NamedTuple):
 
     Cost and largest gradient entry max |dJ/du| of the iterate; predicted decrease of the full step; what the accepted
     step achieved (0 if none was accepted) and its length alpha (0 if none); the regularization mu; the kind of step,
-    "gauss_newton" or "exact"; seconds since the start.  The last record of a log is the final iterate.
+    "gauss_newton" or "exact"; seconds from the start until
+    the iterate was reached.  The last record of a log is the final iterate.
     """
 
     iteration: int

@@ -79,7 +79,7 @@ class System(Protocol):
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Second derivatives of lam_t'f per knot, lam (N, ndx): Hxx (N, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu)."""
+        """Hessians of lam_t'f per knot, lam (N, ndx): Hxx (N, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu)."""
         ...
 
     def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -90,9 +90,7 @@ class System(Protocol):
 class ManifoldSystem(System, Protocol):
     """A system whose states live on a manifold (``euclidean = False``)."""
 
-    def difference_expansion(
-        self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Expand r = difference(x_ref, xs) along the tangent of xs (K, nx).
 
         Returns J (K, ndx, ndx), the Jacobian of r, and H (K, ndx, ndx), the Hessian of mu'r with mu (K, ndx).

@@ -55,7 +55,9 @@ def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     """The value if it is among the choices, else an error with the nearest one."""
     choices = tuple(choices)
     if value not in choices:
-        raise ValueError(f"{name}: got {value!r}, wanted one of {', '.join(map(repr, choices))}{did_you_mean(value, choices)}")
+        raise ValueError(
+            f"{name}: got {value!r}, wanted one of {', '.join(map(repr, choices))}{did_you_mean(value, choices)}"
+        )
     return value
 
 

@@ -11,7 +11,8 @@ from numba import get_thread_id, prange
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import launch, points, scratch, unbatch
-from dynamics.joints import FREE_FLYER, PLANAR, PRISMATIC, SPHERICAL, TRANSLATION
+from dynamics.joints import FREE_FLYER, PLANAR, PRISMATIC, TRANSLATION
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, carve, driver, gather, scatter
 from dynamics.tangent import difference_configuration, integrate_configuration
 from dynamics.validation import check_configuration
@@ -42,12 +43,12 @@ def _difference_all(m, q0, q1, work, out):
         scatter(dq_, c * LANES, out)
 
 
-def neutral(model) -> np.ndarray:
+def neutral(model: RigidBodyModel) -> np.ndarray:
     """Configuration (nq,) at which every joint frame lies on its placement: zeros, quaternions (0, 0, 0, 1)."""
     return np.concatenate([joint.neutral() for joint in model.joints]) if model.joints else np.zeros(0)
 
 
-def integrate(model, q: ArrayLike, dq: ArrayLike) -> np.ndarray:
+def integrate(model: RigidBodyModel, q: ArrayLike, dq: ArrayLike) -> np.ndarray:
     """Move from q along the tangent dq:  q (+) dq.
 
     Parameters
@@ -70,7 +71,7 @@ def integrate(model, q: ArrayLike, dq: ArrayLike) -> np.ndarray:
     return unbatch(single, out)[0]
 
 
-def difference(model, q0: ArrayLike, q1: ArrayLike) -> np.ndarray:
+def difference(model: RigidBodyModel, q0: ArrayLike, q1: ArrayLike) -> np.ndarray:
     """The tangent at q0 that leads to q1:  integrate(model, q0, difference(model, q0, q1)) = q1.
 
     Rotations come back at most pi long.  Angles of revolute, continuous and planar joints are numbers and are *not*
@@ -89,7 +90,7 @@ def difference(model, q0: ArrayLike, q1: ArrayLike) -> np.ndarray:
     return unbatch(one and other, out)[0]
 
 
-def random_configuration(model, rng: np.random.Generator) -> np.ndarray:
+def random_configuration(model: RigidBodyModel, rng: np.random.Generator) -> np.ndarray:
     """A configuration (nq,): coordinates uniform within their limits, rotations uniform over all rotations.
 
     Without limits, displacements are drawn from [-1, 1] (m) and angles from [-pi, pi]; with one limit, from an interval
@@ -106,9 +107,7 @@ def random_configuration(model, rng: np.random.Generator) -> np.ndarray:
     low, high = model.lower_position, model.upper_position
     start_at = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2.0 * half, -half))
     q = rng.uniform(start_at, np.where(np.isfinite(high), high, start_at + 2.0 * half))
-    for joint, start in zip(model.joints, model.q_index, strict=True):
-        if joint.code in (SPHERICAL, FREE_FLYER):
-            at = start + joint.quaternion_at
-            quaternion = rng.standard_normal(4)
-            q[at : at + 4] = quaternion / np.linalg.norm(quaternion)
+    for _, at in model.quaternion_slots:
+        quaternion = rng.standard_normal(4)
+        q[at : at + 4] = quaternion / np.linalg.norm(quaternion)
     return q

@@ -72,7 +72,7 @@ def wrench_batch(model, external_wrenches, K: int) -> np.ndarray:
     if external_wrenches is None:
         return np.empty((0, 0))
     nb = len(model.arrays.parent)
-    w = as_array("external_wrenches", external_wrenches, None)
+    w = as_array("external_wrenches", external_wrenches)
     if w.shape not in ((nb, 6), (K, nb, 6)):
         raise ValueError(f"external_wrenches has shape {w.shape}; expected ({nb}, 6) or ({K}, {nb}, 6)")
     return np.ascontiguousarray(np.broadcast_to(w, (K, nb, 6)).reshape(K, 6 * nb))

@@ -66,7 +66,7 @@ class LinearSystem(NumpySystem):
 
 
 class MechanicalSystem(NumpySystem):
-    """Semi-implicit Euler, v+ = v + h a(q, v, u), q+ = q + h v+; subclasses give a and its derivatives in z = (x, u)."""
+    """Semi-implicit Euler, v+ = v + h a(q, v, u), q+ = q + h v+; subclasses give a, da, d2a in z = (x, u)."""
 
     semi_implicit = True
 
@@ -159,12 +159,16 @@ class CartPole(MechanicalSystem):
         N2 = symmetric(-m * s * l * w**2 - 4 * m * g * s * c, 2 * m * c * l * w, 2 * m * s * l, zero)
         # pole: -(u c + m l w^2 c s + (M + m) g s) / l
         P = -(u * c + m * l * w**2 * c * s + (M + m) * g * s) / l
-        P1 = -np.stack(
-            [-u * s + m * l * w**2 * (c**2 - s**2) + (M + m) * g * c, 2 * m * l * w * c * s, c], axis=1
-        ) / l
-        P2 = -symmetric(
-            -u * c - 4 * m * l * w**2 * c * s - (M + m) * g * s, 2 * m * l * w * (c**2 - s**2), 2 * m * l * c * s, -s
-        ) / l
+        P1 = -np.stack([-u * s + m * l * w**2 * (c**2 - s**2) + (M + m) * g * c, 2 * m * l * w * c * s, c], axis=1) / l
+        P2 = (
+            -symmetric(
+                -u * c - 4 * m * l * w**2 * c * s - (M + m) * g * s,
+                2 * m * l * w * (c**2 - s**2),
+                2 * m * l * c * s,
+                -s,
+            )
+            / l
+        )
         a, da, d2a = np.zeros((len(q), 2)), np.zeros((len(q), 2, 5)), np.zeros((len(q), 2, 5, 5))
         columns = np.array([1, 3, 4])
         for i, (n0, n1, n2) in enumerate(((N, N1, N2), (P, P1, P2))):

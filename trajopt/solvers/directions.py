@@ -20,22 +20,28 @@ from trajopt.timing import Stopwatch
 
 
 class LocalModel(NamedTuple):
-    """A trajectory xs, us with its expansion, costate (N+1, ndx) and largest gradient entry (inf if not a number)."""
+    """A trajectory xs, us with its cost and expansion.
+
+    Costate (N+1, ndx); largest gradient entry (inf if not a number); `time`: seconds from the start to this iterate.
+    """
 
     xs: np.ndarray
     us: np.ndarray
+    cost: float
+    time: float
     expansion: Expansion
     costate: np.ndarray
     gradient_norm: float
 
 
-def local_model(problem: Problem, xs: np.ndarray, us: np.ndarray, clock: Stopwatch) -> LocalModel:
+def local_model(problem: Problem, xs: np.ndarray, us: np.ndarray, cost: float, clock: Stopwatch) -> LocalModel:
     """Expand the problem about xs, us."""
+    reached = clock.elapsed
     with clock.measure("derivatives"):
         expansion = expand(problem, xs, us)
         costate, gradient = adjoint(expansion)
         largest = float(np.abs(gradient).max())
-        return LocalModel(xs, us, expansion, costate, largest if np.isfinite(largest) else np.inf)
+        return LocalModel(xs, us, cost, reached, expansion, costate, largest if np.isfinite(largest) else np.inf)
 
 
 def gauss_newton_sweep(

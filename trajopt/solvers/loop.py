@@ -60,30 +60,30 @@ def minimize(
     if not np.isfinite(cost):
         return _diverged(problem, us, clock)
 
-    model = local_model(problem, xs, us, clock)
+    model = local_model(problem, xs, us, cost, clock)
     regularization = Regularization(options.initial_regularization, options.max_regularization)
     direction, predicted, log, stopping = None, np.inf, [], False
     while True:
-        late = exact is not None and predicted < exact.threshold * abs(cost)
+        late = exact is not None and predicted < exact.threshold * abs(model.cost)
         found, regularization = _direction(problem, model, regularization, exact if late else None, clock)
         direction = found or direction
-        status = _end(model, cost, found, regularization, len(log), stopping, options)
-        if found is None or status is not None:
-            log.append(_record(len(log), cost, model, found, None, regularization.mu, clock))
-            return _solution(problem, model, cost, status, direction, len(log) - 1, log, clock)
+        status = _end(model, found, regularization, len(log), stopping, options)
+        if status is not None:
+            log.append(_record(model, found, None, regularization.mu, len(log)))
+            return _solution(problem, model, status, direction, len(log) - 1, log, clock)
 
-        used, step = _step(problem, model, cost, found, clock)
+        assert found is not None  # else there would be a status
+        used, step = _step(problem, model, found, clock)
         predicted = used.predicted
-        log.append(_record(len(log), cost, model, used, step, regularization.mu, clock))
+        log.append(_record(model, used, step, regularization.mu, len(log)))
         if step is None:
-            status = _end_without_step(predicted, cost, regularization)
+            status = _end_without_step(predicted, model.cost, regularization)
             if status is not None:
-                return _solution(problem, model, cost, status, direction, len(log), log, clock)
+                return _solution(problem, model, status, direction, len(log), log, clock)
             regularization = regularization.increased()
         else:
             regularization = regularization.after_step(step.alpha)
-            cost = step.cost
-            model = local_model(problem, step.xs, step.us, clock)
+            model = local_model(problem, step.xs, step.us, step.cost, clock)
         stopping = callback is not None and bool(callback(Progress(log[-1], model.xs, model.us)))
 
 
@@ -105,7 +105,6 @@ def _direction(
 
 def _end(
     model: LocalModel,
-    cost: float,
     found: Direction | None,
     regularization: Regularization,
     tried: int,
@@ -117,7 +116,7 @@ def _end(
         return Status.STOPPED_BY_CALLBACK
     if found is None:
         return Status.NOT_POSITIVE_DEFINITE if np.isfinite(model.gradient_norm) else Status.INVALID_DERIVATIVES
-    enough = max(options.tolerance * abs(cost), options.absolute_tolerance)
+    enough = max(options.tolerance * abs(model.cost), options.absolute_tolerance)
     if regularization.small and found.predicted <= enough:
         return Status.CONVERGED
     return Status.MAX_ITERATIONS if tried >= options.max_iterations else None
@@ -130,46 +129,37 @@ def _end_without_step(predicted: float, cost: float, regularization: Regularizat
     return Status.LINE_SEARCH_FAILED if regularization.increased().exhausted else None
 
 
-def _step(
-    problem: Problem, model: LocalModel, cost: float, direction: Direction, clock: Stopwatch
-) -> tuple[Direction, Step | None]:
+def _step(problem: Problem, model: LocalModel, direction: Direction, clock: Stopwatch) -> tuple[Direction, Step | None]:
     """Search along the direction; where an exact one is good for a short step at best, also along its fallback."""
     with clock.measure("rollouts"):
-        step = search(problem, model.xs, model.us, cost, direction.sweep)
+        step = search(problem, model.xs, model.us, model.cost, direction.sweep)
         if direction.fallback is None or (step is not None and step.alpha >= SHORT_EXACT_STEP):
             return direction, step
-        other = search(problem, model.xs, model.us, cost, direction.fallback)
+        other = search(problem, model.xs, model.us, model.cost, direction.fallback)
     if other is not None and (step is None or other.cost < step.cost):
         return Direction(GAUSS_NEWTON, direction.fallback, None), other
     return direction, step
 
 
 def _record(
-    iteration: int,
-    cost: float,
-    model: LocalModel,
-    direction: Direction | None,
-    step: Step | None,
-    mu: float,
-    clock: Stopwatch,
+    model: LocalModel, direction: Direction | None, step: Step | None, mu: float, iteration: int
 ) -> IterationRecord:
     return IterationRecord(
         iteration=iteration,
-        cost=cost,
+        cost=model.cost,
         predicted_decrease=0.0 if direction is None else direction.predicted,
-        actual_decrease=0.0 if step is None else cost - step.cost,
+        actual_decrease=0.0 if step is None else model.cost - step.cost,
         gradient_norm=model.gradient_norm,
         alpha=0.0 if step is None else step.alpha,
         mu=mu,
         step=GAUSS_NEWTON if direction is None else direction.kind,
-        time=clock.elapsed,
+        time=model.time,
     )
 
 
 def _solution(
     problem: Problem,
     model: LocalModel,
-    cost: float,
     status: Status,
     direction: Direction | None,
     iterations: int,
@@ -181,7 +171,7 @@ def _solution(
     else:
         k, K, Vx, Vxx = direction.sweep[:4]
     return Solution(
-        problem, model.xs, model.us, cost, status, status.message, iterations, k, K, Vx, Vxx, model.gradient_norm,
+        problem, model.xs, model.us, model.cost, status, status.message, iterations, k, K, Vx, Vxx, model.gradient_norm,
         tuple(log), clock.split(),
     )  # fmt: skip
 

@@ -17,7 +17,7 @@ def solver_options(cls: type[T]) -> type[T]:
     names = [f.name for f in fields(cls)]  # pyright: ignore[reportArgumentType]
     plain_init = cls.__init__
 
-    def __init__(self, *unnamed, **options):
+    def checked_init(self, *unnamed, **options):
         if unnamed:
             raise TypeError(f"{cls.__name__}: options are given by name, e.g. {cls.__name__}({names[0]}=...)")
         for name in options:
@@ -27,8 +27,8 @@ def solver_options(cls: type[T]) -> type[T]:
                 )
         plain_init(self, **options)
 
-    __init__.__wrapped__ = plain_init  # so that help() and signature() show the options
-    cls.__init__ = __init__
+    checked_init.__wrapped__ = plain_init  # so that help() and signature() show the options
+    cls.__init__ = checked_init
     return cls
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -11,7 +12,7 @@ from matplotlib.gridspec import SubplotSpec
 from matplotlib.lines import Line2D
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
-from trajopt.plotting_style import DASHES, as_results, new_figure, save, tidy
+from trajopt.plotting.style import DASHES, as_results, new_figure, save, tidy
 from trajopt.solution import Solution
 
 SNAPSHOTS = 9
@@ -47,7 +48,7 @@ def plot_trajectory(results: Mapping[str, Solution] | Solution, path: str | Path
                 times, values = solution.problem.times, np.concatenate([values, values[-1:]])
             for j in range(count):
                 style = "steps-post" if symbol == "u" else "default"
-                axes.plot(times, values[:, j], color=_color(j, count), linestyle=DASHES[i % 5], drawstyle=style, lw=1.4)
+                axes.plot(times, values[:, j], color=_color(j, count), drawstyle=style, **_stroke(i, len(results)))
         tidy(axes, "time [s]" if row == len(panels) - 1 else "", label)
         axes.set_xlim(first.problem.times[0], first.problem.times[-1])
         if 1 < count <= NAMED:
@@ -55,7 +56,7 @@ def plot_trajectory(results: Mapping[str, Solution] | Solution, path: str | Path
     if drawable:
         best = min(results, key=lambda name: results[name].cost)
         _snapshots(figure, grid[:, 1], results[best], best if len(results) > 1 else "")
-    handles = [Line2D([], [], color="0.2", linestyle=DASHES[i % 5], label=name) for i, name in enumerate(results)]
+    handles = [Line2D([], [], color="0.2", label=name, **_stroke(i, len(results))) for i, name in enumerate(results)]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     figure.suptitle(f"{first.problem.name}: motion")
     return save(figure, path)
@@ -72,6 +73,13 @@ def _series(solution: Solution) -> list[tuple[str, str, np.ndarray]]:
         ("v", "velocity $v$ [rad/s, m/s]", xs[:, nq:]),
         ("u", "controls $u$ [N m, N]", solution.us),
     ]
+
+
+def _stroke(i: int, solvers: int) -> dict[str, Any]:
+    """Line style of solver i: the first a wide pale band under the others, so that equal motions all show."""
+    if i == 0 and solvers > 1:
+        return {"linestyle": "-", "linewidth": 4.5, "alpha": 0.35}
+    return {"linestyle": DASHES[max(i - 1, 0) % len(DASHES)], "linewidth": 1.4}
 
 
 def _color(j: int, count: int):
@@ -108,9 +116,10 @@ def _snapshots(figure: Figure, where: SubplotSpec, solution: Solution, name: str
     else:
         axes.set_ylim(middle[1] - reach, middle[1] + reach)
         axes.set_zlim(middle[2] - reach, middle[2] + reach)  # pyright: ignore
-        axes.set_box_aspect((1, 1, 1))  # pyright: ignore
+        axes.set_box_aspect((1, 1, 1), zoom=0.86)  # pyright: ignore
         axes.set(xlabel="x [m]", ylabel="y [m]", zlabel="z [m]")
     times = solution.problem.times[knots]
     handles = [Line2D([], [], color=s, lw=2.2, label=f"{t:.2f} s") for s, t in zip(shades, times, strict=True)]
-    axes.legend(handles=handles, loc="upper left", fontsize=8, frameon=False, ncols=1)
+    below = (0.5, -0.1 if planar else 0.02)
+    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=below, fontsize=9, frameon=False, ncols=5)
     axes.set_title("snapshots" + (f" ({name})" if name else ""), fontsize=11)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from trajopt.plotting_style import COLORS, as_results, new_figure, save, tidy
+from trajopt.plotting.style import COLORS, as_results, new_figure, save, tidy
 from trajopt.solution import Solution
 
 REFUSED = 2.0**-8
@@ -38,7 +38,12 @@ def plot_convergence(results: Mapping[str, Solution] | Solution, path: str | Pat
         for row, x in enumerate((solution.history("iteration"), 1e3 * solution.history("time"))):
             _draw(axes[row], x, solution, best, color)
     for row, xlabel in enumerate(("iteration", "time [ms]")):
-        labels = r"cost gap $J - J^*$", r"gradient $\max\,|\partial J/\partial u|$", r"step length $\alpha$", r"regularization $\mu$"
+        labels = (
+            r"cost gap $J - J^*$",
+            r"gradient $\max\,|\partial J/\partial u|$",
+            r"step length $\alpha$",
+            r"regularization $\mu$",
+        )
         for panel, ylabel in zip(axes[row], labels, strict=True):
             tidy(panel, xlabel, ylabel)
             panel.set_xlim(left=0.0)
@@ -101,7 +106,9 @@ def _regularization_scale(panel: Axes, largest: float) -> None:
 
 def _legend(results: dict[str, Solution]) -> list[Line2D]:
     handles = [
-        Line2D([], [], color=color, linewidth=1.6, label=f"{name} ({solution.status}, {solution.iterations} iterations)")
+        Line2D(
+            [], [], color=color, linewidth=1.6, label=f"{name} ({solution.status}, {solution.iterations} iterations)"
+        )
         for color, (name, solution) in zip(_cycle(len(results)), results.items(), strict=True)
     ]
     marks = (("Gauss-Newton step", "o", "white"), ("exact step", "o", "0.3"), ("no step accepted", "x", "0.3"))

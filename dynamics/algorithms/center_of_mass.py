@@ -1,0 +1,110 @@
+"""Centre of mass and its Jacobian, from the first moments of the subtrees.
+
+A degree of freedom k moves the subtree below it as one rigid body of mass m_k and first moment h_k:
+
+    c = sum_i h_i / m,      dc/dq_k = (m_k v_k + w_k x h_k) / m        for the column s_k = (w_k, v_k)
+"""
+
+import numpy as np
+from numba import get_thread_id, prange
+from numpy.typing import ArrayLike
+
+from dynamics.algorithms.batch import launch, points, scratch, unbatch
+from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, ROTATION, place_bodies
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, scatter, splat
+from dynamics.spatial import (
+    accumulate,
+    add3,
+    add_rotated,
+    load3,
+    load6,
+    load9,
+    rate_moment,
+    scale3,
+    store3,
+)
+from dynamics.tangent import store_column3
+
+
+@kernel
+def center_of_mass_kernel(m, derivatives, body, dof, c, J):
+    """c (3) and, with `derivatives`, J (3 nv) row-major, after `place_bodies`; MOMENT becomes the subtree's."""
+    align_stack(body)
+    n, zero = m.dof_body.size, splat(body, 0.0)
+    for i in range(m.parent.size):
+        b, f = i * BODY, m.first_moment[i]
+        h = scale3(load3(body, b + POSITION), m.mass[i])
+        store3(body, b + MOMENT, add_rotated(h, load9(body, b + ROTATION), (f[0], f[1], f[2])))
+    per_mass = 1.0 / m.mass.sum()
+    total = (zero, zero, zero)
+    for i in range(m.parent.size - 1, -1, -1):
+        h = load3(body, i * BODY + MOMENT)
+        if derivatives:
+            for k in range(m.v_index[i], m.v_index[i] + m.dof_count[i]):
+                rate = rate_moment(m.subtree_mass[i], h, load6(dof, k * DOF + COLUMN))
+                store_column3(J, k, n, scale3(rate, per_mass))
+        if m.parent[i] >= 0:
+            accumulate(body, m.parent[i] * BODY + MOMENT, i * BODY + MOMENT, 3)
+        else:
+            total = add3(total, h)
+    store3(c, 0, scale3(total, per_mass))
+
+
+@driver
+def _drive(m, q, derivatives, work, out):
+    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    for c in prange((q.shape[0] + LANES - 1) // LANES):
+        body, w = carve(work[get_thread_id()], nb * BODY)
+        dof, w = carve(w, n * DOF)
+        q_, w = carve(w, nq)
+        c_, w = carve(w, 3)
+        J_, w = carve(w, 3 * n)
+        gather(q, c * LANES, q_)
+        place_bodies(m, q_, body, dof)
+        center_of_mass_kernel(m, derivatives, body, dof, c_, J_)
+        if derivatives:
+            scatter(J_, c * LANES, out)
+        else:
+            scatter(c_, c * LANES, out)
+
+
+def require_mass(model) -> None:
+    """Raise ValueError unless the robot has mass, and so a centre of mass."""
+    if not model.total_mass > 0.0:
+        raise ValueError(f"model {model.name!r} has total mass {model.total_mass:g} kg and no centre of mass")
+
+
+def _evaluate(model, q, derivatives, shape):
+    require_mass(model)
+    single, (q,) = points(model, q)
+    out = np.empty((len(q), int(np.prod(shape))))
+    numbers = model.nb * BODY + model.nv * (DOF + 3) + model.nq + 3
+    launch(_drive, model.arrays, q, derivatives, scratch(numbers), out)
+    return unbatch(single, out.reshape(len(q), *shape))[0]
+
+
+def center_of_mass(model, q: ArrayLike) -> np.ndarray:
+    """Centre of mass of all moving bodies, world axes; what is fixed to the world does not count.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,) or (K, nq), configuration
+
+    Returns
+    -------
+    (3,) or (K, 3), m
+
+    Raises
+    ------
+    ValueError : wrong shape, non-finite entry, a quaternion that is not of unit length, or a model without mass.
+    """
+    return _evaluate(model, q, False, (3,))
+
+
+def center_of_mass_jacobian(model, q: ArrayLike) -> np.ndarray:
+    """Jacobian of the centre of mass: its velocity is J v, world axes.
+
+    Parameters: q (nq,) or (K, nq).  Returns: (3, nv) or (K, 3, nv).  Raises: ValueError as `center_of_mass`.
+    """
+    return _evaluate(model, q, True, (3, model.nv))

@@ -1,0 +1,74 @@
+"""Kinetic and potential energy."""
+
+import numpy as np
+from numba import get_thread_id, prange
+from numpy.typing import ArrayLike
+
+from dynamics.algorithms.batch import launch, points, scratch, unbatch
+from dynamics.algorithms.center_of_mass import center_of_mass
+from dynamics.algorithms.kinematics import BODY, DOF, MOMENTUM, VELOCITY, forward_pass
+from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
+from dynamics.spatial import add_dot6, load6
+
+
+@kernel
+def kinetic_energy_kernel(m, v, body, energy):
+    """Half of  sum_i v_i . I_i v_i + sum_k armature_k v_k^2,  after `forward_pass`."""
+    align_stack(body)
+    twice = splat(body, 0.0)
+    for i in range(m.parent.size):
+        twice = add_dot6(twice, load6(body, i * BODY + VELOCITY), load6(body, i * BODY + MOMENTUM))
+    for k in range(m.dof_body.size):
+        twice = fma(load(v, k) * m.armature[k], load(v, k), twice)
+    store(energy, 0, 0.5 * twice)
+
+
+@driver
+def _drive(m, q, v, work, out):
+    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    for c in prange((q.shape[0] + LANES - 1) // LANES):
+        body, w = carve(work[get_thread_id()], nb * BODY)
+        dof, w = carve(w, n * DOF)
+        q_, w = carve(w, nq)
+        v_, w = carve(w, n)
+        a_, w = carve(w, n)
+        energy, w = carve(w, 1)
+        gather(q, c * LANES, q_)
+        gather(v, c * LANES, v_)
+        a_[:] = 0.0
+        forward_pass(m, q_, v_, a_, body, dof, False)
+        kinetic_energy_kernel(m, v_, body, energy)
+        scatter(energy, c * LANES, out)
+
+
+def kinetic_energy(model, q: ArrayLike, v: ArrayLike) -> float | np.ndarray:
+    """v'M(q)v / 2, without forming M; the armature's share, sum of armature_k v_k^2 / 2, is included.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,) or (K, nq), configuration
+    v : (nv,) or (K, nv), velocity
+
+    Returns
+    -------
+    float, or (K,), J
+
+    Raises
+    ------
+    ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
+    """
+    single, (q, v) = points(model, q, v=v)
+    out = np.empty((len(q), 1))
+    numbers = model.nb * BODY + model.nv * (DOF + 2) + model.nq + 1
+    launch(_drive, model.arrays, q, v, scratch(numbers), out)
+    return unbatch(single, out[:, 0])[0]
+
+
+def potential_energy(model, q: ArrayLike) -> float | np.ndarray:
+    """-m g.c of all moving bodies, zero at the world origin.
+
+    Parameters: q (nq,) or (K, nq).  Returns: float or (K,), J.  Raises: ValueError as `kinetic_energy`, and for a model
+    without mass.
+    """
+    return -model.total_mass * (center_of_mass(model, q) @ model.gravity)

@@ -1,0 +1,161 @@
+"""Pose of a frame:  r = log6(Mref^-1 M(q)), [linear; angular].
+
+With J the local columns, Ji = Jr(r)^-1 and lam = Ji'mu,
+
+    r_x = Ji J,      H of mu'r  =  -J' Ji' Gam(r, lam) Ji J + K,      K[l, u] = lam'[J_u, J_l] / 2,
+
+K over pairs with u's joint strictly above l's; inside one joint the columns are constant in the moving frame.
+"""
+
+import numpy as np
+from numba import get_thread_id, prange
+from numpy.typing import ArrayLike
+
+from dynamics.algorithms.batch import launch, scratch
+from dynamics.algorithms.frames import FRAME, LOCAL, frame_jacobian_kernel, frame_numbers, frame_pose, last_dof
+from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
+from dynamics.groups import se3, so3
+from dynamics.groups.stumpff import stumpff
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, scatter_block
+from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, select_less, store
+from dynamics.spatial import add_rotated, add_scaled6, dot3, dot6, load6, multiply, rotate, store6
+from dynamics.tangent import load_column6, store_column6
+from dynamics.validation import as_placement
+
+
+@helper
+def _larger(a, b, i):
+    """Of two rows of a quaternion's outer product, a and b, the one with the larger diagonal, b's being entry i."""
+    d = a[4]
+    return (
+        select_less(d, b[i], b[0], a[0]), select_less(d, b[i], b[1], a[1]), select_less(d, b[i], b[2], a[2]),
+        select_less(d, b[i], b[3], a[3]), select_less(d, b[i], b[i], d),
+    )  # fmt: skip
+
+
+@helper
+def quaternion_of(R):
+    """Unit quaternion (x y z w) of a rotation matrix: 4 q q' is linear in R; its row of largest diagonal, normalised."""
+    wx, wy, wz = R[7] - R[5], R[2] - R[6], R[3] - R[1]
+    xy, xz, yz = R[1] + R[3], R[2] + R[6], R[5] + R[7]
+    ww = 1.0 + (R[0] + R[4] + R[8])
+    a = (wx, wy, wz, ww, ww)
+    a = _larger(a, (1.0 + (R[0] - R[4] - R[8]), xy, xz, wx), 0)
+    a = _larger(a, (xy, 1.0 + (R[4] - R[0] - R[8]), yz, wy), 1)
+    a = _larger(a, (xz, yz, 1.0 + (R[8] - R[0] - R[4]), wz), 2)
+    return so3.normalise((a[0], a[1], a[2], a[3]))
+
+
+@helper
+def _relative_log(R, p, data):
+    """log6 of (R, p) as seen from the reference in data[FRAME:]: rotation, row-major, and origin."""
+    t = data[FRAME:]
+    Rt = (t[0], t[3], t[6], t[1], t[4], t[7], t[2], t[5], t[8])
+    d = rotate(Rt, (p[0] - t[9], p[1] - t[10], p[2] - t[11]))
+    return se3.log(d, quaternion_of(multiply(Rt, R)))
+
+
+@helper
+def _placement_curvature(m, i, lam, P0, P1, J, H):
+    """H over the frame's path from the local columns J, lam and Ji'Gam Ji = [[0, P0], [P0, P1]]."""
+    n = m.dof_body.size
+    x = last_dof(m, i)
+    while x >= 0:
+        column = load_column6(J, x, n)
+        v, w = se3.linear(column), se3.angular(column)
+        within = se3.twist(rotate(P0, w), add_rotated(rotate(P0, v), P1, w))
+        above = add_scaled6(within, -0.5, se3.coadjoint(lam, column))
+        y = x
+        while y >= 0:
+            g = within
+            if m.dof_body[y] != m.dof_body[x]:
+                g = above
+            e = -dot6(g, load_column6(J, y, n))
+            store(H, x * n + y, e)
+            store(H, y * n + x, e)
+            y = m.dof_parent[y]
+        x = m.dof_parent[x]
+
+
+@kernel
+def frame_placement_kernel(m, i, data, order, x, mu, body, dof, r, J, H):
+    """r (6); by order also J (6 nv), the Jacobian of r or, with H (nv nv), the frame's local one.
+    data: the frame (FRAME), then the reference."""
+    align_stack(body)
+    place_bodies(m, x, body, dof)
+    R, p = frame_pose(i, data, body)
+    xi = _relative_log(R, p, data)
+    store6(r, 0, xi)
+    if order == VALUE:
+        return
+    frame_jacobian_kernel(m, i, data, LOCAL, body, dof, J)
+    n = m.dof_body.size
+    c = stumpff(dot3(se3.angular(xi), se3.angular(xi)))
+    X, Y = se3.jacobian_inverse(xi, c)
+    if order == JACOBIAN:
+        k = last_dof(m, i)
+        while k >= 0:
+            store_column6(J, k, n, se3.apply(X, Y, load_column6(J, k, n)))
+            k = m.dof_parent[k]
+    else:
+        H[:] = 0.0
+        lam = se3.apply_transposed(X, Y, load6(mu, 0))
+        G0, G1 = se3.gamma(xi, lam, c)
+        P0, P1 = se3.congruence(X, Y, G0, G1)
+        _placement_curvature(m, i, lam, so3.full(P0), so3.full(P1), J, H)
+
+
+@driver
+def _drive(m, i, data, order, xs, mu, work, r, derivative):
+    nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
+    for c in prange((xs.shape[0] + LANES - 1) // LANES):
+        body, w = carve(work[get_thread_id()], nb * BODY)
+        dof, w = carve(w, n * DOF)
+        x_, w = carve(w, nx)
+        mu_, w = carve(w, 6)
+        r_, w = carve(w, 6)
+        J_, H_ = carve(w, 6 * n)
+        H_ = H_[: n * n]
+        gather(xs, c * LANES, x_)
+        if order == HESSIAN:
+            gather(mu, c * LANES, mu_)
+        frame_placement_kernel(m, i, data, order, x_, mu_, body, dof, r_, J_, H_)
+        if order == VALUE:
+            scatter(r_, c * LANES, r)
+        elif order == JACOBIAN:
+            scatter_block(J_, 6, n, c * LANES, derivative, 0, 0)
+        else:
+            scatter_block(H_, n, n, c * LANES, derivative, 0, 0)
+
+
+class FramePlacement(RobotResidual):
+    """Pose of a frame relative to a target, log6(target^-1 M(q)): [linear; angular] in the target's axes, m and rad.
+
+    Smooth while the rotation between the two is less than half a turn, where the logarithm jumps.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    frame : one of `model.frame_names`
+    target : (R, p), rotation (3, 3) and origin (3,) in the world
+
+    Raises
+    ------
+    ValueError : unknown frame (with the nearest matches), or a target that is not a pair of a rotation and a point.
+    """
+
+    nr = 6
+
+    def __init__(self, model, frame: str, target: tuple[ArrayLike, ArrayLike]):
+        body, placement = frame_numbers(model, frame)
+        if target is None:
+            raise ValueError("target: got None, expected a pair (R, p) of shapes (3, 3) and (3,)")
+        R, p = as_placement("target", target)
+        super().__init__(model, f"placement of {frame}")
+        R.flags.writeable = p.flags.writeable = False
+        self._set(frame=frame, target=(R, p), _body=body, _data=np.concatenate([placement, R.ravel(), p]))
+
+    def _drive(self, order, xs, mu, r, derivative):
+        model, n = self.model, self.model.nv
+        work = scratch(model.nb * BODY + n * (DOF + 6 + n) + self.nx + 12)
+        launch(_drive, model.arrays, self._body, self._data, order, xs, mu, work, r, derivative)

@@ -1,0 +1,102 @@
+"""What all residuals of a robot's state share: the three methods, and blocks of lanes into arrays of knots.
+
+Hessians are those in exponential coordinates, so the qq block is the symmetric part of the Lie Hessian: of two degrees
+of freedom on a path the one nearer the root counts as differentiated last; inside one joint both orders are averaged.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.simd import LANES, helper
+
+VALUE, JACOBIAN, HESSIAN = 0, 1, 2
+"""What a driver is asked for."""
+
+
+@helper
+def scatter_block(ws, rows, columns, first, target, row, column):
+    """Lanes of a row-major block (rows columns) into target[knot, row:, column:]."""
+    for k in range(min(LANES, target.shape[0] - first)):
+        for i in range(rows):
+            for j in range(columns):
+                target[first + k, row + i, column + j] = ws[i * columns + j, k]
+
+
+@helper
+def scatter_transposed(ws, rows, columns, first, target, row, column):
+    """The transposed block (columns rows) into target[knot, row:, column:]."""
+    for k in range(min(LANES, target.shape[0] - first)):
+        for i in range(rows):
+            for j in range(columns):
+                target[first + k, row + j, column + i] = ws[i * columns + j, k]
+
+
+def knots(name: str, value: ArrayLike, columns: int, count: int | None = None) -> np.ndarray:
+    """A batch (K, columns) for a driver; only the shape is checked, as solvers call this in their inner loops."""
+    array = np.ascontiguousarray(value, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] != columns or (count is not None and len(array) != count):
+        raise ValueError(f"{name}: got shape {np.shape(value)}, expected ({'K' if count is None else count}, {columns})")
+    return array if array.flags.writeable else array.copy()  # a read-only array would compile the driver anew
+
+
+class RobotResidual:
+    """Base of the residuals r(x) of a robot's state x = [q; v]; controls do not enter.
+
+    Arrays hold K knots, nx = nq + nv, ndx = 2 nv.  States are checked for their shape only: a non-finite state gives a
+    non-finite residual.
+    """
+
+    nr: ClassVar[int] = 3
+
+    def __init__(self, model, name: str):
+        self._set(model=model, nx=model.nq + model.nv, ndx=2 * model.nv, name=name)
+
+    def _set(self, **attributes) -> None:
+        for key, value in attributes.items():
+            if isinstance(value, np.ndarray) and not key.startswith("_"):
+                value.flags.writeable = False
+            self.__dict__[key] = value
+
+    def __setattr__(self, key, value):
+        raise AttributeError(f"{type(self).__name__} is immutable; make a new one to change {key}")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, nr={self.nr})"
+
+    def evaluate(self, xs: ArrayLike, us: ArrayLike | None = None) -> np.ndarray:
+        """Residuals.
+
+        Parameters: xs (K, nx); us is not used.  Returns: r (K, nr).  Raises: ValueError for a wrong shape.
+        """
+        xs = knots("xs", xs, self.nx)
+        r = np.empty((len(xs), self.nr))
+        self._drive(VALUE, xs, np.empty((0, self.nr)), r, np.empty((0, 0, 0)))
+        return r
+
+    def jacobians(self, xs: ArrayLike, us: ArrayLike | None = None) -> tuple[np.ndarray, None]:
+        """Jacobians along the tangent [dq; dv].
+
+        Parameters: xs (K, nx); us is not used.  Returns: rx (K, nr, ndx), None.  Raises: ValueError for a wrong shape.
+        """
+        xs = knots("xs", xs, self.nx)
+        rx = np.zeros((len(xs), self.nr, self.ndx))
+        self._drive(JACOBIAN, xs, np.empty((0, self.nr)), np.empty((0, 0)), rx)
+        return rx, None
+
+    def hessian_products(self, xs: ArrayLike, us: ArrayLike | None, mu: ArrayLike) -> tuple[np.ndarray, None, None]:
+        """Hessians of mu'r in exponential coordinates, symmetric.
+
+        Parameters: xs (K, nx); us is not used; mu (K, nr).  Returns: Hxx (K, ndx, ndx), None, None.
+        Raises: ValueError for a wrong shape.
+        """
+        xs = knots("xs", xs, self.nx)
+        mu = knots("mu", mu, self.nr, len(xs))
+        Hxx = np.zeros((len(xs), self.ndx, self.ndx))
+        self._drive(HESSIAN, xs, mu, np.empty((0, 0)), Hxx)
+        return Hxx, None, None
+
+    def _drive(self, order, xs, mu, r, derivative) -> None:
+        """Fill r (VALUE), or derivative with Jacobians or Hessians, zero on entry."""
+        raise NotImplementedError

@@ -1,0 +1,1 @@
+"""Discrete-time systems: robots under integrators, their expansions and rollouts."""

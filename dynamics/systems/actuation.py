@@ -1,0 +1,65 @@
+"""From controls to joint torques, tau = B u.
+
+Where every control drives one degree of freedom in order, tau = (0, ..., 0, u), only the number of leading unactuated
+degrees of freedom is kept; any other B is a dense matrix.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.joints import FREE_FLYER
+from dynamics.simd import fma, kernel, load, splat, store
+from dynamics.validation import as_array
+
+
+class Actuation(NamedTuple):
+    """B (nv, nu); skip >= 0 says that B = [0; I] with `skip` zero rows, -1 that B is dense."""
+
+    B: np.ndarray
+    skip: int
+
+
+def actuation_map(model, actuation) -> Actuation:
+    """The map named by `actuation`: None (every degree of freedom), "floating_base" (all but the first six), or a
+    matrix (nv, nu).  Raises ValueError for anything else."""
+    n = model.nv
+    if actuation is None:
+        return Actuation(np.eye(n), 0)
+    if isinstance(actuation, str):
+        if actuation != "floating_base":
+            raise ValueError(f'actuation is "{actuation}"; expected None, "floating_base" or a matrix (nv, nu)')
+        if model.arrays.joint_type[0] != FREE_FLYER:
+            raise ValueError('actuation is "floating_base" but the first joint of the model is not a free flyer')
+        if n == 6:
+            raise ValueError('actuation is "floating_base" but the model has no joint besides the free flyer')
+        return Actuation(np.vstack([np.zeros((6, n - 6)), np.eye(n - 6)]), 6)
+    B = np.array(as_array("actuation", actuation))
+    if B.ndim != 2 or B.shape[0] != n or B.shape[1] == 0:
+        raise ValueError(f"actuation has shape {B.shape}; expected ({n}, nu) with nu >= 1")
+    B.setflags(write=False)
+    return Actuation(B, -1)
+
+
+@kernel
+def torques_of_controls(B, skip, u, tau):
+    """tau = B u"""
+    n, nu = B.shape
+    for i in range(n):
+        t = splat(tau, 0.0)
+        if skip >= 0:
+            if i >= skip:
+                t = load(u, i - skip)
+        else:
+            for j in range(nu):
+                t = fma(B[i, j], load(u, j), t)
+        store(tau, i, t)
+
+
+@kernel
+def copy_actuation(B, X):
+    """X (nv nu) <- B"""
+    n, nu = B.shape
+    for i in range(n):
+        for j in range(nu):
+            store(X, i * nu + j, splat(X, B[i, j]))

@@ -1,0 +1,114 @@
+"""Exact second-order expansions of one step, contracted with a multiplier, one knot per lane.
+
+For a covector lam = (lam_q, lam_v) in the tangent at the step's output, H is the symmetric matrix with
+
+    lam' (output's tangent displacement) = lam' F z + 1/2 z' H z + O(z^3),      z = (dq, dv, du)
+
+Euler:  H = Hessian of y'a  +  geometry,    y = h lam_v  (+ h^2 Jr'lam_q for the semi-implicit step)
+"""
+
+from numba import get_thread_id, prange
+
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, store
+from dynamics.systems.controlled_acceleration import acceleration_hessian
+from dynamics.systems.linearization import scatter_blocks, store_velocity_rows
+from dynamics.systems.runge_kutta import runge_kutta_numbers, runge_kutta_second_order
+from dynamics.systems.steps import EXPLICIT_EULER, RK4, acceleration, add_scaled, combine, scale_into
+from dynamics.systems.workspace import (
+    carve_curvature,
+    carve_derivatives,
+    carve_dynamics,
+    curvature_numbers,
+    derivative_numbers,
+    dynamics_numbers,
+)
+from dynamics.tangent import JACOBIAN, apply_map_transposed, tangent_maps
+from dynamics.tangent_geometry import add_geometry, add_velocity_geometry
+
+
+@kernel
+def _store_acceleration_hessian(n, nu, s, H):
+    """H (nz nz) = [[Hqq, Hqv, Hqu], [., Hvv, 0], [., ., 0]]"""
+    align_stack(H)
+    nz = 2 * n + nu
+    H[:] = 0.0
+    for i in range(n):
+        for j in range(n):
+            qv = load(s.Hqv, i * n + j)
+            store(H, i * nz + j, load(s.Hqq, i * n + j))
+            store(H, i * nz + n + j, qv)
+            store(H, (n + j) * nz + i, qv)
+            store(H, (n + i) * nz + n + j, load(s.Hvv, i * n + j))
+        for j in range(nu):
+            x = load(s.Hqu, i * nu + j)
+            store(H, i * nz + 2 * n + j, x)
+            store(H, (2 * n + j) * nz + i, x)
+
+
+@kernel
+def _euler_second_order(m, B, skip, scheme, h, q, v, u, lam, curved, d, e, s, work, H):
+    """H of either Euler step; curved: some joint is not Euclidean.  work (nv + nv nz)."""
+    n, nu = B.shape
+    nz = 2 * n + nu
+    xi, V = work[:n], work[n : n + n * nz]
+    scale_into(n, s.y, h, lam[n:])
+    if scheme == EXPLICIT_EULER:
+        scale_into(n, xi, h, v)
+        tangent_maps(m, xi, e.maps)
+    elif curved:
+        acceleration(m, B, skip, q, v, u, d, d.a)
+        combine(n, xi, v, h, d.a)
+        scale_into(n, xi, h, xi)
+        tangent_maps(m, xi, e.maps)
+        apply_map_transposed(m, e.maps, JACOBIAN, lam[:n], s.w)
+        add_scaled(n, s.y, h * h, s.w)
+    else:
+        add_scaled(n, s.y, h * h, lam)
+    acceleration_hessian(m, B, skip, q, v, u, d, e, s)
+    _store_acceleration_hessian(n, nu, s, H)
+    if curved and scheme == EXPLICIT_EULER:
+        add_velocity_geometry(m, e.maps, xi, lam, h, n, H, 0, nz)
+    elif curved:
+        store_velocity_rows(n, nu, h, e, V)
+        add_geometry(m, e.maps, xi, lam, h, V, 0, nz, nz, H, 0, nz)
+
+
+@kernel
+def step_second_order(m, B, skip, scheme, h, q, v, u, lam, curved, d, e, s, work, H):
+    """H (nz nz) of any integrator; work: `curvature_work_numbers`."""
+    if scheme == RK4:
+        H[:] = 0.0
+        runge_kutta_second_order(m, B, skip, h, q, v, u, lam, d, e, s, work, H)
+    else:
+        _euler_second_order(m, B, skip, scheme, h, q, v, u, lam, curved, d, e, s, work, H)
+
+
+@driver
+def drive_curvature(m, B, skip, scheme, h, curved, x, u, lam, work, Hxx, Hux, Huu):
+    """Hxx[t], Hux[t], Huu[t]: Hessian of lam[t]' f at (x[t], u[t]), knots in lanes."""
+    nb, n, nu, nx = m.parent.size, m.dof_body.size, u.shape[1], x.shape[1]
+    nq, nz = nx - n, 2 * n + nu
+    for c in prange((u.shape[0] + LANES - 1) // LANES):
+        d, w = carve_dynamics(nb, n, work[get_thread_id()])
+        e, w = carve_derivatives(nb, n, nu, w)
+        s, w = carve_curvature(nb, n, nu, w)
+        x_, w = carve(w, nx)
+        u_, w = carve(w, nu)
+        lam_, w = carve(w, 2 * n)
+        H, w = carve(w, nz * nz)
+        gather(x[: u.shape[0]], c * LANES, x_)
+        gather(u, c * LANES, u_)
+        gather(lam, c * LANES, lam_)
+        step_second_order(m, B, skip, scheme, h, x_[:nq], x_[nq:], u_, lam_, curved, d, e, s, w, H)
+        scatter_blocks(H, c * LANES, 2 * n, nz, 0, Hxx)
+        scatter_blocks(H[2 * n * nz :], c * LANES, nu, nz, 0, Hux)
+        scatter_blocks(H[2 * n * nz :], c * LANES, nu, nz, 2 * n, Huu)
+
+
+def curvature_driver_numbers(model, nu: int, scheme: int) -> int:
+    """Scratch numbers per lane of `drive_curvature`."""
+    n, nq = model.nv, model.nq
+    nz = 2 * n + nu
+    work = runge_kutta_numbers(n, nq, nu) if scheme == RK4 else n + n * nz
+    blocks = dynamics_numbers(model) + derivative_numbers(model, nu) + curvature_numbers(model, nu)
+    return blocks + nq + n + nu + 2 * n + nz * nz + work

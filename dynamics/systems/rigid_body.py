@@ -1,0 +1,199 @@
+"""A robot under an integrator: the discrete-time system that trajectory optimization works on."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.algorithms.batch import launch, scratch
+from dynamics.algorithms.configuration import difference, integrate
+from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
+from dynamics.simd import LANES, aligned_zeros
+from dynamics.systems.actuation import actuation_map
+from dynamics.systems.curvature import curvature_driver_numbers, drive_curvature
+from dynamics.systems.linearization import drive_linearization, linearization_numbers
+from dynamics.systems.rollouts import drive_closed_loops, drive_steps
+from dynamics.systems.state_difference import difference_expansion
+from dynamics.systems.steps import INTEGRATORS, RK4, SEMI_IMPLICIT_EULER, step_numbers
+from dynamics.systems.workspace import dynamics_numbers
+from dynamics.validation import as_array, as_batch, check_configuration
+
+
+class RigidBodySystem:
+    """x+ = f(x, u) for a robot with state x = [q; v] and torques tau = B u.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    dt : float, time step [s], positive
+    integrator : "semi_implicit_euler" (default), "explicit_euler" or "rk4"
+        The configuration moves along its manifold: q+ = q (+) h v+, q (+) h v, or four Munthe-Kaas stages.
+    actuation : None (a torque per degree of freedom), "floating_base" (all but the first six), or B (nv, nu)
+
+    Raises
+    ------
+    ValueError : names the argument, what came and what was expected.
+
+    Notes
+    -----
+    Tangent vectors are dx = [dq; dv], ndx = 2 nv.  Expansions are those of the step in exponential coordinates at both
+    ends: F is its differential, and `hessian_products` returns symmetric H with
+    lam'dx+ = lam'F z + 1/2 z'H z + O(z^3).  All knots are evaluated in one call, LANES at a time, over all threads.
+    """
+
+    def __init__(self, model, dt: float, integrator: str = "semi_implicit_euler", actuation=None):
+        if not np.isscalar(dt) or not np.isfinite(dt) or dt <= 0:
+            raise ValueError(f"dt is {dt!r}; expected a positive number of seconds")
+        if integrator not in INTEGRATORS:
+            raise ValueError(f'integrator is "{integrator}"; expected one of {", ".join(INTEGRATORS)}')
+        self.model = model
+        self.dt = float(dt)
+        self.integrator = integrator
+        self.actuation = actuation_map(model, actuation)
+        self.nq, self.nv = model.nq, model.nv
+        self.nx, self.ndx, self.nu = model.nq + model.nv, 2 * model.nv, self.actuation.B.shape[1]
+        self.euclidean = bool(model.is_euclidean)
+        self._scheme = INTEGRATORS[integrator]
+        self.semi_implicit = self.euclidean and self._scheme == SEMI_IMPLICIT_EULER
+        self._plant = (model.arrays, self.actuation.B, self.actuation.skip, self._scheme, self.dt)
+
+    def __repr__(self) -> str:
+        return f"RigidBodySystem({self.model!r}, dt={self.dt:g}, integrator={self.integrator!r}, nu={self.nu})"
+
+    # -------------------------------------------------------------------------------------------- the state manifold
+    def state(self, q: ArrayLike, v: ArrayLike | None = None) -> np.ndarray:
+        """x = [q; v], v = 0 by default."""
+        q = as_array("q", q, (self.nq,))
+        v = np.zeros(self.nv) if v is None else as_array("v", v, (self.nv,))
+        return np.concatenate([q, v])
+
+    def check_state(self, x: np.ndarray) -> None:
+        """Raise ValueError if a quaternion in x (K, nx) is not of unit length."""
+        check_configuration(self.model, x[:, : self.nq])
+
+    def integrate(self, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
+        """x (+) dx;  x (nx,) or (K, nx), dx (ndx,) or (K, ndx)."""
+        x, dx = as_array("x", x), as_array("dx", dx)
+        if self.euclidean:
+            return x + dx
+        q = integrate(self.model, x[..., : self.nq], dx[..., : self.nv])
+        v = x[..., self.nq :] + dx[..., self.nv :]
+        return np.concatenate([np.broadcast_to(q, v.shape[:-1] + (self.nq,)), v], axis=-1)
+
+    def difference(self, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
+        """dx with integrate(x0, dx) = x1."""
+        x0, x1 = as_array("x0", x0), as_array("x1", x1)
+        if self.euclidean:
+            return x1 - x0
+        dq = difference(self.model, x0[..., : self.nq], x1[..., : self.nq])
+        dv = x1[..., self.nq :] - x0[..., self.nq :]
+        return np.concatenate([np.broadcast_to(dq, dv.shape), dv], axis=-1)
+
+    def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray):
+        """Jacobian (K, ndx, ndx) of difference(x_ref, xs) in xs, and the Hessian (K, ndx, ndx) of mu' of it."""
+        return difference_expansion(self.model, x_ref, xs, mu)
+
+    # -------------------------------------------------------------------------------------------- motion
+    def step(self, x: ArrayLike, u: ArrayLike) -> np.ndarray:
+        """x+ = f(x, u) for one pair or a batch: x (nx,) or (K, nx), u (nu,) or (K, nu)."""
+        xs, single_x = as_batch("x", x, self.nx)
+        us, single_u = as_batch("u", u, self.nu)
+        if len(xs) != len(us) and 1 not in (len(xs), len(us)):
+            raise ValueError(f"x has {len(xs)} points and u has {len(us)}; expected as many")
+        self.check_state(xs)
+        K = max(len(xs), len(us))
+        xs = np.ascontiguousarray(np.broadcast_to(xs, (K, self.nx)))
+        us = np.ascontiguousarray(np.broadcast_to(us, (K, self.nu)))
+        out = np.empty_like(xs)
+        launch(drive_steps, *self._plant, xs, us, scratch(self._rollout_numbers()), out)
+        return out[0] if single_x and single_u else out
+
+    def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
+        """Trajectory (N+1, nx) from x0 under the controls us (N, nu)."""
+        us = as_array("us", us, (None, self.nu))
+        nothing = np.empty((0, 0, 0))
+        xs, _ = self._closed_loops(x0, us[:0], us, us[:0], nothing, np.zeros(1))
+        return np.ascontiguousarray(xs[0])
+
+    def closed_loop_rollout(self, x0, xs, us, k, K, alphas) -> tuple[np.ndarray, np.ndarray]:
+        """Trajectories of u = us_t + alpha k_t + K_t difference(xs_t, x), one per step length, in lanes.
+
+        Parameters: x0 (nx,), xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, ndx), alphas (A,).
+        Returns: (A, N+1, nx), (A, N, nu), possibly as views with the candidates last in memory.  A candidate that
+        diverges holds inf or NaN.
+        """
+        return self._closed_loops(x0, xs, us, k, K, np.asarray(alphas, float))
+
+    def _closed_loops(self, x0, xs, us, k, K, alphas):
+        N, A = len(us), len(alphas)
+        chunks = -(-A // LANES)
+        lanes = aligned_zeros(chunks, LANES)
+        lanes.reshape(-1)[:A] = alphas
+        X, U = aligned_zeros(chunks, N + 1, self.nx, LANES), aligned_zeros(chunks, N, self.nu, LANES)
+        x0 = as_array("x0", x0, (self.nx,))
+        arrays = [np.ascontiguousarray(y, float) for y in (xs, us, k, K)]
+        launch(drive_closed_loops, *self._plant, x0, *arrays, lanes, scratch(self._rollout_numbers()), X, U)
+        return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] if chunks > 1 else Y[0].transpose(2, 0, 1)[:A]
+                     for Y in (X, U))  # fmt: skip
+
+    def _rollout_numbers(self) -> int:
+        return dynamics_numbers(self.model) + step_numbers(self.model) + 2 * self.nx + self.nu + self.ndx
+
+    # -------------------------------------------------------------------------------------------- expansions
+    def _knots(self, xs, us):
+        xs, us = np.ascontiguousarray(xs, float), np.ascontiguousarray(us, float)
+        if us.ndim != 2 or us.shape[1] != self.nu:
+            raise ValueError(f"us has shape {us.shape}; expected (N, {self.nu})")
+        if xs.ndim != 2 or xs.shape[1] != self.nx or len(xs) not in (len(us), len(us) + 1):
+            raise ValueError(f"xs has shape {xs.shape}; expected ({len(us)} or {len(us) + 1}, {self.nx})")
+        return xs, us
+
+    def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """fx (N, ndx, ndx) and fu (N, ndx, nu) at the knots xs (N or N+1, nx), us (N, nu)."""
+        xs, us = self._knots(xs, us)
+        N = len(us)
+        fx, fu = np.empty((N, self.ndx, self.ndx)), np.empty((N, self.ndx, self.nu))
+        work = scratch(linearization_numbers(self.model, self.nu, self._scheme))
+        launch(drive_linearization, *self._plant, xs, us, work, fx, fu)
+        return fx, fu
+
+    def hessian_products(self, xs, us, lam) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Hessian of lam_t' f per knot: Hxx (N, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu); lam (N, ndx)."""
+        xs, us = self._knots(xs, us)
+        lam = np.ascontiguousarray(lam, float)
+        N = len(us)
+        if lam.shape != (N, self.ndx):
+            raise ValueError(f"lam has shape {lam.shape}; expected ({N}, {self.ndx})")
+        H = np.empty((N, self.ndx, self.ndx)), np.empty((N, self.nu, self.ndx)), np.empty((N, self.nu, self.nu))
+        work = scratch(curvature_driver_numbers(self.model, self.nu, self._scheme))
+        launch(drive_curvature, *self._plant, not self.euclidean, xs, us, lam, work, *H)
+        return H
+
+    def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first.
+
+        Euler steps of ordinary joints take them from the IDSVA-SO tensors; elsewhere row i is `hessian_products` with
+        the unit multiplier e_i.
+        """
+        xs, us = self._knots(xs, us)
+        N = len(us)
+        if self.euclidean and self._scheme != RK4:
+            return self._euler_tensors(xs[:N], us)
+        unit = np.tile(np.eye(self.ndx), (N, 1))
+        H = self.hessian_products(np.repeat(xs[:N], self.ndx, 0), np.repeat(us, self.ndx, 0), unit)
+        return tuple(X.reshape(N, self.ndx, *X.shape[1:]) for X in H)
+
+    def _euler_tensors(self, xs, us):
+        N, n, h = len(us), self.nv, self.dt
+        q, v, B = xs[:, :n], xs[:, n:], self.actuation.B
+        T = forward_dynamics_second_derivatives(self.model, q, v, us @ B.T)
+        fxx = np.zeros((N, 2 * n, 2 * n, 2 * n))
+        fux = np.zeros((N, 2 * n, self.nu, 2 * n))
+        fxx[:, n:, :n, :n] = 0.5 * h * (T.d2a_dqdq + T.d2a_dqdq.swapaxes(2, 3))
+        fxx[:, n:, :n, n:] = h * T.d2a_dqdv
+        fxx[:, n:, n:, :n] = h * T.d2a_dqdv.swapaxes(2, 3)
+        fxx[:, n:, n:, n:] = h * T.d2a_dvdv
+        fux[:, n:, :, :n] = h * (T.d2a_dqdtau @ B).swapaxes(2, 3)
+        if self._scheme == SEMI_IMPLICIT_EULER:
+            fxx[:, :n], fux[:, :n] = h * fxx[:, n:], h * fux[:, n:]
+        return fxx, fux, np.zeros((N, 2 * n, self.nu, self.nu))
+
+

@@ -1,0 +1,249 @@
+"""Expansions of the RK4 step of `steps`: first order forward through the stages, second order by one reverse sweep.
+
+Matrices have nv rows and nz = 2 nv + nu columns, the inputs z = (dq, dv, du).  Per stage i, at increment O_i,
+
+    eta_i = dO_i        dq_i = A(O_i) P_q + Jr(O_i) eta_i        nu_i = P_v + factor da_(i-1)
+    da_i  = a_q dq_i + a_v nu_i + a_u P_u
+"""
+
+from dynamics.simd import align_stack, carve, fma, helper, kernel, load, splat, store
+from dynamics.systems.controlled_acceleration import acceleration_derivatives, acceleration_hessian
+from dynamics.systems.steps import add_scaled, combine, scale_into, stage_factor, stage_increment
+from dynamics.tangent import (
+    ADJOINT,
+    JACOBIAN,
+    add_map,
+    add_mapped_rows,
+    apply_map_transposed,
+    integrate_configuration,
+    tangent_maps,
+)
+from dynamics.tangent_brackets import (
+    add_bracket_hessian,
+    add_bracket_matrix,
+    add_bracket_rows,
+    add_bracket_transposed,
+)
+from dynamics.tangent_geometry import add_geometry
+
+
+# ------------------------------------------------------------------------------------------------ what a stage keeps
+@helper
+def _carve_stage(n, nq, nz, stages, i):
+    """O, v, q, a_q, a_v, dq, nu, da, eta of stage i = 0 ... 3."""
+    size = 2 * n + nq + 2 * n * n + 4 * n * nz
+    O, w = carve(stages[i * size :], n)
+    v, w = carve(w, n)
+    q, w = carve(w, nq)
+    aq, w = carve(w, n * n)
+    av, w = carve(w, n * n)
+    dq, w = carve(w, n * nz)
+    nu, w = carve(w, n * nz)
+    da, w = carve(w, n * nz)
+    return O, v, q, aq, av, dq, nu, da, w[: n * nz]
+
+
+def runge_kutta_numbers(n: int, nq: int, nu: int) -> int:
+    """Scratch numbers per lane of either expansion: four stages, accelerations, O and its differential, covectors."""
+    nz = 2 * n + nu
+    return 4 * (2 * n + nq + 2 * n * n + 4 * n * nz) + 5 * n + 3 * n * nz + 8 * n
+
+
+@helper
+def _carve_all(n, nq, nz, work):
+    """stages, acc (4 n), O (n), eta (n nz), and the rest."""
+    stages, w = carve(work, 4 * (2 * n + nq + 2 * n * n + 4 * n * nz))
+    acc, w = carve(w, 4 * n)
+    O, w = carve(w, n)
+    eta, w = carve(w, n * nz)
+    return stages, acc, O, eta, w
+
+
+# ------------------------------------------------------------------------------------------------ first order
+@helper
+def _add_selector(n, nz, column, s, X):
+    """X += s times the unit matrix in the columns from `column`."""
+    for i in range(n):
+        o = i * nz + column + i
+        store(X, o, load(X, o) + splat(X, s))
+
+
+@helper
+def _da(n, nq, nz, stages, i):
+    return _carve_stage(n, nq, nz, stages, i)[7]
+
+
+@kernel
+def _increment_differential(m, stage, h, nq, nz, v, acc, stages, eta):
+    """eta = dO_(stage+1), or that of the whole increment O for stage 4; see `stage_increment`."""
+    n = m.dof_body.size
+    eta[:] = 0.0
+    _add_selector(n, nz, n, 0.5 * h if stage <= 2 else h, eta)
+    if stage == 2:
+        da = _da(n, nq, nz, stages, 0)
+        add_scaled(n * nz, eta, h * h / 4, da)
+        add_bracket_rows(m, v, h**3 / 16, da, 0, nz, eta, 0, nz, nz)
+        add_bracket_matrix(m, acc[:n], -(h**3) / 16, eta, n, nz)
+    elif stage == 3:
+        add_scaled(n * nz, eta, h * h / 2, _da(n, nq, nz, stages, 1))
+    elif stage == 4:
+        for i in range(3):
+            add_scaled(n * nz, eta, h * h / 6, _da(n, nq, nz, stages, i))
+        add_bracket_rows(m, v, h**3 / 12, _da(n, nq, nz, stages, 2), 0, nz, eta, 0, nz, nz)
+        add_bracket_matrix(m, acc[2 * n : 3 * n], -(h**3) / 12, eta, n, nz)
+
+
+@kernel
+def _configuration_rows(m, O, maps, eta, nz, dq):
+    """dq = A(O) P_q + Jr(O) eta;  maps becomes those of O."""
+    tangent_maps(m, O, maps)
+    dq[:] = 0.0
+    add_map(m, maps, ADJOINT, 1.0, dq, 0, nz)
+    add_mapped_rows(m, maps, JACOBIAN, 1.0, eta, 0, nz, dq, 0, nz, nz)
+
+
+@kernel
+def _acceleration_rows(n, nu, aq, av, au, dq, dv, da):
+    """da = a_q dq + a_v dv + a_u P_u"""
+    align_stack(da)
+    nz = 2 * n + nu
+    for i in range(n):
+        for j in range(nz):
+            x = load(au, i * nu + j - 2 * n) if j >= 2 * n else splat(da, 0.0)
+            for k in range(n):
+                x = fma(load(aq, i * n + k), load(dq, k * nz + j), x)
+                x = fma(load(av, i * n + k), load(dv, k * nz + j), x)
+            store(da, i * nz + j, x)
+
+
+@kernel
+def _forward_stages(m, B, skip, h, q, v, u, d, e, stages, acc, O, eta):
+    """All stages and their differentials; O and eta of the whole step, e.maps at O."""
+    n, nu = B.shape
+    nz, nq = 2 * n + nu, q.shape[0]
+    for i in range(4):
+        Oi, vi, qi, aq, av, dq, dv, da, etai = _carve_stage(n, nq, nz, stages, i)
+        dv[:] = 0.0
+        _add_selector(n, nz, n, 1.0, dv)
+        if i == 0:
+            scale_into(n, vi, 1.0, v)
+            scale_into(nq, qi, 1.0, q)
+            dq[:] = 0.0
+            _add_selector(n, nz, 0, 1.0, dq)
+        else:
+            stage_increment(m, i, h, v, acc, Oi)
+            integrate_configuration(m, q, Oi, qi)
+            combine(n, vi, v, stage_factor(i, h), acc[(i - 1) * n : i * n])
+            _increment_differential(m, i, h, nq, nz, v, acc, stages, etai)
+            _configuration_rows(m, Oi, e.maps, etai, nz, dq)
+            add_scaled(n * nz, dv, stage_factor(i, h), _da(n, nq, nz, stages, i - 1))
+        acceleration_derivatives(m, B, skip, qi, vi, u, d, e, acc[i * n : (i + 1) * n])
+        scale_into(n * n, aq, 1.0, e.aq)
+        scale_into(n * n, av, 1.0, e.av)
+        _acceleration_rows(n, nu, aq, av, e.au, dq, dv, da)
+    stage_increment(m, 4, h, v, acc, O)
+    _increment_differential(m, 4, h, nq, nz, v, acc, stages, eta)
+
+
+@kernel
+def runge_kutta_first_order(m, B, skip, h, q, v, u, d, e, work, F):
+    """F (2 nv, 2 nv + nu) of one step; work: `runge_kutta_numbers`."""
+    n, nu = B.shape
+    nz, nq = 2 * n + nu, q.shape[0]
+    stages, acc, O, eta, w = _carve_all(n, nq, nz, work)
+    _forward_stages(m, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
+    _configuration_rows(m, O, e.maps, eta, nz, F[: n * nz])
+    V = F[n * nz : 2 * n * nz]
+    V[:] = 0.0
+    _add_selector(n, nz, n, 1.0, V)
+    for i in range(4):
+        add_scaled(n * nz, V, h / 3 if 1 <= i <= 2 else h / 6, _da(n, nq, nz, stages, i))
+
+
+# ------------------------------------------------------------------------------------------------ second order
+@helper
+def _transposed(n, A, x, y):
+    """y = A'x for A (n n)"""
+    for j in range(n):
+        s = splat(y, 0.0)
+        for i in range(n):
+            s = fma(load(A, i * n + j), load(x, i), s)
+        store(y, j, s)
+
+
+@kernel
+def add_congruence(n, nu, s, dq, dv, T, S, H):
+    """H += D'[Hqq Hqv Hqu; . Hvv 0; . . 0]D with D = (dq; dv; P_u);  T, S (n nz) scratch."""
+    align_stack(H)
+    nz = 2 * n + nu
+    for i in range(n):
+        for j in range(nz):
+            t = load(s.Hqu, i * nu + j - 2 * n) if j >= 2 * n else splat(H, 0.0)
+            r = splat(H, 0.0)
+            for k in range(n):
+                t = fma(load(s.Hqq, i * n + k), load(dq, k * nz + j), t)
+                t = fma(load(s.Hqv, i * n + k), load(dv, k * nz + j), t)
+                r = fma(load(s.Hqv, k * n + i), load(dq, k * nz + j), r)
+                r = fma(load(s.Hvv, i * n + k), load(dv, k * nz + j), r)
+            store(T, i * nz + j, t)
+            store(S, i * nz + j, r)
+    for i in range(nz):
+        for j in range(nz):
+            x = load(H, i * nz + j)
+            for k in range(n):
+                x = fma(load(dq, k * nz + i), load(T, k * nz + j), x)
+                x = fma(load(dv, k * nz + i), load(S, k * nz + j), x)
+                if i >= 2 * n:
+                    x = fma(load(s.Hqu, k * nu + i - 2 * n), load(dq, k * nz + j), x)
+            store(H, i * nz + j, x)
+
+
+@kernel
+def runge_kutta_second_order(m, B, skip, h, q, v, u, lam, d, e, s, work, H):
+    """H (nz nz) += Hessian of lam' of one step's output; lam (2 nv).  Weights of the stages' accelerations, last first:
+
+    w4 = h/6 lam_v                         w3 = h/3 lam_v + h^2/6 lO + h^3/12 ad_v'lO + h b4
+    w2 = h/3 lam_v + h^2/6 lO + h^2/2 o4 + h/2 b3
+    w1 = h/6 lam_v + h^2/6 lO + h^2/4 o3 + h^3/16 ad_v'o3 + h/2 b2
+
+    with lO = Jr(O)'lam_q,  k_i = a_q'w_i,  o_i = Jr(O_i)'k_i,  b_i = a_v'w_i."""
+    n, nu = B.shape
+    nz, nq = 2 * n + nu, q.shape[0]
+    stages, acc, O, eta, w = _carve_all(n, nq, nz, work)
+    _forward_stages(m, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
+    T, w = carve(w, n * nz)
+    S, w = carve(w, n * nz)
+    lO, w = carve(w, n)
+    o, w = carve(w, n)
+    b, w = carve(w, n)
+    k, w = carve(w, n)
+    o4, w = carve(w, n)
+    lam_q, lam_v = lam[:n], lam[n:]
+    tangent_maps(m, O, e.maps)
+    add_geometry(m, e.maps, O, lam_q, 1.0, eta, 0, nz, nz, H, 0, nz)
+    apply_map_transposed(m, e.maps, JACOBIAN, lam_q, lO)
+    add_bracket_hessian(m, lO, h**3 / 12, n, _da(n, nq, nz, stages, 2), 0, nz, nz, H, 0, nz)
+    for i in range(3, -1, -1):
+        Oi, vi, qi, aq, av, dq, dv, da, etai = _carve_stage(n, nq, nz, stages, i)
+        scale_into(n, s.y, h / 3 if 1 <= i <= 2 else h / 6, lam_v)
+        if i < 3:
+            add_scaled(n, s.y, h * h / 6, lO)
+            add_scaled(n, s.y, stage_factor(i + 1, h), b)
+        if i == 2:
+            add_bracket_transposed(m, v, h**3 / 12, lO, s.y)
+        elif i == 1:
+            add_scaled(n, s.y, h * h / 2, o4)
+        elif i == 0:
+            add_scaled(n, s.y, h * h / 4, o)
+            add_bracket_transposed(m, v, h**3 / 16, o, s.y)
+        _transposed(n, av, s.y, b)
+        if i > 0:
+            _transposed(n, aq, s.y, k)
+            tangent_maps(m, Oi, e.maps)
+            add_geometry(m, e.maps, Oi, k, 1.0, etai, 0, nz, nz, H, 0, nz)
+            if i >= 2:
+                apply_map_transposed(m, e.maps, JACOBIAN, k, o4 if i == 3 else o)
+        if i == 2:
+            add_bracket_hessian(m, o, h**3 / 16, n, _da(n, nq, nz, stages, 0), 0, nz, nz, H, 0, nz)
+        acceleration_hessian(m, B, skip, qi, vi, u, d, e, s)
+        add_congruence(n, nu, s, dq, dv, T, S, H)

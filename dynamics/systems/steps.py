@@ -1,0 +1,100 @@
+"""One time step of a robot, for one knot per lane.
+
+    explicit Euler        q+ = q (+) h v               v+ = v + h a
+    semi-implicit Euler   q+ = q (+) h v+              v+ = v + h a
+    RK4                   Munthe-Kaas form, two brackets keep order 4 on SE(3), SO(3), SE(2):
+
+        O2 = h/2 v                                  v2 = v + h/2 a1
+        O3 = h/2 v + h^2/4 a1 + h^3/16 [v, a1]      v3 = v + h/2 a2
+        O4 = h v + h^2/2 a2                         v4 = v + h a3            a_i = a(q (+) O_i, v_i, u)
+        O  = h v + h^2/6 (a1 + a2 + a3) + h^3/12 [v, a3]
+        q+ = q (+) O                                v+ = v + h/6 (a1 + 2 a2 + 2 a3 + a4)
+"""
+
+from dynamics.algorithms.forward_dynamics import forward_dynamics_kernel
+from dynamics.simd import fma, helper, kernel, load, splat, store
+from dynamics.systems.actuation import torques_of_controls
+from dynamics.tangent import integrate_configuration
+from dynamics.tangent_brackets import add_bracket_rows
+
+EXPLICIT_EULER, SEMI_IMPLICIT_EULER, RK4 = 0, 1, 2
+INTEGRATORS = {"explicit_euler": EXPLICIT_EULER, "semi_implicit_euler": SEMI_IMPLICIT_EULER, "rk4": RK4}
+
+
+@kernel
+def acceleration(m, B, skip, q, v, u, d, a):
+    """a(q, v, u) with scratch d (`Dynamics`)."""
+    torques_of_controls(B, skip, u, d.tau)
+    forward_dynamics_kernel(m, q, v, d.tau, d.zeros, d.zeros[:0], d.body, d.dof, d.art, d.elim, a)
+
+
+@helper
+def combine(n, target, x, s, y):
+    """target = x + s y"""
+    for i in range(n):
+        store(target, i, fma(s, load(y, i), load(x, i)))
+
+
+@helper
+def scale_into(n, target, s, x):
+    """target = s x"""
+    for i in range(n):
+        store(target, i, s * load(x, i))
+
+
+@helper
+def add_scaled(n, target, s, x):
+    """target += s x"""
+    for i in range(n):
+        store(target, i, fma(s, load(x, i), load(target, i)))
+
+
+@kernel
+def stage_increment(m, stage, h, v, acc, O):
+    """O_2, O_3, O_4 for stage 1, 2, 3 and the whole increment O for stage 4; acc (4 nv) holds a1 ... a4."""
+    n = m.dof_body.size
+    a1, a2, a3 = acc[:n], acc[n : 2 * n], acc[2 * n : 3 * n]
+    scale_into(n, O, 0.5 * h if stage <= 2 else h, v)
+    if stage == 2:
+        add_scaled(n, O, h * h / 4, a1)
+        add_bracket_rows(m, v, h**3 / 16, a1, 0, 1, O, 0, 1, 1)
+    elif stage == 3:
+        add_scaled(n, O, h * h / 2, a2)
+    elif stage == 4:
+        add_scaled(n, O, h * h / 6, a1)
+        add_scaled(n, O, h * h / 6, a2)
+        add_scaled(n, O, h * h / 6, a3)
+        add_bracket_rows(m, v, h**3 / 12, a3, 0, 1, O, 0, 1, 1)
+
+
+@helper
+def stage_factor(stage, h):
+    """v_i = v + factor a_(i-1) for stage i - 1 = 1, 2, 3."""
+    return h if stage == 3 else 0.5 * h
+
+
+@kernel
+def step_kernel(m, B, skip, scheme, h, q, v, u, d, work, q_next, v_next):
+    """(q+, v+) from (q, v, u).  d: `Dynamics`; work (nq + 6 nv); q_next, v_next apart from q, v."""
+    n = m.dof_body.size
+    O, acc, v_i, q_i = work[:n], work[n : 5 * n], work[5 * n : 6 * n], work[6 * n :]
+    acceleration(m, B, skip, q, v, u, d, acc[:n])
+    if scheme == RK4:
+        for stage in range(1, 4):
+            stage_increment(m, stage, h, v, acc, O)
+            integrate_configuration(m, q, O, q_i)
+            combine(n, v_i, v, stage_factor(stage, h), acc[(stage - 1) * n : stage * n])
+            acceleration(m, B, skip, q_i, v_i, u, d, acc[stage * n : (stage + 1) * n])
+        stage_increment(m, 4, h, v, acc, O)
+        for i in range(n):
+            s = load(acc, i) + load(acc, 3 * n + i) + 2.0 * (load(acc, n + i) + load(acc, 2 * n + i))
+            store(v_next, i, fma(splat(v, h / 6), s, load(v, i)))
+    else:
+        combine(n, v_next, v, h, acc)
+        scale_into(n, O, h, v_next if scheme == SEMI_IMPLICIT_EULER else v)
+    integrate_configuration(m, q, O, q_next)
+
+
+def step_numbers(model) -> int:
+    """Size of `work` in `step_kernel`."""
+    return model.nq + 6 * model.nv

@@ -1,0 +1,142 @@
+"""The command line, in process, with a small stand-in for the problems package."""
+
+import io
+import subprocess
+import sys
+import types
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from tests.trajopt.cases import pendulum, tip
+from trajopt import DDP, ILQR, compare
+from trajopt.cli import main
+
+MAKERS = {"pendulum": pendulum, "tip": tip}
+
+
+@pytest.fixture
+def problems(monkeypatch, tmp_path):
+    """A package `problems` with two problems and a bench that records its arguments; runs in an empty folder."""
+    package = types.ModuleType("problems")
+    package.names = lambda: list(MAKERS)
+    package.describe = lambda name: f"the {name} problem"
+    package.make = lambda name: MAKERS[name]()
+    bench = types.ModuleType("problems.bench")
+    bench.calls = []
+    bench.main = bench.calls.append
+    package.bench = bench
+    monkeypatch.setitem(sys.modules, "problems", package)
+    monkeypatch.setitem(sys.modules, "problems.bench", bench)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    return package
+
+
+def test_list(problems, capsys):
+    assert main(["list"]) == 0
+    out = capsys.readouterr().out
+    assert "pendulum" in out and "the tip problem" in out
+
+
+def test_compare_writes_figures_and_numbers(problems, tmp_path, capsys):
+    assert main(["compare", "tip"]) == 0
+    folder = tmp_path / "results" / "tip"
+    assert {p.name for p in folder.iterdir()} == {"convergence.png", "motion.png", "ilqr.npz", "ddp.npz"}
+    out = capsys.readouterr().out
+    assert "ilqr" in out and "converged" in out and "results/tip/motion.png" in out
+    reference = DDP().solve(tip())
+    with np.load(folder / "ddp.npz", allow_pickle=False) as data:
+        np.testing.assert_array_equal(data["us"], reference.us)
+        np.testing.assert_array_equal(data["xs"], reference.xs)
+        np.testing.assert_array_equal(data["log_gradient_norm"], reference.history("gradient_norm"))
+        assert str(data["status"]) == "converged" and float(data["cost"]) == reference.cost
+        assert list(data["log_step"]) == [record.step for record in reference.log]
+        assert float(data["time_total"]) > 0
+
+
+def test_solve_takes_a_solver_a_folder_and_a_seed(problems, tmp_path):
+    def us(folder, *options):
+        assert main(["solve", "pendulum", "--out", str(tmp_path / folder), *options]) == 0
+        (numbers,) = (tmp_path / folder).glob("*.npz")
+        with np.load(numbers) as data:
+            return numbers.name, data["log_cost"]
+
+    plain, again, perturbed, repeated, other = (
+        us("a", "--solver", "ilqr"),
+        us("b", "--solver", "ilqr", "--seed", "7"),
+        us("c", "--perturb", "0.1", "--seed", "7", "--hessian", "costate"),
+        us("d", "--perturb", "0.1", "--seed", "7", "--hessian", "costate"),
+        us("e", "--perturb", "0.1", "--seed", "8", "--hessian", "costate"),
+    )
+    assert plain[0] == "ilqr.npz" and perturbed[0] == "ddp.npz"
+    assert plain[1][0] == again[1][0]  # a seed without a perturbation changes nothing
+    assert perturbed[1][0] == repeated[1][0]
+    assert len({plain[1][0], perturbed[1][0], other[1][0]}) == 3
+
+
+def test_wrong_name_lists_the_right_ones(problems, capsys, tmp_path):
+    for command in ("solve", "compare"):
+        assert main([command, "pendulm"]) == 2
+        error = capsys.readouterr().err
+        assert "no problem 'pendulm'; did you mean 'pendulum'?" in error and "problems: pendulum, tip" in error
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [], ["optimize"], ["solve"], ["solve", "tip", "--solver", "sqp"], ["solve", "tip", "--perturb", "-1"],
+        ["solve", "tip", "--perturb", "nan"], ["solve", "tip", "--max-iterations", "0"],
+        ["solve", "tip", "--seed", "-3"], ["compare", "tip", "--solver", "ddp"],
+    ],
+)  # fmt: skip
+def test_wrong_arguments(problems, arguments, capsys):
+    assert main(arguments) == 2
+    assert "usage: trajopt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["list", "solve", "compare"])
+def test_help(problems, command, capsys):
+    assert main([command, "--help"]) == 0
+    assert f"usage: trajopt {command}" in capsys.readouterr().out
+
+
+def test_a_solver_that_does_not_converge_shows_in_the_exit_code(problems, capsys):
+    assert main(["solve", "tip", "--max-iterations", "1"]) == 1
+    assert "max_iterations" in capsys.readouterr().out
+
+
+def test_bench_passes_its_arguments_on(problems):
+    assert main(["bench", "--quick", "3"]) == 0
+    assert main(["bench", "--help"]) == 0
+    assert problems.bench.calls == [["--quick", "3"], ["--help"]]
+
+
+def test_comparison_is_a_mapping_and_a_table():
+    comparison = compare(tip(), {"first": ILQR(max_iterations=2), "second": DDP()})
+    assert list(comparison) == ["first", "second"] and len(comparison) == 2
+    assert not comparison.converged and comparison["second"].converged
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(comparison)
+    text = console.export_text()
+    for word in ("tip", "solver", "gradient norm", "derivatives", "rollouts", "max_iterations", "converged"):
+        assert word in text
+    assert f"{comparison['second'].cost:.10g}" in text
+
+
+def test_import_loads_neither_kernels_nor_figures():
+    heavy = ("numba", "matplotlib", "scipy", "rich", "problems")
+    code = f"import sys, trajopt; print([m for m in {heavy} if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_every_public_name_can_be_had():
+    import trajopt
+
+    assert set(trajopt.__all__) == set(dir(trajopt))
+    for name in trajopt.__all__:
+        assert getattr(trajopt, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'iLQR'"):
+        trajopt.iLQR  # noqa: B018

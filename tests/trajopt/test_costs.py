@@ -1,0 +1,166 @@
+"""Costs against numpy formulas and central differences."""
+
+import numpy as np
+import pytest
+
+from tests.trajopt.cases import NONLINEAR, tip
+from tests.trajopt.systems import NumpySystem, Pendulum, TipResidual
+from trajopt import ControlCost, Problem, ResidualCost, StateCost, cost_curvature, expand, total_cost
+from trajopt.expansions import adjoint
+
+
+class StretchedSystem(NumpySystem):
+    """A state whose difference phi(x1) - phi(x0), phi = x + 0.1 x^3, has a curved expansion."""
+
+    nx = ndx = 2
+    nu = 1
+    euclidean = False
+
+    def __init__(self):
+        super().__init__(0.1)
+
+    @staticmethod
+    def phi(x):
+        return x + 0.1 * x**3
+
+    def difference(self, x0, x1):
+        return self.phi(np.asarray(x1)) - self.phi(np.asarray(x0))
+
+    def step(self, x, u):
+        return x + self.dt * u
+
+    def linearize(self, xs, us):
+        return np.tile(np.eye(2), (len(us), 1, 1)), np.full((len(us), 2, 1), self.dt)
+
+    def hessians(self, xs, us):
+        return self.zero_hessians(len(us))
+
+    def difference_expansion(self, x_ref, xs, mu):
+        J, H = np.zeros((len(xs), 2, 2)), np.zeros((len(xs), 2, 2))
+        for i in range(2):
+            J[:, i, i] = 1 + 0.3 * xs[:, i] ** 2
+            H[:, i, i] = mu[:, i] * 0.6 * xs[:, i]
+        return J, H
+
+
+def stretched(horizon=5):
+    system = StretchedSystem()
+    cost = StateCost(system, [0.5, -0.3], [2.0, 0.7])
+    return Problem(system, [0.1, 0.2], horizon, [cost, ControlCost(0.1)], [cost])
+
+
+CASES = {**NONLINEAR, "stretched": stretched}
+
+
+def pure_cost_derivatives(problem, xs, us, h=1e-6):
+    """Gradients in x and u at each knot, knots taken as independent, by central differences."""
+    system = problem.system
+    lx, lu = np.zeros((len(xs), system.ndx)), np.zeros_like(us)
+    for t in range(len(xs)):
+        for j in range(system.ndx):
+            d = h * np.eye(system.ndx)[j]
+            values = []
+            for s in (1, -1):
+                moved = xs.copy()
+                moved[t] = system.integrate(xs[t], s * d)
+                values.append(total_cost(problem, moved, us))
+            lx[t, j] = (values[0] - values[1]) / (2 * h)
+    for t in range(len(us)):
+        for j in range(system.nu):
+            d = np.zeros_like(us)
+            d[t, j] = h
+            lu[t, j] = (total_cost(problem, xs, us + d) - total_cost(problem, xs, us - d)) / (2 * h)
+    return lx, lu
+
+
+def random_trajectory(problem, rng):
+    us = rng.standard_normal((problem.horizon, problem.system.nu))
+    return problem.system.rollout(problem.x0, us), us
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_against_differences(name, rng):
+    problem = CASES[name](horizon=4)
+    xs, us = random_trajectory(problem, rng)
+    e = expand(problem, xs, us)
+    lx, lu = pure_cost_derivatives(problem, xs, us)
+    np.testing.assert_allclose(e.lx, lx, atol=1e-6 * max(1.0, np.abs(lx).max()))
+    np.testing.assert_allclose(e.lu, lu, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exact_hessians_against_differences_of_gradients(name, rng):
+    problem, h = CASES[name](horizon=4), 1e-6
+    system = problem.system
+    xs, us = random_trajectory(problem, rng)
+    e = expand(problem, xs, us)
+    Hxx, Hux, Huu = (a + b for a, b in zip((e.lxx, e.lux, e.luu), cost_curvature(problem, xs, us), strict=True))
+    scale = max(1.0, np.abs(Hxx).max())
+    for j in range(system.ndx):
+        d = np.tile(h * np.eye(system.ndx)[j], (len(xs), 1))
+        ahead, behind = (expand(problem, system.integrate(xs, s * d), us) for s in (1, -1))
+        np.testing.assert_allclose((ahead.lx - behind.lx) / (2 * h), Hxx[:, :, j], atol=1e-6 * scale)
+        np.testing.assert_allclose((ahead.lu - behind.lu) / (2 * h), Hux[:, :, j], atol=1e-6)
+    for j in range(system.nu):
+        d = np.zeros_like(us)
+        d[:, j] = h
+        difference = (expand(problem, xs, us + d).lu - expand(problem, xs, us - d).lu) / (2 * h)
+        np.testing.assert_allclose(difference, Huu[:, :, j], atol=1e-6)
+
+
+def test_gauss_newton_hessian_is_the_product_of_jacobians(rng):
+    problem = tip(horizon=3)
+    xs, us = random_trajectory(problem, rng)
+    J, ru = TipResidual().jacobians(xs[:-1], us)
+    w, dt = np.array([0.1, 0.1, 0.01]), problem.system.dt
+    e = expand(problem, xs, us)
+    np.testing.assert_allclose(e.lxx[:-1], dt * np.einsum("tmi,m,tmj->tij", J, w, J), atol=1e-15)
+    np.testing.assert_allclose(e.lux, dt * np.einsum("tmi,m,tmj->tij", ru, w, J), atol=1e-15)
+    np.testing.assert_allclose(e.luu, dt * (np.einsum("tmi,m,tmj->tij", ru, w, ru) + 0.1), atol=1e-15)
+
+
+def test_total_cost_is_the_sum_of_its_parts(rng):
+    system = Pendulum(dt=0.1)
+    problem = Problem(
+        system, [0, 0], 3, [StateCost(system, [1, 2], [3, 4]), ControlCost(5, 6)], [StateCost(system, [7, 8], 9)]
+    )
+    xs, us = random_trajectory(problem, rng)
+    running = 0.05 * (3 * (xs[:-1, 0] - 1) ** 2 + 4 * (xs[:-1, 1] - 2) ** 2 + 5 * (us[:, 0] - 6) ** 2)
+    expected = running.sum() + 4.5 * ((xs[-1] - [7, 8]) ** 2).sum()
+    assert total_cost(problem, xs, us) == pytest.approx(expected, rel=1e-14)
+
+
+def test_total_cost_of_what_is_not_finite_is_inf(rng):
+    problem = NONLINEAR["tip"](horizon=3)
+    xs, us = random_trajectory(problem, rng)
+    for bad in (np.nan, np.inf, -np.inf, 1e200):
+        broken = xs.copy()
+        broken[1, 1] = bad
+        assert total_cost(problem, broken, us * 1e200 if bad == 1e200 else us) == np.inf
+
+
+@pytest.mark.parametrize("name", NONLINEAR)
+def test_adjoint_gradient_against_differences_of_the_objective(name, rng):
+    problem, h = NONLINEAR[name](horizon=6), 1e-6
+    xs, us = random_trajectory(problem, rng)
+    _, gradient = adjoint(expand(problem, xs, us))
+    numeric = np.zeros_like(us)
+    for t in range(problem.horizon):
+        for j in range(problem.system.nu):
+            d = np.zeros_like(us)
+            d[t, j] = h
+            ahead, behind = (
+                total_cost(problem, problem.system.rollout(problem.x0, us + s * d), us + s * d) for s in (1, -1)
+            )
+            numeric[t, j] = (ahead - behind) / (2 * h)
+    np.testing.assert_allclose(gradient, numeric, atol=1e-6 * max(1.0, np.abs(gradient).max()))
+
+
+def test_residual_of_the_wrong_shape_is_refused(rng):
+    class Short(TipResidual):
+        def evaluate(self, xs, us):
+            return super().evaluate(xs, us)[:, :2]
+
+    problem = Problem(Pendulum(), [0, 0], 3, [ResidualCost(Short(), 1.0)])
+    with pytest.raises(ValueError, match=r"residual.evaluate: returned shape \(3, 2\), wanted \(3, 3\)"):
+        total_cost(problem, *random_trajectory(problem, rng))

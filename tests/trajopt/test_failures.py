@@ -1,0 +1,198 @@
+"""Every way to fail ends in a named status with a finite iterate, never in an exception or a NaN."""
+
+import numpy as np
+import pytest
+
+from tests.trajopt.cases import cartpole, linear, pendulum, tip
+from tests.trajopt.systems import LinearSystem, Pendulum
+from trajopt import DDP, ILQR, ControlCost, Problem, StateCost, Status
+from trajopt.line_search import acceptable, search
+from trajopt.regularization import Regularization
+from trajopt.solvers import loop
+
+
+def assert_finite(solution):
+    for name in ("xs", "us", "k", "K", "Vx", "Vxx"):
+        assert np.isfinite(getattr(solution, name)).all(), name
+    assert not any(np.isnan(value) for record in solution.log for value in record if not isinstance(value, str))
+    assert solution.message == Status(solution.status).message and solution.message.endswith(".")
+
+
+@pytest.mark.parametrize("solver", [ILQR(), DDP()])
+def test_diverging_initial_rollout(solver):
+    system = LinearSystem(1e30 * np.eye(2), np.eye(2))
+    problem = Problem(system, [1.0, 0.0], 20, [ControlCost(1.0)], [StateCost(system, [0, 0], 1.0)])
+    solution = solver.solve(problem)
+    assert solution.status == "diverged" and not solution.converged
+    assert solution.iterations == 0 and solution.log == () and solution.cost == np.inf
+    np.testing.assert_array_equal(solution.xs, np.tile(problem.x0, (21, 1)))
+    assert_finite(solution)
+
+
+class Explosive(LinearSystem):
+    """x+ = x + u, but large controls lead to infinity."""
+
+    def __init__(self):
+        super().__init__(np.eye(1), np.eye(1), dt=1.0)
+
+    def step(self, x, u):
+        return super().step(x, u) + np.where(np.abs(u) > 0.6, np.inf, 0.0)
+
+
+def test_diverging_candidates_are_refused():
+    system = Explosive()
+    problem = Problem(system, [0.0], 3, [ControlCost(1e-3)], [StateCost(system, [2.9], 1.0)])
+    solution = ILQR(max_iterations=30).solve(problem)
+    assert_finite(solution)
+    assert solution.log[0].alpha < 1.0 and solution.cost < 0.5 * solution.log[0].cost
+    assert np.abs(solution.us).max() <= 0.6
+
+
+def test_iteration_limit():
+    for limit in (0, 3):
+        solution = ILQR(max_iterations=limit).solve(tip())
+        assert solution.status == "max_iterations" and solution.iterations == limit
+        assert len(solution.log) == limit + 1
+        assert_finite(solution)
+
+
+class WrongDerivatives(Pendulum):
+    """Claims that torque acts the other way round, so that every direction leads uphill."""
+
+    def linearize(self, xs, us):
+        fx, fu = super().linearize(xs, us)
+        return fx, -fu
+
+
+def test_wrong_derivatives_end_in_a_failed_line_search():
+    system = WrongDerivatives()
+    problem = Problem(system, [0.3, 0.0], 20, [ControlCost(1e-3)], [StateCost(system, [1.0, 0.0], 50.0)])
+    for solver in (ILQR(), DDP()):
+        solution = solver.solve(problem)
+        assert solution.status == "line_search_failed"
+        assert solution.cost <= solution.log[0].cost
+        assert solution.log[-1].mu > 1e8
+        assert_finite(solution)
+
+
+def test_controls_without_cost_or_effect_get_regularized():
+    """Quu has an exact zero row: mu rises to its first value and the rest of the problem is solved."""
+    system = LinearSystem(np.eye(2), [[1.0, 0.0], [0.0, 0.0]])
+    problem = Problem(system, [1.0, 1.0], 5, [ControlCost([1.0, 0.0])], [StateCost(system, [0, 0], 1.0)])
+    solution = DDP().solve(problem)
+    assert solution.converged and 0 < solution.log[-1].mu <= 1e-6 * (1 + 1e-9)
+    np.testing.assert_allclose(solution.us[:, 0], -1.0 / 6.0, atol=1e-6)
+
+
+def test_not_positive_definite_at_the_limit():
+    system = LinearSystem(np.eye(1), np.zeros((1, 1)))
+    problem = Problem(system, [1.0], 3, [], [StateCost(system, [0.0], 1.0)])
+    solution = ILQR(max_regularization=0.0).solve(problem)
+    assert solution.status == "not_positive_definite" and solution.iterations == 0
+    assert_finite(solution)
+
+
+class NaNDerivatives(Pendulum):
+    def linearize(self, xs, us):
+        fx, fu = super().linearize(xs, us)
+        return fx + np.where(np.abs(us[5]) > 1e-3, np.nan, 0.0), fu
+
+
+def test_derivatives_that_are_not_finite():
+    system = NaNDerivatives()
+    problem = Problem(system, [0.3, 0.0], 20, [ControlCost(1e-3)], [StateCost(system, [1.0, 0.0], 50.0)])
+    solution = DDP().solve(problem)
+    assert solution.status == "invalid_derivatives" and solution.iterations == 1
+    assert solution.cost < solution.log[0].cost
+    assert_finite(solution)
+
+
+class BrokenHessian(Pendulum):
+    def hessian_products(self, xs, us, lam):
+        return tuple(H + self.bad for H in super().hessian_products(xs, us, lam))
+
+
+@pytest.mark.parametrize("bad", [np.nan, -1e9])
+def test_unusable_exact_hessians_leave_the_gauss_newton_step(bad):
+    system = BrokenHessian()
+    system.bad = bad
+    p = pendulum()
+    problem = Problem(system, p.x0, p.horizon, p.running_costs, p.terminal_costs)
+    broken, ilqr = DDP().solve(problem), ILQR().solve(p)
+    assert broken.converged
+    assert {record.step for record in broken.log} == {"gauss_newton"}
+    np.testing.assert_array_equal(broken.us, ilqr.us)
+
+
+def test_misleading_exact_hessians_do_not_prevent_convergence(monkeypatch):
+    """Curvature that is positive definite but far too small makes exact steps too long; the fallback takes over."""
+
+    class TooFlat(Pendulum):
+        def hessian_products(self, xs, us, lam):
+            Hxx, Hux, Huu = super().hessian_products(xs, us, lam)
+            return Hxx, Hux, Huu - 4.9e-4
+
+    p = pendulum()
+    problem = Problem(TooFlat(), p.x0, p.horizon, p.running_costs, p.terminal_costs)
+    searches = []
+
+    def counted(*arguments):
+        searches.append(search(*arguments))
+        return searches[-1]
+
+    monkeypatch.setattr(loop, "search", counted)
+    solution = DDP().solve(problem)
+    assert solution.converged
+    assert len(searches) > solution.iterations  # some iteration searched along both directions
+    assert solution.cost == pytest.approx(ILQR().solve(p).cost, rel=1e-8)
+
+
+def test_callback_sees_every_iteration_and_can_stop():
+    seen = []
+
+    def callback(progress):
+        seen.append(progress)
+        return len(seen) == 4
+
+    solution = DDP().solve(cartpole(horizon=60), callback=callback)
+    full = DDP().solve(cartpole(horizon=60))
+    assert full.iterations >= 4
+    assert solution.status == "stopped_by_callback" and solution.iterations == 4
+    np.testing.assert_array_equal(seen[-1].us, solution.us)
+    np.testing.assert_array_equal(seen[-1].xs, solution.xs)
+    assert [progress.record.iteration for progress in seen] == [0, 1, 2, 3]
+    assert [r.cost for r in solution.log] == [r.cost for r in full.log[:5]]
+    assert_finite(solution)
+
+
+def test_a_silent_callback_changes_nothing(rng):
+    problem, seen = linear(rng), []
+    with_callback = DDP().solve(problem, callback=seen.append)
+    np.testing.assert_array_equal(with_callback.us, DDP().solve(problem).us)
+    assert len(seen) == with_callback.iterations
+
+
+def test_acceptance():
+    """J = 1, slope -1, curvature 1: the model promises 1/2 for a full step and a ten-thousandth of it is enough."""
+    assert acceptable(1.0, 1.0 - 0.5e-4, 1.0, -1.0, 1.0)
+    assert not acceptable(1.0, 1.0 - 0.4e-4, 1.0, -1.0, 1.0)
+    assert acceptable(1.0, 1.0 - 1.1e-8, 1.0, -1.0, 2.0)  # the model promises nothing: the slope counts, a little
+    assert not acceptable(1.0, 1.0, 1.0, -1.0, 2.0)
+    assert acceptable(1.0, 1.0 + 5e-15, 1.0, -1e-20, 1e-20)  # an increase within rounding is none
+    assert not acceptable(1.0, np.nan, 1.0, -1.0, 1.0)
+    assert not acceptable(1.0, np.inf, 1.0, -1.0, 1.0)
+
+
+def test_regularization_schedule():
+    r = Regularization()
+    assert r.mu == 0.0 and r.small
+    r = r.increased()
+    assert r.mu == 1e-6 and r.small
+    r = r.increased()
+    assert r.mu == pytest.approx(1e-5) and not r.small
+    assert r.after_step(0.25) == r
+    assert r.after_step(0.5).mu == pytest.approx(1e-6)
+    assert r.after_step(0.5).small
+    assert r.after_step(1 / 64).mu == pytest.approx(1e-4)
+    assert Regularization(5e-9).after_step(1.0).mu == 0.0
+    assert Regularization(1e10).increased().exhausted and not Regularization(1e10).exhausted
