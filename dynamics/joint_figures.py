@@ -41,5 +41,5 @@ def dof_figures(label: str, joint: Joint, **values: ArrayLike | None) -> dict[st
             value = np.full(joint.nv, given)
         figures[argument] = as_array(label + argument, value, (joint.nv,), allow_infinite=is_limit).copy()
         if (figures[argument] < 0.0).any():
-            raise ValueError(f"{label}{argument}: got {value!r}, expected no negative entry")
+            raise ValueError(f"{label}{argument}: got {figures[argument].min()}, expected no negative entry")
     return figures

@@ -115,9 +115,9 @@ def _parse(path_or_text: str | Path) -> Element:
 def _read_file(path: str | Path) -> bytes:
     try:
         return Path(path).read_bytes()
-    except (FileNotFoundError, OSError, ValueError) as error:  # OSError: name too long; ValueError: null character
-        if isinstance(error, (PermissionError, IsADirectoryError)):
-            raise
+    except PermissionError:
+        raise
+    except (OSError, ValueError):  # among them a directory, a name that is too long, a null character
         raise FileNotFoundError(
             f"path_or_text: there is no file {str(path)[:200]!r}, and it is no URDF text, which would begin with '<'"
         ) from None

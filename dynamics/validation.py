@@ -27,7 +27,7 @@ def _as_float64(name: str, value: ArrayLike) -> np.ndarray:
 
 
 def _shorten(value: object) -> str:
-    text = repr(value)
+    text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from trajopt.compare import Comparison, compare
+    from trajopt.comparison import Comparison, compare
     from trajopt.costs import ControlCost, Cost, ResidualCost, StateCost
     from trajopt.expansions import Expansion, cost_curvature, expand, total_cost
     from trajopt.plotting import plot_convergence, plot_trajectory
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trajopt.system import System
 
 _HOME = {
-    "Comparison": "compare",
+    "Comparison": "comparison",
     "ControlCost": "costs",
     "Cost": "costs",
     "DDP": "solvers.ddp",
@@ -36,7 +36,7 @@ _HOME = {
     "StateCost": "costs",
     "Status": "status",
     "System": "system",
-    "compare": "compare",
+    "compare": "comparison",
     "cost_curvature": "expansions",
     "expand": "expansions",
     "plot_convergence": "plotting",

@@ -38,55 +38,78 @@ class SweepResult(NamedTuple):
     ok: bool
 
 
+class Workspace(NamedTuple):
+    """Scratch for one knot: Qx (ndx,), Qu (nu,), Qxx, Qux, Quu, Vf (ndx, ndx + nu), L (nu, nu), W (nu, ndx)."""
+
+    Qx: np.ndarray
+    Qu: np.ndarray
+    Qxx: np.ndarray
+    Qux: np.ndarray
+    Quu: np.ndarray
+    Vf: np.ndarray
+    L: np.ndarray
+    W: np.ndarray
+
+
+def workspace(ndx: int, nu: int) -> Workspace:
+    """Scratch for a sweep with these sizes."""
+    shapes = (ndx,), (nu,), (ndx, ndx), (nu, ndx), (nu, nu), (ndx, ndx + nu), (nu, nu), (nu, ndx)
+    return Workspace(*(np.empty(shape) for shape in shapes))
+
+
 @kernel
-def action_value(fx, fu, lx, lu, lxx, lux, luu, Vx, Vxx, Vf, Qx, Qu, Qxx, Qux, Quu):
-    """Expansion of Q at one knot from that of V at the next; Vf (ndx, ndx + nu) is scratch for Vxx' [fx fu]."""
-    n, m = fu.shape
-    for i in range(n):
+def action_value(t, fx, fu, lx, lu, lxx, lux, luu, Vx, Vxx, ws):
+    """Expansion of Q at knot t from that of V at knot t + 1, into the workspace."""
+    n, m = fu.shape[1], fu.shape[2]
+    for i in range(n):  # Vf = Vxx' [fx fu]
         for j in range(n + m):
-            Vf[i, j] = 0.0
+            ws.Vf[i, j] = 0.0
         for l in range(n):
-            a = Vxx[i, l]
+            a = Vxx[t + 1, i, l]
             for j in range(n):
-                Vf[i, j] += a * fx[l, j]
+                ws.Vf[i, j] += a * fx[t, l, j]
             for j in range(m):
-                Vf[i, n + j] += a * fu[l, j]
-    Qx[:] = lx
-    Qu[:] = lu
-    Qxx[:] = lxx
-    Qux[:] = lux
-    Quu[:] = luu
+                ws.Vf[i, n + j] += a * fu[t, l, j]
+    for i in range(n):
+        ws.Qx[i] = lx[t, i]
+        for j in range(n):
+            ws.Qxx[i, j] = lxx[t, i, j]
+    for i in range(m):
+        ws.Qu[i] = lu[t, i]
+        for j in range(n):
+            ws.Qux[i, j] = lux[t, i, j]
+        for j in range(m):
+            ws.Quu[i, j] = luu[t, i, j]
     for l in range(n):
-        slope = Vx[l]
+        slope = Vx[t + 1, l]
         for i in range(n):
-            a = fx[l, i]
-            if a != 0.0:
-                Qx[i] += a * slope
-                for j in range(n):
-                    Qxx[i, j] += a * Vf[l, j]
+            a = fx[t, l, i]
+            ws.Qx[i] += a * slope
+            for j in range(n):
+                ws.Qxx[i, j] += a * ws.Vf[l, j]
         for i in range(m):
-            a = fu[l, i]
-            if a != 0.0:
-                Qu[i] += a * slope
-                for j in range(n):
-                    Qux[i, j] += a * Vf[l, j]
-                for j in range(m):
-                    Quu[i, j] += a * Vf[l, n + j]
+            a = fu[t, l, i]
+            ws.Qu[i] += a * slope
+            for j in range(n):
+                ws.Qux[i, j] += a * ws.Vf[l, j]
+            for j in range(m):
+                ws.Quu[i, j] += a * ws.Vf[l, n + j]
 
 
 @kernel
-def gains(Qu, Qux, Quu, mu, L, k, K):
-    """k = -(Quu + mu I)^-1 Qu, K = -(Quu + mu I)^-1 Qux by LDL' in L (nu, nu); False if a pivot is not positive."""
-    m, n = K.shape
+def gains(t, mu, ws, k, K):
+    """k = -(Quu + mu I)^-1 Qu, K = -(Quu + mu I)^-1 Qux at knot t, by LDL'; False if a pivot is not positive."""
+    m, n = K.shape[1], K.shape[2]
+    L = ws.L
     largest = 0.0
     for i in range(m):
-        largest = max(largest, abs(Quu[i, i] + mu))
-        k[i] = -Qu[i]
         for j in range(m):
-            L[i, j] = 0.5 * (Quu[i, j] + Quu[j, i])
+            L[i, j] = 0.5 * (ws.Quu[i, j] + ws.Quu[j, i])
         L[i, i] += mu
+        largest = max(largest, abs(L[i, i]))
+        k[t, i] = -ws.Qu[i]
         for j in range(n):
-            K[i, j] = -Qux[i, j]
+            K[t, i, j] = -ws.Qux[i, j]
     for c in range(m):  # eliminate column c below the diagonal, right-hand sides along
         if not L[c, c] > PIVOT * largest:
             return False
@@ -94,81 +117,82 @@ def gains(Qu, Qux, Quu, mu, L, k, K):
             f = L[i, c] / L[c, c]
             for j in range(c + 1, m):
                 L[i, j] -= f * L[c, j]
-            k[i] -= f * k[c]
+            k[t, i] -= f * k[t, c]
             for j in range(n):
-                K[i, j] -= f * K[c, j]
+                K[t, i, j] -= f * K[t, c, j]
     for c in range(m - 1, -1, -1):
         for i in range(c + 1, m):
-            k[c] -= L[c, i] * k[i]
+            k[t, c] -= L[c, i] * k[t, i]
             for j in range(n):
-                K[c, j] -= L[c, i] * K[i, j]
-        k[c] /= L[c, c]
+                K[t, c, j] -= L[c, i] * K[t, i, j]
+        k[t, c] /= L[c, c]
         for j in range(n):
-            K[c, j] /= L[c, c]
+            K[t, c, j] /= L[c, c]
     return True
 
 
 @kernel
-def value_function(Qx, Qu, Qxx, Qux, Quu, k, K, W, Vx, Vxx):
-    """Vx, Vxx of the policy (k, K) at one knot, and its k'Qu and k'Quu k; W (nu, ndx) is scratch."""
-    m, n = K.shape
+def value_function(t, ws, k, K, Vx, Vxx):
+    """Vx, Vxx of the policy (k, K) at knot t; returns its k'Qu and k'Quu k."""
+    m, n = K.shape[1], K.shape[2]
     d1, d2 = 0.0, 0.0
-    Vx[:] = Qx
-    Vxx[:] = Qxx
+    for i in range(n):
+        Vx[t, i] = ws.Qx[i]
+        for j in range(n):
+            Vxx[t, i, j] = ws.Qxx[i, j]
     for i in range(m):
         Quu_k = 0.0
         for j in range(m):
-            Quu_k += Quu[i, j] * k[j]
-        d1 += k[i] * Qu[i]
-        d2 += k[i] * Quu_k
+            Quu_k += ws.Quu[i, j] * k[t, j]
+        d1 += k[t, i] * ws.Qu[i]
+        d2 += k[t, i] * Quu_k
         for j in range(n):  # W = Quu K / 2 + Qux, so that K'W + W'K = K'Quu K + K'Qux + Qux'K
-            W[i, j] = Qux[i, j]
-            Vx[j] += K[i, j] * (Quu_k + Qu[i]) + Qux[i, j] * k[i]
+            ws.W[i, j] = ws.Qux[i, j]
+            Vx[t, j] += K[t, i, j] * (Quu_k + ws.Qu[i]) + ws.Qux[i, j] * k[t, i]
         for l in range(m):
-            a = 0.5 * Quu[i, l]
+            a = 0.5 * ws.Quu[i, l]
             for j in range(n):
-                W[i, j] += a * K[l, j]
+                ws.W[i, j] += a * K[t, l, j]
     for l in range(m):
         for i in range(n):
-            a, b = K[l, i], W[l, i]
+            a, b = K[t, l, i], ws.W[l, i]
             for j in range(n):
-                Vxx[i, j] += a * W[l, j] + b * K[l, j]
+                Vxx[t, i, j] += a * ws.W[l, j] + b * K[t, l, j]
     for i in range(n):
         for j in range(i):
-            mean = 0.5 * (Vxx[i, j] + Vxx[j, i])
-            Vxx[i, j] = mean
-            Vxx[j, i] = mean
+            mean = 0.5 * (Vxx[t, i, j] + Vxx[t, j, i])
+            Vxx[t, i, j] = mean
+            Vxx[t, j, i] = mean
     return d1, d2
 
 
 @kernel
-def backward_step(fx, fu, lx, lu, lxx, lux, luu, Vx_next, Vxx_next, mu, k, K, Vx, Vxx):
-    """One knot of the sweep: reads V at the next knot, writes gains and V at this one; returns d1, d2, ok."""
-    n, m = fu.shape
-    Qx, Qu, L = np.empty(n), np.empty(m), np.empty((m, m))
-    Qxx, Qux, Quu = np.empty((n, n)), np.empty((m, n)), np.empty((m, m))
-    action_value(fx, fu, lx, lu, lxx, lux, luu, Vx_next, Vxx_next, np.empty((n, n + m)), Qx, Qu, Qxx, Qux, Quu)
-    if not gains(Qu, Qux, Quu, mu, L, k, K):
+def backward_step(t, fx, fu, lx, lu, lxx, lux, luu, mu, ws, k, K, Vx, Vxx):
+    """Knot t of the sweep: reads V at knot t + 1, writes gains and V at knot t; returns d1, d2, ok."""
+    action_value(t, fx, fu, lx, lu, lxx, lux, luu, Vx, Vxx, ws)
+    if not gains(t, mu, ws, k, K):
         return 0.0, 0.0, False
-    d1, d2 = value_function(Qx, Qu, Qxx, Qux, Quu, k, K, np.empty((m, n)), Vx, Vxx)
-    return d1, d2, True
+    d1, d2 = value_function(t, ws, k, K, Vx, Vxx)
+    return d1, d2, np.isfinite(d1 + d2)
 
 
 @kernel
-def _sweep(fx, fu, lx, lu, lxx, lux, luu, mu, k, K, Vx, Vxx):
-    N = fx.shape[0]
-    Vx[N] = lx[N]
-    Vxx[N] = lxx[N]
+def _sweep(fx, fu, lx, lu, lxx, lux, luu, mu, ws, k, K, Vx, Vxx):
     d1, d2 = 0.0, 0.0
-    for t in range(N - 1, -1, -1):
-        a, b, ok = backward_step(
-            fx[t], fu[t], lx[t], lu[t], lxx[t], lux[t], luu[t], Vx[t + 1], Vxx[t + 1], mu, k[t], K[t], Vx[t], Vxx[t]
-        )
+    for t in range(fx.shape[0] - 1, -1, -1):
+        a, b, ok = backward_step(t, fx, fu, lx, lu, lxx, lux, luu, mu, ws, k, K, Vx, Vxx)
         if not ok:
             return d1, d2, False
         d1 += a
         d2 += b
-    return d1, d2, np.isfinite(d1 + d2)
+    return d1, d2, True
+
+
+def start_sweep(lx: np.ndarray, lxx: np.ndarray, nu: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """k, K, Vx, Vxx for a sweep to fill, V at the last knot in place."""
+    k, K, Vx, Vxx = empty_gains(lx.shape[0] - 1, lx.shape[1], nu)
+    Vx[-1], Vxx[-1] = lx[-1], lxx[-1]
+    return k, K, Vx, Vxx
 
 
 def empty_gains(N: int, ndx: int, nu: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -192,7 +216,7 @@ def sweep_loops(
     ``semi_implicit_dt`` tells a structured sweep that fx and fu have semi-implicit form with this time step (0: they
     have not); these loops make no use of it.
     """
-    N, ndx, nu = fu.shape
-    arrays = empty_gains(N, ndx, nu)
-    d1, d2, ok = _sweep(fx, fu, lx, lu, lxx, lux, luu, float(mu), *arrays)
+    _, ndx, nu = fu.shape
+    arrays = start_sweep(lx, lxx, nu)
+    d1, d2, ok = _sweep(fx, fu, lx, lu, lxx, lux, luu, float(mu), workspace(ndx, nu), *arrays)
     return SweepResult(*arrays, d1, d2, bool(ok))

@@ -107,7 +107,7 @@ def _solve(problems: Any, options: argparse.Namespace) -> int:
         hint = did_you_mean(options.name, names)
         sys.stderr.write(f"trajopt: no problem {options.name!r}{hint}\nproblems: {', '.join(names)}\n")
         return USAGE
-    from trajopt.compare import compare
+    from trajopt.comparison import compare
 
     problem = problems.make(options.name)
     us = problem.us_init + options.perturb * np.random.default_rng(options.seed).standard_normal(problem.us_init.shape)

@@ -6,12 +6,11 @@ A degree of freedom k moves the subtree below it as one rigid body of mass m_k a
 """
 
 import numpy as np
-from numba import get_thread_id, prange
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, points, scratch, unbatch
+from dynamics.algorithms.batch import points, scratch, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, ROTATION, place_bodies
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, scatter, splat
+from dynamics.simd import LANES, align_stack, carve, gather, kernel, scatter, splat
 from dynamics.spatial import (
     accumulate,
     add3,
@@ -32,9 +31,9 @@ def center_of_mass_kernel(m, derivatives, body, dof, c, J):
     align_stack(body)
     n, zero = m.dof_body.size, splat(body, 0.0)
     for i in range(m.parent.size):
-        b, f = i * BODY, m.first_moment[i]
+        b, f = i * BODY, (m.first_moment[i, 0], m.first_moment[i, 1], m.first_moment[i, 2])
         h = scale3(load3(body, b + POSITION), m.mass[i])
-        store3(body, b + MOMENT, add_rotated(h, load9(body, b + ROTATION), (f[0], f[1], f[2])))
+        store3(body, b + MOMENT, add_rotated(h, load9(body, b + ROTATION), f))
     per_mass = 1.0 / m.mass.sum()
     total = (zero, zero, zero)
     for i in range(m.parent.size - 1, -1, -1):
@@ -50,11 +49,11 @@ def center_of_mass_kernel(m, derivatives, body, dof, c, J):
     store3(c, 0, scale3(total, per_mass))
 
 
-@driver
+@kernel
 def _drive(m, q, derivatives, work, out):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in prange((q.shape[0] + LANES - 1) // LANES):
-        body, w = carve(work[get_thread_id()], nb * BODY)
+    for c in range((q.shape[0] + LANES - 1) // LANES):
+        body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         q_, w = carve(w, nq)
         c_, w = carve(w, 3)
@@ -79,7 +78,7 @@ def _evaluate(model, q, derivatives, shape):
     single, (q,) = points(model, q)
     out = np.empty((len(q), int(np.prod(shape))))
     numbers = model.nb * BODY + model.nv * (DOF + 3) + model.nq + 3
-    launch(_drive, model.arrays, q, derivatives, scratch(numbers), out)
+    _drive(model.arrays, q, derivatives, scratch(numbers)[0], out)
     return unbatch(single, out.reshape(len(q), *shape))[0]
 
 

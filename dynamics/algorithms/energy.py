@@ -1,13 +1,12 @@
 """Kinetic and potential energy."""
 
 import numpy as np
-from numba import get_thread_id, prange
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, points, scratch, unbatch
+from dynamics.algorithms.batch import points, scratch, unbatch
 from dynamics.algorithms.center_of_mass import center_of_mass
 from dynamics.algorithms.kinematics import BODY, DOF, MOMENTUM, VELOCITY, forward_pass
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
+from dynamics.simd import LANES, align_stack, carve, fma, gather, kernel, load, scatter, splat, store
 from dynamics.spatial import add_dot6, load6
 
 
@@ -23,11 +22,11 @@ def kinetic_energy_kernel(m, v, body, energy):
     store(energy, 0, 0.5 * twice)
 
 
-@driver
+@kernel
 def _drive(m, q, v, work, out):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in prange((q.shape[0] + LANES - 1) // LANES):
-        body, w = carve(work[get_thread_id()], nb * BODY)
+    for c in range((q.shape[0] + LANES - 1) // LANES):
+        body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         q_, w = carve(w, nq)
         v_, w = carve(w, n)
@@ -58,10 +57,10 @@ def kinetic_energy(model, q: ArrayLike, v: ArrayLike) -> float | np.ndarray:
     ------
     ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
     """
-    single, (q, v) = points(model, q, v=v)
-    out = np.empty((len(q), 1))
+    single, (qs, vs) = points(model, q, v=v)
+    out = np.empty((len(qs), 1))
     numbers = model.nb * BODY + model.nv * (DOF + 2) + model.nq + 1
-    launch(_drive, model.arrays, q, v, scratch(numbers), out)
+    _drive(model.arrays, qs, vs, scratch(numbers)[0], out)
     return unbatch(single, out[:, 0])[0]
 
 

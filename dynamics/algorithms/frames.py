@@ -8,19 +8,18 @@ and (R, p) the frame's pose, its components are
     world                  v,  w                     the spatial velocity at the world origin
 
 and the same map takes the joints' world columns to the Jacobian.  An acceleration is the time derivative of the
-velocity's components in the same reference: the spatial acceleration goes through the same map (Ad(R, p)^-1 s has the
-derivative Ad(R, p)^-1 (ds/dt - s x s), and s x s = 0), and the world-aligned one gains w x (v + w x p), because p moves.
+velocity's components in the same reference: the spatial acceleration ds/dt goes through the same map (s x s = 0, so
+moving axes do not show), and the world-aligned one gains w x (v + w x p), because p moves.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import get_thread_id, prange
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, points, scratch, unbatch
+from dynamics.algorithms.batch import points, scratch, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat
+from dynamics.simd import LANES, align_stack, carve, gather, helper, kernel, load, scatter, splat
 from dynamics.spatial import (
     add_cross,
     add_cross_motion,
@@ -160,11 +159,11 @@ def _frame_kernel(m, i, frame, reference, quantity, q, v, a, body, dof, out):
                 store3(out, 0, add_cross(load3(out, 0), w, v_p))
 
 
-@driver
+@kernel
 def _drive(m, i, frame, reference, quantity, q, v, a, work, out):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in prange((q.shape[0] + LANES - 1) // LANES):
-        body, w = carve(work[get_thread_id()], nb * BODY)
+    for c in range((q.shape[0] + LANES - 1) // LANES):
+        body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         q_, w = carve(w, nq)
         v_, w = carve(w, n)
@@ -188,19 +187,17 @@ def frame_numbers(model, name: str) -> tuple[int, np.ndarray]:
 def reference_code(reference: str, allowed=tuple(REFERENCES)) -> int:
     """The kernels' number of a reference; ValueError listing the allowed ones."""
     if reference not in allowed:
-        known = ", ".join(map(repr, allowed))
-        raise ValueError(f"reference: got {reference!r}, expected one of {known}")
+        raise ValueError(f"reference: got {reference!r}, expected one of {', '.join(map(repr, allowed))}")
     return REFERENCES[reference]
 
 
 def _evaluate(model, name, reference, quantity, size, q, v=None, a=None) -> np.ndarray:
     """Results (K, size) of validated batches."""
     i, frame = frame_numbers(model, name)
-    none = np.empty((0, model.nv))
+    v, a = (np.empty((0, model.nv)) if x is None else x for x in (v, a))
     out = np.empty((len(q), size))
     numbers = model.nb * BODY + model.nv * (DOF + 2) + model.nq + size
-    v, a = none if v is None else v, none if a is None else a
-    launch(_drive, model.arrays, i, frame, reference, quantity, q, v, a, scratch(numbers), out)
+    _drive(model.arrays, i, frame, reference, quantity, q, v, a, scratch(numbers)[0], out)
     return out
 
 
@@ -252,9 +249,7 @@ def frame_jacobian(model, q: ArrayLike, frame: str, reference: str = "local_worl
     return unbatch(single, J.reshape(-1, 6, model.nv))[0]
 
 
-def frame_velocity(
-    model, q: ArrayLike, v: ArrayLike, frame: str, reference: str = "local_world_aligned"
-) -> np.ndarray:
+def frame_velocity(model, q: ArrayLike, v: ArrayLike, frame: str, reference: str = "local_world_aligned") -> np.ndarray:
     """Velocity of a frame, [linear; angular].
 
     Parameters
@@ -289,13 +284,7 @@ def frame_acceleration(
     "local_world_aligned" therefore gives the classical acceleration of the frame's origin (gravity not included, unlike
     what an accelerometer shows) and the angular acceleration; "local" and "world" give the spatial acceleration.
 
-    Parameters
-    ----------
-    model : RigidBodyModel
-    q : (nq,) or (K, nq), configuration
-    v, a : (nv,) or (K, nv), velocity and acceleration
-    frame : one of `model.frame_names`
-    reference : "local_world_aligned", "local" or "world"
+    Parameters: as `frame_velocity`, and a (nv,) or (K, nv), acceleration.
 
     Returns
     -------

@@ -59,72 +59,85 @@ def _quaternion_rotation(x, y, z, w):
 
 
 @helper
-def _child_pose(m, i, q, Rp, pp):
-    """Pose of body i from its parent's pose and the joint's coordinates."""
-    C = m.rotation[i]
-    t = m.translation[i]
-    R0 = (C[0], C[1], C[2], C[3], C[4], C[5], C[6], C[7], C[8])
-    p = add_rotated(pp, Rp, (t[0], t[1], t[2]))
-    k = m.q_index[i]
-    kind = m.joint_type[i]
-    if kind == REVOLUTE:
-        s, c = sincos(load(q, k))
-        R = multiply(
-            Rp,
-            (
-                fma(c, C[9], fma(s, C[18], C[0])), fma(c, C[10], fma(s, C[19], C[1])),
-                fma(c, C[11], fma(s, C[20], C[2])), fma(c, C[12], fma(s, C[21], C[3])),
-                fma(c, C[13], fma(s, C[22], C[4])), fma(c, C[14], fma(s, C[23], C[5])),
-                fma(c, C[15], fma(s, C[24], C[6])), fma(c, C[16], fma(s, C[25], C[7])),
-                fma(c, C[17], fma(s, C[26], C[8])),
-            ),
+def _load_parent(m, i, body):
+    """R, p, v, a of the body before joint i; the world's acceleration is -g."""
+    zero, one = splat(body, 0.0), splat(body, 1.0)
+    g = m.gravity
+    R = (one, zero, zero, zero, one, zero, zero, zero, one)
+    p = (zero, zero, zero)
+    v = (zero, zero, zero, zero, zero, zero)
+    a = (zero, zero, zero, zero - g[0], zero - g[1], zero - g[2])
+    if m.parent[i] >= 0:
+        o = m.parent[i] * BODY
+        R, p, v, a = (
+            load9(body, o + ROTATION), load3(body, o + POSITION), load6(body, o + VELOCITY),
+            load6(body, o + ACCELERATION),
         )  # fmt: skip
-    else:
-        R = multiply(Rp, R0)
-        if kind == PRISMATIC:
-            d = m.joint_axis[i]
-            p = add_scaled3(p, load(q, k), rotate(Rp, (d[0], d[1], d[2])))
-        elif kind == SPHERICAL:
-            R = multiply(R, _quaternion_rotation(load(q, k), load(q, k + 1), load(q, k + 2), load(q, k + 3)))
-        elif kind == PLANAR:
-            p = add_scaled3(add_scaled3(p, load(q, k), (R[0], R[3], R[6])), load(q, k + 1), (R[1], R[4], R[7]))
-            s, c = sincos(load(q, k + 2))
-            zero = s * 0.0
-            R = multiply(R, (c, -s, zero, s, c, zero, zero, zero, zero + 1.0))
-        else:  # free flyer or translation
-            p = add_rotated(p, R, load3(q, k))
-            if kind == FREE_FLYER:
-                R = multiply(R, _quaternion_rotation(load(q, k + 3), load(q, k + 4), load(q, k + 5), load(q, k + 6)))
-    return R, p
+    return R, p, v, a
 
 
 @helper
-def _column(m, k, R, p):
-    """World column of degree of freedom k, whose axis is fixed in the moving body at pose (R, p)."""
-    d = m.dof_axis[k]
-    u = rotate(R, (d[0], d[1], d[2]))
-    zero = u[0] * 0.0
-    if m.dof_angular[k] != 0:
-        return join(u, cross(p, u))
-    return join((zero, zero, zero), u)
+def _revolute_pose(m, i, q, Rp, pp):
+    """Pose of a body on a revolute joint, R = Rp (C0 + cos q C1 + sin q C2)."""
+    C, t = m.rotation[i], m.translation[i]
+    s, c = sincos(load(q, m.q_index[i]))
+    local = (
+        fma(c, C[9], fma(s, C[18], C[0])), fma(c, C[10], fma(s, C[19], C[1])), fma(c, C[11], fma(s, C[20], C[2])),
+        fma(c, C[12], fma(s, C[21], C[3])), fma(c, C[13], fma(s, C[22], C[4])), fma(c, C[14], fma(s, C[23], C[5])),
+        fma(c, C[15], fma(s, C[24], C[6])), fma(c, C[16], fma(s, C[25], C[7])), fma(c, C[17], fma(s, C[26], C[8])),
+    )  # fmt: skip
+    return multiply(Rp, local), add_rotated(pp, Rp, (t[0], t[1], t[2]))
+
+
+@helper
+def _revolute_column(m, i, Rp, p):
+    """World column of a revolute joint; its axis is also fixed in the parent."""
+    d = m.joint_axis[i]
+    u = rotate(Rp, (d[0], d[1], d[2]))
+    return join(u, cross(p, u))
+
+
+@kernel
+def _place(m, i, q, body, dof):
+    """Pose and columns of body i on any joint, into its slots."""
+    align_stack(body)
+    Rp, pp, _, _ = _load_parent(m, i, body)
+    C, t, k, kind = m.rotation[i], m.translation[i], m.q_index[i], m.joint_type[i]
+    p = add_rotated(pp, Rp, (t[0], t[1], t[2]))
+    R = multiply(Rp, (C[0], C[1], C[2], C[3], C[4], C[5], C[6], C[7], C[8]))
+    if kind == REVOLUTE:
+        R, p = _revolute_pose(m, i, q, Rp, pp)
+    elif kind == PRISMATIC:
+        d = m.joint_axis[i]
+        p = add_scaled3(p, load(q, k), rotate(Rp, (d[0], d[1], d[2])))
+    elif kind == SPHERICAL:
+        R = multiply(R, _quaternion_rotation(load(q, k), load(q, k + 1), load(q, k + 2), load(q, k + 3)))
+    elif kind == PLANAR:
+        p = add_scaled3(add_scaled3(p, load(q, k), (R[0], R[3], R[6])), load(q, k + 1), (R[1], R[4], R[7]))
+        s, c = sincos(load(q, k + 2))
+        zero = splat(body, 0.0)
+        R = multiply(R, (c, -s, zero, s, c, zero, zero, zero, splat(body, 1.0)))
+    else:  # free flyer or translation
+        p = add_rotated(p, R, load3(q, k))
+        if kind == FREE_FLYER:
+            R = multiply(R, _quaternion_rotation(load(q, k + 3), load(q, k + 4), load(q, k + 5), load(q, k + 6)))
+    store9(body, i * BODY + ROTATION, R)
+    store3(body, i * BODY + POSITION, p)
+    zero = splat(body, 0.0)
+    for k in range(m.v_index[i], m.v_index[i] + m.dof_count[i]):
+        d = m.dof_axis[k]
+        u = rotate(R, (d[0], d[1], d[2]))
+        if m.dof_angular[k] != 0:
+            store6(dof, k * DOF + COLUMN, join(u, cross(p, u)))
+        else:
+            store6(dof, k * DOF + COLUMN, join((zero, zero, zero), u))
 
 
 @kernel
 def place_bodies(m, q, body, dof):
     """Poses and world columns only.  body (nb BODY), dof (nv DOF)."""
-    align_stack(body)
-    zero, one = splat(body, 0.0), splat(body, 1.0)
     for i in range(m.parent.size):
-        Rp = (one, zero, zero, zero, one, zero, zero, zero, one)
-        pp = (zero, zero, zero)
-        if m.parent[i] >= 0:
-            Rp = load9(body, m.parent[i] * BODY + ROTATION)
-            pp = load3(body, m.parent[i] * BODY + POSITION)
-        R, p = _child_pose(m, i, q, Rp, pp)
-        store9(body, i * BODY + ROTATION, R)
-        store3(body, i * BODY + POSITION, p)
-        for k in range(m.v_index[i], m.v_index[i] + m.dof_count[i]):
-            store6(dof, k * DOF + COLUMN, _column(m, k, R, p))
+        _place(m, i, q, body, dof)
 
 
 @kernel
@@ -143,52 +156,70 @@ def place_inertias(m, body):
 
 
 @kernel
+def _move_general(m, i, q, v, a, body, dof, derivatives):
+    """Pose, velocity, acceleration and derivative vectors of body i on any joint, into its slots."""
+    align_stack(body)
+    _place(m, i, q, body, dof)
+    _, _, vp, ap = _load_parent(m, i, body)
+    zero = splat(body, 0.0)
+    first, last = m.v_index[i], m.v_index[i] + m.dof_count[i]
+    vj = (zero, zero, zero, zero, zero, zero)
+    ai = ap
+    for k in range(first, last):
+        S = load6(dof, k * DOF + COLUMN)
+        vj = add_scaled6(vj, load(v, k), S)
+        ai = add_scaled6(ai, load(a, k), S)
+    vi = add6(vp, vj)
+    store6(body, i * BODY + VELOCITY, vi)
+    store6(body, i * BODY + ACCELERATION, add_cross_motion(ai, vp, vj))
+    if derivatives:
+        for k in range(first, last):
+            d = k * DOF
+            S = load6(dof, d + COLUMN)
+            psi = cross_motion(vp, S)
+            store6(dof, d + PSI, psi)
+            store6(dof, d + PSI2, add_cross_motion(cross_motion(ap, S), vp, psi))
+            store6(dof, d + RATE, add_cross_motion(psi, vi, S))
+
+
+@helper
+def _move_revolute(m, i, q, v, a, body, dof, derivatives):
+    """The same for a revolute joint, whose Sdot is psi."""
+    Rp, pp, vp, ap = _load_parent(m, i, body)
+    R, p = _revolute_pose(m, i, q, Rp, pp)
+    S = _revolute_column(m, i, Rp, p)
+    psi = cross_motion(vp, S)
+    k = m.v_index[i]
+    d = k * DOF
+    store9(body, i * BODY + ROTATION, R)
+    store3(body, i * BODY + POSITION, p)
+    store6(body, i * BODY + VELOCITY, add_scaled6(vp, load(v, k), S))
+    store6(body, i * BODY + ACCELERATION, add_scaled6(add_scaled6(ap, load(a, k), S), load(v, k), psi))
+    store6(dof, d + COLUMN, S)
+    if derivatives:
+        store6(dof, d + PSI, psi)
+        store6(dof, d + PSI2, add_cross_motion(cross_motion(ap, S), vp, psi))
+        store6(dof, d + RATE, add6(psi, psi))
+
+
+@kernel
 def forward_pass(m, q, v, a, body, dof, derivatives):
     """All of the above; with `derivatives` also psi, psi2, rate per degree of freedom and the rate of inertia.
 
     q (nq), v (nv), a (nv); body (nb BODY), dof (nv DOF).  FORCE is I a + v x* I v of the single body."""
     align_stack(body)
-    zero, one = splat(body, 0.0), splat(body, 1.0)
-    g = m.gravity
     for i in range(m.parent.size):
+        if m.joint_type[i] == REVOLUTE:
+            _move_revolute(m, i, q, v, a, body, dof, derivatives)
+        else:
+            _move_general(m, i, q, v, a, body, dof, derivatives)
         b = i * BODY
-        Rp = (one, zero, zero, zero, one, zero, zero, zero, one)
-        pp = (zero, zero, zero)
-        vp = (zero, zero, zero, zero, zero, zero)
-        ap = (zero, zero, zero, zero - g[0], zero - g[1], zero - g[2])
-        if m.parent[i] >= 0:
-            o = m.parent[i] * BODY
-            Rp, pp = load9(body, o + ROTATION), load3(body, o + POSITION)
-            vp, ap = load6(body, o + VELOCITY), load6(body, o + ACCELERATION)
-        R, p = _child_pose(m, i, q, Rp, pp)
-        first = m.v_index[i]
-        last = first + m.dof_count[i]
-        vj = (zero, zero, zero, zero, zero, zero)
-        ai = ap
-        for k in range(first, last):
-            S = _column(m, k, R, p)
-            store6(dof, k * DOF + COLUMN, S)
-            vj = add_scaled6(vj, load(v, k), S)
-            ai = add_scaled6(ai, load(a, k), S)
-        vi = add6(vp, vj)
-        ai = add_cross_motion(ai, vp, vj)
-        if derivatives:
-            for k in range(first, last):
-                d = k * DOF
-                S = load6(dof, d + COLUMN)
-                psi = cross_motion(vp, S)
-                store6(dof, d + PSI, psi)
-                store6(dof, d + PSI2, add_cross_motion(cross_motion(ap, S), vp, psi))
-                if last - first == 1:
-                    store6(dof, d + RATE, add6(psi, psi))
-                else:
-                    store6(dof, d + RATE, add_cross_motion(psi, vi, S))
-        store9(body, b + ROTATION, R)
-        store3(body, b + POSITION, p)
-        store6(body, b + VELOCITY, vi)
-        store6(body, b + ACCELERATION, ai)
+        vi, ai = load6(body, b + VELOCITY), load6(body, b + ACCELERATION)
         c, I = m.first_moment[i], m.rotational_inertia[i]
-        h, Iw = world_inertia(R, p, m.mass[i], (c[0], c[1], c[2]), (I[0], I[1], I[2], I[3], I[4], I[5]))
+        h, Iw = world_inertia(
+            load9(body, b + ROTATION), load3(body, b + POSITION), m.mass[i], (c[0], c[1], c[2]),
+            (I[0], I[1], I[2], I[3], I[4], I[5]),
+        )  # fmt: skip
         momentum = inertia_times(m.mass[i], h, Iw, vi)
         store3(body, b + MOMENT, h)
         store6(body, b + INERTIA, Iw)

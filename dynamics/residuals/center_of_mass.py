@@ -5,15 +5,14 @@ As for a frame's position, an upper degree of freedom u turns all that a lower o
     H[l, u] of n'r  =  (n x w_u) . J_l          for every l, and every u above it
 """
 
-from numba import get_thread_id, prange
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, scratch
+from dynamics.algorithms.batch import scratch
 from dynamics.algorithms.center_of_mass import center_of_mass_kernel, require_mass
 from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
 from dynamics.residuals.frame_translation import position_curvature
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, scatter_block
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, splat, store
+from dynamics.simd import LANES, align_stack, carve, gather, kernel, load, scatter, splat, store
 from dynamics.spatial import load3
 from dynamics.validation import as_array
 
@@ -33,17 +32,17 @@ def _center_of_mass_residual(m, target, order, x, n, body, dof, r, J, H):
             position_curvature(m, k, multiplier, J, dof, H)
 
 
-@driver
+@kernel
 def _drive(m, target, order, xs, mu, work, r, derivative):
     nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
-    for c in prange((xs.shape[0] + LANES - 1) // LANES):
-        body, w = carve(work[get_thread_id()], nb * BODY)
+    for c in range((xs.shape[0] + LANES - 1) // LANES):
+        body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         x_, w = carve(w, nx)
         mu_, w = carve(w, 3)
         r_, w = carve(w, 3)
-        J_, H_ = carve(w, 3 * n)
-        H_ = H_[: n * n]
+        J_, w = carve(w, 3 * n)
+        H_, w = carve(w, n * n)
         gather(xs, c * LANES, x_)
         if order == HESSIAN:
             gather(mu, c * LANES, mu_)
@@ -79,5 +78,5 @@ class CenterOfMass(RobotResidual):
 
     def _drive(self, order, xs, mu, r, derivative):
         model, n = self.model, self.model.nv
-        work = scratch(model.nb * BODY + n * (DOF + 3 + n) + self.nx + 6)
-        launch(_drive, model.arrays, self._data, order, xs, mu, work, r, derivative)
+        work = scratch(model.nb * BODY + n * (DOF + 3 + n) + self.nx + 6)[0]
+        _drive(model.arrays, self._data, order, xs, mu, work, r, derivative)

@@ -8,17 +8,16 @@ K over pairs with u's joint strictly above l's; inside one joint the columns are
 """
 
 import numpy as np
-from numba import get_thread_id, prange
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, scratch
+from dynamics.algorithms.batch import scratch
 from dynamics.algorithms.frames import FRAME, LOCAL, frame_jacobian_kernel, frame_numbers, frame_pose, last_dof
 from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
 from dynamics.groups import se3, so3
 from dynamics.groups.stumpff import stumpff
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, scatter_block
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, select_less, store
-from dynamics.spatial import add_rotated, add_scaled6, dot3, dot6, load6, multiply, rotate, store6
+from dynamics.simd import LANES, align_stack, carve, gather, helper, kernel, scatter, select_less, store
+from dynamics.spatial import add_rotated, add_scaled6, dot3, dot6, load6, multiply, rotate, rotate_back, store6
 from dynamics.tangent import load_column6, store_column6
 from dynamics.validation import as_placement
 
@@ -35,7 +34,7 @@ def _larger(a, b, i):
 
 @helper
 def quaternion_of(R):
-    """Unit quaternion (x y z w) of a rotation matrix: 4 q q' is linear in R; its row of largest diagonal, normalised."""
+    """Unit quaternion (x y z w) of a rotation matrix: the row of largest diagonal of 4 q q', normalised."""
     wx, wy, wz = R[7] - R[5], R[2] - R[6], R[3] - R[1]
     xy, xz, yz = R[1] + R[3], R[2] + R[6], R[5] + R[7]
     ww = 1.0 + (R[0] + R[4] + R[8])
@@ -49,10 +48,20 @@ def quaternion_of(R):
 @helper
 def _relative_log(R, p, data):
     """log6 of (R, p) as seen from the reference in data[FRAME:]: rotation, row-major, and origin."""
-    t = data[FRAME:]
-    Rt = (t[0], t[3], t[6], t[1], t[4], t[7], t[2], t[5], t[8])
-    d = rotate(Rt, (p[0] - t[9], p[1] - t[10], p[2] - t[11]))
-    return se3.log(d, quaternion_of(multiply(Rt, R)))
+    f = FRAME
+    d = (p[0] - data[f + 9], p[1] - data[f + 10], p[2] - data[f + 11])
+    B = (
+        data[f],
+        data[f + 1],
+        data[f + 2],
+        data[f + 3],
+        data[f + 4],
+        data[f + 5],
+        data[f + 6],
+        data[f + 7],
+        data[f + 8],
+    )
+    return se3.log(rotate_back(B, d), quaternion_of(multiply(so3.transpose(B), R)))
 
 
 @helper
@@ -105,17 +114,17 @@ def frame_placement_kernel(m, i, data, order, x, mu, body, dof, r, J, H):
         _placement_curvature(m, i, lam, so3.full(P0), so3.full(P1), J, H)
 
 
-@driver
+@kernel
 def _drive(m, i, data, order, xs, mu, work, r, derivative):
     nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
-    for c in prange((xs.shape[0] + LANES - 1) // LANES):
-        body, w = carve(work[get_thread_id()], nb * BODY)
+    for c in range((xs.shape[0] + LANES - 1) // LANES):
+        body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         x_, w = carve(w, nx)
         mu_, w = carve(w, 6)
         r_, w = carve(w, 6)
-        J_, H_ = carve(w, 6 * n)
-        H_ = H_[: n * n]
+        J_, w = carve(w, 6 * n)
+        H_, w = carve(w, n * n)
         gather(xs, c * LANES, x_)
         if order == HESSIAN:
             gather(mu, c * LANES, mu_)
@@ -157,5 +166,5 @@ class FramePlacement(RobotResidual):
 
     def _drive(self, order, xs, mu, r, derivative):
         model, n = self.model, self.model.nv
-        work = scratch(model.nb * BODY + n * (DOF + 6 + n) + self.nx + 12)
-        launch(_drive, model.arrays, self._body, self._data, order, xs, mu, work, r, derivative)
+        work = scratch(model.nb * BODY + n * (DOF + 6 + n) + self.nx + 12)[0]
+        _drive(model.arrays, self._body, self._data, order, xs, mu, work, r, derivative)

@@ -1,25 +1,26 @@
 """Velocity of a frame less a target, [linear; angular], in world-aligned or in the frame's own axes.
 
-With s = (w, s0) a world column, psi = (psi_w, psi_0) = v_parent x s, L(s) = s0 + w x p its linear part at the frame's
-origin, J = L(s), v_c and omega the frame's velocities, u above l on the frame's path:
+With s = (w, .) and psi = v_parent x s the world columns of a degree of freedom, and all else in components of the
+reference, linear part first, the first derivatives are columns
 
-    world-aligned, multiplier (n, m)
-      d v_c/dq = L(psi) + w x v_c =: V      d omega/dq = psi_w + w x omega =: W      d v_c/dv = J      d omega/dv = w
-      H[q_l, q_u] = (n x psi_w,u).J_l + (n x w_u).V_l + (m x w_u).W_l
-      H[q_u, v_l] = (n x w_u).J_l + (m x w_u).w_l          H[q_l, v_u] = (n x w_u).J_l
+    world-aligned   d/dv = J = [L(s); w]           d/dq = D = [L(psi) + w x v_c; psi_w + w x omega]
+    local           d/dv = J = Ad(M)^-1 s          d/dq = D = Ad(M)^-1 psi
 
-    local, F the world force that does the multiplier's work on the frame's spatial velocity
-      d/dq = Ad(M)^-1 psi          d/dv = Ad(M)^-1 s
-      H[q_l, q_u] = F.(psi_u x s_l)          H[q_u, v_l] = 0          H[q_l, v_u] = F.(s_u x s_l)
+(L: linear part at the frame's origin, v_c and omega the frame's velocities).  The Hessian contracted with a multiplier
+(n, m) is, for u above l on the frame's path and three vectors of u,
 
-H[q_l, v_u] for different joints; the velocity block is zero.  Inside one joint q counts as the upper one.
+    H[q_l, q_u] = a_u.J_l + b_u.D_l          H[q_u, v_l] = b_u.J_l          H[q_l, v_u] = c_u.J_l          Hvv = 0
+
+    world-aligned   a = [n x psi_w; 0]             b = [n x w; m x w]             c = [n x w; 0]
+    local           a_u.x = (n, m).[D_u, x]        b = 0                          c_u.x = (n, m).[J_u, x]
+
+Inside one joint q counts as the upper one, and c does not apply.
 """
 
 import numpy as np
-from numba import get_thread_id, prange
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, scratch
+from dynamics.algorithms.batch import scratch
 from dynamics.algorithms.frames import (
     FRAME,
     LOCAL,
@@ -33,6 +34,7 @@ from dynamics.algorithms.frames import (
     reference_code,
 )
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, place_bodies
+from dynamics.groups import se3
 from dynamics.residuals.robot_residual import (
     HESSIAN,
     JACOBIAN,
@@ -41,25 +43,25 @@ from dynamics.residuals.robot_residual import (
     scatter_block,
     scatter_transposed,
 )
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat, store
+from dynamics.simd import LANES, align_stack, carve, gather, helper, kernel, scatter, splat, store
 from dynamics.spatial import (
-    add3,
     add_cross,
-    add_dot3,
+    add_dot6,
     angular,
     cross,
-    cross_force,
     cross_motion,
-    dot3,
     dot6,
     join,
     load3,
     load6,
-    rotate,
+    scale6,
     store6,
 )
-from dynamics.tangent import load_column3, store_column6
+from dynamics.tangent import load_column6, store_column6
 from dynamics.validation import as_array
+
+UPPER = 18
+"""Numbers per degree of freedom: a, b, c."""
 
 
 @helper
@@ -91,3 +93,130 @@ def _first_order(m, i, reference, R, p, velocity, dof, Jq, Jv):
         store_column6(Jq, k, n, c)
         store_column6(Jv, k, n, components(reference, R, p, s))
         k = m.dof_parent[k]
+
+
+@helper
+def _upper_vectors(m, i, reference, mu, dof, Jq, Jv, upper):
+    """a, b, c of every degree of freedom on the path; upper (nv UPPER)."""
+    n, k, zero = m.dof_body.size, last_dof(m, i), splat(upper, 0.0)
+    none = (zero, zero, zero)
+    while k >= 0:
+        if reference == LOCAL:
+            a = scale6(se3.coadjoint(mu, load_column6(Jq, k, n)), -1.0)
+            b = join(none, none)
+            c = scale6(se3.coadjoint(mu, load_column6(Jv, k, n)), -1.0)
+        else:
+            f, w = se3.linear(mu), load3(dof, k * DOF + COLUMN)
+            turned = cross(f, w)
+            a = join(cross(f, load3(dof, k * DOF + PSI)), none)
+            b = join(turned, cross(se3.angular(mu), w))
+            c = join(turned, none)
+        store6(upper, k * UPPER, a)
+        store6(upper, k * UPPER + 6, b)
+        store6(upper, k * UPPER + 12, c)
+        k = m.dof_parent[k]
+
+
+@helper
+def _velocity_curvature(m, i, upper, Jq, Jv, Hqq, Hqv):
+    n, l = m.dof_body.size, last_dof(m, i)
+    while l >= 0:
+        J, D = load_column6(Jv, l, n), load_column6(Jq, l, n)
+        u = l
+        while u >= 0:
+            a, b = load6(upper, u * UPPER), load6(upper, u * UPPER + 6)
+            e = add_dot6(dot6(a, J), b, D)
+            store(Hqv, u * n + l, dot6(b, J))
+            if m.dof_body[u] == m.dof_body[l]:
+                J_u, a, b = load_column6(Jv, u, n), load6(upper, l * UPPER), load6(upper, l * UPPER + 6)
+                e = 0.5 * (e + add_dot6(dot6(a, J_u), b, load_column6(Jq, u, n)))
+                store(Hqv, l * n + u, dot6(b, J_u))
+            else:
+                store(Hqv, l * n + u, dot6(load6(upper, u * UPPER + 12), J))
+            store(Hqq, l * n + u, e)
+            store(Hqq, u * n + l, e)
+            u = m.dof_parent[u]
+        l = m.dof_parent[l]
+
+
+@kernel
+def frame_velocity_kernel(m, i, data, reference, order, x, mu, body, dof, upper, r, Jq, Jv, Hqq, Hqv):
+    """r (6); by order also Jq, Jv (6 nv), and Hqq, Hqv (nv nv).  data: the frame (FRAME), then the target."""
+    align_stack(body)
+    place_bodies(m, x, body, dof)
+    R, p = frame_pose(i, data, body)
+    v = x[x.shape[0] - m.dof_body.size :]
+    velocity = components(reference, R, p, path_velocity(m, i, v, dof))
+    for k, c in enumerate(velocity):
+        store(r, k, c - data[FRAME + k])
+    if order == VALUE:
+        return
+    _store_psi(m, i, v, dof)
+    _first_order(m, i, reference, R, p, velocity, dof, Jq, Jv)
+    if order == HESSIAN:
+        Hqq[:] = 0.0
+        Hqv[:] = 0.0
+        _upper_vectors(m, i, reference, load6(mu, 0), dof, Jq, Jv, upper)
+        _velocity_curvature(m, i, upper, Jq, Jv, Hqq, Hqv)
+
+
+@kernel
+def _drive(m, i, data, reference, order, xs, mu, work, r, derivative):
+    nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
+    for c in range((xs.shape[0] + LANES - 1) // LANES):
+        body, w = carve(work, nb * BODY)
+        dof, w = carve(w, n * DOF)
+        upper, w = carve(w, n * UPPER)
+        x_, w = carve(w, nx)
+        mu_, w = carve(w, 6)
+        r_, w = carve(w, 6)
+        Jq_, w = carve(w, 6 * n)
+        Jv_, w = carve(w, 6 * n)
+        Hqq_, w = carve(w, n * n)
+        Hqv_, w = carve(w, n * n)
+        gather(xs, c * LANES, x_)
+        if order == HESSIAN:
+            gather(mu, c * LANES, mu_)
+        frame_velocity_kernel(m, i, data, reference, order, x_, mu_, body, dof, upper, r_, Jq_, Jv_, Hqq_, Hqv_)
+        if order == VALUE:
+            scatter(r_, c * LANES, r)
+        elif order == JACOBIAN:
+            scatter_block(Jq_, 6, n, c * LANES, derivative, 0, 0)
+            scatter_block(Jv_, 6, n, c * LANES, derivative, 0, n)
+        else:
+            scatter_block(Hqq_, n, n, c * LANES, derivative, 0, 0)
+            scatter_block(Hqv_, n, n, c * LANES, derivative, 0, n)
+            scatter_transposed(Hqv_, n, n, c * LANES, derivative, n, 0)
+
+
+class FrameVelocity(RobotResidual):
+    """Velocity of a frame less a target, [linear; angular], m/s and rad/s.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    frame : one of `model.frame_names`
+    target : (6,), optional, zero unless given; in the same reference
+    reference : "local_world_aligned" (velocity of the frame's origin and angular velocity, world axes) or "local" (the
+        same in the frame's own axes)
+
+    Raises
+    ------
+    ValueError : unknown frame (with the nearest matches) or reference, or a target of wrong shape or with non-finite
+        entries.
+    """
+
+    nr = 6
+
+    def __init__(self, model, frame: str, target: ArrayLike | None = None, reference: str = "local_world_aligned"):
+        body, placement = frame_numbers(model, frame)
+        code = reference_code(reference, ("local_world_aligned", "local"))
+        target = np.zeros(6) if target is None else as_array("target", target, (6,)).copy()
+        super().__init__(model, f"velocity of {frame}")
+        data = np.concatenate([placement, target])
+        self._set(frame=frame, target=target, reference=reference, _body=body, _data=data, _code=code)
+
+    def _drive(self, order, xs, mu, r, derivative):
+        model, n = self.model, self.model.nv
+        work = scratch(model.nb * BODY + n * (DOF + UPPER + 12 + 2 * n) + self.nx + 12)[0]
+        _drive(model.arrays, self._body, self._data, self._code, order, xs, mu, work, r, derivative)

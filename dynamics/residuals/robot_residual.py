@@ -2,6 +2,8 @@
 
 Hessians are those in exponential coordinates, so the qq block is the symmetric part of the Lie Hessian: of two degrees
 of freedom on a path the one nearer the root counts as differentiated last; inside one joint both orders are averaged.
+
+The kernels run on the caller's thread: a hundred knots take less time than waking another one.
 """
 
 from typing import ClassVar
@@ -9,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, helper
 
 VALUE, JACOBIAN, HESSIAN = 0, 1, 2
@@ -37,7 +40,9 @@ def knots(name: str, value: ArrayLike, columns: int, count: int | None = None) -
     """A batch (K, columns) for a driver; only the shape is checked, as solvers call this in their inner loops."""
     array = np.ascontiguousarray(value, dtype=np.float64)
     if array.ndim != 2 or array.shape[1] != columns or (count is not None and len(array) != count):
-        raise ValueError(f"{name}: got shape {np.shape(value)}, expected ({'K' if count is None else count}, {columns})")
+        raise ValueError(
+            f"{name}: got shape {np.shape(value)}, expected ({'K' if count is None else count}, {columns})"
+        )
     return array if array.flags.writeable else array.copy()  # a read-only array would compile the driver anew
 
 
@@ -48,9 +53,13 @@ class RobotResidual:
     non-finite residual.
     """
 
-    nr: ClassVar[int] = 3
+    nr: ClassVar[int]
+    model: RigidBodyModel
+    nx: int
+    ndx: int
+    name: str
 
-    def __init__(self, model, name: str):
+    def __init__(self, model: RigidBodyModel, name: str):
         self._set(model=model, nx=model.nq + model.nv, ndx=2 * model.nv, name=name)
 
     def _set(self, **attributes) -> None:

@@ -93,12 +93,12 @@ def _compiled(function, **options):
 
 def helper(function):
     """A small function inlined into its callers."""
-    return _compiled(function, forceinline=True)
+    return _compiled(function, forceinline=True, _nrt=False)
 
 
 def kernel(function):
     """One algorithm for one knot (or LANES knots): called from drivers and other kernels."""
-    return _compiled(function)
+    return _compiled(function, _nrt=False)
 
 
 def driver(function):

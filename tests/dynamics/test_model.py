@@ -115,7 +115,9 @@ def test_center_of_mass_of_reference(reference):
     model, data = reference
     m = model.arrays
     for q, com in zip(data["q"], data["com"], strict=True):
-        moments = [R @ h + mass * p for (R, p), h, mass in zip(body_placements(model, q), m.first_moment, m.mass, strict=True)]
+        moments = [
+            R @ h + mass * p for (R, p), h, mass in zip(body_placements(model, q), m.first_moment, m.mass, strict=True)
+        ]
         assert close(np.sum(moments, axis=0) / model.total_mass, com)
 
 
@@ -171,7 +173,9 @@ def small_builder():
     builder = ModelBuilder(name="small")
     builder.add_body("cart", "world", Prismatic("x"), joint_name="rail", mass=2.0, lower=-1, upper=1.5, velocity=3)
     builder.add_body("ball", "cart", Spherical(), mass=1.0, com=(0, 0, -0.5), inertia=np.eye(3), effort=[1, 2, 3])
-    builder.add_body("wheel", "cart", Continuous("y"), mass=0.5, inertia=np.eye(3), armature=0.1, damping=0.2, friction=0.3)
+    builder.add_body(
+        "wheel", "cart", Continuous("y"), mass=0.5, inertia=np.eye(3), armature=0.1, damping=0.2, friction=0.3
+    )
     return builder
 
 
@@ -285,7 +289,9 @@ def test_fixed_joints_lump_inertia_and_keep_frames():
     assert model.body_names == ("arm",) and model.total_mass == 3.0
     tool_com = Q @ [0, 0.2, 0] + p
     np.testing.assert_allclose(m.first_moment[0], np.array([0.1, 0, 0]) + 2.0 * tool_com, rtol=1e-14)
-    origin = np.eye(3) + np.diag([0, 0.01, 0.01]) + 2.0 * (tool_com @ tool_com * np.eye(3) - np.outer(tool_com, tool_com))
+    origin = (
+        np.eye(3) + np.diag([0, 0.01, 0.01]) + 2.0 * (tool_com @ tool_com * np.eye(3) - np.outer(tool_com, tool_com))
+    )
     np.testing.assert_allclose(m.rotational_inertia[0], origin[np.triu_indices(3)], rtol=1e-13)
     np.testing.assert_allclose(m.joint_axis[0], Q[:, 2], atol=1e-15)
     np.testing.assert_array_equal(m.translation[0], p)
@@ -316,7 +322,7 @@ def test_joint_named_like_a_link():
     assert model.frame("hand").body == 1 and model.frame("hand_joint").body == 0
     assert model.joint_index("hand") == 0
     builder.add_body("hand_joint", "hand", **ball)
-    with pytest.raises(ValueError, match="body and a joint are both named 'hand'.*'hand_joint', which is taken"):
+    with pytest.raises(ValueError, match=r"body and a joint are both named 'hand'.*'hand_joint', which is taken"):
         builder.build()
 
 

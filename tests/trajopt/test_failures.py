@@ -9,6 +9,8 @@ from trajopt import DDP, ILQR, ControlCost, Problem, StateCost, Status
 from trajopt.line_search import acceptable, search
 from trajopt.regularization import Regularization
 from trajopt.solvers import loop
+from trajopt.solvers.directions import ExactCurvature, gauss_newton_sweep, local_model
+from trajopt.timing import Stopwatch
 
 
 def assert_finite(solution):
@@ -124,27 +126,42 @@ def test_unusable_exact_hessians_leave_the_gauss_newton_step(bad):
     np.testing.assert_array_equal(broken.us, ilqr.us)
 
 
-def test_misleading_exact_hessians_do_not_prevent_convergence(monkeypatch):
-    """Curvature that is positive definite but far too small makes exact steps too long; the fallback takes over."""
+def test_misleading_exact_hessians_do_not_prevent_convergence():
+    """Curvature that is too small makes exact steps too long."""
 
     class TooFlat(Pendulum):
         def hessian_products(self, xs, us, lam):
             Hxx, Hux, Huu = super().hessian_products(xs, us, lam)
-            return Hxx, Hux, Huu - 4.9e-4
+            return Hxx, Hux, Huu - 1e-4
 
     p = pendulum()
     problem = Problem(TooFlat(), p.x0, p.horizon, p.running_costs, p.terminal_costs)
-    searches = []
-
-    def counted(*arguments):
-        searches.append(search(*arguments))
-        return searches[-1]
-
-    monkeypatch.setattr(loop, "search", counted)
     solution = DDP().solve(problem)
-    assert solution.converged
-    assert len(searches) > solution.iterations  # some iteration searched along both directions
+    assert solution.converged and solution.log[-1].step == "exact"
     assert solution.cost == pytest.approx(ILQR().solve(p).cost, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("stretch", "kind"), [(1.0, "exact"), (12.0, "exact"), (-1.0, "gauss_newton"), (1000.0, "gauss_newton")]
+)
+def test_an_exact_step_that_must_be_short_is_compared_with_the_gauss_newton_step(stretch, kind):
+    """Stretched or turned round, the exact direction is good for a short step at best, and the cheaper end is kept."""
+    problem, clock = tip(), Stopwatch()
+    near = ILQR(max_iterations=8).solve(problem)
+    model = local_model(problem, near.xs, near.us, near.cost, clock)
+    gauss_newton, _ = gauss_newton_sweep(problem, model, Regularization(), clock)
+    exact = ExactCurvature("value", "exact", 1e-2).sweep(problem, model, gauss_newton, 0.0, clock)
+    assert exact.ok
+    bent = exact._replace(k=stretch * exact.k, d1=stretch * exact.d1, d2=stretch**2 * exact.d2)
+    used, step = loop._step(problem, model, loop.Direction("exact", bent, gauss_newton), clock)
+    along_exact, along_fallback = (search(problem, near.xs, near.us, near.cost, s) for s in (bent, gauss_newton))
+    assert used.kind == kind
+    if kind == "exact":
+        np.testing.assert_array_equal(step.us, along_exact.us)
+        assert step.alpha == 1.0 or (step.alpha < 0.25 and step.cost < along_fallback.cost)
+    else:
+        np.testing.assert_array_equal(step.us, along_fallback.us)
+        assert along_exact is None or along_exact.cost > step.cost
 
 
 def test_callback_sees_every_iteration_and_can_stop():

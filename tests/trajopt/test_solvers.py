@@ -86,8 +86,8 @@ def gradient_after_a_full_step(problem, us, exact):
 def test_order_of_convergence(name, hessian):
     """A full step from us* + h d leaves a gradient of order h^2 if it is exact, of order h if it is Gauss-Newton.
 
-    The sizes h are small enough for the costate's cubic transient on the pendulum to have died out, and large enough for
-    h^2 to stay above the gradient that is left at us*.
+    The sizes h are small enough for the costate's cubic transient on the pendulum to have died out, and large enough
+    for h^2 to stay above the gradient that is left at us*.
     """
     solution = DDP(tolerance=1e-17).solve(NONLINEAR[name]())
     d = np.sin(1.0 + np.arange(solution.us.size)).reshape(solution.us.shape)

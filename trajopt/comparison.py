@@ -42,20 +42,28 @@ class Comparison(Mapping[str, Solution]):
 
     def table(self) -> "Table":
         """Status, iterations, cost, final gradient norm, and wall-clock time with its split, one row per solver."""
+        from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
-        table = Table(title=f"{self.problem.name}: {self.problem.horizon} knots of {self.problem.system.dt:g} s")
-        for heading in ("solver", "status"):
-            table.add_column(heading, no_wrap=True)
+        system = self.problem.system
+        table = Table(
+            title=f"{self.problem.name}: {self.problem.horizon} steps of {system.dt:g} s",
+            caption="times in milliseconds",
+            box=SIMPLE_HEAD,
+            show_edge=False,
+            padding=0,  # fits in 80 columns
+        )
+        table.add_column("solver", no_wrap=True)
+        table.add_column("status", overflow="fold")
         for heading in (
-            "iterations", "cost", "gradient norm", "total [ms]", "derivatives [ms]", "backward [ms]", "rollouts [ms]",
+            "itera-\ntions", "cost", "gradient\nnorm", "total", "deriva-\ntives", "backward\npass", "rollouts",
         ):  # fmt: skip
-            table.add_column(heading, justify="right", no_wrap=heading in ("cost", "gradient norm"))
+            table.add_column(heading, justify="right", no_wrap=True)
         for name, s in self.solutions.items():
             style = "" if s.converged else "[red]"
             parts = (s.timings[part] for part in ("total", "derivatives", "backward_pass", "rollouts"))
             table.add_row(
-                name, f"{style}{s.status}", str(s.iterations), f"{s.cost:.10g}", f"{s.gradient_norm:.1e}",
+                name, f"{style}{s.status}", str(s.iterations), f"{s.cost:.9g}", f"{s.gradient_norm:.1e}",
                 *(f"{1e3 * seconds:.3g}" if seconds < 1 else f"{1e3 * seconds:.0f}" for seconds in parts),
             )  # fmt: skip
         return table

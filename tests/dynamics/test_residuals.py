@@ -1,0 +1,269 @@
+"""Residuals of a robot's state: values against the kinematics, derivatives against differences and expansions."""
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+from scipy.spatial.transform import Rotation
+
+from dynamics.algorithms.center_of_mass import center_of_mass, center_of_mass_jacobian
+from dynamics.algorithms.frames import frame_jacobian, frame_placement, frame_velocity
+from dynamics.model import Frame
+from dynamics.residuals import CenterOfMass, FramePlacement, FrameTranslation, FrameVelocity
+from tests.reference.rigid_body_models import load_reference
+from tests.reference.tangent_differences import along_state, state_step
+
+MODELS = ("ur5", "hyq", "spherical_tree", "joint_zoo")
+KINDS = ("translation", "placement", "velocity", "local velocity", "centre of mass")
+
+
+def random_rotation(rng):
+    return Rotation.from_quat(rng.standard_normal(4)).as_matrix()
+
+
+def with_frames(name, rng):
+    """A reference model with frames "tip", on a body with the longest path, and "marker", on the world; states."""
+    model, data = load_reference(name)
+    depth = np.zeros(model.nb, dtype=int)
+    for i, parent in enumerate(model.arrays.parent):
+        depth[i] = model.joint_nv[i] + (depth[parent] if parent >= 0 else 0)
+    tip = Frame(int(np.argmax(depth)), random_rotation(rng), rng.uniform(-1, 1, 3))
+    marker = Frame(-1, random_rotation(rng), rng.uniform(-1, 1, 3))
+    model = dataclasses.replace(model, frames={**model.frames, "tip": tip, "marker": marker})
+    return model, np.hstack([data["q"], 2.0 * data["v"]])
+
+
+def target_near(model, x, rng):
+    """A pose about one radian and half a metre from that of the tip."""
+    R, p = frame_placement(model, x[: model.nq], "tip")
+    turn = rng.standard_normal(3)
+    return R @ Rotation.from_rotvec(turn / np.linalg.norm(turn)).as_matrix(), p + rng.uniform(-0.5, 0.5, 3)
+
+
+def make(kind, model, x, rng, frame="tip"):
+    match kind:
+        case "translation":
+            return FrameTranslation(model, frame, rng.uniform(-1, 1, 3))
+        case "placement":
+            return FramePlacement(model, frame, target_near(model, x, rng))
+        case "velocity":
+            return FrameVelocity(model, frame, rng.uniform(-1, 1, 6))
+        case "local velocity":
+            return FrameVelocity(model, frame, rng.uniform(-1, 1, 6), reference="local")
+        case _:
+            return CenterOfMass(model, rng.uniform(-1, 1, 3))
+
+
+@pytest.fixture(params=MODELS)
+def robot(request):
+    rng = np.random.default_rng(77)
+    return (*with_frames(request.param, rng), rng)
+
+
+def close(value, expected, tolerance):
+    scale = np.abs(expected).max()
+    return value.shape == expected.shape and np.abs(value - expected).max() <= tolerance * scale
+
+
+def exponential(r):
+    """4x4 matrix of exp(r), r = [linear; angular]."""
+    x, y, z = r[3:]
+    return expm(np.block([[np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]]), r[:3, None]], [np.zeros((1, 4))]]))
+
+
+def homogeneous(R, p):
+    return np.block([[R, np.reshape(p, (3, 1))], [np.zeros((1, 3)), np.ones((1, 1))]])
+
+
+# ------------------------------------------------------------------------------------------------ values
+def test_values(robot):
+    model, xs, rng = robot
+    q, v = np.ascontiguousarray(xs[:, : model.nq]), np.ascontiguousarray(xs[:, model.nq :])
+    target, motion = rng.uniform(-1, 1, 3), rng.uniform(-1, 1, 6)
+    R, p = frame_placement(model, q, "tip")
+    assert close(FrameTranslation(model, "tip", target).evaluate(xs, None), p - target, 1e-13)
+    assert close(CenterOfMass(model, target).evaluate(xs), center_of_mass(model, q) - target, 1e-13)
+    for reference in ("local_world_aligned", "local"):
+        expected = frame_velocity(model, q, v, "tip", reference) - motion
+        assert close(FrameVelocity(model, "tip", motion, reference).evaluate(xs), expected, 1e-13)
+    assert close(FrameVelocity(model, "tip").evaluate(xs), frame_velocity(model, q, v, "tip"), 1e-13)
+    target = random_rotation(rng), rng.uniform(-1, 1, 3)
+    for k, r in enumerate(FramePlacement(model, "tip", target).evaluate(xs)):
+        assert close(homogeneous(*target) @ exponential(r), homogeneous(R[k], p[k]), 1e-12)
+        assert np.linalg.norm(r[3:]) <= np.pi
+
+
+@pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-5, 0.3, 2.0, 3.0, 3.14, 3.1415926])
+def test_placement_logarithm_for_any_rotation(angle):
+    """A frame of the world, seen from the origin: r is the logarithm of its own placement."""
+    model, xs = with_frames("ur5", np.random.default_rng(0))
+    target = np.eye(3), np.zeros(3)
+    axes = np.vstack([np.eye(3), -np.eye(3), np.random.default_rng(1).standard_normal((6, 3))])
+    for axis in axes / np.linalg.norm(axes, axis=1, keepdims=True):
+        frame = Frame(-1, Rotation.from_rotvec(angle * axis).as_matrix(), np.array([0.3, -0.2, 0.5]))
+        moved = dataclasses.replace(model, frames={"tip": frame})
+        r = FramePlacement(moved, "tip", target).evaluate(xs)[0]
+        assert np.abs(r[3:] - angle * axis).max() <= 1e-14 * max(1.0, 1.0 / (np.pi - angle))
+        assert close(exponential(r), homogeneous(frame.R, frame.p), 1e-12)
+
+
+# ------------------------------------------------------------------------------------------------ derivatives
+@pytest.mark.parametrize("kind", KINDS)
+def test_jacobians_are_derivatives(robot, kind):
+    model, xs, rng = robot
+    residual = make(kind, model, xs[1], rng)
+    rx, ru = residual.jacobians(xs, None)
+    assert ru is None and rx.shape == (3, residual.nr, 2 * model.nv)
+    assert close(rx[1], along_state(model, residual.evaluate, xs[1]), 1e-11)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hessians_are_symmetrised_derivatives(robot, kind):
+    model, xs, rng = robot
+    residual = make(kind, model, xs[1], rng)
+    mu = rng.uniform(-1, 1, (3, residual.nr))
+    Hxx, Hux, Huu = residual.hessian_products(xs, None, mu)
+    assert Hux is None and Huu is None
+    assert np.array_equal(Hxx, np.swapaxes(Hxx, 1, 2))
+    lie = along_state(model, lambda x: np.einsum("i,kij->kj", mu[1], residual.jacobians(x)[0]), xs[1])
+    assert close(Hxx[1], 0.5 * (lie + lie.T), 1e-11)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_second_order_expansion_has_third_order_error(robot, kind):
+    model, xs, rng = robot
+    x = xs[1]
+    residual = make(kind, model, x, rng)
+    mu = rng.uniform(-1, 1, residual.nr)
+    gradient = mu @ residual.jacobians(x[None])[0][0]
+    H = residual.hessian_products(x[None], None, mu[None])[0][0]
+    steps = 0.02 * 0.5 ** np.arange(5)
+    errors = []
+    for d in rng.standard_normal((16, 2 * model.nv)):
+        values = residual.evaluate(state_step(model, x, steps[:, None] * d)) @ mu
+        expansion = mu @ residual.evaluate(x[None])[0] + steps * (gradient @ d) + 0.5 * steps**2 * (d @ H @ d)
+        errors.append(values - expansion)
+    size = np.sqrt(np.mean(np.square(errors), axis=0))  # along a single direction the cubic term may vanish
+    assert np.polyfit(np.log(steps), np.log(size), 1)[0] == pytest.approx(3.0, abs=0.1)
+
+
+def test_jacobians_of_the_kinematics(robot):
+    model, xs, _ = robot
+    q, n = np.ascontiguousarray(xs[:, : model.nq]), model.nv
+    J = frame_jacobian(model, q, "tip")
+    translation = FrameTranslation(model, "tip", np.zeros(3)).jacobians(xs)[0]
+    assert close(translation[:, :, :n], J[:, :3], 1e-13) and not translation[:, :, n:].any()
+    assert close(FrameVelocity(model, "tip").jacobians(xs)[0][:, :, n:], J, 1e-13)
+    at_rest = FramePlacement(model, "tip", tuple(x[0] for x in frame_placement(model, q, "tip")))
+    assert np.abs(at_rest.evaluate(xs)[0]).max() <= 1e-14
+    assert close(at_rest.jacobians(xs)[0][0, :, :n], frame_jacobian(model, q[0], "tip", "local"), 1e-13)
+    com = CenterOfMass(model, np.zeros(3)).jacobians(xs)[0]
+    assert close(com[:, :, :n], center_of_mass_jacobian(model, q), 1e-13) and not com[:, :, n:].any()
+
+
+@pytest.mark.parametrize("kind", KINDS[:4])
+def test_frame_of_the_world_has_no_derivatives(kind):
+    rng = np.random.default_rng(5)
+    model, xs = with_frames("hyq", rng)
+    residual = make(kind, model, xs[1], rng, frame="marker")
+    r = residual.evaluate(xs)
+    assert np.isfinite(r).all() and np.array_equal(r[0], r[2])
+    assert not residual.jacobians(xs)[0].any()
+    assert not residual.hessian_products(xs, None, np.ones_like(r))[0].any()
+
+
+# ------------------------------------------------------------------------------------------------ use
+@pytest.mark.parametrize("kind", KINDS)
+def test_batch_equals_single_knots(kind):
+    rng = np.random.default_rng(8)
+    model, xs = with_frames("joint_zoo", rng)
+    xs = state_step(model, xs[1], 0.3 * rng.standard_normal((19, 2 * model.nv)))
+    residual = make(kind, model, xs[0], rng)
+    mu = rng.standard_normal((19, residual.nr))
+    r, rx, Hxx = residual.evaluate(xs), residual.jacobians(xs)[0], residual.hessian_products(xs, None, mu)[0]
+    for k in range(19):
+        x = xs[k : k + 1]
+        assert np.array_equal(r[k], residual.evaluate(x)[0])
+        assert np.array_equal(rx[k], residual.jacobians(x)[0][0])
+        assert np.array_equal(Hxx[k], residual.hessian_products(x, None, mu[k : k + 1])[0][0])
+    reordered = np.asfortranarray(xs)
+    reordered.flags.writeable = False
+    assert np.array_equal(residual.evaluate(reordered), r)
+    read_only = xs.copy()
+    read_only.flags.writeable = False
+    assert np.array_equal(residual.evaluate(read_only), r)
+    assert residual.evaluate(xs[:0]).shape == (0, residual.nr)
+    assert np.array_equal(pickle.loads(pickle.dumps(residual)).evaluate(xs), r)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("kind", KINDS)
+def test_diverged_states_give_non_finite_residuals(kind, bad):
+    rng = np.random.default_rng(9)
+    model, xs = with_frames("hyq", rng)
+    residual = make(kind, model, xs[1], rng)
+    good = residual.evaluate(xs)
+    xs[1, : model.nq] = bad
+    xs[1, model.nq :] = bad
+    r = residual.evaluate(xs)
+    assert not np.isfinite(r[1]).any()
+    assert np.array_equal(r[[0, 2]], good[[0, 2]])
+    assert not np.isfinite(residual.jacobians(xs)[0][1]).all()
+    assert not np.isfinite(residual.hessian_products(xs, None, np.ones_like(r))[0][1]).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_residuals_are_immutable(kind):
+    rng = np.random.default_rng(10)
+    model, xs = with_frames("ur5", rng)
+    residual = make(kind, model, xs[1], rng)
+    assert (residual.nx, residual.ndx) == (12, 12) and isinstance(residual.name, str)
+    with pytest.raises(AttributeError, match="immutable"):
+        residual.target = np.zeros(3)
+    for array in residual.target if kind == "placement" else (residual.target,):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
+
+
+def test_the_callers_target_is_copied():
+    model, xs = with_frames("ur5", np.random.default_rng(11))
+    target = np.zeros(3)
+    residual = FrameTranslation(model, "tip", target)
+    before = residual.evaluate(xs)
+    target[:] = 1.0
+    assert np.array_equal(residual.evaluate(xs), before)
+
+
+def test_errors_of_the_constructors():
+    model, _ = load_reference("ur5")
+    frame = model.frame_names[0]
+    with pytest.raises(ValueError, match="unknown frame 'wrist_1_jint'; did you mean 'wrist_1_joint'"):
+        FrameTranslation(model, "wrist_1_jint", np.zeros(3))
+    with pytest.raises(ValueError, match=r"target: got shape \(2,\), expected \(3,\)"):
+        FrameTranslation(model, frame, np.zeros(2))
+    with pytest.raises(ValueError, match=r"target\[1\] is nan"):
+        CenterOfMass(model, [0.0, np.nan, 0.0])
+    with pytest.raises(ValueError, match=r"target: got shape \(3,\), expected \(6,\)"):
+        FrameVelocity(model, frame, np.zeros(3))
+    with pytest.raises(ValueError, match="reference: got 'world', expected one of 'local_world_aligned', 'local'"):
+        FrameVelocity(model, frame, reference="world")
+    with pytest.raises(ValueError, match="target: the rotation matrix is not orthonormal"):
+        FramePlacement(model, frame, (1.1 * np.eye(3), np.zeros(3)))
+    with pytest.raises(ValueError, match=r"target: .* determinant -1"):
+        FramePlacement(model, frame, (-np.eye(3), np.zeros(3)))
+    for target in (None, np.eye(4)):
+        with pytest.raises(ValueError, match=r"(?s)target: .* expected a pair \(R, p\)"):
+            FramePlacement(model, frame, target)
+
+
+def test_errors_of_shapes():
+    model, data = load_reference("ur5")
+    residual = CenterOfMass(model, np.zeros(3))
+    xs = np.hstack([data["q"], data["v"]])
+    for bad in (xs[0], xs[:, :11]):
+        with pytest.raises(ValueError, match=r"xs: got shape .*, expected \(K, 12\)"):
+            residual.evaluate(bad)
+    with pytest.raises(ValueError, match=r"mu: got shape \(2, 3\), expected \(3, 3\)"):
+        residual.hessian_products(xs, None, np.ones((2, 3)))

@@ -1,0 +1,332 @@
+"""Reading URDF: small robots written here, malformed files, and Pinocchio on published robots where it is installed."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynamics.builder import ModelBuilder
+from dynamics.joints import Continuous, FreeFlyer, Planar, Prismatic, Revolute
+from dynamics.urdf import load_urdf
+
+UNIT_INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
+
+
+def link(name, inertial=UNIT_INERTIAL):
+    return f'<link name="{name}">{inertial}</link>'
+
+
+def joint(name, parent, child, kind="revolute", inner='<axis xyz="0 0 1"/>'):
+    return f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>{inner}</joint>'
+
+
+def robot(*elements):
+    return f'<?xml version="1.0"?>\n<robot name="thing">{"".join(elements)}</robot>'
+
+
+CRANE = robot(
+    link("ground"),
+    link("post"),
+    link("boom", '<inertial><origin xyz="0.5 0 0.1" rpy="0.3 -0.2 0.7"/><mass value="4"/>'
+         '<inertia ixx="0.3" ixy="0.01" ixz="-0.02" iyy="0.5" iyz="0.03" izz="0.6"/></inertial>'),
+    link("winch", ""),
+    link("hook"),
+    joint("slew", "ground", "post", "continuous", '<axis xyz="0 0 2"/><limit effort="50" velocity="2"/>'),
+    joint("luff", "post", "boom", "revolute",
+          '<origin xyz="0 0 1" rpy="0.1 0.2 0.3"/><axis xyz="0 1 0"/><dynamics damping="0.4" friction="0.5"/>'
+          '<limit lower="-1" upper="0.5" effort="30" velocity="1.5"/>'),
+    joint("mount", "boom", "winch", "fixed", '<origin xyz="1 0 0"/>'),
+    joint("cable", "winch", "hook", "prismatic", '<axis xyz="0 0 -1"/><limit effort="9"/>'),
+)  # fmt: skip
+
+
+def rpy_rotation(r, p, y):
+    """Rotation about the fixed axes x, y, z in turn, one exponential after the other."""
+
+    def turn(i, j, angle):
+        R = np.eye(3)
+        R[i, i] = R[j, j] = np.cos(angle)
+        R[j, i], R[i, j] = np.sin(angle), -np.sin(angle)
+        return R
+
+    return turn(0, 1, y) @ turn(2, 0, p) @ turn(1, 2, r)
+
+
+def test_crane():
+    model = load_urdf(CRANE)
+    assert model.name == "thing"
+    assert model.joint_names == ("slew", "luff", "cable") and model.body_names == ("post", "boom", "hook")
+    assert model.joints == (Continuous("z"), Revolute("y"), Prismatic((0, 0, -1)))
+    assert model.frame_names == ("ground", "post", "slew", "boom", "luff", "winch", "mount", "hook", "cable")
+    assert model.total_mass == 6.0, "the ground is fixed to the world and does not count"
+    np.testing.assert_array_equal(model.lower_position, [-np.inf, -1, 0])
+    np.testing.assert_array_equal(model.upper_position, [np.inf, 0.5, 0])
+    np.testing.assert_array_equal(model.velocity_limit, [2, 1.5, np.inf])
+    np.testing.assert_array_equal(model.effort_limit, [50, 30, 9])
+    np.testing.assert_array_equal(model.damping, [0, 0.4, 0])
+    np.testing.assert_array_equal(model.friction, [0, 0.5, 0])
+    np.testing.assert_array_equal(model.gravity, [0, 0, -9.81])
+    m = model.arrays
+    R = rpy_rotation(0.1, 0.2, 0.3)
+    np.testing.assert_allclose(m.rotation[1].reshape(3, 3, 3)[:2].sum(axis=0), R, atol=1e-15)  # at angle zero
+    np.testing.assert_array_equal(m.translation, [[0, 0, 0], [0, 0, 1], [1, 0, 0]])
+    com, R = np.array([0.5, 0, 0.1]), rpy_rotation(0.3, -0.2, 0.7)
+    central = R @ [[0.3, 0.01, -0.02], [0.01, 0.5, 0.03], [-0.02, 0.03, 0.6]] @ R.T
+    origin = central + 4 * (com @ com * np.eye(3) - np.outer(com, com))
+    np.testing.assert_allclose(m.first_moment[1], 4 * com)
+    np.testing.assert_allclose(m.rotational_inertia[1], origin[np.triu_indices(3)], rtol=1e-14)
+
+
+def test_floating_base():
+    model = load_urdf(CRANE, floating_base=True, gravity=(0, 1, 0))
+    assert model.joint_names == ("root_joint", "slew", "luff", "cable") and model.body_names[0] == "ground"
+    assert model.joints[0] == FreeFlyer() and (model.nq, model.nv) == (10, 9)
+    assert model.total_mass == 7.0 and model.parent_names == ("world", "ground", "post", "boom")
+    assert model.frame("root_joint").body == model.frame("ground").body == 0
+    np.testing.assert_array_equal(model.gravity, [0, 1, 0])
+
+
+def test_text_path_and_string_path_are_the_same(tmp_path):
+    path = tmp_path / "crane.urdf"
+    path.write_bytes(b"\xef\xbb\xbf" + CRANE.encode())
+    for source in (path, str(path), "\ufeff\n" + CRANE[CRANE.index("<robot") :]):
+        model = load_urdf(source)
+        for array, expected in zip(model.arrays, load_urdf(CRANE).arrays, strict=True):
+            np.testing.assert_array_equal(array, expected)
+
+
+def test_children_in_alphabetical_order_of_joint_name():
+    model = load_urdf(
+        robot(
+            *(link(name) for name in "abcdef"),
+            joint("j9", "a", "b"),
+            joint("j10", "a", "c"),
+            joint("z", "c", "d"),
+            joint("Z", "b", "e", "fixed"),
+            joint("y", "e", "f"),
+        )
+    )
+    assert model.joint_names == ("j10", "z", "j9", "y")
+    assert model.arrays.parent.tolist() == [-1, 0, -1, 2]
+
+
+def test_root_link_may_be_named_world():
+    model = load_urdf(robot(link("world"), link("arm"), joint("pivot", "world", "arm")))
+    assert model.frame("world").body == -1 and model.frame_names == ("world", "arm", "pivot")
+    floating = load_urdf(robot(link("world"), link("arm"), joint("pivot", "world", "arm")), floating_base=True)
+    assert floating.arrays.parent.tolist() == [-1, 0]
+
+
+def test_axis_and_limits_by_default():
+    model = load_urdf(robot(link("a"), link("b"), joint("j", "a", "b", inner="")))
+    assert model.joints == (Revolute("x"),)
+    assert model.lower_position == -np.inf and model.upper_position == np.inf
+
+
+def test_floating_and_planar_joints():
+    text = robot(
+        *(link(name) for name in "abcd"),
+        joint("fly", "a", "b", "floating", '<origin xyz="1 2 3"/>'),
+        joint("slide", "b", "c", "planar", '<axis xyz="0 1 0"/><limit effort="1" velocity="1"/>'),
+        joint("tail", "c", "d", "continuous", '<origin xyz="0 0 1"/>'),
+    )
+    model = load_urdf(text)
+    assert model.joints == (FreeFlyer(), Planar("y"), Continuous("x"))
+    builder = ModelBuilder()
+    body = {"mass": 1.0, "inertia": np.eye(3)}
+    builder.add_body("b", "world", FreeFlyer(), placement=(np.eye(3), (1, 2, 3)), **body)
+    builder.add_body("c", "b", Planar("y"), **body)
+    builder.add_body("d", "c", Continuous("x"), placement=(np.eye(3), (0, 0, 1)), **body)
+    for array, expected in zip(model.arrays, builder.build().arrays, strict=True):
+        np.testing.assert_array_equal(array, expected)
+
+
+def test_mimic_is_an_ordinary_joint_with_a_warning():
+    text = robot(*(link(n) for n in "abc"), joint("j", "a", "b"), joint("k", "b", "c", inner='<mimic joint="j"/>'))
+    with pytest.warns(UserWarning, match="<joint name='k'>: <mimic> is not supported"):
+        assert load_urdf(text).nv == 2
+
+
+def test_placeholder_inertia_of_a_fixed_link_is_a_warning_and_of_a_moving_one_an_error():
+    placeholder = UNIT_INERTIAL.replace('izz="1"', 'izz="3"')
+    parts = link("a"), link("b"), link("c", placeholder), joint("j", "a", "b")
+    with pytest.warns(UserWarning, match="no body can have the inertia given for 'c'"):
+        load_urdf(robot(*parts, joint("k", "b", "c", "fixed")))
+    with pytest.raises(ValueError, match=r"body 'c': inertia, .*triangle inequality"):
+        load_urdf(robot(*parts, joint("k", "b", "c")))
+
+
+def replaced(old, new):
+    assert old in CRANE
+    return CRANE.replace(old, new)
+
+
+A, B, C = link("a"), link("b"), link("c")
+MALFORMED = [
+    ("<robot", "not well-formed XML"),
+    ("<robot><link></robot>", "not well-formed XML"),
+    ("<sdf/>", "the root element is <sdf>, expected <robot>"),
+    ("<robot name='x'/>", "<robot>: there is no <link>"),
+    (robot(A), "the model is empty"),
+    (robot("<link/>"), "<link>: attribute 'name' is missing"),
+    (robot(A, A), "<link name='a'>: there are two of this name"),
+    (robot(A, B, C, joint("j", "a", "b"), joint("j", "b", "c")), "<joint name='j'>: there are two of this name"),
+    (
+        robot(A, B, joint("j", "a", "bb")),
+        "<joint name='j'> <child>: attribute 'link': unknown link 'bb'; did you mean 'b'",
+    ),
+    (
+        robot(A, B, joint("j", "q", "b")),
+        "<joint name='j'> <parent>: attribute 'link': unknown link 'q'; known: 'a', 'b'",
+    ),
+    (
+        robot(A, B, joint("j", "a", "b").replace('<parent link="a"/>', "")),
+        "<joint name='j'>: element <parent> is missing",
+    ),
+    (
+        robot(A, B, joint("j", "a", "b").replace(' link="b"', "")),
+        "<joint name='j'> <child>: attribute 'link' is missing",
+    ),
+    (
+        robot(A, B, joint("j", "a", "b", "hinge")),
+        "<joint name='j'>: attribute 'type' is 'hinge', expected one of revolute",
+    ),
+    (robot(A, B, joint("j", "a", "b").replace('type="revolute"', "")), "<joint name='j'>: attribute 'type' is missing"),
+    (
+        robot(A, B, C, joint("j", "a", "c"), joint("k", "b", "c")),
+        "<link name='c'>: is the child of two joints, 'j' and 'k'",
+    ),
+    (robot(A, B, joint("j", "a", "b"), joint("k", "b", "a")), "<robot>: every link is the child .* loop"),
+    (
+        robot(A, B, C, joint("j", "b", "c"), joint("k", "c", "b")),
+        "<robot>: the joints that carry links 'b', 'c' form a loop",
+    ),
+    (robot(A, B, joint("j", "a", "a")), "several root|form a loop"),
+    (robot(A, B, C, joint("j", "a", "b")), "<robot>: there are several root links, 'a', 'c'"),
+    (replaced('xyz="0 1 0"', 'xyz="0 0 0"'), "<joint name='luff'> <axis>: attribute 'xyz' is zero"),
+    (
+        replaced('xyz="0 1 0"', 'xyz="0 1"'),
+        "<joint name='luff'> <axis>: attribute 'xyz' is '0 1', expected 3 finite numbers",
+    ),
+    (replaced('xyz="0 1 0"', ""), "<joint name='luff'> <axis>: attribute 'xyz' is missing"),
+    (
+        replaced('rpy="0.1 0.2 0.3"', 'rpy="0.1 nan 0.3"'),
+        "<joint name='luff'> <origin>: attribute 'rpy' is '0.1 nan 0.3'",
+    ),
+    (
+        replaced('lower="-1"', 'lower="${low}"'),
+        "<joint name='luff'> <limit>: attribute 'lower' is '\\${low}', expected a fin",
+    ),
+    (replaced('lower="-1"', 'lower="1"'), "body 'boom': lower: got 1.0, which is above upper, 0.5"),
+    (replaced('damping="0.4"', 'damping="-4"'), "body 'boom': damping: got -4"),
+    (replaced('effort="30"', 'effort="inf"'), "<joint name='luff'> <limit>: attribute 'effort' is 'inf'"),
+    (replaced('<mass value="4"/>', ""), "<link name='boom'> <inertial>: element <mass> is missing"),
+    (replaced('value="4"', ""), "<link name='boom'> <inertial> <mass>: attribute 'value' is missing"),
+    (replaced('value="4"', 'value="-4"'), "body 'boom': mass: got -4"),
+    (replaced('ixy="0.01"', ""), "<link name='boom'> <inertial> <inertia>: attribute 'ixy' is missing"),
+    (replaced('ixx="0.3"', 'ixx="-0.3"'), "body 'boom': inertia, with what is fixed to the body: .* none negative"),
+    (replaced(link("hook"), link("hook", "")), "body 'hook': mass: got zero mass on a moving body"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "message"), MALFORMED)
+def test_malformed(text, message):
+    with pytest.raises(ValueError, match=message):
+        load_urdf(text)
+
+
+def test_entities_are_refused():
+    bomb = '<!DOCTYPE robot [<!ENTITY a "aaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><robot name="&b;"/>'
+    external = '<!DOCTYPE robot [<!ENTITY secret SYSTEM "file:///etc/hostname">]><robot name="&secret;"/>'
+    for text in (bomb, external):
+        with pytest.raises(ValueError, match="XML entities and external references are refused"):
+            load_urdf(text)
+
+
+def test_no_such_file(tmp_path):
+    for path in ("no such robot.urdf", tmp_path / "missing.urdf", "x" * 10000, "null\0character", ""):
+        with pytest.raises(FileNotFoundError, match="there is no file"):
+            load_urdf(path)
+    with pytest.raises(TypeError, match="path_or_text: got int, expected a path or the text of a URDF"):
+        load_urdf(3)
+
+
+def test_a_file_that_is_no_xml(tmp_path):
+    for content in (b"", b"robot", b"\x00\xff\xfe", b'<?xml version="1.0" encoding="no-such"?><robot/>'):
+        path = tmp_path / "robot.urdf"
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"robot\.urdf': not well-formed XML"):
+            load_urdf(path)
+
+
+def test_long_chains_do_not_recurse():
+    n = 1500
+    links = [link(f"l{i}") for i in range(n + 1)]
+    joints = [joint(f"j{i}", f"l{i}", f"l{i + 1}") for i in range(n)]
+    assert load_urdf(robot(*links, *joints)).nv == n
+
+
+@given(cut=st.integers(0, len(CRANE) - 1), insert=st.text(max_size=8), skip=st.integers(0, 30))
+def test_damaged_text_builds_or_raises_a_value_error(cut, insert, skip):
+    text = CRANE[:cut] + insert + CRANE[cut + skip :]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            model = load_urdf(text)
+        except (ValueError, FileNotFoundError):
+            return
+    assert all(np.isfinite(array).all() for array in model.arrays)
+
+
+def published_robots():
+    """URDF files of the package example_robot_data, a few that cover the joint types."""
+    package = pytest.importorskip("example_robot_data")
+    robots = Path(package.__file__).resolve()
+    for folder in robots.parents:
+        found = folder / "share" / "example-robot-data" / "robots"
+        if found.is_dir():
+            return found
+    pytest.skip("example_robot_data has no robots folder")
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("floating_base", [False, True])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "ur_description/urdf/ur5_robot.urdf",
+        "panda_description/urdf/panda.urdf",
+        "solo_description/robots/solo12.urdf",
+        "talos_data/robots/talos_reduced.urdf",
+        "double_pendulum_description/urdf/double_pendulum_continuous.urdf",
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*<mimic>:UserWarning", "ignore:no body can have:UserWarning")
+def test_published_robots_as_pinocchio_reads_them(file, floating_base):
+    pin = pytest.importorskip("pinocchio")
+    path = published_robots() / file
+    if not path.exists():
+        pytest.skip(f"{file} is not in this version of example_robot_data")
+    model = load_urdf(path, floating_base=floating_base)
+    peer = pin.buildModelFromUrdf(str(path), *([pin.JointModelFreeFlyer()] if floating_base else []))
+    assert model.joint_names == tuple(peer.names)[1:] and model.nv == peer.nv
+    m = model.arrays
+    np.testing.assert_array_equal(m.parent, np.array(peer.parents)[1:] - 1)
+    for i, inertia in enumerate(list(peer.inertias)[1:]):
+        com, mass = inertia.lever, inertia.mass
+        origin = inertia.inertia + mass * (com @ com * np.eye(3) - np.outer(com, com))
+        assert m.mass[i] == pytest.approx(mass, rel=1e-13)
+        np.testing.assert_allclose(m.first_moment[i], mass * com, atol=1e-13 * max(mass, 1))
+        np.testing.assert_allclose(
+            m.rotational_inertia[i], origin[np.triu_indices(3)], atol=1e-12 * np.abs(origin).max()
+        )
+    for frame in list(peer.frames)[1:]:
+        if frame.type == pin.BODY:
+            ours = model.frame(frame.name)
+            assert ours.body == frame.parentJoint - 1
+            np.testing.assert_allclose(ours.R, frame.placement.rotation, atol=1e-12)
+            np.testing.assert_allclose(ours.p, frame.placement.translation, atol=1e-12)
+    np.testing.assert_allclose(model.velocity_limit[6 * floating_base :], peer.velocityLimit[6 * floating_base :])
