@@ -1,0 +1,47 @@
+"""Robots: models, kinematics, dynamics and their first and second derivatives, one knot per SIMD lane.
+
+Names load on first use, so that importing the package compiles and imports nothing heavy.
+"""
+
+import importlib
+
+_HOME = {
+    "dynamics.builder": ("ModelBuilder",),
+    "dynamics.joints": (
+        "Continuous", "Fixed", "FreeFlyer", "Planar", "Prismatic", "Revolute", "Spherical", "Translation",
+    ),
+    "dynamics.model": ("RigidBodyModel",),
+    "dynamics.urdf": ("load_urdf",),
+    "dynamics.simd": ("num_threads", "set_num_threads"),
+    "dynamics.algorithms.configuration": ("difference", "integrate", "neutral", "random_configuration"),
+    "dynamics.algorithms.inverse_dynamics": ("bias_forces", "gravity_forces", "inverse_dynamics"),
+    "dynamics.algorithms.forward_dynamics": ("forward_dynamics",),
+    "dynamics.algorithms.mass_matrix": ("inverse_mass_matrix", "mass_matrix"),
+    "dynamics.algorithms.energy": ("kinetic_energy", "potential_energy"),
+    "dynamics.algorithms.center_of_mass": ("center_of_mass", "center_of_mass_jacobian"),
+    "dynamics.algorithms.frames": (
+        "frame_acceleration", "frame_jacobian", "frame_placement", "frame_velocity",
+    ),
+    "dynamics.derivatives.inverse_dynamics": ("inverse_dynamics_derivatives",),
+    "dynamics.derivatives.forward_dynamics": (
+        "forward_dynamics_derivatives", "forward_dynamics_hessian", "forward_dynamics_second_derivatives",
+    ),
+    "dynamics.derivatives.second_order": ("inverse_dynamics_second_derivatives",),
+    "dynamics.derivatives.hessian": ("inverse_dynamics_hessian",),
+    "dynamics.systems.rigid_body": ("RigidBodySystem",),
+    "dynamics.residuals": ("CenterOfMass", "FramePlacement", "FrameTranslation", "FrameVelocity"),
+}  # fmt: skip
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+__all__ = sorted(_MODULE)  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str):
+    if name in _MODULE:
+        value = getattr(importlib.import_module(_MODULE[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'dynamics' has no attribute {name!r}")
+
+
+def __dir__():
+    return __all__

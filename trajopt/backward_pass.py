@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd import kernel
+from dynamics.simd import routine
 
 PIVOT = 1e-14
 """Smallest pivot of Quu + mu I, relative to its largest diagonal entry, that counts as positive."""
@@ -57,7 +57,7 @@ def workspace(ndx: int, nu: int) -> Workspace:
     return Workspace(*(np.empty(shape) for shape in shapes))
 
 
-@kernel
+@routine
 def action_value(t, fx, fu, lx, lu, lxx, lux, luu, Vx, Vxx, ws):
     """Expansion of Q at knot t from that of V at knot t + 1, into the workspace."""
     n, m = fu.shape[1], fu.shape[2]
@@ -96,7 +96,7 @@ def action_value(t, fx, fu, lx, lu, lxx, lux, luu, Vx, Vxx, ws):
                 ws.Quu[i, j] += a * ws.Vf[l, n + j]
 
 
-@kernel
+@routine
 def gains(t, mu, ws, k, K):
     """k = -(Quu + mu I)^-1 Qu, K = -(Quu + mu I)^-1 Qux at knot t, by LDL'; False if a pivot is not positive."""
     m, n = K.shape[1], K.shape[2]
@@ -131,7 +131,7 @@ def gains(t, mu, ws, k, K):
     return True
 
 
-@kernel
+@routine
 def value_function(t, ws, k, K, Vx, Vxx):
     """Vx, Vxx of the policy (k, K) at knot t; returns its k'Qu and k'Quu k."""
     m, n = K.shape[1], K.shape[2]
@@ -166,7 +166,7 @@ def value_function(t, ws, k, K, Vx, Vxx):
     return d1, d2
 
 
-@kernel
+@routine
 def backward_step(t, fx, fu, lx, lu, lxx, lux, luu, mu, ws, k, K, Vx, Vxx):
     """Knot t of the sweep: reads V at knot t + 1, writes gains and V at knot t; returns d1, d2, ok."""
     action_value(t, fx, fu, lx, lu, lxx, lux, luu, Vx, Vxx, ws)
@@ -176,7 +176,7 @@ def backward_step(t, fx, fu, lx, lu, lxx, lux, luu, mu, ws, k, K, Vx, Vxx):
     return d1, d2, np.isfinite(d1 + d2)
 
 
-@kernel
+@routine
 def _sweep(fx, fu, lx, lu, lxx, lux, luu, mu, ws, k, K, Vx, Vxx):
     d1, d2 = 0.0, 0.0
     for t in range(fx.shape[0] - 1, -1, -1):

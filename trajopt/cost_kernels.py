@@ -6,10 +6,10 @@ the targets hold already, so several costs share one expansion.
 
 import numpy as np
 
-from dynamics.simd import kernel
+from dynamics.simd import routine
 
 
-@kernel
+@routine
 def weighted_squares(r, w):
     """1/2 sum_i w_i r_i^2 per knot: r (K, nr), w (nr,) -> (K,)."""
     values = np.empty(r.shape[0])
@@ -21,7 +21,7 @@ def weighted_squares(r, w):
     return values
 
 
-@kernel
+@routine
 def add_diagonal(r, w, scale, gradient, hessian):
     """r = z - z_ref, whose Jacobian is the identity: gradient (K, n) += s w r, hessian (K, n, n) += s diag w."""
     for t in range(r.shape[0]):
@@ -30,7 +30,7 @@ def add_diagonal(r, w, scale, gradient, hessian):
             hessian[t, i, i] += scale * w[i]
 
 
-@kernel
+@routine
 def add_gauss_newton(r, w, scale, J, gradient, hessian):
     """gradient (K, n) += s J'W r, hessian (K, n, n) += s J'W J, with J (K, nr, n)."""
     n = J.shape[2]
@@ -50,7 +50,7 @@ def add_gauss_newton(r, w, scale, J, gradient, hessian):
                     hessian[t, i, j] += a * J[t, m, j]
 
 
-@kernel
+@routine
 def add_cross(w, scale, Ju, Jx, hessian):
     """hessian (K, nu, ndx) += s Ju'W Jx."""
     for t in range(Ju.shape[0]):

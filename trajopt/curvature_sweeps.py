@@ -6,7 +6,7 @@ products, one knot per call, or from full tensors that were computed for all kno
 
 import numpy as np
 
-from dynamics.simd import kernel
+from dynamics.simd import routine
 from trajopt.backward_pass import SweepResult, backward_step, start_sweep, workspace
 from trajopt.expansions import Expansion
 from trajopt.system import System
@@ -32,7 +32,7 @@ def sweep_products(system: System, xs: np.ndarray, us: np.ndarray, expansion: Ex
     return SweepResult(*arrays, d1, d2, True)
 
 
-@kernel
+@routine
 def _add_contraction(t, Vx, tensor, target):
     """target[t, j, l] += sum_i Vx[t + 1, i] tensor[t, i, j, l]."""
     for i in range(tensor.shape[1]):
@@ -41,7 +41,7 @@ def _add_contraction(t, Vx, tensor, target):
                 target[t, j, l] += Vx[t + 1, i] * tensor[t, i, j, l]
 
 
-@kernel
+@routine
 def _sweep_tensors(fx, fu, lx, lu, lxx, lux, luu, fxx, fux, fuu, mu, ws, k, K, Vx, Vxx):
     d1, d2 = 0.0, 0.0
     for t in range(fx.shape[0] - 1, -1, -1):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd import kernel
+from dynamics.simd import routine
 from trajopt.costs import Quadratic
 from trajopt.problem import Problem
 from trajopt.validation import same_shape
@@ -80,7 +80,7 @@ def cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray) -> tuple[np
     return blocks[2], blocks[3], blocks[4]
 
 
-@kernel
+@routine
 def _adjoint(fx, fu, lx, lu, costate, gradient):
     N, ndx, nu = fu.shape
     for i in range(ndx):

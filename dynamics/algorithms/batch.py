@@ -1,34 +1,14 @@
-"""From public arrays to drivers: batch shapes, scratch memory, threads.
+"""From public arrays to drivers: batch shapes.
 
 Every public array function takes one point or a batch of K points; a single point among batches is repeated.
 """
 
-import threading
-
-import numba
 import numpy as np
 
-from dynamics.simd import LANES, PARALLEL, aligned_zeros
+from dynamics.simd import launch, scratch
 from dynamics.validation import as_batch, check_configuration
 
-_scratch = threading.local()
-
-
-def scratch(numbers: int) -> np.ndarray:
-    """Reusable lane workspace (threads, numbers, LANES); contents are undefined."""
-    blocks = _scratch.__dict__.setdefault("blocks", {})
-    key = (numba.get_num_threads(), numbers)
-    if key not in blocks:
-        if len(blocks) > 64:
-            blocks.clear()
-        blocks[key] = aligned_zeros(key[0], numbers, LANES)
-    return blocks[key]
-
-
-def launch(drive, *args) -> None:
-    """Run a driver; the thread pool serves one caller at a time."""
-    with PARALLEL:
-        drive(*args)
+__all__ = ["launch", "points", "scratch", "unbatch"]
 
 
 def points(model, q, **vectors):
@@ -50,7 +30,7 @@ def points(model, q, **vectors):
         raise ValueError(f"arguments have different numbers of points ({sizes}); expected one K, or single points")
     K = max(len(x) for x in arrays)
     check_configuration(model, batch)
-    return single, [np.ascontiguousarray(np.broadcast_to(x, (K, x.shape[1]))) if len(x) != K else x for x in arrays]
+    return single, [x if len(x) == K and x.flags.writeable else np.array(np.broadcast_to(x, (K, x.shape[1]))) for x in arrays]
 
 
 def unbatch(single: bool, *arrays):

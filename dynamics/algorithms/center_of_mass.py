@@ -8,9 +8,9 @@ A degree of freedom k moves the subtree below it as one rigid body of mass m_k a
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import points, scratch, unbatch
+from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, ROTATION, place_bodies
-from dynamics.simd import LANES, align_stack, carve, gather, kernel, scatter, splat
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, scatter, splat
 from dynamics.spatial import (
     accumulate,
     add3,
@@ -49,10 +49,10 @@ def center_of_mass_kernel(m, derivatives, body, dof, c, J):
     store3(c, 0, scale3(total, per_mass))
 
 
-@kernel
-def _drive(m, q, derivatives, work, out):
+@driver
+def _drive(first, last, work, m, q, derivatives, out):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in range((q.shape[0] + LANES - 1) // LANES):
+    for c in range(first, last):
         body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         q_, w = carve(w, nq)
@@ -78,7 +78,7 @@ def _evaluate(model, q, derivatives, shape):
     single, (q,) = points(model, q)
     out = np.empty((len(q), int(np.prod(shape))))
     numbers = model.nb * BODY + model.nv * (DOF + 3) + model.nq + 3
-    _drive(model.arrays, q, derivatives, scratch(numbers)[0], out)
+    launch(_drive, len(out), numbers, model.arrays, q, derivatives, out)
     return unbatch(single, out.reshape(len(q), *shape))[0]
 
 

@@ -7,7 +7,6 @@ Tangents are body-fixed (right) and ordered as velocities; a free flyer's is [li
 """
 
 import numpy as np
-from numba import get_thread_id, prange
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import launch, points, scratch, unbatch
@@ -19,10 +18,10 @@ from dynamics.validation import check_configuration
 
 
 @driver
-def _integrate_all(m, q, dq, work, out):
+def _integrate_all(first, last, work, m, q, dq, out):
     nv, nq = dq.shape[1], q.shape[1]
-    for c in prange((q.shape[0] + LANES - 1) // LANES):
-        q_, w = carve(work[get_thread_id()], nq)
+    for c in range(first, last):
+        q_, w = carve(work, nq)
         dq_, w = carve(w, nv)
         gather(q, c * LANES, q_)
         gather(dq, c * LANES, dq_)
@@ -31,10 +30,10 @@ def _integrate_all(m, q, dq, work, out):
 
 
 @driver
-def _difference_all(m, q0, q1, work, out):
+def _difference_all(first, last, work, m, q0, q1, out):
     nv, nq = out.shape[1], q0.shape[1]
-    for c in prange((q0.shape[0] + LANES - 1) // LANES):
-        q0_, w = carve(work[get_thread_id()], nq)
+    for c in range(first, last):
+        q0_, w = carve(work, nq)
         q1_, w = carve(w, nq)
         dq_, w = carve(w, nv)
         gather(q0, c * LANES, q0_)
@@ -67,7 +66,7 @@ def integrate(model: RigidBodyModel, q: ArrayLike, dq: ArrayLike) -> np.ndarray:
     """
     single, (q, dq) = points(model, q, dq=dq)
     out = np.empty_like(q)
-    launch(_integrate_all, model.arrays, q, dq, scratch(model.nq + model.nv), out)
+    launch(_integrate_all, len(q), model.nq + model.nv, model.arrays, q, dq, out)
     return unbatch(single, out)[0]
 
 
@@ -86,7 +85,7 @@ def difference(model: RigidBodyModel, q0: ArrayLike, q1: ArrayLike) -> np.ndarra
         raise ValueError(f"q0 has {len(q0)} points and q1 has {len(q1)}; expected equal numbers, or a single point")
     q0, q1 = (np.ascontiguousarray(np.broadcast_to(q, (K, model.nq))) for q in (q0, q1))
     out = np.empty((K, model.nv))
-    launch(_difference_all, model.arrays, q0, q1, scratch(2 * model.nq + model.nv), out)
+    launch(_difference_all, len(q0), 2 * model.nq + model.nv, model.arrays, q0, q1, out)
     return unbatch(one and other, out)[0]
 
 

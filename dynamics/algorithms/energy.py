@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import points, scratch, unbatch
+from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.center_of_mass import center_of_mass
 from dynamics.algorithms.kinematics import BODY, DOF, MOMENTUM, VELOCITY, forward_pass
-from dynamics.simd import LANES, align_stack, carve, fma, gather, kernel, load, scatter, splat, store
+from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
 from dynamics.spatial import add_dot6, load6
 
 
@@ -22,10 +22,10 @@ def kinetic_energy_kernel(m, v, body, energy):
     store(energy, 0, 0.5 * twice)
 
 
-@kernel
-def _drive(m, q, v, work, out):
+@driver
+def _drive(first, last, work, m, q, v, out):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in range((q.shape[0] + LANES - 1) // LANES):
+    for c in range(first, last):
         body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         q_, w = carve(w, nq)
@@ -60,7 +60,7 @@ def kinetic_energy(model, q: ArrayLike, v: ArrayLike) -> float | np.ndarray:
     single, (qs, vs) = points(model, q, v=v)
     out = np.empty((len(qs), 1))
     numbers = model.nb * BODY + model.nv * (DOF + 2) + model.nq + 1
-    _drive(model.arrays, qs, vs, scratch(numbers)[0], out)
+    launch(_drive, len(out), numbers, model.arrays, qs, vs, out)
     return unbatch(single, out[:, 0])[0]
 
 

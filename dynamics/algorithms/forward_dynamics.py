@@ -10,8 +10,6 @@ So one recursion serves every joint type.                                       
 """
 
 import numpy as np
-from numba import get_thread_id, prange
-
 from dynamics.algorithms.batch import launch, points, scratch, unbatch
 from dynamics.algorithms.inverse_dynamics import wrench_batch
 from dynamics.algorithms.kinematics import (
@@ -218,10 +216,10 @@ def _numbers(model) -> int:
 
 
 @driver
-def _drive(m, q, v, tau, wrenches, work, a):
+def _drive(first, last, work, m, q, v, tau, wrenches, a):
     nb, nv, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in prange((q.shape[0] + LANES - 1) // LANES):
-        body, w = carve(work[get_thread_id()], nb * BODY)
+    for c in range(first, last):
+        body, w = carve(work, nb * BODY)
         dof, w = carve(w, nv * DOF)
         art, w = carve(w, nb * ARTICULATED)
         elim, w = carve(w, nv * ELIMINATION)
@@ -265,5 +263,5 @@ def forward_dynamics(model, q, v, tau, external_wrenches=None) -> np.ndarray:
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     wrenches = wrench_batch(model, external_wrenches, len(q))
     a = np.empty_like(v)
-    launch(_drive, model.arrays, q, v, tau, wrenches, scratch(_numbers(model)), a)
+    launch(_drive, len(q), _numbers(model), model.arrays, q, v, tau, wrenches, a)
     return unbatch(single, a)[0]

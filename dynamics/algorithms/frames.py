@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import points, scratch, unbatch
+from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies
-from dynamics.simd import LANES, align_stack, carve, gather, helper, kernel, load, scatter, splat
+from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat
 from dynamics.spatial import (
     add_cross,
     add_cross_motion,
@@ -159,10 +159,10 @@ def _frame_kernel(m, i, frame, reference, quantity, q, v, a, body, dof, out):
                 store3(out, 0, add_cross(load3(out, 0), w, v_p))
 
 
-@kernel
-def _drive(m, i, frame, reference, quantity, q, v, a, work, out):
+@driver
+def _drive(first, last, work, m, i, frame, reference, quantity, q, v, a, out):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in range((q.shape[0] + LANES - 1) // LANES):
+    for c in range(first, last):
         body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         q_, w = carve(w, nq)
@@ -197,7 +197,7 @@ def _evaluate(model, name, reference, quantity, size, q, v=None, a=None) -> np.n
     v, a = (np.empty((0, model.nv)) if x is None else x for x in (v, a))
     out = np.empty((len(q), size))
     numbers = model.nb * BODY + model.nv * (DOF + 2) + model.nq + size
-    _drive(model.arrays, i, frame, reference, quantity, q, v, a, scratch(numbers)[0], out)
+    launch(_drive, len(out), numbers, model.arrays, i, frame, reference, quantity, q, v, a, out)
     return out
 
 

@@ -1,8 +1,6 @@
 """Inverse dynamics by the recursive Newton-Euler algorithm (RNEA)."""
 
 import numpy as np
-from numba import get_thread_id, prange
-
 from dynamics.algorithms.batch import launch, points, scratch, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, FORCE, POSITION, ROTATION, forward_pass
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
@@ -47,10 +45,10 @@ def _numbers(model) -> int:
 
 
 @driver
-def _drive(m, q, v, a, wrenches, work, tau):
+def _drive(first, last, work, m, q, v, a, wrenches, tau):
     nb, nv, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in prange((q.shape[0] + LANES - 1) // LANES):
-        body, w = carve(work[get_thread_id()], nb * BODY)
+    for c in range(first, last):
+        body, w = carve(work, nb * BODY)
         dof, w = carve(w, nv * DOF)
         q_, w = carve(w, nq)
         v_, w = carve(w, nv)
@@ -102,7 +100,7 @@ def inverse_dynamics(model, q, v, a, external_wrenches=None) -> np.ndarray:
     single, (q, v, a) = points(model, q, v=v, a=a)
     wrenches = wrench_batch(model, external_wrenches, len(q))
     tau = np.empty_like(v)
-    launch(_drive, model.arrays, q, v, a, wrenches, scratch(_numbers(model)), tau)
+    launch(_drive, len(q), _numbers(model), model.arrays, q, v, a, wrenches, tau)
     return unbatch(single, tau)[0]
 
 

@@ -5,8 +5,6 @@ and solves follow the path to the root of each degree of freedom.               
 """
 
 import numpy as np
-from numba import get_thread_id, prange
-
 from dynamics.algorithms.batch import launch, points, scratch, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, place_bodies, place_inertias
 from dynamics.simd import LANES, align_stack, carve, driver, fma, fnma, gather, kernel, load, scatter, splat, sqrt, store
@@ -139,10 +137,10 @@ def _numbers(model) -> int:
 
 
 @driver
-def _drive(m, q, work, invert, out):
+def _drive(first, last, work, m, q, invert, out):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in prange((q.shape[0] + LANES - 1) // LANES):
-        body, w = carve(work[get_thread_id()], nb * BODY)
+    for c in range(first, last):
+        body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         q_, w = carve(w, nq)
         M, w = carve(w, n * n)
@@ -161,7 +159,7 @@ def _drive(m, q, work, invert, out):
 def _evaluate(model, q, invert: bool) -> np.ndarray:
     single, (q,) = points(model, q)
     out = np.empty((len(q), model.nv**2))
-    launch(_drive, model.arrays, q, scratch(_numbers(model)), invert, out)
+    launch(_drive, len(q), _numbers(model), model.arrays, q, invert, out)
     return unbatch(single, out.reshape(-1, model.nv, model.nv))[0]
 
 

@@ -11,8 +11,6 @@ The Lie order of H_qq inside a joint is kept: Hqq[j, k] = d/dq_k (d(y'a)/dq_j).
 from typing import NamedTuple
 
 import numpy as np
-from numba import get_thread_id, prange
-
 from dynamics.algorithms.batch import launch, points, scratch, unbatch
 from dynamics.algorithms.forward_dynamics import (
     ARTICULATED,
@@ -125,10 +123,10 @@ def first_order_numbers(model) -> int:
 
 
 @driver
-def _drive_first_order(m, q, v, tau, work, aq, av, Minv):
+def _drive_first_order(first, last, work, m, q, v, tau, aq, av, Minv):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in prange((q.shape[0] + LANES - 1) // LANES):
-        body, r = carve(work[get_thread_id()], nb * BODY)
+    for c in range(first, last):
+        body, r = carve(work, nb * BODY)
         dof, r = carve(r, n * DOF)
         art, r = carve(r, nb * ARTICULATED)
         elim, r = carve(r, n * ELIMINATION)
@@ -155,10 +153,10 @@ def _drive_first_order(m, q, v, tau, work, aq, av, Minv):
 
 
 @driver
-def _drive_hessian(m, q, v, tau, y, work, Hqq, Hqv, Hvv, Hqtau):
+def _drive_hessian(first, last, work, m, q, v, tau, y, Hqq, Hqv, Hvv, Hqtau):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in prange((q.shape[0] + LANES - 1) // LANES):
-        body, r = carve(work[get_thread_id()], nb * BODY)
+    for c in range(first, last):
+        body, r = carve(work, nb * BODY)
         dof, r = carve(r, n * DOF)
         art, r = carve(r, nb * ARTICULATED)
         elim, r = carve(r, n * ELIMINATION)
@@ -216,8 +214,8 @@ def forward_dynamics_derivatives(model, q, v, tau) -> ForwardDynamicsDerivatives
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     K, n = v.shape
     out = np.empty((3, K, n * n))
-    work = scratch(first_order_numbers(model) + 4 * n * n)
-    launch(_drive_first_order, model.arrays, q, v, tau, work, out[0], out[1], out[2])
+    numbers = first_order_numbers(model) + 4 * n * n
+    launch(_drive_first_order, len(q), numbers, model.arrays, q, v, tau, out[0], out[1], out[2])
     return ForwardDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))
 
 
@@ -243,8 +241,8 @@ def forward_dynamics_hessian(model, q, v, tau, w) -> ForwardDynamicsHessian:
     K, n = v.shape
     H = np.empty((4, K, n * n))
     nb = len(model.arrays.parent)
-    work = scratch(first_order_numbers(model) + nb * VIRTUAL_BODY + 8 * n + 7 * n * n)
-    launch(_drive_hessian, model.arrays, q, v, tau, w, work, H[0], H[1], H[2], H[3])
+    numbers = first_order_numbers(model) + nb * VIRTUAL_BODY + 8 * n + 7 * n * n
+    launch(_drive_hessian, len(q), numbers, model.arrays, q, v, tau, w, H[0], H[1], H[2], H[3])
     return ForwardDynamicsHessian(*unbatch(single, *H.reshape(4, K, n, n)))
 
 

@@ -25,8 +25,6 @@ apply.  There H[v_x, v_y] = -s_y.(A1(I, V_p) + A_w) s_x.
 from typing import NamedTuple
 
 import numpy as np
-from numba import get_thread_id, prange
-
 from dynamics.algorithms.batch import launch, points, scratch, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, PSI2, RATE, forward_pass
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
@@ -195,10 +193,10 @@ def _numbers(model) -> int:
 
 
 @driver
-def _drive(m, q, v, a, w, work, Hqq, Hqv, Hvv, Hqa):
+def _drive(first, last, work, m, q, v, a, w, Hqq, Hqv, Hvv, Hqa):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in prange((q.shape[0] + LANES - 1) // LANES):
-        body, r = carve(work[get_thread_id()], nb * BODY)
+    for c in range(first, last):
+        body, r = carve(work, nb * BODY)
         virtual, r = carve(r, nb * VIRTUAL_BODY)
         dof, r = carve(r, n * DOF)
         zeta, r = carve(r, n * 6)
@@ -245,5 +243,5 @@ def inverse_dynamics_hessian(model, q, v, a, w) -> InverseDynamicsHessian:
     single, (q, v, a, w) = points(model, q, v=v, a=a, w=w)
     K, n = v.shape
     H = np.empty((4, K, n * n))
-    launch(_drive, model.arrays, q, v, a, w, scratch(_numbers(model)), H[0], H[1], H[2], H[3])
+    launch(_drive, len(q), _numbers(model), model.arrays, q, v, a, w, H[0], H[1], H[2], H[3])
     return InverseDynamicsHessian(*unbatch(single, *H.reshape(4, K, n, n)))

@@ -11,8 +11,6 @@ with the vectors of `composites`.                                              [
 from typing import NamedTuple
 
 import numpy as np
-from numba import get_thread_id, prange
-
 from dynamics.algorithms.batch import launch, points, scratch, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, PSI2, RATE, forward_pass
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
@@ -88,10 +86,10 @@ def _numbers(model) -> int:
 
 
 @driver
-def _drive(m, q, v, a, work, dq, dv, M):
+def _drive(first, last, work, m, q, v, a, dq, dv, M):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in prange((q.shape[0] + LANES - 1) // LANES):
-        body, w = carve(work[get_thread_id()], nb * BODY)
+    for c in range(first, last):
+        body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         q_, w = carve(w, nq)
         v_, w = carve(w, n)
@@ -131,5 +129,5 @@ def inverse_dynamics_derivatives(model, q, v, a) -> InverseDynamicsDerivatives:
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
     out = np.empty((3, K, n * n))
-    launch(_drive, model.arrays, q, v, a, scratch(_numbers(model)), out[0], out[1], out[2])
+    launch(_drive, len(q), _numbers(model), model.arrays, q, v, a, out[0], out[1], out[2])
     return InverseDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))

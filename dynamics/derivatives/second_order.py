@@ -17,8 +17,6 @@ differentiated last counts as the upper one.
 from typing import NamedTuple
 
 import numpy as np
-from numba import get_thread_id, prange
-
 from dynamics.algorithms.batch import launch, points, scratch, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, PSI, PSI2, RATE, forward_pass
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
@@ -201,11 +199,11 @@ def _numbers(model) -> int:
 
 
 @driver
-def _drive(m, q, v, a, work, Tqq, Tqv, Tvv, TM):
+def _drive(first, last, work, m, q, v, a, Tqq, Tqv, Tvv, TM):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     n3 = n * n * n
-    for c in prange((q.shape[0] + LANES - 1) // LANES):
-        body, w = carve(work[get_thread_id()], nb * BODY)
+    for c in range(first, last):
+        body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         low, w = carve(w, LOWEST)
         q_, w = carve(w, nq)
@@ -247,5 +245,5 @@ def inverse_dynamics_second_derivatives(model, q, v, a) -> InverseDynamicsSecond
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
     T = np.empty((4, K, n**3))
-    launch(_drive, model.arrays, q, v, a, scratch(_numbers(model)), T[0], T[1], T[2], T[3])
+    launch(_drive, len(q), _numbers(model), model.arrays, q, v, a, T[0], T[1], T[2], T[3])
     return InverseDynamicsSecondDerivatives(*unbatch(single, *T.reshape(4, K, n, n, n)))

@@ -7,12 +7,11 @@ As for a frame's position, an upper degree of freedom u turns all that a lower o
 
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import scratch
 from dynamics.algorithms.center_of_mass import center_of_mass_kernel, require_mass
 from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
 from dynamics.residuals.frame_translation import position_curvature
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, scatter_block
-from dynamics.simd import LANES, align_stack, carve, gather, kernel, load, scatter, splat, store
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, splat, store
 from dynamics.spatial import load3
 from dynamics.validation import as_array
 
@@ -32,10 +31,10 @@ def _center_of_mass_residual(m, target, order, x, n, body, dof, r, J, H):
             position_curvature(m, k, multiplier, J, dof, H)
 
 
-@kernel
-def _drive(m, target, order, xs, mu, work, r, derivative):
+@driver
+def _drive(first, last, work, m, target, order, xs, mu, r, derivative):
     nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
-    for c in range((xs.shape[0] + LANES - 1) // LANES):
+    for c in range(first, last):
         body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         x_, w = carve(w, nx)
@@ -78,5 +77,5 @@ class CenterOfMass(RobotResidual):
 
     def _drive(self, order, xs, mu, r, derivative):
         model, n = self.model, self.model.nv
-        work = scratch(model.nb * BODY + n * (DOF + 3 + n) + self.nx + 6)[0]
-        _drive(model.arrays, self._data, order, xs, mu, work, r, derivative)
+        numbers = model.nb * BODY + n * (DOF + 3 + n) + self.nx + 6
+        run(_drive, len(xs), numbers, model.arrays, self._data, order, xs, mu, r, derivative)

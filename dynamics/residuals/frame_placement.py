@@ -10,13 +10,12 @@ K over pairs with u's joint strictly above l's; inside one joint the columns are
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import scratch
 from dynamics.algorithms.frames import FRAME, LOCAL, frame_jacobian_kernel, frame_numbers, frame_pose, last_dof
 from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
 from dynamics.groups import se3, so3
 from dynamics.groups.stumpff import stumpff
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, scatter_block
-from dynamics.simd import LANES, align_stack, carve, gather, helper, kernel, scatter, select_less, store
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
+from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, select_less, store
 from dynamics.spatial import add_rotated, add_scaled6, dot3, dot6, load6, multiply, rotate, rotate_back, store6
 from dynamics.tangent import load_column6, store_column6
 from dynamics.validation import as_placement
@@ -114,10 +113,10 @@ def frame_placement_kernel(m, i, data, order, x, mu, body, dof, r, J, H):
         _placement_curvature(m, i, lam, so3.full(P0), so3.full(P1), J, H)
 
 
-@kernel
-def _drive(m, i, data, order, xs, mu, work, r, derivative):
+@driver
+def _drive(first, last, work, m, i, data, order, xs, mu, r, derivative):
     nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
-    for c in range((xs.shape[0] + LANES - 1) // LANES):
+    for c in range(first, last):
         body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         x_, w = carve(w, nx)
@@ -166,5 +165,5 @@ class FramePlacement(RobotResidual):
 
     def _drive(self, order, xs, mu, r, derivative):
         model, n = self.model, self.model.nv
-        work = scratch(model.nb * BODY + n * (DOF + 6 + n) + self.nx + 12)[0]
-        _drive(model.arrays, self._body, self._data, order, xs, mu, work, r, derivative)
+        numbers = model.nb * BODY + n * (DOF + 6 + n) + self.nx + 12
+        run(_drive, len(xs), numbers, model.arrays, self._body, self._data, order, xs, mu, r, derivative)

@@ -8,11 +8,10 @@ With J the world-aligned linear columns and w_u the angular part of a world colu
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import scratch
 from dynamics.algorithms.frames import FRAME, frame_numbers, frame_pose, last_dof
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, place_bodies
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, scatter_block
-from dynamics.simd import LANES, align_stack, carve, gather, helper, kernel, scatter, store
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
+from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, store
 from dynamics.spatial import add_cross, cross, dot3, load3, load6, store3
 from dynamics.tangent import load_column3, store_column3
 from dynamics.validation import as_array
@@ -57,10 +56,10 @@ def frame_translation_kernel(m, i, data, order, x, n, body, dof, r, J, H):
             k = m.dof_parent[k]
 
 
-@kernel
-def _drive(m, i, data, order, xs, mu, work, r, derivative):
+@driver
+def _drive(first, last, work, m, i, data, order, xs, mu, r, derivative):
     nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
-    for c in range((xs.shape[0] + LANES - 1) // LANES):
+    for c in range(first, last):
         body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         x_, w = carve(w, nx)
@@ -104,5 +103,5 @@ class FrameTranslation(RobotResidual):
 
     def _drive(self, order, xs, mu, r, derivative):
         model, n = self.model, self.model.nv
-        work = scratch(model.nb * BODY + n * (DOF + 3 + n) + self.nx + 6)[0]
-        _drive(model.arrays, self._body, self._data, order, xs, mu, work, r, derivative)
+        numbers = model.nb * BODY + n * (DOF + 3 + n) + self.nx + 6
+        run(_drive, len(xs), numbers, model.arrays, self._body, self._data, order, xs, mu, r, derivative)

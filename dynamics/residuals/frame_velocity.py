@@ -20,7 +20,6 @@ Inside one joint q counts as the upper one, and c does not apply.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import scratch
 from dynamics.algorithms.frames import (
     FRAME,
     LOCAL,
@@ -40,10 +39,11 @@ from dynamics.residuals.robot_residual import (
     JACOBIAN,
     VALUE,
     RobotResidual,
+    run,
     scatter_block,
     scatter_transposed,
 )
-from dynamics.simd import LANES, align_stack, carve, gather, helper, kernel, scatter, splat, store
+from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, splat, store
 from dynamics.spatial import (
     add_cross,
     add_dot6,
@@ -160,10 +160,10 @@ def frame_velocity_kernel(m, i, data, reference, order, x, mu, body, dof, upper,
         _velocity_curvature(m, i, upper, Jq, Jv, Hqq, Hqv)
 
 
-@kernel
-def _drive(m, i, data, reference, order, xs, mu, work, r, derivative):
+@driver
+def _drive(first, last, work, m, i, data, reference, order, xs, mu, r, derivative):
     nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
-    for c in range((xs.shape[0] + LANES - 1) // LANES):
+    for c in range(first, last):
         body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         upper, w = carve(w, n * UPPER)
@@ -218,5 +218,5 @@ class FrameVelocity(RobotResidual):
 
     def _drive(self, order, xs, mu, r, derivative):
         model, n = self.model, self.model.nv
-        work = scratch(model.nb * BODY + n * (DOF + UPPER + 12 + 2 * n) + self.nx + 12)[0]
-        _drive(model.arrays, self._body, self._data, self._code, order, xs, mu, work, r, derivative)
+        numbers = model.nb * BODY + n * (DOF + UPPER + 12 + 2 * n) + self.nx + 12
+        run(_drive, len(xs), numbers, model.arrays, self._body, self._data, self._code, order, xs, mu, r, derivative)

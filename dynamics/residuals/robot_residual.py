@@ -2,8 +2,6 @@
 
 Hessians are those in exponential coordinates, so the qq block is the symmetric part of the Lie Hessian: of two degrees
 of freedom on a path the one nearer the root counts as differentiated last; inside one joint both orders are averaged.
-
-The kernels run on the caller's thread: a hundred knots take less time than waking another one.
 """
 
 from typing import ClassVar
@@ -12,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, helper
+from dynamics.simd import LANES, chunk_count, helper, scratch
 
 VALUE, JACOBIAN, HESSIAN = 0, 1, 2
 """What a driver is asked for."""
@@ -34,6 +32,11 @@ def scatter_transposed(ws, rows, columns, first, target, row, column):
         for i in range(rows):
             for j in range(columns):
                 target[first + k, row + j, column + i] = ws[i * columns + j, k]
+
+
+def run(drive, count: int, numbers: int, *args) -> None:
+    """Run a driver on the caller's thread: a hundred knots take less time than waking another one."""
+    drive(0, chunk_count(count), scratch(numbers)[0], *args)
 
 
 def knots(name: str, value: ArrayLike, columns: int, count: int | None = None) -> np.ndarray:

@@ -4,16 +4,8 @@ Arrays are knot-major outside, (K, n); a workspace holds LANES knots, (n, LANES)
 so that idle lanes compute something finite and harmless.
 """
 
-import threading
-
-import numpy as np
-
 from dynamics.simd.compilation import helper
-from dynamics.simd.vector import LANES, aligned_zeros
-
-PARALLEL = threading.Lock()
-"""The work-queue layer serves one caller at a time."""
-
+from dynamics.simd.vector import LANES
 
 def chunk_count(knots: int) -> int:
     """Chunks of LANES knots needed for this many knots."""
@@ -43,8 +35,3 @@ def scatter(ws, first, target):
 def carve(ws, count):
     """The first `count` numbers of a workspace, and the rest."""
     return ws[:count], ws[count:]
-
-
-def lane_workspace(threads: int, numbers: int) -> np.ndarray:
-    """Zeroed scratch (threads, numbers, LANES) for a driver: one aligned block per thread."""
-    return aligned_zeros(threads, numbers, LANES)

@@ -26,9 +26,6 @@ would depend on the vector width, and the range reduction of sincos would break.
 ROOT = Path(__file__).resolve().parents[2]
 _IMPORT = re.compile(r"^\s*from\s+((?:dynamics|trajopt)[\w.]*)\s+import\s+(\(?[^#\n)]*)|^\s*import\s+((?:dynamics|trajopt)[\w.]*)", re.M)
 
-if "NUMBA_THREADING_LAYER" not in os.environ:
-    numba.config.THREADING_LAYER = "workqueue"  # no idle threads that spin and stall small parallel calls
-
 
 def _module_file(name: str) -> Path | None:
     base = ROOT / name.replace(".", "/")
@@ -92,7 +89,8 @@ def _compiled(function, **options):
 
 
 def helper(function):
-    """A small function inlined into its callers."""
+    """A small function inlined into its callers; like kernels and drivers it may not allocate arrays, which spares the
+    reference counting of every array it touches (half the time of a small kernel)."""
     return _compiled(function, forceinline=True, _nrt=False)
 
 
@@ -102,8 +100,13 @@ def kernel(function):
 
 
 def driver(function):
-    """A loop over chunks of knots, spread over threads with prange."""
-    return _compiled(function, parallel=True)
+    """A loop over a range of chunks, drive(first, last, work, ...), for `launch`: runs without the interpreter lock."""
+    return _compiled(function, nogil=True, _nrt=False)
+
+
+def routine(function):
+    """A compiled function for callers in Python, which may allocate its results."""
+    return _compiled(function, nogil=True)
 
 
 class _Progress(event.Listener):

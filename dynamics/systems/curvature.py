@@ -7,13 +7,11 @@ For a covector lam = (lam_q, lam_v) in the tangent at the step's output, H is th
 Euler:  H = Hessian of y'a  +  geometry,    y = h lam_v  (+ h^2 Jr'lam_q for the semi-implicit step)
 """
 
-from numba import get_thread_id, prange
-
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, store
 from dynamics.systems.controlled_acceleration import acceleration_hessian
 from dynamics.systems.linearization import scatter_blocks, store_velocity_rows
 from dynamics.systems.runge_kutta import runge_kutta_numbers, runge_kutta_second_order
-from dynamics.systems.steps import EXPLICIT_EULER, RK4, acceleration, add_scaled, combine, scale_into
+from dynamics.systems.steps import acceleration, add_scaled, scale_into
 from dynamics.systems.workspace import (
     carve_curvature,
     carve_derivatives,
@@ -46,50 +44,51 @@ def _store_acceleration_hessian(n, nu, s, H):
 
 
 @kernel
-def _euler_second_order(m, B, skip, scheme, h, q, v, u, lam, curved, d, e, s, work, H):
-    """H of either Euler step; curved: some joint is not Euclidean.  work (nv + nv nz)."""
+def _euler_second_order(m, B, skip, curved, semi, h, q, v, u, lam, d, e, s, work, H):
+    """H of either Euler step; work (nv + nv nz)."""
     n, nu = B.shape
     nz = 2 * n + nu
     xi, V = work[:n], work[n : n + n * nz]
     scale_into(n, s.y, h, lam[n:])
-    if scheme == EXPLICIT_EULER:
-        scale_into(n, xi, h, v)
-        tangent_maps(m, xi, e.maps)
-    elif curved:
-        acceleration(m, B, skip, q, v, u, d, d.a)
-        combine(n, xi, v, h, d.a)
-        scale_into(n, xi, h, xi)
-        tangent_maps(m, xi, e.maps)
-        apply_map_transposed(m, e.maps, JACOBIAN, lam[:n], s.w)
-        add_scaled(n, s.y, h * h, s.w)
+    if curved is None:
+        if semi:
+            add_scaled(n, s.y, h * h, lam)
     else:
-        add_scaled(n, s.y, h * h, lam)
+        scale_into(n, xi, h, v)
+        if semi:
+            acceleration(m, B, skip, q, v, u, d, d.a)
+            add_scaled(n, xi, h * h, d.a)
+        tangent_maps(m, xi, e.maps)
+        if semi:
+            apply_map_transposed(m, e.maps, JACOBIAN, lam[:n], s.w)
+            add_scaled(n, s.y, h * h, s.w)
     acceleration_hessian(m, B, skip, q, v, u, d, e, s)
     _store_acceleration_hessian(n, nu, s, H)
-    if curved and scheme == EXPLICIT_EULER:
-        add_velocity_geometry(m, e.maps, xi, lam, h, n, H, 0, nz)
-    elif curved:
-        store_velocity_rows(n, nu, h, e, V)
-        add_geometry(m, e.maps, xi, lam, h, V, 0, nz, nz, H, 0, nz)
+    if curved is not None:
+        if semi:
+            store_velocity_rows(n, nu, h, e, V)
+            add_geometry(m, e.maps, xi, lam, h, V, 0, nz, nz, H, 0, nz)
+        else:
+            add_velocity_geometry(m, e.maps, xi, lam, h, n, H, 0, nz)
 
 
 @kernel
-def step_second_order(m, B, skip, scheme, h, q, v, u, lam, curved, d, e, s, work, H):
-    """H (nz nz) of any integrator; work: `curvature_work_numbers`."""
-    if scheme == RK4:
+def step_second_order(m, B, skip, curved, rk, semi, h, q, v, u, lam, d, e, s, work, H):
+    """H (nz nz) of any integrator; work: nv + nv nz numbers for Euler, `runge_kutta_numbers` for RK4."""
+    if rk is None:
+        _euler_second_order(m, B, skip, curved, semi, h, q, v, u, lam, d, e, s, work, H)
+    else:
         H[:] = 0.0
         runge_kutta_second_order(m, B, skip, h, q, v, u, lam, d, e, s, work, H)
-    else:
-        _euler_second_order(m, B, skip, scheme, h, q, v, u, lam, curved, d, e, s, work, H)
 
 
 @driver
-def drive_curvature(m, B, skip, scheme, h, curved, x, u, lam, work, Hxx, Hux, Huu):
+def drive_curvature(first, last, work, m, B, skip, curved, rk, semi, h, x, u, lam, Hxx, Hux, Huu):
     """Hxx[t], Hux[t], Huu[t]: Hessian of lam[t]' f at (x[t], u[t]), knots in lanes."""
     nb, n, nu, nx = m.parent.size, m.dof_body.size, u.shape[1], x.shape[1]
     nq, nz = nx - n, 2 * n + nu
-    for c in prange((u.shape[0] + LANES - 1) // LANES):
-        d, w = carve_dynamics(nb, n, work[get_thread_id()])
+    for c in range(first, last):
+        d, w = carve_dynamics(nb, n, work)
         e, w = carve_derivatives(nb, n, nu, w)
         s, w = carve_curvature(nb, n, nu, w)
         x_, w = carve(w, nx)
@@ -99,16 +98,16 @@ def drive_curvature(m, B, skip, scheme, h, curved, x, u, lam, work, Hxx, Hux, Hu
         gather(x[: u.shape[0]], c * LANES, x_)
         gather(u, c * LANES, u_)
         gather(lam, c * LANES, lam_)
-        step_second_order(m, B, skip, scheme, h, x_[:nq], x_[nq:], u_, lam_, curved, d, e, s, w, H)
+        step_second_order(m, B, skip, curved, rk, semi, h, x_[:nq], x_[nq:], u_, lam_, d, e, s, w, H)
         scatter_blocks(H, c * LANES, 2 * n, nz, 0, Hxx)
         scatter_blocks(H[2 * n * nz :], c * LANES, nu, nz, 0, Hux)
         scatter_blocks(H[2 * n * nz :], c * LANES, nu, nz, 2 * n, Huu)
 
 
-def curvature_driver_numbers(model, nu: int, scheme: int) -> int:
+def curvature_driver_numbers(model, nu: int, rk4: bool) -> int:
     """Scratch numbers per lane of `drive_curvature`."""
     n, nq = model.nv, model.nq
     nz = 2 * n + nu
-    work = runge_kutta_numbers(n, nq, nu) if scheme == RK4 else n + n * nz
+    work = runge_kutta_numbers(n, nq, nu) if rk4 else n + n * nz
     blocks = dynamics_numbers(model) + derivative_numbers(model, nu) + curvature_numbers(model, nu)
     return blocks + nq + n + nu + 2 * n + nz * nz + work

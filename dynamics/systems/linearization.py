@@ -8,12 +8,10 @@ With z = (dq, dv, du), the step's differential is F z, F (2 nv, 2 nv + nu):
 where A = Ad_exp(-xi) and Jr act joint by joint and are the identity on ordinary joints.
 """
 
-from numba import get_thread_id, prange
-
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, store
+from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, splat, store
 from dynamics.systems.controlled_acceleration import acceleration_derivatives
 from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_numbers
-from dynamics.systems.steps import EXPLICIT_EULER, RK4, combine, scale_into
+from dynamics.systems.steps import add_scaled, scale_into
 from dynamics.systems.workspace import carve_derivatives, carve_dynamics, derivative_numbers, dynamics_numbers
 from dynamics.tangent import ADJOINT, JACOBIAN, add_map, add_mapped_rows, tangent_maps
 
@@ -33,7 +31,7 @@ def store_velocity_rows(n, nu, h, e, F):
 
 
 @kernel
-def euler_first_order(m, B, skip, scheme, h, q, v, u, d, e, xi, F):
+def _euler_first_order(m, B, skip, curved, semi, h, q, v, u, d, e, xi, F):
     """F of either Euler step; xi (nv) becomes the increment, e.maps its A and Jr."""
     n, nu = B.shape
     nz = 2 * n + nu
@@ -41,26 +39,32 @@ def euler_first_order(m, B, skip, scheme, h, q, v, u, d, e, xi, F):
     acceleration_derivatives(m, B, skip, q, v, u, d, e, d.a)
     F[:rows] = 0.0
     store_velocity_rows(n, nu, h, e, F[rows:])
-    if scheme == EXPLICIT_EULER:
-        scale_into(n, xi, h, v)
-    else:
-        combine(n, xi, v, h, d.a)
-        scale_into(n, xi, h, xi)
+    if curved is None:
+        for i in range(n):
+            store(F, i * nz + i, splat(F, 1.0))
+            if not semi:
+                store(F, i * nz + n + i, splat(F, h))
+        if semi:
+            add_scaled(rows, F, h, F[rows:])
+        return
+    scale_into(n, xi, h, v)
+    if semi:
+        add_scaled(n, xi, h * h, d.a)
     tangent_maps(m, xi, e.maps)
     add_map(m, e.maps, ADJOINT, 1.0, F, 0, nz)
-    if scheme == EXPLICIT_EULER:
-        add_map(m, e.maps, JACOBIAN, h, F, n, nz)
-    else:
+    if semi:
         add_mapped_rows(m, e.maps, JACOBIAN, h, F, rows, nz, F, 0, nz, nz)
+    else:
+        add_map(m, e.maps, JACOBIAN, h, F, n, nz)
 
 
 @kernel
-def step_first_order(m, B, skip, scheme, h, q, v, u, d, e, stages, F):
-    """F of any integrator.  stages: scratch, nv numbers for Euler, `runge_kutta_numbers` for RK4."""
-    if scheme == RK4:
-        runge_kutta_first_order(m, B, skip, h, q, v, u, d, e, stages, F)
+def step_first_order(m, B, skip, curved, rk, semi, h, q, v, u, d, e, work, F):
+    """F of any integrator.  work: nv numbers for Euler, `runge_kutta_numbers` for RK4."""
+    if rk is None:
+        _euler_first_order(m, B, skip, curved, semi, h, q, v, u, d, e, work, F)
     else:
-        euler_first_order(m, B, skip, scheme, h, q, v, u, d, e, stages[: B.shape[0]], F)
+        runge_kutta_first_order(m, B, skip, h, q, v, u, d, e, work, F)
 
 
 @helper
@@ -73,27 +77,27 @@ def scatter_blocks(ws, first, rows, stride, column, target):
 
 
 @driver
-def drive_linearization(m, B, skip, scheme, h, x, u, work, fx, fu):
+def drive_linearization(first, last, work, m, B, skip, curved, rk, semi, h, x, u, fx, fu):
     """fx[t], fu[t] at (x[t], u[t]), knots in lanes."""
     nb, n, nu, nx = m.parent.size, m.dof_body.size, u.shape[1], x.shape[1]
     nq, nz = nx - n, 2 * n + nu
-    for c in prange((u.shape[0] + LANES - 1) // LANES):
-        d, w = carve_dynamics(nb, n, work[get_thread_id()])
+    for c in range(first, last):
+        d, w = carve_dynamics(nb, n, work)
         e, w = carve_derivatives(nb, n, nu, w)
         x_, w = carve(w, nx)
         u_, w = carve(w, nu)
-        F, stages = carve(w, 2 * n * nz)
+        F, w = carve(w, 2 * n * nz)
         gather(x[: u.shape[0]], c * LANES, x_)
         gather(u, c * LANES, u_)
-        step_first_order(m, B, skip, scheme, h, x_[:nq], x_[nq:], u_, d, e, stages, F)
+        step_first_order(m, B, skip, curved, rk, semi, h, x_[:nq], x_[nq:], u_, d, e, w, F)
         scatter_blocks(F, c * LANES, 2 * n, nz, 0, fx)
         scatter_blocks(F, c * LANES, 2 * n, nz, 2 * n, fu)
 
 
-def linearization_numbers(model, nu: int, scheme: int) -> int:
+def linearization_numbers(model, nu: int, rk4: bool) -> int:
     """Scratch numbers per lane of `drive_linearization`."""
     n, nq = model.nv, model.nq
-    stages = runge_kutta_numbers(n, nq, nu) if scheme == RK4 else n
+    stages = runge_kutta_numbers(n, nq, nu) if rk4 else n
     return (
         dynamics_numbers(model) + derivative_numbers(model, nu) + nq + n + nu + 2 * n * (2 * n + nu) + stages
     )

@@ -3,16 +3,15 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, scratch
 from dynamics.algorithms.configuration import difference, integrate
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
-from dynamics.simd import LANES, aligned_zeros
+from dynamics.simd import LANES, aligned_zeros, launch
 from dynamics.systems.actuation import actuation_map
 from dynamics.systems.curvature import curvature_driver_numbers, drive_curvature
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
 from dynamics.systems.state_difference import difference_expansion
-from dynamics.systems.steps import INTEGRATORS, RK4, SEMI_IMPLICIT_EULER, step_numbers
+from dynamics.systems.steps import INTEGRATORS, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
 from dynamics.validation import as_array, as_batch, check_configuration
 
@@ -51,9 +50,10 @@ class RigidBodySystem:
         self.nq, self.nv = model.nq, model.nv
         self.nx, self.ndx, self.nu = model.nq + model.nv, 2 * model.nv, self.actuation.B.shape[1]
         self.euclidean = bool(model.is_euclidean)
-        self._scheme = INTEGRATORS[integrator]
-        self.semi_implicit = self.euclidean and self._scheme == SEMI_IMPLICIT_EULER
-        self._plant = (model.arrays, self.actuation.B, self.actuation.skip, self._scheme, self.dt)
+        semi, rk4 = integrator == "semi_implicit_euler", integrator == "rk4"
+        self.semi_implicit = self.euclidean and semi
+        B, skip = self.actuation
+        self._plant = (model.arrays, B, skip, None if self.euclidean else True, True if rk4 else None, semi, self.dt)
 
     def __repr__(self) -> str:
         return f"RigidBodySystem({self.model!r}, dt={self.dt:g}, integrator={self.integrator!r}, nu={self.nu})"
@@ -103,7 +103,7 @@ class RigidBodySystem:
         xs = np.ascontiguousarray(np.broadcast_to(xs, (K, self.nx)))
         us = np.ascontiguousarray(np.broadcast_to(us, (K, self.nu)))
         out = np.empty_like(xs)
-        launch(drive_steps, *self._plant, xs, us, scratch(self._rollout_numbers()), out)
+        launch(drive_steps, K, self._rollout_numbers(), *self._plant, xs, us, out)
         return out[0] if single_x and single_u else out
 
     def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
@@ -130,7 +130,7 @@ class RigidBodySystem:
         X, U = aligned_zeros(chunks, N + 1, self.nx, LANES), aligned_zeros(chunks, N, self.nu, LANES)
         x0 = as_array("x0", x0, (self.nx,))
         arrays = [np.ascontiguousarray(y, float) for y in (xs, us, k, K)]
-        launch(drive_closed_loops, *self._plant, x0, *arrays, lanes, scratch(self._rollout_numbers()), X, U)
+        launch(drive_closed_loops, A, self._rollout_numbers(), *self._plant, x0, *arrays, lanes, X, U)
         return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] if chunks > 1 else Y[0].transpose(2, 0, 1)[:A]
                      for Y in (X, U))  # fmt: skip
 
@@ -151,8 +151,8 @@ class RigidBodySystem:
         xs, us = self._knots(xs, us)
         N = len(us)
         fx, fu = np.empty((N, self.ndx, self.ndx)), np.empty((N, self.ndx, self.nu))
-        work = scratch(linearization_numbers(self.model, self.nu, self._scheme))
-        launch(drive_linearization, *self._plant, xs, us, work, fx, fu)
+        numbers = linearization_numbers(self.model, self.nu, self.integrator == "rk4")
+        launch(drive_linearization, N, numbers, *self._plant, xs, us, fx, fu)
         return fx, fu
 
     def hessian_products(self, xs, us, lam) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -163,8 +163,8 @@ class RigidBodySystem:
         if lam.shape != (N, self.ndx):
             raise ValueError(f"lam has shape {lam.shape}; expected ({N}, {self.ndx})")
         H = np.empty((N, self.ndx, self.ndx)), np.empty((N, self.nu, self.ndx)), np.empty((N, self.nu, self.nu))
-        work = scratch(curvature_driver_numbers(self.model, self.nu, self._scheme))
-        launch(drive_curvature, *self._plant, not self.euclidean, xs, us, lam, work, *H)
+        numbers = curvature_driver_numbers(self.model, self.nu, self.integrator == "rk4")
+        launch(drive_curvature, N, numbers, *self._plant, xs, us, lam, *H)
         return H
 
     def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -175,7 +175,7 @@ class RigidBodySystem:
         """
         xs, us = self._knots(xs, us)
         N = len(us)
-        if self.euclidean and self._scheme != RK4:
+        if self.euclidean and self.integrator != "rk4":
             return self._euler_tensors(xs[:N], us)
         unit = np.tile(np.eye(self.ndx), (N, 1))
         H = self.hessian_products(np.repeat(xs[:N], self.ndx, 0), np.repeat(us, self.ndx, 0), unit)
@@ -192,7 +192,7 @@ class RigidBodySystem:
         fxx[:, n:, n:, :n] = h * T.d2a_dqdv.swapaxes(2, 3)
         fxx[:, n:, n:, n:] = h * T.d2a_dvdv
         fux[:, n:, :, :n] = h * (T.d2a_dqdtau @ B).swapaxes(2, 3)
-        if self._scheme == SEMI_IMPLICIT_EULER:
+        if self.semi_implicit:
             fxx[:, :n], fux[:, :n] = h * fxx[:, n:], h * fux[:, n:]
         return fxx, fux, np.zeros((N, 2 * n, self.nu, self.nu))
 

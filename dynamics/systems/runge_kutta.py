@@ -68,11 +68,6 @@ def _add_selector(n, nz, column, s, X):
         store(X, o, load(X, o) + splat(X, s))
 
 
-@helper
-def _da(n, nq, nz, stages, i):
-    return _carve_stage(n, nq, nz, stages, i)[7]
-
-
 @kernel
 def _increment_differential(m, stage, h, nq, nz, v, acc, stages, eta):
     """eta = dO_(stage+1), or that of the whole increment O for stage 4; see `stage_increment`."""
@@ -80,16 +75,16 @@ def _increment_differential(m, stage, h, nq, nz, v, acc, stages, eta):
     eta[:] = 0.0
     _add_selector(n, nz, n, 0.5 * h if stage <= 2 else h, eta)
     if stage == 2:
-        da = _da(n, nq, nz, stages, 0)
+        da = _carve_stage(n, nq, nz, stages, 0)[7]
         add_scaled(n * nz, eta, h * h / 4, da)
         add_bracket_rows(m, v, h**3 / 16, da, 0, nz, eta, 0, nz, nz)
         add_bracket_matrix(m, acc[:n], -(h**3) / 16, eta, n, nz)
     elif stage == 3:
-        add_scaled(n * nz, eta, h * h / 2, _da(n, nq, nz, stages, 1))
+        add_scaled(n * nz, eta, h * h / 2, _carve_stage(n, nq, nz, stages, 1)[7])
     elif stage == 4:
         for i in range(3):
-            add_scaled(n * nz, eta, h * h / 6, _da(n, nq, nz, stages, i))
-        add_bracket_rows(m, v, h**3 / 12, _da(n, nq, nz, stages, 2), 0, nz, eta, 0, nz, nz)
+            add_scaled(n * nz, eta, h * h / 6, _carve_stage(n, nq, nz, stages, i)[7])
+        add_bracket_rows(m, v, h**3 / 12, _carve_stage(n, nq, nz, stages, 2)[7], 0, nz, eta, 0, nz, nz)
         add_bracket_matrix(m, acc[2 * n : 3 * n], -(h**3) / 12, eta, n, nz)
 
 
@@ -136,7 +131,7 @@ def _forward_stages(m, B, skip, h, q, v, u, d, e, stages, acc, O, eta):
             combine(n, vi, v, stage_factor(i, h), acc[(i - 1) * n : i * n])
             _increment_differential(m, i, h, nq, nz, v, acc, stages, etai)
             _configuration_rows(m, Oi, e.maps, etai, nz, dq)
-            add_scaled(n * nz, dv, stage_factor(i, h), _da(n, nq, nz, stages, i - 1))
+            add_scaled(n * nz, dv, stage_factor(i, h), _carve_stage(n, nq, nz, stages, i - 1)[7])
         acceleration_derivatives(m, B, skip, qi, vi, u, d, e, acc[i * n : (i + 1) * n])
         scale_into(n * n, aq, 1.0, e.aq)
         scale_into(n * n, av, 1.0, e.av)
@@ -157,7 +152,7 @@ def runge_kutta_first_order(m, B, skip, h, q, v, u, d, e, work, F):
     V[:] = 0.0
     _add_selector(n, nz, n, 1.0, V)
     for i in range(4):
-        add_scaled(n * nz, V, h / 3 if 1 <= i <= 2 else h / 6, _da(n, nq, nz, stages, i))
+        add_scaled(n * nz, V, h / 3 if 1 <= i <= 2 else h / 6, _carve_stage(n, nq, nz, stages, i)[7])
 
 
 # ------------------------------------------------------------------------------------------------ second order
@@ -222,7 +217,7 @@ def runge_kutta_second_order(m, B, skip, h, q, v, u, lam, d, e, s, work, H):
     tangent_maps(m, O, e.maps)
     add_geometry(m, e.maps, O, lam_q, 1.0, eta, 0, nz, nz, H, 0, nz)
     apply_map_transposed(m, e.maps, JACOBIAN, lam_q, lO)
-    add_bracket_hessian(m, lO, h**3 / 12, n, _da(n, nq, nz, stages, 2), 0, nz, nz, H, 0, nz)
+    add_bracket_hessian(m, lO, h**3 / 12, n, _carve_stage(n, nq, nz, stages, 2)[7], 0, nz, nz, H, 0, nz)
     for i in range(3, -1, -1):
         Oi, vi, qi, aq, av, dq, dv, da, etai = _carve_stage(n, nq, nz, stages, i)
         scale_into(n, s.y, h / 3 if 1 <= i <= 2 else h / 6, lam_v)
@@ -244,6 +239,6 @@ def runge_kutta_second_order(m, B, skip, h, q, v, u, lam, d, e, s, work, H):
             if i >= 2:
                 apply_map_transposed(m, e.maps, JACOBIAN, k, o4 if i == 3 else o)
         if i == 2:
-            add_bracket_hessian(m, o, h**3 / 16, n, _da(n, nq, nz, stages, 0), 0, nz, nz, H, 0, nz)
+            add_bracket_hessian(m, o, h**3 / 16, n, _carve_stage(n, nq, nz, stages, 0)[7], 0, nz, nz, H, 0, nz)
         acceleration_hessian(m, B, skip, qi, vi, u, d, e, s)
         add_congruence(n, nu, s, dq, dv, T, S, H)

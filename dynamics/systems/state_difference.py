@@ -1,8 +1,6 @@
 """Expansion of the state difference: the Jacobian of a logarithm, and the Hessian of its products."""
 
 import numpy as np
-from numba import get_thread_id, prange
-
 from dynamics.algorithms.batch import launch, scratch
 from dynamics.simd import LANES, carve, driver, gather
 from dynamics.systems.linearization import scatter_blocks
@@ -17,10 +15,10 @@ from dynamics.tangent_geometry import add_log_hessian
 
 
 @driver
-def _drive(m, q_ref, q, mu, work, J, H):
+def _drive(first, last, work, m, q_ref, q, mu, J, H):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in prange((q.shape[0] + LANES - 1) // LANES):
-        a, w = carve(work[get_thread_id()], nq)
+    for c in range(first, last):
+        a, w = carve(work, nq)
         b, w = carve(w, nq)
         k, w = carve(w, n)
         r, w = carve(w, n)
@@ -49,10 +47,10 @@ def difference_expansion(model, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarra
     K, n, nq = len(xs), model.nv, model.nq
     q_ref = np.ascontiguousarray(np.broadcast_to(x_ref, (K, nq + n))[:, :nq])
     J, H = np.zeros((K, 2 * n, 2 * n)), np.zeros((K, 2 * n, 2 * n))
-    work = scratch(2 * nq + 2 * n + len(model.arrays.parent) * TANGENT_SLOTS + 2 * n * n)
+    numbers = 2 * nq + 2 * n + len(model.arrays.parent) * TANGENT_SLOTS + 2 * n * n
     q, mu_q = np.ascontiguousarray(xs[:, :nq]), np.ascontiguousarray(mu[:, :n])
     Jq, Hq = np.empty((K, n, n)), np.empty((K, n, n))
-    launch(_drive, model.arrays, q_ref, q, mu_q, work, Jq, Hq)
+    launch(_drive, K, numbers, model.arrays, q_ref, q, mu_q, Jq, Hq)
     J[:, :n, :n], H[:, :n, :n] = Jq, Hq
     J[:, n:, n:] = np.eye(n)
     return J, H

@@ -9,6 +9,9 @@
         O4 = h v + h^2/2 a2                         v4 = v + h a3            a_i = a(q (+) O_i, v_i, u)
         O  = h v + h^2/6 (a1 + a2 + a3) + h^3/12 [v, a3]
         q+ = q (+) O                                v+ = v + h/6 (a1 + 2 a2 + 2 a3 + a4)
+
+Two arguments select code at compile time, by being None or not: `curved`, that some joint is not Euclidean, and `rk`,
+that the integrator is RK4.  So an ordinary arm under Euler compiles neither groups nor stages.
 """
 
 from dynamics.algorithms.forward_dynamics import forward_dynamics_kernel
@@ -17,8 +20,7 @@ from dynamics.systems.actuation import torques_of_controls
 from dynamics.tangent import integrate_configuration
 from dynamics.tangent_brackets import add_bracket_rows
 
-EXPLICIT_EULER, SEMI_IMPLICIT_EULER, RK4 = 0, 1, 2
-INTEGRATORS = {"explicit_euler": EXPLICIT_EULER, "semi_implicit_euler": SEMI_IMPLICIT_EULER, "rk4": RK4}
+INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
 
 
 @kernel
@@ -73,26 +75,45 @@ def stage_factor(stage, h):
     return h if stage == 3 else 0.5 * h
 
 
+@helper
+def move(m, curved, q, dq, q_out):
+    """q_out = q (+) dq"""
+    if curved is None:
+        combine(q.shape[0], q_out, q, 1.0, dq)
+    else:
+        integrate_configuration(m, q, dq, q_out)
+
+
 @kernel
-def step_kernel(m, B, skip, scheme, h, q, v, u, d, work, q_next, v_next):
-    """(q+, v+) from (q, v, u).  d: `Dynamics`; work (nq + 6 nv); q_next, v_next apart from q, v."""
+def _runge_kutta_step(m, B, skip, h, q, v, u, d, work, q_next, v_next):
     n = m.dof_body.size
     O, acc, v_i, q_i = work[:n], work[n : 5 * n], work[5 * n : 6 * n], work[6 * n :]
     acceleration(m, B, skip, q, v, u, d, acc[:n])
-    if scheme == RK4:
-        for stage in range(1, 4):
-            stage_increment(m, stage, h, v, acc, O)
-            integrate_configuration(m, q, O, q_i)
-            combine(n, v_i, v, stage_factor(stage, h), acc[(stage - 1) * n : stage * n])
-            acceleration(m, B, skip, q_i, v_i, u, d, acc[stage * n : (stage + 1) * n])
-        stage_increment(m, 4, h, v, acc, O)
-        for i in range(n):
-            s = load(acc, i) + load(acc, 3 * n + i) + 2.0 * (load(acc, n + i) + load(acc, 2 * n + i))
-            store(v_next, i, fma(splat(v, h / 6), s, load(v, i)))
-    else:
-        combine(n, v_next, v, h, acc)
-        scale_into(n, O, h, v_next if scheme == SEMI_IMPLICIT_EULER else v)
+    for stage in range(1, 4):
+        stage_increment(m, stage, h, v, acc, O)
+        integrate_configuration(m, q, O, q_i)
+        combine(n, v_i, v, stage_factor(stage, h), acc[(stage - 1) * n : stage * n])
+        acceleration(m, B, skip, q_i, v_i, u, d, acc[stage * n : (stage + 1) * n])
+    stage_increment(m, 4, h, v, acc, O)
+    for i in range(n):
+        s = load(acc, i) + load(acc, 3 * n + i) + 2.0 * (load(acc, n + i) + load(acc, 2 * n + i))
+        store(v_next, i, fma(splat(v, h / 6), s, load(v, i)))
     integrate_configuration(m, q, O, q_next)
+
+
+@kernel
+def step_kernel(m, B, skip, curved, rk, semi, h, q, v, u, d, work, q_next, v_next):
+    """(q+, v+) from (q, v, u); semi: the Euler step is the semi-implicit one.
+
+    d: `Dynamics`; work (nq + 6 nv); q_next, v_next apart from q, v."""
+    if rk is None:
+        n = m.dof_body.size
+        acceleration(m, B, skip, q, v, u, d, d.a)
+        combine(n, v_next, v, h, d.a)
+        scale_into(n, work, h, v_next if semi else v)
+        move(m, curved, q, work, q_next)
+    else:
+        _runge_kutta_step(m, B, skip, h, q, v, u, d, work, q_next, v_next)
 
 
 def step_numbers(model) -> int:

@@ -1,0 +1,84 @@
+"""Chunks over threads: a driver runs without the interpreter lock, each thread on its own range of chunks.
+
+Chunks share nothing but read-only inputs and disjoint outputs, so results do not depend on the number of threads.
+"""
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from dynamics.simd.vector import LANES, aligned_zeros
+
+MINIMUM_WORK = 8000
+"""Scratch numbers times chunks per thread, a measure of its work (about 4 ns each), below which handing part of a call
+to another thread costs more than it saves."""
+
+_state = threading.local()
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Team:
+    """The worker threads and how many may be used."""
+
+    def __init__(self):
+        self.size = max(1, int(os.environ.get("TRAJOPT_NUM_THREADS") or _processors()))
+        self.pool: ThreadPoolExecutor | None = None
+
+    def workers(self) -> ThreadPoolExecutor:
+        if self.pool is None:
+            self.pool = ThreadPoolExecutor(max(1, _processors() - 1, self.size - 1), "trajopt")
+        return self.pool
+
+    def forget(self):
+        self.pool = None
+
+
+_team = _Team()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_team.forget)
+
+
+def num_threads() -> int:
+    """Threads that a batch is spread over; at first TRAJOPT_NUM_THREADS, else the processors available."""
+    return _team.size
+
+
+def set_num_threads(count: int) -> None:
+    """Use this many threads from now on.  Raises ValueError unless count is an integer of at least 1."""
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise ValueError(f"count: got {count!r}, expected an integer of at least 1")
+    _team.size = count
+
+
+def scratch(numbers: int, threads: int = 1) -> np.ndarray:
+    """This thread's reusable lane workspace (threads, numbers, LANES); contents are undefined."""
+    blocks = _state.__dict__.setdefault("blocks", {})
+    key = (threads, numbers)
+    if key not in blocks:
+        if len(blocks) >= 64:
+            blocks.clear()
+        blocks[key] = aligned_zeros(threads, numbers, LANES)
+    return blocks[key]
+
+
+def launch(drive, knots: int, numbers: int, *args) -> None:
+    """Call drive(first, last, work, *args) over all chunks of `knots` knots, work (numbers, LANES) per thread."""
+    chunks = -(-knots // LANES)
+    threads = max(1, min(_team.size, chunks, chunks * numbers // MINIMUM_WORK))
+    work = scratch(numbers, threads)
+    if threads == 1:
+        drive(0, chunks, work[0], *args)
+        return
+    bounds = [chunks * t // threads for t in range(threads + 1)]
+    pool = _team.workers()
+    rest = [pool.submit(drive, bounds[t], bounds[t + 1], work[t], *args) for t in range(1, threads)]
+    try:
+        drive(bounds[0], bounds[1], work[0], *args)
+    finally:
+        for future in rest:
+            future.result()

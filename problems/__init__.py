@@ -1,0 +1,35 @@
+"""Benchmark problems by name: `make(name)` returns a `trajopt.Problem`.
+
+Each problem is a short file whose docstring states its set-up and where its figures come from.
+"""
+
+import difflib
+import importlib
+
+_NAMES = ("acrobot", "arm", "cartpole", "double_pendulum", "pendulum", "serial_chain")
+
+
+def names() -> list[str]:
+    """The names that `make` knows, in alphabetical order."""
+    return list(_NAMES)
+
+
+def _module(name: str):
+    if name not in _NAMES:
+        near = difflib.get_close_matches(str(name), _NAMES, n=1, cutoff=0.4)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        raise ValueError(f'unknown problem "{name}"; known: {", ".join(_NAMES)}{hint}')
+    return importlib.import_module(f"problems.{name}")
+
+
+def describe(name: str) -> str:
+    """One line about the problem.  Raises ValueError for an unknown name, listing the known ones."""
+    return (_module(name).__doc__ or "").strip().splitlines()[0]
+
+
+def make(name: str, **options):
+    """The problem of that name; options are those of its module's `make`.
+
+    Raises ValueError for an unknown name, listing the known ones and the nearest.
+    """
+    return _module(name).make(**options)

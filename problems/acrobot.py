@@ -1,0 +1,28 @@
+"""An acrobot, two rods with a motor at the elbow only, swings up.
+
+The rods of `double_pendulum`; three seconds of 20 ms knots, from hanging.
+"""
+
+import numpy as np
+
+import dynamics
+import trajopt
+from problems.double_pendulum import model
+
+
+def make(horizon: int = 150, dt: float = 0.02) -> trajopt.Problem:
+    """The problem with `horizon` knots of dt seconds."""
+    system = dynamics.RigidBodySystem(model("acrobot"), dt, actuation=np.array([[0.0], [1.0]]))
+    upright = system.state([np.pi, 0.0])
+    return trajopt.Problem(
+        system,
+        system.state([0.0, 0.0]),
+        horizon,
+        running_costs=[
+            trajopt.StateCost(system, upright, [0.1, 0.1, 0.01, 0.01]),
+            trajopt.ControlCost([1e-2]),
+        ],
+        terminal_costs=[trajopt.StateCost(system, upright, [100.0, 100.0, 10.0, 10.0])],
+        us_init=5.0 * np.sin(np.linspace(0.0, 6 * np.pi, horizon))[:, None],
+        name="acrobot",
+    )

@@ -1,0 +1,36 @@
+"""A cart swings up its pole by moving sideways.
+
+A cart of 1 kg on a rail along x and a point mass of 0.1 kg on a massless rod of 0.5 m; one force, on the cart.  Three
+seconds of 30 ms knots, from hanging.
+"""
+
+import numpy as np
+
+import dynamics
+import trajopt
+
+
+def model() -> dynamics.RigidBodyModel:
+    """Cart and pole, the pole's angle 0 hanging."""
+    builder = dynamics.ModelBuilder(name="cartpole")
+    builder.add_body("cart", "world", dynamics.Prismatic("x"), joint_name="rail", mass=1.0)
+    builder.add_body("pole", "cart", dynamics.Continuous("y"), joint_name="pivot", mass=0.1, com=(0.0, 0.0, -0.5))
+    return builder.build()
+
+
+def make(horizon: int = 100, dt: float = 0.03) -> trajopt.Problem:
+    """The problem with `horizon` knots of dt seconds."""
+    system = dynamics.RigidBodySystem(model(), dt, actuation=np.array([[1.0], [0.0]]))
+    upright = system.state([0.0, np.pi])
+    return trajopt.Problem(
+        system,
+        system.state([0.0, 0.0]),
+        horizon,
+        running_costs=[
+            trajopt.StateCost(system, upright, [0.1, 0.1, 0.01, 0.01]),
+            trajopt.ControlCost([1e-2]),
+        ],
+        terminal_costs=[trajopt.StateCost(system, upright, [100.0, 100.0, 10.0, 10.0])],
+        us_init=2.0 * np.sin(np.linspace(0.0, 4 * np.pi, horizon))[:, None],
+        name="cartpole",
+    )

@@ -1,0 +1,38 @@
+"""A double pendulum with a motor at each joint swings up and comes to rest.
+
+Two uniform rods of 1 kg and 1 m (inertia m l^2/12 about the centre), hanging down at zero; one second, 100 knots.
+"""
+
+import numpy as np
+
+import dynamics
+import trajopt
+
+
+def model(name: str = "double_pendulum") -> dynamics.RigidBodyModel:
+    """Two uniform rods, axes along y."""
+    builder = dynamics.ModelBuilder(name=name)
+    rod = {"mass": 1.0, "com": (0.0, 0.0, -0.5), "inertia": np.diag([1.0, 1.0, 0.0]) / 12}
+    builder.add_body("upper", "world", dynamics.Continuous("y"), joint_name="shoulder", **rod)
+    below = (np.eye(3), (0.0, 0.0, -1.0))
+    builder.add_body("lower", "upper", dynamics.Continuous("y"), joint_name="elbow", placement=below, **rod)
+    builder.add_frame("tip", "lower", below)
+    return builder.build()
+
+
+def make(horizon: int = 100, dt: float = 0.01) -> trajopt.Problem:
+    """The problem with `horizon` knots of dt seconds."""
+    system = dynamics.RigidBodySystem(model(), dt)
+    upright = system.state([np.pi, 0.0])
+    return trajopt.Problem(
+        system,
+        system.state([0.0, 0.0]),
+        horizon,
+        running_costs=[
+            trajopt.StateCost(system, upright, [1e-1, 1e-1, 1e-2, 1e-2]),
+            trajopt.ControlCost([1e-3, 1e-3]),
+        ],
+        terminal_costs=[trajopt.StateCost(system, upright, [1e2, 1e2, 1e1, 1e1])],
+        us_init=np.zeros((horizon, 2)),
+        name="double_pendulum",
+    )
