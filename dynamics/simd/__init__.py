@@ -1,6 +1,6 @@
 """SIMD numbers for numba: one knot per lane, one source for vectors and floats.  Knows no robot."""
 
-from dynamics.simd.chunks import carve, chunk_count, gather, scatter
+from dynamics.simd.chunks import carve, chunk_count, gather, scatter, scatter_blocks
 from dynamics.simd.compilation import PROGRESS, driver, helper, kernel, routine
 from dynamics.simd.threads import launch, num_threads, scratch, set_num_threads
 from dynamics.simd.vector import (
@@ -27,6 +27,6 @@ from dynamics.simd.vector import (
 
 __all__ = [
     "LANES", "PROGRESS", "absolute", "align_stack", "aligned_zeros", "arctan2", "carve", "chunk_count", "driver",
-    "fma", "fms", "fnma", "gather", "helper", "kernel", "lane", "launch", "load", "load_row", "num_threads", "routine", "scatter", "scratch",
+    "fma", "fms", "fnma", "gather", "helper", "kernel", "lane", "launch", "load", "load_row", "num_threads", "routine", "scatter", "scatter_blocks", "scratch",
     "select_less", "set_num_threads", "sincos", "splat", "splat_row", "sqrt", "store", "store_row", "with_lane",
 ]  # fmt: skip

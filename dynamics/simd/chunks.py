@@ -4,7 +4,8 @@ Arrays are knot-major outside, (K, n); a workspace holds LANES knots, (n, LANES)
 so that idle lanes compute something finite and harmless.
 """
 
-from dynamics.simd.compilation import helper
+from dynamics.simd.compilation import helper, kernel
+from dynamics.simd.tiles import gather_tile, scatter_tile
 from dynamics.simd.vector import LANES
 
 def chunk_count(knots: int) -> int:
@@ -12,23 +13,52 @@ def chunk_count(knots: int) -> int:
     return -(-knots // LANES)
 
 
-@helper
+@kernel
 def gather(source, first, ws):
-    """ws[i, l] = source[first + l, i] for the LANES knots from `first` on."""
-    last = source.shape[0] - 1
+    """ws[i, l] = source[first + l, i] for the LANES knots from `first` on; source (K, n), ws (n, LANES)."""
+    knots, n = source.shape
+    i = 0
+    if first + LANES <= knots and n >= LANES:
+        while i < n:  # the last tile may overlap the one before
+            i = min(i, n - LANES)
+            gather_tile(source, first * n + i, n, ws, i)
+            i += LANES
+        return
     for k in range(LANES):
-        t = min(first + k, last)
-        for i in range(source.shape[1]):
+        t = min(first + k, knots - 1)
+        for i in range(n):
             ws[i, k] = source[t, i]
+
+
+@kernel
+def scatter_rows(ws, offset, count, target, start, first, knots, size):
+    """Numbers offset ... offset + count of each lane to target.flat[t size + start ...] for knots t = first + lane."""
+    if first + LANES <= knots and count >= LANES:
+        i = 0
+        while i < count:
+            i = min(i, count - LANES)
+            scatter_tile(ws, offset + i, target, first * size + start + i, size)
+            i += LANES
+        return
+    flat = target.reshape(knots * size)
+    for k in range(min(LANES, knots - first)):
+        o = (first + k) * size + start
+        for i in range(count):
+            flat[o + i] = ws[offset + i, k]
 
 
 @helper
 def scatter(ws, first, target):
-    """target[first + l, i] = ws[i, l] for the knots that exist."""
-    count = min(LANES, target.shape[0] - first)
-    for k in range(count):
-        for i in range(target.shape[1]):
-            target[first + k, i] = ws[i, k]
+    """target[first + l, i] = ws[i, l] for the knots that exist; target (K, n)."""
+    scatter_rows(ws, 0, target.shape[1], target, 0, first, target.shape[0], target.shape[1])
+
+
+@helper
+def scatter_blocks(ws, first, rows, stride, column, target):
+    """target[first + l, r, c] = ws[r stride + column + c, l] for the knots that exist; target (K, rows, columns)."""
+    columns = target.shape[2]
+    for r in range(rows):
+        scatter_rows(ws, r * stride + column, columns, target, r * columns, first, target.shape[0], rows * columns)
 
 
 @helper

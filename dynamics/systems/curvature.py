@@ -7,9 +7,9 @@ For a covector lam = (lam_q, lam_v) in the tangent at the step's output, H is th
 Euler:  H = Hessian of y'a  +  geometry,    y = h lam_v  (+ h^2 Jr'lam_q for the semi-implicit step)
 """
 
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, store
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter_blocks, store
 from dynamics.systems.controlled_acceleration import acceleration_hessian
-from dynamics.systems.linearization import scatter_blocks, store_velocity_rows
+from dynamics.systems.linearization import store_velocity_rows
 from dynamics.systems.runge_kutta import runge_kutta_numbers, runge_kutta_second_order
 from dynamics.systems.steps import acceleration, add_scaled, scale_into
 from dynamics.systems.workspace import (

@@ -8,7 +8,7 @@ With z = (dq, dv, du), the step's differential is F z, F (2 nv, 2 nv + nu):
 where A = Ad_exp(-xi) and Jr act joint by joint and are the identity on ordinary joints.
 """
 
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, splat, store
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter_blocks, splat, store
 from dynamics.systems.controlled_acceleration import acceleration_derivatives
 from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_numbers
 from dynamics.systems.steps import add_scaled, scale_into
@@ -65,15 +65,6 @@ def step_first_order(m, B, skip, curved, rk, semi, h, q, v, u, d, e, work, F):
         _euler_first_order(m, B, skip, curved, semi, h, q, v, u, d, e, work, F)
     else:
         runge_kutta_first_order(m, B, skip, h, q, v, u, d, e, work, F)
-
-
-@helper
-def scatter_blocks(ws, first, rows, stride, column, target):
-    """target[first + l, r, c] = ws[r stride + column + c, l] for the knots that exist."""
-    for k in range(min(LANES, target.shape[0] - first)):
-        for r in range(rows):
-            for c in range(target.shape[2]):
-                target[first + k, r, c] = ws[r * stride + column + c, k]
 
 
 @driver

@@ -1,9 +1,7 @@
 """Expansion of the state difference: the Jacobian of a logarithm, and the Hessian of its products."""
 
 import numpy as np
-from dynamics.algorithms.batch import launch, scratch
-from dynamics.simd import LANES, carve, driver, gather
-from dynamics.systems.linearization import scatter_blocks
+from dynamics.simd import LANES, carve, driver, gather, launch, scatter_blocks
 from dynamics.tangent import (
     JACOBIAN_INVERSE,
     TANGENT_SLOTS,

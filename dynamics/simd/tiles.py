@@ -1,0 +1,69 @@
+"""Square tiles between knot-major arrays and lane workspaces, transposed in registers.
+
+A tile is LANES consecutive numbers of LANES consecutive knots.
+"""
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from dynamics.simd.vector import ALIGNMENT, LANES
+
+_DOUBLE, _I64, _I32 = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
+_VECTOR = ir.VectorType(_DOUBLE, LANES)
+
+
+def _transpose(builder, rows):
+    """The transposed tile: one butterfly per bit of the index."""
+    step = 1
+    while step < LANES:
+        low = ir.Constant(ir.VectorType(_I32, LANES), [c if not c & step else LANES + (c ^ step) for c in range(LANES)])
+        high = ir.Constant(ir.VectorType(_I32, LANES), [c | step if not c & step else LANES + c for c in range(LANES)])
+        mixed = list(rows)
+        for i in range(LANES):
+            if not i & step:
+                a, b = rows[i], rows[i | step]
+                mixed[i], mixed[i | step] = builder.shuffle_vector(a, b, low), builder.shuffle_vector(a, b, high)
+        rows, step = mixed, 2 * step
+    return rows
+
+
+def _rows(context, builder, array_type, array, offset, stride):
+    """Pointers to LANES vectors of a float64 array, from `offset`, `stride` numbers apart."""
+    data = context.make_array(array_type)(context, builder, array).data
+    for k in range(LANES):
+        at = builder.add(offset, builder.mul(stride, ir.Constant(_I64, k)))
+        yield builder.bitcast(builder.gep(data, [at]), _VECTOR.as_pointer())
+
+
+@intrinsic
+def scatter_tile(typing, ws, i, target, offset, stride):
+    """target.flat[offset + k stride + j] = ws[i + j, k] for j, k < LANES; target C-contiguous float64."""
+
+    def generate(context, builder, sig, args):
+        lanes = ir.Constant(_I64, LANES)
+        start = builder.mul(args[1], lanes)
+        rows = [builder.load(p, align=ALIGNMENT) for p in _rows(context, builder, sig.args[0], args[0], start, lanes)]
+        targets = _rows(context, builder, sig.args[2], args[2], args[3], args[4])
+        for p, row in zip(targets, _transpose(builder, rows), strict=True):
+            builder.store(row, p, align=8)
+        return context.get_dummy_value()
+
+    return types.void(ws, types.intp, target, types.intp, types.intp), generate
+
+
+@intrinsic
+def gather_tile(typing, source, offset, stride, ws, i):
+    """ws[i + j, k] = source.flat[offset + k stride + j] for j, k < LANES; source C-contiguous float64."""
+
+    def generate(context, builder, sig, args):
+        sources = _rows(context, builder, sig.args[0], args[0], args[1], args[2])
+        rows = [builder.load(p, align=8) for p in sources]
+        lanes = ir.Constant(_I64, LANES)
+        start = builder.mul(args[4], lanes)
+        targets = _rows(context, builder, sig.args[3], args[3], start, lanes)
+        for p, row in zip(targets, _transpose(builder, rows), strict=True):
+            builder.store(row, p, align=ALIGNMENT)
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp, types.intp, ws, types.intp), generate

@@ -1,0 +1,296 @@
+"""The backward pass of differential dynamic programming with SIMD registers along matrix rows, on one thread.
+
+With V' the value function of the next knot, and inner matrix M, inner gradient p, left factors A (m, ndx), B (m, nu):
+
+    dense                 M = V'                              p = v'                A = fx             B = fu
+    semi-implicit Euler   M = h^2 V'qq + h (V'qv + V'vq) + V'vv   p = h v'q + v'v   A = fx[n:]         B = fu[n:]
+
+The second line uses fx = [[I, 0], [0, 0]] + [hI; I] A and fu = [hI; I] B, with G = h V'qq + V'vq left over (else 0):
+
+    T = M A + [G 0]       Quu = luu + B'M B     Qux = lux + B'T     Qu = lu + B'p
+    Qx = lx + A'p + [v'q; 0]                    Qxx = lxx + A'T + [[V'qq, 0], [0, 0]] + [G 0]'A
+
+Then Quu + mu I = L D L', Y = L^-1 Qux, Z = -D^-1 Y, K = L^-T Z, and the value of that policy is
+
+    Vxx = Qxx + Z'Y - mu K'K     Vx = Qx + Z'y - mu K'k     (y = L^-1 Qu),
+
+which equals Qxx + K'Quu K + K'Qux + Qux'K without its cancellations.  The upper triangle is computed, then mirrored.
+"""
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.simd import LANES, driver, fma, helper
+from dynamics.simd.rows import Matrix, Term, entry, load_part, matrix, set_entry, store_part, submatrix, update_tile
+
+PIVOT = 1e-14
+"""Smallest pivot of Quu + mu I, relative to its largest diagonal entry, that counts as positive."""
+
+CONSTANT_SIZE_LIMIT = 14
+"""Up to this ndx the sizes are compile-time constants by default, which is twice as fast."""
+
+
+class SweepResult(NamedTuple):
+    """Policy, value function and expected change of cost alpha d1 + alpha^2/2 d2; all zero where `ok` is False."""
+
+    k: np.ndarray
+    """Feedforward (N, nu)."""
+    K: np.ndarray
+    """Feedback (N, nu, ndx)."""
+    Vx: np.ndarray
+    """Gradient of the value (N + 1, ndx)."""
+    Vxx: np.ndarray
+    """Hessian of the value (N + 1, ndx, ndx), exactly symmetric."""
+    d1: float
+    """Sum of k'Qu."""
+    d2: float
+    """Sum of k'Quu k."""
+    ok: bool
+    """Whether Quu + mu I was positive definite and finite at every knot."""
+    failed_knot: int
+    """The knot where it was not, else -1."""
+
+
+# ------------------------------------------------------------------------------------------------ matrix products
+@helper
+def _padded(width):
+    return (width + LANES - 1) // LANES * LANES
+
+
+def _make_band(rows):
+    @helper
+    def band(i, j, width, target, source, terms):
+        while j + LANES < width:
+            update_tile(rows, 2, i, j, target, source, terms)
+            j += 2 * LANES
+        if j < width:
+            update_tile(rows, 1, i, j, target, source, terms)
+
+    return band
+
+
+_band6, _band2, _band1 = _make_band(6), _make_band(2), _make_band(1)
+
+
+@helper
+def _product(upper, rows, width, target, source, terms):
+    """target = source + sum of the terms, of shape (rows, width); with `upper`, vectors left of the diagonal are not
+    computed.  The last block of rows overlaps the one before, so the target must not be the source."""
+    i = 0
+    while i < rows:
+        block = 6 if rows >= 6 else (2 if rows >= 2 else 1)
+        first = min(i, rows - block)
+        j = first // LANES * LANES if upper else 0
+        if block == 6:
+            _band6(first, j, width, target, source, terms)
+        elif block == 2:
+            _band2(first, j, width, target, source, terms)
+        else:
+            _band1(first, j, width, target, source, terms)
+        i += block
+
+
+@helper
+def _copy(rows, width, target, source):
+    for i in range(rows):
+        for j in range(0, width, LANES):
+            store_part(target, i, j, width - j, load_part(source, i, j, width - j))
+
+
+# ------------------------------------------------------------------------------------------------ stages of one knot
+@helper
+def _contract(n, h, V, v, lxx, M, G, p, S):
+    """M, G, p of the module's formulas for semi-implicit Euler, and S = lxx[:n] + [V'qq 0]."""
+    for i in range(n):
+        for j in range(0, n, LANES):
+            qq, vq = load_part(V, i, j, n - j), load_part(V, n + i, j, n - j)
+            mixed = load_part(V, i, n + j, n - j) + vq
+            store_part(G, i, j, LANES, fma(h, qq, vq))
+            store_part(M, i, j, LANES, fma(h, fma(h, qq, mixed), load_part(V, n + i, n + j, n - j)))
+        for j in range(0, 2 * n, LANES):
+            store_part(S, i, j, LANES, load_part(lxx, i, j, 2 * n - j) + load_part(V, i, j, n - j))
+        set_entry(p, i, 0, fma(h, entry(v, 0, i), entry(v, 0, n + i)))
+
+
+@helper
+def _regularized(nu, mu, luu, target):
+    for i in range(nu):
+        for j in range(nu):
+            set_entry(target, i, j, entry(luu, i, j))
+        set_entry(target, i, i, entry(luu, i, i) + mu)
+
+
+@helper
+def _factorize(ndx, nu, U, Y, Qu, Qx, F, Z, z):
+    """In place, row by row: U = L^-1 (Quu + mu I), Y = L^-1 Qux, Qu = L^-1 Qu, Qx = Qx + Z'y.
+
+    Besides F = -D^-1 U, Z = -D^-1 Y, z = -D^-1 y.  Returns whether all pivots are good, and z'y = k'Qu."""
+    d1, largest = 0.0, 0.0
+    for c in range(nu):
+        largest = max(largest, abs(entry(U, c, c)))
+    for c in range(nu):
+        _band1(c, c // LANES * LANES, nu, U, U, (Term(F, U, c),))
+        _band1(c, 0, ndx, Y, Y, (Term(F, Y, c),))
+        pivot = entry(U, c, c)
+        if not (pivot > PIVOT * largest and pivot < np.inf):
+            return False, d1
+        scale = -1.0 / pivot
+        y = entry(Qu, 0, c)
+        zc = scale * y
+        d1 += zc * y
+        set_entry(z, c, 0, zc)
+        for j in range(c // LANES * LANES, nu, LANES):
+            row = load_part(U, c, j, LANES)
+            store_part(F, c, j, LANES, scale * row)
+            store_part(Qu, 0, j, LANES, fma(zc, row, load_part(Qu, 0, j, LANES)))
+        for j in range(0, ndx, LANES):
+            row = load_part(Y, c, j, LANES)
+            store_part(Z, c, j, LANES, scale * row)
+            store_part(Qx, 0, j, LANES, fma(zc, row, load_part(Qx, 0, j, LANES)))
+    return True, d1
+
+
+@helper
+def _back_substitute(ndx, nu, F, Z, z, k, K, K_out):
+    """k = L^-T z and K = L^-T Z, last row first; K is padded scratch, K_out the result."""
+    for c in range(nu - 1, -1, -1):
+        x = entry(z, c, 0)
+        for i in range(nu - 1, c, -1):
+            x = fma(entry(F, c, i), entry(k, i, 0), x)
+        set_entry(k, c, 0, x)
+        coefficients = Matrix(submatrix(F, c, c + 1).address, 1)
+        row, below = submatrix(K, c, 0), submatrix(K, c + 1, 0)
+        _band1(0, 0, ndx, row, submatrix(Z, c, 0), (Term(coefficients, below, nu - 1 - c),))
+        _copy(1, ndx, submatrix(K_out, c, 0), row)
+
+
+@helper
+def _policy_penalty(ndx, nu, mu, k, K, muK, gradient):
+    """muK = -mu K, gradient -= mu K'k; returns mu k'k."""
+    total = 0.0
+    for c in range(nu):
+        kc = entry(k, c, 0)
+        total += mu * kc * kc
+        for j in range(0, ndx, LANES):
+            row = -mu * load_part(K, c, j, LANES)
+            store_part(muK, c, j, LANES, row)
+            store_part(gradient, 0, j, LANES, fma(kc, row, load_part(gradient, 0, j, LANES)))
+    return total
+
+
+@helper
+def _mirror(size, V):
+    for i in range(size):
+        for j in range(i):
+            set_entry(V, i, j, entry(V, j, i))
+
+
+# ------------------------------------------------------------------------------------------------ the sweep
+def _workspace(ndx: int, nu: int) -> np.ndarray:
+    """Scratch for one knot; `_carve` takes it apart."""
+    sx, su = -(-ndx // LANES) * LANES, -(-nu // LANES) * LANES
+    return np.empty(8 + ndx * (4 * sx + su + 1) + (4 * nu + 1) * sx + (3 * nu + 1) * su + nu)
+
+
+class _Scratch(NamedTuple):
+    """Matrices with rows padded to whole vectors, and the columns p, z.  Y has room for K below, Z for -mu K."""
+
+    M: Matrix  # (m, m)
+    G: Matrix  # (m, m)
+    T: Matrix  # (m, ndx)
+    S: Matrix  # (m, ndx)
+    Y: Matrix  # (2 nu, ndx)
+    Z: Matrix  # (2 nu, ndx)
+    Qx: Matrix  # (1, ndx)
+    MB: Matrix  # (m, nu)
+    U: Matrix  # (nu, nu)
+    F: Matrix  # (nu, nu)
+    R: Matrix  # (nu, nu)
+    Qu: Matrix  # (1, nu)
+    p: Matrix  # (m, 1)
+    z: Matrix  # (nu, 1)
+
+
+@helper
+def _carve(ws, m, ndx, nu):
+    sm, sx, su = _padded(m), _padded(ndx), _padded(nu)
+    misaligned = (-matrix(ws, 0, 1).address) % 64
+    M = Matrix(matrix(ws, 0, 1).address + misaligned, sm)
+    G = submatrix(M, m, 0)
+    T = Matrix(submatrix(G, m, 0).address, sx)
+    S = submatrix(T, m, 0)
+    Y = submatrix(S, m, 0)
+    Z = submatrix(Y, 2 * nu, 0)
+    Qx = submatrix(Z, 2 * nu, 0)
+    MB = Matrix(submatrix(Qx, 1, 0).address, su)
+    U = submatrix(MB, m, 0)
+    F = submatrix(U, nu, 0)
+    R = submatrix(F, nu, 0)
+    Qu = submatrix(R, nu, 0)
+    p = Matrix(submatrix(Qu, 1, 0).address, 1)
+    return _Scratch(M, G, T, S, Y, Z, Qx, MB, U, F, R, Qu, p, submatrix(p, m, 0))
+
+
+@cache
+def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
+    """The compiled sweep for these sizes; (0, 0) takes them from the arrays."""
+
+    @driver
+    def sweep(mu, h, fx, fu, lx, lu, lxx, lux, luu, k, K, Vx, Vxx, ws):
+        knots, ndx, nu = fu.shape
+        if constant_ndx > 0:
+            ndx, nu = constant_ndx, constant_nu
+        m = ndx // 2 if structured else ndx
+        skipped = ndx - m
+        s = _carve(ws, m, ndx, nu)
+        nothing = Matrix(s.M.address, 0)
+        K_pad = submatrix(s.Y, nu, 0)
+        _copy(ndx, ndx, matrix(Vxx, knots * ndx * ndx, ndx), matrix(lxx, knots * ndx * ndx, ndx))
+        _copy(1, ndx, matrix(Vx, knots * ndx, ndx), matrix(lx, knots * ndx, ndx))
+        _mirror(ndx, matrix(Vxx, knots * ndx * ndx, ndx))
+        d1, penalty = 0.0, 0.0
+        for t in range(knots - 1, -1, -1):
+            A, B = matrix(fx, (t * ndx + skipped) * ndx, ndx), matrix(fu, (t * ndx + skipped) * nu, nu)
+            lxx_t, luu_t = matrix(lxx, t * ndx * ndx, ndx), matrix(luu, t * nu * nu, nu)
+            V_next, v_next = matrix(Vxx, (t + 1) * ndx * ndx, ndx), matrix(Vx, (t + 1) * ndx, ndx)
+            V, k_t, K_t = matrix(Vxx, t * ndx * ndx, ndx), matrix(k, t * nu, 1), matrix(K, t * nu * ndx, ndx)
+            M, G, p = V_next, nothing, Matrix(v_next.address, 1)
+            if structured:
+                M, G, p = s.M, s.G, s.p
+                _contract(m, h, V_next, v_next, lxx_t, M, G, p, s.S)
+            if mu > 0.0:
+                _regularized(nu, mu, luu_t, s.R)
+                luu_t = s.R
+            _product(False, m, ndx, s.T, G, (Term(M, A, m),))
+            _product(False, m, nu, s.MB, nothing, (Term(M, B, m),))
+            _product(False, nu, nu, s.U, luu_t, (Term(B, s.MB, m),))
+            _product(False, nu, ndx, s.Y, matrix(lux, t * nu * ndx, ndx), (Term(B, s.T, m),))
+            _band1(0, 0, nu, s.Qu, matrix(lu, t * nu, nu), (Term(p, B, m),))
+            _band1(0, 0, ndx, s.Qx, matrix(lx, t * ndx, ndx), (Term(p, A, m),))
+            if structured:
+                for j in range(0, m, LANES):
+                    part = load_part(s.Qx, 0, j, LANES) + load_part(v_next, 0, j, m - j)
+                    store_part(s.Qx, 0, j, LANES, part)
+            good, step = _factorize(ndx, nu, s.U, s.Y, s.Qu, s.Qx, s.F, s.Z, s.z)
+            if not good:
+                return t, 0.0, 0.0
+            d1 += step
+            _back_substitute(ndx, nu, s.F, s.Z, s.z, k_t, K_pad, K_t)
+            depth = nu
+            if mu > 0.0:
+                penalty += _policy_penalty(ndx, nu, mu, k_t, K_pad, submatrix(s.Z, nu, 0), s.Qx)
+                depth = 2 * nu
+            policy = Term(s.Z, s.Y, depth)
+            if structured:
+                _product(True, m, ndx, V, s.S, (Term(A, s.T, m), Term(G, A, m), policy))
+                lower = (Term(submatrix(A, 0, m), submatrix(s.T, 0, m), m), Term(submatrix(s.Z, 0, m), submatrix(s.Y, 0, m), depth))
+                _product(True, m, m, submatrix(V, m, m), submatrix(lxx_t, m, m), lower)
+            else:
+                _product(True, m, ndx, V, lxx_t, (Term(A, s.T, m), policy))
+            _mirror(ndx, V)
+            _copy(1, ndx, matrix(Vx, t * ndx, ndx), s.Qx)
+        return -1, d1, -d1 - penalty
+
+    return sweep
