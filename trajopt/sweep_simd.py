@@ -53,6 +53,18 @@ class SweepResult(NamedTuple):
     """The knot where it was not, else -1."""
 
 
+class StepResult(NamedTuple):
+    """The same for one knot: k (nu,), K (nu, ndx), Vx (ndx,), Vxx (ndx, ndx)."""
+
+    k: np.ndarray
+    K: np.ndarray
+    Vx: np.ndarray
+    Vxx: np.ndarray
+    d1: float
+    d2: float
+    ok: bool
+
+
 # ------------------------------------------------------------------------------------------------ matrix products
 @helper
 def _padded(width):
@@ -75,13 +87,13 @@ _band6, _band2, _band1 = _make_band(6), _make_band(2), _make_band(1)
 
 
 @helper
-def _product(upper, rows, width, target, source, terms):
-    """target = source + sum of the terms, of shape (rows, width); with `upper`, vectors left of the diagonal are not
-    computed.  The last block of rows overlaps the one before, so the target must not be the source."""
-    i = 0
-    while i < rows:
-        block = 6 if rows >= 6 else (2 if rows >= 2 else 1)
-        first = min(i, rows - block)
+def _product(upper, start, stop, width, target, source, terms):
+    """Rows start to stop of target = source + sum of the terms, `width` columns; with `upper`, vectors that lie left of
+    the diagonal are left out.  The last block of rows overlaps the one before: the target must not be the source."""
+    i, rows = start, stop - start
+    block = 6 if rows >= 6 else (2 if rows >= 2 else 1)
+    while i < stop:
+        first = min(i, stop - block)
         j = first // LANES * LANES if upper else 0
         if block == 6:
             _band6(first, j, width, target, source, terms)
@@ -263,10 +275,10 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
             if mu > 0.0:
                 _regularized(nu, mu, luu_t, s.R)
                 luu_t = s.R
-            _product(False, m, ndx, s.T, G, (Term(M, A, m),))
-            _product(False, m, nu, s.MB, nothing, (Term(M, B, m),))
-            _product(False, nu, nu, s.U, luu_t, (Term(B, s.MB, m),))
-            _product(False, nu, ndx, s.Y, matrix(lux, t * nu * ndx, ndx), (Term(B, s.T, m),))
+            _product(False, 0, m, ndx, s.T, G, (Term(M, A, m),))
+            _product(False, 0, m, nu, s.MB, nothing, (Term(M, B, m),))
+            _product(False, 0, nu, nu, s.U, luu_t, (Term(B, s.MB, m),))
+            _product(False, 0, nu, ndx, s.Y, matrix(lux, t * nu * ndx, ndx), (Term(B, s.T, m),))
             _band1(0, 0, nu, s.Qu, matrix(lu, t * nu, nu), (Term(p, B, m),))
             _band1(0, 0, ndx, s.Qx, matrix(lx, t * ndx, ndx), (Term(p, A, m),))
             if structured:
@@ -284,13 +296,68 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
                 depth = 2 * nu
             policy = Term(s.Z, s.Y, depth)
             if structured:
-                _product(True, m, ndx, V, s.S, (Term(A, s.T, m), Term(G, A, m), policy))
-                lower = (Term(submatrix(A, 0, m), submatrix(s.T, 0, m), m), Term(submatrix(s.Z, 0, m), submatrix(s.Y, 0, m), depth))
-                _product(True, m, m, submatrix(V, m, m), submatrix(lxx_t, m, m), lower)
-            else:
-                _product(True, m, ndx, V, lxx_t, (Term(A, s.T, m), policy))
+                _product(True, 0, m, ndx, V, s.S, (Term(A, s.T, m), Term(G, A, m), policy))
+            _product(True, skipped, ndx, ndx, V, lxx_t, (Term(A, s.T, m), policy))
             _mirror(ndx, V)
             _copy(1, ndx, matrix(Vx, t * ndx, ndx), s.Qx)
         return -1, d1, -d1 - penalty
 
     return sweep
+
+
+# ------------------------------------------------------------------------------------------------ in Python
+def sweep(
+    fx: np.ndarray,
+    fu: np.ndarray,
+    lx: np.ndarray,
+    lu: np.ndarray,
+    lxx: np.ndarray,
+    lux: np.ndarray,
+    luu: np.ndarray,
+    mu: float,
+    semi_implicit_dt: float = 0.0,
+    constant_sizes: bool | None = None,
+) -> SweepResult:
+    """Gains and value function of the linear-quadratic problem with N knots, regularized by mu I in Quu.
+
+    fx (N, ndx, ndx), fu (N, ndx, nu), lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu);
+    of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0 promises
+    fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2; only the lower halves are read then.
+    ``constant_sizes`` compiles a kernel for just this ndx and nu (default: where ndx is small); results agree to rounding.
+    """
+    arrays = [np.ascontiguousarray(a, np.float64) for a in (fx, fu, lx, lu, lxx, lux, luu)]
+    knots, ndx, nu = fu.shape
+    k, K = np.empty((knots, nu)), np.empty((knots, nu, ndx))
+    Vx, Vxx = np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx))
+    constant = ndx <= CONSTANT_SIZE_LIMIT if constant_sizes is None else constant_sizes
+    run = _make_sweep(ndx if constant else 0, nu if constant else 0, semi_implicit_dt > 0.0)
+    failed, d1, d2 = run(float(mu), float(semi_implicit_dt), *arrays, k, K, Vx, Vxx, _workspace(ndx, nu))
+    if failed < 0 and not (np.isfinite(d1 + d2) and np.isfinite(Vx[0]).all() and np.isfinite(Vxx[0]).all()):
+        failed = 0
+    if failed >= 0:
+        d1 = d2 = 0.0
+        for array in (k, K, Vx, Vxx):
+            array[...] = 0.0
+    return SweepResult(k, K, Vx, Vxx, d1, d2, failed < 0, failed)
+
+
+def backward_step(
+    fx: np.ndarray,
+    fu: np.ndarray,
+    lx: np.ndarray,
+    lu: np.ndarray,
+    lxx: np.ndarray,
+    lux: np.ndarray,
+    luu: np.ndarray,
+    Vx: np.ndarray,
+    Vxx: np.ndarray,
+    mu: float,
+    semi_implicit_dt: float = 0.0,
+) -> StepResult:
+    """One knot of the sweep, from its expansion and the value function Vx (ndx,), Vxx (ndx, ndx) of the next knot."""
+    terms = (fx[None], fu[None], np.stack([lx, Vx]), lu[None], np.stack([lxx, Vxx]), lux[None], luu[None])
+    result = sweep(*terms, mu, semi_implicit_dt)
+    return StepResult(result.k[0], result.K[0], result.Vx[0], result.Vxx[0], result.d1, result.d2, result.ok)
+
+
+__all__ = ["StepResult", "SweepResult", "backward_step", "sweep"]

@@ -28,7 +28,7 @@ import numpy as np
 from dynamics.algorithms.batch import launch, points, scratch, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, PSI2, RATE, forward_pass
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
-from dynamics.derivatives.inverse_dynamics import add_armature, store_row_pair
+from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives, add_armature, store_row_pair
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat, store
 from dynamics.spatial import (
     accumulate,
@@ -193,7 +193,7 @@ def _numbers(model) -> int:
 
 
 @driver
-def _drive(first, last, work, m, q, v, a, w, Hqq, Hqv, Hvv, Hqa):
+def _drive(first, last, work, m, q, v, a, w, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
@@ -206,6 +206,7 @@ def _drive(first, last, work, m, q, v, a, w, Hqq, Hqv, Hvv, Hqa):
         w_, r = carve(r, n)
         tau_, r = carve(r, n)
         first_order, H = carve(r, 3 * n * n)
+        first_order[:] = 0.0
         H[: 4 * n * n] = 0.0
         dq_, dv_, M_ = first_order[: n * n], first_order[n * n : 2 * n * n], first_order[2 * n * n :]
         Hqq_, Hqv_, Hvv_, Hqa_ = H[: n * n], H[n * n : 2 * n * n], H[2 * n * n : 3 * n * n], H[3 * n * n : 4 * n * n]
@@ -216,6 +217,9 @@ def _drive(first, last, work, m, q, v, a, w, Hqq, Hqv, Hvv, Hqa):
         inverse_dynamics_hessian_kernel(
             m, q_, v_, a_, w_, body, dof, virtual, zeta, tau_, dq_, dv_, M_, Hqq_, Hqv_, Hvv_, Hqa_
         )
+        scatter(dq_, c * LANES, dq)
+        scatter(dv_, c * LANES, dv)
+        scatter(M_, c * LANES, M)
         scatter(Hqq_, c * LANES, Hqq)
         scatter(Hqv_, c * LANES, Hqv)
         scatter(Hvv_, c * LANES, Hvv)
@@ -240,8 +244,14 @@ def inverse_dynamics_hessian(model, q, v, a, w) -> InverseDynamicsHessian:
     ------
     ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
     """
+    return inverse_dynamics_expansion(model, q, v, a, w)[1]
+
+
+def inverse_dynamics_expansion(model, q, v, a, w) -> tuple[InverseDynamicsDerivatives, InverseDynamicsHessian]:
+    """First derivatives and the Hessian of w' tau in the one pass that both need; arguments as above."""
     single, (q, v, a, w) = points(model, q, v=v, a=a, w=w)
     K, n = v.shape
-    H = np.empty((4, K, n * n))
-    launch(_drive, len(q), _numbers(model), model.arrays, q, v, a, w, H[0], H[1], H[2], H[3])
-    return InverseDynamicsHessian(*unbatch(single, *H.reshape(4, K, n, n)))
+    out = np.empty((7, K, n * n))
+    launch(_drive, K, _numbers(model), model.arrays, q, v, a, w, *out)
+    results = unbatch(single, *out.reshape(7, K, n, n))
+    return InverseDynamicsDerivatives(*results[:3]), InverseDynamicsHessian(*results[3:])

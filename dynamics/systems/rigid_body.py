@@ -53,7 +53,7 @@ class RigidBodySystem:
         semi, rk4 = integrator == "semi_implicit_euler", integrator == "rk4"
         self.semi_implicit = self.euclidean and semi
         B, skip = self.actuation
-        self._plant = (model.arrays, B, skip, None if self.euclidean else True, True if rk4 else None, semi, self.dt)
+        self.plant = (model.arrays, B, skip, None if self.euclidean else True, True if rk4 else None, semi, self.dt)
 
     def __repr__(self) -> str:
         return f"RigidBodySystem({self.model!r}, dt={self.dt:g}, integrator={self.integrator!r}, nu={self.nu})"
@@ -103,14 +103,14 @@ class RigidBodySystem:
         xs = np.ascontiguousarray(np.broadcast_to(xs, (K, self.nx)))
         us = np.ascontiguousarray(np.broadcast_to(us, (K, self.nu)))
         out = np.empty_like(xs)
-        launch(drive_steps, K, self._rollout_numbers(), *self._plant, xs, us, out)
+        launch(drive_steps, K, self._rollout_numbers(), *self.plant, xs, us, out)
         return out[0] if single_x and single_u else out
 
     def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
         """Trajectory (N+1, nx) from x0 under the controls us (N, nu)."""
         us = as_array("us", us, (None, self.nu))
-        nothing = np.empty((0, 0, 0))
-        xs, _ = self._closed_loops(x0, us[:0], us, us[:0], nothing, np.zeros(1))
+        N = len(us)
+        xs, _ = self._closed_loops(x0, np.zeros((N, self.nx)), us, us, np.zeros((N, 0, 0)), np.zeros(1))
         return np.ascontiguousarray(xs[0])
 
     def closed_loop_rollout(self, x0, xs, us, k, K, alphas) -> tuple[np.ndarray, np.ndarray]:
@@ -130,7 +130,7 @@ class RigidBodySystem:
         X, U = aligned_zeros(chunks, N + 1, self.nx, LANES), aligned_zeros(chunks, N, self.nu, LANES)
         x0 = as_array("x0", x0, (self.nx,))
         arrays = [np.ascontiguousarray(y, float) for y in (xs, us, k, K)]
-        launch(drive_closed_loops, A, self._rollout_numbers(), *self._plant, x0, *arrays, lanes, X, U)
+        launch(drive_closed_loops, A, self._rollout_numbers(), *self.plant, x0, *arrays, lanes, X, U)
         return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] if chunks > 1 else Y[0].transpose(2, 0, 1)[:A]
                      for Y in (X, U))  # fmt: skip
 
@@ -152,7 +152,7 @@ class RigidBodySystem:
         N = len(us)
         fx, fu = np.empty((N, self.ndx, self.ndx)), np.empty((N, self.ndx, self.nu))
         numbers = linearization_numbers(self.model, self.nu, self.integrator == "rk4")
-        launch(drive_linearization, N, numbers, *self._plant, xs, us, fx, fu)
+        launch(drive_linearization, N, numbers, *self.plant, xs, us, fx, fu)
         return fx, fu
 
     def hessian_products(self, xs, us, lam) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -164,7 +164,7 @@ class RigidBodySystem:
             raise ValueError(f"lam has shape {lam.shape}; expected ({N}, {self.ndx})")
         H = np.empty((N, self.ndx, self.ndx)), np.empty((N, self.nu, self.ndx)), np.empty((N, self.nu, self.nu))
         numbers = curvature_driver_numbers(self.model, self.nu, self.integrator == "rk4")
-        launch(drive_curvature, N, numbers, *self._plant, xs, us, lam, *H)
+        launch(drive_curvature, N, numbers, *self.plant, xs, us, lam, *H)
         return H
 
     def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

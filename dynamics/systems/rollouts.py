@@ -1,6 +1,6 @@
 """Trajectories of a robot: batches of single steps, and closed loops with one step length per lane."""
 
-from dynamics.simd import LANES, carve, driver, fma, gather, helper, load, scatter, splat, store
+from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
 from dynamics.systems.steps import combine, step_kernel
 from dynamics.systems.workspace import carve_dynamics
 from dynamics.tangent import difference_configuration
@@ -22,44 +22,47 @@ def drive_steps(first, last, work, m, B, skip, curved, rk, semi, h, x, u, x_next
         scatter(y_, c * LANES, x_next)
 
 
-@helper
-def _feedback(n, nu, us, k, K, alpha, dx, u):
-    """u = us + alpha k + K dx at one knot; us, k (nu,), K (nu, 2 n) are the same for all lanes."""
+@kernel
+def feedback_step(m, B, skip, curved, rk, semi, h, nominal, us, k, K, alpha, d, work, x, u, x_next):
+    """u = us + alpha k + K difference(nominal, x) and x_next = f(x, u) at one knot.
+
+    nominal (nx,), us, k (nu,), K (nu, 2 nv) are plain numbers, the same for all lanes; alpha has one step length per
+    lane; no feedback where K has no rows.  d: `Dynamics`; work: nx + 2 nv + `step_numbers`."""
+    align_stack(x)
+    n, nu = B.shape
+    nx = x.shape[0]
+    nq = nx - n
+    x_nominal, w = carve(work, nx)
+    dx, w = carve(w, 2 * n)
     for i in range(nu):
-        s = fma(splat(u, k[i]), alpha, splat(u, us[i]))
-        for j in range(2 * n):
-            s = fma(K[i, j], load(dx, j), s)
-        store(u, i, s)
+        store(u, i, splat(u, us[i]))
+    if K.shape[0] > 0:
+        for i in range(nx):
+            store(x_nominal, i, splat(x, nominal[i]))
+        if curved is None:
+            combine(n, dx, x, -1.0, x_nominal)
+        else:
+            difference_configuration(m, x_nominal[:nq], x[:nq], dx)
+        combine(n, dx[n:], x[nq:], -1.0, x_nominal[nq:])
+        for i in range(nu):
+            s = fma(splat(u, k[i]), alpha, load(u, i))
+            for j in range(2 * n):
+                s = fma(K[i, j], load(dx, j), s)
+            store(u, i, s)
+    step_kernel(m, B, skip, curved, rk, semi, h, x[:nq], x[nq:], u, d, w, x_next[:nq], x_next[nq:])
 
 
 @driver
 def drive_closed_loops(first, last, work, m, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alphas, X, U):
     """Closed-loop rollouts from x0, one step length per lane.
 
-    u_t = us_t + alpha k_t + K_t difference(xs_t, x_t);  open loop where K has no knots.
+    u_t = us_t + alpha k_t + K_t difference(xs_t, x_t);  open loop, u = us, if K is (N, 0, 0).
     alphas (C, LANES); X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
-    nb, n, nu, nx, N = m.parent.size, m.dof_body.size, us.shape[1], x0.shape[0], us.shape[0]
-    nq = nx - n
     for c in range(first, last):
-        d, w = carve_dynamics(nb, n, work)
-        nominal, w = carve(w, nx)
-        dx, w = carve(w, 2 * n)
+        d, w = carve_dynamics(m.parent.size, m.dof_body.size, work)
         alpha = load(alphas, c)
-        for i in range(nx):
-            store(X[c, 0], i, splat(nominal, x0[i]))
-        for t in range(N):
+        for i in range(x0.shape[0]):
+            store(X[c, 0], i, splat(w, x0[i]))
+        for t in range(us.shape[0]):
             x, u, x_next = X[c, t], U[c, t], X[c, t + 1]
-            if K.shape[0] > 0:
-                for i in range(nx):
-                    store(nominal, i, splat(nominal, xs[t, i]))
-                if curved is None:
-                    combine(n, dx, x, -1.0, nominal)
-                else:
-                    difference_configuration(m, nominal[:nq], x[:nq], dx)
-                for i in range(n):
-                    store(dx, n + i, load(x, nq + i) - load(nominal, nq + i))
-                _feedback(n, nu, us[t], k[t], K[t], alpha, dx, u)
-            else:
-                for i in range(nu):
-                    store(u, i, splat(u, us[t, i]))
-            step_kernel(m, B, skip, curved, rk, semi, h, x[:nq], x[nq:], u, d, w, x_next[:nq], x_next[nq:])
+            feedback_step(m, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, d, w, x, u, x_next)

@@ -1,0 +1,1 @@
+"""Scripts that measure: each writes its tables and figures into a folder."""

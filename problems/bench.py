@@ -1,0 +1,256 @@
+"""Speed: derivative kernels beside Pinocchio, and the parts of one iteration on the arm.
+
+Everything is measured in one run, the contestants interleaved, medians of repeats; what counts are the ratios.
+Pinocchio (extra `peers`) is called once per point through its Python binding, as its users do.
+"""
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import dynamics
+import problems
+from dynamics.derivatives.hessian import inverse_dynamics_expansion
+from dynamics.simd import driver, num_threads, scratch, set_num_threads
+from dynamics.systems.rollouts import feedback_step
+from dynamics.systems.steps import step_numbers
+from dynamics.systems.workspace import carve_dynamics, dynamics_numbers
+from problems import arm, serial_chain
+
+KNOTS = 64
+
+
+def interleaved(calls: dict[str, Callable[[], object]], repeats: int, seconds: float = 2e-3) -> dict[str, float]:
+    """Median seconds per call of every contestant, taken in turns; each turn lasts about `seconds`."""
+    loops = {}
+    for name, call in calls.items():
+        call()
+        start = time.perf_counter()
+        call()
+        loops[name] = max(1, int(seconds / max(time.perf_counter() - start, 1e-7)))
+    samples = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            for _ in range(loops[name]):
+                call()
+            samples[name].append((time.perf_counter() - start) / loops[name])
+    return {name: float(np.median(times)) for name, times in samples.items()}
+
+
+# ------------------------------------------------------------------------------------------------ robots
+def _robots() -> dict[str, tuple]:
+    """name -> (our model, Pinocchio's model or None)."""
+    try:
+        import pinocchio as pin
+    except ImportError:
+        return {"arm6": (dynamics.load_urdf(arm.MODEL), None), "chain_24": (serial_chain.model(24), None)}
+    robots = {"arm6": (dynamics.load_urdf(arm.MODEL), pin.buildModelFromUrdf(str(arm.MODEL)))}
+    try:
+        import example_robot_data
+
+        for name, floating in (("ur5", False), ("hyq", True)):
+            urdf = example_robot_data.load(name).urdf
+            root = (pin.JointModelFreeFlyer(),) if floating else ()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # hyq has links of non-physical inertia
+                robots[name] = dynamics.load_urdf(urdf, floating_base=floating), pin.buildModelFromUrdf(urdf, *root)
+    except ImportError:
+        pass
+    return robots
+
+
+def _ours(model, rng) -> dict[str, Callable[[], object]]:
+    q = np.array([dynamics.random_configuration(model, rng) for _ in range(KNOTS)])
+    v, a, w = rng.uniform(-1, 1, (3, KNOTS, model.nv))
+    small = slice(0, 8)
+    return {
+        "inverse dynamics": lambda: dynamics.inverse_dynamics(model, q, v, a),
+        "forward dynamics": lambda: dynamics.forward_dynamics(model, q, v, a),
+        "inverse, first order": lambda: dynamics.inverse_dynamics_derivatives(model, q, v, a),
+        "inverse, first order + Hessian of w'ID": lambda: inverse_dynamics_expansion(model, q, v, a, w),
+        "inverse, four dense tensors, 8 knots": lambda: dynamics.inverse_dynamics_second_derivatives(
+            model, q[small], v[small], a[small]
+        ),
+        "forward, first order": lambda: dynamics.forward_dynamics_derivatives(model, q, v, a),
+        "forward, Hessian of w'FD": lambda: dynamics.forward_dynamics_hessian(model, q, v, a, w),
+    }
+
+
+def _pinocchios(model, rng) -> dict[str, Callable[[], object]]:
+    import pinocchio as pin
+
+    data = model.createData()
+    points = []
+    for _ in range(KNOTS):
+        q = pin.integrate(model, pin.neutral(model), rng.uniform(-1, 1, model.nv))
+        points.append((q, *rng.uniform(-1, 1, (2, model.nv))))
+
+    def over(function):
+        def call():
+            for q, v, a in points:
+                function(model, data, q, v, a)
+
+        return call
+
+    return {
+        "Pinocchio inverse dynamics": over(pin.rnea),
+        "Pinocchio forward dynamics": over(pin.aba),
+        "Pinocchio inverse, first order": over(pin.computeRNEADerivatives),
+        "Pinocchio forward, first order": over(pin.computeABADerivatives),
+    }
+
+
+REFERENCE = {
+    "inverse dynamics": "Pinocchio inverse dynamics",
+    "forward dynamics": "Pinocchio forward dynamics",
+    "inverse, first order": "Pinocchio inverse, first order",
+    "inverse, first order + Hessian of w'ID": "Pinocchio inverse, first order",
+    "inverse, four dense tensors, 8 knots": "Pinocchio inverse, first order",
+    "forward, first order": "Pinocchio forward, first order",
+    "forward, Hessian of w'FD": "Pinocchio forward, first order",
+}
+
+
+def derivatives(repeats: int, seed: int) -> list[dict]:
+    """One row per robot and quantity: microseconds per knot, Pinocchio's, and the ratio."""
+    rows = []
+    for name, (model, peer) in _robots().items():
+        calls = _ours(model, np.random.default_rng(seed))
+        theirs = _pinocchios(peer, np.random.default_rng(seed)) if peer is not None else {}
+        times = interleaved(calls | theirs, repeats)
+        for quantity in calls:
+            ours = times[quantity] / (8 if "8 knots" in quantity else KNOTS) * 1e6
+            other = times[REFERENCE[quantity]] / KNOTS * 1e6 if theirs else None
+            rows.append({
+                "robot": name, "nv": model.nv, "quantity": quantity, "microseconds": ours, "pinocchio": other,
+                "pinocchio_quantity": REFERENCE[quantity][10:] if theirs else None,
+                "ratio": ours / other if other else None,
+            })  # fmt: skip
+    return rows
+
+
+# ------------------------------------------------------------------------------------------------ one iteration
+@driver
+def _scalar_closed_loop(first, last, work, m, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alpha, X, U):
+    """The closed-loop rollout of one step length in plain float64: the same source, one knot instead of LANES."""
+    d, w = carve_dynamics(m.parent.size, m.dof_body.size, work)
+    for i in range(x0.shape[0]):
+        X[0, i] = x0[i]
+    for t in range(us.shape[0]):
+        feedback_step(m, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, d, w, X[t], U[t], X[t + 1])
+
+
+def _scalar_rollout(system, x0, xs, us, k, K) -> Callable[[], object]:
+    numbers = dynamics_numbers(system.model) + step_numbers(system.model) + 2 * system.nx + system.ndx
+    work = np.ascontiguousarray(scratch(numbers)[0, :, 0])
+    X, U = np.empty((len(us) + 1, system.nx)), np.empty_like(us)
+    return lambda: _scalar_closed_loop(0, 1, work, *system.plant, x0, xs, us, k, K, 1.0, X, U)
+
+
+def iteration(repeats: int) -> list[dict]:
+    """Parts of one iteration on the arm, at a trajectory three steps into its solution."""
+    import trajopt
+    from trajopt.expansions import total_cost
+    from trajopt.line_search import search
+    from trajopt.solvers.directions import ExactCurvature, gauss_newton_sweep, local_model
+    from trajopt.regularization import Regularization
+    from trajopt.sweep import sweep
+    from trajopt.system import semi_implicit_dt
+    from trajopt.timing import Stopwatch
+
+    problem = problems.make("arm")
+    system, N = problem.system, problem.horizon
+    start = trajopt.DDP(max_iterations=5).solve(problem)
+    xs, us, clock, mu = start.xs, start.us, Stopwatch(), Regularization(0.0, 1e10)
+    exact = ExactCurvature("parallel", "exact", 1e-2)
+    cost = total_cost(problem, xs, us)
+    model = local_model(problem, xs, us, cost, clock)
+    found, _ = gauss_newton_sweep(problem, model, mu, clock)
+    assert found is not None
+    k, K, alphas = found.k, found.K, 0.5 ** np.arange(8)
+
+    def ilqr():
+        model = local_model(problem, xs, us, cost, clock)
+        found, _ = gauss_newton_sweep(problem, model, mu, clock)
+        search(problem, xs, us, cost, found)
+
+    def ddp():
+        model = local_model(problem, xs, us, cost, clock)
+        found, _ = gauss_newton_sweep(problem, model, mu, clock)
+        search(problem, xs, us, cost, exact.sweep(problem, model, found, 0.0, clock))
+
+    lam = np.ascontiguousarray(found.Vx[1:])
+    h = semi_implicit_dt(system)
+    calls = {
+        "linearize": lambda: system.linearize(xs, us),
+        "hessian_products": lambda: system.hessian_products(xs, us, lam),
+        "backward pass": lambda: sweep(*model.expansion, 0.0, h),
+        "rollout, 8 step lengths in lanes": lambda: system.closed_loop_rollout(xs[0], xs, us, k, K, alphas),
+        "rollout, 1 step length, scalar": _scalar_rollout(system, xs[0], xs, us, k, K),
+        "total cost": lambda: total_cost(problem, xs, us),
+        "iLQR iteration": ilqr,
+        "DDP iteration": ddp,
+    }
+    times = interleaved(calls, repeats)
+    return [{"part": part, "microseconds": t * 1e6, "per_knot": t / N * 1e6} for part, t in times.items()]
+
+
+# ------------------------------------------------------------------------------------------------ report
+def _tables(result: dict) -> list[Table]:
+    first = Table(title=f"Derivatives, microseconds per knot ({KNOTS} knots, {result['threads']} thread)")
+    for column in ("robot", "nv", "quantity", "ours", "Pinocchio", "of", "ratio"):
+        first.add_column(column, justify="left" if column in ("robot", "quantity", "of") else "right")
+    for r in result["derivatives"]:
+        peer = ("-", "", "-") if r["ratio"] is None else (
+            f"{r['pinocchio']:.2f}", r["pinocchio_quantity"], f"{r['ratio']:.3f}")  # fmt: skip
+        first.add_row(r["robot"], str(r["nv"]), r["quantity"], f"{r['microseconds']:.3f}", *peer)
+    second = Table(title="One iteration on the arm, 100 knots")
+    for column in ("part", "microseconds", "per knot"):
+        second.add_column(column, justify="left" if column == "part" else "right")
+    for r in result["iteration"]:
+        second.add_row(r["part"], f"{r['microseconds']:.1f}", f"{r['per_knot']:.3f}")
+    for name, value in result["ratios"].items():
+        second.add_row(name, f"{value:.2f}", "")
+    return [first, second]
+
+
+def run(repeats: int, seed: int) -> dict:
+    """All measurements with one thread, as a dictionary that json can hold."""
+    threads = num_threads()
+    set_num_threads(1)
+    try:
+        parts = iteration(repeats)
+        rows = derivatives(repeats, seed)
+    finally:
+        set_num_threads(threads)
+    t = {r["part"]: r["microseconds"] for r in parts}
+    ratios = {
+        "DDP / iLQR iteration": t["DDP iteration"] / t["iLQR iteration"],
+        "8 step lengths / 1": t["rollout, 8 step lengths in lanes"] / t["rollout, 1 step length, scalar"],
+    }
+    return {"threads": 1, "derivatives": rows, "iteration": parts, "ratios": ratios}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """`trajopt bench`: print the tables and write bench.json."""
+    parser = argparse.ArgumentParser(prog="trajopt bench", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("results/bench"), help="folder for bench.json")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random points")
+    parser.add_argument("--quick", action="store_true", help="few repeats: a test that it runs")
+    options = parser.parse_args(arguments)
+    result = run(3 if options.quick else 25, options.seed)
+    console = Console()
+    for table in _tables(result):
+        console.print(table)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "bench.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    console.print(f"wrote {options.out / 'bench.json'}")
+    return 0
