@@ -1,7 +1,7 @@
 """Spatial algebra on flat tuples, one knot per lane.
 
-Inside kernels a motion vector is (w, v), a force (n, f), angular part first, all in the world frame (Featherstone 2008).
-A rigid-body inertia is (m, h, I): mass, first moment m c (3 numbers), rotational inertia about the world origin
+Inside kernels a motion vector is (w, v), a force (n, f), angular part first, all in the world frame (Featherstone
+2008).  A rigid-body inertia is (m, h, I): mass, first moment m c (3 numbers), rotational inertia about the world origin
 (xx xy xz yy yz zz).  No 6x6 matrix is ever formed:
 
     inertia            [[I, h~], [-h~, m 1]]

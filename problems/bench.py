@@ -160,8 +160,8 @@ def iteration(repeats: int) -> list[dict]:
     import trajopt
     from trajopt.expansions import total_cost
     from trajopt.line_search import search
-    from trajopt.solvers.directions import ExactCurvature, gauss_newton_sweep, local_model
     from trajopt.regularization import Regularization
+    from trajopt.solvers.directions import ExactCurvature, gauss_newton_sweep, local_model
     from trajopt.sweep import sweep
     from trajopt.system import semi_implicit_dt
     from trajopt.timing import Stopwatch

@@ -21,7 +21,7 @@ class Solver(Protocol):
 
 @dataclass(frozen=True)
 class Comparison(Mapping[str, Solution]):
-    """Solutions by solver name, in the order given; prints as a table with rich."""
+    """Solutions by solver name, in the order given; prints as a table."""
 
     problem: Problem
     solutions: dict[str, Solution]
@@ -39,6 +39,15 @@ class Comparison(Mapping[str, Solution]):
     def converged(self) -> bool:
         """True if every solver converged."""
         return all(solution.converged for solution in self.solutions.values())
+
+    def __str__(self) -> str:
+        """The table as plain text."""
+        from rich.console import Console
+
+        console = Console(width=100, color_system=None)
+        with console.capture() as capture:
+            console.print(self.table())
+        return capture.get().rstrip()
 
     def table(self) -> "Table":
         """Status, iterations, cost, final gradient norm, and wall-clock time with its split, one row per solver."""

@@ -1,6 +1,6 @@
 """The optimal control problem: minimize sum_t dt l(x_t, u_t) + l_N(x_N) subject to x_{t+1} = f(x_t, u_t), x_0 given."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ _SYSTEM_MEMBERS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Problem:
     """An unconstrained optimal control problem over a fixed horizon.
 
@@ -45,10 +45,13 @@ class Problem:
     system: System
     x0: np.ndarray
     horizon: int
-    running_costs: tuple[Cost, ...] = ()
-    terminal_costs: tuple[Cost, ...] = ()
+    running_costs: Sequence[Cost] = ()
+    terminal_costs: Sequence[Cost] = ()
     us_init: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
     name: str = "problem"
+
+    def __repr__(self) -> str:
+        return f"Problem({self.name!r}, horizon={self.horizon}, system={self.system!r})"
 
     def __post_init__(self):
         _check_system(self.system)

@@ -193,7 +193,17 @@ def _policy_penalty(ndx, nu, mu, k, K, muK, gradient):
 
 
 @helper
+def _finite(rows, width, V):
+    for i in range(rows):
+        for j in range(width):
+            if not abs(entry(V, i, j)) < np.inf:
+                return False
+    return True
+
+
+@helper
 def _mirror(size, V):
+    """The lower triangle from the upper one."""
     for i in range(size):
         for j in range(i):
             set_entry(V, i, j, entry(V, j, i))
@@ -253,7 +263,7 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
     def sweep(mu, h, fx, fu, lx, lu, lxx, lux, luu, k, K, Vx, Vxx, ws):
         knots, ndx, nu = fu.shape
         if constant_ndx > 0:
-            ndx, nu = constant_ndx, constant_nu
+            ndx, nu = np.int64(constant_ndx), np.int64(constant_nu)
         m = ndx // 2 if structured else ndx
         skipped = ndx - m
         s = _carve(ws, m, ndx, nu)
@@ -300,6 +310,8 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
             _product(True, skipped, ndx, ndx, V, lxx_t, (Term(A, s.T, m), policy))
             _mirror(ndx, V)
             _copy(1, ndx, matrix(Vx, t * ndx, ndx), s.Qx)
+        if not (_finite(ndx, ndx, matrix(Vxx, 0, ndx)) and _finite(1, ndx, matrix(Vx, 0, ndx))):
+            return 0, 0.0, 0.0
         return -1, d1, -d1 - penalty
 
     return sweep
@@ -320,22 +332,23 @@ def sweep(
 ) -> SweepResult:
     """Gains and value function of the linear-quadratic problem with N knots, regularized by mu I in Quu.
 
-    fx (N, ndx, ndx), fu (N, ndx, nu), lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu);
-    of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0 promises
+    fx (N, ndx, ndx), fu (N, ndx, nu), lx (N + 1, ndx), lu (N, nu), lxx (N + 1, ndx, ndx), lux (N, nu, ndx) and
+    luu (N, nu, nu); of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0 promises
     fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2; only the lower halves are read then.
-    ``constant_sizes`` compiles a kernel for just this ndx and nu (default: where ndx is small); results agree to rounding.
+    ``constant_sizes`` compiles a kernel for just this ndx and nu (default: where ndx is small); the results agree to
+    rounding.
     """
     arrays = [np.ascontiguousarray(a, np.float64) for a in (fx, fu, lx, lu, lxx, lux, luu)]
     knots, ndx, nu = fu.shape
+    shapes = [(knots, ndx, ndx), fu.shape, (knots + 1, ndx), (knots, nu), (knots + 1, ndx, ndx), (knots, nu, ndx)]
+    if [a.shape for a in arrays] != [*shapes, (knots, nu, nu)]:
+        raise ValueError(f"shapes do not fit fu {fu.shape}: {[a.shape for a in arrays]}")
     k, K = np.empty((knots, nu)), np.empty((knots, nu, ndx))
     Vx, Vxx = np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx))
     constant = ndx <= CONSTANT_SIZE_LIMIT if constant_sizes is None else constant_sizes
     run = _make_sweep(ndx if constant else 0, nu if constant else 0, semi_implicit_dt > 0.0)
     failed, d1, d2 = run(float(mu), float(semi_implicit_dt), *arrays, k, K, Vx, Vxx, _workspace(ndx, nu))
-    if failed < 0 and not (np.isfinite(d1 + d2) and np.isfinite(Vx[0]).all() and np.isfinite(Vxx[0]).all()):
-        failed = 0
     if failed >= 0:
-        d1 = d2 = 0.0
         for array in (k, K, Vx, Vxx):
             array[...] = 0.0
     return SweepResult(k, K, Vx, Vxx, d1, d2, failed < 0, failed)

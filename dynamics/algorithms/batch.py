@@ -30,7 +30,12 @@ def points(model, q, **vectors):
         raise ValueError(f"arguments have different numbers of points ({sizes}); expected one K, or single points")
     K = max(len(x) for x in arrays)
     check_configuration(model, batch)
-    return single, [x if len(x) == K and x.flags.writeable else np.array(np.broadcast_to(x, (K, x.shape[1]))) for x in arrays]
+    return single, [_repeated(x, K) for x in arrays]
+
+
+def _repeated(x: np.ndarray, K: int) -> np.ndarray:
+    """x as K points; a copy also if read-only, because numba would compile again for that."""
+    return x if len(x) == K and x.flags.writeable else np.array(np.broadcast_to(x, (K, x.shape[1])), order="C")
 
 
 def unbatch(single: bool, *arrays):

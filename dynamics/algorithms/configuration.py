@@ -9,7 +9,7 @@ Tangents are body-fixed (right) and ordered as velocities; a free flyer's is [li
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, points, scratch, unbatch
+from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.joints import FREE_FLYER, PLANAR, PRISMATIC, TRANSLATION
 from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, carve, driver, gather, scatter
@@ -66,7 +66,7 @@ def integrate(model: RigidBodyModel, q: ArrayLike, dq: ArrayLike) -> np.ndarray:
     """
     single, (q, dq) = points(model, q, dq=dq)
     out = np.empty_like(q)
-    launch(_integrate_all, len(q), model.nq + model.nv, model.arrays, q, dq, out)
+    launch(_integrate_all, len(out), model.nq + model.nv, model.arrays, q, dq, out)
     return unbatch(single, out)[0]
 
 
@@ -85,7 +85,7 @@ def difference(model: RigidBodyModel, q0: ArrayLike, q1: ArrayLike) -> np.ndarra
         raise ValueError(f"q0 has {len(q0)} points and q1 has {len(q1)}; expected equal numbers, or a single point")
     q0, q1 = (np.ascontiguousarray(np.broadcast_to(q, (K, model.nq))) for q in (q0, q1))
     out = np.empty((K, model.nv))
-    launch(_difference_all, len(q0), 2 * model.nq + model.nv, model.arrays, q0, q1, out)
+    launch(_difference_all, len(out), 2 * model.nq + model.nv, model.arrays, q0, q1, out)
     return unbatch(one and other, out)[0]
 
 

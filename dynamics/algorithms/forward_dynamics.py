@@ -10,7 +10,8 @@ So one recursion serves every joint type.                                       
 """
 
 import numpy as np
-from dynamics.algorithms.batch import launch, points, scratch, unbatch
+
+from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.inverse_dynamics import wrench_batch
 from dynamics.algorithms.kinematics import (
     ACCELERATION,

@@ -1,7 +1,8 @@
 """Inverse dynamics by the recursive Newton-Euler algorithm (RNEA)."""
 
 import numpy as np
-from dynamics.algorithms.batch import launch, points, scratch, unbatch
+
+from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, FORCE, POSITION, ROTATION, forward_pass
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
 from dynamics.spatial import accumulate, add_cross, dot6, join, load3, load6, load9, rotate, store6, sub6

@@ -5,9 +5,24 @@ and solves follow the path to the root of each degree of freedom.               
 """
 
 import numpy as np
-from dynamics.algorithms.batch import launch, points, scratch, unbatch
+
+from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, place_bodies, place_inertias
-from dynamics.simd import LANES, align_stack, carve, driver, fma, fnma, gather, kernel, load, scatter, splat, sqrt, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    fma,
+    fnma,
+    gather,
+    kernel,
+    load,
+    scatter,
+    splat,
+    sqrt,
+    store,
+)
 from dynamics.spatial import accumulate, dot6, inertia_times, load3, load6
 
 

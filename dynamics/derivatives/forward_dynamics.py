@@ -11,7 +11,8 @@ The Lie order of H_qq inside a joint is kept: Hqq[j, k] = d/dq_k (d(y'a)/dq_j).
 from typing import NamedTuple
 
 import numpy as np
-from dynamics.algorithms.batch import launch, points, scratch, unbatch
+
+from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.forward_dynamics import (
     ARTICULATED,
     ELIMINATION,

@@ -25,7 +25,8 @@ apply.  There H[v_x, v_y] = -s_y.(A1(I, V_p) + A_w) s_x.
 from typing import NamedTuple
 
 import numpy as np
-from dynamics.algorithms.batch import launch, points, scratch, unbatch
+
+from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, PSI2, RATE, forward_pass
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives, add_armature, store_row_pair

@@ -11,7 +11,8 @@ with the vectors of `composites`.                                              [
 from typing import NamedTuple
 
 import numpy as np
-from dynamics.algorithms.batch import launch, points, scratch, unbatch
+
+from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, PSI2, RATE, forward_pass
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, helper, kernel, load, scatter, splat, store

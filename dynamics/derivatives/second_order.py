@@ -17,17 +17,18 @@ differentiated last counts as the upper one.
 from typing import NamedTuple
 
 import numpy as np
-from dynamics.algorithms.batch import launch, points, scratch, unbatch
+
+from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, PSI, PSI2, RATE, forward_pass
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, store
 from dynamics.spatial import (
     add6,
+    add_cross,
     add_cross_force,
     add_dot6,
     add_inertia_times,
     add_rate_times,
-    add_cross,
     cross_force,
     cross_motion,
     dot6,

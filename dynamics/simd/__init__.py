@@ -26,7 +26,8 @@ from dynamics.simd.vector import (
 )
 
 __all__ = [
-    "LANES", "PROGRESS", "absolute", "align_stack", "aligned_zeros", "arctan2", "carve", "chunk_count", "driver",
-    "fma", "fms", "fnma", "gather", "helper", "kernel", "lane", "launch", "load", "load_row", "num_threads", "routine", "scatter", "scatter_blocks", "scratch",
-    "select_less", "set_num_threads", "sincos", "splat", "splat_row", "sqrt", "store", "store_row", "with_lane",
+    "LANES", "PROGRESS", "absolute", "align_stack", "aligned_zeros", "arctan2", "carve", "chunk_count",
+    "driver", "fma", "fms", "fnma", "gather", "helper", "kernel", "lane", "launch", "load", "load_row",
+    "num_threads", "routine", "scatter", "scatter_blocks", "scratch", "select_less", "set_num_threads",
+    "sincos", "splat", "splat_row", "sqrt", "store", "store_row", "with_lane",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from dynamics.simd.compilation import helper, kernel
 from dynamics.simd.tiles import gather_tile, scatter_tile
 from dynamics.simd.vector import LANES
 
+
 def chunk_count(knots: int) -> int:
     """Chunks of LANES knots needed for this many knots."""
     return -(-knots // LANES)

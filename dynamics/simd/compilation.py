@@ -14,6 +14,7 @@ import threading
 import time
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numba
 from numba import njit
@@ -24,7 +25,8 @@ FLAGS = {"contract", "nsz"}
 would depend on the vector width, and the range reduction of sincos would break."""
 
 ROOT = Path(__file__).resolve().parents[2]
-_IMPORT = re.compile(r"^\s*from\s+((?:dynamics|trajopt)[\w.]*)\s+import\s+(\(?[^#\n)]*)|^\s*import\s+((?:dynamics|trajopt)[\w.]*)", re.M)
+_PACKAGE = r"((?:dynamics|trajopt)[\w.]*)"
+_IMPORT = re.compile(rf"^\s*from\s+{_PACKAGE}\s+import\s+(\([^)]*\)|[^#\n]*)|^\s*import\s+{_PACKAGE}", re.M)
 
 
 def _module_file(name: str) -> Path | None:
@@ -88,23 +90,23 @@ def _compiled(function, **options):
         numba.config.CACHE_DIR = previous
 
 
-def helper(function):
+def helper(function) -> Any:
     """A small function inlined into its callers; like kernels and drivers it may not allocate arrays, which spares the
     reference counting of every array it touches (half the time of a small kernel)."""
     return _compiled(function, forceinline=True, _nrt=False)
 
 
-def kernel(function):
+def kernel(function) -> Any:
     """One algorithm for one knot (or LANES knots): called from drivers and other kernels."""
     return _compiled(function, _nrt=False)
 
 
-def driver(function):
+def driver(function) -> Any:
     """A loop over a range of chunks, drive(first, last, work, ...), for `launch`: runs without the interpreter lock."""
     return _compiled(function, nogil=True, _nrt=False)
 
 
-def routine(function):
+def routine(function) -> Any:
     """A compiled function for callers in Python, which may allocate its results."""
     return _compiled(function, nogil=True)
 

@@ -76,7 +76,8 @@ def _register_binary(op, instruction):
     @infer_global(op)
     class _Template(AbstractTemplate):
         def generic(self, args, kws):
-            if len(args) == 2 and any(map(_is_vector, args)) and all(_is_vector(a) or isinstance(a, types.Number) for a in args):
+            known = all(_is_vector(a) or isinstance(a, types.Number) for a in args)
+            if len(args) == 2 and known and any(map(_is_vector, args)):
                 return signature(VEC, *[a if _is_vector(a) else types.float64 for a in args])
             return None
 
@@ -248,7 +249,8 @@ def _fused(negate_product, negate_addend, doc):
             ty = x.type
             suffix = f"v{LANES}f64" if _is_vector(sig.return_type) else "f64"
             f = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ty, [ty] * 3), f"llvm.fma.{suffix}")
-            return builder.call(f, [builder.fneg(x) if negate_product else x, y, builder.fneg(z) if negate_addend else z])
+            x = builder.fneg(x) if negate_product else x
+            return builder.call(f, [x, y, builder.fneg(z) if negate_addend else z])
 
         return t(*arg_types), generate
 
@@ -338,7 +340,8 @@ def _overload_arctan2(y, x):
 def align_stack(typing, ws):
     """Align the caller's stack frame to the vector size, so that spilled registers do not straddle cache lines.
 
-    A dummy slot with that alignment, kept alive by an empty assembly statement, does it; large kernels gain a quarter."""
+    A dummy slot with that alignment, kept alive by an empty assembly statement, does it; large kernels gain a quarter.
+    """
 
     def generate(context, builder, sig, args):
         if sig.args[0].ndim > 1:

@@ -10,6 +10,7 @@ from dynamics.systems.actuation import actuation_map
 from dynamics.systems.curvature import curvature_driver_numbers, drive_curvature
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
+from dynamics.systems.skeleton import skeleton
 from dynamics.systems.state_difference import difference_expansion
 from dynamics.systems.steps import INTEGRATORS, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
@@ -39,7 +40,7 @@ class RigidBodySystem:
     """
 
     def __init__(self, model, dt: float, integrator: str = "semi_implicit_euler", actuation=None):
-        if not np.isscalar(dt) or not np.isfinite(dt) or dt <= 0:
+        if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
             raise ValueError(f"dt is {dt!r}; expected a positive number of seconds")
         if integrator not in INTEGRATORS:
             raise ValueError(f'integrator is "{integrator}"; expected one of {", ".join(INTEGRATORS)}')
@@ -90,6 +91,10 @@ class RigidBodySystem:
     def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray):
         """Jacobian (K, ndx, ndx) of difference(x_ref, xs) in xs, and the Hessian (K, ndx, ndx) of mu' of it."""
         return difference_expansion(self.model, x_ref, xs, mu)
+
+    def skeleton(self, xs: np.ndarray) -> np.ndarray:
+        """Line segments (K, segments, 2, 3) that draw the robot at states xs (K, nx)."""
+        return skeleton(self.model, np.ascontiguousarray(xs[:, : self.nq]))
 
     # -------------------------------------------------------------------------------------------- motion
     def step(self, x: ArrayLike, u: ArrayLike) -> np.ndarray:
@@ -179,7 +184,8 @@ class RigidBodySystem:
             return self._euler_tensors(xs[:N], us)
         unit = np.tile(np.eye(self.ndx), (N, 1))
         H = self.hessian_products(np.repeat(xs[:N], self.ndx, 0), np.repeat(us, self.ndx, 0), unit)
-        return tuple(X.reshape(N, self.ndx, *X.shape[1:]) for X in H)
+        fxx, fux, fuu = (X.reshape(N, self.ndx, *X.shape[1:]) for X in H)
+        return fxx, fux, fuu
 
     def _euler_tensors(self, xs, us):
         N, n, h = len(us), self.nv, self.dt

@@ -145,7 +145,7 @@ def runge_kutta_first_order(m, B, skip, h, q, v, u, d, e, work, F):
     """F (2 nv, 2 nv + nu) of one step; work: `runge_kutta_numbers`."""
     n, nu = B.shape
     nz, nq = 2 * n + nu, q.shape[0]
-    stages, acc, O, eta, w = _carve_all(n, nq, nz, work)
+    stages, acc, O, eta, _ = _carve_all(n, nq, nz, work)
     _forward_stages(m, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
     _configuration_rows(m, O, e.maps, eta, nz, F[: n * nz])
     V = F[n * nz : 2 * n * nz]
@@ -219,7 +219,7 @@ def runge_kutta_second_order(m, B, skip, h, q, v, u, lam, d, e, s, work, H):
     apply_map_transposed(m, e.maps, JACOBIAN, lam_q, lO)
     add_bracket_hessian(m, lO, h**3 / 12, n, _carve_stage(n, nq, nz, stages, 2)[7], 0, nz, nz, H, 0, nz)
     for i in range(3, -1, -1):
-        Oi, vi, qi, aq, av, dq, dv, da, etai = _carve_stage(n, nq, nz, stages, i)
+        Oi, vi, qi, aq, av, dq, dv, _, etai = _carve_stage(n, nq, nz, stages, i)
         scale_into(n, s.y, h / 3 if 1 <= i <= 2 else h / 6, lam_v)
         if i < 3:
             add_scaled(n, s.y, h * h / 6, lO)

@@ -1,6 +1,7 @@
 """Expansion of the state difference: the Jacobian of a logarithm, and the Hessian of its products."""
 
 import numpy as np
+
 from dynamics.simd import LANES, carve, driver, gather, launch, scatter_blocks
 from dynamics.tangent import (
     JACOBIAN_INVERSE,

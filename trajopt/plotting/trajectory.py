@@ -117,7 +117,9 @@ def _snapshots(figure: Figure, where: SubplotSpec, solution: Solution, name: str
         axes.set_ylim(middle[1] - reach, middle[1] + reach)
         axes.set_zlim(middle[2] - reach, middle[2] + reach)  # pyright: ignore
         axes.set_box_aspect((1, 1, 1), zoom=0.86)  # pyright: ignore
-        axes.set(xlabel="x [m]", ylabel="y [m]", zlabel="z [m]")
+        axes.set_xlabel("x [m]", labelpad=8)
+        axes.set_ylabel("y [m]", labelpad=10)
+        axes.set_zlabel("z [m]", labelpad=6)  # pyright: ignore
     times = solution.problem.times[knots]
     handles = [Line2D([], [], color=s, lw=2.2, label=f"{t:.2f} s") for s, t in zip(shades, times, strict=True)]
     below = (0.5, -0.1 if planar else 0.02)

@@ -1,0 +1,46 @@
+"""A stored reference robot as a Pinocchio model, built from the stored arrays and not through this project's models."""
+
+import numpy as np
+
+
+def build(pin, model, data):
+    """pin.Model with the joints and inertias of `data` (see `load_reference`) and the armature of `model`.
+
+    Continuous joints become revolute ones: q is one angle here.
+    """
+    peer = pin.Model()
+    several = {
+        "FreeFlyer": pin.JointModelFreeFlyer,
+        "Spherical": pin.JointModelSpherical,
+        "Planar": pin.JointModelPlanar,
+        "Translation": pin.JointModelTranslation,
+    }
+    for i in range(1, int(data["njoints"])):
+        kind, S = str(data["joint_types"][i]), data["S"][:, data["idx_v"][i]]
+        if kind in several:
+            joint = several[kind]()
+        elif kind.startswith("P"):
+            joint = pin.JointModelPrismaticUnaligned(S[:3].copy())
+        else:
+            joint = pin.JointModelRevoluteUnaligned(S[3:].copy())
+        placement = pin.SE3(data["joint_R"][i].copy(), data["joint_t"][i].copy())
+        number = peer.addJoint(int(data["parents"][i]), joint, placement, str(data["joint_names"][i]))
+        inertia = pin.Inertia(float(data["body_mass"][i]), data["body_com"][i].copy(), data["body_inertia"][i].copy())
+        peer.appendBodyToJoint(number, inertia, pin.SE3.Identity())
+    peer.armature = np.array(model.armature)
+    return peer
+
+
+def configuration(data, q):
+    """q (nq,) with the angles of planar joints as cos and sin."""
+    parts = []
+    for i in range(1, int(data["njoints"])):
+        x = q[data["idx_q"][i] : data["idx_q"][i] + data["nqs"][i]]
+        planar = str(data["joint_types"][i]) == "Planar"
+        parts.append([x[0], x[1], np.cos(x[2]), np.sin(x[2])] if planar else x)
+    return np.concatenate(parts)
+
+
+def forces(pin, wrenches):
+    """Wrenches (nb, 6), [force; moment] in the body frames, for Pinocchio: the universe comes first."""
+    return [pin.Force.Zero(), *(pin.Force(w[:3].copy(), w[3:].copy()) for w in wrenches)]
