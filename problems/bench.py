@@ -18,7 +18,8 @@ from rich.table import Table
 import dynamics
 import problems
 from dynamics.derivatives.hessian import inverse_dynamics_expansion
-from dynamics.simd import driver, num_threads, scratch, set_num_threads
+from dynamics.derivatives.second_order import drive_second_order, second_order_numbers
+from dynamics.simd import driver, launch, num_threads, scratch, set_num_threads
 from dynamics.systems.rollouts import feedback_step
 from dynamics.systems.steps import step_numbers
 from dynamics.systems.workspace import carve_dynamics, dynamics_numbers
@@ -70,15 +71,16 @@ def _robots() -> dict[str, tuple]:
 def _ours(model, rng) -> dict[str, Callable[[], object]]:
     q = np.array([dynamics.random_configuration(model, rng) for _ in range(KNOTS)])
     v, a, w = rng.uniform(-1, 1, (3, KNOTS, model.nv))
-    small = slice(0, 8)
+    nothing = [np.empty((0, 0))] * 4
     return {
         "inverse dynamics": lambda: dynamics.inverse_dynamics(model, q, v, a),
         "forward dynamics": lambda: dynamics.forward_dynamics(model, q, v, a),
         "inverse, first order": lambda: dynamics.inverse_dynamics_derivatives(model, q, v, a),
         "inverse, first order + Hessian of w'ID": lambda: inverse_dynamics_expansion(model, q, v, a, w),
-        "inverse, four dense tensors, 8 knots": lambda: dynamics.inverse_dynamics_second_derivatives(
-            model, q[small], v[small], a[small]
+        "inverse, four dense tensors, left in lanes": lambda: launch(
+            drive_second_order, KNOTS, second_order_numbers(model), model.arrays, q, v, a, *nothing
         ),
+        "inverse, four dense tensors, as arrays": lambda: dynamics.inverse_dynamics_second_derivatives(model, q, v, a),
         "forward, first order": lambda: dynamics.forward_dynamics_derivatives(model, q, v, a),
         "forward, Hessian of w'FD": lambda: dynamics.forward_dynamics_hessian(model, q, v, a, w),
     }
@@ -113,7 +115,8 @@ REFERENCE = {
     "forward dynamics": "Pinocchio forward dynamics",
     "inverse, first order": "Pinocchio inverse, first order",
     "inverse, first order + Hessian of w'ID": "Pinocchio inverse, first order",
-    "inverse, four dense tensors, 8 knots": "Pinocchio inverse, first order",
+    "inverse, four dense tensors, left in lanes": "Pinocchio inverse, first order",
+    "inverse, four dense tensors, as arrays": "Pinocchio inverse, first order",
     "forward, first order": "Pinocchio forward, first order",
     "forward, Hessian of w'FD": "Pinocchio forward, first order",
 }
@@ -127,7 +130,7 @@ def derivatives(repeats: int, seed: int) -> list[dict]:
         theirs = _pinocchios(peer, np.random.default_rng(seed)) if peer is not None else {}
         times = interleaved(calls | theirs, repeats)
         for quantity in calls:
-            ours = times[quantity] / (8 if "8 knots" in quantity else KNOTS) * 1e6
+            ours = times[quantity] / KNOTS * 1e6
             other = times[REFERENCE[quantity]] / KNOTS * 1e6 if theirs else None
             rows.append({
                 "robot": name, "nv": model.nv, "quantity": quantity, "microseconds": ours, "pinocchio": other,

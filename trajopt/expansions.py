@@ -71,13 +71,18 @@ def expand(problem: Problem, xs: np.ndarray, us: np.ndarray) -> Expansion:
 def cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu)."""
     blocks = _zeros(problem.horizon, problem.system.ndx, problem.system.nu)
-    running, terminal = _parts(blocks)
+    add_cost_curvature(problem, xs, us, *blocks)
+    return blocks[2], blocks[3], blocks[4]
+
+
+def add_cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray, lx, lu, lxx, lux, luu) -> None:
+    """Add that to Hessians lxx, lux, luu in place; lx and lu are left alone."""
+    running, terminal = _parts((lx, lu, lxx, lux, luu))
     with np.errstate(all="ignore"):
         for cost in problem.running_costs:
             cost.accumulate_curvature(xs[:-1], us, problem.system.dt, running)
         for cost in problem.terminal_costs:
             cost.accumulate_curvature(xs[-1:], None, 1.0, terminal)
-    return blocks[2], blocks[3], blocks[4]
 
 
 @routine

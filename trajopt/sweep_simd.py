@@ -22,14 +22,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd import LANES, driver, fma, helper
-from dynamics.simd.rows import Matrix, Term, entry, load_part, matrix, set_entry, store_part, submatrix, update_tile
-
-PIVOT = 1e-14
-"""Smallest pivot of Quu + mu I, relative to its largest diagonal entry, that counts as positive."""
+from dynamics.simd import LANES, driver, helper
+from dynamics.simd.rows import Matrix, Term, load_part, matrix, store_part, submatrix
+from trajopt.sweep_stages import (
+    back_substitute,
+    copy_rows,
+    factorize,
+    finite,
+    inner_matrix,
+    mirror,
+    padded,
+    policy_penalty,
+    product,
+    regularized,
+    row_product,
+)
 
 CONSTANT_SIZE_LIMIT = 14
-"""Up to this ndx the sizes are compile-time constants by default, which is twice as fast."""
+"""Up to this ndx the sizes are compile-time constants by default, which saves a third of the time."""
 
 
 class SweepResult(NamedTuple):
@@ -65,150 +75,6 @@ class StepResult(NamedTuple):
     ok: bool
 
 
-# ------------------------------------------------------------------------------------------------ matrix products
-@helper
-def _padded(width):
-    return (width + LANES - 1) // LANES * LANES
-
-
-def _make_band(rows):
-    @helper
-    def band(i, j, width, target, source, terms):
-        while j + LANES < width:
-            update_tile(rows, 2, i, j, target, source, terms)
-            j += 2 * LANES
-        if j < width:
-            update_tile(rows, 1, i, j, target, source, terms)
-
-    return band
-
-
-_band6, _band2, _band1 = _make_band(6), _make_band(2), _make_band(1)
-
-
-@helper
-def _product(upper, start, stop, width, target, source, terms):
-    """Rows start to stop of target = source + sum of the terms, `width` columns; with `upper`, vectors that lie left of
-    the diagonal are left out.  The last block of rows overlaps the one before: the target must not be the source."""
-    i, rows = start, stop - start
-    block = 6 if rows >= 6 else (2 if rows >= 2 else 1)
-    while i < stop:
-        first = min(i, stop - block)
-        j = first // LANES * LANES if upper else 0
-        if block == 6:
-            _band6(first, j, width, target, source, terms)
-        elif block == 2:
-            _band2(first, j, width, target, source, terms)
-        else:
-            _band1(first, j, width, target, source, terms)
-        i += block
-
-
-@helper
-def _copy(rows, width, target, source):
-    for i in range(rows):
-        for j in range(0, width, LANES):
-            store_part(target, i, j, width - j, load_part(source, i, j, width - j))
-
-
-# ------------------------------------------------------------------------------------------------ stages of one knot
-@helper
-def _contract(n, h, V, v, lxx, M, G, p, S):
-    """M, G, p of the module's formulas for semi-implicit Euler, and S = lxx[:n] + [V'qq 0]."""
-    for i in range(n):
-        for j in range(0, n, LANES):
-            qq, vq = load_part(V, i, j, n - j), load_part(V, n + i, j, n - j)
-            mixed = load_part(V, i, n + j, n - j) + vq
-            store_part(G, i, j, LANES, fma(h, qq, vq))
-            store_part(M, i, j, LANES, fma(h, fma(h, qq, mixed), load_part(V, n + i, n + j, n - j)))
-        for j in range(0, 2 * n, LANES):
-            store_part(S, i, j, LANES, load_part(lxx, i, j, 2 * n - j) + load_part(V, i, j, n - j))
-        set_entry(p, i, 0, fma(h, entry(v, 0, i), entry(v, 0, n + i)))
-
-
-@helper
-def _regularized(nu, mu, luu, target):
-    for i in range(nu):
-        for j in range(nu):
-            set_entry(target, i, j, entry(luu, i, j))
-        set_entry(target, i, i, entry(luu, i, i) + mu)
-
-
-@helper
-def _factorize(ndx, nu, U, Y, Qu, Qx, F, Z, z):
-    """In place, row by row: U = L^-1 (Quu + mu I), Y = L^-1 Qux, Qu = L^-1 Qu, Qx = Qx + Z'y.
-
-    Besides F = -D^-1 U, Z = -D^-1 Y, z = -D^-1 y.  Returns whether all pivots are good, and z'y = k'Qu."""
-    d1, largest = 0.0, 0.0
-    for c in range(nu):
-        largest = max(largest, abs(entry(U, c, c)))
-    for c in range(nu):
-        _band1(c, c // LANES * LANES, nu, U, U, (Term(F, U, c),))
-        _band1(c, 0, ndx, Y, Y, (Term(F, Y, c),))
-        pivot = entry(U, c, c)
-        if not (pivot > PIVOT * largest and pivot < np.inf):
-            return False, d1
-        scale = -1.0 / pivot
-        y = entry(Qu, 0, c)
-        zc = scale * y
-        d1 += zc * y
-        set_entry(z, c, 0, zc)
-        for j in range(c // LANES * LANES, nu, LANES):
-            row = load_part(U, c, j, LANES)
-            store_part(F, c, j, LANES, scale * row)
-            store_part(Qu, 0, j, LANES, fma(zc, row, load_part(Qu, 0, j, LANES)))
-        for j in range(0, ndx, LANES):
-            row = load_part(Y, c, j, LANES)
-            store_part(Z, c, j, LANES, scale * row)
-            store_part(Qx, 0, j, LANES, fma(zc, row, load_part(Qx, 0, j, LANES)))
-    return True, d1
-
-
-@helper
-def _back_substitute(ndx, nu, F, Z, z, k, K, K_out):
-    """k = L^-T z and K = L^-T Z, last row first; K is padded scratch, K_out the result."""
-    for c in range(nu - 1, -1, -1):
-        x = entry(z, c, 0)
-        for i in range(nu - 1, c, -1):
-            x = fma(entry(F, c, i), entry(k, i, 0), x)
-        set_entry(k, c, 0, x)
-        coefficients = Matrix(submatrix(F, c, c + 1).address, 1)
-        row, below = submatrix(K, c, 0), submatrix(K, c + 1, 0)
-        _band1(0, 0, ndx, row, submatrix(Z, c, 0), (Term(coefficients, below, nu - 1 - c),))
-        _copy(1, ndx, submatrix(K_out, c, 0), row)
-
-
-@helper
-def _policy_penalty(ndx, nu, mu, k, K, muK, gradient):
-    """muK = -mu K, gradient -= mu K'k; returns mu k'k."""
-    total = 0.0
-    for c in range(nu):
-        kc = entry(k, c, 0)
-        total += mu * kc * kc
-        for j in range(0, ndx, LANES):
-            row = -mu * load_part(K, c, j, LANES)
-            store_part(muK, c, j, LANES, row)
-            store_part(gradient, 0, j, LANES, fma(kc, row, load_part(gradient, 0, j, LANES)))
-    return total
-
-
-@helper
-def _finite(rows, width, V):
-    for i in range(rows):
-        for j in range(width):
-            if not abs(entry(V, i, j)) < np.inf:
-                return False
-    return True
-
-
-@helper
-def _mirror(size, V):
-    """The lower triangle from the upper one."""
-    for i in range(size):
-        for j in range(i):
-            set_entry(V, i, j, entry(V, j, i))
-
-
 # ------------------------------------------------------------------------------------------------ the sweep
 def _workspace(ndx: int, nu: int) -> np.ndarray:
     """Scratch for one knot; `_carve` takes it apart."""
@@ -237,7 +103,7 @@ class _Scratch(NamedTuple):
 
 @helper
 def _carve(ws, m, ndx, nu):
-    sm, sx, su = _padded(m), _padded(ndx), _padded(nu)
+    sm, sx, su = padded(m), padded(ndx), padded(nu)
     misaligned = (-matrix(ws, 0, 1).address) % 64
     M = Matrix(matrix(ws, 0, 1).address + misaligned, sm)
     G = submatrix(M, m, 0)
@@ -269,9 +135,9 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
         s = _carve(ws, m, ndx, nu)
         nothing = Matrix(s.M.address, 0)
         K_pad = submatrix(s.Y, nu, 0)
-        _copy(ndx, ndx, matrix(Vxx, knots * ndx * ndx, ndx), matrix(lxx, knots * ndx * ndx, ndx))
-        _copy(1, ndx, matrix(Vx, knots * ndx, ndx), matrix(lx, knots * ndx, ndx))
-        _mirror(ndx, matrix(Vxx, knots * ndx * ndx, ndx))
+        copy_rows(ndx, ndx, matrix(Vxx, knots * ndx * ndx, ndx), matrix(lxx, knots * ndx * ndx, ndx))
+        copy_rows(1, ndx, matrix(Vx, knots * ndx, ndx), matrix(lx, knots * ndx, ndx))
+        mirror(ndx, matrix(Vxx, knots * ndx * ndx, ndx))
         d1, penalty = 0.0, 0.0
         for t in range(knots - 1, -1, -1):
             A, B = matrix(fx, (t * ndx + skipped) * ndx, ndx), matrix(fu, (t * ndx + skipped) * nu, nu)
@@ -281,36 +147,36 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
             M, G, p = V_next, nothing, Matrix(v_next.address, 1)
             if structured:
                 M, G, p = s.M, s.G, s.p
-                _contract(m, h, V_next, v_next, lxx_t, M, G, p, s.S)
+                inner_matrix(m, h, V_next, v_next, lxx_t, M, G, p, s.S)
             if mu > 0.0:
-                _regularized(nu, mu, luu_t, s.R)
+                regularized(nu, mu, luu_t, s.R)
                 luu_t = s.R
-            _product(False, 0, m, ndx, s.T, G, (Term(M, A, m),))
-            _product(False, 0, m, nu, s.MB, nothing, (Term(M, B, m),))
-            _product(False, 0, nu, nu, s.U, luu_t, (Term(B, s.MB, m),))
-            _product(False, 0, nu, ndx, s.Y, matrix(lux, t * nu * ndx, ndx), (Term(B, s.T, m),))
-            _band1(0, 0, nu, s.Qu, matrix(lu, t * nu, nu), (Term(p, B, m),))
-            _band1(0, 0, ndx, s.Qx, matrix(lx, t * ndx, ndx), (Term(p, A, m),))
+            product(False, 0, m, ndx, s.T, G, (Term(M, A, m),))
+            product(False, 0, m, nu, s.MB, nothing, (Term(M, B, m),))
+            product(False, 0, nu, nu, s.U, luu_t, (Term(B, s.MB, m),))
+            product(False, 0, nu, ndx, s.Y, matrix(lux, t * nu * ndx, ndx), (Term(B, s.T, m),))
+            row_product(0, 0, nu, s.Qu, matrix(lu, t * nu, nu), (Term(p, B, m),))
+            row_product(0, 0, ndx, s.Qx, matrix(lx, t * ndx, ndx), (Term(p, A, m),))
             if structured:
                 for j in range(0, m, LANES):
                     part = load_part(s.Qx, 0, j, LANES) + load_part(v_next, 0, j, m - j)
                     store_part(s.Qx, 0, j, LANES, part)
-            good, step = _factorize(ndx, nu, s.U, s.Y, s.Qu, s.Qx, s.F, s.Z, s.z)
+            good, step = factorize(ndx, nu, s.U, s.Y, s.Qu, s.Qx, s.F, s.Z, s.z)
             if not good:
                 return t, 0.0, 0.0
             d1 += step
-            _back_substitute(ndx, nu, s.F, s.Z, s.z, k_t, K_pad, K_t)
+            back_substitute(ndx, nu, s.F, s.Z, s.z, k_t, K_pad, K_t)
             depth = nu
             if mu > 0.0:
-                penalty += _policy_penalty(ndx, nu, mu, k_t, K_pad, submatrix(s.Z, nu, 0), s.Qx)
+                penalty += policy_penalty(ndx, nu, mu, k_t, K_pad, submatrix(s.Z, nu, 0), s.Qx)
                 depth = 2 * nu
             policy = Term(s.Z, s.Y, depth)
             if structured:
-                _product(True, 0, m, ndx, V, s.S, (Term(A, s.T, m), Term(G, A, m), policy))
-            _product(True, skipped, ndx, ndx, V, lxx_t, (Term(A, s.T, m), policy))
-            _mirror(ndx, V)
-            _copy(1, ndx, matrix(Vx, t * ndx, ndx), s.Qx)
-        if not (_finite(ndx, ndx, matrix(Vxx, 0, ndx)) and _finite(1, ndx, matrix(Vx, 0, ndx))):
+                product(True, 0, m, ndx, V, s.S, (Term(A, s.T, m), Term(G, A, m), policy))
+            product(True, skipped, ndx, ndx, V, lxx_t, (Term(A, s.T, m), Term(G, A, 0), policy))
+            mirror(ndx, V)
+            copy_rows(1, ndx, matrix(Vx, t * ndx, ndx), s.Qx)
+        if not (finite(ndx, ndx, matrix(Vxx, 0, ndx)) and finite(1, ndx, matrix(Vx, 0, ndx))):
             return 0, 0.0, 0.0
         return -1, d1, -d1 - penalty
 

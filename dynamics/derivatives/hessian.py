@@ -207,8 +207,9 @@ def _drive(first, last, work, m, q, v, a, w, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
         w_, r = carve(r, n)
         tau_, r = carve(r, n)
         first_order, H = carve(r, 3 * n * n)
-        first_order[:] = 0.0
-        H[: 4 * n * n] = 0.0
+        if c == first:  # no chunk writes the entries between branches
+            first_order[:] = 0.0
+            H[: 4 * n * n] = 0.0
         dq_, dv_, M_ = first_order[: n * n], first_order[n * n : 2 * n * n], first_order[2 * n * n :]
         Hqq_, Hqv_, Hvv_, Hqa_ = H[: n * n], H[n * n : 2 * n * n], H[2 * n * n : 3 * n * n], H[3 * n * n : 4 * n * n]
         gather(q, c * LANES, q_)

@@ -102,7 +102,8 @@ def _drive(first, last, work, m, q, v, a, dq, dv, M):
         gather(q, c * LANES, q_)
         gather(v, c * LANES, v_)
         gather(a, c * LANES, a_)
-        dq_[:], dv_[:], M_[:] = 0.0, 0.0, 0.0
+        if c == first:  # no chunk writes the entries between branches
+            dq_[:], dv_[:], M_[:] = 0.0, 0.0, 0.0
         inverse_dynamics_first_order(m, q_, v_, a_, body, dof, tau_, dq_, dv_, M_)
         scatter(dq_, c * LANES, dq)
         scatter(dv_, c * LANES, dv)

@@ -194,13 +194,15 @@ def inverse_dynamics_second_order(m, q, v, a, body, dof, low, Tqq, Tqv, Tvv, TM)
             add_to_parent(body, m.parent[b] * BODY, b * BODY)
 
 
-def _numbers(model) -> int:
+def second_order_numbers(model) -> int:
+    """Scratch numbers per lane of `drive_second_order`."""
     n = model.nv
     return len(model.arrays.parent) * BODY + n * (DOF + 2) + model.nq + LOWEST + 4 * n**3
 
 
 @driver
-def _drive(first, last, work, m, q, v, a, Tqq, Tqv, Tvv, TM):
+def drive_second_order(first, last, work, m, q, v, a, Tqq, Tqv, Tvv, TM):
+    """Tensors of all knots; arrays without knots leave them in the lanes, where a caller's kernel may use them."""
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     n3 = n * n * n
     for c in range(first, last):
@@ -217,12 +219,14 @@ def _drive(first, last, work, m, q, v, a, Tqq, Tqv, Tvv, TM):
         gather(q, c * LANES, q_)
         gather(v, c * LANES, v_)
         gather(a, c * LANES, a_)
-        Tqq_[:], Tqv_[:], Tvv_[:], TM_[:] = 0.0, 0.0, 0.0, 0.0
+        if c == first:  # no chunk writes the entries that are zero
+            Tqq_[:], Tqv_[:], Tvv_[:], TM_[:] = 0.0, 0.0, 0.0, 0.0
         inverse_dynamics_second_order(m, q_, v_, a_, body, dof, low, Tqq_, Tqv_, Tvv_, TM_)
-        scatter(Tqq_, c * LANES, Tqq)
-        scatter(Tqv_, c * LANES, Tqv)
-        scatter(Tvv_, c * LANES, Tvv)
-        scatter(TM_, c * LANES, TM)
+        if Tqq.shape[0] > 0:
+            scatter(Tqq_, c * LANES, Tqq)
+            scatter(Tqv_, c * LANES, Tqv)
+            scatter(Tvv_, c * LANES, Tvv)
+            scatter(TM_, c * LANES, TM)
 
 
 def inverse_dynamics_second_derivatives(model, q, v, a) -> InverseDynamicsSecondDerivatives:
@@ -246,5 +250,5 @@ def inverse_dynamics_second_derivatives(model, q, v, a) -> InverseDynamicsSecond
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
     T = np.empty((4, K, n**3))
-    launch(_drive, len(q), _numbers(model), model.arrays, q, v, a, T[0], T[1], T[2], T[3])
+    launch(drive_second_order, len(q), second_order_numbers(model), model.arrays, q, v, a, T[0], T[1], T[2], T[3])
     return InverseDynamicsSecondDerivatives(*unbatch(single, *T.reshape(4, K, n, n, n)))

@@ -44,9 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             progress.advance(task)
         for name in STUDIED:
             task = progress.add_task(f"starts of {name}", total=count)
-            results["starts"][name] = starts_record(
-                name, count, options.seed, lambda task=task: progress.advance(task)
-            )
+            results["starts"][name] = starts_record(name, count, options.seed, lambda task=task: progress.advance(task))
     console.print(problems_table(results["problems"]), starts_table(results["starts"]), sep="\n\n")
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "convergence.json").write_text(json.dumps(results, indent=1), encoding="utf-8")

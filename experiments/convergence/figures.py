@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from trajopt.plotting.style import COLORS, DASHES, new_figure, save, tidy
 
+FORCE_DRIVEN = ("cartpole",)
 KIND_COLORS = {"mild": COLORS[0], "hard": COLORS[1]}
 
 
@@ -25,9 +27,11 @@ def plot_gradients(results: dict[str, Any], path: Path) -> None:
             panel.semilogy(range(len(gradients)), gradients, **style)
             exact = [k for k, step in enumerate(steps) if step == "exact"]
             panel.semilogy(exact, [gradients[k] for k in exact], ".", color=COLORS[i], markersize=5)
-        tidy(panel, "iteration", r"$\max\,|\partial J/\partial u|$ [1/(N m)]")
+        unit = "1/N" if name in FORCE_DRIVEN else "1/(N m)"
+        tidy(panel, "iteration", rf"$\max\,|\partial J/\partial u|$ [{unit}]")
         panel.set_title(name.replace("_", " "), fontsize=11)
         panel.set_xlim(left=0)
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     for panel in axes[len(results) :]:
         panel.set_visible(False)
     handles = [Line2D([], [], color=COLORS[i], linestyle=DASHES[i], label=s) for i, s in enumerate(solvers)]
@@ -53,7 +57,8 @@ def plot_starts(results: dict[str, Any], path: Path) -> None:
         title = f"{name.replace('_', ' ')}: mean {mean['ilqr']:.1f} and {mean['ddp']:.1f}"
         panel.set_title(title, fontsize=11)
     handles = [
-        Line2D([], [], linestyle="", marker="o", color=color, label=f"{kind} start") for kind, color in KIND_COLORS.items()
+        Line2D([], [], linestyle="", marker="o", color=color, label=f"{kind} start (area: how many)")
+        for kind, color in KIND_COLORS.items()
     ]
     handles += [Line2D([], [], color="0.5", label="as many"), Line2D([], [], color="0.5", linestyle="--", label="half")]
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)

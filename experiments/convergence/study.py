@@ -1,4 +1,4 @@
-"""The measurements: every problem by every solver, and iLQR against DDP from perturbed starts.  Plain dicts for JSON."""
+"""The measurements, as plain dicts: every problem by every solver, and iLQR against DDP from perturbed starts."""
 
 from collections.abc import Callable
 from typing import Any

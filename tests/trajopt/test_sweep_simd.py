@@ -5,8 +5,9 @@ import pytest
 
 from trajopt.sweep_simd import backward_step, sweep
 
-SIZES = [(2, 1), (4, 1), (4, 6), (6, 3), (8, 1), (8, 8), (10, 2), (12, 6), (14, 7), (18, 9), (36, 12), (36, 18), (46, 23)]
-CONSTANT = [(2, 1), (4, 6), (12, 6), (14, 7), (18, 9)]
+SMALL = [(2, 1), (4, 1), (4, 6), (6, 3), (8, 1), (8, 8), (10, 2), (12, 6), (14, 7)]
+SIZES = [*SMALL, (18, 9), (36, 12), (36, 18), (46, 23)]
+CONSTANT = [(4, 6), (12, 6), (14, 7)]
 STEP = 0.02
 
 
@@ -99,7 +100,7 @@ def test_one_knot_and_single_step():
 
 
 def test_steps_reproduce_the_sweep():
-    fx, fu, lx, lu, lxx, lux, luu = arrays = expansion(10, 2, 6)
+    fx, fu, lx, lu, lxx, lux, luu = arrays = expansion(12, 6, 6)
     result = sweep(*arrays, 0.0)
     Vx, Vxx = lx[-1], lxx[-1]
     for t in range(5, -1, -1):
@@ -148,7 +149,7 @@ def test_regularization_rescues_an_indefinite_problem():
 
 
 def test_wrong_shapes_and_layouts():
-    arrays = expansion(4, 1, 5)
+    arrays = expansion(12, 6, 5)
     expected = sweep(*arrays, 0.0)
     fortran = [np.asfortranarray(a) for a in arrays]
     np.testing.assert_array_equal(sweep(*fortran, 0.0).K, expected.K)

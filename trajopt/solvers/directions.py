@@ -11,7 +11,7 @@ import numpy as np
 
 from trajopt.backward_pass import SweepResult
 from trajopt.curvature_sweeps import sweep_products, sweep_tensors
-from trajopt.expansions import Expansion, adjoint, cost_curvature, expand
+from trajopt.expansions import Expansion, add_cost_curvature, adjoint, expand
 from trajopt.problem import Problem
 from trajopt.regularization import Regularization
 from trajopt.sweep import sweep
@@ -80,7 +80,7 @@ class ExactCurvature:
     ) -> SweepResult:
         """Exact sweep with the same mu; its ok is False where Quu + mu I is not positive definite."""
         with clock.measure("derivatives"):
-            expansion = self._with_cost_curvature(problem, model)
+            expansion = self._costs(problem, model)
         if self.hessian == "value":
             with clock.measure("backward_pass"):  # dynamics curvature included: it is computed inside the sweep
                 return sweep_products(problem.system, model.xs, model.us, expansion, mu)
@@ -92,15 +92,16 @@ class ExactCurvature:
         multiplier = gauss_newton.Vx if self.hessian == "parallel" else model.costate
         with clock.measure("derivatives"):
             Hxx, Hux, Huu = problem.system.hessian_products(model.xs, model.us, np.ascontiguousarray(multiplier[1:]))
-            lxx = expansion.lxx.copy()
-            lxx[:-1] += Hxx
-            expansion = expansion._replace(lxx=lxx, lux=expansion.lux + Hux, luu=expansion.luu + Huu)
+            np.add(expansion.lxx[:-1], Hxx, out=expansion.lxx[:-1])
+            np.add(expansion.lux, Hux, out=expansion.lux)
+            np.add(expansion.luu, Huu, out=expansion.luu)
         with clock.measure("backward_pass"):
             return sweep(*expansion, mu, semi_implicit_dt(problem.system))
 
-    def _with_cost_curvature(self, problem: Problem, model: LocalModel) -> Expansion:
-        expansion = model.expansion
-        if self.cost_hessian == "gauss_newton":
-            return expansion
-        Hxx, Hux, Huu = cost_curvature(problem, model.xs, model.us)
-        return expansion._replace(lxx=expansion.lxx + Hxx, lux=expansion.lux + Hux, luu=expansion.luu + Huu)
+    def _costs(self, problem: Problem, model: LocalModel) -> Expansion:
+        """The expansion with Hessians of its own, the costs' curvature added if that is wanted."""
+        e = model.expansion
+        own = e._replace(lxx=e.lxx.copy(), lux=e.lux.copy(), luu=e.luu.copy())
+        if self.cost_hessian == "exact":
+            add_cost_curvature(problem, model.xs, model.us, *own[2:])
+        return own

@@ -1,0 +1,122 @@
+"""How long one knot of the backward pass takes: SIMD sweeps, plain loops and numpy's matrix products, one thread each.
+
+    python -m experiments.backward_pass [--quick] [--out results/backward_pass.json]
+
+Times are medians over rounds in which the variants take turns, so that a busy machine slows all of them alike.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from dynamics.simd.compilation import routine
+from trajopt.backward_pass import sweep_loops
+from trajopt.sweep_simd import sweep
+
+SIZES = [(4, 1), (12, 6), (18, 9), (36, 12), (36, 18)]
+STEP = 0.01
+Arrays = tuple[np.ndarray, ...]
+
+
+def expansion(ndx: int, nu: int, N: int) -> Arrays:
+    """fx, fu, lx, lu, lxx, lux, luu of a random problem with semi-implicit dynamics and a positive definite cost."""
+    rng, n = np.random.default_rng([ndx, nu]), ndx // 2
+    fx, fu = np.zeros((N, ndx, ndx)), np.zeros((N, ndx, nu))
+    fx[:, n:] = STEP * rng.normal(size=(N, n, ndx)) + np.eye(n, ndx, n)
+    fx[:, :n] = np.eye(n, ndx) + STEP * fx[:, n:]
+    fu[:, n:] = rng.normal(size=(N, n, nu))
+    fu[:, :n] = STEP * fu[:, n:]
+    half = rng.normal(size=(N + 1, ndx + nu, ndx + nu))
+    cost = half @ half.transpose(0, 2, 1) / (ndx + nu) + 0.1 * np.eye(ndx + nu)
+    lxx, lux, luu = (np.ascontiguousarray(a) for a in (cost[:, :ndx, :ndx], cost[:N, ndx:, :ndx], cost[:N, ndx:, ndx:]))
+    return fx, fu, rng.normal(size=(N + 1, ndx)), rng.normal(size=(N, nu)), lxx, lux, luu
+
+
+@routine
+def sweep_dot(fx, fu, lx, lu, lxx, lux, luu, k, K, Vx, Vxx):
+    """The unregularized sweep with compiled calls of BLAS and LAPACK."""
+    Vx[-1], Vxx[-1] = lx[-1], lxx[-1]
+    for t in range(fx.shape[0] - 1, -1, -1):
+        A, B, V = fx[t], fu[t], Vxx[t + 1]
+        VA = np.dot(V, A)
+        Qux, Quu = lux[t] + np.dot(B.T, VA), luu[t] + np.dot(B.T, np.dot(V, B))
+        Qu = lu[t] + np.dot(B.T, Vx[t + 1])
+        right = np.empty((Quu.shape[0], 1 + A.shape[0]))
+        right[:, 0], right[:, 1:] = Qu, Qux
+        solution = np.linalg.solve(Quu, right)
+        k[t], K[t] = -solution[:, 0], -solution[:, 1:]
+        Vx[t] = lx[t] + np.dot(A.T, Vx[t + 1]) + np.dot(Qux.T, k[t])
+        value = lxx[t] + np.dot(A.T, VA) + np.dot(Qux.T, K[t])
+        Vxx[t] = 0.5 * (value + value.T)
+
+
+def run_dot(*arrays: np.ndarray) -> Arrays:
+    """`sweep_dot` with its results allocated."""
+    _, _, lx, lu, lxx, lux, _ = arrays
+    results = np.empty_like(lu), np.empty_like(lux), np.empty_like(lx), np.empty_like(lxx)
+    sweep_dot(*arrays, *results)
+    return results
+
+
+def variants(arrays: Arrays) -> dict[str, Callable]:
+    """The contestants, by name; each returns k, K, Vx, Vxx first."""
+    return {
+        "structured": lambda: sweep(*arrays, 0.0, STEP, constant_sizes=False),
+        "structured, constant sizes": lambda: sweep(*arrays, 0.0, STEP, constant_sizes=True),
+        "dense": lambda: sweep(*arrays, 0.0, constant_sizes=False),
+        "dense, constant sizes": lambda: sweep(*arrays, 0.0, constant_sizes=True),
+        "plain loops": lambda: sweep_loops(*arrays, 0.0),
+        "numpy dot": lambda: run_dot(*arrays),
+    }
+
+
+def measure(ndx: int, nu: int, N: int, rounds: int) -> dict[str, dict[str, float]]:
+    """Microseconds per knot and first-call seconds of each variant, and its error relative to plain loops."""
+    contestants = variants(expansion(ndx, nu, N))
+    rows, times = {}, {name: [] for name in contestants}
+    expected = contestants["plain loops"]()
+    for name, function in contestants.items():
+        start = time.perf_counter()
+        result = function()
+        first = time.perf_counter() - start
+        pairs = zip(result[:4], expected[:4], strict=True)
+        error = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
+        rows[name] = {"first_call_s": first, "error": error}
+    for _ in range(rounds):
+        for name, function in contestants.items():
+            start = time.perf_counter()
+            function()
+            times[name].append(time.perf_counter() - start)
+    for name, row in rows.items():
+        row["us_per_knot"] = 1e6 * float(np.median(times[name])) / N
+    return rows
+
+
+def table(results: dict[str, dict[str, dict[str, float]]]) -> str:
+    """Microseconds per knot: one line per variant, one column per size."""
+    lines = [f"{'us per knot':28s}" + "".join(f"{size:>10s}" for size in results)]
+    for name in next(iter(results.values())):
+        lines.append(f"{name:28s}" + "".join(f"{rows[name]['us_per_knot']:10.3f}" for rows in results.values()))
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> dict:
+    """Measure, print the table, write the file; returns the results by size and variant."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--quick", action="store_true", help="one small size, few rounds")
+    parser.add_argument("--out", type=Path, default=Path("results/backward_pass.json"))
+    options = parser.parse_args(arguments)
+    N, rounds = (20, 3) if options.quick else (100, 201)
+    results = {f"{ndx},{nu}": measure(ndx, nu, N, rounds) for ndx, nu in ([(4, 1)] if options.quick else SIZES)}
+    print(table(results))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps({"knots": N, "rounds": rounds, "sizes": results}, indent=1) + "\n")
+    return results
+
+
+if __name__ == "__main__":
+    main()

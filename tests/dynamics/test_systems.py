@@ -1,0 +1,235 @@
+"""RigidBodySystem: construction, single steps against numpy, orders of the integrators, rollouts open and closed."""
+
+import numpy as np
+import pytest
+
+from dynamics import RigidBodySystem
+from dynamics.algorithms.configuration import difference
+from dynamics.simd import LANES
+from tests.reference.random_robots import random_states
+from tests.reference.rigid_body_models import load_reference
+from tests.reference.robot_systems import INTEGRATORS, ROBOTS, make_system, slope, step
+from tests.tolerances import IDENTITY, relative_error
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(107)
+
+
+@pytest.fixture(params=INTEGRATORS)
+def integrator(request):
+    return request.param
+
+
+@pytest.fixture(params=ROBOTS)
+def robot(request):
+    return request.param
+
+
+# ------------------------------------------------------------------------------------------------ construction
+@pytest.mark.parametrize("dt", [0.0, -0.1, np.nan, np.inf, None, [0.1], "0.1"])
+def test_time_step_must_be_positive(dt):
+    with pytest.raises(ValueError, match=r"dt is .*expected a positive number of seconds"):
+        RigidBodySystem(load_reference("ur5")[0], dt)
+
+
+def test_errors_of_the_constructor():
+    model, _ = load_reference("ur5")
+    with pytest.raises(ValueError, match='integrator is "euler"; expected one of semi_implicit_euler'):
+        RigidBodySystem(model, 0.1, "euler")
+    with pytest.raises(ValueError, match=r'actuation is "all"; expected None, "floating_base" or a matrix'):
+        RigidBodySystem(model, 0.1, actuation="all")
+    with pytest.raises(ValueError, match="first joint of the model is not a free flyer"):
+        RigidBodySystem(model, 0.1, actuation="floating_base")
+    for B in (np.eye(5), np.ones(6), np.zeros((6, 0)), np.zeros((1, 6, 6))):
+        with pytest.raises(ValueError, match=r"actuation has shape .*; expected \(6, nu\) with nu >= 1"):
+            RigidBodySystem(model, 0.1, actuation=B)
+    B = np.eye(6)
+    B[2, 3] = np.nan
+    with pytest.raises(ValueError, match=r"actuation\[2, 3\] is nan"):
+        RigidBodySystem(model, 0.1, actuation=B)
+
+
+def test_sizes_and_flags(robot, integrator, rng):
+    system, xs, us = make_system(robot, 0.01, integrator, rng)
+    n = system.model.nv
+    assert (system.nx, system.ndx, system.dt) == (xs.shape[1], 2 * n, 0.01)
+    assert system.nu == us.shape[1] == (n - 6 if robot == "hyq afloat" else n)
+    assert system.euclidean == (robot == "ur5")
+    assert system.semi_implicit == (robot == "ur5" and integrator == "semi_implicit_euler")
+    x = system.state(xs[0, : system.model.nq])
+    assert np.array_equal(x[: system.model.nq], xs[0, : system.model.nq]) and not x[system.model.nq :].any()
+
+
+def test_the_callers_matrix_is_copied(rng):
+    model, data = load_reference("ur5")
+    x, u = np.concatenate([data["q"][0], data["v"][0]]), rng.standard_normal(2)
+    B = rng.standard_normal((6, 2))
+    system = RigidBodySystem(model, 0.01, actuation=B)
+    before = system.step(x, u)
+    B[:] = 0.0
+    assert np.array_equal(system.step(x, u), before)
+
+
+# ------------------------------------------------------------------------------------------------ steps
+def test_step_equals_numpy(robot, integrator, rng):
+    system, xs, us = make_system(robot, 0.1, integrator, rng)
+    for x, u, x_next in zip(xs, us, system.step(xs, us), strict=True):
+        assert relative_error(x_next, step(system, x, u)) <= IDENTITY
+        assert np.array_equal(system.step(x, u), x_next)
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("columns", [1, 4, 9])
+def test_any_actuation_matrix(integrator, columns, rng):
+    model, data = load_reference("hyq")
+    B = rng.standard_normal((18, columns))
+    system, full = RigidBodySystem(model, 0.02, integrator, B), RigidBodySystem(model, 0.02, integrator)
+    xs, us = np.hstack([data["q"], data["v"]]), 10.0 * rng.standard_normal((3, columns))
+    assert relative_error(system.step(xs, us), full.step(xs, us @ B.T)) <= IDENTITY
+    fx, fu = system.linearize(xs, us)
+    Fx, Fu = full.linearize(xs, us @ B.T)
+    assert relative_error(fx, Fx) <= IDENTITY and relative_error(fu, Fu @ B) <= 10 * IDENTITY
+    lam = rng.standard_normal((3, 36))
+    Hxx, Hux, Huu = system.hessian_products(xs, us, lam)
+    Gxx, Gux, Guu = full.hessian_products(xs, us @ B.T, lam)
+    assert relative_error(Hxx, Gxx) <= 10 * IDENTITY
+    assert relative_error(Hux, B.T @ Gux) <= 10 * IDENTITY
+    assert relative_error(Huu, B.T @ Guu @ B, floor=np.abs(Gxx).max()) <= 10 * IDENTITY
+
+
+def test_unbatched_arguments_are_repeated(rng):
+    system, _, us = make_system("joint_zoo", 0.05, "semi_implicit_euler", rng)
+    x = np.concatenate([y[0] for y in random_states(system.model, 1, rng, vectors=1)])
+    assert np.array_equal(system.step(x, us)[2], system.step(x, us[2]))
+    assert np.array_equal(system.step(np.tile(x, (3, 1)), us[1])[2], system.step(x, us[1]))
+
+
+@pytest.mark.parametrize("name", ["joint_zoo", "spherical_tree"])
+@pytest.mark.parametrize(("integrator", "order"), list(zip(INTEGRATORS, (1, 1, 4), strict=True)))
+def test_order_of_convergence(name, integrator, order, rng):
+    """Errors after 0.2 s against many small RK4 steps, halving the time step."""
+    horizon = 0.2
+    fine, xs, us = make_system(name, horizon / 400, "rk4", rng)
+    exact = fine.rollout(xs[1], np.tile(us[1], (400, 1)))[-1]
+    counts = 4 * 2 ** np.arange(4)
+    errors = []
+    for count in counts:
+        system = RigidBodySystem(fine.model, horizon / count, integrator)
+        end = system.rollout(xs[1], np.tile(us[1], (count, 1)))[-1]
+        errors.append(system.difference(exact, end))
+    assert slope(horizon / counts, np.array(errors)) == pytest.approx(order, abs=0.25)
+
+
+def test_manifold_of_states(robot, rng):
+    system, xs, _ = make_system(robot, 0.1, "rk4", rng)
+    dx = rng.uniform(-1, 1, (3, system.ndx))
+    moved = system.integrate(xs, dx)
+    assert relative_error(system.difference(xs, moved), dx) <= IDENTITY
+    assert relative_error(system.difference(xs[0], moved[0]), dx[0]) <= IDENTITY
+    nq, n = system.model.nq, system.model.nv
+    assert np.array_equal(system.difference(xs, moved)[:, :n], difference(system.model, xs[:, :nq], moved[:, :nq]))
+
+
+# ------------------------------------------------------------------------------------------------ rollouts
+def trajectory(robot, integrator, rng, N=7):
+    """System, x0, nominal xs (N+1, nx), us (N, nu), k (N, nu) and gains K (N, nu, ndx) of moderate size."""
+    system, xs, us = make_system(robot, 0.02, integrator, rng)
+    us = us[0] + 0.1 * rng.standard_normal((N, system.nu))
+    k, K = rng.standard_normal((N, system.nu)), 0.3 * rng.standard_normal((N, system.nu, system.ndx))
+    return system, xs[0], system.rollout(xs[0], us), us, k, K
+
+
+def test_rollout_repeats_steps(robot, integrator, rng):
+    system, x0, xs, us, *_ = trajectory(robot, integrator, rng)
+    assert xs.shape == (8, system.nx) and np.array_equal(xs[0], x0)
+    for t, u in enumerate(us):
+        assert relative_error(xs[t + 1], system.step(xs[t], u)) <= IDENTITY
+    assert np.array_equal(system.rollout(x0, us[:0]), x0[None])
+
+
+def test_closed_loop_equals_a_python_loop(robot, integrator, rng):
+    system, x0, xs, us, k, K = trajectory(robot, integrator, rng)
+    start = system.integrate(x0, 0.05 * rng.standard_normal(system.ndx))
+    alphas = np.array([1.0, 0.3, -0.5])
+    X, U = system.closed_loop_rollout(start, xs, us, k, K, alphas)
+    assert X.shape == (3, 8, system.nx) and U.shape == (3, 7, system.nu)
+    for c, alpha in enumerate(alphas):
+        x = start
+        for t in range(7):
+            u = us[t] + alpha * k[t] + K[t] @ system.difference(xs[t], x)
+            assert relative_error(U[c, t], u) <= 100 * IDENTITY
+            x = system.step(x, u)
+            assert relative_error(X[c, t + 1], x) <= 100 * IDENTITY
+
+
+def test_step_length_zero_reproduces_the_nominal(robot, integrator, rng):
+    system, x0, xs, us, k, K = trajectory(robot, integrator, rng)
+    X, U = system.closed_loop_rollout(x0, xs, us, k, K, [0.0])
+    assert relative_error(X[0], xs) <= IDENTITY and relative_error(U[0], us) <= IDENTITY
+
+
+@pytest.mark.parametrize("count", [1, LANES - 1, LANES, LANES + 1, 2 * LANES + 3])
+def test_any_number_of_step_lengths(count, rng):
+    system, x0, xs, us, k, K = trajectory("joint_zoo", "semi_implicit_euler", rng)
+    alphas = rng.uniform(0, 1, count)
+    X, U = system.closed_loop_rollout(x0, xs, us, k, K, alphas)
+    assert X.shape == (count, 8, system.nx) and U.shape == (count, 7, system.nu)
+    for c, alpha in enumerate(alphas):
+        X_c, U_c = system.closed_loop_rollout(x0, xs, us, k, K, [alpha])
+        assert np.array_equal(X[c], X_c[0]) and np.array_equal(U[c], U_c[0])
+
+
+def test_a_diverging_candidate_stays_in_its_lane(robot, integrator, rng):
+    system, x0, xs, us, k, K = trajectory(robot, integrator, rng)
+    X, U = system.closed_loop_rollout(x0, xs, us, k, K, [1.0, 1e300, 0.25])
+    assert not np.isfinite(X[1, -1]).all()
+    good, controls = system.closed_loop_rollout(x0, xs, us, k, K, [1.0, 0.5, 0.25])
+    assert np.isfinite(good).all()
+    for c in (0, 2):
+        assert np.array_equal(X[c], good[c]) and np.array_equal(U[c], controls[c])
+
+
+# ------------------------------------------------------------------------------------------------ errors
+def test_errors_of_motion(rng):
+    system, xs, us = make_system("hyq afloat", 0.1, "semi_implicit_euler", rng)
+    with pytest.raises(ValueError, match=r"x: got shape \(36,\), expected \(37,\) or \(K, 37\)"):
+        system.step(xs[0, 1:], us[0])
+    with pytest.raises(ValueError, match=r"u: got shape \(18,\), expected \(12,\) or \(K, 12\)"):
+        system.step(xs, np.zeros(18))
+    with pytest.raises(ValueError, match="x has 3 points and u has 2"):
+        system.step(xs, us[:2])
+    with pytest.raises(ValueError, match=r"us: got shape \(3, 11\)"):
+        system.rollout(xs[0], us[:, 1:])
+    with pytest.raises(ValueError, match=r"x0: got shape \(3, 37\), expected \(37,\)"):
+        system.rollout(xs, us)
+    with pytest.raises(ValueError, match=r"v: got shape \(12,\), expected \(18,\)"):
+        system.state(xs[0, :19], us[0])
+    us[1, 3] = np.nan
+    with pytest.raises(ValueError, match=r"us\[1, 3\] is nan"):
+        system.rollout(xs[0], us)
+    xs[0, 3:7] *= 2.0
+    with pytest.raises(ValueError, match="expected a unit quaternion"):
+        system.step(xs, us[0])
+
+
+def test_rollout_wants_a_unit_quaternion(rng):
+    system, xs, us = make_system("hyq", 0.1, "semi_implicit_euler", rng)
+    xs[0, 3:7] = 0.0
+    with pytest.raises(ValueError, match="expected a unit quaternion"):
+        system.rollout(xs[0], us)
+
+
+def test_errors_of_expansions(rng):
+    system, xs, us = make_system("hyq afloat", 0.1, "rk4", rng)
+    lam = np.zeros((3, 36))
+    for expansion in (system.linearize, system.hessians, lambda x, u: system.hessian_products(x, u, lam)):
+        with pytest.raises(ValueError, match=r"us has shape \(3, 11\); expected \(N, 12\)"):
+            expansion(xs, us[:, 1:])
+        with pytest.raises(ValueError, match=r"xs has shape \(3, 37\); expected \(1 or 2, 37\)"):
+            expansion(xs, us[:1])
+        with pytest.raises(ValueError, match=r"xs has shape \(37,\)"):
+            expansion(xs[0], us)
+    with pytest.raises(ValueError, match=r"lam has shape \(2, 36\); expected \(3, 36\)"):
+        system.hessian_products(xs, us, lam[:2])

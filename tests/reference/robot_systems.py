@@ -1,0 +1,56 @@
+"""Robots under integrators for tests: the systems, states with moderate accelerations, and steps written in numpy."""
+
+import numpy as np
+
+from dynamics.algorithms.configuration import integrate
+from dynamics.algorithms.forward_dynamics import forward_dynamics
+from dynamics.algorithms.inverse_dynamics import inverse_dynamics
+from dynamics.systems.rigid_body import RigidBodySystem
+from tests.reference.lie_brackets import structure_constants
+from tests.reference.rigid_body_models import load_reference
+
+INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
+# a fixed arm, a floating base with and without torques on it, and joints of every kind
+ROBOTS = {"ur5": None, "hyq": None, "hyq afloat": "floating_base", "joint_zoo": None, "spherical_tree": None}
+
+
+def make_system(robot, dt, integrator, rng):
+    """System, states xs (3, nx) and controls us (3, nu) whose accelerations are about 1 where all joints are driven."""
+    model, data = load_reference(robot.split()[0])
+    system = RigidBodySystem(model, dt, integrator, ROBOTS[robot])
+    tau = inverse_dynamics(model, data["q"], data["v"], rng.uniform(-1, 1, (3, model.nv)))
+    return system, np.hstack([data["q"], data["v"]]), np.linalg.lstsq(system.actuation.B, tau.T, rcond=None)[0].T
+
+
+def control_scale(system, xs, us):
+    """A change of the controls that changes velocities by about one."""
+    return 1.0 / max(1.0, np.abs(system.linearize(xs, us)[1]).max())
+
+
+def step(system, x, u):
+    """One step, in numpy.  The RK4 is the Munthe-Kaas method of order four with two brackets [Munthe-Kaas 1999]."""
+    model, h = system.model, system.dt
+    q, v, tau = x[: model.nq], x[model.nq :], system.actuation.B @ u
+    if system.integrator != "rk4":
+        moved = v + h * forward_dynamics(model, q, v, tau)
+        return np.concatenate([integrate(model, q, h * (v if system.integrator == "explicit_euler" else moved)), moved])
+    c = structure_constants(model)
+
+    def acceleration(increment, v):
+        return forward_dynamics(model, integrate(model, q, increment), v, tau)
+
+    def bracket(x, y):
+        return np.einsum("lkj,k,j->l", c, x, y)
+
+    a1 = acceleration(0 * v, v)
+    a2 = acceleration(h / 2 * v, v + h / 2 * a1)
+    a3 = acceleration(h / 2 * v + h**2 / 4 * a1 + h**3 / 16 * bracket(v, a1), v + h / 2 * a2)
+    a4 = acceleration(h * v + h**2 / 2 * a2, v + h * a3)
+    whole = h * v + h**2 / 6 * (a1 + a2 + a3) + h**3 / 12 * bracket(v, a3)
+    return np.concatenate([integrate(model, q, whole), v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)])
+
+
+def slope(steps, errors):
+    """Of the errors' root mean square (all axes but the first) against the step length, on a log-log plot."""
+    size = np.sqrt(np.mean(np.square(errors).reshape(len(steps), -1), axis=1))
+    return np.polyfit(np.log(steps), np.log(size), 1)[0]

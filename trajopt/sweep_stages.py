@@ -1,0 +1,157 @@
+"""Stages of one knot of the SIMD sweep: helpers over small matrices, inlined into the sweep (formulas there)."""
+
+import numpy as np
+
+from dynamics.simd import LANES, fma, helper
+from dynamics.simd.rows import Matrix, Term, entry, load_part, set_entry, store_part, submatrix, update_tile
+
+PIVOT = 1e-14
+"""Smallest pivot of Quu + mu I, relative to its largest diagonal entry, that counts as positive."""
+
+
+# ------------------------------------------------------------------------------------------------ matrix products
+@helper
+def padded(width):
+    """The width rounded up to whole vectors."""
+    return (width + LANES - 1) // LANES * LANES
+
+
+def _make_band(rows):
+    @helper
+    def band(i, j, width, target, source, terms):
+        while j + LANES < width:
+            update_tile(rows, 2, i, j, target, source, terms)
+            j += 2 * LANES
+        if j < width:
+            update_tile(rows, 1, i, j, target, source, terms)
+
+    return band
+
+
+_band6, _band2, row_product = _make_band(6), _make_band(2), _make_band(1)
+
+
+@helper
+def product(upper, start, stop, width, target, source, terms):
+    """Rows start to stop of target = source + sum of the terms, `width` columns; with `upper`, vectors that lie left of
+    the diagonal are left out.  The last block of rows overlaps the one before: the target must not be the source."""
+    i, rows = start, stop - start
+    block = 6 if rows >= 6 else (2 if rows >= 2 else 1)
+    while i < stop:
+        first = min(i, stop - block)
+        j = first // LANES * LANES if upper else 0
+        if block == 6:
+            _band6(first, j, width, target, source, terms)
+        elif block == 2:
+            _band2(first, j, width, target, source, terms)
+        else:
+            row_product(first, j, width, target, source, terms)
+        i += block
+
+
+@helper
+def copy_rows(rows, width, target, source):
+    """target[:rows, :width] = source[:rows, :width]."""
+    for i in range(rows):
+        for j in range(0, width, LANES):
+            store_part(target, i, j, width - j, load_part(source, i, j, width - j))
+
+
+# ------------------------------------------------------------------------------------------------ stages of one knot
+@helper
+def inner_matrix(n, h, V, v, lxx, M, G, p, S):
+    """M, G, p of the module's formulas for semi-implicit Euler, and S = lxx[:n] + [V'qq 0]."""
+    for i in range(n):
+        for j in range(0, n, LANES):
+            qq, vq = load_part(V, i, j, n - j), load_part(V, n + i, j, n - j)
+            mixed = load_part(V, i, n + j, n - j) + vq
+            store_part(G, i, j, LANES, fma(h, qq, vq))
+            store_part(M, i, j, LANES, fma(h, fma(h, qq, mixed), load_part(V, n + i, n + j, n - j)))
+        for j in range(0, 2 * n, LANES):
+            store_part(S, i, j, LANES, load_part(lxx, i, j, 2 * n - j) + load_part(V, i, j, n - j))
+        set_entry(p, i, 0, fma(h, entry(v, 0, i), entry(v, 0, n + i)))
+
+
+@helper
+def regularized(nu, mu, luu, target):
+    """target = luu + mu I."""
+    for i in range(nu):
+        for j in range(nu):
+            set_entry(target, i, j, entry(luu, i, j))
+        set_entry(target, i, i, entry(luu, i, i) + mu)
+
+
+@helper
+def factorize(ndx, nu, U, Y, Qu, Qx, F, Z, z):
+    """In place, row by row: U = L^-1 (Quu + mu I), Y = L^-1 Qux, Qu = L^-1 Qu, Qx = Qx + Z'y.
+
+    Besides F = -D^-1 U, Z = -D^-1 Y, z = -D^-1 y.  Returns whether all pivots are good, and z'y = k'Qu."""
+    d1, largest = 0.0, 0.0
+    for c in range(nu):
+        largest = max(largest, abs(entry(U, c, c)))
+    for c in range(nu):
+        row_product(c, c // LANES * LANES, nu, U, U, (Term(F, U, c),))
+        row_product(c, 0, ndx, Y, Y, (Term(F, Y, c),))
+        pivot = entry(U, c, c)
+        if not (pivot > PIVOT * largest and pivot < np.inf):
+            return False, d1
+        scale = -1.0 / pivot
+        y = entry(Qu, 0, c)
+        zc = scale * y
+        d1 += zc * y
+        set_entry(z, c, 0, zc)
+        for j in range(c // LANES * LANES, nu, LANES):
+            row = load_part(U, c, j, LANES)
+            store_part(F, c, j, LANES, scale * row)
+            store_part(Qu, 0, j, LANES, fma(zc, row, load_part(Qu, 0, j, LANES)))
+        for j in range(0, ndx, LANES):
+            row = load_part(Y, c, j, LANES)
+            store_part(Z, c, j, LANES, scale * row)
+            store_part(Qx, 0, j, LANES, fma(zc, row, load_part(Qx, 0, j, LANES)))
+    return True, d1
+
+
+@helper
+def back_substitute(ndx, nu, F, Z, z, k, K, K_out):
+    """k = L^-T z and K = L^-T Z, last row first; K is padded scratch, K_out the result."""
+    for c in range(nu - 1, -1, -1):
+        x = entry(z, c, 0)
+        for i in range(nu - 1, c, -1):
+            x = fma(entry(F, c, i), entry(k, i, 0), x)
+        set_entry(k, c, 0, x)
+        coefficients = Matrix(submatrix(F, c, c + 1).address, 1)
+        row, below = submatrix(K, c, 0), submatrix(K, c + 1, 0)
+        row_product(0, 0, ndx, row, submatrix(Z, c, 0), (Term(coefficients, below, nu - 1 - c),))
+        copy_rows(1, ndx, submatrix(K_out, c, 0), row)
+
+
+@helper
+def policy_penalty(ndx, nu, mu, k, K, muK, gradient):
+    """muK = -mu K, gradient -= mu K'k; returns mu k'k."""
+    total = 0.0
+    for c in range(nu):
+        kc = entry(k, c, 0)
+        total += mu * kc * kc
+        for j in range(0, ndx, LANES):
+            row = -mu * load_part(K, c, j, LANES)
+            store_part(muK, c, j, LANES, row)
+            store_part(gradient, 0, j, LANES, fma(kc, row, load_part(gradient, 0, j, LANES)))
+    return total
+
+
+@helper
+def finite(rows, width, V):
+    """Whether V[:rows, :width] is free of NaN and infinity."""
+    for i in range(rows):
+        for j in range(width):
+            if not abs(entry(V, i, j)) < np.inf:
+                return False
+    return True
+
+
+@helper
+def mirror(size, V):
+    """The lower triangle from the upper one."""
+    for i in range(size):
+        for j in range(i):
+            set_entry(V, i, j, entry(V, j, i))
