@@ -1,7 +1,7 @@
 """An acrobot, two rods with a motor at the elbow only, swings up.
 
-The rods of `double_pendulum`; three seconds of 20 ms knots, from hanging.  The price on speed leaves one minimum for
-all solvers that start from the same controls, and keeps the motor below 15 N m.
+The rods of `double_pendulum`; three seconds of 20 ms knots, from hanging.  The price on speed leads all solvers
+from these initial controls to one minimum, and keeps the motor below 15 N m.
 """
 
 import numpy as np

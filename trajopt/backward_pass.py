@@ -10,7 +10,7 @@ with ' on V the next knot's.  Curvature of the dynamics, where wanted, has been 
 The expected change of the cost for a step alpha is alpha d1 + alpha^2/2 d2, d1 = sum k'Qu, d2 = sum k'Quu k.  The
 update of V is exact for any gains, so a regularized sweep still returns the value of the policy it returns.
 
-These are plain loops for any size, the reference for faster sweeps with the same signature.
+These are plain loops for any size: the reference for the SIMD sweep, and the sweep whose curvature depends on Vx'.
 """
 
 from typing import NamedTuple
@@ -26,7 +26,8 @@ PIVOT = 1e-14
 class SweepResult(NamedTuple):
     """Gains k (N, nu), K (N, nu, ndx); value function Vx (N+1, ndx), Vxx (N+1, ndx, ndx); expected change d1, d2.
 
-    If not ok, Quu + mu I was not positive definite at some knot and the arrays are incomplete.
+    If not ok, Quu + mu I was not positive definite, or something not finite, at failed_knot (-1 where that is not
+    known), and the arrays are incomplete.
     """
 
     k: np.ndarray
@@ -36,6 +37,7 @@ class SweepResult(NamedTuple):
     d1: float
     d2: float
     ok: bool
+    failed_knot: int = -1
 
 
 class Workspace(NamedTuple):

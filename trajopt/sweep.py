@@ -1,5 +1,5 @@
 """The backward sweep that the solvers use: this line is the one place that says which."""
 
-from trajopt.backward_pass import sweep_loops as sweep
+from trajopt.sweep_simd import sweep
 
 __all__ = ["sweep"]

@@ -24,6 +24,7 @@ import numpy as np
 
 from dynamics.simd import LANES, driver, helper
 from dynamics.simd.rows import Matrix, Term, load_part, matrix, store_part, submatrix
+from trajopt.backward_pass import SweepResult
 from trajopt.sweep_stages import (
     back_substitute,
     copy_rows,
@@ -38,41 +39,10 @@ from trajopt.sweep_stages import (
     row_product,
 )
 
-CONSTANT_SIZE_LIMIT = 14
-"""Up to this ndx the sizes are compile-time constants by default, which saves a third of the time."""
-
-
-class SweepResult(NamedTuple):
-    """Policy, value function and expected change of cost alpha d1 + alpha^2/2 d2; all zero where `ok` is False."""
-
-    k: np.ndarray
-    """Feedforward (N, nu)."""
-    K: np.ndarray
-    """Feedback (N, nu, ndx)."""
-    Vx: np.ndarray
-    """Gradient of the value (N + 1, ndx)."""
-    Vxx: np.ndarray
-    """Hessian of the value (N + 1, ndx, ndx), exactly symmetric."""
-    d1: float
-    """Sum of k'Qu."""
-    d2: float
-    """Sum of k'Quu k."""
-    ok: bool
-    """Whether Quu + mu I was positive definite and finite at every knot."""
-    failed_knot: int
-    """The knot where it was not, else -1."""
-
-
-class StepResult(NamedTuple):
-    """The same for one knot: k (nu,), K (nu, ndx), Vx (ndx,), Vxx (ndx, ndx)."""
-
-    k: np.ndarray
-    K: np.ndarray
-    Vx: np.ndarray
-    Vxx: np.ndarray
-    d1: float
-    d2: float
-    ok: bool
+COMMON_SIZES = {(12, 6), (14, 7)}
+"""(ndx, nu) of arms with six and seven joints: here sizes are compile-time constants by default, a fifth to a third
+faster for a few seconds of compilation per size.  All others share a kernel that reads them from the arrays, so that a
+new robot compiles nothing."""
 
 
 # ------------------------------------------------------------------------------------------------ the sweep
@@ -201,8 +171,8 @@ def sweep(
     fx (N, ndx, ndx), fu (N, ndx, nu), lx (N + 1, ndx), lu (N, nu), lxx (N + 1, ndx, ndx), lux (N, nu, ndx) and
     luu (N, nu, nu); of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0 promises
     fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2; only the lower halves are read then.
-    ``constant_sizes`` compiles a kernel for just this ndx and nu (default: where ndx is small); the results agree to
-    rounding.
+    ``constant_sizes`` compiles a kernel for just this ndx and nu (default: for COMMON_SIZES);
+    the results agree to rounding.
     """
     arrays = [np.ascontiguousarray(a, np.float64) for a in (fx, fu, lx, lu, lxx, lux, luu)]
     knots, ndx, nu = fu.shape
@@ -211,32 +181,10 @@ def sweep(
         raise ValueError(f"shapes do not fit fu {fu.shape}: {[a.shape for a in arrays]}")
     k, K = np.empty((knots, nu)), np.empty((knots, nu, ndx))
     Vx, Vxx = np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx))
-    constant = ndx <= CONSTANT_SIZE_LIMIT if constant_sizes is None else constant_sizes
+    constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
     run = _make_sweep(ndx if constant else 0, nu if constant else 0, semi_implicit_dt > 0.0)
     failed, d1, d2 = run(float(mu), float(semi_implicit_dt), *arrays, k, K, Vx, Vxx, _workspace(ndx, nu))
     if failed >= 0:
         for array in (k, K, Vx, Vxx):
             array[...] = 0.0
     return SweepResult(k, K, Vx, Vxx, d1, d2, failed < 0, failed)
-
-
-def backward_step(
-    fx: np.ndarray,
-    fu: np.ndarray,
-    lx: np.ndarray,
-    lu: np.ndarray,
-    lxx: np.ndarray,
-    lux: np.ndarray,
-    luu: np.ndarray,
-    Vx: np.ndarray,
-    Vxx: np.ndarray,
-    mu: float,
-    semi_implicit_dt: float = 0.0,
-) -> StepResult:
-    """One knot of the sweep, from its expansion and the value function Vx (ndx,), Vxx (ndx, ndx) of the next knot."""
-    terms = (fx[None], fu[None], np.stack([lx, Vx]), lu[None], np.stack([lxx, Vxx]), lux[None], luu[None])
-    result = sweep(*terms, mu, semi_implicit_dt)
-    return StepResult(result.k[0], result.K[0], result.Vx[0], result.Vxx[0], result.d1, result.d2, result.ok)
-
-
-__all__ = ["StepResult", "SweepResult", "backward_step", "sweep"]

@@ -4,9 +4,7 @@ import numpy as np
 
 from dynamics.simd import LANES, fma, helper
 from dynamics.simd.rows import Matrix, Term, entry, load_part, set_entry, store_part, submatrix, update_tile
-
-PIVOT = 1e-14
-"""Smallest pivot of Quu + mu I, relative to its largest diagonal entry, that counts as positive."""
+from trajopt.backward_pass import PIVOT
 
 
 # ------------------------------------------------------------------------------------------------ matrix products

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trajopt.sweep_simd import backward_step, sweep
+from trajopt.sweep_simd import sweep
 
 SMALL = [(2, 1), (4, 1), (4, 6), (6, 3), (8, 1), (8, 8), (10, 2), (12, 6), (14, 7)]
 SIZES = [*SMALL, (18, 9), (36, 12), (36, 18), (46, 23)]
@@ -87,26 +87,9 @@ def test_exactly_symmetric_and_repeatable(size, mu):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
-def test_one_knot_and_single_step():
+def test_one_knot():
     arrays = expansion(12, 6, 1, STEP)
-    result = sweep(*arrays, 0.1, STEP)
-    assert_agree(result, reference(*arrays, 0.1))
-    fx, fu, lx, lu, lxx, lux, luu = arrays
-    step = backward_step(fx[0], fu[0], lx[0], lu[0], lxx[0], lux[0], luu[0], lx[1], lxx[1], 0.1, STEP)
-    assert step.ok
-    for a, b in zip(step[:4], result[:4], strict=True):
-        np.testing.assert_array_equal(a, b[0])
-    assert (step.d1, step.d2) == (result.d1, result.d2)
-
-
-def test_steps_reproduce_the_sweep():
-    fx, fu, lx, lu, lxx, lux, luu = arrays = expansion(12, 6, 6)
-    result = sweep(*arrays, 0.0)
-    Vx, Vxx = lx[-1], lxx[-1]
-    for t in range(5, -1, -1):
-        _, K, Vx, Vxx, *_ = backward_step(fx[t], fu[t], lx[t], lu[t], lxx[t], lux[t], luu[t], Vx, Vxx, 0.0)
-        np.testing.assert_array_equal(K, result.K[t])
-        np.testing.assert_array_equal(Vxx, result.Vxx[t])
+    assert_agree(sweep(*arrays, 0.1, STEP), reference(*arrays, 0.1))
 
 
 def broken(what, knot):

@@ -1,0 +1,106 @@
+"""The kernels' disk cache: it notices edits of what a file imports, and lies where it is told to."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dynamics.simd import compilation
+
+ROOT = Path(compilation.__file__).parents[2]
+KERNEL = """
+import numpy as np
+from dynamics.simd import PROGRESS, kernel
+
+@kernel
+def double(x):
+    x[0] = 2.0 * x[0]
+
+x = np.ones(1)
+double(x)
+print(PROGRESS.count, x[0])
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Function from a file's text to its key, in a project of three files: top (the text), `middle`, which imports
+    `bottom`; `edit` changes `bottom`."""
+    monkeypatch.setattr(compilation, "ROOT", tmp_path)
+    folder = tmp_path / "dynamics"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "middle.py").write_text("from dynamics.bottom import helper\n")
+    (folder / "bottom.py").write_text("helper = 1\n")
+    (folder / "apart.py").write_text("nothing = 0\n")
+
+    def key(text, **edits):
+        compilation.source_key.cache_clear()
+        compilation.sources_of.cache_clear()
+        (folder / "top.py").write_text(text)
+        for name, new in edits.items():
+            (folder / f"{name}.py").write_text(new)
+        return compilation.source_key(folder / "top.py")
+
+    yield key
+    compilation.source_key.cache_clear()
+    compilation.sources_of.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from dynamics.middle import helper\n",
+        "from dynamics.middle import (\n    helper,\n)\n",
+        "import dynamics.middle\n",
+        "import dynamics.middle as m\n",
+        "from dynamics import middle\n",
+        "from dynamics import apart, middle\n",
+        "from dynamics import (apart, middle)\n",
+        "from dynamics import (\n    apart,\n    middle,\n)\n",
+        "def later():\n    from dynamics.middle import helper\n",
+    ],
+)
+def test_editing_a_dependency_changes_the_key(package, text):
+    before = package(text)
+    assert package(text) == before
+    assert package(text, bottom="helper = 2\n") != before
+    assert package(text, bottom="helper = 1\n") == before
+
+
+def test_editing_the_file_itself_or_nothing_of_it(package):
+    text = "from dynamics.middle import helper\n"
+    before = package(text)
+    assert package(text, apart="nothing = 1\n") == before
+    assert package(text + "# edited\n") != before
+
+
+def test_circular_imports_end(package):
+    text = "from dynamics.middle import helper\n"
+    before = package(text)
+    assert package(text, bottom="from dynamics.top import something\n") != before
+
+
+def test_numba_version_is_part_of_the_key(package, monkeypatch):
+    before = package("")
+    monkeypatch.setattr(compilation.numba, "__version__", "0.0")
+    assert package("") != before
+
+
+def run(script, folder):
+    environment = {**os.environ, "TRAJOPT_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_cache_directory_and_reuse(tmp_path):
+    """The second process compiles nothing; an edit compiles again."""
+    script, folder = tmp_path / "script.py", tmp_path / "cache"
+    script.write_text(KERNEL)
+    assert run(script, folder) == ["1", "2.0"]
+    assert list((folder / "kernels").rglob("*.nbi"))
+    assert run(script, folder) == ["0", "2.0"]
+    script.write_text(KERNEL.replace("2.0 * x", "3.0 * x"))
+    assert run(script, folder) == ["1", "3.0"]
