@@ -22,7 +22,8 @@ NAMES = """
     num_threads set_num_threads
 """.split()
 MODEL_ATTRIBUTES = """
-    nq nv joint_names body_names frame_names total_mass lower_position upper_position velocity_limit effort_limit gravity
+    nq nv joint_names body_names frame_names total_mass
+    lower_position upper_position velocity_limit effort_limit gravity
 """.split()
 
 
