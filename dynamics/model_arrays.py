@@ -33,6 +33,7 @@ class ModelArrays(NamedTuple):
     subtree_mass: np.ndarray  # (nb,) mass of the body and all its descendants
     armature: np.ndarray  # (nv,)
     gravity: np.ndarray  # (3,) world frame
+    last_child: np.ndarray  # (nb,) 1 if no later body has the same parent
 
 
 def model_arrays(
@@ -75,6 +76,7 @@ def model_arrays(
         subtree_mass=_subtree_masses(parents, inertias),
         armature=armature.copy(),
         gravity=gravity.copy(),
+        last_child=np.array([p not in parents[i + 1 :] for i, p in enumerate(parents)], dtype=np.int64),
     )
 
 

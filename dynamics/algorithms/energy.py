@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.center_of_mass import center_of_mass
-from dynamics.algorithms.kinematics import BODY, DOF, MOMENTUM, VELOCITY, forward_pass
+from dynamics.algorithms.kinematics import BODY, DOF, MOMENTA, MOMENTUM, VELOCITY, forward_pass
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
 from dynamics.spatial import add_dot6, load6
 
@@ -35,7 +35,7 @@ def _drive(first, last, work, m, q, v, out):
         gather(q, c * LANES, q_)
         gather(v, c * LANES, v_)
         a_[:] = 0.0
-        forward_pass(m, q_, v_, a_, body, dof, False)
+        forward_pass(m, q_, v_, a_, body, dof, MOMENTA)
         kinetic_energy_kernel(m, v_, body, energy)
         scatter(energy, c * LANES, out)
 

@@ -20,6 +20,7 @@ from dynamics.algorithms.kinematics import (
     DOF,
     INERTIA,
     MOMENT,
+    MOMENTA,
     MOMENTUM,
     POSITION,
     ROTATION,
@@ -28,7 +29,6 @@ from dynamics.algorithms.kinematics import (
 )
 from dynamics.simd import LANES, align_stack, carve, driver, fnma, gather, helper, kernel, load, scatter, splat, store
 from dynamics.spatial import (
-    accumulate,
     add6,
     add_cross,
     add_rotated,
@@ -86,30 +86,47 @@ def _eliminate(E, F, G, U, d):
     return E, F, G
 
 
-@kernel
-def _start(m, body, art):
-    """Articulated quantities of the single bodies: inertia and v x* I v."""
+@helper
+def _own(m, i, wrenches, body):
+    """Inertia and bias force v x* I v of the single body, less the external wrench, [force; moment] in its frame."""
     zero = splat(body, 0.0)
-    for i in range(m.parent.size):
-        b, o = i * BODY, i * ARTICULATED
-        h = load3(body, b + MOMENT)
-        mass = splat(body, m.mass[i])
-        store6(art, o + TOP, load6(body, b + INERTIA))
-        store9(art, o + COUPLING, (zero, -h[2], h[1], h[2], zero, -h[0], -h[1], h[0], zero))
-        store6(art, o + BOTTOM, (mass, zero, zero, mass, zero, mass))
-        store6(art, o + BIAS_FORCE, cross_force(load6(body, b + VELOCITY), load6(body, b + MOMENTUM)))
-
-
-@kernel
-def _subtract_wrenches(m, wrenches, body, art):
-    """Bias force of every body less the external wrench on it, [force; moment] in the body frame."""
-    for i in range(m.parent.size):
-        b, o = i * BODY, i * ARTICULATED
+    b = i * BODY
+    h = load3(body, b + MOMENT)
+    mass = splat(body, m.mass[i])
+    bias = cross_force(load6(body, b + VELOCITY), load6(body, b + MOMENTUM))
+    if wrenches.shape[0] > 0:
         R = load9(body, b + ROTATION)
         w = load6(wrenches, 6 * i)
         f = rotate(R, (w[0], w[1], w[2]))
         n = add_cross(rotate(R, (w[3], w[4], w[5])), load3(body, b + POSITION), f)
-        store6(art, o + BIAS_FORCE, sub6(load6(art, o + BIAS_FORCE), join(n, f)))
+        bias = sub6(bias, join(n, f))
+    F = (zero, -h[2], h[1], h[2], zero, -h[0], -h[1], h[0], zero)
+    return load6(body, b + INERTIA), F, (mass, zero, zero, mass, zero, mass), bias
+
+
+@helper
+def _add9(a, b):
+    return (
+        a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3], a[4] + b[4], a[5] + b[5], a[6] + b[6], a[7] + b[7],
+        a[8] + b[8],
+    )  # fmt: skip
+
+
+@helper
+def _add_children(o, art, E, F, G, bias):
+    """Plus what the children have left at offset o of art."""
+    return (
+        add6(E, load6(art, o + TOP)), _add9(F, load9(art, o + COUPLING)), add6(G, load6(art, o + BOTTOM)),
+        add6(bias, load6(art, o + BIAS_FORCE)),
+    )  # fmt: skip
+
+
+@helper
+def _store_articulated(o, art, E, F, G, bias):
+    store6(art, o + TOP, E)
+    store9(art, o + COUPLING, F)
+    store6(art, o + BOTTOM, G)
+    store6(art, o + BIAS_FORCE, bias)
 
 
 @helper
@@ -123,12 +140,14 @@ def _joint_bias(m, i, body, dof, v):
 
 
 @kernel
-def _towards_root(m, v, tau, body, dof, art, elim):
+def _towards_root(m, v, tau, wrenches, body, dof, art, elim):
+    """Eliminate all degrees of freedom, leaves first; art holds what the children of each body have passed on."""
     align_stack(body)
-    for i in range(m.parent.size - 1, -1, -1):
-        o, p = i * ARTICULATED, m.parent[i]
-        E, F, G = load6(art, o + TOP), load9(art, o + COUPLING), load6(art, o + BOTTOM)
-        bias = load6(art, o + BIAS_FORCE)
+    nb = m.parent.size
+    for i in range(nb - 1, -1, -1):
+        E, F, G, bias = _own(m, i, wrenches, body)
+        if i + 1 < nb and m.parent[i + 1] == i:
+            E, F, G, bias = _add_children(i * ARTICULATED, art, E, F, G, bias)
         for k in range(m.v_index[i] + m.dof_count[i] - 1, m.v_index[i] - 1, -1):
             S = load6(dof, k * DOF + COLUMN)
             U = _articulated_times(E, F, G, S)
@@ -139,13 +158,12 @@ def _towards_root(m, v, tau, body, dof, art, elim):
             store(elim, k * ELIMINATION + U_TORQUE, u)
             E, F, G = _eliminate(E, F, G, U, d)
             bias = add_scaled6(bias, u * d, U)
-        if p >= 0:
-            store6(art, o + TOP, E)
-            store9(art, o + COUPLING, F)
-            store6(art, o + BOTTOM, G)
-            c = _joint_bias(m, i, body, dof, v)
-            store6(art, o + BIAS_FORCE, add6(bias, _articulated_times(E, F, G, c)))
-            accumulate(art, p * ARTICULATED, o, ARTICULATED)
+        if m.parent[i] >= 0:
+            o = m.parent[i] * ARTICULATED
+            bias = add6(bias, _articulated_times(E, F, G, _joint_bias(m, i, body, dof, v)))
+            if m.last_child[i] == 0:
+                E, F, G, bias = _add_children(o, art, E, F, G, bias)
+            _store_articulated(o, art, E, F, G, bias)
 
 
 @kernel
@@ -204,11 +222,8 @@ def forward_dynamics_kernel(m, q, v, tau, zeros, wrenches, body, dof, art, elim,
 
     zeros (nv) holds zeros; wrenches (6 nb) or empty; scratch body (nb BODY), dof (nv DOF), art (nb ARTICULATED),
     elim (nv ELIMINATION)."""
-    forward_pass(m, q, v, zeros, body, dof, False)
-    _start(m, body, art)
-    if wrenches.shape[0] > 0:
-        _subtract_wrenches(m, wrenches, body, art)
-    _towards_root(m, v, tau, body, dof, art, elim)
+    forward_pass(m, q, v, zeros, body, dof, MOMENTA)
+    _towards_root(m, v, tau, wrenches, body, dof, art, elim)
     _towards_leaves(m, v, body, dof, elim, a)
 
 

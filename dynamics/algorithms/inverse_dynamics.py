@@ -3,7 +3,7 @@
 import numpy as np
 
 from dynamics.algorithms.batch import launch, points, unbatch
-from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, FORCE, POSITION, ROTATION, forward_pass
+from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, FORCE, FORCES, POSITION, ROTATION, forward_pass
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
 from dynamics.spatial import accumulate, add_cross, dot6, join, load3, load6, load9, rotate, store6, sub6
 from dynamics.validation import as_array
@@ -36,7 +36,7 @@ def torques_of_forces(m, a, body, dof, tau):
 @kernel
 def inverse_dynamics_kernel(m, q, v, a, body, dof, tau):
     """tau = M(q) a + bias(q, v) for one knot per lane."""
-    forward_pass(m, q, v, a, body, dof, False)
+    forward_pass(m, q, v, a, body, dof, FORCES)
     torques_of_forces(m, a, body, dof, tau)
 
 
@@ -58,7 +58,7 @@ def _drive(first, last, work, m, q, v, a, wrenches, tau):
         gather(q, c * LANES, q_)
         gather(v, c * LANES, v_)
         gather(a, c * LANES, a_)
-        forward_pass(m, q_, v_, a_, body, dof, False)
+        forward_pass(m, q_, v_, a_, body, dof, FORCES)
         if wrenches.shape[0] > 0:
             gather(wrenches, c * LANES, loads)
             subtract_wrenches(m, loads, body)

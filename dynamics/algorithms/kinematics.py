@@ -43,6 +43,8 @@ COMPOSITE, COMPOSITE_SIZE = MOMENT, 27  # what subtree sums accumulate: moment, 
 # ... and per degree of freedom
 COLUMN, PSI, PSI2, RATE = 0, 6, 12, 18
 DOF = 24
+# how far the forward pass goes
+MOMENTA, FORCES, DERIVATIVES = 0, 1, 2
 
 
 @helper
@@ -156,7 +158,7 @@ def place_inertias(m, body):
 
 
 @kernel
-def _move_general(m, i, q, v, a, body, dof, derivatives):
+def _move_general(m, i, q, v, a, body, dof, order):
     """Pose, velocity, acceleration and derivative vectors of body i on any joint, into its slots."""
     align_stack(body)
     _place(m, i, q, body, dof)
@@ -172,7 +174,7 @@ def _move_general(m, i, q, v, a, body, dof, derivatives):
     vi = add6(vp, vj)
     store6(body, i * BODY + VELOCITY, vi)
     store6(body, i * BODY + ACCELERATION, add_cross_motion(ai, vp, vj))
-    if derivatives:
+    if order == DERIVATIVES:
         for k in range(first, last):
             d = k * DOF
             S = load6(dof, d + COLUMN)
@@ -183,38 +185,40 @@ def _move_general(m, i, q, v, a, body, dof, derivatives):
 
 
 @helper
-def _move_revolute(m, i, q, v, a, body, dof, derivatives):
+def _move_revolute(m, i, q, v, a, body, dof, order):
     """The same for a revolute joint, whose Sdot is psi."""
     Rp, pp, vp, ap = _load_parent(m, i, body)
     R, p = _revolute_pose(m, i, q, Rp, pp)
     S = _revolute_column(m, i, Rp, p)
-    psi = cross_motion(vp, S)
     k = m.v_index[i]
     d = k * DOF
     store9(body, i * BODY + ROTATION, R)
     store3(body, i * BODY + POSITION, p)
     store6(body, i * BODY + VELOCITY, add_scaled6(vp, load(v, k), S))
-    store6(body, i * BODY + ACCELERATION, add_scaled6(add_scaled6(ap, load(a, k), S), load(v, k), psi))
     store6(dof, d + COLUMN, S)
-    if derivatives:
+    if order == MOMENTA:
+        return
+    psi = cross_motion(vp, S)
+    store6(body, i * BODY + ACCELERATION, add_scaled6(add_scaled6(ap, load(a, k), S), load(v, k), psi))
+    if order == DERIVATIVES:
         store6(dof, d + PSI, psi)
         store6(dof, d + PSI2, add_cross_motion(cross_motion(ap, S), vp, psi))
         store6(dof, d + RATE, add6(psi, psi))
 
 
 @kernel
-def forward_pass(m, q, v, a, body, dof, derivatives):
-    """All of the above; with `derivatives` also psi, psi2, rate per degree of freedom and the rate of inertia.
+def forward_pass(m, q, v, a, body, dof, order):
+    """The pass up to MOMENTA, up to FORCES (accelerations included), or with all that DERIVATIVES need.
 
     q (nq), v (nv), a (nv); body (nb BODY), dof (nv DOF).  FORCE is I a + v x* I v of the single body."""
     align_stack(body)
     for i in range(m.parent.size):
         if m.joint_type[i] == REVOLUTE:
-            _move_revolute(m, i, q, v, a, body, dof, derivatives)
+            _move_revolute(m, i, q, v, a, body, dof, order)
         else:
-            _move_general(m, i, q, v, a, body, dof, derivatives)
+            _move_general(m, i, q, v, a, body, dof, order)
         b = i * BODY
-        vi, ai = load6(body, b + VELOCITY), load6(body, b + ACCELERATION)
+        vi = load6(body, b + VELOCITY)
         c, I = m.first_moment[i], m.rotational_inertia[i]
         h, Iw = world_inertia(
             load9(body, b + ROTATION), load3(body, b + POSITION), m.mass[i], (c[0], c[1], c[2]),
@@ -224,6 +228,8 @@ def forward_pass(m, q, v, a, body, dof, derivatives):
         store3(body, b + MOMENT, h)
         store6(body, b + INERTIA, Iw)
         store6(body, b + MOMENTUM, momentum)
-        store6(body, b + FORCE, add_cross_force(inertia_times(m.mass[i], h, Iw, ai), vi, momentum))
-        if derivatives:
+        if order != MOMENTA:
+            ai = load6(body, b + ACCELERATION)
+            store6(body, b + FORCE, add_cross_force(inertia_times(m.mass[i], h, Iw, ai), vi, momentum))
+        if order == DERIVATIVES:
             store6(body, b + INERTIA_RATE, rate_rotation(h, Iw, vi))

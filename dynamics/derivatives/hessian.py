@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.algorithms.batch import launch, points, unbatch
-from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, PSI2, RATE, forward_pass
+from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, PSI2, RATE, forward_pass
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives, add_armature, store_row_pair
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat, store
@@ -137,7 +137,7 @@ def inverse_dynamics_hessian_kernel(
     Scratch: body (nb BODY), dof (nv DOF), virtual (nb VIRTUAL_BODY), zeta (nv 6).  Results: tau (nv), the rest (nv nv)
     row-major; Hqa[q, a].  Entries between branches are not written (zero them once)."""
     align_stack(body)
-    forward_pass(m, q, v, a, body, dof, True)
+    forward_pass(m, q, v, a, body, dof, DERIVATIVES)
     virtual_motion(m, w, dof, virtual, zeta)
     n = m.dof_body.size
     for i in range(m.parent.size - 1, -1, -1):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.algorithms.batch import launch, points, unbatch
-from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, PSI2, RATE, forward_pass
+from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, PSI2, RATE, forward_pass
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, helper, kernel, load, scatter, splat, store
 from dynamics.spatial import add_dot6, dot6, load6
@@ -52,7 +52,7 @@ def inverse_dynamics_first_order(m, q, v, a, body, dof, tau, dq, dv, M):
     """tau and its derivatives for one knot per lane.  dq, dv, M (nv nv), row-major; entries between branches are not
     written (zero them once)."""
     align_stack(body)
-    forward_pass(m, q, v, a, body, dof, True)
+    forward_pass(m, q, v, a, body, dof, DERIVATIVES)
     n = m.dof_body.size
     for i in range(m.parent.size - 1, -1, -1):
         h, I, J, p, f = load_composite(body, i * BODY)

@@ -19,7 +19,18 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.algorithms.batch import launch, points, unbatch
-from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, PSI, PSI2, RATE, forward_pass
+from dynamics.algorithms.kinematics import (
+    BODY,
+    COLUMN,
+    DERIVATIVES,
+    DOF,
+    INERTIA,
+    MOMENT,
+    PSI,
+    PSI2,
+    RATE,
+    forward_pass,
+)
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, store
 from dynamics.spatial import (
@@ -181,7 +192,7 @@ def inverse_dynamics_second_order(m, q, v, a, body, dof, low, Tqq, Tqv, Tvv, TM)
     """The four tensors for one knot per lane, each (nv nv nv), row-major [i, j, k].
 
     Scratch: body (nb BODY), dof (nv DOF), low (LOWEST).  Entries between branches are not written (zero them once)."""
-    forward_pass(m, q, v, a, body, dof, True)
+    forward_pass(m, q, v, a, body, dof, DERIVATIVES)
     for b in range(m.parent.size - 1, -1, -1):
         last = m.v_index[b] + m.dof_count[b] - 1
         for i in range(m.v_index[b], last + 1):

@@ -7,6 +7,7 @@ from dynamics.simd.vector import (
     LANES,
     absolute,
     align_stack,
+    aligned_empty,
     aligned_zeros,
     arctan2,
     fma,
@@ -26,7 +27,7 @@ from dynamics.simd.vector import (
 )
 
 __all__ = [
-    "LANES", "PROGRESS", "absolute", "align_stack", "aligned_zeros", "arctan2", "carve", "chunk_count",
+    "LANES", "PROGRESS", "absolute", "align_stack", "aligned_empty", "aligned_zeros", "arctan2", "carve", "chunk_count",
     "driver", "fma", "fms", "fnma", "gather", "helper", "kernel", "lane", "launch", "load", "load_row",
     "num_threads", "routine", "scatter", "scatter_blocks", "scratch", "select_less", "set_num_threads",
     "sincos", "splat", "splat_row", "sqrt", "store", "store_row", "with_lane",

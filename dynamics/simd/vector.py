@@ -14,7 +14,7 @@ import operator
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import intrinsic, lower_builtin, models, overload, register_model
@@ -355,16 +355,16 @@ def align_stack(typing, ws):
     return types.void(ws), generate
 
 
-def aligned_zeros(*shape: int) -> np.ndarray:
-    """Zeros whose data start on a vector boundary; for workspaces of shape (..., LANES)."""
-    size = int(np.prod(shape))
-    raw = np.zeros(size + 8, np.float64)
-    start = (-raw.ctypes.data % 64) // 8
+def aligned_empty(*shape: int) -> np.ndarray:
+    """An array whose data start on a vector boundary, contents undefined; for workspaces of shape (..., LANES)."""
+    size = math.prod(shape)
+    raw = np.empty(size + 8, np.float64)
+    start = (-raw.__array_interface__["data"][0] % 64) // 8
     return raw[start : start + size].reshape(shape)
 
 
-__all__ = [
-    "ALIGNMENT", "LANES", "VEC", "absolute", "align_stack", "aligned_zeros", "arctan2", "fma", "fms", "fnma", "lane",
-    "load", "load_row", "nearest", "njit", "select_less", "sincos", "splat", "splat_row", "sqrt", "store", "store_row",
-    "with_lane",
-]  # fmt: skip
+def aligned_zeros(*shape: int) -> np.ndarray:
+    """The same, zeroed."""
+    array = aligned_empty(*shape)
+    array[...] = 0.0
+    return array

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.configuration import difference, integrate
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
-from dynamics.simd import LANES, aligned_zeros, launch
+from dynamics.simd import LANES, aligned_empty, aligned_zeros, launch
 from dynamics.systems.actuation import actuation_map
 from dynamics.systems.curvature import curvature_driver_numbers, drive_curvature
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
@@ -132,7 +132,7 @@ class RigidBodySystem:
         chunks = -(-A // LANES)
         lanes = aligned_zeros(chunks, LANES)
         lanes.reshape(-1)[:A] = alphas
-        X, U = aligned_zeros(chunks, N + 1, self.nx, LANES), aligned_zeros(chunks, N, self.nu, LANES)
+        X, U = aligned_empty(chunks, N + 1, self.nx, LANES), aligned_empty(chunks, N, self.nu, LANES)
         x0 = as_array("x0", x0, (self.nx,))
         arrays = [np.ascontiguousarray(y, float) for y in (xs, us, k, K)]
         launch(drive_closed_loops, A, self._rollout_numbers(), *self.plant, x0, *arrays, lanes, X, U)
