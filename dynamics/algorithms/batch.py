@@ -28,7 +28,7 @@ def points(model, q, **vectors):
     if len(lengths) > 1:
         sizes = ", ".join(f"{n}: {len(x)}" for n, x in zip(("q", *vectors), arrays, strict=True))
         raise ValueError(f"arguments have different numbers of points ({sizes}); expected one K, or single points")
-    K = max(len(x) for x in arrays)
+    K = next(iter(lengths), 1)
     check_configuration(model, batch)
     return single, [_repeated(x, K) for x in arrays]
 

@@ -72,7 +72,7 @@ class RigidBodySystem:
 
     def integrate(self, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
         """x (+) dx;  x (nx,) or (K, nx), dx (ndx,) or (K, ndx)."""
-        x, dx = as_array("x", x), as_array("dx", dx)
+        x, dx = self._points("x", x, self.nx), self._points("dx", dx, self.ndx)
         if self.euclidean:
             return x + dx
         q = integrate(self.model, x[..., : self.nq], dx[..., : self.nv])
@@ -81,12 +81,17 @@ class RigidBodySystem:
 
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
         """dx with integrate(x0, dx) = x1."""
-        x0, x1 = as_array("x0", x0), as_array("x1", x1)
+        x0, x1 = self._points("x0", x0, self.nx), self._points("x1", x1, self.nx)
         if self.euclidean:
             return x1 - x0
         dq = difference(self.model, x0[..., : self.nq], x1[..., : self.nq])
         dv = x1[..., self.nq :] - x0[..., self.nq :]
         return np.concatenate([np.broadcast_to(dq, dv.shape), dv], axis=-1)
+
+    @staticmethod
+    def _points(name: str, value: ArrayLike, size: int) -> np.ndarray:
+        batch, single = as_batch(name, value, size)
+        return batch[0] if single else batch
 
     def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray):
         """Jacobian (K, ndx, ndx) of difference(x_ref, xs) in xs, and the Hessian (K, ndx, ndx) of mu' of it."""
@@ -114,6 +119,8 @@ class RigidBodySystem:
     def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
         """Trajectory (N+1, nx) from x0 under the controls us (N, nu)."""
         us = as_array("us", us, (None, self.nu))
+        x0 = as_array("x0", x0, (self.nx,))
+        self.check_state(x0[None])
         N = len(us)
         xs, _ = self._closed_loops(x0, np.zeros((N, self.nx)), us, us, np.zeros((N, 0, 0)), np.zeros(1))
         return np.ascontiguousarray(xs[0])
@@ -125,7 +132,12 @@ class RigidBodySystem:
         Returns: (A, N+1, nx), (A, N, nu), possibly as views with the candidates last in memory.  A candidate that
         diverges holds inf or NaN.
         """
-        return self._closed_loops(x0, xs, us, k, K, np.asarray(alphas, float))
+        x0, alphas = as_array("x0", x0, (self.nx,)), as_array("alphas", alphas, (None,))
+        xs, us = self._knots(xs, us)
+        for name, array, shape in (("k", k, us.shape), ("K", K, (*us.shape, self.ndx))):
+            if np.shape(array) != shape:
+                raise ValueError(f"{name}: got shape {np.shape(array)}, expected {shape}")
+        return self._closed_loops(x0, xs, us, k, K, alphas)
 
     def _closed_loops(self, x0, xs, us, k, K, alphas):
         N, A = len(us), len(alphas)
@@ -133,7 +145,6 @@ class RigidBodySystem:
         lanes = aligned_zeros(chunks, LANES)
         lanes.reshape(-1)[:A] = alphas
         X, U = aligned_empty(chunks, N + 1, self.nx, LANES), aligned_empty(chunks, N, self.nu, LANES)
-        x0 = as_array("x0", x0, (self.nx,))
         arrays = [np.ascontiguousarray(y, float) for y in (xs, us, k, K)]
         launch(drive_closed_loops, A, self._rollout_numbers(), *self.plant, x0, *arrays, lanes, X, U)
         return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] if chunks > 1 else Y[0].transpose(2, 0, 1)[:A]
