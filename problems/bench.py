@@ -50,12 +50,12 @@ def interleaved(calls: dict[str, Callable[[], object]], repeats: int, seconds: f
 def _robots() -> dict[str, tuple]:
     """name -> (our model, Pinocchio's model or None)."""
     try:
-        import pinocchio as pin
+        import pinocchio as pin  # pyright: ignore[reportMissingImports]
     except ImportError:
         return {"arm6": (dynamics.load_urdf(arm.MODEL), None), "chain_24": (serial_chain.model(24), None)}
     robots = {"arm6": (dynamics.load_urdf(arm.MODEL), pin.buildModelFromUrdf(str(arm.MODEL)))}
     try:
-        import example_robot_data
+        import example_robot_data  # pyright: ignore[reportMissingImports]
 
         for name, floating in (("ur5", False), ("hyq", True)):
             urdf = example_robot_data.load(name).urdf
@@ -87,7 +87,7 @@ def _ours(model, rng) -> dict[str, Callable[[], object]]:
 
 
 def _pinocchios(model, rng) -> dict[str, Callable[[], object]]:
-    import pinocchio as pin
+    import pinocchio as pin  # pyright: ignore[reportMissingImports]
 
     data = model.createData()
     points = []

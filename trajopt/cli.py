@@ -13,6 +13,7 @@ from trajopt.validation import did_you_mean
 
 HESSIANS = ("parallel", "value", "costate", "tensor")
 OK, NOT_CONVERGED, USAGE = 0, 1, 2
+COMPILE = "_compile"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -77,6 +78,11 @@ def _seed(text: str) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == [COMPILE]:  # a second process of this program, see `compile_ahead`
+        from trajopt.compile_ahead import compile_exact
+
+        compile_exact(import_module("problems").make(arguments[1]))
+        return OK
     if arguments[:1] == ["bench"]:  # its options are its own
         return int(import_module("problems.bench").main(arguments[1:]) or OK)
     try:
@@ -107,11 +113,16 @@ def _solve(problems: Any, options: argparse.Namespace) -> int:
         hint = did_you_mean(options.name, names)
         sys.stderr.write(f"trajopt: no problem {options.name!r}{hint}\nproblems: {', '.join(names)}\n")
         return USAGE
+    from dynamics.simd import PROGRESS
     from trajopt.comparison import compare
+    from trajopt.compile_ahead import compiling_together
 
+    PROGRESS.announce, before = True, PROGRESS.compiled
     problem = problems.make(options.name)
+    cold = PROGRESS.compiled > before
     us = problem.us_init + options.perturb * np.random.default_rng(options.seed).standard_normal(problem.us_init.shape)
-    results = compare(problem, _solvers(options), us)
+    with compiling_together(problem, cold, ["-m", "trajopt", COMPILE, options.name]):
+        results = compare(problem, _solvers(options), us)
     console.print(results)
     for path in _write(results, options.out or Path("results") / options.name):
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)

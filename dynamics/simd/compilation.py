@@ -112,39 +112,42 @@ def routine(function) -> Any:
 
 
 class _Progress(event.Listener):
-    """One line on stderr while kernels compile; nothing when they come from the cache."""
+    """One line on stderr while kernels compile, kept up to date on a terminal; silent when all come from the cache.
+
+    Elsewhere than on a terminal the line is printed once, and only if `announce` is set."""
 
     def __init__(self):
-        self.depth, self.count, self.start, self.lock = 0, 0, 0.0, threading.Lock()
+        self.announce, self.compiled = False, 0
+        self._depth, self._start, self._lock = 0, 0.0, threading.Lock()
 
     def on_start(self, ev):
-        with self.lock:
-            if self.depth == 0:
-                if not self.count:
-                    self.start = time.perf_counter()
-                self.count += 1
-                name = ev.data["dispatcher"].py_func.__name__.strip("_")
-                self._say(f"compiling kernels, first use only: {self.count:3d}  {name[:40]:40s}")
-            self.depth += 1
+        with self._lock:
+            if self._depth == 0:
+                self._start = self._start or time.perf_counter()
+                self.compiled += 1
+                self._show(ev.data["dispatcher"].py_func.__name__.strip("_"))
+            self._depth += 1
 
     def on_end(self, ev):
-        with self.lock:
-            self.depth -= 1
-            if self.depth == 0:
-                self._say(f"compiled {self.count} kernels in {time.perf_counter() - self.start:.0f} s{'':40s}")
+        with self._lock:
+            self._depth -= 1
 
-    def _say(self, text):
-        if sys.stderr is not None and sys.stderr.isatty():
-            sys.stderr.write("\r" + text)
-            sys.stderr.flush()
-        elif self.count == 1 and self.depth == 0 and text.startswith("compiling") and "TRAJOPT_PROGRESS" in os.environ:
-            sys.stderr.write("compiling kernels, first use only (about a minute) ...\n")
+    def _show(self, name):
+        if sys.stderr is None:
+            return
+        if sys.stderr.isatty():
+            seconds = time.perf_counter() - self._start
+            sys.stderr.write(f"\rcompiling kernels, first use only: {self.compiled}, {seconds:.0f} s  {name[:36]:36s}")
+        elif self.announce and self.compiled == 1:
+            sys.stderr.write("compiling kernels, first use only: about a minute ...\n")
+        sys.stderr.flush()
 
     def finish(self):
-        """End the line, if there is one."""
-        if self.count and sys.stderr is not None and sys.stderr.isatty():
-            sys.stderr.write("\n")
-        self.count = 0
+        """Clear the line, if there is one."""
+        if self._start and sys.stderr is not None and sys.stderr.isatty():
+            sys.stderr.write("\r" + 90 * " " + "\r")
+            sys.stderr.flush()
+        self._start = 0.0
 
 
 PROGRESS = _Progress()
