@@ -14,6 +14,14 @@ def names() -> list[str]:
     return list(_NAMES)
 
 
+def experiments() -> dict[str, str]:
+    """The scripts of a source checkout, `python -m experiments.NAME`, and what each measures."""
+    return {
+        "convergence": "iterations of iLQR and of DDP's Hessian modes on every problem, and from 50 perturbed starts",
+        "backward_pass": "time of the backward pass per knot against sizes, SIMD beside plain loops",
+    }
+
+
 def _module(name: str):
     if name not in _NAMES:
         near = difflib.get_close_matches(str(name), _NAMES, n=1, cutoff=0.4)

@@ -151,11 +151,17 @@ def _scalar_closed_loop(first, last, work, m, B, skip, curved, rk, semi, h, x0, 
         feedback_step(m, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, d, w, X[t], U[t], X[t + 1])
 
 
-def _scalar_rollout(system, x0, xs, us, k, K) -> Callable[[], object]:
+def scalar_rollout(system, x0, xs, us, k, K) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+    """A call that rolls out the full step in plain float64 and returns its xs, us."""
     numbers = dynamics_numbers(system.model) + step_numbers(system.model) + 2 * system.nx + system.ndx
     work = np.ascontiguousarray(scratch(numbers)[0, :, 0])
     X, U = np.empty((len(us) + 1, system.nx)), np.empty_like(us)
-    return lambda: _scalar_closed_loop(0, 1, work, *system.plant, x0, xs, us, k, K, 1.0, X, U)
+
+    def call():
+        _scalar_closed_loop(0, 1, work, *system.plant, x0, xs, us, k, K, 1.0, X, U)
+        return X, U
+
+    return call
 
 
 def iteration(repeats: int) -> list[dict]:
@@ -197,7 +203,7 @@ def iteration(repeats: int) -> list[dict]:
         "hessian_products": lambda: system.hessian_products(xs, us, lam),
         "backward pass": lambda: sweep(*model.expansion, 0.0, h),
         "rollout, 8 step lengths in lanes": lambda: system.closed_loop_rollout(xs[0], xs, us, k, K, alphas),
-        "rollout, 1 step length, scalar": _scalar_rollout(system, xs[0], xs, us, k, K),
+        "rollout, 1 step length, scalar": scalar_rollout(system, xs[0], xs, us, k, K),
         "total cost": lambda: total_cost(problem, xs, us),
         "iLQR iteration": ilqr,
         "DDP iteration": ddp,

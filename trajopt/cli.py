@@ -100,7 +100,13 @@ def _list(problems: Any) -> int:
     table = Table("name", "problem", box=None)
     for name in problems.names():
         table.add_row(name, problems.describe(name))
-    Console().print(table)
+    scripts = Table("python -m experiments.", "measures", box=None)
+    for name, purpose in problems.experiments().items():
+        scripts.add_row(name, purpose)
+    console = Console()
+    console.print(table)
+    console.print()
+    console.print(scripts)
     return OK
 
 

@@ -5,7 +5,6 @@ from dynamics.simd.compilation import PROGRESS, driver, helper, kernel, routine
 from dynamics.simd.threads import launch, num_threads, scratch, set_num_threads
 from dynamics.simd.vector import (
     LANES,
-    absolute,
     align_stack,
     aligned_empty,
     aligned_zeros,
@@ -15,20 +14,17 @@ from dynamics.simd.vector import (
     fnma,
     lane,
     load,
-    load_row,
     select_less,
     sincos,
     splat,
-    splat_row,
     sqrt,
     store,
-    store_row,
     with_lane,
 )
 
 __all__ = [
-    "LANES", "PROGRESS", "absolute", "align_stack", "aligned_empty", "aligned_zeros", "arctan2", "carve", "chunk_count",
-    "driver", "fma", "fms", "fnma", "gather", "helper", "kernel", "lane", "launch", "load", "load_row",
+    "LANES", "PROGRESS", "align_stack", "aligned_empty", "aligned_zeros", "arctan2", "carve", "chunk_count",
+    "driver", "fma", "fms", "fnma", "gather", "helper", "kernel", "lane", "launch", "load",
     "num_threads", "routine", "scatter", "scatter_blocks", "scratch", "select_less", "set_num_threads",
-    "sincos", "splat", "splat_row", "sqrt", "store", "store_row", "with_lane",
+    "sincos", "splat", "sqrt", "store", "with_lane",
 ]  # fmt: skip

@@ -178,42 +178,6 @@ def with_lane(typing, x, k, value):
     return t(t, types.intp, types.float64), generate
 
 
-# ------------------------------------------------------------------------------------------------ row vectors
-# The Riccati sweep uses the same registers along matrix rows; its data are knot-major float64 and not aligned.
-@intrinsic
-def load_row(typing, a, offset):
-    """LANES consecutive doubles of a flat float64 array, from any offset."""
-
-    def generate(context, builder, sig, args):
-        array = context.make_array(sig.args[0])(context, builder, args[0])
-        p = builder.bitcast(builder.gep(array.data, [args[1]]), _VECTOR.as_pointer())
-        return builder.load(p, align=8)
-
-    return VEC(a, types.intp), generate
-
-
-@intrinsic
-def store_row(typing, a, offset, x):
-    """Write LANES consecutive doubles of a flat float64 array, at any offset."""
-
-    def generate(context, builder, sig, args):
-        array = context.make_array(sig.args[0])(context, builder, args[0])
-        builder.store(args[2], builder.bitcast(builder.gep(array.data, [args[1]]), _VECTOR.as_pointer()), align=8)
-        return context.get_dummy_value()
-
-    return types.void(a, types.intp, VEC), generate
-
-
-@intrinsic
-def splat_row(typing, x):
-    """A vector with all lanes equal to the float x."""
-
-    def generate(context, builder, sig, args):
-        return _splat(builder, args[0])
-
-    return VEC(types.float64), generate
-
-
 # ------------------------------------------------------------------------------------------------ functions
 def _unary(name):
     @intrinsic
@@ -233,7 +197,6 @@ def _unary(name):
 
 sqrt = _unary("sqrt")
 nearest = _unary("rint")
-absolute = _unary("fabs")
 
 
 def _fused(negate_product, negate_addend, doc):

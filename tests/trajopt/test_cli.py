@@ -22,6 +22,7 @@ def problems(monkeypatch, tmp_path):
     package = types.ModuleType("problems")
     package.names = lambda: list(MAKERS)
     package.describe = lambda name: f"the {name} problem"
+    package.experiments = lambda: {"study": "measures much"}
     package.make = lambda name: MAKERS[name]()
     bench = types.ModuleType("problems.bench")
     bench.calls = []
@@ -37,7 +38,7 @@ def problems(monkeypatch, tmp_path):
 def test_list(problems, capsys):
     assert main(["list"]) == 0
     out = capsys.readouterr().out
-    assert "pendulum" in out and "the tip problem" in out
+    assert "pendulum" in out and "the tip problem" in out and "measures much" in out
 
 
 def test_compare_writes_figures_and_numbers(problems, tmp_path, capsys):
