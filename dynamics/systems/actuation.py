@@ -37,7 +37,6 @@ def actuation_map(model, actuation) -> Actuation:
     B = np.array(as_array("actuation", actuation))
     if B.ndim != 2 or B.shape[0] != n or B.shape[1] == 0:
         raise ValueError(f"actuation has shape {B.shape}; expected ({n}, nu) with nu >= 1")
-    B.setflags(write=False)
     return Actuation(B, -1)
 
 

@@ -20,7 +20,7 @@ def double(x):
 
 x = np.ones(1)
 double(x)
-print(PROGRESS.count, x[0])
+print(PROGRESS.compiled, x[0])
 """
 
 

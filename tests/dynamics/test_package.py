@@ -69,6 +69,6 @@ import sys, importlib
 package = importlib.import_module({package!r})
 values = [getattr(package, name) for name in package.__all__]
 from dynamics.simd import PROGRESS
-print(len(values) == len(package.__all__), PROGRESS.count, "matplotlib" in sys.modules)
+print(len(values) == len(package.__all__), PROGRESS.compiled, "matplotlib" in sys.modules)
 """
     assert run(code) == ["True", "0", "False"]
