@@ -29,6 +29,7 @@ _PACKAGE = r"((?:dynamics|trajopt)[\w.]*)"
 _IMPORT = re.compile(rf"^\s*from\s+{_PACKAGE}\s+import\s+(\([^)]*\)|[^#\n]*)|^\s*import\s+{_PACKAGE}", re.M)
 
 
+@cache
 def _module_file(name: str) -> Path | None:
     base = ROOT / name.replace(".", "/")
     for candidate in (base.with_suffix(".py"), base / "__init__.py"):
@@ -37,12 +38,15 @@ def _module_file(name: str) -> Path | None:
     return None
 
 
-def _project_imports(text: str):
-    for match in _IMPORT.finditer(text):
+@cache
+def _imports_of(path: Path) -> frozenset[Path]:
+    """The project files that a file names in its import statements."""
+    names = set()
+    for match in _IMPORT.finditer(path.read_text(encoding="utf-8")):
         package = match[1] or match[3]
-        yield package
-        for name in re.findall(r"\w+", match[2] or ""):
-            yield f"{package}.{name}"
+        names.add(package)
+        names.update(f"{package}.{name}" for name in re.findall(r"\w+", match[2] or ""))
+    return frozenset(filter(None, map(_module_file, names)))
 
 
 @cache
@@ -54,8 +58,13 @@ def sources_of(path: Path) -> frozenset[Path]:
         if current in found:
             continue
         found.add(current)
-        todo += filter(None, map(_module_file, _project_imports(current.read_text(encoding="utf-8"))))
+        todo += _imports_of(current)
     return frozenset(found)
+
+
+@cache
+def _hash_of(path: Path) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
 
 
 @cache
@@ -63,7 +72,7 @@ def source_key(path: Path) -> str:
     """Hash of the file, of what it imports from the project, and of the numba version."""
     digest = hashlib.sha256(numba.__version__.encode())
     for source in sorted(sources_of(path)):
-        digest.update(source.read_bytes())
+        digest.update(_hash_of(source))
     return digest.hexdigest()[:16]
 
 

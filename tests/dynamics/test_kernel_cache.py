@@ -24,6 +24,12 @@ print(PROGRESS.compiled, x[0])
 """
 
 
+def forget():
+    """Have the sources read again."""
+    for name in ("source_key", "sources_of", "_imports_of", "_module_file", "_hash_of"):
+        getattr(compilation, name).cache_clear()
+
+
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """Function from a file's text to its key, in a project of three files: top (the text), `middle`, which imports
@@ -37,16 +43,14 @@ def package(tmp_path, monkeypatch):
     (folder / "apart.py").write_text("nothing = 0\n")
 
     def key(text, **edits):
-        compilation.source_key.cache_clear()
-        compilation.sources_of.cache_clear()
+        forget()
         (folder / "top.py").write_text(text)
         for name, new in edits.items():
             (folder / f"{name}.py").write_text(new)
         return compilation.source_key(folder / "top.py")
 
     yield key
-    compilation.source_key.cache_clear()
-    compilation.sources_of.cache_clear()
+    forget()
 
 
 @pytest.mark.parametrize(

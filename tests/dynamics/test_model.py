@@ -164,7 +164,8 @@ def path_to_root(parent, body):
 def test_arrays_are_contiguous_and_typed(reference):
     model, _ = reference
     integers = {
-        "parent", "joint_type", "q_index", "v_index", "dof_count", "dof_parent", "dof_body", "dof_angular", "last_child",
+        "parent", "joint_type", "q_index", "v_index", "dof_count", "dof_parent", "dof_body", "dof_angular",
+        "last_child",
     }  # fmt: skip
     for name, array in model.arrays._asdict().items():
         assert array.flags.c_contiguous

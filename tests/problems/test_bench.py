@@ -11,7 +11,7 @@ from problems import bench
 
 def test_quick_bench(tmp_path, capsys):
     assert bench.main(["--quick", "--out", str(tmp_path)]) == 0
-    assert "inverse, first order" in capsys.readouterr().out
+    assert "One iteration on the arm" in capsys.readouterr().out
     result = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
     assert {"DDP / iLQR iteration", "8 step lengths / 1"} == set(result["ratios"])
     assert all(row["microseconds"] > 0 for row in result["derivatives"] + result["iteration"])

@@ -12,7 +12,7 @@ from trajopt.solution import Solution
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 """Okabe and Ito's palette, distinguishable without red-green vision."""
 DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (8, 3)))
-DPI = 160
+DPI = 130
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -37,7 +37,8 @@ def save(figure: Figure, path: str | Path | None) -> Figure:
     """Write the figure if there is a path, making its folder."""
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=DPI)
+        fast = {"compress_level": 1} if Path(path).suffix == ".png" else None
+        figure.savefig(path, dpi=DPI, pil_kwargs=fast)
     return figure
 
 
