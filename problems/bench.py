@@ -19,8 +19,8 @@ import dynamics
 import problems
 from dynamics.derivatives.hessian import inverse_dynamics_expansion
 from dynamics.derivatives.second_order import drive_second_order, second_order_numbers
-from dynamics.simd import driver, launch, num_threads, scratch, set_num_threads
-from dynamics.systems.rollouts import feedback_step
+from dynamics.simd import LANES, aligned_zeros, driver, launch, num_threads, scratch, set_num_threads
+from dynamics.systems.rollouts import drive_closed_loops, feedback_step
 from dynamics.systems.steps import step_numbers
 from dynamics.systems.workspace import carve_dynamics, dynamics_numbers
 from problems import arm, serial_chain
@@ -164,6 +164,17 @@ def scalar_rollout(system, x0, xs, us, k, K) -> Callable[[], tuple[np.ndarray, n
     return call
 
 
+def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
+    """The same for LANES step lengths at once."""
+    numbers = dynamics_numbers(system.model) + step_numbers(system.model) + 2 * system.nx + system.nu + system.ndx
+    chunks = -(-len(alphas) // LANES)
+    lanes = aligned_zeros(chunks, LANES)
+    lanes.reshape(-1)[: len(alphas)] = alphas
+    X, U = aligned_zeros(chunks, len(us) + 1, system.nx, LANES), aligned_zeros(chunks, len(us), system.nu, LANES)
+    work = scratch(numbers)[0]
+    return lambda: drive_closed_loops(0, chunks, work, *system.plant, x0, xs, us, k, K, lanes, X, U)
+
+
 def iteration(repeats: int) -> list[dict]:
     """Parts of one iteration on the arm, at a trajectory three steps into its solution."""
     import trajopt
@@ -202,7 +213,8 @@ def iteration(repeats: int) -> list[dict]:
         "linearize": lambda: system.linearize(xs, us),
         "hessian_products": lambda: system.hessian_products(xs, us, lam),
         "backward pass": lambda: sweep(*model.expansion, 0.0, h),
-        "rollout, 8 step lengths in lanes": lambda: system.closed_loop_rollout(xs[0], xs, us, k, K, alphas),
+        "rollout, 8 step lengths in lanes": _lane_rollout(system, xs[0], xs, us, k, K, alphas),
+        "closed_loop_rollout, 8 step lengths": lambda: system.closed_loop_rollout(xs[0], xs, us, k, K, alphas),
         "rollout, 1 step length, scalar": scalar_rollout(system, xs[0], xs, us, k, K),
         "total cost": lambda: total_cost(problem, xs, us),
         "iLQR iteration": ilqr,
