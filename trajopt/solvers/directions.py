@@ -79,29 +79,28 @@ class ExactCurvature:
         self, problem: Problem, model: LocalModel, gauss_newton: SweepResult, mu: float, clock: Stopwatch
     ) -> SweepResult:
         """Exact sweep with the same mu; its ok is False where Quu + mu I is not positive definite."""
-        with clock.measure("derivatives"):
-            expansion = self._costs(problem, model)
-        if self.hessian == "value":
-            with clock.measure("backward_pass"):  # dynamics curvature included: it is computed inside the sweep
-                return sweep_products(problem.system, model.xs, model.us, expansion, mu)
-        if self.hessian == "tensor":
+        e, system = model.expansion, problem.system
+        if self.hessian in ("value", "tensor"):  # dynamics curvature is added inside the sweep, knot by knot
             with clock.measure("derivatives"):
-                tensors = problem.system.hessians(model.xs, model.us)
+                expansion = self._with_cost_curvature(problem, model, e.lxx.copy(), e.lux.copy(), e.luu.copy())
+                tensors = system.hessians(model.xs, model.us) if self.hessian == "tensor" else None
             with clock.measure("backward_pass"):
+                if tensors is None:
+                    return sweep_products(system, model.xs, model.us, expansion, mu)
                 return sweep_tensors(expansion, tensors, mu)
         multiplier = gauss_newton.Vx if self.hessian == "parallel" else model.costate
         with clock.measure("derivatives"):
-            Hxx, Hux, Huu = problem.system.hessian_products(model.xs, model.us, np.ascontiguousarray(multiplier[1:]))
-            np.add(expansion.lxx[:-1], Hxx, out=expansion.lxx[:-1])
-            np.add(expansion.lux, Hux, out=expansion.lux)
-            np.add(expansion.luu, Huu, out=expansion.luu)
+            Hxx, Hux, Huu = system.hessian_products(model.xs, model.us, np.ascontiguousarray(multiplier[1:]))
+            lxx = np.empty_like(e.lxx)
+            np.add(e.lxx[:-1], Hxx, out=lxx[:-1])
+            lxx[-1] = e.lxx[-1]
+            expansion = self._with_cost_curvature(problem, model, lxx, e.lux + Hux, e.luu + Huu)
         with clock.measure("backward_pass"):
-            return sweep(*expansion, mu, semi_implicit_dt(problem.system))
+            return sweep(*expansion, mu, semi_implicit_dt(system))
 
-    def _costs(self, problem: Problem, model: LocalModel) -> Expansion:
-        """The expansion with Hessians of its own, the costs' curvature added if that is wanted."""
-        e = model.expansion
-        own = e._replace(lxx=e.lxx.copy(), lux=e.lux.copy(), luu=e.luu.copy())
+    def _with_cost_curvature(self, problem: Problem, model: LocalModel, lxx, lux, luu) -> Expansion:
+        """The model's expansion with these Hessians, to which the costs' curvature is added if that is wanted."""
+        expansion = model.expansion._replace(lxx=lxx, lux=lux, luu=luu)
         if self.cost_hessian == "exact":
-            add_cost_curvature(problem, model.xs, model.us, *own[2:])
-        return own
+            add_cost_curvature(problem, model.xs, model.us, *expansion[2:])
+        return expansion
