@@ -16,8 +16,8 @@ import numpy as np
 
 from trajopt.cost_kernels import add_cross, add_diagonal, add_gauss_newton, weighted_squares
 from trajopt.residual import Residual
-from trajopt.system import System, as_manifold
-from trajopt.validation import float_array, one_of, same_shape, scalar_or_vector, weights_array, whole_number
+from trajopt.system import System, as_manifold, state_array
+from trajopt.validation import one_of, same_shape, scalar_or_vector, weights_array, whole_number
 
 
 class Quadratic(NamedTuple):
@@ -65,7 +65,7 @@ class StateCost:
 
     def __init__(self, system: System, reference: Any, weights: Any):
         self.system = system
-        self.reference = float_array("reference", reference, (system.nx,))
+        self.reference = state_array(system, "reference", reference)
         self.weights = np.full(system.ndx, 1.0) * weights_array(weights, system.ndx)
         self._manifold = as_manifold(system)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from trajopt.costs import Cost
-from trajopt.system import System
+from trajopt.system import System, state_array
 from trajopt.validation import float_array, whole_number
 
 _SYSTEM_MEMBERS = (
@@ -60,7 +60,7 @@ class Problem:
             object.__setattr__(self, name, value)  # the class is frozen; its fields are normalised here, once
 
         put("horizon", whole_number("horizon", self.horizon, 1))
-        put("x0", float_array("x0", self.x0, (self.system.nx,)))
+        put("x0", state_array(self.system, "x0", self.x0))
         put("running_costs", _checked_costs("running_costs", self.running_costs, self.system, terminal=False))
         put("terminal_costs", _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True))
         put("us_init", self.controls("us_init", self.us_init))

@@ -4,7 +4,7 @@ A state x has nx numbers, its tangent space ndx (fewer on a manifold: a quaterni
 freedom).  `integrate` moves a state along a tangent vector, `difference` is its inverse, and every derivative is taken
 along the tangent, so no other part of the package ever subtracts two states.
 
-Three promises are optional attributes, read by the functions at the end of this file:
+Four promises are optional attributes, read by the functions at the end of this file:
 
 ``semi_implicit`` (default False)
     True if fx[:, :n] = [I 0] + dt fx[:, n:] and fu[:, :n] = dt fu[:, n:] exactly, with n = ndx/2, as semi-implicit
@@ -12,13 +12,17 @@ Three promises are optional attributes, read by the functions at the end of this
 ``euclidean`` (default True)
     False if `difference` is not plain subtraction; the system then also has `difference_expansion` (see
     `ManifoldSystem`).
+``check_state(xs)``
+    Raises ValueError if one of the states xs (K, nx) is no point of the manifold.
 ``skeleton(xs)``
     Line segments (K, segments, 2, 3) to draw at each knot.
 """
 
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
+
+from trajopt.validation import float_array
 
 
 class System(Protocol):
@@ -101,6 +105,18 @@ class ManifoldSystem(System, Protocol):
 def as_manifold(system: System) -> ManifoldSystem | None:
     """The system itself if its states live on a manifold, None if `difference` is plain subtraction."""
     return None if getattr(system, "euclidean", True) else cast(ManifoldSystem, system)
+
+
+def state_array(system: System, name: str, value: Any) -> np.ndarray:
+    """A state (nx,) that the system accepts as one; ValueError naming the argument otherwise."""
+    x = float_array(name, value, (system.nx,))
+    check = getattr(system, "check_state", None)
+    if check is not None:
+        try:
+            check(x[None])
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    return x
 
 
 def semi_implicit_dt(system: System) -> float:
