@@ -19,10 +19,9 @@ import dynamics
 import problems
 from dynamics.derivatives.hessian import inverse_dynamics_expansion
 from dynamics.derivatives.second_order import drive_second_order, second_order_numbers
-from dynamics.simd import LANES, aligned_zeros, driver, launch, num_threads, scratch, set_num_threads
+from dynamics.simd import LANES, aligned_zeros, chunk_count, driver, launch, num_threads, scratch, set_num_threads
 from dynamics.systems.rollouts import drive_closed_loops, feedback_step
-from dynamics.systems.steps import step_numbers
-from dynamics.systems.workspace import carve_dynamics, dynamics_numbers
+from dynamics.systems.workspace import carve_dynamics
 from problems import arm, serial_chain
 
 KNOTS = 64
@@ -153,8 +152,7 @@ def _scalar_closed_loop(first, last, work, m, B, skip, curved, rk, semi, h, x0, 
 
 def scalar_rollout(system, x0, xs, us, k, K) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
     """A call that rolls out the full step in plain float64 and returns its xs, us."""
-    numbers = dynamics_numbers(system.model) + step_numbers(system.model) + 2 * system.nx + system.ndx
-    work = np.ascontiguousarray(scratch(numbers)[0, :, 0])
+    work = np.empty(system.rollout_numbers())
     X, U = np.empty((len(us) + 1, system.nx)), np.empty_like(us)
 
     def call():
@@ -166,12 +164,11 @@ def scalar_rollout(system, x0, xs, us, k, K) -> Callable[[], tuple[np.ndarray, n
 
 def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
     """The same for LANES step lengths at once."""
-    numbers = dynamics_numbers(system.model) + step_numbers(system.model) + 2 * system.nx + system.nu + system.ndx
-    chunks = -(-len(alphas) // LANES)
+    chunks = chunk_count(len(alphas))
     lanes = aligned_zeros(chunks, LANES)
     lanes.reshape(-1)[: len(alphas)] = alphas
     X, U = aligned_zeros(chunks, len(us) + 1, system.nx, LANES), aligned_zeros(chunks, len(us), system.nu, LANES)
-    work = scratch(numbers)[0]
+    work = scratch(system.rollout_numbers())[0]
     return lambda: drive_closed_loops(0, chunks, work, *system.plant, x0, xs, us, k, K, lanes, X, U)
 
 

@@ -125,9 +125,10 @@ def _solve(problems: Any, options: argparse.Namespace) -> int:
 
     PROGRESS.announce, before = True, PROGRESS.compiled
     problem = problems.make(options.name)
+    exact = options.command == "compare" or options.solver == "ddp"
     cold = PROGRESS.compiled > before
     us = problem.us_init + options.perturb * np.random.default_rng(options.seed).standard_normal(problem.us_init.shape)
-    with compiling_together(problem, cold, ["-m", "trajopt", COMPILE, options.name]):
+    with compiling_together(problem, cold and exact, ["-m", "trajopt", COMPILE, options.name]):
         results = compare(problem, _solvers(options), us)
     console.print(results)
     for path in _write(results, options.out or Path("results") / options.name):

@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.configuration import difference, integrate
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
-from dynamics.simd import LANES, aligned_empty, aligned_zeros, launch
+from dynamics.simd import LANES, aligned_empty, aligned_zeros, chunk_count, launch
 from dynamics.systems.actuation import actuation_map
 from dynamics.systems.curvature import curvature_driver_numbers, drive_curvature
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
@@ -113,7 +113,7 @@ class RigidBodySystem:
         xs = np.ascontiguousarray(np.broadcast_to(xs, (K, self.nx)))
         us = np.ascontiguousarray(np.broadcast_to(us, (K, self.nu)))
         out = np.empty_like(xs)
-        launch(drive_steps, K, self._rollout_numbers(), *self.plant, xs, us, out)
+        launch(drive_steps, K, self.rollout_numbers(), *self.plant, xs, us, out)
         return out[0] if single_x and single_u else out
 
     def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
@@ -141,16 +141,17 @@ class RigidBodySystem:
 
     def _closed_loops(self, x0, xs, us, k, K, alphas):
         N, A = len(us), len(alphas)
-        chunks = -(-A // LANES)
+        chunks = chunk_count(A)
         lanes = aligned_zeros(chunks, LANES)
         lanes.reshape(-1)[:A] = alphas
         X, U = aligned_empty(chunks, N + 1, self.nx, LANES), aligned_empty(chunks, N, self.nu, LANES)
         arrays = [np.ascontiguousarray(y, float) for y in (xs, us, k, K)]
-        launch(drive_closed_loops, A, self._rollout_numbers(), *self.plant, x0, *arrays, lanes, X, U)
+        launch(drive_closed_loops, A, self.rollout_numbers(), *self.plant, x0, *arrays, lanes, X, U)
         return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] if chunks > 1 else Y[0].transpose(2, 0, 1)[:A]
                      for Y in (X, U))  # fmt: skip
 
-    def _rollout_numbers(self) -> int:
+    def rollout_numbers(self) -> int:
+        """Scratch numbers per lane of `drive_steps` and `drive_closed_loops`."""
         return dynamics_numbers(self.model) + step_numbers(self.model) + 2 * self.nx + self.nu + self.ndx
 
     # -------------------------------------------------------------------------------------------- expansions
