@@ -15,7 +15,7 @@ _HOME = {
     "dynamics.simd": ("num_threads", "set_num_threads"),
     "dynamics.algorithms.configuration": ("difference", "integrate", "neutral", "random_configuration"),
     "dynamics.algorithms.inverse_dynamics": ("bias_forces", "gravity_forces", "inverse_dynamics"),
-    "dynamics.algorithms.forward_dynamics": ("forward_dynamics",),
+    "dynamics.algorithms.forward_dynamics": ("forward_dynamics", "hybrid_dynamics"),
     "dynamics.algorithms.mass_matrix": ("inverse_mass_matrix", "mass_matrix"),
     "dynamics.algorithms.energy": ("kinetic_energy", "potential_energy"),
     "dynamics.algorithms.center_of_mass": ("center_of_mass", "center_of_mass_jacobian"),
@@ -28,6 +28,9 @@ _HOME = {
     ),
     "dynamics.derivatives.second_order": ("inverse_dynamics_second_derivatives",),
     "dynamics.derivatives.hessian": ("inverse_dynamics_hessian",),
+    "dynamics.derivatives.parameters": ("parameter_derivatives",),
+    "dynamics.derivatives.regressor": ("inverse_dynamics_regressor",),
+    "dynamics.derivatives.inertial_parameters": ("inertial_parameters",),
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
     "dynamics.residuals": ("CenterOfMass", "FramePlacement", "FrameTranslation", "FrameVelocity"),
 }  # fmt: skip

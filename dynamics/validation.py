@@ -41,14 +41,20 @@ def _require_finite(name: str, array: np.ndarray, allow_infinite: bool = False) 
 
 
 def as_array(
-    name: str, value: ArrayLike, shape: tuple[int | None, ...] | None = None, *, allow_infinite: bool = False
+    name: str,
+    value: ArrayLike,
+    shape: tuple[int | None, ...] | None = None,
+    *,
+    allow_infinite: bool = False,
+    finite: bool = True,
 ) -> np.ndarray:
     """float64 array of this shape, C-contiguous; the caller's own array where that already fits.
 
     None among the sizes admits any length there; no shape at all admits any.
 
     Raises ValueError naming the argument if `value` is not made of real numbers, has another shape, or holds a NaN
-    (or an infinity, unless `allow_infinite`); the latter gives the index of the first bad entry.
+    (or an infinity, unless `allow_infinite`); the latter gives the index of the first bad entry.  `finite=False` leaves
+    that to the caller.
     """
     array = _as_float64(name, value)
     fits = shape is None or (
@@ -57,7 +63,8 @@ def as_array(
     if not fits:
         wanted = "(" + ", ".join("any" if n is None else str(n) for n in shape or ()) + ")"
         raise ValueError(f"{name}: got shape {array.shape}, expected {wanted if None in (shape or ()) else shape}")
-    _require_finite(name, array, allow_infinite)
+    if finite:
+        _require_finite(name, array, allow_infinite)
     return array
 
 

@@ -3,22 +3,10 @@
 import numpy as np
 
 from dynamics.algorithms.batch import launch, points, unbatch
-from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, FORCE, FORCES, POSITION, ROTATION, forward_pass
+from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, FORCE, FORCES, forward_pass
+from dynamics.algorithms.loads import add_loads, gather_loads, loads_batch, loads_numbers
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
-from dynamics.spatial import accumulate, add_cross, dot6, join, load3, load6, load9, rotate, store6, sub6
-from dynamics.validation import as_array
-
-
-@kernel
-def subtract_wrenches(m, wrenches, body):
-    """FORCE of every body less the external wrench on it; wrenches (nb 6): [force; moment] in the body frame."""
-    for i in range(m.parent.size):
-        b = i * BODY
-        R = load9(body, b + ROTATION)
-        w = load6(wrenches, 6 * i)
-        f = rotate(R, (w[0], w[1], w[2]))
-        n = add_cross(rotate(R, (w[3], w[4], w[5])), load3(body, b + POSITION), f)
-        store6(body, b + FORCE, sub6(load6(body, b + FORCE), join(n, f)))
+from dynamics.spatial import accumulate, dot6, load6
 
 
 @kernel
@@ -34,19 +22,16 @@ def torques_of_forces(m, a, body, dof, tau):
 
 
 @kernel
-def inverse_dynamics_kernel(m, q, v, a, body, dof, tau):
-    """tau = M(q) a + bias(q, v) for one knot per lane."""
+def inverse_dynamics_kernel(m, q, v, a, loads, body, dof, tau):
+    """tau = M(q) a + bias(q, v) - loads, for one knot per lane."""
     forward_pass(m, q, v, a, body, dof, FORCES)
+    if loads is not None:
+        add_loads(m, loads, -1.0, body)
     torques_of_forces(m, a, body, dof, tau)
 
 
-def _numbers(model) -> int:
-    """Scratch numbers per lane that `_drive` carves up."""
-    return len(model.arrays.parent) * (BODY + 6) + model.nv * (DOF + 3) + model.nq
-
-
 @driver
-def _drive(first, last, work, m, q, v, a, wrenches, tau):
+def _drive(first, last, work, m, q, v, a, loads, tau):
     nb, nv, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -54,41 +39,29 @@ def _drive(first, last, work, m, q, v, a, wrenches, tau):
         q_, w = carve(w, nq)
         v_, w = carve(w, nv)
         a_, w = carve(w, nv)
-        tau_, loads = carve(w, nv)
+        tau_, w = carve(w, nv)
+        loads_, w = gather_loads(loads, c * LANES, w)
         gather(q, c * LANES, q_)
         gather(v, c * LANES, v_)
         gather(a, c * LANES, a_)
-        forward_pass(m, q_, v_, a_, body, dof, FORCES)
-        if wrenches.shape[0] > 0:
-            gather(wrenches, c * LANES, loads)
-            subtract_wrenches(m, loads, body)
-        torques_of_forces(m, a_, body, dof, tau_)
+        inverse_dynamics_kernel(m, q_, v_, a_, loads_, body, dof, tau_)
         scatter(tau_, c * LANES, tau)
 
 
-def wrench_batch(model, external_wrenches, K: int) -> np.ndarray:
-    """External wrenches as (K, 6 nb), or an empty array if there are none."""
-    if external_wrenches is None:
-        return np.empty((0, 0))
-    nb = len(model.arrays.parent)
-    w = as_array("external_wrenches", external_wrenches)
-    if w.shape not in ((nb, 6), (K, nb, 6)):
-        raise ValueError(f"external_wrenches has shape {w.shape}; expected ({nb}, 6) or ({K}, {nb}, 6)")
-    return np.ascontiguousarray(np.broadcast_to(w, (K, nb, 6)).reshape(K, 6 * nb))
-
-
-def inverse_dynamics(model, q, v, a, external_wrenches=None) -> np.ndarray:
+def inverse_dynamics(model, q, v, a, external_wrenches=None, wrench_reference: str = "local") -> np.ndarray:
     """Joint torques that produce the acceleration a.
 
-    tau = M(q) a + C(q, v) v + g(q) - sum_i J_i' f_i                              [Featherstone 2008, table 5.1]
+    tau = M(q) a + C(q, v) v + g(q) - sum_i J_i' f_i                   [Featherstone 2008, table 5.1; Kim 2012, table 2]
 
     Parameters
     ----------
     model : RigidBodyModel
     q : (nq,) or (K, nq), configuration
     v, a : (nv,) or (K, nv), velocity and acceleration
-    external_wrenches : (nb, 6) or (K, nb, 6), optional
-        Force and moment [N; N m] on each moving body, in the body frame, about its origin.
+    external_wrenches : (nb, 6) or (K, nb, 6), or a mapping of frame name to (6,) or (K, 6), optional
+        Force and moment [N; N m] on each moving body about the origin of its frame, or on frames about theirs.
+    wrench_reference : "local" or "local_world_aligned"
+        Their axes: those of the body (or frame), so that the load follows it, or those of the world (a dead load).
 
     Returns
     -------
@@ -96,12 +69,14 @@ def inverse_dynamics(model, q, v, a, external_wrenches=None) -> np.ndarray:
 
     Raises
     ------
-    ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
+    ValueError : wrong shape, non-finite entry, a quaternion that is not of unit length, or an unknown frame or
+        reference; names the argument.
     """
     single, (q, v, a) = points(model, q, v=v, a=a)
-    wrenches = wrench_batch(model, external_wrenches, len(q))
+    loads = loads_batch(model, external_wrenches, wrench_reference, len(q))
     tau = np.empty_like(v)
-    launch(_drive, len(q), _numbers(model), model.arrays, q, v, a, wrenches, tau)
+    numbers = model.nb * BODY + model.nv * (DOF + 3) + model.nq + loads_numbers(loads)
+    launch(_drive, len(q), numbers, model.arrays, q, v, a, loads, tau)
     return unbatch(single, tau)[0]
 
 

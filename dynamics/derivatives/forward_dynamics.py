@@ -12,19 +12,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.algorithms.batch import launch, points, unbatch
-from dynamics.algorithms.forward_dynamics import (
+from dynamics.algorithms.articulated_body import (
     ARTICULATED,
     ELIMINATION,
-    forward_dynamics,
     forward_dynamics_kernel,
     solve_articulated,
 )
+from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.kinematics import BODY, DOF
+from dynamics.algorithms.loads import gather_loads, loads_batch, loads_numbers
 from dynamics.algorithms.mass_matrix import factorize, identity, solve_factored
-from dynamics.derivatives.hessian import VIRTUAL_BODY, inverse_dynamics_hessian_kernel
+from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
+from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
 
 
@@ -63,7 +65,7 @@ def forward_dynamics_first_order(m, q, v, tau, zeros, loads, body, dof, art, eli
     n = m.dof_body.size
     forward_dynamics_kernel(m, q, v, tau, zeros, loads, body, dof, art, elim, a)
     aq[:], av[:] = 0.0, 0.0
-    inverse_dynamics_first_order(m, q, v, a, body, dof, torque, aq, av, L)
+    inverse_dynamics_first_order(m, q, v, a, loads, body, dof, torque, aq, av, L)
     factorize(m, L)
     solve_factored(m, L, aq, n, -1.0)
     solve_factored(m, L, av, n, -1.0)
@@ -78,10 +80,12 @@ def forward_dynamics_hessian_kernel(
     w = M^-1 y (nv); Hqq, Hqv, Hvv (nv nv) are those of y'a; Hqa is that of w'ID, so that Hqtau = -Hqa M^-1."""
     n = m.dof_body.size
     forward_dynamics_kernel(m, q, v, tau, zeros, loads, body, dof, art, elim, a)
-    solve_articulated(m, y, dof, elim, art, w)
+    solve_articulated(m, w, y, None, dof, elim, art)
     aq[:], av[:] = 0.0, 0.0
     Hqq[:], Hqv[:], Hvv[:], Hqa[:] = 0.0, 0.0, 0.0, 0.0
-    inverse_dynamics_hessian_kernel(m, q, v, a, w, body, dof, virtual, zeta, torque, aq, av, L, Hqq, Hqv, Hvv, Hqa)
+    inverse_dynamics_hessian_kernel(
+        m, q, v, a, w, loads, body, dof, virtual, zeta, torque, aq, av, L, Hqq, Hqv, Hvv, Hqa
+    )
     factorize(m, L)
     solve_factored(m, L, aq, n, -1.0)
     solve_factored(m, L, av, n, -1.0)
@@ -124,7 +128,7 @@ def first_order_numbers(model) -> int:
 
 
 @driver
-def _drive_first_order(first, last, work, m, q, v, tau, aq, av, Minv):
+def _drive_first_order(first, last, work, m, q, v, tau, loads, aq, av, Minv):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
@@ -141,11 +145,12 @@ def _drive_first_order(first, last, work, m, q, v, tau, aq, av, Minv):
         av_, r = carve(r, n * n)
         L, r = carve(r, n * n)
         X, r = carve(r, n * n)
+        loads_, r = gather_loads(loads, c * LANES, r)
         gather(q, c * LANES, q_)
         gather(v, c * LANES, v_)
         gather(tau, c * LANES, tau_)
         zeros[:] = 0.0
-        forward_dynamics_first_order(m, q_, v_, tau_, zeros, zeros[:0], body, dof, art, elim, torque, a, aq_, av_, L)
+        forward_dynamics_first_order(m, q_, v_, tau_, zeros, loads_, body, dof, art, elim, torque, a, aq_, av_, L)
         identity(X, n)
         solve_factored(m, L, X, n, 1.0)
         scatter(aq_, c * LANES, aq)
@@ -154,7 +159,7 @@ def _drive_first_order(first, last, work, m, q, v, tau, aq, av, Minv):
 
 
 @driver
-def _drive_hessian(first, last, work, m, q, v, tau, y, Hqq, Hqv, Hvv, Hqtau):
+def _drive_hessian(first, last, work, m, q, v, tau, y, loads, Hqq, Hqv, Hvv, Hqtau):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
@@ -178,13 +183,14 @@ def _drive_hessian(first, last, work, m, q, v, tau, y, Hqq, Hqv, Hvv, Hqtau):
         Hqv_, r = carve(r, n * n)
         Hvv_, r = carve(r, n * n)
         Hqa, r = carve(r, n * n)
+        loads_, r = gather_loads(loads, c * LANES, r)
         gather(q, c * LANES, q_)
         gather(v, c * LANES, v_)
         gather(tau, c * LANES, tau_)
         gather(y, c * LANES, y_)
         zeros[:] = 0.0
         forward_dynamics_hessian_kernel(
-            m, q_, v_, tau_, y_, zeros, zeros[:0], body, dof, art, elim, virtual, zeta, torque, a, aq, av, L, w,
+            m, q_, v_, tau_, y_, zeros, loads_, body, dof, art, elim, virtual, zeta, torque, a, aq, av, L, w,
             Hqq_, Hqv_, Hvv_, Hqa,
         )  # fmt: skip
         identity(aq, n)
@@ -196,13 +202,16 @@ def _drive_hessian(first, last, work, m, q, v, tau, y, Hqq, Hqv, Hvv, Hqtau):
         scatter(av, c * LANES, Hqtau)
 
 
-def forward_dynamics_derivatives(model, q, v, tau) -> ForwardDynamicsDerivatives:
+def forward_dynamics_derivatives(
+    model, q, v, tau, external_wrenches=None, wrench_reference: str = "local"
+) -> ForwardDynamicsDerivatives:
     """Derivatives of forward dynamics with respect to configuration (along the tangent), velocity and torque.
 
     Parameters
     ----------
     model : RigidBodyModel
     q : (nq,) or (K, nq);  v, tau : (nv,) or (K, nv)
+    external_wrenches, wrench_reference : as in `inverse_dynamics`; their components are held constant
 
     Returns
     -------
@@ -215,12 +224,15 @@ def forward_dynamics_derivatives(model, q, v, tau) -> ForwardDynamicsDerivatives
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     K, n = v.shape
     out = np.empty((3, K, n * n))
-    numbers = first_order_numbers(model) + 4 * n * n
-    launch(_drive_first_order, len(q), numbers, model.arrays, q, v, tau, out[0], out[1], out[2])
+    loads = loads_batch(model, external_wrenches, wrench_reference, K)
+    numbers = first_order_numbers(model) + 4 * n * n + loads_numbers(loads)
+    launch(_drive_first_order, K, numbers, model.arrays, q, v, tau, loads, out[0], out[1], out[2])
     return ForwardDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))
 
 
-def forward_dynamics_hessian(model, q, v, tau, w) -> ForwardDynamicsHessian:
+def forward_dynamics_hessian(
+    model, q, v, tau, w, external_wrenches=None, wrench_reference: str = "local"
+) -> ForwardDynamicsHessian:
     """Hessian of w' a(q, v, tau) without forming a tensor.
 
     Parameters
@@ -228,6 +240,7 @@ def forward_dynamics_hessian(model, q, v, tau, w) -> ForwardDynamicsHessian:
     model : RigidBodyModel
     q : (nq,) or (K, nq);  v, tau : (nv,) or (K, nv)
     w : (nv,) or (K, nv), multiplier of the accelerations
+    external_wrenches, wrench_reference : as in `inverse_dynamics`
 
     Returns
     -------
@@ -241,13 +254,15 @@ def forward_dynamics_hessian(model, q, v, tau, w) -> ForwardDynamicsHessian:
     single, (q, v, tau, w) = points(model, q, v=v, tau=tau, w=w)
     K, n = v.shape
     H = np.empty((4, K, n * n))
-    nb = len(model.arrays.parent)
-    numbers = first_order_numbers(model) + nb * VIRTUAL_BODY + 8 * n + 7 * n * n
-    launch(_drive_hessian, len(q), numbers, model.arrays, q, v, tau, w, H[0], H[1], H[2], H[3])
+    loads = loads_batch(model, external_wrenches, wrench_reference, K)
+    numbers = first_order_numbers(model) + model.nb * VIRTUAL_BODY + 8 * n + 7 * n * n + loads_numbers(loads)
+    launch(_drive_hessian, K, numbers, model.arrays, q, v, tau, w, loads, H[0], H[1], H[2], H[3])
     return ForwardDynamicsHessian(*unbatch(single, *H.reshape(4, K, n, n)))
 
 
-def forward_dynamics_second_derivatives(model, q, v, tau) -> ForwardDynamicsSecondDerivatives:
+def forward_dynamics_second_derivatives(
+    model, q, v, tau, external_wrenches=None, wrench_reference: str = "local"
+) -> ForwardDynamicsSecondDerivatives:
     """The four second-derivative tensors of forward dynamics.
 
     With the tensors T of inverse dynamics at a = FD(q, v, tau) and A = da/dq, B = da/dv:
@@ -264,8 +279,9 @@ def forward_dynamics_second_derivatives(model, q, v, tau) -> ForwardDynamicsSeco
     the second and third index are differentiated in the order of the name, the last one last.
     """
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
-    A, B, Minv = forward_dynamics_derivatives(model, q, v, tau)
-    T = inverse_dynamics_second_derivatives(model, q, v, forward_dynamics(model, q, v, tau))
+    loads = external_wrenches, wrench_reference
+    A, B, Minv = forward_dynamics_derivatives(model, q, v, tau, *loads)
+    T = inverse_dynamics_second_derivatives(model, q, v, forward_dynamics(model, q, v, tau, *loads), *loads)
     rows = T.dM_dq.transpose(0, 1, 3, 2)  # [t, i, j, l] = dM_il/dq_j
     MA, MB = rows @ A[:, None], rows @ B[:, None]
     tensors = T.d2tau_dqdq + MA + MA.swapaxes(2, 3), T.d2tau_dqdv + MB, T.d2tau_dvdv, rows @ Minv[:, None]

@@ -28,8 +28,19 @@ import numpy as np
 
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, PSI2, RATE, forward_pass
+from dynamics.algorithms.loads import add_loads, gather_loads, loads_batch, loads_numbers
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
+from dynamics.derivatives.dead_loads import add_dead_loads
 from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives, add_armature, store_row_pair
+from dynamics.derivatives.virtual import (
+    SUM_G0,
+    SUM_G4,
+    SUM_MOMENT,
+    SUM_ROTATION,
+    VIRTUAL_BODY,
+    load_virtual,
+    virtual_motion,
+)
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat, store
 from dynamics.spatial import (
     accumulate,
@@ -42,7 +53,6 @@ from dynamics.spatial import (
     add_scaled6,
     cross,
     cross_force,
-    cross_motion,
     dot6,
     inertia_times,
     linear,
@@ -56,9 +66,6 @@ from dynamics.spatial import (
     sub6,
 )
 
-VIRTUAL, SUM_G0, SUM_G4, SUM_MOMENT, SUM_ROTATION = 0, 6, 12, 18, 21
-VIRTUAL_BODY = 27
-
 
 class InverseDynamicsHessian(NamedTuple):
     """Second derivatives of w' tau; each (nv, nv) or (K, nv, nv)."""
@@ -67,31 +74,6 @@ class InverseDynamicsHessian(NamedTuple):
     Hqv: np.ndarray
     Hvv: np.ndarray
     Hqa: np.ndarray
-
-
-@helper
-def load_virtual(m, i, virtual):
-    """V of the parent of body i."""
-    zero = splat(virtual, 0.0)
-    if m.parent[i] >= 0:
-        return load6(virtual, m.parent[i] * VIRTUAL_BODY + VIRTUAL)
-    return (zero, zero, zero, zero, zero, zero)
-
-
-@kernel
-def virtual_motion(m, w, dof, virtual, zeta):
-    """V of every body, zeta of every degree of freedom, and zeroed subtree sums."""
-    zero = splat(virtual, 0.0)
-    for i in range(m.parent.size):
-        parent = load_virtual(m, i, virtual)
-        V = parent
-        for k in range(m.v_index[i], m.v_index[i] + m.dof_count[i]):
-            s = load6(dof, k * DOF + COLUMN)
-            store6(zeta, k * 6, cross_motion(parent, s))
-            V = add_scaled6(V, load(w, k), s)
-        store6(virtual, i * VIRTUAL_BODY + VIRTUAL, V)
-        for k in range(6, VIRTUAL_BODY):
-            store(virtual, i * VIRTUAL_BODY + k, zero)
 
 
 @helper
@@ -130,7 +112,7 @@ def _curvature_vectors(mass, h, I, J, p, s, psi, i_s, V, G0, G4, hw, Iw):
 
 @kernel
 def inverse_dynamics_hessian_kernel(
-    m, q, v, a, w, body, dof, virtual, zeta, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa
+    m, q, v, a, w, loads, body, dof, virtual, zeta, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa
 ):
     """First order and the Hessian of w'tau in one pass, one knot per lane.
 
@@ -138,6 +120,8 @@ def inverse_dynamics_hessian_kernel(
     row-major; Hqa[q, a].  Entries between branches are not written (zero them once)."""
     align_stack(body)
     forward_pass(m, q, v, a, body, dof, DERIVATIVES)
+    if loads is not None:
+        add_loads(m, loads, -1.0, body)
     virtual_motion(m, w, dof, virtual, zeta)
     n = m.dof_body.size
     for i in range(m.parent.size - 1, -1, -1):
@@ -185,6 +169,8 @@ def inverse_dynamics_hessian_kernel(
         if m.parent[i] >= 0:
             add_to_parent(body, m.parent[i] * BODY, i * BODY)
             accumulate(virtual, m.parent[i] * VIRTUAL_BODY + SUM_G0, i * VIRTUAL_BODY + SUM_G0, VIRTUAL_BODY - SUM_G0)
+    if loads is not None:
+        add_dead_loads(m, loads, body, dof, virtual, zeta, dq, Hqq)
     add_armature(m, a, tau, M)
 
 
@@ -194,7 +180,7 @@ def _numbers(model) -> int:
 
 
 @driver
-def _drive(first, last, work, m, q, v, a, w, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
+def _drive(first, last, work, m, q, v, a, w, loads, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
@@ -206,6 +192,7 @@ def _drive(first, last, work, m, q, v, a, w, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
         a_, r = carve(r, n)
         w_, r = carve(r, n)
         tau_, r = carve(r, n)
+        loads_, r = gather_loads(loads, c * LANES, r)
         first_order, H = carve(r, 3 * n * n)
         if c == first:  # no chunk writes the entries between branches
             first_order[:] = 0.0
@@ -217,7 +204,7 @@ def _drive(first, last, work, m, q, v, a, w, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
         gather(a, c * LANES, a_)
         gather(w, c * LANES, w_)
         inverse_dynamics_hessian_kernel(
-            m, q_, v_, a_, w_, body, dof, virtual, zeta, tau_, dq_, dv_, M_, Hqq_, Hqv_, Hvv_, Hqa_
+            m, q_, v_, a_, w_, loads_, body, dof, virtual, zeta, tau_, dq_, dv_, M_, Hqq_, Hqv_, Hvv_, Hqa_
         )
         scatter(dq_, c * LANES, dq)
         scatter(dv_, c * LANES, dv)
@@ -228,7 +215,9 @@ def _drive(first, last, work, m, q, v, a, w, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
         scatter(Hqa_, c * LANES, Hqa)
 
 
-def inverse_dynamics_hessian(model, q, v, a, w) -> InverseDynamicsHessian:
+def inverse_dynamics_hessian(
+    model, q, v, a, w, external_wrenches=None, wrench_reference: str = "local"
+) -> InverseDynamicsHessian:
     """Hessian of w' tau(q, v, a) without forming a tensor.
 
     Parameters
@@ -236,6 +225,7 @@ def inverse_dynamics_hessian(model, q, v, a, w) -> InverseDynamicsHessian:
     model : RigidBodyModel
     q : (nq,) or (K, nq);  v, a : (nv,) or (K, nv)
     w : (nv,) or (K, nv), multiplier of the torques
+    external_wrenches, wrench_reference : as in `inverse_dynamics`
 
     Returns
     -------
@@ -246,14 +236,17 @@ def inverse_dynamics_hessian(model, q, v, a, w) -> InverseDynamicsHessian:
     ------
     ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
     """
-    return inverse_dynamics_expansion(model, q, v, a, w)[1]
+    return inverse_dynamics_expansion(model, q, v, a, w, external_wrenches, wrench_reference)[1]
 
 
-def inverse_dynamics_expansion(model, q, v, a, w) -> tuple[InverseDynamicsDerivatives, InverseDynamicsHessian]:
+def inverse_dynamics_expansion(
+    model, q, v, a, w, external_wrenches=None, wrench_reference: str = "local"
+) -> tuple[InverseDynamicsDerivatives, InverseDynamicsHessian]:
     """First derivatives and the Hessian of w' tau in the one pass that both need; arguments as above."""
     single, (q, v, a, w) = points(model, q, v=v, a=a, w=w)
     K, n = v.shape
     out = np.empty((7, K, n * n))
-    launch(_drive, K, _numbers(model), model.arrays, q, v, a, w, *out)
+    loads = loads_batch(model, external_wrenches, wrench_reference, K)
+    launch(_drive, K, _numbers(model) + loads_numbers(loads), model.arrays, q, v, a, w, loads, *out)
     results = unbatch(single, *out.reshape(7, K, n, n))
     return InverseDynamicsDerivatives(*results[:3]), InverseDynamicsHessian(*results[3:])

@@ -14,7 +14,9 @@ import numpy as np
 
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, PSI2, RATE, forward_pass
+from dynamics.algorithms.loads import add_loads, gather_loads, loads_batch, loads_numbers
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
+from dynamics.derivatives.dead_loads import add_dead_loads
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, helper, kernel, load, scatter, splat, store
 from dynamics.spatial import add_dot6, dot6, load6
 
@@ -48,11 +50,13 @@ def add_armature(m, a, tau, M):
 
 
 @kernel
-def inverse_dynamics_first_order(m, q, v, a, body, dof, tau, dq, dv, M):
+def inverse_dynamics_first_order(m, q, v, a, loads, body, dof, tau, dq, dv, M):
     """tau and its derivatives for one knot per lane.  dq, dv, M (nv nv), row-major; entries between branches are not
     written (zero them once)."""
     align_stack(body)
     forward_pass(m, q, v, a, body, dof, DERIVATIVES)
+    if loads is not None:
+        add_loads(m, loads, -1.0, body)
     n = m.dof_body.size
     for i in range(m.parent.size - 1, -1, -1):
         h, I, J, p, f = load_composite(body, i * BODY)
@@ -78,6 +82,8 @@ def inverse_dynamics_first_order(m, q, v, a, body, dof, tau, dq, dv, M):
                 y = m.dof_parent[y]
         if m.parent[i] >= 0:
             add_to_parent(body, m.parent[i] * BODY, i * BODY)
+    if loads is not None:
+        add_dead_loads(m, loads, body, dof, None, None, dq, None)
     add_armature(m, a, tau, M)
 
 
@@ -87,7 +93,7 @@ def _numbers(model) -> int:
 
 
 @driver
-def _drive(first, last, work, m, q, v, a, dq, dv, M):
+def _drive(first, last, work, m, q, v, a, loads, dq, dv, M):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -99,18 +105,21 @@ def _drive(first, last, work, m, q, v, a, dq, dv, M):
         dq_, w = carve(w, n * n)
         dv_, w = carve(w, n * n)
         M_, w = carve(w, n * n)
+        loads_, w = gather_loads(loads, c * LANES, w)
         gather(q, c * LANES, q_)
         gather(v, c * LANES, v_)
         gather(a, c * LANES, a_)
         if c == first:  # no chunk writes the entries between branches
             dq_[:], dv_[:], M_[:] = 0.0, 0.0, 0.0
-        inverse_dynamics_first_order(m, q_, v_, a_, body, dof, tau_, dq_, dv_, M_)
+        inverse_dynamics_first_order(m, q_, v_, a_, loads_, body, dof, tau_, dq_, dv_, M_)
         scatter(dq_, c * LANES, dq)
         scatter(dv_, c * LANES, dv)
         scatter(M_, c * LANES, M)
 
 
-def inverse_dynamics_derivatives(model, q, v, a) -> InverseDynamicsDerivatives:
+def inverse_dynamics_derivatives(
+    model, q, v, a, external_wrenches=None, wrench_reference: str = "local"
+) -> InverseDynamicsDerivatives:
     """Derivatives of inverse dynamics with respect to configuration, velocity and acceleration.
 
     dtau_dq is taken along the tangent of q: column k is d/dh tau(integrate(q, h e_k), v, a).   [Singh 2022, alg. 1]
@@ -119,6 +128,7 @@ def inverse_dynamics_derivatives(model, q, v, a) -> InverseDynamicsDerivatives:
     ----------
     model : RigidBodyModel
     q : (nq,) or (K, nq);  v, a : (nv,) or (K, nv)
+    external_wrenches, wrench_reference : as in `inverse_dynamics`; their components are held constant
 
     Returns
     -------
@@ -131,5 +141,6 @@ def inverse_dynamics_derivatives(model, q, v, a) -> InverseDynamicsDerivatives:
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
     out = np.empty((3, K, n * n))
-    launch(_drive, len(q), _numbers(model), model.arrays, q, v, a, out[0], out[1], out[2])
+    loads = loads_batch(model, external_wrenches, wrench_reference, K)
+    launch(_drive, K, _numbers(model) + loads_numbers(loads), model.arrays, q, v, a, loads, out[0], out[1], out[2])
     return InverseDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))

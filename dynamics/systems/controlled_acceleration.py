@@ -14,7 +14,7 @@ def acceleration_derivatives(m, B, skip, q, v, u, d, e, a):
     """a(q, v, u) and its derivatives, into e.aq, e.av, e.au; d, e are scratch (`Dynamics`, `Derivatives`)."""
     torques_of_controls(B, skip, u, d.tau)
     forward_dynamics_first_order(
-        m, q, v, d.tau, d.zeros, d.zeros[:0], d.body, d.dof, d.art, d.elim, e.torque, a, e.aq, e.av, e.L
+        m, q, v, d.tau, d.zeros, None, d.body, d.dof, d.art, d.elim, e.torque, a, e.aq, e.av, e.L
     )
     copy_actuation(B, e.au)
     solve_factored(m, e.L, e.au, B.shape[1], 1.0)
@@ -28,7 +28,7 @@ def acceleration_hessian(m, B, skip, q, v, u, d, e, s):
     n, nu = B.shape
     torques_of_controls(B, skip, u, d.tau)
     forward_dynamics_hessian_kernel(
-        m, q, v, d.tau, s.y, d.zeros, d.zeros[:0], d.body, d.dof, d.art, d.elim, s.virtual, s.zeta, e.torque, d.a,
+        m, q, v, d.tau, s.y, d.zeros, None, d.body, d.dof, d.art, d.elim, s.virtual, s.zeta, e.torque, d.a,
         e.aq, e.av, e.L, s.w, s.Hqq, s.Hqv, s.Hvv, s.Hqa,
     )  # fmt: skip
     copy_actuation(B, e.au)

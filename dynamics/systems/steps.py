@@ -14,7 +14,7 @@ Two arguments select code at compile time, by being None or not: `curved`, that 
 that the integrator is RK4.  So an ordinary arm under Euler compiles neither groups nor stages.
 """
 
-from dynamics.algorithms.forward_dynamics import forward_dynamics_kernel
+from dynamics.algorithms.articulated_body import forward_dynamics_kernel
 from dynamics.simd import fma, helper, kernel, load, splat, store
 from dynamics.systems.actuation import torques_of_controls
 from dynamics.tangent import integrate_configuration
@@ -27,7 +27,7 @@ INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
 def acceleration(m, B, skip, q, v, u, d, a):
     """a(q, v, u) with scratch d (`Dynamics`)."""
     torques_of_controls(B, skip, u, d.tau)
-    forward_dynamics_kernel(m, q, v, d.tau, d.zeros, d.zeros[:0], d.body, d.dof, d.art, d.elim, a)
+    forward_dynamics_kernel(m, q, v, d.tau, d.zeros, None, d.body, d.dof, d.art, d.elim, a)
 
 
 @helper

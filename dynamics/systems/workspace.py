@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.algorithms.forward_dynamics import ARTICULATED, ELIMINATION
+from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION
 from dynamics.algorithms.kinematics import BODY, DOF
-from dynamics.derivatives.hessian import VIRTUAL_BODY
+from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.simd import carve, helper
 from dynamics.tangent import TANGENT_SLOTS
 

@@ -22,6 +22,7 @@ FUNCTIONS = {
     "inverse_dynamics_second_derivatives": 2,
     "forward_dynamics_second_derivatives": 2,
     "inverse_dynamics_hessian": 3,
+    "inverse_dynamics_regressor": 2,
     "forward_dynamics_hessian": 3,
 }  # and how many velocity-like arguments they take
 METHODS = ("step", "linearize", "hessian_products", "hessians", "closed_loop_rollout")

@@ -12,12 +12,13 @@ ROOT = Path(dynamics.__file__).parents[1]
 NAMES = """
     load_urdf ModelBuilder RigidBodyModel Revolute Prismatic Spherical FreeFlyer Planar Translation Fixed Continuous
     neutral integrate difference random_configuration
-    inverse_dynamics forward_dynamics mass_matrix inverse_mass_matrix bias_forces gravity_forces
+    inverse_dynamics forward_dynamics hybrid_dynamics mass_matrix inverse_mass_matrix bias_forces gravity_forces
     kinetic_energy potential_energy center_of_mass center_of_mass_jacobian
     frame_placement frame_jacobian frame_velocity frame_acceleration
     inverse_dynamics_derivatives forward_dynamics_derivatives
     inverse_dynamics_second_derivatives forward_dynamics_second_derivatives
     inverse_dynamics_hessian forward_dynamics_hessian
+    parameter_derivatives inverse_dynamics_regressor inertial_parameters
     RigidBodySystem FrameTranslation FramePlacement FrameVelocity CenterOfMass
     num_threads set_num_threads
 """.split()

@@ -1,0 +1,143 @@
+"""External wrenches: loads that follow their body, and dead loads that keep their direction in the world.
+
+A follower load is given in the axes of its body, about the body's origin: turning the body turns the load.  A dead load
+(gravity-like, or a contact force) has fixed components in world axes and acts at a point of the body.  Both enter the
+dynamics as forces on the bodies; only their derivatives with respect to the configuration differ.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.algorithms.kinematics import BODY, FORCE, POSITION, ROTATION
+from dynamics.simd import carve, gather, helper, kernel, splat
+from dynamics.spatial import (
+    add_cross,
+    add_rotated,
+    add_scaled6,
+    join,
+    load3,
+    load6,
+    load9,
+    rotate,
+    store6,
+)
+from dynamics.validation import as_array
+
+REFERENCES = ("local", "local_world_aligned")
+
+
+class Loads(NamedTuple):
+    """Wrenches [force; moment], per knot (K, numbers) for drivers, in lanes (numbers, LANES) for kernels.
+
+    Kernels take None where there are none, and then compile nothing for them."""
+
+    follower: np.ndarray  # (., 6 nb) on every body, in its axes, about its origin
+    dead: np.ndarray  # (., 6 L) in world axes, about a point of a body
+    body: np.ndarray  # (L,) the bodies of the dead loads
+    point: np.ndarray  # (L, 3) their points, in the body frame
+
+
+@helper
+def gather_loads(loads, first, ws):
+    """The loads of LANES knots at the front of the workspace, and the rest of it."""
+    if loads is None:
+        return None, ws
+    follower, w = carve(ws, loads.follower.shape[1])
+    dead, w = carve(w, loads.dead.shape[1])
+    if loads.follower.shape[0] > 0:
+        gather(loads.follower, first, follower)
+    if loads.dead.shape[0] > 0:
+        gather(loads.dead, first, dead)
+    return Loads(follower, dead, loads.body, loads.point), w
+
+
+@helper
+def dead_load(loads, l, body):
+    """Body offset, point of action, force and moment about that point of dead load l, all in the world frame."""
+    b = loads.body[l] * BODY
+    r = loads.point[l]
+    p = add_rotated(load3(body, b + POSITION), load9(body, b + ROTATION), (r[0], r[1], r[2]))
+    return b, p, load3(loads.dead, 6 * l), load3(loads.dead, 6 * l + 3)
+
+
+@kernel
+def add_loads(m, loads, sign, body):
+    """FORCE of every body += sign times the wrenches on it, after the bodies are placed."""
+    s = splat(body, sign)
+    if loads.follower.shape[0] > 0:
+        for i in range(m.parent.size):
+            b = i * BODY
+            R, w = load9(body, b + ROTATION), load6(loads.follower, 6 * i)
+            f = rotate(R, (w[0], w[1], w[2]))
+            n = add_cross(rotate(R, (w[3], w[4], w[5])), load3(body, b + POSITION), f)
+            store6(body, b + FORCE, add_scaled6(load6(body, b + FORCE), s, join(n, f)))
+    for l in range(loads.dead.shape[0] // 6):
+        b, p, f, n = dead_load(loads, l, body)
+        store6(body, b + FORCE, add_scaled6(load6(body, b + FORCE), s, join(add_cross(n, p, f), f)))
+
+
+def loads_numbers(loads: Loads | None) -> int:
+    """Scratch numbers per lane of `gather_loads`."""
+    return 0 if loads is None else loads.follower.shape[1] + loads.dead.shape[1]
+
+
+# ------------------------------------------------------------------------------------------------ from public arguments
+def loads_batch(
+    model, external_wrenches, wrench_reference: str, K: int, name: str = "external_wrenches"
+) -> Loads | None:
+    """The public arguments `external_wrenches` (or of that name) and `wrench_reference` as loads of K knots, or None.
+
+    Raises ValueError naming the argument for a wrong shape, an unknown frame or reference, or a non-finite entry.
+    """
+    if wrench_reference not in REFERENCES:
+        raise ValueError(
+            f"wrench_reference: got {wrench_reference!r}, expected one of {', '.join(map(repr, REFERENCES))}"
+        )
+    if external_wrenches is None:
+        return None
+    follower, dead = np.empty((0, 0)), np.empty((0, 0))
+    body, point = np.empty(0, np.int64), np.empty((0, 3))
+    frames, values = _frames_and_values(model, name, external_wrenches, K)
+    if wrench_reference == "local":
+        follower = np.ascontiguousarray(_on_bodies(model, frames, values).reshape(K, 6 * model.nb))
+    else:
+        kept = [i for i, frame in enumerate(frames) if frame.body >= 0]
+        dead = np.ascontiguousarray(values[:, kept].reshape(K, 6 * len(kept)))
+        body = np.array([frames[i].body for i in kept], np.int64)
+        point = np.array([frames[i].p for i in kept]).reshape(len(kept), 3)
+    return Loads(follower, dead, body, point)
+
+
+def _frames_and_values(model, argument, wrenches, K):
+    """The loaded frames and the wrenches (K, frames, 6) on them."""
+    if isinstance(wrenches, Mapping):
+        frames = [model.frame(name) for name in wrenches]
+        values = np.zeros((K, len(frames), 6))
+        for i, (frame, value) in enumerate(wrenches.items()):
+            w = as_array(f"{argument}[{frame!r}]", value)
+            if w.shape not in ((6,), (K, 6)):
+                raise ValueError(f"{argument}[{frame!r}] has shape {w.shape}; expected (6,) or ({K}, 6)")
+            values[:, i] = w
+        return frames, values
+    nb = model.nb
+    w = as_array(argument, wrenches)
+    if w.shape not in ((nb, 6), (K, nb, 6)):
+        raise ValueError(
+            f"{argument} has shape {w.shape}; expected ({nb}, 6) or ({K}, {nb}, 6), or a mapping of frame names"
+        )
+    return [model.frame(name) for name in model.body_names], np.broadcast_to(w, (K, nb, 6))
+
+
+def _on_bodies(model, frames, values) -> np.ndarray:
+    """Wrenches (K, nb, 6) on the moving bodies from those in frame axes about the frame origins."""
+    kept = [i for i, frame in enumerate(frames) if frame.body >= 0]  # what acts on the world moves nothing
+    total = np.zeros((len(values), model.nb, 6))
+    if kept:
+        values = values[:, kept]
+        R = np.array([frames[i].R for i in kept])
+        f = np.einsum("lij,klj->kli", R, values[..., :3])
+        n = np.einsum("lij,klj->kli", R, values[..., 3:]) + np.cross(np.array([frames[i].p for i in kept]), f)
+        np.add.at(total, (slice(None), [frames[i].body for i in kept]), np.concatenate([f, n], axis=2))
+    return total

@@ -1,0 +1,113 @@
+"""What dead loads add to the derivatives of inverse dynamics.
+
+The sweeps treat every force on a body as fixed to it.  A follower load is; a dead load (f, n) at the point p is not:
+when its body moves by the twist s = (w, u), it falls behind a follower load by
+
+    D s = (w x n + p x (w x f), w x f) = (T w, w x f),             T = -n~ - p~ f~
+
+so that -W.V, its part of w'tau with V the virtual velocity of the body, has beyond the follower terms
+
+    d/dq_x           (D s_x).V            hence dtau_i/dq_x += s_i.D s_x, D summed over the subtree of the lower of i, x
+    d2/dq_x dq_y     (D s_y).zeta_x + (D s_x).zeta_y - w_x'K w_y,   K = f u_p' - (f.u_p) 1 + n w_V' - (n.w_V) 1
+
+for x at or below y, with u_p the virtual velocity of the point and w_V that of the axes, K summed like D.
+"""
+
+from dynamics.algorithms.kinematics import BODY, COLUMN, COMPOSITE, DOF
+from dynamics.algorithms.loads import dead_load
+from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
+from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
+from dynamics.spatial import (
+    accumulate,
+    add_cross,
+    add_dot6,
+    angular,
+    cross,
+    dot3,
+    join,
+    linear,
+    load3,
+    load6,
+    load9,
+    rotate,
+    rotate_back,
+)
+
+# per body, in the slots of the composites, which the sweeps are done with: f, T and K of the subtree
+SUM_F, SUM_T, SUM_K = COMPOSITE, COMPOSITE + 3, COMPOSITE + 12
+SUMS = 21
+
+
+@helper
+def _add_outer(ws, o, f, p, d):
+    """The 3x3 matrix at offset o += f p' + d 1."""
+    for r in range(3):
+        for c in range(3):
+            x = fma(f[r], p[c], load(ws, o + 3 * r + c))
+            store(ws, o + 3 * r + c, x + d if r == c else x)
+
+
+@kernel
+def sum_dead_loads(m, loads, body, virtual):
+    """f, T and, with virtual velocities (None without), K of every body's own loads."""
+    zero = splat(body, 0.0)
+    for i in range(m.parent.size):
+        for k in range(SUMS):
+            store(body, i * BODY + COMPOSITE + k, zero)
+    for l in range(loads.dead.shape[0] // 6):
+        b, p, f, n = dead_load(loads, l, body)
+        for k in range(3):
+            store(body, b + SUM_F + k, load(body, b + SUM_F + k) + f[k])
+        _add_outer(body, b + SUM_T, (-f[0], -f[1], -f[2]), p, dot3(p, f))
+        for r in range(3):  # -n~
+            s, t = (r + 1) % 3, (r + 2) % 3
+            o = b + SUM_T + 3 * r
+            store(body, o + s, load(body, o + s) + n[t])
+            store(body, o + t, load(body, o + t) - n[s])
+        if virtual is not None:
+            V = load6(virtual, b // BODY * VIRTUAL_BODY + VIRTUAL)
+            w, u = angular(V), add_cross(linear(V), angular(V), p)
+            _add_outer(body, b + SUM_K, f, u, zero - dot3(f, u))
+            _add_outer(body, b + SUM_K, n, w, zero - dot3(n, w))
+
+
+@kernel
+def add_dead_loads(m, loads, body, dof, virtual, zeta, dq, Hqq):
+    """Their terms of dtau/dq (nv nv) and of the Hessian Hqq (nv nv) of w'tau, after the sweep that fills those.
+
+    virtual, zeta : as `virtual_motion` leaves them; None for first derivatives alone."""
+    if loads.dead.shape[0] == 0:
+        return
+    align_stack(body)
+    n = m.dof_body.size
+    sum_dead_loads(m, loads, body, virtual)
+    for i in range(m.parent.size - 1, -1, -1):
+        b = i * BODY
+        f, T, K = load3(body, b + SUM_F), load9(body, b + SUM_T), load9(body, b + SUM_K)
+        first, last = m.v_index[i], m.v_index[i] + m.dof_count[i]
+        for x in range(first, last):
+            s = load6(dof, x * DOF + COLUMN)
+            w = angular(s)
+            lag = join(rotate(T, w), cross(w, f))
+            row = add_cross(rotate_back(T, w), f, linear(s))
+            y = last - 1
+            while y >= 0:
+                s = load6(dof, y * DOF + COLUMN)
+                store(dq, x * n + y, load(dq, x * n + y) + dot3(row, angular(s)))
+                if y < first:
+                    store(dq, y * n + x, add_dot6(load(dq, y * n + x), lag, s))
+                y = m.dof_parent[y]
+            if virtual is not None:
+                z = load6(zeta, x * 6)
+                row = add_cross(rotate_back(T, angular(z)), f, linear(z))
+                bent = rotate_back(K, w)
+                row = (row[0] - bent[0], row[1] - bent[1], row[2] - bent[2])
+                y = last - 1
+                while y >= 0:
+                    e = add_dot6(dot3(row, angular(load6(dof, y * DOF + COLUMN))), lag, load6(zeta, y * 6))
+                    store(Hqq, x * n + y, load(Hqq, x * n + y) + e)
+                    if y < first:
+                        store(Hqq, y * n + x, load(Hqq, y * n + x) + e)
+                    y = m.dof_parent[y]
+        if m.parent[i] >= 0:
+            accumulate(body, m.parent[i] * BODY + COMPOSITE, b + COMPOSITE, SUMS)

@@ -1,0 +1,122 @@
+"""Inverse dynamics is linear in the inertial parameters pi of the bodies: tau - armature a = Y(q, v, a) pi.
+
+In the frame that a joint moves, with w and dw the angular velocity and acceleration and c the classical acceleration of
+the origin, gravity subtracted, a mass m with first moment h and inertia I about the origin needs the force and moment
+
+    f = m c + dw x h + w x (w x h)            n = h x c + I dw + w x I w
+
+Their power along the column S = (s, u) of a degree of freedom, angular part s first, is one row of Y for this body:
+
+    m: u.c            h: c x s + u x dw + (u x w) x w           I_ij: entries of s dw' + (s x w) w', symmetric in i, j
+
+Degrees of freedom off the path from the body to the root have zeros.
+"""
+
+import numpy as np
+
+from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.frames import last_dof
+from dynamics.algorithms.kinematics import (
+    ACCELERATION,
+    BODY,
+    COLUMN,
+    DOF,
+    FORCES,
+    POSITION,
+    ROTATION,
+    VELOCITY,
+    forward_pass,
+)
+from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotation, turned_bodies
+from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, helper, kernel, scatter, store
+from dynamics.spatial import add_cross, angular, cross, dot3, linear, load3, load6, load9, rotate_back, store3
+
+
+@helper
+def _in_body(R, p, x):
+    """Angular and linear part of the world motion x in the axes of the body at (R, p), about its origin."""
+    return rotate_back(R, angular(x)), rotate_back(R, add_cross(linear(x), angular(x), p))
+
+
+@helper
+def _store_row(Y, o, s, u, w, dw, c):
+    """The ten entries above, at offset o."""
+    t = cross(s, w)
+    store(Y, o, dot3(u, c))
+    store3(Y, o + 1, add_cross(add_cross(cross(c, s), u, dw), cross(u, w), w))
+    store(Y, o + 4, fma(s[0], dw[0], t[0] * w[0]))
+    store(Y, o + 5, fma(s[0], dw[1], fma(s[1], dw[0], fma(t[0], w[1], t[1] * w[0]))))
+    store(Y, o + 6, fma(s[1], dw[1], t[1] * w[1]))
+    store(Y, o + 7, fma(s[0], dw[2], fma(s[2], dw[0], fma(t[0], w[2], t[2] * w[0]))))
+    store(Y, o + 8, fma(s[1], dw[2], fma(s[2], dw[1], fma(t[1], w[2], t[2] * w[1]))))
+    store(Y, o + 9, fma(s[2], dw[2], t[2] * w[2]))
+
+
+@kernel
+def regressor_kernel(m, q, v, a, body, dof, Y):
+    """Y (nv 10 nb), row-major, for one knot per lane; entries off the paths are not written (zero them once)."""
+    align_stack(body)
+    forward_pass(m, q, v, a, body, dof, FORCES)
+    nb = m.parent.size
+    for i in range(nb):
+        b = i * BODY
+        R, p = load9(body, b + ROTATION), load3(body, b + POSITION)
+        w, velocity = _in_body(R, p, load6(body, b + VELOCITY))
+        dw, acceleration = _in_body(R, p, load6(body, b + ACCELERATION))
+        c = add_cross(acceleration, w, velocity)
+        k = last_dof(m, i)
+        while k >= 0:
+            s, u = _in_body(R, p, load6(dof, k * DOF + COLUMN))
+            _store_row(Y, (k * nb + i) * INERTIAL, s, u, w, dw, c)
+            k = m.dof_parent[k]
+
+
+@driver
+def _drive(first, last, work, m, q, v, a, Y):
+    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    for c in range(first, last):
+        body, r = carve(work, nb * BODY)
+        dof, r = carve(r, n * DOF)
+        q_, r = carve(r, nq)
+        v_, r = carve(r, n)
+        a_, r = carve(r, n)
+        Y_, r = carve(r, Y.shape[1])
+        gather(q, c * LANES, q_)
+        gather(v, c * LANES, v_)
+        gather(a, c * LANES, a_)
+        if c == first:  # no chunk writes the entries off the paths
+            Y_[:] = 0.0
+        regressor_kernel(m, q_, v_, a_, body, dof, Y_)
+        scatter(Y_, c * LANES, Y)
+
+
+def inverse_dynamics_regressor(model, q, v, a) -> np.ndarray:
+    """The matrix Y of inverse dynamics as a linear function of the inertial parameters,
+
+    inverse_dynamics(model, q, v, a) = Y @ inertial_parameters(model).ravel() + armature * a
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,) or (K, nq), configuration
+    v, a : (nv,) or (K, nv), velocity and acceleration
+
+    Returns
+    -------
+    Y : (nv, 10 nb) or (K, nv, 10 nb), ten columns per moving body, in the order of `inertial_parameters`.  Y depends on
+        the geometry of the robot and on gravity, not on its masses.
+
+    Raises
+    ------
+    ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
+    """
+    single, (q, v, a) = points(model, q, v=v, a=a)
+    size = INERTIAL * model.nb
+    Y = np.empty((len(q), model.nv * size))
+    numbers = model.nb * BODY + model.nv * (DOF + 2 + size) + model.nq
+    launch(_drive, len(q), numbers, model.arrays, q, v, a, Y)
+    Y = Y.reshape(-1, model.nv, size)
+    for i, R in turned_bodies(model):
+        columns = slice(INERTIAL * i, INERTIAL * (i + 1))
+        Y[:, :, columns] = Y[:, :, columns] @ parameter_rotation(R)
+    return unbatch(single, Y)[0]

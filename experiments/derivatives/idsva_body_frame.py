@@ -1,0 +1,166 @@
+"""IDSVA in body coordinates: `dynamics.inverse_dynamics_derivatives` with each body's quantities in its own frame.
+
+Composites pass from child to parent by a change of frame, and so do, inside the loop over the joints above, the four
+force vectors of a joint.  In ground coordinates neither is needed; what that is worth is figure 3 of the paper.
+
+                                                                                   [Singh 2022, algorithm 1, figure 3]
+"""
+
+import numpy as np
+
+from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.derivatives.composites import first_order_vectors
+from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives
+from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
+from dynamics.spatial import (
+    accumulate,
+    add_cross_motion,
+    add_dot6,
+    dot6,
+    linear,
+    load3,
+    load6,
+    rate_rotation,
+    store3,
+    store6,
+    world_inertia,
+)
+from experiments.derivatives.competitors_common import (
+    BODY_FRAME,
+    FORCE,
+    add_along,
+    add_cross_joint,
+    body_inertia,
+    joint_axis,
+    joint_dot,
+    load_pose,
+    move_body,
+    require_one_axis,
+    to_parent,
+    zero6,
+)
+
+# numbers kept per joint, S itself being constant, and per composite body besides its force
+PSI, PSI2 = 0, 6
+JOINT = 12
+MOMENT, INERTIA, INERTIA_RATE, MOMENTUM = 0, 3, 9, 15
+COMPOSITE = 21
+
+
+@kernel
+def _move(m, i, q, v, a, body, joint, composite):
+    """Motion of body i, its psi and psi2, and its own share of the composite."""
+    align_stack(body)
+    _, _, vi, _, carried, momentum = move_body(m, i, q, v, a, body)
+    u, turning = joint_axis(m, i)
+    _, h, I = body_inertia(m, i)
+    vp = add_along(vi, -load(v, i), u, turning)  # the parent's velocity in frame i
+    psi = add_cross_joint(zero6(body), vi, u, turning)
+    store6(joint, i * JOINT + PSI, psi)
+    store6(joint, i * JOINT + PSI2, add_cross_motion(add_cross_joint(zero6(body), carried, u, turning), vp, psi))
+    o = i * COMPOSITE
+    zero = splat(body, 0.0)
+    store3(composite, o + MOMENT, (zero + h[0], zero + h[1], zero + h[2]))
+    store6(composite, o + INERTIA, (zero + I[0], zero + I[1], zero + I[2], zero + I[3], zero + I[4], zero + I[5]))
+    store6(composite, o + INERTIA_RATE, rate_rotation(h, I, vi))
+    store6(composite, o + MOMENTUM, momentum)
+
+
+@kernel
+def _rows(m, i, body, joint, composite, dq, dv, M):
+    """Entries [i, j] and [j, i] for the joints j at and above body i; its composite passes to the parent."""
+    align_stack(body)
+    n, o, parent = m.parent.size, i * COMPOSITE, m.parent[i]
+    h, I, J = load3(composite, o + MOMENT), load6(composite, o + INERTIA), load6(composite, o + INERTIA_RATE)
+    momentum, force = load6(composite, o + MOMENTUM), load6(body, i * BODY_FRAME + FORCE)
+    u, turning = joint_axis(m, i)
+    psi, psi2 = load6(joint, i * JOINT + PSI), load6(joint, i * JOINT + PSI2)
+    s = add_along(zero6(body), 1.0, u, turning)
+    rate = (psi[0] + psi[0], psi[1] + psi[1], psi[2] + psi[2], psi[3] + psi[3], psi[4] + psi[4], psi[5] + psi[5])
+    mass = m.subtree_mass[i]
+    i_s, b_s, f_q, f_v = first_order_vectors(mass, h, I, J, momentum, force, s, psi, psi2, rate)
+    store(M, i * n + i, joint_dot(u, turning, i_s) + m.armature[i])
+    j = i
+    while True:
+        u, turning = joint_axis(m, j)
+        psi, psi2 = load6(joint, j * JOINT + PSI), load6(joint, j * JOINT + PSI2)
+        store(dq, i * n + j, add_dot6(dot6(b_s, psi), i_s, psi2))
+        store(dv, i * n + j, fma(2.0, dot6(i_s, psi), joint_dot(u, turning, b_s)))
+        if j < i:
+            x = joint_dot(u, turning, i_s)
+            store(M, i * n + j, x)
+            store(M, j * n + i, x)
+            store(dq, j * n + i, joint_dot(u, turning, f_q))
+            store(dv, j * n + i, joint_dot(u, turning, f_v))
+        if m.parent[j] < 0:
+            break
+        R, p = load_pose(body, j * BODY_FRAME)
+        i_s, b_s, f_q, f_v = to_parent(R, p, i_s), to_parent(R, p, b_s), to_parent(R, p, f_q), to_parent(R, p, f_v)
+        j = m.parent[j]
+    if parent >= 0:
+        R, p = load_pose(body, i * BODY_FRAME)
+        hp, Ip = world_inertia(R, p, mass, h, I)
+        _, Jp = world_inertia(R, p, 0.0, linear(momentum), J)  # a massless inertia whose moment is the linear momentum
+        store3(composite, o + MOMENT, hp)
+        store6(composite, o + INERTIA, Ip)
+        store6(composite, o + INERTIA_RATE, Jp)
+        store6(composite, o + MOMENTUM, to_parent(R, p, momentum))
+        accumulate(composite, parent * COMPOSITE, o, COMPOSITE)
+        store6(body, i * BODY_FRAME + FORCE, to_parent(R, p, force))
+        accumulate(body, parent * BODY_FRAME + FORCE, i * BODY_FRAME + FORCE, 6)
+
+
+def _numbers(model) -> int:
+    n = model.nv
+    return n * (BODY_FRAME + JOINT + COMPOSITE + 3 + 3 * n)
+
+
+@driver
+def _drive(first, last, work, m, q, v, a, dq, dv, M):
+    n = m.dof_body.size
+    for c in range(first, last):
+        body, w = carve(work, n * BODY_FRAME)
+        joint, w = carve(w, n * JOINT)
+        composite, w = carve(w, n * COMPOSITE)
+        q_, w = carve(w, n)
+        v_, w = carve(w, n)
+        a_, w = carve(w, n)
+        dq_, w = carve(w, n * n)
+        dv_, w = carve(w, n * n)
+        M_, w = carve(w, n * n)
+        gather(q, c * LANES, q_)
+        gather(v, c * LANES, v_)
+        gather(a, c * LANES, a_)
+        if c == first:  # no chunk writes the entries between branches
+            dq_[:], dv_[:], M_[:] = 0.0, 0.0, 0.0
+        for i in range(n):
+            _move(m, i, q_, v_, a_, body, joint, composite)
+        for i in range(n - 1, -1, -1):
+            _rows(m, i, body, joint, composite, dq_, dv_, M_)
+        scatter(dq_, c * LANES, dq)
+        scatter(dv_, c * LANES, dv)
+        scatter(M_, c * LANES, M)
+
+
+def idsva_body_frame(model, q, v, a) -> InverseDynamicsDerivatives:
+    """Derivatives of inverse dynamics, as `dynamics.inverse_dynamics_derivatives` but in body coordinates.
+
+    Parameters
+    ----------
+    model : RigidBodyModel of revolute and prismatic joints
+    q : (nq,) or (K, nq);  v, a : (nv,) or (K, nv)
+
+    Returns
+    -------
+    InverseDynamicsDerivatives(dtau_dq, dtau_dv, M), each (nv, nv) or (K, nv, nv)
+
+    Raises
+    ------
+    ValueError : a joint of another kind, a wrong shape or a non-finite entry; names the joint or the argument.
+    """
+    require_one_axis(model)
+    single, (q, v, a) = points(model, q, v=v, a=a)
+    K, n = v.shape
+    out = np.empty((3, K, n * n))
+    launch(_drive, K, _numbers(model), model.arrays, q, v, a, out[0], out[1], out[2])
+    return InverseDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))

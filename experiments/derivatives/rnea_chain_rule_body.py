@@ -1,0 +1,161 @@
+"""The chain rule through recursive Newton-Euler in body coordinates.
+
+One sweep outwards and one inwards, all directions p = q_j and qd_j at once.  In the frame of body i, X the transform
+from its parent,
+
+    dV_i = X dV_p + [p = q_j, j = i] (X V_p) x S + [p = qd_j, j = i] S
+    dA_i = X dA_p + [p = q_j, j = i] (X A_p) x S + dV_i x S qd_i + [p = qd_j, j = i] V_i x S
+    dF_i = I dA_i + d(V_i x* I V_i) + sum over children k of X_k' (dF_k + [p = q_j, j = k] S_k x* F_k)
+    dtau_i = S . dF_i
+
+V and A vary only for joints at or above the body; F for those below it too.  [Kim 2012, table 5; Singh 2022, table II]
+"""
+
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, store
+from dynamics.spatial import add6, load6, scale3, store6
+from experiments.derivatives.competitors_common import (
+    BODY_FRAME,
+    FORCE,
+    add_along,
+    add_cross_joint,
+    add_joint_cross_force,
+    body_inertia,
+    force_variation,
+    gyroscopic_jacobian,
+    joint_axis,
+    joint_dot,
+    load_pose,
+    move_body,
+    pass_up,
+    to_child,
+    to_parent,
+    zero6,
+)
+
+# numbers kept per level: variations of velocity and acceleration with q_j, then with qd_j; and of forces
+V_Q, A_Q, V_V, A_V = 0, 6, 12, 18
+MOTION = 24
+F_Q, F_V = 0, 6
+FORCES = 12
+
+
+@kernel
+def _outwards(m, t, i, q, v, a, body, motion, local):
+    """Body i: its motion, that motion's variations with the joints at and above, and the force's that follow."""
+    align_stack(body)
+    R, p, vi, _, carried, momentum = move_body(m, i, q, v, a, body)
+    mass, h, I = body_inertia(m, i)
+    K, L = gyroscopic_jacobian(h, I, vi, momentum)
+    w = (vi[0], vi[1], vi[2])
+    u, turning = joint_axis(m, i)
+    rate = scale3(u, load(v, i))
+    nothing = zero6(body)
+    above = t.depth[i] - 1
+    o = t.slot[i] * t.width * MOTION
+    f = t.first_pair[i] * FORCES
+    if above > 0:
+        parent = t.slot[m.parent[i]] * t.width * MOTION
+        for level in range(above):
+            d, e = level * MOTION, f + level * FORCES
+            v_q = to_child(R, p, load6(motion, parent + d + V_Q))
+            a_q = add_cross_joint(to_child(R, p, load6(motion, parent + d + A_Q)), v_q, rate, turning)
+            v_v = to_child(R, p, load6(motion, parent + d + V_V))
+            a_v = add_cross_joint(to_child(R, p, load6(motion, parent + d + A_V)), v_v, rate, turning)
+            store6(motion, o + d + V_Q, v_q)
+            store6(motion, o + d + A_Q, a_q)
+            store6(motion, o + d + V_V, v_v)
+            store6(motion, o + d + A_V, a_v)
+            store6(local, e + F_Q, force_variation(mass, h, I, w, K, L, v_q, a_q))
+            store6(local, e + F_V, force_variation(mass, h, I, w, K, L, v_v, a_v))
+    d, e = o + above * MOTION, f + above * FORCES
+    v_q = add_cross_joint(nothing, vi, u, turning)  # V_i x S = (X V_p) x S
+    a_q = add_cross_joint(add_cross_joint(nothing, carried, u, turning), v_q, rate, turning)
+    v_v = add_along(nothing, 1.0, u, turning)
+    store6(motion, d + V_Q, v_q)
+    store6(motion, d + A_Q, a_q)
+    store6(motion, d + V_V, v_v)
+    store6(motion, d + A_V, v_q)
+    store6(local, e + F_Q, force_variation(mass, h, I, w, K, L, v_q, a_q))
+    store6(local, e + F_V, force_variation(mass, h, I, w, K, L, v_v, v_q))
+
+
+@kernel
+def _inwards(m, t, i, body, local, passed, below, dq, dv):
+    """Row i of both matrices, and the force variations that go on to the parent.
+
+    passed: per level, what the children of a body have left for it; below (n FORCES): in the frame of body i."""
+    align_stack(body)
+    n, b, parent = m.parent.size, i * BODY_FRAME, m.parent[i]
+    R, p = load_pose(body, b)
+    u, turning = joint_axis(m, i)
+    force = load6(body, b + FORCE)
+    inner = t.last_dof[i] > i + 1
+    last = m.last_child[i] != 0
+    own = t.slot[i] * t.width * FORCES
+    up = (t.slot[parent] if parent >= 0 else 0) * t.width * FORCES
+    level = t.depth[i] - 1
+    j = i
+    while j >= 0:
+        e, o = (t.first_pair[i] + level) * FORCES, level * FORCES
+        f_q, f_v = load6(local, e + F_Q), load6(local, e + F_V)
+        if inner:
+            f_q, f_v = add6(f_q, load6(passed, own + o + F_Q)), add6(f_v, load6(passed, own + o + F_V))
+        store(dq, i * n + j, joint_dot(u, turning, f_q))
+        store(dv, i * n + j, joint_dot(u, turning, f_v))
+        if j == i:
+            f_q = add_joint_cross_force(f_q, u, turning, force)
+            store6(below, j * FORCES + F_Q, to_parent(R, p, f_q))
+            store6(below, j * FORCES + F_V, to_parent(R, p, f_v))
+        else:
+            pass_up(passed, up + o + F_Q, to_parent(R, p, f_q), last)
+            pass_up(passed, up + o + F_V, to_parent(R, p, f_v), last)
+        level -= 1
+        j = m.parent[j]
+    for j in range(i + 1, t.last_dof[i]):
+        f_q, f_v = load6(below, j * FORCES + F_Q), load6(below, j * FORCES + F_V)
+        store(dq, i * n + j, joint_dot(u, turning, f_q))
+        store(dv, i * n + j, joint_dot(u, turning, f_v))
+        if parent >= 0:
+            store6(below, j * FORCES + F_Q, to_parent(R, p, f_q))
+            store6(below, j * FORCES + F_V, to_parent(R, p, f_v))
+    if parent >= 0:
+        pass_up(body, parent * BODY_FRAME + FORCE, to_parent(R, p, force), False)
+
+
+@kernel
+def rnea_chain_rule_body(m, t, q, v, a, work, dq, dv):
+    """dtau/dq, dtau/dv (n n) for one knot per lane; entries between branches are not written.  work: `body_numbers`."""
+    n = m.parent.size
+    body, w = carve(work, n * BODY_FRAME)
+    below, w = carve(w, n * FORCES)
+    local, w = carve(w, t.pairs * FORCES)
+    motion, passed = carve(w, t.buffers * t.width * MOTION)
+    for i in range(n):
+        _outwards(m, t, i, q, v, a, body, motion, local)
+    for i in range(n - 1, -1, -1):
+        _inwards(m, t, i, body, local, passed, below, dq, dv)
+
+
+def body_numbers(t) -> int:
+    """Scratch numbers per lane of `rnea_chain_rule_body`."""
+    n = len(t.depth)
+    return n * (BODY_FRAME + FORCES) + t.pairs * FORCES + t.buffers * t.width * (MOTION + FORCES)
+
+
+@driver
+def drive_body(first, last, work, m, t, q, v, a, dq, dv):
+    n = m.dof_body.size
+    for c in range(first, last):
+        q_, w = carve(work, n)
+        v_, w = carve(w, n)
+        a_, w = carve(w, n)
+        dq_, w = carve(w, n * n)
+        dv_, w = carve(w, n * n)
+        gather(q, c * LANES, q_)
+        gather(v, c * LANES, v_)
+        gather(a, c * LANES, a_)
+        if c == first:
+            dq_[:], dv_[:] = 0.0, 0.0
+        rnea_chain_rule_body(m, t, q_, v_, a_, w, dq_, dv_)
+        scatter(dq_, c * LANES, dq)
+        scatter(dv_, c * LANES, dv)
