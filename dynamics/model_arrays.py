@@ -22,6 +22,7 @@ class ModelArrays(NamedTuple):
     dof_count: np.ndarray  # (nb,) entries in v
     dof_parent: np.ndarray  # (nv,) the dof before this one on the path to the root, -1 at the root
     dof_body: np.ndarray  # (nv,) the body that this dof moves
+    subtree_end: np.ndarray  # (nv,) one past the last dof of this dof's subtree, itself included
     rotation: np.ndarray  # (nb, 27) row-major 3x3 blocks: revolute [0] + cos q [1] + sin q [2]; all others [0] alone
     translation: np.ndarray  # (nb, 3) origin of the joint placement in the parent body frame
     dof_axis: np.ndarray  # (nv, 3) axis in the body's own frame
@@ -57,14 +58,16 @@ def model_arrays(
     q_count = np.array([joint.nq for joint in joints])
     subspaces = [joint.motion_subspace() for joint in joints]
     upper_triangle = np.triu_indices(3)
+    dof_parent = _dof_parents(parents, v_index, dof_count)
     return ModelArrays(
         parent=np.array(parents, dtype=np.int64),
         joint_type=np.array([joint.code for joint in joints], dtype=np.int64),
         q_index=(np.cumsum(q_count) - q_count).astype(np.int64),
         v_index=v_index.astype(np.int64),
         dof_count=dof_count.astype(np.int64),
-        dof_parent=_dof_parents(parents, v_index, dof_count),
+        dof_parent=dof_parent,
         dof_body=np.repeat(np.arange(len(joints), dtype=np.int64), dof_count),
+        subtree_end=_subtree_ends(dof_parent),
         rotation=np.array([_rotation_blocks(joint, R) for joint, (R, _) in zip(joints, placements, strict=True)]),
         translation=np.array([p for _, p in placements]),
         dof_axis=np.concatenate([axes for axes, _ in subspaces]),
@@ -85,6 +88,14 @@ def _dof_parents(parents: Sequence[int], v_index: np.ndarray, dof_count: np.ndar
     for body, parent in enumerate(parents):
         before[v_index[body]] = -1 if parent < 0 else v_index[parent] + dof_count[parent] - 1
     return before
+
+
+def _subtree_ends(dof_parent: np.ndarray) -> np.ndarray:
+    end = np.arange(1, len(dof_parent) + 1, dtype=np.int64)
+    for k in reversed(range(len(dof_parent))):
+        if dof_parent[k] >= 0:
+            end[dof_parent[k]] = max(end[dof_parent[k]], end[k])
+    return end
 
 
 def _rotation_blocks(joint: Joint, R: np.ndarray) -> np.ndarray:

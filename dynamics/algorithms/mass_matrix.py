@@ -1,29 +1,17 @@
-"""The mass matrix: composite-rigid-body algorithm, and its factor with branch-induced sparsity.
-
-M = L'L with L lower triangular: eliminating the leaves first leaves zeros between branches where M has them, so factor
-and solves follow the path to the root of each degree of freedom.                  [Featherstone 2008, section 6.5]
-"""
+"""The mass matrix by the composite-rigid-body algorithm.                          [Featherstone 2008, table 6.2]"""
 
 import numpy as np
 
 from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.branch_factor import factorize, invert_factored, solve_factored
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, place_bodies, place_inertias
-from dynamics.simd import (
-    LANES,
-    align_stack,
-    carve,
-    driver,
-    fma,
-    fnma,
-    gather,
-    kernel,
-    load,
-    scatter,
-    splat,
-    sqrt,
-    store,
-)
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, splat, store
 from dynamics.spatial import accumulate, dot6, inertia_times, load3, load6
+
+__all__ = [
+    "factorize", "inverse_mass_matrix", "invert_factored", "mass_matrix", "mass_matrix_kernel",
+    "solve_factored",
+]  # fmt: skip
 
 
 @kernel
@@ -49,103 +37,6 @@ def mass_matrix_kernel(m, q, body, dof, M):
             accumulate(body, m.parent[i] * BODY + MOMENT, i * BODY + MOMENT, 9)
 
 
-@kernel
-def factorize(m, M):
-    """M = L'L in place in the lower triangle; the diagonal holds 1/L_kk."""
-    align_stack(M)
-    n = m.dof_body.size
-    for k in range(n - 1, -1, -1):
-        d = 1.0 / sqrt(load(M, k * n + k))
-        store(M, k * n + k, d)
-        i = m.dof_parent[k]
-        while i >= 0:
-            store(M, k * n + i, load(M, k * n + i) * d)
-            i = m.dof_parent[i]
-        i = m.dof_parent[k]
-        while i >= 0:
-            x = load(M, k * n + i)
-            j = i
-            while j >= 0:
-                store(M, i * n + j, fnma(x, load(M, k * n + j), load(M, i * n + j)))
-                j = m.dof_parent[j]
-            i = m.dof_parent[i]
-
-
-@kernel
-def solve_factored(m, L, X, columns, sign):
-    """X <- sign (L'L)^-1 X for X (nv columns), row-major, four columns at a time."""
-    align_stack(L)
-    n = m.dof_body.size
-    for c in range(0, columns, 4):
-        if c + 4 <= columns:
-            _solve_four(m, n, L, X, columns, c, sign)
-        else:
-            for r in range(c, columns):
-                _solve_one(m, n, L, X, columns, r, sign)
-
-
-@kernel
-def _solve_four(m, n, L, X, columns, c, sign):
-    for i in range(n - 1, -1, -1):
-        d = load(L, i * n + i)
-        o = i * columns + c
-        x0, x1, x2, x3 = load(X, o) * d, load(X, o + 1) * d, load(X, o + 2) * d, load(X, o + 3) * d
-        store(X, o, x0)
-        store(X, o + 1, x1)
-        store(X, o + 2, x2)
-        store(X, o + 3, x3)
-        j = m.dof_parent[i]
-        while j >= 0:
-            e = load(L, i * n + j)
-            o = j * columns + c
-            store(X, o, fnma(e, x0, load(X, o)))
-            store(X, o + 1, fnma(e, x1, load(X, o + 1)))
-            store(X, o + 2, fnma(e, x2, load(X, o + 2)))
-            store(X, o + 3, fnma(e, x3, load(X, o + 3)))
-            j = m.dof_parent[j]
-    for i in range(n):
-        o = i * columns + c
-        x0, x1, x2, x3 = load(X, o), load(X, o + 1), load(X, o + 2), load(X, o + 3)
-        j = m.dof_parent[i]
-        while j >= 0:  # earlier rows already carry the sign
-            e = load(L, i * n + j) * (-sign)
-            p = j * columns + c
-            x0, x1 = fma(e, load(X, p), x0), fma(e, load(X, p + 1), x1)
-            x2, x3 = fma(e, load(X, p + 2), x2), fma(e, load(X, p + 3), x3)
-            j = m.dof_parent[j]
-        d = load(L, i * n + i) * sign
-        store(X, o, x0 * d)
-        store(X, o + 1, x1 * d)
-        store(X, o + 2, x2 * d)
-        store(X, o + 3, x3 * d)
-
-
-@kernel
-def _solve_one(m, n, L, X, columns, c, sign):
-    for i in range(n - 1, -1, -1):
-        x = load(X, i * columns + c) * load(L, i * n + i)
-        store(X, i * columns + c, x)
-        j = m.dof_parent[i]
-        while j >= 0:
-            store(X, j * columns + c, fnma(load(L, i * n + j), x, load(X, j * columns + c)))
-            j = m.dof_parent[j]
-    for i in range(n):
-        x = load(X, i * columns + c)
-        j = m.dof_parent[i]
-        while j >= 0:
-            x = fma(load(L, i * n + j) * (-sign), load(X, j * columns + c), x)
-            j = m.dof_parent[j]
-        store(X, i * columns + c, x * load(L, i * n + i) * sign)
-
-
-@kernel
-def identity(X, n):
-    """X <- unit matrix (n n)."""
-    X[:] = 0.0
-    for k in range(n):
-        store(X, k * n + k, splat(X, 1.0))
-
-
 def _numbers(model) -> int:
     n = model.nv
     return len(model.arrays.parent) * BODY + n * DOF + model.nq + 2 * n * n
@@ -164,8 +55,7 @@ def _drive(first, last, work, m, q, invert, out):
         mass_matrix_kernel(m, q_, body, dof, M)
         if invert:
             factorize(m, M)
-            identity(X, n)
-            solve_factored(m, M, X, n, 1.0)
+            invert_factored(m, M, X)
             scatter(X, c * LANES, out)
         else:
             scatter(M, c * LANES, out)

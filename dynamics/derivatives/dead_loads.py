@@ -39,7 +39,7 @@ SUMS = 21
 
 
 @helper
-def _add_outer(ws, o, f, p, d):
+def add_outer(ws, o, f, p, d):
     """The 3x3 matrix at offset o += f p' + d 1."""
     for r in range(3):
         for c in range(3):
@@ -58,7 +58,7 @@ def sum_dead_loads(m, loads, body, virtual):
         b, p, f, n = dead_load(loads, l, body)
         for k in range(3):
             store(body, b + SUM_F + k, load(body, b + SUM_F + k) + f[k])
-        _add_outer(body, b + SUM_T, (-f[0], -f[1], -f[2]), p, dot3(p, f))
+        add_outer(body, b + SUM_T, (-f[0], -f[1], -f[2]), p, dot3(p, f))
         for r in range(3):  # -n~
             s, t = (r + 1) % 3, (r + 2) % 3
             o = b + SUM_T + 3 * r
@@ -67,8 +67,8 @@ def sum_dead_loads(m, loads, body, virtual):
         if virtual is not None:
             V = load6(virtual, b // BODY * VIRTUAL_BODY + VIRTUAL)
             w, u = angular(V), add_cross(linear(V), angular(V), p)
-            _add_outer(body, b + SUM_K, f, u, zero - dot3(f, u))
-            _add_outer(body, b + SUM_K, n, w, zero - dot3(n, w))
+            add_outer(body, b + SUM_K, f, u, zero - dot3(f, u))
+            add_outer(body, b + SUM_K, n, w, zero - dot3(n, w))
 
 
 @kernel

@@ -20,9 +20,9 @@ from dynamics.algorithms.articulated_body import (
 )
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.forward_dynamics import forward_dynamics
+from dynamics.algorithms.inverse_mass import AUTOMATIC, minus_inverse_products
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.loads import gather_loads, loads_batch, loads_numbers
-from dynamics.algorithms.mass_matrix import factorize, identity, solve_factored
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
@@ -57,24 +57,23 @@ class ForwardDynamicsSecondDerivatives(NamedTuple):
 
 
 @kernel
-def forward_dynamics_first_order(m, q, v, tau, zeros, loads, body, dof, art, elim, torque, a, aq, av, L):
-    """a = FD(q, v, tau), da/dq, da/dv and the factor of M for one knot per lane.
+def forward_dynamics_first_order(
+    m, q, v, tau, route, zeros, loads, body, dof, art, elim, torque, a, aq, av, M, Minv
+):
+    """a = FD(q, v, tau), da/dq, da/dv and da/dtau = M^-1, for one knot per lane, by a route of `inverse_mass`.
 
-    Scratch as `forward_dynamics_kernel`, and torque (nv).  aq, av (nv nv) row-major; L (nv nv): M = L'L, see
-    `factorize`, so that M^-1 = da/dtau is one more solve."""
-    n = m.dof_body.size
+    Scratch as `forward_dynamics_kernel`, torque (nv) and M (nv nv).  aq, av, Minv (nv nv), row-major."""
     forward_dynamics_kernel(m, q, v, tau, zeros, loads, body, dof, art, elim, a)
     aq[:], av[:] = 0.0, 0.0
-    inverse_dynamics_first_order(m, q, v, a, loads, body, dof, torque, aq, av, L)
-    factorize(m, L)
-    solve_factored(m, L, aq, n, -1.0)
-    solve_factored(m, L, av, n, -1.0)
+    inverse_dynamics_first_order(m, q, v, a, loads, body, dof, torque, aq, av, M)
+    minus_inverse_products(m, route, dof, elim, art, M, aq, av, Minv)
 
 
 @kernel
 def forward_dynamics_hessian_kernel(
-    m, q, v, tau, y, zeros, loads, body, dof, art, elim, virtual, zeta, torque, a, aq, av, L, w, Hqq, Hqv, Hvv, Hqa
-):
+    m, q, v, tau, y, zeros, loads, body, dof, art, elim, virtual, zeta, torque, a, aq, av, M, Minv, w, Hqq, Hqv, Hvv,
+    Hqa,
+):  # fmt: skip
     """First order as above and the Hessian of y'a(q, v, tau) for one knot per lane.
 
     w = M^-1 y (nv); Hqq, Hqv, Hvv (nv nv) are those of y'a; Hqa is that of w'ID, so that Hqtau = -Hqa M^-1."""
@@ -84,11 +83,9 @@ def forward_dynamics_hessian_kernel(
     aq[:], av[:] = 0.0, 0.0
     Hqq[:], Hqv[:], Hvv[:], Hqa[:] = 0.0, 0.0, 0.0, 0.0
     inverse_dynamics_hessian_kernel(
-        m, q, v, a, w, loads, body, dof, virtual, zeta, torque, aq, av, L, Hqq, Hqv, Hvv, Hqa
+        m, q, v, a, w, loads, body, dof, virtual, zeta, torque, aq, av, M, Hqq, Hqv, Hvv, Hqa
     )
-    factorize(m, L)
-    solve_factored(m, L, aq, n, -1.0)
-    solve_factored(m, L, av, n, -1.0)
+    minus_inverse_products(m, AUTOMATIC, dof, elim, art, M, aq, av, Minv)
     _add_acceleration_terms(n, Hqa, aq, av, Hqq, Hqv, Hvv)
 
 
@@ -128,7 +125,7 @@ def first_order_numbers(model) -> int:
 
 
 @driver
-def _drive_first_order(first, last, work, m, q, v, tau, loads, aq, av, Minv):
+def drive_first_order(first, last, work, m, q, v, tau, route, loads, aq, av, Minv):
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
@@ -143,19 +140,19 @@ def _drive_first_order(first, last, work, m, q, v, tau, loads, aq, av, Minv):
         a, r = carve(r, n)
         aq_, r = carve(r, n * n)
         av_, r = carve(r, n * n)
-        L, r = carve(r, n * n)
-        X, r = carve(r, n * n)
+        M, r = carve(r, n * n)
+        Minv_, r = carve(r, n * n)
         loads_, r = gather_loads(loads, c * LANES, r)
         gather(q, c * LANES, q_)
         gather(v, c * LANES, v_)
         gather(tau, c * LANES, tau_)
         zeros[:] = 0.0
-        forward_dynamics_first_order(m, q_, v_, tau_, zeros, loads_, body, dof, art, elim, torque, a, aq_, av_, L)
-        identity(X, n)
-        solve_factored(m, L, X, n, 1.0)
+        forward_dynamics_first_order(
+            m, q_, v_, tau_, route, zeros, loads_, body, dof, art, elim, torque, a, aq_, av_, M, Minv_
+        )
         scatter(aq_, c * LANES, aq)
         scatter(av_, c * LANES, av)
-        scatter(X, c * LANES, Minv)
+        scatter(Minv_, c * LANES, Minv)
 
 
 @driver
@@ -178,7 +175,8 @@ def _drive_hessian(first, last, work, m, q, v, tau, y, loads, Hqq, Hqv, Hvv, Hqt
         w, r = carve(r, n)
         aq, r = carve(r, n * n)
         av, r = carve(r, n * n)
-        L, r = carve(r, n * n)
+        M, r = carve(r, n * n)
+        Minv, r = carve(r, n * n)
         Hqq_, r = carve(r, n * n)
         Hqv_, r = carve(r, n * n)
         Hvv_, r = carve(r, n * n)
@@ -190,12 +188,10 @@ def _drive_hessian(first, last, work, m, q, v, tau, y, loads, Hqq, Hqv, Hvv, Hqt
         gather(y, c * LANES, y_)
         zeros[:] = 0.0
         forward_dynamics_hessian_kernel(
-            m, q_, v_, tau_, y_, zeros, loads_, body, dof, art, elim, virtual, zeta, torque, a, aq, av, L, w,
+            m, q_, v_, tau_, y_, zeros, loads_, body, dof, art, elim, virtual, zeta, torque, a, aq, av, M, Minv, w,
             Hqq_, Hqv_, Hvv_, Hqa,
         )  # fmt: skip
-        identity(aq, n)
-        solve_factored(m, L, aq, n, 1.0)
-        multiply_negative(n, Hqa, aq, av)
+        multiply_negative(n, Hqa, Minv, av)
         scatter(Hqq_, c * LANES, Hqq)
         scatter(Hqv_, c * LANES, Hqv)
         scatter(Hvv_, c * LANES, Hvv)
@@ -226,7 +222,7 @@ def forward_dynamics_derivatives(
     out = np.empty((3, K, n * n))
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
     numbers = first_order_numbers(model) + 4 * n * n + loads_numbers(loads)
-    launch(_drive_first_order, K, numbers, model.arrays, q, v, tau, loads, out[0], out[1], out[2])
+    launch(drive_first_order, K, numbers, model.arrays, q, v, tau, AUTOMATIC, loads, out[0], out[1], out[2])
     return ForwardDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))
 
 
@@ -255,7 +251,7 @@ def forward_dynamics_hessian(
     K, n = v.shape
     H = np.empty((4, K, n * n))
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
-    numbers = first_order_numbers(model) + model.nb * VIRTUAL_BODY + 8 * n + 7 * n * n + loads_numbers(loads)
+    numbers = first_order_numbers(model) + model.nb * VIRTUAL_BODY + 8 * n + 8 * n * n + loads_numbers(loads)
     launch(_drive_hessian, K, numbers, model.arrays, q, v, tau, w, loads, H[0], H[1], H[2], H[3])
     return ForwardDynamicsHessian(*unbatch(single, *H.reshape(4, K, n, n)))
 

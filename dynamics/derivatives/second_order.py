@@ -7,18 +7,16 @@ torque.  It is the Hessian of `hessian.py` for a unit multiplier w, so three set
     torque j (middle)      alpha_j = A3' s_j                                    beta_j = A1 s_j           pair (i, k)
     torque k (highest)     gamma   as listed in `_highest`                                                pair (i, j)
 
-with A1 = s_i x* I - I s_i x, A3 = d(2B)/dq_i's factor of psi, and eta_i = beta_i - beta_j = -eta_j.  Thirteen dot
-products per triple fill every entry.                                     [Singh 2022 (SO), appendix B, algorithm 1]
+with A1 = s_i x* I - I s_i x, A3 = d(2B)/dq_i's factor of psi, and eta = beta_i - beta_j.  Fourteen dot products per
+triple give its record (see `packed`), from which every entry follows.        [Singh 2022 (SO), appendix B, algorithm 1]
 
 T[i, j, k] is stored for d2tau_i/dq_j dq_k = d/dq_k (d tau_i/dq_j); inside one joint the order matters, and the index
 differentiated last counts as the upper one.
 """
 
-from typing import NamedTuple
+from typing import Literal, overload
 
-import numpy as np
-
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import (
     BODY,
     COLUMN,
@@ -31,17 +29,52 @@ from dynamics.algorithms.kinematics import (
     RATE,
     forward_pass,
 )
+from dynamics.algorithms.loads import loads_batch
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, store
+from dynamics.derivatives.dead_load_tensors import (
+    TENSOR_SUMS,
+    add_highest_lag,
+    lower_lags,
+    start_tensor_loads,
+    tensor_loads_numbers,
+)
+from dynamics.derivatives.packed import (
+    QQ_I,
+    QQ_K,
+    QV_I,
+    RECORD,
+    VQ_K,
+    moves,
+    packed_size,
+    place_dof,
+)
+from dynamics.derivatives.packed_tensors import InverseDynamicsSecondDerivatives, PackedSecondDerivatives
+from dynamics.derivatives.streaming import stream
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    aligned_empty,
+    carve,
+    chunk_count,
+    driver,
+    gather,
+    helper,
+    kernel,
+    launch,
+    store,
+)
 from dynamics.spatial import (
+    accumulate,
     add6,
     add_cross,
     add_cross_force,
     add_dot6,
     add_inertia_times,
     add_rate_times,
+    angular,
     cross_force,
     cross_motion,
+    dot3,
     dot6,
     linear,
     load3,
@@ -53,16 +86,6 @@ from dynamics.spatial import (
     store6,
     sub6,
 )
-
-
-class InverseDynamicsSecondDerivatives(NamedTuple):
-    """Tensors [i, j, k], each (nv, nv, nv) or (K, nv, nv, nv); i is the torque."""
-
-    d2tau_dqdq: np.ndarray
-    d2tau_dqdv: np.ndarray
-    d2tau_dvdv: np.ndarray
-    dM_dq: np.ndarray
-
 
 # what the lowest dof contributes: A1 = (H1, I1); A3 x = (H3, I3) x + x x* G3; and its first-order vectors
 H1, I1, H3, I3, G3, IS, BS, FQ, FV = 0, 3, 9, 12, 18, 24, 30, 36, 42
@@ -103,156 +126,226 @@ def _highest(low, s, psi, psi2, rate):
 
 
 @helper
-def _store_lowest(n, i, j, k, above, qq, qv, vq, bi, bj, Tqq, Tqv, Tvv, TM):
-    """Torque i; pair (j, k); above: joint(k) strictly above joint(j)."""
-    jk, kj = (i * n + j) * n + k, (i * n + k) * n + j
-    store(Tqq, jk, qq)
-    store(Tqv, kj, vq)
-    if above:
-        store(Tqq, kj, qq)
-        store(Tqv, jk, qv)
-        store(Tvv, jk, bi - bj)
-        store(Tvv, kj, bi - bj)
-        store(TM, kj, bi)
-        store(TM, (k * n + i) * n + j, bi)
-    else:
-        store(Tvv, jk, -bj)
+def _pair(alpha, beta, lag, s, psi, psi2):
+    """d2tau/dq dq of a pair whose upper dof has s, psi, psi2; lag is what dead loads add, or None."""
+    x = add_dot6(dot6(alpha, psi), beta, psi2)
+    return x if lag is None else x + dot3(lag, angular(s))
 
 
 @helper
-def _store_middle(n, i, j, k, qq, qv, vq, bi, bj, Tqq, Tqv, Tvv, TM):
-    """Torque j, joint(j) strictly above joint(i); pair (i, k)."""
-    ik, ki = (j * n + i) * n + k, (j * n + k) * n + i
-    store(Tqq, ik, qq)
-    store(Tqq, ki, qq)
-    store(Tqv, ik, qv)
-    store(Tqv, ki, -vq)
-    store(Tvv, ik, bj - bi)
-    store(Tvv, ki, bj - bi)
-    store(TM, ki, bj)
-    store(TM, (k * n + j) * n + i, bj)
-
-
-@helper
-def _store_highest(n, i, j, k, below, qq, qv, vq, vv, Tqq, Tqv, Tvv):
-    """Torque k, joint(k) strictly above joint(j); pair (i, j); below: joint(i) strictly below joint(j)."""
-    ij, ji = (k * n + i) * n + j, (k * n + j) * n + i
-    store(Tqq, ij, qq)
-    store(Tqv, ji, vq)
-    store(Tvv, ij, vv)
+def _pack_own(m, dof, i, j, k, below, alpha_i, beta_i, alpha_j, beta_j, lags, packed, p):
+    """The own record of (i, j, k), at p; returns where it ends."""
+    lag_i, lag_j = lags
+    d = k * DOF
+    s, psi, psi2 = load6(dof, d + COLUMN), load6(dof, d + PSI), load6(dof, d + PSI2)
+    store(packed, p, _pair(alpha_i, beta_i, lag_i, s, psi, psi2))
+    p += 1
     if below:
-        store(Tqq, ji, qq)
-        store(Tqv, ij, qv)
-        store(Tvv, ji, vv)
+        store(packed, p, _pair(alpha_j, beta_j, lag_j, s, psi, psi2))
+        store(packed, p + 1, add_dot6(dot6(alpha_j, s), beta_j, load6(dof, d + RATE)))
+        p += 2
+    if j >= k and (i != j or j != k):
+        store(packed, p, dot6(beta_j, s))
+        p += 1
+    if j > k and below:
+        store(packed, p, dot6(beta_i, s))
+        p += 1
+    if i > j and moves(m, k):
+        store(packed, p, dot6(sub6(beta_i, beta_j), psi))
+        p += 1
+    return p
+
+
+@helper
+def _pack_upper(m, dof, i, j, k, below, alpha_i, beta_i, alpha_j, beta_j, lags, eta, highest, packed, p):
+    """The upper record of (i, j, k), at p; returns where it ends."""
+    lag_i, lag_j = lags
+    qq_k, qv_k, vq_k = highest
+    d = k * DOF
+    s, psi, psi2, rate = load6(dof, d + COLUMN), load6(dof, d + PSI), load6(dof, d + PSI2), load6(dof, d + RATE)
+    store(packed, p + QQ_I, _pair(alpha_i, beta_i, lag_i, s, psi, psi2))
+    store(packed, p + QV_I, add_dot6(dot6(alpha_i, s), beta_i, rate))
+    store(packed, p + QQ_K, dot6(qq_k, s))
+    store(packed, p + VQ_K, dot6(vq_k, s))
+    p += 4
+    if i >= j:
+        store(packed, p, dot6(beta_i, s))
+        p += 1
+    if i > j:
+        store(packed, p, dot6(beta_j, s))
+        p += 1
+        if below:
+            store(packed, p, _pair(alpha_j, beta_j, lag_j, s, psi, psi2))
+            store(packed, p + 1, add_dot6(dot6(alpha_j, s), beta_j, rate))
+            store(packed, p + 2, dot6(qv_k, s))
+            p += 3
+        else:
+            store(packed, p, dot6(eta, s))
+            p += 1
+        if moves(m, k):
+            store(packed, p, dot6(eta, psi))
+            p += 1
+    return p
 
 
 @kernel
-def _triples(m, dof, i, j, body, low, Tqq, Tqv, Tvv, TM):
-    """All entries of the lowest dof i, the middle dof j, and every dof k of j's joint or above."""
+def _pack_pair(m, dof, i, j, body, low, sums, packed, p):
+    """The records of the lowest dof i, the middle dof j, and every dof k of j's joint or above; returns their end."""
     align_stack(dof)
-    n = m.dof_body.size
     bi, bj = m.dof_body[i], m.dof_body[j]
-    first_j = m.v_index[bj]
     below = bi != bj
     d = j * DOF
-    s, psi, rate = load6(dof, d + COLUMN), load6(dof, d + PSI), load6(dof, d + RATE)
+    s, psi = load6(dof, d + COLUMN), load6(dof, d + PSI)
     h1, i1, i_s = load3(low, H1), load6(low, I1), load6(low, IS)
-    high_qq, high_qv, high_vq = _highest(low, s, psi, load6(dof, d + PSI2), rate)
     beta_i, beta_j = cross_force(s, i_s), rate_times(h1, i1, s)
     alpha_i = sub6(add_cross_force(cross_force(s, load6(low, BS)), psi, i_s), rate_times(h1, i1, psi))
     alpha_j = sub6(rate_times(load3(low, H3), load6(low, I3), s), cross_force(s, load6(low, G3)))
-    high_vv = add6(beta_i, beta_j)
-    if not below:  # s_i x* I s_j = A1 s_j + I (s_i x s_j)
-        x = cross_motion(load6(dof, i * DOF + COLUMN), s)
-        b = bi * BODY
-        high_vv = add_inertia_times(high_vv, m.subtree_mass[bi], load3(body, b + MOMENT), load6(body, b + INERTIA), x)
-    k = first_j + m.dof_count[bj] - 1
-    while k >= 0:
-        d = k * DOF
-        above = k < first_j
-        s, psi, psi2, rate = load6(dof, d + COLUMN), load6(dof, d + PSI), load6(dof, d + PSI2), load6(dof, d + RATE)
-        is_, js = dot6(beta_i, s), dot6(beta_j, s)
-        vq = dot6(beta_i, psi) - dot6(beta_j, psi)
-        qq = add_dot6(dot6(alpha_i, psi), beta_i, psi2)
-        qv = add_dot6(dot6(alpha_i, s), beta_i, rate)
-        _store_lowest(n, i, j, k, above, qq, qv, vq, is_, js, Tqq, Tqv, Tvv, TM)
-        if below:
-            qq = add_dot6(dot6(alpha_j, psi), beta_j, psi2)
-            qv = add_dot6(dot6(alpha_j, s), beta_j, rate)
-            _store_middle(n, i, j, k, qq, qv, vq, is_, js, Tqq, Tqv, Tvv, TM)
-        if above:
-            _store_highest(
-                n, i, j, k, below, dot6(high_qq, s), dot6(high_qv, s), dot6(high_vq, s), dot6(high_vv, s), Tqq, Tqv, Tvv
-            )
+    s_i = load6(dof, i * DOF + COLUMN)
+    lags = lower_lags(sums, bi, s_i, s)
+    k = m.v_index[bj] + m.dof_count[bj] - 1
+    while k >= m.v_index[bj]:
+        p = _pack_own(m, dof, i, j, k, below, alpha_i, beta_i, alpha_j, beta_j, lags, packed, p)
         k = m.dof_parent[k]
+    if k < 0:
+        return p
+    qq_k, qv_k, vq_k = _highest(low, s, psi, load6(dof, d + PSI2), load6(dof, d + RATE))
+    highest = add_highest_lag(qq_k, sums, bi, s_i, s), qv_k, vq_k
+    eta = sub6(beta_i, beta_j)
+    if not below:  # js is the other one's is:  s_i x* I s_j = A1 s_j + I (s_i x s_j)
+        x = cross_motion(s_i, s)
+        b = bi * BODY
+        beta_j = add_inertia_times(beta_j, m.subtree_mass[bi], load3(body, b + MOMENT), load6(body, b + INERTIA), x)
+    while k >= 0:
+        p = _pack_upper(m, dof, i, j, k, below, alpha_i, beta_i, alpha_j, beta_j, lags, eta, highest, packed, p)
+        k = m.dof_parent[k]
+    return p
+
+
+@helper
+def _pack_dof(m, i, b, body, dof, low, sums, packed, p):
+    """All records of the lowest dof i, on body b; returns where they end."""
+    _lowest(m, i, b, body, dof, low)
+    j = m.v_index[b] + m.dof_count[b] - 1
+    while j >= 0:
+        p = _pack_pair(m, dof, i, j, body, low, sums, packed, p)
+        j = m.dof_parent[j]
+    return p
+
+
+@helper
+def _pass_on(m, b, body, sums):
+    """Add the subtree of body b to that of its parent."""
+    add_to_parent(body, m.parent[b] * BODY, b * BODY)
+    if sums is not None:
+        accumulate(sums, m.parent[b] * TENSOR_SUMS, b * TENSOR_SUMS, TENSOR_SUMS)
 
 
 @kernel
-def inverse_dynamics_second_order(m, q, v, a, body, dof, low, Tqq, Tqv, Tvv, TM):
-    """The four tensors for one knot per lane, each (nv nv nv), row-major [i, j, k].
+def second_order_packed_kernel(m, body, dof, low, sums, packed):
+    """The packed tensors of one knot per lane, packed (packed_size(m)), after a `forward_pass` for DERIVATIVES.
 
-    Scratch: body (nb BODY), dof (nv DOF), low (LOWEST).  Entries between branches are not written (zero them once)."""
-    forward_pass(m, q, v, a, body, dof, DERIVATIVES)
+    body (nb BODY) and dof (nv DOF) come from that pass; body becomes that of the composite bodies, with the caller's
+    FORCE in their sums.  Scratch: low (LOWEST).  sums: as `sum_tensor_loads` leaves it, None without dead loads."""
+    p = 0
     for b in range(m.parent.size - 1, -1, -1):
-        last = m.v_index[b] + m.dof_count[b] - 1
-        for i in range(m.v_index[b], last + 1):
-            _lowest(m, i, b, body, dof, low)
-            j = last
-            while j >= 0:
-                _triples(m, dof, i, j, body, low, Tqq, Tqv, Tvv, TM)
-                j = m.dof_parent[j]
+        for i in range(m.v_index[b], m.v_index[b] + m.dof_count[b]):
+            p = _pack_dof(m, i, b, body, dof, low, sums, packed, p)
         if m.parent[b] >= 0:
-            add_to_parent(body, m.parent[b] * BODY, b * BODY)
+            _pass_on(m, b, body, sums)
 
 
-def second_order_numbers(model) -> int:
+@kernel
+def second_order_dense_kernel(m, body, dof, low, sums, records, Tqq, Tqv, Tvv, TM):
+    """The four tensors, each (nv nv nv), instead; scratch: records (RECORD nv nv), those of one dof at a time.
+
+    Entries between branches are not written (zero them once)."""
+    for b in range(m.parent.size - 1, -1, -1):
+        for i in range(m.v_index[b], m.v_index[b] + m.dof_count[b]):
+            _pack_dof(m, i, b, body, dof, low, sums, records, 0)
+            place_dof(m, i, records, 0, None, Tqq, Tqv, Tvv, TM)
+        if m.parent[b] >= 0:
+            _pass_on(m, b, body, sums)
+
+
+def second_order_numbers(model, loads=None) -> int:
     """Scratch numbers per lane of `drive_second_order`."""
-    n = model.nv
-    return len(model.arrays.parent) * BODY + n * (DOF + 2) + model.nq + LOWEST + 4 * n**3
+    numbers = model.nb * BODY + model.nv * (DOF + 2) + model.nq + LOWEST
+    return numbers + tensor_loads_numbers(model, loads)
+
+
+@helper
+def _start(c, work, m, q, v, a, loads):
+    """The forward pass of chunk c: body and dof as it leaves them, scratch for a dof, the sums of dead loads (None
+    without loads) and the rest of the workspace."""
+    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    body, w = carve(work, nb * BODY)
+    dof, w = carve(w, n * DOF)
+    low, w = carve(w, LOWEST)
+    q_, w = carve(w, nq)
+    v_, w = carve(w, n)
+    a_, w = carve(w, n)
+    gather(q, c * LANES, q_)
+    gather(v, c * LANES, v_)
+    gather(a, c * LANES, a_)
+    forward_pass(m, q_, v_, a_, body, dof, DERIVATIVES)
+    sums, w = start_tensor_loads(m, loads, c * LANES, body, w)
+    return body, dof, low, sums, w
 
 
 @driver
-def drive_second_order(first, last, work, m, q, v, a, Tqq, Tqv, Tvv, TM):
-    """Tensors of all knots; arrays without knots leave them in the lanes, where a caller's kernel may use them."""
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    n3 = n * n * n
+def drive_second_order(first, last, work, m, q, v, a, loads, chunks):
+    """The packed tensors of all knots, into chunks (C, packed_size(m), LANES)."""
     for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        low, w = carve(w, LOWEST)
-        q_, w = carve(w, nq)
-        v_, w = carve(w, n)
-        a_, w = carve(w, n)
-        Tqq_, w = carve(w, n3)
-        Tqv_, w = carve(w, n3)
-        Tvv_, w = carve(w, n3)
-        TM_, w = carve(w, n3)
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(a, c * LANES, a_)
+        body, dof, low, sums, _ = _start(c, work, m, q, v, a, loads)
+        second_order_packed_kernel(m, body, dof, low, sums, chunks[c])
+
+
+@driver
+def _drive_dense(first, last, work, m, q, v, a, loads, Tqq, Tqv, Tvv, TM):
+    """The dense tensors of all knots, each (K, nv nv nv)."""
+    n = m.dof_body.size
+    for c in range(first, last):
+        body, dof, low, sums, w = _start(c, work, m, q, v, a, loads)
+        records, w = carve(w, RECORD * n * n)
+        Tqq_, w = carve(w, n**3)
+        Tqv_, w = carve(w, n**3)
+        Tvv_, w = carve(w, n**3)
+        TM_, w = carve(w, n**3)
         if c == first:  # no chunk writes the entries that are zero
             Tqq_[:], Tqv_[:], Tvv_[:], TM_[:] = 0.0, 0.0, 0.0, 0.0
-        inverse_dynamics_second_order(m, q_, v_, a_, body, dof, low, Tqq_, Tqv_, Tvv_, TM_)
-        if Tqq.shape[0] > 0:
-            scatter(Tqq_, c * LANES, Tqq)
-            scatter(Tqv_, c * LANES, Tqv)
-            scatter(Tvv_, c * LANES, Tvv)
-            scatter(TM_, c * LANES, TM)
+        second_order_dense_kernel(m, body, dof, low, sums, records, Tqq_, Tqv_, Tvv_, TM_)
+        stream(Tqq_, c * LANES, Tqq)
+        stream(Tqv_, c * LANES, Tqv)
+        stream(Tvv_, c * LANES, Tvv)
+        stream(TM_, c * LANES, TM)
 
 
-def inverse_dynamics_second_derivatives(model, q, v, a) -> InverseDynamicsSecondDerivatives:
+@overload
+def inverse_dynamics_second_derivatives(
+    model, q, v, a, external_wrenches=None, wrench_reference: str = "local", *, packed: Literal[False] = False
+) -> InverseDynamicsSecondDerivatives: ...
+@overload
+def inverse_dynamics_second_derivatives(
+    model, q, v, a, external_wrenches=None, wrench_reference: str = "local", *, packed: Literal[True]
+) -> PackedSecondDerivatives: ...
+def inverse_dynamics_second_derivatives(
+    model, q, v, a, external_wrenches=None, wrench_reference: str = "local", *, packed=False
+):
     """The four second-derivative tensors of inverse dynamics.                      [Singh 2022 (SO), algorithm 1]
 
     Parameters
     ----------
     model : RigidBodyModel
     q : (nq,) or (K, nq);  v, a : (nv,) or (K, nv)
+    external_wrenches, wrench_reference : as in `inverse_dynamics`; their components are held constant
+    packed : if True, every number is kept once, in an object that contracts them or gives the arrays: a small part of
+        the memory and time that the arrays take
 
     Returns
     -------
     InverseDynamicsSecondDerivatives(d2tau_dqdq, d2tau_dqdv, d2tau_dvdv, dM_dq), each (nv, nv, nv) or (K, nv, nv, nv):
     d2tau_dqdq[i, j, k] = d/dq_k (d tau_i/dq_j), whose order matters inside a joint of several degrees of freedom;
-    d2tau_dqdv[i, j, k]: j is q, k is v;  dM_dq[i, j, k] = dM_ij/dq_k.
+    d2tau_dqdv[i, j, k]: j is q, k is v;  dM_dq[i, j, k] = dM_ij/dq_k.  With `packed` a PackedSecondDerivatives.
 
     Raises
     ------
@@ -260,6 +353,12 @@ def inverse_dynamics_second_derivatives(model, q, v, a) -> InverseDynamicsSecond
     """
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
-    T = np.empty((4, K, n**3))
-    launch(drive_second_order, len(q), second_order_numbers(model), model.arrays, q, v, a, T[0], T[1], T[2], T[3])
+    loads = loads_batch(model, external_wrenches, wrench_reference, K)
+    numbers = second_order_numbers(model, loads)
+    if packed:
+        chunks = aligned_empty(chunk_count(K), packed_size(model.arrays), LANES)
+        launch(drive_second_order, K, numbers, model.arrays, q, v, a, loads, chunks)
+        return PackedSecondDerivatives(model, chunks, K, single)
+    T = aligned_empty(4, K, n**3)
+    launch(_drive_dense, K, numbers + RECORD * n * n + 4 * n**3, model.arrays, q, v, a, loads, *T)
     return InverseDynamicsSecondDerivatives(*unbatch(single, *T.reshape(4, K, n, n, n)))

@@ -56,9 +56,15 @@ def torques_of_controls(B, skip, u, tau):
 
 
 @kernel
-def copy_actuation(B, X):
-    """X (nv nu) <- B"""
+def times_actuation(B, skip, A, X):
+    """X (nv nu) <- A B for A (nv nv)."""
     n, nu = B.shape
     for i in range(n):
         for j in range(nu):
-            store(X, i * nu + j, splat(X, B[i, j]))
+            x = splat(X, 0.0)
+            if skip >= 0:
+                x = load(A, i * n + skip + j)
+            else:
+                for k in range(n):
+                    x = fma(load(A, i * n + k), B[k, j], x)
+            store(X, i * nu + j, x)

@@ -1,12 +1,12 @@
 """The acceleration a(q, v, u) of a controlled robot and its derivatives, one knot per lane."""
 
-from dynamics.algorithms.mass_matrix import solve_factored
+from dynamics.algorithms.inverse_mass import AUTOMATIC
 from dynamics.derivatives.forward_dynamics import (
     forward_dynamics_first_order,
     forward_dynamics_hessian_kernel,
 )
 from dynamics.simd import align_stack, fma, kernel, load, splat, store
-from dynamics.systems.actuation import copy_actuation, torques_of_controls
+from dynamics.systems.actuation import times_actuation, torques_of_controls
 
 
 @kernel
@@ -14,10 +14,9 @@ def acceleration_derivatives(m, B, skip, q, v, u, d, e, a):
     """a(q, v, u) and its derivatives, into e.aq, e.av, e.au; d, e are scratch (`Dynamics`, `Derivatives`)."""
     torques_of_controls(B, skip, u, d.tau)
     forward_dynamics_first_order(
-        m, q, v, d.tau, d.zeros, None, d.body, d.dof, d.art, d.elim, e.torque, a, e.aq, e.av, e.L
+        m, q, v, d.tau, AUTOMATIC, d.zeros, None, d.body, d.dof, d.art, d.elim, e.torque, a, e.aq, e.av, e.M, e.Minv
     )
-    copy_actuation(B, e.au)
-    solve_factored(m, e.L, e.au, B.shape[1], 1.0)
+    times_actuation(B, skip, e.Minv, e.au)
 
 
 @kernel
@@ -29,10 +28,9 @@ def acceleration_hessian(m, B, skip, q, v, u, d, e, s):
     torques_of_controls(B, skip, u, d.tau)
     forward_dynamics_hessian_kernel(
         m, q, v, d.tau, s.y, d.zeros, None, d.body, d.dof, d.art, d.elim, s.virtual, s.zeta, e.torque, d.a,
-        e.aq, e.av, e.L, s.w, s.Hqq, s.Hqv, s.Hvv, s.Hqa,
+        e.aq, e.av, e.M, e.Minv, s.w, s.Hqq, s.Hqv, s.Hvv, s.Hqa,
     )  # fmt: skip
-    copy_actuation(B, e.au)
-    solve_factored(m, e.L, e.au, nu, 1.0)
+    times_actuation(B, skip, e.Minv, e.au)
     for i in range(n):
         for j in range(nu):
             x = splat(u, 0.0)

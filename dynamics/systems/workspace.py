@@ -30,7 +30,8 @@ class Derivatives(NamedTuple):
     aq: np.ndarray
     av: np.ndarray
     au: np.ndarray  # (n nu)
-    L: np.ndarray
+    M: np.ndarray
+    Minv: np.ndarray
     maps: np.ndarray  # (nb TANGENT_SLOTS)
 
 
@@ -68,9 +69,10 @@ def carve_derivatives(nb, n, nu, w):
     aq, w = carve(w, n * n)
     av, w = carve(w, n * n)
     au, w = carve(w, n * nu)
-    L, w = carve(w, n * n)
+    M, w = carve(w, n * n)
+    Minv, w = carve(w, n * n)
     maps, w = carve(w, nb * TANGENT_SLOTS)
-    return Derivatives(torque, aq, av, au, L, maps), w
+    return Derivatives(torque, aq, av, au, M, Minv, maps), w
 
 
 @helper
@@ -94,7 +96,7 @@ def dynamics_numbers(model) -> int:
 
 def derivative_numbers(model, nu: int) -> int:
     nb, n = len(model.arrays.parent), model.nv
-    return n * (1 + 3 * n + nu) + nb * TANGENT_SLOTS
+    return n * (1 + 4 * n + nu) + nb * TANGENT_SLOTS
 
 
 def curvature_numbers(model, nu: int) -> int:

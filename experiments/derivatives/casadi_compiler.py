@@ -32,9 +32,8 @@ def split(source: str) -> str:
     body = re.sub(r"=arg\[(\d+)\]\? arg\[\1\]\[(\d+)\] : 0;", r"=arg[\1][\2];", body)
     lines = body.splitlines()
     pieces = ["\n".join(lines[i : i + PIECE]) for i in range(0, len(lines), PIECE)]
-    functions = [
-        f"static __attribute__((noinline)) void piece_{i}({ARGUMENTS}) {{\n{piece}\n}}\n" for i, piece in enumerate(pieces)
-    ]
+    head = "static __attribute__((noinline)) void piece_"
+    functions = [f"{head}{i}({ARGUMENTS}) {{\n{piece}\n}}\n" for i, piece in enumerate(pieces)]
     calls = "".join(f"  piece_{i}(arg, res, w);\n" for i in range(len(pieces)))
     return source[: start.start()] + "\n".join(functions) + start.group() + calls + source[end:]
 

@@ -1,4 +1,4 @@
-"""Derivatives of inverse dynamics by automatic differentiation with CasADi (extra `peers`), as fast as we could make it.
+"""Derivatives of inverse dynamics by automatic differentiation with CasADi (extra `peers`), as fast as it will go.
 
 First order: `casadi_symbols.FIRST_ORDER`.  Second order: the Jacobians of those expressions, in two ways,
 
@@ -27,10 +27,12 @@ INSTRUCTIONS_PER_TRIPLE = 400
 """About what one triple of joints on a path to the root takes in an expanded function, to foresee its length."""
 COMPILABLE = 300_000
 """Instructions that are compiled by default; gcc takes a minute for them."""
+COMPILED_SPEED_UP = 20
+"""About what compiling gains: compiled sweeps of this many times the instructions may still win."""
 
 
 def first_order(model, by: str = "rnea") -> Any:
-    """casadi.Function (q, v, a) -> dtau_dq, dtau_dv, M, differentiated automatically from "rnea" or written as "idsva"."""
+    """casadi.Function (q, v, a) -> dtau_dq, dtau_dv, M: "rnea" differentiated automatically, or "idsva" as it is."""
     x = symbols(model)
     return ca.Function(f"first_order_{by}", list(x), ca.cse(list(FIRST_ORDER[by](model, *x))))
 
@@ -131,8 +133,11 @@ def second_order_candidates(
         for by in FIRST_ORDER:
             plain = _timed(lambda by=by: _with_length(second_order(model, by)), f"{by} expanded, virtual machine")
             found += [plain, *_compiled(plain, f"{by} expanded, compiled", folder, compilable)]
-    if not found or min(x.instructions for x in found) > compilable:
-        plain = _timed(lambda: second_order_sweeps(model), "idsva sweeps, virtual machine")
+    shortest = min((x.instructions for x in found), default=None)
+    if shortest is not None and shortest <= compilable:
+        return found
+    plain = _timed(lambda: second_order_sweeps(model), "idsva sweeps, virtual machine")
+    if shortest is None or model.nv * plain.instructions < COMPILED_SPEED_UP * shortest:
         found.append(plain)
         if compiler() and plain.instructions <= compilable:
             make = lambda: second_order_sweeps(model, code=lambda f: compiled(f, folder))  # noqa: E731

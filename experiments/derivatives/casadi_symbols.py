@@ -2,7 +2,7 @@
 
 Two algorithms, each the better start for automatic differentiation on some trees:
 
-    rnea     recursive Newton-Euler in body coordinates; few joints enter each intermediate      [Featherstone 2008, 5.3]
+    rnea     recursive Newton-Euler in body coordinates; few joints enter each intermediate   [Featherstone 2008, 5.3]
     idsva    the analytical first derivatives in ground coordinates, as paper 004 differentiates [Singh 2022, alg. 1]
 
 Vectors are SX columns, spatial vectors [angular; linear]; no 6x6 matrix is formed.  SX drops products with the zeros
@@ -57,7 +57,7 @@ def _inertia(m, i):
     return float(m.mass[i]), m.first_moment[i], I + np.triu(I, 1).T
 
 
-# ------------------------------------------------------------------------------------------------ recursive Newton-Euler
+# ------------------------------------------------------------------------------------------------ Newton-Euler
 def rnea(model, q, v, a):
     """tau (nv, 1)."""
     m = model.arrays
@@ -113,7 +113,7 @@ def _rate(h, I, x):
     return _mirror(turned + turned.T + _parallel_axis(h, x[3:]))
 
 
-# ------------------------------------------------------------------------------------------------ analytical derivatives
+# ------------------------------------------------------------------------------------------------ analytical
 def _forward(model, q, v, a):
     """Per body its column S, psi, psi2 and its inertia, inertia rate, momentum and force in ground coordinates."""
     m, places, columns, composites = model.arrays, [], [], []

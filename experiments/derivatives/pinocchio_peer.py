@@ -1,6 +1,8 @@
 """Pinocchio (extra `peers`) as its Python users call it: analytical derivatives, one point per call.
 
-    computeRNEADerivatives      computeABADerivatives      ComputeRNEASecondOrderDerivatives
+    computeRNEADerivatives      computeABADerivatives
+
+ComputeRNEASecondOrderDerivatives exists in C++ only.
 """
 
 from collections.abc import Callable
@@ -49,24 +51,51 @@ def build(model: dynamics.RigidBodyModel) -> Any:
 
 
 def _joint(pin, joint: joints.Joint) -> Any:
-    if isinstance(joint, joints.Revolute):
-        return pin.JointModelRevoluteUnaligned(np.array(joint.axis)) if max(joint.axis) < 1.0 else _aligned(
-            joint.axis, pin.JointModelRX, pin.JointModelRY, pin.JointModelRZ
-        )
-    if isinstance(joint, joints.Prismatic):
-        return pin.JointModelPrismaticUnaligned(np.array(joint.axis)) if max(joint.axis) < 1.0 else _aligned(
-            joint.axis, pin.JointModelPX, pin.JointModelPY, pin.JointModelPZ
-        )
+    """Pinocchio's joint; the kind for one coordinate axis where there is one, because it is faster."""
     several = {
         joints.FreeFlyer: pin.JointModelFreeFlyer,
         joints.Spherical: pin.JointModelSpherical,
         joints.Translation: pin.JointModelTranslation,
     }
-    if type(joint) not in several:
+    if type(joint) in several:
+        return several[type(joint)]()
+    if not isinstance(joint, joints.Revolute | joints.Prismatic):
         raise ValueError(f"joint: {type(joint).__name__} has other coordinates in Pinocchio")
-    return several[type(joint)]()
+    kind = "Revolute" if isinstance(joint, joints.Revolute) else "Prismatic"
+    along = np.flatnonzero(np.array(joint.axis) == 1.0)
+    if along.size:
+        return getattr(pin, f"JointModel{kind[0]}{'XYZ'[along[0]]}")()
+    return getattr(pin, f"JointModel{kind}Unaligned")(np.array(joint.axis))
 
 
-def _aligned(axis, x, y, z) -> Any:
-    """Joints along a coordinate axis are faster in Pinocchio, so they are used where they fit."""
-    return (x, y, z)[int(np.argmax(axis))]()
+def _over_points(function: Callable, peer: Any, arguments) -> Callable[[], Any]:
+    """A call of function(peer, data, q, v, u) at K points, one after another; returns the data after the last."""
+    data, points = peer.createData(), list(zip(*(np.atleast_2d(x) for x in arguments), strict=True))
+
+    def call():
+        for q, v, u in points:
+            function(peer, data, q, v, u)
+        return data
+
+    return call
+
+
+def inverse_derivatives(peer: Any, q, v, a) -> Callable[[], Any]:
+    """A call of computeRNEADerivatives at K points (K, nq), (K, nv), (K, nv); results: data.dtau_dq, dtau_dv, M."""
+    return _over_points(pinocchio().computeRNEADerivatives, peer, (q, v, a))
+
+
+def forward_derivatives(peer: Any, q, v, tau) -> Callable[[], Any]:
+    """A call of computeABADerivatives at K points; results: data.ddq_dq, ddq_dv, Minv."""
+    return _over_points(pinocchio().computeABADerivatives, peer, (q, v, tau))
+
+
+def disagreement(model: dynamics.RigidBodyModel, peer: Any, q, v, a) -> float:
+    """Largest deviation of our tau, dtau_dq, dtau_dv and M at one point, over the largest entry of each."""
+    pin, data = pinocchio(), inverse_derivatives(peer, [q], [v], [a])()
+    M = np.triu(data.M) + np.triu(data.M, 1).T
+    pairs = [
+        (dynamics.inverse_dynamics(model, q, v, a), pin.rnea(peer, peer.createData(), q, v, a)),
+        *zip(dynamics.inverse_dynamics_derivatives(model, q, v, a), (data.dtau_dq, data.dtau_dv, M), strict=True),
+    ]
+    return max(float(np.abs(ours - theirs).max() / np.abs(theirs).max()) for ours, theirs in pairs)
