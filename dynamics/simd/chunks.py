@@ -2,6 +2,9 @@
 
 Arrays are knot-major outside, (K, n); a workspace holds LANES knots, (n, LANES).  The last chunk repeats the last knot,
 so that idle lanes compute something finite and harmless.
+
+A driver over complex lanes asks `launch` for twice the numbers it needs and sees its workspace as complex by
+`work.reshape(work.shape[0] // 2, 2, LANES)`.
 """
 
 from dynamics.simd.compilation import helper, kernel
@@ -29,6 +32,17 @@ def gather(source, first, ws):
         t = min(first + k, knots - 1)
         for i in range(n):
             ws[i, k] = source[t, i]
+
+
+@kernel
+def gather_complex(source, first, ws):
+    """The same into complex lanes, with imaginary parts zero; ws (n, 2, LANES)."""
+    knots, n = source.shape
+    for k in range(LANES):
+        t = min(first + k, knots - 1)
+        for i in range(n):
+            ws[i, 0, k] = source[t, i]
+            ws[i, 1, k] = 0.0
 
 
 @kernel

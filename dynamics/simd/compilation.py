@@ -99,6 +99,10 @@ def _compiled(function, **options):
         numba.config.CACHE_DIR = previous
 
 
+INLINED = {"fastmath": FLAGS, "error_model": "numpy", "forceinline": True, "_nrt": False}
+"""How a helper is compiled, for overloaded functions, which numba compiles by itself."""
+
+
 def helper(function) -> Any:
     """A small function inlined into its callers; like kernels and drivers it may not allocate arrays, which spares the
     reference counting of every array it touches (half the time of a small kernel)."""

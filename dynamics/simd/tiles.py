@@ -1,4 +1,4 @@
-"""Square tiles between knot-major arrays and lane workspaces, transposed in registers.
+"""Square tiles between knot-major arrays and workspaces of real lanes, transposed in registers.
 
 A tile is LANES consecutive numbers of LANES consecutive knots.
 """
@@ -39,6 +39,8 @@ def _rows(context, builder, array_type, array, offset, stride):
 @intrinsic
 def scatter_tile(typing, ws, i, target, offset, stride):
     """target.flat[offset + k stride + j] = ws[i + j, k] for j, k < LANES; target C-contiguous float64."""
+    if ws.ndim != 2:
+        return None
 
     def generate(context, builder, sig, args):
         lanes = ir.Constant(_I64, LANES)
@@ -55,6 +57,8 @@ def scatter_tile(typing, ws, i, target, offset, stride):
 @intrinsic
 def gather_tile(typing, source, offset, stride, ws, i):
     """ws[i + j, k] = source.flat[offset + k stride + j] for j, k < LANES; source C-contiguous float64."""
+    if ws.ndim != 2:
+        return None
 
     def generate(context, builder, sig, args):
         sources = _rows(context, builder, sig.args[0], args[0], args[1], args[2])
