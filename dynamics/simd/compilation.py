@@ -25,7 +25,7 @@ FLAGS = {"contract", "nsz"}
 would depend on the vector width, and the range reduction of sincos would break."""
 
 ROOT = Path(__file__).resolve().parents[2]
-_PACKAGE = r"((?:dynamics|trajopt)[\w.]*)"
+_PACKAGE = r"((?:dynamics|trajopt|problems|experiments)[\w.]*)"
 _IMPORT = re.compile(rf"^\s*from\s+{_PACKAGE}\s+import\s+(\([^)]*\)|[^#\n]*)|^\s*import\s+{_PACKAGE}", re.M)
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.linalg import block_diag
 from scipy.spatial.transform import Rotation
 
-from dynamics.algorithms.forward_dynamics import ARTICULATED, ELIMINATION, forward_dynamics_kernel
+from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forward_dynamics_kernel
 from dynamics.algorithms.inverse_dynamics import inverse_dynamics, torques_of_forces
 from dynamics.algorithms.kinematics import BODY, DOF, FORCES, forward_pass
 from dynamics.derivatives.forward_dynamics import forward_dynamics_derivatives
@@ -327,7 +327,7 @@ def test_first_order_derivatives_to_second_order(model, rng):
     w = SimpleNamespace(**{name: complex_zeros(size) for name, size in vars(w).items()})
 
     def slopes(q_, v_):
-        inverse_dynamics_first_order(model.arrays, q_, v_, complex_lanes(a), w.body, w.dof, w.tau, w.dq, w.dv, w.M)
+        inverse_dynamics_first_order(model.arrays, q_, v_, complex_lanes(a), None, w.body, w.dof, w.tau, w.dq, w.dv, w.M)
         return [x[:, 1].T.reshape(LANES, n, n) / STEP for x in (w.dq, w.dv, w.M)]
 
     along_q, along_v = ([np.array(slopes(*point)) for point in points] for points in steps_along_state(model, q, v))
@@ -347,7 +347,7 @@ def test_forward_dynamics(model, rng):
 
     def slopes(q_, v_, dtau=0.0):
         tau_ = complex_lanes(tau + 1j * STEP * dtau)
-        forward_dynamics_kernel(model.arrays, q_, v_, tau_, complex_zeros(n), complex_zeros(0), *scratch)
+        forward_dynamics_kernel(model.arrays, q_, v_, tau_, complex_zeros(n), None, *scratch)
         return scratch[-1][:, 1].T / STEP
 
     along_q, along_v = (np.stack([slopes(*point) for point in points], -1) for points in steps_along_state(model, q, v))
