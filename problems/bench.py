@@ -18,8 +18,19 @@ from rich.table import Table
 import dynamics
 import problems
 from dynamics.derivatives.hessian import inverse_dynamics_expansion
+from dynamics.derivatives.packed import packed_size
 from dynamics.derivatives.second_order import drive_second_order, second_order_numbers
-from dynamics.simd import LANES, aligned_zeros, chunk_count, driver, launch, num_threads, scratch, set_num_threads
+from dynamics.simd import (
+    LANES,
+    aligned_empty,
+    aligned_zeros,
+    chunk_count,
+    driver,
+    launch,
+    num_threads,
+    scratch,
+    set_num_threads,
+)
 from dynamics.systems.rollouts import drive_closed_loops, feedback_step
 from dynamics.systems.workspace import carve_dynamics
 from problems import arm, serial_chain
@@ -70,16 +81,16 @@ def _robots() -> dict[str, tuple]:
 def _ours(model, rng) -> dict[str, Callable[[], object]]:
     q = np.array([dynamics.random_configuration(model, rng) for _ in range(KNOTS)])
     v, a, w = rng.uniform(-1, 1, (3, KNOTS, model.nv))
-    nothing = [np.empty((0, 0))] * 4
+    chunks = aligned_empty(chunk_count(KNOTS), packed_size(model.arrays), LANES)
     return {
         "inverse dynamics": lambda: dynamics.inverse_dynamics(model, q, v, a),
         "forward dynamics": lambda: dynamics.forward_dynamics(model, q, v, a),
         "inverse, first order": lambda: dynamics.inverse_dynamics_derivatives(model, q, v, a),
         "inverse, first order + Hessian of w'ID": lambda: inverse_dynamics_expansion(model, q, v, a, w),
-        "inverse, four dense tensors, left in lanes": lambda: launch(
-            drive_second_order, KNOTS, second_order_numbers(model), model.arrays, q, v, a, *nothing
+        "inverse, four tensors, packed": lambda: launch(
+            drive_second_order, KNOTS, second_order_numbers(model), model.arrays, q, v, a, None, chunks
         ),
-        "inverse, four dense tensors, as arrays": lambda: dynamics.inverse_dynamics_second_derivatives(model, q, v, a),
+        "inverse, four tensors, dense arrays": lambda: dynamics.inverse_dynamics_second_derivatives(model, q, v, a),
         "forward, first order": lambda: dynamics.forward_dynamics_derivatives(model, q, v, a),
         "forward, Hessian of w'FD": lambda: dynamics.forward_dynamics_hessian(model, q, v, a, w),
     }
@@ -114,8 +125,8 @@ REFERENCE = {
     "forward dynamics": "Pinocchio forward dynamics",
     "inverse, first order": "Pinocchio inverse, first order",
     "inverse, first order + Hessian of w'ID": "Pinocchio inverse, first order",
-    "inverse, four dense tensors, left in lanes": "Pinocchio inverse, first order",
-    "inverse, four dense tensors, as arrays": "Pinocchio inverse, first order",
+    "inverse, four tensors, packed": "Pinocchio inverse, first order",
+    "inverse, four tensors, dense arrays": "Pinocchio inverse, first order",
     "forward, first order": "Pinocchio forward, first order",
     "forward, Hessian of w'FD": "Pinocchio forward, first order",
 }

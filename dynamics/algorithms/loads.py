@@ -9,9 +9,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 from dynamics.algorithms.kinematics import BODY, FORCE, POSITION, ROTATION
 from dynamics.simd import carve, gather, helper, kernel, splat
+from dynamics.simd.compilation import INLINED
 from dynamics.spatial import (
     add_cross,
     add_rotated,
@@ -39,11 +42,20 @@ class Loads(NamedTuple):
     point: np.ndarray  # (L, 3) their points, in the body frame
 
 
-@helper
 def gather_loads(loads, first, ws):
-    """The loads of LANES knots at the front of the workspace, and the rest of it."""
-    if loads is None:
-        return None, ws
+    """The loads of LANES knots at the front of the workspace, or None, and the rest of it."""
+    return (None, ws) if loads is None else _gather(loads, first, ws)
+
+
+@overload(gather_loads, jit_options=INLINED)
+def _overload_gather_loads(loads, first, ws):
+    if isinstance(loads, types.NoneType):  # a test inside the function would leave the result optional
+        return lambda loads, first, ws: (None, ws)
+    return lambda loads, first, ws: _gather(loads, first, ws)
+
+
+@helper
+def _gather(loads, first, ws):
     follower, w = carve(ws, loads.follower.shape[1])
     dead, w = carve(w, loads.dead.shape[1])
     if loads.follower.shape[0] > 0:

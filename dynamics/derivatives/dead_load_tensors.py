@@ -12,9 +12,9 @@ all linear in s_k: the first two in its angular part alone.
 """
 
 from dynamics.algorithms.kinematics import BODY
-from dynamics.algorithms.loads import add_loads, dead_load, gather_loads, loads_numbers
+from dynamics.algorithms.loads import dead_load
 from dynamics.derivatives.dead_loads import add_outer
-from dynamics.simd import carve, helper, kernel, load, splat, store
+from dynamics.simd import helper, kernel, load, splat, store
 from dynamics.spatial import (
     add3,
     add6,
@@ -41,28 +41,9 @@ SUM_F, SUM_N, SUM_M = 0, 3, 6
 TENSOR_SUMS = 15
 
 
-def tensor_loads_numbers(model, loads) -> int:
-    """Scratch numbers per lane of `start_tensor_loads`."""
-    return 0 if loads is None else loads_numbers(loads) + model.nb * TENSOR_SUMS
-
-
-@helper
-def start_tensor_loads(m, loads, first, body, ws):
-    """Take the loads of LANES knots from the bodies' FORCE; returns the sums of dead loads and the rest of ws.
-
-    Without loads (None) the sums are None, and what depends on them is not compiled."""
-    if loads is None:
-        return None, ws
-    gathered, w = gather_loads(loads, first, ws)
-    sums, w = carve(w, m.parent.size * TENSOR_SUMS)
-    add_loads(m, gathered, -1.0, body)
-    _sum_loads(m, gathered, body, sums)
-    return sums, w
-
-
 @kernel
-def _sum_loads(m, loads, body, sums):
-    """f, n and M of the loads on each body alone, sums (nb TENSOR_SUMS)."""
+def sum_tensor_loads(m, loads, body, sums):
+    """f, n and M of the dead loads on each body alone, sums (nb TENSOR_SUMS)."""
     sums[:] = 0.0
     zero = splat(sums, 0.0)
     for l in range(loads.dead.shape[0] // 6):
@@ -106,8 +87,6 @@ def _lag(f, n, M, s):
 @helper
 def lower_lags(sums, i, s_i, s_j):
     """Vectors whose products with w_k are the terms of torques i and j; i the body of s_i."""
-    if sums is None:
-        return None, None
     f, n, M = _load(sums, i * TENSOR_SUMS)
     lowest = _bent(f, n, M, angular(s_j), s_i)
     z = cross_motion(s_j, s_i)
@@ -120,8 +99,6 @@ def lower_lags(sums, i, s_i, s_j):
 @helper
 def add_highest_lag(q, sums, i, s_i, s_j):
     """q + the vector whose product with s_k is the term of torque k."""
-    if sums is None:
-        return q
     f, n, M = _load(sums, i * TENSOR_SUMS)
     a, b = angular(s_i), angular(s_j)
     product = dot3(a, b)

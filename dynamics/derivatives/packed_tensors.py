@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import launch, unbatch
 from dynamics.derivatives.hessian import InverseDynamicsHessian
 from dynamics.derivatives.packed import contract_packed_kernel, place_dof
-from dynamics.derivatives.streaming import stream
 from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, aligned_empty, carve, driver, gather, scatter
+from dynamics.simd.streaming import stream
 from dynamics.validation import as_batch
 
 

@@ -13,7 +13,7 @@ _DOUBLE, _I64, _I32 = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 _VECTOR = ir.VectorType(_DOUBLE, LANES)
 
 
-def _transpose(builder, rows):
+def transposed(builder, rows):
     """The transposed tile: one butterfly per bit of the index."""
     step = 1
     while step < LANES:
@@ -28,7 +28,7 @@ def _transpose(builder, rows):
     return rows
 
 
-def _rows(context, builder, array_type, array, offset, stride):
+def vectors(context, builder, array_type, array, offset, stride):
     """Pointers to LANES vectors of a float64 array, from `offset`, `stride` numbers apart."""
     data = context.make_array(array_type)(context, builder, array).data
     for k in range(LANES):
@@ -45,9 +45,9 @@ def scatter_tile(typing, ws, i, target, offset, stride):
     def generate(context, builder, sig, args):
         lanes = ir.Constant(_I64, LANES)
         start = builder.mul(args[1], lanes)
-        rows = [builder.load(p, align=ALIGNMENT) for p in _rows(context, builder, sig.args[0], args[0], start, lanes)]
-        targets = _rows(context, builder, sig.args[2], args[2], args[3], args[4])
-        for p, row in zip(targets, _transpose(builder, rows), strict=True):
+        rows = [builder.load(p, align=ALIGNMENT) for p in vectors(context, builder, sig.args[0], args[0], start, lanes)]
+        targets = vectors(context, builder, sig.args[2], args[2], args[3], args[4])
+        for p, row in zip(targets, transposed(builder, rows), strict=True):
             builder.store(row, p, align=8)
         return context.get_dummy_value()
 
@@ -61,12 +61,12 @@ def gather_tile(typing, source, offset, stride, ws, i):
         return None
 
     def generate(context, builder, sig, args):
-        sources = _rows(context, builder, sig.args[0], args[0], args[1], args[2])
+        sources = vectors(context, builder, sig.args[0], args[0], args[1], args[2])
         rows = [builder.load(p, align=8) for p in sources]
         lanes = ir.Constant(_I64, LANES)
         start = builder.mul(args[4], lanes)
-        targets = _rows(context, builder, sig.args[3], args[3], start, lanes)
-        for p, row in zip(targets, _transpose(builder, rows), strict=True):
+        targets = vectors(context, builder, sig.args[3], args[3], start, lanes)
+        for p, row in zip(targets, transposed(builder, rows), strict=True):
             builder.store(row, p, align=ALIGNMENT)
         return context.get_dummy_value()
 

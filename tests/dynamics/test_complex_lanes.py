@@ -327,7 +327,8 @@ def test_first_order_derivatives_to_second_order(model, rng):
     w = SimpleNamespace(**{name: complex_zeros(size) for name, size in vars(w).items()})
 
     def slopes(q_, v_):
-        inverse_dynamics_first_order(model.arrays, q_, v_, complex_lanes(a), None, w.body, w.dof, w.tau, w.dq, w.dv, w.M)
+        a_ = complex_lanes(a)
+        inverse_dynamics_first_order(model.arrays, q_, v_, a_, None, w.body, w.dof, w.tau, w.dq, w.dv, w.M)
         return [x[:, 1].T.reshape(LANES, n, n) / STEP for x in (w.dq, w.dv, w.M)]
 
     along_q, along_v = ([np.array(slopes(*point)) for point in points] for points in steps_along_state(model, q, v))

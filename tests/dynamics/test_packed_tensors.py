@@ -12,13 +12,10 @@ from dynamics.derivatives.hessian import inverse_dynamics_hessian
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives
 from dynamics.derivatives.packed import contract_packed_kernel, packed_size
 from dynamics.derivatives.packed_tensors import PackedSecondDerivatives
-from dynamics.derivatives.second_order import (
-    LOWEST,
-    inverse_dynamics_second_derivatives,
-    second_order_packed_kernel,
-)
-from dynamics.derivatives.streaming import LARGE
+from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
+from dynamics.derivatives.second_order_kernels import LOWEST, second_order_packed_kernel
 from dynamics.simd import LANES, aligned_empty, threads
+from dynamics.simd.streaming import LARGE
 from problems import serial_chain
 from tests.reference import mixed_joints
 from tests.reference.random_robots import random_inertia, random_states, random_tree, random_trees, settings
@@ -114,7 +111,7 @@ def test_chunk_after_chunk_in_one_scratch(model, rng):
         for x, y in zip(lanes, (q, v, a, w), strict=True):
             x[:] = y.T
         forward_pass(m, *lanes[:3], body, dof, DERIVATIVES)
-        second_order_packed_kernel(m, body, dof, low, packed)
+        second_order_packed_kernel(m, body, dof, low, None, low[:0], packed)
         contract_packed_kernel(m, packed, lanes[3], *H)
         for x, y in zip(H, inverse_dynamics_second_derivatives(model, q, v, a, packed=True).contract(w), strict=True):
             assert np.array_equal(x.T.reshape(LANES, n, n), y)

@@ -4,9 +4,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from dynamics.simd import LANES, helper, scatter
-from dynamics.simd.tiles import _rows, _transpose
-from dynamics.simd.vector import ALIGNMENT
+from dynamics.simd.chunks import scatter
+from dynamics.simd.compilation import helper
+from dynamics.simd.tiles import transposed, vectors
+from dynamics.simd.vector import ALIGNMENT, LANES
 
 LARGE = 2**18  # numbers; a few such arrays exceed the cache of one core
 
@@ -18,10 +19,10 @@ def _stream_tile(typing, ws, i, target, offset, stride):
     def generate(context, builder, sig, args):
         lanes = ir.Constant(ir.IntType(64), LANES)
         start = builder.mul(args[1], lanes)
-        rows = [builder.load(p, align=ALIGNMENT) for p in _rows(context, builder, sig.args[0], args[0], start, lanes)]
+        rows = [builder.load(p, align=ALIGNMENT) for p in vectors(context, builder, sig.args[0], args[0], start, lanes)]
         past_caches = builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
-        targets = _rows(context, builder, sig.args[2], args[2], args[3], args[4])
-        for p, row in zip(targets, _transpose(builder, rows), strict=True):
+        targets = vectors(context, builder, sig.args[2], args[2], args[3], args[4])
+        for p, row in zip(targets, transposed(builder, rows), strict=True):
             builder.store(row, p, align=ALIGNMENT).set_metadata("nontemporal", past_caches)
         return context.get_dummy_value()
 
