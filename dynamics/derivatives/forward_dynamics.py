@@ -119,13 +119,15 @@ def multiply_negative(n, A, B, X):
 
 
 def first_order_numbers(model) -> int:
-    """Scratch numbers per lane of a first-order driver, apart from its results."""
-    nb, n = len(model.arrays.parent), model.nv
-    return nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 6) + model.nq
+    """Scratch numbers per lane of `drive_first_order`, without loads."""
+    n = model.nv
+    return model.nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 6 + 4 * n) + model.nq
 
 
 @driver
 def drive_first_order(first, last, work, m, q, v, tau, route, loads, aq, av, Minv):
+    """da/dq, da/dv, M^-1 of all knots, each (K, nv nv), by a route of `inverse_mass`; arrays for no knots leave the
+    results in the lanes."""
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
@@ -221,7 +223,7 @@ def forward_dynamics_derivatives(
     K, n = v.shape
     out = np.empty((3, K, n * n))
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
-    numbers = first_order_numbers(model) + 4 * n * n + loads_numbers(loads)
+    numbers = first_order_numbers(model) + loads_numbers(loads)
     launch(drive_first_order, K, numbers, model.arrays, q, v, tau, AUTOMATIC, loads, out[0], out[1], out[2])
     return ForwardDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))
 
@@ -251,7 +253,7 @@ def forward_dynamics_hessian(
     K, n = v.shape
     H = np.empty((4, K, n * n))
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
-    numbers = first_order_numbers(model) + model.nb * VIRTUAL_BODY + 8 * n + 8 * n * n + loads_numbers(loads)
+    numbers = first_order_numbers(model) + model.nb * VIRTUAL_BODY + 8 * n + 4 * n * n + loads_numbers(loads)
     launch(_drive_hessian, K, numbers, model.arrays, q, v, tau, w, loads, H[0], H[1], H[2], H[3])
     return ForwardDynamicsHessian(*unbatch(single, *H.reshape(4, K, n, n)))
 

@@ -174,13 +174,15 @@ def inverse_dynamics_hessian_kernel(
     add_armature(m, a, tau, M)
 
 
-def _numbers(model) -> int:
+def expansion_numbers(model) -> int:
+    """Scratch numbers per lane of `drive_expansion`, without loads."""
     n, nb = model.nv, len(model.arrays.parent)
     return nb * (BODY + VIRTUAL_BODY) + n * (DOF + 6 + 4) + model.nq + 7 * n * n
 
 
 @driver
-def _drive(first, last, work, m, q, v, a, w, loads, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
+def drive_expansion(first, last, work, m, q, v, a, w, loads, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
+    """First order and Hessian of all knots, each (K, nv nv); arrays for no knots leave them in the lanes."""
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
@@ -247,6 +249,6 @@ def inverse_dynamics_expansion(
     K, n = v.shape
     out = np.empty((7, K, n * n))
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
-    launch(_drive, K, _numbers(model) + loads_numbers(loads), model.arrays, q, v, a, w, loads, *out)
+    launch(drive_expansion, K, expansion_numbers(model) + loads_numbers(loads), model.arrays, q, v, a, w, loads, *out)
     results = unbatch(single, *out.reshape(7, K, n, n))
     return InverseDynamicsDerivatives(*results[:3]), InverseDynamicsHessian(*results[3:])

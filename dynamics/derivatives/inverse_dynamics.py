@@ -87,13 +87,15 @@ def inverse_dynamics_first_order(m, q, v, a, loads, body, dof, tau, dq, dv, M):
     add_armature(m, a, tau, M)
 
 
-def _numbers(model) -> int:
+def derivatives_numbers(model) -> int:
+    """Scratch numbers per lane of `drive_derivatives`, without loads."""
     n = model.nv
     return len(model.arrays.parent) * BODY + n * (DOF + 3) + 3 * n * n + model.nq
 
 
 @driver
-def _drive(first, last, work, m, q, v, a, loads, dq, dv, M):
+def drive_derivatives(first, last, work, m, q, v, a, loads, dq, dv, M):
+    """dtau/dq, dtau/dv, M of all knots, each (K, nv nv); arrays for no knots leave the results in the lanes."""
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -142,5 +144,6 @@ def inverse_dynamics_derivatives(
     K, n = v.shape
     out = np.empty((3, K, n * n))
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
-    launch(_drive, K, _numbers(model) + loads_numbers(loads), model.arrays, q, v, a, loads, out[0], out[1], out[2])
+    numbers = derivatives_numbers(model) + loads_numbers(loads)
+    launch(drive_derivatives, K, numbers, model.arrays, q, v, a, loads, *out)
     return InverseDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))

@@ -40,15 +40,14 @@ def in_lanes(model, q, v, a) -> dict[str, Callable[[], None]]:
     K, n, m, tree = len(q), model.nv, model.arrays, paths(model)
     two = [np.empty((0, n * n)) for _ in range(2)]
     three = [np.empty((0, n * n)) for _ in range(3)]
-    loads = idsva.loads_batch(model, None, "local", K)
     sizes = {
-        "IDSVA": idsva._numbers(model) + idsva.loads_numbers(loads),
+        "IDSVA": idsva.derivatives_numbers(model),
         "IDSVA, body frame": idsva_body_frame._numbers(model),
         "RNEACR": body_numbers(tree) + n * (3 + 2 * n),
         "RNEACR, ground frame": ground_numbers(model, tree),
     }
     drivers = {
-        "IDSVA": (idsva._drive, m, q, v, a, loads, *three),
+        "IDSVA": (idsva.drive_derivatives, m, q, v, a, None, *three),
         "IDSVA, body frame": (idsva_body_frame._drive, m, q, v, a, *three),
         "RNEACR": (drive_body, m, tree, q, v, a, *two),
         "RNEACR, ground frame": (drive_ground, m, tree, q, v, a, *two),
