@@ -18,6 +18,14 @@ def experiments() -> dict[str, str]:
     """The scripts of a source checkout, `python -m experiments.NAME`, and what each measures."""
     return {
         "convergence": "iterations of iLQR and of DDP's Hessian modes on every problem, and from 50 perturbed starts",
+        "derivatives.first_order": "first derivatives of inverse dynamics against the chain rule, ground and body frame",
+        "derivatives.forward": "first derivatives of forward dynamics against two chain rules; products with M^-1",
+        "derivatives.second_order": "second derivatives against CasADi, complex steps and differences",
+        "derivatives.robots_table": "all derivatives on six robots, beside Pinocchio",
+        "derivatives.accuracy": "errors against complex steps as chains grow",
+        "derivatives.scaling": "growth with joints, knots and threads",
+        "derivatives.peak": "operations per knot and the share of the core's peak",
+        "derivatives.memory": "peak memory of packed tensors, dense tensors and Hessians",
         "backward_pass": "time of the backward pass per knot against sizes, SIMD beside plain loops",
     }
 

@@ -1,7 +1,8 @@
 """How many floating-point operations the kernels need per knot, counted by running their source on counting numbers.
 
-A fused multiply-add counts as two, a sine and cosine as the polynomials they are.  The compiler is off, so that the
-kernels are plain Python; `operations` therefore runs this file in a process of its own and hands it the model's arrays.
+A fused multiply-add counts as two, a sine and cosine as the polynomials they are, a change of sign, which is folded
+into its neighbours, as none.  The compiler is off, so that the kernels are plain Python; `operations` therefore runs
+this file in a process of its own and hands it the model's arrays.
 """
 
 import json
@@ -14,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-SINCOS = 30  # reduction and the two polynomials of dynamics.simd.sincos
-
 
 def operations(model) -> dict[str, int]:
-    """Floating-point operations per knot of the main kernels, by name."""
+    """Floating-point operations per knot of inverse dynamics and of the four main kernels, by name.
+
+    Raises RuntimeError, with the other process' last words, if they cannot be counted."""
     command = [sys.executable, "-m", "experiments.derivatives.flops"]
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     root = Path(__file__).resolve().parents[2]
@@ -34,6 +35,7 @@ class Counted:
 
     total = 0
     __slots__ = ("x",)
+    __array_ufunc__ = None  # numpy's numbers leave their products with it to this class
 
     def __init__(self, x):
         self.x = float(x)
@@ -60,7 +62,7 @@ class Counted:
     def __rtruediv__(self, y):
         return self._with(y, lambda a, b: b / a)
 
-    def __neg__(self):  # folded into the neighbouring fused operation
+    def __neg__(self):
         return Counted(-self.x)
 
     __radd__, __rmul__ = __add__, __mul__
@@ -81,59 +83,71 @@ def _fused(sign_product, sign_addend):
 
 def _replace_numbers() -> None:
     """Put counting functions in the place of the compiler's, before any kernel imports them."""
-    import dynamics.simd as simd
+    from dynamics import simd
+    from dynamics.simd import functions
 
     def load(ws, i):
-        return ws[i]
+        return ws[i] if isinstance(ws[i], Counted) else Counted(ws[i])
 
     def store(ws, i, x):
-        ws[i] = x if isinstance(x, Counted) else Counted(x)
+        ws[i] = x
 
-    def sqrt(x):
-        Counted.total += 1
-        return Counted(math.sqrt(value(x)))
+    def unary(function):
+        def counting(x):
+            Counted.total += 1
+            return Counted(function(value(x)))
 
-    def sincos(x):
-        Counted.total += SINCOS
-        return Counted(math.sin(value(x))), Counted(math.cos(value(x)))
+        return counting
 
+    fused = {"fma": _fused(1, 1), "fnma": _fused(-1, 1), "fms": _fused(1, -1)}
     replaced = {
-        "load": load, "store": store, "sqrt": sqrt, "sincos": sincos, "splat": lambda ws, x: Counted(x),
-        "align_stack": lambda ws: None, "fma": _fused(1, 1), "fnma": _fused(-1, 1), "fms": _fused(1, -1),
+        "load": load, "store": store, "splat": lambda ws, x: Counted(x), "align_stack": lambda ws: None,
+        "sqrt": unary(math.sqrt), "sincos": functions._real_sincos, **fused,
     }  # fmt: skip
-    for name, function in replaced.items():
-        setattr(simd, name, function)
+    inside_sincos = {"nearest": unary(round), "_quadrant": lambda n, s, c: (s, c), "fma": fused["fma"], "fnma": fused["fnma"]}
+    for module, names in ((simd, replaced), (functions, inside_sincos)):
+        for name, function in names.items():
+            setattr(module, name, function)
 
 
 def _counts(nq: int, m) -> dict[str, int]:
     """Operations of each kernel for the robot of arrays m."""
     from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION
     from dynamics.algorithms.inverse_dynamics import inverse_dynamics_kernel
-    from dynamics.algorithms.kinematics import BODY, DOF
+    from dynamics.algorithms.inverse_mass import AUTOMATIC
+    from dynamics.algorithms.kinematics import BODY, DERIVATIVES, DOF, forward_pass
     from dynamics.derivatives.forward_dynamics import forward_dynamics_first_order
     from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
     from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
+    from dynamics.derivatives.packed import packed_size
+    from dynamics.derivatives.second_order_kernels import LOWEST, second_order_packed_kernel
     from dynamics.derivatives.virtual import VIRTUAL_BODY
 
     nb, n = len(m.parent), len(m.dof_body)
 
-    def numbers(size):
+    def numbers(size):  # any will do: no kernel branches on them
         return np.array([Counted(0.3 + 0.1 * math.sin(i)) for i in range(size)], dtype=object)
 
     state = [numbers(nq), numbers(n), numbers(n)]
     body, dof = numbers(nb * BODY), numbers(n * DOF)
-    articulated, virtual = (numbers(nb * ARTICULATED), numbers(n * ELIMINATION)), numbers(nb * VIRTUAL_BODY)
+    virtual, articulated = numbers(nb * VIRTUAL_BODY), [numbers(nb * ARTICULATED), numbers(n * ELIMINATION)]
+    w, zeta, tau, a = numbers(n), numbers(6 * n), numbers(n), numbers(n)
     matrices = [numbers(n * n) for _ in range(7)]
+    low, packed = numbers(LOWEST), np.empty(packed_size(m), dtype=object)
+
+    def second_order():
+        forward_pass(m, *state, body, dof, DERIVATIVES)
+        second_order_packed_kernel(m, body, dof, low, None, None, packed)
+
     calls = {
-        "inverse dynamics": lambda: inverse_dynamics_kernel(m, *state, None, body, dof, numbers(n)),
-        "inverse, first order": lambda: inverse_dynamics_first_order(
-            m, *state, None, body, dof, numbers(n), *matrices[:3]
-        ),
+        "inverse dynamics": lambda: inverse_dynamics_kernel(m, *state, None, body, dof, tau),
+        "inverse, first order": lambda: inverse_dynamics_first_order(m, *state, None, body, dof, tau, *matrices[:3]),
         "inverse, first order + Hessian": lambda: inverse_dynamics_hessian_kernel(
-            m, *state, numbers(n), None, body, dof, virtual, numbers(6 * n), numbers(n), *matrices
+            m, *state, w, None, body, dof, virtual, zeta, tau, *matrices
         ),
+        "inverse, packed tensors": second_order,
         "forward, first order": lambda: forward_dynamics_first_order(
-            m, *state, 0.0 * numbers(n), None, body, dof, *articulated, numbers(n), numbers(n), *matrices[:3]
+            m, *state, AUTOMATIC, numbers(n), None, body, dof, *articulated, tau, a, *matrices[:4]
         ),
     }
     counts = {}

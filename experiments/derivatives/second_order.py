@@ -1,0 +1,258 @@
+"""Second derivatives of inverse dynamics: IDSVA SO against automatic differentiation, complex steps and differences.
+
+    python -m experiments.derivatives.second_order [--quick] [--out DIR] [--seed N]
+                                                   [--compile-limit N] [--casadi-folder DIR]
+
+Paper 004, figure 3: kinematic trees of N revolute joints, serial and with 2 children a link.  One thread, times per
+knot.  Two contests, because moving tensors takes as long as to compute them:
+
+    in lanes    the packed tensors, against the complex step that stores nothing, and against CasADi (extra `peers`),
+                which returns the entries that are not zero and is called point by point from a loop in C
+    arrays      the four dense tensors, against the complex step and central differences of the first derivatives
+
+CasADi takes the best of its `second_order_candidates`: compiled where one has at most --compile-limit instructions (gcc
+takes a second for 5000), else in its virtual machine, 15 to 40 times as slow.  The table says which.
+Writes DIR/second_order.json and DIR/second_order.png.
+"""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+import dynamics
+from dynamics.derivatives.hessian import drive_expansion, expansion_numbers
+from dynamics.derivatives.second_order import drive_second_order, second_order_numbers
+from dynamics.simd import LANES, launch
+from experiments.derivatives import casadi_peer, complex_step, finite_differences, harness
+from experiments.derivatives.chains import body_depths, chain
+
+SIZES = (2, 4, 6, 8, 12, 24, 50, 100)
+NAMES = {1: "serial", 2: "bf = 2"}
+COMPILED, INTERPRETED = "CasADi, compiled", "CasADi, virtual machine"
+STEPS = "complex step"
+RIVALS = {"CasADi": (COMPILED, INTERPRETED), STEPS: (STEPS,)}
+DENSE, DENSE_STEPS, DIFFERENCES = "dense", "complex step, arrays", "differences, arrays"
+PACKED = "packed"
+COMPILE_LIMIT = 105_000
+"""Instructions that are compiled by default: two minutes for all trees."""
+BYTES = 2**28
+"""Memory that the results of one call may take."""
+VISITS = 30_000_000
+"""Instructions of CasADi in one call, about 0.3 s in the virtual machine."""
+
+Calls = dict[str, tuple[Callable[[], object], int]]
+"""name -> call, knots of a call"""
+
+
+# ------------------------------------------------------------------------------------------------ contestants
+def in_lanes(model, q, v, a, w) -> tuple[Calls, dynamics.PackedSecondDerivatives]:
+    """Calls that leave their results in lanes (only the packed tensors are stored), and the packed tensors."""
+    K, n, m = len(q), model.nv, model.arrays
+    tensors = dynamics.inverse_dynamics_second_derivatives(model, q, v, a, packed=True)
+    seven = [np.empty((0, n * n)) for _ in range(7)]
+    four = [np.empty((0, n, n * n)) for _ in range(4)]
+    numbers = second_order_numbers(model), expansion_numbers(model), complex_step.second_order_numbers(model)
+    calls = {
+        PACKED: lambda: launch(drive_second_order, K, numbers[0], m, q, v, a, None, tensors.chunks),
+        "first order + Hessian": lambda: launch(drive_expansion, K, numbers[1], m, q, v, a, w, None, *seven),
+        "packed contraction": lambda: tensors.contract(w),
+        STEPS: lambda: launch(complex_step.drive_second_order, K, numbers[2], m, q, v, a, *four),
+    }
+    return {name: (call, K) for name, call in calls.items()}, tensors
+
+
+def with_arrays(model, q, v, a) -> Calls:
+    """Calls that return four arrays (K, nv, nv, nv)."""
+    x = [y[: knots_that_fit(4 * model.nv**3, len(q))] for y in (q, v, a)]
+    few = [y[:LANES] for y in x]  # differences fill the lanes with the perturbations of one knot
+    return {
+        DENSE: (lambda: dynamics.inverse_dynamics_second_derivatives(model, *x), len(x[0])),
+        DENSE_STEPS: (lambda: complex_step.second_derivatives_complex_step(model, *x), len(x[0])),
+        DIFFERENCES: (lambda: finite_differences.inverse_dynamics_second_derivatives(model, *few), len(few[0])),
+    }
+
+
+def casadi(model, q, v, a, folder: Path, limit: int) -> tuple[Calls, dict[str, float], list[dict]]:
+    """Calls of CasADi's functions, their largest deviations from ours, and what they are; nothing without CasADi."""
+    try:
+        candidates = casadi_peer.second_order_candidates(model, folder, limit)
+    except ImportError:
+        return {}, {}, []
+    ours = dynamics.inverse_dynamics_second_derivatives(model, q[0], v[0], a[0])
+    calls, errors, facts = {}, {}, []
+    for c in candidates:
+        length = c.instructions * (model.nv if "sweeps" in c.name else 1)
+        K = min(len(q), max(1, VISITS // length))
+        calls[c.name] = casadi_peer.evaluator(c.function, q[:K], v[:K], a[:K]), K
+        errors[c.name] = deviation(casadi_peer.tensors(model, c.function(q[0], v[0], a[0])), ours)
+        facts.append({"name": c.name, "instructions": length, "build_seconds": c.build_seconds, "knots": K})
+    return calls, errors, facts
+
+
+def deviation(values, expected) -> float:
+    """Largest deviation over the largest entry of a tensor, of all tensors; where one is zero, over 1."""
+    pairs = zip(values, expected, strict=True)
+    return max(float(np.abs(x - y).max() / (np.abs(y).max() or 1.0)) for x, y in pairs)
+
+
+# ------------------------------------------------------------------------------------------------ measuring
+def knots_that_fit(numbers: int, most: int) -> int:
+    """At most `most` knots whose results, `numbers` each, stay within BYTES; but a chunk of lanes."""
+    return min(most, max(LANES, BYTES // (8 * numbers) // LANES * LANES))
+
+
+def knots(model, quick: bool) -> int:
+    """64 as in trajectory optimization, more for small trees, where the call itself would count, and fewer where the
+    packed tensors take too much memory."""
+    if quick:
+        return 2 * LANES
+    numbers = dynamics.inverse_dynamics_second_derivatives(model, *np.zeros((3, model.nv)), packed=True).entries
+    return knots_that_fit(numbers, 512 if model.nv <= 12 else 64)
+
+
+def measure(N: int, branching: int, quick: bool, seconds: float, seed: int, folder: Path, limit: int) -> dict:
+    """Microseconds per knot of every contestant, and its largest deviation from IDSVA over the largest entry."""
+    model = chain(N, branching)
+    K = knots(model, quick)
+    q, v, a, w = np.random.default_rng(seed).uniform(-1.0, 1.0, (4, K, N))
+    rivals, errors, facts = casadi(model, q, v, a, folder, limit)
+    lanes, tensors = in_lanes(model, q, v, a, w)
+    arrays = with_arrays(model, q, v, a)
+    dense = arrays[DENSE][0]()
+    for name in (DENSE_STEPS, DIFFERENCES):
+        call, few = arrays[name]
+        errors[name] = deviation(call(), [x[:few] for x in dense])
+    errors[PACKED] = deviation(tensors.dense(), dense) if len(dense[0]) == K else None
+    del dense
+    us: dict[str, float | None] = {}
+    for calls in (lanes | rivals, arrays):
+        times = harness.medians({name: call for name, (call, _) in calls.items()}, seconds)
+        us |= {name: 1e6 * t / calls[name][1] for name, t in times.items()}
+    found = {name: us.pop(name) for name in rivals}
+    for kind, word in ((COMPILED, "compiled"), (INTERPRETED, "virtual machine")):
+        us[kind] = min((t for name, t in found.items() if name.endswith(word)), default=None)
+    return {
+        "N": N, "branching": branching, "depth": int(body_depths(model).max()), "knots": K,
+        "knots_arrays": arrays[DENSE][1], "knots_differences": arrays[DIFFERENCES][1], "entries": tensors.entries,
+        "us": us, "casadi": [fact | {"us": found[fact["name"]]} for fact in facts],
+        "casadi_by": min(found, key=lambda name: found[name], default=None), "error": errors,
+    }  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ report
+def ratio(row: dict, rival: Sequence[str], ours: str) -> float | None:
+    """Time of the fastest of these rivals over ours; None where none ran."""
+    times = [row["us"][name] for name in rival if row["us"][name] is not None]
+    return min(times) / row["us"][ours] if times else None
+
+
+def table_rows(row: dict) -> tuple[dict, dict]:
+    """What the two tables show of a measurement."""
+    us, tree = row["us"], {"tree": NAMES[row["branching"]], "N": row["N"], "depth": row["depth"]}
+    fastest = row["casadi_by"]
+    lanes = {
+        "packed [µs]": us[PACKED], "order 1 + Hessian [µs]": us["first order + Hessian"],
+        "contraction [µs]": us["packed contraction"], "complex step [µs]": us[STEPS],
+        "CasADi [µs]": min((us[x] for x in RIVALS["CasADi"] if us[x] is not None), default=None),
+        "CasADi by": fastest and ("compiled" if fastest.endswith("compiled") else "VM"),
+        **{f"{name} / packed": ratio(row, rival, PACKED) for name, rival in RIVALS.items()},
+    }  # fmt: skip
+    arrays = {
+        "dense [µs]": us[DENSE], "complex step [µs]": us[DENSE_STEPS], "differences [µs]": us[DIFFERENCES],
+        "complex step / dense": ratio(row, [DENSE_STEPS], DENSE),
+        "differences / dense": ratio(row, [DIFFERENCES], DENSE),
+        "error of differences": row["error"][DIFFERENCES],
+    }  # fmt: skip
+    return tree | {"knots": row["knots"]} | lanes, tree | {"knots": row["knots_arrays"]} | arrays
+
+
+def series(rows: list[dict], branching: int, value: Callable[[dict], float | None]) -> tuple:
+    """N and values of the trees of one kind where there is a value."""
+    points = [(r["N"], value(r)) for r in rows if r["branching"] == branching]
+    return tuple(zip(*(p for p in points if p[1] is not None), strict=True))
+
+
+def exponents(rows: list[dict]) -> list[dict]:
+    """Growth with N of what is ours, by tree, over the upper half of the sizes."""
+    names = (PACKED, "first order + Hessian", "packed contraction", STEPS, DENSE)
+    return [
+        {"tree": tree, **{x: harness.exponent(*series(rows, b, lambda r, x=x: r["us"][x])) for x in names}}
+        for b, tree in NAMES.items()
+    ]
+
+
+def slowest_rival(rows: list[dict]) -> dict:
+    """Of every ratio the smallest over all trees: ours is the fastest everywhere if all exceed 1."""
+    table = [lanes | arrays for lanes, arrays in map(table_rows, rows)]
+    names = [key for key in table[0] if key.endswith(("/ packed", "/ dense"))]
+    return {key: min((x[key] for x in table if x[key] is not None), default=None) for key in names}
+
+
+def draw(rows: list[dict], path: Path) -> None:
+    """Times by tree, speed-ups of the packed tensors, speed-ups of the arrays."""
+    shown = (PACKED, "first order + Hessian", COMPILED, INTERPRETED, STEPS, DENSE, DIFFERENCES)
+
+    def times(b: int) -> dict:
+        found = {name: series(rows, b, lambda r, name=name: r["us"][name]) for name in shown}
+        return {name: points for name, points in found.items() if points}
+
+    def gains(rivals: dict[str, Sequence[str]], ours: str) -> dict:
+        found = {
+            f"{name} / {ours}, {tree}": series(rows, b, lambda r, rival=rival: ratio(r, rival, ours))
+            for b, tree in NAMES.items()
+            for name, rival in rivals.items()
+        }
+        return {name: points for name, points in found.items() if points}
+
+    in_arrays = {"complex step": (DENSE_STEPS,), "differences": (DIFFERENCES,)}
+    harness.plot(
+        path,
+        lambda axes: harness.draw_times(axes, times(1), title="Second derivatives, serial"),
+        lambda axes: harness.draw_times(axes, times(2), title="Second derivatives, bf = 2"),
+        lambda axes: harness.draw_ratios(axes, gains(RIVALS, PACKED), "In lanes"),
+        lambda axes: harness.draw_ratios(axes, gains(in_arrays, DENSE), "Arrays to arrays"),
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> dict:
+    """Measure, print the tables, write the files; returns what was written as json."""
+    parser = harness.arguments(__doc__)
+    parser.add_argument(
+        "--compile-limit", type=int, metavar="N",
+        help=f"instructions of a CasADi function that is compiled (default: {COMPILE_LIMIT})",
+    )  # fmt: skip
+    parser.add_argument("--casadi-folder", type=Path, metavar="DIR", help="keep compiled CasADi functions here")
+    options = parser.parse_args(argv)
+    sizes, seconds, limit = ((2, 4), 0.02, 2000) if options.quick else (SIZES, 1.5, COMPILE_LIMIT)
+    limit = limit if options.compile_limit is None else options.compile_limit
+    threads = dynamics.num_threads()
+    dynamics.set_num_threads(1)
+    try:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+            folder = options.casadi_folder or Path(temporary)
+            rows = [
+                measure(N, b, options.quick, seconds, options.seed, folder, limit) for b in NAMES for N in sizes
+            ]
+        results = {
+            "seed": options.seed, "compile_limit": limit, "rows": rows, "exponents": exponents(rows),
+            "smallest_ratios": slowest_rival(rows),
+        }  # fmt: skip
+        written = [harness.write("second_order", results, options.out), options.out / "second_order.png"]
+    finally:
+        dynamics.set_num_threads(threads)
+    console = Console(width=180)
+    for title, table in zip(("in lanes", "arrays to arrays"), zip(*map(table_rows, rows), strict=True), strict=True):
+        harness.show(f"Second derivatives of inverse dynamics per knot, {title}", table, console)
+    harness.show("Growth with N: exponents", results["exponents"], console)
+    harness.show("Smallest ratio over all trees", [results["smallest_ratios"]], console)
+    draw(rows, written[1])
+    for file in written:
+        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
+    return results
+
+
+if __name__ == "__main__":
+    main()
