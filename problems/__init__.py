@@ -18,7 +18,7 @@ def experiments() -> dict[str, str]:
     """The scripts of a source checkout, `python -m experiments.NAME`, and what each measures."""
     return {
         "convergence": "iterations of iLQR and of DDP's Hessian modes on every problem, and from 50 perturbed starts",
-        "derivatives.first_order": "first derivatives of inverse dynamics against the chain rule, ground and body frame",
+        "derivatives.first_order": "first derivatives of inverse dynamics against the chain rule, in two frames",
         "derivatives.forward": "first derivatives of forward dynamics against two chain rules; products with M^-1",
         "derivatives.second_order": "second derivatives against CasADi, complex steps and differences",
         "derivatives.robots_table": "all derivatives on six robots, beside Pinocchio",

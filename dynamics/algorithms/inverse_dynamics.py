@@ -5,7 +5,19 @@ import numpy as np
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, FORCE, FORCES, forward_pass
 from dynamics.algorithms.loads import add_loads, gather_loads, loads_batch, loads_numbers
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    fma,
+    gather_state,
+    kernel,
+    load,
+    scatter,
+    splat,
+    store,
+)
 from dynamics.spatial import accumulate, dot6, load6
 
 
@@ -32,18 +44,13 @@ def inverse_dynamics_kernel(m, q, v, a, loads, body, dof, tau):
 
 @driver
 def _drive(first, last, work, m, q, v, a, loads, tau):
-    nb, nv, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    nb, nv = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
         dof, w = carve(w, nv * DOF)
-        q_, w = carve(w, nq)
-        v_, w = carve(w, nv)
-        a_, w = carve(w, nv)
+        q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
         tau_, w = carve(w, nv)
         loads_, w = gather_loads(loads, c * LANES, w)
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(a, c * LANES, a_)
         inverse_dynamics_kernel(m, q_, v_, a_, loads_, body, dof, tau_)
         scatter(tau_, c * LANES, tau)
 

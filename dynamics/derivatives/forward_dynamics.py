@@ -27,7 +27,20 @@ from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.derivatives.virtual import VIRTUAL_BODY
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    fma,
+    gather,
+    gather_state,
+    kernel,
+    load,
+    scatter,
+    splat,
+    store,
+)
 
 
 class ForwardDynamicsDerivatives(NamedTuple):
@@ -128,15 +141,13 @@ def first_order_numbers(model) -> int:
 def drive_first_order(first, last, work, m, q, v, tau, route, loads, aq, av, Minv):
     """da/dq, da/dv, M^-1 of all knots, each (K, nv nv), by a route of `inverse_mass`; arrays for no knots leave the
     results in the lanes."""
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
         dof, r = carve(r, n * DOF)
         art, r = carve(r, nb * ARTICULATED)
         elim, r = carve(r, n * ELIMINATION)
-        q_, r = carve(r, nq)
-        v_, r = carve(r, n)
-        tau_, r = carve(r, n)
+        q_, v_, tau_, r = gather_state(q, v, tau, c * LANES, r)
         zeros, r = carve(r, n)
         torque, r = carve(r, n)
         a, r = carve(r, n)
@@ -145,9 +156,6 @@ def drive_first_order(first, last, work, m, q, v, tau, route, loads, aq, av, Min
         M, r = carve(r, n * n)
         Minv_, r = carve(r, n * n)
         loads_, r = gather_loads(loads, c * LANES, r)
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(tau, c * LANES, tau_)
         zeros[:] = 0.0
         forward_dynamics_first_order(
             m, q_, v_, tau_, route, zeros, loads_, body, dof, art, elim, torque, a, aq_, av_, M, Minv_
@@ -159,7 +167,7 @@ def drive_first_order(first, last, work, m, q, v, tau, route, loads, aq, av, Min
 
 @driver
 def _drive_hessian(first, last, work, m, q, v, tau, y, loads, Hqq, Hqv, Hvv, Hqtau):
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
         dof, r = carve(r, n * DOF)
@@ -167,9 +175,7 @@ def _drive_hessian(first, last, work, m, q, v, tau, y, loads, Hqq, Hqv, Hvv, Hqt
         elim, r = carve(r, n * ELIMINATION)
         virtual, r = carve(r, nb * VIRTUAL_BODY)
         zeta, r = carve(r, n * 6)
-        q_, r = carve(r, nq)
-        v_, r = carve(r, n)
-        tau_, r = carve(r, n)
+        q_, v_, tau_, r = gather_state(q, v, tau, c * LANES, r)
         y_, r = carve(r, n)
         zeros, r = carve(r, n)
         torque, r = carve(r, n)
@@ -184,9 +190,6 @@ def _drive_hessian(first, last, work, m, q, v, tau, y, loads, Hqq, Hqv, Hvv, Hqt
         Hvv_, r = carve(r, n * n)
         Hqa, r = carve(r, n * n)
         loads_, r = gather_loads(loads, c * LANES, r)
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(tau, c * LANES, tau_)
         gather(y, c * LANES, y_)
         zeros[:] = 0.0
         forward_dynamics_hessian_kernel(

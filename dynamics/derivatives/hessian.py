@@ -41,7 +41,20 @@ from dynamics.derivatives.virtual import (
     load_virtual,
     virtual_motion,
 )
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    gather,
+    gather_state,
+    helper,
+    kernel,
+    load,
+    scatter,
+    splat,
+    store,
+)
 from dynamics.spatial import (
     accumulate,
     add3,
@@ -183,15 +196,13 @@ def expansion_numbers(model) -> int:
 @driver
 def drive_expansion(first, last, work, m, q, v, a, w, loads, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
     """First order and Hessian of all knots, each (K, nv nv); arrays for no knots leave them in the lanes."""
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
         virtual, r = carve(r, nb * VIRTUAL_BODY)
         dof, r = carve(r, n * DOF)
         zeta, r = carve(r, n * 6)
-        q_, r = carve(r, nq)
-        v_, r = carve(r, n)
-        a_, r = carve(r, n)
+        q_, v_, a_, r = gather_state(q, v, a, c * LANES, r)
         w_, r = carve(r, n)
         tau_, r = carve(r, n)
         loads_, r = gather_loads(loads, c * LANES, r)
@@ -201,9 +212,6 @@ def drive_expansion(first, last, work, m, q, v, a, w, loads, dq, dv, M, Hqq, Hqv
             H[: 4 * n * n] = 0.0
         dq_, dv_, M_ = first_order[: n * n], first_order[n * n : 2 * n * n], first_order[2 * n * n :]
         Hqq_, Hqv_, Hvv_, Hqa_ = H[: n * n], H[n * n : 2 * n * n], H[2 * n * n : 3 * n * n], H[3 * n * n : 4 * n * n]
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(a, c * LANES, a_)
         gather(w, c * LANES, w_)
         inverse_dynamics_hessian_kernel(
             m, q_, v_, a_, w_, loads_, body, dof, virtual, zeta, tau_, dq_, dv_, M_, Hqq_, Hqv_, Hvv_, Hqa_

@@ -17,7 +17,20 @@ from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, 
 from dynamics.algorithms.loads import add_loads, gather_loads, loads_batch, loads_numbers
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.derivatives.dead_loads import add_dead_loads
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, helper, kernel, load, scatter, splat, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    fma,
+    gather_state,
+    helper,
+    kernel,
+    load,
+    scatter,
+    splat,
+    store,
+)
 from dynamics.spatial import add_dot6, dot6, load6
 
 
@@ -96,21 +109,16 @@ def derivatives_numbers(model) -> int:
 @driver
 def drive_derivatives(first, last, work, m, q, v, a, loads, dq, dv, M):
     """dtau/dq, dtau/dv, M of all knots, each (K, nv nv); arrays for no knots leave the results in the lanes."""
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
-        q_, w = carve(w, nq)
-        v_, w = carve(w, n)
-        a_, w = carve(w, n)
+        q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
         tau_, w = carve(w, n)
         dq_, w = carve(w, n * n)
         dv_, w = carve(w, n * n)
         M_, w = carve(w, n * n)
         loads_, w = gather_loads(loads, c * LANES, w)
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(a, c * LANES, a_)
         if c == first:  # no chunk writes the entries between branches
             dq_[:], dv_[:], M_[:] = 0.0, 0.0, 0.0
         inverse_dynamics_first_order(m, q_, v_, a_, loads_, body, dof, tau_, dq_, dv_, M_)

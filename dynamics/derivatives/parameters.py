@@ -15,26 +15,21 @@ from dynamics.algorithms.kinematics import BODY, DOF, FORCES, forward_pass
 from dynamics.algorithms.loads import add_loads, gather_loads, loads_numbers
 from dynamics.derivatives.parameter_directions import direction_batch, direction_numbers, gather_direction
 from dynamics.derivatives.parameter_recursion import CHANGE, change_of_hybrid_dynamics, change_of_inverse_dynamics
-from dynamics.simd import LANES, carve, driver, gather, scatter
+from dynamics.simd import LANES, carve, driver, gather, gather_state, scatter
 
 
 @driver
 def _drive(first, last, work, m, q, v, a, tau, prescribed, loads, dloads, direction, dtau):
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
         change, w = carve(w, nb * CHANGE)
-        q_, w = carve(w, nq)
-        v_, w = carve(w, n)
-        a_, w = carve(w, n)
+        q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
         dtau_, w = carve(w, n)
         direction_, w = gather_direction(direction, c * LANES, w)
         loads_, w = gather_loads(loads, c * LANES, w)
         dloads_, w = gather_loads(dloads, c * LANES, w)
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(a, c * LANES, a_)
         if prescribed is None:
             forward_pass(m, q_, v_, a_, body, dof, FORCES)
             if loads is not None:

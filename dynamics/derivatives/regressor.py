@@ -28,7 +28,7 @@ from dynamics.algorithms.kinematics import (
     forward_pass,
 )
 from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotation, turned_bodies
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, helper, kernel, scatter, store
+from dynamics.simd import LANES, align_stack, carve, driver, fma, gather_state, helper, kernel, scatter, store
 from dynamics.spatial import add_cross, angular, cross, dot3, linear, load3, load6, load9, rotate_back, store3
 
 
@@ -73,17 +73,12 @@ def regressor_kernel(m, q, v, a, body, dof, Y):
 
 @driver
 def _drive(first, last, work, m, q, v, a, Y):
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
         dof, r = carve(r, n * DOF)
-        q_, r = carve(r, nq)
-        v_, r = carve(r, n)
-        a_, r = carve(r, n)
+        q_, v_, a_, r = gather_state(q, v, a, c * LANES, r)
         Y_, r = carve(r, Y.shape[1])
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(a, c * LANES, a_)
         if c == first:  # no chunk writes the entries off the paths
             Y_[:] = 0.0
         regressor_kernel(m, q_, v_, a_, body, dof, Y_)

@@ -26,7 +26,7 @@ from dynamics.simd import (
     carve,
     chunk_count,
     driver,
-    gather,
+    gather_state,
     helper,
     launch,
 )
@@ -48,16 +48,11 @@ def second_order_numbers(model, loads=None) -> int:
 def _start(c, work, m, q, v, a, loads):
     """The forward pass of chunk c: body and dof as it leaves them, scratch for a dof, the loads and their sums, and the
     rest of the workspace."""
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    nb, n = m.parent.size, m.dof_body.size
     body, w = carve(work, nb * BODY)
     dof, w = carve(w, n * DOF)
     low, w = carve(w, LOWEST)
-    q_, w = carve(w, nq)
-    v_, w = carve(w, n)
-    a_, w = carve(w, n)
-    gather(q, c * LANES, q_)
-    gather(v, c * LANES, v_)
-    gather(a, c * LANES, a_)
+    q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
     forward_pass(m, q_, v_, a_, body, dof, DERIVATIVES)
     loads_, w = gather_loads(loads, c * LANES, w)
     sums, w = carve(w, 0 if loads is None else nb * TENSOR_SUMS)

@@ -1,7 +1,7 @@
 """SIMD numbers for numba: one knot per lane, one source for floats, vectors and complex vectors.  Knows no robot."""
 
 from dynamics.simd.arithmetic import fma, fms, fnma
-from dynamics.simd.chunks import carve, chunk_count, gather, gather_complex, scatter, scatter_blocks
+from dynamics.simd.chunks import carve, chunk_count, gather, gather_complex, gather_state, scatter, scatter_blocks
 from dynamics.simd.compilation import PROGRESS, driver, helper, kernel, routine
 from dynamics.simd.functions import arctan2, select_less, sincos, sqrt
 from dynamics.simd.threads import launch, num_threads, scratch, set_num_threads
@@ -19,7 +19,7 @@ from dynamics.simd.vector import (
 
 __all__ = [
     "LANES", "PROGRESS", "align_stack", "aligned_empty", "aligned_zeros", "arctan2", "carve", "chunk_count",
-    "driver", "fma", "fms", "fnma", "gather", "gather_complex", "helper", "kernel", "lane", "launch", "load",
-    "num_threads", "routine", "scatter", "scatter_blocks", "scratch", "select_less", "set_num_threads",
+    "driver", "fma", "fms", "fnma", "gather", "gather_complex", "gather_state", "helper", "kernel", "lane", "launch",
+    "load", "num_threads", "routine", "scatter", "scatter_blocks", "scratch", "select_less", "set_num_threads",
     "sincos", "splat", "sqrt", "store", "with_lane",
 ]  # fmt: skip

@@ -80,3 +80,15 @@ def scatter_blocks(ws, first, rows, stride, column, target):
 def carve(ws, count):
     """The first `count` numbers of a workspace, and the rest."""
     return ws[:count], ws[count:]
+
+
+@helper
+def gather_state(q, v, x, first, ws):
+    """Configuration, velocity and a third array of LANES knots at the front of the workspace, and the rest of it."""
+    q_, w = carve(ws, q.shape[1])
+    v_, w = carve(w, v.shape[1])
+    x_, w = carve(w, x.shape[1])
+    gather(q, first, q_)
+    gather(v, first, v_)
+    gather(x, first, x_)
+    return q_, v_, x_, w

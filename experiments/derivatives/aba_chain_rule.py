@@ -8,7 +8,7 @@ import numpy as np
 
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
-from dynamics.simd import LANES, carve, driver, gather, scatter
+from dynamics.simd import LANES, carve, driver, gather_state, scatter
 from experiments.derivatives.aba_chain_rule_sweeps import (
     ACCELERATIONS,
     BELOW,
@@ -28,9 +28,7 @@ def _drive(first, last, work, m, t, q, v, tau, aq, av, Minv):
     n = m.parent.size
     for c in range(first, last):
         body, w = carve(work, n * BODY_ABA)
-        q_, w = carve(w, n)
-        v_, w = carve(w, n)
-        tau_, w = carve(w, n)
+        q_, v_, tau_, w = gather_state(q, v, tau, c * LANES, w)
         aq_, w = carve(w, n * n)
         av_, w = carve(w, n * n)
         X, w = carve(w, n * n)
@@ -38,9 +36,6 @@ def _drive(first, last, work, m, t, q, v, tau, aq, av, Minv):
         rates, w = carve(w, t.pairs * 6)
         passed, w = carve(w, t.buffers * t.width * VELOCITIES)
         below, moving = carve(w, n * BELOW)
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(tau, c * LANES, tau_)
         aq_[:], av_[:], X[:] = 0.0, 0.0, 0.0
         for i in range(n):
             velocity_sweep(m, t, i, q_, v_, body, pairs)

@@ -13,7 +13,7 @@ from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.mass_matrix import factorize, invert_factored, mass_matrix_kernel
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, store
+from dynamics.simd import LANES, align_stack, carve, driver, gather_state, helper, kernel, load, scatter, store
 from dynamics.spatial import add_scaled6
 from experiments.derivatives.competitors_common import paths, require_one_axis, zero6
 from experiments.derivatives.rnea_chain_rule_body import body_numbers, rnea_chain_rule_body
@@ -66,9 +66,7 @@ def _products(m, t, X, B, C, XB, XC):
 def _drive(first, last, work, m, t, q, v, tau, aq, av, Minv):
     n = m.parent.size
     for c in range(first, last):
-        q_, w = carve(work, n)
-        v_, w = carve(w, n)
-        tau_, w = carve(w, n)
+        q_, v_, tau_, w = gather_state(q, v, tau, c * LANES, work)
         a, w = carve(w, n)
         zeros, w = carve(w, n)
         dq, w = carve(w, n * n)
@@ -79,9 +77,6 @@ def _drive(first, last, work, m, t, q, v, tau, aq, av, Minv):
         body, r = carve(w, n * BODY)  # from here on the three steps share their scratch
         dof, r = carve(r, n * DOF)
         art, elim = carve(r, n * ARTICULATED)
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(tau, c * LANES, tau_)
         zeros[:] = 0.0
         forward_dynamics_kernel(m, q_, v_, tau_, zeros, None, body, dof, art, elim, a)
         mass_matrix_kernel(m, q_, body, dof, L)

@@ -11,7 +11,19 @@ import numpy as np
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.derivatives.composites import first_order_vectors
 from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    fma,
+    gather_state,
+    kernel,
+    load,
+    scatter,
+    splat,
+    store,
+)
 from dynamics.spatial import (
     accumulate,
     add_cross_motion,
@@ -122,15 +134,10 @@ def _drive(first, last, work, m, q, v, a, dq, dv, M):
         body, w = carve(work, n * BODY_FRAME)
         joint, w = carve(w, n * JOINT)
         composite, w = carve(w, n * COMPOSITE)
-        q_, w = carve(w, n)
-        v_, w = carve(w, n)
-        a_, w = carve(w, n)
+        q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
         dq_, w = carve(w, n * n)
         dv_, w = carve(w, n * n)
         M_, w = carve(w, n * n)
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(a, c * LANES, a_)
         if c == first:  # no chunk writes the entries between branches
             dq_[:], dv_[:], M_[:] = 0.0, 0.0, 0.0
         for i in range(n):

@@ -11,7 +11,7 @@ from its parent,
 V and A vary only for joints at or above the body; F for those below it too.  [Kim 2012, table 5; Singh 2022, table II]
 """
 
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, store
+from dynamics.simd import LANES, align_stack, carve, driver, gather_state, kernel, load, scatter, store
 from dynamics.spatial import add6, load6, scale3, store6
 from experiments.derivatives.competitors_common import (
     BODY_FRAME,
@@ -146,14 +146,9 @@ def body_numbers(t) -> int:
 def drive_body(first, last, work, m, t, q, v, a, dq, dv):
     n = m.dof_body.size
     for c in range(first, last):
-        q_, w = carve(work, n)
-        v_, w = carve(w, n)
-        a_, w = carve(w, n)
+        q_, v_, a_, w = gather_state(q, v, a, c * LANES, work)
         dq_, w = carve(w, n * n)
         dv_, w = carve(w, n * n)
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(a, c * LANES, a_)
         if c == first:
             dq_[:], dv_[:] = 0.0, 0.0
         rnea_chain_rule_body(m, t, q_, v_, a_, w, dq_, dv_)

@@ -25,7 +25,7 @@ from dynamics.algorithms.kinematics import (
     VELOCITY,
     forward_pass,
 )
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, store
+from dynamics.simd import LANES, align_stack, carve, driver, gather_state, kernel, load, scatter, store
 from dynamics.spatial import (
     accumulate,
     add6,
@@ -142,21 +142,16 @@ def ground_numbers(model, t) -> int:
 
 @driver
 def drive_ground(first, last, work, m, t, q, v, a, dq, dv):
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+    nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
         dof, w = carve(w, n * DOF)
-        q_, w = carve(w, nq)
-        v_, w = carve(w, n)
-        a_, w = carve(w, n)
+        q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
         dq_, w = carve(w, n * n)
         dv_, w = carve(w, n * n)
         below, w = carve(w, n * VARIATION)
         local, w = carve(w, t.pairs * VARIATION)
         motion, passed = carve(w, t.buffers * t.width * MOTION)
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(a, c * LANES, a_)
         if c == first:  # no chunk writes the entries between branches
             dq_[:], dv_[:] = 0.0, 0.0
         forward_pass(m, q_, v_, a_, body, dof, FORCES)
