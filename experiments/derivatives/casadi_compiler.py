@@ -38,8 +38,32 @@ def split(source: str) -> str:
     return source[: start.start()] + "\n".join(functions) + start.group() + calls + source[end:]
 
 
-def compiled(function: Any, folder: Path, optimization: str = "-O3") -> Any:
-    """The casadi.Function, made of SX, as machine code for this processor.
+def over_points(function: Any) -> str:
+    """C source of NAME_over_points, which calls the function at `points` points one after another, arguments and
+    results of a point after those of the point before: what a program that links the code would write."""
+    name, sizes = function.name(), [function.nnz_in(i) for i in range(function.n_in())]
+    results = [function.nnz_out(i) for i in range(function.n_out())]
+    steps = [f"a[{i}] += {size};" for i, size in enumerate(sizes)]
+    steps += [f"r[{i}] += {size};" for i, size in enumerate(results)]
+    return f"""
+CASADI_SYMBOL_EXPORT void {name}_over_points(
+    casadi_int points, const casadi_real** arg, casadi_real** res, casadi_real* w) {{
+  const casadi_real* a[{len(sizes)}];
+  casadi_real* r[{len(results)}];
+  casadi_int i;
+  for (i = 0; i < {len(sizes)}; ++i) a[i] = arg[i];
+  for (i = 0; i < {len(results)}; ++i) r[i] = res[i];
+  for (; points > 0; --points) {{
+    {name}(a, r, 0, w, 0);
+    {" ".join(steps)}
+  }}
+}}
+"""
+
+
+def shared_library(function: Any, folder: Path, optimization: str = "-O3") -> Path:
+    """The casadi.Function, made of SX, as machine code for this processor: a shared library with CasADi's interface
+    and NAME_over_points.
 
     Source and library are kept in `folder` under a name made from their contents, and found again.
     Raises RuntimeError where there is no C compiler or it fails.
@@ -51,16 +75,25 @@ def compiled(function: Any, folder: Path, optimization: str = "-O3") -> Any:
         raise RuntimeError("no C compiler found: expected gcc, cc or clang")
     generator = ca.CodeGenerator("generated.c", {"avoid_stack": True})
     generator.add(function)
-    source = split(generator.dump())
+    code = split(generator.dump()) + over_points(function)
     folder.mkdir(parents=True, exist_ok=True)
-    key = hashlib.sha256((source + optimization).encode()).hexdigest()[:16]
-    library = folder.resolve() / f"{function.name()}_{key}.so"
-    if not library.exists():
-        written, unfinished = library.with_suffix(".c"), library.with_suffix(".part")
-        written.write_text(source)
+    key = hashlib.sha256((code + optimization).encode()).hexdigest()[:16]
+    path = folder.resolve() / f"{function.name()}_{key}.so"
+    if not path.exists():
+        written, unfinished = path.with_suffix(".c"), path.with_suffix(".part")
+        written.write_text(code)
         flags = [optimization, "-march=native", "-fPIC", "-shared"]
-        result = subprocess.run([command, *flags, str(written), "-o", str(unfinished)], capture_output=True, text=True)
+        result = subprocess.run(
+            [command, *flags, str(written), "-o", str(unfinished), "-lm"], capture_output=True, text=True
+        )
         if result.returncode != 0:
             raise RuntimeError(f"{command} failed: {result.stderr[-500:]}")
-        unfinished.rename(library)
-    return ca.external(function.name(), str(library))
+        unfinished.rename(path)
+    return path
+
+
+def compiled(function: Any, folder: Path, optimization: str = "-O3") -> Any:
+    """The casadi.Function that calls the `shared_library`; errors as there."""
+    import casadi as ca  # pyright: ignore[reportMissingImports]
+
+    return ca.external(function.name(), str(shared_library(function, folder, optimization)))

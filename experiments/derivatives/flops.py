@@ -16,14 +16,14 @@ from pathlib import Path
 import numpy as np
 
 
-def operations(model) -> dict[str, int]:
-    """Floating-point operations per knot of inverse dynamics and of the four main kernels, by name.
+def operations(*models) -> list[dict[str, int]]:
+    """Floating-point operations per knot of inverse dynamics and of the four main kernels, by name, for each model.
 
     Raises RuntimeError, with the other process' last words, if they cannot be counted."""
     command = [sys.executable, "-m", "experiments.derivatives.flops"]
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     root = Path(__file__).resolve().parents[2]
-    data = pickle.dumps((model.nq, model.arrays))
+    data = pickle.dumps([(model.nq, model.arrays) for model in models])
     result = subprocess.run(command, cwd=root, env=environment, input=data, capture_output=True, check=False)
     if result.returncode:
         raise RuntimeError(f"counting operations failed: {result.stderr.decode()[-2000:]}")
@@ -104,8 +104,8 @@ def _replace_numbers() -> None:
         "load": load, "store": store, "splat": lambda ws, x: Counted(x), "align_stack": lambda ws: None,
         "sqrt": unary(math.sqrt), "sincos": functions._real_sincos, **fused,
     }  # fmt: skip
-    inside_sincos = {"nearest": unary(round), "_quadrant": lambda n, s, c: (s, c), "fma": fused["fma"], "fnma": fused["fnma"]}
-    for module, names in ((simd, replaced), (functions, inside_sincos)):
+    in_sincos = {"nearest": unary(round), "_quadrant": lambda n, s, c: (s, c), **fused}
+    for module, names in ((simd, replaced), (functions, in_sincos)):
         for name, function in names.items():
             setattr(module, name, function)
 
@@ -160,4 +160,4 @@ def _counts(nq: int, m) -> dict[str, int]:
 
 if __name__ == "__main__":
     _replace_numbers()
-    print(json.dumps(_counts(*pickle.load(sys.stdin.buffer))))
+    print(json.dumps([_counts(*model) for model in pickle.load(sys.stdin.buffer)]))

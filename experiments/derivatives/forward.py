@@ -21,7 +21,7 @@ import numpy as np
 from rich.console import Console
 
 import dynamics
-from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION
+from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forward_dynamics_kernel
 from dynamics.algorithms.inverse_mass import AUTOMATIC, AZA, DIRECT, FACTOR, minus_inverse_products, product_route
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives import forward_dynamics as fdsva
@@ -131,7 +131,7 @@ def _drive_inputs(first, last, work, m, q, v, tau, inputs):
     gather(v, 0, v_)
     gather(tau, 0, tau_)
     zeros[:] = 0.0
-    fdsva.forward_dynamics_kernel(m, q_, v_, tau_, zeros, None, body, dof, art, elim, a)
+    forward_dynamics_kernel(m, q_, v_, tau_, zeros, None, body, dof, art, elim, a)
     inverse_dynamics_first_order(m, q_, v_, a, None, body, dof, torque, aq, av, M)
 
 
@@ -144,7 +144,7 @@ def _copy(source, target):
 @driver
 def _drive_products(first, last, work, m, route, products, inputs):
     """For every chunk a fresh copy of the matrices and, if `products`, what follows from them by a route."""
-    nb, n = m.parent.size, m.dof_body.size
+    n = m.dof_body.size
     dof, w = carve(inputs, n * DOF)
     elim, saved = carve(w, n * ELIMINATION)
     matrices, w = carve(work, 3 * n * n)
@@ -157,6 +157,11 @@ def _drive_products(first, last, work, m, route, products, inputs):
             minus_inverse_products(m, route, dof, elim, art, L, aq, av, Minv)
 
 
+def products_numbers(model) -> int:
+    """Scratch numbers per lane of `_drive_products`: L, A, B, M^-1 and what the routes need."""
+    return 4 * model.nv**2 + model.nb * ARTICULATED
+
+
 def product_calls(model, K: int, seed: int) -> dict[str, Callable[[], None]]:
     """Calls of the products at K knots by each route, and of the copying that all of them do first."""
     n, m = model.nv, model.arrays
@@ -164,7 +169,7 @@ def product_calls(model, K: int, seed: int) -> dict[str, Callable[[], None]]:
     q = dynamics.integrate(model, dynamics.neutral(model), dq)
     inputs = aligned_zeros(inputs_numbers(model), LANES)
     launch(_drive_inputs, LANES, model.nb * (BODY + ARTICULATED) + model.nq + 5 * n, m, q, v, tau, inputs)
-    numbers = 4 * n * n + model.nb * ARTICULATED
+    numbers = products_numbers(model)
     routes = {"copy": (FACTOR, False), **{name: (route, True) for name, route in ROUTES.items()}}
     return {
         name: lambda arguments=arguments: launch(_drive_products, K, numbers, m, *arguments, inputs)
@@ -172,9 +177,15 @@ def product_calls(model, K: int, seed: int) -> dict[str, Callable[[], None]]:
     }
 
 
-def measure_products(tree: str, model, K: int, seconds: float, seed: int) -> dict:
+def product_knots(N: int) -> int:
+    """As many as make a call's own time, some microseconds, negligible; they hold no memory."""
+    return 4096 if N <= 12 else 512 if N <= 50 else 64
+
+
+def measure_products(tree: str, model, seconds: float, seed: int) -> dict:
     """Microseconds per knot of the products by each route, less that of the copying; the library's choice and its
     regret, the time of the chosen route over that of the fastest."""
+    K = product_knots(model.nv)
     times = {name: 1e6 * t / K for name, t in harness.medians(product_calls(model, K, seed), seconds).items()}
     copying = times.pop("copy")
     us = {name: t - copying for name, t in times.items()}
@@ -199,9 +210,9 @@ def quadruped() -> dynamics.RigidBodyModel:
     builder.add_body("trunk", "world", dynamics.FreeFlyer(), joint_name="root_joint", mass=60.0, **box)
     for leg, (x, y) in {"lf": (0.37, 0.2), "rf": (0.37, -0.2), "lh": (-0.37, 0.2), "rh": (-0.37, -0.2)}.items():
         parent, start = "trunk", (x, y, 0.0)
-        for axis, mass, step in (("x", 3.0, 0.08), ("y", 3.5, 0.35), ("y", 0.9, 0.33)):
+        for joint, axis, mass, step in (("haa", "x", 3.0, 0.08), ("hfe", "y", 3.5, 0.35), ("kfe", "y", 0.9, 0.33)):
             inertia = mass * np.diag([step**2 / 12 + 1e-3, step**2 / 12 + 1e-3, 1e-3])
-            body = f"{leg}_{len(parent)}"
+            body = f"{leg}_{joint}"
             builder.add_body(
                 body, parent, dynamics.Revolute(axis), placement=(np.eye(3), start),
                 mass=mass, com=(0.0, 0.0, -step / 2), inertia=inertia, armature=0.01,
@@ -314,7 +325,7 @@ def main(argv: Sequence[str] | None = None) -> dict:
         rows = [measure(N, b, knots(N, quick), seconds, seed) for b in NAMES for N in sizes]
         trees = [(NAMES[b], chain(N, b)) for b in NAMES for N in product_sizes]
         trees += [("quadruped", quadruped()), ("humanoid", humanoid())]
-        products = [measure_products(tree, model, knots(model.nv, quick), seconds, seed) for tree, model in trees]
+        products = [measure_products(tree, model, seconds, seed) for tree, model in trees]
         results = {
             "seed": seed, "rows": rows, "exponents": exponents(rows), "products": products,
             "crossovers": crossovers(products),

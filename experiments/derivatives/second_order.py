@@ -7,11 +7,14 @@ Paper 004, figure 3: kinematic trees of N revolute joints, serial and with 2 chi
 knot.  Two contests, because moving tensors takes as long as to compute them:
 
     in lanes    the packed tensors, against the complex step that stores nothing, and against CasADi (extra `peers`),
-                which returns the entries that are not zero and is called point by point from a loop in C
+                which returns the entries that are not zero
     arrays      the four dense tensors, against the complex step and central differences of the first derivatives
 
 CasADi takes the best of its `second_order_candidates`: compiled where one has at most --compile-limit instructions (gcc
-takes a second for 5000), else in its virtual machine, 15 to 40 times as slow.  The table says which.
+takes a second for 5000), else in its virtual machine (VM), 15 to 40 times as slow.  Compiled code is called point by
+point from a bare loop in C, which is the best that can be done with it, and besides by CasADi's own `map`, as from
+Python, which takes 0.1 µs per call and more.  Ours is called from Python for all knots at once, which takes 5 µs; what
+that makes of small trees is seen in the lines with 512 knots.
 Writes DIR/second_order.json and DIR/second_order.png.
 """
 
@@ -23,43 +26,49 @@ import numpy as np
 from rich.console import Console
 
 import dynamics
+from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.hessian import drive_expansion, expansion_numbers
-from dynamics.derivatives.second_order import drive_second_order, second_order_numbers
+from dynamics.derivatives.packed_tensors import _drive_contract
+from dynamics.derivatives.second_order import PackedSecondDerivatives, drive_second_order, second_order_numbers
 from dynamics.simd import LANES, launch
 from experiments.derivatives import casadi_peer, complex_step, finite_differences, harness
 from experiments.derivatives.chains import body_depths, chain
 
 SIZES = (2, 4, 6, 8, 12, 24, 50, 100)
 NAMES = {1: "serial", 2: "bf = 2"}
-COMPILED, INTERPRETED = "CasADi, compiled", "CasADi, virtual machine"
+LOOP, MAPPED, INTERPRETED = "CasADi, compiled, C loop", "CasADi, compiled", "CasADi, virtual machine"
 STEPS = "complex step"
-RIVALS = {"CasADi": (COMPILED, INTERPRETED), STEPS: (STEPS,)}
+RIVALS = {"CasADi": (LOOP, MAPPED, INTERPRETED), "CasADi's map": (MAPPED, INTERPRETED), STEPS: (STEPS,)}
 DENSE, DENSE_STEPS, DIFFERENCES = "dense", "complex step, arrays", "differences, arrays"
 PACKED = "packed"
 COMPILE_LIMIT = 105_000
 """Instructions that are compiled by default: two minutes for all trees."""
+EXPANDABLE = 1_500_000
+"""Instructions of CasADi's expanded functions that are made whether or not they are compiled."""
 BYTES = 2**28
 """Memory that the results of one call may take."""
 VISITS = 30_000_000
 """Instructions of CasADi in one call, about 0.3 s in the virtual machine."""
+
+KNOTS = 64
 
 Calls = dict[str, tuple[Callable[[], object], int]]
 """name -> call, knots of a call"""
 
 
 # ------------------------------------------------------------------------------------------------ contestants
-def in_lanes(model, q, v, a, w) -> tuple[Calls, dynamics.PackedSecondDerivatives]:
+def in_lanes(model, q, v, a, w) -> tuple[Calls, PackedSecondDerivatives]:
     """Calls that leave their results in lanes (only the packed tensors are stored), and the packed tensors."""
     K, n, m = len(q), model.nv, model.arrays
     tensors = dynamics.inverse_dynamics_second_derivatives(model, q, v, a, packed=True)
     seven = [np.empty((0, n * n)) for _ in range(7)]
     four = [np.empty((0, n, n * n)) for _ in range(4)]
-    numbers = second_order_numbers(model), expansion_numbers(model), complex_step.second_order_numbers(model)
+    numbers = second_order_numbers(model), expansion_numbers(model), 2 * (model.nb * BODY + n * (DOF + 4 + 3 * n))
     calls = {
         PACKED: lambda: launch(drive_second_order, K, numbers[0], m, q, v, a, None, tensors.chunks),
         "first order + Hessian": lambda: launch(drive_expansion, K, numbers[1], m, q, v, a, w, None, *seven),
-        "packed contraction": lambda: tensors.contract(w),
-        STEPS: lambda: launch(complex_step.drive_second_order, K, numbers[2], m, q, v, a, *four),
+        "packed contraction": lambda: launch(_drive_contract, K, n + 4 * n * n, m, tensors.chunks, w, *seven[:4]),
+        STEPS: lambda: launch(complex_step._drive_second, K, numbers[2], m, q, v, a, *four),
     }
     return {name: (call, K) for name, call in calls.items()}, tensors
 
@@ -78,7 +87,7 @@ def with_arrays(model, q, v, a) -> Calls:
 def casadi(model, q, v, a, folder: Path, limit: int) -> tuple[Calls, dict[str, float], list[dict]]:
     """Calls of CasADi's functions, their largest deviations from ours, and what they are; nothing without CasADi."""
     try:
-        candidates = casadi_peer.second_order_candidates(model, folder, limit)
+        candidates = casadi_peer.second_order_candidates(model, folder, limit, max(EXPANDABLE, 2 * limit))
     except ImportError:
         return {}, {}, []
     ours = dynamics.inverse_dynamics_second_derivatives(model, q[0], v[0], a[0])
@@ -87,6 +96,8 @@ def casadi(model, q, v, a, folder: Path, limit: int) -> tuple[Calls, dict[str, f
         length = c.instructions * (model.nv if "sweeps" in c.name else 1)
         K = min(len(q), max(1, VISITS // length))
         calls[c.name] = casadi_peer.evaluator(c.function, q[:K], v[:K], a[:K]), K
+        if c.library is not None:
+            calls[f"{c.name}, C loop"] = c.evaluator(q[:K], v[:K], a[:K]), K
         errors[c.name] = deviation(casadi_peer.tensors(model, c.function(q[0], v[0], a[0])), ours)
         facts.append({"name": c.name, "instructions": length, "build_seconds": c.build_seconds, "knots": K})
     return calls, errors, facts
@@ -104,40 +115,40 @@ def knots_that_fit(numbers: int, most: int) -> int:
     return min(most, max(LANES, BYTES // (8 * numbers) // LANES * LANES))
 
 
-def knots(model, quick: bool) -> int:
-    """64 as in trajectory optimization, more for small trees, where the call itself would count, and fewer where the
-    packed tensors take too much memory."""
+def knots(model, quick: bool) -> list[int]:
+    """64 as in trajectory optimization, fewer where the packed tensors take too much memory; 512 besides for small
+    trees, to see them without what is done once per call."""
     if quick:
-        return 2 * LANES
+        return [2 * LANES]
     numbers = dynamics.inverse_dynamics_second_derivatives(model, *np.zeros((3, model.nv)), packed=True).entries
-    return knots_that_fit(numbers, 512 if model.nv <= 12 else 64)
+    return [knots_that_fit(numbers, KNOTS)] + [512] * (model.nv <= 12)
 
 
-def measure(N: int, branching: int, quick: bool, seconds: float, seed: int, folder: Path, limit: int) -> dict:
+def measure(model, branching: int, K: int, seconds: float, seed: int, folder: Path, limit: int) -> dict:
     """Microseconds per knot of every contestant, and its largest deviation from IDSVA over the largest entry."""
-    model = chain(N, branching)
-    K = knots(model, quick)
-    q, v, a, w = np.random.default_rng(seed).uniform(-1.0, 1.0, (4, K, N))
+    q, v, a, w = np.random.default_rng(seed).uniform(-1.0, 1.0, (4, K, model.nv))
     rivals, errors, facts = casadi(model, q, v, a, folder, limit)
     lanes, tensors = in_lanes(model, q, v, a, w)
     arrays = with_arrays(model, q, v, a)
     dense = arrays[DENSE][0]()
     for name in (DENSE_STEPS, DIFFERENCES):
-        call, few = arrays[name]
-        errors[name] = deviation(call(), [x[:few] for x in dense])
-    errors[PACKED] = deviation(tensors.dense(), dense) if len(dense[0]) == K else None
+        call, count = arrays[name]
+        errors[name] = deviation(call(), [x[:count] for x in dense])
+    few = [x[: len(dense[0])] for x in (q, v, a)]
+    errors[PACKED] = deviation(dynamics.inverse_dynamics_second_derivatives(model, *few, packed=True).dense(), dense)
     del dense
     us: dict[str, float | None] = {}
     for calls in (lanes | rivals, arrays):
         times = harness.medians({name: call for name, (call, _) in calls.items()}, seconds)
         us |= {name: 1e6 * t / calls[name][1] for name, t in times.items()}
     found = {name: us.pop(name) for name in rivals}
-    for kind, word in ((COMPILED, "compiled"), (INTERPRETED, "virtual machine")):
+    for kind in (LOOP, MAPPED, INTERPRETED):
+        word = kind.removeprefix("CasADi, ")
         us[kind] = min((t for name, t in found.items() if name.endswith(word)), default=None)
     return {
-        "N": N, "branching": branching, "depth": int(body_depths(model).max()), "knots": K,
+        "N": model.nv, "branching": branching, "depth": int(body_depths(model).max()), "knots": K,
         "knots_arrays": arrays[DENSE][1], "knots_differences": arrays[DIFFERENCES][1], "entries": tensors.entries,
-        "us": us, "casadi": [fact | {"us": found[fact["name"]]} for fact in facts],
+        "us": us, "casadi": facts, "us_casadi": found,
         "casadi_by": min(found, key=lambda name: found[name], default=None), "error": errors,
     }  # fmt: skip
 
@@ -156,8 +167,8 @@ def table_rows(row: dict) -> tuple[dict, dict]:
     lanes = {
         "packed [µs]": us[PACKED], "order 1 + Hessian [µs]": us["first order + Hessian"],
         "contraction [µs]": us["packed contraction"], "complex step [µs]": us[STEPS],
-        "CasADi [µs]": min((us[x] for x in RIVALS["CasADi"] if us[x] is not None), default=None),
-        "CasADi by": fastest and ("compiled" if fastest.endswith("compiled") else "VM"),
+        "CasADi [µs]": fastest and row["us_casadi"][fastest],
+        "CasADi by": fastest and ("VM" if fastest.endswith("machine") else "compiled"),
         **{f"{name} / packed": ratio(row, rival, PACKED) for name, rival in RIVALS.items()},
     }  # fmt: skip
     arrays = {
@@ -170,8 +181,8 @@ def table_rows(row: dict) -> tuple[dict, dict]:
 
 
 def series(rows: list[dict], branching: int, value: Callable[[dict], float | None]) -> tuple:
-    """N and values of the trees of one kind where there is a value."""
-    points = [(r["N"], value(r)) for r in rows if r["branching"] == branching]
+    """N and values of the trees of one kind, at `KNOTS` knots or fewer, where there is a value."""
+    points = [(r["N"], value(r)) for r in rows if r["branching"] == branching and r["knots"] <= KNOTS]
     return tuple(zip(*(p for p in points if p[1] is not None), strict=True))
 
 
@@ -184,8 +195,8 @@ def exponents(rows: list[dict]) -> list[dict]:
     ]
 
 
-def slowest_rival(rows: list[dict]) -> dict:
-    """Of every ratio the smallest over all trees: ours is the fastest everywhere if all exceed 1."""
+def smallest_ratios(rows: list[dict]) -> dict:
+    """Of every ratio the smallest over all trees: ours is the fastest everywhere if it exceeds 1."""
     table = [lanes | arrays for lanes, arrays in map(table_rows, rows)]
     names = [key for key in table[0] if key.endswith(("/ packed", "/ dense"))]
     return {key: min((x[key] for x in table if x[key] is not None), default=None) for key in names}
@@ -193,7 +204,7 @@ def slowest_rival(rows: list[dict]) -> dict:
 
 def draw(rows: list[dict], path: Path) -> None:
     """Times by tree, speed-ups of the packed tensors, speed-ups of the arrays."""
-    shown = (PACKED, "first order + Hessian", COMPILED, INTERPRETED, STEPS, DENSE, DIFFERENCES)
+    shown = (PACKED, "first order + Hessian", LOOP, INTERPRETED, STEPS, DENSE, DIFFERENCES)
 
     def times(b: int) -> dict:
         found = {name: series(rows, b, lambda r, name=name: r["us"][name]) for name in shown}
@@ -226,7 +237,7 @@ def main(argv: Sequence[str] | None = None) -> dict:
     )  # fmt: skip
     parser.add_argument("--casadi-folder", type=Path, metavar="DIR", help="keep compiled CasADi functions here")
     options = parser.parse_args(argv)
-    sizes, seconds, limit = ((2, 4), 0.02, 2000) if options.quick else (SIZES, 1.5, COMPILE_LIMIT)
+    sizes, seconds, limit = ((2, 4), 0.02, 2000) if options.quick else (SIZES, 1.0, COMPILE_LIMIT)
     limit = limit if options.compile_limit is None else options.compile_limit
     threads = dynamics.num_threads()
     dynamics.set_num_threads(1)
@@ -234,11 +245,14 @@ def main(argv: Sequence[str] | None = None) -> dict:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
             folder = options.casadi_folder or Path(temporary)
             rows = [
-                measure(N, b, options.quick, seconds, options.seed, folder, limit) for b in NAMES for N in sizes
+                measure(model, b, K, seconds, options.seed, folder, limit)
+                for b in NAMES
+                for model in (chain(N, b) for N in sizes)
+                for K in knots(model, options.quick)
             ]
         results = {
             "seed": options.seed, "compile_limit": limit, "rows": rows, "exponents": exponents(rows),
-            "smallest_ratios": slowest_rival(rows),
+            "smallest_ratios": smallest_ratios(rows),
         }  # fmt: skip
         written = [harness.write("second_order", results, options.out), options.out / "second_order.png"]
     finally:

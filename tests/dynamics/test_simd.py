@@ -190,7 +190,7 @@ def test_a_kernel_in_floats_and_in_lanes(name, rng):
 
     def run(q, v, a, new):
         tau = new(n)
-        inverse_dynamics_kernel(model.arrays, q, v, a, new(nb * BODY), new(n * DOF), tau)
+        inverse_dynamics_kernel(model.arrays, q, v, a, None, new(nb * BODY), new(n * DOF), tau)
         return tau
 
     lanes = []

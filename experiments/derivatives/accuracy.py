@@ -1,0 +1,195 @@
+"""How derivatives lose digits with the number of joints: every method against the complex step.
+
+    python -m experiments.derivatives.accuracy [--quick] [--out DIR] [--seed N]
+
+Paper 000, section V-A: kinematic trees of N revolute joints, serial and with 2 children a link.  The complex step is
+exact but for rounding, which it has as much of as what is compared with it, so that these errors are those of the
+difference of both.  Central differences are measured for scale.  At a knot, x being compared with the reference y:
+
+    rms        of (x - y) / |y| over all entries of the matrices or tensors, or of (x - y) / max |y| where
+               |y| < 1e-12 max |y|: zeros between branches, and entries that cancel to nothing but rounding
+    largest    max |x - y| / max |y| of the worst matrix
+
+with max |y| that of the same matrix.  Relative errors of entries near zero have a heavy tail, and the mean over knots
+would be that of the worst one; the rms error is therefore the median over knots, with the worst beside it.
+Writes DIR/accuracy.json and DIR/accuracy.png.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from rich.console import Console
+
+import dynamics
+from dynamics.algorithms.inverse_mass import AZA, DIRECT, FACTOR
+from dynamics.derivatives import forward_dynamics as fdsva
+from dynamics.simd import launch
+from experiments.derivatives import complex_step, finite_differences, harness
+from experiments.derivatives.aba_chain_rule import aba_chain_rule
+from experiments.derivatives.chains import chain
+from experiments.derivatives.forward_chain_rule import forward_chain_rule
+from experiments.derivatives.rnea_chain_rule import rnea_chain_rule
+
+SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100)
+LARGEST_TENSOR = 24  # joints; (N N N) arrays of more are not needed to see the trend
+NEGLIGIBLE = 1e-12  # an entry over the largest below which it has no digits to lose
+KNOTS = 64
+NAMES = {1: "serial", 2: "bf = 2"}
+DIFFERENCES = "central differences"
+TITLES = {
+    "inverse": "First derivatives of inverse dynamics",
+    "forward": "First derivatives of forward dynamics",
+    "second": "Second derivatives of inverse dynamics",
+}
+
+
+# ------------------------------------------------------------------------------------------------ methods
+def by_route(model, q, v, tau, route: int) -> tuple[np.ndarray, ...]:
+    """FDSVA with the products by a route of the caller's choice: da_dq, da_dv, da_dtau (K, nv, nv)."""
+    K, n = v.shape
+    out = np.empty((3, K, n * n))
+    numbers = fdsva.first_order_numbers(model)
+    launch(fdsva.drive_first_order, K, numbers, model.arrays, q, v, tau, route, None, *out)
+    return tuple(out.reshape(3, K, n, n))
+
+
+def packed(model, q, v, a) -> tuple[np.ndarray, ...]:
+    """The library's tensors by way of the packed form."""
+    return dynamics.inverse_dynamics_second_derivatives(model, q, v, a, packed=True).dense()
+
+
+Method = Callable[..., Sequence[np.ndarray]]
+
+REFERENCES: dict[str, Method] = {
+    "inverse": complex_step.inverse_dynamics_complex_step,
+    "forward": complex_step.forward_dynamics_complex_step,
+    "second": complex_step.second_derivatives_complex_step,
+}
+METHODS: dict[str, dict[str, Method]] = {
+    "inverse": {
+        "IDSVA": lambda *x: dynamics.inverse_dynamics_derivatives(*x)[:2],
+        "RNEACR": rnea_chain_rule,
+        DIFFERENCES: lambda *x: finite_differences.inverse_dynamics_derivatives(*x)[:2],
+    },
+    "forward": {
+        "FDSVA, FACTOR": lambda *x: by_route(*x, FACTOR),
+        "FDSVA, DIRECT": lambda *x: by_route(*x, DIRECT),
+        "FDSVA, AZA": lambda *x: by_route(*x, AZA),
+        "FDCR": forward_chain_rule,
+        "ABACR": aba_chain_rule,
+        DIFFERENCES: finite_differences.forward_dynamics_derivatives,
+    },
+    "second": {
+        "IDSVA SO, packed": packed,
+        DIFFERENCES: finite_differences.inverse_dynamics_second_derivatives,
+    },
+}
+"""Quantity -> name -> function(model, q, v, u) of batches; u is a, or tau for forward dynamics."""
+
+
+# ------------------------------------------------------------------------------------------------ errors
+def errors(value: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> dict[str, float]:
+    """The errors above of arrays (K, ...) against their references, all arrays of the same size."""
+    squares, largest = [], []
+    for x, y in zip(value, expected, strict=True):
+        K = len(y)
+        x, y = x.reshape(K, -1), y.reshape(K, -1)
+        top = np.abs(y).max(axis=1, keepdims=True)
+        scale = np.where(np.abs(y) < NEGLIGIBLE * top, top, np.abs(y))
+        squares.append(np.mean(((x - y) / scale) ** 2, axis=1))
+        largest.append(np.max(np.abs(x - y) / top))
+    rms = np.sqrt(np.mean(squares, axis=0))
+    return {"rms": float(np.median(rms)), "rms_worst": float(rms.max()), "largest": float(max(largest))}
+
+
+def measure(N: int, branching: int, K: int, seed: int) -> dict:
+    """The errors of all methods at K random knots, by quantity; and the largest condition of their mass matrices."""
+    model = chain(N, branching)
+    x = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
+    row = {
+        "N": N, "branching": branching, "knots": K,
+        "condition": float(np.linalg.cond(dynamics.mass_matrix(model, x[0])).max()),
+    }  # fmt: skip
+    for quantity, methods in METHODS.items():
+        if quantity == "second" and N > LARGEST_TENSOR:
+            continue
+        expected = REFERENCES[quantity](model, *x)
+        row[quantity] = {name: errors(method(model, *x), expected) for name, method in methods.items()}
+    return row
+
+
+# ------------------------------------------------------------------------------------------------ tables and figure
+def series(rows: list[dict], branching: int, quantity: str, name: str) -> tuple:
+    """N and rms error of a method."""
+    chosen = [r for r in rows if r["branching"] == branching and quantity in r]
+    return tuple(zip(*((r["N"], r[quantity][name]["rms"]) for r in chosen), strict=True))
+
+
+def exponents(rows: list[dict]) -> dict:
+    """Growth of the rms errors with N, by quantity and tree, over the upper half of the sizes."""
+    return {
+        quantity: {
+            tree: {name: harness.exponent(*series(rows, b, quantity, name)) for name in methods}
+            for b, tree in NAMES.items()
+        }
+        for quantity, methods in METHODS.items()
+    }
+
+
+def print_tables(results: dict, console: Console) -> None:
+    """Both errors and their growth, a table per quantity."""
+    for quantity, title in TITLES.items():
+        for error, meaning in (("rms", "rms relative error, median"), ("largest", "largest error over largest entry")):
+            table = [
+                {
+                    "tree": NAMES[r["branching"]], "N": r["N"], "condition of M": r["condition"],
+                    **{name: f"{e[error]:.1e}" for name, e in r[quantity].items()},
+                }
+                for r in results["rows"] if quantity in r
+            ]  # fmt: skip
+            harness.show(f"{title}: {meaning}", table, console)
+        slopes = [{"tree": tree, **values} for tree, values in results["exponents"][quantity].items()]
+        harness.show(f"{title}: growth of the rms error with N, exponents", slopes, console)
+
+
+def draw(rows: list[dict], path) -> None:
+    """The rms errors: inverse dynamics, forward dynamics of either tree, second order."""
+
+    def panel(title: str, quantity: str, branchings: Sequence[int]) -> Callable:
+        lines = {
+            f"{name}, {NAMES[b]}": series(rows, b, quantity, name) for b in branchings for name in METHODS[quantity]
+        }
+
+        def draw_panel(axes) -> None:
+            harness.draw_times(axes, lines, "rms relative error [-]", title)
+            axes.set(xlim=(1.8, 120.0), ylim=(1e-17, 10.0))  # the same everywhere, with room for the legend
+            axes.legend(loc="upper left", frameon=False, fontsize=8)
+
+        return draw_panel
+
+    harness.plot(
+        path,
+        panel("Inverse dynamics", "inverse", (1, 2)),
+        panel("Forward dynamics, serial", "forward", (1,)),
+        panel("Forward dynamics, bf = 2", "forward", (2,)),
+        panel("Inverse dynamics, second order", "second", (1, 2)),
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> dict:
+    """Measure, print the tables, write the files; returns what was written as json."""
+    options = harness.arguments(__doc__).parse_args(argv)
+    sizes, K = ((2, 4), 8) if options.quick else (SIZES, KNOTS)
+    rows = [measure(N, b, K, options.seed) for b in NAMES for N in sizes]
+    results = {"seed": options.seed, "rows": rows, "exponents": exponents(rows)}
+    console = Console(width=160)
+    print_tables(results, console)
+    written = [harness.write("accuracy", results, options.out), options.out / "accuracy.png"]
+    draw(rows, written[1])
+    for file in written:
+        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
+    return results
+
+
+if __name__ == "__main__":
+    main()

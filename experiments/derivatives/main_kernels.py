@@ -1,0 +1,66 @@
+"""The four main kernels of the derivatives as calls to be timed: results in the lanes, and as arrays."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+import dynamics
+from dynamics.algorithms.inverse_mass import AUTOMATIC
+from dynamics.derivatives import forward_dynamics as fdsva
+from dynamics.derivatives import hessian
+from dynamics.derivatives import inverse_dynamics as idsva
+from dynamics.derivatives import second_order as tensors
+from dynamics.derivatives.packed import packed_size
+from dynamics.simd import LANES, aligned_empty, chunk_count, launch
+
+FIRST, HESSIAN, TENSORS, FORWARD = KERNELS = (
+    "inverse, first order", "inverse, first order + Hessian", "inverse, packed tensors", "forward, first order"
+)  # fmt: skip
+"""As `flops` calls them."""
+SLAB = 16_000_000  # bytes of packed tensors that are kept at once
+
+Calls = dict[str, Callable[[], object]]
+
+
+def states(model, K: int, seed: int) -> list[np.ndarray]:
+    """q (K, nq) and v, a, w (K, nv), random."""
+    rng = np.random.default_rng(seed)
+    q = np.array([dynamics.random_configuration(model, rng) for _ in range(K)])
+    return [q, *rng.uniform(-1.0, 1.0, (3, K, model.nv))]
+
+
+def packed_tensors(model, q, v, a, buffer) -> None:
+    """Packed tensors of all knots, as many at a time as the buffer (chunks, packed_size, LANES) holds."""
+    few, numbers = LANES * len(buffer), tensors.second_order_numbers(model)
+    for i in range(0, len(q), few):
+        x = q[i : i + few], v[i : i + few], a[i : i + few]
+        launch(tensors.drive_second_order, len(x[0]), numbers, model.arrays, *x, None, buffer)
+
+
+def in_lanes(model, q, v, a, w, slab: int | None = SLAB) -> Calls:
+    """The main kernels without arrays of results: they are handed arrays for no knots.
+
+    Packed tensors leave the lanes by nature: into a buffer of at most `slab` bytes or one chunk, or of all (None)."""
+    K, n, m, size = len(q), model.nv, model.arrays, packed_size(model.arrays)
+    none = [np.empty((0, n * n)) for _ in range(7)]
+    chunks = chunk_count(K) if slab is None else min(chunk_count(K), max(1, slab // (8 * LANES * size)))
+    first = idsva.drive_derivatives, K, idsva.derivatives_numbers(model), m, q, v, a, None, *none[:3]
+    second = hessian.drive_expansion, K, hessian.expansion_numbers(model), m, q, v, a, w, None, *none
+    forward = fdsva.drive_first_order, K, fdsva.first_order_numbers(model), m, q, v, a, AUTOMATIC, None, *none[:3]
+    return {
+        FIRST: partial(launch, *first),
+        HESSIAN: partial(launch, *second),
+        TENSORS: partial(packed_tensors, model, q, v, a, aligned_empty(chunks, size, LANES)),
+        FORWARD: partial(launch, *forward),
+    }
+
+
+def with_arrays(model, q, v, a, w) -> Calls:
+    """The same as public functions, which return arrays."""
+    return {
+        FIRST: partial(dynamics.inverse_dynamics_derivatives, model, q, v, a),
+        HESSIAN: partial(hessian.inverse_dynamics_expansion, model, q, v, a, w),
+        TENSORS: partial(dynamics.inverse_dynamics_second_derivatives, model, q, v, a, packed=True),
+        FORWARD: partial(dynamics.forward_dynamics_derivatives, model, q, v, a),
+    }

@@ -1,0 +1,124 @@
+"""What share of a core's peak the derivatives reach.
+
+    python -m experiments.derivatives.peak [--quick] [--out DIR] [--seed N]
+
+The peak is measured, not looked up: independent fused multiply-adds in registers, taking turns with the kernels, so
+that both run at the clock that the processor then has.  A kernel's operations per knot are counted by running its
+source (see `flops`); over its time in the lanes, on one thread, they give its rate.
+Loads, stores and the waits of one operation for another make up the rest: few of the kernels' operations are fused
+multiply-adds that wait for nothing, and an operation of another kind counts half of what the peak counts.
+Writes DIR/peak.json and DIR/peak.png.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from rich.console import Console
+
+import dynamics
+from dynamics.simd import LANES, driver, fma, helper, launch, load, store
+from experiments.derivatives import harness
+from experiments.derivatives.chains import chain, humanoid
+from experiments.derivatives.flops import operations
+from experiments.derivatives.main_kernels import KERNELS, in_lanes, states
+from experiments.derivatives.scaling import draw_bars
+from problems import arm
+
+ACCUMULATORS = 12  # two units that take four or five cycles need 8 to 10; with two factors they fit into 16 registers
+TURNS = 40_000
+PEAK = "peak"
+KNOTS = 64
+
+
+# ------------------------------------------------------------------------------------------------ the peak
+@helper
+def _load6(ws, i):
+    return (load(ws, i), load(ws, i + 1), load(ws, i + 2), load(ws, i + 3), load(ws, i + 4), load(ws, i + 5))
+
+
+@helper
+def _multiply_add(x, a, b):
+    """a x + b for six numbers."""
+    return (fma(a, x[0], b), fma(a, x[1], b), fma(a, x[2], b), fma(a, x[3], b), fma(a, x[4], b), fma(a, x[5], b))
+
+
+@driver
+def drive_peak(first, last, work, turns):
+    """In every chunk `turns` fused multiply-adds on each of ACCUMULATORS numbers per lane, which tend to 1."""
+    for _ in range(first, last):
+        work[:] = 0.5
+        x, y, a, b = _load6(work, 0), _load6(work, 6), load(work, 12), load(work, 13)
+        for _ in range(turns):
+            x, y = _multiply_add(x, a, b), _multiply_add(y, a, b)
+        for k in range(6):
+            store(work, k, x[k] + y[k])
+
+
+# ------------------------------------------------------------------------------------------------ the kernels
+def quadruped() -> dynamics.RigidBodyModel:
+    """Four legs of three joints on a floating base, 18 degrees of freedom: HyQ's size."""
+    builder = dynamics.ModelBuilder(name="quadruped")
+    trunk = {"mass": 50.0, "com": (0.0, 0.0, 0.04), "inertia": np.diag([1.0, 4.0, 4.0])}
+    builder.add_body("trunk", "world", dynamics.FreeFlyer(), **trunk)
+    for x, y in ((0.37, 0.2), (0.37, -0.2), (-0.37, 0.2), (-0.37, -0.2)):
+        parent, place = "trunk", (x, y, 0.0)
+        for number, (axis, mass) in enumerate((("x", 3.0), ("y", 3.5), ("y", 1.0))):
+            body = f"leg_{x}_{y}_{number}"
+            builder.add_body(
+                body, parent, dynamics.Revolute(axis), placement=(np.eye(3), place), mass=mass, com=(0.0, 0.01, -0.1),
+                inertia=0.01 * mass * np.diag([1.0, 1.1, 0.2]), armature=0.01,
+            )  # fmt: skip
+            parent, place = body, (0.0, 0.0, -0.08 if number == 0 else -0.35)
+    return builder.build()
+
+
+def measure(name: str, model, K: int, seconds: float, seed: int) -> list[dict]:
+    """Operations, time, rate and share of the peak of every kernel for one robot."""
+    (counts,) = operations(model)
+    calls = in_lanes(model, *states(model, K, seed))
+    calls[PEAK] = partial(launch, drive_peak, LANES, ACCUMULATORS + 2, TURNS)
+    times = harness.medians(calls, seconds)
+    peak = 2e-9 * ACCUMULATORS * LANES * TURNS / times[PEAK]
+    rows = []
+    for kernel in KERNELS:
+        rate = 1e-9 * counts[kernel] * K / times[kernel]
+        rows.append({
+            "robot": name, "nv": model.nv, "kernel": kernel, "knots": K, "operations": counts[kernel],
+            "us": 1e6 * times[kernel] / K, "gflops": rate, "peak_gflops": peak, "share": rate / peak,
+        })  # fmt: skip
+    return rows
+
+
+HEADINGS = {
+    "robot": "robot", "nv": "nv", "kernel": "kernel", "knots": "knots", "operations": "operations per knot",
+    "us": "time per knot [µs]", "gflops": "GFLOP/s", "peak_gflops": "peak [GFLOP/s]", "share": "share of peak",
+}  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> dict:
+    """Measure, print the table, write the files; returns what was written as json."""
+    options = harness.arguments(__doc__).parse_args(argv)
+    robots = {"arm6": dynamics.load_urdf(arm.MODEL)}
+    if not options.quick:
+        robots |= {"quadruped": quadruped(), "chain 24": chain(24), "humanoid": humanoid()}
+    knots, seconds = (2 * LANES, 0.1) if options.quick else (KNOTS, 5.0)
+    console, threads = Console(width=180), dynamics.num_threads()
+    dynamics.set_num_threads(1)
+    try:
+        rows = [row for name, model in robots.items() for row in measure(name, model, knots, seconds, options.seed)]
+        results = {"seed": options.seed, "rows": rows}
+        written = [harness.write("peak", results, options.out), options.out / "peak.png"]
+    finally:
+        dynamics.set_num_threads(threads)
+    table = [{heading: row[key] for key, heading in HEADINGS.items()} for row in rows]
+    harness.show("Share of a core's peak, one thread, results in the lanes", table, console)
+    title = f"Share of the peak of {np.median([row['peak_gflops'] for row in rows]):.0f} GFLOP/s"
+    harness.plot(written[1], lambda axes: draw_bars(axes, rows, "share", "share of the fma peak [-]", title))
+    for file in written:
+        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""Derivatives of robots beside Pinocchio: first and second order, inverse and forward dynamics.
+
+    python -m experiments.derivatives.robots_table [--quick] [--out DIR] [--seed N]
+
+Paper 000, figure 5, and paper 004, figure 4: UR3, UR5, Baxter, HyQ, ANYmal and Talos (extra `peers`), and without the
+extra an arm of 6 joints, a chain of 24 and a humanoid of Talos' size.  64 knots, one thread, times per knot:
+
+    public      the public function, arguments checked, results as arrays
+    lanes       the same kernels, results left in the lanes for a caller's kernel (packed tensors are stored)
+    Pinocchio   computeRNEADerivatives beside what concerns inverse dynamics, computeABADerivatives beside forward
+                dynamics, called once per point from Python, as its users do
+    net         the same less what a call costs, which the same function takes on a model without joints
+
+Writes DIR/robots_table.json and DIR/robots_table.png.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from rich.console import Console
+
+import dynamics
+from dynamics.algorithms.inverse_mass import AUTOMATIC
+from dynamics.derivatives import forward_dynamics as fdsva
+from dynamics.derivatives import inverse_dynamics as idsva
+from dynamics.derivatives.hessian import drive_expansion, expansion_numbers, inverse_dynamics_expansion
+from dynamics.derivatives.second_order import drive_second_order, second_order_numbers
+from dynamics.simd import launch
+from experiments.derivatives import harness, pinocchio_peer
+from experiments.derivatives.chains import chain, humanoid
+from experiments.derivatives.robots import ROBOTS, robot
+from problems import arm
+from trajopt.plotting.style import COLORS, new_figure, save
+
+KNOTS = 64
+INVERSE, FORWARD = "inverse, first order", "forward, first order"
+EXPANSION, PACKED, DENSE = "inverse, first order + Hessian", "inverse, tensors, packed", "inverse, tensors, dense"
+CURVATURE = "forward, Hessian"
+CONTESTS = (INVERSE, FORWARD, EXPANSION, CURVATURE), (PACKED, DENSE)
+"""Quantities that take turns, Pinocchio with either group: tensors displace from the caches what comes after them."""
+QUANTITIES = tuple(quantity for contest in CONTESTS for quantity in contest)
+TARGETS = (
+    *((INVERSE, name, 0.12) for name in ("ur5", "hyq", "chain 24")),
+    *((FORWARD, name, 0.25) for name in ("ur5", "hyq", "chain 24")),
+    (FORWARD, "humanoid", 0.35),
+    (EXPANSION, "hyq", 0.25),
+    (EXPANSION, "anymal", 0.25),
+)
+"""Quantity, robot, largest time over Pinocchio's first-order time that was aimed at."""
+
+
+# ------------------------------------------------------------------------------------------------ robots
+def own(name: str) -> dynamics.RigidBodyModel:
+    """A model that needs no extra."""
+    if name == "arm6":
+        return dynamics.load_urdf(arm.MODEL)
+    return humanoid() if name == "humanoid" else chain(24)
+
+
+def models(quick: bool) -> dict[str, tuple]:
+    """Robot -> our model and Pinocchio's; None for Pinocchio's, and no published robots, where it is missing."""
+    found = {}
+    try:
+        pinocchio_peer.pinocchio()
+        build: Callable = pinocchio_peer.build
+        found |= {name: robot(name) for name in (["ur3"] if quick else ROBOTS)}
+    except ImportError:
+        build = lambda model: None  # noqa: E731
+    for name in ["arm6"] if quick else ["arm6", "chain 24", "humanoid"]:
+        model = own(name)
+        found[name] = model, build(model)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ contestants
+def public(model, q, v, u, w) -> dict[str, Callable[[], object]]:
+    """The public functions at K knots; u is the acceleration or the torque."""
+    return {
+        INVERSE: lambda: dynamics.inverse_dynamics_derivatives(model, q, v, u),
+        FORWARD: lambda: dynamics.forward_dynamics_derivatives(model, q, v, u),
+        EXPANSION: lambda: inverse_dynamics_expansion(model, q, v, u, w),
+        PACKED: lambda: dynamics.inverse_dynamics_second_derivatives(model, q, v, u, packed=True),
+        DENSE: lambda: dynamics.inverse_dynamics_second_derivatives(model, q, v, u),
+        CURVATURE: lambda: dynamics.forward_dynamics_hessian(model, q, v, u, w),
+    }
+
+
+def in_lanes(model, q, v, u, w) -> dict[str, Callable[[], object]]:
+    """The same kernels handed arrays for no knots, so that nothing but packed tensors is written."""
+    K, m, x = len(q), model.arrays, (q, v, u)
+    nothing = [np.empty((0, model.nv**2)) for _ in range(7)]
+    chunks = dynamics.inverse_dynamics_second_derivatives(model, *x, packed=True).chunks
+    calls = {
+        INVERSE: (idsva.drive_derivatives, idsva.derivatives_numbers(model), m, *x, None, *nothing[:3]),
+        FORWARD: (fdsva.drive_first_order, fdsva.first_order_numbers(model), m, *x, AUTOMATIC, None, *nothing[:3]),
+        EXPANSION: (drive_expansion, expansion_numbers(model), m, *x, w, None, *nothing),
+        PACKED: (drive_second_order, second_order_numbers(model), m, *x, None, chunks),
+    }
+    return {
+        name: lambda drive=drive, numbers=numbers, rest=rest: launch(drive, K, numbers, *rest)
+        for name, (drive, numbers, *rest) in calls.items()
+    }
+
+
+def pinocchios(peer, q, v, u) -> dict[str, Callable[[], object]]:
+    """Pinocchio's two functions at the same points, and at as many points of a model without joints."""
+    nothing = pinocchio_peer.pinocchio().Model()
+    points = [np.empty((len(q), 0))] * 3
+    return {
+        "inverse": pinocchio_peer.inverse_derivatives(peer, q, v, u),
+        "forward": pinocchio_peer.forward_derivatives(peer, q, v, u),
+        "inverse, call": pinocchio_peer.inverse_derivatives(nothing, *points),
+        "forward, call": pinocchio_peer.forward_derivatives(nothing, *points),
+    }
+
+
+# ------------------------------------------------------------------------------------------------ measuring
+def measure(name: str, model, peer, K: int, seconds: float, seed: int) -> list[dict]:
+    """Per quantity microseconds per knot, all contestants in turns, and their ratios."""
+    rng = np.random.default_rng(seed)
+    q = np.array([dynamics.random_configuration(model, rng) for _ in range(K)])
+    v, u, w = rng.uniform(-1.0, 1.0, (3, K, model.nv))
+    sides = {"public": public(model, q, v, u, w), "lanes": in_lanes(model, q, v, u, w)}
+    if peer is not None:
+        sides["Pinocchio"] = pinocchios(peer, q, v, u)
+    error = None if peer is None else pinocchio_peer.disagreement(model, peer, q[0], v[0], u[0])
+    rows = []
+    for contest in CONTESTS:
+        taking_part = {
+            (side, x): call
+            for side, calls in sides.items()
+            for x, call in calls.items()
+            if side == "Pinocchio" or x in contest
+        }
+        us = {key: 1e6 * t / K for key, t in harness.medians(taking_part, seconds).items()}
+        for quantity in contest:
+            kind = quantity.split(",")[0]
+            theirs, call = us.get(("Pinocchio", kind)), us.get(("Pinocchio", f"{kind}, call"))
+            times = {
+                "public": us["public", quantity], "lanes": us.get(("lanes", quantity)), "Pinocchio": theirs,
+                "net": None if theirs is None or call is None else theirs - call,
+            }  # fmt: skip
+            of = {"robot": name, "nv": model.nv, "quantity": quantity, "knots": K, "error": error}
+            rows.append(of | times | {"call": call} | ratios(times))
+    return rows
+
+
+def ratios(times: dict) -> dict[str, float | None]:
+    """Our times over Pinocchio's, where there are both."""
+    return {
+        f"{ours} / {theirs}": times[ours] / times[theirs] if times[ours] and times[theirs] else None
+        for ours in ("public", "lanes")
+        for theirs in ("Pinocchio", "net")
+    }
+
+
+def targets(rows: list[dict]) -> list[dict]:
+    """What was aimed at and what was measured, for the robots at hand."""
+    found = {(row["quantity"], row["robot"]): row for row in rows if row["Pinocchio"]}
+    return [
+        {
+            "quantity": quantity, "robot": name, "nv": row["nv"], "aim": aim,
+            **ratios(row), **{f"reached, {x}": row[f"{x} / Pinocchio"] <= aim for x in ("public", "lanes")},
+        }
+        for quantity, name, aim in TARGETS
+        if (row := found.get((quantity, name)))
+    ]  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ report
+def table_row(row: dict) -> dict:
+    """What the table shows of a measurement."""
+    times = {f"{key} [µs]": row[key] for key in ("public", "lanes", "Pinocchio", "net")}
+    return {key: row[key] for key in ("robot", "nv", "quantity")} | times | ratios(row)
+
+
+def draw_bars(axes: Axes, rows: list[dict], value: Callable[[dict], float | None], label: str) -> None:
+    """A group of bars per robot, one per quantity, on a logarithmic scale."""
+    robots = list(dict.fromkeys(row["robot"] for row in rows))
+    width = 0.8 / len(QUANTITIES)
+    for i, quantity in enumerate(QUANTITIES):
+        shown = [(robots.index(row["robot"]), value(row)) for row in rows if row["quantity"] == quantity]
+        at, heights = zip(*shown, strict=True)
+        offset = (i + 0.5) * width - 0.4
+        axes.bar([x + offset for x in at], heights, width, label=quantity, color=COLORS[i % len(COLORS)])
+    sizes = {row["robot"]: row["nv"] for row in rows}
+    axes.set_xticks(range(len(robots)), [f"{name}\n$n_v$ = {sizes[name]}" for name in robots], fontsize=8)
+    axes.set_yscale("log")
+    axes.set_ylabel(label)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+
+
+def draw(rows: list[dict], path: Path) -> None:
+    """Ratios to Pinocchio where it is there, else times."""
+    figure = new_figure(11.0, 4.4)
+    axes = figure.subplots()
+    if any(row["Pinocchio"] for row in rows):
+        draw_bars(axes, rows, lambda r: r["public / Pinocchio"], "time / Pinocchio's first order [-]")
+        axes.axhline(1.0, color="0.5", linewidth=1.0)
+    else:
+        draw_bars(axes, rows, lambda r: r["public"], "time per knot [µs]")
+    save(figure, path)
+
+
+def main(argv: Sequence[str] | None = None) -> dict:
+    """Measure, print the tables, write the files; returns what was written as json."""
+    options = harness.arguments(__doc__).parse_args(argv)
+    K, seconds = (8, 0.02) if options.quick else (KNOTS, 3.0)
+    threads = dynamics.num_threads()
+    dynamics.set_num_threads(1)
+    try:
+        rows = []
+        for name, (model, peer) in models(options.quick).items():
+            rows += measure(name, model, peer, K, seconds, options.seed)
+        results = {"seed": options.seed, "rows": rows, "targets": targets(rows)}
+        written = [harness.write("robots_table", results, options.out), options.out / "robots_table.png"]
+    finally:
+        dynamics.set_num_threads(threads)
+    console = Console(width=180)
+    harness.show(f"Derivatives per knot, {K} knots", [table_row(row) for row in rows], console)
+    if results["targets"]:
+        harness.show("Aims: time over Pinocchio's first order", results["targets"], console)
+    draw(rows, written[1])
+    for file in written:
+        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
+    return results
+
+
+if __name__ == "__main__":
+    main()

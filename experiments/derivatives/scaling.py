@@ -1,0 +1,296 @@
+"""How the time of the derivatives grows: with the size of the tree, with the number of knots, and with threads.
+
+    python -m experiments.derivatives.scaling [--quick] [--out DIR] [--seed N]
+
+Growth: with d_k the number of degrees of freedom on the path from k to the root, first order and the Hessian of w'ID
+have work for every pair on a path, sum_k d_k = N d of them, and the tensors for every triple, sum_k d_k (d_k + 1) / 2;
+besides, all have work for every body.  Times per pair and per triple should therefore fall to constants, times per
+operation (counted, see `flops`) be constant throughout, and times grow at most as the pairs and triples do: as N^2 and
+N^3 on a serial chain, and little faster than N where every link has two children.                [papers 000, 004]
+Exponents are fitted where a kernel's results for one chunk of knots stay in a core's second-level cache, over the upper
+half of these sizes; beside them stand the exponents over the upper half of all sizes.
+Time per knot should not depend on the number of knots, and two threads should halve it.
+
+Times are of results in the lanes, as a caller's kernel finds them, one chunk after the other (packed tensors in a
+buffer that is used again and again), and with arrays of all results besides.  Sizes, numbers of knots and of threads
+take turns, so that a machine whose speed drifts bends no curve.
+Writes DIR/scaling.json and DIR/scaling.png.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from rich.console import Console
+
+import dynamics
+from dynamics.derivatives.packed import packed_size
+from dynamics.simd import LANES
+from experiments.derivatives import harness
+from experiments.derivatives.chains import chain, humanoid
+from experiments.derivatives.flops import operations
+from experiments.derivatives.main_kernels import FIRST, HESSIAN, KERNELS, TENSORS, in_lanes, states, with_arrays
+from problems import arm
+from trajopt.plotting.style import COLORS, DASHES, tidy
+
+UNITS = {FIRST: "pairs", HESSIAN: "pairs", TENSORS: "triples"}  # what the work of a kernel is proportional to
+SIZES = {1: (6, 9, 12, 18, 24, 36, 50, 75), 2: (7, 11, 15, 22, 31, 45, 63, 90, 127)}
+TREES = {1: "serial", 2: "bf = 2"}
+TREE_KNOTS, TREE_KNOTS_ARRAYS = 512, 64  # of the smallest trees as many with arrays: a call has its price, too
+KNOTS = (64, 128, 256, 512, 1024, 2048, 4096)
+THREAD_KNOTS = 256
+DEFAULT_CACHE = 1 << 20
+
+
+# ------------------------------------------------------------------------------------------------ growth
+def path_counts(model) -> dict[str, int]:
+    """Pairs and triples of degrees of freedom on a common path to the root, repetitions included."""
+    depth = np.ones(model.nv, dtype=int)
+    for k, parent in enumerate(model.arrays.dof_parent):
+        if parent >= 0:
+            depth[k] = depth[parent] + 1
+    return {"pairs": int(depth.sum()), "triples": int((depth * (depth + 1) // 2).sum())}
+
+
+def cache_bytes() -> int:
+    """Size of a core's second-level cache, as far as the system tells."""
+    try:
+        text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text(encoding="ascii").strip()
+        return int(text.removesuffix("K")) * 1024
+    except (OSError, ValueError):
+        return DEFAULT_CACHE
+
+
+def result_bytes(model) -> dict[str, int]:
+    """What a chunk of knots leaves behind, by kernel."""
+    n = model.nv
+    numbers = {FIRST: 3 * n * n, HESSIAN: 7 * n * n, TENSORS: packed_size(model.arrays)}
+    return {name: 8 * LANES * count for name, count in numbers.items()}
+
+
+def measure_growth(branching: int, sizes: Sequence[int], quick: bool, seconds: float, seed: int) -> list[dict]:
+    """Microseconds per knot, in lanes and with arrays, and work of every kernel, by number of links."""
+    models = {N: chain(N, branching) for N in sizes}
+    knots = {N: 2 * LANES if quick else TREE_KNOTS for N in sizes}
+    few = {N: K if N <= 12 else min(K, TREE_KNOTS_ARRAYS) for N, K in knots.items()}
+    x = {N: states(model, knots[N], seed) for N, model in models.items()}
+    lanes = {N: in_lanes(model, *x[N]) for N, model in models.items()}
+    arrays = {N: with_arrays(model, *(array[: few[N]] for array in x[N])) for N, model in models.items()}
+    rows = [
+        {
+            "tree": TREES[branching], "N": N, **path_counts(models[N]), "knots": knots[N], "knots_arrays": few[N],
+            "us": {}, "us_arrays": {}, "operations": counts, "result_bytes": result_bytes(models[N]),
+        }
+        for N, counts in zip(sizes, operations(*models.values()), strict=True)
+    ]  # fmt: skip
+    for name in UNITS:
+        for key, calls, counts in (("us", lanes, knots), ("us_arrays", arrays, few)):
+            times = harness.medians({str(N): calls[N][name] for N in sizes}, seconds)
+            for row in rows:
+                row[key][name] = 1e6 * times[str(row["N"])] / counts[row["N"]]
+    return rows
+
+
+def ns_each(row: dict, name: str) -> float:
+    """Nanoseconds per pair or triple."""
+    return 1e3 * row["us"][name] / row[UNITS[name]]
+
+
+def exponents(rows: list[dict], tree: str, name: str, cache: int) -> dict:
+    """A kernel's growth with N on a kind of tree, beside that of operations and of pairs or triples, and between which
+    limits the time of one of these lies."""
+
+    def growth(value: Callable[[dict], float], some: list[dict], upper: float) -> float:
+        return harness.exponent([r["N"] for r in some], [value(r) for r in some], upper)
+
+    sizes, unit = [r for r in rows if r["tree"] == tree], UNITS[name]
+    cached = [r for r in sizes if r["result_bytes"][name] <= cache]
+    fit = cached[-max(3, round(len(cached) / 2)) :]
+    each = [ns_each(r, name) for r in fit]
+    operation = [1e6 * r["us"][name] / r["operations"][name] for r in fit]
+    return {
+        "tree": tree, "kernel": name, "from N": fit[0]["N"], "to N": fit[-1]["N"],
+        "time": growth(lambda r: r["us"][name], fit, 1.0),
+        "operations": growth(lambda r: r["operations"][name], fit, 1.0),
+        "unit": unit, "units": growth(lambda r: r[unit], fit, 1.0),
+        "time, all N": growth(lambda r: r["us"][name], sizes, 0.5),
+        "arrays, all N": growth(lambda r: r["us_arrays"][name], sizes, 0.5),
+        "ns per unit": [min(each), max(each)], "ps per operation": [min(operation), max(operation)],
+    }  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ knots and threads
+def measure_knots(robot: str, model, knots: Sequence[int], seconds: float, seed: int) -> list[dict]:
+    """Microseconds per knot of every kernel, by number of knots."""
+    x = states(model, knots[-1], seed)
+    rows = [{"robot": robot, "knots": K, "us": {}, "us_arrays": {}} for K in knots]
+    for key, make in (("us", in_lanes), ("us_arrays", with_arrays)):
+        calls = {K: make(model, *(array[:K] for array in x)) for K in knots}
+        for name in KERNELS:
+            times = harness.medians({str(K): calls[K][name] for K in knots}, seconds)
+            for row in rows:
+                row[key][name] = 1e6 * times[str(row["knots"])] / row["knots"]
+    return rows
+
+
+def knot_exponents(rows: list[dict]) -> list[dict]:
+    """Exponents of the time of a call over the number of knots: 1 is linear."""
+    table = []
+    for robot in dict.fromkeys(r["robot"] for r in rows):
+        some = [r for r in rows if r["robot"] == robot]
+        K = [r["knots"] for r in some]
+        for name in KERNELS:
+            lanes, arrays = ([r["knots"] * r[key][name] for r in some] for key in ("us", "us_arrays"))
+            table.append({
+                "robot": robot, "kernel": name, "from K": K[0], "to K": K[-1],
+                "exponent": harness.exponent(K, lanes, 1.0), "with arrays": harness.exponent(K, arrays, 1.0),
+            })  # fmt: skip
+    return table
+
+
+def measure_threads(robot: str, model, K: int, seconds: float, seed: int) -> list[dict]:
+    """Time per knot on one thread and on two, which take turns, and the ratio."""
+
+    def on(threads: int, call: Callable[[], object]) -> None:
+        dynamics.set_num_threads(threads)
+        call()
+
+    x = states(model, K, seed)
+    lanes, arrays = in_lanes(model, *x, slab=None), with_arrays(model, *x)
+    rows = []
+    for name in KERNELS:
+        row = {"robot": robot, "kernel": name, "knots": K}
+        for suffix, calls in (("", lanes), ("_arrays", arrays)):
+            times = harness.medians({str(t): partial(on, t, calls[name]) for t in (1, 2)}, seconds)
+            row[f"us{suffix}"] = {threads: 1e6 * t / K for threads, t in times.items()}
+            row[f"speed_up{suffix}"] = times["1"] / times["2"]
+        rows.append(row)
+    return rows
+
+
+# ------------------------------------------------------------------------------------------------ tables
+def show(results: dict, console: Console) -> None:
+    """The tables."""
+    growth = [
+        {"tree": r["tree"], "N": r["N"], "pairs": r["pairs"], "triples": r["triples"], "knots": r["knots"]}
+        | {f"{name} [µs]": t for name, t in r["us"].items()}
+        | {f"{name} [ns/{unit[:-1]}]": ns_each(r, name) for name, unit in UNITS.items()}
+        for r in results["growth"]
+    ]
+    harness.show("Time per knot, and per pair or triple on a path", growth, console)
+    growth = [
+        {key: " to ".join(f"{x:.3g}" for x in value) if isinstance(value, list) else value for key, value in r.items()}
+        for r in results["exponents"]
+    ]
+    harness.show("Exponents of growth with N: of time, of operations, of pairs or triples", growth, console)
+    knots = [
+        {"robot": r["robot"], "knots": r["knots"]}
+        | {f"{name} [µs]": t for name, t in r["us"].items()}
+        | {f"{name}, arrays [µs]": t for name, t in r["us_arrays"].items()}
+        for r in results["knots"]
+    ]
+    harness.show("Time per knot", knots, console)
+    harness.show("Growth of a call's time with the number of knots", results["knot_exponents"], console)
+    threads = [
+        {
+            "robot": r["robot"], "kernel": r["kernel"], "knots": r["knots"], "1 thread [µs]": r["us"]["1"],
+            "2 threads [µs]": r["us"]["2"], "speed-up": r["speed_up"], "speed-up, arrays": r["speed_up_arrays"],
+        }
+        for r in results["threads"]
+    ]  # fmt: skip
+    harness.show("Threads, time per knot", threads, console)
+
+
+# ------------------------------------------------------------------------------------------------ plots
+def draw_lines(axes: Axes, series: harness.Series, xlabel: str, ylabel: str, title: str) -> None:
+    """Values that should tend to constants, over x drawn logarithmically."""
+    for i, (label, (x, y)) in enumerate(series.items()):
+        axes.semilogx(x, y, marker=".", label=label, color=COLORS[i % len(COLORS)], linestyle=DASHES[i % len(DASHES)])
+    axes.set_ylim(0.0, 1.6 * max(max(y) for _, y in series.values()))
+    tidy(axes, xlabel, ylabel)
+    axes.set_title(title, fontsize=11)
+    axes.legend(frameon=False, fontsize=8, loc="upper left")
+
+
+def draw_bars(axes: Axes, rows: list[dict], key: str, ylabel: str, title: str) -> None:
+    """A group of bars per robot, a bar per kernel."""
+    robots, kernels = (list(dict.fromkeys(r[name] for r in rows)) for name in ("robot", "kernel"))
+    width = 0.8 / len(kernels)
+    for i, kernel in enumerate(kernels):
+        heights = [r[key] for r in rows if r["kernel"] == kernel]
+        places = np.arange(len(robots)) + (i - 0.5 * (len(kernels) - 1)) * width
+        axes.bar(places, heights, 0.92 * width, label=kernel, color=COLORS[i])
+    axes.set_xticks(range(len(robots)), robots)
+    axes.set_ylim(0.0, 1.4 * max(r[key] for r in rows))
+    tidy(axes, "", ylabel)
+    axes.set_title(title, fontsize=11)
+    axes.legend(frameon=False, fontsize=8, loc="upper left")
+
+
+def draw(results: dict, path: Path) -> None:
+    """Times and times per pair or triple against N, times per knot against the knots, speed-ups."""
+
+    def series(value) -> dict:
+        return {
+            f"{name.removeprefix('inverse, ')}, {tree}": tuple(
+                zip(*((r["N"], value(r, name)) for r in results["growth"] if r["tree"] == tree), strict=True)
+            )
+            for tree in TREES.values()
+            for name in UNITS
+        }
+
+    times, each = series(lambda r, name: r["us"][name]), series(ns_each)
+    robot, base = results["knots"][-1]["robot"], results["knots"][-1]["us"]
+    some = [r for r in results["knots"] if r["robot"] == robot]
+    knots = {name: ([r["knots"] for r in some], [r["us"][name] / base[name] for r in some]) for name in KERNELS}
+    harness.plot(
+        path,
+        lambda axes: harness.draw_times(axes, times, title="Growth with the tree"),
+        lambda axes: draw_lines(axes, each, "joints $N$", "time per pair or triple [ns]", "Time of a unit of work"),
+        lambda axes: draw_lines(axes, knots, "knots", "time per knot / that at the most [-]", f"Knots, {robot}"),
+        lambda axes: draw_bars(axes, results["threads"], "speed_up", "speed-up [-]", "Two threads"),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ all of it
+def measure(quick: bool, seed: int) -> dict:
+    """All three parts."""
+    arm6, cache = dynamics.load_urdf(arm.MODEL), cache_bytes()
+    sizes, seconds = (dict.fromkeys(SIZES, (3, 7)), 0.01) if quick else (SIZES, 2.0)
+    knots, thread_knots = ((LANES, 2 * LANES), LANES) if quick else (KNOTS, THREAD_KNOTS)
+    by_knots = {"arm6": arm6} if quick else {"chain 12": chain(12), "humanoid": humanoid()}
+    by_threads = {"arm6": arm6} if quick else {"arm6": arm6, "chain 24": chain(24), "humanoid": humanoid()}
+    growth = [row for b, some in sizes.items() for row in measure_growth(b, some, quick, seconds, seed)]
+    knot_rows = [row for name, model in by_knots.items() for row in measure_knots(name, model, knots, seconds, seed)]
+    thread_rows = [
+        row for name, model in by_threads.items() for row in measure_threads(name, model, thread_knots, seconds, seed)
+    ]
+    return {
+        "seed": seed, "cache_bytes": cache, "growth": growth,
+        "exponents": [exponents(growth, tree, name, cache) for tree, name in product(TREES.values(), UNITS)],
+        "knots": knot_rows, "knot_exponents": knot_exponents(knot_rows), "threads": thread_rows,
+    }  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> dict:
+    """Measure, print the tables, write the files; returns what was written as json."""
+    options = harness.arguments(__doc__).parse_args(argv)
+    console, threads = Console(width=180), dynamics.num_threads()
+    dynamics.set_num_threads(1)
+    try:
+        results = measure(options.quick, options.seed)
+    finally:
+        dynamics.set_num_threads(threads)
+    show(results, console)
+    written = [harness.write("scaling", results, options.out), options.out / "scaling.png"]
+    draw(results, written[1])
+    for file in written:
+        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
+    return results
+
+
+if __name__ == "__main__":
+    main()
