@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 OUT    ?= results/arm
 ARGS   ?=
+JOBS   ?= 2
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
@@ -13,7 +14,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 
 help:
 	@echo "make demo       solve the arm problem with iLQR and DDP; pictures and data go to $(OUT)"
-	@echo "make test       linters, type check, import contracts, tests   (ARGS='-k urdf' goes to pytest)"
+	@echo "make test       linters, type check, import contracts, tests   (ARGS='-k urdf' goes to pytest, JOBS=2 processes)"
 	@echo "make lint       the same without the tests"
 	@echo "make bench      time the kernels and solvers; Pinocchio beside them if 'make peers' was run"
 	@echo "make peers      install the libraries that benchmarks and experiments compare with"
@@ -26,7 +27,7 @@ demo: $(VENV)/.installed
 	@echo && echo "Written to $(OUT):" && ls $(OUT)
 
 test: lint
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.algorithms.branch_factor import factorize, invert_factored, solve_factored
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, place_bodies, place_inertias
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, splat, store
@@ -63,9 +63,9 @@ def _drive(first, last, work, m, q, invert, out):
 
 def _evaluate(model, q, invert: bool) -> np.ndarray:
     single, (q,) = points(model, q)
-    out = np.empty((len(q), model.nv**2))
+    (out,) = empty_matrices(1, len(q), model.nv)
     launch(_drive, len(q), _numbers(model), model.arrays, q, invert, out)
-    return unbatch(single, out.reshape(-1, model.nv, model.nv))[0]
+    return square_matrices(single, [out])[0]
 
 
 def mass_matrix(model, q) -> np.ndarray:

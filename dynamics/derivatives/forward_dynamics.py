@@ -18,7 +18,7 @@ from dynamics.algorithms.articulated_body import (
     forward_dynamics_kernel,
     solve_articulated,
 )
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices, unbatch
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_mass import AUTOMATIC, minus_inverse_products
 from dynamics.algorithms.kinematics import BODY, DOF
@@ -224,11 +224,11 @@ def forward_dynamics_derivatives(
     """
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     K, n = v.shape
-    out = np.empty((3, K, n * n))
+    out = empty_matrices(3, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
     numbers = first_order_numbers(model) + loads_numbers(loads)
-    launch(drive_first_order, K, numbers, model.arrays, q, v, tau, AUTOMATIC, loads, out[0], out[1], out[2])
-    return ForwardDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))
+    launch(drive_first_order, K, numbers, model.arrays, q, v, tau, AUTOMATIC, loads, *out)
+    return ForwardDynamicsDerivatives(*square_matrices(single, out))
 
 
 def forward_dynamics_hessian(
@@ -254,11 +254,11 @@ def forward_dynamics_hessian(
     """
     single, (q, v, tau, w) = points(model, q, v=v, tau=tau, w=w)
     K, n = v.shape
-    H = np.empty((4, K, n * n))
+    H = empty_matrices(4, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
     numbers = first_order_numbers(model) + model.nb * VIRTUAL_BODY + 8 * n + 4 * n * n + loads_numbers(loads)
-    launch(_drive_hessian, K, numbers, model.arrays, q, v, tau, w, loads, H[0], H[1], H[2], H[3])
-    return ForwardDynamicsHessian(*unbatch(single, *H.reshape(4, K, n, n)))
+    launch(_drive_hessian, K, numbers, model.arrays, q, v, tau, w, loads, *H)
+    return ForwardDynamicsHessian(*square_matrices(single, H))
 
 
 def forward_dynamics_second_derivatives(

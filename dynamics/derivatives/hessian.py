@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, PSI2, RATE, forward_pass
 from dynamics.algorithms.loads import add_loads, gather_loads, loads_batch, loads_numbers
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
@@ -255,8 +255,8 @@ def inverse_dynamics_expansion(
     """First derivatives and the Hessian of w' tau in the one pass that both need; arguments as above."""
     single, (q, v, a, w) = points(model, q, v=v, a=a, w=w)
     K, n = v.shape
-    out = np.empty((7, K, n * n))
+    out = empty_matrices(7, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
     launch(drive_expansion, K, expansion_numbers(model) + loads_numbers(loads), model.arrays, q, v, a, w, loads, *out)
-    results = unbatch(single, *out.reshape(7, K, n, n))
+    results = square_matrices(single, out)
     return InverseDynamicsDerivatives(*results[:3]), InverseDynamicsHessian(*results[3:])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, PSI2, RATE, forward_pass
 from dynamics.algorithms.loads import add_loads, gather_loads, loads_batch, loads_numbers
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
@@ -150,8 +150,8 @@ def inverse_dynamics_derivatives(
     """
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
-    out = np.empty((3, K, n * n))
+    out = empty_matrices(3, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
     numbers = derivatives_numbers(model) + loads_numbers(loads)
     launch(drive_derivatives, K, numbers, model.arrays, q, v, a, loads, *out)
-    return InverseDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))
+    return InverseDynamicsDerivatives(*square_matrices(single, out))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, unbatch
+from dynamics.algorithms.batch import empty_matrices, launch, square_matrices, unbatch
 from dynamics.derivatives.hessian import InverseDynamicsHessian
 from dynamics.derivatives.packed import contract_packed_kernel, place_dof
 from dynamics.model import RigidBodyModel
@@ -125,6 +125,6 @@ class PackedSecondDerivatives:
         if len(multipliers) not in (1, K):
             raise ValueError(f"w: got shape {multipliers.shape}, expected ({n},) or ({K}, {n})")
         multipliers = np.array(np.broadcast_to(multipliers, (K, n)), order="C")
-        H = np.empty((4, K, n * n))
+        H = empty_matrices(4, K, n)
         launch(_drive_contract, K, n + 4 * n * n, self.model.arrays, self.chunks, multipliers, *H)
-        return InverseDynamicsHessian(*unbatch(self.single and one, *H.reshape(4, K, n, n)))
+        return InverseDynamicsHessian(*square_matrices(self.single and one, H))

@@ -1,4 +1,4 @@
-"""The four main kernels of the derivatives as calls to be timed: results in the lanes, and as arrays."""
+"""What is timed: the four main kernels of the derivatives, their results in the lanes or as arrays, and the peak."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,13 +12,17 @@ from dynamics.derivatives import hessian
 from dynamics.derivatives import inverse_dynamics as idsva
 from dynamics.derivatives import second_order as tensors
 from dynamics.derivatives.packed import packed_size
-from dynamics.simd import LANES, aligned_empty, chunk_count, launch
+from dynamics.simd import LANES, aligned_empty, chunk_count, driver, fma, helper, launch, load, store
+from dynamics.simd.threads import MINIMUM_WORK
 
 FIRST, HESSIAN, TENSORS, FORWARD = KERNELS = (
     "inverse, first order", "inverse, first order + Hessian", "inverse, packed tensors", "forward, first order"
 )  # fmt: skip
 """As `flops` calls them."""
 SLAB = 16_000_000  # bytes of packed tensors that are kept at once
+ACCUMULATORS = 12  # two units that take four or five cycles need 8 to 10; with two factors they fit into 16 registers
+TURNS = 40_000
+PEAK_OPERATIONS = 2 * ACCUMULATORS * TURNS * LANES
 
 Calls = dict[str, Callable[[], object]]
 
@@ -64,3 +68,32 @@ def with_arrays(model, q, v, a, w) -> Calls:
         TENSORS: partial(dynamics.inverse_dynamics_second_derivatives, model, q, v, a, packed=True),
         FORWARD: partial(dynamics.forward_dynamics_derivatives, model, q, v, a),
     }
+
+
+# ------------------------------------------------------------------------------------------------ the peak
+@helper
+def _load6(ws, i):
+    return (load(ws, i), load(ws, i + 1), load(ws, i + 2), load(ws, i + 3), load(ws, i + 4), load(ws, i + 5))
+
+
+@helper
+def _multiply_add(x, a, b):
+    """a x + b for six numbers."""
+    return (fma(a, x[0], b), fma(a, x[1], b), fma(a, x[2], b), fma(a, x[3], b), fma(a, x[4], b), fma(a, x[5], b))
+
+
+@driver
+def _drive_peak(first, last, work, turns):
+    """In every chunk `turns` fused multiply-adds on each of ACCUMULATORS numbers per lane, which tend to 1."""
+    for _ in range(first, last):
+        work[: ACCUMULATORS + 2] = 0.5
+        x, y, a, b = _load6(work, 0), _load6(work, 6), load(work, 12), load(work, 13)
+        for _ in range(turns):
+            x, y = _multiply_add(x, a, b), _multiply_add(y, a, b)
+        for k in range(6):
+            store(work, k, x[k] + y[k])
+
+
+def fma_peak(chunks: int = 1) -> None:
+    """PEAK_OPERATIONS per chunk as fast as a core can, in registers; chunks are shared among threads."""
+    launch(_drive_peak, chunks * LANES, MINIMUM_WORK, TURNS)

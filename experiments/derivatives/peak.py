@@ -11,51 +11,23 @@ Writes DIR/peak.json and DIR/peak.png.
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 from rich.console import Console
 
 import dynamics
-from dynamics.simd import LANES, driver, fma, helper, launch, load, store
+from dynamics.simd import LANES
 from experiments.derivatives import harness
 from experiments.derivatives.chains import chain, humanoid
 from experiments.derivatives.flops import operations
-from experiments.derivatives.main_kernels import KERNELS, in_lanes, states
+from experiments.derivatives.main_kernels import KERNELS, PEAK_OPERATIONS, fma_peak, in_lanes, states
 from experiments.derivatives.scaling import draw_bars
 from problems import arm
 
-ACCUMULATORS = 12  # two units that take four or five cycles need 8 to 10; with two factors they fit into 16 registers
-TURNS = 40_000
 PEAK = "peak"
 KNOTS = 64
 
 
-# ------------------------------------------------------------------------------------------------ the peak
-@helper
-def _load6(ws, i):
-    return (load(ws, i), load(ws, i + 1), load(ws, i + 2), load(ws, i + 3), load(ws, i + 4), load(ws, i + 5))
-
-
-@helper
-def _multiply_add(x, a, b):
-    """a x + b for six numbers."""
-    return (fma(a, x[0], b), fma(a, x[1], b), fma(a, x[2], b), fma(a, x[3], b), fma(a, x[4], b), fma(a, x[5], b))
-
-
-@driver
-def drive_peak(first, last, work, turns):
-    """In every chunk `turns` fused multiply-adds on each of ACCUMULATORS numbers per lane, which tend to 1."""
-    for _ in range(first, last):
-        work[:] = 0.5
-        x, y, a, b = _load6(work, 0), _load6(work, 6), load(work, 12), load(work, 13)
-        for _ in range(turns):
-            x, y = _multiply_add(x, a, b), _multiply_add(y, a, b)
-        for k in range(6):
-            store(work, k, x[k] + y[k])
-
-
-# ------------------------------------------------------------------------------------------------ the kernels
 def quadruped() -> dynamics.RigidBodyModel:
     """Four legs of three joints on a floating base, 18 degrees of freedom: HyQ's size."""
     builder = dynamics.ModelBuilder(name="quadruped")
@@ -77,9 +49,8 @@ def measure(name: str, model, K: int, seconds: float, seed: int) -> list[dict]:
     """Operations, time, rate and share of the peak of every kernel for one robot."""
     (counts,) = operations(model)
     calls = in_lanes(model, *states(model, K, seed))
-    calls[PEAK] = partial(launch, drive_peak, LANES, ACCUMULATORS + 2, TURNS)
-    times = harness.medians(calls, seconds)
-    peak = 2e-9 * ACCUMULATORS * LANES * TURNS / times[PEAK]
+    times = harness.medians({PEAK: fma_peak, **calls}, seconds)
+    peak = 1e-9 * PEAK_OPERATIONS / times[PEAK]
     rows = []
     for kernel in KERNELS:
         rate = 1e-9 * counts[kernel] * K / times[kernel]

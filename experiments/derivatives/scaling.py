@@ -9,7 +9,8 @@ operation (counted, see `flops`) be constant throughout, and times grow at most 
 N^3 on a serial chain, and little faster than N where every link has two children.                [papers 000, 004]
 Exponents are fitted where a kernel's results for one chunk of knots stay in a core's second-level cache, over the upper
 half of these sizes; beside them stand the exponents over the upper half of all sizes.
-Time per knot should not depend on the number of knots, and two threads should halve it.
+Time per knot should not depend on the number of knots, and two threads should halve it, as far as the machine lets them:
+its limit is taken from multiply-adds in registers, which share nothing.
 
 Times are of results in the lanes, as a caller's kernel finds them, one chunk after the other (packed tensors in a
 buffer that is used again and again), and with arrays of all results besides.  Sizes, numbers of knots and of threads
@@ -32,7 +33,7 @@ from dynamics.simd import LANES
 from experiments.derivatives import harness
 from experiments.derivatives.chains import chain, humanoid
 from experiments.derivatives.flops import operations
-from experiments.derivatives.main_kernels import FIRST, HESSIAN, KERNELS, TENSORS, in_lanes, states, with_arrays
+from experiments.derivatives.main_kernels import FIRST, HESSIAN, KERNELS, TENSORS, fma_peak, in_lanes, states, with_arrays
 from problems import arm
 from trajopt.plotting.style import COLORS, DASHES, tidy
 
@@ -151,22 +152,27 @@ def knot_exponents(rows: list[dict]) -> list[dict]:
     return table
 
 
-def measure_threads(robot: str, model, K: int, seconds: float, seed: int) -> list[dict]:
-    """Time per knot on one thread and on two, which take turns, and the ratio."""
+def one_and_two_threads(call: Callable[[], object], seconds: float) -> tuple[float, float]:
+    """Seconds of a call on one thread and on two, which take turns."""
 
-    def on(threads: int, call: Callable[[], object]) -> None:
+    def on(threads: int) -> None:
         dynamics.set_num_threads(threads)
         call()
 
+    times = harness.medians({str(threads): partial(on, threads) for threads in (1, 2)}, seconds)
+    return times["1"], times["2"]
+
+
+def measure_threads(robot: str, model, K: int, seconds: float, seed: int) -> list[dict]:
+    """Time per knot on one thread and on two, and the ratio."""
     x = states(model, K, seed)
     lanes, arrays = in_lanes(model, *x, slab=None), with_arrays(model, *x)
     rows = []
     for name in KERNELS:
         row = {"robot": robot, "kernel": name, "knots": K}
         for suffix, calls in (("", lanes), ("_arrays", arrays)):
-            times = harness.medians({str(t): partial(on, t, calls[name]) for t in (1, 2)}, seconds)
-            row[f"us{suffix}"] = {threads: 1e6 * t / K for threads, t in times.items()}
-            row[f"speed_up{suffix}"] = times["1"] / times["2"]
+            one, two = one_and_two_threads(calls[name], seconds)
+            row |= {f"us{suffix}": [1e6 * one / K, 1e6 * two / K], f"speed_up{suffix}": one / two}
         rows.append(row)
     return rows
 
@@ -196,12 +202,13 @@ def show(results: dict, console: Console) -> None:
     harness.show("Growth of a call's time with the number of knots", results["knot_exponents"], console)
     threads = [
         {
-            "robot": r["robot"], "kernel": r["kernel"], "knots": r["knots"], "1 thread [µs]": r["us"]["1"],
-            "2 threads [µs]": r["us"]["2"], "speed-up": r["speed_up"], "speed-up, arrays": r["speed_up_arrays"],
+            "robot": r["robot"], "kernel": r["kernel"], "knots": r["knots"], "1 thread [µs]": r["us"][0],
+            "2 threads [µs]": r["us"][1], "speed-up": r["speed_up"], "speed-up, arrays": r["speed_up_arrays"],
         }
         for r in results["threads"]
     ]  # fmt: skip
-    harness.show("Threads, time per knot", threads, console)
+    limit = f"two can be {results['thread_limit']:.2f} times as fast as one on this machine"
+    harness.show(f"Threads, time per knot; {limit}", threads, console)
 
 
 # ------------------------------------------------------------------------------------------------ plots
@@ -242,6 +249,10 @@ def draw(results: dict, path: Path) -> None:
             for name in UNITS
         }
 
+    def speed_ups(axes: Axes) -> None:
+        axes.axhline(results["thread_limit"], color="0.5", linewidth=1.0, label="limit of the machine")
+        draw_bars(axes, results["threads"], "speed_up", "speed-up [-]", "Two threads")
+
     times, each = series(lambda r, name: r["us"][name]), series(ns_each)
     robot, base = results["knots"][-1]["robot"], results["knots"][-1]["us"]
     some = [r for r in results["knots"] if r["robot"] == robot]
@@ -251,7 +262,7 @@ def draw(results: dict, path: Path) -> None:
         lambda axes: harness.draw_times(axes, times, title="Growth with the tree"),
         lambda axes: draw_lines(axes, each, "joints $N$", "time per pair or triple [ns]", "Time of a unit of work"),
         lambda axes: draw_lines(axes, knots, "knots", "time per knot / that at the most [-]", f"Knots, {robot}"),
-        lambda axes: draw_bars(axes, results["threads"], "speed_up", "speed-up [-]", "Two threads"),
+        speed_ups,
     )
 
 
@@ -268,10 +279,12 @@ def measure(quick: bool, seed: int) -> dict:
     thread_rows = [
         row for name, model in by_threads.items() for row in measure_threads(name, model, thread_knots, seconds, seed)
     ]
+    one, two = one_and_two_threads(partial(fma_peak, 2 * LANES), seconds)
     return {
         "seed": seed, "cache_bytes": cache, "growth": growth,
         "exponents": [exponents(growth, tree, name, cache) for tree, name in product(TREES.values(), UNITS)],
         "knots": knot_rows, "knot_exponents": knot_exponents(knot_rows), "threads": thread_rows,
+        "thread_limit": one / two,
     }  # fmt: skip
 
 

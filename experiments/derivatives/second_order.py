@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from matplotlib.ticker import NullLocator
 from rich.console import Console
 
 import dynamics
@@ -33,6 +34,7 @@ from dynamics.derivatives.second_order import PackedSecondDerivatives, drive_sec
 from dynamics.simd import LANES, launch
 from experiments.derivatives import casadi_peer, complex_step, finite_differences, harness
 from experiments.derivatives.chains import body_depths, chain
+from trajopt.plotting.style import new_figure, save
 
 SIZES = (2, 4, 6, 8, 12, 24, 50, 100)
 NAMES = {1: "serial", 2: "bf = 2"}
@@ -75,8 +77,9 @@ def in_lanes(model, q, v, a, w) -> tuple[Calls, PackedSecondDerivatives]:
 
 def with_arrays(model, q, v, a) -> Calls:
     """Calls that return four arrays (K, nv, nv, nv)."""
-    x = [y[: knots_that_fit(4 * model.nv**3, len(q))] for y in (q, v, a)]
-    few = [y[:LANES] for y in x]  # differences fill the lanes with the perturbations of one knot
+    n = model.nv
+    x = [y[: knots_that_fit(4 * n**3, len(q))] for y in (q, v, a)]
+    few = [y[: knots_that_fit(3 * n**2 * (4 * n + 1), len(x[0]))] for y in x]  # first derivatives at perturbed points
     return {
         DENSE: (lambda: dynamics.inverse_dynamics_second_derivatives(model, *x), len(x[0])),
         DENSE_STEPS: (lambda: complex_step.second_derivatives_complex_step(model, *x), len(x[0])),
@@ -154,21 +157,26 @@ def measure(model, branching: int, K: int, seconds: float, seed: int, folder: Pa
 
 
 # ------------------------------------------------------------------------------------------------ report
-def ratio(row: dict, rival: Sequence[str], ours: str) -> float | None:
+def fastest(row: dict, names: Sequence[str]) -> float | None:
+    """The shortest of these times; None where none ran."""
+    return min((row["us"][name] for name in names if row["us"][name] is not None), default=None)
+
+
+def ratio(row: dict, rivals: Sequence[str], ours: str) -> float | None:
     """Time of the fastest of these rivals over ours; None where none ran."""
-    times = [row["us"][name] for name in rival if row["us"][name] is not None]
-    return min(times) / row["us"][ours] if times else None
+    theirs = fastest(row, rivals)
+    return None if theirs is None else theirs / row["us"][ours]
 
 
 def table_rows(row: dict) -> tuple[dict, dict]:
     """What the two tables show of a measurement."""
     us, tree = row["us"], {"tree": NAMES[row["branching"]], "N": row["N"], "depth": row["depth"]}
-    fastest = row["casadi_by"]
+    by = row["casadi_by"]
     lanes = {
         "packed [µs]": us[PACKED], "order 1 + Hessian [µs]": us["first order + Hessian"],
         "contraction [µs]": us["packed contraction"], "complex step [µs]": us[STEPS],
-        "CasADi [µs]": fastest and row["us_casadi"][fastest],
-        "CasADi by": fastest and ("VM" if fastest.endswith("machine") else "compiled"),
+        "CasADi [µs]": fastest(row, RIVALS["CasADi"]),
+        "CasADi by": by and ("VM" if by.endswith("machine") else "compiled"),
         **{f"{name} / packed": ratio(row, rival, PACKED) for name, rival in RIVALS.items()},
     }  # fmt: skip
     arrays = {
@@ -203,29 +211,35 @@ def smallest_ratios(rows: list[dict]) -> dict:
 
 
 def draw(rows: list[dict], path: Path) -> None:
-    """Times by tree, speed-ups of the packed tensors, speed-ups of the arrays."""
-    shown = (PACKED, "first order + Hessian", LOOP, INTERPRETED, STEPS, DENSE, DIFFERENCES)
+    """Times in lanes by tree, speed-ups of the packed tensors, speed-ups of the arrays."""
+    casadis = {"CasADi, compiled": (LOOP, MAPPED), INTERPRETED: (INTERPRETED,)}
+    in_lanes = casadis | {STEPS: (STEPS,)}
+    in_arrays = {STEPS: (DENSE_STEPS,), "differences": (DIFFERENCES,)}
 
     def times(b: int) -> dict:
-        found = {name: series(rows, b, lambda r, name=name: r["us"][name]) for name in shown}
+        shown = {x: (x,) for x in (PACKED, "first order + Hessian")} | in_lanes
+        found = {name: series(rows, b, lambda r, x=x: fastest(r, x)) for name, x in shown.items()}
         return {name: points for name, points in found.items() if points}
 
     def gains(rivals: dict[str, Sequence[str]], ours: str) -> dict:
         found = {
-            f"{name} / {ours}, {tree}": series(rows, b, lambda r, rival=rival: ratio(r, rival, ours))
+            f"{name}, {tree}": series(rows, b, lambda r, rival=rival: ratio(r, rival, ours))
             for b, tree in NAMES.items()
             for name, rival in rivals.items()
         }
         return {name: points for name, points in found.items() if points}
 
-    in_arrays = {"complex step": (DENSE_STEPS,), "differences": (DIFFERENCES,)}
-    harness.plot(
-        path,
-        lambda axes: harness.draw_times(axes, times(1), title="Second derivatives, serial"),
-        lambda axes: harness.draw_times(axes, times(2), title="Second derivatives, bf = 2"),
-        lambda axes: harness.draw_ratios(axes, gains(RIVALS, PACKED), "In lanes"),
-        lambda axes: harness.draw_ratios(axes, gains(in_arrays, DENSE), "Arrays to arrays"),
-    )
+    figure = new_figure(11.0, 8.4)
+    (serial, branched), (lanes, arrays) = figure.subplots(2, 2)
+    harness.draw_times(serial, times(1), title="Second derivatives in lanes, serial")
+    harness.draw_times(branched, times(2), title="Second derivatives in lanes, bf = 2")
+    harness.draw_ratios(lanes, gains(in_lanes, PACKED), "In lanes: time of others / packed")
+    harness.draw_ratios(arrays, gains(in_arrays, DENSE), "Arrays to arrays: time of others / dense")
+    for axes in (serial, branched, lanes, arrays):
+        sizes = sorted({row["N"] for row in rows})
+        axes.set_xticks(sizes, [str(N) for N in sizes])
+        axes.xaxis.set_minor_locator(NullLocator())
+    save(figure, path)
 
 
 def main(argv: Sequence[str] | None = None) -> dict:
