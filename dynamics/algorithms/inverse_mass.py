@@ -245,13 +245,13 @@ def product_route(m):
         AZA              .12      .90      1.57      2.07      6.8        30       .80        5.3           56
 
     AZA costs about 60 n d + 30 n^2 multiply-adds and 5 n^2 d are spent otherwise, so that the line between them has the
-    form p / n + q / d = 1.  Beyond 64 degrees of freedom a dense M^-1 streams from memory, and FACTOR beats DIRECT."""
+    form p / n + q / d = 1.  Beyond 90 degrees of freedom a dense M^-1 streams from memory, and FACTOR beats DIRECT."""
     n, paths = m.subtree_end.size, 0
     for k in range(n):
         paths += m.subtree_end[k] - k  # summed over k: the lengths of all paths to the root, n d
     if 15 * paths + 7 * n * n < n * paths:
         return AZA
-    return DIRECT if n <= 64 else FACTOR
+    return DIRECT if n <= 90 else FACTOR
 
 
 @kernel

@@ -45,7 +45,7 @@ def _drive_unpack(first, last, work, m, chunks, Tqq, Tqv, Tvv, TM):
 
 
 @driver
-def _drive_contract(first, last, work, m, chunks, w, Hqq, Hqv, Hvv, Hqa):
+def drive_contract(first, last, work, m, chunks, w, Hqq, Hqv, Hvv, Hqa):
     """Hessians (K, nv nv) from the packed tensors."""
     n = m.dof_body.size
     for c in range(first, last):
@@ -126,5 +126,5 @@ class PackedSecondDerivatives:
             raise ValueError(f"w: got shape {multipliers.shape}, expected ({n},) or ({K}, {n})")
         multipliers = np.array(np.broadcast_to(multipliers, (K, n)), order="C")
         H = empty_matrices(4, K, n)
-        launch(_drive_contract, K, n + 4 * n * n, self.model.arrays, self.chunks, multipliers, *H)
+        launch(drive_contract, K, n + 4 * n * n, self.model.arrays, self.chunks, multipliers, *H)
         return InverseDynamicsHessian(*square_matrices(self.single and one, H))

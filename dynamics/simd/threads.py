@@ -11,9 +11,9 @@ import numpy as np
 
 from dynamics.simd.vector import LANES, aligned_zeros
 
-MINIMUM_WORK = 8000
-"""Scratch numbers times chunks per thread, a measure of its work (about 4 ns each), below which handing part of a call
-to another thread costs more than it saves."""
+MINIMUM_WORK = 30_000
+"""Scratch numbers times chunks per thread, a measure of its work (2 to 4 ns each), below which handing part of a call
+to another thread, about 50 us, costs more than it saves."""
 
 _state = threading.local()
 

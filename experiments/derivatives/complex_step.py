@@ -86,7 +86,7 @@ def _drive_forward(first, last, work, m, q, v, tau, aq, av, at):
 
 
 @driver
-def _drive_second(first, last, work, m, q, v, a, Tqq, Tqv, Tvv, TM):
+def drive_second(first, last, work, m, q, v, a, Tqq, Tqv, Tvv, TM):
     nb, n = m.parent.size, m.dof_body.size
     z = work.reshape(work.shape[0] // 2, 2, LANES)
     for c in range(first, last):
@@ -149,6 +149,6 @@ def second_derivatives_complex_step(model, q, v, a) -> InverseDynamicsSecondDeri
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
     out = np.empty((4, K, n, n * n))
-    launch(_drive_second, K, 2 * (model.nb * BODY + n * (DOF + 4) + 3 * n * n), model.arrays, q, v, a, *out)
+    launch(drive_second, K, 2 * (model.nb * BODY + n * (DOF + 4) + 3 * n * n), model.arrays, q, v, a, *out)
     tensors = np.moveaxis(out.reshape(4, K, n, n, n), 2, 4)
     return InverseDynamicsSecondDerivatives(*unbatch(single, *tensors))

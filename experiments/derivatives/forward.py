@@ -28,7 +28,7 @@ from dynamics.derivatives import forward_dynamics as fdsva
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.simd import LANES, aligned_zeros, carve, driver, gather, kernel, launch, load, store
 from experiments.derivatives import aba_chain_rule, forward_chain_rule, harness, pinocchio_peer
-from experiments.derivatives.chains import body_depths, chain, humanoid
+from experiments.derivatives.chains import body_depths, chain, humanoid, quadruped
 from experiments.derivatives.competitors_common import paths
 
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100)
@@ -201,24 +201,6 @@ def mean_depth(model) -> float:
     """Mean number of degrees of freedom on the path from the root to each, itself included."""
     m = model.arrays
     return float(np.mean(m.subtree_end - np.arange(model.nv)))
-
-
-def quadruped() -> dynamics.RigidBodyModel:
-    """A trunk on a floating base and four legs of three joints, 18 degrees of freedom; HyQ's size."""
-    builder = dynamics.ModelBuilder(name="quadruped")
-    box = {"com": (0.0, 0.0, 0.02), "inertia": np.diag([1.5, 6.0, 6.5])}
-    builder.add_body("trunk", "world", dynamics.FreeFlyer(), joint_name="root_joint", mass=60.0, **box)
-    for leg, (x, y) in {"lf": (0.37, 0.2), "rf": (0.37, -0.2), "lh": (-0.37, 0.2), "rh": (-0.37, -0.2)}.items():
-        parent, start = "trunk", (x, y, 0.0)
-        for joint, axis, mass, step in (("haa", "x", 3.0, 0.08), ("hfe", "y", 3.5, 0.35), ("kfe", "y", 0.9, 0.33)):
-            inertia = mass * np.diag([step**2 / 12 + 1e-3, step**2 / 12 + 1e-3, 1e-3])
-            body = f"{leg}_{joint}"
-            builder.add_body(
-                body, parent, dynamics.Revolute(axis), placement=(np.eye(3), start),
-                mass=mass, com=(0.0, 0.0, -step / 2), inertia=inertia, armature=0.01,
-            )  # fmt: skip
-            parent, start = body, (0.0, 0.0, -step)
-    return builder.build()
 
 
 def crossover(N: Sequence[float], ratio: Sequence[float]) -> float | None:

@@ -19,7 +19,7 @@ FIRST, HESSIAN, TENSORS, FORWARD = KERNELS = (
     "inverse, first order", "inverse, first order + Hessian", "inverse, packed tensors", "forward, first order"
 )  # fmt: skip
 """As `flops` calls them."""
-SLAB = 16_000_000  # bytes of packed tensors that are kept at once
+SLAB = 1 << 19  # packed tensors that are kept at once: 4 MB
 ACCUMULATORS = 12  # two units that take four or five cycles need 8 to 10; with two factors they fit into 16 registers
 TURNS = 40_000
 PEAK_OPERATIONS = 2 * ACCUMULATORS * TURNS * LANES
@@ -42,20 +42,28 @@ def packed_tensors(model, q, v, a, buffer) -> None:
         launch(tensors.drive_second_order, len(x[0]), numbers, model.arrays, *x, None, buffer)
 
 
-def in_lanes(model, q, v, a, w, slab: int | None = SLAB) -> Calls:
+def slab(*models) -> np.ndarray:
+    """Memory for SLAB packed numbers, but at least for a chunk of every model.  Calls that take turns share it: it then
+    stays in the caches as it does for a caller who goes on with one of them."""
+    return aligned_empty(max(SLAB, *(LANES * packed_size(model.arrays) for model in models)))
+
+
+def in_lanes(model, q, v, a, w, memory: np.ndarray | None = None) -> Calls:
     """The main kernels without arrays of results: they are handed arrays for no knots.
 
-    Packed tensors leave the lanes by nature: into a buffer of at most `slab` bytes or one chunk, or of all (None)."""
-    K, n, m, size = len(q), model.nv, model.arrays, packed_size(model.arrays)
+    Packed tensors leave the lanes by nature: slab by slab into `memory`, or into memory for all knots."""
+    K, n, m, size = len(q), model.nv, model.arrays, LANES * packed_size(model.arrays)
     none = [np.empty((0, n * n)) for _ in range(7)]
-    chunks = chunk_count(K) if slab is None else min(chunk_count(K), max(1, slab // (8 * LANES * size)))
+    chunks = chunk_count(K) if memory is None else min(chunk_count(K), max(1, SLAB // size))
+    memory = aligned_empty(chunks * size) if memory is None else memory
+    buffer = memory[: chunks * size].reshape(chunks, -1, LANES)
     first = idsva.drive_derivatives, K, idsva.derivatives_numbers(model), m, q, v, a, None, *none[:3]
     second = hessian.drive_expansion, K, hessian.expansion_numbers(model), m, q, v, a, w, None, *none
     forward = fdsva.drive_first_order, K, fdsva.first_order_numbers(model), m, q, v, a, AUTOMATIC, None, *none[:3]
     return {
         FIRST: partial(launch, *first),
         HESSIAN: partial(launch, *second),
-        TENSORS: partial(packed_tensors, model, q, v, a, aligned_empty(chunks, size, LANES)),
+        TENSORS: partial(packed_tensors, model, q, v, a, buffer),
         FORWARD: partial(launch, *forward),
     }
 

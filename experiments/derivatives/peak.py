@@ -18,9 +18,9 @@ from rich.console import Console
 import dynamics
 from dynamics.simd import LANES
 from experiments.derivatives import harness
-from experiments.derivatives.chains import chain, humanoid
+from experiments.derivatives.chains import chain, humanoid, quadruped
 from experiments.derivatives.flops import operations
-from experiments.derivatives.main_kernels import KERNELS, PEAK_OPERATIONS, fma_peak, in_lanes, states
+from experiments.derivatives.main_kernels import KERNELS, PEAK_OPERATIONS, fma_peak, in_lanes, slab, states
 from experiments.derivatives.scaling import draw_bars
 from problems import arm
 
@@ -28,27 +28,10 @@ PEAK = "peak"
 KNOTS = 64
 
 
-def quadruped() -> dynamics.RigidBodyModel:
-    """Four legs of three joints on a floating base, 18 degrees of freedom: HyQ's size."""
-    builder = dynamics.ModelBuilder(name="quadruped")
-    trunk = {"mass": 50.0, "com": (0.0, 0.0, 0.04), "inertia": np.diag([1.0, 4.0, 4.0])}
-    builder.add_body("trunk", "world", dynamics.FreeFlyer(), **trunk)
-    for x, y in ((0.37, 0.2), (0.37, -0.2), (-0.37, 0.2), (-0.37, -0.2)):
-        parent, place = "trunk", (x, y, 0.0)
-        for number, (axis, mass) in enumerate((("x", 3.0), ("y", 3.5), ("y", 1.0))):
-            body = f"leg_{x}_{y}_{number}"
-            builder.add_body(
-                body, parent, dynamics.Revolute(axis), placement=(np.eye(3), place), mass=mass, com=(0.0, 0.01, -0.1),
-                inertia=0.01 * mass * np.diag([1.0, 1.1, 0.2]), armature=0.01,
-            )  # fmt: skip
-            parent, place = body, (0.0, 0.0, -0.08 if number == 0 else -0.35)
-    return builder.build()
-
-
 def measure(name: str, model, K: int, seconds: float, seed: int) -> list[dict]:
     """Operations, time, rate and share of the peak of every kernel for one robot."""
     (counts,) = operations(model)
-    calls = in_lanes(model, *states(model, K, seed))
+    calls = in_lanes(model, *states(model, K, seed), slab(model))
     times = harness.medians({PEAK: fma_peak, **calls}, seconds)
     peak = 1e-9 * PEAK_OPERATIONS / times[PEAK]
     rows = []

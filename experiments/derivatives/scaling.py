@@ -9,12 +9,12 @@ operation (counted, see `flops`) be constant throughout, and times grow at most 
 N^3 on a serial chain, and little faster than N where every link has two children.                [papers 000, 004]
 Exponents are fitted where a kernel's results for one chunk of knots stay in a core's second-level cache, over the upper
 half of these sizes; beside them stand the exponents over the upper half of all sizes.
-Time per knot should not depend on the number of knots, and two threads should halve it, as far as the machine lets them:
-its limit is taken from multiply-adds in registers, which share nothing.
+Time per knot should not depend on the number of knots, and two threads should halve it, as far as the machine lets
+them: its limit is taken from multiply-adds in registers, which share nothing.
 
-Times are of results in the lanes, as a caller's kernel finds them, one chunk after the other (packed tensors in a
-buffer that is used again and again), and with arrays of all results besides.  Sizes, numbers of knots and of threads
-take turns, so that a machine whose speed drifts bends no curve.
+Times are of results in the lanes, as a caller's kernel finds them, one chunk after the other (packed tensors in memory
+that is used again and again, but for all knots at once in the part on threads), and with arrays of all results besides.
+Sizes, numbers of knots and of threads take turns, so that a machine whose speed drifts bends no curve.
 Writes DIR/scaling.json and DIR/scaling.png.
 """
 
@@ -33,7 +33,17 @@ from dynamics.simd import LANES
 from experiments.derivatives import harness
 from experiments.derivatives.chains import chain, humanoid
 from experiments.derivatives.flops import operations
-from experiments.derivatives.main_kernels import FIRST, HESSIAN, KERNELS, TENSORS, fma_peak, in_lanes, states, with_arrays
+from experiments.derivatives.main_kernels import (
+    FIRST,
+    HESSIAN,
+    KERNELS,
+    TENSORS,
+    fma_peak,
+    in_lanes,
+    slab,
+    states,
+    with_arrays,
+)
 from problems import arm
 from trajopt.plotting.style import COLORS, DASHES, tidy
 
@@ -78,7 +88,8 @@ def measure_growth(branching: int, sizes: Sequence[int], quick: bool, seconds: f
     knots = {N: 2 * LANES if quick else TREE_KNOTS for N in sizes}
     few = {N: K if N <= 12 else min(K, TREE_KNOTS_ARRAYS) for N, K in knots.items()}
     x = {N: states(model, knots[N], seed) for N, model in models.items()}
-    lanes = {N: in_lanes(model, *x[N]) for N, model in models.items()}
+    memory = slab(*models.values())
+    lanes = {N: in_lanes(model, *x[N], memory) for N, model in models.items()}
     arrays = {N: with_arrays(model, *(array[: few[N]] for array in x[N])) for N, model in models.items()}
     rows = [
         {
@@ -128,7 +139,7 @@ def measure_knots(robot: str, model, knots: Sequence[int], seconds: float, seed:
     """Microseconds per knot of every kernel, by number of knots."""
     x = states(model, knots[-1], seed)
     rows = [{"robot": robot, "knots": K, "us": {}, "us_arrays": {}} for K in knots]
-    for key, make in (("us", in_lanes), ("us_arrays", with_arrays)):
+    for key, make in (("us", partial(in_lanes, memory=slab(model))), ("us_arrays", with_arrays)):
         calls = {K: make(model, *(array[:K] for array in x)) for K in knots}
         for name in KERNELS:
             times = harness.medians({str(K): calls[K][name] for K in knots}, seconds)
@@ -166,7 +177,7 @@ def one_and_two_threads(call: Callable[[], object], seconds: float) -> tuple[flo
 def measure_threads(robot: str, model, K: int, seconds: float, seed: int) -> list[dict]:
     """Time per knot on one thread and on two, and the ratio."""
     x = states(model, K, seed)
-    lanes, arrays = in_lanes(model, *x, slab=None), with_arrays(model, *x)
+    lanes, arrays = in_lanes(model, *x), with_arrays(model, *x)
     rows = []
     for name in KERNELS:
         row = {"robot": robot, "kernel": name, "knots": K}
@@ -257,11 +268,12 @@ def draw(results: dict, path: Path) -> None:
     robot, base = results["knots"][-1]["robot"], results["knots"][-1]["us"]
     some = [r for r in results["knots"] if r["robot"] == robot]
     knots = {name: ([r["knots"] for r in some], [r["us"][name] / base[name] for r in some]) for name in KERNELS}
+    relative = f"time per knot / that of {some[-1]['knots']} knots [-]"
     harness.plot(
         path,
         lambda axes: harness.draw_times(axes, times, title="Growth with the tree"),
         lambda axes: draw_lines(axes, each, "joints $N$", "time per pair or triple [ns]", "Time of a unit of work"),
-        lambda axes: draw_lines(axes, knots, "knots", "time per knot / that at the most [-]", f"Knots, {robot}"),
+        lambda axes: draw_lines(axes, knots, "knots", relative, f"Knots, {robot}"),
         speed_ups,
     )
 
@@ -279,7 +291,7 @@ def measure(quick: bool, seed: int) -> dict:
     thread_rows = [
         row for name, model in by_threads.items() for row in measure_threads(name, model, thread_knots, seconds, seed)
     ]
-    one, two = one_and_two_threads(partial(fma_peak, 2 * LANES), seconds)
+    one, two = one_and_two_threads(partial(fma_peak, 16 * LANES), seconds)
     return {
         "seed": seed, "cache_bytes": cache, "growth": growth,
         "exponents": [exponents(growth, tree, name, cache) for tree, name in product(TREES.values(), UNITS)],

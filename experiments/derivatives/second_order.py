@@ -29,7 +29,7 @@ from rich.console import Console
 import dynamics
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.hessian import drive_expansion, expansion_numbers
-from dynamics.derivatives.packed_tensors import _drive_contract
+from dynamics.derivatives.packed_tensors import drive_contract
 from dynamics.derivatives.second_order import PackedSecondDerivatives, drive_second_order, second_order_numbers
 from dynamics.simd import LANES, launch
 from experiments.derivatives import casadi_peer, complex_step, finite_differences, harness
@@ -69,8 +69,8 @@ def in_lanes(model, q, v, a, w) -> tuple[Calls, PackedSecondDerivatives]:
     calls = {
         PACKED: lambda: launch(drive_second_order, K, numbers[0], m, q, v, a, None, tensors.chunks),
         "first order + Hessian": lambda: launch(drive_expansion, K, numbers[1], m, q, v, a, w, None, *seven),
-        "packed contraction": lambda: launch(_drive_contract, K, n + 4 * n * n, m, tensors.chunks, w, *seven[:4]),
-        STEPS: lambda: launch(complex_step._drive_second, K, numbers[2], m, q, v, a, *four),
+        "packed contraction": lambda: launch(drive_contract, K, n + 4 * n * n, m, tensors.chunks, w, *seven[:4]),
+        STEPS: lambda: launch(complex_step.drive_second, K, numbers[2], m, q, v, a, *four),
     }
     return {name: (call, K) for name, call in calls.items()}, tensors
 
