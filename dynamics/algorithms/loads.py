@@ -151,5 +151,6 @@ def _on_bodies(model, frames, values) -> np.ndarray:
         R = np.array([frames[i].R for i in kept])
         f = np.einsum("lij,klj->kli", R, values[..., :3])
         n = np.einsum("lij,klj->kli", R, values[..., 3:]) + np.cross(np.array([frames[i].p for i in kept]), f)
-        np.add.at(total, (slice(None), [frames[i].body for i in kept]), np.concatenate([f, n], axis=2))
+        for l, i in enumerate(kept):
+            total[:, frames[i].body] += np.concatenate([f[:, l], n[:, l]], axis=1)
     return total

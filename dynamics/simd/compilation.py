@@ -99,7 +99,7 @@ def _compiled(function, **options):
         numba.config.CACHE_DIR = previous
 
 
-INLINED = {"fastmath": FLAGS, "error_model": "numpy", "forceinline": True, "_nrt": False}
+INLINED: Any = {"fastmath": FLAGS, "error_model": "numpy", "forceinline": True, "_nrt": False}
 """How a helper is compiled, for overloaded functions, which numba compiles by itself."""
 
 
