@@ -154,7 +154,7 @@ def draw_ratios(axes: Axes, series: Series, title: str = "") -> None:
         axes.set_ylim(bottom=0.0)
     tidy(axes, "joints $N$", "speed-up [-]")
     axes.set_title(title, fontsize=11)
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(facecolor="white", framealpha=0.9, edgecolor="none", fontsize=8)  # over the line at 1
 
 
 def _style(i: int) -> dict[str, Any]:
