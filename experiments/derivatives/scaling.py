@@ -230,7 +230,7 @@ def draw_lines(axes: Axes, series: harness.Series, xlabel: str, ylabel: str, tit
     axes.set_ylim(0.0, 1.6 * max(max(y) for _, y in series.values()))
     tidy(axes, xlabel, ylabel)
     axes.set_title(title, fontsize=11)
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
+    axes.legend(facecolor="white", framealpha=0.9, edgecolor="none", fontsize=8, loc="upper left")
 
 
 def draw_bars(axes: Axes, rows: list[dict], key: str, ylabel: str, title: str) -> None:
@@ -245,7 +245,7 @@ def draw_bars(axes: Axes, rows: list[dict], key: str, ylabel: str, title: str) -
     axes.set_ylim(0.0, 1.4 * max(r[key] for r in rows))
     tidy(axes, "", ylabel)
     axes.set_title(title, fontsize=11)
-    axes.legend(frameon=False, fontsize=8, loc="upper left")
+    axes.legend(facecolor="white", framealpha=0.9, edgecolor="none", fontsize=8, loc="upper left")
 
 
 def draw(results: dict, path: Path) -> None:
