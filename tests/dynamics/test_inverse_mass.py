@@ -152,7 +152,7 @@ def test_automatic_route(rng):
     models = {
         DIRECT: [serial_chain.model(6), bushy(30, rng), load_reference("hyq")[0]],
         AZA: [serial_chain.model(40)],
-        FACTOR: [bushy(70, rng)],
+        FACTOR: [bushy(110, rng)],
     }
     for route, robots in models.items():
         for model in robots:
