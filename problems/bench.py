@@ -6,9 +6,10 @@ Pinocchio (extra `peers`) is called once per point through its Python binding, a
 
 import argparse
 import json
+import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -38,8 +39,13 @@ from problems import arm, serial_chain
 KNOTS = 64
 
 
-def interleaved(calls: dict[str, Callable[[], object]], repeats: int, seconds: float = 2e-3) -> dict[str, float]:
-    """Median seconds per call of every contestant, taken in turns; each turn lasts about `seconds`."""
+def interleaved(
+    calls: Mapping[str, Callable[[], object]], repeats: int, seconds: float = 2e-3, budget: float = math.inf
+) -> dict[str, float]:
+    """Median seconds per call of every contestant, taken in turns; each turn lasts about `seconds`.
+
+    There are at most `repeats` rounds and, after the third, no more than fit into about `budget` seconds.
+    """
     loops = {}
     for name, call in calls.items():
         call()
@@ -47,7 +53,10 @@ def interleaved(calls: dict[str, Callable[[], object]], repeats: int, seconds: f
         call()
         loops[name] = max(1, int(seconds / max(time.perf_counter() - start, 1e-7)))
     samples = {name: [] for name in calls}
-    for _ in range(repeats):
+    end = time.perf_counter() + budget
+    for turn in range(repeats):
+        if turn >= 3 and time.perf_counter() > end:
+            break
         for name, call in calls.items():
             start = time.perf_counter()
             for _ in range(loops[name]):

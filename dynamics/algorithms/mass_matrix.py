@@ -3,15 +3,10 @@
 import numpy as np
 
 from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
-from dynamics.algorithms.branch_factor import factorize, invert_factored, solve_factored
+from dynamics.algorithms.branch_factor import factorize, invert_factored
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, place_bodies, place_inertias
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, splat, store
 from dynamics.spatial import accumulate, dot6, inertia_times, load3, load6
-
-__all__ = [
-    "factorize", "inverse_mass_matrix", "invert_factored", "mass_matrix", "mass_matrix_kernel",
-    "solve_factored",
-]  # fmt: skip
 
 
 @kernel

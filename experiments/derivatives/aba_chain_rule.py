@@ -4,9 +4,8 @@ All directions at once: three sweeps over the bodies, and in each body a loop ov
 varies there.                                                                  [Kim 2012, table 6; Singh 2022, table II]
 """
 
-import numpy as np
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
 from dynamics.simd import LANES, carve, driver, gather_state, scatter
 from experiments.derivatives.aba_chain_rule_sweeps import (
@@ -75,6 +74,6 @@ def aba_chain_rule(model, q, v, tau) -> ForwardDynamicsDerivatives:
     require_one_axis(model)
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     t, (K, n) = paths(model), v.shape
-    out = np.empty((3, K, n * n))
-    launch(_drive, K, _numbers(t), model.arrays, t, q, v, tau, out[0], out[1], out[2])
-    return ForwardDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))
+    out = empty_matrices(3, K, n)
+    launch(_drive, K, _numbers(t), model.arrays, t, q, v, tau, *out)
+    return ForwardDynamicsDerivatives(*square_matrices(single, out))

@@ -73,10 +73,7 @@ def measure(N: int, branching: int, K: int, seconds: float, seed: int) -> dict:
     few = K if N <= 100 else min(K, 16)  # arrays of more would not fit
     calls = {name: lambda f=f: f(model, q[:few], v[:few], a[:few]) for name, f in ALGORITHMS.items()}
     expected = calls["IDSVA"]()
-    errors = {
-        name: max(float(np.abs(x - y).max() / np.abs(y).max()) for x, y in zip(call()[:2], expected[:2], strict=True))
-        for name, call in calls.items()
-    }
+    errors = {name: harness.deviation(call()[:2], expected[:2]) for name, call in calls.items()}
     del expected
     lanes = harness.medians(in_lanes(model, q, v, a), seconds)
     arrays = harness.medians(calls, seconds)

@@ -26,7 +26,7 @@ from dynamics.algorithms.inverse_mass import AUTOMATIC, AZA, DIRECT, FACTOR, min
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives import forward_dynamics as fdsva
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
-from dynamics.simd import LANES, aligned_zeros, carve, driver, gather, kernel, launch, load, store
+from dynamics.simd import LANES, aligned_zeros, carve, driver, gather_state, kernel, launch, load, store
 from experiments.derivatives import aba_chain_rule, forward_chain_rule, harness, pinocchio_peer
 from experiments.derivatives.chains import body_depths, chain, humanoid, quadruped
 from experiments.derivatives.competitors_common import paths
@@ -82,13 +82,13 @@ def measure(N: int, branching: int, K: int, seconds: float, seed: int) -> dict:
     q, v, tau = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
     calls = {name: lambda f=f: f(model, q, v, tau) for name, f in ALGORITHMS.items()}
     results = {name: call() for name, call in calls.items()}
-    errors = {name: max(map(_deviation, result, results["FDSVA"])) for name, result in results.items()}
+    errors = {name: harness.deviation(result, results["FDSVA"]) for name, result in results.items()}
     peer = pinocchio_call(model, q, v, tau)
     if peer:
         data = peer()
         last = [x[-1] for x in results["FDSVA"]]
         theirs = data.ddq_dq, data.ddq_dv, np.triu(data.Minv) + np.triu(data.Minv, 1).T
-        errors["Pinocchio"] = max(map(_deviation, theirs, last))
+        errors["Pinocchio"] = harness.deviation(theirs, last)
         calls["Pinocchio"] = peer
     lanes = harness.medians(in_lanes(model, q, v, tau), seconds)
     arrays = harness.medians(calls, seconds)
@@ -97,10 +97,6 @@ def measure(N: int, branching: int, K: int, seconds: float, seed: int) -> dict:
         "us": {name: 1e6 * t / K for name, t in lanes.items()},
         "us_arrays": {name: 1e6 * t / K for name, t in arrays.items()}, "error": errors,
     }  # fmt: skip
-
-
-def _deviation(value, expected) -> float:
-    return float(np.abs(value - expected).max() / np.abs(expected).max())
 
 
 # ------------------------------------------------------------------------------------------------ products alone
@@ -121,15 +117,10 @@ def _drive_inputs(first, last, work, m, q, v, tau, inputs):
     av, w = carve(w, n * n)
     body, r = carve(work, nb * BODY)
     art, r = carve(r, nb * ARTICULATED)
-    q_, r = carve(r, q.shape[1])
-    v_, r = carve(r, n)
-    tau_, r = carve(r, n)
+    q_, v_, tau_, r = gather_state(q, v, tau, 0, r)
     zeros, r = carve(r, n)
     a, r = carve(r, n)
     torque, r = carve(r, n)
-    gather(q, 0, q_)
-    gather(v, 0, v_)
-    gather(tau, 0, tau_)
     zeros[:] = 0.0
     forward_dynamics_kernel(m, q_, v_, tau_, zeros, None, body, dof, art, elim, a)
     inverse_dynamics_first_order(m, q_, v_, a, None, body, dof, torque, aq, av, M)

@@ -6,12 +6,12 @@ with dtau/dq, dtau/dv at (q, v, a) by RNEACR in body coordinates.  Column j of b
 in its subtree, which the products make use of.
 """
 
-import numpy as np
 
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forward_dynamics_kernel
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
+from dynamics.algorithms.branch_factor import factorize, invert_factored
 from dynamics.algorithms.kinematics import BODY, DOF
-from dynamics.algorithms.mass_matrix import factorize, invert_factored, mass_matrix_kernel
+from dynamics.algorithms.mass_matrix import mass_matrix_kernel
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
 from dynamics.simd import LANES, align_stack, carve, driver, gather_state, helper, kernel, load, scatter, store
 from dynamics.spatial import add_scaled6
@@ -114,6 +114,6 @@ def forward_chain_rule(model, q, v, tau) -> ForwardDynamicsDerivatives:
     require_one_axis(model)
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     t, (K, n) = paths(model), v.shape
-    out = np.empty((3, K, n * n))
-    launch(_drive, K, _numbers(model, t), model.arrays, t, q, v, tau, out[0], out[1], out[2])
-    return ForwardDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))
+    out = empty_matrices(3, K, n)
+    launch(_drive, K, _numbers(model, t), model.arrays, t, q, v, tau, *out)
+    return ForwardDynamicsDerivatives(*square_matrices(single, out))

@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from rich.table import Table
 
 import dynamics
 from dynamics.simd import LANES
+from problems.bench import interleaved
 from trajopt.plotting.style import COLORS, DASHES, new_figure, save, tidy
 
 TURN = 1e-3  # seconds that one turn of a short call lasts, in repeats
@@ -28,23 +28,7 @@ def medians(calls: Mapping[str, Callable[[], object]], seconds: float = 1.0, rou
     They take turns, so that a busy machine slows all alike, for at most `rounds` rounds and, after the third, about
     `seconds` seconds in all.  Short calls are repeated within a turn.  Each is called once before anything is timed.
     """
-    repeats = {}
-    for name, call in calls.items():
-        call()
-        start = perf_counter()
-        call()
-        repeats[name] = max(1, int(TURN / max(perf_counter() - start, 1e-7)))
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    end = perf_counter() + seconds
-    for turn in range(rounds):
-        if turn >= 3 and perf_counter() > end:
-            break
-        for name, call in calls.items():
-            start = perf_counter()
-            for _ in range(repeats[name]):
-                call()
-            samples[name].append((perf_counter() - start) / repeats[name])
-    return {name: float(np.median(times)) for name, times in samples.items()}
+    return interleaved(calls, rounds, TURN, seconds)
 
 
 def exponent(N: Sequence[float], t: Sequence[float], upper: float = 0.5) -> float:
@@ -59,6 +43,12 @@ def exponent(N: Sequence[float], t: Sequence[float], upper: float = 0.5) -> floa
         raise ValueError("N and t: expected positive numbers")
     last = max(min(3, x.size), round(upper * x.size))
     return float(np.polyfit(np.log(x[-last:]), np.log(y[-last:]), 1)[0])
+
+
+def deviation(values: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """Largest deviation over the largest entry of an array, of all arrays; where one is zero, over 1."""
+    pairs = zip(values, expected, strict=True)
+    return max(float(np.abs(x - y).max() / (np.abs(y).max() or 1.0)) for x, y in pairs)
 
 
 # ------------------------------------------------------------------------------------------------ options, json, table

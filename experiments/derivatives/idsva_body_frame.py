@@ -6,9 +6,8 @@ force vectors of a joint.  In ground coordinates neither is needed; what that is
                                                                                    [Singh 2022, algorithm 1, figure 3]
 """
 
-import numpy as np
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.derivatives.composites import first_order_vectors
 from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives
 from dynamics.simd import (
@@ -168,6 +167,6 @@ def idsva_body_frame(model, q, v, a) -> InverseDynamicsDerivatives:
     require_one_axis(model)
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
-    out = np.empty((3, K, n * n))
-    launch(_drive, K, _numbers(model), model.arrays, q, v, a, out[0], out[1], out[2])
-    return InverseDynamicsDerivatives(*unbatch(single, *out.reshape(3, K, n, n)))
+    out = empty_matrices(3, K, n)
+    launch(_drive, K, _numbers(model), model.arrays, q, v, a, *out)
+    return InverseDynamicsDerivatives(*square_matrices(single, out))

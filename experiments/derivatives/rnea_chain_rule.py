@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from experiments.derivatives.competitors_common import paths, require_one_axis
 from experiments.derivatives.rnea_chain_rule_body import body_numbers, drive_body
 from experiments.derivatives.rnea_chain_rule_ground import drive_ground, ground_numbers
@@ -42,10 +42,10 @@ def rnea_chain_rule(model, q, v, a, frame: str = "body") -> ChainRuleDerivatives
         raise ValueError(f"frame: got {frame!r}, expected 'body' or 'ground'")
     single, (q, v, a) = points(model, q, v=v, a=a)
     t, (K, n) = paths(model), v.shape
-    out = np.empty((2, K, n * n))
+    out = empty_matrices(2, K, n)
     if frame == "body":
         require_one_axis(model)
-        launch(drive_body, K, body_numbers(t) + n * (3 + 2 * n), model.arrays, t, q, v, a, out[0], out[1])
+        launch(drive_body, K, body_numbers(t) + n * (3 + 2 * n), model.arrays, t, q, v, a, *out)
     else:
-        launch(drive_ground, K, ground_numbers(model, t), model.arrays, t, q, v, a, out[0], out[1])
-    return ChainRuleDerivatives(*unbatch(single, *out.reshape(2, K, n, n)))
+        launch(drive_ground, K, ground_numbers(model, t), model.arrays, t, q, v, a, *out)
+    return ChainRuleDerivatives(*square_matrices(single, out))

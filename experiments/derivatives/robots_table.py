@@ -22,13 +22,8 @@ from matplotlib.axes import Axes
 from rich.console import Console
 
 import dynamics
-from dynamics.algorithms.inverse_mass import AUTOMATIC
-from dynamics.derivatives import forward_dynamics as fdsva
-from dynamics.derivatives import inverse_dynamics as idsva
-from dynamics.derivatives.hessian import drive_expansion, expansion_numbers, inverse_dynamics_expansion
-from dynamics.derivatives.second_order import drive_second_order, second_order_numbers
-from dynamics.simd import launch
-from experiments.derivatives import harness, pinocchio_peer
+from dynamics.derivatives.hessian import inverse_dynamics_expansion
+from experiments.derivatives import harness, main_kernels, pinocchio_peer
 from experiments.derivatives.chains import chain, humanoid
 from experiments.derivatives.robots import ROBOTS, robot
 from problems import arm
@@ -88,20 +83,9 @@ def public(model, q, v, u, w) -> dict[str, Callable[[], object]]:
 
 
 def in_lanes(model, q, v, u, w) -> dict[str, Callable[[], object]]:
-    """The same kernels handed arrays for no knots, so that nothing but packed tensors is written."""
-    K, m, x = len(q), model.arrays, (q, v, u)
-    nothing = [np.empty((0, model.nv**2)) for _ in range(7)]
-    chunks = dynamics.inverse_dynamics_second_derivatives(model, *x, packed=True).chunks
-    calls = {
-        INVERSE: (idsva.drive_derivatives, idsva.derivatives_numbers(model), m, *x, None, *nothing[:3]),
-        FORWARD: (fdsva.drive_first_order, fdsva.first_order_numbers(model), m, *x, AUTOMATIC, None, *nothing[:3]),
-        EXPANSION: (drive_expansion, expansion_numbers(model), m, *x, w, None, *nothing),
-        PACKED: (drive_second_order, second_order_numbers(model), m, *x, None, chunks),
-    }
-    return {
-        name: lambda drive=drive, numbers=numbers, rest=rest: launch(drive, K, numbers, *rest)
-        for name, (drive, numbers, *rest) in calls.items()
-    }
+    """The same kernels without arrays of results, where nothing but packed tensors is written."""
+    calls = main_kernels.in_lanes(model, q, v, u, w)
+    return dict(zip((INVERSE, EXPANSION, PACKED, FORWARD), (calls[name] for name in main_kernels.KERNELS), strict=True))
 
 
 def pinocchios(peer, q, v, u) -> dict[str, Callable[[], object]]:

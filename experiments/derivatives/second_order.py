@@ -101,15 +101,9 @@ def casadi(model, q, v, a, folder: Path, limit: int) -> tuple[Calls, dict[str, f
         calls[c.name] = casadi_peer.evaluator(c.function, q[:K], v[:K], a[:K]), K
         if c.library is not None:
             calls[f"{c.name}, C loop"] = c.evaluator(q[:K], v[:K], a[:K]), K
-        errors[c.name] = deviation(casadi_peer.tensors(model, c.function(q[0], v[0], a[0])), ours)
+        errors[c.name] = harness.deviation(casadi_peer.tensors(model, c.function(q[0], v[0], a[0])), ours)
         facts.append({"name": c.name, "instructions": length, "build_seconds": c.build_seconds, "knots": K})
     return calls, errors, facts
-
-
-def deviation(values, expected) -> float:
-    """Largest deviation over the largest entry of a tensor, of all tensors; where one is zero, over 1."""
-    pairs = zip(values, expected, strict=True)
-    return max(float(np.abs(x - y).max() / (np.abs(y).max() or 1.0)) for x, y in pairs)
 
 
 # ------------------------------------------------------------------------------------------------ measuring
@@ -136,10 +130,11 @@ def measure(model, branching: int, K: int, seconds: float, seed: int, folder: Pa
     dense = arrays[DENSE][0]()
     for name in (DENSE_STEPS, DIFFERENCES):
         call, count = arrays[name]
-        errors[name] = deviation(call(), [x[:count] for x in dense])
+        errors[name] = harness.deviation(call(), [x[:count] for x in dense])
     few = [x[: len(dense[0])] for x in (q, v, a)]
-    errors[PACKED] = deviation(dynamics.inverse_dynamics_second_derivatives(model, *few, packed=True).dense(), dense)
-    del dense
+    packed = dynamics.inverse_dynamics_second_derivatives(model, *few, packed=True)
+    errors[PACKED] = harness.deviation(packed.dense(), dense)
+    del dense, packed
     us: dict[str, float | None] = {}
     for calls in (lanes | rivals, arrays):
         times = harness.medians({name: call for name, (call, _) in calls.items()}, seconds)
