@@ -167,7 +167,9 @@ def _scalar_closed_loop(first, last, work, m, B, skip, curved, rk, semi, h, x0, 
     for i in range(x0.shape[0]):
         X[0, i] = x0[i]
     for t in range(us.shape[0]):
-        feedback_step(m, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, d, w, X[t], U[t], X[t + 1])
+        feedback_step(
+            m, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, None, t, d, w, X[t], U[t], X[t + 1]
+        )
 
 
 def scalar_rollout(system, x0, xs, us, k, K) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
@@ -189,7 +191,7 @@ def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
     lanes.reshape(-1)[: len(alphas)] = alphas
     X, U = aligned_zeros(chunks, len(us) + 1, system.nx, LANES), aligned_zeros(chunks, len(us), system.nu, LANES)
     work = scratch(system.rollout_numbers())[0]
-    return lambda: drive_closed_loops(0, chunks, work, *system.plant, x0, xs, us, k, K, lanes, X, U)
+    return lambda: drive_closed_loops(0, chunks, work, *system.plant, x0, xs, us, k, K, lanes, None, None, X, U)
 
 
 def iteration(repeats: int) -> list[dict]:

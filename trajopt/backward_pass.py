@@ -10,6 +10,9 @@ with ' on V the next knot's.  Curvature of the dynamics, where wanted, has been 
 The expected change of the cost for a step alpha is alpha d1 + alpha^2/2 d2, d1 = sum k'Qu, d2 = sum k'Quu k.  The
 update of V is exact for any gains, so a regularized sweep still returns the value of the policy it returns.
 
+With control limits, `Box`, a box QP finds k, and rows of K are zero where a limit holds [Tassa 2014].  With gaps
+between the states and the dynamics, Vx at each knot is that at the end of its gap, Vx + Vxx gap [Mastalli 2020].
+
 These are plain loops for any size: the reference for the SIMD sweep, and the sweep whose curvature depends on Vx'.
 """
 
@@ -18,9 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
-
-PIVOT = 1e-14
-"""Smallest pivot of Quu + mu I, relative to its largest diagonal entry, that counts as positive."""
+from trajopt.box_qp import PIVOT, box_qp
 
 
 class SweepResult(NamedTuple):
@@ -38,6 +39,30 @@ class SweepResult(NamedTuple):
     d2: float
     ok: bool
     failed_knot: int = -1
+
+
+class Box(NamedTuple):
+    """Limits of the change of the controls, lower <= k <= upper (N, nu), for a sweep to keep.
+
+    The sweep fills k (N, nu) and clamped (N, nu), which says where a limit holds; H, L (nu, nu), g (nu,) and work
+    (4, nu) are scratch.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    k: np.ndarray
+    clamped: np.ndarray
+    H: np.ndarray
+    g: np.ndarray
+    L: np.ndarray
+    work: np.ndarray
+
+
+def box_around(us: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Box:
+    """The box of changes of the controls us (N, nu) that keep them within lower and upper (N, nu)."""
+    N, nu = us.shape
+    scratch = np.empty((nu, nu)), np.empty(nu), np.empty((nu, nu)), np.empty((4, nu))
+    return Box(lower - us, upper - us, np.zeros((N, nu)), np.zeros((N, nu), dtype=np.bool_), *scratch)
 
 
 class Workspace(NamedTuple):
@@ -99,7 +124,30 @@ def action_value(t, fx, fu, lx, lu, lxx, lux, luu, Vx, Vxx, ws):
 
 
 @routine
-def gains(t, mu, ws, k, K):
+def clamp_right_sides(t, box, ws, L, k, K):
+    """Solve the box QP of knot t with H = L, then rewrite H k = -Qu, H K = -Qux so that clamped controls stay."""
+    m = k.shape[1]
+    x, clamped = box.k[t], box.clamped[t]
+    for i in range(m):
+        x[i] = 0.0
+        for j in range(m):
+            box.H[i, j] = L[i, j]
+    good = box_qp(box.H, ws.Qu, box.lower[t], box.upper[t], x, clamped, box.L, box.work)
+    for c in range(m):
+        if clamped[c]:
+            for i in range(m):
+                if not clamped[i]:
+                    k[t, i] -= box.H[i, c] * x[c]
+                if i != c:
+                    L[i, c] = 0.0
+                    L[c, i] = 0.0
+            k[t, c] = box.H[c, c] * x[c]
+            K[t, c] = 0.0
+    return good
+
+
+@routine
+def gains(t, mu, ws, box, k, K):
     """k = -(Quu + mu I)^-1 Qu, K = -(Quu + mu I)^-1 Qux at knot t, by LDL'; False if a pivot is not positive."""
     m, n = K.shape[1], K.shape[2]
     L = ws.L
@@ -112,6 +160,8 @@ def gains(t, mu, ws, k, K):
         k[t, i] = -ws.Qu[i]
         for j in range(n):
             K[t, i, j] = -ws.Qux[i, j]
+    if box is not None and not clamp_right_sides(t, box, ws, L, k, K):
+        return False
     for c in range(m):  # eliminate column c below the diagonal, right-hand sides along
         if not L[c, c] > PIVOT * largest:
             return False
@@ -130,7 +180,19 @@ def gains(t, mu, ws, k, K):
         k[t, c] /= L[c, c]
         for j in range(n):
             K[t, c, j] /= L[c, c]
+    if box is not None:
+        for c in range(m):
+            if box.clamped[t, c]:
+                k[t, c] = box.k[t, c]  # without rounding
     return True
+
+
+@routine
+def shift_gradient(t, gaps, Vx, Vxx):
+    """Vx[t] += Vxx[t] gaps[t]: the gradient at the end of the gap."""
+    for i in range(Vx.shape[1]):
+        for j in range(Vx.shape[1]):
+            Vx[t, i] += Vxx[t, i, j] * gaps[t, j]
 
 
 @routine
@@ -169,20 +231,22 @@ def value_function(t, ws, k, K, Vx, Vxx):
 
 
 @routine
-def backward_step(t, fx, fu, lx, lu, lxx, lux, luu, mu, ws, k, K, Vx, Vxx):
+def backward_step(t, fx, fu, lx, lu, lxx, lux, luu, mu, gaps, box, ws, k, K, Vx, Vxx):
     """Knot t of the sweep: reads V at knot t + 1, writes gains and V at knot t; returns d1, d2, ok."""
     action_value(t, fx, fu, lx, lu, lxx, lux, luu, Vx, Vxx, ws)
-    if not gains(t, mu, ws, k, K):
+    if not gains(t, mu, ws, box, k, K):
         return 0.0, 0.0, False
     d1, d2 = value_function(t, ws, k, K, Vx, Vxx)
+    if gaps is not None:
+        shift_gradient(t, gaps, Vx, Vxx)
     return d1, d2, np.isfinite(d1 + d2)
 
 
 @routine
-def _sweep(fx, fu, lx, lu, lxx, lux, luu, mu, ws, k, K, Vx, Vxx):
+def _sweep(fx, fu, lx, lu, lxx, lux, luu, mu, gaps, box, ws, k, K, Vx, Vxx):
     d1, d2 = 0.0, 0.0
     for t in range(fx.shape[0] - 1, -1, -1):
-        a, b, ok = backward_step(t, fx, fu, lx, lu, lxx, lux, luu, mu, ws, k, K, Vx, Vxx)
+        a, b, ok = backward_step(t, fx, fu, lx, lu, lxx, lux, luu, mu, gaps, box, ws, k, K, Vx, Vxx)
         if not ok:
             return d1, d2, False
         d1 += a
@@ -190,10 +254,14 @@ def _sweep(fx, fu, lx, lu, lxx, lux, luu, mu, ws, k, K, Vx, Vxx):
     return d1, d2, True
 
 
-def start_sweep(lx: np.ndarray, lxx: np.ndarray, nu: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def start_sweep(
+    lx: np.ndarray, lxx: np.ndarray, nu: int, gaps: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """k, K, Vx, Vxx for a sweep to fill, V at the last knot in place."""
     k, K, Vx, Vxx = empty_gains(lx.shape[0] - 1, lx.shape[1], nu)
     Vx[-1], Vxx[-1] = lx[-1], lxx[-1]
+    if gaps is not None:
+        shift_gradient(len(lx) - 1, gaps, Vx, Vxx)
     return k, K, Vx, Vxx
 
 
@@ -212,6 +280,8 @@ def sweep_loops(
     luu: np.ndarray,
     mu: float,
     semi_implicit_dt: float = 0.0,
+    gaps: np.ndarray | None = None,
+    box: Box | None = None,
 ) -> SweepResult:
     """The whole sweep, from the arrays of an `Expansion` and the regularization mu >= 0.
 
@@ -219,6 +289,6 @@ def sweep_loops(
     have not); these loops make no use of it.
     """
     _, ndx, nu = fu.shape
-    arrays = start_sweep(lx, lxx, nu)
-    d1, d2, ok = _sweep(fx, fu, lx, lu, lxx, lux, luu, float(mu), workspace(ndx, nu), *arrays)
+    arrays = start_sweep(lx, lxx, nu, gaps)
+    d1, d2, ok = _sweep(fx, fu, lx, lu, lxx, lux, luu, float(mu), gaps, box, workspace(ndx, nu), *arrays)
     return SweepResult(*arrays, d1, d2, bool(ok))

@@ -7,17 +7,25 @@ products, one knot per call, or from full tensors that were computed for all kno
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward_pass import SweepResult, backward_step, start_sweep, workspace
+from trajopt.backward_pass import Box, SweepResult, backward_step, start_sweep, workspace
 from trajopt.expansions import Expansion
 from trajopt.system import System
 
 
-def sweep_products(system: System, xs: np.ndarray, us: np.ndarray, expansion: Expansion, mu: float) -> SweepResult:
+def sweep_products(
+    system: System,
+    xs: np.ndarray,
+    us: np.ndarray,
+    expansion: Expansion,
+    mu: float,
+    gaps: np.ndarray | None = None,
+    box: Box | None = None,
+) -> SweepResult:
     """Exact sweep with `system.hessian_products` called knot by knot (classical DDP)."""
     fx, fu, lx, lu, lxx, lux, luu = expansion
     N, ndx, nu = fu.shape
     lxx, lux, luu = lxx.copy(), lux.copy(), luu.copy()
-    ws, arrays = workspace(ndx, nu), start_sweep(lx, lxx, nu)
+    ws, arrays = workspace(ndx, nu), start_sweep(lx, lxx, nu, gaps)
     Vx = arrays[2]
     d1 = d2 = 0.0
     for t in range(N - 1, -1, -1):
@@ -25,7 +33,7 @@ def sweep_products(system: System, xs: np.ndarray, us: np.ndarray, expansion: Ex
         lxx[t] += Hxx[0]
         lux[t] += Hux[0]
         luu[t] += Huu[0]
-        a, b, ok = backward_step(t, fx, fu, lx, lu, lxx, lux, luu, float(mu), ws, *arrays)
+        a, b, ok = backward_step(t, fx, fu, lx, lu, lxx, lux, luu, float(mu), gaps, box, ws, *arrays)
         if not ok:
             return SweepResult(*arrays, d1, d2, False)
         d1, d2 = d1 + a, d2 + b
@@ -42,13 +50,13 @@ def _add_contraction(t, Vx, tensor, target):
 
 
 @routine
-def _sweep_tensors(fx, fu, lx, lu, lxx, lux, luu, fxx, fux, fuu, mu, ws, k, K, Vx, Vxx):
+def _sweep_tensors(fx, fu, lx, lu, lxx, lux, luu, fxx, fux, fuu, mu, gaps, box, ws, k, K, Vx, Vxx):
     d1, d2 = 0.0, 0.0
     for t in range(fx.shape[0] - 1, -1, -1):
         _add_contraction(t, Vx, fxx, lxx)
         _add_contraction(t, Vx, fux, lux)
         _add_contraction(t, Vx, fuu, luu)
-        a, b, ok = backward_step(t, fx, fu, lx, lu, lxx, lux, luu, mu, ws, k, K, Vx, Vxx)
+        a, b, ok = backward_step(t, fx, fu, lx, lu, lxx, lux, luu, mu, gaps, box, ws, k, K, Vx, Vxx)
         if not ok:
             return d1, d2, False
         d1 += a
@@ -56,13 +64,20 @@ def _sweep_tensors(fx, fu, lx, lu, lxx, lux, luu, fxx, fux, fuu, mu, ws, k, K, V
     return d1, d2, True
 
 
-def sweep_tensors(expansion: Expansion, tensors: tuple[np.ndarray, np.ndarray, np.ndarray], mu: float) -> SweepResult:
+def sweep_tensors(
+    expansion: Expansion,
+    tensors: tuple[np.ndarray, np.ndarray, np.ndarray],
+    mu: float,
+    gaps: np.ndarray | None = None,
+    box: Box | None = None,
+) -> SweepResult:
     """Exact sweep that contracts full tensors fxx, fux, fuu (N, ndx, ., .) as it goes."""
     fx, fu, lx, lu, lxx, lux, luu = expansion
     _, ndx, nu = fu.shape
-    arrays = start_sweep(lx, lxx, nu)
+    arrays = start_sweep(lx, lxx, nu, gaps)
     fxx, fux, fuu = (np.ascontiguousarray(tensor, dtype=np.float64) for tensor in tensors)
     d1, d2, ok = _sweep_tensors(
-        fx, fu, lx, lu, lxx.copy(), lux.copy(), luu.copy(), fxx, fux, fuu, float(mu), workspace(ndx, nu), *arrays
-    )
+        fx, fu, lx, lu, lxx.copy(), lux.copy(), luu.copy(), fxx, fux, fuu, float(mu), gaps, box, workspace(ndx, nu),
+        *arrays,
+    )  # fmt: skip
     return SweepResult(*arrays, d1, d2, bool(ok))

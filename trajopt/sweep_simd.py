@@ -15,6 +15,9 @@ Then Quu + mu I = L D L', Y = L^-1 Qux, Z = -D^-1 Y, K = L^-T Z, and the value o
     Vxx = Qxx + Z'Y - mu K'K     Vx = Qx + Z'y - mu K'k     (y = L^-1 Qu),
 
 which equals Qxx + K'Quu K + K'Qux + Qux'K without its cancellations.  The upper triangle is computed, then mirrored.
+
+With control limits a box QP finds k and the clamped controls, whose rows of K are zero (`clamp_controls`).  With gaps
+between the states and the dynamics, Vx at each knot is that at the end of its gap, Vx + Vxx gap [Mastalli 2020].
 """
 
 from functools import cache
@@ -24,12 +27,14 @@ import numpy as np
 
 from dynamics.simd import LANES, driver, helper
 from dynamics.simd.rows import Matrix, Term, load_part, matrix, store_part, submatrix
-from trajopt.backward_pass import SweepResult
+from trajopt.backward_pass import Box, SweepResult
 from trajopt.sweep_stages import (
     back_substitute,
+    clamp_controls,
     copy_rows,
     factorize,
     finite,
+    hold_clamped,
     inner_matrix,
     mirror,
     padded,
@@ -37,6 +42,7 @@ from trajopt.sweep_stages import (
     product,
     regularized,
     row_product,
+    shift_gradient,
 )
 
 COMMON_SIZES = {(12, 6), (14, 7)}
@@ -96,7 +102,7 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
     """The compiled sweep for these sizes; (0, 0) takes them from the arrays."""
 
     @driver
-    def sweep(mu, h, fx, fu, lx, lu, lxx, lux, luu, k, K, Vx, Vxx, ws):
+    def sweep(mu, h, fx, fu, lx, lu, lxx, lux, luu, gaps, box, k, K, Vx, Vxx, ws):
         knots, ndx, nu = fu.shape
         if constant_ndx > 0:
             ndx, nu = np.int64(constant_ndx), np.int64(constant_nu)
@@ -108,7 +114,9 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
         copy_rows(ndx, ndx, matrix(Vxx, knots * ndx * ndx, ndx), matrix(lxx, knots * ndx * ndx, ndx))
         copy_rows(1, ndx, matrix(Vx, knots * ndx, ndx), matrix(lx, knots * ndx, ndx))
         mirror(ndx, matrix(Vxx, knots * ndx * ndx, ndx))
-        d1, penalty = 0.0, 0.0
+        if gaps is not None:
+            shift_gradient(ndx, matrix(Vxx, knots * ndx * ndx, ndx), gaps[knots], matrix(Vx, knots * ndx, ndx))
+        d1, d2, penalty = 0.0, 0.0, 0.0
         for t in range(knots - 1, -1, -1):
             A, B = matrix(fx, (t * ndx + skipped) * ndx, ndx), matrix(fu, (t * ndx + skipped) * nu, nu)
             lxx_t, luu_t = matrix(lxx, t * ndx * ndx, ndx), matrix(luu, t * nu * nu, nu)
@@ -131,11 +139,20 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
                 for j in range(0, m, LANES):
                     part = load_part(s.Qx, 0, j, LANES) + load_part(v_next, 0, j, m - j)
                     store_part(s.Qx, 0, j, LANES, part)
+            if box is not None:
+                good, slope, curvature = clamp_controls(t, ndx, nu, mu, box, s.U, s.Y, s.Qu, s.Qx)
+                if not good:
+                    return t, 0.0, 0.0
             good, step = factorize(ndx, nu, s.U, s.Y, s.Qu, s.Qx, s.F, s.Z, s.z)
             if not good:
                 return t, 0.0, 0.0
-            d1 += step
             back_substitute(ndx, nu, s.F, s.Z, s.z, k_t, K_pad, K_t)
+            if box is None:
+                d1 += step
+            else:
+                hold_clamped(t, nu, box, k_t)
+                d1 += slope
+                d2 += curvature
             depth = nu
             if mu > 0.0:
                 penalty += policy_penalty(ndx, nu, mu, k_t, K_pad, submatrix(s.Z, nu, 0), s.Qx)
@@ -146,9 +163,11 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
             product(True, skipped, ndx, ndx, V, lxx_t, (Term(A, s.T, m), Term(G, A, 0), policy))
             mirror(ndx, V)
             copy_rows(1, ndx, matrix(Vx, t * ndx, ndx), s.Qx)
+            if gaps is not None:
+                shift_gradient(ndx, V, gaps[t], matrix(Vx, t * ndx, ndx))
         if not (finite(ndx, ndx, matrix(Vxx, 0, ndx)) and finite(1, ndx, matrix(Vx, 0, ndx))):
             return 0, 0.0, 0.0
-        return -1, d1, -d1 - penalty
+        return -1, d1, -d1 - penalty if box is None else d2
 
     return sweep
 
@@ -164,6 +183,8 @@ def sweep(
     luu: np.ndarray,
     mu: float,
     semi_implicit_dt: float = 0.0,
+    gaps: np.ndarray | None = None,
+    box: Box | None = None,
     constant_sizes: bool | None = None,
 ) -> SweepResult:
     """Gains and value function of the linear-quadratic problem with N knots, regularized by mu I in Quu.
@@ -171,6 +192,7 @@ def sweep(
     fx (N, ndx, ndx), fu (N, ndx, nu), lx (N + 1, ndx), lu (N, nu), lxx (N + 1, ndx, ndx), lux (N, nu, ndx) and
     luu (N, nu, nu); of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0 promises
     fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2; only the lower halves are read then.
+    ``gaps`` (N + 1, ndx) and ``box`` (see `trajopt.backward_pass`) are optional.
     ``constant_sizes`` compiles a kernel for just this ndx and nu (default: for COMMON_SIZES);
     the results agree to rounding.
     """
@@ -183,7 +205,7 @@ def sweep(
     Vx, Vxx = np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx))
     constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
     run = _make_sweep(ndx if constant else 0, nu if constant else 0, semi_implicit_dt > 0.0)
-    failed, d1, d2 = run(float(mu), float(semi_implicit_dt), *arrays, k, K, Vx, Vxx, _workspace(ndx, nu))
+    failed, d1, d2 = run(float(mu), float(semi_implicit_dt), *arrays, gaps, box, k, K, Vx, Vxx, _workspace(ndx, nu))
     if failed >= 0:
         for array in (k, K, Vx, Vxx):
             array[...] = 0.0

@@ -4,7 +4,7 @@ import numpy as np
 
 from dynamics.simd import LANES, fma, helper
 from dynamics.simd.rows import Matrix, Term, entry, load_part, set_entry, store_part, submatrix, update_tile
-from trajopt.backward_pass import PIVOT
+from trajopt.box_qp import PIVOT, box_qp
 
 
 # ------------------------------------------------------------------------------------------------ matrix products
@@ -80,6 +80,40 @@ def regularized(nu, mu, luu, target):
 
 
 @helper
+def clamp_controls(t, ndx, nu, mu, box, U, Y, Qu, Qx):
+    """Solve the box QP of knot t; then rewrite Quu, Qux, Qu, Qx so that the stages that follow keep clamped controls.
+
+    With c clamped to k_c and f free:  Qx += Qux_c'k_c,  Qu_f += Quu_fc k_c,  Qu_c = -Quu_cc k_c,  Qux_c = 0, and Quu
+    loses its rows and columns c but for the diagonal.  Returns whether Quu_ff is positive definite, k'Qu, k'Quu k."""
+    H, g, x, clamped = box.H, box.g, box.k[t], box.clamped[t]
+    for i in range(nu):
+        g[i], x[i] = entry(Qu, 0, i), 0.0
+        for j in range(i, nu):
+            H[i, j] = entry(U, i, j)
+            H[j, i] = H[i, j]
+    good = box_qp(H, g, box.lower[t], box.upper[t], x, clamped, box.L, box.work)
+    slope, curvature = 0.0, 0.0
+    for i in range(nu):
+        slope += x[i] * g[i]
+        curvature -= mu * x[i] * x[i]
+        for j in range(nu):
+            curvature += x[i] * H[i, j] * x[j]
+    for c in range(nu):
+        if clamped[c]:
+            for j in range(0, ndx, LANES):
+                store_part(Qx, 0, j, LANES, fma(x[c], load_part(Y, c, j, LANES), load_part(Qx, 0, j, LANES)))
+                store_part(Y, c, j, LANES, 0.0 * load_part(Y, c, j, LANES))
+            for i in range(nu):
+                if not clamped[i]:
+                    set_entry(Qu, 0, i, fma(H[i, c], x[c], entry(Qu, 0, i)))
+                if i != c:
+                    set_entry(U, i, c, 0.0)
+                    set_entry(U, c, i, 0.0)
+            set_entry(Qu, 0, c, -H[c, c] * x[c])
+    return good, slope, curvature
+
+
+@helper
 def factorize(ndx, nu, U, Y, Qu, Qx, F, Z, z):
     """In place, row by row: U = L^-1 (Quu + mu I), Y = L^-1 Qux, Qu = L^-1 Qu, Qx = Qx + Z'y.
 
@@ -135,6 +169,24 @@ def policy_penalty(ndx, nu, mu, k, K, muK, gradient):
             store_part(muK, c, j, LANES, row)
             store_part(gradient, 0, j, LANES, fma(kc, row, load_part(gradient, 0, j, LANES)))
     return total
+
+
+@helper
+def hold_clamped(t, nu, box, k):
+    """k_c exactly as the box QP left it."""
+    for c in range(nu):
+        if box.clamped[t, c]:
+            set_entry(k, c, 0, box.k[t, c])
+
+
+@helper
+def shift_gradient(ndx, V, gap, v):
+    """v += V gap: the gradient of the value function at the end of the gap."""
+    for i in range(ndx):
+        x = entry(v, 0, i)
+        for j in range(ndx):
+            x = fma(entry(V, i, j), gap[j], x)
+        set_entry(v, 0, i, x)
 
 
 @helper

@@ -68,10 +68,23 @@ class System(Protocol):
         ...
 
     def closed_loop_rollout(
-        self, x0: np.ndarray, xs: np.ndarray, us: np.ndarray, k: np.ndarray, K: np.ndarray, alphas: np.ndarray
+        self,
+        x0: np.ndarray,
+        xs: np.ndarray,
+        us: np.ndarray,
+        k: np.ndarray,
+        K: np.ndarray,
+        alphas: np.ndarray,
+        gaps: np.ndarray | None = None,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Roll out u = us_t + alpha k_t + K_t difference(xs_t, x) for every step length alpha (A,) at once.
 
+        The last three arguments may be missing; `trajopt.stepwise` then rolls out step by step where they are needed.
+        Controls keep lower <= u <= upper (N, nu).  Of gaps (N+1, ndx), gaps_0 = difference(xs_0, x0) and
+        gaps_t = difference(xs_t, f(xs_{t-1}, us_{t-1})), the part 1 - alpha is kept: each new state is what the
+        dynamics give, or x0, moved along -(1 - alpha) gaps_t.
         Returns xs_new (A, N+1, nx) and us_new (A, N, nu), possibly strided views; diverged candidates hold inf or NaN.
         """
         ...

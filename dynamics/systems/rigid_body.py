@@ -125,28 +125,37 @@ class RigidBodySystem:
         xs, _ = self._closed_loops(x0, np.zeros((N, self.nx)), us, us, np.zeros((N, 0, 0)), np.zeros(1))
         return np.ascontiguousarray(xs[0])
 
-    def closed_loop_rollout(self, x0, xs, us, k, K, alphas) -> tuple[np.ndarray, np.ndarray]:
+    def closed_loop_rollout(
+        self, x0, xs, us, k, K, alphas, gaps=None, lower=None, upper=None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Trajectories of u = us_t + alpha k_t + K_t difference(xs_t, x), one per step length, in lanes.
 
-        Parameters: x0 (nx,), xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, ndx), alphas (A,).
+        Parameters: x0 (nx,), xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, ndx), alphas (A,); optional: lower and
+        upper (N, nu), which the controls keep; gaps (N+1, ndx) between xs and the dynamics, of which the new states
+        keep the part 1 - alpha (see `trajopt.System`).
         Returns: (A, N+1, nx), (A, N, nu), possibly as views with the candidates last in memory.  A candidate that
         diverges holds inf or NaN.
         """
         x0, alphas = as_array("x0", x0, (self.nx,)), as_array("alphas", alphas, (None,))
         xs, us = self._knots(xs, us)
-        for name, array, shape in (("k", k, us.shape), ("K", K, (*us.shape, self.ndx))):
-            if np.shape(array) != shape:
+        shapes = {"k": (k, us.shape), "K": (K, (*us.shape, self.ndx)), "gaps": (gaps, (len(us) + 1, self.ndx))}
+        for name, (array, shape) in (shapes | {"lower": (lower, us.shape), "upper": (upper, us.shape)}).items():
+            if array is not None and np.shape(array) != shape:
                 raise ValueError(f"{name}: got shape {np.shape(array)}, expected {shape}")
-        return self._closed_loops(x0, xs, us, k, K, alphas)
+        if (lower is None) != (upper is None):
+            raise ValueError("lower and upper: got one of them, expected both or neither")
+        limits = None if lower is None else np.stack([lower, upper], axis=1)
+        return self._closed_loops(x0, xs, us, k, K, alphas, gaps, limits)
 
-    def _closed_loops(self, x0, xs, us, k, K, alphas):
+    def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None):
         N, A = len(us), len(alphas)
         chunks = chunk_count(A)
         lanes = aligned_zeros(chunks, LANES)
         lanes.reshape(-1)[:A] = alphas
         X, U = aligned_empty(chunks, N + 1, self.nx, LANES), aligned_empty(chunks, N, self.nu, LANES)
         arrays = [np.ascontiguousarray(y, float) for y in (xs, us, k, K)]
-        launch(drive_closed_loops, A, self.rollout_numbers(), *self.plant, x0, *arrays, lanes, X, U)
+        gaps = None if gaps is None else np.ascontiguousarray(gaps, float)
+        launch(drive_closed_loops, A, self.rollout_numbers(), *self.plant, x0, *arrays, lanes, gaps, limits, X, U)
         return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] if chunks > 1 else Y[0].transpose(2, 0, 1)[:A]
                      for Y in (X, U))  # fmt: skip
 

@@ -1,7 +1,21 @@
 """Trajectories of a robot: batches of single steps, and closed loops with one step length per lane."""
 
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
-from dynamics.systems.steps import combine, step_kernel
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    fma,
+    gather,
+    helper,
+    kernel,
+    load,
+    scatter,
+    select_less,
+    splat,
+    store,
+)
+from dynamics.systems.steps import combine, move, step_kernel
 from dynamics.systems.workspace import carve_dynamics
 from dynamics.tangent import difference_configuration
 
@@ -22,12 +36,37 @@ def drive_steps(first, last, work, m, B, skip, curved, rk, semi, h, x, u, x_next
         scatter(y_, c * LANES, x_next)
 
 
+@helper
+def clip(ws, u, lower, upper):
+    """u between the plain numbers lower and upper, lane by lane; ws is any workspace of the same kind of number."""
+    low, high = splat(ws, lower), splat(ws, upper)
+    u = select_less(u, low, low, u)
+    return select_less(high, u, high, u)
+
+
 @kernel
-def feedback_step(m, B, skip, curved, rk, semi, h, nominal, us, k, K, alpha, d, work, x, u, x_next):
-    """u = us + alpha k + K difference(nominal, x) and x_next = f(x, u) at one knot.
+def close_gap(m, curved, gap, alpha, x, work):
+    """x <- x (-) (1 - alpha) gap, so that a full step closes the gap (2 nv,); work: nx + nv numbers."""
+    n = m.dof_body.size
+    nx = x.shape[0]
+    nq = nx - n
+    before, w = carve(work, nx)
+    dq, w = carve(w, n)
+    for i in range(nx):
+        store(before, i, load(x, i))
+    for i in range(n):
+        store(dq, i, (alpha - 1.0) * gap[i])
+        store(x, nq + i, fma(alpha - 1.0, splat(x, gap[n + i]), load(before, nq + i)))
+    move(m, curved, before[:nq], dq, x[:nq])
+
+
+@kernel
+def feedback_step(m, B, skip, curved, rk, semi, h, nominal, us, k, K, alpha, limits, t, d, work, x, u, x_next):
+    """u = us + alpha k + K difference(nominal, x), within the limits, and x_next = f(x, u) at one knot.
 
     nominal (nx,), us, k (nu,), K (nu, 2 nv) are plain numbers, the same for all lanes; alpha has one step length per
-    lane; no feedback where K has no rows.  d: `Dynamics`; work: nx + 2 nv + `step_numbers`."""
+    lane; no feedback where K has no rows.  limits: None or (N, 2, nu), of which knot t's
+    hold.  d: `Dynamics`; work: nx + 2 nv + `step_numbers`."""
     align_stack(x)
     n, nu = B.shape
     nx = x.shape[0]
@@ -48,21 +87,30 @@ def feedback_step(m, B, skip, curved, rk, semi, h, nominal, us, k, K, alpha, d, 
             s = fma(splat(u, k[i]), alpha, load(u, i))
             for j in range(2 * n):
                 s = fma(K[i, j], load(dx, j), s)
-            store(u, i, s)
+            store(u, i, s if limits is None else clip(u, s, limits[t, 0, i], limits[t, 1, i]))
     step_kernel(m, B, skip, curved, rk, semi, h, x[:nq], x[nq:], u, d, w, x_next[:nq], x_next[nq:])
 
 
 @driver
-def drive_closed_loops(first, last, work, m, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alphas, X, U):
+def drive_closed_loops(
+    first, last, work, m, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alphas, gaps, limits, X, U
+):
     """Closed-loop rollouts from x0, one step length per lane.
 
-    u_t = us_t + alpha k_t + K_t difference(xs_t, x_t);  open loop, u = us, if K is (N, 0, 0).
+    u_t = us_t + alpha k_t + K_t difference(xs_t, x_t);  open loop, u = us, if K is (N, 0, 0).  limits: None or
+    (N, 2, nu); gaps: None or (N+1, 2 nv), of which each state keeps the part 1 - alpha.
     alphas (C, LANES); X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
     for c in range(first, last):
         d, w = carve_dynamics(m.parent.size, m.dof_body.size, work)
         alpha = load(alphas, c)
         for i in range(x0.shape[0]):
             store(X[c, 0], i, splat(w, x0[i]))
+        if gaps is not None:
+            close_gap(m, curved, gaps[0], alpha, X[c, 0], w)
         for t in range(us.shape[0]):
             x, u, x_next = X[c, t], U[c, t], X[c, t + 1]
-            feedback_step(m, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, d, w, x, u, x_next)
+            feedback_step(
+                m, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, limits, t, d, w, x, u, x_next
+            )
+            if gaps is not None:
+                close_gap(m, curved, gaps[t + 1], alpha, x_next, w)

@@ -1,0 +1,113 @@
+"""The box-constrained quadratic program of one knot, by projected Newton steps [Bertsekas 1982; Tassa 2014].
+
+    minimize  g'x + 1/2 x'H x   subject to  lower <= x <= upper
+
+A number is clamped where it lies on a limit and the gradient r = g + H x pushes it outwards.  The free ones take the
+Newton step H_ff d = -r_f, projected onto the box, its length halved until the objective falls enough.  The step from
+the right set of clamped numbers is exact, so the method ends after finitely many steps, usually two or three.
+"""
+
+import numpy as np
+
+from dynamics.simd import helper, kernel
+
+PIVOT = 1e-14
+"""Smallest pivot, relative to the largest diagonal entry, that counts as positive."""
+SUFFICIENT = 0.1
+MAX_STEPS, MAX_HALVINGS = 100, 40
+
+
+@helper
+def _solve_free(H, clamped, L, x):
+    """x_f <- H_ff^-1 x_f by LDL' of the free rows of the symmetric H, x_c <- 0; False if a pivot is not positive."""
+    m = x.shape[0]
+    largest = 0.0
+    for i in range(m):
+        largest = max(largest, abs(H[i, i]))
+        for j in range(m):
+            L[i, j] = H[i, j]
+    for c in range(m):
+        if clamped[c]:
+            x[c] = 0.0
+            continue
+        if not (L[c, c] > PIVOT * largest and L[c, c] < np.inf):
+            return False
+        for i in range(c + 1, m):
+            if not clamped[i]:
+                f = L[i, c] / L[c, c]
+                for j in range(c + 1, m):
+                    L[i, j] -= f * L[c, j]
+                x[i] -= f * x[c]
+    for c in range(m - 1, -1, -1):
+        if not clamped[c]:
+            for i in range(c + 1, m):
+                x[c] -= L[c, i] * x[i]
+            x[c] /= L[c, c]
+    return True
+
+
+@helper
+def _gradient(H, g, x, r):
+    """r = g + H x; returns g'x + 1/2 x'H x."""
+    value = 0.0
+    for i in range(x.shape[0]):
+        r[i] = g[i]
+        for j in range(x.shape[0]):
+            r[i] += H[i, j] * x[j]
+        value += 0.5 * x[i] * (g[i] + r[i])
+    return value
+
+
+@helper
+def _pressed(lower, upper, x, r, i):
+    """Whether x_i lies on a limit and the gradient pushes it outwards."""
+    return (x[i] <= lower[i] and r[i] > 0.0) or (x[i] >= upper[i] and r[i] < 0.0)
+
+
+@helper
+def _projected_step(H, g, lower, upper, x, r, d, value, trial, trial_r):
+    """The first x + d/2^k, projected, that lowers the objective enough: its value, and its kind: 0 none, 1 projected or
+    shortened, 2 the whole step inside the box."""
+    length = 1.0
+    for _ in range(MAX_HALVINGS):
+        slope, inside = 0.0, length == 1.0
+        for i in range(x.shape[0]):
+            y = x[i] + length * d[i]
+            trial[i] = min(max(y, lower[i]), upper[i])
+            inside = inside and trial[i] == y
+            slope += r[i] * (trial[i] - x[i])
+        new_value = _gradient(H, g, trial, trial_r)
+        if new_value <= value + SUFFICIENT * slope:
+            return new_value, 2 if inside else 1
+        length *= 0.5
+    return value, 0
+
+
+@kernel
+def box_qp(H, g, lower, upper, x, clamped, L, work):
+    """Solve the program; x holds a first guess and becomes the solution, clamped (m,) tells which limits hold it.
+
+    H (m, m) symmetric, g, lower, upper, x (m,); scratch L (m, m), work (4, m).  Returns False if H_ff is not positive
+    definite.
+    """
+    m = x.shape[0]
+    r, d, trial, trial_r = work[0], work[1], work[2], work[3]
+    for i in range(m):
+        x[i] = min(max(x[i], lower[i]), upper[i])
+    value = _gradient(H, g, x, r)
+    for _ in range(MAX_STEPS):
+        for i in range(m):
+            clamped[i] = _pressed(lower, upper, x, r, i)
+            d[i] = -r[i]
+        if not _solve_free(H, clamped, L, d):
+            return False
+        value, kind = _projected_step(H, g, lower, upper, x, r, d, value, trial, trial_r)
+        if kind == 0:  # what is left to gain is below rounding
+            return True
+        released = False
+        for i in range(m):
+            x[i], r[i] = trial[i], trial_r[i]
+            released = released or (clamped[i] and not _pressed(lower, upper, x, r, i))
+        if kind == 2 and not released:
+            return True
+    return True
