@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.costs import Quadratic
+from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.validation import same_shape
 
@@ -28,39 +28,19 @@ class Expansion(NamedTuple):
 
 def total_cost(problem: Problem, xs: np.ndarray, us: np.ndarray) -> float:
     """J = sum_t dt l(x_t, u_t) + l_N(x_N); inf wherever the trajectory or a cost is not finite."""
-    if not (np.isfinite(xs).all() and np.isfinite(us).all()):
-        return np.inf
-    cost = 0.0
-    with np.errstate(all="ignore"):
-        for running in problem.running_costs:
-            cost += problem.system.dt * float(np.sum(running.value(xs[:-1], us)))
-        for terminal in problem.terminal_costs:
-            cost += float(np.sum(terminal.value(xs[-1:], None)))
-    return cost if np.isfinite(cost) else np.inf
+    return problem.objective.value(xs, us)
 
 
-def _zeros(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
-    shapes = (N + 1, ndx), (N, nu), (N + 1, ndx, ndx), (N, nu, ndx), (N, nu, nu)
-    return tuple(np.zeros(shape) for shape in shapes)
+def expand(problem: Problem, xs: np.ndarray, us: np.ndarray, objective: Objective | None = None) -> Expansion:
+    """Expand dynamics to first and costs to Gauss-Newton second order along xs (N+1, nx), us (N, nu).
 
-
-def _parts(blocks) -> tuple[Quadratic, Quadratic]:
-    """The running knots and the terminal knot of lx, lu, lxx, lux, luu, as views."""
-    lx, lu, lxx, lux, luu = blocks
-    return Quadratic(lx[:-1], lu, lxx[:-1], lux, luu), Quadratic(lx[-1:], None, lxx[-1:], None, None)
-
-
-def expand(problem: Problem, xs: np.ndarray, us: np.ndarray) -> Expansion:
-    """Expand dynamics to first and costs to Gauss-Newton second order along xs (N+1, nx), us (N, nu)."""
+    ``objective`` replaces that of the problem.
+    """
     system, N = problem.system, problem.horizon
     with np.errstate(all="ignore"):
         fx, fu = system.linearize(xs, us)
-        blocks = _zeros(N, system.ndx, system.nu)
-        running, terminal = _parts(blocks)
-        for cost in problem.running_costs:
-            cost.accumulate(xs[:-1], us, system.dt, running)
-        for cost in problem.terminal_costs:
-            cost.accumulate(xs[-1:], None, 1.0, terminal)
+    blocks = zero_blocks(N, system.ndx, system.nu)
+    (objective or problem.objective).accumulate(xs, us, blocks)
     return Expansion(
         same_shape("linearize, fx", fx, (N, system.ndx, system.ndx)),
         same_shape("linearize, fu", fu, (N, system.ndx, system.nu)),
@@ -70,19 +50,9 @@ def expand(problem: Problem, xs: np.ndarray, us: np.ndarray) -> Expansion:
 
 def cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu)."""
-    blocks = _zeros(problem.horizon, problem.system.ndx, problem.system.nu)
-    add_cost_curvature(problem, xs, us, *blocks)
+    blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)
+    problem.objective.accumulate(xs, us, blocks, curvature=True)
     return blocks[2], blocks[3], blocks[4]
-
-
-def add_cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray, lx, lu, lxx, lux, luu) -> None:
-    """Add that to Hessians lxx, lux, luu in place; lx and lu are left alone."""
-    running, terminal = _parts((lx, lu, lxx, lux, luu))
-    with np.errstate(all="ignore"):
-        for cost in problem.running_costs:
-            cost.accumulate_curvature(xs[:-1], us, problem.system.dt, running)
-        for cost in problem.terminal_costs:
-            cost.accumulate_curvature(xs[-1:], None, 1.0, terminal)
 
 
 @routine

@@ -1,30 +1,44 @@
 """The first acceptable step length of 1, 1/2, ..., 2^-7.
 
-The model of the cost along a direction is J + alpha d1 + alpha^2/2 d2.  A step is accepted if it achieves a small part
-of what the model promises; where the model promises nothing (d2 large and positive), a still smaller part of the slope.
+The model of the objective along a direction is J + alpha d1 + alpha^2/2 d2.  A step is accepted if it achieves a small
+part of what the model promises; where the model promises nothing (d2 large and positive), a still smaller part of the
+slope.  Where there are gaps between states and dynamics, which shrink by 1 - alpha, the same holds for the merit
+J + weight * sum |gaps|.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.backward_pass import SweepResult
-from trajopt.expansions import total_cost
-from trajopt.problem import Problem
-from trajopt.rollout import ALPHAS, closed_loop
+from trajopt.objective import Objective
 
 SUFFICIENT = 1e-4
 ROUNDING = 1e-14
 """Relative error of a sum of costs: an increase this small is no increase."""
+GAP_SHARE = 0.5
+"""The merit's weight lets the model's decrease of the merit be at least this share of what closing the gaps gives."""
 
 
-class Step(NamedTuple):
-    """An accepted step: its length, and the trajectory and cost it leads to."""
+class Candidate(NamedTuple):
+    """A trajectory along a direction, its step length, and what the sweep's controls are there."""
 
     alpha: float
     xs: np.ndarray
     us: np.ndarray
+    controls: np.ndarray
+
+
+class Step(NamedTuple):
+    """An accepted candidate and its objective."""
+
+    candidate: Candidate
     cost: float
+
+    @property
+    def alpha(self) -> float:
+        """The step length."""
+        return self.candidate.alpha
 
 
 def acceptable(cost: float, new_cost: float, alpha: float, d1: float, d2: float) -> bool:
@@ -34,15 +48,27 @@ def acceptable(cost: float, new_cost: float, alpha: float, d1: float, d2: float)
     return bool(new_cost <= cost - needed + ROUNDING * abs(cost))
 
 
-def search(problem: Problem, xs: np.ndarray, us: np.ndarray, cost: float, sweep: SweepResult) -> Step | None:
-    """Roll out all step lengths in one call, then take the longest acceptable one; None if there is none.
+def merit_weight(weight: float, change: float, gap: float) -> float:
+    """The weight of the gaps for which a full step with this predicted change of the objective lowers the merit."""
+    return max(weight, change / ((1.0 - GAP_SHARE) * gap)) if gap > 0.0 and change > 0.0 else weight
 
-    Costs are evaluated one candidate at a time, longest step first; candidates that diverged cost inf and are refused.
+
+def search(
+    objective: Objective,
+    cost: float,
+    slopes: tuple[float, float],
+    candidates: Iterable[Candidate],
+    weighted_gap: float = 0.0,
+) -> Step | None:
+    """The first acceptable candidate; None if there is none.  Those that diverged cost inf and are refused.
+
+    Parameters: cost and weighted gaps of the iterate, slopes (d1, d2) of its objective along the direction.
     """
-    candidates, controls = closed_loop(problem, xs, us, sweep)
-    for alpha, xs_new, us_new in zip(ALPHAS, candidates, controls, strict=True):
-        xs_new, us_new = np.array(xs_new, order="C"), np.array(us_new, order="C")
-        new_cost = total_cost(problem, xs_new, us_new)
-        if np.isfinite(new_cost) and acceptable(cost, new_cost, alpha, sweep.d1, sweep.d2):
-            return Step(float(alpha), xs_new, us_new, new_cost)
+    d1, d2 = slopes
+    for candidate in candidates:
+        alpha, xs, us, _ = candidate
+        new_cost = objective.value(xs, us)
+        merit = new_cost + (1.0 - alpha) * weighted_gap
+        if np.isfinite(new_cost) and acceptable(cost + weighted_gap, merit, alpha, d1 - weighted_gap, d2):
+            return Step(candidate, new_cost)
     return None

@@ -1,4 +1,7 @@
-"""The optimal control problem: minimize sum_t dt l(x_t, u_t) + l_N(x_N) subject to x_{t+1} = f(x_t, u_t), x_0 given."""
+"""The optimal control problem.
+
+minimize  sum_t dt l(x_t, u_t) + l_N(x_N)  subject to  x_{t+1} = f(x_t, u_t), x_0 given, and constraints
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from trajopt.constraints import ControlBounds, ResidualConstraint
 from trajopt.costs import Cost
+from trajopt.objective import Objective, Term, running_terms
 from trajopt.system import System, state_array
 from trajopt.validation import float_array, whole_number
 
@@ -18,7 +23,7 @@ _SYSTEM_MEMBERS = (
 
 @dataclass(frozen=True, repr=False)
 class Problem:
-    """An unconstrained optimal control problem over a fixed horizon.
+    """An optimal control problem over a fixed horizon.
 
     Parameters
     ----------
@@ -29,8 +34,9 @@ class Problem:
     horizon : int
         Number N of controls, at least 1.
     running_costs : costs l of (x_t, u_t), t = 0 ... N-1
-        Summed and multiplied by dt.
+        Summed and multiplied by dt.  A list of costs, or N lists of costs, one per knot.
     terminal_costs : costs l_N of x_N
+    constraints : ControlBounds, StateBounds, ResidualConstraint
     us_init : (N, nu) array, optional
         Controls to start from; zeros if not given.
     name : str
@@ -45,10 +51,12 @@ class Problem:
     system: System
     x0: np.ndarray
     horizon: int
-    running_costs: Sequence[Cost] = ()
+    running_costs: Sequence[Cost] | Sequence[Sequence[Cost]] = ()
     terminal_costs: Sequence[Cost] = ()
+    constraints: Sequence[ControlBounds | ResidualConstraint] = ()
     us_init: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
     name: str = "problem"
+    objective: Objective = field(init=False, compare=False)
 
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, horizon={self.horizon}, system={self.system!r})"
@@ -61,14 +69,36 @@ class Problem:
 
         put("horizon", whole_number("horizon", self.horizon, 1))
         put("x0", state_array(self.system, "x0", self.x0))
-        put("running_costs", _checked_costs("running_costs", self.running_costs, self.system, terminal=False))
+        put("running_costs", _running_costs(self.running_costs, self.system, self.horizon))
         put("terminal_costs", _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True))
+        running = running_terms(self.running_costs, self.horizon, self.system.dt)
+        terms = (*running, *(Term(cost, None, 1.0, True) for cost in self.terminal_costs))
+        for term in terms:
+            _check_knots(term, self.horizon)
+        put("objective", Objective(terms))
+        put("constraints", _checked_constraints(self.constraints))
+        self.control_limits()
         put("us_init", self.controls("us_init", self.us_init))
 
     def controls(self, name: str, us: Any) -> np.ndarray:
         """A checked copy of the controls us (N, nu) passed as the argument `name`; zeros for None."""
         shape = (self.horizon, self.system.nu)
         return np.zeros(shape) if us is None else float_array(name, us, shape)
+
+    def control_limits(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """lower and upper (N, nu) of all `ControlBounds` together, None if there are none."""
+        bounds = [c.limits(self.horizon, self.system.nu) for c in self.constraints if isinstance(c, ControlBounds)]
+        if not bounds:
+            return None
+        lower, upper = np.max([low for low, _ in bounds], axis=0), np.min([high for _, high in bounds], axis=0)
+        if (lower > upper).any():
+            raise ValueError("constraints: the ControlBounds have no control in common at some knot")
+        return lower, upper
+
+    @property
+    def residual_constraints(self) -> tuple[ResidualConstraint, ...]:
+        """The constraints that are not limits of controls."""
+        return tuple(c for c in self.constraints if isinstance(c, ResidualConstraint))
 
     @property
     def times(self) -> np.ndarray:
@@ -84,6 +114,42 @@ def _check_system(system):
         raise ValueError(f"system.dt: got {system.dt}, wanted a positive time step")
     if not getattr(system, "euclidean", True) and not hasattr(system, "difference_expansion"):
         raise TypeError(f"system: {type(system).__name__} is not euclidean and lacks difference_expansion")
+
+
+def _running_costs(costs: Any, system: System, horizon: int) -> tuple[Any, ...]:
+    """A tuple of checked costs, or N tuples of them."""
+    if isinstance(costs, Iterable):
+        costs = tuple(costs)
+        lists = [isinstance(cost, (list, tuple)) for cost in costs]
+        if any(lists):
+            if not all(lists) or len(costs) != horizon:
+                raise ValueError(
+                    f"running_costs: got {sum(lists)} lists of costs among {len(costs)} entries, wanted a list of "
+                    f"costs, or one list for each of the {horizon} knots"
+                )
+            return tuple(_checked_costs(f"running_costs[{t}]", c, system, False) for t, c in enumerate(costs))
+    return _checked_costs("running_costs", costs, system, terminal=False)
+
+
+def _check_knots(term: Term, horizon: int) -> None:
+    """A time-varying cost has as many rows as knots."""
+    made_for = getattr(term.cost, "knots", None)
+    used = 1 if term.terminal else (horizon if term.knots is None else len(term.knots))
+    if made_for is not None and made_for != used:
+        raise ValueError(f"cost '{term.name}': made for {made_for} knots, used at {used}")
+
+
+def _checked_constraints(constraints: Any) -> tuple[ControlBounds | ResidualConstraint, ...]:
+    if not isinstance(constraints, Iterable):
+        raise TypeError(f"constraints: got {type(constraints).__name__}, wanted a list of constraints")
+    constraints = tuple(constraints)
+    for i, constraint in enumerate(constraints):
+        if not isinstance(constraint, (ControlBounds, ResidualConstraint)):
+            raise TypeError(
+                f"constraints[{i}]: got {type(constraint).__name__}, wanted ControlBounds, StateBounds or "
+                "ResidualConstraint"
+            )
+    return constraints
 
 
 def _checked_costs(name: str, costs: Any, system: System, terminal: bool) -> tuple[Cost, ...]:

@@ -1,20 +1,193 @@
-"""Solutions as .npz files: plain arrays that any version of numpy reads back without pickle."""
+"""Solutions as .npz files: plain arrays that any version of numpy reads back, never a pickle.
 
+What a file holds, by name:
+
+    xs, us, K, cost, status ...   the fields of `Solution`, as they are called there
+    log_cost, log_alpha ...       the log, one array per column
+    time_total ...                the timings; entries of other dicts and tuples as field.key
+    problem_name, dt, horizon     what was solved (absent if it was not known)
+    format, format_version        what kind of file this is
+    layout                        JSON: how the fields are put together again from the arrays
+
+A field of the layout is null (None), "array", "scalar", an object (a dict) or a list (a tuple).
+"""
+
+import json
+import os
+import uuid
+import zipfile
+import zlib
+from dataclasses import MISSING, fields
+from io import BytesIO
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
+from trajopt.problem import Problem
 from trajopt.solution import IterationRecord, Solution
+from trajopt.status import Status
+
+FORMAT, VERSION = "trajopt.Solution", 1
+
+_PREFIX = {"log": "log_", "timings": "time_"}
 
 
-def save_solution(solution: Solution, path: str | Path) -> Path:
-    """Write xs, us, cost, status, gains, value function, log columns (log_*) and timings (time_*)."""
+def save_solution(solution: Solution, path: str | os.PathLike) -> Path:
+    """Write everything in the solution but the problem itself to exactly this path; folders are made as needed.
+
+    The file appears complete or not at all, also if the process is killed meanwhile.
+
+    Raises
+    ------
+    TypeError
+        Naming a field that holds something else than numbers, text, arrays, and dicts and tuples of these.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    arrays = {name: getattr(solution, name) for name in ("xs", "us", "k", "K", "Vx", "Vxx")}
-    arrays |= {name: np.array(getattr(solution, name)) for name in ("cost", "iterations", "gradient_norm")}
-    arrays |= {"status": np.array(str(solution.status)), "dt": np.array(solution.problem.system.dt)}
-    arrays |= {f"log_{name}": solution.history(name) for name in IterationRecord._fields}
-    arrays |= {f"time_{part}": np.array(seconds) for part, seconds in solution.timings.items()}
-    np.savez(path, **arrays)
+    write_atomically(path, solution_bytes(solution))
     return path
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace or create the file in one step: it is written next to its place and then moved there."""
+    draft = path.with_name(f".{uuid.uuid4().hex}.tmp")
+    try:
+        draft.write_bytes(content)
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def solution_bytes(solution: Solution) -> bytes:
+    """The content of the file that `save_solution` writes."""
+    arrays: dict[str, np.ndarray] = {}
+    layout = {}
+    for name in (field.name for field in fields(solution) if field.name != "problem"):
+        value = getattr(solution, name)
+        if name == "log":
+            value = {column: solution.history(column) for column in IterationRecord._fields}
+        layout[name] = _pack(name, value, arrays)
+    problem = solution.problem
+    if problem is not None:
+        arrays |= {
+            "problem_name": np.array(problem.name),
+            "dt": np.array(problem.system.dt),
+            "horizon": np.array(problem.horizon),
+        }
+    arrays |= {"format": np.array(FORMAT), "format_version": np.array(VERSION), "layout": np.array(json.dumps(layout))}
+    stream = BytesIO()
+    np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType]
+    return stream.getvalue()
+
+
+def _pack(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Put the numbers of a value into the arrays, under this name or beginning with it; returns its layout."""
+    if value is None:
+        return None
+    prefix = _PREFIX.get(name, f"{name}.")
+    if isinstance(value, dict):
+        return {str(key): _pack(f"{prefix}{key}", item, arrays) for key, item in value.items()}
+    if type(value) in (tuple, list):
+        return [_pack(f"{prefix}{i}", item, arrays) for i, item in enumerate(value)]
+    array = np.asarray(value) if isinstance(value, (np.ndarray, np.generic, str, bool, int, float)) else None
+    if array is None or array.dtype.hasobject:
+        raise TypeError(
+            f"{name}: got {type(value).__name__}, wanted numbers, text or arrays, or dicts or tuples of these"
+        )
+    arrays[name] = array
+    return "array" if isinstance(value, np.ndarray) else "scalar"
+
+
+def load_solution(source: str | os.PathLike | IO[bytes], problem: Problem | None = None) -> Solution:
+    """Read back what `save_solution` wrote.
+
+    Parameters
+    ----------
+    source : path, or a binary stream
+    problem : Problem, optional
+        What `Solution.problem` of the result is to be, for its time step, its plots or another solve.  It must have the
+        horizon, dimensions and time step of the solution.  None leaves it out: files do not hold problems.
+
+    Raises
+    ------
+    FileNotFoundError
+    ValueError
+        The file is not one of `save_solution`, is cut short or damaged, was made by a newer version, or does not fit
+        the problem.
+    """
+    name = source if isinstance(source, (str, os.PathLike)) else "source"
+    try:
+        arrays = _read(source)
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        raise ValueError(f"{name}: got a file that is cut short or not a solution file") from error
+    if "format" not in arrays or str(arrays["format"]) != FORMAT:
+        raise ValueError(f"{name}: got a file without the mark {FORMAT!r}, wanted one that save_solution wrote")
+    version = int(arrays["format_version"])
+    if version > VERSION:
+        raise ValueError(f"{name}: got format {version} of a newer trajopt, wanted at most {VERSION}; update trajopt")
+    layout = json.loads(str(arrays["layout"]))
+    values = {field: _unpack(field, node, arrays) for field, node in layout.items()}
+    solution = Solution(problem=problem, **_fields(name, values))  # pyright: ignore[reportArgumentType]
+    if problem is not None:
+        _check_problem(name, solution, problem, arrays)
+    return solution
+
+
+def _read(source) -> dict[str, np.ndarray]:
+    if isinstance(source, (str, os.PathLike)):
+        with open(source, "rb") as stream:  # numpy leaves a damaged file open
+            return _read(stream)
+    archive = np.load(source, allow_pickle=False)
+    if isinstance(archive, np.ndarray):
+        raise ValueError("a single array")
+    with archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _unpack(name: str, node: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The value that `_pack` described."""
+    prefix = _PREFIX.get(name, f"{name}.")
+    if isinstance(node, dict):
+        return {key: _unpack(f"{prefix}{key}", item, arrays) for key, item in node.items()}
+    if isinstance(node, list):
+        return tuple(_unpack(f"{prefix}{i}", item, arrays) for i, item in enumerate(node))
+    if node is None:
+        return None
+    return arrays[name] if node == "array" else arrays[name].item()
+
+
+def _fields(name, values: dict[str, Any]) -> dict[str, Any]:
+    """Fields for the constructor of `Solution`: the log as records, the status as a name that this version knows."""
+    wanted = {field.name: field for field in fields(Solution) if field.name != "problem"}
+    unknown = set(values) - set(wanted)
+    absent = {f for f in set(wanted) - set(values) if wanted[f].default is wanted[f].default_factory is MISSING}
+    columns = set(values["log"]) if "log" in values else set()
+    unknown |= {f"log_{column}" for column in columns - set(IterationRecord._fields)}
+    absent |= {
+        f"log_{column}" for column in set(IterationRecord._fields) - columns - set(IterationRecord._field_defaults)
+    }
+    if unknown or absent:
+        found = (
+            f"{', '.join(sorted(unknown)) or 'nothing'} too much and {', '.join(sorted(absent)) or 'nothing'} missing"
+        )
+        raise ValueError(f"{name}: got a solution of another version of trajopt, with {found}")
+    rows = zip(*(column.tolist() for column in values["log"].values()), strict=True)
+    log = tuple(IterationRecord(**dict(zip(values["log"], row, strict=True))) for row in rows)
+    return values | {"log": log, "status": Status(values["status"])}
+
+
+def _check_problem(name, solution: Solution, problem: Problem, arrays: dict[str, np.ndarray]) -> None:
+    system, N = problem.system, problem.horizon
+    for what, array, shape in (
+        ("xs", solution.xs, (N + 1, system.nx)),
+        ("us", solution.us, (N, system.nu)),
+        ("K", solution.K, (N, system.nu, system.ndx)),
+    ):
+        if array.shape != shape:
+            raise ValueError(
+                f"problem: {name} has {what} of shape {array.shape}, wanted {shape} as in {problem.name!r}"
+            )
+    if "dt" in arrays and float(arrays["dt"]) != system.dt:
+        raise ValueError(f"problem: {name} has dt = {float(arrays['dt'])}, wanted {system.dt} as in {problem.name!r}")

@@ -1,9 +1,13 @@
 """Trajectories from controls: one open-loop rollout, or all step lengths of a line search at once."""
 
+import inspect
+
 import numpy as np
 
 from trajopt.backward_pass import SweepResult
 from trajopt.problem import Problem
+from trajopt.stepwise import closed_loop_by_steps
+from trajopt.system import System
 
 ALPHAS = 0.5 ** np.arange(8)
 """Step lengths 1, 1/2, ..., 2^-7."""
@@ -15,7 +19,34 @@ def open_loop(problem: Problem, us: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(problem.system.rollout(problem.x0, us), dtype=np.float64)
 
 
-def closed_loop(problem: Problem, xs: np.ndarray, us: np.ndarray, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
-    """Candidates xs_new (8, N+1, nx) and us_new (8, N, nu) for u_new = u + alpha k + K (x_new - x)."""
+def gaps_of(problem: Problem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+    """Gaps (N+1, ndx) between the states xs and the initial state and dynamics: difference(xs, (x0, f(xs, us)))."""
     with np.errstate(all="ignore"):
-        return problem.system.closed_loop_rollout(problem.x0, xs, us, sweep.k, sweep.K, ALPHAS)
+        reached = np.concatenate([problem.x0[None], problem.system.step(xs[:-1], us)])
+        return np.ascontiguousarray(problem.system.difference(xs, reached), dtype=np.float64)
+
+
+def _takes_gaps_and_limits(system: System) -> bool:
+    parameters = inspect.signature(system.closed_loop_rollout).parameters
+    return {"gaps", "lower", "upper"} <= set(parameters)
+
+
+def closed_loop(
+    problem: Problem,
+    xs: np.ndarray,
+    us: np.ndarray,
+    sweep: SweepResult,
+    gaps: np.ndarray | None = None,
+    limits: tuple[np.ndarray, np.ndarray] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Candidates xs_new (8, N+1, nx) and us_new (8, N, nu) for u_new = u + alpha k + K (x_new - x).
+
+    They keep the control limits (lower, upper), (N, nu) each, and the part 1 - alpha of the gaps.
+    """
+    system, policy = problem.system, (xs, us, sweep.k, sweep.K, ALPHAS)
+    with np.errstate(all="ignore"):
+        if gaps is None and limits is None:
+            return system.closed_loop_rollout(problem.x0, *policy)
+        if _takes_gaps_and_limits(system):
+            return system.closed_loop_rollout(problem.x0, *policy, gaps, *(limits or (None, None)))
+        return closed_loop_by_steps(system, problem.x0, *policy, gaps, *(limits or (None, None)))

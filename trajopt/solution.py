@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trajopt.problem import Problem
+from trajopt.validation import whole_number
 
 
 class IterationRecord(NamedTuple):
@@ -13,8 +14,11 @@ class IterationRecord(NamedTuple):
 
     Cost and largest gradient entry max |dJ/du| of the iterate; predicted decrease of the full step; what the accepted
     step achieved (0 if none was accepted) and its length alpha (0 if none); the regularization mu; the kind of step,
-    "gauss_newton" or "exact"; seconds from the start until
-    the iterate was reached.  The last record of a log is the final iterate.
+    "gauss_newton" or "exact"; seconds from the start until the iterate was reached; its largest gap between states and
+    dynamics and largest constraint violation; the last knot at which Quu was found not to be positive definite, -1 if
+    it always was (mu was raised there, or an exact step replaced by a Gauss-Newton step).
+    Under constraints the decreases are those of the augmented Lagrangian.  The last record of a log is the final
+    iterate.
     """
 
     iteration: int
@@ -26,6 +30,9 @@ class IterationRecord(NamedTuple):
     mu: float
     step: str
     time: float
+    gap: float = 0.0
+    violation: float = 0.0
+    indefinite_knot: int = -1
 
 
 class Progress(NamedTuple):
@@ -34,6 +41,59 @@ class Progress(NamedTuple):
     record: IterationRecord
     xs: np.ndarray
     us: np.ndarray
+
+
+class ConstraintReport(NamedTuple):
+    """A constraint lower <= r <= upper at the knots it holds at, and its multipliers.
+
+    Arrays (K, nr) but knots (K,), N for the last one; a multiplier is positive where the upper limit presses.  The
+    penalty of the augmented Lagrangian is 0 for control limits kept by a box QP.
+    """
+
+    name: str
+    knots: np.ndarray
+    values: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    multipliers: np.ndarray
+    penalty: float = 0.0
+
+    @property
+    def violations(self) -> np.ndarray:
+        """Distance (K, nr) of r from its limits, 0 within them."""
+        return np.abs(self.values - np.clip(self.values, self.lower, self.upper))
+
+    @property
+    def violation(self) -> float:
+        """The largest violation."""
+        return float(self.violations.max(initial=0.0))
+
+    @property
+    def worst_knot(self) -> int:
+        """The knot of the largest violation."""
+        return int(self.knots[np.argmax(self.violations.max(axis=1))])
+
+    @property
+    def complementarity(self) -> float:
+        """Largest product of a multiplier and the distance of r from the limit that it belongs to."""
+        limit = np.where(self.multipliers > 0.0, self.upper, self.lower)
+        slack = self.values - np.where(np.isfinite(limit), limit, self.values)
+        return float(np.abs(self.multipliers * slack).max(initial=0.0))
+
+    @property
+    def active(self) -> np.ndarray:
+        """Where (K, nr) a multiplier is not zero."""
+        return self.multipliers != 0.0
+
+
+class WarmStart(NamedTuple):
+    """Where a solve begins: controls us (N, nu), states xs (N+1, nx) or None for a rollout of us, and for every
+    constraint of the problem its multipliers (K, nr) and penalty."""
+
+    us: np.ndarray
+    xs: np.ndarray | None
+    multipliers: tuple[np.ndarray, ...]
+    penalties: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -58,7 +118,15 @@ class Solution:
     Vx, Vxx : (N+1, ndx), (N+1, ndx, ndx) arrays
         Gradient and Hessian of its cost-to-go.
     gradient_norm : float
-        max |dJ/du| at us; 0 if the initial rollout diverged.
+        max |dJ/du| at us, of the Lagrangian under constraints, without entries that a control limit holds; 0 if the
+        initial rollout diverged.
+    gaps : (N+1, ndx) array
+        Tangent vectors from the states to x0 and to what the dynamics make of the state and control before; zero
+        unless the solve started from states `xs` and ended before the gaps were closed.
+    constraints : tuple of ConstraintReport
+        The problem's constraints, in their order, with multipliers.
+    cause : str
+        Where a number is not finite: the knot and the term.
     log : tuple of IterationRecord
     timings : dict
         Wall-clock seconds: total, derivatives, backward_pass, rollouts, other.
@@ -78,11 +146,55 @@ class Solution:
     gradient_norm: float
     log: tuple[IterationRecord, ...] = field(repr=False)
     timings: dict[str, float] = field(repr=False)
+    gaps: np.ndarray = field(repr=False)
+    constraints: tuple[ConstraintReport, ...] = field(default=(), repr=False)
+    cause: str = ""
 
     @property
     def converged(self) -> bool:
         """True if the status is "converged"."""
         return self.status == "converged"
+
+    @property
+    def largest_gap(self) -> float:
+        """Largest entry of the gaps; 0 if the states are a rollout of the controls."""
+        return float(np.abs(self.gaps).max(initial=0.0))
+
+    @property
+    def consistent(self) -> bool:
+        """True if the states follow from the controls: no gap exceeds 1e-9."""
+        return self.largest_gap <= 1e-9
+
+    @property
+    def violation(self) -> float:
+        """Largest constraint violation."""
+        return max((report.violation for report in self.constraints), default=0.0)
+
+    def warm_start(self) -> WarmStart:
+        """What another solve can start from: controls, multipliers and penalties; states too where gaps are left."""
+        return WarmStart(
+            self.us,
+            None if self.consistent else self.xs,
+            tuple(report.multipliers for report in self.constraints),
+            tuple(report.penalty for report in self.constraints),
+        )
+
+    def shifted(self, steps: int = 1) -> WarmStart:
+        """The warm start for the same problem some steps later: everything moves up, the last rows are repeated."""
+        whole_number("steps", steps, 0)
+        start = self.warm_start()
+
+        def later(rows: np.ndarray) -> np.ndarray:
+            return rows[np.minimum(np.arange(len(rows)) + steps, len(rows) - 1)]
+
+        multipliers = []
+        for report in self.constraints:
+            path = report.knots < len(self.us)
+            moved = report.multipliers.copy()
+            if path.any():
+                moved[path] = later(report.multipliers[path])
+            multipliers.append(moved)
+        return start._replace(us=later(start.us), xs=None, multipliers=tuple(multipliers))
 
     def history(self, name: str) -> np.ndarray:
         """One column of the log as an array, e.g. ``history("gradient_norm")``."""

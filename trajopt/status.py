@@ -13,6 +13,8 @@ class Status(StrEnum):
     INVALID_DERIVATIVES = "invalid_derivatives"
     DIVERGED = "diverged"
     STOPPED_BY_CALLBACK = "stopped_by_callback"
+    INTERRUPTED = "interrupted"
+    INFEASIBLE = "infeasible"
 
     @property
     def message(self) -> str:
@@ -30,4 +32,6 @@ _MESSAGES = {
     Status.DIVERGED: "The initial controls drive the state or the cost to infinity; start from other controls. "
     "The states returned are the initial state, repeated.",
     Status.STOPPED_BY_CALLBACK: "The callback asked to stop.",
+    Status.INTERRUPTED: "The solve was interrupted; this is the best iterate until then.",
+    Status.INFEASIBLE: "No trajectory was found that meets the constraints, however much their violation costs.",
 }

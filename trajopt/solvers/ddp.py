@@ -3,10 +3,11 @@
 from typing import Any
 
 from trajopt.problem import Problem
-from trajopt.solution import Solution
-from trajopt.solvers.directions import ExactCurvature
-from trajopt.solvers.loop import Callback, minimize
+from trajopt.solution import Solution, WarmStart
+from trajopt.solvers.forward import Curvature
+from trajopt.solvers.loop import Callback
 from trajopt.solvers.options import LoopOptions, non_negative, solver_options
+from trajopt.solvers.solve import solve
 from trajopt.validation import one_of
 
 HESSIANS = ("parallel", "value", "costate", "tensor")
@@ -29,7 +30,7 @@ class DDP(LoopOptions):
         "exact" (default) or "gauss_newton": curvature of the residuals in exact steps.
     switch_threshold : float
         Exact steps begin once the predicted decrease is below this fraction of the cost.  Default 1e-2.
-    max_iterations, tolerance, absolute_tolerance, initial_regularization, max_regularization
+    others
         See `LoopOptions`.
     """
 
@@ -43,8 +44,14 @@ class DDP(LoopOptions):
         one_of("cost_hessian", self.cost_hessian, COST_HESSIANS)
         non_negative("switch_threshold", self.switch_threshold)
 
-    def solve(self, problem: Problem, us: Any = None, callback: Callback | None = None) -> Solution:
+    def solve(
+        self,
+        problem: Problem,
+        us: Any = None,
+        xs: Any = None,
+        callback: Callback | None = None,
+        warm_start: WarmStart | Solution | None = None,
+    ) -> Solution:
         """Solve the problem; parameters and result as for `ILQR.solve`."""
-        start = problem.us_init.copy() if us is None else problem.controls("us", us)
-        exact = ExactCurvature(self.hessian, self.cost_hessian, self.switch_threshold)
-        return minimize(problem, start, self, exact, callback)
+        curvature = Curvature(self.hessian, self.cost_hessian)
+        return solve(problem, self, curvature, self.switch_threshold, us, xs, callback, warm_start)

@@ -3,9 +3,11 @@
 from typing import Any
 
 from trajopt.problem import Problem
-from trajopt.solution import Solution
-from trajopt.solvers.loop import Callback, minimize
+from trajopt.solution import Solution, WarmStart
+from trajopt.solvers.forward import Curvature
+from trajopt.solvers.loop import Callback
 from trajopt.solvers.options import LoopOptions, solver_options
+from trajopt.solvers.solve import solve
 
 
 @solver_options
@@ -14,11 +16,18 @@ class ILQR(LoopOptions):
 
     Parameters
     ----------
-    max_iterations, tolerance, absolute_tolerance, initial_regularization, max_regularization
+    all
         See `LoopOptions`.
     """
 
-    def solve(self, problem: Problem, us: Any = None, callback: Callback | None = None) -> Solution:
+    def solve(
+        self,
+        problem: Problem,
+        us: Any = None,
+        xs: Any = None,
+        callback: Callback | None = None,
+        warm_start: WarmStart | Solution | None = None,
+    ) -> Solution:
         """Solve the problem.
 
         Parameters
@@ -26,13 +35,22 @@ class ILQR(LoopOptions):
         problem : Problem
         us : (N, nu) array, optional
             Controls to start from instead of ``problem.us_init``.
+        xs : (N+1, nx) array, optional
+            States to start from, which need not follow from the controls: the solve closes the gaps (multiple
+            shooting).  By default the states are a rollout of the controls.
         callback : callable, optional
             Called with a `Progress` after each iteration; a true result stops the solve.
+        warm_start : Solution or WarmStart, optional
+            Controls, multipliers and penalties of an earlier solve (``solution``, ``solution.shifted()``).
 
         Returns
         -------
         Solution
             Its `status` says how the solve ended; no end is an exception.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the argument, what it got and what was wanted.
         """
-        start = problem.us_init.copy() if us is None else problem.controls("us", us)
-        return minimize(problem, start, self, None, callback)
+        return solve(problem, self, Curvature(), None, us, xs, callback, warm_start)

@@ -5,7 +5,7 @@ from typing import TypeVar, dataclass_transform
 
 import numpy as np
 
-from trajopt.validation import did_you_mean, whole_number
+from trajopt.validation import did_you_mean, one_of, whole_number
 
 T = TypeVar("T")
 
@@ -32,9 +32,13 @@ def solver_options(cls: type[T]) -> type[T]:
     return cls
 
 
+REGULARIZATIONS = ("control", "state", "both")
+CONTROL_LIMITS = ("box", "augmented_lagrangian")
+
+
 @solver_options
 class LoopOptions:
-    """What the loop needs, whatever the direction.
+    """What every solver needs, whatever its direction.
 
     Parameters
     ----------
@@ -45,9 +49,23 @@ class LoopOptions:
     absolute_tolerance : float
         The same in units of the cost, for problems whose optimal cost is zero.
     initial_regularization : float
-        The first mu, added to the diagonal of Quu.
+        The first mu.
     max_regularization : float
         The mu beyond which the solve gives up.
+    regularization : str
+        What mu is added to: "control" (default), the diagonal of Quu; "state", the diagonals of the Hessians in the
+        states, so that the step stays near the trajectory; "both".
+    control_limits : str
+        How `ControlBounds` are kept: "box" (default), by a box QP at every knot and clipped rollouts; or
+        "augmented_lagrangian", as all other constraints (the inverse-dynamics formulation always does).
+    feasibility_tolerance : float
+        Largest violation of a constraint, in its own units.
+    complementarity_tolerance : float
+        Largest product of a multiplier and its constraint's slack.
+    initial_penalty : float
+        The first penalty of the augmented Lagrangian; 0 (default): balances cost and violation of the first iterate.
+    penalty_growth : float
+        Its factor where a round did not reduce the violation fourfold.
     """
 
     max_iterations: int = 500
@@ -55,11 +73,24 @@ class LoopOptions:
     absolute_tolerance: float = 1e-24
     initial_regularization: float = 0.0
     max_regularization: float = 1e10
+    regularization: str = "control"
+    control_limits: str = "box"
+    feasibility_tolerance: float = 1e-7
+    complementarity_tolerance: float = 1e-7
+    initial_penalty: float = 0.0
+    penalty_growth: float = 10.0
 
     def __post_init__(self):
         whole_number("max_iterations", self.max_iterations, 0)
-        for name in ("tolerance", "absolute_tolerance", "initial_regularization", "max_regularization"):
+        for name in (
+            "tolerance", "absolute_tolerance", "initial_regularization", "max_regularization", "feasibility_tolerance",
+            "complementarity_tolerance", "initial_penalty", "penalty_growth",
+        ):  # fmt: skip
             non_negative(name, getattr(self, name))
+        if self.penalty_growth <= 1.0:
+            raise ValueError(f"penalty_growth: got {self.penalty_growth}, wanted more than 1")
+        one_of("regularization", self.regularization, REGULARIZATIONS)
+        one_of("control_limits", self.control_limits, CONTROL_LIMITS)
 
 
 def non_negative(name: str, value: float) -> None:

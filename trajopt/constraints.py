@@ -1,0 +1,154 @@
+"""Constraints lower <= r(x, u) <= upper: limits of controls, limits of states, and any residual.
+
+Equal limits make an equality, an infinite one is none.  Limits of controls are kept by the backward pass and the
+rollouts themselves; all others go through an augmented Lagrangian (`trajopt.augmented_lagrangian`).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from trajopt.residual import Residual
+from trajopt.residuals import StateResidual
+from trajopt.system import System
+from trajopt.validation import one_of, whole_number
+
+WHERE = ("path", "terminal", "all")
+
+
+def _limit_rows(name: str, value: Any, width: int | None) -> np.ndarray:
+    """Limits of shape (), (width,) or (K, width); infinite ones are allowed, NaN is not."""
+    try:
+        array = np.array(value, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: got {type(value).__name__}, wanted numbers") from error
+    if array.ndim > 2 or (array.ndim and width is not None and array.shape[-1] != width):
+        raise ValueError(f"{name}: got shape {array.shape}, wanted a number, ({width},) or (K, {width})")
+    if np.isnan(array).any():
+        raise ValueError(f"{name}: got NaN, wanted numbers or infinities")
+    return array
+
+
+def _check_order(what: str, lower: np.ndarray, upper: np.ndarray) -> None:
+    try:
+        wrong = ~(lower <= upper) | (lower == np.inf) | (upper == -np.inf)
+    except ValueError:
+        raise ValueError(f"{what}: lower has shape {lower.shape} and upper {upper.shape}, which do not fit") from None
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        low, high = np.broadcast_to(lower, wrong.shape)[at], np.broadcast_to(upper, wrong.shape)[at]
+        raise ValueError(f"{what}: got lower {low} and upper {high} at {at}, wanted lower <= upper")
+
+
+def _rows_over(what: str, limits: np.ndarray, knots: int, width: int) -> np.ndarray:
+    """Limits (knots, width)."""
+    if limits.ndim == 2 and len(limits) not in (1, knots):
+        raise ValueError(f"{what}: got {len(limits)} rows, wanted one per knot it holds at, {knots}")
+    if limits.ndim and limits.shape[-1] != width:
+        raise ValueError(f"{what}: got {limits.shape[-1]} numbers, wanted {width}")
+    return np.array(np.broadcast_to(limits, (knots, width)))
+
+
+class ControlBounds:
+    """lower <= u_t <= upper at every knot.
+
+    Parameters
+    ----------
+    lower, upper : number, (nu,) or (N, nu) array
+        Limits, which may be infinite.
+
+    Raises
+    ------
+    ValueError
+        For a lower limit above the upper one, NaN, or (from `trajopt.Problem`) a wrong number of limits.
+    """
+
+    def __init__(self, lower: Any, upper: Any):
+        self.lower, self.upper = _limit_rows("lower", lower, None), _limit_rows("upper", upper, None)
+        _check_order("ControlBounds", self.lower, self.upper)
+
+    def __repr__(self) -> str:
+        return f"ControlBounds({self.lower.tolist()}, {self.upper.tolist()})"
+
+    def limits(self, horizon: int, nu: int) -> tuple[np.ndarray, np.ndarray]:
+        """lower and upper (N, nu)."""
+        return (
+            _rows_over("ControlBounds lower", self.lower, horizon, nu),
+            _rows_over("ControlBounds upper", self.upper, horizon, nu),
+        )
+
+
+class ResidualConstraint:
+    """lower <= r(x, u) <= upper of any residual.
+
+    Parameters
+    ----------
+    residual : Residual
+    lower, upper : number, (nr,) or (K, nr) array
+        Limits, K the number of knots; equal ones make an equality.  By default r = 0.
+    at : "path" (default), "terminal" or "all"
+        Knots 0 ... N-1, the last knot N, or both.  Where r does not depend on the controls, knot 0 is left out: its
+        state is given.
+    name : str, optional
+        How reports call it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument, what it got and what was wanted.
+    """
+
+    def __init__(self, residual: Residual, lower: Any = 0.0, upper: Any = 0.0, at: str = "path", name: str = ""):
+        for method in ("evaluate", "jacobians", "hessian_products"):
+            if not callable(getattr(residual, method, None)):
+                raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
+        self.residual = residual
+        self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
+        self.lower, self.upper = _limit_rows("lower", lower, self.nr), _limit_rows("upper", upper, self.nr)
+        self.at = one_of("at", at, WHERE)
+        self.name = name or getattr(residual, "name", "") or type(residual).__name__
+        _check_order(self.name, self.lower, self.upper)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, nr={self.nr}, at={self.at!r})"
+
+    def knots(self, horizon: int, state_only: bool) -> np.ndarray:
+        """The knots it holds at, N for the last one."""
+        first = 1 if state_only else 0
+        path = [] if self.at == "terminal" else range(first, horizon)
+        return np.array([*path, *([] if self.at == "path" else [horizon])], dtype=np.intp)
+
+    def limits(self, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """lower and upper (len(knots), nr)."""
+        return (
+            _rows_over(f"{self.name} lower", self.lower, len(knots), self.nr),
+            _rows_over(f"{self.name} upper", self.upper, len(knots), self.nr),
+        )
+
+
+class StateBounds(ResidualConstraint):
+    """lower <= x (-) x_ref <= upper, component by component of the tangent vector.
+
+    Parameters
+    ----------
+    system : System
+    lower, upper : number or (ndx,) array
+        Limits of x (-) x_ref; components with two infinite limits are free.
+    reference : (nx,) array, optional
+        x_ref, zeros by default, so that the limits are those of the state itself where it is a plain vector.
+    at : "all" (default), "path" or "terminal"
+        Knot 0 is left out: its state is given.
+    name : str, optional
+    """
+
+    def __init__(
+        self, system: System, lower: Any, upper: Any, reference: Any = None, at: str = "all", name: str = "state bounds"
+    ):
+        low, high = (
+            np.broadcast_to(_limit_rows(which, value, system.ndx), (system.ndx,))
+            for which, value in (("lower", lower), ("upper", upper))
+        )
+        used = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
+        if not len(used):
+            raise ValueError("StateBounds: got infinite limits alone, wanted a finite one")
+        super().__init__(StateResidual(system, reference, used), low[used], high[used], at, name)

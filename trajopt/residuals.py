@@ -1,0 +1,85 @@
+"""Residuals of any system: the deviation of a state, and the controls.  Robots have more in `dynamics.residuals`."""
+
+from typing import Any
+
+import numpy as np
+
+from trajopt.system import System, as_manifold, state_array
+from trajopt.validation import scalar_or_vector
+
+
+class StateResidual:
+    """r = x (-) x_ref, the tangent vector from the reference to the state.
+
+    Parameters
+    ----------
+    system : System
+    reference : (nx,) array, optional
+        Zeros by default, which a system on a manifold may refuse.
+    components : integers, optional
+        Which components of the tangent vector; all by default.
+    """
+
+    def __init__(self, system: System, reference: Any = None, components: Any = None):
+        self.system = system
+        self.reference = state_array(system, "reference", np.zeros(system.nx) if reference is None else reference)
+        self.components = np.arange(system.ndx) if components is None else np.array(components, dtype=np.intp)
+        if self.components.ndim != 1 or not len(self.components):
+            raise ValueError(f"components: got shape {self.components.shape}, wanted a list of at least one index")
+        if (self.components < 0).any() or (self.components >= system.ndx).any():
+            raise ValueError(f"components: got {self.components.tolist()}, wanted indices from 0 to {system.ndx - 1}")
+        self.nr = len(self.components)
+        self._manifold = as_manifold(system)
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, nr)."""
+        if self._manifold is None:
+            return xs[:, self.components] - self.reference[self.components]
+        return np.asarray(self.system.difference(np.broadcast_to(self.reference, xs.shape), xs))[:, self.components]
+
+    def _expansion(self, xs, mu):
+        full = np.zeros((len(xs), self.system.ndx))
+        full[:, self.components] = mu
+        assert self._manifold is not None
+        return self._manifold.difference_expansion(self.reference, xs, full)
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
+        """rx (K, nr, ndx), None."""
+        if self._manifold is None:
+            return np.tile(np.eye(self.system.ndx)[self.components], (len(xs), 1, 1)), None
+        J, _ = self._expansion(xs, 0.0)
+        return np.ascontiguousarray(J[:, self.components]), None
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[np.ndarray | None, None, None]:
+        """Hessians of mu'r: the curvature of the difference, None where it is plain subtraction."""
+        return (None if self._manifold is None else self._expansion(xs, mu)[1]), None, None
+
+
+class ControlResidual:
+    """r = u - u_ref.
+
+    Parameters
+    ----------
+    system : System
+    reference : number or (nu,) array
+    """
+
+    def __init__(self, system: System, reference: Any = 0.0):
+        self.nr, self._ndx = system.nu, system.ndx
+        self.reference = scalar_or_vector("reference", reference, system.nu)
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, nu)."""
+        if us is None:
+            raise ValueError("ControlResidual: the terminal knot has no control")
+        return us - self.reference
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """rx (K, nu, ndx) = 0, ru (K, nu, nu) = 1."""
+        return np.zeros((len(xs), self.nr, self._ndx)), np.tile(np.eye(self.nr), (len(xs), 1, 1))
+
+    def hessian_products(self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray) -> tuple[None, None, None]:
+        """No curvature."""
+        return None, None, None

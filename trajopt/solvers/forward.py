@@ -1,0 +1,154 @@
+"""The problem as it stands: the sweep's controls are the controls, a trajectory is a rollout of the dynamics."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from trajopt.backward_pass import Box, SweepResult, box_around
+from trajopt.curvature_sweeps import sweep_products, sweep_tensors
+from trajopt.expansions import Expansion, adjoint, expand
+from trajopt.line_search import Candidate
+from trajopt.objective import Objective
+from trajopt.problem import Problem
+from trajopt.rollout import ALPHAS, closed_loop, gaps_of, open_loop
+from trajopt.solvers.iterate import Iterate, LocalModel, with_gaps
+from trajopt.sweep import sweep
+from trajopt.system import semi_implicit_dt
+from trajopt.timing import Stopwatch
+
+Limits = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """What an exact sweep contains.
+
+    Attributes
+    ----------
+    hessian : "parallel", "value", "costate" or "tensor"
+        Which multiplier contracts the curvature of the dynamics, and how (see `trajopt.DDP`).
+    cost_hessian : "exact" or "gauss_newton"
+    """
+
+    hessian: str = "parallel"
+    cost_hessian: str = "exact"
+
+
+def largest_gradient(gradient: np.ndarray, us: np.ndarray, limits: Limits | None) -> float:
+    """Largest entry of the gradient (N, nu) that a control can follow; inf if it is not finite."""
+    if limits is not None:
+        lower, upper = limits
+        held = ((us <= lower) & (gradient > 0.0)) | ((us >= upper) & (gradient < 0.0))
+        gradient = np.where(held, 0.0, gradient)
+    largest = float(np.abs(gradient).max())
+    return largest if np.isfinite(largest) else np.inf
+
+
+def regularized(expansion: Expansion, mu: float, regularization: str) -> tuple[Expansion, float]:
+    """The expansion with mu added to the Hessians in the states, where that is wanted, and the mu left for Quu."""
+    if mu == 0.0 or regularization == "control":
+        return expansion, mu
+    lxx = expansion.lxx + mu * np.eye(expansion.lxx.shape[1])
+    return expansion._replace(lxx=lxx), (mu if regularization == "both" else 0.0)
+
+
+class ForwardFormulation:
+    """Rollouts of the system under its own controls.
+
+    Parameters
+    ----------
+    problem : Problem
+    objective : Objective
+        The problem's, or with terms that stand for constraints.
+    limits : (lower, upper), (N, nu) each, or None
+        Control limits for sweeps and rollouts to keep.
+    curvature : Curvature
+    regularization : "control", "state" or "both"
+        What mu is added to.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        objective: Objective,
+        limits: Limits | None,
+        curvature: Curvature,
+        regularization: str,
+    ):
+        self.problem, self.objective, self.limits = problem, objective, limits
+        self.curvature, self.regularization = curvature, regularization
+        self._dt = semi_implicit_dt(problem.system)
+
+    def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
+        """The rollout of us, or the states xs with their gaps."""
+        with clock.measure("rollouts"):
+            us = us if self.limits is None else np.clip(us, *self.limits)
+            gaps = None if xs is None else gaps_of(self.problem, xs, us)
+            if xs is None:
+                xs = open_loop(self.problem, us)
+            elif gaps is not None and not gaps.any():
+                gaps = None
+            return Iterate(xs, us, us, self.objective.value(xs, us), gaps, clock.elapsed)
+
+    def expand(self, iterate: Iterate, clock: Stopwatch) -> LocalModel:
+        """First-order dynamics, Gauss-Newton costs."""
+        with clock.measure("derivatives"):
+            expansion = expand(self.problem, iterate.xs, iterate.us, self.objective)
+            costate, gradient = adjoint(expansion)
+            norm = largest_gradient(gradient, iterate.us, self.limits)
+            box = None if self.limits is None else box_around(iterate.us, *self.limits)
+            return LocalModel(iterate, expansion, costate, norm, box)
+
+    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch) -> SweepResult:
+        """Backward pass without curvature."""
+        with clock.measure("backward_pass"):
+            return self._sweep(model.expansion, model.iterate.gaps, model.box, mu)
+
+    def _sweep(self, expansion: Expansion, gaps: np.ndarray | None, box: Box | None, mu: float) -> SweepResult:
+        e, mu = regularized(expansion, mu, self.regularization)
+        return with_gaps(sweep(*e, mu, self._dt, gaps, box), e, gaps)
+
+    def exact_sweep(self, model: LocalModel, gauss_newton: SweepResult, mu: float, clock: Stopwatch) -> SweepResult:
+        """Backward pass with the curvature of dynamics and costs; ok is False where Quu is not positive definite."""
+        e, system, (xs, us, *_) = model.expansion, self.problem.system, model.iterate
+        gaps, box, hessian = model.iterate.gaps, model.box, self.curvature.hessian
+        if hessian in ("value", "tensor"):  # dynamics curvature is added inside the sweep, knot by knot
+            with clock.measure("derivatives"):
+                expansion = self._with_cost_curvature(model, e.lxx.copy(), e.lux.copy(), e.luu.copy())
+                expansion, mu = regularized(expansion, mu, self.regularization)
+                tensors = system.hessians(xs, us) if hessian == "tensor" else None
+            with clock.measure("backward_pass"):
+                if tensors is None:
+                    result = sweep_products(system, xs, us, expansion, mu, gaps, box)
+                else:
+                    result = sweep_tensors(expansion, tensors, mu, gaps, box)
+                return with_gaps(result, expansion, gaps)
+        multiplier = gauss_newton.Vx if hessian == "parallel" else model.costate
+        with clock.measure("derivatives"):
+            Hxx, Hux, Huu = system.hessian_products(xs, us, np.ascontiguousarray(multiplier[1:]))
+            lxx = np.empty_like(e.lxx)
+            np.add(e.lxx[:-1], Hxx, out=lxx[:-1])
+            lxx[-1] = e.lxx[-1]
+            expansion = self._with_cost_curvature(model, lxx, e.lux + Hux, e.luu + Huu)
+        with clock.measure("backward_pass"):
+            return self._sweep(expansion, gaps, box, mu)
+
+    def _with_cost_curvature(self, model: LocalModel, lxx, lux, luu) -> Expansion:
+        """The model's expansion with these Hessians, to which the costs' curvature is added if that is wanted."""
+        expansion = model.expansion._replace(lxx=lxx, lux=lux, luu=luu)
+        if self.curvature.cost_hessian == "exact":
+            self.objective.accumulate(model.iterate.xs, model.iterate.us, expansion[2:], curvature=True)
+        return expansion
+
+    def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
+        """Closed-loop rollouts, all step lengths in one call."""
+        xs, us, _, _, gaps, _ = model.iterate
+        states, controls = closed_loop(self.problem, xs, us, sweep, gaps, self.limits)
+        for alpha, xs_new, us_new in zip(ALPHAS, states, controls, strict=True):
+            us_new = np.array(us_new, order="C")
+            yield Candidate(float(alpha), np.array(xs_new, order="C"), us_new, us_new)
+
+    def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
+        """The sweep's own gains."""
+        return sweep.k, sweep.K

@@ -1,0 +1,208 @@
+"""From a problem and options to a solution: pose the problem, run the loop or its rounds, report."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from trajopt.augmented_lagrangian import AugmentedLagrangian, augmented_lagrangian
+from trajopt.backward_pass import empty_gains
+from trajopt.constraints import ControlBounds, ResidualConstraint
+from trajopt.expansions import adjoint, expand
+from trajopt.objective import Objective, number_name
+from trajopt.problem import Problem
+from trajopt.residuals import ControlResidual
+from trajopt.solution import ConstraintReport, IterationRecord, Solution, WarmStart
+from trajopt.solvers.constrained import first_penalty, minimize_in_rounds
+from trajopt.solvers.forward import Curvature, ForwardFormulation, Limits
+from trajopt.solvers.iterate import Formulation, Iterate
+from trajopt.solvers.loop import Callback, Loop
+from trajopt.solvers.options import LoopOptions
+from trajopt.status import Status
+from trajopt.system import state_array
+from trajopt.timing import Stopwatch
+from trajopt.validation import float_array
+
+
+def pose(
+    problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature, objective: Objective
+) -> Formulation:
+    """The formulation that the problem's system asks for."""
+    return ForwardFormulation(problem, objective, limits, curvature, options.regularization)
+
+
+def solve(
+    problem: Problem,
+    options: LoopOptions,
+    curvature: Curvature,
+    threshold: float | None,
+    us: Any,
+    xs: Any,
+    callback: Callback | None,
+    warm_start: WarmStart | Solution | None,
+) -> Solution:
+    """Improve the controls until an end with a name; threshold None is iLQR, the others as for `trajopt.DDP.solve`."""
+    clock = Stopwatch()
+    start = warm_start.warm_start() if isinstance(warm_start, Solution) else warm_start
+    us, xs = _initial(problem, us, xs, start)
+    limits = problem.control_limits() if options.control_limits == "box" else None
+    constraints = _smooth_constraints(problem, boxed=limits is not None)
+    posed = partial(pose, problem, limits, options, curvature)
+    formulation = posed(problem.objective)
+    iterate = formulation.start(us, xs, clock)
+    log: list[IterationRecord] = []
+    if not np.isfinite(iterate.cost):
+        return _diverged(problem, iterate, clock)
+    if not constraints:
+        loop = Loop(formulation, problem.objective, iterate, options, threshold, clock, log, _unconstrained)
+        status = loop.run(options.max_iterations, callback)
+        return _solution(problem, loop, status, None, limits, loop.tried, clock)
+    terms = augmented_lagrangian(problem, constraints)
+    terms = _first_terms(problem, terms, options, iterate, start)
+    rounds = minimize_in_rounds(posed, problem.objective, terms, iterate, options, threshold, clock, log, callback)
+    return _solution(problem, rounds.loop, rounds.status, rounds.terms, limits, rounds.tried, clock)
+
+
+def _unconstrained(iterate: Iterate) -> tuple[float, float]:
+    return iterate.cost, 0.0
+
+
+# ------------------------------------------------------------------------------------------------ the start
+def _initial(problem: Problem, us: Any, xs: Any, start: WarmStart | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """Controls and states to start from, checked: what is passed, else the warm start's, else the problem's."""
+    if start is not None:
+        us, xs = (start.us if us is None else us), (start.xs if xs is None else xs)
+    us = problem.us_init.copy() if us is None else problem.controls("us", us)
+    if xs is None:
+        return us, None
+    xs = float_array("xs", xs, (problem.horizon + 1, problem.system.nx))
+    for t, x in enumerate(xs):
+        state_array(problem.system, f"xs[{t}]", x)
+    return us, xs
+
+
+def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstraint, ...]:
+    """The constraints for the augmented Lagrangian, in the problem's order; limits of controls unless boxed."""
+    constraints = []
+    for constraint in problem.constraints:
+        if isinstance(constraint, ResidualConstraint):
+            constraints.append(constraint)
+        elif not boxed:
+            lower, upper = constraint.limits(problem.horizon, problem.system.nu)
+            constraints.append(ResidualConstraint(ControlResidual(problem.system), lower, upper, name=BOUNDS))
+    return tuple(constraints)
+
+
+BOUNDS = "control bounds"
+
+
+def _first_terms(
+    problem: Problem,
+    terms: AugmentedLagrangian,
+    options: LoopOptions,
+    iterate: Iterate,
+    start: WarmStart | None,
+) -> AugmentedLagrangian:
+    """Multipliers and penalties of the warm start, or zeros and the first penalty."""
+    penalty = options.initial_penalty or first_penalty(terms, iterate.cost, iterate.xs, iterate.us)
+    terms = terms.with_penalty(penalty)
+    if start is None or not start.multipliers:
+        return terms
+    smooth = [m for m, c in zip(start.multipliers, problem.constraints, strict=True) if _is_smooth(c, terms)]
+    penalties = [p for p, c in zip(start.penalties, problem.constraints, strict=True) if _is_smooth(c, terms)]
+    return terms.with_multipliers(smooth, penalties)
+
+
+def _is_smooth(constraint: Any, terms: AugmentedLagrangian) -> bool:
+    return isinstance(constraint, ResidualConstraint) or any(p.constraint.name == BOUNDS for p in terms.parts)
+
+
+# ------------------------------------------------------------------------------------------------ the end
+def _solution(
+    problem: Problem,
+    loop: Loop,
+    status: Status,
+    terms: AugmentedLagrangian | None,
+    limits: Limits | None,
+    tried: int,
+    clock: Stopwatch,
+) -> Solution:
+    model, formulation, N = loop.model, loop.formulation, problem.horizon
+    xs, us, _, cost, gaps, _ = model.iterate
+    if loop.direction is None:
+        k, K, Vx, Vxx = empty_gains(N, problem.system.ndx, problem.system.nu)
+    else:
+        k, K = formulation.policy(model, loop.direction.sweep)
+        Vx, Vxx = loop.direction.sweep.Vx, loop.direction.sweep.Vxx
+    return Solution(
+        problem=problem,
+        xs=xs,
+        us=us,
+        cost=cost if terms is None else problem.objective.value(xs, us),
+        status=status,
+        message=status.message,
+        iterations=tried,
+        k=k,
+        K=K,
+        Vx=Vx,
+        Vxx=Vxx,
+        gradient_norm=model.gradient_norm,
+        log=tuple(loop.log),
+        timings=clock.split(),
+        gaps=np.zeros((N + 1, problem.system.ndx)) if gaps is None else gaps,
+        constraints=_reports(problem, loop, terms, limits),
+        cause=_cause(problem, loop) if status is Status.INVALID_DERIVATIVES else "",
+    )
+
+
+def _reports(
+    problem: Problem, loop: Loop, terms: AugmentedLagrangian | None, limits: Limits | None
+) -> tuple[ConstraintReport, ...]:
+    """One report a constraint, in the problem's order."""
+    xs, us = loop.model.iterate.xs, loop.model.iterate.us
+    smooth: Sequence[ConstraintReport] = [] if terms is None else terms.reports(xs, us)
+    reports, remaining = [], iter(smooth)
+    for constraint in problem.constraints:
+        if limits is None or isinstance(constraint, ResidualConstraint):
+            reports.append(next(remaining))
+            continue
+        assert isinstance(constraint, ControlBounds)
+        lower, upper = constraint.limits(problem.horizon, problem.system.nu)
+        _, gradient = adjoint(loop.model.expansion)
+        pressed = np.where(us <= lower, np.maximum(gradient, 0.0), 0.0) + np.where(
+            us >= upper, np.minimum(gradient, 0.0), 0.0
+        )
+        reports.append(ConstraintReport(BOUNDS, np.arange(problem.horizon), us, lower, upper, -pressed))
+    return tuple(reports)
+
+
+def _cause(problem: Problem, loop: Loop) -> str:
+    """Which derivative is not finite, and where."""
+    xs, us = loop.model.iterate.xs, loop.model.iterate.us
+    culprit = loop.objective.culprit(xs, us, problem.system.ndx)
+    if culprit is not None:
+        return culprit
+    for name, array in zip(("fx", "fu"), expand(problem, xs, us)[:2], strict=True):
+        good = np.isfinite(array.reshape(len(array), -1)).all(axis=1)
+        if not good.all():
+            return f"{name} of the dynamics is not finite at knot {int(np.argmin(good))}"
+    return "the gradient overflows although costs and dynamics are finite"
+
+
+def _diverged(problem: Problem, iterate: Iterate, clock: Stopwatch) -> Solution:
+    """No iterate is good: the initial state repeated, and the controls that were given."""
+    xs = np.repeat(problem.x0[None], problem.horizon + 1, axis=0)
+    k, K, Vx, Vxx = empty_gains(problem.horizon, problem.system.ndx, problem.system.nu)
+    good = np.isfinite(iterate.xs).all(axis=1)
+    if not good.all():
+        t = int(np.argmin(good))
+        bad = iterate.xs[t][~np.isfinite(iterate.xs[t])][0]
+        cause = f"the state is {number_name(bad)} at knot {t}"
+    else:
+        cause = problem.objective.culprit(iterate.xs, iterate.us, problem.system.ndx) or "the sum of costs overflows"
+    status = Status.DIVERGED
+    return Solution(
+        problem, xs, iterate.us, np.inf, status, status.message, 0, k, K, Vx, Vxx, 0.0, (), clock.split(),
+        np.zeros_like(Vx), (), cause,
+    )  # fmt: skip
