@@ -90,11 +90,12 @@ class AugmentedTerm:
 
 
 class Measures(NamedTuple):
-    """Of a trajectory: largest violation, largest |s| (violation and slackness together), largest lam times slack."""
+    """Of a trajectory: largest violation, largest lam times slack, and of every part the largest |s - lam/rho|, which
+    is violation and slackness together."""
 
     violation: float
-    residual: float
     complementarity: float
+    residuals: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -109,24 +110,24 @@ class AugmentedLagrangian:
 
     def measures(self, xs: np.ndarray, us: np.ndarray) -> Measures:
         """Violation, residual and complementarity, with the multipliers the next update would give."""
-        violation = residual = complementarity = 0.0
+        violation, complementarity, residuals = 0.0, 0.0, []
         for part in self.parts:
             r = part.values(*part.points(xs, us))
             lam = part.penalty * part.shifted(r)
             violation = max(violation, float(np.abs(r - np.clip(r, part.lower, part.upper)).max(initial=0.0)))
             change = np.abs(lam - part.multipliers) / part.penalty
-            residual = max(residual, float(change.max(initial=0.0)))
+            residuals.append(float(change.max(initial=0.0)))
             limit = np.where(lam > 0.0, part.upper, part.lower)
             slack = np.where(lam != 0.0, r - np.where(np.isfinite(limit), limit, 0.0), 0.0)
             complementarity = max(complementarity, float(np.abs(lam * slack).max(initial=0.0)))
-        return Measures(violation, residual, complementarity)
+        return Measures(violation, complementarity, np.array(residuals))
 
-    def updated(self, xs: np.ndarray, us: np.ndarray, growth: float) -> "AugmentedLagrangian":
-        """Multipliers lam <- rho s, penalties multiplied by growth."""
+    def updated(self, xs: np.ndarray, us: np.ndarray, growth: np.ndarray | None = None) -> "AugmentedLagrangian":
+        """Multipliers lam <- rho s, penalties multiplied by growth, one number a part."""
         parts = []
-        for part in self.parts:
+        for part, factor in zip(self.parts, np.ones(len(self.parts)) if growth is None else growth, strict=True):
             lam = part.penalty * part.shifted(part.values(*part.points(xs, us)))
-            parts.append(part._replace(multipliers=lam, penalty=growth * part.penalty))
+            parts.append(part._replace(multipliers=lam, penalty=float(factor * part.penalty)))
         return AugmentedLagrangian(tuple(parts))
 
     def with_penalty(self, penalty: float) -> "AugmentedLagrangian":
@@ -170,7 +171,13 @@ class AugmentedLagrangian:
             knots, lower, upper, multipliers = joined
             result.append(
                 ConstraintReport(
-                    constraint.name, knots, np.concatenate(values), lower, upper, multipliers, parts[0].penalty
+                    constraint.name,
+                    knots,
+                    np.concatenate(values),
+                    lower,
+                    upper,
+                    multipliers,
+                    max(part.penalty for part in parts),
                 )
             )
         return result

@@ -9,7 +9,8 @@ What a file holds, by name:
     format, format_version        what kind of file this is
     layout                        JSON: how the fields are put together again from the arrays
 
-A field of the layout is null (None), "array", "scalar", an object (a dict) or a list (a tuple).
+A field of the layout is null (None), "array", "scalar", an object (a dict, or the report of a constraint) or a list (a
+tuple).
 """
 
 import json
@@ -25,7 +26,7 @@ from typing import IO, Any
 import numpy as np
 
 from trajopt.problem import Problem
-from trajopt.solution import IterationRecord, Solution
+from trajopt.solution import ConstraintReport, IterationRecord, Solution
 from trajopt.status import Status
 
 FORMAT, VERSION = "trajopt.Solution", 1
@@ -87,6 +88,8 @@ def _pack(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if value is None:
         return None
     prefix = _PREFIX.get(name, f"{name}.")
+    if isinstance(value, ConstraintReport):
+        value = value._asdict()
     if isinstance(value, dict):
         return {str(key): _pack(f"{prefix}{key}", item, arrays) for key, item in value.items()}
     if type(value) in (tuple, list):
@@ -159,23 +162,30 @@ def _unpack(name: str, node: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _fields(name, values: dict[str, Any]) -> dict[str, Any]:
-    """Fields for the constructor of `Solution`: the log as records, the status as a name that this version knows."""
-    wanted = {field.name: field for field in fields(Solution) if field.name != "problem"}
-    unknown = set(values) - set(wanted)
-    absent = {f for f in set(wanted) - set(values) if wanted[f].default is wanted[f].default_factory is MISSING}
-    columns = set(values["log"]) if "log" in values else set()
-    unknown |= {f"log_{column}" for column in columns - set(IterationRecord._fields)}
-    absent |= {
-        f"log_{column}" for column in set(IterationRecord._fields) - columns - set(IterationRecord._field_defaults)
+    """Fields for the constructor of `Solution`: log and constraints as records, the status as a name known here."""
+    wanted = {f.name: f.default is f.default_factory is MISSING for f in fields(Solution) if f.name != "problem"}
+    _compare(name, "", set(values), wanted)
+    columns, reports = values["log"], values.get("constraints", ())
+    for prefix, kind, found in (
+        ("log_", IterationRecord, columns),
+        *((f"constraints.{i}.", ConstraintReport, report) for i, report in enumerate(reports)),
+    ):
+        _compare(name, prefix, set(found), {field: field not in kind._field_defaults for field in kind._fields})
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return values | {
+        "log": tuple(IterationRecord(**dict(zip(columns, row, strict=True))) for row in rows),
+        "constraints": tuple(ConstraintReport(**report) for report in reports),
+        "status": Status(values["status"]),
     }
+
+
+def _compare(name, prefix: str, found: set[str], wanted: dict[str, bool]) -> None:
+    """Raise ValueError unless all that is found is wanted, and all that is needed (True) is found."""
+    unknown = [prefix + field for field in sorted(found - set(wanted))]
+    absent = [prefix + field for field, needed in wanted.items() if needed and field not in found]
     if unknown or absent:
-        found = (
-            f"{', '.join(sorted(unknown)) or 'nothing'} too much and {', '.join(sorted(absent)) or 'nothing'} missing"
-        )
-        raise ValueError(f"{name}: got a solution of another version of trajopt, with {found}")
-    rows = zip(*(column.tolist() for column in values["log"].values()), strict=True)
-    log = tuple(IterationRecord(**dict(zip(values["log"], row, strict=True))) for row in rows)
-    return values | {"log": log, "status": Status(values["status"])}
+        surplus, lack = ", ".join(unknown) or "nothing", ", ".join(absent) or "nothing"
+        raise ValueError(f"{name}: got the solution of another trajopt, with {surplus} too much, {lack} missing")
 
 
 def _check_problem(name, solution: Solution, problem: Problem, arrays: dict[str, np.ndarray]) -> None:

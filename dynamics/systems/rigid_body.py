@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.configuration import difference, integrate
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.simd import LANES, aligned_empty, aligned_zeros, chunk_count, launch
+from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.actuation import actuation_map
 from dynamics.systems.curvature import curvature_driver_numbers, drive_curvature
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
@@ -15,6 +16,9 @@ from dynamics.systems.state_difference import difference_expansion
 from dynamics.systems.steps import INTEGRATORS, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
 from dynamics.validation import as_array, as_batch, check_configuration
+
+
+FORMULATIONS = ("forward", "inverse")
 
 
 class RigidBodySystem:
@@ -27,6 +31,10 @@ class RigidBodySystem:
     integrator : "semi_implicit_euler" (default), "explicit_euler" or "rk4"
         The configuration moves along its manifold: q+ = q (+) h v+, q (+) h v, or four Munthe-Kaas stages.
     actuation : None (a torque per degree of freedom), "floating_base" (all but the first six), or B (nv, nu)
+    formulation : "forward" (default) or "inverse"
+        "inverse": solvers take accelerations for controls and the torques as an output; everything that they are given
+        and return is in torques all the same.  For an Euler integrator, joints of one degree of freedom, and as many
+        controls as joints.
 
     Raises
     ------
@@ -39,11 +47,13 @@ class RigidBodySystem:
     lam'dx+ = lam'F z + 1/2 z'H z + O(z^3).  All knots are evaluated in one call, LANES at a time, over all threads.
     """
 
-    def __init__(self, model, dt: float, integrator: str = "semi_implicit_euler", actuation=None):
+    def __init__(self, model, dt: float, integrator: str = "semi_implicit_euler", actuation=None, formulation="forward"):
         if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
             raise ValueError(f"dt is {dt!r}; expected a positive number of seconds")
         if integrator not in INTEGRATORS:
             raise ValueError(f'integrator is "{integrator}"; expected one of {", ".join(INTEGRATORS)}')
+        if formulation not in FORMULATIONS:
+            raise ValueError(f'formulation is "{formulation}"; expected one of {", ".join(FORMULATIONS)}')
         self.model = model
         self.dt = float(dt)
         self.integrator = integrator
@@ -54,7 +64,21 @@ class RigidBodySystem:
         semi, rk4 = integrator == "semi_implicit_euler", integrator == "rk4"
         self.semi_implicit = self.euclidean and semi
         B, skip = self.actuation
+        self.formulation = formulation
+        self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
         self.plant = (model.arrays, B, skip, None if self.euclidean else True, True if rk4 else None, semi, self.dt)
+
+    def _acceleration_control(self) -> AccelerationControl:
+        B, lacking = self.actuation.B, []
+        if not self.euclidean:
+            lacking.append("joints of one degree of freedom")
+        if self.integrator == "rk4":
+            lacking.append("an Euler integrator")
+        if B.shape[0] != B.shape[1] or np.linalg.matrix_rank(B) < len(B):
+            lacking.append("an independent control for every degree of freedom")
+        if lacking:
+            raise ValueError(f'formulation is "inverse", which needs {" and ".join(lacking)}')
+        return AccelerationControl(self.model, self.actuation, self.dt, self.integrator == "semi_implicit_euler")
 
     def __repr__(self) -> str:
         return f"RigidBodySystem({self.model!r}, dt={self.dt:g}, integrator={self.integrator!r}, nu={self.nu})"

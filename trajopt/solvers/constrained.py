@@ -1,5 +1,6 @@
 """The outer loop of the augmented Lagrangian [Nocedal and Wright 2006, algorithm 17.4].
 
+    minimize with small penalties, very loosely; set the penalties by what that costs
     repeat
         minimize the augmented objective, loosely at first
         stop if violation, complementarity and the minimization are within their tolerances
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.augmented_lagrangian import AugmentedLagrangian
+from trajopt.augmented_lagrangian import AugmentedLagrangian, Part
 from trajopt.objective import Objective
 from trajopt.solution import IterationRecord
 from trajopt.solvers.iterate import Formulation, Iterate
@@ -23,12 +24,14 @@ from trajopt.solvers.options import LoopOptions
 from trajopt.status import Status
 from trajopt.timing import Stopwatch
 
-FIRST_TOLERANCE = 1e-4
-"""Predicted decrease, relative to the cost, that ends the first round."""
+PROBE_TOLERANCE, FIRST_TOLERANCE = 1e-2, 1e-4
+"""Predicted decrease, relative to the cost, that ends the round with small penalties and the one after it."""
+PROBE_SHARE = 1e-3
 TIGHTENING = 1e-2
 PROGRESS = 0.25
 MAX_PENALTY = 1e14
-FIRST_PENALTIES = 1e-2, 1e4
+FIRST_PENALTIES = 1e-6, 1e6
+RANGE_SHARE, SLACK_SHARE = 0.1, 0.3
 FINAL = (Status.STOPPED_BY_CALLBACK, Status.INTERRUPTED, Status.INVALID_DERIVATIVES, Status.MAX_ITERATIONS)
 
 
@@ -41,14 +44,30 @@ class Rounds(NamedTuple):
     tried: int
 
 
-def first_penalty(terms: AugmentedLagrangian, cost: float, xs: np.ndarray, us: np.ndarray) -> float:
-    """A penalty for which the first violation costs as much as the objective, within FIRST_PENALTIES."""
-    squares = 0.0
-    for part in terms.parts:
-        r = part.values(*part.points(xs, us))
-        squares += 0.5 * float(((r - np.clip(r, part.lower, part.upper)) ** 2).sum())
-    ratio = abs(cost) / squares if squares > 0.0 and np.isfinite(squares) else FIRST_PENALTIES[1]
-    return float(np.clip(ratio, *FIRST_PENALTIES))
+def first_penalties(terms: AugmentedLagrangian, iterate: Iterate, share: float) -> AugmentedLagrangian:
+    """Penalties for which a violation of typical size costs this share of the objective, within FIRST_PENALTIES.
+
+    Typical is a tenth of the way between the limits, at one knot; where there is no such way, the iterate's violation,
+    all knots together; where there is none, a third of the iterate's distance from its limits.
+    """
+    return AugmentedLagrangian(tuple(p._replace(penalty=_first_penalty(p, iterate, share)) for p in terms.parts))
+
+
+def _first_penalty(part: Part, iterate: Iterate, share: float) -> float:
+    r = part.values(*part.points(iterate.xs, iterate.us))
+    violation = r - np.clip(r, part.lower, part.upper)
+    width = part.upper - part.lower
+    finite = np.isfinite(width) & (width > 0.0)
+    if finite.any():
+        size = RANGE_SHARE * float(width[finite].mean())
+    elif violation.any():
+        size = float(np.sqrt(0.5 * (violation**2).sum()))
+    else:
+        slack = np.minimum(np.abs(r - part.lower), np.abs(r - part.upper))
+        slack = slack[np.isfinite(slack)]
+        size = SLACK_SHARE * float(slack.mean()) if slack.size else 1.0
+    penalty = share * abs(iterate.cost) / size**2 if size > 0.0 and np.isfinite(size) else 1.0
+    return float(np.clip(penalty, *FIRST_PENALTIES))
 
 
 def minimize_in_rounds(
@@ -61,32 +80,41 @@ def minimize_in_rounds(
     clock: Stopwatch,
     log: list[IterationRecord],
     callback: Callback | None,
+    warm: bool,
 ) -> Rounds:
     """Minimize the objective under the constraints behind the terms.
 
     Parameters: as of `Loop`; pose(objective) is the formulation of the problem with another objective, start an iterate
-    of finite cost.
+    of finite cost; `warm`: the terms' multipliers and penalties are those of an earlier solve.
     """
 
     def measures(iterate: Iterate) -> tuple[float, float]:
         return objective.value(iterate.xs, iterate.us), terms.measures(iterate.xs, iterate.us).violation
 
-    iterate, tried, before, tolerance = start, 0, np.inf, max(options.tolerance, FIRST_TOLERANCE)
-    late = False
+    iterate, tried, probing = start, 0, options.initial_penalty == 0.0 and not warm
+    before, tolerance = np.full(len(terms.parts), np.inf), FIRST_TOLERANCE
+    if probing:
+        terms, tolerance = first_penalties(terms, iterate, PROBE_SHARE), PROBE_TOLERANCE
+    tolerance = max(options.tolerance, tolerance)
     while True:
         augmented = Objective((*objective.terms, *terms.terms()))
         iterate = iterate._replace(cost=augmented.value(iterate.xs, iterate.us), time=clock.elapsed)
         inner = replace(options, tolerance=tolerance)
-        loop = Loop(pose(augmented), augmented, iterate, inner, threshold, clock, log, measures, late)
+        loop = Loop(pose(augmented), augmented, iterate, inner, threshold, clock, log, measures, tried > 0)
         status = loop.run(options.max_iterations - tried, callback)
-        iterate, tried, late = loop.model.iterate, tried + loop.tried, True
+        iterate, tried = loop.model.iterate, tried + loop.tried
 
         reached = terms.measures(iterate.xs, iterate.us)
         tight = tolerance <= options.tolerance
         if status in FINAL or (tight and _satisfied(reached, options) and iterate.gaps is None):
-            return Rounds(loop, status, terms.updated(iterate.xs, iterate.us, 1.0), tried)
-        growth = options.penalty_growth if reached.residual > PROGRESS * before else 1.0
-        terms, before = terms.updated(iterate.xs, iterate.us, growth), reached.residual
+            return Rounds(loop, status, terms.updated(iterate.xs, iterate.us), tried)
+        if probing:
+            cost = objective.value(iterate.xs, iterate.us)
+            terms, tolerance = first_penalties(terms, iterate._replace(cost=cost), 1.0), FIRST_TOLERANCE
+            probing = False
+            continue
+        growth = np.where(reached.residuals > PROGRESS * before, options.penalty_growth, 1.0)
+        terms, before = terms.updated(iterate.xs, iterate.us, growth), reached.residuals
         if max(part.penalty for part in terms.parts) > MAX_PENALTY:
             return Rounds(loop, Status.INFEASIBLE, terms, tried)
         tolerance = max(options.tolerance, TIGHTENING * tolerance)

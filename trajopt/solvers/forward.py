@@ -68,6 +68,8 @@ class ForwardFormulation:
         What mu is added to.
     """
 
+    needs_gauss_newton = True
+
     def __init__(
         self,
         problem: Problem,
@@ -91,7 +93,7 @@ class ForwardFormulation:
                 gaps = None
             return Iterate(xs, us, us, self.objective.value(xs, us), gaps, clock.elapsed)
 
-    def expand(self, iterate: Iterate, clock: Stopwatch) -> LocalModel:
+    def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False) -> LocalModel:
         """First-order dynamics, Gauss-Newton costs."""
         with clock.measure("derivatives"):
             expansion = expand(self.problem, iterate.xs, iterate.us, self.objective)
@@ -109,7 +111,9 @@ class ForwardFormulation:
         e, mu = regularized(expansion, mu, self.regularization)
         return with_gaps(sweep(*e, mu, self._dt, gaps, box), e, gaps)
 
-    def exact_sweep(self, model: LocalModel, gauss_newton: SweepResult, mu: float, clock: Stopwatch) -> SweepResult:
+    def exact_sweep(
+        self, model: LocalModel, gauss_newton: SweepResult | None, mu: float, clock: Stopwatch
+    ) -> SweepResult:
         """Backward pass with the curvature of dynamics and costs; ok is False where Quu is not positive definite."""
         e, system, (xs, us, *_) = model.expansion, self.problem.system, model.iterate
         gaps, box, hessian = model.iterate.gaps, model.box, self.curvature.hessian
@@ -124,6 +128,7 @@ class ForwardFormulation:
                 else:
                     result = sweep_tensors(expansion, tensors, mu, gaps, box)
                 return with_gaps(result, expansion, gaps)
+        assert gauss_newton is not None
         multiplier = gauss_newton.Vx if hessian == "parallel" else model.costate
         with clock.measure("derivatives"):
             Hxx, Hux, Huu = system.hessian_products(xs, us, np.ascontiguousarray(multiplier[1:]))
@@ -152,3 +157,7 @@ class ForwardFormulation:
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
         """The sweep's own gains."""
         return sweep.k, sweep.K
+
+    def gradient_norm(self, model: LocalModel) -> float:
+        """That of the model."""
+        return model.gradient_norm

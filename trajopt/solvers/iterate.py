@@ -38,7 +38,7 @@ class LocalModel(NamedTuple):
     """An iterate and its expansion, costate (N+1, ndx), and largest gradient entry.
 
     Where a control lies on a limit and its gradient pushes it outwards, that entry does not count; inf if the gradient
-    is not finite.
+    is not finite.  `exact`: the expansion has all curvature already.
     """
 
     iterate: Iterate
@@ -46,6 +46,7 @@ class LocalModel(NamedTuple):
     costate: np.ndarray
     gradient_norm: float
     box: Box | None
+    exact: bool = False
 
 
 class Direction(NamedTuple):
@@ -66,21 +67,28 @@ class Direction(NamedTuple):
 
 
 class Formulation(Protocol):
-    """How a problem is posed to the loop: what the sweep's controls are, and how a trajectory follows from them."""
+    """How a problem is posed to the loop: what the sweep's controls are, and how a trajectory follows from them.
+
+    `needs_gauss_newton`: an exact sweep takes its multiplier from the Gauss-Newton sweep of the same iteration.
+    """
+
+    needs_gauss_newton: bool
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The first iterate: a rollout, or the states xs with their gaps."""
         ...
 
-    def expand(self, iterate: Iterate, clock: Stopwatch) -> LocalModel:
-        """The iterate with its Gauss-Newton expansion."""
+    def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False) -> LocalModel:
+        """The iterate with its Gauss-Newton expansion; an exact sweep will follow if `exact`."""
         ...
 
     def sweep(self, model: LocalModel, mu: float, clock: Stopwatch) -> SweepResult:
         """Backward pass without curvature."""
         ...
 
-    def exact_sweep(self, model: LocalModel, gauss_newton: SweepResult, mu: float, clock: Stopwatch) -> SweepResult:
+    def exact_sweep(
+        self, model: LocalModel, gauss_newton: SweepResult | None, mu: float, clock: Stopwatch
+    ) -> SweepResult:
         """Backward pass with the curvature of dynamics and costs, with the same mu."""
         ...
 
@@ -90,6 +98,10 @@ class Formulation(Protocol):
 
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
         """k (N, nu) and K (N, nu, ndx) of the controls us."""
+        ...
+
+    def gradient_norm(self, model: LocalModel) -> float:
+        """Largest entry of the gradient in the controls us (see `LocalModel`)."""
         ...
 
 

@@ -69,10 +69,10 @@ class Loop:
     ):
         self.formulation, self.objective, self.options, self.threshold = formulation, objective, options, threshold
         self.clock, self.log, self.measures = clock, log, measures
-        self.model: LocalModel = formulation.expand(start, clock)
-        self.direction: Direction | None = None
         self.regularization = Regularization(options.initial_regularization, options.max_regularization)
         self.weight, self.predicted, self.tried = 0.0, 0.0 if late else np.inf, 0
+        self.model: LocalModel = formulation.expand(start, clock, self._late(start.cost))
+        self.direction: Direction | None = None
 
     def run(self, max_iterations: int, callback: Callback | None) -> Status:
         """Iterate until an end; at most so many steps are tried."""
@@ -106,7 +106,7 @@ class Loop:
             self.regularization = self.regularization.increased()
             return status
         self.regularization = self.regularization.after_step(step.alpha)
-        self.model = self.formulation.expand(self._moved(step), self.clock)
+        self.model = self.formulation.expand(self._moved(step), self.clock, self._late(step.cost))
         return None
 
     def _moved(self, step: Step) -> Iterate:
@@ -126,20 +126,29 @@ class Loop:
         """The direction of this iteration, mu raised as it needs; None if no sweep is positive definite."""
         if not np.isfinite(self.model.gradient_norm):
             return None
-        indefinite_knot = -1
+        late, knot = self._late(self.model.iterate.cost), -1
+        if late and not self.formulation.needs_gauss_newton:
+            newton = self.formulation.exact_sweep(self.model, None, self.regularization.mu, self.clock)
+            if newton.ok:
+                return Direction(EXACT, newton, None, knot)
+            late, knot = False, newton.failed_knot
         gauss_newton = self.formulation.sweep(self.model, self.regularization.mu, self.clock)
         while not gauss_newton.ok:
-            indefinite_knot = gauss_newton.failed_knot
+            knot = gauss_newton.failed_knot
             self.regularization = self.regularization.increased()
             if self.regularization.exhausted:
                 return None
             gauss_newton = self.formulation.sweep(self.model, self.regularization.mu, self.clock)
-        if self.threshold is not None and self.predicted < self.threshold * abs(self.model.iterate.cost):
+        if late:
             newton = self.formulation.exact_sweep(self.model, gauss_newton, self.regularization.mu, self.clock)
             if newton.ok:
-                return Direction(EXACT, newton, gauss_newton, indefinite_knot)
-            indefinite_knot = newton.failed_knot
-        return Direction(GAUSS_NEWTON, gauss_newton, None, indefinite_knot)
+                return Direction(EXACT, newton, gauss_newton, knot)
+            knot = newton.failed_knot
+        return Direction(GAUSS_NEWTON, gauss_newton, None, knot)
+
+    def _late(self, cost: float) -> bool:
+        """Whether the last predicted decrease was small enough for an exact step from a trajectory of this cost."""
+        return self.threshold is not None and self.predicted < self.threshold * abs(cost)
 
     # ------------------------------------------------------------------------------------------------ ends
     def _end(self, found: Direction | None, tried_enough: bool, stopping: bool) -> Status | None:
@@ -163,21 +172,24 @@ class Loop:
     # ------------------------------------------------------------------------------------------------ step
     def _step(self, direction: Direction) -> tuple[Direction, Step | None]:
         """Search along the direction; where an exact one is good for a short step at best, also along its fallback."""
-        with self.clock.measure("rollouts"):
-            step = self._search(direction)
-            if direction.fallback is None or (step is not None and step.alpha >= SHORT_EXACT_STEP):
-                return direction, step
-            fallback = Direction(GAUSS_NEWTON, direction.fallback, None, direction.indefinite_knot)
-            other = self._search(fallback)
+        step = self._search(direction)
+        if direction.kind == GAUSS_NEWTON or (step is not None and step.alpha >= SHORT_EXACT_STEP):
+            return direction, step
+        sweep = direction.fallback or self.formulation.sweep(self.model, self.regularization.mu, self.clock)
+        if not sweep.ok:
+            return direction, step
+        fallback = Direction(GAUSS_NEWTON, sweep, None, direction.indefinite_knot)
+        other = self._search(fallback)
         if other is not None and (step is None or other.cost < step.cost):
             return fallback, other
         return direction, step
 
     def _search(self, direction: Direction) -> Step | None:
         iterate, sweep = self.model.iterate, direction.sweep
-        candidates = self.formulation.candidates(self.model, sweep)
         weighted = self.weight * iterate.total_gap
-        return search(self.objective, iterate.cost, (sweep.d1, sweep.d2), candidates, weighted)
+        with self.clock.measure("rollouts"):
+            candidates = self.formulation.candidates(self.model, sweep)
+            return search(self.objective, iterate.cost, (sweep.d1, sweep.d2), candidates, weighted)
 
     # ------------------------------------------------------------------------------------------------ the log
     def _record(self, direction: Direction | None, step: Step | None) -> None:

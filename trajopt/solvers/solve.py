@@ -14,21 +14,29 @@ from trajopt.objective import Objective, number_name
 from trajopt.problem import Problem
 from trajopt.residuals import ControlResidual
 from trajopt.solution import ConstraintReport, IterationRecord, Solution, WarmStart
-from trajopt.solvers.constrained import first_penalty, minimize_in_rounds
+from trajopt.solvers.constrained import minimize_in_rounds
 from trajopt.solvers.forward import Curvature, ForwardFormulation, Limits
+from trajopt.solvers.inverse import InverseFormulation
 from trajopt.solvers.iterate import Formulation, Iterate
 from trajopt.solvers.loop import Callback, Loop
 from trajopt.solvers.options import LoopOptions
 from trajopt.status import Status
-from trajopt.system import state_array
+from trajopt.system import System, state_array
 from trajopt.timing import Stopwatch
 from trajopt.validation import float_array
+
+
+def takes_accelerations(system: System) -> bool:
+    """Whether the system wants accelerations as the sweep's controls."""
+    return getattr(system, "acceleration_control", None) is not None
 
 
 def pose(
     problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature, objective: Objective
 ) -> Formulation:
     """The formulation that the problem's system asks for."""
+    if takes_accelerations(problem.system):
+        return InverseFormulation(problem, objective, curvature, options.regularization)
     return ForwardFormulation(problem, objective, limits, curvature, options.regularization)
 
 
@@ -46,7 +54,8 @@ def solve(
     clock = Stopwatch()
     start = warm_start.warm_start() if isinstance(warm_start, Solution) else warm_start
     us, xs = _initial(problem, us, xs, start)
-    limits = problem.control_limits() if options.control_limits == "box" else None
+    boxed = options.control_limits == "box" and not takes_accelerations(problem.system)
+    limits = problem.control_limits() if boxed else None
     constraints = _smooth_constraints(problem, boxed=limits is not None)
     posed = partial(pose, problem, limits, options, curvature)
     formulation = posed(problem.objective)
@@ -58,9 +67,13 @@ def solve(
         loop = Loop(formulation, problem.objective, iterate, options, threshold, clock, log, _unconstrained)
         status = loop.run(options.max_iterations, callback)
         return _solution(problem, loop, status, None, limits, loop.tried, clock)
-    terms = augmented_lagrangian(problem, constraints)
-    terms = _first_terms(problem, terms, options, iterate, start)
-    rounds = minimize_in_rounds(posed, problem.objective, terms, iterate, options, threshold, clock, log, callback)
+    terms = augmented_lagrangian(problem, constraints).with_penalty(options.initial_penalty or 1.0)
+    warm = start is not None and len(start.multipliers) > 0
+    if start is not None and warm:
+        terms = terms.with_multipliers(*_smooth_part(problem, terms, start))
+    rounds = minimize_in_rounds(
+        posed, problem.objective, terms, iterate, options, threshold, clock, log, callback, warm
+    )
     return _solution(problem, rounds.loop, rounds.status, rounds.terms, limits, rounds.tried, clock)
 
 
@@ -97,25 +110,18 @@ def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstrai
 BOUNDS = "control bounds"
 
 
-def _first_terms(
-    problem: Problem,
-    terms: AugmentedLagrangian,
-    options: LoopOptions,
-    iterate: Iterate,
-    start: WarmStart | None,
-) -> AugmentedLagrangian:
-    """Multipliers and penalties of the warm start, or zeros and the first penalty."""
-    penalty = options.initial_penalty or first_penalty(terms, iterate.cost, iterate.xs, iterate.us)
-    terms = terms.with_penalty(penalty)
-    if start is None or not start.multipliers:
-        return terms
-    smooth = [m for m, c in zip(start.multipliers, problem.constraints, strict=True) if _is_smooth(c, terms)]
-    penalties = [p for p, c in zip(start.penalties, problem.constraints, strict=True) if _is_smooth(c, terms)]
-    return terms.with_multipliers(smooth, penalties)
-
-
-def _is_smooth(constraint: Any, terms: AugmentedLagrangian) -> bool:
-    return isinstance(constraint, ResidualConstraint) or any(p.constraint.name == BOUNDS for p in terms.parts)
+def _smooth_part(
+    problem: Problem, terms: AugmentedLagrangian, start: WarmStart
+) -> tuple[list[np.ndarray], list[float]]:
+    """Multipliers and penalties of the warm start that belong to constraints of the augmented Lagrangian."""
+    if len(start.multipliers) != len(problem.constraints):
+        raise ValueError(
+            f"warm_start: got multipliers of {len(start.multipliers)} constraints, wanted {len(problem.constraints)}"
+        )
+    smooth_bounds = any(part.constraint.name == BOUNDS for part in terms.parts)
+    chosen = [smooth_bounds or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints]
+    multipliers = [m for m, wanted in zip(start.multipliers, chosen, strict=True) if wanted]
+    return multipliers, [p for p, wanted in zip(start.penalties, chosen, strict=True) if wanted]
 
 
 # ------------------------------------------------------------------------------------------------ the end
@@ -147,7 +153,7 @@ def _solution(
         K=K,
         Vx=Vx,
         Vxx=Vxx,
-        gradient_norm=model.gradient_norm,
+        gradient_norm=formulation.gradient_norm(model),
         log=tuple(loop.log),
         timings=clock.split(),
         gaps=np.zeros((N + 1, problem.system.ndx)) if gaps is None else gaps,

@@ -1,0 +1,150 @@
+"""Accelerations as the sweep's controls: linear dynamics, the controls u(x, a) an output.
+
+The problem and its optimum are the same.  Costs and constraints keep their form in (x, u); their quadratic model is
+rewritten in (x, a) by the system (`AccelerationControl.substitute`), whose multiplier for the curvature of u(x, a) is lu,
+known before any sweep.  A trajectory is a linear recursion, and all its controls follow in one call.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynamics.simd import routine
+from trajopt.backward_pass import SweepResult
+from trajopt.expansions import Expansion, adjoint, expand
+from trajopt.line_search import Candidate
+from trajopt.objective import Objective, zero_blocks
+from trajopt.problem import Problem
+from trajopt.rollout import ALPHAS
+from trajopt.solvers.forward import Curvature, largest_gradient, regularized
+from trajopt.solvers.iterate import Iterate, LocalModel, with_gaps
+from trajopt.sweep import sweep
+from trajopt.timing import Stopwatch
+
+
+class Blocks(NamedTuple):
+    """lx, lu, lxx, lux, luu of the costs in (x, u), Gauss-Newton."""
+
+    lx: np.ndarray
+    lu: np.ndarray
+    lxx: np.ndarray
+    lux: np.ndarray
+    luu: np.ndarray
+
+
+@routine
+def _roll_out(x0, xs, a, k, K, fx, fu, gaps, alpha, xs_new, a_new):
+    """x' = fx x + fu a less (1 - alpha) gaps, a = a_t + alpha k_t + K_t (x - xs_t)."""
+    N, n = a.shape
+    ndx = x0.shape[0]
+    left = 1.0 - alpha
+    for i in range(ndx):
+        xs_new[0, i] = x0[i] - left * gaps[0, i]
+    for t in range(N):
+        for i in range(n):
+            s = a[t, i] + alpha * k[t, i]
+            for j in range(ndx):
+                s += K[t, i, j] * (xs_new[t, j] - xs[t, j])
+            a_new[t, i] = s
+        for i in range(ndx):
+            s = -left * gaps[t + 1, i]
+            for j in range(ndx):
+                s += fx[i, j] * xs_new[t, j]
+            for j in range(n):
+                s += fu[i, j] * a_new[t, j]
+            xs_new[t + 1, i] = s
+
+
+class InverseFormulation:
+    """Trajectories of accelerations; parameters as for `ForwardFormulation`, without control limits.
+
+    The system has an `acceleration_control` (see `dynamics.systems.acceleration_control`).
+    """
+
+    needs_gauss_newton = False
+
+    def __init__(self, problem: Problem, objective: Objective, curvature: Curvature, regularization: str):
+        self.problem, self.objective = problem, objective
+        self.curvature, self.regularization = curvature, regularization
+        system: Any = problem.system
+        self._map = system.acceleration_control
+        N = problem.horizon
+        self._fx, self._fu = np.tile(self._map.fx, (N, 1, 1)), np.tile(self._map.fu, (N, 1, 1))
+        self._dt = system.dt if system.semi_implicit else 0.0
+        self._no_gaps = np.zeros((N + 1, system.ndx))
+
+    def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
+        """The rollout of us, or the states xs with their gaps, the accelerations those of us there."""
+        with clock.measure("rollouts"), np.errstate(all="ignore"):
+            gaps = None
+            if xs is None:
+                xs = np.ascontiguousarray(self.problem.system.rollout(self.problem.x0, us))
+                if not np.isfinite(xs).all():
+                    return Iterate(xs, us, us, np.inf, None, clock.elapsed)
+                n = us.shape[1]
+                a = np.diff(xs[:, n:], axis=0) / self.problem.system.dt
+            else:
+                a = self._map.accelerations(xs, us)
+                reached = np.concatenate([self.problem.x0[None], xs[:-1] @ self._map.fx.T + a @ self._map.fu.T])
+                gaps = reached - xs if (reached != xs).any() else None
+            return Iterate(xs, us, a, self.objective.value(xs, us), gaps, clock.elapsed)
+
+    def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False) -> LocalModel:
+        """Linear dynamics, costs rewritten in (x, a); with all curvature if exact."""
+        with clock.measure("derivatives"):
+            xs, us = iterate.xs, iterate.us
+            blocks = Blocks(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
+            self.objective.accumulate(xs, us, blocks)
+            if exact and self.curvature.cost_hessian == "exact":
+                self.objective.accumulate(xs, us, blocks, curvature=True)
+            expansion = self._substituted(iterate, blocks, exact)
+            costate, gradient = adjoint(expansion)
+            return LocalModel(iterate, expansion, costate, largest_gradient(gradient, us, None), None, exact)
+
+    def _substituted(self, iterate: Iterate, blocks: Blocks, exact: bool) -> Expansion:
+        with np.errstate(all="ignore"):
+            return Expansion(
+                self._fx, self._fu, *self._map.substitute(iterate.xs, iterate.controls, blocks, curvature=exact)
+            )
+
+    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch) -> SweepResult:
+        """Backward pass without curvature."""
+        if model.exact:
+            model = self.expand(model.iterate, clock)
+        return self._sweep(model, mu, clock)
+
+    def exact_sweep(
+        self, model: LocalModel, gauss_newton: SweepResult | None, mu: float, clock: Stopwatch
+    ) -> SweepResult:
+        """Backward pass with the curvature of u(x, a) and of the costs."""
+        if not model.exact:
+            model = self.expand(model.iterate, clock, exact=True)
+        return self._sweep(model, mu, clock)
+
+    def _sweep(self, model: LocalModel, mu: float, clock: Stopwatch) -> SweepResult:
+        with clock.measure("backward_pass"):
+            e, mu = regularized(model.expansion, mu, self.regularization)
+            gaps = model.iterate.gaps
+            return with_gaps(sweep(*e, mu, self._dt, gaps), e, gaps)
+
+    def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
+        """Linear rollouts, one step length after another, and the controls that they take."""
+        xs, _, a, _, gaps, _ = model.iterate
+        gaps = self._no_gaps if gaps is None else gaps
+        for alpha in ALPHAS:
+            xs_new, a_new = np.empty_like(xs), np.empty_like(a)
+            _roll_out(
+                self.problem.x0, xs, a, sweep.k, sweep.K, self._map.fx, self._map.fu, gaps, alpha, xs_new, a_new
+            )
+            yield Candidate(float(alpha), xs_new, self._map.controls(xs_new, a_new), a_new)
+
+    def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
+        """Gains of the controls, from du = U_x dx + U_a da."""
+        Ux, Ua = self._map.jacobians(model.iterate.xs, model.iterate.controls)
+        return np.einsum("tij,tj->ti", Ua, sweep.k), Ux + Ua @ sweep.K
+
+    def gradient_norm(self, model: LocalModel) -> float:
+        """Largest entry of the gradient in the controls us, by the dynamics themselves."""
+        xs, us = model.iterate.xs, model.iterate.us
+        return largest_gradient(adjoint(expand(self.problem, xs, us, self.objective))[1], us, None)
