@@ -8,46 +8,86 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trajopt.batch.many import solve_many
+    from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
     from trajopt.comparison import Comparison, compare
-    from trajopt.costs import ControlCost, Cost, ResidualCost, StateCost
+    from trajopt.constraints import ControlBounds, ResidualConstraint, StateBounds
+    from trajopt.control_rate import ControlRateCost, ControlRateSystem
+    from trajopt.costs import (
+        Activation,
+        ControlCost,
+        Cost,
+        LogBarrier,
+        PseudoHuber,
+        QuadraticBarrier,
+        ResidualCost,
+        SmoothAbs,
+        SmoothNorm,
+        StateCost,
+        WeightedQuadratic,
+    )
     from trajopt.expansions import Expansion, cost_curvature, expand, total_cost
     from trajopt.plotting import plot_convergence, plot_trajectory
     from trajopt.problem import Problem
     from trajopt.residual import Residual
-    from trajopt.solution import IterationRecord, Progress, Solution
+    from trajopt.residuals import ControlResidual, StateResidual
+    from trajopt.solution import ConstraintReport, IterationRecord, Progress, Solution, WarmStart
     from trajopt.solvers.ddp import DDP
     from trajopt.solvers.ilqr import ILQR
     from trajopt.status import Status
     from trajopt.system import System
 
 _HOME = {
+    "Activation": "costs",
     "Comparison": "comparison",
+    "ConstraintReport": "solution",
+    "ControlBounds": "constraints",
     "ControlCost": "costs",
+    "ControlRateCost": "control_rate",
+    "ControlRateSystem": "control_rate",
+    "ControlResidual": "residuals",
     "Cost": "costs",
     "DDP": "solvers.ddp",
     "Expansion": "expansions",
     "ILQR": "solvers.ilqr",
     "IterationRecord": "solution",
+    "LogBarrier": "costs",
+    "ManySolutions": "batch.outcomes",
+    "Outcome": "batch.outcomes",
     "Problem": "problem",
     "Progress": "solution",
+    "PseudoHuber": "costs",
+    "QuadraticBarrier": "costs",
     "Residual": "residual",
+    "ResidualConstraint": "constraints",
     "ResidualCost": "costs",
+    "SmoothAbs": "costs",
+    "SmoothNorm": "costs",
     "Solution": "solution",
+    "SolveManyInterrupted": "batch.outcomes",
+    "StateBounds": "constraints",
     "StateCost": "costs",
+    "StateResidual": "residuals",
     "Status": "status",
     "System": "system",
+    "WarmStart": "solution",
+    "WeightedQuadratic": "costs",
     "compare": "comparison",
     "cost_curvature": "expansions",
     "expand": "expansions",
     "plot_convergence": "plotting",
     "plot_trajectory": "plotting",
+    "solve_many": "batch.many",
     "total_cost": "expansions",
 }
 
 __all__ = [
-    "DDP", "ILQR", "Comparison", "ControlCost", "Cost", "Expansion", "IterationRecord", "Problem", "Progress",
-    "Residual", "ResidualCost", "Solution", "StateCost", "Status", "System", "compare", "cost_curvature", "expand",
-    "plot_convergence", "plot_trajectory", "total_cost",
+    "Activation", "Comparison", "ConstraintReport", "ControlBounds", "ControlCost", "ControlRateCost",
+    "ControlRateSystem", "ControlResidual", "Cost", "DDP", "Expansion", "ILQR", "IterationRecord", "LogBarrier",
+    "ManySolutions", "Outcome", "Problem", "Progress", "PseudoHuber", "QuadraticBarrier", "Residual",
+    "ResidualConstraint", "ResidualCost", "SmoothAbs", "SmoothNorm", "Solution", "SolveManyInterrupted",
+    "StateBounds", "StateCost", "StateResidual", "Status", "System", "WarmStart", "WeightedQuadratic", "compare",
+    "cost_curvature", "expand", "plot_convergence", "plot_trajectory", "solve_many", "total_cost",
 ]  # fmt: skip
 
 

@@ -20,9 +20,14 @@ def open_loop(problem: Problem, us: np.ndarray) -> np.ndarray:
 
 
 def gaps_of(problem: Problem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-    """Gaps (N+1, ndx) between the states xs and the initial state and dynamics: difference(xs, (x0, f(xs, us)))."""
+    """Gaps (N+1, ndx) between the states xs and the initial state and dynamics: difference(xs, (x0, f(xs, us))).
+
+    All are NaN if the dynamics are not finite somewhere.
+    """
     with np.errstate(all="ignore"):
         reached = np.concatenate([problem.x0[None], problem.system.step(xs[:-1], us)])
+        if not np.isfinite(reached).all():
+            return np.full((len(xs), problem.system.ndx), np.nan)
         return np.ascontiguousarray(problem.system.difference(xs, reached), dtype=np.float64)
 
 

@@ -1,6 +1,7 @@
 """The result of a solve: complete and frozen."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -195,6 +196,22 @@ class Solution:
                 moved[path] = later(report.multipliers[path])
             multipliers.append(moved)
         return start._replace(us=later(start.us), xs=None, multipliers=tuple(multipliers))
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything but the problem to exactly this path, as .npz without pickle, for `Solution.load`."""
+        from trajopt.results_files import save_solution
+
+        return save_solution(self, path)
+
+    @staticmethod
+    def load(path: str | Path, problem: Problem | None = None) -> "Solution":
+        """Read what `save` wrote.  The solution has this problem, checked against it, or None.
+
+        Raises ValueError for a file that is damaged, not of this kind, or of another problem.
+        """
+        from trajopt.results_files import load_solution
+
+        return load_solution(path, problem)
 
     def history(self, name: str) -> np.ndarray:
         """One column of the log as an array, e.g. ``history("gradient_norm")``."""

@@ -22,15 +22,24 @@ def closed_loop_by_steps(
 ) -> tuple[np.ndarray, np.ndarray]:
     """What `System.closed_loop_rollout` returns, by `step`, `difference` and `integrate` alone."""
     A, N = len(alphas), len(us)
-    X, U = np.empty((A, N + 1, system.nx)), np.empty((A, N, system.nu))
-    left = (1.0 - np.asarray(alphas))[:, None]
+    X, U = np.full((A, N + 1, system.nx), np.nan), np.full((A, N, system.nu), np.nan)
+    alphas = np.asarray(alphas)
+    left = (1.0 - alphas)[:, None]
     X[:, 0] = x0 if gaps is None else system.integrate(np.tile(x0, (A, 1)), -left * gaps[0])
+    alive = np.arange(A)  # a system may refuse states that are not finite, so diverged candidates are left behind
     for t in range(N):
-        dx = system.difference(np.tile(xs[t], (A, 1)), X[:, t])
-        U[:, t] = us[t] + np.multiply.outer(alphas, k[t]) + dx @ K[t].T
+        dx = system.difference(np.tile(xs[t], (len(alive), 1)), X[alive, t])
+        u = us[t] + np.multiply.outer(alphas[alive], k[t]) + dx @ K[t].T
         if lower is not None and upper is not None:
-            np.clip(U[:, t], lower[t], upper[t], out=U[:, t])
-        X[:, t + 1] = system.step(X[:, t], U[:, t])
+            u = np.clip(u, lower[t], upper[t])
+        U[alive, t] = u
+        finite = np.isfinite(u).all(axis=1)
+        alive = alive[finite]
+        following = system.step(X[alive, t], u[finite])
+        X[alive, t + 1] = following
+        alive = alive[np.isfinite(following).all(axis=1)]
         if gaps is not None:
-            X[:, t + 1] = system.integrate(X[:, t + 1], -left * gaps[t + 1])
+            X[alive, t + 1] = system.integrate(X[alive, t + 1], -left[alive] * gaps[t + 1])
+        if len(alive) == 0:
+            break
     return X, U

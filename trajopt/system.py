@@ -108,7 +108,7 @@ class ManifoldSystem(System, Protocol):
     """A system whose states live on a manifold (``euclidean = False``)."""
 
     def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Expand r = difference(x_ref, xs) along the tangent of xs (K, nx).
+        """Expand r = difference(x_ref, xs) along the tangent of xs (K, nx); x_ref (nx,) or (K, nx).
 
         Returns J (K, ndx, ndx), the Jacobian of r, and H (K, ndx, ndx), the Hessian of mu'r with mu (K, ndx).
         """

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from tests.trajopt.cases import NONLINEAR, tip
+from tests.trajopt.cost_differences import assert_exact_hessians, assert_gradients, random_trajectory
 from tests.trajopt.systems import NumpySystem, Pendulum, TipResidual
-from trajopt import ControlCost, Problem, ResidualCost, StateCost, cost_curvature, expand, total_cost
+from trajopt import ControlCost, Problem, ResidualCost, StateCost, expand, total_cost
+from trajopt.cost_kernels import add_cross, add_gauss_newton
 from trajopt.expansions import adjoint
 
 
@@ -52,60 +54,44 @@ def stretched(horizon=5):
 CASES = {**NONLINEAR, "stretched": stretched}
 
 
-def pure_cost_derivatives(problem, xs, us, h=1e-6):
-    """Gradients in x and u at each knot, knots taken as independent, by central differences."""
-    system = problem.system
-    lx, lu = np.zeros((len(xs), system.ndx)), np.zeros_like(us)
-    for t in range(len(xs)):
-        for j in range(system.ndx):
-            d = h * np.eye(system.ndx)[j]
-            values = []
-            for s in (1, -1):
-                moved = xs.copy()
-                moved[t] = system.integrate(xs[t], s * d)
-                values.append(total_cost(problem, moved, us))
-            lx[t, j] = (values[0] - values[1]) / (2 * h)
-    for t in range(len(us)):
-        for j in range(system.nu):
-            d = np.zeros_like(us)
-            d[t, j] = h
-            lu[t, j] = (total_cost(problem, xs, us + d) - total_cost(problem, xs, us - d)) / (2 * h)
-    return lx, lu
-
-
-def random_trajectory(problem, rng):
-    us = rng.standard_normal((problem.horizon, problem.system.nu))
-    return problem.system.rollout(problem.x0, us), us
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_against_differences(name, rng):
     problem = CASES[name](horizon=4)
-    xs, us = random_trajectory(problem, rng)
-    e = expand(problem, xs, us)
-    lx, lu = pure_cost_derivatives(problem, xs, us)
-    np.testing.assert_allclose(e.lx, lx, atol=1e-6 * max(1.0, np.abs(lx).max()))
-    np.testing.assert_allclose(e.lu, lu, atol=1e-6)
+    assert_gradients(problem, *random_trajectory(problem, rng))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_exact_hessians_against_differences_of_gradients(name, rng):
-    problem, h = CASES[name](horizon=4), 1e-6
-    system = problem.system
-    xs, us = random_trajectory(problem, rng)
-    e = expand(problem, xs, us)
-    Hxx, Hux, Huu = (a + b for a, b in zip((e.lxx, e.lux, e.luu), cost_curvature(problem, xs, us), strict=True))
-    scale = max(1.0, np.abs(Hxx).max())
-    for j in range(system.ndx):
-        d = np.tile(h * np.eye(system.ndx)[j], (len(xs), 1))
-        ahead, behind = (expand(problem, system.integrate(xs, s * d), us) for s in (1, -1))
-        np.testing.assert_allclose((ahead.lx - behind.lx) / (2 * h), Hxx[:, :, j], atol=1e-6 * scale)
-        np.testing.assert_allclose((ahead.lu - behind.lu) / (2 * h), Hux[:, :, j], atol=1e-6)
-    for j in range(system.nu):
-        d = np.zeros_like(us)
-        d[:, j] = h
-        difference = (expand(problem, xs, us + d).lu - expand(problem, xs, us - d).lu) / (2 * h)
-        np.testing.assert_allclose(difference, Huu[:, :, j], atol=1e-6)
+    problem = CASES[name](horizon=4)
+    assert_exact_hessians(problem, *random_trajectory(problem, rng))
+
+
+@pytest.mark.parametrize(
+    ("nr", "ndx", "nu", "zeros"), [(1, 1, 1, 0), (3, 2, 1, 1), (6, 12, 6, 6), (4, 14, 7, 3), (12, 17, 5, 0)]
+)
+@pytest.mark.parametrize("rows", ["one row", "every knot", "full matrix", "full matrices"])
+def test_sums_of_products_over_sizes(nr, ndx, nu, zeros, rows, rng):
+    K = 3
+    Jx, Ju, r = (rng.standard_normal((K, nr, n)) for n in (ndx, nu, 1))
+    Jx[:, :, ndx - zeros :] = 0.0
+    r, w = r[:, :, 0], rng.uniform(0.1, 1.0, (1 if rows == "one row" else K, nr))
+    h = w
+    if rows.startswith("full"):
+        h = rng.standard_normal((1 if rows == "full matrix" else K, nr, nr))
+        h += h.swapaxes(1, 2)
+    W = np.broadcast_to(h if h.ndim == 3 else h[:, :, None] * np.eye(nr), (K, nr, nr))
+    lx, lxx, lux = rng.standard_normal((K, ndx)), rng.standard_normal((K, ndx, ndx)), rng.standard_normal((K, nu, ndx))
+    lxx += lxx.swapaxes(1, 2)
+    expected = (
+        lx + 0.3 * np.einsum("tmi,tm->ti", Jx, w * r),
+        lxx + 0.3 * Jx.swapaxes(1, 2) @ W @ Jx,
+        lux + 0.3 * Ju.swapaxes(1, 2) @ W @ Jx,
+    )
+    add_gauss_newton(r, w, h, 0.3, Jx, lx, lxx)
+    add_cross(h, 0.3, Ju, Jx, lux)
+    for got, wanted in zip((lx, lxx, lux), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(lxx, lxx.swapaxes(1, 2))
 
 
 def test_gauss_newton_hessian_is_the_product_of_jacobians(rng):
@@ -164,3 +150,10 @@ def test_residual_of_the_wrong_shape_is_refused(rng):
     problem = Problem(Pendulum(), [0, 0], 3, [ResidualCost(Short(), 1.0)])
     with pytest.raises(ValueError, match=r"residual.evaluate: returned shape \(3, 2\), wanted \(3, 3\)"):
         total_cost(problem, *random_trajectory(problem, rng))
+
+
+def test_a_control_cost_of_numbers_serves_systems_of_any_size(rng):
+    cost = ControlCost(2.0, 0.5)
+    for nu in (1, 3):
+        us = rng.standard_normal((4, nu))
+        np.testing.assert_allclose(cost.value(np.zeros((4, 2)), us), ((us - 0.5) ** 2).sum(axis=1), rtol=1e-14)

@@ -91,7 +91,8 @@ class ForwardFormulation:
                 xs = open_loop(self.problem, us)
             elif gaps is not None and not gaps.any():
                 gaps = None
-            return Iterate(xs, us, us, self.objective.value(xs, us), gaps, clock.elapsed)
+            known = gaps is None or bool(np.isfinite(gaps).all())
+            return Iterate(xs, us, us, self.objective.value(xs, us) if known else np.inf, gaps, clock.elapsed)
 
     def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False) -> LocalModel:
         """First-order dynamics, Gauss-Newton costs."""

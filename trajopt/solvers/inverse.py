@@ -86,6 +86,8 @@ class InverseFormulation:
                 a = np.diff(xs[:, n:], axis=0) / self.problem.system.dt
             else:
                 a = self._map.accelerations(xs, us)
+                if not np.isfinite(a).all():
+                    return Iterate(xs, us, us, np.inf, None, clock.elapsed)
                 reached = np.concatenate([self.problem.x0[None], xs[:-1] @ self._map.fx.T + a @ self._map.fu.T])
                 gaps = reached - xs if (reached != xs).any() else None
             return Iterate(xs, us, a, self.objective.value(xs, us), gaps, clock.elapsed)
@@ -134,9 +136,7 @@ class InverseFormulation:
         gaps = self._no_gaps if gaps is None else gaps
         for alpha in ALPHAS:
             xs_new, a_new = np.empty_like(xs), np.empty_like(a)
-            _roll_out(
-                self.problem.x0, xs, a, sweep.k, sweep.K, self._map.fx, self._map.fu, gaps, alpha, xs_new, a_new
-            )
+            _roll_out(self.problem.x0, xs, a, sweep.k, sweep.K, self._map.fx, self._map.fu, gaps, alpha, xs_new, a_new)
             yield Candidate(float(alpha), xs_new, self._map.controls(xs_new, a_new), a_new)
 
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:

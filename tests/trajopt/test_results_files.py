@@ -1,0 +1,219 @@
+"""Files of solutions: everything comes back, and what is not such a file is refused."""
+
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from tests.trajopt.cases import pendulum, tip
+from trajopt import DDP, ILQR, Solution
+from trajopt import results_files as files
+from trajopt.results_files import load_solution, save_solution
+from trajopt.solution import ConstraintReport
+from trajopt.status import Status
+
+
+@pytest.fixture(scope="module")
+def solution():
+    return DDP(max_iterations=6).solve(tip(10))
+
+
+def assert_same(first, second):
+    assert type(first) is type(second) or not isinstance(first, (dict, tuple, np.ndarray))
+    if isinstance(first, np.ndarray):
+        assert first.dtype == second.dtype
+        np.testing.assert_array_equal(first, second)
+    elif isinstance(first, dict):
+        assert list(first) == list(second)
+        for key in first:
+            assert_same(first[key], second[key])
+    elif isinstance(first, tuple):
+        assert len(first) == len(second)
+        for a, b in zip(first, second, strict=True):
+            assert_same(a, b)
+    else:
+        assert first == second
+
+
+def edited(path, **changes):
+    """The file with some of its arrays replaced, or left out where None."""
+    with np.load(path) as data:
+        arrays = dict(data) | changes
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+
+
+def test_every_field_comes_back(solution, tmp_path):
+    path = save_solution(solution, tmp_path / "new" / "folder" / "numbers")
+    assert path == tmp_path / "new" / "folder" / "numbers" and [path] == list(path.parent.iterdir())
+    loaded = load_solution(str(path))
+    assert loaded.problem is None
+    for field in fields(Solution):
+        if field.name != "problem":
+            assert_same(getattr(solution, field.name), getattr(loaded, field.name))
+    assert isinstance(loaded.status, Status) and len(loaded.log) > 2
+    np.testing.assert_array_equal(loaded.history("cost"), solution.history("cost"))
+
+
+def test_files_are_plain_arrays_with_the_names_of_the_fields(solution, tmp_path):
+    with np.load(save_solution(solution, tmp_path / "a.npz"), allow_pickle=False) as data:
+        np.testing.assert_array_equal(data["K"], solution.K)
+        np.testing.assert_array_equal(data["log_alpha"], solution.history("alpha"))
+        assert float(data["time_total"]) == solution.timings["total"]
+        assert (str(data["problem_name"]), float(data["dt"]), int(data["horizon"])) == ("tip", 0.05, 10)
+
+
+@pytest.mark.parametrize("us", [None, [[1e200], [1e200]]])
+def test_solutions_without_any_iteration_come_back(us, tmp_path):
+    solution = ILQR(max_iterations=0).solve(pendulum(2), us)
+    loaded = load_solution(save_solution(solution, tmp_path / "a.npz"))
+    assert loaded.status == solution.status and loaded.log == solution.log
+    assert_same(solution.cost, loaded.cost)
+
+
+def test_constraints_come_back(solution, tmp_path):
+    rng = np.random.default_rng(0)
+    reports = tuple(
+        ConstraintReport(name, np.arange(len(r)), r, np.full(r.shape, -np.inf), r - 0.5, r**2, 10.0)
+        for name, r in (("tool", rng.standard_normal((10, 3))), ("floor", rng.standard_normal((1, 1))))
+    )
+    path = save_solution(replace(solution, constraints=reports), tmp_path / "a.npz")
+    loaded = load_solution(path)
+    assert [type(report) for report in loaded.constraints] == [ConstraintReport] * 2
+    for report, original in zip(loaded.constraints, reports, strict=True):
+        assert_same(original._asdict(), report._asdict())
+    assert loaded.violation == replace(solution, constraints=reports).violation > 0.0
+    with np.load(path) as data:
+        np.testing.assert_array_equal(data["constraints.1.values"], reports[1].values)
+
+
+@dataclass(frozen=True)
+class Larger(Solution):
+    """A solution with more to keep, of every kind."""
+
+    slope: np.ndarray | None = None
+    feasible: bool = True
+    duals: dict | None = None
+    report: tuple = ()
+    missing: np.ndarray | None = None
+
+
+class NamedPair(NamedTuple):
+    """Would come back as a plain tuple."""
+
+    first: int
+    second: int
+
+
+def larger(solution, **more):
+    return Larger(**{field.name: getattr(solution, field.name) for field in fields(Solution)}, **more)
+
+
+def test_added_fields_are_saved_where_present(solution, tmp_path, monkeypatch):
+    more = {
+        "slope": np.arange(22.0).reshape(11, 2),
+        "feasible": False,
+        "duals": {"arm.tool": {"lower": np.ones((10, 1)), "name": "tool"}, "none": {}, "mask": np.array([True])},
+        "report": (1, 2.5, None, np.array(["a", "bc"])),
+    }
+    path = save_solution(larger(solution, **more), tmp_path / "a.npz")
+    with pytest.raises(ValueError, match=r"another trajopt, with duals, feasible, .* too much, nothing missing"):
+        load_solution(path)
+    monkeypatch.setattr(files, "Solution", Larger)
+    loaded = load_solution(path)
+    for name, value in more.items():
+        assert_same(value, getattr(loaded, name))
+    assert loaded.missing is None
+    # files from before those fields take their defaults
+    assert load_solution(save_solution(solution, path)).slope is None
+
+
+@pytest.mark.parametrize(
+    "value", [object(), np.array([None]), {1, 2}, {"inner": [lambda: 0]}, Status, (NamedPair(1, 2),)]
+)
+def test_what_no_array_holds_is_refused(solution, tmp_path, value):
+    with pytest.raises(TypeError, match=r"duals.*wanted numbers, text or arrays"):
+        save_solution(larger(solution, duals=value), tmp_path / "a.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_that_fails_leaves_the_old_file(solution, tmp_path, monkeypatch):
+    path = save_solution(solution, tmp_path / "a.npz")
+    before = path.read_bytes()
+
+    def broken(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(files.os, "replace", broken)
+    with pytest.raises(OSError, match="disk full"):
+        save_solution(replace(solution, cost=0.0), path)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_is_cut_anywhere(solution, tmp_path):
+    path = save_solution(solution, tmp_path / "a.npz")
+    content = path.read_bytes()
+    for length in (0, 3, 100, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match=r"a\.npz: got a file that is cut short or not a solution file"):
+            load_solution(path)
+    path.write_bytes(content[:2000] + bytes(200) + content[2200:])
+    with pytest.raises(ValueError, match=r"a\.npz: got a file that is cut short"):
+        load_solution(path)
+
+
+def test_files_of_others_are_refused(solution, tmp_path):
+    path = tmp_path / "a.npz"
+    with pytest.raises(FileNotFoundError):
+        load_solution(path)
+    with open(path, "wb") as stream:
+        np.save(stream, np.ones(3))
+    with pytest.raises(ValueError, match="not a solution file"):
+        load_solution(path)
+    path.write_text("xs, us\n1, 2\n")
+    with pytest.raises(ValueError, match="not a solution file"):
+        load_solution(path)
+    np.savez(path, xs=solution.xs)
+    with pytest.raises(ValueError, match=r"without the mark 'trajopt\.Solution'"):
+        load_solution(path)
+    save_solution(solution, path)
+    edited(path, us=np.array([object()]))  # a pickle, which is never opened
+    with pytest.raises(ValueError, match="not a solution file"):
+        load_solution(path)
+
+
+def test_versions(solution, tmp_path):
+    path = save_solution(solution, tmp_path / "a.npz")
+    edited(path, format_version=np.array(2))
+    with pytest.raises(ValueError, match="format 2 of a newer trajopt, wanted at most 1"):
+        load_solution(path)
+    edited(path, format_version=np.array(1), layout=np.array('{"xs": "array"}'))
+    with pytest.raises(ValueError, match=r"with nothing too much, us, .*K, .* missing"):
+        load_solution(path)
+    save_solution(solution, path)
+    with np.load(path) as data:
+        layout = str(data["layout"])
+    edited(path, layout=np.array(layout.replace('"alpha"', '"colour"')), log_colour=np.zeros(len(solution.log)))
+    with pytest.raises(ValueError, match="with log_colour too much, log_alpha missing"):
+        load_solution(path)
+
+
+def test_a_problem_that_fits(solution, tmp_path):
+    path = save_solution(solution, tmp_path / "a.npz")
+    problem = tip(10)
+    loaded = load_solution(path, problem)
+    assert loaded.problem is problem
+    again = DDP().solve(problem, loaded.us)
+    assert again.converged and again.cost <= solution.cost
+    # a solution without its problem can be written again
+    assert load_solution(save_solution(load_solution(path), path), problem).problem is problem
+
+
+def test_a_problem_that_does_not_fit(solution, tmp_path):
+    path = save_solution(solution, tmp_path / "a.npz")
+    with pytest.raises(ValueError, match=r"problem: .*a\.npz has xs of shape \(11, 2\), wanted \(13, 2\) as in 'tip'"):
+        load_solution(path, tip(12))
+    other = tip(10)
+    other.system.dt = 0.1
+    with pytest.raises(ValueError, match=r"has dt = 0\.05, wanted 0\.1 as in 'tip'"):
+        load_solution(path, other)

@@ -1,0 +1,414 @@
+"""Many problems at once: the same bits, whatever becomes of workers, problems and the call itself."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import OrderedDict
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynamics.simd import num_threads
+from tests.trajopt.systems import Pendulum
+from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
+from trajopt.batch.digest import digest, name_of
+from trajopt.batch.many import solve_many
+from trajopt.batch.outcomes import SolveManyInterrupted
+from trajopt.batch.workers import OwnProcesses, answers
+from trajopt.results_files import load_solution
+
+ROOT = Path(__file__).resolve().parents[2]
+MADE = []  # parameters whose problem was made in this process
+
+
+def swing(mass):
+    """A pendulum of this mass; its name tells in how many threads the dynamics run."""
+    MADE.append(mass)
+    if mass < 0:
+        raise ValueError(f"a mass of {mass}: negative\nand on a second line")
+    system = Pendulum(mass=mass)
+    target = StateCost(system, [np.pi, 0.0], [50.0, 5.0])
+    return Problem(system, [0.3, 0.0], 10, [ControlCost(1e-2)], [target], name=f"{num_threads()} threads")
+
+
+def deadly_swing(parameter):
+    """Kills its process the first time a parameter with a marker file is met, or every time."""
+    mass, marker = parameter
+    if marker == "always":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if marker and not os.path.exists(marker):
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return swing(mass)
+
+
+class Inline(Executor):
+    """Calls at once, in this process; a call before which `stop` says so is interrupted, as by Ctrl-C."""
+
+    def __init__(self, stop=lambda calls: False):
+        self.stop, self.calls = stop, 0
+
+    def submit(self, fn, /, *args, **kwargs):
+        if self.stop(self.calls):
+            raise KeyboardInterrupt
+        self.calls += 1
+        future = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def here(parameters, folder=None, make=swing, solver=None, **options):
+    """Outcomes from this process, and which problems were made."""
+    MADE.clear()
+    return solve_many(make, parameters, solver or DDP(), executor=Inline(), folder=folder, **options), list(MADE)
+
+
+def assert_same(solution, reference):
+    for name in ("xs", "us", "K", "k", "Vx", "Vxx"):
+        np.testing.assert_array_equal(getattr(solution, name), getattr(reference, name))
+    assert (solution.cost, solution.status, solution.iterations) == (
+        reference.cost, reference.status, reference.iterations,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Four pendulums, one of them impossible, by two processes."""
+    folder = tmp_path_factory.mktemp("run")
+    before = num_threads()
+    results = solve_many(swing, [0.5, -1.0, 1.0, 2.0], DDP(), workers=2, folder=folder / "results")
+    assert num_threads() == before
+    return results
+
+
+# ---------------------------------------------------------------------------------------------------- solutions, order
+def test_the_same_bits_as_one_after_another(run):
+    assert [outcome.parameter for outcome in run] == [0.5, -1.0, 1.0, 2.0]
+    for index in (0, 2, 3):
+        reference = DDP().solve(swing(run[index].parameter))
+        assert reference.converged
+        assert_same(run[index].solution, reference)
+        assert 0 < run[index].seconds < 600 and run[index].error is None
+    assert run.success_rate == 0.75 and len(run.failures) == 1
+
+
+def test_workers_use_one_thread_each(run):
+    for path in run.folder.glob("*.npz"):
+        with np.load(path) as data:
+            assert str(data["problem_name"]) == "1 threads"
+
+
+def test_what_is_raised_belongs_to_its_parameter(run):
+    (failed,) = run.failures
+    assert failed is run[1] and run.solutions[1] is None and not failed.converged
+    assert failed.error == "ValueError: a mass of -1.0: negative\nand on a second line"
+    assert "in swing" in failed.traceback and failed.seconds >= 0 and failed.ending == "ValueError"
+    (file,) = run.folder.glob("*.error.json")
+    assert file.name.startswith("00001_")
+    account = json.loads(file.read_text())
+    assert account == {"parameter": "-1.0", "error": failed.error, "traceback": failed.traceback}
+
+
+def test_table(run):
+    lines = str(run).splitlines()
+    assert lines[0].strip() == "4 problems, 75 % converged"
+    cells = [line.split() for line in lines]
+    (converged,) = (line for line in cells if line[0] == "converged")
+    costs = [outcome.solution.cost for outcome in run if outcome.solution is not None]
+    assert converged[1] == "3" and converged[-2:] == [f"{min(costs):.6g}", f"{max(costs):.6g}"]
+    assert ["ValueError", "1"] in [line[:2] for line in cells]
+
+
+def test_with_problem(run):
+    solution = run.with_problem(2)
+    assert solution.problem.system.inertia == 1.0 and solution.cost == run[2].solution.cost
+    with pytest.raises(ValueError, match=r"index: got 1, whose problem was not solved \(ValueError\)"):
+        run.with_problem(1)
+
+
+def test_slow_problems_do_not_change_the_order():
+    def make(parameter):
+        time.sleep(0.2 if parameter == 0.5 else 0.0)
+        return swing(parameter)
+
+    with ThreadPoolExecutor(2) as executor:
+        results = solve_many(make, (0.5, 1.0, 1.5), ILQR(), executor=executor)
+    for outcome, mass in zip(results, (0.5, 1.0, 1.5), strict=True):
+        assert_same(outcome.solution, ILQR().solve(swing(mass)))
+    assert results.folder is None
+
+
+def test_ends_that_are_no_convergence_are_results():
+    results, _ = here([1.0], solver=ILQR(max_iterations=1))
+    assert results[0].ending == "max_iterations" and results.success_rate == 0.0 and not results.failures
+
+
+# -------------------------------------------------------------------------------------------------- folder and restart
+def test_a_restart_solves_what_failed_what_is_new_and_what_changed(tmp_path):
+    first, made = here([0.5, -1.0, 1.0], tmp_path / "a")
+    assert made == [0.5, -1.0, 1.0]
+    again, made = here([0.5, -1.0, 3.0, 0.25], tmp_path / "a")
+    assert made == [-1.0, 3.0, 0.25]
+    assert_same(again[0].solution, first[0].solution)
+    assert again[0].solution.log == first[0].solution.log and again[0].seconds == first[0].seconds
+    assert here([0.5, 3.0], tmp_path / "a")[1] == [3.0]  # at another place: solved anew
+    manifest = json.loads((tmp_path / "a" / "manifest.json").read_text())
+    assert [entry["parameter"] for entry in manifest["parameters"]] == ["0.5", "3.0"]
+    for entry, mass in zip(manifest["parameters"], (0.5, 3.0), strict=True):
+        solution = load_solution(tmp_path / "a" / entry["file"], swing(mass))
+        assert_same(solution, DDP().solve(swing(mass)))
+
+
+def test_a_failure_that_is_mended_leaves_no_error_file(tmp_path, monkeypatch):
+    def error(*_):
+        raise OSError("no torque today")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(DDP, "solve", error)
+        results, _ = here([1.0], tmp_path)
+    assert results[0].error == "OSError: no torque today"
+    assert [path.suffixes[0] for path in tmp_path.glob("0*")] == [".error"]
+    assert here([1.0], tmp_path)[0].success_rate == 1.0
+    assert [path.suffix for path in tmp_path.glob("0*")] == [".npz"]
+
+
+def test_a_damaged_file_is_solved_again(tmp_path):
+    first, _ = here([1.0], tmp_path)
+    (path,) = tmp_path.glob("*.npz")
+    path.write_bytes(path.read_bytes()[:-10])
+    again, made = here([1.0], tmp_path)
+    assert made == [1.0]
+    assert_same(again[0].solution, first[0].solution)
+
+
+def test_a_folder_of_another_run_is_refused(tmp_path):
+    here([1.0], tmp_path)
+    files = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match=r"folder: got .* with results of .*swing and DDP\(.*deadly_swing"):
+        here([(1.0, "")], tmp_path, make=deadly_swing)
+    with pytest.raises(ValueError, match=r"folder: got .*DDP\(.*wanted those of .*swing and ILQR\("):
+        here([1.0], tmp_path, solver=ILQR())
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+    (tmp_path / "manifest.json").write_text('{"format": "of something else"}')
+    with pytest.raises(ValueError, match=r"folder: got .* whose manifest\.json is not of this solve_many"):
+        here([1.0], tmp_path)
+
+
+def test_an_interrupt_keeps_what_arrived(tmp_path):
+    with pytest.raises(KeyboardInterrupt, match="2 of 4 problems") as stop:
+        solve_many(swing, [0.5, 1.0, 2.0, 3.0], DDP(), executor=Inline(lambda calls: calls == 2), folder=tmp_path)
+    assert isinstance(stop.value, SolveManyInterrupted)
+    results = stop.value.results
+    assert [outcome.ending for outcome in results] == ["converged", "converged", "Interrupted", "Interrupted"]
+    assert_same(results[1].solution, DDP().solve(swing(1.0)))
+    again, made = here([0.5, 1.0, 2.0, 3.0], tmp_path)
+    assert made == [2.0, 3.0] and again.success_rate == 1.0
+
+
+# ------------------------------------------------------------------------------------------------------- dying workers
+def test_a_killed_worker_loses_nothing(tmp_path):
+    parameters = [(1.0, ""), (0.5, str(tmp_path / "met")), (2.0, "always"), (1.5, ""), (3.0, "")]
+    results = solve_many(deadly_swing, parameters, DDP(), workers=2, attempts=2, folder=tmp_path / "results")
+    assert (tmp_path / "met").exists()
+    assert [outcome.ending for outcome in results] == ["converged"] * 2 + ["WorkerLost"] + ["converged"] * 2
+    assert "2 worker processes died with this parameter" in results[2].error
+    for outcome in results:
+        if outcome.solution is not None:
+            assert_same(outcome.solution, DDP().solve(swing(outcome.parameter[0])))
+    assert len(list((tmp_path / "results").glob("*.error.json"))) == 1
+
+
+def test_a_worker_that_is_killed_while_idle_is_replaced():
+    crew = OwnProcesses(1)
+    try:
+        idle = crew.submit(os.getpid)
+        os.kill(idle.result(), signal.SIGKILL)
+        assert not crew.lost(idle)
+        ((key, answer),) = answers(crew, {5: (swing, 1.0, DDP())}, attempts=2)
+    finally:
+        crew.close(cancel=False)
+    assert key == 5 and answer.error is None
+
+
+def test_workers_that_only_start_can_be_ended():
+    crew = OwnProcesses(1)
+    endless = crew.submit(time.sleep, 3600)
+    crew.close(cancel=True)  # must return
+    assert endless.cancelled() or endless.exception() is not None
+
+
+def test_a_given_pool_that_breaks_is_told_of(tmp_path):
+    with ProcessPoolExecutor(1, get_context("spawn")) as executor:
+        results = solve_many(deadly_swing, [(1.0, ""), (1.0, "always"), (1.0, "")], DDP(), executor=executor)
+    assert results[1].ending == results[2].ending == "BrokenProcessPool"
+    assert results[0].ending == "converged"
+
+
+@pytest.mark.slow
+def test_dask_cluster_with_a_worker_that_dies(tmp_path):
+    distributed = pytest.importorskip("distributed")
+    parameters = [(1.0, ""), (0.5, str(tmp_path / "met")), (1.5, ""), (2.0, ""), (-1.0, "")]
+    quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": 60, "local_directory": str(tmp_path)}
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, processes=True, host="127.0.0.1", **quiet) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        results = solve_many(deadly_swing, parameters, DDP(), executor=client, folder=tmp_path / "results")
+    assert (tmp_path / "met").exists()
+    assert [outcome.ending for outcome in results] == ["converged"] * 4 + ["ValueError"]
+    for outcome in results[:4]:
+        assert_same(outcome.solution, DDP().solve(swing(outcome.parameter[0])))
+    with np.load(next((tmp_path / "results").glob("00000*.npz"))) as data:
+        assert str(data["problem_name"]) == "1 threads"
+
+
+SCRIPT = """
+import os, sys, time
+from pathlib import Path
+from tests.trajopt.test_solve_many import swing
+from trajopt import DDP
+from trajopt.batch.many import solve_many
+
+def make(parameter):
+    if parameter == 2.0:
+        Path(sys.argv[1], "pid").write_text(str(os.getpid()))
+        time.sleep(600)
+    return swing(parameter)
+
+def main():
+    solve_many(make, [1.0, 2.0, 3.0], DDP(), workers=1, folder=Path(sys.argv[1], "results"))
+
+GUARD
+    main()
+"""
+
+
+def start(tmp_path, guard):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.replace("GUARD", guard))
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_ctrl_c_ends_the_workers(tmp_path):
+    with start(tmp_path, 'if __name__ == "__main__":') as process:
+        pid = tmp_path / "pid"
+        deadline = time.monotonic() + 120
+        while not (pid.exists() and pid.read_text()) and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        error = process.communicate(timeout=60)[1]
+    assert process.returncode != 0 and "SolveManyInterrupted: 1 of 3 problems were finished" in error
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
+    assert len(list((tmp_path / "results").glob("00000*.npz"))) == len(list((tmp_path / "results").glob("0*"))) == 1
+
+
+def test_a_script_without_its_guard_is_told_so(tmp_path):
+    with start(tmp_path, "if True:") as process:
+        error = process.communicate(timeout=120)[1]
+    assert process.returncode == 1
+    assert 'it must call solve_many under `if __name__ == "__main__":` only' in error.splitlines()[-1]
+
+
+# -------------------------------------------------------------------------------------------------------- wrong input
+@pytest.mark.parametrize(
+    "changes, error, match",
+    [
+        ({"make_problem": "swing"}, TypeError, "make_problem: got str, wanted a function"),
+        ({"make_problem": lambda mass: swing(mass)}, TypeError, "make_problem: .*lambda.*; define it at module level"),
+        ({"solver": "ddp"}, TypeError, "solver: got 'ddp', wanted a solver such as"),
+        ({"solver": DDP}, TypeError, "solver: got <class .*DDP'>, wanted a solver such as"),
+        ({"parameters": []}, ValueError, "parameters: got none"),
+        ({"parameters": 3}, TypeError, "parameters: got int, wanted a sequence"),
+        ({"parameters": {"mass": 1.0}}, TypeError, "parameters: got dict, wanted a sequence"),
+        ({"parameters": [1.0, lambda: 0]}, TypeError, r"parameters\[1\]: got .*cannot be sent to another process"),
+        ({"executor": 2}, TypeError, "executor: got int, wanted a concurrent"),
+        ({"workers": 0}, ValueError, "workers: got 0"),
+        ({"workers": 2, "executor": Inline()}, ValueError, "workers: got 2 and an executor as well"),
+        ({"attempts": 0}, ValueError, "attempts: got 0"),
+    ],
+)
+def test_wrong_input(changes, error, match, tmp_path):
+    arguments = {"make_problem": swing, "parameters": [1.0], "solver": DDP(), "folder": tmp_path / "results"} | changes
+    with pytest.raises(error, match=match):
+        solve_many(**arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_solver_of_something_else():
+    @dataclass(frozen=True)
+    class Guess:
+        def solve(self, problem):
+            return problem.us_init
+
+    results, _ = here([1.0], solver=Guess())
+    assert results[0].error == "TypeError: solver: solve returned ndarray, wanted a trajopt.Solution"
+
+
+@pytest.mark.parametrize(
+    "progress, terminal, shown", [(True, False, True), (False, True, False), (None, False, False), (None, True, True)]
+)
+def test_progress_is_shown_on_a_terminal_or_if_asked(progress, terminal, shown, capsys, monkeypatch):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")  # rich draws as on a terminal
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    here([1.0, 2.0], progress=progress)
+    captured = capsys.readouterr()
+    assert captured.out == "" and ("2/2" in captured.err) == shown
+
+
+# -------------------------------------------------------------------------------------------------------------- hashes
+@dataclass(frozen=True)
+class Setting:
+    mass: float
+    targets: np.ndarray
+
+
+class Point(tuple):
+    """Another kind of tuple."""
+
+
+VALUES = [
+    None, True, 1, 1.0, -1.0, 0.0, -0.0, 1j, "1", b"1", (), (1,), [1], Point((1,)), (1, 2), ((1,), 2), {}, {"a": 1},
+    {"a": 2}, {"b": 1}, {"a": 1, "b": 2}, {1, 2}, frozenset({1, 2}), np.ones(2), np.ones((2, 1)),
+    np.ones(2, np.float32), np.array([1.0, 2.0]), Setting(1.0, np.ones(2)), Setting(1.0, np.zeros(2)),
+    swing, deadly_swing, Setting, partial(swing, 1.0), partial(swing, 2.0), partial(deadly_swing, 1.0), Path("a"),
+    slice(1, 2), ("ab", "c"), ("a", "bc"),
+]  # fmt: skip
+
+
+def test_different_parameters_have_different_hashes():
+    assert len({digest(value) for value in VALUES}) == len(VALUES)
+
+
+def test_hashes_do_not_depend_on_the_process():
+    code = "from tests.trajopt.test_solve_many import *; print(*map(digest, VALUES))"
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == [digest(value) for value in VALUES]
+
+
+def test_equal_parameters_have_equal_hashes():
+    a, b = {"x": 1.0, "y": np.arange(6.0)}, {"y": np.arange(12.0)[::2] / 2, "x": np.float64(1.0)}
+    b["y"] = np.asfortranarray(b["y"])
+    assert digest(a) == digest(b) != digest(OrderedDict(a))
+    text = "".join(["pen", "dulum"])
+    assert digest(("pendulum", text)) == digest((text, text))
+    assert digest(Setting(1.0, np.ones(2))) == digest(replace(Setting(2.0, np.ones(2)), mass=1.0))
+
+
+def test_names():
+    assert name_of(swing).endswith("test_solve_many.swing")
+    assert name_of(partial(swing, 1.0)).startswith("partial of ") and name_of(Setting(1.0, np.ones(1))).endswith(
+        "Setting"
+    )

@@ -1,0 +1,193 @@
+"""`solve_many`: a problem per parameter, solved by many workers, kept as they arrive, continued after a stop."""
+
+import math
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from trajopt.batch.folder import ResultFolder
+from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
+from trajopt.batch.work import Answer
+from trajopt.batch.workers import DaskWorkers, GivenExecutor, OwnProcesses, Workers, answers
+from trajopt.problem import Problem
+from trajopt.results_files import load_solution
+from trajopt.solution import Solution
+from trajopt.validation import whole_number
+
+INTERRUPTED = Answer(None, "Interrupted: the call of solve_many was, before this problem was solved", None, math.nan)
+
+
+def solve_many(
+    make_problem: Callable[[Any], Problem],
+    parameters: Iterable[Any],
+    solver: Any,
+    *,
+    executor: Any = None,
+    workers: int | None = None,
+    folder: str | os.PathLike | None = None,
+    attempts: int = 3,
+    progress: bool | None = None,
+) -> ManySolutions:
+    """Solve many problems at once: bit by bit ``solver.solve(make_problem(parameter))`` of every parameter.
+
+    Parameters
+    ----------
+    make_problem : function of a parameter that returns a `Problem`
+        At the top level of a module, so that other processes can import it, or a `functools.partial` of such a one.
+    parameters : sequence of numbers, text, tuples, dicts, arrays, dataclasses ...; whatever can be pickled
+    solver : `ILQR`, `DDP`, or anything picklable whose ``solve(problem)`` returns a `Solution`
+    executor : `concurrent.futures.Executor` or `dask.distributed.Client`, optional
+        By default processes started for this call, each running the dynamics in one thread (so do Dask's).
+    workers : int, optional
+        How many processes to start; as many as there are processors by default.
+    folder : path, optional
+        Where each result is written as it arrives.  A later call with it takes the solutions that are there (of the
+        same parameter at the same place), and solves what failed, is new or has changed.  make_problem is known by its
+        name only: choose another folder after editing it.
+    attempts : int
+        Workers that may die over one parameter before it is given up.  A given executor that breaks stays broken.
+    progress : bool, optional
+        A progress bar on stderr; by default if that is a terminal.
+
+    Returns
+    -------
+    ManySolutions
+        An `Outcome` per parameter, in order; what make_problem or the solver raise is told there.
+
+    Raises
+    ------
+    SolveManyInterrupted
+        A KeyboardInterrupt whose `results` has what arrived until then.
+    """
+    parameters = _checked_parameters(parameters)
+    _check_executor(executor, workers, attempts)
+    _check_work(make_problem, parameters, solver, executor)
+    store = None if folder is None else ResultFolder(Path(folder), make_problem, parameters, solver)
+
+    done = {} if store is None else _known(store, parameters)
+    calls = {i: (make_problem, parameter, solver) for i, parameter in enumerate(parameters) if i not in done}
+
+    try:
+        with _workers(executor, workers, len(calls)) as crew, _progress_bar(progress, len(calls)) as advance:
+            for index, answer in answers(crew, calls, attempts):
+                if store is not None:
+                    store.write(index, answer)
+                done[index] = _outcome(parameters[index], answer)
+                advance()
+    except KeyboardInterrupt:
+        raise SolveManyInterrupted(len(done), _in_order(done, parameters, make_problem, store)) from None
+    return _in_order(done, parameters, make_problem, store)
+
+
+def _known(store: ResultFolder, parameters: tuple[Any, ...]) -> dict[int, Outcome]:
+    """What an earlier run has solved, by index."""
+    found = ((i, parameter, store.solution(i)) for i, parameter in enumerate(parameters))
+    return {i: _solved(parameter, solution) for i, parameter, solution in found if solution is not None}
+
+
+def _in_order(done: dict[int, Outcome], parameters: tuple[Any, ...], make_problem: Any, store: Any) -> ManySolutions:
+    outcomes = tuple(done.get(i) or _failed(parameter, INTERRUPTED) for i, parameter in enumerate(parameters))
+    return ManySolutions(outcomes, make_problem, None if store is None else store.path)
+
+
+def _outcome(parameter: Any, answer: Answer) -> Outcome:
+    if answer.file is None:
+        return _failed(parameter, answer)
+    return _solved(parameter, load_solution(BytesIO(answer.file)))
+
+
+def _solved(parameter: Any, solution: Solution) -> Outcome:
+    return Outcome(parameter, solution, None, None, solution.timings.get("total", math.nan))
+
+
+def _failed(parameter: Any, answer: Answer) -> Outcome:
+    return Outcome(parameter, None, answer.error, answer.traceback, answer.seconds)
+
+
+def _checked_parameters(parameters: Any) -> tuple[Any, ...]:
+    if isinstance(parameters, (str, bytes, Mapping)) or not isinstance(parameters, Iterable):
+        raise TypeError(f"parameters: got {type(parameters).__name__}, wanted a sequence with one item per problem")
+    parameters = tuple(parameters)
+    if not parameters:
+        raise ValueError("parameters: got none, wanted at least one")
+    return parameters
+
+
+def _check_executor(executor: Any, workers: int | None, attempts: int) -> None:
+    whole_number("attempts", attempts, 1)
+    if not (executor is None or isinstance(executor, Executor) or _is_dask(executor)):
+        kind = type(executor).__name__
+        raise TypeError(f"executor: got {kind}, wanted a concurrent.futures.Executor or a dask.distributed.Client")
+    if workers is None:
+        return
+    whole_number("workers", workers, 1)
+    if executor is not None:
+        raise ValueError(f"workers: got {workers} and an executor as well, wanted one of them")
+
+
+def _is_dask(executor: Any) -> bool:
+    """True for a client of `distributed`, which need not be installed for this question."""
+    bases = {base.__module__.partition(".")[0] for base in type(executor).__mro__}
+    return "distributed" in bases and hasattr(executor, "get_executor")
+
+
+def _check_work(make_problem: Any, parameters: tuple[Any, ...], solver: Any, executor: Any) -> None:
+    if not callable(make_problem):
+        raise TypeError(f"make_problem: got {type(make_problem).__name__}, wanted a function of one parameter")
+    if isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
+        raise TypeError(f"solver: got {solver!r}, wanted a solver such as trajopt.DDP()")
+    if executor is not None and not isinstance(executor, ProcessPoolExecutor):
+        return  # threads need no pickle, and Dask has its own ways
+    advice = {"make_problem": "; define it at module level, where worker processes can import it"}
+    named = {"make_problem": make_problem, "solver": solver}
+    named |= {f"parameters[{index}]": parameter for index, parameter in enumerate(parameters)}
+    for name, value in named.items():
+        try:
+            pickle.dumps(value)
+        except Exception as error:  # pickle raises whatever the object's own methods do
+            raise TypeError(
+                f"{name}: got {value!r}, which cannot be sent to another process ({error}){advice.get(name, '')}"
+            ) from error
+
+
+@contextmanager
+def _workers(executor: Any, count: int | None, calls: int) -> Iterator[Workers]:
+    """The workers, closed at the end: at once if something was raised."""
+    crew: Workers
+    if executor is None:
+        crew = OwnProcesses(min(count or _processors(), calls))
+    elif isinstance(executor, Executor):
+        crew = GivenExecutor(executor)
+    else:
+        crew = DaskWorkers(executor)
+    finished = False
+    try:
+        yield crew
+        finished = True
+    finally:
+        crew.close(cancel=not finished)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _progress_bar(wanted: bool | None, total: int) -> Iterator[Callable[[], None]]:
+    """A function that counts one more problem."""
+    if not (sys.stderr.isatty() if wanted is None else wanted):
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("solving"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda: bar.advance(task)

@@ -1,0 +1,143 @@
+"""What became of many problems: an outcome per parameter, in their order."""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from trajopt.problem import Problem
+from trajopt.solution import Solution
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one parameter.
+
+    Attributes
+    ----------
+    parameter : as it was given
+    solution : Solution or None
+        Without its problem (`ManySolutions.with_problem` makes it again); None if there is an error.
+    error : str or None
+        "Type: message" of what make_problem or the solver raised, or what happened to the worker.
+    traceback : str or None
+        Where that was raised.
+    seconds : float
+        In the worker: of the solve, or until the error (NaN if not known).
+    """
+
+    parameter: Any
+    solution: Solution | None
+    error: str | None
+    traceback: str | None
+    seconds: float
+
+    @property
+    def converged(self) -> bool:
+        """True if there is a solution and it converged."""
+        return self.solution is not None and self.solution.converged
+
+    @property
+    def ending(self) -> str:
+        """The solution's status, or the kind of error, e.g. "ValueError"."""
+        return str(self.error).partition(":")[0] if self.solution is None else str(self.solution.status)
+
+
+@dataclass(frozen=True)
+class ManySolutions(Sequence[Outcome]):
+    """Outcomes in the order of the parameters; prints as a table of how the solves ended."""
+
+    outcomes: tuple[Outcome, ...] = field(repr=False)
+    make_problem: Callable[[Any], Problem]
+    folder: Path | None
+
+    def __len__(self) -> int:
+        return len(self.outcomes)
+
+    @overload
+    def __getitem__(self, index: int) -> Outcome: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Outcome, ...]: ...
+    def __getitem__(self, index):
+        return self.outcomes[index]
+
+    @property
+    def solutions(self) -> tuple[Solution | None, ...]:
+        """The solution of each parameter, None where there was an error."""
+        return tuple(outcome.solution for outcome in self.outcomes)
+
+    @property
+    def failures(self) -> tuple[Outcome, ...]:
+        """The outcomes with an error."""
+        return tuple(outcome for outcome in self.outcomes if outcome.error is not None)
+
+    @property
+    def success_rate(self) -> float:
+        """Share of the parameters whose solve converged, 0 to 1."""
+        return sum(outcome.converged for outcome in self.outcomes) / len(self.outcomes)
+
+    def with_problem(self, index: int) -> Solution:
+        """The solution of a parameter with its problem, made again, for plots and further solves.
+
+        Raises ValueError if there is no solution.
+        """
+        outcome = self.outcomes[index]
+        if outcome.solution is None:
+            raise ValueError(f"index: got {index}, whose problem was not solved ({outcome.ending})")
+        return replace(outcome.solution, problem=self.make_problem(outcome.parameter))
+
+    def __str__(self) -> str:
+        """The table as plain text."""
+        from rich.console import Console
+
+        console = Console(width=100, color_system=None)
+        with console.capture() as capture:
+            console.print(self.table())
+        return capture.get().rstrip()
+
+    def table(self) -> "Table":
+        """How many solves ended in which way, with median iterations and seconds and the range of costs."""
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+
+        title = f"{len(self)} problems, {100 * self.success_rate:.0f} % converged"
+        table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, padding=0)
+        table.add_column("ending", overflow="fold")
+        for heading in ("problems", "median\niterations", "median\nseconds", "lowest\ncost", "highest\ncost"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        endings = defaultdict(list)
+        for outcome in self.outcomes:
+            endings[outcome.ending].append(outcome)
+        for ending, outcomes in sorted(endings.items(), key=lambda item: -len(item[1])):
+            solutions = [outcome.solution for outcome in outcomes if outcome.solution is not None]
+            seconds = [outcome.seconds for outcome in outcomes if not math.isnan(outcome.seconds)]
+            costs = [solution.cost for solution in solutions]
+            table.add_row(
+                ending,
+                str(len(outcomes)),
+                f"{np.median([solution.iterations for solution in solutions]):g}" if solutions else "",
+                f"{np.median(seconds):.3g}" if seconds else "",
+                *(f"{cost:.6g}" for cost in (min(costs), max(costs)) if costs) if costs else "",
+            )
+        return table
+
+    def __rich__(self) -> "Table":
+        return self.table()
+
+
+class SolveManyInterrupted(KeyboardInterrupt):
+    """Ctrl-C during `solve_many`.
+
+    `results` has what arrived before; the error of the others is "Interrupted".
+    """
+
+    def __init__(self, finished: int, results: ManySolutions):
+        super().__init__(f"{finished} of {len(results)} problems were finished")
+        self.results = results

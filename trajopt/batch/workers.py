@@ -1,0 +1,186 @@
+"""Where problems are solved: processes of our own, an executor that was given, or a Dask cluster.
+
+Each kind has `capacity` (calls it wants at once), `submit`, `lost` (did the worker die under this call, so that it is
+worth another try?) and `close`.
+
+Processes of our own are pools of one worker each.  The death of a worker breaks its pool, and every call in a broken
+pool fails; with one call per pool there is no doubt whose it was, and the other calls go on.
+"""
+
+import math
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Protocol
+
+from trajopt.batch.work import Answer, Place, failure, here, leave_interrupts_to_the_caller, solve_one
+
+
+class WorkerLost(Exception):
+    """Workers died, one after another, over the same parameter."""
+
+    def __init__(self, deaths: int):
+        super().__init__(
+            f"{deaths} worker process{'es' if deaths > 1 else ''} died with this parameter: killed, perhaps for want "
+            "of memory, or crashed in compiled code"
+        )
+
+
+class Workers(Protocol):
+    """What `answers` needs."""
+
+    capacity: float
+    single_outside: Place | None
+
+    def submit(self, *call: Any) -> Future: ...
+    def lost(self, future: Future) -> bool: ...
+    def close(self, cancel: bool) -> None: ...
+
+
+class _Lane(NamedTuple):
+    """A pool of one worker, and the future of its process id."""
+
+    pool: ProcessPoolExecutor
+    pid: Future
+
+
+def _kill(lane: _Lane) -> None:
+    """End the worker, after its start if it is still starting: it may hold a call that can no longer be cancelled."""
+    with suppress(BrokenProcessPool, CancelledError, ProcessLookupError):
+        os.kill(lane.pid.result(), getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+class OwnProcesses:
+    """Fresh interpreters (spawned: compiled kernels and their threads do not survive a fork), one call in each."""
+
+    def __init__(self, count: int):
+        self.capacity: float = count
+        self.single_outside: Place | None = here()
+        self._context = multiprocessing.get_context("spawn")
+        self._idle = [self._lane() for _ in range(count)]
+        self._busy: dict[Future, _Lane] = {}
+        self._started = False
+
+    def _lane(self) -> _Lane:
+        pool = ProcessPoolExecutor(1, self._context, leave_interrupts_to_the_caller)
+        return _Lane(pool, pool.submit(os.getpid))
+
+    def submit(self, *call: Any) -> Future:
+        """Run the call in an idle worker."""
+        lane = self._idle.pop()
+        try:
+            future = lane.pool.submit(*call)
+        except BrokenProcessPool:  # killed while it was idle
+            lane = self._lane()
+            future = lane.pool.submit(*call)
+        self._busy[future] = lane
+        return future
+
+    def lost(self, future: Future) -> bool:
+        """True if the worker died; it is replaced.
+
+        Raises RuntimeError if not one worker has ever started, which no further try will mend.
+        """
+        lane = self._busy.pop(future)
+        dead = isinstance(future.exception(), BrokenProcessPool)
+        self._started |= lane.pid.done() and lane.pid.exception() is None
+        if dead and not self._started:
+            self._idle.append(lane)
+            raise RuntimeError(
+                "solve_many: the worker processes die as they start.  They import the script that is run, so it must "
+                'call solve_many under `if __name__ == "__main__":` only'
+            )
+        self._idle.append(self._lane() if dead else lane)
+        return dead
+
+    def close(self, cancel: bool) -> None:
+        """End the workers; if cancel, in the middle of what they do."""
+        lanes = [*self._idle, *self._busy.values()]
+        for lane in lanes:
+            lane.pool.shutdown(wait=False, cancel_futures=True)
+        for future, lane in self._busy.items() if cancel else ():
+            if not future.done():
+                _kill(lane)
+        for lane in lanes:
+            lane.pool.shutdown(wait=True)
+
+
+class GivenExecutor:
+    """Any executor, with as many threads per worker as it was set up with; if it breaks, it is not ours to mend."""
+
+    def __init__(self, executor: Executor, single_outside: Place | None = None):
+        self.capacity: float = math.inf
+        self.single_outside = single_outside
+        self._executor = executor
+        self._futures: set[Future] = set()
+
+    def submit(self, *call: Any) -> Future:
+        """Queue the call; it fails if the executor is broken."""
+        try:
+            future = self._executor.submit(*call)
+        except BrokenExecutor as error:
+            future = Future()
+            future.set_exception(error)
+        self._futures.add(future)
+        return future
+
+    def lost(self, future: Future) -> bool:
+        """False: another try would fail as well."""
+        self._futures.discard(future)
+        return False
+
+    def close(self, cancel: bool) -> None:
+        """Cancel what has not begun; the executor stays open."""
+        for future in self._futures if cancel else ():
+            future.cancel()
+
+
+class DaskWorkers(GivenExecutor):
+    """A `dask.distributed` client.
+
+    The scheduler itself starts a call again whose worker died, and gives up after a few deaths
+    (``distributed.scheduler.allowed-failures``), also of calls that only waited on those workers.
+    """
+
+    def __init__(self, client: Any):
+        from distributed import KilledWorker
+
+        super().__init__(client.get_executor(pure=False), here())
+        self._killed = KilledWorker
+
+    def lost(self, future: Future) -> bool:
+        """True if the scheduler gave up on the call, or forgot it."""
+        super().lost(future)
+        return future.cancelled() or isinstance(future.exception(), self._killed)
+
+
+def answers(workers: Workers, calls: dict[int, tuple], attempts: int) -> Iterator[tuple[int, Answer]]:
+    """Key and answer of each call of `solve_one`, as they arrive; each is tried so many times if its workers die."""
+    waiting = deque((index, 1) for index in calls)
+    running: dict[Future, tuple[int, int]] = {}
+    arrived: SimpleQueue[Future] = SimpleQueue()
+    while waiting or running:
+        while waiting and len(running) < workers.capacity and arrived.empty():
+            index, attempt = waiting.popleft()
+            future = workers.submit(solve_one, *calls[index], workers.single_outside)
+            running[future] = index, attempt
+            future.add_done_callback(arrived.put)
+        future = arrived.get()
+        index, attempt = running.pop(future)
+        if not workers.lost(future):
+            yield index, _answer(future)
+        elif attempt < attempts:
+            waiting.append((index, attempt + 1))
+        else:
+            yield index, failure(WorkerLost(attempts), math.nan)
+
+
+def _answer(future: Future) -> Answer:
+    error = CancelledError("by the executor") if future.cancelled() else future.exception()
+    return future.result() if error is None else failure(error, math.nan)

@@ -1,0 +1,68 @@
+"""Cost of the controls' distance to a reference."""
+
+from typing import Any
+
+import numpy as np
+
+from trajopt.costs.cost import Quadratic
+from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
+from trajopt.costs.loss import Loss, is_quadratic
+from trajopt.system import System
+
+
+class ControlCost:
+    """1/2 sum_i w_i (u_i - u_ref_i)^2.
+
+    Parameters
+    ----------
+    weights : number, (nu,) array, or (K, nu) with weights for each of K knots; non-negative
+    reference : number, (nu,) array, or (K, nu)
+    activation : "quadratic" (default) or an Activation
+        A(u - u_ref) instead of the sum of squares: `WeightedQuadratic` for a full matrix of weights, `SmoothAbs`, ...
+
+    Attributes
+    ----------
+    knots : K, the number of knots at which it can be evaluated; None if reference and weights are constant.
+    """
+
+    def __init__(self, weights: Any, reference: Any = 0.0, activation: Any = "quadratic"):
+        self.weights = weight_rows(weights, None)
+        self.reference = scalars_or_rows("reference", reference, None)
+        self.knots = common_knots("ControlCost", weights=self.weights, reference=self.reference)
+        is_quadratic(activation)
+        self.activation = activation
+        self._rows: dict[int, tuple[Loss, np.ndarray]] = {}
+
+    def check(self, system: System, terminal: bool) -> None:
+        """Raise ValueError at the terminal knot, or where a vector does not have nu numbers."""
+        if terminal:
+            raise ValueError(
+                "terminal_costs: got a ControlCost, wanted costs of the state (the last knot has no control)"
+            )
+        for name, value in (("weights", self.weights), ("reference", self.reference)):
+            if value.ndim > 0 and value.shape[-1] != system.nu:
+                raise ValueError(f"ControlCost {name}: got {value.shape[-1]} numbers, wanted one or {system.nu}")
+        self._for(system.nu)
+
+    def _for(self, nu: int) -> tuple[Loss, np.ndarray]:
+        """The loss and the rows of the reference for nu controls, which numbers for all of them leave open."""
+        if nu not in self._rows:
+            self._rows[nu] = Loss(as_rows(self.weights, nu), self.activation), as_rows(self.reference, nu)
+        return self._rows[nu]
+
+    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """Cost (K,) at us (K, nu)."""
+        assert us is not None
+        check_knots("ControlCost", self.knots, us)
+        loss, reference = self._for(us.shape[1])
+        return loss.value(us, reference)
+
+    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times gradient and Hessian."""
+        assert us is not None and target.lu is not None and target.luu is not None
+        check_knots("ControlCost", self.knots, us)
+        loss, reference = self._for(us.shape[1])
+        loss.add_shifted(us, reference, scale, target.lu, target.luu)
+
+    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Nothing: the residual is linear."""

@@ -1,0 +1,40 @@
+"""What a cost is: something that adds its value, gradient and Hessians to the arrays it is given."""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from trajopt.system import System
+
+
+class Quadratic(NamedTuple):
+    """Where costs add their derivatives, K knots: lx (K, ndx), lu (K, nu), lxx, lux (K, nu, ndx), luu.
+
+    At the terminal knot there is no control: lu, lux and luu are None there.
+    """
+
+    lx: np.ndarray
+    lu: np.ndarray | None
+    lxx: np.ndarray
+    lux: np.ndarray | None
+    luu: np.ndarray | None
+
+
+class Cost(Protocol):
+    """What `Problem` accepts as a cost; any object with these methods will do."""
+
+    def check(self, system: System, terminal: bool) -> None:
+        """Raise ValueError if this cost does not fit the system, or not the terminal knot."""
+        ...
+
+    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """Cost (K,) at xs (K, nx) and us (K, nu); us is None at the terminal knot."""
+        ...
+
+    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times gradient and Gauss-Newton Hessian to the target."""
+        ...
+
+    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times the residual curvature to the Hessians of the target (its gradients are left alone)."""
+        ...

@@ -1,0 +1,72 @@
+"""Cost of any residual r(x, u)."""
+
+from typing import Any
+
+import numpy as np
+
+from trajopt.costs.cost import Quadratic
+from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, weight_rows
+from trajopt.costs.loss import Loss
+from trajopt.residual import Residual
+from trajopt.system import System
+from trajopt.validation import same_shape, whole_number
+
+
+class ResidualCost:
+    """1/2 sum_i w_i r_i(x, u)^2 of any residual, or another convex function of it.
+
+    Parameters
+    ----------
+    residual : Residual
+    weights : number, (nr,) array, or (K, nr) with weights for each of K knots; non-negative
+        What they multiply is said by each activation.
+    activation : "quadratic" (default) or an Activation
+        A(r) instead of the sum of squares: `WeightedQuadratic`, `SmoothAbs`, `SmoothNorm`, `PseudoHuber`,
+        `LogBarrier`, `QuadraticBarrier`, or any object with the methods of `Activation`.
+
+    Attributes
+    ----------
+    knots : K, the number of knots at which it can be evaluated; None if the weights are constant.
+    """
+
+    def __init__(self, residual: Residual, weights: Any, activation: Any = "quadratic"):
+        for method in ("evaluate", "jacobians", "hessian_products"):
+            if not callable(getattr(residual, method, None)):
+                raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
+        self.residual = residual
+        self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
+        self.weights = np.full(self.nr, 1.0) * weight_rows(weights, self.nr)
+        self.knots = common_knots("ResidualCost", weights=self.weights)
+        self.activation = activation
+        self._loss = Loss(as_rows(self.weights, self.nr), activation)
+
+    def check(self, system: System, terminal: bool) -> None:
+        """Accept any system: what the residual returns is checked at each use, when it is evaluated."""
+
+    def _evaluate(self, xs, us):
+        check_knots("ResidualCost", self.knots, xs)
+        return same_shape("residual.evaluate", self.residual.evaluate(xs, us), (len(xs), self.nr))
+
+    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """Cost (K,) at xs (K, nx) and us (K, nu)."""
+        return self._loss.value(self._evaluate(xs, us))
+
+    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times gradient and Gauss-Newton Hessian."""
+        model = self._loss.expand(self._evaluate(xs, us))
+        rx, ru = self.residual.jacobians(xs, us)
+        rx = same_shape("residual.jacobians, rx", rx, (len(xs), self.nr, target.lx.shape[1]))
+        model.add(scale, rx, target.lx, target.lxx)
+        if ru is not None and target.lu is not None:
+            assert target.lux is not None and target.luu is not None
+            ru = same_shape("residual.jacobians, ru", ru, (len(xs), self.nr, target.lu.shape[1]))
+            model.add(scale, ru, target.lu, target.luu)
+            model.add_cross(scale, ru, rx, target.lux)
+
+    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times sum_i (A_r)_i d2 r_i."""
+        model = self._loss.expand(self._evaluate(xs, us))
+        blocks = self.residual.hessian_products(xs, us, scale * model.gradient)
+        for name, H, into in zip(("Hxx", "Hux", "Huu"), blocks, target[2:], strict=True):
+            if H is not None and into is not None:
+                np.add(into, same_shape(f"residual.hessian_products, {name}", H, into.shape), out=into)

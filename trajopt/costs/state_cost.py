@@ -1,0 +1,78 @@
+"""Cost of the state's distance to a reference, along the tangent of the state."""
+
+from typing import Any
+
+import numpy as np
+
+from trajopt.costs.cost import Quadratic
+from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, state_rows, weight_rows
+from trajopt.costs.loss import Loss
+from trajopt.system import System, as_manifold
+from trajopt.validation import same_shape
+
+
+class StateCost:
+    """1/2 sum_i w_i r_i^2 with r = x (-) x_ref, the tangent vector from the reference to the state.
+
+    Parameters
+    ----------
+    system : System
+    reference : (nx,) array, or (K, nx) with a reference for each of K knots
+    weights : number, (ndx,) array, or (K, ndx) with weights for each of K knots; non-negative
+    activation : "quadratic" (default) or an Activation
+        A(r) instead of the sum of squares: `WeightedQuadratic` for a full matrix of weights, `SmoothAbs`, ...
+
+    Attributes
+    ----------
+    knots : K, the number of knots at which it can be evaluated; None if reference and weights are constant.
+    """
+
+    def __init__(self, system: System, reference: Any, weights: Any, activation: Any = "quadratic"):
+        self.system = system
+        self.reference = state_rows(system, "reference", reference)
+        self.weights = np.full(system.ndx, 1.0) * weight_rows(weights, system.ndx)
+        self.knots = common_knots("StateCost", reference=self.reference, weights=self.weights)
+        self._loss = Loss(as_rows(self.weights, system.ndx), activation)
+        self._reference = as_rows(self.reference, system.nx)
+        self._manifold = as_manifold(system)
+
+    def check(self, system: System, terminal: bool) -> None:
+        """Raise ValueError if the cost was made for states of other dimensions."""
+        if (system.nx, system.ndx) != (self.system.nx, self.system.ndx):
+            raise ValueError(
+                f"StateCost: made for a system with (nx, ndx) = {(self.system.nx, self.system.ndx)}, "
+                f"wanted {(system.nx, system.ndx)}"
+            )
+
+    def _residual(self, xs):
+        return np.ascontiguousarray(self.system.difference(np.broadcast_to(self._reference, xs.shape), xs))
+
+    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """Cost (K,) at xs (K, nx)."""
+        check_knots("StateCost", self.knots, xs)
+        if self._manifold is None:
+            return self._loss.value(xs, self._reference)
+        return self._loss.value(self._residual(xs))
+
+    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times gradient and Gauss-Newton Hessian."""
+        check_knots("StateCost", self.knots, xs)
+        if self._manifold is None:
+            self._loss.add_shifted(xs, self._reference, scale, target.lx, target.lxx)
+        else:
+            model, J, _ = self._expansion(xs)
+            J = same_shape("difference_expansion", J, (len(xs), self.system.ndx, self.system.ndx))
+            model.add(scale, J, target.lx, target.lxx)
+
+    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times the curvature of the difference; a Euclidean state has none."""
+        if self._manifold is not None:
+            check_knots("StateCost", self.knots, xs)
+            _, _, H = self._expansion(xs)
+            np.add(target.lxx, scale * H, out=target.lxx)
+
+    def _expansion(self, xs):
+        """The model of A at the residuals, their Jacobians, and their Hessians contracted with A_r."""
+        assert self._manifold is not None
+        model = self._loss.expand(self._residual(xs))
+        return model, *self._manifold.difference_expansion(self.reference, xs, model.gradient)
