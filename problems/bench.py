@@ -10,6 +10,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -199,33 +200,43 @@ def iteration(repeats: int) -> list[dict]:
     import trajopt
     from trajopt.expansions import total_cost
     from trajopt.line_search import search
-    from trajopt.regularization import Regularization
-    from trajopt.solvers.directions import ExactCurvature, gauss_newton_sweep, local_model
+    from trajopt.solvers.forward import Curvature
+    from trajopt.solvers.options import LoopOptions
+    from trajopt.solvers.solve import pose
     from trajopt.sweep import sweep
     from trajopt.system import semi_implicit_dt
     from trajopt.timing import Stopwatch
 
     problem = problems.make("arm")
-    system, N = problem.system, problem.horizon
+    system, N, clock = problem.system, problem.horizon, Stopwatch()
     start = trajopt.DDP(max_iterations=5).solve(problem)
-    xs, us, clock, mu = start.xs, start.us, Stopwatch(), Regularization(0.0, 1e10)
-    exact = ExactCurvature("parallel", "exact", 1e-2)
-    cost = total_cost(problem, xs, us)
-    model = local_model(problem, xs, us, cost, clock)
-    found, _ = gauss_newton_sweep(problem, model, mu, clock)
-    assert found is not None
+    xs, us = start.xs, start.us
+
+    def iterations(posed):
+        """One iLQR and one exact DDP iteration of this formulation, from the same iterate."""
+        iterate = posed.start(us, None, clock)
+
+        def step(model, sweep):
+            search(posed.objective, iterate.cost, (sweep.d1, sweep.d2), posed.candidates(model, sweep))
+
+        def ilqr():
+            model = posed.expand(iterate, clock)
+            step(model, posed.sweep(model, 0.0, clock))
+
+        def ddp():
+            model = posed.expand(iterate, clock, exact=True)
+            gauss_newton = posed.sweep(model, 0.0, clock) if posed.needs_gauss_newton else None
+            step(model, posed.exact_sweep(model, gauss_newton, 0.0, clock))
+
+        return ilqr, ddp
+
+    forward = pose(problem, None, LoopOptions(), Curvature(), problem.objective)
+    accelerations = replace(problem, system=dynamics.RigidBodySystem(system.model, system.dt, formulation="inverse"))
+    inverse = pose(accelerations, None, LoopOptions(), Curvature(), problem.objective)
+    (ilqr, ddp), (inverse_ilqr, inverse_ddp) = iterations(forward), iterations(inverse)
+    model = forward.expand(forward.start(us, None, clock), clock)
+    found = forward.sweep(model, 0.0, clock)
     k, K, alphas = found.k, found.K, 0.5 ** np.arange(8)
-
-    def ilqr():
-        model = local_model(problem, xs, us, cost, clock)
-        found, _ = gauss_newton_sweep(problem, model, mu, clock)
-        search(problem, xs, us, cost, found)
-
-    def ddp():
-        model = local_model(problem, xs, us, cost, clock)
-        found, _ = gauss_newton_sweep(problem, model, mu, clock)
-        search(problem, xs, us, cost, exact.sweep(problem, model, found, 0.0, clock))
-
     lam = np.ascontiguousarray(found.Vx[1:])
     h = semi_implicit_dt(system)
     calls = {
@@ -238,6 +249,8 @@ def iteration(repeats: int) -> list[dict]:
         "total cost": lambda: total_cost(problem, xs, us),
         "iLQR iteration": ilqr,
         "DDP iteration": ddp,
+        "iLQR iteration, inverse dynamics": inverse_ilqr,
+        "DDP iteration, inverse dynamics": inverse_ddp,
     }
     times = interleaved(calls, repeats)
     return [{"part": part, "microseconds": t * 1e6, "per_knot": t / N * 1e6} for part, t in times.items()]
@@ -274,6 +287,7 @@ def run(repeats: int, seed: int) -> dict:
     t = {r["part"]: r["microseconds"] for r in parts}
     ratios = {
         "DDP / iLQR iteration": t["DDP iteration"] / t["iLQR iteration"],
+        "DDP iteration, inverse / forward": t["DDP iteration, inverse dynamics"] / t["DDP iteration"],
         "8 step lengths / 1": t["rollout, 8 step lengths in lanes"] / t["rollout, 1 step length, scalar"],
     }
     return {"threads": 1, "derivatives": rows, "iteration": parts, "ratios": ratios}

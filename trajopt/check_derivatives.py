@@ -1,7 +1,7 @@
 """Are the derivatives of a system, a residual or a cost right?  A comparison with differences, block by block.
 
-Everything is compared with values of the function alone, so a wrong Jacobian does not hide behind a wrong Hessian.  With
-y(z) the function in exponential coordinates of the state, z = [dx; du],
+Everything is compared with values of the function alone, so a wrong Jacobian does not hide behind a wrong Hessian.
+With y(z) the function in exponential coordinates of the state, z = [dx; du],
 
     y(z) = difference(f(x, u), f(integrate(x, dx), u + du))     for a system; the value itself for residuals and costs,
 

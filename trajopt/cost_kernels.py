@@ -12,7 +12,8 @@ then mirrored: what is added is symmetric to the last bit.
 import numpy as np
 
 from dynamics.simd import LANES, driver, helper, routine
-from dynamics.simd.rows import Term, entry, load_part, matrix, set_entry, store_part, update_tile
+from dynamics.simd.rows import Term, entry, load_part, matrix, set_entry, store_part
+from trajopt.matrix_products import add_product, row_product
 
 
 # ------------------------------------------------------------------------------------------------ no Jacobian
@@ -58,39 +59,6 @@ def add_rates(u, u_before, w, scale, lx, lu, lxx, lux, luu):
 
 
 # ------------------------------------------------------------------------------------------------ products of Jacobians
-def _make_band(rows):
-    @helper
-    def band(i, j, width, target, terms):
-        while j + LANES < width:
-            update_tile(rows, 2, i, j, target, target, terms)
-            j += 2 * LANES
-        if j < width:
-            update_tile(rows, 1, i, j, target, target, terms)
-
-    return band
-
-
-_band6, _band2, _row = _make_band(6), _make_band(2), _make_band(1)
-
-
-@helper
-def _add_product(upper, rows, width, target, term):
-    """Add the product to `rows` rows of the target, `width` columns; with `upper`, vectors that lie left of the
-    diagonal are left out."""
-    i = 0
-    while i < rows:
-        j = i // LANES * LANES if upper else 0
-        if i + 6 <= rows:
-            _band6(i, j, width, target, (term,))
-            i += 6
-        elif i + 2 <= rows:
-            _band2(i, j, width, target, (term,))
-            i += 2
-        else:
-            _row(i, j, width, target, (term,))
-            i += 1
-
-
 @helper
 def _support(J, t):
     """Columns of J[t] up to the last one that is not all zero."""
@@ -111,7 +79,7 @@ def _bent(h, t, scale, J, rows, width, target):
         for m in range(rows):
             for j in range(0, width, LANES):
                 store_part(target, m, j, LANES, load_part(target, m, j, 0))  # no numbers read: zeros
-        _add_product(False, rows, width, target, Term(matrix(h, t * rows * rows, rows), J, rows))
+        add_product(False, rows, width, target, Term(matrix(h, t * rows * rows, rows), J, rows))
         for m in range(rows):
             for j in range(0, width, LANES):
                 store_part(target, m, j, LANES, scale * load_part(target, m, j, LANES))
@@ -132,9 +100,9 @@ def _gauss_newton(r, w, h, scale, J, gradient, hessian, work):
         J_t, H = matrix(J, t * nr * n, n), matrix(hessian, t * n * n, n)
         for m in range(nr):
             set_entry(slopes, m, 0, scale * w[next_w * t, m] * r[t, m])
-        _row(0, 0, width, matrix(gradient, t * n, n), (Term(slopes, J_t, nr),))
+        row_product(0, 0, width, matrix(gradient, t * n, n), matrix(gradient, t * n, n), (Term(slopes, J_t, nr),))
         _bent(h, t, scale, J_t, nr, width, bent)
-        _add_product(True, width, width, H, Term(bent, J_t, nr))
+        add_product(True, width, width, H, Term(bent, J_t, nr))
         for i in range(width):
             for j in range(i):
                 set_entry(H, i, j, entry(H, j, i))
@@ -149,7 +117,7 @@ def _cross(h, scale, Ju, Jx, hessian, work):
         rows, width = _support(Ju, t), _support(Jx, t)
         _bent(h, t, scale, matrix(Ju, t * nr * nu, nu), nr, rows, bent)
         H = matrix(hessian, t * nu * ndx, ndx)
-        _add_product(False, rows, width, H, Term(bent, matrix(Jx, t * nr * ndx, ndx), nr))
+        add_product(False, rows, width, H, Term(bent, matrix(Jx, t * nr * ndx, ndx), nr))
 
 
 def add_gauss_newton(r, w, h, scale, J, gradient, hessian):

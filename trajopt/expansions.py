@@ -4,7 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd import routine
+from dynamics.simd import driver
+from dynamics.simd.rows import Term, matrix
+from trajopt.matrix_products import row_product
 from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.validation import same_shape
@@ -55,22 +57,16 @@ def cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray) -> tuple[np
     return blocks[2], blocks[3], blocks[4]
 
 
-@routine
+@driver
 def _adjoint(fx, fu, lx, lu, costate, gradient):
     N, ndx, nu = fu.shape
     for i in range(ndx):
         costate[N, i] = lx[N, i]
     for t in range(N - 1, -1, -1):
-        for j in range(nu):
-            gradient[t, j] = lu[t, j]
-        for j in range(ndx):
-            costate[t, j] = lx[t, j]
-        for i in range(ndx):
-            p = costate[t + 1, i]
-            for j in range(nu):
-                gradient[t, j] += p * fu[t, i, j]
-            for j in range(ndx):
-                costate[t, j] += p * fx[t, i, j]
+        p = matrix(costate, (t + 1) * ndx, 1)
+        by_state, by_control = Term(p, matrix(fx, t * ndx * ndx, ndx), ndx), Term(p, matrix(fu, t * ndx * nu, nu), ndx)
+        row_product(0, 0, nu, matrix(gradient, t * nu, nu), matrix(lu, t * nu, nu), (by_control,))
+        row_product(0, 0, ndx, matrix(costate, t * ndx, ndx), matrix(lx, t * ndx, ndx), (by_state,))
 
 
 def adjoint(expansion: Expansion) -> tuple[np.ndarray, np.ndarray]:

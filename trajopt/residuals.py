@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from trajopt.residual import Residual
 from trajopt.system import System, as_manifold, state_array
 from trajopt.validation import scalar_or_vector
 
@@ -83,3 +84,50 @@ class ControlResidual:
     def hessian_products(self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray) -> tuple[None, None, None]:
         """No curvature."""
         return None, None, None
+
+
+class SquaredNorm:
+    """r = |s|^2 of another residual s: with a position for s, the squared distance that obstacles are kept at.
+
+    Smooth everywhere, unlike the distance itself.  With J = ds/d(x, u) the Jacobian is 2 s'J and the Hessian of mu r is
+    2 mu J'J + the Hessian of (2 mu s)'s.
+
+    Parameters
+    ----------
+    residual : Residual
+        s.
+    """
+
+    nr = 1
+
+    def __init__(self, residual: Residual):
+        for method in ("evaluate", "jacobians", "hessian_products"):
+            if not callable(getattr(residual, method, None)):
+                raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
+        self.residual = residual
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, 1)."""
+        s = self.residual.evaluate(xs, us)
+        return np.einsum("ki,ki->k", s, s)[:, None]
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """rx (K, 1, ndx), and ru (K, 1, nu) or None."""
+        s = 2.0 * self.residual.evaluate(xs, us)[:, None, :]
+        sx, su = self.residual.jacobians(xs, us)
+        return s @ sx, None if su is None else s @ su
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Hessians of mu r."""
+        s, (sx, su) = self.residual.evaluate(xs, us), self.residual.jacobians(xs, us)
+        inner = self.residual.hessian_products(xs, us, 2.0 * mu * s)
+        scaled = 2.0 * mu[:, :, None] * sx
+        outer = [scaled.transpose(0, 2, 1) @ sx, None, None]
+        if su is not None:
+            outer[1] = su.transpose(0, 2, 1) @ scaled
+            outer[2] = su.transpose(0, 2, 1) @ (2.0 * mu[:, :, None] * su)
+        Hxx, Hux, Huu = (a if b is None else a + b if a is not None else b for a, b in zip(outer, inner, strict=True))
+        assert Hxx is not None
+        return Hxx, Hux, Huu

@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from trajopt.problem import Problem
 from trajopt.validation import whole_number
+
+if TYPE_CHECKING:
+    from trajopt.policy import Policy
 
 
 class IterationRecord(NamedTuple):
@@ -196,6 +199,18 @@ class Solution:
                 moved[path] = later(report.multipliers[path])
             multipliers.append(moved)
         return start._replace(us=later(start.us), xs=None, multipliers=tuple(multipliers))
+
+    def policy(self, feedback: bool = True, interpolate: bool = False) -> "Policy":
+        """The trajectory with its gains as a controller, u = policy(t, x); see `trajopt.Policy`."""
+        from trajopt.policy import policy_of
+
+        return policy_of(self, feedback, interpolate)
+
+    def explain(self, solver: Any = None) -> str:
+        """What happened and what to try next, in plain words; a solver's options make the advice more precise."""
+        from trajopt.explanation import explain
+
+        return explain(self, solver)
 
     def save(self, path: str | Path) -> Path:
         """Write everything but the problem to exactly this path, as .npz without pickle, for `Solution.load`."""

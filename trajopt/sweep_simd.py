@@ -28,20 +28,18 @@ import numpy as np
 from dynamics.simd import LANES, driver, helper
 from dynamics.simd.rows import Matrix, Term, load_part, matrix, store_part, submatrix
 from trajopt.backward_pass import Box, SweepResult
+from trajopt.matrix_products import copy_rows, padded, product, row_product
 from trajopt.sweep_stages import (
+    acceleration_model,
     back_substitute,
     clamp_controls,
-    copy_rows,
     factorize,
     finite,
     hold_clamped,
     inner_matrix,
     mirror,
-    padded,
     policy_penalty,
-    product,
     regularized,
-    row_product,
     shift_gradient,
 )
 
@@ -49,6 +47,10 @@ COMMON_SIZES = {(12, 6), (14, 7)}
 """(ndx, nu) of arms with six and seven joints: here sizes are compile-time constants by default, a fifth to a third
 faster for a few seconds of compilation per size.  All others share a kernel that reads them from the arrays, so that a
 new robot compiles nothing."""
+
+
+DENSE, SEMI_IMPLICIT, ACCELERATIONS = 0, 1, 2
+"""What is known of fx and fu: nothing; semi-implicit form; that of `acceleration_model`."""
 
 
 # ------------------------------------------------------------------------------------------------ the sweep
@@ -98,8 +100,9 @@ def _carve(ws, m, ndx, nu):
 
 
 @cache
-def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
-    """The compiled sweep for these sizes; (0, 0) takes them from the arrays."""
+def _make_sweep(constant_ndx: int, constant_nu: int, structure: int):
+    """The compiled sweep for these sizes, (0, 0) takes them from the arrays, and this structure."""
+    structured, accelerations = structure >= SEMI_IMPLICIT, structure == ACCELERATIONS
 
     @driver
     def sweep(mu, h, fx, fu, lx, lu, lxx, lux, luu, gaps, box, k, K, Vx, Vxx, ws):
@@ -129,13 +132,19 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
             if mu > 0.0:
                 regularized(nu, mu, luu_t, s.R)
                 luu_t = s.R
-            product(False, 0, m, ndx, s.T, G, (Term(M, A, m),))
-            product(False, 0, m, nu, s.MB, nothing, (Term(M, B, m),))
-            product(False, 0, nu, nu, s.U, luu_t, (Term(B, s.MB, m),))
-            product(False, 0, nu, ndx, s.Y, matrix(lux, t * nu * ndx, ndx), (Term(B, s.T, m),))
-            row_product(0, 0, nu, s.Qu, matrix(lu, t * nu, nu), (Term(p, B, m),))
-            row_product(0, 0, ndx, s.Qx, matrix(lx, t * ndx, ndx), (Term(p, A, m),))
-            if structured:
+            lux_t, lu_t, lx_t = matrix(lux, t * nu * ndx, ndx), matrix(lu, t * nu, nu), matrix(lx, t * ndx, ndx)
+            if accelerations:
+                acceleration_model(
+                    m, h, V_next, v_next, lx_t, lu_t, lxx_t, lux_t, luu_t, M, G, p, s, s.U, s.Y, s.Qu, s.Qx
+                )
+            else:
+                product(False, 0, m, ndx, s.T, G, (Term(M, A, m),))
+                product(False, 0, m, nu, s.MB, nothing, (Term(M, B, m),))
+                product(False, 0, nu, nu, s.U, luu_t, (Term(B, s.MB, m),))
+                product(False, 0, nu, ndx, s.Y, lux_t, (Term(B, s.T, m),))
+                row_product(0, 0, nu, s.Qu, lu_t, (Term(p, B, m),))
+                row_product(0, 0, ndx, s.Qx, lx_t, (Term(p, A, m),))
+            if structured and not accelerations:
                 for j in range(0, m, LANES):
                     part = load_part(s.Qx, 0, j, LANES) + load_part(v_next, 0, j, m - j)
                     store_part(s.Qx, 0, j, LANES, part)
@@ -158,9 +167,13 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structured: bool):
                 penalty += policy_penalty(ndx, nu, mu, k_t, K_pad, submatrix(s.Z, nu, 0), s.Qx)
                 depth = 2 * nu
             policy = Term(s.Z, s.Y, depth)
-            if structured:
+            if accelerations:
+                product(True, 0, m, ndx, V, s.S, (policy,))
+                product(True, m, ndx, ndx, V, submatrix(s.T, -m, 0), (policy,))
+            elif structured:
                 product(True, 0, m, ndx, V, s.S, (Term(A, s.T, m), Term(G, A, m), policy))
-            product(True, skipped, ndx, ndx, V, lxx_t, (Term(A, s.T, m), Term(G, A, 0), policy))
+            if not accelerations:
+                product(True, skipped, ndx, ndx, V, lxx_t, (Term(A, s.T, m), Term(G, A, 0), policy))
             mirror(ndx, V)
             copy_rows(1, ndx, matrix(Vx, t * ndx, ndx), s.Qx)
             if gaps is not None:
@@ -186,6 +199,7 @@ def sweep(
     gaps: np.ndarray | None = None,
     box: Box | None = None,
     constant_sizes: bool | None = None,
+    accelerations: bool = False,
 ) -> SweepResult:
     """Gains and value function of the linear-quadratic problem with N knots, regularized by mu I in Quu.
 
@@ -193,6 +207,7 @@ def sweep(
     luu (N, nu, nu); of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0 promises
     fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2; only the lower halves are read then.
     ``gaps`` (N + 1, ndx) and ``box`` (see `trajopt.backward_pass`) are optional.
+    ``accelerations`` promises fx[:, n:] = [0 I] and fu[:, n:] = h I besides; fx and fu are not read then.
     ``constant_sizes`` compiles a kernel for just this ndx and nu (default: for COMMON_SIZES);
     the results agree to rounding.
     """
@@ -204,7 +219,8 @@ def sweep(
     k, K = np.empty((knots, nu)), np.empty((knots, nu, ndx))
     Vx, Vxx = np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx))
     constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
-    run = _make_sweep(ndx if constant else 0, nu if constant else 0, semi_implicit_dt > 0.0)
+    structure = ACCELERATIONS if accelerations else (SEMI_IMPLICIT if semi_implicit_dt > 0.0 else DENSE)
+    run = _make_sweep(ndx if constant else 0, nu if constant else 0, structure)
     failed, d1, d2 = run(float(mu), float(semi_implicit_dt), *arrays, gaps, box, k, K, Vx, Vxx, _workspace(ndx, nu))
     if failed >= 0:
         for array in (k, K, Vx, Vxx):

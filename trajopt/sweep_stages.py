@@ -3,59 +3,11 @@
 import numpy as np
 
 from dynamics.simd import LANES, fma, helper
-from dynamics.simd.rows import Matrix, Term, entry, load_part, set_entry, store_part, submatrix, update_tile
+from dynamics.simd.rows import Matrix, Term, entry, load_part, set_entry, store_part, submatrix
 from trajopt.box_qp import PIVOT, box_qp
+from trajopt.matrix_products import copy_rows, row_product
 
 
-# ------------------------------------------------------------------------------------------------ matrix products
-@helper
-def padded(width):
-    """The width rounded up to whole vectors."""
-    return (width + LANES - 1) // LANES * LANES
-
-
-def _make_band(rows):
-    @helper
-    def band(i, j, width, target, source, terms):
-        while j + LANES < width:
-            update_tile(rows, 2, i, j, target, source, terms)
-            j += 2 * LANES
-        if j < width:
-            update_tile(rows, 1, i, j, target, source, terms)
-
-    return band
-
-
-_band6, _band2, row_product = _make_band(6), _make_band(2), _make_band(1)
-
-
-@helper
-def product(upper, start, stop, width, target, source, terms):
-    """Rows start to stop of target = source + sum of the terms, `width` columns; with `upper`, vectors that lie left of
-    the diagonal are left out.  The last block of rows overlaps the one before: the target must not be the source."""
-    i, rows = start, stop - start
-    block = 6 if rows >= 6 else (2 if rows >= 2 else 1)
-    while i < stop:
-        first = min(i, stop - block)
-        j = first // LANES * LANES if upper else 0
-        if block == 6:
-            _band6(first, j, width, target, source, terms)
-        elif block == 2:
-            _band2(first, j, width, target, source, terms)
-        else:
-            row_product(first, j, width, target, source, terms)
-        i += block
-
-
-@helper
-def copy_rows(rows, width, target, source):
-    """target[:rows, :width] = source[:rows, :width]."""
-    for i in range(rows):
-        for j in range(0, width, LANES):
-            store_part(target, i, j, width - j, load_part(source, i, j, width - j))
-
-
-# ------------------------------------------------------------------------------------------------ stages of one knot
 @helper
 def inner_matrix(n, h, V, v, lxx, M, G, p, S):
     """M, G, p of the module's formulas for semi-implicit Euler, and S = lxx[:n] + [V'qq 0]."""
@@ -68,6 +20,26 @@ def inner_matrix(n, h, V, v, lxx, M, G, p, S):
         for j in range(0, 2 * n, LANES):
             store_part(S, i, j, LANES, load_part(lxx, i, j, 2 * n - j) + load_part(V, i, j, n - j))
         set_entry(p, i, 0, fma(h, entry(v, 0, i), entry(v, 0, n + i)))
+
+
+@helper
+def acceleration_model(n, h, V, v, lx, lu, lxx, lux, luu, M, G, p, s, U, Y, Qu, Qx):
+    """The action value where accelerations are the controls: fx[n:] = [0 I] and fu[n:] = h I, so that T = [G M],
+
+    Quu = luu + h^2 M, Qux = lux + h T, Qu = lu + h p, Qx = lx + [v'q; p] and Qxx = lxx + [[V'qq, G'], [G, M]], of which
+    the upper triangle goes into s.S (rows q) and s.T (rows v).  M, G, p and s.S = lxx[:n] + [V'qq 0] are in place."""
+    for i in range(n):
+        for j in range(0, n, LANES):
+            m = load_part(M, i, j, LANES)
+            store_part(U, i, j, LANES, fma(h * h, m, load_part(luu, i, j, n - j)))
+        for j in range(n):
+            set_entry(Y, i, j, fma(h, entry(G, i, j), entry(lux, i, j)))
+            set_entry(Y, i, n + j, fma(h, entry(M, i, j), entry(lux, i, n + j)))
+            set_entry(s.S, i, n + j, entry(s.S, i, n + j) + entry(G, j, i))
+            set_entry(s.T, i, n + j, entry(lxx, n + i, n + j) + entry(M, i, j))
+        set_entry(Qu, 0, i, fma(h, entry(p, i, 0), entry(lu, 0, i)))
+        set_entry(Qx, 0, i, entry(lx, 0, i) + entry(v, 0, i))
+        set_entry(Qx, 0, n + i, entry(lx, 0, n + i) + entry(p, i, 0))
 
 
 @helper

@@ -1,8 +1,8 @@
 """Accelerations as the sweep's controls: linear dynamics, the controls u(x, a) an output.
 
 The problem and its optimum are the same.  Costs and constraints keep their form in (x, u); their quadratic model is
-rewritten in (x, a) by the system (`AccelerationControl.substitute`), whose multiplier for the curvature of u(x, a) is lu,
-known before any sweep.  A trajectory is a linear recursion, and all its controls follow in one call.
+rewritten in (x, a) by the system (`AccelerationControl.substitute`), whose multiplier for the curvature of u(x, a) is
+lu, known before any sweep.  A trajectory is a linear recursion, and all its controls follow in one call.
 """
 
 from collections.abc import Iterator
@@ -34,26 +34,22 @@ class Blocks(NamedTuple):
 
 
 @routine
-def _roll_out(x0, xs, a, k, K, fx, fu, gaps, alpha, xs_new, a_new):
-    """x' = fx x + fu a less (1 - alpha) gaps, a = a_t + alpha k_t + K_t (x - xs_t)."""
+def _roll_out(x0, xs, a, k, K, h, semi_implicit, gaps, alpha, xs_new, a_new):
+    """v' = v + h a, q' = q + h v' (or h v), less (1 - alpha) gaps, with a = a_t + alpha k_t + K_t (x - xs_t)."""
     N, n = a.shape
-    ndx = x0.shape[0]
     left = 1.0 - alpha
-    for i in range(ndx):
+    for i in range(2 * n):
         xs_new[0, i] = x0[i] - left * gaps[0, i]
     for t in range(N):
+        x, y = xs_new[t], xs_new[t + 1]
         for i in range(n):
             s = a[t, i] + alpha * k[t, i]
-            for j in range(ndx):
-                s += K[t, i, j] * (xs_new[t, j] - xs[t, j])
+            for j in range(2 * n):
+                s += K[t, i, j] * (x[j] - xs[t, j])
             a_new[t, i] = s
-        for i in range(ndx):
-            s = -left * gaps[t + 1, i]
-            for j in range(ndx):
-                s += fx[i, j] * xs_new[t, j]
-            for j in range(n):
-                s += fu[i, j] * a_new[t, j]
-            xs_new[t + 1, i] = s
+            v = x[n + i] + h * s
+            y[i] = x[i] + h * (v if semi_implicit else x[n + i]) - left * gaps[t + 1, i]
+            y[n + i] = v - left * gaps[t + 1, n + i]
 
 
 class InverseFormulation:
@@ -128,7 +124,7 @@ class InverseFormulation:
         with clock.measure("backward_pass"):
             e, mu = regularized(model.expansion, mu, self.regularization)
             gaps = model.iterate.gaps
-            return with_gaps(sweep(*e, mu, self._dt, gaps), e, gaps)
+            return with_gaps(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Linear rollouts, one step length after another, and the controls that they take."""
@@ -136,7 +132,8 @@ class InverseFormulation:
         gaps = self._no_gaps if gaps is None else gaps
         for alpha in ALPHAS:
             xs_new, a_new = np.empty_like(xs), np.empty_like(a)
-            _roll_out(self.problem.x0, xs, a, sweep.k, sweep.K, self._map.fx, self._map.fu, gaps, alpha, xs_new, a_new)
+            h, semi_implicit = self.problem.system.dt, self._dt > 0.0
+            _roll_out(self.problem.x0, xs, a, sweep.k, sweep.K, h, semi_implicit, gaps, alpha, xs_new, a_new)
             yield Candidate(float(alpha), xs_new, self._map.controls(xs_new, a_new), a_new)
 
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:

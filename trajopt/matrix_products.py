@@ -1,0 +1,68 @@
+"""Products of small dense matrices by SIMD registers along rows, for compiled kernels (see `dynamics.simd.rows`)."""
+
+from dynamics.simd import LANES, helper
+from dynamics.simd.rows import load_part, store_part, update_tile
+
+
+@helper
+def padded(width):
+    """The width rounded up to whole vectors."""
+    return (width + LANES - 1) // LANES * LANES
+
+
+def _make_band(rows):
+    @helper
+    def band(i, j, width, target, source, terms):
+        while j + LANES < width:
+            update_tile(rows, 2, i, j, target, source, terms)
+            j += 2 * LANES
+        if j < width:
+            update_tile(rows, 1, i, j, target, source, terms)
+
+    return band
+
+
+_band6, _band2, row_product = _make_band(6), _make_band(2), _make_band(1)
+
+
+@helper
+def product(upper, start, stop, width, target, source, terms):
+    """Rows start to stop of target = source + sum of the terms, `width` columns; with `upper`, vectors that lie left of
+    the diagonal are left out.  The last block of rows overlaps the one before: the target must not be the source."""
+    i, rows = start, stop - start
+    block = 6 if rows >= 6 else (2 if rows >= 2 else 1)
+    while i < stop:
+        first = min(i, stop - block)
+        j = first // LANES * LANES if upper else 0
+        if block == 6:
+            _band6(first, j, width, target, source, terms)
+        elif block == 2:
+            _band2(first, j, width, target, source, terms)
+        else:
+            row_product(first, j, width, target, source, terms)
+        i += block
+
+
+@helper
+def add_product(upper, rows, width, target, term):
+    """Add the product to `rows` rows of the target, `width` columns; `upper` as above."""
+    i = 0
+    while i < rows:
+        j = i // LANES * LANES if upper else 0
+        if i + 6 <= rows:
+            _band6(i, j, width, target, target, (term,))
+            i += 6
+        elif i + 2 <= rows:
+            _band2(i, j, width, target, target, (term,))
+            i += 2
+        else:
+            row_product(i, j, width, target, target, (term,))
+            i += 1
+
+
+@helper
+def copy_rows(rows, width, target, source):
+    """target[:rows, :width] = source[:rows, :width]."""
+    for i in range(rows):
+        for j in range(0, width, LANES):
+            store_part(target, i, j, width - j, load_part(source, i, j, width - j))

@@ -1,0 +1,70 @@
+"""A solver and a problem made ready to be solved again and again from new initial states, as in predictive control.
+
+What does not depend on the initial state was checked once, when the problem was made; a new initial state is put into a
+shallow copy, at a hundredth of the price of `dataclasses.replace`, which checks every cost again.  The solves themselves
+are those of the solver, bit for bit, and keep nothing from one to the next: kernels are compiled by the first solve and
+scratch memory is reused beneath them, but no solution refers to it.
+"""
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from trajopt.problem import Problem
+from trajopt.solution import Solution, WarmStart
+from trajopt.system import state_array
+
+if TYPE_CHECKING:
+    from trajopt.solvers.loop import Callback
+    from trajopt.solvers.options import LoopOptions
+
+
+class PreparedSolver:
+    """Solves one problem from many initial states; made by ``solver.prepare(problem)``.
+
+    Parameters
+    ----------
+    solver : DDP or ILQR
+        With its options; ``max_iterations=1`` makes every solve one real-time iteration.
+    problem : Problem
+
+    Raises
+    ------
+    TypeError
+        If one of them is something else.
+    """
+
+    def __init__(self, solver: "LoopOptions", problem: Problem):
+        if not callable(getattr(solver, "solve", None)):
+            raise TypeError(f"solver: got {type(solver).__name__}, wanted a trajopt.DDP or trajopt.ILQR")
+        if not isinstance(problem, Problem):
+            raise TypeError(f"problem: got {type(problem).__name__}, wanted a trajopt.Problem")
+        self.solver, self.problem = solver, problem
+
+    def __repr__(self) -> str:
+        return f"PreparedSolver({self.solver!r}, {self.problem!r})"
+
+    def at(self, x0: Any) -> Problem:
+        """The problem from another initial state x0 (nx,).
+
+        Raises TypeError or ValueError if x0 is no state of the system.
+        """
+        problem = copy.copy(self.problem)
+        # the class is frozen; nothing else in it depends on the initial state
+        object.__setattr__(problem, "x0", state_array(problem.system, "x0", x0))
+        return problem
+
+    def solve(
+        self,
+        x0: Any = None,
+        us: Any = None,
+        xs: Any = None,
+        warm_start: WarmStart | Solution | None = None,
+        callback: "Callback | None" = None,
+    ) -> Solution:
+        """What ``solver.solve`` returns for the problem with the initial state x0 (nx,), or the problem's own.
+
+        Parameters: x0; the others as for `ILQR.solve`, typically ``warm_start=solution.shifted(1)``.
+        """
+        problem = self.problem if x0 is None else self.at(x0)
+        solver: Any = self.solver
+        return solver.solve(problem, us=us, xs=xs, callback=callback, warm_start=warm_start)
