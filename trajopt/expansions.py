@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.simd import driver
+from dynamics.simd import driver, routine
 from dynamics.simd.rows import Term, matrix
 from trajopt.matrix_products import row_product
 from trajopt.objective import Objective, zero_blocks
@@ -67,6 +67,26 @@ def _adjoint(fx, fu, lx, lu, costate, gradient):
         by_state, by_control = Term(p, matrix(fx, t * ndx * ndx, ndx), ndx), Term(p, matrix(fu, t * ndx * nu, nu), ndx)
         row_product(0, 0, nu, matrix(gradient, t * nu, nu), matrix(lu, t * nu, nu), (by_control,))
         row_product(0, 0, ndx, matrix(costate, t * ndx, ndx), matrix(lx, t * ndx, ndx), (by_state,))
+
+
+@routine
+def _largest_gradient(gradient, us, lower, upper):
+    largest = 0.0
+    for t in range(us.shape[0]):
+        for i in range(us.shape[1]):
+            g = gradient[t, i]
+            if lower is not None and ((us[t, i] <= lower[t, i] and g > 0.0) or (us[t, i] >= upper[t, i] and g < 0.0)):
+                continue
+            if not abs(g) < np.inf:
+                return np.inf
+            largest = max(largest, abs(g))
+    return largest
+
+
+def largest_gradient(gradient: np.ndarray, us: np.ndarray, limits: tuple[np.ndarray, np.ndarray] | None) -> float:
+    """Largest entry of the gradient (N, nu) that a control can follow; inf if it is not finite."""
+    lower, upper = limits or (None, None)
+    return _largest_gradient(gradient, us, lower, upper)
 
 
 def adjoint(expansion: Expansion) -> tuple[np.ndarray, np.ndarray]:

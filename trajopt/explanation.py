@@ -156,9 +156,10 @@ def _costs(solution: Solution) -> Iterator[str]:
     whole = sum(abs(float(rows.sum())) for _, rows in values)
     if not 0.0 < whole < np.inf:
         return
-    parts: Counter = Counter()
+    parts: dict[str, float] = {}
     for term, rows in values:
-        parts[("terminal " if term.terminal else "") + term.name] += float(rows.sum()) / whole
+        name = ("terminal " if term.terminal else "") + term.name
+        parts[name] = parts.get(name, 0.0) + float(rows.sum()) / whole
     largest = sorted(parts.items(), key=lambda item: -abs(item[1]))
     shares = ", ".join(f"{name} {100 * share:.3g} %" for name, share in largest[:FIRST_SHARES])
     more = f" and {_plural(len(largest) - FIRST_SHARES, 'other')}" if len(largest) > FIRST_SHARES else ""
@@ -179,10 +180,10 @@ def _constraint(report: ConstraintReport) -> str:
         return head + violation + "active nowhere."
     components, knots = (int(report.active.any(axis=axis).sum()) for axis in (0, 1))
     row, component = np.unravel_index(np.argmax(np.abs(report.multipliers)), report.multipliers.shape)
+    where = f"{_plural(components, 'component')} at {knots} of {_plural(len(report.knots), 'knot')}"
     return (
-        f"{head}{violation}active in {_plural(components, 'component')} at {knots} of {_plural(len(report.knots), 'knot')}"
-        f", largest multiplier {abs(report.multipliers[row, component]):.2g}, of component {component} at knot "
-        f"{report.knots[row]}."
+        f"{head}{violation}active in {where}, largest multiplier {abs(report.multipliers[row, component]):.2g}, of "
+        f"component {component} at knot {report.knots[row]}."
     )
 
 
@@ -198,8 +199,8 @@ def _steps(solution: Solution) -> Iterator[str]:
     repaired = [r for r in solution.log if r.indefinite_knot >= 0]
     if repaired:
         yield (
-            f"Quu was not positive definite in {_plural(len(repaired), 'iteration')} and was repaired, the last time at "
-            f"knot {repaired[-1].indefinite_knot}; mu rose to {max(r.mu for r in solution.log):.1g} and ended at "
+            f"Quu was not positive definite in {_plural(len(repaired), 'iteration')} and was repaired, the last time "
+            f"at knot {repaired[-1].indefinite_knot}; mu rose to {max(r.mu for r in solution.log):.1g} and ended at "
             f"{solution.log[-1].mu:.1g}."
         )
 
@@ -218,8 +219,8 @@ def _advice(solution: Solution, solver: Any) -> Iterator[str]:
             if _relative_promise(solution) < NEARLY_DONE:
                 yield "a larger tolerance: what is left to gain is near the rounding of the cost"
             else:
-                yield f"derivatives of {system} may be wrong: trajopt.check_derivatives(system, solution.xs[:-1], solution.us)"
-                yield "derivatives of a cost may be wrong: trajopt.check_derivatives(cost, system=system)"
+                yield f"trajopt.check_derivatives(system, solution.xs[:-1], solution.us): those of {system} may be wrong"
+                yield "trajopt.check_derivatives(cost, system=system): those of a cost may be wrong"
                 yield "smooth what has kinks or jumps, e.g. with trajopt.SmoothAbs"
         case Status.NOT_POSITIVE_DEFINITE:
             yield from _for_indefinite(solution, solver)
@@ -281,8 +282,8 @@ def _for_infeasible(solution: Solution) -> Iterator[str]:
     if worst is None:
         return
     yield (
-        f"constraint '{worst.name}' at knot {worst.worst_knot} cannot be met (violated by {worst.violation:.2g}): loosen "
-        "it there, or start from states that meet it, solver.solve(problem, xs=...)"
+        f"constraint '{worst.name}' at knot {worst.worst_knot} cannot be met (violated by {worst.violation:.2g}): "
+        "loosen it there, or start from states that meet it, solver.solve(problem, xs=...)"
     )
     for report in solution.constraints:
         if report is not worst and report.active.any():

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.simd import routine
 from trajopt.costs import Cost, Quadratic
 
 
@@ -71,6 +72,16 @@ def _accumulate(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Sequence[np.
             block[term.knots] += part
 
 
+@routine
+def all_finite(rows):
+    """Whether no entry (K, n) is NaN or infinite."""
+    for t in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            if not abs(rows[t, i]) < np.inf:
+                return False
+    return True
+
+
 class Objective:
     """The sum of terms; NaN or infinite wherever one of them is.
 
@@ -86,10 +97,10 @@ class Objective:
         """J; inf where the trajectory or a term is not finite."""
         total = 0.0
         with np.errstate(all="ignore"):
-            if not np.isfinite(xs.sum() + us.sum()) and not (np.isfinite(xs).all() and np.isfinite(us).all()):
+            if not (all_finite(xs) and all_finite(us)):
                 return np.inf
             for term in self.terms:
-                total += term.scale * float(term.cost.value(*term.points(xs, us)).sum())
+                total += term.scale * float(np.add.reduce(term.cost.value(*term.points(xs, us))))
         return total if np.isfinite(total) else np.inf
 
     def accumulate(self, xs: np.ndarray, us: np.ndarray, blocks: Sequence[np.ndarray], curvature: bool = False) -> None:

@@ -1,9 +1,9 @@
 """A solver and a problem made ready to be solved again and again from new initial states, as in predictive control.
 
-What does not depend on the initial state was checked once, when the problem was made; a new initial state is put into a
-shallow copy, at a hundredth of the price of `dataclasses.replace`, which checks every cost again.  The solves themselves
-are those of the solver, bit for bit, and keep nothing from one to the next: kernels are compiled by the first solve and
-scratch memory is reused beneath them, but no solution refers to it.
+What does not depend on the initial state was checked once, when the problem was made; a new initial state is put into
+a shallow copy, where `dataclasses.replace` would check every cost again.  The solves themselves are those of the solver,
+bit for bit, and keep nothing from one to the next: the first one compiles the kernels, scratch memory is reused beneath
+them, and no solution refers to it.
 """
 
 import copy

@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.configuration import difference, integrate
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.simd import LANES, aligned_empty, aligned_zeros, chunk_count, launch
 from dynamics.systems.acceleration_control import AccelerationControl
@@ -12,11 +11,10 @@ from dynamics.systems.curvature import curvature_driver_numbers, drive_curvature
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
 from dynamics.systems.skeleton import skeleton
-from dynamics.systems.state_difference import difference_expansion
+from dynamics.systems.state_difference import as_points, difference_expansion, difference_of_states, integrate_state
 from dynamics.systems.steps import INTEGRATORS, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
 from dynamics.validation import as_array, as_batch, check_configuration
-
 
 FORMULATIONS = ("forward", "inverse")
 
@@ -47,7 +45,9 @@ class RigidBodySystem:
     lam'dx+ = lam'F z + 1/2 z'H z + O(z^3).  All knots are evaluated in one call, LANES at a time, over all threads.
     """
 
-    def __init__(self, model, dt: float, integrator: str = "semi_implicit_euler", actuation=None, formulation="forward"):
+    def __init__(
+        self, model, dt: float, integrator: str = "semi_implicit_euler", actuation=None, formulation: str = "forward"
+    ):
         if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
             raise ValueError(f"dt is {dt!r}; expected a positive number of seconds")
         if integrator not in INTEGRATORS:
@@ -66,6 +66,7 @@ class RigidBodySystem:
         B, skip = self.actuation
         self.formulation = formulation
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
+        self._rollout_numbers = self.rollout_numbers()
         self.plant = (model.arrays, B, skip, None if self.euclidean else True, True if rk4 else None, semi, self.dt)
 
     def _acceleration_control(self) -> AccelerationControl:
@@ -95,31 +96,31 @@ class RigidBodySystem:
         check_configuration(self.model, x[:, : self.nq])
 
     def integrate(self, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
-        """x (+) dx;  x (nx,) or (K, nx), dx (ndx,) or (K, ndx)."""
-        x, dx = self._points("x", x, self.nx), self._points("dx", dx, self.ndx)
+        """x (+) dx;  x (nx,) or (K, nx), dx (ndx,) or (K, ndx).
+
+        Only shapes are checked, here and in `difference`: states that are not finite give results that are not.
+        """
+        x, dx = as_points("x", x, self.nx), as_points("dx", dx, self.ndx)
         if self.euclidean:
-            return x + dx
-        q = integrate(self.model, x[..., : self.nq], dx[..., : self.nv])
-        v = x[..., self.nq :] + dx[..., self.nv :]
-        return np.concatenate([np.broadcast_to(q, v.shape[:-1] + (self.nq,)), v], axis=-1)
+            with np.errstate(invalid="ignore"):
+                return x + dx
+        return integrate_state(self.model, x, dx)
 
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
-        """dx with integrate(x0, dx) = x1."""
-        x0, x1 = self._points("x0", x0, self.nx), self._points("x1", x1, self.nx)
+        """dx with integrate(x0, dx) = x1;  x0, x1 (nx,) or (K, nx)."""
+        x0, x1 = as_points("x0", x0, self.nx), as_points("x1", x1, self.nx)
         if self.euclidean:
-            return x1 - x0
-        dq = difference(self.model, x0[..., : self.nq], x1[..., : self.nq])
-        dv = x1[..., self.nq :] - x0[..., self.nq :]
-        return np.concatenate([np.broadcast_to(dq, dv.shape), dv], axis=-1)
-
-    @staticmethod
-    def _points(name: str, value: ArrayLike, size: int) -> np.ndarray:
-        batch, single = as_batch(name, value, size)
-        return batch[0] if single else batch
+            with np.errstate(invalid="ignore"):
+                return x1 - x0
+        return difference_of_states(self.model, x0, x1)
 
     def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray):
         """Jacobian (K, ndx, ndx) of difference(x_ref, xs) in xs, and the Hessian (K, ndx, ndx) of mu' of it."""
-        return difference_expansion(self.model, x_ref, xs, mu)
+        return difference_expansion(self.model, x_ref, xs, mu)[1:]
+
+    def difference_with_jacobian(self, x_ref: np.ndarray, xs: np.ndarray):
+        """difference(x_ref, xs) (K, ndx) and its Jacobian (K, ndx, ndx) in xs, from one call."""
+        return difference_expansion(self.model, x_ref, xs, None)[:2]
 
     def skeleton(self, xs: np.ndarray) -> np.ndarray:
         """Line segments (K, segments, 2, 3) that draw the robot at states xs (K, nx)."""
@@ -137,7 +138,7 @@ class RigidBodySystem:
         xs = np.ascontiguousarray(np.broadcast_to(xs, (K, self.nx)))
         us = np.ascontiguousarray(np.broadcast_to(us, (K, self.nu)))
         out = np.empty_like(xs)
-        launch(drive_steps, K, self.rollout_numbers(), *self.plant, xs, us, out)
+        launch(drive_steps, K, self._rollout_numbers, *self.plant, xs, us, out)
         return out[0] if single_x and single_u else out
 
     def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
@@ -160,16 +161,24 @@ class RigidBodySystem:
         Returns: (A, N+1, nx), (A, N, nu), possibly as views with the candidates last in memory.  A candidate that
         diverges holds inf or NaN.
         """
-        x0, alphas = as_array("x0", x0, (self.nx,)), as_array("alphas", alphas, (None,))
         xs, us = self._knots(xs, us)
-        shapes = {"k": (k, us.shape), "K": (K, (*us.shape, self.ndx)), "gaps": (gaps, (len(us) + 1, self.ndx))}
-        for name, (array, shape) in (shapes | {"lower": (lower, us.shape), "upper": (upper, us.shape)}).items():
-            if array is not None and np.shape(array) != shape:
-                raise ValueError(f"{name}: got shape {np.shape(array)}, expected {shape}")
-        if (lower is None) != (upper is None):
-            raise ValueError("lower and upper: got one of them, expected both or neither")
-        limits = None if lower is None else np.stack([lower, upper], axis=1)
+        N = len(us)
+        self._check_shapes(x0=(x0, (self.nx,)), k=(k, us.shape), K=(K, (N, self.nu, self.ndx)))
+        limits = None
+        if gaps is not None:
+            self._check_shapes(gaps=(gaps, (N + 1, self.ndx)))
+        if lower is not None or upper is not None:
+            if lower is None or upper is None:
+                raise ValueError("lower and upper: got one of them, expected both or neither")
+            self._check_shapes(lower=(lower, us.shape), upper=(upper, us.shape))
+            limits = np.stack([lower, upper], axis=1)
         return self._closed_loops(x0, xs, us, k, K, alphas, gaps, limits)
+
+    @staticmethod
+    def _check_shapes(**arguments):
+        for name, (array, shape) in arguments.items():
+            if np.shape(array) != shape:
+                raise ValueError(f"{name}: got shape {np.shape(array)}, expected {shape}")
 
     def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None):
         N, A = len(us), len(alphas)
@@ -177,11 +186,12 @@ class RigidBodySystem:
         lanes = aligned_zeros(chunks, LANES)
         lanes.reshape(-1)[:A] = alphas
         X, U = aligned_empty(chunks, N + 1, self.nx, LANES), aligned_empty(chunks, N, self.nu, LANES)
-        arrays = [np.ascontiguousarray(y, float) for y in (xs, us, k, K)]
-        gaps = None if gaps is None else np.ascontiguousarray(gaps, float)
-        launch(drive_closed_loops, A, self.rollout_numbers(), *self.plant, x0, *arrays, lanes, gaps, limits, X, U)
-        return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] if chunks > 1 else Y[0].transpose(2, 0, 1)[:A]
-                     for Y in (X, U))  # fmt: skip
+        arrays = [np.ascontiguousarray(y, np.float64) for y in (x0, xs, us, k, K)]
+        gaps = None if gaps is None else np.ascontiguousarray(gaps, np.float64)
+        launch(drive_closed_loops, A, self._rollout_numbers, *self.plant, *arrays, lanes, gaps, limits, X, U)
+        if chunks == 1:
+            return X[0].transpose(2, 0, 1)[:A], U[0].transpose(2, 0, 1)[:A]
+        return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] for Y in (X, U))
 
     def rollout_numbers(self) -> int:
         """Scratch numbers per lane of `drive_steps` and `drive_closed_loops`."""

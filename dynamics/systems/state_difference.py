@@ -1,55 +1,151 @@
-"""Expansion of the state difference: the Jacobian of a logarithm, and the Hessian of its products."""
+"""States x = [q; v] of a robot as points of a manifold: moved, compared, and the difference expanded.
+
+    integrate       [q (+) dq; v + dv]
+    difference      r = [log(q_ref^-1 q); v - v_ref]
+    expansion       r(x (+) d) = r + J d + ...      mu'r = ... + 1/2 d'H d
+
+J = diag(Jr(r)^-1, I) and H = -J'Gam(r, J'mu)J on the configuration are block diagonal over the joints, so only these
+blocks are written.  A batch of a single point goes to all lanes: `gather` repeats the last one that there is.
+
+Only shapes are checked, because solvers call this in their inner loops and with states that have diverged: a state that
+is not finite gives a result that is not finite.
+"""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from dynamics.simd import LANES, carve, driver, gather, launch, scatter_blocks
+from dynamics.simd import LANES, carve, driver, gather, helper, launch, scatter
+from dynamics.systems.steps import combine
 from dynamics.tangent import (
     JACOBIAN_INVERSE,
     TANGENT_SLOTS,
     add_map,
     difference_configuration,
+    integrate_configuration,
     tangent_maps_inverse,
 )
 from dynamics.tangent_geometry import add_log_hessian
 
 
 @driver
-def _drive(first, last, work, m, q_ref, q, mu, J, H):
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
+def _drive_integrate(first, last, work, m, x, dx, out):
+    n, nx = m.dof_body.size, out.shape[1]
+    nq = nx - n
     for c in range(first, last):
-        a, w = carve(work, nq)
-        b, w = carve(w, nq)
-        k, w = carve(w, n)
-        r, w = carve(w, n)
+        x_, w = carve(work, nx)
+        dx_, w = carve(w, 2 * n)
+        gather(x, c * LANES, x_)
+        gather(dx, c * LANES, dx_)
+        integrate_configuration(m, x_[:nq], dx_[:n], x_[:nq])
+        combine(n, x_[nq:], x_[nq:], 1.0, dx_[n:])
+        scatter(x_, c * LANES, out)
+
+
+@driver
+def _drive_difference(first, last, work, m, x_ref, x, out):
+    n, nx = m.dof_body.size, x.shape[1]
+    nq = nx - n
+    for c in range(first, last):
+        a, w = carve(work, nx)
+        b, w = carve(w, nx)
+        r, w = carve(w, 2 * n)
+        gather(x_ref, c * LANES, a)
+        gather(x, c * LANES, b)
+        difference_configuration(m, a[:nq], b[:nq], r[:n])
+        combine(n, r[n:], b[nq:], -1.0, a[nq:])
+        scatter(r, c * LANES, out)
+
+
+@helper
+def _scatter_joint_blocks(m, ws, first, target):
+    """The block of every joint of ws (n n) into target (K, 2n, 2n)."""
+    n = m.dof_body.size
+    for k in range(min(LANES, target.shape[0] - first)):
+        for i in range(len(m.joint_type)):
+            start, stop = m.v_index[i], m.v_index[i] + m.dof_count[i]
+            for r in range(start, stop):
+                for c in range(start, stop):
+                    target[first + k, r, c] = ws[r * n + c, k]
+
+
+@driver
+def _drive_expansion(first, last, work, m, x_ref, x, mu, r, J, H):
+    """r (K, 2n), J and, unless mu is None, H (K, 2n, 2n), which are zero on entry."""
+    nb, n, nx = m.parent.size, m.dof_body.size, x.shape[1]
+    nq = nx - n
+    for c in range(first, last):
+        a, w = carve(work, nx)
+        b, w = carve(w, nx)
+        k, w = carve(w, 2 * n)
+        r_, w = carve(w, 2 * n)
         maps, w = carve(w, nb * TANGENT_SLOTS)
-        J_, w = carve(w, n * n)
-        H_, w = carve(w, n * n)
-        gather(q_ref, c * LANES, a)
-        gather(q, c * LANES, b)
-        gather(mu, c * LANES, k)
-        difference_configuration(m, a, b, r)
-        tangent_maps_inverse(m, r, maps)
-        J_[:], H_[:] = 0.0, 0.0
-        add_map(m, maps, JACOBIAN_INVERSE, 1.0, J_, 0, n)
-        add_log_hessian(m, maps, r, k, 1.0, H_, 0, n)
-        scatter_blocks(J_, c * LANES, n, n, 0, J)
-        scatter_blocks(H_, c * LANES, n, n, 0, H)
+        X, w = carve(w, n * n)
+        gather(x_ref, c * LANES, a)
+        gather(x, c * LANES, b)
+        difference_configuration(m, a[:nq], b[:nq], r_[:n])
+        combine(n, r_[n:], b[nq:], -1.0, a[nq:])
+        scatter(r_, c * LANES, r)
+        tangent_maps_inverse(m, r_, maps)
+        X[:] = 0.0
+        add_map(m, maps, JACOBIAN_INVERSE, 1.0, X, 0, n)
+        _scatter_joint_blocks(m, X, c * LANES, J)
+        for t in range(c * LANES, min((c + 1) * LANES, J.shape[0])):
+            for i in range(n, 2 * n):
+                J[t, i, i] = 1.0
+        if mu is not None:
+            gather(mu, c * LANES, k)
+            X[:] = 0.0
+            add_log_hessian(m, maps, r_, k, 1.0, X, 0, n)
+            _scatter_joint_blocks(m, X, c * LANES, H)
 
 
-def difference_expansion(model, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+# ------------------------------------------------------------------------------------------------ from arrays
+def as_points(name: str, value: ArrayLike, size: int) -> np.ndarray:
+    """A point (size,) or a batch (K, size) as it comes, in memory that a driver takes; the shape is checked."""
+    array = np.ascontiguousarray(value, dtype=np.float64)
+    if array.ndim not in (1, 2) or array.shape[-1] != size:
+        raise ValueError(f"{name}: got shape {np.shape(value)}, expected ({size},) or (K, {size})")
+    return array if array.flags.writeable else array.copy()  # a read-only array would compile the driver anew
+
+
+def common_count(**arrays: np.ndarray) -> int:
+    """How many points two batches have in common, of which one may be a single point."""
+    (one, a), (other, b) = ((name, len(x) if x.ndim == 2 else 1) for name, x in arrays.items())
+    if a != b and 1 not in (a, b):
+        raise ValueError(f"{one} has {a} points and {other} has {b}; expected as many")
+    return b if a == 1 else a
+
+
+def integrate_state(model, x: np.ndarray, dx: np.ndarray) -> np.ndarray:
+    """x (+) dx for points or batches as `as_points` returns them."""
+    K = common_count(x=x, dx=dx)
+    out = np.empty((K, model.nq + model.nv))
+    launch(_drive_integrate, K, model.nq + 3 * model.nv, model.arrays, np.atleast_2d(x), np.atleast_2d(dx), out)
+    return out[0] if x.ndim == dx.ndim == 1 else out
+
+
+def difference_of_states(model, x_ref: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The tangent vector from x_ref to x, for points or batches as `as_points` returns them."""
+    K = common_count(x0=x_ref, x1=x)
+    out = np.empty((K, 2 * model.nv))
+    numbers = 2 * model.nq + 4 * model.nv
+    launch(_drive_difference, K, numbers, model.arrays, np.atleast_2d(x_ref), np.atleast_2d(x), out)
+    return out[0] if x_ref.ndim == x.ndim == 1 else out
+
+
+def difference_expansion(model, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray | None):
     """Expansion of r = difference(x_ref, x) in the tangent of x at every point of xs.
 
-    r(x (+) d) = r + J d + ...,  mu'r = ... + 1/2 d'H d;  J = Jr(r)^-1, H = -J'Gam(r, J'mu)J on the configuration.
-
-    Parameters: x_ref (nx,) or (K, nx), xs (K, nx), mu (K, 2 nv).  Returns: J, H (K, 2 nv, 2 nv).
+    Parameters: x_ref (nx,) or (K, nx), xs (K, nx), mu (K, 2 nv) or None.
+    Returns: r (K, 2 nv), J and H (K, 2 nv, 2 nv); H is None without mu.
     """
-    K, n, nq = len(xs), model.nv, model.nq
-    q_ref = np.ascontiguousarray(np.broadcast_to(x_ref, (K, nq + n))[:, :nq])
-    J, H = np.zeros((K, 2 * n, 2 * n)), np.zeros((K, 2 * n, 2 * n))
-    numbers = 2 * nq + 2 * n + len(model.arrays.parent) * TANGENT_SLOTS + 2 * n * n
-    q, mu_q = np.ascontiguousarray(xs[:, :nq]), np.ascontiguousarray(mu[:, :n])
-    Jq, Hq = np.empty((K, n, n)), np.empty((K, n, n))
-    launch(_drive, K, numbers, model.arrays, q_ref, q, mu_q, Jq, Hq)
-    J[:, :n, :n], H[:, :n, :n] = Jq, Hq
-    J[:, n:, n:] = np.eye(n)
-    return J, H
+    K, n, nx = len(xs), model.nv, model.nq + model.nv
+    x_ref, xs = as_points("x_ref", x_ref, nx), as_points("xs", xs, nx)
+    if mu is not None:
+        mu = as_points("mu", mu, 2 * n)
+    common_count(x_ref=x_ref, xs=xs)
+    r, J = np.empty((K, 2 * n)), np.zeros((K, 2 * n, 2 * n))
+    H = None if mu is None else np.zeros_like(J)
+    numbers = 2 * nx + 4 * n + len(model.arrays.parent) * TANGENT_SLOTS + n * n
+    launch(_drive_expansion, K, numbers, model.arrays, np.atleast_2d(x_ref), xs, mu, r, J, H)
+    return r, J, H

@@ -7,7 +7,7 @@ import numpy as np
 
 from trajopt.backward_pass import Box, SweepResult, box_around
 from trajopt.curvature_sweeps import sweep_products, sweep_tensors
-from trajopt.expansions import Expansion, adjoint, expand
+from trajopt.expansions import Expansion, adjoint, expand, largest_gradient
 from trajopt.line_search import Candidate
 from trajopt.objective import Objective
 from trajopt.problem import Problem
@@ -33,16 +33,6 @@ class Curvature:
 
     hessian: str = "parallel"
     cost_hessian: str = "exact"
-
-
-def largest_gradient(gradient: np.ndarray, us: np.ndarray, limits: Limits | None) -> float:
-    """Largest entry of the gradient (N, nu) that a control can follow; inf if it is not finite."""
-    if limits is not None:
-        lower, upper = limits
-        held = ((us <= lower) & (gradient > 0.0)) | ((us >= upper) & (gradient < 0.0))
-        gradient = np.where(held, 0.0, gradient)
-    largest = float(np.abs(gradient).max())
-    return largest if np.isfinite(largest) else np.inf
 
 
 def regularized(expansion: Expansion, mu: float, regularization: str) -> tuple[Expansion, float]:

@@ -12,12 +12,12 @@ import numpy as np
 
 from dynamics.simd import routine
 from trajopt.backward_pass import SweepResult
-from trajopt.expansions import Expansion, adjoint, expand
+from trajopt.expansions import Expansion, adjoint, expand, largest_gradient
 from trajopt.line_search import Candidate
 from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.rollout import ALPHAS
-from trajopt.solvers.forward import Curvature, largest_gradient, regularized
+from trajopt.solvers.forward import Curvature, regularized
 from trajopt.solvers.iterate import Iterate, LocalModel, with_gaps
 from trajopt.sweep import sweep
 from trajopt.timing import Stopwatch
