@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from trajopt.batch.many import solve_many
     from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
+    from trajopt.callable_system import CallableSystem, SlowDynamicsWarning
     from trajopt.comparison import Comparison, compare
     from trajopt.constraints import ControlBounds, ResidualConstraint, StateBounds
     from trajopt.control_rate import ControlRateCost, ControlRateSystem
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         StateCost,
         WeightedQuadratic,
     )
+    from trajopt.derivative_check import BlockCheck, DerivativeReport, check_derivatives
     from trajopt.expansions import Expansion, cost_curvature, expand, total_cost
     from trajopt.plotting import plot_convergence, plot_trajectory
     from trajopt.problem import Problem
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Activation": "costs",
+    "BlockCheck": "derivative_check",
+    "CallableSystem": "callable_system",
     "Comparison": "comparison",
     "ConstraintReport": "solution",
     "ControlBounds": "constraints",
@@ -48,6 +52,7 @@ _HOME = {
     "ControlResidual": "residuals",
     "Cost": "costs",
     "DDP": "solvers.ddp",
+    "DerivativeReport": "derivative_check",
     "Expansion": "expansions",
     "ILQR": "solvers.ilqr",
     "IterationRecord": "solution",
@@ -61,6 +66,7 @@ _HOME = {
     "Residual": "residual",
     "ResidualConstraint": "constraints",
     "ResidualCost": "costs",
+    "SlowDynamicsWarning": "callable_system",
     "SmoothAbs": "costs",
     "SmoothNorm": "costs",
     "Solution": "solution",
@@ -72,6 +78,7 @@ _HOME = {
     "System": "system",
     "WarmStart": "solution",
     "WeightedQuadratic": "costs",
+    "check_derivatives": "derivative_check",
     "compare": "comparison",
     "cost_curvature": "expansions",
     "expand": "expansions",
@@ -82,12 +89,13 @@ _HOME = {
 }
 
 __all__ = [
-    "Activation", "Comparison", "ConstraintReport", "ControlBounds", "ControlCost", "ControlRateCost",
-    "ControlRateSystem", "ControlResidual", "Cost", "DDP", "Expansion", "ILQR", "IterationRecord", "LogBarrier",
-    "ManySolutions", "Outcome", "Problem", "Progress", "PseudoHuber", "QuadraticBarrier", "Residual",
-    "ResidualConstraint", "ResidualCost", "SmoothAbs", "SmoothNorm", "Solution", "SolveManyInterrupted",
-    "StateBounds", "StateCost", "StateResidual", "Status", "System", "WarmStart", "WeightedQuadratic", "compare",
-    "cost_curvature", "expand", "plot_convergence", "plot_trajectory", "solve_many", "total_cost",
+    "Activation", "BlockCheck", "CallableSystem", "Comparison", "ConstraintReport", "ControlBounds", "ControlCost",
+    "ControlRateCost", "ControlRateSystem", "ControlResidual", "Cost", "DDP", "DerivativeReport", "Expansion",
+    "ILQR", "IterationRecord", "LogBarrier", "ManySolutions", "Outcome", "Problem", "Progress", "PseudoHuber",
+    "QuadraticBarrier", "Residual", "ResidualConstraint", "ResidualCost", "SlowDynamicsWarning", "SmoothAbs",
+    "SmoothNorm", "Solution", "SolveManyInterrupted", "StateBounds", "StateCost", "StateResidual", "Status",
+    "System", "WarmStart", "WeightedQuadratic", "check_derivatives", "compare", "cost_curvature", "expand",
+    "plot_convergence", "plot_trajectory", "solve_many", "total_cost",
 ]  # fmt: skip
 
 

@@ -145,6 +145,28 @@ class ForwardFormulation:
             us_new = np.array(us_new, order="C")
             yield Candidate(float(alpha), np.array(xs_new, order="C"), us_new, us_new)
 
+    def hold_clipped(self, model: LocalModel, sweep: SweepResult) -> LocalModel | None:
+        """The model with its box closed for controls that lie on a limit and that even the shortest step's feedback
+        pushes against it; None if there are none.
+
+        The sweep counts on such feedback, so its direction may lead uphill where the limit swallows it.
+        """
+        if self.limits is None or model.box is None:
+            return None
+        (lower, upper), (xs, us, _, _, gaps, _), box = self.limits, model.iterate, model.box
+        states, _ = closed_loop(self.problem, xs, us, sweep, gaps, self.limits)
+        shortest = np.array(states[-1][:-1], order="C")
+        if not np.isfinite(shortest).all():
+            return None
+        dx = self.problem.system.difference(xs[:-1], shortest)
+        wanted = us + ALPHAS[-1] * sweep.k + np.einsum("tij,tj->ti", sweep.K, dx)
+        swallowed = ((us <= lower) & (wanted < lower)) | ((us >= upper) & (wanted > upper))
+        if not swallowed.any():
+            return None
+        shut = box_around(us, *self.limits)
+        shut.lower[...], shut.upper[...] = np.where(swallowed, 0.0, box.lower), np.where(swallowed, 0.0, box.upper)
+        return model._replace(box=shut)
+
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
         """The sweep's own gains."""
         return sweep.k, sweep.K

@@ -136,6 +136,9 @@ class InverseFormulation:
             _roll_out(self.problem.x0, xs, a, sweep.k, sweep.K, h, semi_implicit, gaps, alpha, xs_new, a_new)
             yield Candidate(float(alpha), xs_new, self._map.controls(xs_new, a_new), a_new)
 
+    def hold_clipped(self, model: LocalModel, sweep: SweepResult) -> None:
+        """There are no limits that could swallow feedback."""
+
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
         """Gains of the controls, from du = U_x dx + U_a da."""
         Ux, Ua = self._map.jacobians(model.iterate.xs, model.iterate.controls)

@@ -96,6 +96,10 @@ class Formulation(Protocol):
         """Trajectories along a direction, longest step first."""
         ...
 
+    def hold_clipped(self, model: LocalModel, sweep: SweepResult) -> LocalModel | None:
+        """The model with controls held that limits would clip; None if there are none (anymore)."""
+        ...
+
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
         """k (N, nu) and K (N, nu, ndx) of the controls us."""
         ...

@@ -27,12 +27,24 @@ from trajopt.timing import Stopwatch
 
 ROUNDING_LEVEL = 1e-12
 """A predicted decrease below this fraction of the cost may be invisible in the cost itself."""
-SHORT_EXACT_STEP = 0.25
-"""An exact step that must be shorter than this is compared with the Gauss-Newton step."""
+LONG_STEP = 0.25
+"""A step that must be shorter than this is compared with others: controls held at limits, no curvature."""
+HOLDS = 8
 
 Callback = Callable[[Progress], bool | None]
 Measures = Callable[[Iterate], tuple[float, float]]
 """The problem's own cost of an iterate and its largest constraint violation, for the log."""
+
+
+def _long(step: Step | None) -> bool:
+    return step is not None and step.alpha >= LONG_STEP
+
+
+def _better(one: tuple[Direction, Step | None], other: tuple[Direction, Step | None]) -> tuple[Direction, Step | None]:
+    """The one whose step leads to the lower cost."""
+    if other[1] is None or (one[1] is not None and one[1].cost <= other[1].cost):
+        return one
+    return other
 
 
 class Loop:
@@ -171,18 +183,37 @@ class Loop:
 
     # ------------------------------------------------------------------------------------------------ step
     def _step(self, direction: Direction) -> tuple[Direction, Step | None]:
-        """Search along the direction; where an exact one is good for a short step at best, also along its fallback."""
+        """Search along the direction; where it is good for a short step at best, along others too."""
         step = self._search(direction)
-        if direction.kind == GAUSS_NEWTON or (step is not None and step.alpha >= SHORT_EXACT_STEP):
+        if _long(step):
+            return direction, step
+        direction, step = self._with_clipped_controls_held(direction, step)
+        if direction.kind == GAUSS_NEWTON or _long(step):
             return direction, step
         sweep = direction.fallback or self.formulation.sweep(self.model, self.regularization.mu, self.clock)
         if not sweep.ok:
             return direction, step
         fallback = Direction(GAUSS_NEWTON, sweep, None, direction.indefinite_knot)
-        other = self._search(fallback)
-        if other is not None and (step is None or other.cost < step.cost):
-            return fallback, other
-        return direction, step
+        return _better((direction, step), (fallback, self._search(fallback)))
+
+    def _with_clipped_controls_held(self, direction: Direction, step: Step | None) -> tuple[Direction, Step | None]:
+        """The best of directions that hold ever more of the controls that limits clip."""
+        best, model, sweep, mu = (direction, step), self.model, direction.sweep, self.regularization.mu
+        for _ in range(HOLDS):
+            held = self.formulation.hold_clipped(model, sweep)
+            if held is None:
+                break
+            model = held
+            sweep = self.formulation.sweep(model, mu, self.clock)
+            if direction.kind == EXACT and sweep.ok:
+                sweep = self.formulation.exact_sweep(model, sweep, mu, self.clock)
+            if not sweep.ok:
+                break
+            other = direction._replace(sweep=sweep)
+            best = _better(best, (other, self._search(other)))
+            if _long(best[1]):
+                break
+        return best
 
     def _search(self, direction: Direction) -> Step | None:
         iterate, sweep = self.model.iterate, direction.sweep

@@ -1,0 +1,146 @@
+"""The measurements, as plain dicts.
+
+Minimum.  Solvers may end in different minima, or in none: a long run must have settled.  Each is held against the
+lowest cost among those that ended in the same one as itself (`SAME`), and the table says how far that is above the
+best that any of them found from that start.
+
+Iterations to tolerance: the fewest after which the cost is within `TOLERANCE` of that minimum, relative, and gaps and
+excess over limits are at most `FEASIBLE`; searched by bisection with runs of a fixed number of iterations.
+
+Time.  All solvers take turns.  Total: a run of just that many iterations, everything included.  One iteration: that
+less a run of no iterations, over their number, so that set-up and what follows the last step (here, one more expansion
+and sweep) cancel.  One exact iteration of DDP: the same of a second solve, which starts where the first one turned to
+exact steps for good, and takes nothing but exact steps after its first.
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from experiments.peers.contestants import Contestant, Ours, Outcome, contestants
+from experiments.peers.pair import Pair
+from experiments.peers.starts import Start
+
+SAME, TOLERANCE, FEASIBLE = 1e-6, 1e-9, 1e-9
+LONG_RUN = 500
+EXACT_PART = ", exact part"
+
+
+def iterations_to(contestant: Contestant, target: float, most: int) -> int | None:
+    """Fewest iterations to within tolerance of the cost `target`; None if `most` are not enough."""
+
+    def reached(iterations):
+        contestant.run(iterations)
+        outcome = contestant.outcome()
+        return abs(outcome.cost / target - 1.0) <= TOLERANCE and outcome.infeasibility <= FEASIBLE
+
+    if not reached(most):
+        return None
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return high
+
+
+def last_exact(kinds: tuple[str, ...]) -> int:
+    """How many steps come before the exact ones that end a solve; all of them if the last is not exact."""
+    first = len(kinds)
+    while first > 0 and kinds[first - 1] == "exact":
+        first -= 1
+    return first
+
+
+def first_exact(kinds: tuple[str, ...]) -> int:
+    """How many exact steps follow the first step before another kind does."""
+    return next((i for i, kind in enumerate(kinds[1:]) if kind != "exact"), len(kinds) - 1)
+
+
+def timings(runs: dict[str, tuple[Contestant, int, int]], repeats: int) -> dict[str, dict[str, float]]:
+    """Milliseconds of (contestant, short, long): total of the long run, and one of the iterations between the two."""
+    samples = {name: ([], []) for name in runs}
+    for turn in range(repeats + 1):
+        for name, (contestant, *lengths) in runs.items():
+            for length, into in zip(lengths, samples[name], strict=True):
+                begin = time.perf_counter()
+                contestant.run(length)
+                if turn > 0:  # the first turn only warms up
+                    into.append(1e3 * (time.perf_counter() - begin))
+    result = {}
+    for name, (_, short, long) in runs.items():
+        brief, whole = samples[name]
+        result[name] = {
+            "total_ms": float(np.median(whole)),
+            "least_total_ms": float(np.min(whole)),
+            "iteration_ms": float(np.median(whole) - np.median(brief)) / (long - short),
+            "least_iteration_ms": float(np.min(whole) - np.min(brief)) / (long - short),
+        }
+    return result
+
+
+def record(pair: Pair, start: Start, repeats: int) -> dict[str, dict[str, Any]]:
+    """Every solver on one problem from one start: name -> figures."""
+    solvers = contestants(pair, start)
+    stopped = {name: _run(contestant, own_stop=True) for name, contestant in solvers.items()}
+    ends = {name: _run(contestant) for name, contestant in solvers.items()}
+    good = {name: end.cost for name, end in ends.items() if _settled(solvers[name], end)}
+    best = min(good.values(), default=np.nan)
+    rows, runs = {}, {}
+    for name, contestant in solvers.items():
+        own, iterations = stopped[name], None
+        if name in good:
+            minimum = min(cost for cost in good.values() if abs(cost / good[name] - 1.0) <= SAME)
+            iterations = iterations_to(contestant, minimum, ends[name].iterations)
+        rows[name] = {
+            "cost": own.cost,
+            "converged": own.converged,
+            "infeasibility": own.infeasibility,
+            "iterations": own.iterations,
+            "above_best": own.cost / best - 1.0,
+            "iterations_to_tolerance": iterations,
+        }
+        if iterations is not None:
+            runs[name] = contestant, 0, iterations
+            rows[name]["exact_steps"] = ends[name].kinds[:iterations].count("exact")
+        if isinstance(contestant, Ours):
+            runs |= _exact_run(name, contestant, ends[name].kinds)
+    for name, times in timings(runs, repeats).items():
+        if name in rows:
+            rows[name] |= times
+        else:
+            rows[name.removesuffix(EXACT_PART)]["exact_iteration_ms"] = times["iteration_ms"]
+    _add_ratios(rows)
+    return rows
+
+
+def _exact_run(name: str, contestant: Ours, kinds: tuple[str, ...]) -> dict[str, tuple[Contestant, int, int]]:
+    """The run that times exact iterations of a solve that took steps of these kinds; none if it ended without any."""
+    first = last_exact(kinds)
+    if first == len(kinds):
+        return {}
+    tail = contestant.exact_tail(first)
+    exact = first_exact(_run(tail).kinds)
+    return {name + EXACT_PART: (tail, 1, 1 + exact)} if exact > 0 else {}
+
+
+def _settled(contestant: Contestant, end: Outcome) -> bool:
+    """Whether a long run ended in a minimum: feasible, and half as many iterations lead to the same cost."""
+    if not np.isfinite(end.cost) or end.infeasibility > FEASIBLE:
+        return False
+    contestant.run(LONG_RUN // 2)
+    return abs(contestant.outcome().cost - end.cost) <= TOLERANCE * abs(end.cost)
+
+
+def _run(contestant: Contestant, own_stop: bool = False) -> Outcome:
+    contestant.run(LONG_RUN, own_stop)
+    return contestant.outcome()
+
+
+def _add_ratios(rows):
+    """Times over those of the first row, Crocoddyl's FDDP or BoxFDDP."""
+    reference = next(iter(rows.values()))
+    for row in rows.values():
+        for name, of in (("total", "total"), ("iteration", "iteration"), ("exact_iteration", "iteration")):
+            if f"{name}_ms" in row and f"{of}_ms" in reference:
+                row[f"{name}_ratio"] = row[f"{name}_ms"] / reference[f"{of}_ms"]

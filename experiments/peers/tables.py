@@ -1,0 +1,52 @@
+"""The table printed at the end."""
+
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from experiments.peers.study import SAME
+
+
+def peers_table(results: dict[str, dict[str, Any]]) -> Table:
+    """Every problem from every start by every solver."""
+    table = Table(
+        title="the same problems in both libraries",
+        caption="ratios: to an iteration, or to the whole, of the first row of the problem and start.  "
+        "* parts of Crocoddyl's statement are in Python",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+    )
+    for heading in ("problem", "start", "solver"):
+        table.add_column(heading, no_wrap=True)
+    for heading in (
+        "cost", "above\nbest", "own\nstop", "to\n1e-9", "of them\nexact", "ms per\niteration", "ratio",
+        "ms per\nexact one", "ratio", "ms to\n1e-9", "least", "ratio",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right", no_wrap=True)
+    for problem, entry in results.items():
+        heading = problem + ("*" if entry["in_python"] else "")
+        for start, rows in entry["starts"].items():
+            for name, row in rows.items():
+                table.add_row(heading, start, name, *_cells(row))
+            table.add_section()
+    return table
+
+
+def _cells(row):
+    feasible = row["infeasibility"] <= SAME
+    cost = f"{row['cost']:.8g}" if feasible else f"off by {row['infeasibility']:.0e}"
+    above = f"{100 * row['above_best']:+.3g} %" if feasible and row["above_best"] > SAME else ""
+    stop = str(row["iterations"]) + ("" if row["converged"] else " (not)")
+    if row["iterations_to_tolerance"] is None:
+        return cost, above, stop, "never", *[""] * 8
+    return (
+        cost, above, stop, str(row["iterations_to_tolerance"]), str(row["exact_steps"] or ""),
+        *_pair(row, "iteration"), *_pair(row, "exact_iteration"), f"{row['total_ms']:.2f}",
+        f"{row['least_total_ms']:.2f}", _pair(row, "total")[1],
+    )  # fmt: skip
+
+
+def _pair(row, name):
+    """Milliseconds and their ratio, empty where there are none."""
+    return tuple(f"{row[key]:.3f}" if key in row else "" for key in (f"{name}_ms", f"{name}_ratio"))

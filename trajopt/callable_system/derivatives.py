@@ -1,0 +1,140 @@
+"""Derivatives of a user's function g(z), z = [x; u]: the user's own, complex steps, or differences.
+
+Complex step, first order, exact to rounding [Squire & Trapp 1998]: dg/dz_j = Im g(z + i h e_j) / h with h = 1e-30.
+
+Complex step, second order along a direction d [Lai & Crassidis 2008]: with w = exp(i pi/4), w^2 = i,
+
+    Im[g(z + h w d) + g(z - h w d)] / h^2 = g''(d, d) - h^4/360 g^(6) + ...
+
+Nothing large cancels: the first-order terms are Im(h w) g' and cancel to eps h |g'|, so the error is eps |g'| / h from
+rounding and h^4/360 |g^(6)| from truncation, both about 1e-12 where g varies over lengths of one.
+
+Central differences of fourth order along a direction:
+
+    g'(d)    = [8 (g_1 - g_-1) - (g_2 - g_-2)] / 12 h
+    g''(d,d) = [16 (g_1 + g_-1) - (g_2 + g_-2) - 30 g_0] / 12 h^2
+
+with errors of about 1e-12 and 1e-10.  Mixed second derivatives come from g''(d + e, d + e) by polarization.  All steps
+are multiplied by `scale`, the typical size of each variable: the length over which g varies is unknown otherwise.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from trajopt.callable_system.functions import Function
+
+COMPLEX_STEP = 1e-30
+JACOBIAN_STEP = 2.0**-10
+"""Of differences; a power of two, so that z + h is exact for z of size one."""
+COMPLEX_CURVATURE_STEP = 2.0**-11
+CURVATURE_STEP = 2.0**-8
+
+
+class DerivativeSource(Protocol):
+    """g and its derivatives at K points."""
+
+    name: str
+    """What `CallableSystem.derivative_source` says."""
+    compiled_jacobians: Any
+    """`CompiledPlant.jacobians` for compiled implicit steps; None if these derivatives cannot be compiled into them."""
+
+    def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """g (K, nx)."""
+        ...
+
+    def jacobians(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """[g_x g_u] (K, nx, nz), a fresh array."""
+        ...
+
+    def hessian_products(self, X: np.ndarray, U: np.ndarray, mu: np.ndarray) -> np.ndarray:
+        """Hessian (K, nz, nz) of mu'g, mu (K, nx), symmetric."""
+        ...
+
+
+class Perturbing:
+    """Evaluation of g at points displaced along many directions, and Hessians by polarization."""
+
+    name: str
+    compiled_jacobians: Any
+
+    def __init__(self, function: Function, scale: np.ndarray):
+        self.function, self.scale = function, scale
+        nz = len(scale)
+        self._pairs = np.triu_indices(nz, 1)
+        axes = np.diag(scale)
+        self._directions = np.concatenate([axes, axes[self._pairs[0]] + axes[self._pairs[1]]])
+
+    def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """g (K, nx)."""
+        return self.function.evaluate(X, U)
+
+    def _curvature(self, X, U, mu):
+        """mu'g''(d, d) (K, m) along the directions (m, nz)."""
+        raise NotImplementedError
+
+    def hessian_products(self, X: np.ndarray, U: np.ndarray, mu: np.ndarray) -> np.ndarray:
+        """Hessian (K, nz, nz) of mu'g from g''(d, d) along all e_j and e_j + e_k, times their scales."""
+        nz, (j, k) = len(self.scale), self._pairs
+        c = self._curvature(X, U, mu)
+        H = np.empty((len(X), nz, nz))
+        H[:, range(nz), range(nz)] = c[:, :nz]
+        H[:, j, k] = H[:, k, j] = 0.5 * (c[:, nz:] - c[:, j] - c[:, k])
+        return H / np.outer(self.scale, self.scale)
+
+
+class ComplexStep(Perturbing):
+    """Of functions that are analytic and take complex arrays."""
+
+    name = "complex_step"
+    compiled_jacobians = "complex_step"
+
+    def __init__(self, function: Function, scale: np.ndarray):
+        super().__init__(function, scale)
+        self._axes = 1j * COMPLEX_STEP * np.eye(len(scale))
+        shift = COMPLEX_CURVATURE_STEP * np.exp(0.25j * np.pi) * self._directions
+        self._shifts = np.concatenate([shift, -shift])
+
+    def jacobians(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """[g_x g_u] (K, nx, nz), exact to rounding."""
+        Y = self.function.displaced(X, U, self._axes)
+        return np.ascontiguousarray(np.imag(Y).swapaxes(1, 2)) / COMPLEX_STEP
+
+    def _curvature(self, X, U, mu):
+        Y, m = np.imag(self.function.contracted(X, U, mu, self._shifts)), len(self._directions)
+        return (Y[:, :m] + Y[:, m:]) / COMPLEX_CURVATURE_STEP**2
+
+
+class FiniteDifferences(Perturbing):
+    """Central differences of fourth order, for functions that take real numbers only."""
+
+    name = "finite_differences"
+
+    def __init__(self, function: Function, scale: np.ndarray):
+        super().__init__(function, scale)
+        D = CURVATURE_STEP * self._directions
+        self._shifts = np.concatenate([D, -D, 2 * D, -2 * D, np.zeros((1, len(scale)))])
+
+    @property
+    def compiled_jacobians(self) -> tuple[float, ...]:
+        """The steps that compiled differences take."""
+        return tuple(self.scale.tolist())
+
+    def jacobians(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """[g_x g_u] (K, nx, nz)."""
+        return slopes(self.function.displaced, X, U, self.scale)
+
+    def _curvature(self, X, U, mu):
+        Y, m = self.function.contracted(X, U, mu, self._shifts), len(self._directions)
+        near, far = Y[:, :m] + Y[:, m : 2 * m], Y[:, 2 * m : 3 * m] + Y[:, 3 * m : 4 * m]
+        return (16.0 * near - far - 30.0 * Y[:, -1:]) / (12.0 * CURVATURE_STEP**2)
+
+
+def slopes(displaced: Callable, X: np.ndarray, U: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Jacobian (K, n, nz) of what displaced(X, U, D) evaluates, (K, m, n), by fourth-order differences."""
+    nz = len(scale)
+    D = JACOBIAN_STEP * np.diag(scale)
+    Y = displaced(X, U, np.concatenate([D, -D, 2 * D, -2 * D])).reshape(len(X), 4, nz, -1)
+    difference = 8.0 * (Y[:, 0] - Y[:, 1]) - (Y[:, 2] - Y[:, 3])
+    return np.ascontiguousarray(difference.swapaxes(1, 2)) / (12.0 * JACOBIAN_STEP * scale)

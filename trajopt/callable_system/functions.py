@@ -1,0 +1,170 @@
+"""A user's function g(x, u) at many points: plain Python, Python on batches, or compiled by numba.
+
+Every kind offers ``evaluate(X, U)``: X (K, nx) and U (K, nu), real or complex, give g (K, nx).  A point that is not
+finite, or at which the function fails as arithmetic does (division by zero, overflow, a singular matrix), gives a row
+of NaN: a line search that tries a wild step must be able to go on.  All other exceptions are the user's to see.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trajopt.callable_system.compiled_functions import contracted_loop, displaced_loop
+from trajopt.callable_system.threads import over_threads
+
+ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError)
+"""What a diverging trajectory raises: ZeroDivisionError, OverflowError, FloatingPointError, singular matrices."""
+
+BLOCK = 1 << 13
+"""Points that a Python function of batches is given at once, at most: they stay in the processor's cache."""
+
+
+class SlowDynamicsWarning(UserWarning):
+    """The dynamics are plain Python, called once per knot: a hundred times slower than compiled."""
+
+
+class Function:
+    """g(x, u) of nx numbers at many points; subclasses evaluate it."""
+
+    compiled = False
+
+    def __init__(self, name: str, function: Callable, nx: int, nu: int):
+        self.name, self.function, self.nx, self.nu = name, function, nx, nu
+
+    def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """g (K, nx) at X (K, nx), U (K, nu); NaN where it is not defined."""
+        raise NotImplementedError
+
+    def displaced(self, X: np.ndarray, U: np.ndarray, D: np.ndarray) -> np.ndarray:
+        """g (K, m, nx) at z_t + D_i, z = [x; u], for D (m, nx + nu) real or complex."""
+        (K, n), m = X.shape, len(D)
+        Y = np.empty((K, m, n), np.result_type(X, D))
+        knots = max(1, BLOCK // m)
+        for t in range(0, K, knots):
+            block = slice(t, min(K, t + knots))
+            x, u = X[block, None] + D[:, :n], U[block, None] + D[:, n:]
+            Y[block] = self.evaluate(x.reshape(-1, n), u.reshape(-1, self.nu)).reshape(-1, m, n)
+        return Y
+
+    def contracted(self, X: np.ndarray, U: np.ndarray, mu: np.ndarray, D: np.ndarray) -> np.ndarray:
+        """mu_t'g (K, m) at the same points, mu (K, nx)."""
+        return np.einsum("kmi,ki->km", self.displaced(X, U, D), mu)
+
+
+def wants_output(function: Callable) -> bool:
+    """True for the form function(x, u, out), which writes its result in place."""
+    try:
+        parameters = inspect.signature(getattr(function, "py_func", function)).parameters.values()
+    except (TypeError, ValueError):  # a builtin without signature
+        return False
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return sum(p.default is p.empty for p in positional) == 3
+
+
+def returning(function: Callable, width: int) -> Callable:
+    """The form function(x, u) -> value of a plain function that may write in place."""
+    if not wants_output(function):
+        return function
+
+    def call(x, u):
+        out = np.empty((*x.shape[:-1], width), np.result_type(x, u))
+        function(x, u, out)
+        return out
+
+    return call
+
+
+class PointFunction(Function):
+    """A Python function of one point."""
+
+    def __init__(self, name: str, function: Callable, nx: int, nu: int):
+        super().__init__(name, function, nx, nu)
+        self._call = returning(function, nx)
+
+    def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """g (K, nx), one call per point."""
+        Y = undefined((len(X), self.nx), np.result_type(X, U))
+        finite = np.isfinite(X).all(axis=1) & np.isfinite(U).all(axis=1)
+        with np.errstate(all="ignore"):
+            for t in np.flatnonzero(finite):
+                try:
+                    y = np.asarray(self._call(X[t], U[t]))
+                except ARITHMETIC:
+                    continue
+                Y[t] = _checked(self.name, y, (self.nx,))
+        return Y
+
+
+class BatchFunction(Function):
+    """A Python function of many points, (K, nx) and (K, nu)."""
+
+    def __init__(self, name: str, function: Callable, nx: int, nu: int):
+        super().__init__(name, function, nx, nu)
+        self._call = returning(function, nx)
+
+    def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """g (K, nx) in one call, or one point at a time if that call fails."""
+        with np.errstate(all="ignore"):
+            try:
+                y = np.asarray(self._call(X, U))
+            except ARITHMETIC:
+                if len(X) == 1:
+                    return undefined((1, self.nx), np.result_type(X, U))
+                return np.concatenate([self.evaluate(X[t : t + 1], U[t : t + 1]) for t in range(len(X))])
+        return _checked(self.name, y, (len(X), self.nx)).astype(np.result_type(X, U), copy=False)
+
+
+class CompiledFunction(Function):
+    """A numba function of one point, called in compiled loops, several knots per thread."""
+
+    compiled = True
+
+    def __init__(self, name: str, function: Any, nx: int, nu: int):
+        super().__init__(name, function, nx, nu)
+        self.in_place = wants_output(function)
+
+    def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """g (K, nx) at X (K, nx), U (K, nu), both real."""
+        return self.displaced(X, U, np.zeros((1, self.nx + self.nu)))[:, 0]
+
+    def displaced(self, X: np.ndarray, U: np.ndarray, D: np.ndarray) -> np.ndarray:
+        """g (K, m, nx) at z_t + D_i."""
+        Y = np.empty((len(X), len(D), self.nx), D.dtype)
+        return self._run(displaced_loop(self.function, self.in_place), len(D), (X, U), D, Y)
+
+    def contracted(self, X: np.ndarray, U: np.ndarray, mu: np.ndarray, D: np.ndarray) -> np.ndarray:
+        """mu_t'g (K, m) at the same points."""
+        Y = np.empty((len(X), len(D)), D.dtype)
+        return self._run(contracted_loop(self.function, self.in_place), len(D), (X, U, mu), D, Y)
+
+    def _run(self, loop, m, knots, D, Y):
+        knots, D, K = [plain(a) for a in knots], plain(D, D.dtype), len(Y)
+        try:
+            over_threads(loop, K, m, *knots, D, Y)
+        except ARITHMETIC:
+            for t in range(K):
+                for i in range(m):
+                    try:
+                        loop(0, 1, *(a[t : t + 1] for a in knots), D[i : i + 1], Y[t : t + 1, i : i + 1])
+                    except ARITHMETIC:
+                        Y[t, i] = undefined(Y.shape[2:], Y.dtype)
+        return Y
+
+
+def undefined(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """NaN, in both parts if complex: a derivative is read from the imaginary part."""
+    return np.full(shape, complex(np.nan, np.nan) if np.issubdtype(dtype, np.complexfloating) else np.nan, dtype)
+
+
+def plain(array: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
+    """C-ordered and writeable: compiled loops are then compiled for one kind of array only."""
+    array = np.ascontiguousarray(array, dtype)
+    return array if array.flags.writeable else array.copy()
+
+
+def _checked(name, y, shape):
+    if y.shape != shape:
+        raise ValueError(f"{name}: returned shape {y.shape}, wanted {shape}")
+    return y

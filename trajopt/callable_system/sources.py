@@ -1,0 +1,64 @@
+"""Which kind of function a user gave, and where its derivatives come from."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba.extending import is_jitted
+
+from trajopt.callable_system.checks import why_not_complex
+from trajopt.callable_system.derivatives import ComplexStep, DerivativeSource, FiniteDifferences
+from trajopt.callable_system.functions import BatchFunction, CompiledFunction, Function, PointFunction
+from trajopt.callable_system.user_derivatives import UserDerivatives
+from trajopt.validation import one_of
+
+DERIVATIVES = ("auto", "user", "complex_step", "finite_differences", "jax")
+
+
+class Derivatives(NamedTuple):
+    """What the user asked for."""
+
+    kind: str
+    jacobians: Callable | None
+    hessian_products: Callable | None
+    vectorized: bool
+    scale: np.ndarray
+
+
+def make_function(name: str, function: Any, nx: int, nu: int, wish: Derivatives) -> Function:
+    """The user's function, given as the argument `name`, for what it is; errors name what does not fit."""
+    one_of("derivatives", wish.kind, DERIVATIVES)
+    for what, value in ((name, function), ("jacobians", wish.jacobians), ("hessian_products", wish.hessian_products)):
+        if value is not None and not callable(value):
+            raise TypeError(f"{what}: got {type(value).__name__}, wanted a function")
+    if wish.kind == "jax":
+        from trajopt.callable_system.jax_functions import JaxFunction
+
+        return JaxFunction(name, function, nx, nu, wish.vectorized)
+    if wish.vectorized:
+        return BatchFunction(name, function, nx, nu)
+    return (CompiledFunction if is_jitted(function) else PointFunction)(name, function, nx, nu)
+
+
+def make_source(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
+    """Derivatives of the function, tried at the sample points X, U."""
+    if wish.hessian_products is not None and wish.jacobians is None:
+        raise ValueError("jacobians: got None with hessian_products, wanted both")
+    if wish.jacobians is not None:
+        if wish.kind not in ("auto", "user"):
+            raise ValueError(f"derivatives: got {wish.kind!r} with jacobians, wanted 'auto' or 'user'")
+        return UserDerivatives(function, wish.jacobians, wish.hessian_products, wish.vectorized, wish.scale, X, U)
+    if wish.kind == "user":
+        raise ValueError("jacobians: got None, wanted a function for derivatives='user'")
+    if wish.kind == "jax":
+        from trajopt.callable_system.jax_functions import JaxDerivatives
+
+        return JaxDerivatives(function)
+    if wish.kind == "finite_differences":
+        return FiniteDifferences(function, wish.scale)
+    reason = why_not_complex(function, wish.scale, X, U)
+    if reason is None:
+        return ComplexStep(function, wish.scale)
+    if wish.kind == "complex_step":
+        raise ValueError(f"derivatives: got 'complex_step' for a function that {reason}, wanted 'finite_differences'")
+    return FiniteDifferences(function, wish.scale)

@@ -1,0 +1,299 @@
+"""A system from a user's function: discrete steps, or an ordinary differential equation under an integrator."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trajopt.callable_system.checks import check_mechanical, check_values, sample_points
+from trajopt.callable_system.compiled_rollouts import closed_loops, steps
+from trajopt.callable_system.compiled_steps import CompiledPlant
+from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, SlowDynamicsWarning, plain
+from trajopt.callable_system.integrators import INTEGRATORS, make_integrator
+from trajopt.callable_system.sources import Derivatives, make_function, make_source
+from trajopt.stepwise import closed_loop_by_steps
+from trajopt.validation import one_of, same_shape, scalar_or_vector, whole_number
+
+
+class CallableSystem:
+    """x_{t+1} = f(x_t, u_t) from a function of yours, with first and second derivatives.
+
+    Parameters
+    ----------
+    step : step(x, u) -> x_next, the discrete system itself; or
+    xdot : xdot(x, u) -> dx/dt, integrated over dt with the control held.  One of the two.
+        A function decorated with `numba.njit` is compiled into the loops over knots; plain Python works, slowly, and
+        says so with a `SlowDynamicsWarning`.  x (nx,) and u (nu,) are read only.  The value is an array (nx,), or a
+        tuple, or written in place by f(x, u, out); the last two spare an array per call, half the time of a small one.
+    nx, nu : numbers in a state and in a control
+    dt : time step [s], positive
+    integrator : "rk4" (default), "rk2", "explicit_euler", "semi_implicit_euler" or "implicit_midpoint"; only with xdot
+        "semi_implicit_euler" wants x = [q; v] and xdot = [v; a]; it promises `semi_implicit` structure to the solvers.
+    jacobians : jacobians(x, u) -> fx (nx, nx), fu (nx, nu) of the function given (of xdot, not of its integrated step)
+    hessian_products : hessian_products(x, u, lam) -> Hxx (nx, nx), Hux (nu, nx), Huu (nu, nu), Hessians of lam'f
+    derivatives : "auto" (default), "user", "complex_step", "finite_differences" or "jax"
+        "auto" takes yours if given, else complex steps if the function accepts complex arrays and is analytic there (it
+        is compared with differences at sample points), else differences.  `derivative_source` says which; see Notes.
+    vectorized : True if the functions take and return batches, x (K, nx), u (K, nu), lam (K, nx)
+    scale : number or (nx + nu,) array, the size over which the function varies in each of [x; u], for finite steps
+    x_example, u_example : a point at which the function is defined, zeros by default; tried when the system is made
+    name : shown by repr
+
+    Raises
+    ------
+    TypeError, ValueError : names the argument, what it got and what was wanted.
+    ImportError : derivatives="jax" without jax, the extra ``trajopt[jax]``.
+
+    Notes
+    -----
+    Relative errors, for a function that varies over lengths of `scale`: complex steps give Jacobians to rounding and
+    Hessians to about 1e-12; differences 1e-12 and 1e-10; Hessians by differences of your Jacobians 1e-12.  jax
+    differentiates exactly.  Integrators are differentiated exactly in every case.  Where the function raises an
+    ArithmeticError or LinAlgError the next state is NaN.
+    """
+
+    euclidean = True
+
+    def __init__(
+        self,
+        step: Callable | None = None,
+        *,
+        xdot: Callable | None = None,
+        nx: int,
+        nu: int,
+        dt: float,
+        integrator: str | None = None,
+        jacobians: Callable | None = None,
+        hessian_products: Callable | None = None,
+        derivatives: str = "auto",
+        vectorized: bool = False,
+        scale: Any = 1.0,
+        x_example: Any = None,
+        u_example: Any = None,
+        name: str | None = None,
+    ):
+        self.nx, self.nu = whole_number("nx", nx, 1), whole_number("nu", nu, 1)
+        self.ndx = self.nx
+        self.dt = _time_step(dt)
+        self.integrator = _integrator_name(step, xdot, integrator)
+        self.name = name
+        argument, function = ("step", step) if xdot is None else ("xdot", xdot)
+        wish = Derivatives(derivatives, jacobians, hessian_products, vectorized, _sizes(scale, self.nx + self.nu))
+        X, U = sample_points(x_example, u_example, wish.scale, self.nx, self.nu)
+        self._function = make_function(argument, function, self.nx, self.nu, wish)
+        check_values(argument, self._function, X, U)
+        self.semi_implicit = self.integrator == "semi_implicit_euler"
+        if self.semi_implicit:
+            check_mechanical(self._function, X, U)
+        self._source = make_source(self._function, wish, X, U)
+        self._integrator = make_integrator(self.integrator, self.dt)
+        self._plant = self._compiled_plant()
+        if not (self.compiled or vectorized or derivatives == "jax"):
+            warnings.warn(_slow(argument, self._function.compiled), SlowDynamicsWarning, stacklevel=2)
+
+    def __repr__(self) -> str:
+        kind = "discrete" if self.integrator is None else f"integrator={self.integrator!r}"
+        name = "" if self.name is None else f"{self.name!r}, "
+        return (
+            f"CallableSystem({name}nx={self.nx}, nu={self.nu}, dt={self.dt:g}, {kind}, "
+            f"derivative_source={self.derivative_source!r}, compiled={self.compiled})"
+        )
+
+    @property
+    def derivative_source(self) -> str:
+        """Where derivatives come from: "user", "user_jacobians" (Hessians by differences of them), "complex_step",
+        "finite_differences" or "jax"."""
+        return self._source.name
+
+    @property
+    def compiled(self) -> bool:
+        """True if rollouts run in compiled loops."""
+        return self._plant is not None
+
+    def _compiled_plant(self):
+        if not isinstance(self._function, CompiledFunction):
+            return None
+        function = self._function.function, self._function.in_place, self.integrator
+        if self.integrator != "implicit_midpoint":
+            return CompiledPlant(*function)
+        newton = self._source.compiled_jacobians
+        return None if newton is None else CompiledPlant(*function, newton)
+
+    # -------------------------------------------------------------------------------------------- states
+    def integrate(self, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
+        """x + dx;  x (nx,) or (K, nx), dx (nx,) or (K, nx)."""
+        return _points("x", x, self.nx) + _points("dx", dx, self.nx)
+
+    def difference(self, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
+        """x1 - x0, one state each or batches."""
+        return _points("x1", x1, self.nx) - _points("x0", x0, self.nx)
+
+    # -------------------------------------------------------------------------------------------- motion
+    def step(self, x: ArrayLike, u: ArrayLike) -> np.ndarray:
+        """Next state (nx,) of x (nx,) and u (nu,), or a batch (K, nx); NaN where the function is not defined."""
+        x, u = _points("x", x, self.nx), _points("u", u, self.nu)
+        X, U = np.atleast_2d(x), np.atleast_2d(u)
+        if len(X) != len(U) and 1 not in (len(X), len(U)):
+            raise ValueError(f"x: got {len(X)} points for {len(U)} of u, wanted as many")
+        K = max(len(X), len(U))
+        X, U = np.broadcast_to(X, (K, self.nx)), np.broadcast_to(U, (K, self.nu))
+        out = self._advance(np.ascontiguousarray(X), np.ascontiguousarray(U))
+        return out[0] if x.ndim == u.ndim == 1 else out
+
+    def _advance(self, X, U):
+        if self._plant is not None:
+            try:
+                out = np.empty_like(X)
+                steps(self._plant)(self.dt, plain(X), plain(U), out)
+                return out
+            except ARITHMETIC:  # from a compiled function called by the user's: which row it was, only Python can tell
+                pass
+        with np.errstate(all="ignore"):
+            return self._integrator.step(self._source, X, U)
+
+    def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
+        """States (N+1, nx) from x0 (nx,) under the controls us (N, nu); NaN from where they diverge."""
+        us = _points("us", us, self.nu)
+        if us.ndim != 2:
+            raise ValueError(f"us: got shape {us.shape}, wanted (N, {self.nu})")
+        N, open_loop = len(us), np.empty((0, self.nu, self.nx))
+        zeros = np.zeros((N + 1, self.nx)), us, np.zeros((N, self.nu)), open_loop
+        x0 = same_shape("x0", np.asarray(x0), (self.nx,))
+        xs = self._compiled_rollout(x0, *zeros, np.zeros(1), None, None, None)
+        if xs is not None:
+            return xs[0][0]
+        xs = np.empty((N + 1, self.nx))
+        xs[0] = x0
+        for t in range(N):
+            xs[t + 1] = self._advance(xs[t : t + 1], us[t : t + 1])[0]
+        return xs
+
+    def closed_loop_rollout(
+        self, x0, xs, us, k, K, alphas, gaps=None, lower=None, upper=None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Trajectories of u = clip(us_t + alpha k_t + K_t (x - xs_t), lower_t, upper_t), one per step length alpha.
+
+        Parameters: x0 (nx,), xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, nx), alphas (A,); optional gaps (N+1, nx),
+        of which a step of length alpha leaves (1 - alpha): x_0 = x0 - (1 - alpha) gaps_0 and
+        x_{t+1} = f(x_t, u_t) - (1 - alpha) gaps_{t+1}; lower and upper (N, nu), both or none.
+        Returns: (A, N+1, nx), (A, N, nu).  A candidate that diverges holds inf or NaN.
+        """
+        if (lower is None) != (upper is None):
+            raise ValueError("lower, upper: got one of them, wanted both or none")
+        us = _points("us", us, self.nu)
+        N, nx, nu = len(us), self.nx, self.nu
+        arrays = [
+            same_shape(name, np.asarray(value), shape)
+            for name, value, shape in (
+                ("x0", x0, (nx,)), ("xs", xs, (N + 1, nx)), ("us", us, (N, nu)), ("k", k, (N, nu)),
+                ("K", K, (N, nu, nx)), ("alphas", alphas, np.shape(alphas)),
+            )
+        ]  # fmt: skip
+        extra = [
+            None if value is None else same_shape(name, np.asarray(value), shape)
+            for name, value, shape in (
+                ("gaps", gaps, (N + 1, nx)), ("lower", lower, (N, nu)), ("upper", upper, (N, nu)),
+            )
+        ]  # fmt: skip
+        done = self._compiled_rollout(*arrays, *extra)
+        if done is None:
+            with np.errstate(all="ignore"):
+                done = closed_loop_by_steps(self, *arrays, *extra)
+        return done
+
+    def _compiled_rollout(self, x0, xs, us, k, K, alphas, gaps, lower, upper):
+        """The trajectories, or None if the function is not compiled or fails inside."""
+        if self._plant is None:
+            return None
+        A, N = len(alphas), len(us)
+        X, U = np.empty((A, N + 1, self.nx)), np.empty((A, N, self.nu))
+        none = np.empty((0, self.nx)), np.empty((0, self.nu)), np.empty((0, self.nu))
+        optional = [empty if value is None else value for value, empty in zip((gaps, lower, upper), none, strict=True)]
+        inputs = map(plain, (x0, xs, us, k, K, alphas, *optional))
+        try:
+            closed_loops(self._plant)(self.dt, *inputs, X, U)
+        except ARITHMETIC:
+            return None
+        return X, U
+
+    # -------------------------------------------------------------------------------------------- derivatives
+    def linearize(self, xs: ArrayLike, us: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """fx (N, nx, nx) and fu (N, nx, nu) at the knots xs (N or N+1, nx), us (N, nu)."""
+        X, U = self._knots(xs, us)
+        with np.errstate(all="ignore"):
+            J = self._integrator.jacobians(self._source, X, U)
+        return np.ascontiguousarray(J[:, :, : self.nx]), np.ascontiguousarray(J[:, :, self.nx :])
+
+    def hessian_products(
+        self, xs: ArrayLike, us: ArrayLike, lam: ArrayLike
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Hessians of lam_t'f, lam (N, nx): Hxx (N, nx, nx), Hux (N, nu, nx), Huu (N, nu, nu), symmetric."""
+        X, U = self._knots(xs, us)
+        lam = same_shape("lam", np.asarray(lam), X.shape)
+        with np.errstate(all="ignore"):
+            H = self._integrator.hessian_products(self._source, X, U, lam)
+        n = self.nx
+        Hxx, Hux, Huu = (np.ascontiguousarray(B) for B in (H[:, :n, :n], H[:, n:, :n], H[:, n:, n:]))
+        return Hxx, Hux, Huu
+
+    def hessians(self, xs: ArrayLike, us: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Tensors fxx (N, nx, nx, nx), fux (N, nx, nu, nx), fuu (N, nx, nu, nu): row i is the product with e_i."""
+        X, U = self._knots(xs, us)
+        N, n = X.shape
+        blocks = self.hessian_products(np.repeat(X, n, 0), np.repeat(U, n, 0), np.tile(np.eye(n), (N, 1)))
+        fxx, fux, fuu = (B.reshape(N, n, *B.shape[1:]) for B in blocks)
+        return fxx, fux, fuu
+
+    def _knots(self, xs, us):
+        xs, us = _points("xs", xs, self.nx), _points("us", us, self.nu)
+        if us.ndim != 2 or xs.ndim != 2 or len(xs) not in (len(us), len(us) + 1):
+            raise ValueError(
+                f"xs, us: got shapes {xs.shape} and {us.shape}, wanted (N or N+1, {self.nx}) and (N, {self.nu})"
+            )
+        return np.ascontiguousarray(xs[: len(us)]), np.ascontiguousarray(us)
+
+
+def _points(name: str, value: ArrayLike, size: int) -> np.ndarray:
+    """One point (size,) or a batch (K, size) of floats."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: got {type(value).__name__}, wanted numbers of shape ({size},)") from error
+    if array.ndim not in (1, 2) or array.shape[-1] != size:
+        raise ValueError(f"{name}: got shape {array.shape}, wanted ({size},) or (K, {size})")
+    return array
+
+
+def _time_step(dt: Any) -> float:
+    if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
+        raise ValueError(f"dt: got {dt!r}, wanted a positive number of seconds")
+    return float(dt)
+
+
+def _integrator_name(step: Any, xdot: Any, integrator: Any) -> str | None:
+    """The integrator of xdot, rk4 by default; None for discrete steps."""
+    if (step is None) == (xdot is None):
+        raise ValueError("step, xdot: wanted one of them, a discrete step or a differential equation")
+    if step is None:
+        return one_of("integrator", "rk4" if integrator is None else integrator, INTEGRATORS)
+    if integrator is not None:
+        raise ValueError(f"integrator: got {integrator!r} with a discrete step, wanted it only with xdot")
+    return None
+
+
+def _sizes(scale: Any, length: int) -> np.ndarray:
+    sizes = np.full(length, 1.0) * scalar_or_vector("scale", scale, length)
+    if (sizes <= 0).any():
+        raise ValueError(f"scale: got {float(sizes.min())}, wanted positive sizes")
+    return sizes
+
+
+def _slow(argument: str, function_compiled: bool) -> str:
+    if function_compiled:
+        return "jacobians: plain Python, which the implicit rule calls in every step; decorate it with numba.njit"
+    return (
+        f"{argument}: plain Python, called once per knot, which makes solvers slow; decorate it with numba.njit, or "
+        "write it for batches and pass vectorized=True"
+    )
