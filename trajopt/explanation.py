@@ -219,8 +219,8 @@ def _advice(solution: Solution, solver: Any) -> Iterator[str]:
             if _relative_promise(solution) < NEARLY_DONE:
                 yield "a larger tolerance: what is left to gain is near the rounding of the cost"
             else:
-                yield f"trajopt.check_derivatives(system, solution.xs[:-1], solution.us): those of {system} may be wrong"
-                yield "trajopt.check_derivatives(cost, system=system): those of a cost may be wrong"
+                yield f"trajopt.check_derivatives(system, solution.xs[:-1], solution.us): {system} may have wrong ones"
+                yield "trajopt.check_derivatives(cost, system=system): so may a cost"
                 yield "smooth what has kinks or jumps, e.g. with trajopt.SmoothAbs"
         case Status.NOT_POSITIVE_DEFINITE:
             yield from _for_indefinite(solution, solver)

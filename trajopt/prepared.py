@@ -1,17 +1,20 @@
 """A solver and a problem made ready to be solved again and again from new initial states, as in predictive control.
 
 What does not depend on the initial state was checked once, when the problem was made; a new initial state is put into
-a shallow copy, where `dataclasses.replace` would check every cost again.  The solves themselves are those of the solver,
-bit for bit, and keep nothing from one to the next: the first one compiles the kernels, scratch memory is reused beneath
+a shallow copy, where `dataclasses.replace` checks every cost again.  The solves are those of the solver itself, bit
+for bit, and keep nothing from one to the next: the first one compiles the kernels, scratch memory is reused beneath
 them, and no solution refers to it.
 """
 
 import copy
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from trajopt.problem import Problem
 from trajopt.solution import Solution, WarmStart
 from trajopt.system import state_array
+from trajopt.validation import whole_number
 
 if TYPE_CHECKING:
     from trajopt.solvers.loop import Callback
@@ -68,3 +71,14 @@ class PreparedSolver:
         problem = self.problem if x0 is None else self.at(x0)
         solver: Any = self.solver
         return solver.solve(problem, us=us, xs=xs, callback=callback, warm_start=warm_start)
+
+    def shifted(self, solution: Solution, steps: int = 1) -> WarmStart:
+        """`Solution.shifted` with states: the plan's own, moved up, and where the last control leads from its end.
+
+        The new initial state then differs from the plan by a gap, which a full step closes with the gains; a rollout
+        of old controls from it would run away from the plan where the system is unstable.
+        """
+        steps = whole_number("steps", steps, 0)
+        start = solution.shifted(steps)
+        onwards = self.problem.system.rollout(solution.xs[-1], np.repeat(solution.us[-1:], steps + 1, axis=0))
+        return start._replace(xs=np.concatenate([solution.xs, onwards[1:-1]])[steps:])

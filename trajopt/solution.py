@@ -200,11 +200,11 @@ class Solution:
             multipliers.append(moved)
         return start._replace(us=later(start.us), xs=None, multipliers=tuple(multipliers))
 
-    def policy(self, feedback: bool = True, interpolate: bool = False) -> "Policy":
-        """The trajectory with its gains as a controller, u = policy(t, x); see `trajopt.Policy`."""
+    def policy(self, feedback: bool = True) -> "Policy":
+        """The trajectory as a controller u = policy(t, x), with its gains or without; see `trajopt.Policy`."""
         from trajopt.policy import policy_of
 
-        return policy_of(self, feedback, interpolate)
+        return policy_of(self, feedback)
 
     def explain(self, solver: Any = None) -> str:
         """What happened and what to try next, in plain words; a solver's options make the advice more precise."""

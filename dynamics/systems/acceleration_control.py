@@ -223,6 +223,8 @@ class AccelerationControl:
         self.model = model
         identity = np.eye(n)
         self._B, self._B_inverse = actuation.B, None if actuation.skip == 0 else np.linalg.inv(actuation.B)
+        nb = len(model.arrays.parent)
+        self._numbers = nb * (BODY + VIRTUAL_BODY) + n * (DOF + 6 + 12) + 24 * n * n
         self.fx, self.fu = np.eye(2 * n), np.zeros((2 * n, n))
         self.fx[:n, n:] = dt * identity
         self.fu[n:] = dt * identity
@@ -257,16 +259,18 @@ class AccelerationControl:
         """
         N, n = a.shape
         lx, lu, lxx, lux, luu = blocks
-        out_x, out_xx = np.empty_like(lx), aligned_empty(N + 1, 4 * n * n)
-        la, lax, laa = np.empty((N, n)), aligned_empty(N, 2 * n * n), aligned_empty(N, n * n)
-        nb = len(self.model.arrays.parent)
-        numbers = nb * (BODY + VIRTUAL_BODY) + n * (DOF + 6 + 12) + 24 * n * n
+        sizes = {"x": (N + 1) * 2 * n, "xx": (N + 1) * 4 * n * n, "a": N * n, "ax": N * 2 * n * n, "aa": N * n * n}
+        memory, parts, start = aligned_empty(sum(sizes.values()) + 8 * len(sizes)), {}, 0
+        for name, size in sizes.items():
+            parts[name] = memory[start : start + size].reshape(N + 1 if "x" in name and name != "ax" else N, -1)
+            start += -(-size // 8) * 8  # every part starts on a vector boundary
         launch(
-            _drive_substitution, N, numbers, self.model.arrays, self._B_inverse, True if curvature else None, xs[:N], a,
-            lx[:N], lu, lxx.reshape(N + 1, -1)[:N], lux.reshape(N, -1), luu.reshape(N, -1),
-            out_x[:N], la, out_xx[:N], lax, laa,
+            _drive_substitution, N, self._numbers, self.model.arrays, self._B_inverse, True if curvature else None,
+            xs[:N], a, lx[:N], lu, lxx.reshape(N + 1, -1)[:N], lux.reshape(N, -1), luu.reshape(N, -1),
+            parts["x"][:N], parts["a"], parts["xx"][:N], parts["ax"], parts["aa"],
         )  # fmt: skip
-        out_x[N], out_xx[N] = lx[N], lxx[N].ravel()
+        parts["x"][N], parts["xx"][N] = lx[N], lxx[N].ravel()
         return (
-            out_x, la, out_xx.reshape(N + 1, 2 * n, 2 * n), lax.reshape(N, n, 2 * n), laa.reshape(N, n, n)
+            parts["x"], parts["a"], parts["xx"].reshape(N + 1, 2 * n, 2 * n), parts["ax"].reshape(N, n, 2 * n),
+            parts["aa"].reshape(N, n, n),
         )  # fmt: skip

@@ -45,7 +45,8 @@ class StateCost:
             )
 
     def _residual(self, xs):
-        return np.ascontiguousarray(self.system.difference(np.broadcast_to(self._reference, xs.shape), xs))
+        reference = self._reference if len(self._reference) == len(xs) else self._reference.repeat(len(xs), axis=0)
+        return np.ascontiguousarray(self.system.difference(reference, xs))
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx)."""
@@ -60,19 +61,23 @@ class StateCost:
         if self._manifold is None:
             self._loss.add_shifted(xs, self._reference, scale, target.lx, target.lxx)
         else:
-            model, J, _ = self._expansion(xs)
+            r, J = self._first_order(xs)
             J = same_shape("difference_expansion", J, (len(xs), self.system.ndx, self.system.ndx))
-            model.add(scale, J, target.lx, target.lxx)
+            self._loss.expand(r).add(scale, J, target.lx, target.lxx)
 
     def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times the curvature of the difference; a Euclidean state has none."""
         if self._manifold is not None:
             check_knots("StateCost", self.knots, xs)
-            _, _, H = self._expansion(xs)
-            np.add(target.lxx, scale * H, out=target.lxx)
+            gradient = self._loss.expand(self._residual(xs)).gradient
+            _, H = self._manifold.difference_expansion(self.reference, xs, scale * gradient)
+            np.add(target.lxx, H, out=target.lxx)
 
-    def _expansion(self, xs):
-        """The model of A at the residuals, their Jacobians, and their Hessians contracted with A_r."""
+    def _first_order(self, xs):
+        """The residuals and their Jacobians, in one call of a system that has both."""
         assert self._manifold is not None
-        model = self._loss.expand(self._residual(xs))
-        return model, *self._manifold.difference_expansion(self.reference, xs, model.gradient)
+        both = getattr(self._manifold, "difference_with_jacobian", None)
+        if both is not None:
+            return both(self.reference, xs)
+        r = self._residual(xs)
+        return r, self._manifold.difference_expansion(self.reference, xs, np.zeros_like(r))[0]
