@@ -1,3 +1,5 @@
+"""A unicycle drives around a pillar: dynamics and a constraint of one's own, limits, a warm start from a file."""
+
 import numba
 import numpy as np
 

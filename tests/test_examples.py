@@ -10,12 +10,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("number, name", [(0, "quick_start"), (1, "derivatives")])
-def test_readme_shows_the_scripts(number, name):
+@pytest.mark.parametrize(
+    "number, name, lines", [(0, "quick_start", 40), (1, "custom_dynamics", 65), (2, "derivatives", 40)]
+)
+def test_readme_shows_the_scripts(number, name, lines):
     code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
     script = (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8")
     assert code[number].strip() == script.split("\n\n", 1)[1].strip()
-    assert len(script.splitlines()) < 40
+    assert len(script.splitlines()) < lines
 
 
 def test_quick_start_runs(tmp_path, monkeypatch, capsys):
@@ -35,3 +37,23 @@ def test_derivatives_run(monkeypatch, capsys):
     given = result["arm_given"]
     assert np.array_equal(result["accelerations"][:, given], result["a"][:, given])
     assert not result["torques"][:, ~given].any()
+
+
+def test_custom_dynamics_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "custom_dynamics.py"))
+    solution, again = result["solution"], result["again"]
+    assert solution.converged and again.converged and again.iterations < solution.iterations
+    clearance = result["pillar"].evaluate(solution.xs[1:], None)
+    assert -1e-6 < clearance.min() < 1e-6, "the shortest way touches the pillar"
+    assert np.abs(again.us - solution.us).max() < 1e-5
+    printed = capsys.readouterr().out
+    assert "agree with differences" in printed and "Constraint 'pillar'" in printed
+
+
+@pytest.mark.slow
+def test_mpc_runs(capsys):
+    rms = runpy.run_path(str(ROOT / "examples" / "mpc.py"))["rms"]
+    capsys.readouterr()
+    for level in (2.0, 4.0):
+        assert rms["MPC", level] < 0.2 * rms["open loop", level]
