@@ -26,6 +26,8 @@ class DDP(LoopOptions):
         "value", Vx' of the exact sweep itself, one knot after another (classical DDP);
         "costate", the costate of the trajectory (stagewise Newton), indefinite more often far from an optimum;
         "tensor", as "value" with the full tensors of all knots computed beforehand.
+        In the inverse-dynamics formulation the multiplier is the gradient of the cost in the controls, and all four
+        are the same.
     cost_hessian : str
         "exact" (default) or "gauss_newton": curvature of the residuals in exact steps.
     switch_threshold : float
