@@ -6,7 +6,10 @@ Each problem is a short file whose docstring states its set-up and where its fig
 import difflib
 import importlib
 
-_NAMES = ("acrobot", "arm", "cartpole", "double_pendulum", "pendulum", "serial_chain")
+_NAMES = (
+    "acrobot", "acrobot_trajax", "arm", "arm_obstacle", "car_parking", "cartpole", "double_pendulum", "pendulum",
+    "pendulum_limits", "quadrotor", "serial_chain", "unicycle_obstacles",
+)  # fmt: skip
 
 
 def names() -> list[str]:
@@ -18,6 +21,10 @@ def experiments() -> dict[str, str]:
     """The scripts of a source checkout, `python -m experiments.NAME`, and what each measures."""
     return {
         "convergence": "iterations of iLQR and of DDP's Hessian modes on every problem, and from 50 perturbed starts",
+        "ilqr_vs_ddp": "success, iterations and time of iLQR and DDP on every problem from 100 random starts",
+        "peers": "the same problems in Crocoddyl and here, solved side by side",
+        "mpc": "predictive control of a swing-up under gusts, beside open loop and feedback gains",
+        "fuzz": "thousands of solves with random weights, horizons, limits and starts: no exception, no NaN",
         "derivatives.first_order": "first derivatives of inverse dynamics against the chain rule, in two frames",
         "derivatives.forward": "first derivatives of forward dynamics against two chain rules; products with M^-1",
         "derivatives.second_order": "second derivatives against CasADi, complex steps and differences",

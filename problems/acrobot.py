@@ -1,7 +1,8 @@
 """An acrobot, two rods with a motor at the elbow only, swings up.
 
-The rods of `double_pendulum`; three seconds of 20 ms knots, from hanging.  The price on speed leads all solvers
-from these initial controls to one minimum, and keeps the motor below 15 N m.
+The task is that of Spong, "The swing up control problem for the acrobot", 1995, with the rods of `double_pendulum`;
+three seconds of 20 ms knots, from hanging.  The price on speed leads all solvers from these initial controls to one
+minimum, and keeps the motor below 15 N m.
 """
 
 import numpy as np
@@ -9,6 +10,19 @@ import numpy as np
 import dynamics
 import trajopt
 from problems.double_pendulum import model
+
+NOISE = 0.2
+"""Standard deviation [N m] of `perturbed_start`."""
+
+
+def initial_controls(horizon: int = 150) -> np.ndarray:
+    """Three periods of a sine, (horizon, 1)."""
+    return 5.0 * np.sin(np.linspace(0.0, 6 * np.pi, horizon))[:, None]
+
+
+def perturbed_start(rng: np.random.Generator, horizon: int = 150) -> np.ndarray:
+    """The problem's initial controls (horizon, 1) and normal noise."""
+    return initial_controls(horizon) + NOISE * rng.standard_normal((horizon, 1))
 
 
 def make(horizon: int = 150, dt: float = 0.02) -> trajopt.Problem:
@@ -24,6 +38,6 @@ def make(horizon: int = 150, dt: float = 0.02) -> trajopt.Problem:
             trajopt.ControlCost([1e-2]),
         ],
         terminal_costs=[trajopt.StateCost(system, upright, [1e3, 1e3, 1e2, 1e2])],
-        us_init=5.0 * np.sin(np.linspace(0.0, 6 * np.pi, horizon))[:, None],
+        us_init=initial_controls(horizon),
         name="acrobot",
     )

@@ -1,7 +1,9 @@
 """A cart swings up its pole by moving sideways.
 
-A cart of 1 kg on a rail along x and a point mass of 0.1 kg on a massless rod of 0.5 m; one force, on the cart.  Two
-seconds of 20 ms knots, from hanging: time for one swing back and one up.
+A cart of 1 kg on a rail along x and a point mass of 0.1 kg on a massless rod of 0.5 m; one force, on the cart.  Masses
+and length are those of Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult learning
+control problems", 1983, where the pole is a rod with its middle at 0.5 m.  Two seconds of 20 ms knots, from hanging:
+time for one swing back and one up.
 """
 
 import numpy as np
@@ -18,6 +20,20 @@ def model() -> dynamics.RigidBodyModel:
     return builder.build()
 
 
+NOISE = 2.0
+"""Standard deviation [N] of `perturbed_start`."""
+
+
+def initial_controls(horizon: int = 100) -> np.ndarray:
+    """Two periods of a sine, (horizon, 1)."""
+    return 2.0 * np.sin(np.linspace(0.0, 4 * np.pi, horizon))[:, None]
+
+
+def perturbed_start(rng: np.random.Generator, horizon: int = 100) -> np.ndarray:
+    """The problem's initial controls (horizon, 1) and normal noise."""
+    return initial_controls(horizon) + NOISE * rng.standard_normal((horizon, 1))
+
+
 def make(horizon: int = 100, dt: float = 0.02) -> trajopt.Problem:
     """The problem with `horizon` knots of dt seconds."""
     system = dynamics.RigidBodySystem(model(), dt, actuation=np.array([[1.0], [0.0]]))
@@ -31,6 +47,6 @@ def make(horizon: int = 100, dt: float = 0.02) -> trajopt.Problem:
             trajopt.ControlCost([1e-2]),
         ],
         terminal_costs=[trajopt.StateCost(system, upright, [100.0, 100.0, 10.0, 10.0])],
-        us_init=2.0 * np.sin(np.linspace(0.0, 4 * np.pi, horizon))[:, None],
+        us_init=initial_controls(horizon),
         name="cartpole",
     )

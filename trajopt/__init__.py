@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from trajopt.derivative_check import BlockCheck, DerivativeReport, check_derivatives
     from trajopt.expansions import Expansion, cost_curvature, expand, total_cost
     from trajopt.plotting import plot_convergence, plot_trajectory
+    from trajopt.policy import Policy
+    from trajopt.prepared import PreparedSolver
     from trajopt.problem import Problem
     from trajopt.residual import Residual
-    from trajopt.residuals import ControlResidual, StateResidual
+    from trajopt.residuals import ControlResidual, SquaredNorm, StateResidual
     from trajopt.solution import ConstraintReport, IterationRecord, Progress, Solution, WarmStart
     from trajopt.solvers.ddp import DDP
     from trajopt.solvers.ilqr import ILQR
@@ -59,6 +61,8 @@ _HOME = {
     "LogBarrier": "costs",
     "ManySolutions": "batch.outcomes",
     "Outcome": "batch.outcomes",
+    "Policy": "policy",
+    "PreparedSolver": "prepared",
     "Problem": "problem",
     "Progress": "solution",
     "PseudoHuber": "costs",
@@ -71,6 +75,7 @@ _HOME = {
     "SmoothNorm": "costs",
     "Solution": "solution",
     "SolveManyInterrupted": "batch.outcomes",
+    "SquaredNorm": "residuals",
     "StateBounds": "constraints",
     "StateCost": "costs",
     "StateResidual": "residuals",
@@ -91,11 +96,12 @@ _HOME = {
 __all__ = [
     "Activation", "BlockCheck", "CallableSystem", "Comparison", "ConstraintReport", "ControlBounds", "ControlCost",
     "ControlRateCost", "ControlRateSystem", "ControlResidual", "Cost", "DDP", "DerivativeReport", "Expansion",
-    "ILQR", "IterationRecord", "LogBarrier", "ManySolutions", "Outcome", "Problem", "Progress", "PseudoHuber",
-    "QuadraticBarrier", "Residual", "ResidualConstraint", "ResidualCost", "SlowDynamicsWarning", "SmoothAbs",
-    "SmoothNorm", "Solution", "SolveManyInterrupted", "StateBounds", "StateCost", "StateResidual", "Status",
-    "System", "WarmStart", "WeightedQuadratic", "check_derivatives", "compare", "cost_curvature", "expand",
-    "plot_convergence", "plot_trajectory", "solve_many", "total_cost",
+    "ILQR", "IterationRecord", "LogBarrier", "ManySolutions", "Outcome", "Policy", "PreparedSolver", "Problem",
+    "Progress", "PseudoHuber", "QuadraticBarrier", "Residual", "ResidualConstraint", "ResidualCost",
+    "SlowDynamicsWarning", "SmoothAbs", "SmoothNorm", "Solution", "SolveManyInterrupted", "SquaredNorm",
+    "StateBounds", "StateCost", "StateResidual", "Status", "System", "WarmStart", "WeightedQuadratic",
+    "check_derivatives", "compare", "cost_curvature", "expand", "plot_convergence", "plot_trajectory", "solve_many",
+    "total_cost",
 ]  # fmt: skip
 
 

@@ -10,12 +10,13 @@ so a minimum of the sum is a stationary point of the Lagrangian with the updated
 multiplied by dt: lam is the multiplier of the constraint at one knot.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.simd import routine
 from trajopt.constraints import ResidualConstraint
 from trajopt.cost_kernels import add_cross, add_gauss_newton
 from trajopt.costs import Quadratic
@@ -24,6 +25,26 @@ from trajopt.problem import Problem
 from trajopt.solution import ConstraintReport
 from trajopt.system import System
 from trajopt.validation import same_shape
+
+
+class Shifted(NamedTuple):
+    """s (K, nr), the derivative of s by r, 0 or 1, and rho/2 s^2 summed per knot (K,)."""
+
+    s: np.ndarray
+    active: np.ndarray
+    values: np.ndarray
+
+
+@routine
+def _shift(r, multipliers, penalty, lower, upper, s, active):
+    values = np.zeros(r.shape[0])
+    for t in range(r.shape[0]):
+        for i in range(r.shape[1]):
+            z = r[t, i] + multipliers[t, i] / penalty
+            s[t, i] = z - min(max(z, lower[t, i]), upper[t, i])
+            active[t, i] = 1.0 if s[t, i] != 0.0 or lower[t, i] == upper[t, i] else 0.0
+            values[t] += 0.5 * penalty * s[t, i] * s[t, i]
+    return values
 
 
 class Part(NamedTuple):
@@ -46,10 +67,19 @@ class Part(NamedTuple):
         shape = (len(xs), self.constraint.nr)
         return same_shape("residual.evaluate", self.constraint.residual.evaluate(xs, us), shape)
 
-    def shifted(self, r: np.ndarray) -> np.ndarray:
-        """s (K, nr)."""
-        z = r + self.multipliers / self.penalty
-        return z - np.clip(z, self.lower, self.upper)
+    def shifted(self, r: np.ndarray) -> Shifted:
+        """s, where it is active, and its cost."""
+        s, active = np.empty_like(r), np.empty_like(r)
+        values = _shift(r, self.multipliers, self.penalty, self.lower, self.upper, s, active)
+        return Shifted(s, active, values)
+
+    def next_multipliers(self, r: np.ndarray) -> np.ndarray:
+        """rho s."""
+        return self.penalty * self.shifted(r).s
+
+    def violation(self, r: np.ndarray) -> float:
+        """Largest distance of r from its limits."""
+        return float(np.maximum(self.lower - r, r - self.upper).max(initial=0.0))
 
 
 class AugmentedTerm:
@@ -63,14 +93,13 @@ class AugmentedTerm:
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,)."""
-        s = self.part.shifted(self.part.values(xs, us))
-        return 0.5 * self.part.penalty * np.einsum("ki,ki->k", s, s)
+        return self.part.shifted(self.part.values(xs, us)).values
 
     def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times gradient and Gauss-Newton Hessian."""
         part, nr = self.part, self.part.constraint.nr
-        s = part.shifted(part.values(xs, us))
-        active = part.penalty * ((s != 0.0) | (part.lower == part.upper))
+        s, active, _ = part.shifted(part.values(xs, us))
+        active *= part.penalty
         rx, ru = part.constraint.residual.jacobians(xs, us)
         rx = same_shape("residual.jacobians, rx", rx, (len(xs), nr, target.lx.shape[1]))
         slope = np.full((1, nr), part.penalty)
@@ -82,8 +111,8 @@ class AugmentedTerm:
 
     def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times rho s d2 r."""
-        s = self.part.shifted(self.part.values(xs, us))
-        blocks = self.part.constraint.residual.hessian_products(xs, us, scale * self.part.penalty * s)
+        mu = scale * self.part.next_multipliers(self.part.values(xs, us))
+        blocks = self.part.constraint.residual.hessian_products(xs, us, mu)
         for name, H, into in zip(("Hxx", "Hux", "Huu"), blocks, target[2:], strict=True):
             if H is not None and into is not None:
                 np.add(into, same_shape(f"residual.hessian_products, {name}", H, into.shape), out=into)
@@ -100,9 +129,19 @@ class Measures(NamedTuple):
 
 @dataclass(frozen=True)
 class AugmentedLagrangian:
-    """The terms of all constraints of a problem."""
+    """The terms of all constraints; a constraint that holds at no knot has no part.
 
+    Attributes
+    ----------
+    constraints : tuple of ResidualConstraint
+    parts : tuple of Part
+    """
+
+    constraints: tuple[ResidualConstraint, ...]
     parts: tuple[Part, ...]
+
+    def _with(self, parts: Iterable[Part]) -> "AugmentedLagrangian":
+        return AugmentedLagrangian(self.constraints, tuple(parts))
 
     def terms(self) -> tuple[Term, ...]:
         """Terms to add to an objective."""
@@ -113,8 +152,8 @@ class AugmentedLagrangian:
         violation, complementarity, residuals = 0.0, 0.0, []
         for part in self.parts:
             r = part.values(*part.points(xs, us))
-            lam = part.penalty * part.shifted(r)
-            violation = max(violation, float(np.abs(r - np.clip(r, part.lower, part.upper)).max(initial=0.0)))
+            lam = part.next_multipliers(r)
+            violation = max(violation, part.violation(r))
             change = np.abs(lam - part.multipliers) / part.penalty
             residuals.append(float(change.max(initial=0.0)))
             limit = np.where(lam > 0.0, part.upper, part.lower)
@@ -122,17 +161,21 @@ class AugmentedLagrangian:
             complementarity = max(complementarity, float(np.abs(lam * slack).max(initial=0.0)))
         return Measures(violation, complementarity, np.array(residuals))
 
+    def violation(self, xs: np.ndarray, us: np.ndarray) -> float:
+        """The largest violation."""
+        return max((part.violation(part.values(*part.points(xs, us))) for part in self.parts), default=0.0)
+
     def updated(self, xs: np.ndarray, us: np.ndarray, growth: np.ndarray | None = None) -> "AugmentedLagrangian":
         """Multipliers lam <- rho s, penalties multiplied by growth, one number a part."""
         parts = []
         for part, factor in zip(self.parts, np.ones(len(self.parts)) if growth is None else growth, strict=True):
-            lam = part.penalty * part.shifted(part.values(*part.points(xs, us)))
+            lam = part.next_multipliers(part.values(*part.points(xs, us)))
             parts.append(part._replace(multipliers=lam, penalty=float(factor * part.penalty)))
-        return AugmentedLagrangian(tuple(parts))
+        return self._with(parts)
 
-    def with_penalty(self, penalty: float) -> "AugmentedLagrangian":
-        """The same multipliers with this penalty everywhere."""
-        return AugmentedLagrangian(tuple(part._replace(penalty=penalty) for part in self.parts))
+    def with_penalties(self, penalty: Callable[[Part], float]) -> "AugmentedLagrangian":
+        """The same multipliers with the penalty that the function gives each part."""
+        return self._with(part._replace(penalty=penalty(part)) for part in self.parts)
 
     def with_multipliers(self, multipliers: Sequence[np.ndarray], penalties: Sequence[float]) -> "AugmentedLagrangian":
         """These multipliers (K, nr) and penalties, one for each constraint; a penalty of 0 leaves what is there.
@@ -151,36 +194,24 @@ class AugmentedLagrangian:
             if array.ndim != 2 or array.shape[1] != part.constraint.nr or len(array) < stop:
                 raise ValueError(f"multipliers of {part.constraint.name}: got shape {array.shape}, which does not fit")
             parts.append(part._replace(multipliers=array[start:stop].copy(), penalty=penalty or part.penalty))
-        return AugmentedLagrangian(tuple(parts))
-
-    @property
-    def constraints(self) -> list[ResidualConstraint]:
-        """The constraints in order, each once."""
-        return list({id(part.constraint): part.constraint for part in self.parts}.values())
+        return self._with(parts)
 
     def reports(self, xs: np.ndarray, us: np.ndarray) -> list[ConstraintReport]:
         """One report for each constraint."""
-        result = []
-        for constraint in self.constraints:
-            parts = [part for part in self.parts if part.constraint is constraint]
-            values = [part.values(*part.points(xs, us)) for part in parts]
-            joined = (
-                np.concatenate([getattr(part, name) for part in parts])
-                for name in ("knots", "lower", "upper", "multipliers")
-            )
-            knots, lower, upper, multipliers = joined
-            result.append(
-                ConstraintReport(
-                    constraint.name,
-                    knots,
-                    np.concatenate(values),
-                    lower,
-                    upper,
-                    multipliers,
-                    max(part.penalty for part in parts),
-                )
-            )
-        return result
+        return [self._report(constraint, xs, us) for constraint in self.constraints]
+
+    def _report(self, constraint: ResidualConstraint, xs: np.ndarray, us: np.ndarray) -> ConstraintReport:
+        parts = [part for part in self.parts if part.constraint is constraint]
+        if not parts:
+            none = np.zeros((0, constraint.nr))
+            return ConstraintReport(constraint.name, np.zeros(0, dtype=np.intp), none, none, none, none)
+        knots, lower, upper, multipliers = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("knots", "lower", "upper", "multipliers")
+        )
+        values = np.concatenate([part.values(*part.points(xs, us)) for part in parts])
+        penalty = max(part.penalty for part in parts)
+        return ConstraintReport(constraint.name, knots, values, lower, upper, multipliers, penalty)
 
 
 def state_only(constraint: ResidualConstraint, problem: Problem) -> bool:
@@ -200,4 +231,4 @@ def augmented_lagrangian(problem: Problem, constraints: tuple[ResidualConstraint
             if rows.any():
                 zero = np.zeros((int(rows.sum()), constraint.nr))
                 parts.append(Part(constraint, knots[rows], terminal, lower[rows], upper[rows], zero, 1.0))
-    return AugmentedLagrangian(tuple(parts))
+    return AugmentedLagrangian(constraints, tuple(parts))

@@ -90,5 +90,6 @@ def policy_of(solution: Solution, feedback: bool = True) -> Policy:
         raise ValueError("solution: got one without its problem, wanted one read by Solution.load(path, problem)")
     if not np.isfinite(solution.cost):
         raise ValueError("solution: got one that diverged, wanted a trajectory to follow")
-    problem, rows = solution.problem, (solution.xs, solution.us, solution.K)
-    return Policy(problem.system, *(array.copy() for array in rows), problem.control_limits(), bool(feedback))
+    problem = solution.problem
+    plan = solution.xs.copy(), solution.us.copy(), solution.K.copy()
+    return Policy(problem.system, *plan, problem.control_limits, bool(feedback))

@@ -42,6 +42,13 @@ class Problem:
     name : str
         Heading of tables and figures.
 
+    Attributes
+    ----------
+    objective : Objective
+        The costs as terms, each with the knots it is evaluated at.
+    control_limits : (lower, upper), (N, nu) each, or None
+        Those of all `ControlBounds` together.
+
     Raises
     ------
     TypeError, ValueError
@@ -57,6 +64,7 @@ class Problem:
     us_init: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
     name: str = "problem"
     objective: Objective = field(init=False, compare=False)
+    control_limits: tuple[np.ndarray, np.ndarray] | None = field(init=False, compare=False)
 
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, horizon={self.horizon}, system={self.system!r})"
@@ -77,23 +85,13 @@ class Problem:
             _check_knots(term, self.horizon)
         put("objective", Objective(terms))
         put("constraints", _checked_constraints(self.constraints))
-        self.control_limits()
+        put("control_limits", _common_limits(self.constraints, self.horizon, self.system.nu))
         put("us_init", self.controls("us_init", self.us_init))
 
     def controls(self, name: str, us: Any) -> np.ndarray:
         """A checked copy of the controls us (N, nu) passed as the argument `name`; zeros for None."""
         shape = (self.horizon, self.system.nu)
         return np.zeros(shape) if us is None else float_array(name, us, shape)
-
-    def control_limits(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """lower and upper (N, nu) of all `ControlBounds` together, None if there are none."""
-        bounds = [c.limits(self.horizon, self.system.nu) for c in self.constraints if isinstance(c, ControlBounds)]
-        if not bounds:
-            return None
-        lower, upper = np.max([low for low, _ in bounds], axis=0), np.min([high for _, high in bounds], axis=0)
-        if (lower > upper).any():
-            raise ValueError("constraints: the ControlBounds have no control in common at some knot")
-        return lower, upper
 
     @property
     def residual_constraints(self) -> tuple[ResidualConstraint, ...]:
@@ -150,6 +148,17 @@ def _checked_constraints(constraints: Any) -> tuple[ControlBounds | ResidualCons
                 "ResidualConstraint"
             )
     return constraints
+
+
+def _common_limits(constraints: Any, horizon: int, nu: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """lower and upper (N, nu) of all `ControlBounds` together, None if there are none."""
+    bounds = [c.limits(horizon, nu) for c in constraints if isinstance(c, ControlBounds)]
+    if not bounds:
+        return None
+    lower, upper = np.max([low for low, _ in bounds], axis=0), np.min([high for _, high in bounds], axis=0)
+    if (lower > upper).any():
+        raise ValueError("constraints: the ControlBounds have no control in common at some knot")
+    return lower, upper
 
 
 def _checked_costs(name: str, costs: Any, system: System, terminal: bool) -> tuple[Cost, ...]:

@@ -1,4 +1,7 @@
-"""Residuals of any system: the deviation of a state, and the controls.  Robots have more in `dynamics.residuals`."""
+"""Residuals of any system: the deviation of a state, the controls, the squared norm of another residual.
+
+Robots have more in `dynamics.residuals`.
+"""
 
 from typing import Any
 
@@ -105,6 +108,7 @@ class SquaredNorm:
             if not callable(getattr(residual, method, None)):
                 raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
         self.residual = residual
+        self.name = f"squared norm of {getattr(residual, 'name', type(residual).__name__)}"
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, 1)."""
@@ -124,10 +128,13 @@ class SquaredNorm:
         s, (sx, su) = self.residual.evaluate(xs, us), self.residual.jacobians(xs, us)
         inner = self.residual.hessian_products(xs, us, 2.0 * mu * s)
         scaled = 2.0 * mu[:, :, None] * sx
-        outer = [scaled.transpose(0, 2, 1) @ sx, None, None]
-        if su is not None:
-            outer[1] = su.transpose(0, 2, 1) @ scaled
-            outer[2] = su.transpose(0, 2, 1) @ (2.0 * mu[:, :, None] * su)
-        Hxx, Hux, Huu = (a if b is None else a + b if a is not None else b for a, b in zip(outer, inner, strict=True))
-        assert Hxx is not None
-        return Hxx, Hux, Huu
+        Hxx = _sum(scaled.transpose(0, 2, 1) @ sx, inner[0])
+        if su is None:
+            return Hxx, None, None
+        lifted = su.transpose(0, 2, 1)
+        return Hxx, _sum(lifted @ scaled, inner[1]), _sum(lifted @ (2.0 * mu[:, :, None] * su), inner[2])
+
+
+def _sum(H: np.ndarray, other: np.ndarray | None) -> np.ndarray:
+    """H and a block of curvature, None for none."""
+    return H if other is None else H + other

@@ -1,13 +1,13 @@
 """Trajectories from controls: one open-loop rollout, or all step lengths of a line search at once."""
 
 import inspect
+from functools import cache
 
 import numpy as np
 
 from trajopt.backward_pass import SweepResult
 from trajopt.problem import Problem
 from trajopt.stepwise import closed_loop_by_steps
-from trajopt.system import System
 
 ALPHAS = 0.5 ** np.arange(8)
 """Step lengths 1, 1/2, ..., 2^-7."""
@@ -31,9 +31,9 @@ def gaps_of(problem: Problem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(problem.system.difference(xs, reached), dtype=np.float64)
 
 
-def _takes_gaps_and_limits(system: System) -> bool:
-    parameters = inspect.signature(system.closed_loop_rollout).parameters
-    return {"gaps", "lower", "upper"} <= set(parameters)
+@cache
+def _takes_gaps_and_limits(kind: type) -> bool:
+    return {"gaps", "lower", "upper"} <= set(inspect.signature(kind.closed_loop_rollout).parameters)
 
 
 def closed_loop(
@@ -52,6 +52,6 @@ def closed_loop(
     with np.errstate(all="ignore"):
         if gaps is None and limits is None:
             return system.closed_loop_rollout(problem.x0, *policy)
-        if _takes_gaps_and_limits(system):
+        if _takes_gaps_and_limits(type(system)):
             return system.closed_loop_rollout(problem.x0, *policy, gaps, *(limits or (None, None)))
         return closed_loop_by_steps(system, problem.x0, *policy, gaps, *(limits or (None, None)))

@@ -10,6 +10,8 @@ from trajopt.solvers.ddp import HESSIANS
 
 NAMES = problems.names()
 FULLY_ACTUATED = ("arm", "double_pendulum")
+IN_ROUNDS = ("arm_obstacle", "unicycle_obstacles")
+"""Solved by an augmented Lagrangian, whose objective changes from round to round."""
 
 
 def test_names_are_sorted_and_all_there():
@@ -33,7 +35,7 @@ def test_horizon_and_time_step_are_options(name):
 
 @pytest.mark.parametrize("call", [problems.make, problems.describe])
 def test_an_unknown_name_lists_the_known_ones_and_the_nearest(call):
-    with pytest.raises(ValueError, match=r'known: acrobot, arm, cartpole.*did you mean "double_pendulum"') as error:
+    with pytest.raises(ValueError, match=r'known: acrobot, acro.*, cartpole.*did you mean "double_pendulum"') as error:
         call("double_pendulm")
     assert all(name in str(error.value) for name in NAMES)
     with pytest.raises(ValueError, match='unknown problem "xyzzy"') as error:
@@ -59,28 +61,30 @@ def test_both_solvers_converge_to_the_same_cost(name, solved):
     ilqr, ddp = solved(name, "ilqr"), solved(name, "parallel")
     assert (ilqr.status, ddp.status) == ("converged", "converged")
     assert ddp.cost == pytest.approx(ilqr.cost, rel=1e-8)
-    assert ddp.iterations <= ilqr.iterations + 1
+    if name not in IN_ROUNDS:
+        assert ddp.iterations <= ilqr.iterations + 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sorted(set(NAMES) - set(IN_ROUNDS)))
 @pytest.mark.parametrize("hessian", HESSIANS)
 def test_the_tail_is_quadratic(name, hessian, solved):
-    """The last three gradient norms fall as e, e^p, e^(p p) with p near 2; those of iLQR fall linearly.
+    """Three of the last four gradient norms fall as e, e^p, e^(p p) with p near 2; the last of iLQR fall linearly.
 
     The norm is (g'H^-1 g)^(1/2), which the predicted decrease is half the square of: unlike the largest entry of the
-    gradient it does not care along which of the stiff and soft directions the error lies.
+    gradient it does not care along which of the stiff and soft directions the error lies.  Control limits change
+    nothing once it is settled which of them hold.
     """
     solution = solved(name, hessian)
     steps = solution.log[-3:]
     assert all(record.step == "exact" for record in steps) and steps[-2].alpha == 1.0
-    assert tail_order(solution) > 1.7
+    assert max(tail_order(solution, len(solution.log) - back) for back in (0, 1)) > 1.7
     assert steps[-1].gradient_norm < 0.05 * steps[-2].gradient_norm
     assert tail_order(solved(name, "ilqr")) < 1.3
 
 
-def tail_order(solution):
-    """p in e_{k+1} ~ e_k^p."""
-    a, b, c = 0.5 * np.log(solution.history("predicted_decrease")[-3:])
+def tail_order(solution, stop=None):
+    """p in e_{k+1} ~ e_k^p of the three norms before `stop`."""
+    a, b, c = 0.5 * np.log(solution.history("predicted_decrease")[:stop][-3:])
     return (c - b) / (b - a)
 
 
@@ -107,7 +111,9 @@ def test_the_arm_arrives_within_its_limits(solved):
     assert np.abs(v[-1]).max() < 5e-3
 
 
-@pytest.mark.parametrize("name", ["acrobot", "cartpole", "double_pendulum", "pendulum"])
+@pytest.mark.parametrize(
+    "name", ["acrobot", "acrobot_trajax", "cartpole", "double_pendulum", "pendulum", "pendulum_limits"]
+)
 def test_swing_ups_end_upright(name, solved):
     solution = solved(name, "parallel")
     upright = solution.problem.terminal_costs[0].reference

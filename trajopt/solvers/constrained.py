@@ -32,7 +32,10 @@ PROGRESS = 0.25
 MAX_PENALTY = 1e14
 FIRST_PENALTIES = 1e-6, 1e6
 RANGE_SHARE, SLACK_SHARE = 0.1, 0.3
-FINAL = (Status.STOPPED_BY_CALLBACK, Status.INTERRUPTED, Status.INVALID_DERIVATIVES, Status.MAX_ITERATIONS)
+FINAL = (
+    Status.STOPPED_BY_CALLBACK, Status.INTERRUPTED, Status.INVALID_DERIVATIVES, Status.NOT_POSITIVE_DEFINITE,
+    Status.MAX_ITERATIONS,
+)  # fmt: skip
 
 
 class Rounds(NamedTuple):
@@ -50,7 +53,7 @@ def first_penalties(terms: AugmentedLagrangian, iterate: Iterate, share: float) 
     Typical is a tenth of the way between the limits, at one knot; where there is no such way, the iterate's violation,
     all knots together; where there is none, a third of the iterate's distance from its limits.
     """
-    return AugmentedLagrangian(tuple(p._replace(penalty=_first_penalty(p, iterate, share)) for p in terms.parts))
+    return terms.with_penalties(lambda part: _first_penalty(part, iterate, share))
 
 
 def _first_penalty(part: Part, iterate: Iterate, share: float) -> float:
@@ -89,7 +92,7 @@ def minimize_in_rounds(
     """
 
     def measures(iterate: Iterate) -> tuple[float, float]:
-        return objective.value(iterate.xs, iterate.us), terms.measures(iterate.xs, iterate.us).violation
+        return objective.value(iterate.xs, iterate.us), terms.violation(iterate.xs, iterate.us)
 
     iterate, tried, probing = start, 0, options.initial_penalty == 0.0 and not warm
     before, tolerance = np.full(len(terms.parts), np.inf), FIRST_TOLERANCE
@@ -108,14 +111,16 @@ def minimize_in_rounds(
         tight = tolerance <= options.tolerance
         if status in FINAL or (tight and _satisfied(reached, options) and iterate.gaps is None):
             return Rounds(loop, status, terms.updated(iterate.xs, iterate.us), tried)
+        if len(log) > tried:
+            log.pop()  # the round's end; the next round records the same iterate
         if probing:
             cost = objective.value(iterate.xs, iterate.us)
-            terms, tolerance = first_penalties(terms, iterate._replace(cost=cost), 1.0), FIRST_TOLERANCE
-            probing = False
+            terms = first_penalties(terms, iterate._replace(cost=cost), 1.0)
+            probing, tolerance = False, max(options.tolerance, FIRST_TOLERANCE)
             continue
         growth = np.where(reached.residuals > PROGRESS * before, options.penalty_growth, 1.0)
         terms, before = terms.updated(iterate.xs, iterate.us, growth), reached.residuals
-        if max(part.penalty for part in terms.parts) > MAX_PENALTY:
+        if max((part.penalty for part in terms.parts), default=0.0) > MAX_PENALTY:
             return Rounds(loop, Status.INFEASIBLE, terms, tried)
         tolerance = max(options.tolerance, TIGHTENING * tolerance)
 

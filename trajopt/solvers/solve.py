@@ -53,9 +53,11 @@ def solve(
     """Improve the controls until an end with a name; threshold None is iLQR, the others as for `trajopt.DDP.solve`."""
     clock = Stopwatch()
     start = warm_start.warm_start() if isinstance(warm_start, Solution) else warm_start
+    if not (start is None or isinstance(start, WarmStart)):
+        raise TypeError(f"warm_start: got {type(start).__name__}, wanted a Solution or a WarmStart")
     us, xs = _initial(problem, us, xs, start)
     boxed = options.control_limits == "box" and not takes_accelerations(problem.system)
-    limits = problem.control_limits() if boxed else None
+    limits = problem.control_limits if boxed else None
     constraints = _smooth_constraints(problem, boxed=limits is not None)
     posed = partial(pose, problem, limits, options, curvature)
     formulation = posed(problem.objective)
@@ -67,7 +69,7 @@ def solve(
         loop = Loop(formulation, problem.objective, iterate, options, threshold, clock, log, _unconstrained)
         status = loop.run(options.max_iterations, callback)
         return _solution(problem, loop, status, None, limits, loop.tried, clock)
-    terms = augmented_lagrangian(problem, constraints).with_penalty(options.initial_penalty or 1.0)
+    terms = augmented_lagrangian(problem, constraints).with_penalties(lambda _: options.initial_penalty or 1.0)
     warm = start is not None and len(start.multipliers) > 0
     if start is not None and warm:
         terms = terms.with_multipliers(*_smooth_part(problem, terms, start))
@@ -90,8 +92,12 @@ def _initial(problem: Problem, us: Any, xs: Any, start: WarmStart | None) -> tup
     if xs is None:
         return us, None
     xs = float_array("xs", xs, (problem.horizon + 1, problem.system.nx))
-    for t, x in enumerate(xs):
-        state_array(problem.system, f"xs[{t}]", x)
+    try:
+        getattr(problem.system, "check_state", lambda _: None)(xs)
+    except ValueError:
+        for t, x in enumerate(xs):
+            state_array(problem.system, f"xs[{t}]", x)  # names the knot
+        raise
     return us, xs
 
 
@@ -118,7 +124,7 @@ def _smooth_part(
         raise ValueError(
             f"warm_start: got multipliers of {len(start.multipliers)} constraints, wanted {len(problem.constraints)}"
         )
-    smooth_bounds = any(part.constraint.name == BOUNDS for part in terms.parts)
+    smooth_bounds = any(constraint.name == BOUNDS for constraint in terms.constraints)
     chosen = [smooth_bounds or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints]
     multipliers = [m for m, wanted in zip(start.multipliers, chosen, strict=True) if wanted]
     return multipliers, [p for p, wanted in zip(start.penalties, chosen, strict=True) if wanted]

@@ -1,0 +1,38 @@
+"""A pendulum too weak to lift itself swings up by pumping.
+
+The pendulum of `pendulum`, 1 kg at 1 m, with its torque limited to 3 N m, less than a third of the 9.8 N m that hold
+the rod level; four seconds of 20 ms knots, in which it swings once to each side before it goes up.  It starts from zero
+torques.  Limits of this kind are those of Tassa, Mansard and Todorov, "Control-limited differential dynamic
+programming", 2014.
+"""
+
+import numpy as np
+
+import dynamics
+import trajopt
+from problems.pendulum import model
+
+LIMIT = 3.0
+"""N m."""
+NOISE = 1.0
+"""Standard deviation [N m] of `perturbed_start`."""
+
+
+def perturbed_start(rng: np.random.Generator, horizon: int = 200) -> np.ndarray:
+    """Controls (horizon, 1) of normal noise."""
+    return NOISE * rng.standard_normal((horizon, 1))
+
+
+def make(horizon: int = 200, dt: float = 0.02) -> trajopt.Problem:
+    """The problem with `horizon` knots of dt seconds."""
+    system = dynamics.RigidBodySystem(model(), dt)
+    upright = system.state([np.pi])
+    return trajopt.Problem(
+        system,
+        system.state([0.0]),
+        horizon,
+        running_costs=[trajopt.StateCost(system, upright, [0.1, 0.1]), trajopt.ControlCost(1e-1)],
+        terminal_costs=[trajopt.StateCost(system, upright, [200.0, 50.0])],
+        constraints=[trajopt.ControlBounds(-LIMIT, LIMIT)],
+        name="pendulum_limits",
+    )

@@ -1,0 +1,306 @@
+"""What `Solution.explain` says: for every end the right facts, and advice that fits."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.trajopt.cases import cartpole, circle_pendulum, pendulum, tip
+from tests.trajopt.systems import LinearSystem, Pendulum
+from trajopt import (
+    DDP,
+    ILQR,
+    ControlBounds,
+    ControlCost,
+    Problem,
+    Solution,
+    StateBounds,
+    StateCost,
+    Status,
+    total_cost,
+)
+from trajopt.explanation import explain, lagrangian_gradient, term_values
+
+
+class WrongDerivatives(Pendulum):
+    def linearize(self, xs, us):
+        fx, fu = super().linearize(xs, us)
+        return fx, -fu
+
+
+class NaNDerivatives(Pendulum):
+    def linearize(self, xs, us):
+        fx, fu = super().linearize(xs, us)
+        fx[3] += np.where(np.abs(us[5]) > 1e-3, np.nan, 0.0)
+        return fx, fu
+
+
+def with_system(system, **options):
+    return Problem(system, [0.3, 0.0], 20, [ControlCost(1e-3)], [StateCost(system, [1.0, 0.0], 50.0)], **options)
+
+
+def limited():
+    """Limits of torque and state that both press at the optimum."""
+    p = pendulum()
+    return replace(p, constraints=[ControlBounds(-2, 2), StateBounds(p.system, [-1.0, -np.inf], [1.0, 3.0])])
+
+
+def impossible():
+    """The angle is 0.3 and to be at least 1 after one step."""
+    p = pendulum()
+    return replace(p, constraints=[ControlBounds(-2, 2), StateBounds(p.system, [1.0, -np.inf], [2.0, 3.0])])
+
+
+def interrupting(progress):
+    raise KeyboardInterrupt
+
+
+def uncontrolled():
+    system = LinearSystem(np.eye(1), np.zeros((1, 2)))
+    return Problem(system, [1.0], 3, [ControlCost([1.0, 0.0])], [StateCost(system, [0.0], 1.0)])
+
+
+def diverging():
+    system = LinearSystem(1e30 * np.eye(2), np.eye(2))
+    return Problem(system, [1.0, 0.0], 20, [ControlCost(1.0)], [StateCost(system, [0, 0], 1.0)])
+
+
+ENDS = {
+    "converged": lambda: DDP().solve(tip()),
+    "max_iterations": lambda: ILQR(max_iterations=2).solve(tip()),
+    "line_search_failed": lambda: DDP().solve(with_system(WrongDerivatives())),
+    "not_positive_definite": lambda: ILQR(max_regularization=0.0).solve(uncontrolled()),
+    "invalid_derivatives": lambda: DDP().solve(with_system(NaNDerivatives())),
+    "diverged": lambda: DDP().solve(diverging()),
+    "stopped_by_callback": lambda: DDP().solve(tip(), callback=lambda progress: True),
+    "interrupted": lambda: DDP().solve(tip(), callback=interrupting),
+    "infeasible": lambda: DDP().solve(impossible()),
+}
+ADVICE = {
+    "converged": [],
+    "max_iterations": ["raise max_iterations (it was 2)", "warm_start=solution"],
+    "line_search_failed": ["check_derivatives(system", "WrongDerivatives", "check_derivatives(cost"],
+    "not_positive_definite": [
+        "a trajopt.ControlCost",
+        "convex in control 1 at",
+        "max_regularization",
+        "regularization='both'",
+    ],
+    "invalid_derivatives": ["check_derivatives", "another start"],
+    "diverged": ["other controls", "xs=...", "time step"],
+    "stopped_by_callback": ["warm_start=solution"],
+    "interrupted": ["warm_start=solution"],
+    "infeasible": ["loosen", "'state bounds' at knot", "loosen 'control bounds'", "longer horizon"],
+}
+
+SHARED = {"check_derivatives", "xs=..."}
+"""Words of several pieces of advice."""
+
+
+def text(solution, solver=None):
+    """The explanation as one line."""
+    return " ".join(solution.explain(solver).split())
+
+
+def test_every_status_is_tried():
+    assert set(ENDS) == set(ADVICE) == {str(status) for status in Status}
+
+
+@pytest.mark.parametrize("status", ENDS)
+def test_every_end_is_explained(status, tmp_path):
+    """With its problem and, from a file, without it; facts and advice are those of this status alone."""
+    solution = ENDS[status]()
+    assert solution.status == status
+    for known in (solution, Solution.load(solution.save(tmp_path / "end.npz"))):
+        lines = known.explain().splitlines()
+        assert lines[0].startswith(f"{status}: ") and all(0 < len(line) <= 100 for line in lines)
+        assert text(known).startswith(f"{status}: {solution.message}")
+        assert ("Try:" in text(known)) == bool(ADVICE[status])
+        assert "nan" not in text(known)
+    said = text(solution)
+    assert all(advice in said for advice in ADVICE[status])
+    elsewhere = {advice for others in ADVICE.values() for advice in others} - SHARED - set(ADVICE[status])
+    assert not [advice for advice in elsewhere if advice in said]
+
+
+def test_a_cause_is_named():
+    assert "Not finite: fx of the dynamics is not finite at knot 3." in text(ENDS["invalid_derivatives"]())
+    assert "Not finite: the state is Inf at knot 11." in text(ENDS["diverged"]())
+
+
+# ------------------------------------------------------------------------------------------------ gradient and cost
+def lagrangian(problem, solution, us):
+    """J + sum lam'r along the rollout of us, r of control bounds being u and of state bounds the state."""
+    xs = problem.system.rollout(problem.x0, us)
+    value = total_cost(problem, xs, us)
+    for constraint, report in zip(problem.constraints, solution.constraints, strict=True):
+        if isinstance(constraint, ControlBounds):
+            value += (report.multipliers * us).sum()
+        else:
+            value += (report.multipliers * constraint.residual.evaluate(xs[report.knots], None)).sum()
+    return value
+
+
+@pytest.mark.parametrize("make", [tip, cartpole, limited, circle_pendulum])
+def test_gradient_of_the_lagrangian_by_differences(make):
+    problem = make()
+    solution = DDP(max_iterations=3).solve(problem)
+    assert solution.consistent
+    gradient, h = lagrangian_gradient(solution), 1e-5
+    size = np.abs(gradient).max()
+    for t in (0, 7, 39):
+        step = np.zeros_like(solution.us)
+        step[t] = h
+        values = (lagrangian(problem, solution, solution.us + sign * step) for sign in (1.0, -1.0))
+        scale = max(size, abs(lagrangian(problem, solution, solution.us)) * 1e-3)
+        assert gradient[t, 0] == pytest.approx(np.subtract(*values) / (2 * h), abs=1e-5 * scale)
+
+
+@pytest.mark.parametrize("control_limits", ["box", "augmented_lagrangian"])
+def test_gradient_of_the_lagrangian_vanishes_where_constraints_press(control_limits):
+    solution = DDP(control_limits=control_limits).solve(limited())
+    assert solution.converged and all(report.active.any() for report in solution.constraints)
+    pressing = max(np.abs(report.multipliers).max() for report in solution.constraints)
+    assert np.abs(lagrangian_gradient(solution)).max() < 1e-6 * pressing
+    free = replace(
+        solution,
+        constraints=tuple(r._replace(multipliers=np.zeros_like(r.multipliers)) for r in solution.constraints),
+    )
+    assert np.abs(lagrangian_gradient(free)).max() > 1e-4  # the multipliers make it vanish
+
+
+def test_where_the_gradient_is_largest():
+    solution = ILQR(max_iterations=2).solve(tip())
+    gradient = np.abs(lagrangian_gradient(solution)[:, 0])
+    assert gradient.max() == pytest.approx(solution.gradient_norm, rel=1e-12)
+    expected = f"Largest gradient entry: {gradient.max():.2g}, of control 0 at knot {gradient.argmax()}."
+    assert expected in text(solution)
+
+
+def test_terms_add_up_to_the_cost_knot_by_knot(rng):
+    p = cartpole()
+    every_other = [[p.running_costs[0]] if t % 2 else [p.running_costs[1]] for t in range(p.horizon)]
+    for problem in (p, replace(p, running_costs=every_other)):
+        solution = ILQR(max_iterations=1).solve(problem)
+        rows = [row for _, row in term_values(problem, solution.xs, solution.us)]
+        assert np.sum(rows) == pytest.approx(solution.cost, rel=1e-13)
+        t = 6  # an even knot
+        costs = every_other[t] if problem is not p else p.running_costs
+        at_knot = [c.value(solution.xs[t : t + 1], solution.us[t : t + 1])[0] for c in costs]
+        assert np.sum(rows, axis=0)[t] == pytest.approx(problem.system.dt * sum(at_knot), rel=1e-13)
+
+
+def test_shares_of_the_cost(rng):
+    """Three terms of known size: 1/2 dt u^2 over four knots, twice in the state, on x = 1 throughout."""
+    system = LinearSystem(np.eye(1), np.zeros((1, 1)), dt=0.5)
+    running = [ControlCost(1.0), StateCost(system, [0.0], 2.0)]
+    problem = Problem(system, [1.0], 4, running, [StateCost(system, [0.0], 10.0)], us_init=np.ones((4, 1)))
+    said = text(ILQR(max_iterations=0).solve(problem))
+    assert "Cost: terminal StateCost 62.5 %, StateCost 25 %, ControlCost 12.5 %" in said
+    assert "the dearest knot is 4 (the last) with 62.5 %." in said
+
+
+# ------------------------------------------------------------------------------------------------ states, constraints
+def test_gaps_are_located():
+    problem = tip()
+    xs = np.tile([1.0, 0.0], (41, 1))
+    xs[17, 1] += 5.0
+    solution = ILQR(max_iterations=0).solve(problem, xs=xs)
+    said = text(solution)
+    assert "States do not follow from the controls yet: the largest gap to the dynamics is 5" in said
+    assert "at knot 17, component 1." in said or "at knot 18, component 1." in said
+    assert "States follow from the controls (largest gap 0)." in text(ILQR().solve(problem))
+
+
+def test_constraints_are_counted():
+    solution = DDP().solve(limited())
+    for report in solution.constraints:
+        knots = np.flatnonzero(report.active.any(axis=1))
+        row = np.abs(report.multipliers).max(axis=1).argmax()
+        expected = (
+            f"active in 1 component at {len(knots)} of {len(report.knots)} knots, largest multiplier "
+            f"{np.abs(report.multipliers).max():.2g}, of component 0 at knot {report.knots[row]}."
+        )
+        assert f"Constraint '{report.name}': largest violation {report.violation:.2g}" in text(solution)
+        assert expected in text(solution)
+
+
+def test_a_constraint_that_never_presses():
+    p = pendulum()
+    solution = DDP().solve(replace(p, constraints=[ControlBounds(-1e3, 1e3)]))
+    assert "Constraint 'control bounds': largest violation 0; active nowhere." in text(solution)
+
+
+def test_the_constraint_that_cannot_be_met_is_named():
+    solution = ENDS["infeasible"]()
+    bounds = solution.constraints[1]
+    assert bounds.violation > 0.1
+    expected = (
+        f"constraint 'state bounds' at knot {bounds.worst_knot} cannot be met (violated by {bounds.violation:.2g})"
+    )
+    assert expected in text(solution)
+
+
+# ------------------------------------------------------------------------------------------------ steps, options
+def test_steps_are_counted():
+    for solution in (DDP().solve(tip()), DDP().solve(limited())):
+        accepted = [r for r in solution.log if r.alpha > 0.0]
+        exact = sum(r.step == "exact" for r in accepted)
+        said = text(solution)
+        assert f"{len(accepted) - exact} Gauss-Newton, {exact} exact, of {solution.iterations} tried" in said
+        assert f"the shortest had length {min(r.alpha for r in accepted):.2g}" in said
+    assert "Steps taken: none, of" in text(ENDS["line_search_failed"]())
+
+
+def test_repairs_of_quu_are_reported():
+    system = LinearSystem(np.eye(2), [[1.0, 0.0], [0.0, 0.0]])
+    problem = Problem(system, [1.0, 1.0], 5, [ControlCost([1.0, 0.0])], [StateCost(system, [0, 0], 1.0)])
+    solution = DDP().solve(problem)
+    repaired = [r for r in solution.log if r.indefinite_knot >= 0]
+    assert repaired
+    plural = "" if len(repaired) == 1 else "s"
+    expected = (
+        f"Quu was not positive definite in {len(repaired)} iteration{plural} and was repaired, the last time at knot"
+    )
+    assert expected in text(solution) and "mu rose to 1e-06" in text(solution)
+    assert "Quu was not" not in text(ILQR().solve(pendulum()))
+
+
+def test_the_solver_adds_its_tolerance_and_takes_back_advice_it_has_followed():
+    solver = ILQR(max_regularization=0.0, regularization="both")
+    solution = solver.solve(uncontrolled())
+    assert "regularization='both'" in text(solution)
+    assert "regularization='both'" not in text(solution, solver) and "than 0" in text(solution, solver)
+    unfinished = ILQR(max_iterations=2, tolerance=1e-7)
+    assert "the tolerance is 1e-07" in text(unfinished.solve(tip()), unfinished)
+    with pytest.raises(TypeError, match="solver: got str"):
+        explain(solution, "ilqr")
+
+
+def test_advice_after_the_iteration_limit_depends_on_what_is_left():
+    slow = ILQR(max_iterations=25, tolerance=0.0, absolute_tolerance=0.0).solve(tip())
+    assert slow.status == "max_iterations" and slow.log[-1].predicted_decrease < 1e-9 * slow.cost
+    assert "what is left to gain is a small part of the cost" in text(slow) and "trajopt.DDP" in text(slow)
+    early = ILQR(max_iterations=1).solve(tip())
+    assert "accept it" not in text(early) and "trajopt.DDP" not in text(early)
+    violated = DDP(max_iterations=1).solve(limited())
+    assert violated.violation > 1e-2
+    assert f"constraint 'state bounds' at knot {violated.constraints[1].worst_knot} was not met" in text(violated)
+
+
+def test_short_steps_bring_up_another_regularization():
+    solution = ILQR(max_iterations=4).solve(tip())
+    for alpha, advised in ((0.03, True), (0.5, False)):
+        log = tuple(r._replace(alpha=alpha if r.alpha > 0.0 else 0.0) for r in solution.log)
+        crept = replace(solution, log=log)
+        assert ("regularization='state'" in text(crept)) == advised
+        assert "regularization='state'" not in text(crept, ILQR(regularization="state"))
+
+
+def test_a_line_search_at_the_rounding_of_the_cost_is_no_wrong_derivative():
+    """The promise that counts is that of the smallest mu tried since the last accepted step, not the larger ones."""
+    failed = ENDS["line_search_failed"]()
+    assert failed.log[-1].predicted_decrease < 1e-9 * failed.cost < failed.log[0].predicted_decrease
+    log = tuple(r._replace(predicted_decrease=1e-9 * failed.cost) for r in failed.log)
+    assert "Try: a larger tolerance" in text(replace(failed, log=log)) and "larger tolerance" not in text(failed)
+    assert "check_derivatives" not in text(replace(failed, log=log))
