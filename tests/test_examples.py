@@ -49,11 +49,3 @@ def test_custom_dynamics_runs(tmp_path, monkeypatch, capsys):
     assert np.abs(again.us - solution.us).max() < 1e-5
     printed = capsys.readouterr().out
     assert "agree with differences" in printed and "Constraint 'pillar'" in printed
-
-
-@pytest.mark.slow
-def test_mpc_runs(capsys):
-    rms = runpy.run_path(str(ROOT / "examples" / "mpc.py"))["rms"]
-    capsys.readouterr()
-    for level in (2.0, 4.0):
-        assert rms["MPC", level] < 0.2 * rms["open loop", level]

@@ -14,9 +14,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-import problems
 from experiments.convergence.figures import plot_gradients, plot_starts
-from experiments.convergence.study import STUDIED, problem_record, starts_record
+from experiments.convergence.study import STUDIED, problem_record, starts_record, studied_names
 from experiments.convergence.tables import problems_table, starts_table
 
 STARTS, QUICK_STARTS = 50, 5
@@ -36,10 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser().parse_args(argv)
     count = QUICK_STARTS if options.quick else STARTS
     console = Console(width=140)  # the tables are wide; a narrow terminal or a file gets them whole
+    names = studied_names()
     results = {"seed": options.seed, "problems": {}, "starts": {}}
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("problems", total=len(problems.names()))
-        for name in problems.names():
+        task = progress.add_task("problems", total=len(names))
+        for name in names:
             results["problems"][name] = problem_record(name)
             progress.advance(task)
         for name in STUDIED:

@@ -17,6 +17,11 @@ SAME_MINIMUM = 1e-8
 """Relative difference of costs up to which two solutions count as the same minimum."""
 
 
+def studied_names() -> list[str]:
+    """The problems without constraints, whose tails show an order of convergence; `ilqr_vs_ddp` has them all."""
+    return [name for name in problems.names() if not problems.make(name).constraints]
+
+
 def same_minimum(a: float, b: float) -> bool:
     """Whether two costs agree."""
     return abs(a - b) <= SAME_MINIMUM * max(abs(a), abs(b))

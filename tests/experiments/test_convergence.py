@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-import problems
 from experiments.convergence.__main__ import QUICK_STARTS, main
-from experiments.convergence.study import SOLVERS, STUDIED, summary, tail_order
+from experiments.convergence.study import SOLVERS, STUDIED, studied_names, summary, tail_order
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +32,7 @@ def test_figures_are_drawn(folder, name):
 
 
 def test_every_problem_by_every_solver(results):
-    assert results["seed"] == 1 and list(results["problems"]) == problems.names()
+    assert results["seed"] == 1 and list(results["problems"]) == studied_names()
     for name, record in results["problems"].items():
         assert list(record) == list(SOLVERS)
         for solver, r in record.items():
@@ -56,7 +55,7 @@ def test_perturbed_starts(results, name):
 
 
 def test_tables_are_printed(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("problems.names", lambda: ["pendulum"])
+    monkeypatch.setattr("experiments.convergence.__main__.studied_names", lambda: ["pendulum"])
     monkeypatch.setattr("experiments.convergence.__main__.STUDIED", ("double_pendulum",))
     assert main(["--quick", "--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out
