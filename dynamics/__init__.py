@@ -32,7 +32,7 @@ _HOME = {
     "dynamics.derivatives.regressor": ("inverse_dynamics_regressor",),
     "dynamics.derivatives.inertial_parameters": ("inertial_parameters",),
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
-    "dynamics.residuals": ("CenterOfMass", "FramePlacement", "FrameTranslation", "FrameVelocity"),
+    "dynamics.residuals": ("CenterOfMass", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity"),
 }  # fmt: skip
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 __all__ = sorted(_MODULE)  # pyright: ignore[reportUnsupportedDunderAll]

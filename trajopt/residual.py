@@ -10,6 +10,8 @@ class Residual(Protocol):
 
     Derivatives are taken along the tangent of the state.  A residual of the state alone returns None for what concerns
     u, and accepts ``us=None`` (the terminal knot has no control).
+
+    Optional: ``evaluate_with_jacobians(xs, us)`` returns r, rx, ru in one pass, and ``name`` is what messages call it.
     """
 
     @property

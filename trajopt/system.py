@@ -4,7 +4,7 @@ A state x has nx numbers, its tangent space ndx (fewer on a manifold: a quaterni
 freedom).  `integrate` moves a state along a tangent vector, `difference` is its inverse, and every derivative is taken
 along the tangent, so no other part of the package ever subtracts two states.
 
-Four promises are optional attributes, read by the functions at the end of this file:
+Five promises are optional attributes, read by the functions at the end of this file:
 
 ``semi_implicit`` (default False)
     True if fx[:, :n] = [I 0] + dt fx[:, n:] and fu[:, :n] = dt fu[:, n:] exactly, with n = ndx/2, as semi-implicit
@@ -12,6 +12,9 @@ Four promises are optional attributes, read by the functions at the end of this 
 ``euclidean`` (default True)
     False if `difference` is not plain subtraction; the system then also has `difference_expansion` (see
     `ManifoldSystem`).
+``difference_with_jacobian(x_ref, xs)``
+    difference(x_ref, xs) (K, ndx) and its Jacobian (K, ndx, ndx) in xs in one call; x_ref (nx,) or (K, nx).  Costs use
+    it, where it is there, in place of `difference` and `difference_expansion`.
 ``check_state(xs)``
     Raises ValueError if one of the states xs (K, nx) is no point of the manifold.
 ``skeleton(xs)``

@@ -46,11 +46,11 @@ def _drive(first, last, work, m, target, order, xs, mu, r, derivative):
         if order == HESSIAN:
             gather(mu, c * LANES, mu_)
         _center_of_mass_residual(m, target, order, x_, mu_, body, dof, r_, J_, H_)
-        if order == VALUE:
+        if r.shape[0] > 0:
             scatter(r_, c * LANES, r)
-        elif order == JACOBIAN:
+        if order == JACOBIAN:
             scatter_block(J_, 3, n, c * LANES, derivative, 0, 0)
-        else:
+        elif order == HESSIAN:
             scatter_block(H_, n, n, c * LANES, derivative, 0, 0)
 
 

@@ -178,12 +178,12 @@ def _drive(first, last, work, m, i, data, reference, order, xs, mu, r, derivativ
         if order == HESSIAN:
             gather(mu, c * LANES, mu_)
         frame_velocity_kernel(m, i, data, reference, order, x_, mu_, body, dof, upper, r_, Jq_, Jv_, Hqq_, Hqv_)
-        if order == VALUE:
+        if r.shape[0] > 0:
             scatter(r_, c * LANES, r)
-        elif order == JACOBIAN:
+        if order == JACOBIAN:
             scatter_block(Jq_, 6, n, c * LANES, derivative, 0, 0)
             scatter_block(Jv_, 6, n, c * LANES, derivative, 0, n)
-        else:
+        elif order == HESSIAN:
             scatter_block(Hqq_, n, n, c * LANES, derivative, 0, 0)
             scatter_block(Hqv_, n, n, c * LANES, derivative, 0, n)
             scatter_transposed(Hqv_, n, n, c * LANES, derivative, n, 0)

@@ -4,8 +4,6 @@ Hessians are those in exponential coordinates, so the qq block is the symmetric 
 of freedom on a path the one nearer the root counts as differentiated last; inside one joint both orders are averaged.
 """
 
-from typing import ClassVar
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -14,6 +12,8 @@ from dynamics.simd import LANES, chunk_count, helper, scratch
 
 VALUE, JACOBIAN, HESSIAN = 0, 1, 2
 """What a driver is asked for."""
+NO_ROWS, NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
+"""In place of arguments that a driver does not touch for what it is asked."""
 
 
 @helper
@@ -56,7 +56,7 @@ class RobotResidual:
     non-finite residual.
     """
 
-    nr: ClassVar[int]
+    nr: int
     model: RigidBodyModel
     nx: int
     ndx: int
@@ -84,7 +84,7 @@ class RobotResidual:
         """
         xs = knots("xs", xs, self.nx)
         r = np.empty((len(xs), self.nr))
-        self._drive(VALUE, xs, np.empty((0, self.nr)), r, np.empty((0, 0, 0)))
+        self._drive(VALUE, xs, NO_ROWS, r, NO_BLOCKS)
         return r
 
     def jacobians(self, xs: ArrayLike, us: ArrayLike | None = None) -> tuple[np.ndarray, None]:
@@ -94,8 +94,17 @@ class RobotResidual:
         """
         xs = knots("xs", xs, self.nx)
         rx = np.zeros((len(xs), self.nr, self.ndx))
-        self._drive(JACOBIAN, xs, np.empty((0, self.nr)), np.empty((0, 0)), rx)
+        self._drive(JACOBIAN, xs, NO_ROWS, NO_ROWS, rx)
         return rx, None
+
+    def evaluate_with_jacobians(
+        self, xs: ArrayLike, us: ArrayLike | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Residuals and Jacobians in one pass: r (K, nr), rx (K, nr, ndx), None; as the two methods above."""
+        xs = knots("xs", xs, self.nx)
+        r, rx = np.empty((len(xs), self.nr)), np.zeros((len(xs), self.nr, self.ndx))
+        self._drive(JACOBIAN, xs, NO_ROWS, r, rx)
+        return r, rx, None
 
     def hessian_products(self, xs: ArrayLike, us: ArrayLike | None, mu: ArrayLike) -> tuple[np.ndarray, None, None]:
         """Hessians of mu'r in exponential coordinates, symmetric.
@@ -106,9 +115,9 @@ class RobotResidual:
         xs = knots("xs", xs, self.nx)
         mu = knots("mu", mu, self.nr, len(xs))
         Hxx = np.zeros((len(xs), self.ndx, self.ndx))
-        self._drive(HESSIAN, xs, mu, np.empty((0, 0)), Hxx)
+        self._drive(HESSIAN, xs, mu, NO_ROWS, Hxx)
         return Hxx, None, None
 
     def _drive(self, order, xs, mu, r, derivative) -> None:
-        """Fill r (VALUE), or derivative with Jacobians or Hessians, zero on entry."""
+        """Fill r, if it has rows, and derivative with Jacobians or Hessians, zero on entry, by order."""
         raise NotImplementedError

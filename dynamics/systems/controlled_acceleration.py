@@ -1,12 +1,17 @@
-"""The acceleration a(q, v, u) of a controlled robot and its derivatives, one knot per lane."""
+"""The acceleration a(q, v, u) of a controlled robot and its derivatives, one knot per lane.
 
-from dynamics.algorithms.inverse_mass import AUTOMATIC
-from dynamics.derivatives.forward_dynamics import (
-    forward_dynamics_first_order,
-    forward_dynamics_hessian_kernel,
-)
-from dynamics.simd import align_stack, fma, kernel, load, splat, store
+With w = M^-1 y and H the Hessian of w'ID at (q, v, a), the Hessian of y'a is
+
+    qq   -[H_qq + H_qa a_q + (H_qa a_q)']        qv   -[H_qv + H_qa a_v]        vv   -H_vv        qu   -H_qa a_u
+"""
+
+from dynamics.algorithms.articulated_body import solve_articulated
+from dynamics.algorithms.inverse_mass import AUTOMATIC, minus_inverse_products
+from dynamics.derivatives.forward_dynamics import forward_dynamics_first_order
+from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
+from dynamics.simd import align_stack, fma, helper, kernel, load, store
 from dynamics.systems.actuation import times_actuation, torques_of_controls
+from dynamics.systems.steps import acceleration
 
 
 @kernel
@@ -19,25 +24,70 @@ def acceleration_derivatives(m, B, skip, q, v, u, d, e, a):
     times_actuation(B, skip, e.Minv, e.au)
 
 
-@kernel
-def acceleration_hessian(m, B, skip, q, v, u, d, e, s):
-    """Hessian of s.y'a(q, v, u): s.Hqq (symmetric part of the Lie Hessian), s.Hqv, s.Hvv, s.Hqu; also d.a and the
-    first order into e.aq, e.av, e.au.  d, e, s are scratch (`Dynamics`, `Derivatives`, `Curvature`)."""
-    align_stack(u)
-    n, nu = B.shape
-    torques_of_controls(B, skip, u, d.tau)
-    forward_dynamics_hessian_kernel(
-        m, q, v, d.tau, s.y, d.zeros, None, d.body, d.dof, d.art, d.elim, s.virtual, s.zeta, e.torque, d.a,
-        e.aq, e.av, e.M, e.Minv, s.w, s.Hqq, s.Hqv, s.Hvv, s.Hqa,
-    )  # fmt: skip
-    times_actuation(B, skip, e.Minv, e.au)
+@helper
+def _add_product(n, columns, scale, sign, A, X, C):
+    """C <- scale C + sign A X for A (n n), X and C (n columns), four sums at a time."""
     for i in range(n):
-        for j in range(nu):
-            x = splat(u, 0.0)
+        j = 0
+        while j < columns:
+            o = i * columns + j
+            if j + 4 > columns:  # the rest of a row, one by one
+                x = scale * load(C, o)
+                for k in range(n):
+                    x = fma(sign * load(A, i * n + k), load(X, k * columns + j), x)
+                store(C, o, x)
+                j += 1
+                continue
+            x0, x1 = scale * load(C, o), scale * load(C, o + 1)
+            x2, x3 = scale * load(C, o + 2), scale * load(C, o + 3)
             for k in range(n):
-                x = fma(load(s.Hqa, i * n + k), load(e.au, k * nu + j), x)
-            store(s.Hqu, i * nu + j, -x)
-        for j in range(i):
-            x = 0.5 * (load(s.Hqq, i * n + j) + load(s.Hqq, j * n + i))
+                a, b = sign * load(A, i * n + k), k * columns + j
+                x0, x1 = fma(a, load(X, b), x0), fma(a, load(X, b + 1), x1)
+                x2, x3 = fma(a, load(X, b + 2), x2), fma(a, load(X, b + 3), x3)
+            store(C, o, x0)
+            store(C, o + 1, x1)
+            store(C, o + 2, x2)
+            store(C, o + 3, x3)
+            j += 4
+
+
+@kernel
+def _substitute_acceleration(n, nu, e, s):
+    """The formulas of the module, in place of H; of qq the symmetric part of the Lie Hessian."""
+    align_stack(s.Hqq)
+    _add_product(n, n, 0.5, 1.0, s.Hqa, e.aq, s.Hqq)
+    _add_product(n, n, -1.0, -1.0, s.Hqa, e.av, s.Hqv)
+    s.Hqu[:] = 0.0
+    _add_product(n, nu, 1.0, -1.0, s.Hqa, e.au, s.Hqu)
+    for i in range(n):
+        for j in range(i + 1):
+            x = -(load(s.Hqq, i * n + j) + load(s.Hqq, j * n + i))
             store(s.Hqq, i * n + j, x)
             store(s.Hqq, j * n + i, x)
+        for j in range(n):
+            store(s.Hvv, i * n + j, -load(s.Hvv, i * n + j))
+
+
+@kernel
+def hessian_at_acceleration(m, B, skip, q, v, d, e, s):
+    """Hessian of s.y'a(q, v, u): s.Hqq (symmetric part of the Lie Hessian), s.Hqv, s.Hvv, s.Hqu; also the first order
+    into e.aq, e.av, e.au.  d as `acceleration` left it, with d.a; d, e, s are scratch (`Dynamics`, `Derivatives`,
+    `Curvature`)."""
+    n, nu = B.shape
+    solve_articulated(m, s.w, s.y, None, d.dof, d.elim, d.art)
+    e.aq[:], e.av[:] = 0.0, 0.0
+    s.Hqq[:], s.Hqv[:], s.Hvv[:], s.Hqa[:] = 0.0, 0.0, 0.0, 0.0
+    inverse_dynamics_hessian_kernel(
+        m, q, v, d.a, s.w, None, d.body, d.dof, s.virtual, s.zeta, e.torque, e.aq, e.av, e.M, s.Hqq, s.Hqv, s.Hvv,
+        s.Hqa,
+    )  # fmt: skip
+    minus_inverse_products(m, AUTOMATIC, d.dof, d.elim, d.art, e.M, e.aq, e.av, e.Minv)
+    times_actuation(B, skip, e.Minv, e.au)
+    _substitute_acceleration(n, nu, e, s)
+
+
+@kernel
+def acceleration_hessian(m, B, skip, q, v, u, d, e, s):
+    """d.a = a(q, v, u), and what `hessian_at_acceleration` gives there."""
+    acceleration(m, B, skip, q, v, u, d, d.a)
+    hessian_at_acceleration(m, B, skip, q, v, d, e, s)

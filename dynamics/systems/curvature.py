@@ -7,8 +7,9 @@ For a covector lam = (lam_q, lam_v) in the tangent at the step's output, H is th
 Euler:  H = Hessian of y'a  +  geometry,    y = h lam_v  (+ h^2 Jr'lam_q for the semi-implicit step)
 """
 
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter_blocks, store
-from dynamics.systems.controlled_acceleration import acceleration_hessian
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter_blocks, splat, store
+from dynamics.simd.chunks import scatter_rows
+from dynamics.systems.controlled_acceleration import acceleration_hessian, hessian_at_acceleration
 from dynamics.systems.linearization import store_velocity_rows
 from dynamics.systems.runge_kutta import runge_kutta_numbers, runge_kutta_second_order
 from dynamics.systems.steps import acceleration, add_scaled, scale_into
@@ -44,39 +45,55 @@ def _store_acceleration_hessian(n, nu, s, H):
 
 
 @kernel
-def _euler_second_order(m, B, skip, curved, semi, h, q, v, u, lam, d, e, s, work, H):
-    """H of either Euler step; work (nv + nv nz)."""
+def _euler_blocks(m, B, skip, semi, h, q, v, u, lam, d, e, s, Hxx, Hux):
+    """Hxx (2 nv 2 nv) and Hux (nu 2 nv) of either Euler step of ordinary joints; Huu = 0."""
+    align_stack(Hxx)
+    n, nu = B.shape
+    scale_into(n, s.y, h, lam[n:])
+    if semi:
+        add_scaled(n, s.y, h * h, lam)
+    acceleration_hessian(m, B, skip, q, v, u, d, e, s)
+    for i in range(n):
+        for j in range(n):
+            qv = load(s.Hqv, i * n + j)
+            store(Hxx, i * 2 * n + j, load(s.Hqq, i * n + j))
+            store(Hxx, i * 2 * n + n + j, qv)
+            store(Hxx, (n + j) * 2 * n + i, qv)
+            store(Hxx, (n + i) * 2 * n + n + j, load(s.Hvv, i * n + j))
+        for j in range(nu):
+            store(Hux, j * 2 * n + i, load(s.Hqu, i * nu + j))
+            store(Hux, j * 2 * n + n + i, splat(Hux, 0.0))
+
+
+@kernel
+def _euler_second_order(m, B, skip, semi, h, q, v, u, lam, d, e, s, work, H):
+    """H of either Euler step of joints of any kind; work (nv + nv nz)."""
     n, nu = B.shape
     nz = 2 * n + nu
     xi, V = work[:n], work[n : n + n * nz]
     scale_into(n, s.y, h, lam[n:])
-    if curved is None:
-        if semi:
-            add_scaled(n, s.y, h * h, lam)
-    else:
-        scale_into(n, xi, h, v)
-        if semi:
-            acceleration(m, B, skip, q, v, u, d, d.a)
-            add_scaled(n, xi, h * h, d.a)
-        tangent_maps(m, xi, e.maps)
-        if semi:
-            apply_map_transposed(m, e.maps, JACOBIAN, lam[:n], s.w)
-            add_scaled(n, s.y, h * h, s.w)
-    acceleration_hessian(m, B, skip, q, v, u, d, e, s)
+    scale_into(n, xi, h, v)
+    acceleration(m, B, skip, q, v, u, d, d.a)
+    if semi:
+        add_scaled(n, xi, h * h, d.a)
+    tangent_maps(m, xi, e.maps)
+    if semi:
+        apply_map_transposed(m, e.maps, JACOBIAN, lam[:n], s.w)
+        add_scaled(n, s.y, h * h, s.w)
+    hessian_at_acceleration(m, B, skip, q, v, d, e, s)
     _store_acceleration_hessian(n, nu, s, H)
-    if curved is not None:
-        if semi:
-            store_velocity_rows(n, nu, h, e, V)
-            add_geometry(m, e.maps, xi, lam, h, V, 0, nz, nz, H, 0, nz)
-        else:
-            add_velocity_geometry(m, e.maps, xi, lam, h, n, H, 0, nz)
+    if semi:
+        store_velocity_rows(n, nu, h, e, V)
+        add_geometry(m, e.maps, xi, lam, h, V, 0, nz, nz, H, 0, nz)
+    else:
+        add_velocity_geometry(m, e.maps, xi, lam, h, n, H, 0, nz)
 
 
 @kernel
-def step_second_order(m, B, skip, curved, rk, semi, h, q, v, u, lam, d, e, s, work, H):
+def _step_second_order(m, B, skip, rk, semi, h, q, v, u, lam, d, e, s, work, H):
     """H (nz nz) of any integrator; work: nv + nv nz numbers for Euler, `runge_kutta_numbers` for RK4."""
     if rk is None:
-        _euler_second_order(m, B, skip, curved, semi, h, q, v, u, lam, d, e, s, work, H)
+        _euler_second_order(m, B, skip, semi, h, q, v, u, lam, d, e, s, work, H)
     else:
         H[:] = 0.0
         runge_kutta_second_order(m, B, skip, h, q, v, u, lam, d, e, s, work, H)
@@ -94,14 +111,22 @@ def drive_curvature(first, last, work, m, B, skip, curved, rk, semi, h, x, u, la
         x_, w = carve(w, nx)
         u_, w = carve(w, nu)
         lam_, w = carve(w, 2 * n)
-        H, w = carve(w, nz * nz)
         gather(x[: u.shape[0]], c * LANES, x_)
         gather(u, c * LANES, u_)
         gather(lam, c * LANES, lam_)
-        step_second_order(m, B, skip, curved, rk, semi, h, x_[:nq], x_[nq:], u_, lam_, d, e, s, w, H)
-        scatter_blocks(H, c * LANES, 2 * n, nz, 0, Hxx)
-        scatter_blocks(H[2 * n * nz :], c * LANES, nu, nz, 0, Hux)
-        scatter_blocks(H[2 * n * nz :], c * LANES, nu, nz, 2 * n, Huu)
+        if curved is None and rk is None:
+            Hxx_, w = carve(w, 4 * n * n)
+            Hux_, w = carve(w, 2 * n * nu)
+            _euler_blocks(m, B, skip, semi, h, x_[:nq], x_[nq:], u_, lam_, d, e, s, Hxx_, Hux_)
+            scatter_rows(Hxx_, 0, 4 * n * n, Hxx, 0, c * LANES, u.shape[0], 4 * n * n)
+            scatter_rows(Hux_, 0, 2 * n * nu, Hux, 0, c * LANES, u.shape[0], 2 * n * nu)
+            Huu[c * LANES : (c + 1) * LANES] = 0.0
+        else:
+            H, w = carve(w, nz * nz)
+            _step_second_order(m, B, skip, rk, semi, h, x_[:nq], x_[nq:], u_, lam_, d, e, s, w, H)
+            scatter_blocks(H, c * LANES, 2 * n, nz, 0, Hxx)
+            scatter_blocks(H[2 * n * nz :], c * LANES, nu, nz, 0, Hux)
+            scatter_blocks(H[2 * n * nz :], c * LANES, nu, nz, 2 * n, Huu)
 
 
 def curvature_driver_numbers(model, nu: int, rk4: bool) -> int:

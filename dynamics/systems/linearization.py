@@ -5,10 +5,12 @@ With z = (dq, dv, du), the step's differential is F z, F (2 nv, 2 nv + nu):
     velocity rows            V = [h a_q, I + h a_v, h a_u]               (Euler)
     configuration rows       A(xi) P_q + Jr(xi) d(xi)                     q+ = q (+) xi
 
-where A = Ad_exp(-xi) and Jr act joint by joint and are the identity on ordinary joints.
+where A = Ad_exp(-xi) and Jr act joint by joint and are the identity on ordinary joints.  There, with an Euler step,
+fx and fu are written apart from the start: rows of whole blocks leave the lanes faster than parts of rows.
 """
 
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter_blocks, splat, store
+from dynamics.simd.chunks import scatter_rows
 from dynamics.systems.controlled_acceleration import acceleration_derivatives
 from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_numbers
 from dynamics.systems.steps import add_scaled, scale_into
@@ -31,22 +33,41 @@ def store_velocity_rows(n, nu, h, e, F):
 
 
 @kernel
-def _euler_first_order(m, B, skip, curved, semi, h, q, v, u, d, e, xi, F):
-    """F of either Euler step; xi (nv) becomes the increment, e.maps its A and Jr."""
+def _euler_blocks(m, B, skip, semi, h, q, v, u, d, e, fx, fu):
+    """fx (2 nv 2 nv) and fu (2 nv nu) of either Euler step of ordinary joints."""
+    align_stack(fx)
+    n, nu = B.shape
+    acceleration_derivatives(m, B, skip, q, v, u, d, e, d.a)
+    fx_v, fu_v = fx[2 * n * n :], fu[n * nu :]  # the rows of velocities
+    for i in range(n):
+        o = i * 2 * n
+        for j in range(n):
+            store(fx_v, o + j, h * load(e.aq, i * n + j))
+            store(fx_v, o + n + j, h * load(e.av, i * n + j))
+        store(fx_v, o + n + i, load(fx_v, o + n + i) + 1.0)
+    scale_into(n * nu, fu_v, h, e.au)
+    upper = 2 * n * n
+    if semi:
+        scale_into(upper, fx, h, fx_v)
+        scale_into(n * nu, fu, h, fu_v)
+    else:
+        fx[:upper], fu[: n * nu] = 0.0, 0.0
+    for i in range(n):
+        o = i * 2 * n
+        store(fx, o + i, load(fx, o + i) + 1.0)
+        if not semi:
+            store(fx, o + n + i, splat(fx, h))
+
+
+@kernel
+def _euler_first_order(m, B, skip, semi, h, q, v, u, d, e, xi, F):
+    """F of either Euler step of joints of any kind; xi (nv) becomes the increment, e.maps its A and Jr."""
     n, nu = B.shape
     nz = 2 * n + nu
     rows = n * nz
     acceleration_derivatives(m, B, skip, q, v, u, d, e, d.a)
     F[:rows] = 0.0
     store_velocity_rows(n, nu, h, e, F[rows:])
-    if curved is None:
-        for i in range(n):
-            store(F, i * nz + i, splat(F, 1.0))
-            if not semi:
-                store(F, i * nz + n + i, splat(F, h))
-        if semi:
-            add_scaled(rows, F, h, F[rows:])
-        return
     scale_into(n, xi, h, v)
     if semi:
         add_scaled(n, xi, h * h, d.a)
@@ -59,10 +80,10 @@ def _euler_first_order(m, B, skip, curved, semi, h, q, v, u, d, e, xi, F):
 
 
 @kernel
-def step_first_order(m, B, skip, curved, rk, semi, h, q, v, u, d, e, work, F):
+def _step_first_order(m, B, skip, rk, semi, h, q, v, u, d, e, work, F):
     """F of any integrator.  work: nv numbers for Euler, `runge_kutta_numbers` for RK4."""
     if rk is None:
-        _euler_first_order(m, B, skip, curved, semi, h, q, v, u, d, e, work, F)
+        _euler_first_order(m, B, skip, semi, h, q, v, u, d, e, work, F)
     else:
         runge_kutta_first_order(m, B, skip, h, q, v, u, d, e, work, F)
 
@@ -77,18 +98,23 @@ def drive_linearization(first, last, work, m, B, skip, curved, rk, semi, h, x, u
         e, w = carve_derivatives(nb, n, nu, w)
         x_, w = carve(w, nx)
         u_, w = carve(w, nu)
-        F, w = carve(w, 2 * n * nz)
         gather(x[: u.shape[0]], c * LANES, x_)
         gather(u, c * LANES, u_)
-        step_first_order(m, B, skip, curved, rk, semi, h, x_[:nq], x_[nq:], u_, d, e, w, F)
-        scatter_blocks(F, c * LANES, 2 * n, nz, 0, fx)
-        scatter_blocks(F, c * LANES, 2 * n, nz, 2 * n, fu)
+        if curved is None and rk is None:
+            fx_, w = carve(w, 4 * n * n)
+            fu_, w = carve(w, 2 * n * nu)
+            _euler_blocks(m, B, skip, semi, h, x_[:nq], x_[nq:], u_, d, e, fx_, fu_)
+            scatter_rows(fx_, 0, 4 * n * n, fx, 0, c * LANES, u.shape[0], 4 * n * n)
+            scatter_rows(fu_, 0, 2 * n * nu, fu, 0, c * LANES, u.shape[0], 2 * n * nu)
+        else:
+            F, w = carve(w, 2 * n * nz)
+            _step_first_order(m, B, skip, rk, semi, h, x_[:nq], x_[nq:], u_, d, e, w, F)
+            scatter_blocks(F, c * LANES, 2 * n, nz, 0, fx)
+            scatter_blocks(F, c * LANES, 2 * n, nz, 2 * n, fu)
 
 
 def linearization_numbers(model, nu: int, rk4: bool) -> int:
     """Scratch numbers per lane of `drive_linearization`."""
     n, nq = model.nv, model.nq
     stages = runge_kutta_numbers(n, nq, nu) if rk4 else n
-    return (
-        dynamics_numbers(model) + derivative_numbers(model, nu) + nq + n + nu + 2 * n * (2 * n + nu) + stages
-    )
+    return dynamics_numbers(model) + derivative_numbers(model, nu) + nq + n + nu + 2 * n * (2 * n + nu) + stages

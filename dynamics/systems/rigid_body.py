@@ -11,7 +11,7 @@ from dynamics.systems.curvature import curvature_driver_numbers, drive_curvature
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
 from dynamics.systems.skeleton import skeleton
-from dynamics.systems.state_difference import as_points, difference_expansion, difference_of_states, integrate_state
+from dynamics.systems.state_difference import difference_expansion, difference_of_states, integrate_states
 from dynamics.systems.steps import INTEGRATORS, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
 from dynamics.validation import as_array, as_batch, check_configuration
@@ -100,18 +100,10 @@ class RigidBodySystem:
 
         Only shapes are checked, here and in `difference`: states that are not finite give results that are not.
         """
-        x, dx = as_points("x", x, self.nx), as_points("dx", dx, self.ndx)
-        if self.euclidean:
-            with np.errstate(invalid="ignore"):
-                return x + dx
-        return integrate_state(self.model, x, dx)
+        return integrate_states(self.model, x, dx)
 
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
         """dx with integrate(x0, dx) = x1;  x0, x1 (nx,) or (K, nx)."""
-        x0, x1 = as_points("x0", x0, self.nx), as_points("x1", x1, self.nx)
-        if self.euclidean:
-            with np.errstate(invalid="ignore"):
-                return x1 - x0
         return difference_of_states(self.model, x0, x1)
 
     def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray):
@@ -256,5 +248,3 @@ class RigidBodySystem:
         if self.semi_implicit:
             fxx[:, :n], fux[:, :n] = h * fxx[:, n:], h * fux[:, n:]
         return fxx, fux, np.zeros((N, 2 * n, self.nu, self.nu))
-
-

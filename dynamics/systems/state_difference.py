@@ -100,52 +100,68 @@ def _drive_expansion(first, last, work, m, x_ref, x, mu, r, J, H):
 
 
 # ------------------------------------------------------------------------------------------------ from arrays
-def as_points(name: str, value: ArrayLike, size: int) -> np.ndarray:
-    """A point (size,) or a batch (K, size) as it comes, in memory that a driver takes; the shape is checked."""
+def points(name: str, value: ArrayLike, size: int) -> tuple[np.ndarray, bool]:
+    """A batch (K, size) for a driver, and whether it came as one point (size,); only the shape is checked."""
     array = np.ascontiguousarray(value, dtype=np.float64)
     if array.ndim not in (1, 2) or array.shape[-1] != size:
         raise ValueError(f"{name}: got shape {np.shape(value)}, expected ({size},) or (K, {size})")
-    return array if array.flags.writeable else array.copy()  # a read-only array would compile the driver anew
+    if not array.flags.writeable:
+        array = array.copy()  # a read-only array would compile the driver anew
+    return array.reshape(-1, size), array.ndim == 1
 
 
-def common_count(**arrays: np.ndarray) -> int:
-    """How many points two batches have in common, of which one may be a single point."""
-    (one, a), (other, b) = ((name, len(x) if x.ndim == 2 else 1) for name, x in arrays.items())
-    if a != b and 1 not in (a, b):
-        raise ValueError(f"{one} has {a} points and {other} has {b}; expected as many")
-    return b if a == 1 else a
+def common_count(one: str, a: np.ndarray, other: str, b: np.ndarray) -> int:
+    """How many points two batches have, of which one may be a single point."""
+    if len(a) != len(b) and len(a) != 1 and len(b) != 1:
+        raise ValueError(f"{one} has {len(a)} points and {other} has {len(b)}; expected as many")
+    return len(b) if len(a) == 1 else len(a)
 
 
-def integrate_state(model, x: np.ndarray, dx: np.ndarray) -> np.ndarray:
-    """x (+) dx for points or batches as `as_points` returns them."""
-    K = common_count(x=x, dx=dx)
-    out = np.empty((K, model.nq + model.nv))
-    launch(_drive_integrate, K, model.nq + 3 * model.nv, model.arrays, np.atleast_2d(x), np.atleast_2d(dx), out)
-    return out[0] if x.ndim == dx.ndim == 1 else out
+def integrate_states(model, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
+    """x (+) dx;  x (nx,) or (K, nx), dx (2 nv,) or (K, 2 nv)."""
+    n, nx = model.nv, model.nq + model.nv
+    (x, one), (dx, other) = points("x", x, nx), points("dx", dx, 2 * n)
+    K = common_count("x", x, "dx", dx)
+    if model.is_euclidean:
+        with np.errstate(invalid="ignore"):
+            out = x + dx
+    else:
+        out = np.empty((K, nx))
+        launch(_drive_integrate, K, nx + 2 * n, model.arrays, x, dx, out)
+    return out[0] if one and other else out
 
 
-def difference_of_states(model, x_ref: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The tangent vector from x_ref to x, for points or batches as `as_points` returns them."""
-    K = common_count(x0=x_ref, x1=x)
-    out = np.empty((K, 2 * model.nv))
-    numbers = 2 * model.nq + 4 * model.nv
-    launch(_drive_difference, K, numbers, model.arrays, np.atleast_2d(x_ref), np.atleast_2d(x), out)
-    return out[0] if x_ref.ndim == x.ndim == 1 else out
+def difference_of_states(model, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
+    """The tangent vector from x0 to x1, each (nx,) or (K, nx)."""
+    n, nx = model.nv, model.nq + model.nv
+    (x0, one), (x1, other) = points("x0", x0, nx), points("x1", x1, nx)
+    K = common_count("x0", x0, "x1", x1)
+    if model.is_euclidean:
+        with np.errstate(invalid="ignore"):
+            out = x1 - x0
+    else:
+        out = np.empty((K, 2 * n))
+        launch(_drive_difference, K, 2 * nx + 2 * n, model.arrays, x0, x1, out)
+    return out[0] if one and other else out
 
 
-def difference_expansion(model, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray | None):
+def difference_expansion(model, x_ref: ArrayLike, xs: ArrayLike, mu: ArrayLike | None):
     """Expansion of r = difference(x_ref, x) in the tangent of x at every point of xs.
 
     Parameters: x_ref (nx,) or (K, nx), xs (K, nx), mu (K, 2 nv) or None.
     Returns: r (K, 2 nv), J and H (K, 2 nv, 2 nv); H is None without mu.
     """
-    K, n, nx = len(xs), model.nv, model.nq + model.nv
-    x_ref, xs = as_points("x_ref", x_ref, nx), as_points("xs", xs, nx)
+    n, nx = model.nv, model.nq + model.nv
+    (x_ref, _), (xs, _) = points("x_ref", x_ref, nx), points("xs", xs, nx)
+    K = len(xs)
+    if len(x_ref) not in (1, K):
+        raise ValueError(f"x_ref has {len(x_ref)} points and xs has {K}; expected as many, or a single point")
+    r, J, H = np.empty((K, 2 * n)), np.zeros((K, 2 * n, 2 * n)), None
     if mu is not None:
-        mu = as_points("mu", mu, 2 * n)
-    common_count(x_ref=x_ref, xs=xs)
-    r, J = np.empty((K, 2 * n)), np.zeros((K, 2 * n, 2 * n))
-    H = None if mu is None else np.zeros_like(J)
+        mu, _ = points("mu", mu, 2 * n)
+        if len(mu) != K:
+            raise ValueError(f"mu has {len(mu)} rows and xs has {K}; expected as many")
+        H = np.zeros(J.shape)
     numbers = 2 * nx + 4 * n + len(model.arrays.parent) * TANGENT_SLOTS + n * n
-    launch(_drive_expansion, K, numbers, model.arrays, np.atleast_2d(x_ref), xs, mu, r, J, H)
+    launch(_drive_expansion, K, numbers, model.arrays, x_ref, xs, mu, r, J, H)
     return r, J, H

@@ -18,43 +18,12 @@ STATE, CONTROL, TRANSLATION, TERMINAL_TRANSLATION = 1e-1, 1e-4, 4.0, 40.0
 PUBLISHED = 0.66532
 
 
-class GravityResidual:
-    """r = u - g(q), torques less those that hold the robot still; -g(q) where there are no controls.
-
-    Parameters: model, a robot of joints with one degree of freedom each, all of them actuated.
-    """
-
-    def __init__(self, model):
-        self.model, self.nr = model, model.nv
-
-    def evaluate(self, xs, us):
-        """r (K, nv)."""
-        g = dynamics.gravity_forces(self.model, xs[:, : self.model.nq])
-        return -g if us is None else us - g
-
-    def jacobians(self, xs, us):
-        """rx (K, nv, 2 nv) = [-dg/dq, 0] and ru = I."""
-        K, n = len(xs), self.nr
-        rest = np.zeros((K, n))
-        rx = np.zeros((K, n, 2 * n))
-        rx[:, :, :n] = -dynamics.inverse_dynamics_derivatives(self.model, xs[:, :n], rest, rest).dtau_dq
-        return rx, None if us is None else np.tile(np.eye(n), (K, 1, 1))
-
-    def hessian_products(self, xs, us, mu):
-        """Hxx (K, 2 nv, 2 nv) of mu'r: that of -mu'g."""
-        K, n = len(xs), self.nr
-        rest = np.zeros((K, n))
-        H = np.zeros((K, 2 * n, 2 * n))
-        H[:, :n, :n] = -dynamics.inverse_dynamics_hessian(self.model, xs[:, :n], rest, rest, mu).Hqq
-        return H, None, None
-
-
 def problem(**formulation) -> trajopt.Problem:
     """Our statement; `formulation` goes to the system."""
     model = dynamics.load_urdf(example_robot_data.load("ur5").urdf)
     system = dynamics.RigidBodySystem(model, DT, **formulation)
     x0 = np.zeros(system.nx)
-    tool, held = dynamics.FrameTranslation(model, TOOL, POINT), GravityResidual(model)
+    tool, held = dynamics.FrameTranslation(model, TOOL, POINT), dynamics.ControlGravity(model)
     shared = [trajopt.StateCost(system, x0, STATE), trajopt.ResidualCost(held, CONTROL)]
     return trajopt.Problem(
         system,

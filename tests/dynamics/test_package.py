@@ -19,7 +19,7 @@ NAMES = """
     inverse_dynamics_second_derivatives forward_dynamics_second_derivatives
     inverse_dynamics_hessian forward_dynamics_hessian
     parameter_derivatives inverse_dynamics_regressor inertial_parameters
-    RigidBodySystem FrameTranslation FramePlacement FrameVelocity CenterOfMass
+    RigidBodySystem FrameTranslation FramePlacement FrameVelocity CenterOfMass ControlGravity
     num_threads set_num_threads
 """.split()
 MODEL_ATTRIBUTES = """

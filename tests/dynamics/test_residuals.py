@@ -11,12 +11,12 @@ from scipy.spatial.transform import Rotation
 from dynamics.algorithms.center_of_mass import center_of_mass, center_of_mass_jacobian
 from dynamics.algorithms.frames import frame_jacobian, frame_placement, frame_velocity
 from dynamics.model import Frame
-from dynamics.residuals import CenterOfMass, FramePlacement, FrameTranslation, FrameVelocity
+from dynamics.residuals import CenterOfMass, ControlGravity, FramePlacement, FrameTranslation, FrameVelocity
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.tangent_differences import along_state, state_step
 
 MODELS = ("ur5", "hyq", "spherical_tree", "joint_zoo")
-KINDS = ("translation", "placement", "velocity", "local velocity", "centre of mass")
+KINDS = ("translation", "placement", "velocity", "local velocity", "centre of mass", "gravity")
 
 
 def random_rotation(rng):
@@ -52,6 +52,8 @@ def make(kind, model, x, rng, frame="tip"):
             return FrameVelocity(model, frame, rng.uniform(-1, 1, 6))
         case "local velocity":
             return FrameVelocity(model, frame, rng.uniform(-1, 1, 6), reference="local")
+        case "gravity":
+            return ControlGravity(model)
         case _:
             return CenterOfMass(model, rng.uniform(-1, 1, 3))
 
@@ -117,6 +119,8 @@ def test_jacobians_are_derivatives(robot, kind):
     rx, ru = residual.jacobians(xs, None)
     assert ru is None and rx.shape == (3, residual.nr, 2 * model.nv)
     assert close(rx[1], along_state(model, residual.evaluate, xs[1]), 1e-11)
+    r, again, ru = residual.evaluate_with_jacobians(xs, None)
+    assert ru is None and np.array_equal(r, residual.evaluate(xs, None)) and np.array_equal(again, rx)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -221,8 +225,9 @@ def test_residuals_are_immutable(kind):
     residual = make(kind, model, xs[1], rng)
     assert (residual.nx, residual.ndx) == (12, 12) and isinstance(residual.name, str)
     with pytest.raises(AttributeError, match="immutable"):
-        residual.target = np.zeros(3)
-    for array in residual.target if kind == "placement" else (residual.target,):
+        residual.name = "another"
+    given = residual.actuation if kind == "gravity" else residual.target
+    for array in given if kind == "placement" else (given,):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
 

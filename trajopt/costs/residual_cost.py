@@ -47,14 +47,22 @@ class ResidualCost:
         check_knots("ResidualCost", self.knots, xs)
         return same_shape("residual.evaluate", self.residual.evaluate(xs, us), (len(xs), self.nr))
 
+    def _linearize(self, xs, us):
+        together = getattr(self.residual, "evaluate_with_jacobians", None)
+        if together is None:
+            return self._evaluate(xs, us), *self.residual.jacobians(xs, us)
+        check_knots("ResidualCost", self.knots, xs)
+        r, rx, ru = together(xs, us)
+        return same_shape("residual.evaluate_with_jacobians, r", r, (len(xs), self.nr)), rx, ru
+
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx) and us (K, nu)."""
         return self._loss.value(self._evaluate(xs, us))
 
     def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times gradient and Gauss-Newton Hessian."""
-        model = self._loss.expand(self._evaluate(xs, us))
-        rx, ru = self.residual.jacobians(xs, us)
+        r, rx, ru = self._linearize(xs, us)
+        model = self._loss.expand(r)
         rx = same_shape("residual.jacobians, rx", rx, (len(xs), self.nr, target.lx.shape[1]))
         model.add(scale, rx, target.lx, target.lxx)
         if ru is not None and target.lu is not None:

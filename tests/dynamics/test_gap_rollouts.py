@@ -1,0 +1,116 @@
+"""Closed-loop rollouts with gaps and control limits, eight candidates in lanes, against steps one after another."""
+
+import numpy as np
+import pytest
+
+from tests.reference.robot_systems import INTEGRATORS, make_system
+from trajopt.stepwise import closed_loop_by_steps
+
+ALPHAS = 0.5 ** np.arange(8)
+KNOTS = 6
+
+
+def policy(system, x, u, rng):
+    """States and controls around one point, small gains, gaps of all their sizes, and limits that bind."""
+    size = 1.0 / max(1.0, np.abs(system.linearize(x[None], u[None])[1]).max())
+    xs = np.array([system.integrate(x, 0.01 * rng.standard_normal(system.ndx)) for _ in range(KNOTS + 1)])
+    us = u + 0.1 * size * rng.standard_normal((KNOTS, system.nu))
+    k = 0.1 * size * rng.standard_normal(us.shape)
+    K = 0.1 * size * rng.standard_normal((KNOTS, system.nu, system.ndx)) / np.sqrt(system.ndx)
+    gaps = 0.05 * rng.standard_normal((KNOTS + 1, system.ndx))
+    lower, upper = us - 0.05 * size * rng.random(us.shape), us + 0.05 * size * rng.random(us.shape)
+    lower[rng.random(us.shape) < 0.3], upper[rng.random(us.shape) < 0.3] = -np.inf, np.inf
+    return xs, us, k, K, gaps, lower, upper
+
+
+@pytest.mark.parametrize("what", ["gaps", "limits", "both"])
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+@pytest.mark.parametrize("robot", ["ur5", "hyq", "joint_zoo", "spherical_tree"])
+def test_against_single_steps(robot, integrator, what, rng):
+    system, points, controls = make_system(robot, 0.005, integrator, rng)
+    xs, us, k, K, gaps, lower, upper = policy(system, points[0], controls[0], rng)
+    x0 = system.integrate(xs[0], 0.02 * rng.standard_normal(system.ndx))
+    options = {}
+    if what != "limits":
+        options["gaps"] = gaps
+    if what != "gaps":
+        options |= {"lower": lower, "upper": upper}
+    X, U = system.closed_loop_rollout(x0, xs, us, k, K, ALPHAS, **options)
+    X_steps, U_steps = closed_loop_by_steps(system, x0, xs, us, k, K, ALPHAS, **options)
+    assert np.isfinite(X_steps).all() and X.shape == X_steps.shape and U.shape == U_steps.shape
+    np.testing.assert_allclose(X, X_steps, atol=1e-9 * max(1.0, np.abs(X_steps).max()))
+    np.testing.assert_allclose(U, U_steps, atol=1e-9 * max(1.0, np.abs(U_steps).max()))
+    if what != "gaps":
+        assert (U >= lower).all() and (U <= upper).all()
+        assert np.isin(U, [lower, upper]).any() and not np.isin(U, [lower, upper]).all()
+
+
+@pytest.mark.parametrize("robot", ["ur5", "joint_zoo"])
+def test_candidates_keep_their_share_of_the_gaps(robot, rng):
+    """By `difference` and `step`: gaps (1 - alpha) gap_t between a candidate's states and its own dynamics."""
+    system, points, controls = make_system(robot, 0.005, "semi_implicit_euler", rng)
+    xs, us, k, K, gaps, _, _ = policy(system, points[0], controls[0], rng)
+    X, U = system.closed_loop_rollout(xs[0], xs, us, k, K, ALPHAS, gaps)
+    for alpha, states, torques in zip(ALPHAS, X, U, strict=True):
+        np.testing.assert_allclose(system.difference(states[0], xs[0]), (1 - alpha) * gaps[0], atol=1e-12)
+        for t in range(KNOTS):
+            left = system.difference(states[t + 1], system.step(states[t], torques[t]))
+            np.testing.assert_allclose(left, (1 - alpha) * gaps[t + 1], atol=1e-10)
+
+
+def test_a_step_of_length_zero_stays_where_it_is(rng):
+    """With the gaps that are there, xs and us themselves come back; and candidates may be more than the lanes."""
+    system, points, controls = make_system("joint_zoo", 0.005, "semi_implicit_euler", rng)
+    xs, us, k, K, _, _, _ = policy(system, points[0], controls[0], rng)
+    x0 = system.integrate(xs[0], 0.3 * rng.standard_normal(system.ndx))
+    gaps = np.array([system.difference(xs[0], x0), *(system.difference(xs[t + 1], system.step(xs[t], us[t])) for t in range(KNOTS))])  # fmt: skip
+    assert np.abs(gaps).min() < 0.1 < np.abs(gaps).max()
+    X, U = system.closed_loop_rollout(x0, xs, us, k, K, np.zeros(11), gaps)
+    assert X.shape[0] == 11
+    for states, torques in zip(X, U, strict=True):
+        assert max(np.abs(system.difference(a, b)).max() for a, b in zip(xs, states, strict=True)) < 1e-9
+        np.testing.assert_allclose(torques, us, atol=1e-9 * np.abs(us).max())
+
+
+def test_without_gaps_and_limits_nothing_changes(rng):
+    """Zero gaps and infinite limits are none, bit by bit in the limits' case."""
+    system, points, controls = make_system("ur5", 0.005, "semi_implicit_euler", rng)
+    xs, us, k, K, gaps, lower, _ = policy(system, points[0], controls[0], rng)
+    X, U = system.closed_loop_rollout(xs[0], xs, us, k, K, ALPHAS)
+    everything = np.full_like(lower, np.inf)
+    X_wide, U_wide = system.closed_loop_rollout(xs[0], xs, us, k, K, ALPHAS, None, -everything, everything)
+    np.testing.assert_array_equal(X_wide, X)
+    np.testing.assert_array_equal(U_wide, U)
+    X_closed, _ = system.closed_loop_rollout(xs[0], xs, us, k, K, ALPHAS, 0.0 * gaps)
+    np.testing.assert_allclose(X_closed, X, atol=1e-12)
+
+
+def test_wrong_shapes_are_named(rng):
+    system, points, controls = make_system("ur5", 0.005, "semi_implicit_euler", rng)
+    xs, us, k, K, gaps, lower, upper = policy(system, points[0], controls[0], rng)
+
+    def roll(k=k, K=K, gaps=gaps, lower=lower, upper=upper):
+        return system.closed_loop_rollout(xs[0], xs, us, k, K, ALPHAS, gaps, lower, upper)
+
+    for name, value in (
+        ("k", k[1:]),
+        ("K", K[:, :, 1:]),
+        ("gaps", gaps[1:]),
+        ("lower", lower[:, 1:]),
+        ("upper", upper[0]),
+    ):
+        with pytest.raises(ValueError, match=f"{name}: got shape"):
+            roll(**{name: value})
+    with pytest.raises(ValueError, match="lower and upper: got one of them"):
+        roll(lower=None)
+
+
+def test_a_diverging_candidate_leaves_the_others_alone(rng):
+    system, points, controls = make_system("ur5", 0.005, "semi_implicit_euler", rng)
+    xs, us, k, K, gaps, _, _ = policy(system, points[0], controls[0], rng)
+    alphas = np.array([1.0, 1e200, 0.5])
+    with np.errstate(all="ignore"):
+        X, _ = system.closed_loop_rollout(xs[0], xs, us, k, K, alphas, gaps)
+    expected, _ = system.closed_loop_rollout(xs[0], xs, us, k, K, alphas[[0, 2]], gaps)
+    assert not np.isfinite(X[1]).all()
+    np.testing.assert_array_equal(X[[0, 2]], expected)
