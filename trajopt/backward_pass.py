@@ -27,8 +27,8 @@ from trajopt.box_qp import PIVOT, box_qp
 class SweepResult(NamedTuple):
     """Gains k (N, nu), K (N, nu, ndx); value function Vx (N+1, ndx), Vxx (N+1, ndx, ndx); expected change d1, d2.
 
-    If not ok, Quu + mu I was not positive definite, or something not finite, at failed_knot (-1 where that is not
-    known), and the arrays are incomplete.
+    If not ok, Quu + mu I was not positive definite, or something not finite, at failed_knot (else -1), and the arrays
+    are incomplete.
     """
 
     k: np.ndarray
@@ -248,10 +248,10 @@ def _sweep(fx, fu, lx, lu, lxx, lux, luu, mu, gaps, box, ws, k, K, Vx, Vxx):
     for t in range(fx.shape[0] - 1, -1, -1):
         a, b, ok = backward_step(t, fx, fu, lx, lu, lxx, lux, luu, mu, gaps, box, ws, k, K, Vx, Vxx)
         if not ok:
-            return d1, d2, False
+            return d1, d2, t
         d1 += a
         d2 += b
-    return d1, d2, True
+    return d1, d2, -1
 
 
 def start_sweep(
@@ -290,5 +290,5 @@ def sweep_loops(
     """
     _, ndx, nu = fu.shape
     arrays = start_sweep(lx, lxx, nu, gaps)
-    d1, d2, ok = _sweep(fx, fu, lx, lu, lxx, lux, luu, float(mu), gaps, box, workspace(ndx, nu), *arrays)
-    return SweepResult(*arrays, d1, d2, bool(ok))
+    d1, d2, failed = _sweep(fx, fu, lx, lu, lxx, lux, luu, float(mu), gaps, box, workspace(ndx, nu), *arrays)
+    return SweepResult(*arrays, d1, d2, failed < 0, failed)

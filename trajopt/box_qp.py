@@ -3,8 +3,10 @@
     minimize  g'x + 1/2 x'H x   subject to  lower <= x <= upper
 
 A number is clamped where it lies on a limit and the gradient r = g + H x pushes it outwards.  The free ones take the
-Newton step H_ff d = -r_f, projected onto the box, its length halved until the objective falls enough.  The step from
-the right set of clamped numbers is exact, so the method ends after finitely many steps, usually two or three.
+Newton step H_ff d = -r_f, projected onto the box, if that lowers the objective enough; else they go along d to the
+first limit and that number stays clamped, until the minimum over the free ones is reached and others may be released.
+The step from the right set of clamped numbers is exact, so the method ends after finitely many steps, usually two or
+three.
 """
 
 import numpy as np
@@ -14,7 +16,7 @@ from dynamics.simd import helper, kernel
 PIVOT = 1e-14
 """Smallest pivot, relative to the largest diagonal entry, that counts as positive."""
 SUFFICIENT = 0.1
-MAX_STEPS, MAX_HALVINGS = 100, 40
+PROJECTED_STEPS, MAX_STEPS = 8, 200
 
 
 @helper
@@ -65,22 +67,42 @@ def _pressed(lower, upper, x, r, i):
 
 
 @helper
+def _hold_outward(lower, upper, x, d, clamped):
+    """Clamp free numbers on a limit that d pushes outwards; whether there were any."""
+    found = False
+    for i in range(x.shape[0]):
+        if not clamped[i] and ((x[i] <= lower[i] and d[i] < 0.0) or (x[i] >= upper[i] and d[i] > 0.0)):
+            clamped[i] = True
+            found = True
+    return found
+
+
+@helper
 def _projected_step(H, g, lower, upper, x, r, d, value, trial, trial_r):
-    """The first x + d/2^k, projected, that lowers the objective enough: its value, and its kind: 0 none, 1 projected or
-    shortened, 2 the whole step inside the box."""
-    length = 1.0
-    for _ in range(MAX_HALVINGS):
-        slope, inside = 0.0, length == 1.0
-        for i in range(x.shape[0]):
-            y = x[i] + length * d[i]
-            trial[i] = min(max(y, lower[i]), upper[i])
-            inside = inside and trial[i] == y
-            slope += r[i] * (trial[i] - x[i])
-        new_value = _gradient(H, g, trial, trial_r)
-        if new_value <= value + SUFFICIENT * slope:
-            return new_value, 2 if inside else 1
-        length *= 0.5
-    return value, 0
+    """x + d, projected: its value, whether that is low enough, and whether nothing was projected."""
+    slope, inside = 0.0, True
+    for i in range(x.shape[0]):
+        y = x[i] + d[i]
+        trial[i] = min(max(y, lower[i]), upper[i])
+        inside = inside and trial[i] == y
+        slope += r[i] * (trial[i] - x[i])
+    new_value = _gradient(H, g, trial, trial_r)
+    return new_value, inside or new_value <= value + SUFFICIENT * slope, inside
+
+
+@helper
+def _blocked_step(lower, upper, x, d, clamped, trial):
+    """trial = x + length d with the largest length that stays in the box; clamps the number that stops it."""
+    length, block = np.inf, -1
+    for i in range(x.shape[0]):
+        if not clamped[i] and d[i] != 0.0:
+            limit = ((lower[i] if d[i] < 0.0 else upper[i]) - x[i]) / d[i]
+            if limit < length:
+                length, block = limit, i
+    for i in range(x.shape[0]):
+        trial[i] = min(max(x[i] + length * d[i], lower[i]), upper[i])
+    trial[block] = lower[block] if d[block] < 0.0 else upper[block]
+    clamped[block] = True
 
 
 @kernel
@@ -95,19 +117,29 @@ def box_qp(H, g, lower, upper, x, clamped, L, work):
     for i in range(m):
         x[i] = min(max(x[i], lower[i]), upper[i])
     value = _gradient(H, g, x, r)
-    for _ in range(MAX_STEPS):
-        for i in range(m):
-            clamped[i] = _pressed(lower, upper, x, r, i)
-            d[i] = -r[i]
-        if not _solve_free(H, clamped, L, d):
-            return False
-        value, kind = _projected_step(H, g, lower, upper, x, r, d, value, trial, trial_r)
-        if kind == 0:  # what is left to gain is below rounding
-            return True
-        released = False
+    release = True
+    for step in range(MAX_STEPS):
+        if release:
+            for i in range(m):
+                clamped[i] = _pressed(lower, upper, x, r, i)
+        while True:
+            for i in range(m):
+                d[i] = -r[i]
+            if not _solve_free(H, clamped, L, d):
+                return False
+            if not _hold_outward(lower, upper, x, d, clamped):
+                break
+        new_value, good, inside = _projected_step(H, g, lower, upper, x, r, d, value, trial, trial_r)
+        release = good and (inside or step < PROJECTED_STEPS)
+        if not release:
+            _blocked_step(lower, upper, x, d, clamped, trial)
+            new_value = _gradient(H, g, trial, trial_r)
+            if not new_value < value:  # what is left to gain is below rounding
+                return True
+        value, done = new_value, inside
         for i in range(m):
             x[i], r[i] = trial[i], trial_r[i]
-            released = released or (clamped[i] and not _pressed(lower, upper, x, r, i))
-        if kind == 2 and not released:
+            done = done and (not clamped[i] or _pressed(lower, upper, x, r, i) or r[i] == 0.0)
+        if done:
             return True
     return True

@@ -35,7 +35,7 @@ def sweep_products(
         luu[t] += Huu[0]
         a, b, ok = backward_step(t, fx, fu, lx, lu, lxx, lux, luu, float(mu), gaps, box, ws, *arrays)
         if not ok:
-            return SweepResult(*arrays, d1, d2, False)
+            return SweepResult(*arrays, d1, d2, False, t)
         d1, d2 = d1 + a, d2 + b
     return SweepResult(*arrays, d1, d2, True)
 
@@ -58,10 +58,10 @@ def _sweep_tensors(fx, fu, lx, lu, lxx, lux, luu, fxx, fux, fuu, mu, gaps, box, 
         _add_contraction(t, Vx, fuu, luu)
         a, b, ok = backward_step(t, fx, fu, lx, lu, lxx, lux, luu, mu, gaps, box, ws, k, K, Vx, Vxx)
         if not ok:
-            return d1, d2, False
+            return d1, d2, t
         d1 += a
         d2 += b
-    return d1, d2, True
+    return d1, d2, -1
 
 
 def sweep_tensors(
@@ -76,8 +76,8 @@ def sweep_tensors(
     _, ndx, nu = fu.shape
     arrays = start_sweep(lx, lxx, nu, gaps)
     fxx, fux, fuu = (np.ascontiguousarray(tensor, dtype=np.float64) for tensor in tensors)
-    d1, d2, ok = _sweep_tensors(
+    d1, d2, failed = _sweep_tensors(
         fx, fu, lx, lu, lxx.copy(), lux.copy(), luu.copy(), fxx, fux, fuu, float(mu), gaps, box, workspace(ndx, nu),
         *arrays,
     )  # fmt: skip
-    return SweepResult(*arrays, d1, d2, bool(ok))
+    return SweepResult(*arrays, d1, d2, failed < 0, failed)

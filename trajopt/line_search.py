@@ -16,6 +16,7 @@ from trajopt.objective import Objective
 SUFFICIENT = 1e-4
 ROUNDING = 1e-14
 """Relative error of a sum of costs: an increase this small is no increase."""
+LEAST_GAP_WEIGHT = 1e-3
 GAP_SHARE = 0.5
 """The merit's weight lets the model's decrease of the merit be at least this share of what closing the gaps gives."""
 
@@ -48,9 +49,15 @@ def acceptable(cost: float, new_cost: float, alpha: float, d1: float, d2: float)
     return bool(new_cost <= cost - needed + ROUNDING * abs(cost))
 
 
-def merit_weight(weight: float, change: float, gap: float) -> float:
-    """The weight of the gaps for which a full step with this predicted change of the objective lowers the merit."""
-    return max(weight, change / ((1.0 - GAP_SHARE) * gap)) if gap > 0.0 and change > 0.0 else weight
+def merit_weight(weight: float, change: float, gap: float, cost: float) -> float:
+    """The weight of the gaps for which a full step with this predicted change of the objective lowers the merit.
+
+    It never falls, and lets all gaps together weigh at least a small part of the cost.
+    """
+    if gap <= 0.0:
+        return weight
+    least = LEAST_GAP_WEIGHT * (abs(cost) or 1.0) / gap
+    return max(weight, change / ((1.0 - GAP_SHARE) * gap), least if weight == 0.0 else 0.0)
 
 
 def search(

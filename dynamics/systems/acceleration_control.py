@@ -151,7 +151,7 @@ def _drive_substitution(
         gather(lxx, c * LANES, lxx_)
         gather(lux, c * LANES, lux_)
         gather(luu, c * LANES, luu_)
-        if c == first:  # no chunk writes the entries between branches
+        if c == first or B_inverse is not None:  # no chunk writes the entries between branches, but B_inverse does
             first_order[:] = 0.0
         dq, dv, M = first_order[: n * n], first_order[n * n : 2 * n * n], first_order[2 * n * n :]
         H, w = carve(w, 4 * n * n)
@@ -176,7 +176,7 @@ def _drive_substitution(
         _join(n, dq, dv, U)
         Ua, scratch = M, w[: 3 * n * n]
         if B_inverse is not None:
-            Ua = dq  # free after `_join`; M must keep the zeros between branches
+            Ua = dq  # free after `_join`
             for i in range(n * n):
                 store(Ua, i, load(M, i))
             _left_multiply(n, 2 * n, B_inverse, tau, U)

@@ -78,9 +78,8 @@ def test_substitution_against_dense_formulas(robot, actuated, curvature, rng):
             H = dynamics.inverse_dynamics_hessian(model, q, v, a[t], np.linalg.solve(B.T, lu[t]))
             xx += np.block([[H.Hqq, H.Hqv], [H.Hqv.T, H.Hvv]])
             ax[:, :n] += H.Hqa.T
-        for got, expected in (
-            (sx[t], lx[t] + Ux.T @ lu[t]), (sa[t], Ua.T @ lu[t]), (sxx[t], xx), (sax[t], ax), (saa[t], Ua.T @ luu[t] @ Ua),
-        ):  # fmt: skip
+        x, u, uu = lx[t] + Ux.T @ lu[t], Ua.T @ lu[t], Ua.T @ luu[t] @ Ua
+        for got, expected in ((sx[t], x), (sa[t], u), (sxx[t], xx), (sax[t], ax), (saa[t], uu)):
             np.testing.assert_allclose(got, expected, atol=1e-11 * max(1.0, np.abs(expected).max()))
     np.testing.assert_array_equal(sxx[:N], sxx[:N].transpose(0, 2, 1))
     np.testing.assert_array_equal(sx[N], lx[N])
@@ -94,7 +93,6 @@ def test_the_model_is_of_second_order(robot, rng):
     n = system.nv
     xs, a = points(data, rng, 1)
     blocks = random_blocks(rng, 1, n)
-    lx, lu, lxx, lux, luu = blocks
     new = system.acceleration_control.substitute(xs, a, blocks, curvature=True)
     u0 = system.acceleration_control.controls(xs, a)[0]
     dx, da = rng.standard_normal(2 * n), rng.standard_normal(n)

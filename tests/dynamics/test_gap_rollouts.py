@@ -63,7 +63,8 @@ def test_a_step_of_length_zero_stays_where_it_is(rng):
     system, points, controls = make_system("joint_zoo", 0.005, "semi_implicit_euler", rng)
     xs, us, k, K, _, _, _ = policy(system, points[0], controls[0], rng)
     x0 = system.integrate(xs[0], 0.3 * rng.standard_normal(system.ndx))
-    gaps = np.array([system.difference(xs[0], x0), *(system.difference(xs[t + 1], system.step(xs[t], us[t])) for t in range(KNOTS))])  # fmt: skip
+    reached = [x0, *(system.step(xs[t], us[t]) for t in range(KNOTS))]
+    gaps = np.array([system.difference(x, y) for x, y in zip(xs, reached, strict=True)])
     assert np.abs(gaps).min() < 0.1 < np.abs(gaps).max()
     X, U = system.closed_loop_rollout(x0, xs, us, k, K, np.zeros(11), gaps)
     assert X.shape[0] == 11

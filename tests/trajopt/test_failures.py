@@ -8,8 +8,10 @@ from tests.trajopt.systems import LinearSystem, Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost, Status
 from trajopt.line_search import acceptable, search
 from trajopt.regularization import Regularization
-from trajopt.solvers import loop
-from trajopt.solvers.directions import ExactCurvature, gauss_newton_sweep, local_model
+from trajopt.solvers.ddp import HESSIANS
+from trajopt.solvers.forward import Curvature, ForwardFormulation
+from trajopt.solvers.iterate import Direction
+from trajopt.solvers.loop import Loop
 from trajopt.timing import Stopwatch
 
 
@@ -126,6 +128,27 @@ def test_unusable_exact_hessians_leave_the_gauss_newton_step(bad):
     np.testing.assert_array_equal(broken.us, ilqr.us)
 
 
+@pytest.mark.parametrize("hessian", HESSIANS)
+def test_the_log_names_the_knot_of_an_indefinite_exact_sweep(hessian):
+    """Curvature far too negative everywhere: a sweep fails at the last knot with a control, whoever does it."""
+
+    class Bent(Pendulum):
+        def hessians(self, xs, us):
+            fxx, fux, fuu = super().hessians(xs, us)
+            return fxx, fux, fuu + 1e9 * np.array([0.0, self.sign])[:, None, None]
+
+        def hessian_products(self, xs, us, lam):
+            Hxx, Hux, Huu = super().hessian_products(xs, us, lam)
+            return Hxx, Hux, 0.0 * Huu - 1e9
+
+    p, system, found = pendulum(), Bent(), set()
+    problem = Problem(system, p.x0, p.horizon, p.running_costs, p.terminal_costs)
+    for system.sign in (1.0, -1.0):  # against one of which Vx' turns the tensors
+        solution = DDP(hessian=hessian, max_iterations=6, switch_threshold=1e9).solve(problem)
+        found |= {record.indefinite_knot for record in solution.log}
+    assert p.horizon - 1 in found
+
+
 def test_misleading_exact_hessians_do_not_prevent_convergence():
     """Curvature that is too small makes exact steps too long."""
 
@@ -148,19 +171,24 @@ def test_an_exact_step_that_must_be_short_is_compared_with_the_gauss_newton_step
     """Stretched or turned round, the exact direction is good for a short step at best, and the cheaper end is kept."""
     problem, clock = tip(), Stopwatch()
     near = ILQR(max_iterations=8).solve(problem)
-    model = local_model(problem, near.xs, near.us, near.cost, clock)
-    gauss_newton, _ = gauss_newton_sweep(problem, model, Regularization(), clock)
-    exact = ExactCurvature("value", "exact", 1e-2).sweep(problem, model, gauss_newton, 0.0, clock)
-    assert exact.ok
+    formulation = ForwardFormulation(problem, problem.objective, None, Curvature("value"), "control")
+    start = formulation.start(near.us, None, clock)
+    loop = Loop(formulation, problem.objective, start, DDP(), 1e-2, clock, [], lambda iterate: (iterate.cost, 0.0))
+    gauss_newton = formulation.sweep(loop.model, 0.0, clock)
+    exact = formulation.exact_sweep(loop.model, gauss_newton, 0.0, clock)
+    assert gauss_newton.ok and exact.ok
     bent = exact._replace(k=stretch * exact.k, d1=stretch * exact.d1, d2=stretch**2 * exact.d2)
-    used, step = loop._step(problem, model, loop.Direction("exact", bent, gauss_newton), clock)
-    along_exact, along_fallback = (search(problem, near.xs, near.us, near.cost, s) for s in (bent, gauss_newton))
+    used, step = loop._step(Direction("exact", bent, gauss_newton, -1))
+    along_exact, along_fallback = (
+        search(problem.objective, start.cost, (s.d1, s.d2), formulation.candidates(loop.model, s))
+        for s in (bent, gauss_newton)
+    )
     assert used.kind == kind
     if kind == "exact":
-        np.testing.assert_array_equal(step.us, along_exact.us)
+        np.testing.assert_array_equal(step.candidate.us, along_exact.candidate.us)
         assert step.alpha == 1.0 or (step.alpha < 0.25 and step.cost < along_fallback.cost)
     else:
-        np.testing.assert_array_equal(step.us, along_fallback.us)
+        np.testing.assert_array_equal(step.candidate.us, along_fallback.candidate.us)
         assert along_exact is None or along_exact.cost > step.cost
 
 

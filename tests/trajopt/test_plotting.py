@@ -5,11 +5,54 @@ import sys
 import numpy as np
 import pytest
 
-from tests.trajopt.cases import cartpole, linear, tip
+import dynamics
+from problems import car_parking, unicycle_obstacles
+from tests.trajopt.cases import cartpole, linear, pendulum, tip
+from tests.trajopt.constrained_cases import arrival, obstacle
 from tests.trajopt.systems import CartPole, LinearSystem
-from trajopt import DDP, ILQR, ControlCost, Problem, StateCost, compare, plot_convergence, plot_trajectory
+from trajopt import (
+    DDP,
+    ILQR,
+    CallableSystem,
+    ControlBounds,
+    ControlCost,
+    Problem,
+    StateCost,
+    compare,
+    plot_convergence,
+    plot_trajectory,
+)
 
 PNG = b"\x89PNG\r\n\x1a\n"
+
+
+FAR = 1e6
+
+
+def triangles(axes):
+    """Where (P, 2) the triangular markers of a panel are, of all solvers."""
+    marks = [c for c in axes.collections if len(c.get_paths()[0].vertices) == 4]
+    return np.concatenate([np.asarray(c.get_offsets()) for c in marks])
+
+
+def vehicle(**pictures):
+    """A point that moves as it is told, state (x, y)."""
+    return CallableSystem(
+        lambda x, u: x + 0.1 * u, nx=2, nu=2, dt=0.1, vectorized=True, **pictures,
+    )  # fmt: skip
+
+
+def drive(system, constraints=()):
+    """To (1, 2) in ten steps."""
+    terminal = [StateCost(system, [1.0, 2.0], 100.0)]
+    return Problem(system, [0.0, 0.0], 10, [ControlCost(1.0)], terminal, constraints)
+
+
+def square(xs):
+    """Segments (K, 4, 2, 3) of a square of 0.2 about the point, on the floor."""
+    corners = np.array([[-0.1, -0.1, 0.0], [0.1, -0.1, 0.0], [0.1, 0.1, 0.0], [-0.1, 0.1, 0.0]])
+    points = np.pad(xs[:, :2], ((0, 0), (0, 1)))[:, None] + corners
+    return np.stack([points, np.roll(points, -1, axis=1)], axis=2)
 
 
 def assert_png(path):
@@ -30,6 +73,54 @@ def test_convergence_figure(comparison, tmp_path):
     best = min(s.cost for s in comparison.values())
     np.testing.assert_allclose(gap[0], comparison["ilqr"].log[0].cost - best)
     np.testing.assert_allclose(gradient, comparison["ddp"].history("gradient_norm"))
+    assert figure.axes[0].get_ylabel() == "cost gap $J - J^*$" and not len(triangles(figure.axes[0]))
+    assert len(figure.legends[0].get_texts()) == 5
+
+
+@pytest.fixture(scope="module")
+def constrained():
+    return compare(arrival(), {"short": DDP(max_iterations=2), "ddp": DDP()})
+
+
+def test_infeasible_iterates_are_drawn_by_their_sign_and_do_not_set_the_lowest_cost(constrained):
+    short, ddp = constrained.values()
+    assert short.cost < ddp.cost and short.violation > 1e-3 and ddp.converged
+    figure = plot_convergence(constrained)
+    panel = figure.axes[0]
+    for line, solution in zip(panel.lines, (short, ddp), strict=True):
+        gap, drawn = solution.history("cost") - ddp.cost, np.isfinite(line.get_ydata())
+        np.testing.assert_allclose(line.get_ydata()[drawn], np.abs(gap)[drawn])
+        assert drawn[np.abs(gap) > 1e-12].all() and (line.get_ydata()[drawn] > 0).all()
+    gaps = np.concatenate([s.history("cost") - ddp.cost for s in (short, ddp)])
+    np.testing.assert_allclose(np.sort(triangles(panel)[:, 1]), np.sort(-gaps[gaps < -1e-16 * ddp.cost]))
+    assert panel.get_ylabel() == "cost gap $|J - J^*|$"
+    assert figure.legends[0].get_texts()[-1].get_text() == "$J < J^*$"
+
+
+def test_convergence_under_constraints_has_a_panel_of_violations(tmp_path):
+    results = compare(obstacle(), {"ilqr": ILQR(), "ddp": DDP()})
+    violations = [solution.history("violation") for solution in results.values()]
+    figure = plot_convergence(results, tmp_path / "convergence.png")
+    assert_png(tmp_path / "convergence.png")
+    assert len(figure.axes) == 10 and all(len(axes.lines) == 2 for axes in figure.axes)
+    for panel in (figure.axes[2], figure.axes[7]):
+        assert panel.get_ylabel() == "largest constraint violation"
+        for line, violation in zip(panel.lines, violations, strict=True):
+            np.testing.assert_array_equal(line.get_ydata(), violation)
+    bottom, top = figure.axes[2].get_ylim()
+    assert bottom < 0.0 and top > max(v.max() for v in violations)  # so that zeros are seen
+    assert figure.axes[2].get_yticklabels()[0].get_text() == "0"
+
+
+def test_convergence_from_states_with_gaps_has_a_panel_of_gaps():
+    problem = pendulum()
+    xs = np.linspace(problem.x0, [np.pi, 0.0], problem.horizon + 1)
+    solution = DDP().solve(problem, xs=xs)
+    figure = plot_convergence(solution)
+    labels = [axes.get_ylabel() for axes in figure.axes[:5]]
+    assert labels[2] == "largest gap of states" and "violation" not in "".join(labels)
+    np.testing.assert_array_equal(figure.axes[2].lines[0].get_ydata(), solution.history("gap"))
+    assert solution.history("gap")[0] > 0.0
 
 
 def test_motion_figure_in_the_plane(comparison, tmp_path):
@@ -52,6 +143,138 @@ def test_motion_figure_in_space(tmp_path):
     figure = plot_trajectory(solution, tmp_path / "motion.png")
     assert_png(tmp_path / "motion.png")
     assert figure.axes[-1].name == "3d"
+
+
+def limit_lines(axes):
+    return [line for line in axes.lines if line.get_label() != "" and line.get_color() == "0.55"]
+
+
+def test_control_limits_are_grey_lines(tmp_path):
+    lower, upper = np.full((10, 2), [-np.inf, -0.5]), np.full((10, 2), [0.9, FAR])
+    upper[5:, 0] = 0.8
+    solution = DDP().solve(drive(vehicle(), [ControlBounds(lower, upper)]))
+    figure = plot_trajectory(solution, tmp_path / "motion.png")
+    assert_png(tmp_path / "motion.png")
+    lines = limit_lines(figure.axes[1])
+    drawn = sorted(tuple(line.get_ydata()) for line in lines)
+    assert drawn == sorted([(*upper[:, 0], 0.8), (-0.5,) * 11])
+    bottom, top = figure.axes[1].get_ylim()
+    assert bottom < -0.5 and 2.0 < top < 10.0  # the far limit does not flatten the curves
+    assert figure.legends[0].get_texts()[-1].get_text() == "control limits"
+
+
+def test_no_lines_of_limits_that_there_are_not():
+    for constraints in ((), [ControlBounds(-FAR, np.inf)]):
+        figure = plot_trajectory(DDP().solve(drive(vehicle(), constraints)))
+        assert not limit_lines(figure.axes[1])
+        assert "control limits" not in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_components_have_the_names_that_the_system_gives():
+    system = vehicle(state_names=["east [m]", "north [m]"], control_names=("a", "b"))
+    figure = plot_trajectory(DDP().solve(drive(system)))
+    names = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes]
+    assert names == [["east [m]", "north [m]"], ["a", "b"]]
+    system.state_names = ("east",)
+    with pytest.raises(ValueError, match="state_names: got 1 names, wanted 2"):
+        plot_trajectory(DDP().solve(drive(system)))
+
+
+def test_names_are_split_between_configuration_and_velocity():
+    p = cartpole()
+    p.system.state_names = ("place", "angle", "speed", "rate")
+    figure = plot_trajectory(DDP(max_iterations=1).solve(p))
+    assert [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes[:2]] == [
+        ["place", "angle"], ["speed", "rate"],
+    ]  # fmt: skip
+
+
+def test_a_planar_vehicle_is_seen_from_above_with_its_scenery_and_path(tmp_path):
+    scenery = np.array([[[3.0, -1.0, 0.0], [3.0, 4.0, 0.0]]])
+    solution = DDP().solve(drive(vehicle(skeleton=square, scenery=scenery)))
+    figure = plot_trajectory(solution, tmp_path / "motion.png")
+    assert_png(tmp_path / "motion.png")
+    axes = figure.axes[-1]
+    assert (axes.name, axes.get_xlabel(), axes.get_ylabel()) == ("rectilinear", "x [m]", "y [m]")
+    still, path, *poses = (np.array(c.get_segments()) for c in axes.collections)
+    np.testing.assert_array_equal(still, scenery[:, :, :2])
+    np.testing.assert_allclose(path, np.stack([solution.xs[:-1], solution.xs[1:]], axis=1), atol=1e-14)
+    assert len(poses) == 9
+    np.testing.assert_array_equal(poses[0], square(solution.xs[:1])[0, :, :, :2])
+    np.testing.assert_array_equal(poses[-1], square(solution.xs[-1:])[0, :, :, :2])
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    assert left < -0.1 and right > 3.0 and bottom < -1.0 and top > 4.0
+
+
+def test_what_is_held_in_place_leaves_no_path(comparison):
+    still, path, *_ = plot_trajectory(comparison).axes[-1].collections
+    assert not len(still.get_segments()) and not len(path.get_segments())
+
+
+def test_a_skeleton_without_segments_and_one_of_a_wrong_shape():
+    problem = drive(vehicle(skeleton=lambda xs: np.empty((len(xs), 0, 2, 3))))
+    assert len(plot_trajectory(DDP().solve(problem)).axes) == 3
+    problem = drive(vehicle(skeleton=lambda xs: square(xs)[:, :, :, :2]))
+    with pytest.raises(ValueError, match=r"skeleton: got shape \(11, 4, 2, 2\), wanted \(11, segments, 2, 3\)"):
+        plot_trajectory(DDP().solve(problem))
+
+
+@pytest.mark.parametrize(
+    ("pictures", "error", "message"),
+    [
+        ({"skeleton": 3}, TypeError, "skeleton: got int, wanted a function"),
+        ({"scenery": np.zeros((4, 2))}, ValueError, r"scenery: got shape \(4, 2\), wanted \(4, 2, 3\)"),
+        ({"state_names": "xy"}, TypeError, "state_names: got 'xy', wanted a list of 2 names"),
+        ({"control_names": ["a", 3]}, TypeError, "control_names"),
+        ({"control_names": ["a"]}, ValueError, "control_names: got 1 names, wanted 2"),
+    ],
+)
+def test_pictures_of_a_callable_system_are_checked(pictures, error, message):
+    with pytest.raises(error, match=message):
+        vehicle(**pictures)
+
+
+def test_a_callable_system_has_no_picture_of_its_own():
+    assert not any(hasattr(vehicle(), name) for name in ("skeleton", "scenery", "state_names", "control_names"))
+
+
+def one_body(joint, frame=True):
+    builder = dynamics.ModelBuilder()
+    builder.add_body("body", "world", joint, joint_name="joint", mass=1.0, inertia=np.eye(3))
+    if frame:
+        builder.add_frame("tip", "body", (np.eye(3), [0.0, 0.0, 0.5]))
+    return dynamics.RigidBodySystem(builder.build(), 0.1)
+
+
+@pytest.mark.parametrize("joint", [dynamics.FreeFlyer(), dynamics.Planar("z"), dynamics.Translation()])
+def test_nothing_ties_a_free_body_to_the_world(joint, rng):
+    system = one_body(joint)
+    q = np.stack([dynamics.random_configuration(system.model, rng) for _ in range(4)])
+    lines = system.skeleton(np.concatenate([q, np.zeros((4, system.model.nv))], axis=1))
+    ends = np.stack(
+        [dynamics.frame_placement(system.model, q, frame)[1] for frame in ("body", "tip")], axis=1
+    )  # fmt: skip
+    np.testing.assert_allclose(lines, ends[:, None], atol=1e-14)
+
+
+def test_a_body_on_a_rail_and_a_lone_point_are_drawn_from_the_origin(rng):
+    rail = one_body(dynamics.Prismatic("x")).skeleton(np.array([[0.7, 0.0]]))
+    np.testing.assert_array_equal(rail[0], [[[0, 0, 0], [0.7, 0, 0]], [[0.7, 0, 0], [0.7, 0, 0.5]]])
+    point = one_body(dynamics.Translation(), frame=False).skeleton(np.array([[1.0, 2.0, 3.0, 0.0, 0.0, 0.0]]))
+    np.testing.assert_array_equal(point[0], [[[0, 0, 0], [1, 2, 3]]])
+
+
+def test_vehicles_of_the_problems_are_drawn_where_they_are():
+    car = car_parking.outline(np.array([[1.0, 2.0, np.pi / 2, 0.0]]))[0]  # faces north
+    np.testing.assert_allclose(car.reshape(-1, 3).min(axis=0), [0.3, 1.5, 0.0], atol=1e-14)
+    np.testing.assert_allclose(car.reshape(-1, 3).max(axis=0), [1.7, 4.5, 0.0], atol=1e-14)
+    np.testing.assert_allclose(car[4, :, 1], 4.0)  # the front axle
+    np.testing.assert_array_equal(car[:4, 1], np.roll(car[:4, 0], -1, axis=0))
+    unicycle = unicycle_obstacles.outline(np.array([[1.0, 2.0, np.pi / 2]]))[0]
+    np.testing.assert_allclose(np.linalg.norm(unicycle - [1.0, 2.0, 0.0], axis=-1), unicycle_obstacles.VEHICLE)
+    np.testing.assert_allclose(unicycle[0, 0], [1.0, 2.0 + unicycle_obstacles.VEHICLE, 0.0])
+    discs = unicycle_obstacles.discs().reshape(3, -1, 3) - np.pad(unicycle_obstacles.CENTRES, ((0, 0), (0, 1)))[:, None]
+    np.testing.assert_allclose(np.linalg.norm(discs, axis=-1), unicycle_obstacles.DISC)
 
 
 def test_states_of_a_system_without_configuration(rng):

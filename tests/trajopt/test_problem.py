@@ -75,7 +75,7 @@ def test_weights_of_the_wrong_length(length):
         (lambda: StateCost(SYSTEM, [0, 0, 0], 1.0), ValueError, r"reference: got shape \(3,\), wanted \(2,\)"),
         (lambda: StateCost(SYSTEM, [0, 0], -1.0), ValueError, "weights: got -1.0, wanted no negative weight"),
         (lambda: StateCost(SYSTEM, [0, 0], np.nan), ValueError, "weights: got NaN or Inf"),
-        (lambda: ControlCost(np.ones((2, 2))), ValueError, r"weights: got shape \(2, 2\), wanted a number or a vector"),
+        (lambda: ControlCost(np.ones((2, 2, 2))), ValueError, r"weights: got shape \(2, 2, 2\), wanted a number, a"),
         (lambda: ResidualCost(3, 1.0), TypeError, "residual: int has no method 'evaluate'"),
         (lambda: ResidualCost(TipResidual(), 1.0, activation="huber"), ValueError, "activation: got 'huber'"),
         (

@@ -1,7 +1,7 @@
 """A system from a user's function: discrete steps, or an ordinary differential equation under an integrator."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, Slow
 from trajopt.callable_system.integrators import INTEGRATORS, make_integrator
 from trajopt.callable_system.sources import Derivatives, make_function, make_source
 from trajopt.stepwise import closed_loop_by_steps
-from trajopt.validation import one_of, same_shape, scalar_or_vector, whole_number
+from trajopt.validation import float_array, one_of, same_shape, scalar_or_vector, whole_number
 
 
 class CallableSystem:
@@ -40,6 +40,9 @@ class CallableSystem:
     scale : number or (nx + nu,) array, the size over which the function varies in each of [x; u], for finite steps
     x_example, u_example : a point at which the function is defined, zeros by default; tried when the system is made
     name : shown by repr
+    skeleton : skeleton(xs) -> (K, segments, 2, 3), the lines [m] to draw the system with at states xs (K, nx)
+    scenery : (segments, 2, 3) array, lines [m] that stay where they are, for pictures of systems with a skeleton
+    state_names, control_names : nx and nu names for legends, with units, as "speed [m/s]"
 
     Raises
     ------
@@ -73,12 +76,17 @@ class CallableSystem:
         x_example: Any = None,
         u_example: Any = None,
         name: str | None = None,
+        skeleton: Callable | None = None,
+        scenery: Any = None,
+        state_names: Sequence[str] | None = None,
+        control_names: Sequence[str] | None = None,
     ):
         self.nx, self.nu = whole_number("nx", nx, 1), whole_number("nu", nu, 1)
         self.ndx = self.nx
         self.dt = _time_step(dt)
         self.integrator = _integrator_name(step, xdot, integrator)
         self.name = name
+        self._describe(skeleton, scenery, state_names, control_names)
         argument, function = ("step", step) if xdot is None else ("xdot", xdot)
         wish = Derivatives(derivatives, jacobians, hessian_products, vectorized, _sizes(scale, self.nx + self.nu))
         X, U = sample_points(x_example, u_example, wish.scale, self.nx, self.nu)
@@ -111,6 +119,19 @@ class CallableSystem:
     def compiled(self) -> bool:
         """True if rollouts run in compiled loops."""
         return self._plant is not None
+
+    def _describe(self, skeleton, scenery, state_names, control_names):
+        """Attributes for pictures, of what is given: a system has them or not (see `trajopt.System`)."""
+        if skeleton is not None:
+            if not callable(skeleton):
+                raise TypeError(f"skeleton: got {type(skeleton).__name__}, wanted a function of states")
+            self.skeleton = skeleton
+        if scenery is not None:
+            self.scenery = float_array("scenery", scenery, (*np.shape(scenery)[:1], 2, 3))
+        if state_names is not None:
+            self.state_names = _names("state_names", state_names, self.nx)
+        if control_names is not None:
+            self.control_names = _names("control_names", control_names, self.nu)
 
     def _compiled_plant(self):
         if not isinstance(self._function, CompiledFunction):
@@ -264,6 +285,14 @@ def _points(name: str, value: ArrayLike, size: int) -> np.ndarray:
     if array.ndim not in (1, 2) or array.shape[-1] != size:
         raise ValueError(f"{name}: got shape {array.shape}, wanted ({size},) or (K, {size})")
     return array
+
+
+def _names(argument: str, names: Any, count: int) -> tuple[str, ...]:
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{argument}: got {names!r}, wanted a list of {count} names")
+    if len(names) != count:
+        raise ValueError(f"{argument}: got {len(names)} names, wanted {count}")
+    return tuple(names)
 
 
 def _time_step(dt: Any) -> float:

@@ -12,7 +12,11 @@ from trajopt.solution import Solution
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 """Okabe and Ito's palette, distinguishable without red-green vision."""
 DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (8, 3)))
+GREY = "0.55"
+"""Of what is not part of a solution: limits, scenery."""
 DPI = 130
+FEASIBLE = 1e-6
+"""Largest violation and gap of a solution that counts as feasible though it did not converge."""
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -49,3 +53,9 @@ def as_results(results: Mapping[str, Solution] | Solution) -> dict[str, Solution
     if not results or not all(isinstance(s, Solution) for s in results.values()):
         raise TypeError("results: wanted a Solution, or a non-empty dict of name to Solution")
     return dict(results)
+
+
+def cheapest(results: dict[str, Solution]) -> str:
+    """Name of the solution of lowest cost, of those that meet constraints and dynamics if there is one."""
+    feasible = [name for name, s in results.items() if s.converged or max(s.violation, s.largest_gap) <= FEASIBLE]
+    return min(feasible or results, key=lambda name: results[name].cost)

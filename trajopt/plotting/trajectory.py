@@ -2,29 +2,41 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.collections import LineCollection
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.gridspec import SubplotSpec
 from matplotlib.lines import Line2D
-from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
-from trajopt.plotting.style import DASHES, as_results, new_figure, save, tidy
+from trajopt.plotting.snapshots import draw_snapshots, drawable
+from trajopt.plotting.style import DASHES, GREY, as_results, cheapest, new_figure, save, tidy
+from trajopt.problem import Problem
 from trajopt.solution import Solution
 
-SNAPSHOTS = 9
 NAMED = 10
 """Components are listed in a legend up to this many."""
+REACH = 0.5
+"""Limits that lie farther beyond the curves than this share of their height are left outside a panel."""
+
+
+class Series(NamedTuple):
+    """A panel: symbol and label of its values (K, n), and the names of the components, or None."""
+
+    symbol: str
+    label: str
+    values: np.ndarray
+    names: tuple[str, ...] | None
 
 
 def plot_trajectory(results: Mapping[str, Solution] | Solution, path: str | Path | None = None) -> Figure:
     """Draw configuration, velocity and controls of each solver against time; one colour a component, one dash a solver.
 
-    A system with ``skeleton(xs)`` gets a panel of snapshots of the cheapest solution, light at the start, dark at the
-    end: in three dimensions, or in the plane if the motion stays in a vertical one.
+    Control limits near the controls are thin grey lines.  A system with ``skeleton(xs)`` gets a panel of snapshots of
+    the cheapest feasible solution, light at the start, dark at the end, with its ``scenery`` and the path of what is
+    not held in place in grey: in three dimensions, or in the plane if the motion stays in one that is normal to an
+    axis.  Components are called as the system says in ``state_names`` and ``control_names``, else numbered.
 
     Parameters
     ----------
@@ -33,46 +45,81 @@ def plot_trajectory(results: Mapping[str, Solution] | Solution, path: str | Path
     """
     results = as_results(results)
     first = next(iter(results.values()))
-    panels = _series(first)
-    drawable = hasattr(first.problem.system, "skeleton")
-    figure = new_figure(15 if drawable else 9.5, 2.5 * len(panels) + 0.8)
-    grid = figure.add_gridspec(len(panels), 2 if drawable else 1, width_ratios=(1.3, 1.0) if drawable else None)
-    for row, (symbol, label, _) in enumerate(panels):
+    panels, in_space = _series(first), drawable(first.problem.system)
+    figure = new_figure(15 if in_space else 9.5, 2.5 * len(panels) + 0.8)
+    grid = figure.add_gridspec(len(panels), 2 if in_space else 1, width_ratios=(1.3, 1.0) if in_space else None)
+    limited = False
+    for row, panel in enumerate(panels):
         axes = figure.add_subplot(grid[row, 0])
-        count = 0
         for i, solution in enumerate(results.values()):
-            values = _series(solution)[row][2]
-            count = values.shape[1]
-            times = solution.problem.times[: len(values)]
-            if symbol == "u":  # a control is held until the next knot
-                times, values = solution.problem.times, np.concatenate([values, values[-1:]])
-            for j in range(count):
-                style = "steps-post" if symbol == "u" else "default"
-                axes.plot(times, values[:, j], color=_color(j, count), drawstyle=style, **_stroke(i, len(results)))
-        tidy(axes, "time [s]" if row == len(panels) - 1 else "", label)
+            _draw(axes, _series(solution)[row], solution.problem.times, _stroke(i, len(results)))
+        tidy(axes, "time [s]" if row == len(panels) - 1 else "", panel.label)
         axes.set_xlim(first.problem.times[0], first.problem.times[-1])
-        if 1 < count <= NAMED:
-            _name_components(axes, symbol, count)
-    if drawable:
-        best = min(results, key=lambda name: results[name].cost)
-        _snapshots(figure, grid[:, 1], results[best], best if len(results) > 1 else "")
+        if panel.symbol == "u":
+            limited = _draw_limits(axes, first.problem)
+        _name_components(axes, panel)
+    if in_space:
+        best = cheapest(results)
+        draw_snapshots(figure, grid[:, 1], results[best], best if len(results) > 1 else "")
     handles = [Line2D([], [], color="0.2", label=name, **_stroke(i, len(results))) for i, name in enumerate(results)]
+    if limited:
+        handles.append(Line2D([], [], color=GREY, linewidth=0.8, label="control limits"))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     figure.suptitle(f"{first.problem.name}: motion")
     return save(figure, path)
 
 
-def _series(solution: Solution) -> list[tuple[str, str, np.ndarray]]:
-    """Symbol, axis label and values (K, n) of each panel; states split into q and v where the system says nq."""
+def _series(solution: Solution) -> list[Series]:
+    """The panels; states split into q and v where the system says nq."""
     system, xs = solution.problem.system, solution.xs
     nq = getattr(system, "nq", getattr(getattr(system, "model", None), "nq", None))
+    states = _names(system, "state_names", system.nx)
+    controls = _names(system, "control_names", system.nu)
     if nq is None:
-        return [("x", "states $x$", xs), ("u", "controls $u$", solution.us)]
+        return [Series("x", "states $x$", xs, states), Series("u", "controls $u$", solution.us, controls)]
     return [
-        ("q", "configuration $q$ [rad, m]", xs[:, :nq]),
-        ("v", "velocity $v$ [rad/s, m/s]", xs[:, nq:]),
-        ("u", "controls $u$ [N m, N]", solution.us),
+        Series("q", "configuration $q$ [rad, m]", xs[:, :nq], states and states[:nq]),
+        Series("v", "velocity $v$ [rad/s, m/s]", xs[:, nq:], states and states[nq:]),
+        Series("u", "controls $u$ [N m, N]", solution.us, controls),
     ]
+
+
+def _names(system: Any, attribute: str, count: int) -> tuple[str, ...] | None:
+    """The system's own names of its states or controls, None if it has none."""
+    names = getattr(system, attribute, None)
+    if names is not None and len(names) != count:
+        raise ValueError(f"{attribute}: got {len(names)} names, wanted {count}")
+    return None if names is None else tuple(names)
+
+
+def _held(values: np.ndarray) -> np.ndarray:
+    """Controls (N+1, n) to be drawn in steps: each is held until the next knot."""
+    return np.concatenate([values, values[-1:]])
+
+
+def _draw(axes: Axes, series: Series, times: np.ndarray, stroke: dict[str, Any]) -> None:
+    is_control, count = series.symbol == "u", series.values.shape[1]
+    values = _held(series.values) if is_control else series.values
+    for j in range(count):
+        style = "steps-post" if is_control else "default"
+        axes.plot(times, values[:, j], color=_color(j, count), drawstyle=style, **stroke)
+
+
+def _draw_limits(axes: Axes, problem: Problem) -> bool:
+    """Grey lines at the control limits that are in reach of the curves; True if there are some."""
+    if problem.control_limits is None:
+        return False
+    rows = np.unique(np.concatenate([limit.T for limit in problem.control_limits]), axis=0)
+    bottom, top = axes.get_ylim()
+    margin = REACH * (top - bottom)
+    near = rows[((rows >= bottom - margin) & (rows <= top + margin)).any(axis=1)]
+    for row in np.where(np.isfinite(near), near, np.nan):
+        axes.plot(problem.times, _held(row), color=GREY, linewidth=0.8, drawstyle="steps-post", zorder=1.5)
+    seen = near[(near >= bottom - margin) & (near <= top + margin)]
+    if seen.size:
+        edge = 0.05 * (top - bottom)
+        axes.set_ylim(min(bottom, seen.min() - edge), max(top, seen.max() + edge))
+    return bool(seen.size)
 
 
 def _stroke(i: int, solvers: int) -> dict[str, Any]:
@@ -86,42 +133,13 @@ def _color(j: int, count: int):
     return colormaps["tab10"](j) if count <= NAMED else colormaps["turbo"](0.05 + 0.9 * j / (count - 1))
 
 
-def _name_components(axes, symbol, count):
-    handles = [Line2D([], [], color=_color(j, count), label=f"${symbol}_{{{j + 1}}}$") for j in range(count)]
+def _name_components(axes: Axes, series: Series) -> None:
+    """A legend beside the panel, of names that the system gives, or of more than one component."""
+    count = series.values.shape[1]
+    if count > NAMED or (count == 1 and series.names is None):
+        return
+    labels = series.names or [f"${series.symbol}_{{{j + 1}}}$" for j in range(count)]
+    handles = [Line2D([], [], color=_color(j, count), label=label) for j, label in enumerate(labels)]
     axes.legend(
         handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9, handlelength=1.2
     )
-
-
-def _snapshots(figure: Figure, where: SubplotSpec, solution: Solution, name: str) -> None:
-    knots = np.unique(np.linspace(0, solution.problem.horizon, SNAPSHOTS).round().astype(int))
-    segments = np.asarray(solution.problem.system.skeleton(solution.xs[knots]), dtype=float)  # pyright: ignore
-    points = segments.reshape(-1, 3)
-    low, high = points.min(axis=0), points.max(axis=0)
-    reach = max(0.5 * float((high - low).max()), 1e-6) * 1.08
-    middle = 0.5 * (low + high)
-    shades = colormaps["viridis_r"](np.linspace(0.08, 1.0, len(knots)))
-    planar = high[1] - low[1] < 1e-9 * reach
-    axes = figure.add_subplot(where, projection=None if planar else "3d")
-    for shade, lines in zip(shades, segments, strict=True):
-        if planar:
-            axes.add_collection(LineCollection(lines[:, :, ::2], colors=[shade], linewidths=2.2, capstyle="round"))
-        else:
-            axes.add_collection3d(Line3DCollection(lines, colors=[shade], linewidths=2.2, capstyle="round"))  # pyright: ignore
-    axes.set_xlim(middle[0] - reach, middle[0] + reach)
-    if planar:
-        axes.set_ylim(middle[2] - reach, middle[2] + reach)
-        axes.set_aspect("equal")
-        tidy(axes, "x [m]", "z [m]")
-    else:
-        axes.set_ylim(middle[1] - reach, middle[1] + reach)
-        axes.set_zlim(middle[2] - reach, middle[2] + reach)  # pyright: ignore
-        axes.set_box_aspect((1, 1, 1), zoom=0.86)  # pyright: ignore
-        axes.set_xlabel("x [m]", labelpad=8)
-        axes.set_ylabel("y [m]", labelpad=10)
-        axes.set_zlabel("z [m]", labelpad=6)  # pyright: ignore
-    times = solution.problem.times[knots]
-    handles = [Line2D([], [], color=s, lw=2.2, label=f"{t:.2f} s") for s, t in zip(shades, times, strict=True)]
-    below = (0.5, -0.1 if planar else 0.02)
-    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=below, fontsize=9, frameon=False, ncols=5)
-    axes.set_title("snapshots" + (f" ({name})" if name else ""), fontsize=11)

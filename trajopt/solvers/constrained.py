@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.augmented_lagrangian import AugmentedLagrangian, Part
+from trajopt.augmented_lagrangian import AugmentedLagrangian, Measures, Part
 from trajopt.objective import Objective
 from trajopt.solution import IterationRecord
 from trajopt.solvers.iterate import Formulation, Iterate
@@ -29,7 +29,9 @@ PROBE_TOLERANCE, FIRST_TOLERANCE = 1e-2, 1e-4
 PROBE_SHARE = 1e-3
 TIGHTENING = 1e-2
 PROGRESS = 0.25
-MAX_PENALTY = 1e14
+MAX_PENALTY, MAX_ROUNDS = 1e14, 60
+LARGE_COST = 1e-3
+"""Where this part of the cost exceeds 1, complementarity counts relative to it."""
 FIRST_PENALTIES = 1e-6, 1e6
 RANGE_SHARE, SLACK_SHARE = 0.1, 0.3
 FINAL = (
@@ -41,7 +43,7 @@ FINAL = (
 class Rounds(NamedTuple):
     """How the rounds ended: the last loop, its status, the terms with their multipliers, and steps tried in all."""
 
-    loop: Loop
+    loop: Loop | None
     status: Status
     terms: AugmentedLagrangian
     tried: int
@@ -91,42 +93,60 @@ def minimize_in_rounds(
     of finite cost; `warm`: the terms' multipliers and penalties are those of an earlier solve.
     """
 
+    probing = options.initial_penalty == 0.0 and not warm
+    if probing:
+        terms = first_penalties(terms, start, PROBE_SHARE)
+    state = Rounds(None, Status.MAX_ITERATIONS, terms, 0)
+    before, tolerance = np.full(len(terms.parts), np.inf), PROBE_TOLERANCE if probing else FIRST_TOLERANCE
+    try:
+        for number in range(MAX_ROUNDS):
+            inner = replace(options, tolerance=max(options.tolerance, tolerance))
+            state = _round(pose, objective, state, start, inner, threshold, clock, log, callback)
+            loop, status, terms, tried = state
+            assert loop is not None
+            iterate = loop.model.iterate
+            reached, cost = terms.measures(iterate.xs, iterate.us), objective.value(iterate.xs, iterate.us)
+            done = tolerance <= options.tolerance and _satisfied(reached, cost, options) and iterate.gaps is None
+            if done or status in FINAL or number == MAX_ROUNDS - 1:
+                break
+            if probing:
+                terms = first_penalties(terms, iterate._replace(cost=cost), 1.0)
+                probing, tolerance = False, FIRST_TOLERANCE
+            else:
+                growth = np.where(reached.residuals > PROGRESS * before, options.penalty_growth, 1.0)
+                terms, before = terms.updated(iterate.xs, iterate.us, growth), reached.residuals
+                tolerance = max(options.tolerance, TIGHTENING * tolerance)
+                if max((part.penalty for part in terms.parts), default=0.0) > MAX_PENALTY:
+                    return state._replace(status=Status.INFEASIBLE, terms=terms)
+            state = state._replace(terms=terms)
+            if len(log) > tried:
+                log.pop()  # the next round records the same iterate
+        if not (done or status in FINAL):
+            met = reached.violation <= options.feasibility_tolerance
+            status = Status.MAX_ITERATIONS if met else Status.INFEASIBLE
+        return state._replace(status=status, terms=terms.updated(iterate.xs, iterate.us))
+    except KeyboardInterrupt:
+        if state.loop is None:
+            raise
+        return state._replace(status=Status.INTERRUPTED)
+
+
+def _round(pose, objective, state, start, options, threshold, clock, log, callback) -> Rounds:
+    """Minimize with the multipliers and penalties of the state, from where its loop ended."""
+    terms, tried = state.terms, state.tried
+    augmented = Objective((*objective.terms, *terms.terms()))
+    iterate = start if state.loop is None else state.loop.model.iterate
+    iterate = iterate._replace(cost=augmented.value(iterate.xs, iterate.us), time=clock.elapsed)
+
     def measures(iterate: Iterate) -> tuple[float, float]:
         return objective.value(iterate.xs, iterate.us), terms.violation(iterate.xs, iterate.us)
 
-    iterate, tried, probing = start, 0, options.initial_penalty == 0.0 and not warm
-    before, tolerance = np.full(len(terms.parts), np.inf), FIRST_TOLERANCE
-    if probing:
-        terms, tolerance = first_penalties(terms, iterate, PROBE_SHARE), PROBE_TOLERANCE
-    tolerance = max(options.tolerance, tolerance)
-    while True:
-        augmented = Objective((*objective.terms, *terms.terms()))
-        iterate = iterate._replace(cost=augmented.value(iterate.xs, iterate.us), time=clock.elapsed)
-        inner = replace(options, tolerance=tolerance)
-        loop = Loop(pose(augmented), augmented, iterate, inner, threshold, clock, log, measures, tried > 0)
-        status = loop.run(options.max_iterations - tried, callback)
-        iterate, tried = loop.model.iterate, tried + loop.tried
-
-        reached = terms.measures(iterate.xs, iterate.us)
-        tight = tolerance <= options.tolerance
-        if status in FINAL or (tight and _satisfied(reached, options) and iterate.gaps is None):
-            return Rounds(loop, status, terms.updated(iterate.xs, iterate.us), tried)
-        if len(log) > tried:
-            log.pop()  # the round's end; the next round records the same iterate
-        if probing:
-            cost = objective.value(iterate.xs, iterate.us)
-            terms = first_penalties(terms, iterate._replace(cost=cost), 1.0)
-            probing, tolerance = False, max(options.tolerance, FIRST_TOLERANCE)
-            continue
-        growth = np.where(reached.residuals > PROGRESS * before, options.penalty_growth, 1.0)
-        terms, before = terms.updated(iterate.xs, iterate.us, growth), reached.residuals
-        if max((part.penalty for part in terms.parts), default=0.0) > MAX_PENALTY:
-            return Rounds(loop, Status.INFEASIBLE, terms, tried)
-        tolerance = max(options.tolerance, TIGHTENING * tolerance)
+    loop = Loop(pose(augmented), augmented, iterate, options, threshold, clock, log, measures, late=tried > 0)
+    status = loop.run(options.max_iterations - tried, callback)
+    return Rounds(loop, status, terms, tried + loop.tried)
 
 
-def _satisfied(reached, options: LoopOptions) -> bool:
-    return (
-        reached.violation <= options.feasibility_tolerance
-        and reached.complementarity <= options.complementarity_tolerance
-    )
+def _satisfied(reached: Measures, cost: float, options: LoopOptions) -> bool:
+    """Whether violation and complementarity are within their tolerances."""
+    slack = options.complementarity_tolerance * max(1.0, LARGE_COST * abs(cost))
+    return reached.violation <= options.feasibility_tolerance and reached.complementarity <= slack

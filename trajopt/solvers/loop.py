@@ -82,14 +82,16 @@ class Loop:
         self.formulation, self.objective, self.options, self.threshold = formulation, objective, options, threshold
         self.clock, self.log, self.measures = clock, log, measures
         self.regularization = Regularization(options.initial_regularization, options.max_regularization)
+        self.model: LocalModel
+        self.direction: Direction | None
         self.weight, self.predicted, self.tried = 0.0, 0.0 if late else np.inf, 0
-        self.model: LocalModel = formulation.expand(start, clock, self._late(start.cost))
-        self.direction: Direction | None = None
+        self.start, self.direction = start, None
 
     def run(self, max_iterations: int, callback: Callback | None) -> Status:
         """Iterate until an end; at most so many steps are tried."""
         stopping = False
         try:
+            self.model = self.formulation.expand(self.start, self.clock, self._late(self.start.cost))
             while True:
                 status = self._iterate(self.tried >= max_iterations, stopping)
                 if status is not None:
@@ -97,6 +99,8 @@ class Loop:
                 iterate = self.model.iterate
                 stopping = callback is not None and bool(callback(Progress(self.log[-1], iterate.xs, iterate.us)))
         except KeyboardInterrupt:
+            if not hasattr(self, "model"):
+                self.model = self.formulation.expand(self.start, self.clock)
             self._record(None, None)
             return Status.INTERRUPTED
 
@@ -130,7 +134,7 @@ class Loop:
     def _predicted(self, direction: Direction) -> float:
         """Decrease of the merit that the model predicts for a full step."""
         gap = self.model.iterate.total_gap
-        self.weight = merit_weight(self.weight, direction.change, gap)
+        self.weight = merit_weight(self.weight, direction.change, gap, self.model.iterate.cost)
         return max(0.0, self.weight * gap - direction.change)
 
     # ------------------------------------------------------------------------------------------------ direction
@@ -171,13 +175,14 @@ class Loop:
             finite = np.isfinite(self.model.gradient_norm)
             return Status.NOT_POSITIVE_DEFINITE if finite else Status.INVALID_DERIVATIVES
         enough = max(self.options.tolerance * abs(self.model.iterate.cost), self.options.absolute_tolerance)
-        if self.regularization.small and self.predicted <= enough:
+        if self.regularization.small and self.model.iterate.gaps is None and self.predicted <= enough:
             return Status.CONVERGED
         return Status.MAX_ITERATIONS if tried_enough else None
 
     def _end_without_step(self) -> Status | None:
         """Why to stop after a line search without an acceptable step, None to try again with a larger mu."""
-        if self.regularization.small and self.predicted <= ROUNDING_LEVEL * abs(self.model.iterate.cost):
+        invisible = self.predicted <= ROUNDING_LEVEL * abs(self.model.iterate.cost)
+        if self.regularization.small and self.model.iterate.gaps is None and invisible:
             return Status.CONVERGED  # what is left to gain is below the rounding of the cost
         return Status.LINE_SEARCH_FAILED if self.regularization.increased().exhausted else None
 

@@ -65,7 +65,8 @@ class LoopOptions:
     feasibility_tolerance : float
         Largest violation of a constraint, in its own units.
     complementarity_tolerance : float
-        Largest product of a multiplier and its constraint's slack.
+        Largest product of a multiplier and its constraint's slack; relative to a thousandth of the cost where that
+        exceeds 1.
     initial_penalty : float
         The first penalty of the augmented Lagrangian; 0 (default): balances cost and violation of the first iterate.
     penalty_growth : float

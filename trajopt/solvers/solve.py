@@ -72,10 +72,11 @@ def solve(
     terms = augmented_lagrangian(problem, constraints).with_penalties(lambda _: options.initial_penalty or 1.0)
     warm = start is not None and len(start.multipliers) > 0
     if start is not None and warm:
-        terms = terms.with_multipliers(*_smooth_part(problem, terms, start))
+        terms = terms.with_multipliers(*_smooth_part(problem, start, boxed=limits is not None))
     rounds = minimize_in_rounds(
         posed, problem.objective, terms, iterate, options, threshold, clock, log, callback, warm
     )
+    assert rounds.loop is not None
     return _solution(problem, rounds.loop, rounds.status, rounds.terms, limits, rounds.tried, clock)
 
 
@@ -116,16 +117,13 @@ def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstrai
 BOUNDS = "control bounds"
 
 
-def _smooth_part(
-    problem: Problem, terms: AugmentedLagrangian, start: WarmStart
-) -> tuple[list[np.ndarray], list[float]]:
+def _smooth_part(problem: Problem, start: WarmStart, boxed: bool) -> tuple[list[np.ndarray], list[float]]:
     """Multipliers and penalties of the warm start that belong to constraints of the augmented Lagrangian."""
     if len(start.multipliers) != len(problem.constraints):
         raise ValueError(
             f"warm_start: got multipliers of {len(start.multipliers)} constraints, wanted {len(problem.constraints)}"
         )
-    smooth_bounds = any(constraint.name == BOUNDS for constraint in terms.constraints)
-    chosen = [smooth_bounds or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints]
+    chosen = [not boxed or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints]
     multipliers = [m for m, wanted in zip(start.multipliers, chosen, strict=True) if wanted]
     return multipliers, [p for p, wanted in zip(start.penalties, chosen, strict=True) if wanted]
 

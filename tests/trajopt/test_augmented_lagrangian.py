@@ -1,0 +1,299 @@
+"""Problems with constraints against sequential quadratic programming, and against the conditions of an optimum."""
+
+import numpy as np
+import pytest
+
+from tests.trajopt.cases import linear, pendulum
+from tests.trajopt.constrained_cases import CASES, Condensed, DistanceResidual, several, speed_limit
+from tests.trajopt.systems import LinearSystem, Pendulum, TipResidual
+from trajopt import (
+    DDP,
+    ILQR,
+    ControlBounds,
+    ControlResidual,
+    Problem,
+    ResidualConstraint,
+    StateBounds,
+    StateResidual,
+    Status,
+)
+from trajopt.augmented_lagrangian import augmented_lagrangian
+from trajopt.objective import Objective, zero_blocks
+from trajopt.solvers.ddp import HESSIANS
+
+SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
+
+
+@pytest.fixture(scope="module")
+def solutions():
+    return {name: {s: solver.solve(make()) for s, solver in SOLVERS.items()} for name, make in CASES.items()}
+
+
+@pytest.fixture(scope="module")
+def oracles(solutions):
+    """scipy's solutions, from a start that is not ours."""
+    found = {}
+    for name, of_solver in solutions.items():
+        us = of_solver["parallel"].us
+        moved = us + 0.05 * np.abs(us).max() * np.sin(np.arange(us.size)).reshape(us.shape)
+        found[name] = Condensed(CASES[name]()).scipy(moved)
+        assert found[name].status == 0, found[name].message
+    return found
+
+
+def stationarity(solution):
+    """dL/du with the reported multipliers, and dJ/du."""
+    condensed, u = Condensed(solution.problem), solution.us.ravel()
+    g = condensed.gradient(u)
+    total = g.copy()
+    for report, constraint in zip(solution.constraints, solution.problem.constraints, strict=True):
+        if isinstance(constraint, ControlBounds):
+            total += report.multipliers.ravel()
+        else:
+            np.testing.assert_allclose(report.values.ravel(), condensed.values(constraint, u), atol=1e-12)
+            total += condensed.jacobian(constraint, u).T @ report.multipliers.ravel()
+    return total, g
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", CASES)
+def test_same_optimum_as_scipy(name, solver, solutions, oracles):
+    solution, oracle = solutions[name][solver], oracles[name]
+    assert solution.converged
+    assert solution.cost == pytest.approx(oracle.fun, rel=1e-5)
+    np.testing.assert_allclose(solution.us.ravel(), oracle.x, atol=1e-4 * np.abs(oracle.x).max())
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", CASES)
+def test_conditions_of_an_optimum(name, solver, solutions):
+    """Feasible, complementary, stationary, and every multiplier on the side of its limit."""
+    solution = solutions[name][solver]
+    total, g = stationarity(solution)
+    assert np.abs(total).max() <= 1e-6 * np.abs(g).max()
+    assert solution.gradient_norm == pytest.approx(np.abs(total).max(), abs=1e-7 * np.abs(g).max())
+    assert solution.violation <= 1e-7
+    pressed = 0
+    for report in solution.constraints:
+        lam, r = report.multipliers, report.values
+        assert report.violation <= 1e-7 and report.complementarity <= 1e-7
+        np.testing.assert_allclose(r[lam > 0], report.upper[lam > 0], atol=1e-6)
+        np.testing.assert_allclose(r[lam < 0], report.lower[lam < 0], atol=1e-6)
+        pressed += int((np.abs(lam) > 1e-6).sum())
+    assert pressed > 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_constraints_matter(name, solutions):
+    """Without them the cost would be lower: so it is, and some constraint is then violated."""
+    p = solutions[name]["parallel"].problem
+    free = DDP().solve(Problem(p.system, p.x0, p.horizon, p.running_costs, p.terminal_costs))
+    assert free.cost < solutions[name]["parallel"].cost * (1 - 1e-4)
+
+
+def test_several_kinds_are_active_at_once(solutions):
+    reports = solutions["several"]["parallel"].constraints
+    assert [r.name for r in reports] == ["control bounds", "obstacle", "arrival", "state bounds"]
+    assert all(report.active.any() for report in reports)
+    assert reports[0].penalty == 0.0 and all(report.penalty > 0 for report in reports[1:])
+
+
+def test_multipliers_are_prices(solutions):
+    """The cost changes by minus the multiplier times the limit's change [sensitivity theorem], to second order."""
+    solution, changes = solutions["speed limit"]["value"], []
+    p, lam = solution.problem, solution.constraints[0].multipliers.sum()
+    for h in (1e-2, -1e-2):
+        bounds = StateBounds(p.system, [-np.inf, -2.5], [np.inf, 2.5 + h])
+        moved = Problem(p.system, p.x0, p.horizon, p.running_costs, p.terminal_costs, [bounds])
+        changes.append(DDP().solve(moved).cost - solution.cost)
+    assert lam > 0.0
+    assert (changes[0] - changes[1]) / 2e-2 == pytest.approx(-lam, rel=1e-3)
+
+
+def test_equality_multipliers_against_a_dense_kkt_solve(rng):
+    """A linear-quadratic problem with linear equalities: one linear system gives controls and multipliers."""
+    p = linear(rng, horizon=8)
+    constraints = [
+        ResidualConstraint(StateResidual(p.system, rng.standard_normal(4), [0, 2]), at="terminal", name="end"),
+        ResidualConstraint(ControlResidual(p.system), [-np.inf, 0.2], [np.inf, 0.2], name="second control"),
+    ]
+    p = Problem(p.system, p.x0, 8, p.running_costs, p.terminal_costs, constraints)
+    condensed, u = Condensed(p), np.zeros(16)
+    g = condensed.gradient(u)
+    H = np.column_stack([condensed.gradient(e) - g for e in np.eye(16)])
+    end, second = p.constraints
+    A = np.vstack([condensed.jacobian(end, u), condensed.jacobian(second, u)[1::2]])
+    d = np.concatenate([condensed.values(end, u), condensed.values(second, u)[1::2] - 0.2])
+    oracle = np.linalg.solve(np.block([[H, A.T], [A, np.zeros((10, 10))]]), -np.concatenate([g, d]))
+    for solver in (ILQR(), DDP()):
+        solution = solver.solve(p)
+        assert solution.converged
+        np.testing.assert_allclose(solution.us.ravel(), oracle[:16], atol=1e-6)
+        lam = np.concatenate([solution.constraints[0].multipliers.ravel(), solution.constraints[1].multipliers[:, 1]])
+        np.testing.assert_allclose(lam, oracle[16:], atol=1e-5 * np.abs(lam).max())
+        assert not solution.constraints[1].multipliers[:, 0].any()
+
+
+# ------------------------------------------------------------------------------------------------ the terms
+RESIDUALS = {
+    "tip": (Pendulum(), TipResidual(), 1),
+    "distance": (LinearSystem(np.eye(4), np.eye(4, 2)), DistanceResidual([0.3, 5.0]), 2),
+    "state": (Pendulum(), StateResidual(Pendulum(), [0.5, 0.5]), 1),
+    "control": (Pendulum(), ControlResidual(Pendulum(), 0.1), 1),
+}
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("name", RESIDUALS)
+def test_gradient_and_hessian_of_the_terms(name, exact, rng):
+    """Gradients, and with curvature Hessians, by differences; multipliers and limits such that each side presses."""
+    system, residual, nu = RESIDUALS[name]
+    at = "path" if name == "control" else "all"
+    nr = residual.nr
+    lower, upper = -0.2 * np.ones(nr), 0.3 * np.ones(nr)
+    upper[0] = lower[0]
+    problem = Problem(system, np.zeros(system.nx), 4, constraints=[ResidualConstraint(residual, lower, upper, at=at)])
+    terms = augmented_lagrangian(problem, problem.residual_constraints).with_penalties(lambda _: 3.0)
+    (report,) = terms.reports(np.zeros((5, system.nx)), np.zeros((4, nu)))
+    terms = terms.with_multipliers([rng.standard_normal(report.multipliers.shape)], [3.0])
+    objective = Objective(terms.terms())
+    z = rng.standard_normal((5, system.nx + nu))
+
+    def gradient(z):
+        blocks = zero_blocks(4, system.ndx, nu)
+        objective.accumulate(z[:, : system.nx].copy(), z[:4, system.nx :].copy(), blocks)
+        if exact:
+            objective.accumulate(z[:, : system.nx].copy(), z[:4, system.nx :].copy(), blocks, curvature=True)
+        return blocks
+
+    def value(z):
+        return objective.value(z[:, : system.nx].copy(), z[:4, system.nx :].copy())
+
+    lx, lu, lxx, lux, luu = gradient(z)
+    sizes = []
+    for _ in range(6):
+        d, h = rng.standard_normal(z.shape), 1e-6
+        dx, du = d[:, : system.nx], d[:4, system.nx :]
+        slope = (value(z + h * d) - value(z - h * d)) / (2 * h)
+        assert (lx * dx).sum() + (lu * du).sum() == pytest.approx(slope, rel=1e-6, abs=1e-7)
+        if exact:
+            ahead, behind = gradient(z + h * d), gradient(z - h * d)
+            Hx, Hu = (np.asarray(a - b) / (2 * h) for a, b in zip(ahead[:2], behind[:2], strict=True))
+            expected = np.einsum("tij,tj->ti", lxx, dx)
+            expected[:4] += np.einsum("tij,ti->tj", lux, du)
+            np.testing.assert_allclose(expected, Hx, rtol=1e-5, atol=1e-6)
+            expected = np.einsum("tij,tj->ti", lux, dx[:4]) + np.einsum("tij,tj->ti", luu, du)
+            np.testing.assert_allclose(expected, Hu, rtol=1e-5, atol=1e-6)
+            sizes.append(np.abs(Hx).max() + np.abs(Hu).max())
+    assert not exact or max(sizes) > 0.1
+
+
+def test_the_update_makes_the_lagrangian_stationary(rng):
+    """Gradient of the augmented term = updated multiplier times the Jacobian."""
+    system, tip = Pendulum(), TipResidual()
+    problem = Problem(system, [0, 0], 4, constraints=[ResidualConstraint(tip, -0.2, 0.3)])
+    terms = augmented_lagrangian(problem, problem.residual_constraints).with_penalties(lambda _: 7.0)
+    terms = terms.with_multipliers([rng.standard_normal((4, 3))], [7.0])
+    xs, us = rng.standard_normal((5, 2)), rng.standard_normal((4, 1))
+    blocks = zero_blocks(4, 2, 1)
+    Objective(terms.terms()).accumulate(xs, us, blocks)
+    (part,) = terms.updated(xs, us).parts
+    rx, ru = tip.jacobians(xs[:4], us)
+    np.testing.assert_allclose(blocks[0][:4], np.einsum("ti,tij->tj", part.multipliers, rx), atol=1e-12)
+    np.testing.assert_allclose(blocks[1], np.einsum("ti,tij->tj", part.multipliers, ru), atol=1e-12)
+    assert part.multipliers.any() and not blocks[0][4].any()
+    r = tip.evaluate(xs[:4], us)
+    assert (part.multipliers[r > 0.6] >= 0.0).all()
+
+
+# ------------------------------------------------------------------------------------------------ ends
+def impossible():
+    """Name: problem whose constraints cannot all hold."""
+    p, s = pendulum(horizon=15), Pendulum()
+
+    def with_constraints(*constraints):
+        return Problem(s, p.x0, 15, p.running_costs, p.terminal_costs, constraints)
+
+    return {
+        "too weak": with_constraints(
+            ControlBounds(-0.1, 0.1), ResidualConstraint(StateResidual(s, [np.pi, 0.0]), at="terminal")
+        ),
+        "apart": with_constraints(
+            StateBounds(s, [-np.inf, -9], [np.inf, 4]), StateBounds(s, [-np.inf, 6], [np.inf, 7])
+        ),
+        "jump": with_constraints(ResidualConstraint(StateResidual(s, [5.0, 0.0]))),
+        "nowhere": with_constraints(ResidualConstraint(TipResidual(), [3.0, -np.inf, -np.inf], np.inf)),
+    }
+
+
+@pytest.mark.parametrize("solver", ["ilqr", "parallel"])
+@pytest.mark.parametrize("name", ["too weak", "apart", "jump", "nowhere"])
+def test_constraints_that_cannot_hold(name, solver):
+    solution = SOLVERS[solver].solve(impossible()[name])
+    assert solution.status in (Status.INFEASIBLE, Status.MAX_ITERATIONS)
+    assert not solution.converged and solution.violation > 0.1
+    for array in (solution.xs, solution.us, solution.K, solution.cost):
+        assert np.isfinite(array).all()
+    worst = max(solution.constraints, key=lambda report: report.violation)
+    row = int(np.flatnonzero(worst.knots == worst.worst_knot)[0])
+    assert worst.violations[row].max() == worst.violation == solution.violation
+
+
+def test_infeasible_has_its_name():
+    solution = DDP().solve(impossible()["apart"])
+    assert solution.status == "infeasible" and "constraints" in solution.message
+
+
+@pytest.mark.parametrize("limit", [0, 1, 7])
+def test_the_iteration_limit_counts_all_rounds(limit):
+    solution = DDP(max_iterations=limit).solve(several())
+    assert solution.status == "max_iterations" and solution.iterations == limit
+    assert len(solution.constraints) == 4 and np.isfinite(solution.xs).all()
+
+
+def test_a_callback_stops_between_rounds():
+    seen = []
+    full = DDP().solve(several())
+    for stop in range(1, full.iterations, 4):
+        seen.clear()
+        solution = DDP().solve(several(), callback=lambda p, s=stop: seen.append(p) or len(seen) == s)
+        assert solution.status == "stopped_by_callback" and len(seen) == stop
+        np.testing.assert_array_equal(seen[-1].us, solution.us)
+
+
+def test_the_log_tells_cost_and_violation(solutions):
+    for of_solver in solutions.values():
+        for solution in of_solver.values():
+            last = solution.log[-1]
+            assert last.cost == pytest.approx(solution.cost, rel=1e-13)
+            assert last.violation == pytest.approx(
+                max(r.violation for r in solution.constraints if r.name != "control bounds"), abs=1e-15
+            )
+            assert sum(record.alpha > 0 for record in solution.log) <= solution.iterations
+            assert solution.history("iteration").tolist() == list(range(len(solution.log)))
+
+
+# ------------------------------------------------------------------------------------------------ options
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"initial_penalty": 1e-3}, {"initial_penalty": 1e4}, {"penalty_growth": 100.0}, {"penalty_growth": 2.0},
+        {"regularization": "state"}, {"regularization": "both"}, {"control_limits": "augmented_lagrangian"},
+        {"cost_hessian": "gauss_newton"},
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["speed limit", "arrival", "several"])
+def test_options_do_not_move_the_optimum(name, options, solutions):
+    solution, expected = DDP(**options).solve(CASES[name]()), solutions[name]["parallel"]
+    assert solution.converged
+    assert solution.cost == pytest.approx(expected.cost, rel=1e-5)
+    np.testing.assert_allclose(solution.us, expected.us, atol=1e-4 * np.abs(expected.us).max())
+
+
+def test_tolerances_are_kept():
+    loose = DDP(feasibility_tolerance=1e-2, complementarity_tolerance=1e-2).solve(speed_limit())
+    tight = DDP(feasibility_tolerance=1e-11, complementarity_tolerance=1e-11).solve(speed_limit())
+    assert loose.converged and tight.converged
+    assert tight.violation <= 1e-11 and tight.constraints[0].complementarity <= 1e-11
+    assert tight.violation < loose.violation <= 1e-2

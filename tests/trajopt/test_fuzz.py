@@ -1,0 +1,31 @@
+"""Random problems with bad weights, starts, limits and constraints: every solve ends with a name and finite numbers."""
+
+import pytest
+
+from tests.reference.fuzz import SYSTEMS, complaints, fuzz_case, run
+
+CASES = 150
+GROUPS = 10
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_every_end_has_a_name(group):
+    statuses = set()
+    for seed in range(group, CASES, GROUPS):
+        case = fuzz_case(seed)
+        solution = run(case)
+        assert complaints(case, solution) == [], (seed, case.problem.system, str(solution.status))
+        statuses.add(str(solution.status))
+    assert "converged" in statuses
+
+
+def test_the_cases_are_as_bad_as_they_should_be():
+    """Every system, starts with and without states, control limits and others, more than ten decades of weights."""
+    cases = [fuzz_case(seed) for seed in range(CASES)]
+    weights = [float(case.problem.objective.terms[0].cost.weights) for case in cases]
+    assert min(weights) < 1e-5 and max(weights) > 1e5
+    assert {case.problem.horizon for case in cases} >= {1, 2, 29, 30}
+    assert 20 < sum(case.xs is not None for case in cases) < 130
+    assert 20 < sum(case.problem.control_limits is not None for case in cases) < 130
+    assert sum(bool(case.problem.residual_constraints) for case in cases) > 30
+    assert len({type(case.problem.system) for case in cases}) == len(SYSTEMS) - 1  # two robots of one type

@@ -1,0 +1,191 @@
+"""Constrained solves from an earlier solution, from states with gaps, and constraints of unusual kinds."""
+
+import numpy as np
+import pytest
+
+from tests.trajopt.constrained_cases import CASES, arrival, speed_limit
+from tests.trajopt.systems import CirclePendulum, Pendulum
+from trajopt import (
+    DDP,
+    ControlBounds,
+    ControlCost,
+    ControlResidual,
+    Problem,
+    ResidualConstraint,
+    StateBounds,
+    StateCost,
+    StateResidual,
+)
+
+
+@pytest.fixture(scope="module")
+def solutions():
+    return {name: DDP().solve(make()) for name, make in CASES.items()}
+
+
+# ------------------------------------------------------------------------------------------------ warm starts
+@pytest.mark.parametrize("name", CASES)
+def test_a_warm_start_at_the_solution_stays(name, solutions):
+    """Multipliers and penalties come along: next to nothing is left to do, where a cold start has much."""
+    expected = solutions[name]
+    for start in (expected, expected.warm_start()):
+        again = DDP().solve(expected.problem, warm_start=start)
+        assert again.converged and again.iterations <= 2 < expected.iterations
+        np.testing.assert_allclose(again.us, expected.us, atol=1e-6 * np.abs(expected.us).max())
+        assert again.cost == pytest.approx(expected.cost, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["speed limit", "several"])
+def test_a_warm_start_helps_nearby(name, solutions):
+    expected = solutions[name]
+    p = expected.problem
+    moved = Problem(p.system, p.x0 + 1e-3, p.horizon, p.running_costs, p.terminal_costs, p.constraints)
+    cold, warm = DDP().solve(moved), DDP().solve(moved, warm_start=expected)
+    assert cold.converged and warm.converged and warm.iterations < cold.iterations
+    assert warm.cost == pytest.approx(cold.cost, rel=1e-6)
+    np.testing.assert_allclose(warm.us, cold.us, atol=1e-4 * np.abs(cold.us).max())
+
+
+def test_a_warm_start_serves_the_other_way_to_keep_control_limits(solutions):
+    box = solutions["several"]
+    smooth = DDP(control_limits="augmented_lagrangian").solve(box.problem, warm_start=box)
+    assert smooth.converged and smooth.cost == pytest.approx(box.cost, rel=1e-5)
+    back = DDP().solve(box.problem, warm_start=smooth)
+    assert back.converged and back.cost == pytest.approx(box.cost, rel=1e-6)
+
+
+def test_explicit_controls_come_before_the_warm_start(solutions):
+    expected = solutions["speed limit"]
+    start = DDP(max_iterations=0).solve(expected.problem, us=np.full((12, 1), 0.5), warm_start=expected)
+    np.testing.assert_array_equal(start.us, 0.5)
+
+
+def test_shifted(solutions):
+    solution = solutions["several"]
+    start = solution.shifted(2)
+    np.testing.assert_array_equal(start.us, np.vstack([solution.us[2:], np.tile(solution.us[-1], (2, 1))]))
+    assert start.xs is None and start.penalties == tuple(r.penalty for r in solution.constraints)
+    bounds, obstacle, arrived, speed = (r.multipliers for r in solution.constraints)
+    np.testing.assert_array_equal(start.multipliers[0], np.vstack([bounds[2:], np.tile(bounds[-1], (2, 1))]))
+    np.testing.assert_array_equal(start.multipliers[1], np.vstack([obstacle[2:], np.tile(obstacle[-1], (2, 1))]))
+    np.testing.assert_array_equal(start.multipliers[2], arrived)  # that of the last knot stays there
+    path = speed[:-1]
+    np.testing.assert_array_equal(start.multipliers[3], np.vstack([path[2:], np.tile(path[-1], (2, 1)), speed[-1:]]))
+    np.testing.assert_array_equal(solution.shifted(0).us, solution.us)
+    assert solution.shifted(99).us.shape == solution.us.shape
+    with pytest.raises(ValueError, match="steps: got -1"):
+        solution.shifted(-1)
+
+
+def test_receding_horizon(solutions):
+    """Step on, shift, solve again: every solve converges, from the shifted start as from a cold one."""
+    solution = solutions["speed limit"]
+    for _ in range(3):
+        p = solution.problem
+        moved = Problem(p.system, solution.xs[1], p.horizon, p.running_costs, p.terminal_costs, p.constraints)
+        cold, solution = DDP().solve(moved), DDP().solve(moved, warm_start=solution.shifted())
+        assert solution.converged and solution.cost == pytest.approx(cold.cost, rel=1e-6)
+
+
+def test_a_warm_start_must_fit(solutions):
+    solution = solutions["speed limit"]
+    p = solution.problem
+    two = Problem(p.system, p.x0, 12, p.running_costs, p.terminal_costs, [*p.constraints, ControlBounds(-9, 9)])
+    with pytest.raises(ValueError, match="warm_start: got multipliers of 1 constraints, wanted 2"):
+        DDP().solve(two, warm_start=solution)
+    narrow = Problem(p.system, p.x0, 12, p.running_costs, p.terminal_costs, [StateBounds(p.system, -9.0, 9.0)])
+    with pytest.raises(ValueError, match=r"multipliers of state bounds: got shape \(12, 1\)"):
+        DDP().solve(narrow, warm_start=solution)
+
+
+def test_a_warm_start_of_anything_else_is_refused():
+    with pytest.raises(TypeError, match="warm_start: got int"):
+        DDP().solve(speed_limit(), warm_start=3)
+
+
+# ------------------------------------------------------------------------------------------------ from states
+@pytest.mark.parametrize("name", ["speed limit", "arrival", "several", "circle"])
+def test_constraints_from_states_with_gaps(name, solutions, rng):
+    expected = solutions[name]
+    system = expected.problem.system
+    xs = np.array([system.integrate(x, 0.1 * rng.standard_normal(system.ndx)) for x in expected.xs])
+    solution = DDP().solve(expected.problem, us=0.9 * expected.us, xs=xs)
+    assert solution.converged and solution.largest_gap == 0.0
+    assert solution.cost == pytest.approx(expected.cost, rel=1e-5)
+    np.testing.assert_allclose(solution.us, expected.us, atol=1e-4 * np.abs(expected.us).max())
+
+
+class Patient(ControlCost):
+    """A cost that refuses to be evaluated for ever."""
+
+    left = 2000
+
+    def value(self, xs, us):
+        self.left -= 1
+        assert self.left > 0, "the solve does not end"
+        return super().value(xs, us)
+
+
+def test_gaps_are_closed_where_neither_cost_nor_constraint_asks_for_it():
+    """Neither a cost of states nor an active constraint: the solve still ends, without gaps."""
+    s = Pendulum()
+    problem = Problem(s, [0.05, 0.0], 10, [Patient(1.0)], [], [StateBounds(s, -4.0, 4.0)])
+    solution = DDP().solve(problem, xs=np.zeros((11, 2)))
+    assert solution.converged and solution.largest_gap == 0.0
+
+
+# ------------------------------------------------------------------------------------------------ corner cases
+def test_a_constraint_without_knots_holds():
+    """Limits of the state on the way, and no knot on the way but the given one."""
+    s = Pendulum()
+    for more in ([], [ControlBounds(-1.0, 1.0)]):
+        problem = Problem(
+            s, [0.3, 0.0], 1, [ControlCost(1.0)], [StateCost(s, [1.0, 0.0], 1.0)],
+            [*more, StateBounds(s, -9.0, 9.0, at="path")],
+        )  # fmt: skip
+        solution = DDP().solve(problem)
+        assert solution.converged and len(solution.constraints) == len(problem.constraints)
+
+
+def test_the_same_constraint_twice():
+    p = speed_limit()
+    twice = Problem(p.system, p.x0, 12, p.running_costs, p.terminal_costs, [*p.constraints, *p.constraints])
+    solution, expected = DDP().solve(twice), DDP().solve(p)
+    assert solution.converged and len(solution.constraints) == 2
+    np.testing.assert_allclose(solution.us, expected.us, atol=1e-5 * np.abs(expected.us).max())
+
+
+def test_a_constraint_may_be_called_control_bounds():
+    p = speed_limit()
+    named = StateBounds(p.system, [-np.inf, -2.5], [np.inf, 2.5], name="control bounds")
+    problem = Problem(p.system, p.x0, 12, p.running_costs, p.terminal_costs, [ControlBounds(-50.0, 50.0), named])
+    solution = DDP().solve(problem)
+    assert DDP().solve(problem, warm_start=solution).iterations <= 2
+
+
+def test_a_constraint_that_cannot_be_evaluated_at_the_last_knot_is_refused():
+    s = Pendulum()
+    constraint = ResidualConstraint(ControlResidual(s), -1.0, 1.0, at="all")
+    with pytest.raises(ValueError, match="the terminal knot has no control"):
+        DDP().solve(Problem(s, [0, 0], 5, [ControlCost(1.0)], constraints=[constraint]))
+
+
+def test_infinite_limits_are_none():
+    p = speed_limit()
+    free = Problem(p.system, p.x0, 12, p.running_costs, p.terminal_costs)
+    constraint = ResidualConstraint(StateResidual(p.system, [9.0, 9.0]), -np.inf, np.inf)
+    same = Problem(p.system, p.x0, 12, p.running_costs, p.terminal_costs, [constraint])
+    a, b = DDP().solve(free), DDP().solve(same)
+    np.testing.assert_allclose(a.us, b.us, atol=1e-7 * np.abs(a.us).max())
+    assert b.converged and not b.constraints[0].active.any() and b.violation == 0.0
+
+
+def test_a_manifold_state_may_be_fixed_at_the_end():
+    s = CirclePendulum()
+    goal = s.embed(np.array([1.2, 0.0]))
+    end = ResidualConstraint(StateResidual(s, goal), at="terminal")
+    circle = Problem(s, s.embed(np.array([0.3, 0.0])), 12, [ControlCost(1.0)], [], [end])
+    line, round_ = DDP().solve(arrival()), DDP().solve(circle)
+    assert round_.converged
+    np.testing.assert_allclose(round_.us, line.us, atol=1e-5 * np.abs(line.us).max())
+    np.testing.assert_allclose(round_.constraints[0].multipliers, line.constraints[0].multipliers, rtol=1e-4)
