@@ -13,7 +13,8 @@ def test_quick_bench(tmp_path, capsys):
     assert bench.main(["--quick", "--out", str(tmp_path)]) == 0
     assert "One iteration on the arm" in capsys.readouterr().out
     result = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
-    assert {"DDP / iLQR iteration", "8 step lengths / 1"} == set(result["ratios"])
+    ratios = {"DDP / iLQR iteration", "DDP iteration, inverse / forward", "8 step lengths / 1"}
+    assert ratios == set(result["ratios"])
     assert all(row["microseconds"] > 0 for row in result["derivatives"] + result["iteration"])
 
 

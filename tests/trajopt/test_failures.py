@@ -174,6 +174,7 @@ def test_an_exact_step_that_must_be_short_is_compared_with_the_gauss_newton_step
     formulation = ForwardFormulation(problem, problem.objective, None, Curvature("value"), "control")
     start = formulation.start(near.us, None, clock)
     loop = Loop(formulation, problem.objective, start, DDP(), 1e-2, clock, [], lambda iterate: (iterate.cost, 0.0))
+    loop.model = formulation.expand(start, clock)
     gauss_newton = formulation.sweep(loop.model, 0.0, clock)
     exact = formulation.exact_sweep(loop.model, gauss_newton, 0.0, clock)
     assert gauss_newton.ok and exact.ok

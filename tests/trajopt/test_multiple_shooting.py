@@ -214,10 +214,16 @@ def test_the_merit_goes_down(from_rollouts):
 @pytest.mark.parametrize(("weight", "change", "gap"), [(0.0, 3.0, 2.0), (1.0, -5.0, 2.0), (10.0, 1.0, 0.5)])
 def test_the_weight_makes_the_full_step_a_descent(weight, change, gap):
     """change - weight gap, the model's change of the merit, is negative by half of what the gaps weigh."""
-    new = merit_weight(weight, change, gap)
-    assert new >= weight
+    new = merit_weight(weight, change, gap, 4.0)
+    assert new >= weight and new > 0.0
     assert change - new * gap <= -0.5 * new * gap + 1e-12
-    assert merit_weight(weight, change, 0.0) == weight
+    assert merit_weight(weight, change, 0.0, 4.0) == weight
+
+
+def test_gaps_weigh_something_even_if_closing_them_lowers_the_cost():
+    assert merit_weight(0.0, -1.0, 2.0, 4.0) * 2.0 == pytest.approx(1e-3 * 4.0)
+    assert merit_weight(0.0, 0.0, 2.0, 0.0) * 2.0 == pytest.approx(1e-3)
+    assert merit_weight(1e-9, -1.0, 2.0, 4.0) == 1e-9
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from trajopt import (
     plot_convergence,
     plot_trajectory,
 )
+from trajopt.plotting.style import GREY
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -37,9 +38,7 @@ def triangles(axes):
 
 def vehicle(**pictures):
     """A point that moves as it is told, state (x, y)."""
-    return CallableSystem(
-        lambda x, u: x + 0.1 * u, nx=2, nu=2, dt=0.1, vectorized=True, **pictures,
-    )  # fmt: skip
+    return CallableSystem(lambda x, u: x + 0.1 * u, nx=2, nu=2, dt=0.1, vectorized=True, **pictures)
 
 
 def drive(system, constraints=()):
@@ -146,20 +145,20 @@ def test_motion_figure_in_space(tmp_path):
 
 
 def limit_lines(axes):
-    return [line for line in axes.lines if line.get_label() != "" and line.get_color() == "0.55"]
+    return [line for line in axes.lines if line.get_color() == GREY]
 
 
 def test_control_limits_are_grey_lines(tmp_path):
-    lower, upper = np.full((10, 2), [-np.inf, -0.5]), np.full((10, 2), [0.9, FAR])
+    lower, upper = np.full((10, 2), [-np.inf, 0.5]), np.full((10, 2), [0.9, FAR])
     upper[5:, 0] = 0.8
     solution = DDP().solve(drive(vehicle(), [ControlBounds(lower, upper)]))
     figure = plot_trajectory(solution, tmp_path / "motion.png")
     assert_png(tmp_path / "motion.png")
     lines = limit_lines(figure.axes[1])
     drawn = sorted(tuple(line.get_ydata()) for line in lines)
-    assert drawn == sorted([(*upper[:, 0], 0.8), (-0.5,) * 11])
+    assert drawn == sorted([(*upper[:, 0], 0.8), (0.5,) * 11])
     bottom, top = figure.axes[1].get_ylim()
-    assert bottom < -0.5 and 2.0 < top < 10.0  # the far limit does not flatten the curves
+    assert bottom < 0.5 and 2.0 < top < 10.0  # the far limit does not flatten the curves
     assert figure.legends[0].get_texts()[-1].get_text() == "control limits"
 
 
@@ -251,9 +250,7 @@ def test_nothing_ties_a_free_body_to_the_world(joint, rng):
     system = one_body(joint)
     q = np.stack([dynamics.random_configuration(system.model, rng) for _ in range(4)])
     lines = system.skeleton(np.concatenate([q, np.zeros((4, system.model.nv))], axis=1))
-    ends = np.stack(
-        [dynamics.frame_placement(system.model, q, frame)[1] for frame in ("body", "tip")], axis=1
-    )  # fmt: skip
+    ends = np.stack([dynamics.frame_placement(system.model, q, frame)[1] for frame in ("body", "tip")], axis=1)
     np.testing.assert_allclose(lines, ends[:, None], atol=1e-14)
 
 

@@ -60,6 +60,8 @@ def plot_convergence(results: Mapping[str, Solution] | Solution, path: str | Pat
     axes = figure.subplots(2, columns)
     below = False
     for color, solution in zip(_cycle(len(results)), results.values(), strict=True):
+        if not solution.log:
+            continue
         for row, x in enumerate((solution.history("iteration"), 1e3 * solution.history("time"))):
             for curve in _curves(axes[row], x, solution, best, infeasibility):
                 below |= _draw(curve, color)
