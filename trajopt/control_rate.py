@@ -281,8 +281,8 @@ class LiftedResidual:
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
         """Second derivatives of mu_t'r."""
         Hxx, Hux, Huu = self.residual.hessian_products(self.system.split(xs)[0], us, mu)
-        Hzz = self._widened(self._widened(Hxx).swapaxes(1, 2)).swapaxes(1, 2)
+        Hzz = None if Hxx is None else self._widened(self._widened(Hxx).swapaxes(1, 2)).swapaxes(1, 2)
         return Hzz, None if Hux is None else self._widened(Hux), Huu

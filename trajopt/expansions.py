@@ -7,7 +7,7 @@ import numpy as np
 from dynamics.simd import driver, routine
 from dynamics.simd.rows import Term, matrix
 from trajopt.matrix_products import row_product
-from trajopt.objective import Objective, zero_blocks
+from trajopt.objective import CURVATURE, Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.validation import same_shape
 
@@ -53,7 +53,7 @@ def expand(problem: Problem, xs: np.ndarray, us: np.ndarray, objective: Objectiv
 def cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu)."""
     blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)
-    problem.objective.accumulate(xs, us, blocks, curvature=True)
+    problem.objective.accumulate(xs, us, blocks, CURVATURE)
     return blocks[2], blocks[3], blocks[4]
 
 

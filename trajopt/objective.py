@@ -57,7 +57,11 @@ def zero_blocks(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
     return tuple(np.zeros(shape) for shape in shapes)
 
 
-def _accumulate(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Sequence[np.ndarray], curvature: bool) -> None:
+GAUSS_NEWTON, CURVATURE, EXACT = "gauss_newton", "curvature", "exact"
+"""What is added to an expansion: gradients and Gauss-Newton Hessians, what those leave out, or both."""
+
+
+def _accumulate(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Sequence[np.ndarray], order: str) -> None:
     lx, lu, lxx, lux, luu = blocks
     if term.terminal:
         target = Quadratic(lx[-1:], None, lxx[-1:], None, None)
@@ -65,8 +69,15 @@ def _accumulate(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Sequence[np.
         target = Quadratic(lx[:-1], lu, lxx[:-1], lux, luu)
     else:
         target = Quadratic(*(np.zeros((len(term.knots), *block.shape[1:])) for block in blocks))
-    add = term.cost.accumulate_curvature if curvature else term.cost.accumulate
-    add(*term.points(xs, us), term.scale, target)
+    arguments = *term.points(xs, us), term.scale, target
+    together = getattr(term.cost, "accumulate_exact", None) if order == EXACT else None
+    if together is not None:
+        together(*arguments)
+    else:
+        if order != CURVATURE:
+            term.cost.accumulate(*arguments)
+        if order != GAUSS_NEWTON:
+            term.cost.accumulate_curvature(*arguments)
     if term.knots is not None and not term.terminal:
         for block, part in zip(blocks, target, strict=True):
             block[term.knots] += part
@@ -103,11 +114,13 @@ class Objective:
                 total += term.scale * float(np.add.reduce(term.cost.value(*term.points(xs, us))))
         return total if np.isfinite(total) else np.inf
 
-    def accumulate(self, xs: np.ndarray, us: np.ndarray, blocks: Sequence[np.ndarray], curvature: bool = False) -> None:
-        """Add gradients and Gauss-Newton Hessians, or the residual curvature alone, to lx, lu, lxx, lux, luu."""
+    def accumulate(
+        self, xs: np.ndarray, us: np.ndarray, blocks: Sequence[np.ndarray], order: str = GAUSS_NEWTON
+    ) -> None:
+        """Add gradients and Hessians of this order to lx, lu, lxx, lux, luu; CURVATURE adds no gradients."""
         with np.errstate(all="ignore"):
             for term in self.terms:
-                _accumulate(term, xs, us, blocks, curvature)
+                _accumulate(term, xs, us, blocks, order)
 
     def culprit(self, xs: np.ndarray, us: np.ndarray, ndx: int) -> str | None:
         """The first term whose value or derivatives are not finite, and where; None if all are."""
@@ -119,7 +132,7 @@ class Objective:
                     row = int(np.argmin(np.isfinite(values)))
                     return f"cost term '{term.name}' is {number_name(values[row])} at knot {term.knot(row) % (N + 1)}"
                 blocks = zero_blocks(N, ndx, nu)
-                _accumulate(term, xs, us, blocks, False)
+                _accumulate(term, xs, us, blocks, GAUSS_NEWTON)
                 for what, block in zip(("lx", "lu", "lxx", "lux", "luu"), blocks, strict=True):
                     good = np.isfinite(block.reshape(len(block), -1)).all(axis=1)
                     if not good.all():

@@ -9,6 +9,7 @@ from tests.trajopt.systems import NumpySystem, Pendulum, TipResidual
 from trajopt import ControlCost, Problem, ResidualCost, StateCost, expand, total_cost
 from trajopt.cost_kernels import add_cross, add_gauss_newton
 from trajopt.expansions import adjoint
+from trajopt.objective import CURVATURE, EXACT, GAUSS_NEWTON, zero_blocks
 
 
 class StretchedSystem(NumpySystem):
@@ -157,3 +158,16 @@ def test_a_control_cost_of_numbers_serves_systems_of_any_size(rng):
     for nu in (1, 3):
         us = rng.standard_normal((4, nu))
         np.testing.assert_allclose(cost.value(np.zeros((4, 2)), us), ((us - 0.5) ** 2).sum(axis=1), rtol=1e-14)
+
+
+def test_exact_in_one_pass_is_both_passes(rng):
+    problem = tip()
+    xs, us = random_trajectory(problem, rng)
+    size = (problem.horizon, problem.system.ndx, problem.system.nu)
+    together, apart = zero_blocks(*size), zero_blocks(*size)
+    problem.objective.accumulate(xs, us, together, EXACT)
+    problem.objective.accumulate(xs, us, apart, GAUSS_NEWTON)
+    assert max(np.abs(a - b).max() for a, b in zip(together, apart, strict=True)) > 1e-3
+    problem.objective.accumulate(xs, us, apart, CURVATURE)
+    for a, b in zip(together, apart, strict=True):
+        np.testing.assert_array_equal(a, b)

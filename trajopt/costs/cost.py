@@ -21,7 +21,11 @@ class Quadratic(NamedTuple):
 
 
 class Cost(Protocol):
-    """What `Problem` accepts as a cost; any object with these methods will do."""
+    """What `Problem` accepts as a cost; any object with these methods will do.
+
+    Optional: ``accumulate_exact`` does what the last two methods do, in one pass; ``knots`` is how many knots a cost
+    was made for, None for any number; ``name`` is what messages call it.
+    """
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError if this cost does not fit the system, or not the terminal knot."""

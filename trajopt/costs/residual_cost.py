@@ -6,7 +6,7 @@ import numpy as np
 
 from trajopt.costs.cost import Quadratic
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, weight_rows
-from trajopt.costs.loss import Loss
+from trajopt.costs.loss import Loss, Model
 from trajopt.residual import Residual
 from trajopt.system import System
 from trajopt.validation import same_shape, whole_number
@@ -62,19 +62,31 @@ class ResidualCost:
     def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times gradient and Gauss-Newton Hessian."""
         r, rx, ru = self._linearize(xs, us)
-        model = self._loss.expand(r)
-        rx = same_shape("residual.jacobians, rx", rx, (len(xs), self.nr, target.lx.shape[1]))
+        self._add_gauss_newton(self._loss.expand(r), rx, ru, scale, target)
+
+    def _add_gauss_newton(self, model: Model, rx, ru, scale: float, target: Quadratic) -> None:
+        K = len(target.lx)
+        rx = same_shape("residual.jacobians, rx", rx, (K, self.nr, target.lx.shape[1]))
         model.add(scale, rx, target.lx, target.lxx)
         if ru is not None and target.lu is not None:
             assert target.lux is not None and target.luu is not None
-            ru = same_shape("residual.jacobians, ru", ru, (len(xs), self.nr, target.lu.shape[1]))
+            ru = same_shape("residual.jacobians, ru", ru, (K, self.nr, target.lu.shape[1]))
             model.add(scale, ru, target.lu, target.luu)
             model.add_cross(scale, ru, rx, target.lux)
 
     def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times sum_i (A_r)_i d2 r_i."""
-        model = self._loss.expand(self._evaluate(xs, us))
+        self._add_curvature(self._loss.expand(self._evaluate(xs, us)), xs, us, scale, target)
+
+    def _add_curvature(self, model: Model, xs, us, scale: float, target: Quadratic) -> None:
         blocks = self.residual.hessian_products(xs, us, scale * model.gradient)
         for name, H, into in zip(("Hxx", "Hux", "Huu"), blocks, target[2:], strict=True):
             if H is not None and into is not None:
                 np.add(into, same_shape(f"residual.hessian_products, {name}", H, into.shape), out=into)
+
+    def accumulate_exact(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Both of the above, the residual evaluated once."""
+        r, rx, ru = self._linearize(xs, us)
+        model = self._loss.expand(r)
+        self._add_gauss_newton(model, rx, ru, scale, target)
+        self._add_curvature(model, xs, us, scale, target)

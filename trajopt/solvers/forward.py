@@ -9,7 +9,7 @@ from trajopt.backward_pass import Box, SweepResult, box_around
 from trajopt.curvature_sweeps import sweep_products, sweep_tensors
 from trajopt.expansions import Expansion, adjoint, expand, largest_gradient
 from trajopt.line_search import Candidate
-from trajopt.objective import Objective
+from trajopt.objective import CURVATURE, Objective
 from trajopt.problem import Problem
 from trajopt.rollout import ALPHAS, closed_loop, gaps_of, open_loop
 from trajopt.solvers.iterate import Iterate, LocalModel, with_gaps
@@ -134,7 +134,7 @@ class ForwardFormulation:
         """The model's expansion with these Hessians, to which the costs' curvature is added if that is wanted."""
         expansion = model.expansion._replace(lxx=lxx, lux=lux, luu=luu)
         if self.curvature.cost_hessian == "exact":
-            self.objective.accumulate(model.iterate.xs, model.iterate.us, expansion[2:], curvature=True)
+            self.objective.accumulate(model.iterate.xs, model.iterate.us, expansion[2:], CURVATURE)
         return expansion
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
