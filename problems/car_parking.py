@@ -26,6 +26,8 @@ from numba import njit
 
 import trajopt
 
+LENGTHS, HALF_WIDTH = np.array([-0.5, 2.0, 2.5]), 0.7
+"""Of the car as it is drawn: rear end, front axle and front end from the middle of the rear axle [m]."""
 STEP = 0.03
 """The paper's h [s], for which the running costs are those of a step."""
 WHEELBASE = 2.0
@@ -39,6 +41,16 @@ NOISE = 0.1
 def perturbed_start(rng: np.random.Generator, horizon: int = 500) -> np.ndarray:
     """Controls (horizon, 2) of normal noise."""
     return NOISE * rng.standard_normal((horizon, 2))
+
+
+def outline(xs: np.ndarray) -> np.ndarray:
+    """Segments (K, 5, 2, 3) of the car from above at states xs (K, 4): a rectangle with a line at the front axle."""
+    rear, axle, front = LENGTHS
+    ends = np.array([[rear, -1], [front, -1], [front, 1], [rear, 1], [axle, -1], [axle, 1]])
+    along, left = ends[:, 0], HALF_WIDTH * ends[:, 1]
+    c, s = np.cos(xs[:, 2:3]), np.sin(xs[:, 2:3])
+    points = np.stack([xs[:, :1] + c * along - s * left, xs[:, 1:2] + s * along + c * left, 0 * s * along], axis=-1)
+    return np.stack([points[:, :5], points[:, [1, 2, 3, 0, 5]]], axis=2)
 
 
 @cache
@@ -61,7 +73,17 @@ def car_step(dt: float):
 
 def make(horizon: int = 500, dt: float = STEP) -> trajopt.Problem:
     """The problem with `horizon` knots of dt seconds."""
-    system = trajopt.CallableSystem(car_step(dt), nx=4, nu=2, dt=dt, name="car")
+    system = trajopt.CallableSystem(
+        car_step(dt),
+        nx=4,
+        nu=2,
+        dt=dt,
+        name="car",
+        skeleton=outline,
+        scenery=outline(np.zeros((1, 4)))[0],
+        state_names=["$x$ [m]", "$y$ [m]", r"$\theta$ [rad]", "$v$ [m/s]"],
+        control_names=["$w$ [rad]", "$a$ [m/s²]"],
+    )
     goal, near = np.zeros(4), trajopt.SmoothAbs([0.1, 0.1, 1.0, 1.0])
     return trajopt.Problem(
         system,

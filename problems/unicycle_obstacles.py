@@ -20,7 +20,9 @@ from trajopt import SquaredNorm, StateResidual
 
 GOAL = np.array([3.0, 3.0, 0.0])
 CENTRES = np.array([[0.75, 0.75], [1.5, 1.5], [2.25, 2.25]])
-DISTANCE = 0.25 + 0.175
+DISC, VEHICLE = 0.25, 0.175
+"""Radii [m]."""
+DISTANCE = DISC + VEHICLE
 """Least distance [m] of the vehicle's middle from the middle of a disc."""
 
 
@@ -32,9 +34,37 @@ def unicycle(x, u, out):
     out[2] = u[1]
 
 
+def polygon(centres: np.ndarray, radius: float, angles: np.ndarray) -> np.ndarray:
+    """Segments (K, corners, 2, 3) of flat polygons with corners at the angles (K, corners) about centres (K, 2)."""
+    x, y = centres[:, :1] + radius * np.cos(angles), centres[:, 1:] + radius * np.sin(angles)
+    corners = np.stack([x, y, np.zeros_like(x)], axis=-1)
+    return np.stack([corners, np.roll(corners, -1, axis=1)], axis=2)
+
+
+def outline(xs: np.ndarray) -> np.ndarray:
+    """A triangle (K, 3, 2, 3) within the vehicle's radius that points where it goes, at states xs (K, 3)."""
+    return polygon(xs[:, :2], VEHICLE, xs[:, 2:] + np.array([0.0, 2.5, -2.5]))
+
+
+def discs() -> np.ndarray:
+    """Segments (corners of all discs, 2, 3)."""
+    turn = np.linspace(0.0, 2 * np.pi, 48, endpoint=False)
+    return polygon(CENTRES, DISC, np.tile(turn, (len(CENTRES), 1))).reshape(-1, 2, 3)
+
+
 def make(horizon: int = 100, dt: float = 0.05) -> trajopt.Problem:
     """The problem with `horizon` knots of dt seconds."""
-    system = trajopt.CallableSystem(xdot=unicycle, nx=3, nu=2, dt=dt, name="unicycle")
+    system = trajopt.CallableSystem(
+        xdot=unicycle,
+        nx=3,
+        nu=2,
+        dt=dt,
+        name="unicycle",
+        skeleton=outline,
+        scenery=discs(),
+        state_names=["$x$ [m]", "$y$ [m]", r"$\theta$ [rad]"],
+        control_names=["$v$ [m/s]", r"$\omega$ [rad/s]"],
+    )
     apart = [
         trajopt.ResidualConstraint(
             SquaredNorm(StateResidual(system, [*centre, 0.0], [0, 1])), DISTANCE**2, np.inf, name=f"disc {number}"

@@ -1,6 +1,6 @@
 """Solve Crocoddyl's example problems in Crocoddyl and here, side by side, and write table, data and figure.
 
-    python -m experiments.peers [--quick] [--limited] [--inverse] [--out DIR]
+    python -m experiments.peers [--quick] [--unlimited] [--forward] [--out DIR]
 
 Needs the `peers` extra; mim_solvers takes part if it is installed.  Writes DIR/peers.json and DIR/peers.png.
 """
@@ -19,10 +19,12 @@ from dynamics.simd import num_threads
 from experiments.peers import starts
 from experiments.peers.figures import plot_times
 from experiments.peers.pairs import limited_problems, unlimited_problems
+from experiments.peers.single_iteration import arms, single_iterations
 from experiments.peers.study import record
-from experiments.peers.tables import peers_table
+from experiments.peers.tables import iterations_table, peers_table
 
 REPEATS, QUICK_REPEATS = 21, 2
+ITERATION_REPEATS = {False: 200, True: 3}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -30,8 +32,8 @@ def parser() -> argparse.ArgumentParser:
     description = (__doc__ or "").split("\n", 1)[0]
     result = argparse.ArgumentParser(prog="python -m experiments.peers", description=description)
     result.add_argument("--quick", action="store_true", help=f"the last problem only, {QUICK_REPEATS} repeats")
-    result.add_argument("--limited", action="store_true", help="also the problems with limits of the controls")
-    result.add_argument("--inverse", action="store_true", help="fully actuated robots also by inverse dynamics")
+    result.add_argument("--unlimited", action="store_true", help="without the problems with limits of the controls")
+    result.add_argument("--forward", action="store_true", help="without the inverse-dynamics formulation")
     result.add_argument("--out", type=Path, default=Path("results/peers"), help="folder (default: %(default)s)")
     return result
 
@@ -39,8 +41,11 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the comparison; returns the exit code."""
     options = parser().parse_args(argv)
-    pairs = unlimited_problems(options.inverse) + (limited_problems() if options.limited else [])
-    pairs, repeats = (pairs[-1:], QUICK_REPEATS) if options.quick else (pairs, REPEATS)
+    pairs = unlimited_problems(not options.forward)
+    if options.quick:
+        pairs, repeats = pairs[-1:], QUICK_REPEATS
+    else:
+        pairs, repeats = pairs + ([] if options.unlimited else limited_problems()), REPEATS
     console, results = Console(width=170), {}
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("problems", total=2 * len(pairs))
@@ -50,10 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
                 entry["starts"][start.name] = record(pair, start, repeats)
                 progress.advance(task)
             results[pair.name] = entry
-    console.print(peers_table(results))
+    iterations = {pair.ours.name: single_iterations(pair, ITERATION_REPEATS[options.quick]) for pair in arms()}
+    console.print(peers_table(results), iterations_table(iterations), sep="\n\n")
     options.out.mkdir(parents=True, exist_ok=True)
     threads = {"ours": num_threads(), "crocoddyl": pairs[0].theirs.nthreads}
     data = {"repeats": repeats, "threads": threads, "crocoddyl": crocoddyl.__version__, "problems": results}
+    data["single_iterations"] = iterations
     (options.out / "peers.json").write_text(json.dumps(data, indent=1), encoding="utf-8")
     plot_times(results, "still", options.out / "peers.png")
     for file in ("peers.json", "peers.png"):

@@ -33,6 +33,21 @@ def peers_table(results: dict[str, dict[str, Any]]) -> Table:
     return table
 
 
+def iterations_table(results: dict[str, dict[str, dict[str, float]]]) -> Table:
+    """One full iteration of every kind on the arms."""
+    table = Table(title="one full iteration, 100 knots", box=SIMPLE_HEAD, show_edge=False)
+    for heading in ("problem", "iteration", "microseconds", "ratio", "least", "ratio of least"):
+        table.add_column(heading, justify="left" if heading in ("problem", "iteration") else "right", no_wrap=True)
+    for problem, rows in results.items():
+        for name, row in rows.items():
+            table.add_row(
+                problem, name, f"{row['microseconds']:.0f}", f"{row['ratio']:.3f}",
+                f"{row['least_microseconds']:.0f}", f"{row['least_ratio']:.3f}",
+            )  # fmt: skip
+        table.add_section()
+    return table
+
+
 def _cells(row):
     feasible = row["infeasibility"] <= SAME
     cost = f"{row['cost']:.8g}" if feasible else f"off by {row['infeasibility']:.0e}"

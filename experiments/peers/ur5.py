@@ -18,7 +18,7 @@ STATE, CONTROL, TRANSLATION, TERMINAL_TRANSLATION = 1e-1, 1e-4, 4.0, 40.0
 PUBLISHED = 0.66532
 
 
-def problem(**formulation) -> trajopt.Problem:
+def problem(horizon: int = HORIZON, **formulation) -> trajopt.Problem:
     """Our statement; `formulation` goes to the system."""
     model = dynamics.load_urdf(example_robot_data.load("ur5").urdf)
     system = dynamics.RigidBodySystem(model, DT, **formulation)
@@ -28,14 +28,14 @@ def problem(**formulation) -> trajopt.Problem:
     return trajopt.Problem(
         system,
         x0,
-        HORIZON,
+        horizon,
         running_costs=[*shared, trajopt.ResidualCost(tool, TRANSLATION)],
         terminal_costs=[*shared, trajopt.ResidualCost(tool, TERMINAL_TRANSLATION)],
         name="UR5",
     )
 
 
-def peer():
+def peer(horizon: int = HORIZON):
     """Crocoddyl's statement."""
     model = example_robot_data.load("ur5").model
     state = crocoddyl.StateMultibody(model)
@@ -52,10 +52,11 @@ def peer():
         action(state, actuation, {"x": (rest, STATE), "u": (control, CONTROL), "tool": (tool, weight)}, DT)
         for weight in (TRANSLATION, TERMINAL_TRANSLATION)
     )
-    return crocoddyl.ShootingProblem(state.zero(), [first] * HORIZON, last)
+    return crocoddyl.ShootingProblem(state.zero(), [first] * horizon, last)
 
 
-def pair(inverse: bool = False) -> Pair:
-    """Both."""
-    other = problem(formulation="inverse") if inverse else None
-    return Pair("UR5", problem(), peer(), PUBLISHED, inverse=other)
+def pair(inverse: bool = False, horizon: int = HORIZON) -> Pair:
+    """Both; the published optimum is that of the published horizon."""
+    other = problem(horizon, formulation="inverse") if inverse else None
+    published = PUBLISHED if horizon == HORIZON else None
+    return Pair("UR5", problem(horizon), peer(horizon), published, inverse=other)

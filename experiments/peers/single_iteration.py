@@ -1,0 +1,89 @@
+"""One full iteration from one trajectory: expansion, backward pass, and the rollouts of one line search.
+
+Crocoddyl's is a solve of one iteration less a solve of none, which still expands; ours are the calls that the loop
+makes.  The trajectories are some iterations into each solver's own solve, where the full step is good.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import crocoddyl  # pyright: ignore[reportMissingImports]
+import numpy as np
+
+import trajopt
+from experiments.peers import kinova, starts, ur5
+from experiments.peers.pair import Pair
+from trajopt.line_search import search
+from trajopt.solvers.forward import Curvature
+from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.solve import pose
+from trajopt.timing import Stopwatch
+
+KNOTS = 100
+THEIR_STEPS, OUR_STEPS = 9, 6
+REGULARIZATION = 1e-9
+
+
+def arms() -> list[Pair]:
+    """The arms with a hundred knots."""
+    return [kinova.pair(inverse=True), ur5.pair(inverse=True, horizon=KNOTS)]
+
+
+def _theirs(pair: Pair, start: starts.Start) -> dict[str, Callable[[], object]]:
+    solver = crocoddyl.SolverFDDP(pair.theirs)
+    solver.solve(list(start.theirs), list(start.us), THEIR_STEPS, start.feasible)
+    xs, us = [np.array(x) for x in solver.xs], [np.array(u) for u in solver.us]
+    return {
+        "none": lambda: solver.solve(xs, us, 0, True, REGULARIZATION),
+        "one": lambda: solver.solve(xs, us, 1, True, REGULARIZATION),
+    }
+
+
+def _ours(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[], object]]:
+    posed, clock = pose(problem, None, LoopOptions(), Curvature(), problem.objective), Stopwatch()
+    iterate = posed.start(us, None, clock)
+
+    def step(model: Any, sweep: Any) -> object:
+        found = search(posed.objective, iterate.cost, (sweep.d1, sweep.d2), posed.candidates(model, sweep))
+        assert found is not None and found.alpha == 1.0, "the trajectory is not one where the full step is good"
+        return found
+
+    def ilqr() -> object:
+        model = posed.expand(iterate, clock)
+        return step(model, posed.sweep(model, 0.0, clock))
+
+    def ddp() -> object:
+        model = posed.expand(iterate, clock, exact=True)
+        gauss_newton = posed.sweep(model, 0.0, clock) if posed.needs_gauss_newton else None
+        return step(model, posed.exact_sweep(model, gauss_newton, 0.0, clock))
+
+    return {"iLQR": ilqr, "exact DDP": ddp}
+
+
+def single_iterations(pair: Pair, repeats: int) -> dict[str, dict[str, float]]:
+    """Median and least microseconds of every kind of iteration, and their ratios to Crocoddyl's FDDP."""
+    start = starts.still(pair)
+    near = trajopt.ILQR(max_iterations=OUR_STEPS).solve(pair.ours, us=start.us).us
+    calls = {f"Crocoddyl FDDP, {name}": call for name, call in _theirs(pair, start).items()}
+    calls |= _ours(pair.ours, near)
+    if pair.inverse is not None:
+        calls |= {f"{name}, inverse dynamics": call for name, call in _ours(pair.inverse, near).items()}
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    for turn in range(repeats + 3):
+        for name, call in calls.items():
+            begin = time.perf_counter()
+            call()
+            if turn >= 3:  # the first turns only warm up
+                samples[name].append(1e6 * (time.perf_counter() - begin))
+    median = {name: float(np.median(values)) for name, values in samples.items()}
+    least = {name: float(np.min(values)) for name, values in samples.items()}
+    rows = {"Crocoddyl FDDP": [t["Crocoddyl FDDP, one"] - t["Crocoddyl FDDP, none"] for t in (median, least)]}
+    rows |= {name: [median[name], least[name]] for name in calls if not name.startswith("Crocoddyl")}
+    (reference, least_reference), result = rows["Crocoddyl FDDP"], {}
+    for name, (middle, lowest) in rows.items():
+        result[name] = {
+            "microseconds": middle, "least_microseconds": lowest,
+            "ratio": middle / reference, "least_ratio": lowest / least_reference,
+        }  # fmt: skip
+    return result
