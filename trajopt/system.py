@@ -4,7 +4,7 @@ A state x has nx numbers, its tangent space ndx (fewer on a manifold: a quaterni
 freedom).  `integrate` moves a state along a tangent vector, `difference` is its inverse, and every derivative is taken
 along the tangent, so no other part of the package ever subtracts two states.
 
-Five promises are optional attributes, read by the functions at the end of this file:
+These promises are optional attributes, read by the functions at the end of this file:
 
 ``semi_implicit`` (default False)
     True if fx[:, :n] = [I 0] + dt fx[:, n:] and fu[:, :n] = dt fu[:, n:] exactly, with n = ndx/2, as semi-implicit
@@ -17,8 +17,10 @@ Five promises are optional attributes, read by the functions at the end of this 
     it, where it is there, in place of `difference` and `difference_expansion`.
 ``check_state(xs)``
     Raises ValueError if one of the states xs (K, nx) is no point of the manifold.
-``skeleton(xs)``
-    Line segments (K, segments, 2, 3) to draw at each knot.
+``skeleton(xs)``, ``scenery``
+    Line segments (K, segments, 2, 3) to draw at each knot, and those (S, 2, 3) that never move.
+``state_names``, ``control_names``
+    What plots call the numbers of states (nx,) and controls (nu,).
 """
 
 from typing import Any, Protocol, cast
