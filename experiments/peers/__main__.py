@@ -24,7 +24,7 @@ from experiments.peers.study import record
 from experiments.peers.tables import iterations_table, peers_table
 
 REPEATS, QUICK_REPEATS = 21, 2
-ITERATION_REPEATS = {False: 200, True: 3}
+ITERATION_REPEATS = {False: 60, True: 2}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         pairs, repeats = pairs[-1:], QUICK_REPEATS
     else:
         pairs, repeats = pairs + ([] if options.unlimited else limited_problems()), REPEATS
-    console, results = Console(width=170), {}
+    console, results = Console(width=200), {}
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("problems", total=2 * len(pairs))
         for pair in pairs:

@@ -29,12 +29,12 @@ def plot_times(results: dict[str, dict[str, Any]], start: str, path: Path) -> No
                 continue
             position, ratio = x + (i - 0.5 * (len(solvers) - 1)) * width, row["total_ratio"]
             hatch = "" if row["above_best"] <= SAME else "///"
-            look = {"color": COLORS[i], "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+            look = {"color": COLORS[i % len(COLORS)], "hatch": hatch, "edgecolor": "white", "linewidth": 0}
             axes.bar(position, ratio - 1.0, 0.92 * width, bottom=1.0, **look)
             place = (0, 3 if ratio >= 1 else -3)
             axes.annotate(f"{ratio:.2g}", (position, ratio), place, textcoords="offset points", fontsize=7,
                           ha="center", va="bottom" if ratio >= 1 else "top")  # fmt: skip
-        axes.bar(0, np.nan, color=COLORS[i], label=solver)
+        axes.bar(0, np.nan, color=COLORS[i % len(COLORS)], label=solver)
     axes.axhline(1.0, color="0.3", linewidth=0.9)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
