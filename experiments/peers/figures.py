@@ -19,15 +19,16 @@ def plot_times(results: dict[str, dict[str, Any]], start: str, path: Path) -> No
     """
     groups = {name: entry["starts"][start] for name, entry in results.items() if start in entry["starts"]}
     solvers = list(dict.fromkeys(solver for rows in groups.values() for solver in rows))
-    figure = new_figure(2.0 + 2.2 * len(groups), 4.2)
+    figure = new_figure(2.0 + 2.4 * len(groups), 4.2)
     axes = figure.subplots()
-    width = WIDTH / len(solvers)
+    drawn = [[solver for solver, row in rows.items() if "total_ratio" in row] for rows in groups.values()]
+    width = WIDTH / max(map(len, drawn), default=1)
     for i, solver in enumerate(solvers):
-        for x, rows in enumerate(groups.values()):
-            row = rows.get(solver, {})
-            if "total_ratio" not in row:
+        for x, (rows, present) in enumerate(zip(groups.values(), drawn, strict=True)):
+            if solver not in present:
                 continue
-            position, ratio = x + (i - 0.5 * (len(solvers) - 1)) * width, row["total_ratio"]
+            row = rows[solver]
+            position, ratio = x + (present.index(solver) - 0.5 * (len(present) - 1)) * width, row["total_ratio"]
             hatch = "" if row["above_best"] <= SAME else "///"
             look = {"color": COLORS[i % len(COLORS)], "hatch": hatch, "edgecolor": "white", "linewidth": 0}
             axes.bar(position, ratio - 1.0, 0.92 * width, bottom=1.0, **look)
