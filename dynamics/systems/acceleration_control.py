@@ -33,33 +33,7 @@ from dynamics.simd import (
     splat,
     store,
 )
-
-
-@helper
-def _add_transposed_product(upper, n, rows, columns, A, B, C):
-    """C (rows columns) += A'B for A (n rows), B (n columns), four sums at a time; with `upper`, blocks that lie left of
-    the diagonal are left out."""
-    for i in range(rows):
-        j = i // 4 * 4 if upper else 0
-        while j < columns:
-            if j + 4 > columns:  # the rest of a row, one by one
-                x = load(C, i * columns + j)
-                for k in range(n):
-                    x = fma(load(A, k * rows + i), load(B, k * columns + j), x)
-                store(C, i * columns + j, x)
-                j += 1
-                continue
-            o = i * columns + j
-            x0, x1, x2, x3 = load(C, o), load(C, o + 1), load(C, o + 2), load(C, o + 3)
-            for k in range(n):
-                a, b = load(A, k * rows + i), k * columns + j
-                x0, x1 = fma(a, load(B, b), x0), fma(a, load(B, b + 1), x1)
-                x2, x3 = fma(a, load(B, b + 2), x2), fma(a, load(B, b + 3), x3)
-            store(C, o, x0)
-            store(C, o + 1, x1)
-            store(C, o + 2, x2)
-            store(C, o + 3, x3)
-            j += 4
+from dynamics.systems.lane_products import add_product
 
 
 @helper
@@ -101,21 +75,23 @@ def _add_curvature(n, Hqq, Hqv, Hvv, Hqa, lxx, lax):
 
 
 @kernel
-def _substitute(n, U, Ua, lu, lux, luu, lx, lxx, la, lax, laa, work):
-    """The formulas of the module without H: lx, lxx in place, la, lax, laa overwritten; work (3 n n)."""
+def _substitute(n, mixed, U, Ua, lu, lux, luu, lx, lxx, la, lax, laa, work):
+    """The formulas of the module without H: lx, lxx in place, la, lax, laa overwritten; work (3 n n).  lux is zero,
+    and not read, unless `mixed`."""
     align_stack(work)
     T, S = work[: 2 * n * n], work[2 * n * n : 3 * n * n]
-    for i in range(2 * n * n):
-        store(T, i, load(lux, i))
-    S[:], la[:], lax[:], laa[:] = 0.0, 0.0, 0.0, 0.0
-    _add_transposed_product(False, n, n, 2 * n, luu, U, T)  # luu is symmetric
-    _add_transposed_product(False, n, n, n, luu, Ua, S)
-    _add_transposed_product(True, n, 2 * n, 2 * n, U, T, lxx)
-    _add_transposed_product(True, n, 2 * n, 2 * n, lux, U, lxx)
-    _add_transposed_product(False, n, 2 * n, 1, U, lu, lx)
-    _add_transposed_product(False, n, n, 1, Ua, lu, la)
-    _add_transposed_product(False, n, n, 2 * n, Ua, T, lax)
-    _add_transposed_product(False, n, n, n, Ua, S, laa)
+    S[:], la[:], lax[:], laa[:], T[:] = 0.0, 0.0, 0.0, 0.0, 0.0
+    if mixed:
+        for i in range(2 * n * n):
+            store(T, i, load(lux, i))
+        add_product(True, n, 2 * n, 2 * n, 1.0, 1.0, lux, 1, 2 * n, U, lxx)
+    add_product(False, n, n, 2 * n, 1.0, 1.0, luu, 1, n, U, T)  # luu is symmetric
+    add_product(False, n, n, n, 1.0, 1.0, luu, 1, n, Ua, S)
+    add_product(True, n, 2 * n, 2 * n, 1.0, 1.0, U, 1, 2 * n, T, lxx)
+    add_product(False, n, 2 * n, 1, 1.0, 1.0, U, 1, 2 * n, lu, lx)
+    add_product(False, n, n, 1, 1.0, 1.0, Ua, 1, n, lu, la)
+    add_product(False, n, n, 2 * n, 1.0, 1.0, Ua, 1, n, T, lax)
+    add_product(False, n, n, n, 1.0, 1.0, Ua, 1, n, S, laa)
     for i in range(2 * n):
         for j in range(i):
             store(lxx, i * 2 * n + j, load(lxx, j * 2 * n + i))
@@ -123,9 +99,9 @@ def _substitute(n, U, Ua, lu, lux, luu, lx, lxx, la, lax, laa, work):
 
 @driver
 def _drive_substitution(
-    first, last, work, m, B_inverse, curved, x, a, lx, lu, lxx, lux, luu, lx_out, la, lxx_out, lax, laa
+    first, last, work, m, B_inverse, curved, mixed, x, a, lx, lu, lxx, lux, luu, lx_out, la, lxx_out, lax, laa
 ):
-    """Blocks in (x, u) to blocks in (x, a), knots in lanes; all (K, numbers).  curved None: without H."""
+    """Blocks in (x, u) to blocks in (x, a), knots in lanes; all (K, numbers).  curved None: without H; mixed False: lux is zero."""
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -149,7 +125,8 @@ def _drive_substitution(
         gather(lx, c * LANES, lx_)
         gather(lu, c * LANES, lu_)
         gather(lxx, c * LANES, lxx_)
-        gather(lux, c * LANES, lux_)
+        if mixed:
+            gather(lux, c * LANES, lux_)
         gather(luu, c * LANES, luu_)
         if c == first or B_inverse is not None:  # no chunk writes the entries between branches, but B_inverse does
             first_order[:] = 0.0
@@ -181,7 +158,7 @@ def _drive_substitution(
                 store(Ua, i, load(M, i))
             _left_multiply(n, 2 * n, B_inverse, tau, U)
             _left_multiply(n, n, B_inverse, tau, Ua)
-        _substitute(n, U, Ua, lu_, lux_, luu_, lx_, lxx_, la_, lax_, laa_, scratch)
+        _substitute(n, mixed, U, Ua, lu_, lux_, luu_, lx_, lxx_, la_, lax_, laa_, scratch)
         if curved is not None:
             _add_curvature(n, H[: n * n], H[n * n : 2 * n * n], H[2 * n * n : 3 * n * n], H[3 * n * n :], lxx_, lax_)
         scatter(lx_, c * LANES, lx_out)
@@ -266,7 +243,7 @@ class AccelerationControl:
             start += -(-size // 8) * 8  # every part starts on a vector boundary
         launch(
             _drive_substitution, N, self._numbers, self.model.arrays, self._B_inverse, True if curvature else None,
-            xs[:N], a, lx[:N], lu, lxx.reshape(N + 1, -1)[:N], lux.reshape(N, -1), luu.reshape(N, -1),
+            bool(lux.any()), xs[:N], a, lx[:N], lu, lxx.reshape(N + 1, -1)[:N], lux.reshape(N, -1), luu.reshape(N, -1),
             parts["x"][:N], parts["a"], parts["xx"][:N], parts["ax"], parts["aa"],
         )  # fmt: skip
         parts["x"][N], parts["xx"][N] = lx[N], lxx[N].ravel()

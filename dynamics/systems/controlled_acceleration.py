@@ -9,8 +9,9 @@ from dynamics.algorithms.articulated_body import solve_articulated
 from dynamics.algorithms.inverse_mass import AUTOMATIC, minus_inverse_products
 from dynamics.derivatives.forward_dynamics import forward_dynamics_first_order
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
-from dynamics.simd import align_stack, fma, helper, kernel, load, store
+from dynamics.simd import align_stack, kernel, load, store
 from dynamics.systems.actuation import times_actuation, torques_of_controls
+from dynamics.systems.lane_products import add_product
 from dynamics.systems.steps import acceleration
 
 
@@ -24,41 +25,14 @@ def acceleration_derivatives(m, B, skip, q, v, u, d, e, a):
     times_actuation(B, skip, e.Minv, e.au)
 
 
-@helper
-def _add_product(n, columns, scale, sign, A, X, C):
-    """C <- scale C + sign A X for A (n n), X and C (n columns), four sums at a time."""
-    for i in range(n):
-        j = 0
-        while j < columns:
-            o = i * columns + j
-            if j + 4 > columns:  # the rest of a row, one by one
-                x = scale * load(C, o)
-                for k in range(n):
-                    x = fma(sign * load(A, i * n + k), load(X, k * columns + j), x)
-                store(C, o, x)
-                j += 1
-                continue
-            x0, x1 = scale * load(C, o), scale * load(C, o + 1)
-            x2, x3 = scale * load(C, o + 2), scale * load(C, o + 3)
-            for k in range(n):
-                a, b = sign * load(A, i * n + k), k * columns + j
-                x0, x1 = fma(a, load(X, b), x0), fma(a, load(X, b + 1), x1)
-                x2, x3 = fma(a, load(X, b + 2), x2), fma(a, load(X, b + 3), x3)
-            store(C, o, x0)
-            store(C, o + 1, x1)
-            store(C, o + 2, x2)
-            store(C, o + 3, x3)
-            j += 4
-
-
 @kernel
 def _substitute_acceleration(n, nu, e, s):
     """The formulas of the module, in place of H; of qq the symmetric part of the Lie Hessian."""
     align_stack(s.Hqq)
-    _add_product(n, n, 0.5, 1.0, s.Hqa, e.aq, s.Hqq)
-    _add_product(n, n, -1.0, -1.0, s.Hqa, e.av, s.Hqv)
+    add_product(False, n, n, n, 0.5, 1.0, s.Hqa, n, 1, e.aq, s.Hqq)
+    add_product(False, n, n, n, -1.0, -1.0, s.Hqa, n, 1, e.av, s.Hqv)
     s.Hqu[:] = 0.0
-    _add_product(n, nu, 1.0, -1.0, s.Hqa, e.au, s.Hqu)
+    add_product(False, n, n, nu, 1.0, -1.0, s.Hqa, n, 1, e.au, s.Hqu)
     for i in range(n):
         for j in range(i + 1):
             x = -(load(s.Hqq, i * n + j) + load(s.Hqq, j * n + i))
