@@ -101,7 +101,8 @@ def _substitute(n, mixed, U, Ua, lu, lux, luu, lx, lxx, la, lax, laa, work):
 def _drive_substitution(
     first, last, work, m, B_inverse, curved, mixed, x, a, lx, lu, lxx, lux, luu, lx_out, la, lxx_out, lax, laa
 ):
-    """Blocks in (x, u) to blocks in (x, a), knots in lanes; all (K, numbers).  curved None: without H; mixed False: lux is zero."""
+    """Blocks in (x, u) to blocks in (x, a), knots in lanes; all (K, numbers).  curved None: without H; mixed False: lux
+    is zero."""
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
