@@ -1,13 +1,8 @@
 """DDP with exact second-order dynamics, switched on late [Mayne 1966; Tassa 2012]."""
 
-from typing import Any
-
-from trajopt.problem import Problem
-from trajopt.solution import Solution, WarmStart
 from trajopt.solvers.forward import Curvature
-from trajopt.solvers.loop import Callback
-from trajopt.solvers.options import LoopOptions, non_negative, solver_options
-from trajopt.solvers.solve import solve
+from trajopt.solvers.options import non_negative, solver_options
+from trajopt.solvers.shooting import ShootingSolver
 from trajopt.validation import one_of
 
 HESSIANS = ("parallel", "value", "costate", "tensor")
@@ -15,7 +10,7 @@ COST_HESSIANS = ("exact", "gauss_newton")
 
 
 @solver_options
-class DDP(LoopOptions):
+class DDP(ShootingSolver):
     """Differential dynamic programming: iLQR far from an optimum, Newton's quadratic convergence near it.
 
     Parameters
@@ -41,19 +36,10 @@ class DDP(LoopOptions):
     switch_threshold: float = 1e-2
 
     def __post_init__(self):
-        LoopOptions.__post_init__(self)
+        ShootingSolver.__post_init__(self)
         one_of("hessian", self.hessian, HESSIANS)
         one_of("cost_hessian", self.cost_hessian, COST_HESSIANS)
         non_negative("switch_threshold", self.switch_threshold)
 
-    def solve(
-        self,
-        problem: Problem,
-        us: Any = None,
-        xs: Any = None,
-        callback: Callback | None = None,
-        warm_start: WarmStart | Solution | None = None,
-    ) -> Solution:
-        """Solve the problem; parameters and result as for `ILQR.solve`."""
-        curvature = Curvature(self.hessian, self.cost_hessian)
-        return solve(problem, self, curvature, self.switch_threshold, us, xs, callback, warm_start)
+    def _curvature(self) -> tuple[Curvature, float | None]:
+        return Curvature(self.hessian, self.cost_hessian), self.switch_threshold

@@ -1,17 +1,12 @@
 """iLQR: Gauss-Newton steps only, the curvature of dynamics and residuals left out [Li and Todorov 2004; Tassa 2012]."""
 
-from typing import Any
-
-from trajopt.problem import Problem
-from trajopt.solution import Solution, WarmStart
 from trajopt.solvers.forward import Curvature
-from trajopt.solvers.loop import Callback
-from trajopt.solvers.options import LoopOptions, solver_options
-from trajopt.solvers.solve import solve
+from trajopt.solvers.options import solver_options
+from trajopt.solvers.shooting import ShootingSolver
 
 
 @solver_options
-class ILQR(LoopOptions):
+class ILQR(ShootingSolver):
     """Iterative LQR.  Converges linearly; its Hessian is never indefinite if the costs' weights make Quu positive.
 
     Parameters
@@ -20,37 +15,5 @@ class ILQR(LoopOptions):
         See `LoopOptions`.
     """
 
-    def solve(
-        self,
-        problem: Problem,
-        us: Any = None,
-        xs: Any = None,
-        callback: Callback | None = None,
-        warm_start: WarmStart | Solution | None = None,
-    ) -> Solution:
-        """Solve the problem.
-
-        Parameters
-        ----------
-        problem : Problem
-        us : (N, nu) array, optional
-            Controls to start from instead of ``problem.us_init``.
-        xs : (N+1, nx) array, optional
-            States to start from, which need not follow from the controls: the solve closes the gaps (multiple
-            shooting).  By default the states are a rollout of the controls.
-        callback : callable, optional
-            Called with a `Progress` after each iteration; a true result stops the solve.
-        warm_start : Solution or WarmStart, optional
-            Controls, multipliers and penalties of an earlier solve (``solution``, ``solution.shifted()``).
-
-        Returns
-        -------
-        Solution
-            Its `status` says how the solve ended; no end is an exception.
-
-        Raises
-        ------
-        TypeError, ValueError
-            Naming the argument, what it got and what was wanted.
-        """
-        return solve(problem, self, Curvature(), None, us, xs, callback, warm_start)
+    def _curvature(self) -> tuple[Curvature, float | None]:
+        return Curvature(), None

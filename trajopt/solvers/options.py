@@ -1,15 +1,11 @@
 """Solver options: frozen keyword-only dataclasses that answer a misspelt name with the nearest right one."""
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, TypeVar, dataclass_transform
+from typing import TypeVar, dataclass_transform
 
 import numpy as np
 
-from trajopt.problem import Problem
 from trajopt.validation import did_you_mean, one_of, whole_number
-
-if TYPE_CHECKING:
-    from trajopt.prepared import PreparedSolver
 
 T = TypeVar("T")
 
@@ -96,12 +92,6 @@ class LoopOptions:
             raise ValueError(f"penalty_growth: got {self.penalty_growth}, wanted more than 1")
         one_of("regularization", self.regularization, REGULARIZATIONS)
         one_of("control_limits", self.control_limits, CONTROL_LIMITS)
-
-    def prepare(self, problem: Problem) -> "PreparedSolver":
-        """This solver with a problem to be solved again and again from new initial states."""
-        from trajopt.prepared import PreparedSolver
-
-        return PreparedSolver(self, problem)
 
 
 def non_negative(name: str, value: float) -> None:

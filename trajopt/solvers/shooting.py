@@ -1,0 +1,59 @@
+"""What iLQR and DDP have in common as seen from outside: options, `solve` and `prepare`."""
+
+from typing import Any
+
+from trajopt.prepared import PreparedSolver
+from trajopt.problem import Problem
+from trajopt.solution import Solution, WarmStart
+from trajopt.solvers.forward import Curvature
+from trajopt.solvers.loop import Callback
+from trajopt.solvers.options import LoopOptions, solver_options
+from trajopt.solvers.solve import solve
+
+
+@solver_options
+class ShootingSolver(LoopOptions):
+    """Base of the solvers; they differ in which curvature their steps contain, and from when on."""
+
+    def _curvature(self) -> tuple[Curvature, float | None]:
+        """What exact sweeps contain, and the part of the cost below which the predicted decrease switches them on."""
+        raise NotImplementedError
+
+    def solve(
+        self,
+        problem: Problem,
+        us: Any = None,
+        xs: Any = None,
+        callback: Callback | None = None,
+        warm_start: WarmStart | Solution | None = None,
+    ) -> Solution:
+        """Solve the problem.
+
+        Parameters
+        ----------
+        problem : Problem
+        us : (N, nu) array, optional
+            Controls to start from instead of ``problem.us_init``.
+        xs : (N+1, nx) array, optional
+            States to start from, which need not follow from the controls: the solve closes the gaps (multiple
+            shooting).  By default the states are a rollout of the controls.
+        callback : callable, optional
+            Called with a `Progress` after each iteration; a true result stops the solve.
+        warm_start : Solution or WarmStart, optional
+            Controls, multipliers and penalties of an earlier solve (``solution``, ``solution.shifted()``).
+
+        Returns
+        -------
+        Solution
+            Its `status` says how the solve ended; no end is an exception.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the argument, what it got and what was wanted.
+        """
+        return solve(problem, self, *self._curvature(), us, xs, callback, warm_start)
+
+    def prepare(self, problem: Problem) -> PreparedSolver:
+        """This solver with a problem to be solved again and again from new initial states."""
+        return PreparedSolver(self, problem)
