@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from trajopt.printed import PrintedAsTable
 from trajopt.problem import Problem
 from trajopt.solution import Solution
 
@@ -20,7 +21,7 @@ class Solver(Protocol):
 
 
 @dataclass(frozen=True)
-class Comparison(Mapping[str, Solution]):
+class Comparison(PrintedAsTable, Mapping[str, Solution]):
     """Solutions by solver name, in the order given; prints as a table."""
 
     problem: Problem
@@ -39,15 +40,6 @@ class Comparison(Mapping[str, Solution]):
     def converged(self) -> bool:
         """True if every solver converged."""
         return all(solution.converged for solution in self.solutions.values())
-
-    def __str__(self) -> str:
-        """The table as plain text."""
-        from rich.console import Console
-
-        console = Console(width=100, color_system=None)
-        with console.capture() as capture:
-            console.print(self.table())
-        return capture.get().rstrip()
 
     def table(self) -> "Table":
         """Status, iterations, cost, final gradient norm, and wall-clock time with its split, one row per solver."""
@@ -76,9 +68,6 @@ class Comparison(Mapping[str, Solution]):
                 *(f"{1e3 * seconds:.3g}" if seconds < 1 else f"{1e3 * seconds:.0f}" for seconds in parts),
             )  # fmt: skip
         return table
-
-    def __rich__(self) -> "Table":
-        return self.table()
 
 
 def compare(problem: Problem, solvers: Mapping[str, Solver], us: Any = None) -> Comparison:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from trajopt.printed import PrintedAsTable
 from trajopt.problem import Problem
 from trajopt.solution import Solution
 
@@ -51,7 +52,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class ManySolutions(Sequence[Outcome]):
+class ManySolutions(PrintedAsTable, Sequence[Outcome]):
     """Outcomes in the order of the parameters; prints as a table of how the solves ended."""
 
     outcomes: tuple[Outcome, ...] = field(repr=False)
@@ -93,15 +94,6 @@ class ManySolutions(Sequence[Outcome]):
             raise ValueError(f"index: got {index}, whose problem was not solved ({outcome.ending})")
         return replace(outcome.solution, problem=self.make_problem(outcome.parameter))
 
-    def __str__(self) -> str:
-        """The table as plain text."""
-        from rich.console import Console
-
-        console = Console(width=100, color_system=None)
-        with console.capture() as capture:
-            console.print(self.table())
-        return capture.get().rstrip()
-
     def table(self) -> "Table":
         """How many solves ended in which way, with median iterations and seconds and the range of costs."""
         from rich.box import SIMPLE_HEAD
@@ -127,9 +119,6 @@ class ManySolutions(Sequence[Outcome]):
                 *(f"{cost:.6g}" for cost in (min(costs), max(costs)) if costs) if costs else "",
             )
         return table
-
-    def __rich__(self) -> "Table":
-        return self.table()
 
 
 class SolveManyInterrupted(KeyboardInterrupt):
