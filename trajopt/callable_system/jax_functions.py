@@ -10,16 +10,20 @@ import numpy as np
 
 from trajopt.callable_system.functions import Function, wants_output
 
-try:
-    import jax  # pyright: ignore[reportMissingImports]
-    import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
-except ImportError as error:
-    raise ImportError("derivatives='jax' needs jax: pip install 'trajopt[jax]'") from error
+
+def load_jax() -> tuple[Any, Any]:
+    """jax and jax.numpy; ImportError naming the extra where they are not installed."""
+    try:
+        import jax  # pyright: ignore[reportMissingImports]
+        import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise ImportError("derivatives='jax' needs jax: pip install 'trajopt[jax]'") from error
+    return jax, jnp
 
 
 def double_precision() -> Any:
     """A context in which jax computes in float64."""
-    return jax.enable_x64(True)
+    return load_jax()[0].enable_x64(True)
 
 
 class JaxFunction(Function):
@@ -31,6 +35,7 @@ class JaxFunction(Function):
         if wants_output(function):
             raise TypeError(f"{name}: writes to its argument out, wanted a function that returns its value for jax")
         super().__init__(name, function, nx, nu)
+        jax, jnp = load_jax()
         self._batch = jax.jit(jax.vmap(lambda x, u: jnp.asarray(function(x, u), float)))
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
@@ -49,6 +54,7 @@ class JaxDerivatives:
     compiled_jacobians = None
 
     def __init__(self, function: Function):
+        jax, jnp = load_jax()
         self.function, nx, g = function, function.nx, function.function
 
         def joint(z):
