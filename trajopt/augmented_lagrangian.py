@@ -18,13 +18,13 @@ import numpy as np
 
 from dynamics.simd import routine
 from trajopt.constraints import ResidualConstraint
-from trajopt.cost_kernels import add_cross, add_gauss_newton
 from trajopt.costs import Quadratic
+from trajopt.costs.loss import Model
+from trajopt.costs.residual_expansion import add_curvature, add_gradient, evaluated, linearized
 from trajopt.objective import Term
 from trajopt.problem import Problem
-from trajopt.solution import ConstraintReport
+from trajopt.solution import ConstraintReport, largest_product
 from trajopt.system import System
-from trajopt.validation import same_shape
 
 
 class Shifted(NamedTuple):
@@ -64,8 +64,7 @@ class Part(NamedTuple):
 
     def values(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, nr)."""
-        shape = (len(xs), self.constraint.nr)
-        return same_shape("residual.evaluate", self.constraint.residual.evaluate(xs, us), shape)
+        return evaluated(self.constraint.residual, self.constraint.nr, xs, us)
 
     def shifted(self, r: np.ndarray) -> Shifted:
         """s, where it is active, and its cost."""
@@ -97,25 +96,16 @@ class AugmentedTerm:
 
     def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times gradient and Gauss-Newton Hessian."""
-        part, nr = self.part, self.part.constraint.nr
-        s, active, _ = part.shifted(part.values(xs, us))
-        active *= part.penalty
-        rx, ru = part.constraint.residual.jacobians(xs, us)
-        rx = same_shape("residual.jacobians, rx", rx, (len(xs), nr, target.lx.shape[1]))
-        slope = np.full((1, nr), part.penalty)
-        add_gauss_newton(s, slope, active, scale, rx, target.lx, target.lxx)
-        if ru is not None and target.lu is not None:
-            ru = same_shape("residual.jacobians, ru", ru, (len(xs), nr, target.lu.shape[1]))
-            add_gauss_newton(s, slope, active, scale, ru, target.lu, target.luu)
-            add_cross(active, scale, ru, rx, target.lux)
+        part = self.part
+        r, rx, ru = linearized(part.constraint.residual, part.constraint.nr, xs, us)
+        s, active, _ = part.shifted(r)
+        model = Model(s, np.full((1, part.constraint.nr), part.penalty), part.penalty * active)
+        add_gradient(model, rx, ru, scale, target)
 
     def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times rho s d2 r."""
         mu = scale * self.part.next_multipliers(self.part.values(xs, us))
-        blocks = self.part.constraint.residual.hessian_products(xs, us, mu)
-        for name, H, into in zip(("Hxx", "Hux", "Huu"), blocks, target[2:], strict=True):
-            if H is not None and into is not None:
-                np.add(into, same_shape(f"residual.hessian_products, {name}", H, into.shape), out=into)
+        add_curvature(self.part.constraint.residual, xs, us, mu, target)
 
 
 class Measures(NamedTuple):
@@ -156,9 +146,7 @@ class AugmentedLagrangian:
             violation = max(violation, part.violation(r))
             change = np.abs(lam - part.multipliers) / part.penalty
             residuals.append(float(change.max(initial=0.0)))
-            limit = np.where(lam > 0.0, part.upper, part.lower)
-            slack = np.where(lam != 0.0, r - np.where(np.isfinite(limit), limit, 0.0), 0.0)
-            complementarity = max(complementarity, float(np.abs(lam * slack).max(initial=0.0)))
+            complementarity = max(complementarity, largest_product(r, part.lower, part.upper, lam))
         return Measures(violation, complementarity, np.array(residuals))
 
     def violation(self, xs: np.ndarray, us: np.ndarray) -> float:

@@ -47,6 +47,13 @@ class Progress(NamedTuple):
     us: np.ndarray
 
 
+def largest_product(values: np.ndarray, lower: np.ndarray, upper: np.ndarray, multipliers: np.ndarray) -> float:
+    """Largest product of a multiplier and the distance of a value from the limit that it belongs to."""
+    limit = np.where(multipliers > 0.0, upper, lower)
+    slack = values - np.where(np.isfinite(limit), limit, values)
+    return float(np.abs(multipliers * slack).max(initial=0.0))
+
+
 class ConstraintReport(NamedTuple):
     """A constraint lower <= r <= upper at the knots it holds at, and its multipliers.
 
@@ -80,9 +87,7 @@ class ConstraintReport(NamedTuple):
     @property
     def complementarity(self) -> float:
         """Largest product of a multiplier and the distance of r from the limit that it belongs to."""
-        limit = np.where(self.multipliers > 0.0, self.upper, self.lower)
-        slack = self.values - np.where(np.isfinite(limit), limit, self.values)
-        return float(np.abs(self.multipliers * slack).max(initial=0.0))
+        return largest_product(self.values, self.lower, self.upper, self.multipliers)
 
     @property
     def active(self) -> np.ndarray:

@@ -6,10 +6,11 @@ import numpy as np
 
 from trajopt.costs.cost import Quadratic
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, weight_rows
-from trajopt.costs.loss import Loss, Model
+from trajopt.costs.loss import Loss
+from trajopt.costs.residual_expansion import add_curvature, add_gradient, evaluated, linearized
 from trajopt.residual import Residual
 from trajopt.system import System
-from trajopt.validation import same_shape, whole_number
+from trajopt.validation import whole_number
 
 
 class ResidualCost:
@@ -45,15 +46,12 @@ class ResidualCost:
 
     def _evaluate(self, xs, us):
         check_knots("ResidualCost", self.knots, xs)
-        return same_shape("residual.evaluate", self.residual.evaluate(xs, us), (len(xs), self.nr))
+        return evaluated(self.residual, self.nr, xs, us)
 
     def _linearize(self, xs, us):
-        together = getattr(self.residual, "evaluate_with_jacobians", None)
-        if together is None:
-            return self._evaluate(xs, us), *self.residual.jacobians(xs, us)
         check_knots("ResidualCost", self.knots, xs)
-        r, rx, ru = together(xs, us)
-        return same_shape("residual.evaluate_with_jacobians, r", r, (len(xs), self.nr)), rx, ru
+        r, rx, ru = linearized(self.residual, self.nr, xs, us)
+        return self._loss.expand(r), rx, ru
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx) and us (K, nu)."""
@@ -61,32 +59,15 @@ class ResidualCost:
 
     def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times gradient and Gauss-Newton Hessian."""
-        r, rx, ru = self._linearize(xs, us)
-        self._add_gauss_newton(self._loss.expand(r), rx, ru, scale, target)
-
-    def _add_gauss_newton(self, model: Model, rx, ru, scale: float, target: Quadratic) -> None:
-        K = len(target.lx)
-        rx = same_shape("residual.jacobians, rx", rx, (K, self.nr, target.lx.shape[1]))
-        model.add(scale, rx, target.lx, target.lxx)
-        if ru is not None and target.lu is not None:
-            assert target.lux is not None and target.luu is not None
-            ru = same_shape("residual.jacobians, ru", ru, (K, self.nr, target.lu.shape[1]))
-            model.add(scale, ru, target.lu, target.luu)
-            model.add_cross(scale, ru, rx, target.lux)
+        add_gradient(*self._linearize(xs, us), scale, target)
 
     def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times sum_i (A_r)_i d2 r_i."""
-        self._add_curvature(self._loss.expand(self._evaluate(xs, us)), xs, us, scale, target)
-
-    def _add_curvature(self, model: Model, xs, us, scale: float, target: Quadratic) -> None:
-        blocks = self.residual.hessian_products(xs, us, scale * model.gradient)
-        for name, H, into in zip(("Hxx", "Hux", "Huu"), blocks, target[2:], strict=True):
-            if H is not None and into is not None:
-                np.add(into, same_shape(f"residual.hessian_products, {name}", H, into.shape), out=into)
+        model = self._loss.expand(self._evaluate(xs, us))
+        add_curvature(self.residual, xs, us, scale * model.gradient, target)
 
     def accumulate_exact(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Both of the above, the residual evaluated once."""
-        r, rx, ru = self._linearize(xs, us)
-        model = self._loss.expand(r)
-        self._add_gauss_newton(model, rx, ru, scale, target)
-        self._add_curvature(model, xs, us, scale, target)
+        model, rx, ru = self._linearize(xs, us)
+        add_gradient(model, rx, ru, scale, target)
+        add_curvature(self.residual, xs, us, scale * model.gradient, target)

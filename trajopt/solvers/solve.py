@@ -25,6 +25,9 @@ from trajopt.system import System, state_array
 from trajopt.timing import Stopwatch
 from trajopt.validation import float_array
 
+BOUNDS = "control bounds"
+"""What reports call limits of controls."""
+
 
 def takes_accelerations(system: System) -> bool:
     """Whether the system wants accelerations as the sweep's controls."""
@@ -114,9 +117,6 @@ def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstrai
     return tuple(constraints)
 
 
-BOUNDS = "control bounds"
-
-
 def _smooth_part(problem: Problem, start: WarmStart, boxed: bool) -> tuple[list[np.ndarray], list[float]]:
     """Multipliers and penalties of the warm start that belong to constraints of the augmented Lagrangian."""
     if len(start.multipliers) != len(problem.constraints):
@@ -172,18 +172,17 @@ def _reports(
     """One report a constraint, in the problem's order."""
     xs, us = loop.model.iterate.xs, loop.model.iterate.us
     smooth: Sequence[ConstraintReport] = [] if terms is None else terms.reports(xs, us)
-    reports, remaining = [], iter(smooth)
+    reports, remaining, gradient = [], iter(smooth), None
     for constraint in problem.constraints:
         if limits is None or isinstance(constraint, ResidualConstraint):
             reports.append(next(remaining))
             continue
         assert isinstance(constraint, ControlBounds)
         lower, upper = constraint.limits(problem.horizon, problem.system.nu)
-        _, gradient = adjoint(loop.model.expansion)
-        pressed = np.where(us <= lower, np.maximum(gradient, 0.0), 0.0) + np.where(
-            us >= upper, np.minimum(gradient, 0.0), 0.0
-        )
-        reports.append(ConstraintReport(BOUNDS, np.arange(problem.horizon), us, lower, upper, -pressed))
+        gradient = adjoint(loop.model.expansion)[1] if gradient is None else gradient
+        held = np.where(us <= lower, np.maximum(gradient, 0.0), 0.0)
+        held += np.where(us >= upper, np.minimum(gradient, 0.0), 0.0)
+        reports.append(ConstraintReport(BOUNDS, np.arange(problem.horizon), us, lower, upper, -held))
     return tuple(reports)
 
 
