@@ -21,10 +21,11 @@ from trajopt.constraints import ResidualConstraint
 from trajopt.costs import Quadratic
 from trajopt.costs.loss import Model
 from trajopt.costs.residual_expansion import add_curvature, add_gradient, evaluated, linearized
-from trajopt.objective import Term
 from trajopt.problem import Problem
+from trajopt.residual import Residual
 from trajopt.solution import ConstraintReport, largest_product
 from trajopt.system import System
+from trajopt.term import Term
 
 
 class Shifted(NamedTuple):
@@ -89,6 +90,12 @@ class AugmentedTerm:
 
     def check(self, system: System, terminal: bool) -> None:
         """Accept any system: what the residual returns is checked when it is evaluated."""
+
+    def squares(self) -> tuple[Residual, np.ndarray]:
+        """The residual and rho, lam/rho, lower, upper (K, 4 nr) of which this is 1/2 sum rho s^2."""
+        part = self.part
+        figures = np.full_like(part.lower, part.penalty), part.multipliers / part.penalty, part.lower, part.upper
+        return part.constraint.residual, np.concatenate(figures, axis=1)
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,)."""

@@ -7,7 +7,7 @@ import numpy as np
 from dynamics.simd import driver, routine
 from dynamics.simd.rows import Term, matrix
 from trajopt.matrix_products import row_product
-from trajopt.objective import CURVATURE, Objective, zero_blocks
+from trajopt.objective import Blocks, Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.validation import same_shape
 
@@ -33,16 +33,22 @@ def total_cost(problem: Problem, xs: np.ndarray, us: np.ndarray) -> float:
     return problem.objective.value(xs, us)
 
 
-def expand(problem: Problem, xs: np.ndarray, us: np.ndarray, objective: Objective | None = None) -> Expansion:
+def expand(
+    problem: Problem,
+    xs: np.ndarray,
+    us: np.ndarray,
+    objective: Objective | None = None,
+    curvature: Blocks | None = None,
+) -> Expansion:
     """Expand dynamics to first and costs to Gauss-Newton second order along xs (N+1, nx), us (N, nu).
 
-    ``objective`` replaces that of the problem.
+    ``objective`` replaces that of the problem; to the Hessians in ``curvature`` is added what Gauss-Newton leaves out.
     """
     system, N = problem.system, problem.horizon
     with np.errstate(all="ignore"):
         fx, fu = system.linearize(xs, us)
     blocks = zero_blocks(N, system.ndx, system.nu)
-    (objective or problem.objective).accumulate(xs, us, blocks)
+    (objective or problem.objective).accumulate(xs, us, blocks, curvature)
     return Expansion(
         same_shape("linearize, fx", fx, (N, system.ndx, system.ndx)),
         same_shape("linearize, fu", fu, (N, system.ndx, system.nu)),
@@ -50,10 +56,36 @@ def expand(problem: Problem, xs: np.ndarray, us: np.ndarray, objective: Objectiv
     )
 
 
+@routine
+def _sum(a, b, c, total):
+    """total = a + b + c of flat arrays; b and c may be shorter."""
+    for i in range(b.size):
+        total[i] = a[i] + b[i]
+    for i in range(b.size, a.size):
+        total[i] = a[i]
+    for i in range(c.size):
+        total[i] += c[i]
+
+
+_NOTHING = np.empty(0)
+
+
+def with_hessians(expansion: Expansion, costs: Blocks | None, dynamics: Blocks | None = None) -> Expansion:
+    """The expansion with more in its Hessians: those of blocks of the costs, and Hxx, Hux, Huu of N knots."""
+    totals = []
+    for i, H in enumerate(expansion[4:]):
+        total = np.empty_like(H)
+        of_costs = _NOTHING if costs is None else costs[2 + i].ravel()
+        of_dynamics = _NOTHING if dynamics is None else dynamics[i].ravel()
+        _sum(H.ravel(), of_costs, of_dynamics, total.reshape(-1))
+        totals.append(total)
+    return Expansion(*expansion[:4], *totals)
+
+
 def cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu)."""
     blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)
-    problem.objective.accumulate(xs, us, blocks, CURVATURE)
+    problem.objective.accumulate(xs, us, None, blocks)
     return blocks[2], blocks[3], blocks[4]
 
 

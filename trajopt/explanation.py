@@ -16,10 +16,10 @@ import numpy as np
 
 from trajopt.constraints import ControlBounds
 from trajopt.expansions import adjoint, expand
-from trajopt.objective import Term
 from trajopt.problem import Problem
 from trajopt.solution import ConstraintReport, Solution
 from trajopt.status import Status
+from trajopt.term import Term
 
 WIDTH = 100
 NO_PROMISE = (

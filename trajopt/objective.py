@@ -4,37 +4,14 @@ A running cost is multiplied by dt; a terminal cost, and a term that stands for 
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dynamics.simd import routine
 from trajopt.costs import Cost, Quadratic
-
-
-class Term(NamedTuple):
-    """A cost, the knots it is evaluated at (None: all N running ones; the last one if terminal), and its factor."""
-
-    cost: Cost
-    knots: np.ndarray | None
-    scale: float
-    terminal: bool
-
-    def points(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """States and controls where it is evaluated."""
-        if self.terminal:
-            return xs[-1:], None
-        return (xs[:-1], us) if self.knots is None else (xs[self.knots], us[self.knots])
-
-    def knot(self, row: int) -> int:
-        """The knot of a row of `points`, -1 for the last one."""
-        return -1 if self.terminal else int(row if self.knots is None else self.knots[row])
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        cost: Any = self.cost
-        return getattr(cost, "name", "") or getattr(getattr(cost, "residual", None), "name", "") or type(cost).__name__
+from trajopt.squares import SquaresOfResidual, gather_squares
+from trajopt.term import Term
 
 
 def running_terms(costs: Sequence[Any], horizon: int, dt: float) -> tuple[Term, ...]:
@@ -57,30 +34,31 @@ def zero_blocks(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
     return tuple(np.zeros(shape) for shape in shapes)
 
 
-GAUSS_NEWTON, CURVATURE, EXACT = "gauss_newton", "curvature", "exact"
-"""What is added to an expansion: gradients and Gauss-Newton Hessians, what those leave out, or both."""
+Blocks = Sequence[np.ndarray]
+"""lx, lu, lxx, lux, luu over all knots, as `zero_blocks` makes them."""
 
 
-def _accumulate(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Sequence[np.ndarray], order: str) -> None:
+def _target(term: Term, blocks: Blocks) -> Quadratic:
+    """The rows of the blocks that a term adds to; new zeros if it has knots of its own."""
     lx, lu, lxx, lux, luu = blocks
     if term.terminal:
-        target = Quadratic(lx[-1:], None, lxx[-1:], None, None)
-    elif term.knots is None:
-        target = Quadratic(lx[:-1], lu, lxx[:-1], lux, luu)
-    else:
-        target = Quadratic(*(np.zeros((len(term.knots), *block.shape[1:])) for block in blocks))
-    arguments = *term.points(xs, us), term.scale, target
-    together = getattr(term.cost, "accumulate_exact", None) if order == EXACT else None
-    if together is not None:
-        together(*arguments)
-    else:
-        if order != CURVATURE:
-            term.cost.accumulate(*arguments)
-        if order != GAUSS_NEWTON:
-            term.cost.accumulate_curvature(*arguments)
-    if term.knots is not None and not term.terminal:
-        for block, part in zip(blocks, target, strict=True):
-            block[term.knots] += part
+        return Quadratic(lx[-1:], None, lxx[-1:], None, None)
+    if term.knots is None:
+        return Quadratic(lx[:-1], lu, lxx[:-1], lux, luu)
+    return Quadratic(*(np.zeros((len(term.knots), *block.shape[1:])) for block in blocks))
+
+
+def _accumulate(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None) -> None:
+    points, cost = term.points(xs, us), term.cost
+    together = getattr(cost, "accumulate_exact", None) if blocks is curvature else None
+    for add, into in (cost.accumulate, blocks), (cost.accumulate_curvature, None if together else curvature):
+        if into is None:
+            continue
+        target = _target(term, into)
+        (together or add)(*points, term.scale, target)
+        if term.knots is not None and not term.terminal:
+            for block, part in zip(into, target, strict=True):
+                block[term.knots] += part
 
 
 @routine
@@ -93,8 +71,13 @@ def all_finite(rows):
     return True
 
 
+Parts = tuple[tuple[Term, ...], tuple[SquaresOfResidual, ...]]
+
+
 class Objective:
     """The sum of terms; NaN or infinite wherever one of them is.
+
+    Terms that are weighted squares of a residual that can sum and expand these by itself are left to it.
 
     Parameters
     ----------
@@ -103,6 +86,13 @@ class Objective:
 
     def __init__(self, terms: Iterable[Term]):
         self.terms = tuple(terms)
+        self._parts: dict[int, Parts] = {}
+
+    def _for(self, horizon: int) -> Parts:
+        """Terms to be asked one by one, and sums of squares, of a problem with N knots."""
+        if horizon not in self._parts:
+            self._parts[horizon] = gather_squares(self.terms, horizon)
+        return self._parts[horizon]
 
     def value(self, xs: np.ndarray, us: np.ndarray) -> float:
         """J; inf where the trajectory or a term is not finite."""
@@ -110,17 +100,28 @@ class Objective:
         with np.errstate(all="ignore"):
             if not (all_finite(xs) and all_finite(us)):
                 return np.inf
-            for term in self.terms:
+            terms, squares = self._for(len(us))
+            for term in terms:
                 total += term.scale * float(np.add.reduce(term.cost.value(*term.points(xs, us))))
+            for sum_of_squares in squares:
+                total += sum_of_squares.add(xs, us, None, None)
         return total if np.isfinite(total) else np.inf
 
     def accumulate(
-        self, xs: np.ndarray, us: np.ndarray, blocks: Sequence[np.ndarray], order: str = GAUSS_NEWTON
+        self,
+        xs: np.ndarray,
+        us: np.ndarray,
+        blocks: Blocks | None,
+        curvature: Blocks | None = None,
     ) -> None:
-        """Add gradients and Hessians of this order to lx, lu, lxx, lux, luu; CURVATURE adds no gradients."""
+        """Add gradients and Gauss-Newton Hessians to ``blocks`` lx, lu, lxx, lux, luu, and what those Hessians leave
+        out to the Hessians in ``curvature``, which may be the same arrays; None for what is not wanted."""
         with np.errstate(all="ignore"):
-            for term in self.terms:
-                _accumulate(term, xs, us, blocks, order)
+            terms, squares = self._for(len(us))
+            for term in terms:
+                _accumulate(term, xs, us, blocks, curvature)
+            for sum_of_squares in squares:
+                sum_of_squares.add(xs, us, blocks, curvature)
 
     def culprit(self, xs: np.ndarray, us: np.ndarray, ndx: int) -> str | None:
         """The first term whose value or derivatives are not finite, and where; None if all are."""
@@ -132,7 +133,7 @@ class Objective:
                     row = int(np.argmin(np.isfinite(values)))
                     return f"cost term '{term.name}' is {number_name(values[row])} at knot {term.knot(row) % (N + 1)}"
                 blocks = zero_blocks(N, ndx, nu)
-                _accumulate(term, xs, us, blocks, GAUSS_NEWTON)
+                _accumulate(term, xs, us, blocks, None)
                 for what, block in zip(("lx", "lu", "lxx", "lux", "luu"), blocks, strict=True):
                     good = np.isfinite(block.reshape(len(block), -1)).all(axis=1)
                     if not good.all():

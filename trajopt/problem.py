@@ -11,8 +11,9 @@ import numpy as np
 
 from trajopt.constraints import ControlBounds, ResidualConstraint
 from trajopt.costs import Cost
-from trajopt.objective import Objective, Term, running_terms
+from trajopt.objective import Objective, running_terms
 from trajopt.system import System, state_array
+from trajopt.term import Term
 from trajopt.validation import float_array, whole_number
 
 _SYSTEM_MEMBERS = (

@@ -11,7 +11,10 @@ class Residual(Protocol):
     Derivatives are taken along the tangent of the state.  A residual of the state alone returns None for what concerns
     u, and accepts ``us=None`` (the terminal knot has no control).
 
-    Optional: ``evaluate_with_jacobians(xs, us)`` returns r, rx, ru in one pass, and ``name`` is what messages call it.
+    Optional: ``evaluate_with_jacobians(xs, us)`` returns r, rx, ru in one pass; ``name`` is what messages call it; if
+    ``sums_squares`` is true, ``weighted_squares(xs, us, figures, start, stop, target, curvature)`` adds the expansion
+    of a quadratic cost to the arrays of all knots and returns its value (see
+    `dynamics.residuals.robot_residual.RobotResidual`).
     """
 
     @property

@@ -5,53 +5,87 @@ As for a frame's position, an upper degree of freedom u turns all that a lower o
     H[l, u] of n'r  =  (n x w_u) . J_l          for every l, and every u above it
 """
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.center_of_mass import center_of_mass_kernel, require_mass
 from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
 from dynamics.residuals.frame_translation import position_curvature
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, splat, store
+from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
+from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat, store
 from dynamics.spatial import load3
 from dynamics.validation import as_array
 
 
 @kernel
-def _center_of_mass_residual(m, target, order, x, n, body, dof, r, J, H):
-    """r (3); by order also J (3 nv) and H (nv nv)."""
+def _evaluate(m, target, order, x, body, dof, r, J):
+    """r (3); by order also J (3 nv)."""
     align_stack(body)
     place_bodies(m, x, body, dof)
     center_of_mass_kernel(m, order != VALUE, body, dof, r, J)
     for k in range(3):
         store(r, k, load(r, k) - splat(r, target[k]))
-    if order == HESSIAN:
-        H[:] = 0.0
-        multiplier = load3(n, 0)
-        for k in range(m.dof_body.size):
-            position_curvature(m, k, multiplier, J, dof, H)
+
+
+@kernel
+def _curve(m, mu, dof, J, H):
+    """H (nv nv) of mu'r, after `_evaluate` with J."""
+    align_stack(H)
+    H[:] = 0.0
+    multiplier = load3(mu, 0)
+    for k in range(m.dof_body.size):
+        position_curvature(m, k, multiplier, J, dof, H)
+
+
+@helper
+def _workspace(nb, n, nx, work):
+    """Bodies, dofs, x (nx), r, mu (3), J (3 nv), H (nv nv), and the rest."""
+    body, w = carve(work, nb * BODY)
+    dof, w = carve(w, n * DOF)
+    x, w = carve(w, nx)
+    r, w = carve(w, 3)
+    mu, w = carve(w, 3)
+    J, w = carve(w, 3 * n)
+    H, w = carve(w, n * n)
+    return body, dof, x, r, mu, J, H, w
 
 
 @driver
 def _drive(first, last, work, m, target, order, xs, mu, r, derivative):
-    nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
+    n = m.dof_body.size
+    body, dof, x_, r_, mu_, J, H, _ = _workspace(m.parent.size, n, xs.shape[1], work)
     for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        x_, w = carve(w, nx)
-        mu_, w = carve(w, 3)
-        r_, w = carve(w, 3)
-        J_, w = carve(w, 3 * n)
-        H_, w = carve(w, n * n)
         gather(xs, c * LANES, x_)
-        if order == HESSIAN:
-            gather(mu, c * LANES, mu_)
-        _center_of_mass_residual(m, target, order, x_, mu_, body, dof, r_, J_, H_)
+        _evaluate(m, target, order, x_, body, dof, r_, J)
         if r.shape[0] > 0:
             scatter(r_, c * LANES, r)
         if order == JACOBIAN:
-            scatter_block(J_, 3, n, c * LANES, derivative, 0, 0)
+            scatter_block(J, 3, n, c * LANES, derivative, 0, 0)
         elif order == HESSIAN:
-            scatter_block(H_, n, n, c * LANES, derivative, 0, 0)
+            gather(mu, c * LANES, mu_)
+            _curve(m, mu_, dof, J, H)
+            scatter_block(H, n, n, c * LANES, derivative, 0, 0)
+
+
+@driver
+def _drive_squares(first, last, work, m, target, columns, figures, start, stop, order, xs, lx, lxx, Hxx):
+    n, total = m.dof_body.size, 0.0
+    body, dof, x_, r_, slope, J, H, w = _workspace(m.parent.size, n, xs.shape[1], work)
+    stiffness, w = carve(w, 3)
+    row, w = carve(w, figures.shape[1])
+    for c in range(first, last):
+        t = start + c * LANES
+        count = min(LANES, stop - t)
+        gather(xs, t, x_)
+        _evaluate(m, target, order, x_, body, dof, r_, J)
+        total += sum_lanes(weigh(figures, c * LANES, r_, row, slope, stiffness), row, count)
+        if order & JACOBIAN:
+            add_gauss_newton(columns, J, slope, stiffness, t, count, row, lx, lxx)
+        if order & HESSIAN:
+            _curve(m, slope, dof, J, H)
+            add_curvature(columns, H, t, count, Hxx)
+    return total
 
 
 class CenterOfMass(RobotResidual):
@@ -73,9 +107,14 @@ class CenterOfMass(RobotResidual):
         require_mass(model)
         target = as_array("target", target, (3,)).copy()
         super().__init__(model, "centre of mass")
-        self._set(target=target, _data=target.copy())
+        n = model.nv
+        numbers = model.nb * BODY + n * (DOF + 3 + n) + self.nx + 9 + SQUARES_ROW * self.nr
+        self._set(target=target, _data=target.copy(), _numbers=numbers, _columns=np.arange(n))
 
     def _drive(self, order, xs, mu, r, derivative):
-        model, n = self.model, self.model.nv
-        numbers = model.nb * BODY + n * (DOF + 3 + n) + self.nx + 6
-        run(_drive, len(xs), numbers, model.arrays, self._data, order, xs, mu, r, derivative)
+        run(_drive, len(xs), self._numbers, self.model.arrays, self._data, order, xs, mu, r, derivative)
+
+    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
+        body = self.model.arrays, self._data, self._columns
+        blocks = target[0], target[2], curvature[2]
+        return run(_drive_squares, stop - start, self._numbers, *body, figures, start, stop, order, xs, *blocks)

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, PSI, PSI2, ROTATION, place_bodies
 from dynamics.residuals.robot_residual import (
     HESSIAN,
+    JACOBIAN,
     NO_BLOCKS,
     NO_ROWS,
     VALUE,
@@ -29,6 +30,14 @@ from dynamics.residuals.robot_residual import (
     knots,
     run,
     scatter_block,
+)
+from dynamics.residuals.squares import (
+    SQUARES_ROW,
+    add_control_gauss_newton,
+    add_curvature,
+    add_gauss_newton,
+    sum_lanes,
+    weigh,
 )
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat, store
 from dynamics.spatial import (
@@ -152,36 +161,87 @@ def _hessian(m, mu, body, dof, H):
             y = m.dof_parent[y]
 
 
+@kernel
+def _evaluate(m, B, skip, x, u, body, dof, r):
+    """r (nv), and the vectors that its derivatives need."""
+    align_stack(body)
+    place_bodies(m, x, body, dof)
+    _moment_rates(m, body, dof)
+    torques_of_controls(B, skip, u, r)
+    G = _gravity(m, body)
+    for k in range(m.dof_body.size):
+        store(r, k, load(r, k) + dot3(G, load3(dof, k * DOF + RATE_OF_MOMENT)))
+
+
+@kernel
+def _gather_controls(us, first, u):
+    """Controls of the knots from `first` on, zero at those that have none."""
+    u[:] = 0.0
+    knots = us.shape[0]
+    if first < knots:
+        gather(us, first, u)
+        for k in range(min(LANES, knots - first), LANES):
+            for i in range(u.shape[0]):
+                u[i, k] = 0.0
+
+
+@helper
+def _workspace(nb, n, nx, nu, work):
+    """Bodies, dofs, x (nx), u (nu), r, mu (nv), and a block (nv nv)."""
+    body, w = carve(work, nb * BODY)
+    dof, w = carve(w, n * DOF)
+    x, w = carve(w, nx)
+    u, w = carve(w, nu)
+    r, w = carve(w, n)
+    mu, w = carve(w, n)
+    block, w = carve(w, n * n)
+    return body, dof, x, u, r, mu, block, w
+
+
 @driver
 def _drive(first, last, work, m, B, skip, order, xs, us, mu, r, derivative):
     """By order r, or the nv x nv block of the Jacobian or Hessian; us without rows: no controls."""
-    nb, n, nx, nu = m.parent.size, m.dof_body.size, xs.shape[1], B.shape[1]
+    n = m.dof_body.size
+    body, dof, x_, u_, r_, mu_, block, _ = _workspace(m.parent.size, n, xs.shape[1], B.shape[1], work)
     for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        x_, w = carve(w, nx)
-        y_, w = carve(w, n)
-        u_, w = carve(w, nu)
-        block, w = carve(w, n * n)
         gather(xs, c * LANES, x_)
-        place_bodies(m, x_, body, dof)
-        _moment_rates(m, body, dof)
-        if order == VALUE:
-            y_[:] = 0.0
-            if us.shape[0] > 0:
-                gather(us, c * LANES, u_)
-                torques_of_controls(B, skip, u_, y_)
-            G = _gravity(m, body)
-            for k in range(n):
-                store(y_, k, load(y_, k) + dot3(G, load3(dof, k * DOF + RATE_OF_MOMENT)))
-            scatter(y_, c * LANES, r)
-        else:
-            if order == HESSIAN:
-                gather(mu, c * LANES, y_)
-                _hessian(m, y_, body, dof, block)
-            else:
-                _jacobian(m, dof, block)
+        _gather_controls(us, c * LANES, u_)
+        _evaluate(m, B, skip, x_, u_, body, dof, r_)
+        if r.shape[0] > 0:
+            scatter(r_, c * LANES, r)
+        if order == JACOBIAN:
+            _jacobian(m, dof, block)
+        elif order == HESSIAN:
+            gather(mu, c * LANES, mu_)
+            _hessian(m, mu_, body, dof, block)
+        if order != VALUE:
             scatter_block(block, n, n, c * LANES, derivative, 0, 0)
+
+
+@driver
+def _drive_squares(
+    first, last, work, m, B, skip, columns, figures, start, stop, order, xs, us, lx, lu, lxx, lux, luu, Hxx
+):
+    n, total = m.dof_body.size, 0.0
+    body, dof, x_, u_, r_, slope, block, w = _workspace(m.parent.size, n, xs.shape[1], B.shape[1], work)
+    stiffness, w = carve(w, n)
+    row, w = carve(w, figures.shape[1])
+    for c in range(first, last):
+        t = start + c * LANES
+        count = min(LANES, stop - t)
+        gather(xs, t, x_)
+        _gather_controls(us, t, u_)
+        _evaluate(m, B, skip, x_, u_, body, dof, r_)
+        total += sum_lanes(weigh(figures, c * LANES, r_, row, slope, stiffness), row, count)
+        if order & JACOBIAN:
+            _jacobian(m, dof, block)
+            add_gauss_newton(columns, block, slope, stiffness, t, count, row, lx, lxx)
+            controlled = min(count, us.shape[0] - t)
+            add_control_gauss_newton(B, skip, block, slope, stiffness, t, controlled, row, lu, lux, luu)
+        if order & HESSIAN:
+            _hessian(m, slope, body, dof, block)
+            add_curvature(columns, block, t, count, Hxx)
+    return total
 
 
 class ControlGravity(RobotResidual):
@@ -212,7 +272,9 @@ class ControlGravity(RobotResidual):
     def __init__(self, model, actuation=None):
         B, skip = actuation_map(model, actuation)
         super().__init__(model, "control less gravity")
-        self._set(nr=model.nv, nu=B.shape[1], actuation=B.copy(), _B=B, _skip=skip)
+        n, nu = B.shape
+        numbers = model.nb * BODY + n * (DOF + 3 + n) + nu + self.nx + SQUARES_ROW * n
+        self._set(nr=n, nu=nu, actuation=B.copy(), _B=B, _skip=skip, _numbers=numbers, _columns=np.arange(n))
 
     def evaluate(self, xs: ArrayLike, us: ArrayLike | None = None) -> np.ndarray:
         """Residuals.
@@ -232,21 +294,26 @@ class ControlGravity(RobotResidual):
         Returns: rx (K, nv, ndx) = [-dg/dq, 0], ru (K, nv, nu) = B, or None without controls.
         Raises: ValueError for a wrong shape.
         """
-        rx, _ = super().jacobians(xs)
-        if us is None:
-            return rx, None
-        return rx, self._B[np.newaxis].repeat(len(knots("us", us, self.nu, len(rx))), axis=0)
+        return self.evaluate_with_jacobians(xs, us)[1:]
 
     def evaluate_with_jacobians(
         self, xs: ArrayLike, us: ArrayLike | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Residuals and Jacobians, r (K, nv), rx, ru as the two methods above return them."""
-        return self.evaluate(xs, us), *self.jacobians(xs, us)
+        """Residuals and Jacobians in one pass, r (K, nv), rx, ru as the two methods above return them."""
+        xs = knots("xs", xs, self.nx)
+        controls = NO_ROWS if us is None else knots("us", us, self.nu, len(xs))
+        r, rx = np.empty((len(xs), self.nr)), np.zeros((len(xs), self.nr, self.ndx))
+        self._run(JACOBIAN, xs, controls, NO_ROWS, r, rx)
+        return r, rx, None if us is None else self._B[np.newaxis].repeat(len(xs), axis=0)
 
     def _drive(self, order, xs, mu, r, derivative):
         self._run(order, xs, NO_ROWS, mu, r, derivative)
 
     def _run(self, order, xs, us, mu, r, derivative):
-        model, n = self.model, self.model.nv
-        numbers = model.nb * BODY + n * (DOF + 1 + n) + self.nu + self.nx
-        run(_drive, len(xs), numbers, model.arrays, self._B, self._skip, order, xs, us, mu, r, derivative)
+        plant = self.model.arrays, self._B, self._skip
+        run(_drive, len(xs), self._numbers, *plant, order, xs, us, mu, r, derivative)
+
+    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
+        plant = self.model.arrays, self._B, self._skip, self._columns
+        points = figures, start, stop, order, xs, knots("us", us, self.nu)
+        return run(_drive_squares, stop - start, self._numbers, *plant, *points, *target, curvature[2])

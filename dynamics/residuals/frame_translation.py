@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import FRAME, frame_numbers, frame_pose, last_dof
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, place_bodies
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, path_dofs, run, scatter_block
+from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, store
 from dynamics.spatial import add_cross, cross, dot3, load3, load6, store3
 from dynamics.tangent import load_column3, store_column3
@@ -33,50 +34,85 @@ def position_curvature(m, x, n, J, dof, H):
 
 
 @kernel
-def frame_translation_kernel(m, i, data, order, x, n, body, dof, r, J, H):
-    """r (3); by order also J (3 nv) and H (nv nv).  data: the frame (FRAME), then the target."""
+def _evaluate(m, i, data, x, body, dof, r):
+    """r (3); data: the frame (FRAME), then the target."""
     align_stack(body)
     place_bodies(m, x, body, dof)
     _, p = frame_pose(i, data, body)
     store3(r, 0, (p[0] - data[FRAME], p[1] - data[FRAME + 1], p[2] - data[FRAME + 2]))
-    if order == VALUE:
-        return
+
+
+@kernel
+def _differentiate(m, i, data, order, mu, body, dof, J, H):
+    """After `_evaluate`, J (3 nv) of r and, by order, H (nv nv) of mu'r."""
+    align_stack(body)
+    _, p = frame_pose(i, data, body)
     J[:] = 0.0
     k = last_dof(m, i)
     while k >= 0:
         s = load6(dof, k * DOF + COLUMN)
         store_column3(J, k, m.dof_body.size, add_cross((s[3], s[4], s[5]), (s[0], s[1], s[2]), p))
         k = m.dof_parent[k]
-    if order == HESSIAN:
+    if order & HESSIAN:
         H[:] = 0.0
-        multiplier = load3(n, 0)
+        multiplier = load3(mu, 0)
         k = last_dof(m, i)
         while k >= 0:
             position_curvature(m, k, multiplier, J, dof, H)
             k = m.dof_parent[k]
 
 
+@helper
+def _workspace(nb, n, nx, work):
+    """Bodies, dofs, x (nx), r, mu (3), J (3 nv), H (nv nv), and the rest."""
+    body, w = carve(work, nb * BODY)
+    dof, w = carve(w, n * DOF)
+    x, w = carve(w, nx)
+    r, w = carve(w, 3)
+    mu, w = carve(w, 3)
+    J, w = carve(w, 3 * n)
+    H, w = carve(w, n * n)
+    return body, dof, x, r, mu, J, H, w
+
+
 @driver
 def _drive(first, last, work, m, i, data, order, xs, mu, r, derivative):
-    nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
+    n = m.dof_body.size
+    body, dof, x_, r_, mu_, J, H, _ = _workspace(m.parent.size, n, xs.shape[1], work)
     for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        x_, w = carve(w, nx)
-        mu_, w = carve(w, 3)
-        r_, w = carve(w, 3)
-        J_, w = carve(w, 3 * n)
-        H_, w = carve(w, n * n)
         gather(xs, c * LANES, x_)
         if order == HESSIAN:
             gather(mu, c * LANES, mu_)
-        frame_translation_kernel(m, i, data, order, x_, mu_, body, dof, r_, J_, H_)
+        _evaluate(m, i, data, x_, body, dof, r_)
         if r.shape[0] > 0:
             scatter(r_, c * LANES, r)
+        if order != VALUE:
+            _differentiate(m, i, data, order, mu_, body, dof, J, H)
         if order == JACOBIAN:
-            scatter_block(J_, 3, n, c * LANES, derivative, 0, 0)
+            scatter_block(J, 3, n, c * LANES, derivative, 0, 0)
         elif order == HESSIAN:
-            scatter_block(H_, n, n, c * LANES, derivative, 0, 0)
+            scatter_block(H, n, n, c * LANES, derivative, 0, 0)
+
+
+@driver
+def _drive_squares(first, last, work, m, i, data, columns, figures, start, stop, order, xs, lx, lxx, Hxx):
+    n, total = m.dof_body.size, 0.0
+    body, dof, x_, r_, slope, J, H, w = _workspace(m.parent.size, n, xs.shape[1], work)
+    stiffness, w = carve(w, 3)
+    row, w = carve(w, figures.shape[1])
+    for c in range(first, last):
+        t = start + c * LANES
+        count = min(LANES, stop - t)
+        gather(xs, t, x_)
+        _evaluate(m, i, data, x_, body, dof, r_)
+        total += sum_lanes(weigh(figures, c * LANES, r_, row, slope, stiffness), row, count)
+        if order != VALUE:
+            _differentiate(m, i, data, order, slope, body, dof, J, H)
+        if order & JACOBIAN:
+            add_gauss_newton(columns, J, slope, stiffness, t, count, row, lx, lxx)
+        if order & HESSIAN:
+            add_curvature(columns, H, t, count, Hxx)
+    return total
 
 
 class FrameTranslation(RobotResidual):
@@ -99,9 +135,15 @@ class FrameTranslation(RobotResidual):
         body, placement = frame_numbers(model, frame)
         target = as_array("target", target, (3,)).copy()
         super().__init__(model, f"translation of {frame}")
-        self._set(frame=frame, target=target, _body=body, _data=np.concatenate([placement, target]))
+        data, n = np.concatenate([placement, target]), model.nv
+        numbers = model.nb * BODY + n * (DOF + 3 + n) + self.nx + 9 + SQUARES_ROW * self.nr
+        self._set(frame=frame, target=target, _body=body, _data=data, _numbers=numbers, _columns=path_dofs(model, body))
 
     def _drive(self, order, xs, mu, r, derivative):
-        model, n = self.model, self.model.nv
-        numbers = model.nb * BODY + n * (DOF + 3 + n) + self.nx + 6
-        run(_drive, len(xs), numbers, model.arrays, self._body, self._data, order, xs, mu, r, derivative)
+        frame = self.model.arrays, self._body, self._data
+        run(_drive, len(xs), self._numbers, *frame, order, xs, mu, r, derivative)
+
+    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
+        frame = self.model.arrays, self._body, self._data, self._columns
+        blocks = target[0], target[2], curvature[2]
+        return run(_drive_squares, stop - start, self._numbers, *frame, figures, start, stop, order, xs, *blocks)

@@ -34,15 +34,8 @@ from dynamics.algorithms.frames import (
 )
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, place_bodies
 from dynamics.groups import se3
-from dynamics.residuals.robot_residual import (
-    HESSIAN,
-    JACOBIAN,
-    VALUE,
-    RobotResidual,
-    run,
-    scatter_block,
-    scatter_transposed,
-)
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, path_dofs, run, scatter_block
+from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, splat, store
 from dynamics.spatial import (
     add_cross,
@@ -77,12 +70,11 @@ def _store_psi(m, i, v, dof):
 
 
 @helper
-def _first_order(m, i, reference, R, p, velocity, dof, Jq, Jv):
-    """Columns d/dq and d/dv of the velocity; velocity holds its [linear; angular] components."""
+def _first_order(m, i, reference, R, p, velocity, dof, J):
+    """J (6 2nv), columns d/dq and d/dv of the velocity; velocity holds its [linear; angular] components."""
     n = m.dof_body.size
     v_c, omega = (velocity[0], velocity[1], velocity[2]), (velocity[3], velocity[4], velocity[5])
-    Jq[:] = 0.0
-    Jv[:] = 0.0
+    J[:] = 0.0
     k = last_dof(m, i)
     while k >= 0:
         s = load6(dof, k * DOF + COLUMN)
@@ -90,21 +82,21 @@ def _first_order(m, i, reference, R, p, velocity, dof, Jq, Jv):
         if reference == LOCAL_WORLD_ALIGNED:
             w = angular(s)
             c = join(add_cross((c[0], c[1], c[2]), w, v_c), add_cross((c[3], c[4], c[5]), w, omega))
-        store_column6(Jq, k, n, c)
-        store_column6(Jv, k, n, components(reference, R, p, s))
+        store_column6(J, k, 2 * n, c)
+        store_column6(J, n + k, 2 * n, components(reference, R, p, s))
         k = m.dof_parent[k]
 
 
 @helper
-def _upper_vectors(m, i, reference, mu, dof, Jq, Jv, upper):
+def _upper_vectors(m, i, reference, mu, dof, J, upper):
     """a, b, c of every degree of freedom on the path; upper (nv UPPER)."""
     n, k, zero = m.dof_body.size, last_dof(m, i), splat(upper, 0.0)
     none = (zero, zero, zero)
     while k >= 0:
         if reference == LOCAL:
-            a = scale6(se3.coadjoint(mu, load_column6(Jq, k, n)), -1.0)
+            a = scale6(se3.coadjoint(mu, load_column6(J, k, 2 * n)), -1.0)
             b = join(none, none)
-            c = scale6(se3.coadjoint(mu, load_column6(Jv, k, n)), -1.0)
+            c = scale6(se3.coadjoint(mu, load_column6(J, n + k, 2 * n)), -1.0)
         else:
             f, w = se3.linear(mu), load3(dof, k * DOF + COLUMN)
             turned = cross(f, w)
@@ -118,75 +110,115 @@ def _upper_vectors(m, i, reference, mu, dof, Jq, Jv, upper):
 
 
 @helper
-def _velocity_curvature(m, i, upper, Jq, Jv, Hqq, Hqv):
+def _store_pair(H, size, i, j, e):
+    store(H, i * size + j, e)
+    store(H, j * size + i, e)
+
+
+@helper
+def _velocity_curvature(m, i, upper, J, H):
+    """H (2nv 2nv) over the frame's path; zero elsewhere on entry."""
     n, l = m.dof_body.size, last_dof(m, i)
+    size = 2 * n
     while l >= 0:
-        J, D = load_column6(Jv, l, n), load_column6(Jq, l, n)
+        J_l, D_l = load_column6(J, n + l, size), load_column6(J, l, size)
         u = l
         while u >= 0:
             a, b = load6(upper, u * UPPER), load6(upper, u * UPPER + 6)
-            e = add_dot6(dot6(a, J), b, D)
-            store(Hqv, u * n + l, dot6(b, J))
+            e = add_dot6(dot6(a, J_l), b, D_l)
+            _store_pair(H, size, u, n + l, dot6(b, J_l))
             if m.dof_body[u] == m.dof_body[l]:
-                J_u, a, b = load_column6(Jv, u, n), load6(upper, l * UPPER), load6(upper, l * UPPER + 6)
-                e = 0.5 * (e + add_dot6(dot6(a, J_u), b, load_column6(Jq, u, n)))
-                store(Hqv, l * n + u, dot6(b, J_u))
+                J_u, a, b = load_column6(J, n + u, size), load6(upper, l * UPPER), load6(upper, l * UPPER + 6)
+                e = 0.5 * (e + add_dot6(dot6(a, J_u), b, load_column6(J, u, size)))
+                _store_pair(H, size, l, n + u, dot6(b, J_u))
             else:
-                store(Hqv, l * n + u, dot6(load6(upper, u * UPPER + 12), J))
-            store(Hqq, l * n + u, e)
-            store(Hqq, u * n + l, e)
+                _store_pair(H, size, l, n + u, dot6(load6(upper, u * UPPER + 12), J_l))
+            _store_pair(H, size, l, u, e)
             u = m.dof_parent[u]
         l = m.dof_parent[l]
 
 
 @kernel
-def frame_velocity_kernel(m, i, data, reference, order, x, mu, body, dof, upper, r, Jq, Jv, Hqq, Hqv):
-    """r (6); by order also Jq, Jv (6 nv), and Hqq, Hqv (nv nv).  data: the frame (FRAME), then the target."""
+def _evaluate(m, i, data, reference, x, body, dof, r):
+    """r (6); data: the frame (FRAME), then the target."""
     align_stack(body)
     place_bodies(m, x, body, dof)
     R, p = frame_pose(i, data, body)
     v = x[x.shape[0] - m.dof_body.size :]
-    velocity = components(reference, R, p, path_velocity(m, i, v, dof))
-    for k, c in enumerate(velocity):
+    for k, c in enumerate(components(reference, R, p, path_velocity(m, i, v, dof))):
         store(r, k, c - data[FRAME + k])
-    if order == VALUE:
-        return
+
+
+@kernel
+def _differentiate(m, i, data, reference, order, x, r, mu, body, dof, upper, J, H):
+    """After `_evaluate`, J (6 2nv) of r and, by order, H (2nv 2nv) of mu'r."""
+    align_stack(body)
+    R, p = frame_pose(i, data, body)
+    v, d, f = x[x.shape[0] - m.dof_body.size :], load6(r, 0), FRAME
+    velocity = (
+        d[0] + data[f], d[1] + data[f + 1], d[2] + data[f + 2],
+        d[3] + data[f + 3], d[4] + data[f + 4], d[5] + data[f + 5],
+    )  # fmt: skip
     _store_psi(m, i, v, dof)
-    _first_order(m, i, reference, R, p, velocity, dof, Jq, Jv)
-    if order == HESSIAN:
-        Hqq[:] = 0.0
-        Hqv[:] = 0.0
-        _upper_vectors(m, i, reference, load6(mu, 0), dof, Jq, Jv, upper)
-        _velocity_curvature(m, i, upper, Jq, Jv, Hqq, Hqv)
+    _first_order(m, i, reference, R, p, velocity, dof, J)
+    if order & HESSIAN:
+        H[:] = 0.0
+        _upper_vectors(m, i, reference, load6(mu, 0), dof, J, upper)
+        _velocity_curvature(m, i, upper, J, H)
+
+
+@helper
+def _workspace(nb, n, nx, work):
+    """Bodies, dofs, upper vectors, x (nx), r, mu (6), J (6 2nv), H (2nv 2nv), and the rest."""
+    body, w = carve(work, nb * BODY)
+    dof, w = carve(w, n * DOF)
+    upper, w = carve(w, n * UPPER)
+    x, w = carve(w, nx)
+    r, w = carve(w, 6)
+    mu, w = carve(w, 6)
+    J, w = carve(w, 12 * n)
+    H, w = carve(w, 4 * n * n)
+    return body, dof, upper, x, r, mu, J, H, w
 
 
 @driver
 def _drive(first, last, work, m, i, data, reference, order, xs, mu, r, derivative):
-    nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
+    n = m.dof_body.size
+    body, dof, upper, x_, r_, mu_, J, H, _ = _workspace(m.parent.size, n, xs.shape[1], work)
     for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        upper, w = carve(w, n * UPPER)
-        x_, w = carve(w, nx)
-        mu_, w = carve(w, 6)
-        r_, w = carve(w, 6)
-        Jq_, w = carve(w, 6 * n)
-        Jv_, w = carve(w, 6 * n)
-        Hqq_, w = carve(w, n * n)
-        Hqv_, w = carve(w, n * n)
         gather(xs, c * LANES, x_)
         if order == HESSIAN:
             gather(mu, c * LANES, mu_)
-        frame_velocity_kernel(m, i, data, reference, order, x_, mu_, body, dof, upper, r_, Jq_, Jv_, Hqq_, Hqv_)
+        _evaluate(m, i, data, reference, x_, body, dof, r_)
         if r.shape[0] > 0:
             scatter(r_, c * LANES, r)
+        if order != VALUE:
+            _differentiate(m, i, data, reference, order, x_, r_, mu_, body, dof, upper, J, H)
         if order == JACOBIAN:
-            scatter_block(Jq_, 6, n, c * LANES, derivative, 0, 0)
-            scatter_block(Jv_, 6, n, c * LANES, derivative, 0, n)
+            scatter_block(J, 6, 2 * n, c * LANES, derivative, 0, 0)
         elif order == HESSIAN:
-            scatter_block(Hqq_, n, n, c * LANES, derivative, 0, 0)
-            scatter_block(Hqv_, n, n, c * LANES, derivative, 0, n)
-            scatter_transposed(Hqv_, n, n, c * LANES, derivative, n, 0)
+            scatter_block(H, 2 * n, 2 * n, c * LANES, derivative, 0, 0)
+
+
+@driver
+def _drive_squares(first, last, work, m, i, data, reference, columns, figures, start, stop, order, xs, lx, lxx, Hxx):
+    n, total = m.dof_body.size, 0.0
+    body, dof, upper, x_, r_, slope, J, H, w = _workspace(m.parent.size, n, xs.shape[1], work)
+    stiffness, w = carve(w, 6)
+    row, w = carve(w, figures.shape[1])
+    for c in range(first, last):
+        t = start + c * LANES
+        count = min(LANES, stop - t)
+        gather(xs, t, x_)
+        _evaluate(m, i, data, reference, x_, body, dof, r_)
+        total += sum_lanes(weigh(figures, c * LANES, r_, row, slope, stiffness), row, count)
+        if order != VALUE:
+            _differentiate(m, i, data, reference, order, x_, r_, slope, body, dof, upper, J, H)
+        if order & JACOBIAN:
+            add_gauss_newton(columns, J, slope, stiffness, t, count, row, lx, lxx)
+        if order & HESSIAN:
+            add_curvature(columns, H, t, count, Hxx)
+    return total
 
 
 class FrameVelocity(RobotResidual):
@@ -213,10 +245,16 @@ class FrameVelocity(RobotResidual):
         code = reference_code(reference, ("local_world_aligned", "local"))
         target = np.zeros(6) if target is None else as_array("target", target, (6,)).copy()
         super().__init__(model, f"velocity of {frame}")
-        data = np.concatenate([placement, target])
+        data, n, path = np.concatenate([placement, target]), model.nv, path_dofs(model, body)
+        numbers = model.nb * BODY + n * (DOF + UPPER + 12 + 4 * n) + self.nx + 18 + SQUARES_ROW * self.nr
         self._set(frame=frame, target=target, reference=reference, _body=body, _data=data, _code=code)
+        self._set(_numbers=numbers, _columns=np.concatenate([path, n + path]))
 
     def _drive(self, order, xs, mu, r, derivative):
-        model, n = self.model, self.model.nv
-        numbers = model.nb * BODY + n * (DOF + UPPER + 12 + 2 * n) + self.nx + 12
-        run(_drive, len(xs), numbers, model.arrays, self._body, self._data, self._code, order, xs, mu, r, derivative)
+        frame = self.model.arrays, self._body, self._data, self._code
+        run(_drive, len(xs), self._numbers, *frame, order, xs, mu, r, derivative)
+
+    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
+        frame = self.model.arrays, self._body, self._data, self._code, self._columns
+        blocks = target[0], target[2], curvature[2]
+        return run(_drive_squares, stop - start, self._numbers, *frame, figures, start, stop, order, xs, *blocks)

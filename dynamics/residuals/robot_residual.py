@@ -4,14 +4,16 @@ Hessians are those in exponential coordinates, so the qq block is the symmetric 
 of freedom on a path the one nearer the root counts as differentiated last; inside one joint both orders are averaged.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, chunk_count, helper, scratch
 
-VALUE, JACOBIAN, HESSIAN = 0, 1, 2
-"""What a driver is asked for."""
+VALUE, JACOBIAN, HESSIAN, BOTH = 0, 1, 2, 3
+"""What a driver is asked for; derivatives are bits."""
 NO_ROWS, NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 """In place of arguments that a driver does not touch for what it is asked."""
 
@@ -25,18 +27,22 @@ def scatter_block(ws, rows, columns, first, target, row, column):
                 target[first + k, row + i, column + j] = ws[i * columns + j, k]
 
 
-@helper
-def scatter_transposed(ws, rows, columns, first, target, row, column):
-    """The transposed block (columns rows) into target[knot, row:, column:]."""
-    for k in range(min(LANES, target.shape[0] - first)):
-        for i in range(rows):
-            for j in range(columns):
-                target[first + k, row + j, column + i] = ws[i * columns + j, k]
+NO_TARGET = NO_ROWS, NO_ROWS, NO_BLOCKS, NO_BLOCKS, NO_BLOCKS
 
 
-def run(drive, count: int, numbers: int, *args) -> None:
+def run(drive, count: int, numbers: int, *args):
     """Run a driver on the caller's thread: a hundred knots take less time than waking another one."""
-    drive(0, chunk_count(count), scratch(numbers)[0], *args)
+    return drive(0, chunk_count(count), scratch(numbers)[0], *args)
+
+
+def path_dofs(model: RigidBodyModel, body: int) -> np.ndarray:
+    """Degrees of freedom that move a body, from the root on; none for the world, -1."""
+    arrays, dofs = model.arrays, []
+    k = -1 if body < 0 else arrays.v_index[body] + arrays.dof_count[body] - 1
+    while k >= 0:
+        dofs.append(k)
+        k = arrays.dof_parent[k]
+    return np.array(dofs[::-1], dtype=np.int64)
 
 
 def knots(name: str, value: ArrayLike, columns: int, count: int | None = None) -> np.ndarray:
@@ -117,6 +123,45 @@ class RobotResidual:
         Hxx = np.zeros((len(xs), self.ndx, self.ndx))
         self._drive(HESSIAN, xs, mu, NO_ROWS, Hxx)
         return Hxx, None, None
+
+    @property
+    def sums_squares(self) -> bool:
+        """Whether `weighted_squares` is there, for this class and not only for one it derives from."""
+        return "_drive_squares" in type(self).__dict__
+
+    def weighted_squares(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray,
+        figures: np.ndarray,
+        start: int,
+        stop: int,
+        target: Sequence[np.ndarray] | None,
+        curvature: Sequence[np.ndarray] | None,
+    ) -> float:
+        """1/2 sum_i w_i s_i^2 over the knots start <= t < stop, its expansion added to arrays over all knots.
+
+        Parameters
+        ----------
+        xs (N+1, nx), us (N, nu) : a whole trajectory
+        figures : (1 or stop - start, nr), the weights w with s = r; or (.., 4 nr), w, shift, lower and upper with
+            s = z - clip(z, lower, upper), z = r + shift
+        target : lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu), or None
+            Receives gradient and Gauss-Newton Hessian.
+        curvature : the same or other such arrays, or None
+            The Hessians receive sum_i w_i s_i d2 r_i.
+
+        Raises
+        ------
+        ValueError : xs, or us where it is used, of a wrong shape.
+        """
+        xs = knots("xs", xs, self.nx)
+        order = (0 if target is None else JACOBIAN) | (0 if curvature is None else HESSIAN)
+        return self._drive_squares(figures, start, stop, order, xs, us, target or NO_TARGET, curvature or NO_TARGET)
+
+    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature) -> float:
+        """The sum of squares; by order its expansion."""
+        raise NotImplementedError
 
     def _drive(self, order, xs, mu, r, derivative) -> None:
         """Fill r, if it has rows, and derivative with Jacobians or Hessians, zero on entry, by order."""

@@ -24,7 +24,8 @@ class Cost(Protocol):
     """What `Problem` accepts as a cost; any object with these methods will do.
 
     Optional: ``accumulate_exact`` does what the last two methods do, in one pass; ``knots`` is how many knots a cost
-    was made for, None for any number; ``name`` is what messages call it.
+    was made for, None for any number; ``name`` is what messages call it; ``squares`` says what it is the sum of squares
+    of (see `trajopt.squares`).
     """
 
     def check(self, system: System, terminal: bool) -> None:

@@ -53,6 +53,12 @@ class ResidualCost:
         r, rx, ru = linearized(self.residual, self.nr, xs, us)
         return self._loss.expand(r), rx, ru
 
+    def squares(self) -> tuple[Residual, np.ndarray] | None:
+        """The residual and weights (1 or K, nr) of which this is 1/2 sum w r^2; None if it is something else."""
+        if type(self) is not ResidualCost or self._loss.activation is not None:
+            return None
+        return self.residual, self._loss.weights
+
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx) and us (K, nu)."""
         return self._loss.value(self._evaluate(xs, us))

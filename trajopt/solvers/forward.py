@@ -1,15 +1,15 @@
 """The problem as it stands: the sweep's controls are the controls, a trajectory is a rollout of the dynamics."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from trajopt.backward_pass import Box, SweepResult, box_around
 from trajopt.curvature_sweeps import sweep_products, sweep_tensors
-from trajopt.expansions import Expansion, adjoint, expand, largest_gradient
+from trajopt.expansions import Expansion, adjoint, expand, largest_gradient, with_hessians
 from trajopt.line_search import Candidate
-from trajopt.objective import CURVATURE, Objective
+from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.rollout import ALPHAS, closed_loop, gaps_of, open_loop
 from trajopt.solvers.iterate import Iterate, LocalModel, with_gaps
@@ -85,13 +85,14 @@ class ForwardFormulation:
             return Iterate(xs, us, us, self.objective.value(xs, us) if known else np.inf, gaps, clock.elapsed)
 
     def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False) -> LocalModel:
-        """First-order dynamics, Gauss-Newton costs."""
+        """First-order dynamics, Gauss-Newton costs; what these leave out besides, if an exact sweep will follow."""
         with clock.measure("derivatives"):
-            expansion = expand(self.problem, iterate.xs, iterate.us, self.objective)
+            curvature = self._no_curvature() if exact and self.curvature.cost_hessian == "exact" else None
+            expansion = expand(self.problem, iterate.xs, iterate.us, self.objective, curvature)
             costate, gradient = adjoint(expansion)
             norm = largest_gradient(gradient, iterate.us, self.limits)
             box = None if self.limits is None else box_around(iterate.us, *self.limits)
-            return LocalModel(iterate, expansion, costate, norm, box)
+            return LocalModel(iterate, expansion, costate, norm, box, curvature=curvature)
 
     def sweep(self, model: LocalModel, mu: float, clock: Stopwatch) -> SweepResult:
         """Backward pass without curvature."""
@@ -108,34 +109,35 @@ class ForwardFormulation:
         """Backward pass with the curvature of dynamics and costs; ok is False where Quu is not positive definite."""
         e, system, (xs, us, *_) = model.expansion, self.problem.system, model.iterate
         gaps, box, hessian = model.iterate.gaps, model.box, self.curvature.hessian
-        if hessian in ("value", "tensor"):  # dynamics curvature is added inside the sweep, knot by knot
-            with clock.measure("derivatives"):
-                expansion = self._with_cost_curvature(model, e.lxx.copy(), e.lux.copy(), e.luu.copy())
-                expansion, mu = regularized(expansion, mu, self.regularization)
-                tensors = system.hessians(xs, us) if hessian == "tensor" else None
-            with clock.measure("backward_pass"):
-                if tensors is None:
-                    result = sweep_products(system, xs, us, expansion, mu, gaps, box)
-                else:
-                    result = sweep_tensors(expansion, tensors, mu, gaps, box)
-                return with_gaps(result, expansion, gaps)
-        assert gauss_newton is not None
-        multiplier = gauss_newton.Vx if hessian == "parallel" else model.costate
         with clock.measure("derivatives"):
-            Hxx, Hux, Huu = system.hessian_products(xs, us, np.ascontiguousarray(multiplier[1:]))
-            lxx = np.empty_like(e.lxx)
-            np.add(e.lxx[:-1], Hxx, out=lxx[:-1])
-            lxx[-1] = e.lxx[-1]
-            expansion = self._with_cost_curvature(model, lxx, e.lux + Hux, e.luu + Huu)
+            curvature = self._cost_curvature(model)
+            if hessian in ("value", "tensor"):  # dynamics curvature is added inside the sweep, knot by knot
+                expansion, mu = regularized(with_hessians(e, curvature), mu, self.regularization)
+                tensors = system.hessians(xs, us) if hessian == "tensor" else None
+            else:
+                assert gauss_newton is not None
+                multiplier = gauss_newton.Vx if hessian == "parallel" else model.costate
+                products = system.hessian_products(xs, us, np.ascontiguousarray(multiplier[1:]))
+                expansion, tensors = with_hessians(e, curvature, products), None
         with clock.measure("backward_pass"):
-            return self._sweep(expansion, gaps, box, mu)
+            if hessian not in ("value", "tensor"):
+                return self._sweep(expansion, gaps, box, mu)
+            if tensors is None:
+                result = sweep_products(system, xs, us, expansion, mu, gaps, box)
+            else:
+                result = sweep_tensors(expansion, tensors, mu, gaps, box)
+            return with_gaps(result, expansion, gaps)
 
-    def _with_cost_curvature(self, model: LocalModel, lxx, lux, luu) -> Expansion:
-        """The model's expansion with these Hessians, to which the costs' curvature is added if that is wanted."""
-        expansion = model.expansion._replace(lxx=lxx, lux=lux, luu=luu)
-        if self.curvature.cost_hessian == "exact":
-            self.objective.accumulate(model.iterate.xs, model.iterate.us, expansion[2:], CURVATURE)
-        return expansion
+    def _no_curvature(self) -> tuple[np.ndarray, ...]:
+        return zero_blocks(self.problem.horizon, self.problem.system.ndx, self.problem.system.nu)
+
+    def _cost_curvature(self, model: LocalModel) -> Sequence[np.ndarray] | None:
+        """Blocks with what the costs' Gauss-Newton Hessians leave out, None if that is not wanted."""
+        if model.curvature is not None or self.curvature.cost_hessian != "exact":
+            return model.curvature
+        blocks = self._no_curvature()
+        self.objective.accumulate(model.iterate.xs, model.iterate.us, None, blocks)
+        return blocks
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""

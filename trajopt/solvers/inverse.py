@@ -14,7 +14,7 @@ from dynamics.simd import routine
 from trajopt.backward_pass import SweepResult
 from trajopt.expansions import Expansion, adjoint, expand, largest_gradient
 from trajopt.line_search import Candidate
-from trajopt.objective import EXACT, GAUSS_NEWTON, Objective, zero_blocks
+from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.rollout import ALPHAS
 from trajopt.solvers.forward import Curvature, regularized
@@ -94,7 +94,7 @@ class InverseFormulation:
             xs, us = iterate.xs, iterate.us
             blocks = Blocks(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
             curved = exact and self.curvature.cost_hessian == "exact"
-            self.objective.accumulate(xs, us, blocks, EXACT if curved else GAUSS_NEWTON)
+            self.objective.accumulate(xs, us, blocks, blocks if curved else None)
             expansion = self._substituted(iterate, blocks, exact)
             costate, gradient = adjoint(expansion)
             return LocalModel(iterate, expansion, costate, largest_gradient(gradient, us, None), None, exact)

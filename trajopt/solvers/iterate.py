@@ -1,6 +1,6 @@
 """What passes between the parts of an iteration: the iterate, its expansion, the direction found there."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -38,7 +38,8 @@ class LocalModel(NamedTuple):
     """An iterate and its expansion, costate (N+1, ndx), and largest gradient entry.
 
     Where a control lies on a limit and its gradient pushes it outwards, that entry does not count; inf if the gradient
-    is not finite.  `exact`: the expansion has all curvature already.
+    is not finite.  `exact`: the expansion has all curvature already.  `curvature`: blocks with what the costs'
+    Gauss-Newton Hessians leave out; None if they were not asked for.
     """
 
     iterate: Iterate
@@ -47,6 +48,7 @@ class LocalModel(NamedTuple):
     gradient_norm: float
     box: Box | None
     exact: bool = False
+    curvature: Sequence[np.ndarray] | None = None
 
 
 class Direction(NamedTuple):

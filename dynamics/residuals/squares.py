@@ -1,0 +1,131 @@
+"""Weighted squares of a residual, summed over knots and expanded to second order in the lanes.
+
+    value            1/2 sum_i w_i s_i^2,     s = r,  or  s = z - clip(z, lower, upper) with z = r + shift
+    gradient         J'(w s)
+    Gauss-Newton     J' diag(w a) J,          a_i = 0 where s_i is zero between its limits, else 1
+    curvature        sum_i w_i s_i d2 r_i
+
+The first form is a quadratic cost, the second a term of an augmented Lagrangian.  Only sums leave the lanes: gradients
+and Hessians are added to what the arrays of an expansion hold.
+"""
+
+import numpy as np
+
+from dynamics.simd import fma, gather, helper, kernel, load, select_less, splat, store
+
+SQUARES_ROW = 4
+"""Scratch numbers for every number of a residual that `weigh` needs for its figures."""
+
+
+@kernel
+def weigh(figures, first, r, row, slope, stiffness):
+    """slope = w s and stiffness = w a (nr) of the residual r (nr); returns 1/2 sum w s^2.
+
+    figures (1 or K, nr) holds w, or (1 or K, 4 nr) w, shift, lower and upper; row receives those of these lanes."""
+    gather(figures, first, row)
+    nr = r.shape[0]
+    limited = row.shape[0] > nr
+    zero = splat(r, 0.0)
+    total = zero
+    for i in range(nr):
+        w, s = load(row, i), load(r, i)
+        k = w
+        if limited:
+            z, lower, upper = s + load(row, nr + i), load(row, 2 * nr + i), load(row, 3 * nr + i)
+            clipped = select_less(z, lower, lower, z)
+            s = z - select_less(upper, clipped, upper, clipped)
+            k = select_less(s, zero, w, select_less(zero, s, w, select_less(lower, upper, zero, w)))
+        store(slope, i, w * s)
+        store(stiffness, i, k)
+        total = fma(0.5 * (w * s), s, total)
+    return total
+
+
+@helper
+def sum_lanes(x, row, count):
+    """Sum of the first `count` lanes of x, by way of the scratch row (1)."""
+    store(row, 0, x)
+    total = 0.0
+    for k in range(count):
+        total += row[0, k]
+    return total
+
+
+@helper
+def _add_row(row, first, count, target, i):
+    """target[first + k, i] += row[0, k]"""
+    for k in range(count):
+        target[first + k, i] += row[0, k]
+
+
+@helper
+def _add_entry(row, first, count, target, i, j):
+    """target[first + k, i, j] += row[0, k], and its mirror image."""
+    for k in range(count):
+        target[first + k, i, j] += row[0, k]
+    if i != j:
+        for k in range(count):
+            target[first + k, j, i] += row[0, k]
+
+
+@kernel
+def add_gauss_newton(columns, J, slope, stiffness, first, count, row, lx, lxx):
+    """Add J'slope to lx (K, n) and J' diag(stiffness) J to lxx (K, n, n) at the knots first ... first + count.
+
+    J (nr stride) is row-major, zero but for the given columns; row (1) is scratch."""
+    nr = slope.shape[0]
+    stride = J.shape[0] // nr
+    for a in range(columns.size):
+        x = columns[a]
+        g = splat(J, 0.0)
+        for m in range(nr):
+            g = fma(load(slope, m), load(J, m * stride + x), g)
+        store(row, 0, g)
+        _add_row(row, first, count, lx, x)
+        for b in range(a + 1):
+            y = columns[b]
+            e = splat(J, 0.0)
+            for m in range(nr):
+                o = m * stride
+                e = fma(load(stiffness, m) * load(J, o + x), load(J, o + y), e)
+            store(row, 0, e)
+            _add_entry(row, first, count, lxx, x, y)
+
+
+@kernel
+def add_control_gauss_newton(B, skip, J, slope, stiffness, first, count, row, lu, lux, luu):
+    """The same for controls that enter as B u, B (nr, nu) as in `dynamics.systems.actuation`: B'slope to lu (K, nu),
+    B' diag(stiffness) J to lux (K, nu, n), and B' diag(stiffness) B to luu (K, nu, nu)."""
+    nr, nu = B.shape
+    stride = J.shape[0] // nr
+    for i in range(nu):
+        begin, end = (skip + i, skip + i + 1) if skip >= 0 else (0, nr)
+        g = splat(J, 0.0)
+        for m in range(begin, end):
+            g = fma(B[m, i], load(slope, m), g)
+        store(row, 0, g)
+        _add_row(row, first, count, lu, i)
+        for x in range(stride):
+            e = splat(J, 0.0)
+            for m in range(begin, end):
+                e = fma(B[m, i] * load(stiffness, m), load(J, m * stride + x), e)
+            store(row, 0, e)
+            for k in range(count):
+                lux[first + k, i, x] += row[0, k]
+        for j in range(i if skip >= 0 else 0, i + 1):
+            e = splat(J, 0.0)
+            for m in range(begin, end):
+                e = fma(B[m, i] * B[m, j], load(stiffness, m), e)
+            store(row, 0, e)
+            _add_entry(row, first, count, luu, i, j)
+
+
+@kernel
+def add_curvature(columns, H, first, count, lxx):
+    """Add H (n n), symmetric and zero but for the given rows and columns, to lxx (K, m, m) at these knots."""
+    n = int(np.sqrt(H.shape[0]) + 0.5)
+    for a in range(columns.size):
+        x = columns[a]
+        for b in range(a + 1):
+            y = columns[b]
+            _add_entry(H[x * n + y : x * n + y + 1], first, count, lxx, x, y)

@@ -1,0 +1,112 @@
+"""Costs and constraints that are squares of a residual: summed by the residual itself or term by term, the same."""
+
+import numpy as np
+import pytest
+
+import dynamics
+import problems
+import trajopt
+from trajopt.augmented_lagrangian import augmented_lagrangian
+from trajopt.objective import Objective, zero_blocks
+from trajopt.squares import gather_squares
+
+N = 12
+
+
+class Hidden:
+    """A residual that does not sum its squares."""
+
+    def __init__(self, residual):
+        self.residual, self.nr, self.name = residual, residual.nr, residual.name
+
+    def evaluate(self, xs, us):
+        return self.residual.evaluate(xs, us)
+
+    def jacobians(self, xs, us):
+        return self.residual.jacobians(xs, us)
+
+    def hessian_products(self, xs, us, mu):
+        return self.residual.hessian_products(xs, us, mu)
+
+
+@pytest.fixture(scope="module")
+def system():
+    return problems.make("arm", horizon=N).system
+
+
+@pytest.fixture(scope="module")
+def residuals(system):
+    frame = list(system.model.frame_names)[-1]
+    return (
+        dynamics.FrameTranslation(system.model, frame, [0.3, 0.1, 0.5]),
+        dynamics.ControlGravity(system.model),
+        dynamics.CenterOfMass(system.model, [0.0, 0.2, 0.4]),
+    )
+
+
+def problem(system, residuals, **kwargs):
+    tool, held, mass = residuals
+    rng = np.random.default_rng(2)
+    shared = trajopt.ResidualCost(held, 1e-2)
+    running = [trajopt.ResidualCost(tool, rng.uniform(0, 2, (N, 3))), shared]
+    running.append(trajopt.ResidualCost(mass, 0.4, activation=trajopt.SmoothAbs(0.1)))
+    bounds = [
+        trajopt.ResidualConstraint(tool, -0.2, [0.1, np.inf, 0.3], at="all"),
+        trajopt.ResidualConstraint(mass, 0.1, np.inf, at="terminal"),
+    ]
+    return trajopt.Problem(
+        system, np.zeros(system.nx), N, running_costs=running,
+        terminal_costs=[trajopt.ResidualCost(tool, 7.0), shared], constraints=bounds, **kwargs,
+    )  # fmt: skip
+
+
+def objective(posed):
+    terms = augmented_lagrangian(posed, posed.residual_constraints).with_penalties(lambda _: 3.0)
+    rng = np.random.default_rng(3)
+    parts = [part._replace(multipliers=rng.standard_normal(part.multipliers.shape)) for part in terms.parts]
+    return Objective([*posed.objective.terms, *terms._with(parts).terms()])
+
+
+def test_terms_of_a_residual_make_one_sum(system, residuals):
+    plain, sums = gather_squares(objective(problem(system, residuals)).terms, N)
+    assert [term.cost.residual for term in plain] == [residuals[2]]  # its activation is not a square
+    spans = [(part.residual, part.start, part.stop, part.figures.shape[1]) for part in sums]
+    tool, held, mass = residuals
+    assert spans == [(tool, 0, N + 1, 3), (held, 0, N + 1, 6), (tool, 1, N + 1, 12), (mass, N, N + 1, 12)]
+
+
+def test_sums_equal_the_terms(system, residuals):
+    rng = np.random.default_rng(1)
+    xs, us = rng.uniform(-1, 1, (N + 1, system.nx)), rng.uniform(-5, 5, (N, system.nu))
+    together = objective(problem(system, residuals))
+    apart = objective(problem(system, [Hidden(residual) for residual in residuals]))
+    assert not gather_squares(apart.terms, N)[1]
+    np.testing.assert_allclose(together.value(xs, us), apart.value(xs, us), rtol=1e-13)
+    results = []
+    for summed in (together, apart):
+        target, curvature = (zero_blocks(N, system.ndx, system.nu) for _ in range(2))
+        summed.accumulate(xs, us, target, curvature)
+        results.append([*target, *curvature])
+    for a, b in zip(*results, strict=True):
+        assert np.abs(a - b).max() <= 1e-12 * (1.0 + np.abs(b).max())
+
+
+def test_costs_at_overlapping_or_distant_knots_are_kept_apart(system, residuals):
+    tool = residuals[0]
+    twice = trajopt.Problem(
+        system, np.zeros(system.nx), N, running_costs=[trajopt.ResidualCost(tool, 1.0), trajopt.ResidualCost(tool, 2.0)]
+    )
+    assert [len(part) for part in gather_squares(twice.objective.terms, N)] == [0, 2]
+    rare, none = trajopt.ResidualCost(tool, 1.0), []
+    ends = trajopt.Problem(system, np.zeros(system.nx), N, running_costs=[[rare], *[none] * (N - 2), [rare]])
+    assert [len(part) for part in gather_squares(ends.objective.terms, N)] == [1, 0]
+    near = trajopt.Problem(system, np.zeros(system.nx), N, running_costs=[[rare], none, [rare], *[none] * (N - 3)])
+    (part,) = gather_squares(near.objective.terms, N)[1]
+    assert (part.start, part.stop) == (0, 3) and not part.figures[1].any()
+
+
+def test_states_that_are_not_finite_cost_infinity(system, residuals):
+    posed = problem(system, residuals)
+    xs, us = np.zeros((N + 1, system.nx)), np.zeros((N, system.nu))
+    xs[3, 1] = np.nan
+    assert posed.objective.value(xs, us) == np.inf

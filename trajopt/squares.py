@@ -1,0 +1,85 @@
+"""Terms that are weighted squares of a residual, for residuals that sum and expand these by themselves.
+
+Such a residual has ``sums_squares`` true and a method ``weighted_squares`` (see `trajopt.Residual`).  Its terms at
+running knots and at the last one become one sum over all of them: a knot where none of them counts has weight zero.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trajopt.term import Term
+
+UNUSED = 2
+"""Terms are not joined if that makes more than this many times as many knots as they have."""
+
+
+class SquaresOfResidual(NamedTuple):
+    """1/2 sum_i w_i s_i^2 over the knots start <= t < stop; figures as `weighted_squares` has them."""
+
+    residual: Any
+    figures: np.ndarray
+    start: int
+    stop: int
+
+    def add(self, xs: np.ndarray, us: np.ndarray, blocks: Any, curvature: Any) -> float:
+        """The sum; its expansion is added to blocks, and what Gauss-Newton leaves out of the Hessians to curvature."""
+        return self.residual.weighted_squares(xs, us, self.figures, self.start, self.stop, blocks, curvature)
+
+
+class _Rows(NamedTuple):
+    """Figures (K, n) of a term, or one row for all, at its knots (K,)."""
+
+    term: Term
+    residual: Any
+    figures: np.ndarray
+    knots: np.ndarray
+
+
+def _rows(term: Term, horizon: int) -> _Rows | None:
+    squares = getattr(term.cost, "squares", None)
+    found = None if squares is None else squares()
+    if found is None or not getattr(found[0], "sums_squares", False):
+        return None
+    residual, figures = found
+    figures = figures.copy()
+    figures[:, : residual.nr] *= term.scale
+    knots = np.arange(horizon) if term.knots is None else term.knots
+    return _Rows(term, residual, figures, np.array([horizon]) if term.terminal else np.asarray(knots))
+
+
+def _joined(rows: Sequence[_Rows]) -> SquaresOfResidual | None:
+    """One sum for terms of one residual, None if their knots overlap or lie too far apart."""
+    knots = np.concatenate([row.knots for row in rows])
+    start, stop = int(knots.min()), int(knots.max()) + 1
+    if len(np.unique(knots)) < len(knots) or stop - start > UNUSED * len(knots):
+        return None
+    residual, nr = rows[0].residual, rows[0].residual.nr
+    if len(rows) == 1 and len(rows[0].figures) == 1 and stop - start == len(knots):
+        return SquaresOfResidual(residual, rows[0].figures, start, stop)
+    figures = np.zeros((stop - start, rows[0].figures.shape[1]))
+    figures[:, 2 * nr : 3 * nr], figures[:, 3 * nr :] = -np.inf, np.inf
+    for row in rows:
+        figures[row.knots - start] = row.figures
+    return SquaresOfResidual(residual, figures, start, stop)
+
+
+def gather_squares(terms: Sequence[Term], horizon: int) -> tuple[tuple[Term, ...], tuple[SquaresOfResidual, ...]]:
+    """The terms to be asked one by one, and the sums of squares that the others make, N knots."""
+    plain, groups = [], {}
+    for term in terms:
+        rows = _rows(term, horizon)
+        if rows is None:
+            plain.append(term)
+        else:
+            groups.setdefault((id(rows.residual), rows.figures.shape[1]), []).append(rows)
+    sums: list[SquaresOfResidual] = []
+    for rows in groups.values():
+        together = _joined(rows)
+        for found, part in [(together, rows)] if together else [(_joined([row]), [row]) for row in rows]:
+            if found is None:
+                plain.extend(row.term for row in part)
+            else:
+                sums.append(found)
+    return tuple(plain), tuple(sums)

@@ -1,0 +1,32 @@
+"""A cost and the knots where it counts."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trajopt.costs import Cost
+
+
+class Term(NamedTuple):
+    """A cost, the knots it is evaluated at (None: all N running ones; the last one if terminal), and its factor."""
+
+    cost: Cost
+    knots: np.ndarray | None
+    scale: float
+    terminal: bool
+
+    def points(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """States and controls where it is evaluated."""
+        if self.terminal:
+            return xs[-1:], None
+        return (xs[:-1], us) if self.knots is None else (xs[self.knots], us[self.knots])
+
+    def knot(self, row: int) -> int:
+        """The knot of a row of `points`, -1 for the last one."""
+        return -1 if self.terminal else int(row if self.knots is None else self.knots[row])
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        cost: Any = self.cost
+        return getattr(cost, "name", "") or getattr(getattr(cost, "residual", None), "name", "") or type(cost).__name__
