@@ -1,10 +1,23 @@
 """Wall-clock split of a solve."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 PARTS = ("derivatives", "backward_pass", "rollouts")
+
+
+class _Part:
+    """Seconds spent in with-blocks, which may not be nested."""
+
+    __slots__ = ("seconds", "_begin")
+
+    def __init__(self):
+        self.seconds = self._begin = 0.0
+
+    def __enter__(self) -> None:
+        self._begin = time.perf_counter()
+
+    def __exit__(self, *exception: object) -> None:
+        self.seconds += time.perf_counter() - self._begin
 
 
 class Stopwatch:
@@ -12,23 +25,19 @@ class Stopwatch:
 
     def __init__(self):
         self._start = time.perf_counter()
-        self._seconds = dict.fromkeys(PARTS, 0.0)
+        self._parts = {part: _Part() for part in PARTS}
 
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
         return time.perf_counter() - self._start
 
-    @contextmanager
-    def measure(self, part: str) -> Iterator[None]:
+    def measure(self, part: str) -> "_Part":
         """Count the time inside the with-block towards this part."""
-        begin = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._seconds[part] += time.perf_counter() - begin
+        return self._parts[part]
 
     def split(self) -> dict[str, float]:
         """total, derivatives, backward_pass, rollouts, other; seconds, and the last four add up to the first."""
         total = self.elapsed
-        return {"total": total, **self._seconds, "other": total - sum(self._seconds.values())}
+        seconds = {name: part.seconds for name, part in self._parts.items()}
+        return {"total": total, **seconds, "other": total - sum(seconds.values())}
