@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.center_of_mass import center_of_mass_kernel, require_mass
 from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
+from dynamics.kernel_model import kernel_model
 from dynamics.residuals.frame_translation import position_curvature
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, splat, store
@@ -32,7 +33,8 @@ def _center_of_mass_residual(m, target, order, x, n, body, dof, r, J, H):
 
 
 @driver
-def _drive(first, last, work, m, target, order, xs, mu, r, derivative):
+def _drive(first, last, work, block, target, order, xs, mu, r, derivative):
+    m = kernel_model(block)
     nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -78,4 +80,4 @@ class CenterOfMass(RobotResidual):
     def _drive(self, order, xs, mu, r, derivative):
         model, n = self.model, self.model.nv
         numbers = model.nb * BODY + n * (DOF + 3 + n) + self.nx + 6
-        run(_drive, len(xs), numbers, model.arrays, self._data, order, xs, mu, r, derivative)
+        run(_drive, len(xs), numbers, model.block, self._data, order, xs, mu, r, derivative)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, PSI, PSI2, ROTATION, place_bodies
+from dynamics.kernel_model import kernel_model
 from dynamics.residuals.robot_residual import (
     HESSIAN,
     NO_BLOCKS,
@@ -153,8 +154,9 @@ def _hessian(m, mu, body, dof, H):
 
 
 @driver
-def _drive(first, last, work, m, B, skip, order, xs, us, mu, r, derivative):
+def _drive(first, last, work, block, B, skip, order, xs, us, mu, r, derivative):
     """By order r, or the nv x nv block of the Jacobian or Hessian; us without rows: no controls."""
+    m = kernel_model(block)
     nb, n, nx, nu = m.parent.size, m.dof_body.size, xs.shape[1], B.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -162,7 +164,7 @@ def _drive(first, last, work, m, B, skip, order, xs, us, mu, r, derivative):
         x_, w = carve(w, nx)
         y_, w = carve(w, n)
         u_, w = carve(w, nu)
-        block, w = carve(w, n * n)
+        derivative_, w = carve(w, n * n)
         gather(xs, c * LANES, x_)
         place_bodies(m, x_, body, dof)
         _moment_rates(m, body, dof)
@@ -178,10 +180,10 @@ def _drive(first, last, work, m, B, skip, order, xs, us, mu, r, derivative):
         else:
             if order == HESSIAN:
                 gather(mu, c * LANES, y_)
-                _hessian(m, y_, body, dof, block)
+                _hessian(m, y_, body, dof, derivative_)
             else:
-                _jacobian(m, dof, block)
-            scatter_block(block, n, n, c * LANES, derivative, 0, 0)
+                _jacobian(m, dof, derivative_)
+            scatter_block(derivative_, n, n, c * LANES, derivative, 0, 0)
 
 
 class ControlGravity(RobotResidual):
@@ -249,4 +251,4 @@ class ControlGravity(RobotResidual):
     def _run(self, order, xs, us, mu, r, derivative):
         model, n = self.model, self.model.nv
         numbers = model.nb * BODY + n * (DOF + 1 + n) + self.nu + self.nx
-        run(_drive, len(xs), numbers, model.arrays, self._B, self._skip, order, xs, us, mu, r, derivative)
+        run(_drive, len(xs), numbers, model.block, self._B, self._skip, order, xs, us, mu, r, derivative)

@@ -14,6 +14,7 @@ from dynamics.algorithms.frames import FRAME, LOCAL, frame_jacobian_kernel, fram
 from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
 from dynamics.groups import se3, so3
 from dynamics.groups.stumpff import stumpff
+from dynamics.kernel_model import kernel_model
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, select_less, store
 from dynamics.spatial import add_rotated, add_scaled6, dot3, dot6, load6, multiply, rotate, rotate_back, store6
@@ -114,7 +115,8 @@ def frame_placement_kernel(m, i, data, order, x, mu, body, dof, r, J, H):
 
 
 @driver
-def _drive(first, last, work, m, i, data, order, xs, mu, r, derivative):
+def _drive(first, last, work, block, i, data, order, xs, mu, r, derivative):
+    m = kernel_model(block)
     nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -166,4 +168,4 @@ class FramePlacement(RobotResidual):
     def _drive(self, order, xs, mu, r, derivative):
         model, n = self.model, self.model.nv
         numbers = model.nb * BODY + n * (DOF + 6 + n) + self.nx + 12
-        run(_drive, len(xs), numbers, model.arrays, self._body, self._data, order, xs, mu, r, derivative)
+        run(_drive, len(xs), numbers, model.block, self._body, self._data, order, xs, mu, r, derivative)

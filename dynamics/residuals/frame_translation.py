@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import FRAME, frame_numbers, frame_pose, last_dof
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, place_bodies
+from dynamics.kernel_model import kernel_model
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, store
 from dynamics.spatial import add_cross, cross, dot3, load3, load6, store3
@@ -57,7 +58,8 @@ def frame_translation_kernel(m, i, data, order, x, n, body, dof, r, J, H):
 
 
 @driver
-def _drive(first, last, work, m, i, data, order, xs, mu, r, derivative):
+def _drive(first, last, work, block, i, data, order, xs, mu, r, derivative):
+    m = kernel_model(block)
     nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -104,4 +106,4 @@ class FrameTranslation(RobotResidual):
     def _drive(self, order, xs, mu, r, derivative):
         model, n = self.model, self.model.nv
         numbers = model.nb * BODY + n * (DOF + 3 + n) + self.nx + 6
-        run(_drive, len(xs), numbers, model.arrays, self._body, self._data, order, xs, mu, r, derivative)
+        run(_drive, len(xs), numbers, model.block, self._body, self._data, order, xs, mu, r, derivative)

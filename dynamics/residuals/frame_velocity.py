@@ -34,6 +34,7 @@ from dynamics.algorithms.frames import (
 )
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, place_bodies
 from dynamics.groups import se3
+from dynamics.kernel_model import kernel_model
 from dynamics.residuals.robot_residual import (
     HESSIAN,
     JACOBIAN,
@@ -161,7 +162,8 @@ def frame_velocity_kernel(m, i, data, reference, order, x, mu, body, dof, upper,
 
 
 @driver
-def _drive(first, last, work, m, i, data, reference, order, xs, mu, r, derivative):
+def _drive(first, last, work, block, i, data, reference, order, xs, mu, r, derivative):
+    m = kernel_model(block)
     nb, n, nx = m.parent.size, m.dof_body.size, xs.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -219,4 +221,4 @@ class FrameVelocity(RobotResidual):
     def _drive(self, order, xs, mu, r, derivative):
         model, n = self.model, self.model.nv
         numbers = model.nb * BODY + n * (DOF + UPPER + 12 + 2 * n) + self.nx + 12
-        run(_drive, len(xs), numbers, model.arrays, self._body, self._data, self._code, order, xs, mu, r, derivative)
+        run(_drive, len(xs), numbers, model.block, self._body, self._data, self._code, order, xs, mu, r, derivative)
