@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.joints import PRISMATIC, REVOLUTE, TRANSLATION, Joint
+from dynamics.kernel_model import model_block
 from dynamics.model_arrays import ModelArrays
 from dynamics.validation import unknown_name
 
@@ -35,7 +36,8 @@ class RigidBodyModel:
     joint_nq, joint_nv, q_index, v_index : tuple of int, where each joint lies in q and in v
     frames : mapping of frame name to `Frame`: every link and joint, moving or fixed, and the frames added by hand.
         A joint that shares its name with a link is found under "<name>_joint".
-    arrays : `ModelArrays`, for kernels; to be read only
+    arrays : `ModelArrays`, to be read only
+    block : (numbers,) int64, the same arrays as drivers take them, see `dynamics.kernel_model`
     lower_position, upper_position : (nq,), infinite where there is no limit
     velocity_limit, effort_limit : (nv,), infinite where there is no limit
     armature, damping, friction : (nv,); damping and friction are data, no algorithm applies them unasked
@@ -77,6 +79,10 @@ class RigidBodyModel:
     def nb(self) -> int:
         """Number of moving bodies."""
         return len(self.body_names)
+
+    @cached_property
+    def block(self) -> np.ndarray:
+        return model_block(self.arrays)
 
     @cached_property
     def total_mass(self) -> float:

@@ -22,6 +22,7 @@ import problems
 from dynamics.derivatives.hessian import inverse_dynamics_expansion
 from dynamics.derivatives.packed import packed_size
 from dynamics.derivatives.second_order import drive_second_order, second_order_numbers
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     aligned_empty,
@@ -98,7 +99,7 @@ def _ours(model, rng) -> dict[str, Callable[[], object]]:
         "inverse, first order": lambda: dynamics.inverse_dynamics_derivatives(model, q, v, a),
         "inverse, first order + Hessian of w'ID": lambda: inverse_dynamics_expansion(model, q, v, a, w),
         "inverse, four tensors, packed": lambda: launch(
-            drive_second_order, KNOTS, second_order_numbers(model), model.arrays, q, v, a, None, chunks
+            drive_second_order, KNOTS, second_order_numbers(model), model.block, q, v, a, None, chunks
         ),
         "inverse, four tensors, dense arrays": lambda: dynamics.inverse_dynamics_second_derivatives(model, q, v, a),
         "forward, first order": lambda: dynamics.forward_dynamics_derivatives(model, q, v, a),
@@ -162,8 +163,9 @@ def derivatives(repeats: int, seed: int) -> list[dict]:
 
 # ------------------------------------------------------------------------------------------------ one iteration
 @driver
-def _scalar_closed_loop(first, last, work, m, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alpha, X, U):
+def _scalar_closed_loop(first, last, work, block, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alpha, X, U):
     """The closed-loop rollout of one step length in plain float64: the same source, one knot instead of LANES."""
+    m = kernel_model(block)
     d, w = carve_dynamics(m.parent.size, m.dof_body.size, work)
     for i in range(x0.shape[0]):
         X[0, i] = x0[i]

@@ -8,7 +8,7 @@ PARTS = ("derivatives", "backward_pass", "rollouts")
 class _Part:
     """Seconds spent in with-blocks, which may not be nested."""
 
-    __slots__ = ("seconds", "_begin")
+    __slots__ = ("_begin", "seconds")
 
     def __init__(self):
         self.seconds = self._begin = 0.0

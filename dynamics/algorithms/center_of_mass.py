@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, ROTATION, place_bodies
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, scatter, splat
 from dynamics.spatial import (
     accumulate,
@@ -50,7 +51,8 @@ def center_of_mass_kernel(m, derivatives, body, dof, c, J):
 
 
 @driver
-def _drive(first, last, work, m, q, derivatives, out):
+def _drive(first, last, work, block, q, derivatives, out):
+    m = kernel_model(block)
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -78,7 +80,7 @@ def _evaluate(model, q, derivatives, shape):
     single, (q,) = points(model, q)
     out = np.empty((len(q), int(np.prod(shape))))
     numbers = model.nb * BODY + model.nv * (DOF + 3) + model.nq + 3
-    launch(_drive, len(out), numbers, model.arrays, q, derivatives, out)
+    launch(_drive, len(out), numbers, model.block, q, derivatives, out)
     return unbatch(single, out.reshape(len(q), *shape))[0]
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.joints import FREE_FLYER, PLANAR, PRISMATIC, TRANSLATION
+from dynamics.kernel_model import kernel_model
 from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, carve, driver, gather, scatter
 from dynamics.tangent import difference_configuration, integrate_configuration
@@ -18,7 +19,8 @@ from dynamics.validation import check_configuration
 
 
 @driver
-def _integrate_all(first, last, work, m, q, dq, out):
+def _integrate_all(first, last, work, block, q, dq, out):
+    m = kernel_model(block)
     nv, nq = dq.shape[1], q.shape[1]
     for c in range(first, last):
         q_, w = carve(work, nq)
@@ -30,7 +32,8 @@ def _integrate_all(first, last, work, m, q, dq, out):
 
 
 @driver
-def _difference_all(first, last, work, m, q0, q1, out):
+def _difference_all(first, last, work, block, q0, q1, out):
+    m = kernel_model(block)
     nv, nq = out.shape[1], q0.shape[1]
     for c in range(first, last):
         q0_, w = carve(work, nq)
@@ -66,7 +69,7 @@ def integrate(model: RigidBodyModel, q: ArrayLike, dq: ArrayLike) -> np.ndarray:
     """
     single, (q, dq) = points(model, q, dq=dq)
     out = np.empty_like(q)
-    launch(_integrate_all, len(out), model.nq + model.nv, model.arrays, q, dq, out)
+    launch(_integrate_all, len(out), model.nq + model.nv, model.block, q, dq, out)
     return unbatch(single, out)[0]
 
 
@@ -85,7 +88,7 @@ def difference(model: RigidBodyModel, q0: ArrayLike, q1: ArrayLike) -> np.ndarra
         raise ValueError(f"q0 has {len(q0)} points and q1 has {len(q1)}; expected equal numbers, or a single point")
     q0, q1 = (np.ascontiguousarray(np.broadcast_to(q, (K, model.nq))) for q in (q0, q1))
     out = np.empty((K, model.nv))
-    launch(_difference_all, len(out), 2 * model.nq + model.nv, model.arrays, q0, q1, out)
+    launch(_difference_all, len(out), 2 * model.nq + model.nv, model.block, q0, q1, out)
     return unbatch(one and other, out)[0]
 
 

@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.center_of_mass import center_of_mass
 from dynamics.algorithms.kinematics import BODY, DOF, MOMENTA, MOMENTUM, VELOCITY, forward_pass
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
 from dynamics.spatial import add_dot6, load6
 
@@ -23,7 +24,8 @@ def kinetic_energy_kernel(m, v, body, energy):
 
 
 @driver
-def _drive(first, last, work, m, q, v, out):
+def _drive(first, last, work, block, q, v, out):
+    m = kernel_model(block)
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -60,7 +62,7 @@ def kinetic_energy(model, q: ArrayLike, v: ArrayLike) -> float | np.ndarray:
     single, (qs, vs) = points(model, q, v=v)
     out = np.empty((len(qs), 1))
     numbers = model.nb * BODY + model.nv * (DOF + 2) + model.nq + 1
-    launch(_drive, len(out), numbers, model.arrays, qs, vs, out)
+    launch(_drive, len(out), numbers, model.block, qs, vs, out)
     return unbatch(single, out[:, 0])[0]
 
 

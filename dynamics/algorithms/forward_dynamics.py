@@ -8,6 +8,7 @@ from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, hybri
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.loads import gather_loads, loads_batch, loads_numbers
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, carve, driver, gather, scatter
 from dynamics.validation import as_array
 
@@ -20,7 +21,8 @@ class HybridDynamics(NamedTuple):
 
 
 @driver
-def _drive(first, last, work, m, q, v, a, tau, prescribed, loads):
+def _drive(first, last, work, block, q, v, a, tau, prescribed, loads):
+    m = kernel_model(block)
     nb, nv, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -47,7 +49,7 @@ def _drive(first, last, work, m, q, v, a, tau, prescribed, loads):
 
 def _launch(model, q, v, a, tau, prescribed, loads) -> None:
     numbers = model.nb * (BODY + ARTICULATED) + model.nv * (DOF + ELIMINATION + 4) + model.nq + loads_numbers(loads)
-    launch(_drive, len(q), numbers, model.arrays, q, v, a, tau, prescribed, loads)
+    launch(_drive, len(q), numbers, model.block, q, v, a, tau, prescribed, loads)
 
 
 def forward_dynamics(model, q, v, tau, external_wrenches=None, wrench_reference: str = "local") -> np.ndarray:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat
 from dynamics.spatial import (
     add_cross,
@@ -160,7 +161,8 @@ def _frame_kernel(m, i, frame, reference, quantity, q, v, a, body, dof, out):
 
 
 @driver
-def _drive(first, last, work, m, i, frame, reference, quantity, q, v, a, out):
+def _drive(first, last, work, block, i, frame, reference, quantity, q, v, a, out):
+    m = kernel_model(block)
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -197,7 +199,7 @@ def _evaluate(model, name, reference, quantity, size, q, v=None, a=None) -> np.n
     v, a = (np.empty((0, model.nv)) if x is None else x for x in (v, a))
     out = np.empty((len(q), size))
     numbers = model.nb * BODY + model.nv * (DOF + 2) + model.nq + size
-    launch(_drive, len(out), numbers, model.arrays, i, frame, reference, quantity, q, v, a, out)
+    launch(_drive, len(out), numbers, model.block, i, frame, reference, quantity, q, v, a, out)
     return out
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, FORCE, FORCES, forward_pass
 from dynamics.algorithms.loads import add_loads, gather_loads, loads_batch, loads_numbers
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -43,7 +44,8 @@ def inverse_dynamics_kernel(m, q, v, a, loads, body, dof, tau):
 
 
 @driver
-def _drive(first, last, work, m, q, v, a, loads, tau):
+def _drive(first, last, work, block, q, v, a, loads, tau):
+    m = kernel_model(block)
     nb, nv = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -83,7 +85,7 @@ def inverse_dynamics(model, q, v, a, external_wrenches=None, wrench_reference: s
     loads = loads_batch(model, external_wrenches, wrench_reference, len(q))
     tau = np.empty_like(v)
     numbers = model.nb * BODY + model.nv * (DOF + 3) + model.nq + loads_numbers(loads)
-    launch(_drive, len(q), numbers, model.arrays, q, v, a, loads, tau)
+    launch(_drive, len(q), numbers, model.block, q, v, a, loads, tau)
     return unbatch(single, tau)[0]
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.algorithms.branch_factor import factorize, invert_factored
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, place_bodies, place_inertias
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, splat, store
 from dynamics.spatial import accumulate, dot6, inertia_times, load3, load6
 
@@ -38,7 +39,8 @@ def _numbers(model) -> int:
 
 
 @driver
-def _drive(first, last, work, m, q, invert, out):
+def _drive(first, last, work, block, q, invert, out):
+    m = kernel_model(block)
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -59,7 +61,7 @@ def _drive(first, last, work, m, q, invert, out):
 def _evaluate(model, q, invert: bool) -> np.ndarray:
     single, (q,) = points(model, q)
     (out,) = empty_matrices(1, len(q), model.nv)
-    launch(_drive, len(q), _numbers(model), model.arrays, q, invert, out)
+    launch(_drive, len(q), _numbers(model), model.block, q, invert, out)
     return square_matrices(single, [out])[0]
 
 

@@ -103,8 +103,6 @@ def add_highest_lag(q, sums, i, s_i, s_j):
     a, b = angular(s_i), angular(s_j)
     product = dot3(a, b)
     turned = add3(cross(rotate_back(M, a), b), scale3(b, dot3(a, n)))
-    g = join(
-        add_scaled3(turned, -product, _total_moment(n, M)), add_scaled3(scale3(b, dot3(a, f)), -product, f)
-    )
+    g = join(add_scaled3(turned, -product, _total_moment(n, M)), add_scaled3(scale3(b, dot3(a, f)), -product, f))
     x = add_cross_force(cross_force(s_i, _lag(f, n, M, s_j)), s_j, _lag(f, n, M, s_i))
     return add6(q, sub6(x, g))

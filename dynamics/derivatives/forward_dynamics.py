@@ -27,6 +27,7 @@ from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.derivatives.virtual import VIRTUAL_BODY
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -70,9 +71,7 @@ class ForwardDynamicsSecondDerivatives(NamedTuple):
 
 
 @kernel
-def forward_dynamics_first_order(
-    m, q, v, tau, route, zeros, loads, body, dof, art, elim, torque, a, aq, av, M, Minv
-):
+def forward_dynamics_first_order(m, q, v, tau, route, zeros, loads, body, dof, art, elim, torque, a, aq, av, M, Minv):
     """a = FD(q, v, tau), da/dq, da/dv and da/dtau = M^-1, for one knot per lane, by a route of `inverse_mass`.
 
     Scratch as `forward_dynamics_kernel`, torque (nv) and M (nv nv).  aq, av, Minv (nv nv), row-major."""
@@ -138,9 +137,10 @@ def first_order_numbers(model) -> int:
 
 
 @driver
-def drive_first_order(first, last, work, m, q, v, tau, route, loads, aq, av, Minv):
+def drive_first_order(first, last, work, block, q, v, tau, route, loads, aq, av, Minv):
     """da/dq, da/dv, M^-1 of all knots, each (K, nv nv), by a route of `inverse_mass`; arrays for no knots leave the
     results in the lanes."""
+    m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
@@ -166,7 +166,8 @@ def drive_first_order(first, last, work, m, q, v, tau, route, loads, aq, av, Min
 
 
 @driver
-def _drive_hessian(first, last, work, m, q, v, tau, y, loads, Hqq, Hqv, Hvv, Hqtau):
+def _drive_hessian(first, last, work, block, q, v, tau, y, loads, Hqq, Hqv, Hvv, Hqtau):
+    m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
@@ -227,7 +228,7 @@ def forward_dynamics_derivatives(
     out = empty_matrices(3, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
     numbers = first_order_numbers(model) + loads_numbers(loads)
-    launch(drive_first_order, K, numbers, model.arrays, q, v, tau, AUTOMATIC, loads, *out)
+    launch(drive_first_order, K, numbers, model.block, q, v, tau, AUTOMATIC, loads, *out)
     return ForwardDynamicsDerivatives(*square_matrices(single, out))
 
 
@@ -257,7 +258,7 @@ def forward_dynamics_hessian(
     H = empty_matrices(4, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
     numbers = first_order_numbers(model) + model.nb * VIRTUAL_BODY + 8 * n + 4 * n * n + loads_numbers(loads)
-    launch(_drive_hessian, K, numbers, model.arrays, q, v, tau, w, loads, *H)
+    launch(_drive_hessian, K, numbers, model.block, q, v, tau, w, loads, *H)
     return ForwardDynamicsHessian(*square_matrices(single, H))
 
 

@@ -41,6 +41,7 @@ from dynamics.derivatives.virtual import (
     load_virtual,
     virtual_motion,
 )
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -124,9 +125,7 @@ def _curvature_vectors(mass, h, I, J, p, s, psi, i_s, V, G0, G4, hw, Iw):
 
 
 @kernel
-def inverse_dynamics_hessian_kernel(
-    m, q, v, a, w, loads, body, dof, virtual, zeta, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa
-):
+def inverse_dynamics_hessian_kernel(m, q, v, a, w, loads, body, dof, virtual, zeta, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
     """First order and the Hessian of w'tau in one pass, one knot per lane.
 
     Scratch: body (nb BODY), dof (nv DOF), virtual (nb VIRTUAL_BODY), zeta (nv 6).  Results: tau (nv), the rest (nv nv)
@@ -194,8 +193,9 @@ def expansion_numbers(model) -> int:
 
 
 @driver
-def drive_expansion(first, last, work, m, q, v, a, w, loads, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
+def drive_expansion(first, last, work, block, q, v, a, w, loads, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
     """First order and Hessian of all knots, each (K, nv nv); arrays for no knots leave them in the lanes."""
+    m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
@@ -257,6 +257,6 @@ def inverse_dynamics_expansion(
     K, n = v.shape
     out = empty_matrices(7, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
-    launch(drive_expansion, K, expansion_numbers(model) + loads_numbers(loads), model.arrays, q, v, a, w, loads, *out)
+    launch(drive_expansion, K, expansion_numbers(model) + loads_numbers(loads), model.block, q, v, a, w, loads, *out)
     results = square_matrices(single, out)
     return InverseDynamicsDerivatives(*results[:3]), InverseDynamicsHessian(*results[3:])

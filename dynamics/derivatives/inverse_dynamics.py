@@ -17,6 +17,7 @@ from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, 
 from dynamics.algorithms.loads import add_loads, gather_loads, loads_batch, loads_numbers
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.derivatives.dead_loads import add_dead_loads
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -107,8 +108,9 @@ def derivatives_numbers(model) -> int:
 
 
 @driver
-def drive_derivatives(first, last, work, m, q, v, a, loads, dq, dv, M):
+def drive_derivatives(first, last, work, block, q, v, a, loads, dq, dv, M):
     """dtau/dq, dtau/dv, M of all knots, each (K, nv nv); arrays for no knots leave the results in the lanes."""
+    m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -153,5 +155,5 @@ def inverse_dynamics_derivatives(
     out = empty_matrices(3, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
     numbers = derivatives_numbers(model) + loads_numbers(loads)
-    launch(drive_derivatives, K, numbers, model.arrays, q, v, a, loads, *out)
+    launch(drive_derivatives, K, numbers, model.block, q, v, a, loads, *out)
     return InverseDynamicsDerivatives(*square_matrices(single, out))

@@ -227,7 +227,7 @@ def contract_packed_kernel(m, packed, w, Hqq, Hqv, Hvv, Hqa):
 
     w (nv).  Results: Hqq, Hqv, Hvv, Hqa, each (nv nv), row-major, written whole; Hqa[q, a]."""
     zero = splat(packed, 0.0)
-    for e in range(m.dof_body.size ** 2):
+    for e in range(m.dof_body.size**2):
         store(Hqq, e, zero)
         store(Hqv, e, zero)
         store(Hvv, e, zero)

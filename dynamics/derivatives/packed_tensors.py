@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import empty_matrices, launch, square_matrices, unbatch
 from dynamics.derivatives.hessian import InverseDynamicsHessian
 from dynamics.derivatives.packed import contract_packed_kernel, place_dof
+from dynamics.kernel_model import kernel_model
 from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, aligned_empty, carve, driver, gather, scatter
 from dynamics.simd.streaming import stream
@@ -25,9 +26,10 @@ class InverseDynamicsSecondDerivatives(NamedTuple):
 
 
 @driver
-def _drive_unpack(first, last, work, m, chunks, Tqq, Tqv, Tvv, TM):
+def _drive_unpack(first, last, work, block, chunks, Tqq, Tqv, Tvv, TM):
     """Arrays (K, nv nv nv) from the packed tensors."""
-    n3 = m.dof_body.size ** 3
+    m = kernel_model(block)
+    n3 = m.dof_body.size**3
     Tqq_, w = carve(work, n3)
     Tqv_, w = carve(w, n3)
     Tvv_, w = carve(w, n3)
@@ -45,8 +47,9 @@ def _drive_unpack(first, last, work, m, chunks, Tqq, Tqv, Tvv, TM):
 
 
 @driver
-def drive_contract(first, last, work, m, chunks, w, Hqq, Hqv, Hvv, Hqa):
+def drive_contract(first, last, work, block, chunks, w, Hqq, Hqv, Hvv, Hqa):
     """Hessians (K, nv nv) from the packed tensors."""
+    m = kernel_model(block)
     n = m.dof_body.size
     for c in range(first, last):
         w_, r = carve(work, n)
@@ -102,7 +105,7 @@ class PackedSecondDerivatives:
         """The four tensors as arrays (nv, nv, nv) or (K, nv, nv, nv)."""
         K, n = self.knots, self.model.nv
         T = aligned_empty(4, K, n**3)
-        launch(_drive_unpack, K, 4 * n**3, self.model.arrays, self.chunks, *T)
+        launch(_drive_unpack, K, 4 * n**3, self.model.block, self.chunks, *T)
         return InverseDynamicsSecondDerivatives(*unbatch(self.single, *T.reshape(4, K, n, n, n)))
 
     def contract(self, w: ArrayLike) -> InverseDynamicsHessian:
@@ -126,5 +129,5 @@ class PackedSecondDerivatives:
             raise ValueError(f"w: got shape {multipliers.shape}, expected ({n},) or ({K}, {n})")
         multipliers = np.array(np.broadcast_to(multipliers, (K, n)), order="C")
         H = empty_matrices(4, K, n)
-        launch(drive_contract, K, n + 4 * n * n, self.model.arrays, self.chunks, multipliers, *H)
+        launch(drive_contract, K, n + 4 * n * n, self.model.block, self.chunks, multipliers, *H)
         return InverseDynamicsHessian(*square_matrices(self.single and one, H))

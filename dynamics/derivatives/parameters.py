@@ -15,11 +15,13 @@ from dynamics.algorithms.kinematics import BODY, DOF, FORCES, forward_pass
 from dynamics.algorithms.loads import add_loads, gather_loads, loads_numbers
 from dynamics.derivatives.parameter_directions import direction_batch, direction_numbers, gather_direction
 from dynamics.derivatives.parameter_recursion import CHANGE, change_of_hybrid_dynamics, change_of_inverse_dynamics
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, carve, driver, gather, gather_state, scatter
 
 
 @driver
-def _drive(first, last, work, m, q, v, a, tau, prescribed, loads, dloads, direction, dtau):
+def _drive(first, last, work, block, q, v, a, tau, prescribed, loads, dloads, direction, dtau):
+    m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -108,7 +110,7 @@ def parameter_derivatives(
     numbers = model.nb * (BODY + CHANGE + ARTICULATED) + model.nv * (DOF + ELIMINATION + 7) + model.nq
     numbers += direction_numbers(batch.direction) + loads_numbers(batch.loads) + loads_numbers(batch.dloads)
     launch(
-        _drive, len(batch.q), numbers, model.arrays, batch.q, batch.v, batch.a, batch.tau,
+        _drive, len(batch.q), numbers, model.block, batch.q, batch.v, batch.a, batch.tau,
         None if chosen is None else chosen.astype(np.int64), batch.loads, batch.dloads, batch.direction, batch.dtau,
     )  # fmt: skip
     return ParameterDerivatives(*unbatch(batch.single, batch.direction.a.copy(), batch.dtau))  # da may be the caller's

@@ -28,6 +28,7 @@ from dynamics.algorithms.kinematics import (
     forward_pass,
 )
 from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotation, turned_bodies
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather_state, helper, kernel, scatter, store
 from dynamics.spatial import add_cross, angular, cross, dot3, linear, load3, load6, load9, rotate_back, store3
 
@@ -72,7 +73,8 @@ def regressor_kernel(m, q, v, a, body, dof, Y):
 
 
 @driver
-def _drive(first, last, work, m, q, v, a, Y):
+def _drive(first, last, work, block, q, v, a, Y):
+    m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, r = carve(work, nb * BODY)
@@ -109,7 +111,7 @@ def inverse_dynamics_regressor(model, q, v, a) -> np.ndarray:
     size = INERTIAL * model.nb
     Y = np.empty((len(q), model.nv * size))
     numbers = model.nb * BODY + model.nv * (DOF + 2 + size) + model.nq
-    launch(_drive, len(q), numbers, model.arrays, q, v, a, Y)
+    launch(_drive, len(q), numbers, model.block, q, v, a, Y)
     Y = Y.reshape(-1, model.nv, size)
     for i, R in turned_bodies(model):
         columns = slice(INERTIAL * i, INERTIAL * (i + 1))

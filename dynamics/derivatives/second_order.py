@@ -20,6 +20,7 @@ from dynamics.derivatives.packed import (
 )
 from dynamics.derivatives.packed_tensors import InverseDynamicsSecondDerivatives, PackedSecondDerivatives
 from dynamics.derivatives.second_order_kernels import LOWEST, second_order_dense_kernel, second_order_packed_kernel
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     aligned_empty,
@@ -63,16 +64,18 @@ def _start(c, work, m, q, v, a, loads):
 
 
 @driver
-def drive_second_order(first, last, work, m, q, v, a, loads, chunks):
+def drive_second_order(first, last, work, block, q, v, a, loads, chunks):
     """The packed tensors of all knots, into chunks (C, packed_size(m), LANES)."""
+    m = kernel_model(block)
     for c in range(first, last):
         body, dof, low, loads_, sums, _ = _start(c, work, m, q, v, a, loads)
         second_order_packed_kernel(m, body, dof, low, loads_, sums, chunks[c])
 
 
 @driver
-def _drive_dense(first, last, work, m, q, v, a, loads, Tqq, Tqv, Tvv, TM):
+def _drive_dense(first, last, work, block, q, v, a, loads, Tqq, Tqv, Tvv, TM):
     """The dense tensors of all knots, each (K, nv nv nv)."""
+    m = kernel_model(block)
     n = m.dof_body.size
     for c in range(first, last):
         body, dof, low, loads_, sums, w = _start(c, work, m, q, v, a, loads)
@@ -127,8 +130,8 @@ def inverse_dynamics_second_derivatives(
     numbers = second_order_numbers(model, loads)
     if packed:
         chunks = aligned_empty(chunk_count(K), packed_size(model.arrays), LANES)
-        launch(drive_second_order, K, numbers, model.arrays, q, v, a, loads, chunks)
+        launch(drive_second_order, K, numbers, model.block, q, v, a, loads, chunks)
         return PackedSecondDerivatives(model, chunks, K, single)
     T = aligned_empty(4, K, n**3)
-    launch(_drive_dense, K, numbers + RECORD * n * n + 4 * n**3, model.arrays, q, v, a, loads, *T)
+    launch(_drive_dense, K, numbers + RECORD * n * n + 4 * n**3, model.block, q, v, a, loads, *T)
     return InverseDynamicsSecondDerivatives(*unbatch(single, *T.reshape(4, K, n, n, n)))

@@ -14,7 +14,6 @@ T[i, j, k] is stored for d2tau_i/dq_j dq_k = d/dq_k (d tau_i/dq_j); inside one j
 differentiated last counts as the upper one.
 """
 
-
 from dynamics.algorithms.kinematics import (
     BODY,
     COLUMN,

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.center_of_mass import center_of_mass_kernel, require_mass
 from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
+from dynamics.kernel_model import kernel_model
 from dynamics.residuals.frame_translation import position_curvature
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
 from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
@@ -52,7 +53,8 @@ def _workspace(nb, n, nx, work):
 
 
 @driver
-def _drive(first, last, work, m, target, order, xs, mu, r, derivative):
+def _drive(first, last, work, block, target, order, xs, mu, r, derivative):
+    m = kernel_model(block)
     n = m.dof_body.size
     body, dof, x_, r_, mu_, J, H, _ = _workspace(m.parent.size, n, xs.shape[1], work)
     for c in range(first, last):
@@ -69,7 +71,8 @@ def _drive(first, last, work, m, target, order, xs, mu, r, derivative):
 
 
 @driver
-def _drive_squares(first, last, work, m, target, columns, figures, start, stop, order, xs, lx, lxx, Hxx):
+def _drive_squares(first, last, work, block, target, columns, figures, start, stop, order, xs, lx, lxx, Hxx):
+    m = kernel_model(block)
     n, total = m.dof_body.size, 0.0
     body, dof, x_, r_, slope, J, H, w = _workspace(m.parent.size, n, xs.shape[1], work)
     stiffness, w = carve(w, 3)
@@ -112,9 +115,9 @@ class CenterOfMass(RobotResidual):
         self._set(target=target, _data=target.copy(), _numbers=numbers, _columns=np.arange(n))
 
     def _drive(self, order, xs, mu, r, derivative):
-        run(_drive, len(xs), self._numbers, self.model.arrays, self._data, order, xs, mu, r, derivative)
+        run(_drive, len(xs), self._numbers, self.model.block, self._data, order, xs, mu, r, derivative)
 
     def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
-        body = self.model.arrays, self._data, self._columns
+        body = self.model.block, self._data, self._columns
         blocks = target[0], target[2], curvature[2]
         return run(_drive_squares, stop - start, self._numbers, *body, figures, start, stop, order, xs, *blocks)

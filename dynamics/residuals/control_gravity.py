@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, PSI, PSI2, ROTATION, place_bodies
+from dynamics.kernel_model import kernel_model
 from dynamics.residuals.robot_residual import (
     HESSIAN,
     JACOBIAN,
@@ -187,22 +188,23 @@ def _gather_controls(us, first, u):
 
 @helper
 def _workspace(nb, n, nx, nu, work):
-    """Bodies, dofs, x (nx), u (nu), r, mu (nv), and a block (nv nv)."""
+    """Bodies, dofs, x (nx), u (nu), r, mu (nv), and a second derivative of the energy (nv nv)."""
     body, w = carve(work, nb * BODY)
     dof, w = carve(w, n * DOF)
     x, w = carve(w, nx)
     u, w = carve(w, nu)
     r, w = carve(w, n)
     mu, w = carve(w, n)
-    block, w = carve(w, n * n)
-    return body, dof, x, u, r, mu, block, w
+    second, w = carve(w, n * n)
+    return body, dof, x, u, r, mu, second, w
 
 
 @driver
-def _drive(first, last, work, m, B, skip, order, xs, us, mu, r, derivative):
-    """By order r, or the nv x nv block of the Jacobian or Hessian; us without rows: no controls."""
+def _drive(first, last, work, block, B, skip, order, xs, us, mu, r, derivative):
+    """By order r, or the part in q of the Jacobian or Hessian; us without rows: no controls."""
+    m = kernel_model(block)
     n = m.dof_body.size
-    body, dof, x_, u_, r_, mu_, block, _ = _workspace(m.parent.size, n, xs.shape[1], B.shape[1], work)
+    body, dof, x_, u_, r_, mu_, second, _ = _workspace(m.parent.size, n, xs.shape[1], B.shape[1], work)
     for c in range(first, last):
         gather(xs, c * LANES, x_)
         _gather_controls(us, c * LANES, u_)
@@ -210,20 +212,21 @@ def _drive(first, last, work, m, B, skip, order, xs, us, mu, r, derivative):
         if r.shape[0] > 0:
             scatter(r_, c * LANES, r)
         if order == JACOBIAN:
-            _jacobian(m, dof, block)
+            _jacobian(m, dof, second)
         elif order == HESSIAN:
             gather(mu, c * LANES, mu_)
-            _hessian(m, mu_, body, dof, block)
+            _hessian(m, mu_, body, dof, second)
         if order != VALUE:
-            scatter_block(block, n, n, c * LANES, derivative, 0, 0)
+            scatter_block(second, n, n, c * LANES, derivative, 0, 0)
 
 
 @driver
 def _drive_squares(
-    first, last, work, m, B, skip, columns, figures, start, stop, order, xs, us, lx, lu, lxx, lux, luu, Hxx
+    first, last, work, block, B, skip, columns, figures, start, stop, order, xs, us, lx, lu, lxx, lux, luu, Hxx
 ):
+    m = kernel_model(block)
     n, total = m.dof_body.size, 0.0
-    body, dof, x_, u_, r_, slope, block, w = _workspace(m.parent.size, n, xs.shape[1], B.shape[1], work)
+    body, dof, x_, u_, r_, slope, second, w = _workspace(m.parent.size, n, xs.shape[1], B.shape[1], work)
     stiffness, w = carve(w, n)
     row, w = carve(w, figures.shape[1])
     for c in range(first, last):
@@ -234,13 +237,13 @@ def _drive_squares(
         _evaluate(m, B, skip, x_, u_, body, dof, r_)
         total += sum_lanes(weigh(figures, c * LANES, r_, row, slope, stiffness), row, count)
         if order & JACOBIAN:
-            _jacobian(m, dof, block)
-            add_gauss_newton(columns, block, slope, stiffness, t, count, row, lx, lxx)
+            _jacobian(m, dof, second)
+            add_gauss_newton(columns, second, slope, stiffness, t, count, row, lx, lxx)
             controlled = min(count, us.shape[0] - t)
-            add_control_gauss_newton(B, skip, block, slope, stiffness, t, controlled, row, lu, lux, luu)
+            add_control_gauss_newton(B, skip, second, slope, stiffness, t, controlled, row, lu, lux, luu)
         if order & HESSIAN:
-            _hessian(m, slope, body, dof, block)
-            add_curvature(columns, block, t, count, Hxx)
+            _hessian(m, slope, body, dof, second)
+            add_curvature(columns, second, t, count, Hxx)
     return total
 
 
@@ -310,10 +313,10 @@ class ControlGravity(RobotResidual):
         self._run(order, xs, NO_ROWS, mu, r, derivative)
 
     def _run(self, order, xs, us, mu, r, derivative):
-        plant = self.model.arrays, self._B, self._skip
+        plant = self.model.block, self._B, self._skip
         run(_drive, len(xs), self._numbers, *plant, order, xs, us, mu, r, derivative)
 
     def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
-        plant = self.model.arrays, self._B, self._skip, self._columns
+        plant = self.model.block, self._B, self._skip, self._columns
         points = figures, start, stop, order, xs, knots("us", us, self.nu)
         return run(_drive_squares, stop - start, self._numbers, *plant, *points, *target, curvature[2])

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import FRAME, frame_numbers, frame_pose, last_dof
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, place_bodies
+from dynamics.kernel_model import kernel_model
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, path_dofs, run, scatter_block
 from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, store
@@ -76,7 +77,8 @@ def _workspace(nb, n, nx, work):
 
 
 @driver
-def _drive(first, last, work, m, i, data, order, xs, mu, r, derivative):
+def _drive(first, last, work, block, i, data, order, xs, mu, r, derivative):
+    m = kernel_model(block)
     n = m.dof_body.size
     body, dof, x_, r_, mu_, J, H, _ = _workspace(m.parent.size, n, xs.shape[1], work)
     for c in range(first, last):
@@ -95,7 +97,8 @@ def _drive(first, last, work, m, i, data, order, xs, mu, r, derivative):
 
 
 @driver
-def _drive_squares(first, last, work, m, i, data, columns, figures, start, stop, order, xs, lx, lxx, Hxx):
+def _drive_squares(first, last, work, block, i, data, columns, figures, start, stop, order, xs, lx, lxx, Hxx):
+    m = kernel_model(block)
     n, total = m.dof_body.size, 0.0
     body, dof, x_, r_, slope, J, H, w = _workspace(m.parent.size, n, xs.shape[1], work)
     stiffness, w = carve(w, 3)
@@ -140,10 +143,10 @@ class FrameTranslation(RobotResidual):
         self._set(frame=frame, target=target, _body=body, _data=data, _numbers=numbers, _columns=path_dofs(model, body))
 
     def _drive(self, order, xs, mu, r, derivative):
-        frame = self.model.arrays, self._body, self._data
+        frame = self.model.block, self._body, self._data
         run(_drive, len(xs), self._numbers, *frame, order, xs, mu, r, derivative)
 
     def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
-        frame = self.model.arrays, self._body, self._data, self._columns
+        frame = self.model.block, self._body, self._data, self._columns
         blocks = target[0], target[2], curvature[2]
         return run(_drive_squares, stop - start, self._numbers, *frame, figures, start, stop, order, xs, *blocks)

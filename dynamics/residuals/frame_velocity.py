@@ -34,6 +34,7 @@ from dynamics.algorithms.frames import (
 )
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, place_bodies
 from dynamics.groups import se3
+from dynamics.kernel_model import kernel_model
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, path_dofs, run, scatter_block
 from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, splat, store
@@ -182,7 +183,8 @@ def _workspace(nb, n, nx, work):
 
 
 @driver
-def _drive(first, last, work, m, i, data, reference, order, xs, mu, r, derivative):
+def _drive(first, last, work, block, i, data, reference, order, xs, mu, r, derivative):
+    m = kernel_model(block)
     n = m.dof_body.size
     body, dof, upper, x_, r_, mu_, J, H, _ = _workspace(m.parent.size, n, xs.shape[1], work)
     for c in range(first, last):
@@ -201,7 +203,10 @@ def _drive(first, last, work, m, i, data, reference, order, xs, mu, r, derivativ
 
 
 @driver
-def _drive_squares(first, last, work, m, i, data, reference, columns, figures, start, stop, order, xs, lx, lxx, Hxx):
+def _drive_squares(
+    first, last, work, block, i, data, reference, columns, figures, start, stop, order, xs, lx, lxx, Hxx
+):
+    m = kernel_model(block)
     n, total = m.dof_body.size, 0.0
     body, dof, upper, x_, r_, slope, J, H, w = _workspace(m.parent.size, n, xs.shape[1], work)
     stiffness, w = carve(w, 6)
@@ -251,10 +256,10 @@ class FrameVelocity(RobotResidual):
         self._set(_numbers=numbers, _columns=np.concatenate([path, n + path]))
 
     def _drive(self, order, xs, mu, r, derivative):
-        frame = self.model.arrays, self._body, self._data, self._code
+        frame = self.model.block, self._body, self._data, self._code
         run(_drive, len(xs), self._numbers, *frame, order, xs, mu, r, derivative)
 
     def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
-        frame = self.model.arrays, self._body, self._data, self._code, self._columns
+        frame = self.model.block, self._body, self._data, self._code, self._columns
         blocks = target[0], target[2], curvature[2]
         return run(_drive_squares, stop - start, self._numbers, *frame, figures, start, stop, order, xs, *blocks)

@@ -17,6 +17,7 @@ from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
 from dynamics.derivatives.virtual import VIRTUAL_BODY
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -99,10 +100,11 @@ def _substitute(n, mixed, U, Ua, lu, lux, luu, lx, lxx, la, lax, laa, work):
 
 @driver
 def _drive_substitution(
-    first, last, work, m, B_inverse, curved, mixed, x, a, lx, lu, lxx, lux, luu, lx_out, la, lxx_out, lax, laa
+    first, last, work, block, B_inverse, curved, mixed, x, a, lx, lu, lxx, lux, luu, lx_out, la, lxx_out, lax, laa
 ):
     """Blocks in (x, u) to blocks in (x, a), knots in lanes; all (K, numbers).  curved None: without H; mixed False: lux
     is zero."""
+    m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -170,8 +172,9 @@ def _drive_substitution(
 
 
 @driver
-def _drive_controls(first, last, work, m, B_inverse, x, a, u):
+def _drive_controls(first, last, work, block, B_inverse, x, a, u):
     """u[t] = B^-1 ID(x[t], a[t]), knots in lanes."""
+    m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -219,7 +222,7 @@ class AccelerationControl:
         n, nb = self.model.nv, len(self.model.arrays.parent)
         us = np.empty_like(a)
         numbers = nb * BODY + n * DOF + 5 * n
-        launch(_drive_controls, len(a), numbers, self.model.arrays, self._B_inverse, xs, a, us)
+        launch(_drive_controls, len(a), numbers, self.model.block, self._B_inverse, xs, a, us)
         return us
 
     def jacobians(self, xs: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -243,7 +246,7 @@ class AccelerationControl:
             parts[name] = memory[start : start + size].reshape(N + 1 if "x" in name and name != "ax" else N, -1)
             start += -(-size // 8) * 8  # every part starts on a vector boundary
         launch(
-            _drive_substitution, N, self._numbers, self.model.arrays, self._B_inverse, True if curvature else None,
+            _drive_substitution, N, self._numbers, self.model.block, self._B_inverse, True if curvature else None,
             bool(lux.any()), xs[:N], a, lx[:N], lu, lxx.reshape(N + 1, -1)[:N], lux.reshape(N, -1), luu.reshape(N, -1),
             parts["x"][:N], parts["a"], parts["xx"][:N], parts["ax"], parts["aa"],
         )  # fmt: skip

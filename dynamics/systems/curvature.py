@@ -7,6 +7,7 @@ For a covector lam = (lam_q, lam_v) in the tangent at the step's output, H is th
 Euler:  H = Hessian of y'a  +  geometry,    y = h lam_v  (+ h^2 Jr'lam_q for the semi-implicit step)
 """
 
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter_blocks, splat, store
 from dynamics.simd.chunks import scatter_rows
 from dynamics.systems.controlled_acceleration import acceleration_hessian, hessian_at_acceleration
@@ -100,8 +101,9 @@ def _step_second_order(m, B, skip, rk, semi, h, q, v, u, lam, d, e, s, work, H):
 
 
 @driver
-def drive_curvature(first, last, work, m, B, skip, curved, rk, semi, h, x, u, lam, Hxx, Hux, Huu):
+def drive_curvature(first, last, work, block, B, skip, curved, rk, semi, h, x, u, lam, Hxx, Hux, Huu):
     """Hxx[t], Hux[t], Huu[t]: Hessian of lam[t]' f at (x[t], u[t]), knots in lanes."""
+    m = kernel_model(block)
     nb, n, nu, nx = m.parent.size, m.dof_body.size, u.shape[1], x.shape[1]
     nq, nz = nx - n, 2 * n + nu
     for c in range(first, last):

@@ -9,6 +9,7 @@ where A = Ad_exp(-xi) and Jr act joint by joint and are the identity on ordinary
 fx and fu are written apart from the start: rows of whole blocks leave the lanes faster than parts of rows.
 """
 
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter_blocks, splat, store
 from dynamics.simd.chunks import scatter_rows
 from dynamics.systems.controlled_acceleration import acceleration_derivatives
@@ -89,8 +90,9 @@ def _step_first_order(m, B, skip, rk, semi, h, q, v, u, d, e, work, F):
 
 
 @driver
-def drive_linearization(first, last, work, m, B, skip, curved, rk, semi, h, x, u, fx, fu):
+def drive_linearization(first, last, work, block, B, skip, curved, rk, semi, h, x, u, fx, fu):
     """fx[t], fu[t] at (x[t], u[t]), knots in lanes."""
+    m = kernel_model(block)
     nb, n, nu, nx = m.parent.size, m.dof_body.size, u.shape[1], x.shape[1]
     nq, nz = nx - n, 2 * n + nu
     for c in range(first, last):

@@ -67,7 +67,7 @@ class RigidBodySystem:
         self.formulation = formulation
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
         self._rollout_numbers = self.rollout_numbers()
-        self.plant = (model.arrays, B, skip, None if self.euclidean else True, True if rk4 else None, semi, self.dt)
+        self.plant = (model.block, B, skip, None if self.euclidean else True, True if rk4 else None, semi, self.dt)
 
     def _acceleration_control(self) -> AccelerationControl:
         B, lacking = self.actuation.B, []

@@ -1,5 +1,6 @@
 """Trajectories of a robot: batches of single steps, and closed loops with one step length per lane."""
 
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -21,8 +22,9 @@ from dynamics.tangent import difference_configuration
 
 
 @driver
-def drive_steps(first, last, work, m, B, skip, curved, rk, semi, h, x, u, x_next):
+def drive_steps(first, last, work, block, B, skip, curved, rk, semi, h, x, u, x_next):
     """x_next[t] = f(x[t], u[t]), knots in lanes."""
+    m = kernel_model(block)
     nb, n, nu, nx = m.parent.size, m.dof_body.size, u.shape[1], x.shape[1]
     nq = nx - n
     for c in range(first, last):
@@ -93,13 +95,14 @@ def feedback_step(m, B, skip, curved, rk, semi, h, nominal, us, k, K, alpha, lim
 
 @driver
 def drive_closed_loops(
-    first, last, work, m, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alphas, gaps, limits, X, U
+    first, last, work, block, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alphas, gaps, limits, X, U
 ):
     """Closed-loop rollouts from x0, one step length per lane.
 
     u_t = us_t + alpha k_t + K_t difference(xs_t, x_t);  open loop, u = us, if K is (N, 0, 0).  limits: None or
     (N, 2, nu); gaps: None or (N+1, 2 nv), of which each state keeps the part 1 - alpha.
     alphas (C, LANES); X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
+    m = kernel_model(block)
     for c in range(first, last):
         d, w = carve_dynamics(m.parent.size, m.dof_body.size, work)
         alpha = load(alphas, c)

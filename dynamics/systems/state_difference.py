@@ -14,6 +14,7 @@ is not finite gives a result that is not finite.
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, carve, driver, gather, helper, launch, scatter
 from dynamics.systems.steps import combine
 from dynamics.tangent import (
@@ -28,7 +29,8 @@ from dynamics.tangent_geometry import add_log_hessian
 
 
 @driver
-def _drive_integrate(first, last, work, m, x, dx, out):
+def _drive_integrate(first, last, work, block, x, dx, out):
+    m = kernel_model(block)
     n, nx = m.dof_body.size, out.shape[1]
     nq = nx - n
     for c in range(first, last):
@@ -42,7 +44,8 @@ def _drive_integrate(first, last, work, m, x, dx, out):
 
 
 @driver
-def _drive_difference(first, last, work, m, x_ref, x, out):
+def _drive_difference(first, last, work, block, x_ref, x, out):
+    m = kernel_model(block)
     n, nx = m.dof_body.size, x.shape[1]
     nq = nx - n
     for c in range(first, last):
@@ -69,8 +72,9 @@ def _scatter_joint_blocks(m, ws, first, target):
 
 
 @driver
-def _drive_expansion(first, last, work, m, x_ref, x, mu, r, J, H):
+def _drive_expansion(first, last, work, block, x_ref, x, mu, r, J, H):
     """r (K, 2n), J and, unless mu is None, H (K, 2n, 2n), which are zero on entry."""
+    m = kernel_model(block)
     nb, n, nx = m.parent.size, m.dof_body.size, x.shape[1]
     nq = nx - n
     for c in range(first, last):
@@ -127,7 +131,7 @@ def integrate_states(model, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
             out = x + dx
     else:
         out = np.empty((K, nx))
-        launch(_drive_integrate, K, nx + 2 * n, model.arrays, x, dx, out)
+        launch(_drive_integrate, K, nx + 2 * n, model.block, x, dx, out)
     return out[0] if one and other else out
 
 
@@ -141,7 +145,7 @@ def difference_of_states(model, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
             out = x1 - x0
     else:
         out = np.empty((K, 2 * n))
-        launch(_drive_difference, K, 2 * nx + 2 * n, model.arrays, x0, x1, out)
+        launch(_drive_difference, K, 2 * nx + 2 * n, model.block, x0, x1, out)
     return out[0] if one and other else out
 
 
@@ -163,5 +167,5 @@ def difference_expansion(model, x_ref: ArrayLike, xs: ArrayLike, mu: ArrayLike |
             raise ValueError(f"mu has {len(mu)} rows and xs has {K}; expected as many")
         H = np.zeros(J.shape)
     numbers = 2 * nx + 4 * n + len(model.arrays.parent) * TANGENT_SLOTS + n * n
-    launch(_drive_expansion, K, numbers, model.arrays, x_ref, xs, mu, r, J, H)
+    launch(_drive_expansion, K, numbers, model.block, x_ref, xs, mu, r, J, H)
     return r, J, H

@@ -4,9 +4,9 @@ All directions at once: three sweeps over the bodies, and in each body a loop ov
 varies there.                                                                  [Kim 2012, table 6; Singh 2022, table II]
 """
 
-
 from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, carve, driver, gather_state, scatter
 from experiments.derivatives.aba_chain_rule_sweeps import (
     ACCELERATIONS,
@@ -23,7 +23,8 @@ from experiments.derivatives.competitors_common import paths, require_one_axis
 
 
 @driver
-def _drive(first, last, work, m, t, q, v, tau, aq, av, Minv):
+def _drive(first, last, work, block, t, q, v, tau, aq, av, Minv):
+    m = kernel_model(block)
     n = m.parent.size
     for c in range(first, last):
         body, w = carve(work, n * BODY_ABA)
@@ -75,5 +76,5 @@ def aba_chain_rule(model, q, v, tau) -> ForwardDynamicsDerivatives:
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     t, (K, n) = paths(model), v.shape
     out = empty_matrices(3, K, n)
-    launch(_drive, K, _numbers(t), model.arrays, t, q, v, tau, *out)
+    launch(_drive, K, _numbers(t), model.block, t, q, v, tau, *out)
     return ForwardDynamicsDerivatives(*square_matrices(single, out))

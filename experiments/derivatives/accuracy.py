@@ -49,7 +49,7 @@ def by_route(model, q, v, tau, route: int) -> tuple[np.ndarray, ...]:
     K, n = v.shape
     out = np.empty((3, K, n * n))
     numbers = fdsva.first_order_numbers(model)
-    launch(fdsva.drive_first_order, K, numbers, model.arrays, q, v, tau, route, None, *out)
+    launch(fdsva.drive_first_order, K, numbers, model.block, q, v, tau, route, None, *out)
     return tuple(out.reshape(3, K, n, n))
 
 

@@ -16,6 +16,7 @@ from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.derivatives.second_order import InverseDynamicsSecondDerivatives
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, carve, driver, gather_complex, kernel
 
 STEP = 1e-30
@@ -38,7 +39,8 @@ def _step(ws, i, h):
 
 
 @driver
-def _drive_inverse(first, last, work, m, q, v, a, dq, dv):
+def _drive_inverse(first, last, work, block, q, v, a, dq, dv):
+    m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     z = work.reshape(work.shape[0] // 2, 2, LANES)
     for c in range(first, last):
@@ -60,7 +62,8 @@ def _drive_inverse(first, last, work, m, q, v, a, dq, dv):
 
 
 @driver
-def _drive_forward(first, last, work, m, q, v, tau, aq, av, at):
+def _drive_forward(first, last, work, block, q, v, tau, aq, av, at):
+    m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     z = work.reshape(work.shape[0] // 2, 2, LANES)
     for c in range(first, last):
@@ -86,7 +89,8 @@ def _drive_forward(first, last, work, m, q, v, tau, aq, av, at):
 
 
 @driver
-def drive_second(first, last, work, m, q, v, a, Tqq, Tqv, Tvv, TM):
+def drive_second(first, last, work, block, q, v, a, Tqq, Tqv, Tvv, TM):
+    m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     z = work.reshape(work.shape[0] // 2, 2, LANES)
     for c in range(first, last):
@@ -128,7 +132,7 @@ def inverse_dynamics_complex_step(model, q, v, a) -> tuple[np.ndarray, ...]:
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
     out = np.empty((2, K, n, n))
-    launch(_drive_inverse, K, 2 * (model.nb * BODY + n * (DOF + 4)), model.arrays, q, v, a, *out)
+    launch(_drive_inverse, K, 2 * (model.nb * BODY + n * (DOF + 4)), model.block, q, v, a, *out)
     return unbatch(single, *out.swapaxes(2, 3))
 
 
@@ -139,7 +143,7 @@ def forward_dynamics_complex_step(model, q, v, tau) -> ForwardDynamicsDerivative
     K, n = v.shape
     out = np.empty((3, K, n, n))
     numbers = 2 * (model.nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 5))
-    launch(_drive_forward, K, numbers, model.arrays, q, v, tau, *out)
+    launch(_drive_forward, K, numbers, model.block, q, v, tau, *out)
     return ForwardDynamicsDerivatives(*unbatch(single, *out.swapaxes(2, 3)))
 
 
@@ -149,6 +153,6 @@ def second_derivatives_complex_step(model, q, v, a) -> InverseDynamicsSecondDeri
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
     out = np.empty((4, K, n, n * n))
-    launch(drive_second, K, 2 * (model.nb * BODY + n * (DOF + 4) + 3 * n * n), model.arrays, q, v, a, *out)
+    launch(drive_second, K, 2 * (model.nb * BODY + n * (DOF + 4) + 3 * n * n), model.block, q, v, a, *out)
     tensors = np.moveaxis(out.reshape(4, K, n, n, n), 2, 4)
     return InverseDynamicsSecondDerivatives(*unbatch(single, *tensors))

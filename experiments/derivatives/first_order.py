@@ -37,7 +37,7 @@ ALGORITHMS = {
 
 def in_lanes(model, q, v, a) -> dict[str, Callable[[], None]]:
     """Calls of the same kernels that write no arrays: they are handed arrays for no knots."""
-    K, n, m, tree = len(q), model.nv, model.arrays, paths(model)
+    K, n, block, tree = len(q), model.nv, model.block, paths(model)
     two = [np.empty((0, n * n)) for _ in range(2)]
     three = [np.empty((0, n * n)) for _ in range(3)]
     sizes = {
@@ -47,10 +47,10 @@ def in_lanes(model, q, v, a) -> dict[str, Callable[[], None]]:
         "RNEACR, ground frame": ground_numbers(model, tree),
     }
     drivers = {
-        "IDSVA": (idsva.drive_derivatives, m, q, v, a, None, *three),
-        "IDSVA, body frame": (idsva_body_frame._drive, m, q, v, a, *three),
-        "RNEACR": (drive_body, m, tree, q, v, a, *two),
-        "RNEACR, ground frame": (drive_ground, m, tree, q, v, a, *two),
+        "IDSVA": (idsva.drive_derivatives, block, q, v, a, None, *three),
+        "IDSVA, body frame": (idsva_body_frame._drive, block, q, v, a, *three),
+        "RNEACR": (drive_body, block, tree, q, v, a, *two),
+        "RNEACR, ground frame": (drive_ground, block, tree, q, v, a, *two),
     }
     return {
         name: lambda drive=drive, name=name, rest=rest: launch(drive, K, sizes[name], *rest)

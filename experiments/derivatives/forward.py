@@ -26,6 +26,7 @@ from dynamics.algorithms.inverse_mass import AUTOMATIC, AZA, DIRECT, FACTOR, min
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives import forward_dynamics as fdsva
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, aligned_zeros, carve, driver, gather_state, kernel, launch, load, store
 from experiments.derivatives import aba_chain_rule, forward_chain_rule, harness, pinocchio_peer
 from experiments.derivatives.chains import body_depths, chain, humanoid, quadruped
@@ -45,7 +46,7 @@ ROUTES = {"FACTOR": FACTOR, "DIRECT": DIRECT, "AZA": AZA}
 # ------------------------------------------------------------------------------------------------ all of it
 def in_lanes(model, q, v, tau) -> dict[str, Callable[[], None]]:
     """Calls of the same kernels that write no arrays: they are handed arrays for no knots."""
-    K, n, m, tree = len(q), model.nv, model.arrays, paths(model)
+    K, n, block, tree = len(q), model.nv, model.block, paths(model)
     none = [np.empty((0, n * n)) for _ in range(3)]
     sizes = {
         "FDSVA": fdsva.first_order_numbers(model),
@@ -53,9 +54,9 @@ def in_lanes(model, q, v, tau) -> dict[str, Callable[[], None]]:
         "ABACR": aba_chain_rule._numbers(tree),
     }
     drivers = {
-        "FDSVA": (fdsva.drive_first_order, m, q, v, tau, AUTOMATIC, None, *none),
-        "FDCR": (forward_chain_rule._drive, m, tree, q, v, tau, *none),
-        "ABACR": (aba_chain_rule._drive, m, tree, q, v, tau, *none),
+        "FDSVA": (fdsva.drive_first_order, block, q, v, tau, AUTOMATIC, None, *none),
+        "FDCR": (forward_chain_rule._drive, block, tree, q, v, tau, *none),
+        "ABACR": (aba_chain_rule._drive, block, tree, q, v, tau, *none),
     }
     return {
         name: lambda drive=drive, name=name, rest=rest: launch(drive, K, sizes[name], *rest)
@@ -107,8 +108,9 @@ def inputs_numbers(model) -> int:
 
 
 @driver
-def _drive_inputs(first, last, work, m, q, v, tau, inputs):
+def _drive_inputs(first, last, work, block, q, v, tau, inputs):
     """What `minus_inverse_products` is handed, at the first LANES knots, into inputs (numbers, LANES)."""
+    m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     dof, w = carve(inputs, n * DOF)
     elim, w = carve(w, n * ELIMINATION)
@@ -133,8 +135,9 @@ def _copy(source, target):
 
 
 @driver
-def _drive_products(first, last, work, m, route, products, inputs):
+def _drive_products(first, last, work, block, route, products, inputs):
     """For every chunk a fresh copy of the matrices and, if `products`, what follows from them by a route."""
+    m = kernel_model(block)
     n = m.dof_body.size
     dof, w = carve(inputs, n * DOF)
     elim, saved = carve(w, n * ELIMINATION)
@@ -155,15 +158,15 @@ def products_numbers(model) -> int:
 
 def product_calls(model, K: int, seed: int) -> dict[str, Callable[[], None]]:
     """Calls of the products at K knots by each route, and of the copying that all of them do first."""
-    n, m = model.nv, model.arrays
+    n = model.nv
     dq, v, tau = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, LANES, n))
     q = dynamics.integrate(model, dynamics.neutral(model), dq)
     inputs = aligned_zeros(inputs_numbers(model), LANES)
-    launch(_drive_inputs, LANES, model.nb * (BODY + ARTICULATED) + model.nq + 5 * n, m, q, v, tau, inputs)
+    launch(_drive_inputs, LANES, model.nb * (BODY + ARTICULATED) + model.nq + 5 * n, model.block, q, v, tau, inputs)
     numbers = products_numbers(model)
     routes = {"copy": (FACTOR, False), **{name: (route, True) for name, route in ROUTES.items()}}
     return {
-        name: lambda arguments=arguments: launch(_drive_products, K, numbers, m, *arguments, inputs)
+        name: lambda arguments=arguments: launch(_drive_products, K, numbers, model.block, *arguments, inputs)
         for name, arguments in routes.items()
     }
 

@@ -6,13 +6,13 @@ with dtau/dq, dtau/dv at (q, v, a) by RNEACR in body coordinates.  Column j of b
 in its subtree, which the products make use of.
 """
 
-
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forward_dynamics_kernel
 from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.algorithms.branch_factor import factorize, invert_factored
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.mass_matrix import mass_matrix_kernel
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather_state, helper, kernel, load, scatter, store
 from dynamics.spatial import add_scaled6
 from experiments.derivatives.competitors_common import paths, require_one_axis, zero6
@@ -63,7 +63,8 @@ def _products(m, t, X, B, C, XB, XC):
 
 
 @driver
-def _drive(first, last, work, m, t, q, v, tau, aq, av, Minv):
+def _drive(first, last, work, block, t, q, v, tau, aq, av, Minv):
+    m = kernel_model(block)
     n = m.parent.size
     for c in range(first, last):
         q_, v_, tau_, w = gather_state(q, v, tau, c * LANES, work)
@@ -115,5 +116,5 @@ def forward_chain_rule(model, q, v, tau) -> ForwardDynamicsDerivatives:
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     t, (K, n) = paths(model), v.shape
     out = empty_matrices(3, K, n)
-    launch(_drive, K, _numbers(model, t), model.arrays, t, q, v, tau, *out)
+    launch(_drive, K, _numbers(model, t), model.block, t, q, v, tau, *out)
     return ForwardDynamicsDerivatives(*square_matrices(single, out))

@@ -6,10 +6,10 @@ force vectors of a joint.  In ground coordinates neither is needed; what that is
                                                                                    [Singh 2022, algorithm 1, figure 3]
 """
 
-
 from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.derivatives.composites import first_order_vectors
 from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -127,7 +127,8 @@ def _numbers(model) -> int:
 
 
 @driver
-def _drive(first, last, work, m, q, v, a, dq, dv, M):
+def _drive(first, last, work, block, q, v, a, dq, dv, M):
+    m = kernel_model(block)
     n = m.dof_body.size
     for c in range(first, last):
         body, w = carve(work, n * BODY_FRAME)
@@ -168,5 +169,5 @@ def idsva_body_frame(model, q, v, a) -> InverseDynamicsDerivatives:
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
     out = empty_matrices(3, K, n)
-    launch(_drive, K, _numbers(model), model.arrays, q, v, a, *out)
+    launch(_drive, K, _numbers(model), model.block, q, v, a, *out)
     return InverseDynamicsDerivatives(*square_matrices(single, out))

@@ -39,7 +39,7 @@ def packed_tensors(model, q, v, a, buffer) -> None:
     few, numbers = LANES * len(buffer), tensors.second_order_numbers(model)
     for i in range(0, len(q), few):
         x = q[i : i + few], v[i : i + few], a[i : i + few]
-        launch(tensors.drive_second_order, len(x[0]), numbers, model.arrays, *x, None, buffer)
+        launch(tensors.drive_second_order, len(x[0]), numbers, model.block, *x, None, buffer)
 
 
 def slab(*models) -> np.ndarray:
@@ -52,14 +52,14 @@ def in_lanes(model, q, v, a, w, memory: np.ndarray | None = None) -> Calls:
     """The main kernels without arrays of results: they are handed arrays for no knots.
 
     Packed tensors leave the lanes by nature: slab by slab into `memory`, or into memory for all knots."""
-    K, n, m, size = len(q), model.nv, model.arrays, LANES * packed_size(model.arrays)
+    K, n, block, size = len(q), model.nv, model.block, LANES * packed_size(model.arrays)
     none = [np.empty((0, n * n)) for _ in range(7)]
     chunks = chunk_count(K) if memory is None else min(chunk_count(K), max(1, SLAB // size))
     memory = aligned_empty(chunks * size) if memory is None else memory
     buffer = memory[: chunks * size].reshape(chunks, -1, LANES)
-    first = idsva.drive_derivatives, K, idsva.derivatives_numbers(model), m, q, v, a, None, *none[:3]
-    second = hessian.drive_expansion, K, hessian.expansion_numbers(model), m, q, v, a, w, None, *none
-    forward = fdsva.drive_first_order, K, fdsva.first_order_numbers(model), m, q, v, a, AUTOMATIC, None, *none[:3]
+    first = idsva.drive_derivatives, K, idsva.derivatives_numbers(model), block, q, v, a, None, *none[:3]
+    second = hessian.drive_expansion, K, hessian.expansion_numbers(model), block, q, v, a, w, None, *none
+    forward = fdsva.drive_first_order, K, fdsva.first_order_numbers(model), block, q, v, a, AUTOMATIC, None, *none[:3]
     return {
         FIRST: partial(launch, *first),
         HESSIAN: partial(launch, *second),

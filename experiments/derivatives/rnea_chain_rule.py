@@ -45,7 +45,7 @@ def rnea_chain_rule(model, q, v, a, frame: str = "body") -> ChainRuleDerivatives
     out = empty_matrices(2, K, n)
     if frame == "body":
         require_one_axis(model)
-        launch(drive_body, K, body_numbers(t) + n * (3 + 2 * n), model.arrays, t, q, v, a, *out)
+        launch(drive_body, K, body_numbers(t) + n * (3 + 2 * n), model.block, t, q, v, a, *out)
     else:
-        launch(drive_ground, K, ground_numbers(model, t), model.arrays, t, q, v, a, *out)
+        launch(drive_ground, K, ground_numbers(model, t), model.block, t, q, v, a, *out)
     return ChainRuleDerivatives(*square_matrices(single, out))

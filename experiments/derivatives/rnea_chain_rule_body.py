@@ -11,6 +11,7 @@ from its parent,
 V and A vary only for joints at or above the body; F for those below it too.  [Kim 2012, table 5; Singh 2022, table II]
 """
 
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather_state, kernel, load, scatter, store
 from dynamics.spatial import add6, load6, scale3, store6
 from experiments.derivatives.competitors_common import (
@@ -143,7 +144,8 @@ def body_numbers(t) -> int:
 
 
 @driver
-def drive_body(first, last, work, m, t, q, v, a, dq, dv):
+def drive_body(first, last, work, block, t, q, v, a, dq, dv):
+    m = kernel_model(block)
     n = m.dof_body.size
     for c in range(first, last):
         q_, v_, a_, w = gather_state(q, v, a, c * LANES, work)

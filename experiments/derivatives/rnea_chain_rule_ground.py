@@ -25,6 +25,7 @@ from dynamics.algorithms.kinematics import (
     VELOCITY,
     forward_pass,
 )
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather_state, kernel, load, scatter, store
 from dynamics.spatial import (
     accumulate,
@@ -141,7 +142,8 @@ def ground_numbers(model, t) -> int:
 
 
 @driver
-def drive_ground(first, last, work, m, t, q, v, a, dq, dv):
+def drive_ground(first, last, work, block, t, q, v, a, dq, dv):
+    m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
         body, w = carve(work, nb * BODY)

@@ -61,16 +61,16 @@ Calls = dict[str, tuple[Callable[[], object], int]]
 # ------------------------------------------------------------------------------------------------ contestants
 def in_lanes(model, q, v, a, w) -> tuple[Calls, PackedSecondDerivatives]:
     """Calls that leave their results in lanes (only the packed tensors are stored), and the packed tensors."""
-    K, n, m = len(q), model.nv, model.arrays
+    K, n, block = len(q), model.nv, model.block
     tensors = dynamics.inverse_dynamics_second_derivatives(model, q, v, a, packed=True)
     seven = [np.empty((0, n * n)) for _ in range(7)]
     four = [np.empty((0, n, n * n)) for _ in range(4)]
     numbers = second_order_numbers(model), expansion_numbers(model), 2 * (model.nb * BODY + n * (DOF + 4 + 3 * n))
     calls = {
-        PACKED: lambda: launch(drive_second_order, K, numbers[0], m, q, v, a, None, tensors.chunks),
-        "first order + Hessian": lambda: launch(drive_expansion, K, numbers[1], m, q, v, a, w, None, *seven),
-        "packed contraction": lambda: launch(drive_contract, K, n + 4 * n * n, m, tensors.chunks, w, *seven[:4]),
-        STEPS: lambda: launch(complex_step.drive_second, K, numbers[2], m, q, v, a, *four),
+        PACKED: lambda: launch(drive_second_order, K, numbers[0], block, q, v, a, None, tensors.chunks),
+        "first order + Hessian": lambda: launch(drive_expansion, K, numbers[1], block, q, v, a, w, None, *seven),
+        "packed contraction": lambda: launch(drive_contract, K, n + 4 * n * n, block, tensors.chunks, w, *seven[:4]),
+        STEPS: lambda: launch(complex_step.drive_second, K, numbers[2], block, q, v, a, *four),
     }
     return {name: (call, K) for name, call in calls.items()}, tensors
 

@@ -15,6 +15,7 @@ from dynamics.derivatives.forward_dynamics import forward_dynamics_derivatives
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
     aligned_zeros,
@@ -93,8 +94,9 @@ def functions(x, out):
 
 
 @driver
-def torque_rates(first, last, work, m, q, v, a, dq, dv, da, tau, rates):
+def torque_rates(first, last, work, block, q, v, a, dq, dv, da, tau, rates):
     """tau and its derivative along (dq, dv, da) at every knot, by one complex step."""
+    m = kernel_model(block)
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         directions, numbers = carve(work, nq + 2 * n)
@@ -311,9 +313,9 @@ def test_inverse_dynamics_by_a_driver(model, rng):
     tau, along = np.empty((2, K, n))
     for k in range(n):
         dq = np.ascontiguousarray(rates[:, :, k])
-        launch(torque_rates, K, size, model.arrays, q, v, a, dq, 0 * dv, 0 * da, tau, along)
+        launch(torque_rates, K, size, model.block, q, v, a, dq, 0 * dv, 0 * da, tau, along)
         assert relative_error(along, expected.dtau_dq[:, :, k], np.abs(expected.dtau_dq).max()) <= IDENTITY
-    launch(torque_rates, K, size, model.arrays, q, v, a, 0 * q, dv, da, tau, along)
+    launch(torque_rates, K, size, model.block, q, v, a, 0 * q, dv, da, tau, along)
     together = np.einsum("tij,tj->ti", expected.dtau_dv, dv) + np.einsum("tij,tj->ti", expected.M, da)
     assert relative_error(along, together) <= IDENTITY
     assert relative_error(tau, inverse_dynamics(model, q, v, a)) <= IDENTITY

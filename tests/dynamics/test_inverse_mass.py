@@ -9,6 +9,7 @@ from dynamics.algorithms.branch_factor import factorize, solve_factored
 from dynamics.algorithms.inverse_mass import AUTOMATIC, AZA, DIRECT, FACTOR, minus_inverse_products, product_route
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.mass_matrix import mass_matrix, mass_matrix_kernel
+from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, carve, driver, gather, launch, load, scatter, store
 from problems import serial_chain
 from tests.reference.random_robots import random_states, random_tree, random_trees, settings, with_armature
@@ -20,8 +21,9 @@ K = LANES + 3
 
 
 @driver
-def _drive_products(first, last, work, m, route, q, between, A, B, Minv):
+def _drive_products(first, last, work, block, route, q, between, A, B, Minv):
     """A, B <- -M^-1 A, -M^-1 B; `between` is added to M."""
+    m = kernel_model(block)
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -50,7 +52,8 @@ def _drive_products(first, last, work, m, route, q, between, A, B, Minv):
 
 
 @driver
-def _drive_solve(first, last, work, m, q, sign, columns, X):
+def _drive_solve(first, last, work, block, q, sign, columns, X):
+    m = kernel_model(block)
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
         body, w = carve(work, nb * BODY)
@@ -86,7 +89,7 @@ def products(model, route, q, A, B):
     n = model.nv
     between = np.where(related(model), 0.0, np.nan).ravel()
     out = [x.reshape(len(q), n * n).copy() for x in (A, B, np.empty_like(A))]
-    launch(_drive_products, len(q), numbers(model, 4), model.arrays, route, q, between, *out)
+    launch(_drive_products, len(q), numbers(model, 4), model.block, route, q, between, *out)
     return [x.reshape(len(q), n, n) for x in out]
 
 
@@ -173,7 +176,7 @@ def test_solve_for_any_columns(name, sign, rng):
     for columns in (1, 3, 4, 6, model.nv):
         Y = rng.standard_normal((K, model.nv, columns))
         X = Y.reshape(K, -1).copy()
-        launch(_drive_solve, K, numbers(model, 2), model.arrays, q, sign, columns, X)
+        launch(_drive_solve, K, numbers(model, 2), model.block, q, sign, columns, X)
         for k in range(K):
             assert relative_error(X[k].reshape(-1, columns), sign * np.linalg.solve(M[k], Y[k])) <= forward_tolerance(M)
 

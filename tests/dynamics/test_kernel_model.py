@@ -1,0 +1,72 @@
+"""The block of memory that compiled code reads the model from."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from numba.core.errors import TypingError
+
+from dynamics.builder import ModelBuilder
+from dynamics.joints import Revolute
+from dynamics.kernel_model import LAYOUT, kernel_model
+from dynamics.model_arrays import ModelArrays
+from dynamics.simd import routine
+from tests.reference.rigid_body_models import NAMES, load_reference
+
+
+@routine
+def _read(block):
+    """Copies of all arrays, in the order of `ModelArrays`."""
+    m = kernel_model(block)
+    return (
+        m.parent.copy(), m.joint_type.copy(), m.q_index.copy(), m.v_index.copy(), m.dof_count.copy(),
+        m.dof_parent.copy(), m.dof_body.copy(), m.subtree_end.copy(), m.rotation.copy(), m.translation.copy(),
+        m.dof_axis.copy(), m.dof_angular.copy(), m.joint_axis.copy(), m.mass.copy(), m.first_moment.copy(),
+        m.rotational_inertia.copy(), m.subtree_mass.copy(), m.armature.copy(), m.gravity.copy(), m.last_child.copy(),
+    )  # fmt: skip
+
+
+@routine
+def _no_such_array(block):
+    return kernel_model(block).nothing
+
+
+def assert_same_arrays(found, expected: ModelArrays):
+    for name, x, y in zip(expected._fields, found, expected, strict=True):
+        assert x.dtype == y.dtype and np.array_equal(x, y), name
+
+
+def test_the_layout_names_every_array():
+    assert tuple(LAYOUT) == ModelArrays._fields
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_compiled_code_reads_the_arrays_of_the_model(name):
+    model, _ = load_reference(name)
+    assert_same_arrays(_read(model.block), model.arrays)
+
+
+def test_one_body():
+    builder = ModelBuilder(name="pendulum")
+    builder.add_body("rod", "world", Revolute("y"), mass=1.0, com=(0, 0, -0.5), inertia=np.eye(3))
+    model = builder.build()
+    assert_same_arrays(_read(model.block), model.arrays)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_the_block_outlives_the_model_it_was_copied_with(duplicate):
+    model, _ = load_reference("hyq")
+    expected, other = model.arrays, duplicate(model)
+    block = pickle.loads(pickle.dumps(model.block))
+    model.block[:] = -1
+    assert_same_arrays(_read(other.block), expected)
+    assert_same_arrays(_read(block), expected)
+
+
+def test_what_is_no_model():
+    model, _ = load_reference("ur5")
+    with pytest.raises(TypingError, match=r"expected array\(int64, 1d, C\)"):
+        _read(model.arrays)
+    with pytest.raises(TypingError, match="nothing"):
+        _no_such_array(model.block)
