@@ -11,6 +11,7 @@ from trajopt.expansions import Expansion, adjoint, expand, largest_gradient
 from trajopt.line_search import Candidate
 from trajopt.objective import CURVATURE, Objective
 from trajopt.problem import Problem
+from trajopt.regularization import FIRST
 from trajopt.rollout import ALPHAS, closed_loop, gaps_of, open_loop
 from trajopt.solvers.iterate import Iterate, LocalModel, with_gaps
 from trajopt.sweep import sweep
@@ -35,12 +36,19 @@ class Curvature:
     cost_hessian: str = "exact"
 
 
-def regularized(expansion: Expansion, mu: float, regularization: str) -> tuple[Expansion, float]:
-    """The expansion with mu added to the Hessians in the states, where that is wanted, and the mu left for Quu."""
-    if mu == 0.0 or regularization == "control":
+def regularized(
+    expansion: Expansion, gaps: np.ndarray | None, mu: float, regularization: str
+) -> tuple[Expansion, float]:
+    """The expansion with mu added to the Hessians in the states, where that is wanted, and the mu left for Quu.
+
+    With gaps "control" means the states too, and for Quu no more than makes a singular one definite: with mu on Quu
+    alone feedback fades as mu grows, and nothing holds the trajectory while its gaps close.
+    """
+    if mu == 0.0 or (regularization == "control" and gaps is None):
         return expansion, mu
     lxx = expansion.lxx + mu * np.eye(expansion.lxx.shape[1])
-    return expansion._replace(lxx=lxx), (mu if regularization == "both" else 0.0)
+    left = {"control": min(mu, FIRST), "state": 0.0, "both": mu}[regularization]
+    return expansion._replace(lxx=lxx), left
 
 
 class ForwardFormulation:
@@ -99,7 +107,7 @@ class ForwardFormulation:
             return self._sweep(model.expansion, model.iterate.gaps, model.box, mu)
 
     def _sweep(self, expansion: Expansion, gaps: np.ndarray | None, box: Box | None, mu: float) -> SweepResult:
-        e, mu = regularized(expansion, mu, self.regularization)
+        e, mu = regularized(expansion, gaps, mu, self.regularization)
         return with_gaps(sweep(*e, mu, self._dt, gaps, box), e, gaps)
 
     def exact_sweep(
@@ -111,7 +119,7 @@ class ForwardFormulation:
         if hessian in ("value", "tensor"):  # dynamics curvature is added inside the sweep, knot by knot
             with clock.measure("derivatives"):
                 expansion = self._with_cost_curvature(model, e.lxx.copy(), e.lux.copy(), e.luu.copy())
-                expansion, mu = regularized(expansion, mu, self.regularization)
+                expansion, mu = regularized(expansion, gaps, mu, self.regularization)
                 tensors = system.hessians(xs, us) if hessian == "tensor" else None
             with clock.measure("backward_pass"):
                 if tensors is None:
