@@ -1,7 +1,8 @@
-"""The schedule of mu, which is added to the diagonal of Quu.
+"""The schedule of mu, which is added to the diagonal of Quu, or of the states' Hessians where there are gaps.
 
 It grows tenfold where a sweep or a line search fails and shrinks tenfold after a long step, down to exactly zero, so
-that the last steps are pure Newton (or Gauss-Newton) steps.
+that the last steps are pure Newton (or Gauss-Newton) steps.  A short step that closes a part of the gaps between states
+and dynamics is a step forward, and mu stays.
 """
 
 from dataclasses import dataclass, replace
@@ -24,12 +25,12 @@ class Regularization:
         """After a sweep that was not positive definite, or a line search without an acceptable step."""
         return replace(self, mu=max(FACTOR * self.mu, FIRST))
 
-    def after_step(self, alpha: float) -> "Regularization":
-        """After an accepted step of this length."""
+    def after_step(self, alpha: float, closing: bool = False) -> "Regularization":
+        """After an accepted step of this length, from an iterate with gaps if `closing`."""
         if alpha > LONG_STEP:
             smaller = self.mu / FACTOR
             return replace(self, mu=smaller if smaller >= VANISHING else 0.0)
-        return self.increased() if alpha < SHORT_STEP and self.mu < self.limit else self
+        return self.increased() if alpha < SHORT_STEP and not closing and self.mu < self.limit else self
 
     @property
     def small(self) -> bool:

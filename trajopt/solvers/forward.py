@@ -11,6 +11,7 @@ from trajopt.expansions import Expansion, adjoint, expand, largest_gradient, wit
 from trajopt.line_search import Candidate
 from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
+from trajopt.regularization import FIRST
 from trajopt.rollout import ALPHAS, closed_loop, gaps_of, open_loop
 from trajopt.solvers.iterate import Iterate, LocalModel, with_gaps
 from trajopt.sweep import sweep
@@ -35,12 +36,19 @@ class Curvature:
     cost_hessian: str = "exact"
 
 
-def regularized(expansion: Expansion, mu: float, regularization: str) -> tuple[Expansion, float]:
-    """The expansion with mu added to the Hessians in the states, where that is wanted, and the mu left for Quu."""
-    if mu == 0.0 or regularization == "control":
+def regularized(
+    expansion: Expansion, gaps: np.ndarray | None, mu: float, regularization: str
+) -> tuple[Expansion, float]:
+    """The expansion with mu added to the Hessians in the states, where that is wanted, and the mu left for Quu.
+
+    With gaps "control" means the states too, and for Quu no more than makes a singular one definite: with mu on Quu
+    alone feedback fades as mu grows, and nothing holds the trajectory while its gaps close.
+    """
+    if mu == 0.0 or (regularization == "control" and gaps is None):
         return expansion, mu
     lxx = expansion.lxx + mu * np.eye(expansion.lxx.shape[1])
-    return expansion._replace(lxx=lxx), (mu if regularization == "both" else 0.0)
+    left = {"control": min(mu, FIRST), "state": 0.0, "both": mu}[regularization]
+    return expansion._replace(lxx=lxx), left
 
 
 class ForwardFormulation:
@@ -100,7 +108,7 @@ class ForwardFormulation:
             return self._sweep(model.expansion, model.iterate.gaps, model.box, mu)
 
     def _sweep(self, expansion: Expansion, gaps: np.ndarray | None, box: Box | None, mu: float) -> SweepResult:
-        e, mu = regularized(expansion, mu, self.regularization)
+        e, mu = regularized(expansion, gaps, mu, self.regularization)
         return with_gaps(sweep(*e, mu, self._dt, gaps, box), e, gaps)
 
     def exact_sweep(
@@ -112,7 +120,7 @@ class ForwardFormulation:
         with clock.measure("derivatives"):
             curvature = self._cost_curvature(model)
             if hessian in ("value", "tensor"):  # dynamics curvature is added inside the sweep, knot by knot
-                expansion, mu = regularized(with_hessians(e, curvature), mu, self.regularization)
+                expansion, mu = regularized(with_hessians(e, curvature), gaps, mu, self.regularization)
                 tensors = system.hessians(xs, us) if hessian == "tensor" else None
             else:
                 assert gauss_newton is not None

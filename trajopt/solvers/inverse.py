@@ -121,8 +121,8 @@ class InverseFormulation:
 
     def _sweep(self, model: LocalModel, mu: float, clock: Stopwatch) -> SweepResult:
         with clock.measure("backward_pass"):
-            e, mu = regularized(model.expansion, mu, self.regularization)
             gaps = model.iterate.gaps
+            e, mu = regularized(model.expansion, gaps, mu, self.regularization)
             return with_gaps(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:

@@ -12,6 +12,7 @@ from trajopt.line_search import Candidate
 from trajopt.timing import Stopwatch
 
 GAUSS_NEWTON, EXACT = "gauss_newton", "exact"
+EPSILON = float(np.finfo(np.float64).eps)
 
 
 class Iterate(NamedTuple):
@@ -109,6 +110,14 @@ class Formulation(Protocol):
     def gradient_norm(self, model: LocalModel) -> float:
         """Largest entry of the gradient in the controls us (see `LocalModel`)."""
         ...
+
+
+def remaining_gaps(gaps: np.ndarray | None, alpha: float, xs: np.ndarray) -> np.ndarray | None:
+    """What a step of length alpha to the states xs leaves of the gaps; None if that is below the states' rounding."""
+    if gaps is None:
+        return None
+    left = (1.0 - alpha) * gaps
+    return left if np.abs(left).max() > EPSILON * np.abs(xs).max() else None
 
 
 @routine

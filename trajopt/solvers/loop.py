@@ -4,7 +4,7 @@
         expand to first order; Gauss-Newton sweep, mu raised until Quu + mu I is positive definite
         where the last predicted decrease was a small part of the cost: exact sweep, kept if positive definite
         stop if the predicted decrease -(d1 + d2/2) is within the tolerance and mu is small
-        first acceptable step length; mu down after a long step, up after a short one or none
+        first acceptable step length; mu down after a long step, up after a short one (without gaps) or none
 
 Exact curvature is thus switched on late, when the trajectory is nearly right: exact Quu is almost always indefinite far
 from an optimum, and no regularization of it was found to be as good as a Gauss-Newton step there.
@@ -20,7 +20,15 @@ from trajopt.line_search import Step, merit_weight, search
 from trajopt.objective import Objective
 from trajopt.regularization import Regularization
 from trajopt.solution import IterationRecord, Progress
-from trajopt.solvers.iterate import EXACT, GAUSS_NEWTON, Direction, Formulation, Iterate, LocalModel
+from trajopt.solvers.iterate import (
+    EXACT,
+    GAUSS_NEWTON,
+    Direction,
+    Formulation,
+    Iterate,
+    LocalModel,
+    remaining_gaps,
+)
 from trajopt.solvers.options import LoopOptions
 from trajopt.status import Status
 from trajopt.timing import Stopwatch
@@ -121,14 +129,14 @@ class Loop:
             status = self._end_without_step()
             self.regularization = self.regularization.increased()
             return status
-        self.regularization = self.regularization.after_step(step.alpha)
+        closing = self.model.iterate.gaps is not None
+        self.regularization = self.regularization.after_step(step.alpha, closing)
         self.model = self.formulation.expand(self._moved(step), self.clock, self._late(step.cost))
         return None
 
     def _moved(self, step: Step) -> Iterate:
         alpha, xs, us, controls = step.candidate
-        gaps = self.model.iterate.gaps
-        left = None if gaps is None or alpha == 1.0 else (1.0 - alpha) * gaps
+        left = remaining_gaps(self.model.iterate.gaps, alpha, xs)
         return Iterate(xs, us, controls, step.cost, left, self.clock.elapsed)
 
     def _predicted(self, direction: Direction) -> float:

@@ -53,8 +53,8 @@ class LoopOptions:
     max_regularization : float
         The mu beyond which the solve gives up.
     regularization : str
-        What mu is added to: "control" (default), the diagonal of Quu; "state", the diagonals of the Hessians in the
-        states, so that the step stays near the trajectory; "both".
+        What mu is added to: "control" (default), the diagonal of Quu, but as "state" while the states have gaps;
+        "state", the diagonals of the Hessians in the states, so that the step stays near the trajectory; "both".
     control_limits : str
         How `ControlBounds` are kept: "box" (default), by a box QP at every knot and clipped rollouts; or
         "augmented_lagrangian", as all other constraints (the inverse-dynamics formulation always does).
