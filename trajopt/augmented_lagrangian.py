@@ -91,7 +91,7 @@ class AugmentedTerm:
     def check(self, system: System, terminal: bool) -> None:
         """Accept any system: what the residual returns is checked when it is evaluated."""
 
-    def squares(self) -> tuple[Residual, np.ndarray]:
+    def squares(self, nu: int) -> tuple[Residual, np.ndarray]:
         """The residual and rho, lam/rho, lower, upper (K, 4 nr) of which this is 1/2 sum rho s^2."""
         part = self.part
         figures = np.full_like(part.lower, part.penalty), part.multipliers / part.penalty, part.lower, part.upper

@@ -6,6 +6,7 @@ slope.  Where there are gaps between states and dynamics, which shrink by 1 - al
 J + weight * sum |gaps|.
 """
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -76,6 +77,6 @@ def search(
         alpha, xs, us, _ = candidate
         new_cost = objective.value(xs, us)
         merit = new_cost + (1.0 - alpha) * weighted_gap
-        if np.isfinite(new_cost) and acceptable(cost + weighted_gap, merit, alpha, d1 - weighted_gap, d2):
+        if math.isfinite(new_cost) and acceptable(cost + weighted_gap, merit, alpha, d1 - weighted_gap, d2):
             return Step(candidate, new_cost)
     return None

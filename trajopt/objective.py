@@ -3,6 +3,7 @@
 A running cost is multiplied by dt; a terminal cost, and a term that stands for constraints, is not.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -86,13 +87,14 @@ class Objective:
 
     def __init__(self, terms: Iterable[Term]):
         self.terms = tuple(terms)
-        self._parts: dict[int, Parts] = {}
+        self._parts: dict[tuple[int, ...], Parts] = {}
 
-    def _for(self, horizon: int) -> Parts:
-        """Terms to be asked one by one, and sums of squares, of a problem with N knots."""
-        if horizon not in self._parts:
-            self._parts[horizon] = gather_squares(self.terms, horizon)
-        return self._parts[horizon]
+    def _for(self, us: np.ndarray) -> Parts:
+        """Terms to be asked one by one, and sums of squares, for controls (N, nu)."""
+        parts = self._parts.get(us.shape)
+        if parts is None:
+            parts = self._parts[us.shape] = gather_squares(self.terms, *us.shape)
+        return parts
 
     def value(self, xs: np.ndarray, us: np.ndarray) -> float:
         """J; inf where the trajectory or a term is not finite."""
@@ -100,12 +102,12 @@ class Objective:
         with np.errstate(all="ignore"):
             if not (all_finite(xs) and all_finite(us)):
                 return np.inf
-            terms, squares = self._for(len(us))
+            terms, squares = self._for(us)
             for term in terms:
                 total += term.scale * float(np.add.reduce(term.cost.value(*term.points(xs, us))))
             for sum_of_squares in squares:
                 total += sum_of_squares.add(xs, us, None, None)
-        return total if np.isfinite(total) else np.inf
+        return total if math.isfinite(total) else np.inf
 
     def accumulate(
         self,
@@ -117,7 +119,7 @@ class Objective:
         """Add gradients and Gauss-Newton Hessians to ``blocks`` lx, lu, lxx, lux, luu, and what those Hessians leave
         out to the Hessians in ``curvature``, which may be the same arrays; None for what is not wanted."""
         with np.errstate(all="ignore"):
-            terms, squares = self._for(len(us))
+            terms, squares = self._for(us)
             for term in terms:
                 _accumulate(term, xs, us, blocks, curvature)
             for sum_of_squares in squares:

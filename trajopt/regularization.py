@@ -28,6 +28,8 @@ class Regularization:
     def after_step(self, alpha: float, closing: bool = False) -> "Regularization":
         """After an accepted step of this length, from an iterate with gaps if `closing`."""
         if alpha > LONG_STEP:
+            if self.mu == 0.0:
+                return self
             smaller = self.mu / FACTOR
             return replace(self, mu=smaller if smaller >= VANISHING else 0.0)
         return self.increased() if alpha < SHORT_STEP and not closing and self.mu < self.limit else self

@@ -37,9 +37,9 @@ class _Rows(NamedTuple):
     knots: np.ndarray
 
 
-def _rows(term: Term, horizon: int) -> _Rows | None:
+def _rows(term: Term, horizon: int, nu: int) -> _Rows | None:
     squares = getattr(term.cost, "squares", None)
-    found = None if squares is None else squares()
+    found = None if squares is None else squares(nu)
     if found is None or not getattr(found[0], "sums_squares", False):
         return None
     residual, figures = found
@@ -65,15 +65,18 @@ def _joined(rows: Sequence[_Rows]) -> SquaresOfResidual | None:
     return SquaresOfResidual(residual, figures, start, stop)
 
 
-def gather_squares(terms: Sequence[Term], horizon: int) -> tuple[tuple[Term, ...], tuple[SquaresOfResidual, ...]]:
-    """The terms to be asked one by one, and the sums of squares that the others make, N knots."""
-    plain, groups = [], {}
+def gather_squares(
+    terms: Sequence[Term], horizon: int, nu: int
+) -> tuple[tuple[Term, ...], tuple[SquaresOfResidual, ...]]:
+    """The terms to be asked one by one, and the sums of squares that the others make; N knots, nu controls."""
+    plain: list[Term] = []
+    groups: dict[Any, list[_Rows]] = {}
     for term in terms:
-        rows = _rows(term, horizon)
+        rows = _rows(term, horizon, nu)
         if rows is None:
             plain.append(term)
         else:
-            groups.setdefault((id(rows.residual), rows.figures.shape[1]), []).append(rows)
+            groups.setdefault((rows.residual, rows.figures.shape[1]), []).append(rows)
     sums: list[SquaresOfResidual] = []
     for rows in groups.values():
         together = _joined(rows)

@@ -52,14 +52,14 @@ def sum_lanes(x, row, count):
 
 
 @helper
-def _add_row(row, first, count, target, i):
+def add_row(row, first, count, target, i):
     """target[first + k, i] += row[0, k]"""
     for k in range(count):
         target[first + k, i] += row[0, k]
 
 
 @helper
-def _add_entry(row, first, count, target, i, j):
+def add_entry(row, first, count, target, i, j):
     """target[first + k, i, j] += row[0, k], and its mirror image."""
     for k in range(count):
         target[first + k, i, j] += row[0, k]
@@ -81,7 +81,7 @@ def add_gauss_newton(columns, J, slope, stiffness, first, count, row, lx, lxx):
         for m in range(nr):
             g = fma(load(slope, m), load(J, m * stride + x), g)
         store(row, 0, g)
-        _add_row(row, first, count, lx, x)
+        add_row(row, first, count, lx, x)
         for b in range(a + 1):
             y = columns[b]
             e = splat(J, 0.0)
@@ -89,7 +89,7 @@ def add_gauss_newton(columns, J, slope, stiffness, first, count, row, lx, lxx):
                 o = m * stride
                 e = fma(load(stiffness, m) * load(J, o + x), load(J, o + y), e)
             store(row, 0, e)
-            _add_entry(row, first, count, lxx, x, y)
+            add_entry(row, first, count, lxx, x, y)
 
 
 @kernel
@@ -104,7 +104,7 @@ def add_control_gauss_newton(B, skip, J, slope, stiffness, first, count, row, lu
         for m in range(begin, end):
             g = fma(B[m, i], load(slope, m), g)
         store(row, 0, g)
-        _add_row(row, first, count, lu, i)
+        add_row(row, first, count, lu, i)
         for x in range(stride):
             e = splat(J, 0.0)
             for m in range(begin, end):
@@ -117,7 +117,7 @@ def add_control_gauss_newton(B, skip, J, slope, stiffness, first, count, row, lu
             for m in range(begin, end):
                 e = fma(B[m, i] * B[m, j], load(stiffness, m), e)
             store(row, 0, e)
-            _add_entry(row, first, count, luu, i, j)
+            add_entry(row, first, count, luu, i, j)
 
 
 @kernel
@@ -128,4 +128,4 @@ def add_curvature(columns, H, first, count, lxx):
         x = columns[a]
         for b in range(a + 1):
             y = columns[b]
-            _add_entry(H[x * n + y : x * n + y + 1], first, count, lxx, x, y)
+            add_entry(H[x * n + y : x * n + y + 1], first, count, lxx, x, y)

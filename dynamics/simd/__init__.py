@@ -8,6 +8,7 @@ from dynamics.simd.threads import launch, num_threads, scratch, set_num_threads
 from dynamics.simd.vector import (
     LANES,
     align_stack,
+    aligned_arrays,
     aligned_empty,
     aligned_zeros,
     lane,
@@ -18,8 +19,8 @@ from dynamics.simd.vector import (
 )
 
 __all__ = [
-    "LANES", "PROGRESS", "align_stack", "aligned_empty", "aligned_zeros", "arctan2", "carve", "chunk_count",
-    "driver", "fma", "fms", "fnma", "gather", "gather_complex", "gather_state", "helper", "kernel", "lane", "launch",
-    "load", "num_threads", "routine", "scatter", "scatter_blocks", "scratch", "select_less", "set_num_threads",
-    "sincos", "splat", "sqrt", "store", "with_lane",
+    "LANES", "PROGRESS", "align_stack", "aligned_arrays", "aligned_empty", "aligned_zeros", "arctan2", "carve",
+    "chunk_count", "driver", "fma", "fms", "fnma", "gather", "gather_complex", "gather_state", "helper", "kernel",
+    "lane", "launch", "load", "num_threads", "routine", "scatter", "scatter_blocks", "scratch", "select_less",
+    "set_num_threads", "sincos", "splat", "sqrt", "store", "with_lane",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ Arithmetic is in `arithmetic`, functions are in `functions`.
 """
 
 import math
+from itertools import accumulate
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -248,6 +249,13 @@ def aligned_empty(*shape: int) -> np.ndarray:
     raw = np.empty(size + 8, np.float64)
     start = (-raw.__array_interface__["data"][0] % 64) // 8
     return raw[start : start + size].reshape(shape)
+
+
+def aligned_arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    """Several such arrays in one piece of memory; the last dimension of each is LANES."""
+    ends = list(accumulate(map(math.prod, shapes)))
+    memory = aligned_empty(ends[-1])
+    return [memory[b - math.prod(shape) : b].reshape(shape) for b, shape in zip(ends, shapes, strict=True)]
 
 
 def aligned_zeros(*shape: int) -> np.ndarray:

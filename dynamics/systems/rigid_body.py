@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
-from dynamics.simd import LANES, aligned_empty, aligned_zeros, chunk_count, launch
+from dynamics.simd import LANES, aligned_arrays, chunk_count, launch
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.actuation import actuation_map
 from dynamics.systems.curvature import curvature_driver_numbers, drive_curvature
@@ -12,6 +12,7 @@ from dynamics.systems.linearization import drive_linearization, linearization_nu
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
 from dynamics.systems.skeleton import skeleton
 from dynamics.systems.state_difference import difference_expansion, difference_of_states, integrate_states
+from dynamics.systems.state_squares import StateDifference
 from dynamics.systems.steps import INTEGRATORS, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
 from dynamics.validation import as_array, as_batch, check_configuration
@@ -114,6 +115,10 @@ class RigidBodySystem:
         """difference(x_ref, xs) (K, ndx) and its Jacobian (K, ndx, ndx) in xs, from one call."""
         return difference_expansion(self.model, x_ref, xs, None)[:2]
 
+    def difference_residual(self, x_ref: np.ndarray) -> StateDifference:
+        """r = difference(x_ref, x) as a residual that sums its weighted squares by itself."""
+        return StateDifference(self.model, x_ref)
+
     def skeleton(self, xs: np.ndarray) -> np.ndarray:
         """Line segments (K, segments, 2, 3) that draw the robot at states xs (K, nx)."""
         return skeleton(self.model, np.ascontiguousarray(xs[:, : self.nq]))
@@ -175,9 +180,10 @@ class RigidBodySystem:
     def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None):
         N, A = len(us), len(alphas)
         chunks = chunk_count(A)
-        lanes = aligned_zeros(chunks, LANES)
+        shapes = (chunks, LANES), (chunks, N + 1, self.nx, LANES), (chunks, N, self.nu, LANES)
+        lanes, X, U = aligned_arrays(*shapes)
+        lanes[...] = 0.0
         lanes.reshape(-1)[:A] = alphas
-        X, U = aligned_empty(chunks, N + 1, self.nx, LANES), aligned_empty(chunks, N, self.nu, LANES)
         arrays = [np.ascontiguousarray(y, np.float64) for y in (x0, xs, us, k, K)]
         gaps = None if gaps is None else np.ascontiguousarray(gaps, np.float64)
         launch(drive_closed_loops, A, self._rollout_numbers, *self.plant, *arrays, lanes, gaps, limits, X, U)

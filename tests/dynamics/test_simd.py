@@ -10,6 +10,7 @@ from dynamics.algorithms.inverse_dynamics import inverse_dynamics_kernel
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.simd import (
     LANES,
+    aligned_arrays,
     aligned_zeros,
     arctan2,
     chunk_count,
@@ -237,3 +238,13 @@ def test_blocks_of_a_workspace(knots, columns, rng):
 def test_workspaces_are_aligned(shape):
     ws = aligned_zeros(*shape)
     assert ws.shape == shape and not ws.any() and ws.ctypes.data % 64 == 0
+
+
+def test_aligned_arrays_share_memory_without_overlap():
+    shapes = (2, LANES), (3, 5, LANES), (1, LANES)
+    arrays = aligned_arrays(*shapes)
+    for i, array in enumerate(arrays):
+        array[...] = i
+        assert array.ctypes.data % 64 == 0
+    assert [array.shape for array in arrays] == list(shapes)
+    assert all((array == i).all() for i, array in enumerate(arrays))

@@ -6,11 +6,13 @@ import pytest
 import dynamics
 import problems
 import trajopt
+from tests.reference.rigid_body_models import load_reference
 from trajopt.augmented_lagrangian import augmented_lagrangian
 from trajopt.objective import Objective, zero_blocks
 from trajopt.squares import gather_squares
 
 N = 12
+NU = 6
 
 
 class Hidden:
@@ -68,7 +70,7 @@ def objective(posed):
 
 
 def test_terms_of_a_residual_make_one_sum(system, residuals):
-    plain, sums = gather_squares(objective(problem(system, residuals)).terms, N)
+    plain, sums = gather_squares(objective(problem(system, residuals)).terms, N, NU)
     assert [term.cost.residual for term in plain] == [residuals[2]]  # its activation is not a square
     spans = [(part.residual, part.start, part.stop, part.figures.shape[1]) for part in sums]
     tool, held, mass = residuals
@@ -80,7 +82,7 @@ def test_sums_equal_the_terms(system, residuals):
     xs, us = rng.uniform(-1, 1, (N + 1, system.nx)), rng.uniform(-5, 5, (N, system.nu))
     together = objective(problem(system, residuals))
     apart = objective(problem(system, [Hidden(residual) for residual in residuals]))
-    assert not gather_squares(apart.terms, N)[1]
+    assert not gather_squares(apart.terms, N, NU)[1]
     np.testing.assert_allclose(together.value(xs, us), apart.value(xs, us), rtol=1e-13)
     results = []
     for summed in (together, apart):
@@ -96,13 +98,54 @@ def test_costs_at_overlapping_or_distant_knots_are_kept_apart(system, residuals)
     twice = trajopt.Problem(
         system, np.zeros(system.nx), N, running_costs=[trajopt.ResidualCost(tool, 1.0), trajopt.ResidualCost(tool, 2.0)]
     )
-    assert [len(part) for part in gather_squares(twice.objective.terms, N)] == [0, 2]
+    assert [len(part) for part in gather_squares(twice.objective.terms, N, NU)] == [0, 2]
     rare, none = trajopt.ResidualCost(tool, 1.0), []
     ends = trajopt.Problem(system, np.zeros(system.nx), N, running_costs=[[rare], *[none] * (N - 2), [rare]])
-    assert [len(part) for part in gather_squares(ends.objective.terms, N)] == [1, 0]
+    assert [len(part) for part in gather_squares(ends.objective.terms, N, NU)] == [1, 0]
     near = trajopt.Problem(system, np.zeros(system.nx), N, running_costs=[[rare], none, [rare], *[none] * (N - 3)])
-    (part,) = gather_squares(near.objective.terms, N)[1]
+    (part,) = gather_squares(near.objective.terms, N, NU)[1]
     assert (part.start, part.stop) == (0, 3) and not part.figures[1].any()
+
+
+@pytest.mark.parametrize("manifold", [False, True])
+def test_state_and_control_costs_equal_those_of_a_diagonal_activation(system, manifold):
+    if manifold:
+        model, _ = load_reference("joint_zoo")
+        system = dynamics.RigidBodySystem(model, 0.05)
+    rng = np.random.default_rng(4)
+    x_ref = system.integrate(start(system), 0.3 * rng.standard_normal(system.ndx))
+    w, w_end, w_u = (
+        rng.uniform(0.5, 2, system.ndx),
+        rng.uniform(0.5, 2, system.ndx),
+        rng.uniform(0.5, 2, system.nu),
+    )
+    posed = [
+        trajopt.Problem(system, start(system), N, [state(w), trajopt.ControlCost(*control)], [state(w_end)]).objective
+        for state, control in (
+            (lambda w: trajopt.StateCost(system, x_ref, w), (w_u, 0.3)),
+            (
+                lambda w: trajopt.StateCost(system, x_ref, 1.0, trajopt.WeightedQuadratic(np.diag(w))),
+                (1.0, 0.3, trajopt.WeightedQuadratic(np.diag(w_u))),
+            ),
+        )
+    ]
+    sizes = [[len(part) for part in gather_squares(objective.terms, N, system.nu)] for objective in posed]
+    assert sizes == [[0, 2], [3, 0]]
+    xs = system.integrate(np.tile(x_ref, (N + 1, 1)), 0.5 * rng.standard_normal((N + 1, system.ndx)))
+    us = rng.standard_normal((N, system.nu))
+    np.testing.assert_allclose(posed[0].value(xs, us), posed[1].value(xs, us), rtol=1e-13)
+    results = []
+    for objective in posed:
+        target, curvature = (zero_blocks(N, system.ndx, system.nu) for _ in range(2))
+        objective.accumulate(xs, us, target, curvature)
+        results.append([*target, *curvature])
+    assert results[0][-3].any() == manifold
+    for a, b in zip(*results, strict=True):
+        assert np.abs(a - b).max() <= 1e-12 * (1.0 + np.abs(b).max())
+
+
+def start(system):
+    return system.state(dynamics.neutral(system.model))
 
 
 def test_states_that_are_not_finite_cost_infinity(system, residuals):

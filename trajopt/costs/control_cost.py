@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from trajopt.costs.cost import Quadratic
+from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
 from trajopt.costs.loss import Loss, is_quadratic
 from trajopt.system import System
@@ -49,6 +50,13 @@ class ControlCost:
         if nu not in self._rows:
             self._rows[nu] = Loss(as_rows(self.weights, nu), self.activation), as_rows(self.reference, nu)
         return self._rows[nu]
+
+    def squares(self, nu: int) -> tuple[Any, np.ndarray] | None:
+        """A residual that sums its squares, and weights, where this is 1/2 sum w r^2 with one reference."""
+        loss, reference = self._for(nu)
+        if type(self) is not ControlCost or loss.activation is not None or len(reference) > 1:
+            return None
+        return Deviation(True, reference[0]), loss.weights
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at us (K, nu)."""

@@ -53,7 +53,7 @@ class ResidualCost:
         r, rx, ru = linearized(self.residual, self.nr, xs, us)
         return self._loss.expand(r), rx, ru
 
-    def squares(self) -> tuple[Residual, np.ndarray] | None:
+    def squares(self, nu: int) -> tuple[Residual, np.ndarray] | None:
         """The residual and weights (1 or K, nr) of which this is 1/2 sum w r^2; None if it is something else."""
         if type(self) is not ResidualCost or self._loss.activation is not None:
             return None

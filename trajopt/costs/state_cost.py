@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from trajopt.costs.cost import Quadratic
+from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, state_rows, weight_rows
 from trajopt.costs.loss import Loss
 from trajopt.system import System, as_manifold
@@ -47,6 +48,15 @@ class StateCost:
     def _residual(self, xs):
         reference = self._reference if len(self._reference) == len(xs) else self._reference.repeat(len(xs), axis=0)
         return np.ascontiguousarray(self.system.difference(reference, xs))
+
+    def squares(self, nu: int) -> tuple[Any, np.ndarray] | None:
+        """A residual that sums its squares, and weights, where this is 1/2 sum w r^2 with one reference."""
+        if type(self) is not StateCost or self._loss.activation is not None or len(self._reference) > 1:
+            return None
+        if self._manifold is None:
+            return Deviation(False, self._reference[0]), self._loss.weights
+        residual = getattr(self.system, "difference_residual", None)
+        return None if residual is None else (residual(self._reference[0]), self._loss.weights)
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx)."""

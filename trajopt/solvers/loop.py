@@ -12,6 +12,7 @@ from an optimum, and no regularization of it was found to be as good as a Gauss-
 What the sweep's controls are, and how trajectories follow from them, is the business of a `Formulation`.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -148,7 +149,7 @@ class Loop:
     # ------------------------------------------------------------------------------------------------ direction
     def _direction(self) -> Direction | None:
         """The direction of this iteration, mu raised as it needs; None if no sweep is positive definite."""
-        if not np.isfinite(self.model.gradient_norm):
+        if not math.isfinite(self.model.gradient_norm):
             return None
         late, knot = self._late(self.model.iterate.cost), -1
         if late and not self.formulation.needs_gauss_newton:
@@ -180,7 +181,7 @@ class Loop:
         if stopping:
             return Status.STOPPED_BY_CALLBACK
         if found is None:
-            finite = np.isfinite(self.model.gradient_norm)
+            finite = math.isfinite(self.model.gradient_norm)
             return Status.NOT_POSITIVE_DEFINITE if finite else Status.INVALID_DERIVATIVES
         enough = max(self.options.tolerance * abs(self.model.iterate.cost), self.options.absolute_tolerance)
         if self.regularization.small and self.model.iterate.gaps is None and self.predicted <= enough:
