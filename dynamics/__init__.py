@@ -31,6 +31,8 @@ _HOME = {
     "dynamics.derivatives.parameters": ("parameter_derivatives",),
     "dynamics.derivatives.regressor": ("inverse_dynamics_regressor",),
     "dynamics.derivatives.inertial_parameters": ("inertial_parameters",),
+    "dynamics.contacts.point_contact": ("ContactSet", "PointContact"),
+    "dynamics.contacts.dynamics": ("contact_dynamics",),
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
     "dynamics.residuals": ("CenterOfMass", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity"),
 }  # fmt: skip

@@ -44,3 +44,14 @@ def configuration(data, q):
 def forces(pin, wrenches):
     """Wrenches (nb, 6), [force; moment] in the body frames, for Pinocchio: the universe comes first."""
     return [pin.Force.Zero(), *(pin.Force(w[:3].copy(), w[3:].copy()) for w in wrenches)]
+
+
+def contacts(pin, peer, model, contacts):
+    """Point contacts without gains as Pinocchio's constraints."""
+    found = []  # copied into the vector that Pinocchio asks for
+    for contact in contacts:
+        frame = model.frame(contact.frame)
+        axes = pin.ReferenceFrame.LOCAL if contact.axes == "local" else pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+        placement = pin.SE3(frame.R.copy(), frame.p.copy())
+        found.append(pin.RigidConstraintModel(pin.ContactType.CONTACT_3D, peer, frame.body + 1, placement, axes))
+    return pin.StdVec_RigidConstraintModel(found)
