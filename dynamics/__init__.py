@@ -33,6 +33,7 @@ _HOME = {
     "dynamics.derivatives.inertial_parameters": ("inertial_parameters",),
     "dynamics.contacts.point_contact": ("ContactSet", "PointContact"),
     "dynamics.contacts.dynamics": ("contact_dynamics",),
+    "dynamics.contacts.derivatives": ("contact_dynamics_derivatives",),
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
     "dynamics.residuals": ("CenterOfMass", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity"),
 }  # fmt: skip

@@ -42,7 +42,7 @@ class ContactDynamics(NamedTuple):
 
     a: np.ndarray  # (nv,) or (K, nv)
     f: np.ndarray  # (C, 3) or (K, C, 3), N, on the robot
-    smallest_pivot: np.ndarray  # () or (K,), relative pivot of J M^-1 J', 1 at best, 0 for redundant contacts
+    smallest_pivot: np.ndarray  # () or (K,), relative pivot of J M^-1 J', 1 at best, about 0 for redundant contacts
     redundant: np.ndarray  # () or (K,) int, rows of J left out because they depend on others
 
 

@@ -127,10 +127,7 @@ def test_pinocchio(name, axes, rng):
     peer = pinocchio_peer.build(pin, model, load_reference(name)[1])
     for count in range(1, len(frames) + 1):
         contacts = contacts_on(model, frames[:count], rng, (0.0, 0.0), axes)
-        theirs = pinocchio_peer.contacts(pin, peer, model, contacts)
-        state, datas = peer.createData(), pin.StdVec_RigidConstraintData()
-        datas.extend(constraint.createData() for constraint in theirs)
-        pin.initConstraintDynamics(peer, state, theirs, datas)
+        state, theirs, datas = pinocchio_peer.contacts(pin, peer, model, contacts)
         q, v, tau = random_states(model, 3, rng)
         a, f, *_ = contact_dynamics(model, q, v, tau, contacts)
         for k in range(3):

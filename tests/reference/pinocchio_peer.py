@@ -47,11 +47,13 @@ def forces(pin, wrenches):
 
 
 def contacts(pin, peer, model, contacts):
-    """Point contacts without gains as Pinocchio's constraints."""
-    found = []  # copied into the vector that Pinocchio asks for
+    """Point contacts without gains as Pinocchio's constraints: the data of the model, and the two vectors it asks for."""
+    theirs, datas, state = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData(), peer.createData()
     for contact in contacts:
         frame = model.frame(contact.frame)
         axes = pin.ReferenceFrame.LOCAL if contact.axes == "local" else pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
         placement = pin.SE3(frame.R.copy(), frame.p.copy())
-        found.append(pin.RigidConstraintModel(pin.ContactType.CONTACT_3D, peer, frame.body + 1, placement, axes))
-    return pin.StdVec_RigidConstraintModel(found)
+        theirs.append(pin.RigidConstraintModel(pin.ContactType.CONTACT_3D, peer, frame.body + 1, placement, axes))
+        datas.append(theirs[-1].createData())
+    pin.initConstraintDynamics(peer, state, theirs, datas)
+    return state, theirs, datas
