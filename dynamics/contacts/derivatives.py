@@ -1,6 +1,6 @@
 """First derivatives of contact dynamics.
 
-With z = (a, f), g1 = ID(q, v, a) - tau - J'f and g2 = a_c + kd v_c + kp (p - reference) + damping f, all zero at z(q, v, tau),
+z = (a, f) is where g1 = ID(q, v, a) - tau - J'f and g2 = a_c + kd v_c + kp (p - reference) + damping f are zero:
 
     dz/dx = -Z [dg1/dx; dg2/dx]          dz/dtau = Z [1; 0]          Z = [[M, -J'], [J, damping 1]]^-1
 
@@ -119,7 +119,7 @@ def _multiply_three(rows, width, list_, first, last, Z, panel, n, c, A, B):
 
 @kernel
 def minus_products(m, contacts, Z, A, B, panel):
-    """A, B <- -Z A, -Z B for matrices (nv + 3C, nv) that are zero but on the listed rows; other entries are not read."""
+    """A, B <- -Z A, -Z B for matrices (nv + 3C, nv); entries off the rows listed for a column count as zero."""
     align_stack(A)
     n = m.dof_body.size
     width = n + 3 * contacts.body.size
@@ -157,7 +157,8 @@ def invert_contact_kkt(m, contacts, w, d):
 
 @kernel
 def contact_first_order(m, contacts, q, v, tau, damping, w, d):
-    """a, f and dz/dq, dz/dv in d.Gq, d.Gv, dz/dtau in the first nv columns of d.Z, for one knot per lane, world axes."""
+    """a, f, dz/dq and dz/dv in d.Gq and d.Gv, dz/dtau in the first nv columns of d.Z, for one knot per lane, world
+    axes."""
     n = m.dof_body.size
     w.Y[:], d.Gq[:], d.Gv[:] = 0.0, 0.0, 0.0
     contact_dynamics_kernel(m, contacts, q, v, tau, damping, w)

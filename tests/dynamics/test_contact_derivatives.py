@@ -91,7 +91,7 @@ def test_batch_equals_single_points(rng):
 def test_errors(rng):
     model, frames = contact_cases.robot("hyq", rng)
     q, v, tau = random_states(model, 2, rng)
-    with pytest.raises(ValueError, match="damping: got -1.0"):
+    with pytest.raises(ValueError, match=r"damping: got -1\.0"):
         contact_dynamics_derivatives(model, q, v, tau, contacts_on(model, frames, rng), -1.0)
     with pytest.raises(TypeError, match=r"contacts\[0\]: got str, expected a PointContact"):
         contact_dynamics_derivatives(model, q, v, tau, frames)

@@ -47,7 +47,7 @@ def forces(pin, wrenches):
 
 
 def contacts(pin, peer, model, contacts):
-    """Point contacts without gains as Pinocchio's constraints: the data of the model, and the two vectors it asks for."""
+    """Point contacts without gains as Pinocchio's constraints: the model's data and the two vectors it asks for."""
     theirs, datas, state = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData(), peer.createData()
     for contact in contacts:
         frame = model.frame(contact.frame)
