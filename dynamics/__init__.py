@@ -34,6 +34,7 @@ _HOME = {
     "dynamics.contacts.point_contact": ("ContactSet", "PointContact"),
     "dynamics.contacts.dynamics": ("contact_dynamics",),
     "dynamics.contacts.derivatives": ("contact_dynamics_derivatives",),
+    "dynamics.contacts.hessian": ("contact_dynamics_hessian",),
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
     "dynamics.residuals": ("CenterOfMass", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity"),
 }  # fmt: skip

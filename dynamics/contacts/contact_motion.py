@@ -85,10 +85,28 @@ def contact_jacobian_transposed(m, contacts, dof, points, Y):
 
 
 @helper
-def _store_column(G, o, n, x):
+def store_rows(G, o, n, x):
+    """A column of three rows of length n."""
     store(G, o, x[0])
     store(G, o + n, x[1])
     store(G, o + 2 * n, x[2])
+
+
+@helper
+def point_columns(contacts, c, k, dof, points):
+    """dp/dq_k, dv_c/dq_k, and the derivatives of a_c + kd v_c + kp p with respect to q_k and v_k."""
+    o, d = c * CONTACT, k * DOF
+    p, v_c, a_c = load3(points, o + POINT), load3(points, o + POINT_VELOCITY), load3(points, o + POINT_ACCELERATION)
+    kp, kd = splat(points, contacts.gains[c, 0]), splat(points, contacts.gains[c, 1])
+    s, psi = load6(dof, d + COLUMN), load6(dof, d + PSI)
+    w, turn = angular(s), angular(psi)
+    J = at_point(s, p)
+    turned = cross(w, v_c)
+    velocity = add3(at_point(psi, p), turned)
+    of_q = add_cross(at_point(load6(dof, d + PSI2), p), add3(turn, turn), v_c)
+    of_q = add_scaled3(add_scaled3(add_cross(of_q, w, a_c), kd, velocity), kp, J)
+    of_v = add_scaled3(add3(at_point(load6(dof, d + RATE), p), add3(turned, turned)), kd, J)
+    return J, velocity, of_q, of_v
 
 
 @kernel
@@ -98,22 +116,11 @@ def constraint_derivatives(m, contacts, dof, points, Gq, Gv):
     align_stack(Gq)
     n = m.dof_body.size
     for c in range(contacts.body.size):
-        o = c * CONTACT
-        p, v_c, a_c = load3(points, o + POINT), load3(points, o + POINT_VELOCITY), load3(points, o + POINT_ACCELERATION)
-        kp, kd = splat(points, contacts.gains[c, 0]), splat(points, contacts.gains[c, 1])
         k = last_dof(m, contacts.body[c])
         while k >= 0:
-            d = k * DOF
-            s, psi = load6(dof, d + COLUMN), load6(dof, d + PSI)
-            w, turn = angular(s), angular(psi)
-            J = at_point(s, p)
-            velocity = add_cross(at_point(psi, p), w, v_c)
-            turned = cross(w, v_c)
-            of_q = add_cross(at_point(load6(dof, d + PSI2), p), add3(turn, turn), v_c)
-            of_q = add_scaled3(add_scaled3(add_cross(of_q, w, a_c), kd, velocity), kp, J)
-            of_v = add_scaled3(add3(at_point(load6(dof, d + RATE), p), add3(turned, turned)), kd, J)
-            _store_column(Gq, 3 * c * n + k, n, of_q)
-            _store_column(Gv, 3 * c * n + k, n, of_v)
+            _, _, of_q, of_v = point_columns(contacts, c, k, dof, points)
+            store_rows(Gq, 3 * c * n + k, n, of_q)
+            store_rows(Gv, 3 * c * n + k, n, of_v)
             k = m.dof_parent[k]
 
 
@@ -142,12 +149,12 @@ def force_derivative_components(m, contacts, dof, points, f, columns, stride, st
             k = last_dof(m, contacts.body[c])
             while k >= 0:
                 lag = cross(force, load3(dof, k * DOF + COLUMN))
-                _store_column(F, o + k, stride, add3(_load_column(F, o + k, stride), lag))
+                store_rows(F, o + k, stride, add3(_load_rows(F, o + k, stride), lag))
                 k = m.dof_parent[k]
         for k in range(columns):
-            _store_column(F, o + k, stride, rotate_back(R, _load_column(F, o + k, stride)))
+            store_rows(F, o + k, stride, rotate_back(R, _load_rows(F, o + k, stride)))
 
 
 @helper
-def _load_column(F, o, stride):
+def _load_rows(F, o, stride):
     return (load(F, o), load(F, o + stride), load(F, o + 2 * stride))
