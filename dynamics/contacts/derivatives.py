@@ -163,7 +163,6 @@ def contact_first_order(m, contacts, q, v, tau, damping, w, d):
     w.Y[:], d.Gq[:], d.Gv[:] = 0.0, 0.0, 0.0
     contact_dynamics_kernel(m, contacts, q, v, tau, damping, w)
     invert_contact_kkt(m, contacts, w, d)
-    w.M[:] = 0.0
     loads = contact_loads(contacts, w.f, d.dead)
     inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M)
     contact_points(m, contacts, w.body, w.points)

@@ -83,7 +83,7 @@ def carve_workspace(m, C, work):
     report, w = carve(w, 2)
     a, w = carve(w, n)
     f, w = carve(w, size)
-    zeros[:], M[:] = 0.0, 0.0
+    zeros[:] = 0.0
     return Workspace(body, dof, points_, zeros, M, Y, S, diagonal, report, a, f), w
 
 

@@ -15,8 +15,8 @@ and for x at or below y on one path, with w the angular parts of a column s, its
     G[q_x, v_y] += C_x.w_y + B_x.w(rate_y)                         G[q_y, v_x] += 2 B_x.w(psi_y) + D_v,x.w_y
     G[q_x, a_y] += B_x.w_y                                         G[q_y, a_x] += B_x.w_y
 
-where inside one joint only the forms with q_y upper apply, as in `derivatives.hessian`, and Gvv += B_x.w_y + B_y.w_x.  Forces enter by
-G[q_k, f] = -d(J mu)/dq_k = -(L(zeta_k) + w_k x L(V)).
+where inside one joint only the forms with q_y upper apply, as in `derivatives.hessian`, and
+Gvv[x, y] += B_x.w_y + B_y.w_x.  Forces enter by G[q_k, f] = -d(J mu)/dq_k = -(L(zeta_k) + w_k x L(V)).
 
 A multiplier e of a force given in the frame's axes turns with them: D -= (w x e) x f and G[q_k, f] -= w_k x e.
 """
@@ -275,7 +275,6 @@ def contact_hessian_kernel(m, contacts, q, v, tau, damping, w, d, h):
     contact_dynamics_kernel(m, contacts, q, v, tau, damping, w)
     invert_contact_kkt(m, contacts, w, d)
     _adjoint(n, contacts, w.points, d.Z, h.y, h.nu)
-    w.M[:] = 0.0
     loads = contact_loads(contacts, w.f, d.dead)
     inverse_dynamics_hessian_kernel(
         m, q, v, w.a, h.nu[:n], loads, w.body, w.dof, h.virtual, h.zeta, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M,
