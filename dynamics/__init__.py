@@ -35,6 +35,7 @@ _HOME = {
     "dynamics.contacts.dynamics": ("contact_dynamics",),
     "dynamics.contacts.derivatives": ("contact_dynamics_derivatives",),
     "dynamics.contacts.hessian": ("contact_dynamics_hessian",),
+    "dynamics.contacts.impulses": ("contact_impulse", "contact_impulse_derivatives"),
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
     "dynamics.residuals": ("CenterOfMass", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity"),
 }  # fmt: skip

@@ -88,8 +88,19 @@ def carve_workspace(m, C, work):
 
 
 @kernel
-def _constraint_forces(m, contacts, damping, w):
-    """f from y (nv), which is in a, and the factor of M."""
+def factorize_contacts(m, contacts, damping, w):
+    """The factors of M in w.M and of J M^-1 J' in w.S, L^-T J' in w.Y, and the report, after `contact_points`."""
+    composite_mass_matrix(m, w.body, w.dof, w.M)
+    factorize(m, w.M)
+    contact_jacobian_transposed(m, contacts, w.dof, w.points, w.Y)
+    half_solve(m, contacts, w.M, w.Y)
+    delassus_matrix(m, contacts, w.M, w.Y, damping, w.S)
+    factorize_delassus(3 * contacts.body.size, w.S, w.diagonal, w.report)
+
+
+@kernel
+def _store_right_sides(m, contacts, w):
+    """-(Y'D^-1 y + drift) in w.f, y (nv) being in w.a."""
     align_stack(w.a)
     n, size = m.dof_body.size, 3 * contacts.body.size
     for c in range(contacts.body.size):
@@ -99,29 +110,13 @@ def _constraint_forces(m, contacts, damping, w):
             x = add_scaled3(x, load(w.a, k) * load(w.M, k * n + k), load3(w.Y, k * size + 3 * c))
             k = m.dof_parent[k]
         store3(w.f, 3 * c, scale3(x, -1.0))
-    delassus_matrix(m, contacts, w.M, w.Y, damping, w.S)
-    factorize_delassus(size, w.S, w.diagonal, w.report)
-    solve_delassus(size, w.S, w.f)
 
 
 @kernel
-def contact_dynamics_kernel(m, contacts, q, v, tau, damping, w):
-    """a and f, in world axes, for one knot per lane.
-
-    Leaves the factor of M in w.M, L^-T J' in w.Y, the factor of J M^-1 J' in w.S, and the report."""
+def add_half_solved_forces(m, contacts, w):
+    """w.a += Y f."""
     align_stack(w.a)
-    n, size = m.dof_body.size, 3 * contacts.body.size
-    forward_pass(m, q, v, w.zeros, w.body, w.dof, FORCES)
-    contact_points(m, contacts, w.body, w.points)
-    composite_mass_matrix(m, w.body, w.dof, w.M)
-    torques_of_forces(m, w.zeros, w.body, w.dof, w.a)
-    for k in range(n):
-        store(w.a, k, load(tau, k) - load(w.a, k))
-    factorize(m, w.M)
-    contact_jacobian_transposed(m, contacts, w.dof, w.points, w.Y)
-    half_solve(m, contacts, w.M, w.Y)
-    sweep_up(m, w.M, 0, n, w.a, w.a, 1, ONE)
-    _constraint_forces(m, contacts, damping, w)
+    size = 3 * contacts.body.size
     for c in range(contacts.body.size):
         f = load3(w.f, 3 * c)
         k = last_dof(m, contacts.body[c])
@@ -129,6 +124,23 @@ def contact_dynamics_kernel(m, contacts, q, v, tau, damping, w):
             y = load3(w.Y, k * size + 3 * c)
             store(w.a, k, fma(y[2], f[2], fma(y[1], f[1], fma(y[0], f[0], load(w.a, k)))))
             k = m.dof_parent[k]
+
+
+@kernel
+def contact_dynamics_kernel(m, contacts, q, v, tau, damping, w):
+    """a and f, in world axes, for one knot per lane, and what `factorize_contacts` leaves."""
+    align_stack(w.a)
+    n = m.dof_body.size
+    forward_pass(m, q, v, w.zeros, w.body, w.dof, FORCES)
+    contact_points(m, contacts, w.body, w.points)
+    torques_of_forces(m, w.zeros, w.body, w.dof, w.a)
+    for k in range(n):
+        store(w.a, k, load(tau, k) - load(w.a, k))
+    factorize_contacts(m, contacts, damping, w)
+    sweep_up(m, w.M, 0, n, w.a, w.a, 1, ONE)
+    _store_right_sides(m, contacts, w)
+    solve_delassus(3 * contacts.body.size, w.S, w.f)
+    add_half_solved_forces(m, contacts, w)
     sweep_down(m, w.M, 1.0, w.a, w.a, 1, ONE)
 
 

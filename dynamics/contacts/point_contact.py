@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import FRAME, LOCAL, frame_numbers, reference_code
+from dynamics.kernel_model import model_block
 from dynamics.model import RigidBodyModel
 from dynamics.validation import as_array
 
@@ -104,6 +106,12 @@ class ContactSet:
                 )
         self.model, self.contacts = model, contacts
         self.arrays = _arrays(model, contacts)
+
+    @cached_property
+    def at_rest(self) -> tuple[np.ndarray, ContactArrays]:
+        """The model's block without gravity and the set without gains: what impulses know of both."""
+        weightless = self.model.arrays._replace(gravity=np.zeros(3))
+        return model_block(weightless), self.arrays._replace(gains=np.zeros((len(self), 2)))
 
     def __len__(self) -> int:
         return len(self.contacts)
