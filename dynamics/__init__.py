@@ -36,6 +36,7 @@ _HOME = {
     "dynamics.contacts.derivatives": ("contact_dynamics_derivatives",),
     "dynamics.contacts.hessian": ("contact_dynamics_hessian",),
     "dynamics.contacts.impulses": ("contact_impulse", "contact_impulse_derivatives"),
+    "dynamics.contacts.impulse_hessian": ("contact_impulse_hessian",),
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
     "dynamics.residuals": ("CenterOfMass", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity"),
 }  # fmt: skip

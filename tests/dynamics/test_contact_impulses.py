@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from dynamics import ContactSet, contact_impulse, contact_impulse_derivatives, kinetic_energy, mass_matrix
+from dynamics import (
+    ContactSet,
+    contact_impulse,
+    contact_impulse_derivatives,
+    contact_impulse_hessian,
+    kinetic_energy,
+    mass_matrix,
+)
 from dynamics.simd import LANES
 from tests.reference import contact_cases, pinocchio_peer
 from tests.reference.contact_cases import contacts_on, jacobian, world_forces
@@ -65,6 +72,29 @@ def test_differences(name, restitution, damping, axes, rng):
     expected = of_x[:n, :n], of_x[:n, n:], of_x[n:, :n].reshape(C, 3, n), of_x[n:, n:].reshape(C, 3, n)
     for which, value, other in zip(derivatives._fields, derivatives, expected, strict=True):
         assert relative_error(value, other) <= DIFFERENCES, which
+
+
+@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
+@pytest.mark.parametrize("restitution, damping", [(0.0, 0.0), (0.6, 0.0), (0.3, 0.2)])
+@pytest.mark.parametrize("name", contact_cases.ROBOTS)
+def test_differences_of_the_derivatives(name, restitution, damping, axes, rng):
+    model, frames = contact_cases.robot(name, rng)
+    model = with_armature(model, rng)
+    contacts = contacts_on(model, frames, rng, axes=axes)
+    q, v = (x[0] for x in random_states(model, 1, rng, vectors=1))
+    n, w_v, w_f = model.nv, rng.uniform(-2, 2, model.nv), rng.uniform(-2, 2, (len(contacts), 3))
+
+    def gradient(x):
+        q, v = np.ascontiguousarray(x[:, : model.nq]), np.ascontiguousarray(x[:, model.nq :])
+        dv_dq, dv_dv, df_dq, df_dv = contact_impulse_derivatives(model, q, v, contacts, restitution, damping)
+        pairs = (dv_dq, df_dq), (dv_dv, df_dv)
+        return np.hstack([w_v @ of_v + np.einsum("cr,kcrj->kj", w_f, of_f) for of_v, of_f in pairs])
+
+    of_x = along_state(model, gradient, np.concatenate([q, v]), 5e-3)
+    H = contact_impulse_hessian(model, q, v, contacts, w_v, w_f, restitution, damping)
+    assert relative_error(H.Hqq, of_x[:n, :n]) <= DIFFERENCES
+    assert relative_error(H.Hqv, of_x[:n, n:]) <= DIFFERENCES
+    assert relative_error(H.Hqv, of_x[n:, :n].T) <= DIFFERENCES
 
 
 def test_redundant_contacts(rng):
