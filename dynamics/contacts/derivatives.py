@@ -101,13 +101,13 @@ def carve_first_order(m, C, work):
 
 # ------------------------------------------------------------------------------------------------ kernels
 @kernel
-def _multiply_three(rows, width, list_, first, last, Z, panel, n, c, A, B):
+def _multiply_three(rows, width, listed, first, last, Z, panel, n, c, A, B):
     """Three rows of -Z panel into the columns c of A and B."""
     align_stack(Z)
     x0 = x1 = x2 = no_columns(A)
     o0, o1, o2 = rows[0] * width, rows[1] * width, rows[2] * width
     for t in range(first, last):
-        k = list_[t]
+        k = listed[t]
         y = load_columns(panel, panel, 4 * (t - first), PANEL)
         x0 = subtract_scaled(x0, load(Z, o0 + k), y)
         x1 = subtract_scaled(x1, load(Z, o1 + k), y)
@@ -119,7 +119,7 @@ def _multiply_three(rows, width, list_, first, last, Z, panel, n, c, A, B):
 
 @kernel
 def minus_products(m, contacts, Z, A, B, panel):
-    """A, B <- -Z A, -Z B for matrices (nv + 3C, nv); entries off the rows listed for a column count as zero."""
+    """A, B <- -Z A, -Z B for matrices (nv + 3C, nv); rows not listed for a pair of columns count as zero."""
     align_stack(A)
     n = m.dof_body.size
     width = n + 3 * contacts.body.size

@@ -70,7 +70,7 @@ def workspace_numbers(model, contacts) -> int:
 
 @kernel
 def carve_workspace(m, C, work):
-    """A workspace at the front of `work`, zero where kernels expect it, and the rest."""
+    """A workspace at the front of `work`, and the rest."""
     nb, n, size = m.parent.size, m.dof_body.size, 3 * C
     body, w = carve(work, nb * BODY)
     dof, w = carve(w, n * DOF)
