@@ -1,13 +1,21 @@
 """First derivatives of contact dynamics: differences along the manifold, limits, redundant contacts, Pinocchio."""
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given
 
-from dynamics import ContactSet, contact_dynamics, contact_dynamics_derivatives, forward_dynamics_derivatives
+from dynamics import (
+    ContactSet,
+    contact_dynamics,
+    contact_dynamics_derivatives,
+    forward_dynamics_derivatives,
+    inverse_dynamics_derivatives,
+)
 from dynamics.simd import LANES
 from tests.reference import contact_cases, pinocchio_peer
 from tests.reference.contact_cases import GAINS, contacts_on
-from tests.reference.random_robots import random_states, with_armature
+from tests.reference.random_robots import random_states, random_trees, settings, with_armature
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.tangent_differences import along_state
 from tests.tolerances import relative_error
@@ -67,6 +75,25 @@ def test_differences_of_redundant_contacts(rng):
     q, v, tau = (x[0] for x in random_states(model, 1, rng))
     assert contact_dynamics(model, q, v, tau, contacts).redundant == 3
     check(model, q, v, tau, contacts)
+
+
+@settings
+@given(tree=random_trees(), bodies=st.lists(st.integers(0, 5), min_size=1, max_size=4))
+def test_balance_of_derivatives_on_random_trees(tree, bodies):
+    """Whether contacts are redundant or not:  dID + M da = dtau + J'df, the forces being dead loads on the points."""
+    model, rng = tree.build()
+    model, frames = contact_cases.with_points(model, [body % model.nb for body in bodies], rng)
+    contacts = contacts_on(model, frames, rng)
+    q, v, tau = (x[0] for x in random_states(model, 1, rng))
+    a, f, pivot, redundant = contact_dynamics(model, q, v, tau, contacts)
+    assert (pivot < 1e-10) == (redundant > 0)
+    loads = {frame: np.append(x, np.zeros(3)) for frame, x in zip(frames, f, strict=True)}
+    dtau_dq, dtau_dv, M = inverse_dynamics_derivatives(model, q, v, a, loads, "local_world_aligned")
+    D = contact_dynamics_derivatives(model, q, v, tau, contacts)
+    J = contact_cases.jacobian(model, q, contacts)
+    for of_id, of_a, of_f in zip((dtau_dq, dtau_dv, -np.eye(model.nv)), D[:3], D[3:], strict=True):
+        terms = of_id, M @ of_a, -J.T @ of_f.reshape(len(J), -1)
+        assert np.abs(sum(terms)).max() <= ORACLE * max(np.abs(x).max() for x in terms)
 
 
 def test_no_contact_is_forward_dynamics(rng):
