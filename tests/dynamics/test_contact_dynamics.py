@@ -119,14 +119,15 @@ def test_errors(rng):
 
 # ------------------------------------------------------------------------------------------------ Pinocchio
 @pytest.mark.peer
+@pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
 @pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
 @pytest.mark.parametrize("name", ["ur5", "hyq", "solo12", "spherical_tree"])
-def test_pinocchio(name, axes, rng):
+def test_pinocchio(name, gains, axes, rng):
     pin = pytest.importorskip("pinocchio")
     model, frames = contact_cases.robot(name, rng)
     peer = pinocchio_peer.build(pin, model, load_reference(name)[1])
     for count in range(1, len(frames) + 1):
-        contacts = contacts_on(model, frames[:count], rng, (0.0, 0.0), axes)
+        contacts = contacts_on(model, frames[:count], rng, gains, axes)
         state, theirs, datas = pinocchio_peer.contacts(pin, peer, model, contacts)
         q, v, tau = random_states(model, 3, rng)
         a, f, *_ = contact_dynamics(model, q, v, tau, contacts)

@@ -47,13 +47,16 @@ def forces(pin, wrenches):
 
 
 def contacts(pin, peer, model, contacts):
-    """Point contacts without gains as Pinocchio's constraints: the model's data and the two vectors it asks for."""
+    """Point contacts as Pinocchio's constraints: the model's data and the two vectors it asks for."""
     theirs, datas, state = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData(), peer.createData()
     for contact in contacts:
         frame = model.frame(contact.frame)
         axes = pin.ReferenceFrame.LOCAL if contact.axes == "local" else pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
-        placement = pin.SE3(frame.R.copy(), frame.p.copy())
-        theirs.append(pin.RigidConstraintModel(pin.ContactType.CONTACT_3D, peer, frame.body + 1, placement, axes))
-        datas.append(theirs[-1].createData())
+        point, fixed = pin.SE3(frame.R.copy(), frame.p.copy()), pin.SE3(np.eye(3), contact.reference.copy())
+        kind = pin.ContactType.CONTACT_3D
+        constraint = pin.RigidConstraintModel(kind, peer, frame.body + 1, point, 0, fixed, axes)
+        constraint.setBaumgarteCorrectorParameters(pin.BaumgarteCorrectorParameters(*contact.gains))
+        theirs.append(constraint)
+        datas.append(constraint.createData())
     pin.initConstraintDynamics(peer, state, theirs, datas)
     return state, theirs, datas
