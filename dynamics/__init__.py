@@ -31,6 +31,12 @@ _HOME = {
     "dynamics.derivatives.parameters": ("parameter_derivatives",),
     "dynamics.derivatives.regressor": ("inverse_dynamics_regressor",),
     "dynamics.derivatives.inertial_parameters": ("inertial_parameters",),
+    "dynamics.contacts.point_contact": ("ContactSet", "PointContact"),
+    "dynamics.contacts.dynamics": ("contact_dynamics",),
+    "dynamics.contacts.derivatives": ("contact_dynamics_derivatives",),
+    "dynamics.contacts.hessian": ("contact_dynamics_hessian",),
+    "dynamics.contacts.impulses": ("contact_impulse", "contact_impulse_derivatives"),
+    "dynamics.contacts.impulse_hessian": ("contact_impulse_hessian",),
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
     "dynamics.residuals": ("CenterOfMass", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity"),
 }  # fmt: skip

@@ -141,11 +141,11 @@ def _down_one(m, n, i, L, sign, A, B, w, c):
 
 
 @kernel
-def solve_columns(m, L, sign, first, last, A, B, w, c):
-    """x <- sign M^-1 x for the columns c of A and B, rows of length w, by the factor L.
+def sweep_up(m, L, first, last, A, B, w, c):
+    """x <- L^-T x for the columns c of A and B, rows of length w, by the factor L.
 
     x must be zero but on the rows first ... last, the subtrees of `first` and maybe of its successors, and on the path
-    from `first` to the root; 0, nv admits everything."""
+    from `first` to the root; 0, nv admits everything.  No other row is read or written."""
     n = m.dof_body.size
     i = last - 1
     while i >= 0:
@@ -155,6 +155,12 @@ def solve_columns(m, L, sign, first, last, A, B, w, c):
         else:
             _up_one(m, n, i, first, last, L, A, B, w, c)
         i = i - 1 if i > first else m.dof_parent[i]
+
+
+@kernel
+def sweep_down(m, L, sign, A, B, w, c):
+    """x <- sign (D L)^-1 x for the columns c of A and B, rows of length w, by the factor L."""
+    n = m.dof_body.size
     i = 0
     while i < n:
         if is_stretch(m, i):
@@ -163,6 +169,13 @@ def solve_columns(m, L, sign, first, last, A, B, w, c):
         else:
             _down_one(m, n, i, L, sign, A, B, w, c)
             i += 1
+
+
+@kernel
+def solve_columns(m, L, sign, first, last, A, B, w, c):
+    """x <- sign M^-1 x for the columns c of A and B, as `sweep_up` takes them."""
+    sweep_up(m, L, first, last, A, B, w, c)
+    sweep_down(m, L, sign, A, B, w, c)
 
 
 @kernel

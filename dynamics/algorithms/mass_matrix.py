@@ -13,9 +13,15 @@ from dynamics.spatial import accumulate, dot6, inertia_times, load3, load6
 @kernel
 def mass_matrix_kernel(m, q, body, dof, M):
     """M (nv nv), full and symmetric, for one knot per lane; body (nb BODY), dof (nv DOF)."""
-    align_stack(body)
     place_bodies(m, q, body, dof)
     place_inertias(m, body)
+    composite_mass_matrix(m, body, dof, M)
+
+
+@kernel
+def composite_mass_matrix(m, body, dof, M):
+    """The same after bodies and inertias are placed; MOMENT and INERTIA become those of the composites."""
+    align_stack(body)
     n = m.dof_body.size
     M[:] = 0.0
     for i in range(m.parent.size - 1, -1, -1):

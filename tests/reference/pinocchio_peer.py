@@ -44,3 +44,19 @@ def configuration(data, q):
 def forces(pin, wrenches):
     """Wrenches (nb, 6), [force; moment] in the body frames, for Pinocchio: the universe comes first."""
     return [pin.Force.Zero(), *(pin.Force(w[:3].copy(), w[3:].copy()) for w in wrenches)]
+
+
+def contacts(pin, peer, model, contacts):
+    """Point contacts as Pinocchio's constraints: the model's data and the two vectors it asks for."""
+    theirs, datas, state = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData(), peer.createData()
+    for contact in contacts:
+        frame = model.frame(contact.frame)
+        axes = pin.ReferenceFrame.LOCAL if contact.axes == "local" else pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
+        point, fixed = pin.SE3(frame.R.copy(), frame.p.copy()), pin.SE3(np.eye(3), contact.reference.copy())
+        kind = pin.ContactType.CONTACT_3D
+        constraint = pin.RigidConstraintModel(kind, peer, frame.body + 1, point, 0, fixed, axes)
+        constraint.setBaumgarteCorrectorParameters(pin.BaumgarteCorrectorParameters(*contact.gains))
+        theirs.append(constraint)
+        datas.append(constraint.createData())
+    pin.initConstraintDynamics(peer, state, theirs, datas)
+    return state, theirs, datas

@@ -1,0 +1,1 @@
+"""Rigid contacts: accelerations and contact forces, and their first and second derivatives."""

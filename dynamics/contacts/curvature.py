@@ -1,0 +1,228 @@
+"""What contacts add to Hessians: the terms of n'g2 and those of the forces in g1, and the congruence with dz/dx.
+
+In the notation of `hessian`, n'g2 adds, for every degree of freedom x, sums over the contacts below it,
+
+    B = sum J x n        C = sum (2 dv_c/dq + kd J) x n        D = sum dg2/dq x n        D_v = sum dg2/dv x n
+
+and for x at or below y on one path, with w the angular parts of a column s, its psi, psi2 and rate,
+
+    Gqq[x, y] += C_x.w(psi_y) + B_x.w(psi2_y) + D_x.w_y            Gvv[x, y] += 2 B_x.w_y
+    G[q_x, v_y] += C_x.w_y + B_x.w(rate_y)                         G[q_y, v_x] += 2 B_x.w(psi_y) + D_v,x.w_y
+    G[q_x, a_y] += B_x.w_y                                         G[q_y, a_x] += B_x.w_y
+
+where inside one joint only the forms with q_y upper apply, as in `derivatives.hessian`, and
+Gvv[x, y] += B_x.w_y + B_y.w_x.  Forces enter by G[q_k, f] = -d(J mu)/dq_k = -(L(zeta_k) + w_k x L(V)).
+
+A multiplier e of a force given in the frame's axes turns with them: D -= (w x e) x f and G[q_k, f] -= w_k x e.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.algorithms.branch_factor import four_columns, load_columns, store_columns, subtract_scaled
+from dynamics.algorithms.frames import last_dof
+from dynamics.algorithms.kinematics import COLUMN, DOF, PSI, PSI2, RATE
+from dynamics.contacts.contact_motion import (
+    CONTACT,
+    POINT,
+    POINT_AXES,
+    at_point,
+    point_columns,
+    store_rows,
+)
+from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
+from dynamics.simd import align_stack, carve, fma, helper, kernel, load, splat, store
+from dynamics.spatial import add3, add_cross, add_scaled3, cross, dot3, load3, load6, load9, rotate, store3
+from dynamics.validation import as_array
+
+# per degree of freedom: the sums B, C, D, D_v
+SUM_B, SUM_C, SUM_D, SUM_DV, SUMS = 0, 3, 6, 9, 12
+
+
+class SecondOrder(NamedTuple):
+    """Lanes of the Hessian, m = 3 C."""
+
+    y: np.ndarray  # (nv + m) multiplier
+    nu: np.ndarray  # (nv + m)
+    virtual: np.ndarray  # (nb VIRTUAL_BODY)
+    zeta: np.ndarray  # (nv 6)
+    sums: np.ndarray  # (nv SUMS)
+    Hqq: np.ndarray  # (nv nv), the others too
+    Hqv: np.ndarray
+    Hvv: np.ndarray
+    Hqa: np.ndarray
+    Hqtau: np.ndarray
+    Gzq: np.ndarray  # ((nv + m) nv), rows a and f, columns q
+
+
+def second_order_numbers(model, contacts) -> int:
+    n, size = model.nv, 3 * len(contacts)
+    return 2 * (n + size) + model.nb * VIRTUAL_BODY + n * (6 + SUMS + 5 * n + n + size)
+
+
+@kernel
+def carve_second_order(m, C, work):
+    nb, n, size = m.parent.size, m.dof_body.size, 3 * C
+    y, w = carve(work, n + size)
+    nu, w = carve(w, n + size)
+    virtual, w = carve(w, nb * VIRTUAL_BODY)
+    zeta, w = carve(w, n * 6)
+    sums, w = carve(w, n * SUMS)
+    Hqq, w = carve(w, n * n)
+    Hqv, w = carve(w, n * n)
+    Hvv, w = carve(w, n * n)
+    Hqa, w = carve(w, n * n)
+    Hqtau, w = carve(w, n * n)
+    Gzq, w = carve(w, (n + size) * n)
+    return SecondOrder(y, nu, virtual, zeta, sums, Hqq, Hqv, Hvv, Hqa, Hqtau, Gzq), w
+
+
+# ------------------------------------------------------------------------------------------------ terms of the contacts
+@helper
+def _force_multiplier(contacts, c, points, y):
+    """Multiplier of the force of contact c in world axes; y (3C) in those of the force given."""
+    e = load3(y, 3 * c)
+    if contacts.local[c] != 0:
+        e = rotate(load9(points, c * CONTACT + POINT_AXES), e)
+    return e
+
+
+@kernel
+def solve_adjoint(n, contacts, points, Z, y, nu):
+    """nu = Z'y, once the force multipliers in y are turned to world axes."""
+    align_stack(Z)
+    width = n + 3 * contacts.body.size
+    for c in range(contacts.body.size):
+        store3(y, n + 3 * c, _force_multiplier(contacts, c, points, y[n:]))
+    for j in range(0, width, 4):
+        c = four_columns(j, width)
+        x = (splat(Z, 0.0), splat(Z, 0.0), splat(Z, 0.0), splat(Z, 0.0))
+        for k in range(width):
+            x = subtract_scaled(x, -load(y, k), load_columns(Z, Z, k * width, c))
+        store_columns(nu, nu, 0, c, x)
+
+
+@helper
+def _add_sums(sums, o, J, velocity, of_q, of_v, kd, n):
+    """Terms of one contact in B, C, D, D_v at offset o."""
+    store3(sums, o + SUM_B, add_cross(load3(sums, o + SUM_B), J, n))
+    store3(sums, o + SUM_C, add_cross(load3(sums, o + SUM_C), add_scaled3(add3(velocity, velocity), kd, J), n))
+    store3(sums, o + SUM_D, add_cross(load3(sums, o + SUM_D), of_q, n))
+    store3(sums, o + SUM_DV, add_cross(load3(sums, o + SUM_DV), of_v, n))
+
+
+@kernel
+def contact_terms(m, contacts, f, w, d, h):
+    """dg2/dq and dg2/dv into d, the sums, and G[q, f] into the last rows of h.Gzq."""
+    align_stack(w.dof)
+    n = m.dof_body.size
+    h.sums[:], h.Gzq[:] = 0.0, 0.0
+    for c in range(contacts.body.size):
+        row = 3 * c * n + n * n
+        p = load3(w.points, c * CONTACT + POINT)
+        virtual = at_point(load6(h.virtual, contacts.body[c] * VIRTUAL_BODY + VIRTUAL), p)
+        kd, nu = splat(w.points, contacts.gains[c, 1]), load3(h.nu, n + 3 * c)
+        e, force = load3(h.y, n + 3 * c), load3(f, 3 * c)
+        k = last_dof(m, contacts.body[c])
+        while k >= 0:
+            J, velocity, of_q, of_v = point_columns(contacts, c, k, w.dof, w.points)
+            store_rows(d.Gq, row + k, n, of_q)
+            store_rows(d.Gv, row + k, n, of_v)
+            o = k * SUMS
+            _add_sums(h.sums, o, J, velocity, of_q, of_v, kd, nu)
+            turn = load3(w.dof, k * DOF + COLUMN)
+            of_f = add_cross(at_point(load6(h.zeta, k * 6), p), turn, virtual)
+            if contacts.local[c] != 0:
+                lag = cross(turn, e)
+                of_f = add3(of_f, lag)
+                store3(h.sums, o + SUM_D, add_cross(load3(h.sums, o + SUM_D), force, lag))
+            store_rows(h.Gzq, row + k, n, (-of_f[0], -of_f[1], -of_f[2]))
+            k = m.dof_parent[k]
+
+
+@helper
+def _add_to(H, o, x):
+    store(H, o, load(H, o) + x)
+
+
+@kernel
+def add_contact_curvature(m, dof, h):
+    """The terms of n'g2 in Gqq, Gqv, Gvv, Gqa."""
+    align_stack(dof)
+    n = m.dof_body.size
+    for x in range(n):
+        o, first = x * SUMS, m.v_index[m.dof_body[x]]
+        B, C, D, Dv = (
+            load3(h.sums, o + SUM_B), load3(h.sums, o + SUM_C), load3(h.sums, o + SUM_D), load3(h.sums, o + SUM_DV),
+        )  # fmt: skip
+        y = first + m.dof_count[m.dof_body[x]] - 1
+        while y >= 0:
+            e = y * DOF
+            s, psi, psi2 = load3(dof, e + COLUMN), load3(dof, e + PSI), load3(dof, e + PSI2)
+            lower, upper = x * n + y, y * n + x
+            turned = dot3(B, s)
+            curvature = dot3(C, psi) + dot3(B, psi2) + dot3(D, s)
+            _add_to(h.Hqq, lower, curvature)
+            _add_to(h.Hqv, upper, fma(2.0, dot3(B, psi), dot3(Dv, s)))
+            _add_to(h.Hqa, upper, turned)
+            if y < first:
+                _add_to(h.Hqq, upper, curvature)
+                _add_to(h.Hqv, lower, dot3(C, s) + dot3(B, load3(dof, e + RATE)))
+                _add_to(h.Hqa, lower, turned)
+                _add_to(h.Hvv, lower, turned + turned)
+                _add_to(h.Hvv, upper, turned + turned)
+            else:
+                _add_to(h.Hvv, lower, turned + dot3(load3(h.sums, y * SUMS + SUM_B), load3(dof, x * DOF + COLUMN)))
+            y = m.dof_parent[y]
+
+
+# ------------------------------------------------------------------------------------------------ terms of dz
+@kernel
+def subtract_products(m, contacts, G, X, stride, H):
+    """H <- H - G'X, for the first nv columns of X (nv + 3C rows of length stride) and the pattern of G."""
+    n = m.dof_body.size
+    for i in range(0, n, 2):
+        first, last = contacts.pair_start[i // 2], contacts.pair_start[i // 2 + 1]
+        for j in range(0, n, 4):
+            _product_tile(n, i, min(i + 1, n - 1), contacts.pair_row, first, last, G, X, stride, four_columns(j, n), H)
+
+
+@kernel
+def _product_tile(n, i, j, rows, first, last, G, X, stride, c, H):
+    """Rows i and j, four columns of H."""
+    align_stack(H)
+    x0, x1 = load_columns(H, H, i * n, c), load_columns(H, H, j * n, c)
+    for t in range(first, last):
+        k = rows[t]
+        y = load_columns(X, X, k * stride, c)
+        x0 = subtract_scaled(x0, load(G, k * n + i), y)
+        x1 = subtract_scaled(x1, load(G, k * n + j), y)
+    store_columns(H, H, i * n, c, x0)
+    store_columns(H, H, j * n, c, x1)
+
+
+@kernel
+def congruence(m, contacts, d, h):
+    """h.Hqq = -(Gqq + T_q + T_q') and h.Hqv = -(Gqv + T_v), which hold Gqq and Gqv; h.Hqa is spent."""
+    align_stack(h.Hqq)
+    n = m.dof_body.size
+    T = h.Hqa
+    for i in range(n):
+        for j in range(n):
+            store(h.Gzq, j * n + i, load(h.Hqa, i * n + j))
+            store(h.Hqv, i * n + j, -load(h.Hqv, i * n + j))
+    T[:] = 0.0
+    subtract_products(m, contacts, h.Gzq, d.Gq, n, T)
+    subtract_products(m, contacts, h.Gzq, d.Gv, n, h.Hqv)
+    for i in range(n):
+        for j in range(n):
+            store(h.Hqq, i * n + j, load(T, i * n + j) + load(T, j * n + i) - load(h.Hqq, i * n + j))
+
+
+def force_multipliers(w_f, K: int, C: int) -> np.ndarray:
+    """w_f as (K, 3 C); ValueError for another shape or a non-finite entry."""
+    array = as_array("w_f", w_f)
+    if array.shape not in ((C, 3), (K, C, 3)):
+        raise ValueError(f"w_f: got shape {array.shape}, expected ({C}, 3) or ({K}, {C}, 3)")
+    return np.broadcast_to(array, (K, C, 3)).reshape(K, 3 * C)

@@ -1,0 +1,229 @@
+"""First derivatives of contact dynamics.
+
+z = (a, f) is where g1 = ID(q, v, a) - tau - J'f and g2 = a_c + kd v_c + kp (p - reference) + damping f are zero:
+
+    dz/dx = -Z [dg1/dx; dg2/dx]          dz/dtau = Z [1; 0]          Z = [[M, -J'], [J, damping 1]]^-1
+
+The contact forces are dead loads on the points for dg1/dq.  Columns of [dg1; dg2] of a degree of freedom are zero but
+on its path, its subtree and the contacts in that subtree: `ContactArrays.pair_row` lists these rows.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.branch_factor import (
+    four_columns,
+    invert_factored,
+    load_columns,
+    no_columns,
+    store_columns,
+    subtract_scaled,
+    sweep_down,
+)
+from dynamics.algorithms.inverse_mass import PANEL
+from dynamics.algorithms.loads import Loads
+from dynamics.contacts.contact_motion import (
+    constraint_derivatives,
+    contact_points,
+    force_components,
+    force_derivative_components,
+)
+from dynamics.contacts.delassus import invert_kkt
+from dynamics.contacts.dynamics import (
+    as_damping,
+    carve_workspace,
+    contact_dynamics_kernel,
+    workspace_numbers,
+)
+from dynamics.contacts.point_contact import as_contact_set
+from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
+from dynamics.kernel_model import kernel_model
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    gather_state,
+    kernel,
+    load,
+    scatter,
+    scatter_blocks,
+    splat,
+    store,
+)
+
+
+class ContactDynamicsDerivatives(NamedTuple):
+    """Partial derivatives of a(q, v, tau), each (nv, nv) or (K, nv, nv), and of the contact forces f(q, v, tau), each
+    (C, 3, nv) or (K, C, 3, nv)."""
+
+    da_dq: np.ndarray
+    da_dv: np.ndarray
+    da_dtau: np.ndarray
+    df_dq: np.ndarray
+    df_dv: np.ndarray
+    df_dtau: np.ndarray
+
+
+class FirstOrder(NamedTuple):
+    """Lanes of the first derivatives, m = 3 C."""
+
+    dead: np.ndarray  # (6 C) contact forces as dead loads
+    torque: np.ndarray  # (nv)
+    Minv: np.ndarray  # (nv nv)
+    panel: np.ndarray  # (4 (nv + m))
+    Z: np.ndarray  # ((nv + m)^2)
+    Gq: np.ndarray  # ((nv + m) nv), dz/dq in the end
+    Gv: np.ndarray  # ((nv + m) nv), dz/dv in the end
+
+
+def first_order_numbers(model, contacts) -> int:
+    """Scratch numbers per lane of `carve_first_order`."""
+    n, size = model.nv, 3 * len(contacts)
+    return 2 * size + n * (1 + n) + (n + size) * (4 + n + size + 2 * n)
+
+
+@kernel
+def carve_first_order(m, C, work):
+    """First-order lanes at the front of `work`, and the rest."""
+    n, size = m.dof_body.size, 3 * C
+    dead, w = carve(work, 2 * size)
+    torque, w = carve(w, n)
+    Minv, w = carve(w, n * n)
+    panel, w = carve(w, 4 * (n + size))
+    Z, w = carve(w, (n + size) * (n + size))
+    Gq, w = carve(w, (n + size) * n)
+    Gv, w = carve(w, (n + size) * n)
+    return FirstOrder(dead, torque, Minv, panel, Z, Gq, Gv), w
+
+
+# ------------------------------------------------------------------------------------------------ kernels
+@kernel
+def _multiply_three(rows, width, listed, first, last, Z, panel, n, c, A, B):
+    """Three rows of -Z panel into the columns c of A and B."""
+    align_stack(Z)
+    x0 = x1 = x2 = no_columns(A)
+    o0, o1, o2 = rows[0] * width, rows[1] * width, rows[2] * width
+    for t in range(first, last):
+        k = listed[t]
+        y = load_columns(panel, panel, 4 * (t - first), PANEL)
+        x0 = subtract_scaled(x0, load(Z, o0 + k), y)
+        x1 = subtract_scaled(x1, load(Z, o1 + k), y)
+        x2 = subtract_scaled(x2, load(Z, o2 + k), y)
+    store_columns(A, B, rows[0] * n, c, x0)
+    store_columns(A, B, rows[1] * n, c, x1)
+    store_columns(A, B, rows[2] * n, c, x2)
+
+
+@kernel
+def minus_products(m, contacts, Z, A, B, panel):
+    """A, B <- -Z A, -Z B for matrices (nv + 3C, nv); rows not listed for a pair of columns count as zero."""
+    align_stack(A)
+    n = m.dof_body.size
+    width = n + 3 * contacts.body.size
+    for i in range(0, n, 2):
+        j = min(i + 1, n - 1)
+        c = (i, j, i, j)
+        first, last = contacts.pair_start[i // 2], contacts.pair_start[i // 2 + 1]
+        for t in range(first, last):
+            store_columns(panel, panel, 4 * (t - first), PANEL, load_columns(A, B, contacts.pair_row[t] * n, c))
+        for r in range(0, width, 3):
+            rows = (r, min(r + 1, width - 1), min(r + 2, width - 1))
+            _multiply_three(rows, width, contacts.pair_row, first, last, Z, panel, n, c, A, B)
+
+
+@kernel
+def contact_loads(contacts, f, dead):
+    """The contact forces f (3C) as dead loads at the contact points."""
+    zero = splat(f, 0.0)
+    for c in range(contacts.body.size):
+        for r in range(3):
+            store(dead, 6 * c + r, load(f, 3 * c + r))
+            store(dead, 6 * c + 3 + r, zero)
+    return Loads(dead[:0], dead, contacts.body, contacts.point)
+
+
+@kernel
+def invert_contact_kkt(m, contacts, w, d):
+    """d.Z after `contact_dynamics_kernel`, whose w.Y becomes M^-1 J'."""
+    n, size = m.dof_body.size, 3 * contacts.body.size
+    invert_factored(m, w.M, d.Minv)
+    for c in range(0, size, 4):
+        sweep_down(m, w.M, 1.0, w.Y, w.Y, size, four_columns(c, size))
+    invert_kkt(n, size, w.S, w.Y, d.Minv, d.Z)
+
+
+@kernel
+def contact_first_order(m, contacts, q, v, tau, damping, w, d):
+    """a, f, dz/dq and dz/dv in d.Gq and d.Gv, dz/dtau in the first nv columns of d.Z, for one knot per lane, world
+    axes."""
+    n = m.dof_body.size
+    w.Y[:], d.Gq[:], d.Gv[:] = 0.0, 0.0, 0.0
+    contact_dynamics_kernel(m, contacts, q, v, tau, damping, w)
+    invert_contact_kkt(m, contacts, w, d)
+    loads = contact_loads(contacts, w.f, d.dead)
+    inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M)
+    contact_points(m, contacts, w.body, w.points)
+    constraint_derivatives(m, contacts, w.dof, w.points, d.Gq[n * n :], d.Gv[n * n :])
+    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel)
+
+
+@kernel
+def _to_given_axes(m, contacts, w, d):
+    """Rows of the forces in the axes asked for."""
+    n = m.dof_body.size
+    width = n + 3 * contacts.body.size
+    force_derivative_components(m, contacts, w.dof, w.points, w.f, n, n, n * n, d.Gq)
+    force_derivative_components(m, contacts, w.dof, w.points, None, n, n, n * n, d.Gv)
+    force_derivative_components(m, contacts, w.dof, w.points, None, n, width, n * width, d.Z)
+    force_components(contacts, w.points, w.f)
+
+
+@driver
+def _drive(first, last, work, block, contacts, q, v, tau, damping, zq, zv, ztau):
+    m = kernel_model(block)
+    n, C = m.dof_body.size, contacts.body.size
+    width = n + 3 * C
+    w, rest = carve_workspace(m, C, work)
+    d, rest = carve_first_order(m, C, rest)
+    for c in range(first, last):
+        q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
+        contact_first_order(m, contacts, q_, v_, tau_, damping, w, d)
+        _to_given_axes(m, contacts, w, d)
+        scatter(d.Gq, c * LANES, zq)
+        scatter(d.Gv, c * LANES, zv)
+        scatter_blocks(d.Z, c * LANES, width, width, 0, ztau)
+
+
+def contact_dynamics_derivatives(model, q, v, tau, contacts, damping: float = 0.0) -> ContactDynamicsDerivatives:
+    """Derivatives of contact dynamics with respect to configuration (along the tangent), velocity and torque.
+
+    Redundant rows, see `contact_dynamics`, are left out here as well: the derivatives are those of what it computes.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,) or (K, nq);  v, tau : (nv,) or (K, nv)
+    contacts : sequence of `PointContact`, or a `ContactSet`
+    damping : as in `contact_dynamics`
+
+    Returns
+    -------
+    ContactDynamicsDerivatives(da_dq, da_dv, da_dtau, df_dq, df_dv, df_dtau), those of a (nv, nv) or (K, nv, nv), those
+    of f (C, 3, nv) or (K, C, 3, nv), of the components that each contact asks for.
+
+    Raises
+    ------
+    ValueError, TypeError : as `contact_dynamics`.
+    """
+    contacts = as_contact_set(model, contacts)
+    single, (q, v, tau) = points(model, q, v=v, tau=tau)
+    K, n, C = len(q), model.nv, len(contacts)
+    z = [np.empty((K, n + 3 * C, n)) for _ in range(3)]
+    numbers = workspace_numbers(model, contacts) + first_order_numbers(model, contacts) + model.nq + 2 * n
+    flat = [x.reshape(K, -1) for x in z[:2]]
+    launch(_drive, K, numbers, model.block, contacts.arrays, q, v, tau, as_damping(damping), *flat, z[2])
+    of_f = [x[:, n:].reshape(K, C, 3, n) for x in z]
+    return ContactDynamicsDerivatives(*unbatch(single, *(x[:, :n] for x in z), *of_f))

@@ -1,0 +1,202 @@
+"""Accelerations and forces of a robot in rigid contact with its surroundings.
+
+    M a + bias = tau + J'f          a_c + kd v_c + kp (p - reference) = 0   for every contact point
+
+With b = tau - bias, M = L'D L, Y = L^-T J' and y = L^-T b, the free acceleration M^-1 b = (D L)^-1 y moves the points
+by Y'D^-1 y, and
+
+    (Y'D^-1 Y + damping 1) f = -(Y'D^-1 y + drift)          a = (D L)^-1 (y + Y f)
+
+where the drift is what the constraint is at a = 0.                                     [Featherstone 2008, section 8.3]
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.branch_factor import factorize, sweep_down, sweep_up
+from dynamics.algorithms.frames import last_dof
+from dynamics.algorithms.inverse_dynamics import torques_of_forces
+from dynamics.algorithms.kinematics import BODY, DOF, FORCES, forward_pass
+from dynamics.algorithms.mass_matrix import composite_mass_matrix
+from dynamics.contacts.contact_motion import (
+    CONTACT,
+    constraint,
+    contact_jacobian_transposed,
+    contact_points,
+    force_components,
+)
+from dynamics.contacts.delassus import delassus_matrix, factorize_delassus, half_solve, solve_delassus
+from dynamics.contacts.point_contact import as_contact_set
+from dynamics.kernel_model import kernel_model
+from dynamics.simd import LANES, align_stack, carve, driver, fma, gather_state, kernel, load, scatter, store
+from dynamics.spatial import add_scaled3, load3, scale3, store3
+from dynamics.validation import as_array
+
+ONE = (0, 0, 0, 0)
+
+
+class ContactDynamics(NamedTuple):
+    """Accelerations, contact forces, and how independent the contacts are."""
+
+    a: np.ndarray  # (nv,) or (K, nv)
+    f: np.ndarray  # (C, 3) or (K, C, 3), N, on the robot
+    smallest_pivot: np.ndarray  # () or (K,), relative pivot of J M^-1 J', 1 at best, about 0 for redundant contacts
+    redundant: np.ndarray  # () or (K,) int, rows of J left out because they depend on others
+
+
+class Workspace(NamedTuple):
+    """Lanes that the kernels of contact dynamics share, for C contacts, m = 3 C."""
+
+    body: np.ndarray  # (nb BODY)
+    dof: np.ndarray  # (nv DOF)
+    points: np.ndarray  # (C CONTACT)
+    zeros: np.ndarray  # (nv)
+    M: np.ndarray  # (nv nv)
+    Y: np.ndarray  # (nv m)
+    S: np.ndarray  # (m m)
+    diagonal: np.ndarray  # (m)
+    report: np.ndarray  # (2) smallest pivot, rows left out
+    a: np.ndarray  # (nv)
+    f: np.ndarray  # (m)
+
+
+def workspace_numbers(model, contacts) -> int:
+    """Scratch numbers per lane of `carve_workspace`."""
+    n, size = model.nv, 3 * len(contacts)
+    return model.nb * BODY + n * (DOF + 2 + n + size) + len(contacts) * CONTACT + size * (size + 2) + 2
+
+
+@kernel
+def carve_workspace(m, C, work):
+    """A workspace at the front of `work`, and the rest."""
+    nb, n, size = m.parent.size, m.dof_body.size, 3 * C
+    body, w = carve(work, nb * BODY)
+    dof, w = carve(w, n * DOF)
+    points_, w = carve(w, C * CONTACT)
+    zeros, w = carve(w, n)
+    M, w = carve(w, n * n)
+    Y, w = carve(w, n * size)
+    S, w = carve(w, size * size)
+    diagonal, w = carve(w, size)
+    report, w = carve(w, 2)
+    a, w = carve(w, n)
+    f, w = carve(w, size)
+    zeros[:] = 0.0
+    return Workspace(body, dof, points_, zeros, M, Y, S, diagonal, report, a, f), w
+
+
+@kernel
+def factorize_contacts(m, contacts, damping, w):
+    """The factors of M in w.M and of J M^-1 J' in w.S, L^-T J' in w.Y, and the report, after `contact_points`."""
+    composite_mass_matrix(m, w.body, w.dof, w.M)
+    factorize(m, w.M)
+    contact_jacobian_transposed(m, contacts, w.dof, w.points, w.Y)
+    half_solve(m, contacts, w.M, w.Y)
+    delassus_matrix(m, contacts, w.M, w.Y, damping, w.S)
+    factorize_delassus(3 * contacts.body.size, w.S, w.diagonal, w.report)
+
+
+@kernel
+def _store_right_sides(m, contacts, w):
+    """-(Y'D^-1 y + drift) in w.f, y (nv) being in w.a."""
+    align_stack(w.a)
+    n, size = m.dof_body.size, 3 * contacts.body.size
+    for c in range(contacts.body.size):
+        x = constraint(m, contacts, c, w.points)
+        k = last_dof(m, contacts.body[c])
+        while k >= 0:
+            x = add_scaled3(x, load(w.a, k) * load(w.M, k * n + k), load3(w.Y, k * size + 3 * c))
+            k = m.dof_parent[k]
+        store3(w.f, 3 * c, scale3(x, -1.0))
+
+
+@kernel
+def add_half_solved_forces(m, contacts, w):
+    """w.a += Y f."""
+    align_stack(w.a)
+    size = 3 * contacts.body.size
+    for c in range(contacts.body.size):
+        f = load3(w.f, 3 * c)
+        k = last_dof(m, contacts.body[c])
+        while k >= 0:
+            y = load3(w.Y, k * size + 3 * c)
+            store(w.a, k, fma(y[2], f[2], fma(y[1], f[1], fma(y[0], f[0], load(w.a, k)))))
+            k = m.dof_parent[k]
+
+
+@kernel
+def contact_dynamics_kernel(m, contacts, q, v, tau, damping, w):
+    """a and f, in world axes, for one knot per lane, and what `factorize_contacts` leaves."""
+    align_stack(w.a)
+    n = m.dof_body.size
+    forward_pass(m, q, v, w.zeros, w.body, w.dof, FORCES)
+    contact_points(m, contacts, w.body, w.points)
+    torques_of_forces(m, w.zeros, w.body, w.dof, w.a)
+    for k in range(n):
+        store(w.a, k, load(tau, k) - load(w.a, k))
+    factorize_contacts(m, contacts, damping, w)
+    sweep_up(m, w.M, 0, n, w.a, w.a, 1, ONE)
+    _store_right_sides(m, contacts, w)
+    solve_delassus(3 * contacts.body.size, w.S, w.f)
+    add_half_solved_forces(m, contacts, w)
+    sweep_down(m, w.M, 1.0, w.a, w.a, 1, ONE)
+
+
+@driver
+def _drive(first, last, work, block, contacts, q, v, tau, damping, a, f, report):
+    m = kernel_model(block)
+    w, rest = carve_workspace(m, contacts.body.size, work)
+    for c in range(first, last):
+        q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
+        contact_dynamics_kernel(m, contacts, q_, v_, tau_, damping, w)
+        force_components(contacts, w.points, w.f)
+        scatter(w.a, c * LANES, a)
+        scatter(w.f, c * LANES, f)
+        scatter(w.report, c * LANES, report)
+
+
+def as_damping(damping) -> float:
+    """A number of at least zero; ValueError otherwise."""
+    value = float(as_array("damping", damping, ()))
+    if value < 0.0:
+        raise ValueError(f"damping: got {value}, expected a number of at least zero")
+    return value
+
+
+def contact_dynamics(model, q, v, tau, contacts, damping: float = 0.0) -> ContactDynamics:
+    """Joint accelerations and contact forces of a robot whose contact points are held.
+
+    M a + bias = tau + J'f,        a_c + kd v_c + kp (p - reference) + damping f = 0
+
+    with the classical accelerations a_c of the points.                          [Featherstone 2008, section 8.3]
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,) or (K, nq), configuration
+    v, tau : (nv,) or (K, nv), velocity and joint torques
+    contacts : sequence of `PointContact`, or a `ContactSet`
+    damping : at least zero, 1/kg: how much the contacts yield to force, which makes J M^-1 J' + damping 1 regular
+
+    Returns
+    -------
+    ContactDynamics(a, f, smallest_pivot, redundant) : f (C, 3) or (K, C, 3) in N, on the robot, in the axes that each
+        contact asks for.  Where contacts are redundant and damping is zero, rows that depend on those before them carry
+        no force and are counted in `redundant`; a is still the right one if all rows can be satisfied.
+
+    Raises
+    ------
+    ValueError : wrong shape, non-finite entry, a quaternion that is not of unit length, a frame in contact twice, or a
+        contact of another model; names the argument.
+    TypeError : an entry of `contacts` that is no contact.
+    """
+    contacts = as_contact_set(model, contacts)
+    single, (q, v, tau) = points(model, q, v=v, tau=tau)
+    K, C = len(q), len(contacts)
+    a, f, report = np.empty_like(v), np.empty((K, 3 * C)), np.empty((K, 2))
+    numbers = workspace_numbers(model, contacts) + model.nq + 2 * model.nv
+    launch(_drive, K, numbers, model.block, contacts.arrays, q, v, tau, as_damping(damping), a, f, report)
+    redundant = report[:, 1].astype(np.int64)
+    return ContactDynamics(*unbatch(single, a, f.reshape(K, C, 3), report[:, 0].copy(), redundant))

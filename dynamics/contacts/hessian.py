@@ -1,0 +1,124 @@
+"""The exact Hessian of y'z, z = (a, f) the accelerations and forces of contact dynamics, without forming a tensor.
+
+With g(z; q, v, tau) = 0 of `derivatives`, nu = Z'y = (mu, n) and G the Hessian of nu'g at constant nu, z_x = dz/dx,
+
+    Hqq = -(Gqq + T_q + T_q')      Hqv = -(Gqv + T_v)      Hqtau = -T_tau      Hvv = -Gvv         T_x = Gqz z_x
+
+mu'g1 is what `inverse_dynamics_hessian_kernel` takes, with the contact forces as dead loads; what n'g2 and the forces
+add is in `curvature`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
+from dynamics.contacts.contact_motion import contact_points
+from dynamics.contacts.curvature import (
+    add_contact_curvature,
+    carve_second_order,
+    congruence,
+    contact_terms,
+    force_multipliers,
+    second_order_numbers,
+    solve_adjoint,
+    subtract_products,
+)
+from dynamics.contacts.derivatives import (
+    carve_first_order,
+    contact_loads,
+    first_order_numbers,
+    invert_contact_kkt,
+    minus_products,
+)
+from dynamics.contacts.dynamics import as_damping, carve_workspace, contact_dynamics_kernel, workspace_numbers
+from dynamics.contacts.point_contact import as_contact_set
+from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
+from dynamics.kernel_model import kernel_model
+from dynamics.simd import LANES, driver, gather, gather_state, kernel, load, scatter, store
+
+
+class ContactDynamicsHessian(NamedTuple):
+    """Second derivatives of w_a'a + w_f'f; each (nv, nv) or (K, nv, nv)."""
+
+    Hqq: np.ndarray
+    Hqv: np.ndarray
+    Hvv: np.ndarray
+    Hqtau: np.ndarray
+
+
+@kernel
+def contact_hessian_kernel(m, contacts, q, v, tau, damping, w, d, h):
+    """First derivatives as `contact_first_order` leaves them, and the Hessian of y'z, for one knot per lane.
+
+    h.y holds the multipliers of a and of the forces given; the latter are turned to world axes."""
+    n = m.dof_body.size
+    w.Y[:], d.Gq[:], d.Gv[:] = 0.0, 0.0, 0.0
+    h.Hqq[:], h.Hqv[:], h.Hvv[:], h.Hqa[:] = 0.0, 0.0, 0.0, 0.0
+    contact_dynamics_kernel(m, contacts, q, v, tau, damping, w)
+    invert_contact_kkt(m, contacts, w, d)
+    solve_adjoint(n, contacts, w.points, d.Z, h.y, h.nu)
+    loads = contact_loads(contacts, w.f, d.dead)
+    inverse_dynamics_hessian_kernel(
+        m, q, v, w.a, h.nu[:n], loads, w.body, w.dof, h.virtual, h.zeta, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M,
+        h.Hqq, h.Hqv, h.Hvv, h.Hqa,
+    )  # fmt: skip
+    contact_points(m, contacts, w.body, w.points)
+    contact_terms(m, contacts, w.f, w, d, h)
+    add_contact_curvature(m, w.dof, h)
+    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel)
+    congruence(m, contacts, d, h)
+    for k in range(n * n):
+        store(h.Hvv, k, -load(h.Hvv, k))
+    h.Hqtau[:] = 0.0
+    subtract_products(m, contacts, h.Gzq, d.Z, n + 3 * contacts.body.size, h.Hqtau)
+
+
+@driver
+def _drive(first, last, work, block, contacts, q, v, tau, damping, y, Hqq, Hqv, Hvv, Hqtau):
+    m = kernel_model(block)
+    C = contacts.body.size
+    w, rest = carve_workspace(m, C, work)
+    d, rest = carve_first_order(m, C, rest)
+    h, rest = carve_second_order(m, C, rest)
+    for c in range(first, last):
+        q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
+        gather(y, c * LANES, h.y)
+        contact_hessian_kernel(m, contacts, q_, v_, tau_, damping, w, d, h)
+        scatter(h.Hqq, c * LANES, Hqq)
+        scatter(h.Hqv, c * LANES, Hqv)
+        scatter(h.Hvv, c * LANES, Hvv)
+        scatter(h.Hqtau, c * LANES, Hqtau)
+
+
+# ------------------------------------------------------------------------------------------------ public
+def contact_dynamics_hessian(model, q, v, tau, contacts, w_a, w_f, damping: float = 0.0) -> ContactDynamicsHessian:
+    """Hessian of w_a'a + w_f'f, a and f the accelerations and forces of contact dynamics.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,) or (K, nq);  v, tau : (nv,) or (K, nv)
+    contacts : sequence of C `PointContact`, or a `ContactSet`
+    w_a : (nv,) or (K, nv), multiplier of the accelerations
+    w_f : (C, 3) or (K, C, 3), multiplier of the forces' components that each contact asks for
+    damping : as in `contact_dynamics`
+
+    Returns
+    -------
+    ContactDynamicsHessian(Hqq, Hqv, Hvv, Hqtau), each (nv, nv) or (K, nv, nv).  Hqq[j, k] = d/dq_k (d/dq_j), not
+    symmetric inside a joint of several degrees of freedom; in Hqv and Hqtau the row is q.
+
+    Raises
+    ------
+    ValueError, TypeError : as `contact_dynamics`.
+    """
+    contacts = as_contact_set(model, contacts)
+    single, (q, v, tau, w_a) = points(model, q, v=v, tau=tau, w_a=w_a)
+    K, n, C = len(q), model.nv, len(contacts)
+    y = np.hstack([w_a, force_multipliers(w_f, K, C)])
+    H = empty_matrices(4, K, n)
+    numbers = workspace_numbers(model, contacts) + first_order_numbers(model, contacts) + model.nq + 2 * n
+    numbers += second_order_numbers(model, contacts)
+    launch(_drive, K, numbers, model.block, contacts.arrays, q, v, tau, as_damping(damping), y, *H)
+    return ContactDynamicsHessian(*square_matrices(single, H))

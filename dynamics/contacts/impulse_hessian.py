@@ -1,0 +1,138 @@
+"""The exact Hessian of y'z, z = (v+, f) the velocities after impulses at contacts and the impulses.
+
+As `hessian` at rest and without gravity, but the two parts of g see different accelerations: ID that of v+ - v, a_c
+that of v+ + e v, e the restitution.  With A the part of Gqa from ID and B that from a_c,
+
+    Hqq = -(Gqq + T_q + T_q')      Hqv = -(Gqv + T_v)      Gqv = -A + e B      Hvv = 0      T_x = [A + B, Gqf] dz/dx
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
+from dynamics.algorithms.kinematics import DERIVATIVES, forward_pass
+from dynamics.contacts.contact_motion import contact_points
+from dynamics.contacts.curvature import (
+    add_contact_curvature,
+    carve_second_order,
+    congruence,
+    contact_terms,
+    force_multipliers,
+    second_order_numbers,
+    solve_adjoint,
+)
+from dynamics.contacts.derivatives import (
+    carve_first_order,
+    contact_loads,
+    first_order_numbers,
+    invert_contact_kkt,
+    minus_products,
+)
+from dynamics.contacts.dynamics import as_damping, carve_workspace, workspace_numbers
+from dynamics.contacts.impulses import (
+    as_restitution,
+    contact_impulse_kernel,
+    place_virtual_accelerations,
+    velocity_derivatives,
+)
+from dynamics.contacts.point_contact import as_contact_set
+from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
+from dynamics.kernel_model import kernel_model
+from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, store
+
+
+class ContactImpulseHessian(NamedTuple):
+    """Second derivatives of w_v'v+ + w_f'f; each (nv, nv) or (K, nv, nv).  Those with respect to v twice are zero."""
+
+    Hqq: np.ndarray
+    Hqv: np.ndarray
+
+
+@kernel
+def _add_scaled(count, H, scale, X):
+    """H += scale X."""
+    align_stack(H)
+    for k in range(count):
+        store(H, k, fma(scale, load(X, k), load(H, k)))
+
+
+@kernel
+def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, damping, w, d, h, jump, mean):
+    """First derivatives as `contact_impulse_first_order` leaves them, and Hqq, Hqv of y'z in h, for one knot per lane.
+
+    h.y holds the multipliers of v+ and of the impulses given; the latter are turned to world axes."""
+    n = m.dof_body.size
+    w.Y[:], d.Gq[:], d.Gv[:] = 0.0, 0.0, 0.0
+    h.Hqq[:], h.Hqv[:], h.Hvv[:], h.Hqa[:] = 0.0, 0.0, 0.0, 0.0
+    contact_impulse_kernel(m, contacts, q, v, restitution, damping, w)
+    invert_contact_kkt(m, contacts, w, d)
+    solve_adjoint(n, contacts, w.points, d.Z, h.y, h.nu)
+    place_virtual_accelerations(m, v, restitution, w, jump, mean)
+    loads = contact_loads(contacts, w.f, d.dead)
+    inverse_dynamics_hessian_kernel(
+        m, q, w.zeros, jump, h.nu[:n], loads, w.body, w.dof, h.virtual, h.zeta, d.torque, d.Gq[: n * n],
+        d.Gv[: n * n], w.M, h.Hqq, h.Hqv, h.Hvv, h.Hqa,
+    )  # fmt: skip
+    h.Hqv[:] = 0.0
+    _add_scaled(n * n, h.Hqv, -1.0 - restitution, h.Hqa)
+    forward_pass(m, q, w.zeros, mean, w.body, w.dof, DERIVATIVES)
+    contact_points(m, contacts, w.body, w.points)
+    contact_terms(m, contacts, w.f, w, d, h)
+    add_contact_curvature(m, w.dof, h)
+    _add_scaled(n * n, h.Hqv, restitution, h.Hqa)
+    velocity_derivatives(m, contacts, restitution, w.M, w.dof, w.points, d.Gv)
+    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel)
+    congruence(m, contacts, d, h)
+
+
+@driver
+def _drive(first, last, work, block, contacts, q, v, restitution, damping, y, Hqq, Hqv):
+    m = kernel_model(block)
+    n, C = m.dof_body.size, contacts.body.size
+    w, rest = carve_workspace(m, C, work)
+    d, rest = carve_first_order(m, C, rest)
+    h, rest = carve_second_order(m, C, rest)
+    q_, rest = carve(rest, q.shape[1])
+    v_, rest = carve(rest, n)
+    jump, rest = carve(rest, n)
+    mean, rest = carve(rest, n)
+    for c in range(first, last):
+        gather(q, c * LANES, q_)
+        gather(v, c * LANES, v_)
+        gather(y, c * LANES, h.y)
+        contact_impulse_hessian_kernel(m, contacts, q_, v_, restitution, damping, w, d, h, jump, mean)
+        scatter(h.Hqq, c * LANES, Hqq)
+        scatter(h.Hqv, c * LANES, Hqv)
+
+
+def contact_impulse_hessian(
+    model, q, v, contacts, w_v, w_f, restitution: float = 0.0, damping: float = 0.0
+) -> ContactImpulseHessian:
+    """Hessian of w_v'v+ + w_f'f, v+ and f the velocities after the impulses and the impulses of `contact_impulse`.
+
+    Parameters
+    ----------
+    model, q, v, contacts, restitution, damping : as `contact_impulse`
+    w_v : (nv,) or (K, nv), multiplier of the velocities after
+    w_f : (C, 3) or (K, C, 3), multiplier of the impulses' components that each contact asks for
+
+    Returns
+    -------
+    ContactImpulseHessian(Hqq, Hqv), each (nv, nv) or (K, nv, nv).  Hqq[j, k] = d/dq_k (d/dq_j), not symmetric inside a
+    joint of several degrees of freedom; in Hqv the row is q.  The velocities after are linear in those before: Hvv = 0.
+
+    Raises
+    ------
+    ValueError, TypeError : as `contact_impulse`.
+    """
+    contacts = as_contact_set(model, contacts)
+    single, (q, v, w_v) = points(model, q, v=v, w_v=w_v)
+    K, n, C = len(q), model.nv, len(contacts)
+    y = np.hstack([w_v, force_multipliers(w_f, K, C)])
+    H = empty_matrices(2, K, n)
+    coefficients = as_restitution(restitution), as_damping(damping)
+    numbers = workspace_numbers(model, contacts) + first_order_numbers(model, contacts) + model.nq + 3 * n
+    numbers += second_order_numbers(model, contacts)
+    launch(_drive, K, numbers, *contacts.at_rest, q, v, *coefficients, y, *H)
+    return ContactImpulseHessian(*square_matrices(single, H))

@@ -1,0 +1,240 @@
+"""Impulses that stop contact points, or throw them back, in no time.
+
+    M (v+ - v) = J'f          J (v+ + restitution v) + damping f = 0
+
+z = (v+, f) is the contact dynamics of a robot at rest without gravity: with M w = ID(q, 0, w) and J w = a_c(q, 0, w),
+
+    g1 = ID(q, 0, v+ - v) - J'f          g2 = a_c(q, 0, v+ + restitution v) + damping f
+
+    dz/dq = -Z [dg1/dq; dg2/dq]          dz/dv = -Z [-M; restitution J]
+
+with Z as in `derivatives`.  Gains and references of the contacts do not enter.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.branch_factor import sweep_down
+from dynamics.algorithms.frames import last_dof
+from dynamics.algorithms.kinematics import COLUMN, DERIVATIVES, DOF, FORCES, forward_pass
+from dynamics.contacts.contact_motion import (
+    CONTACT,
+    POINT,
+    POINT_VELOCITY,
+    at_point,
+    constraint_derivatives,
+    contact_points,
+    force_components,
+    force_derivative_components,
+    store_rows,
+)
+from dynamics.contacts.delassus import solve_delassus
+from dynamics.contacts.derivatives import (
+    carve_first_order,
+    contact_loads,
+    first_order_numbers,
+    invert_contact_kkt,
+    minus_products,
+)
+from dynamics.contacts.dynamics import (
+    ONE,
+    add_half_solved_forces,
+    as_damping,
+    carve_workspace,
+    factorize_contacts,
+    workspace_numbers,
+)
+from dynamics.contacts.point_contact import as_contact_set
+from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
+from dynamics.kernel_model import kernel_model
+from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
+from dynamics.spatial import load3, load6, scale3, store3
+from dynamics.validation import as_array
+
+
+class ContactImpulse(NamedTuple):
+    """Velocities after the impulses, the impulses, and how independent the contacts are."""
+
+    v: np.ndarray  # (nv,) or (K, nv)
+    f: np.ndarray  # (C, 3) or (K, C, 3), N s, on the robot
+    smallest_pivot: np.ndarray  # as in `ContactDynamics`
+    redundant: np.ndarray
+
+
+class ContactImpulseDerivatives(NamedTuple):
+    """Partial derivatives of the velocities after the impulses, each (nv, nv) or (K, nv, nv), and of the impulses, each
+    (C, 3, nv) or (K, C, 3, nv)."""
+
+    dv_dq: np.ndarray
+    dv_dv: np.ndarray
+    df_dq: np.ndarray
+    df_dv: np.ndarray
+
+
+# ------------------------------------------------------------------------------------------------ kernels
+@kernel
+def contact_impulse_kernel(m, contacts, q, v, restitution, damping, w):
+    """v+ in w.a and f in w.f, world axes, for one knot per lane, and what `factorize_contacts` leaves."""
+    align_stack(w.a)
+    forward_pass(m, q, v, w.zeros, w.body, w.dof, FORCES)
+    contact_points(m, contacts, w.body, w.points)
+    factorize_contacts(m, contacts, damping, w)
+    for c in range(contacts.body.size):
+        store3(w.f, 3 * c, scale3(load3(w.points, c * CONTACT + POINT_VELOCITY), -1.0 - restitution))
+    solve_delassus(3 * contacts.body.size, w.S, w.f)
+    w.a[:] = 0.0
+    add_half_solved_forces(m, contacts, w)
+    sweep_down(m, w.M, 1.0, w.a, w.a, 1, ONE)
+    for k in range(m.dof_body.size):
+        store(w.a, k, load(v, k) + load(w.a, k))
+
+
+@kernel
+def place_virtual_accelerations(m, v, restitution, w, jump, mean):
+    """jump = v+ - v and mean = v+ + restitution v."""
+    r = splat(v, restitution)
+    for k in range(m.dof_body.size):
+        after, before = load(w.a, k), load(v, k)
+        store(jump, k, after - before)
+        store(mean, k, fma(r, before, after))
+
+
+@kernel
+def velocity_derivatives(m, contacts, restitution, M, dof, points, Gv):
+    """[dg1/dv; dg2/dv] = [-M; restitution J]."""
+    align_stack(M)
+    n = m.dof_body.size
+    for k in range(n):
+        j = k
+        while j >= 0:
+            store(Gv, k * n + j, -load(M, k * n + j))
+            store(Gv, j * n + k, -load(M, k * n + j))
+            j = m.dof_parent[j]
+    for c in range(contacts.body.size):
+        p = load3(points, c * CONTACT + POINT)
+        k = last_dof(m, contacts.body[c])
+        while k >= 0:
+            J = at_point(load6(dof, k * DOF + COLUMN), p)
+            store_rows(Gv, (n + 3 * c) * n + k, n, scale3(J, restitution))
+            k = m.dof_parent[k]
+
+
+@kernel
+def contact_impulse_first_order(m, contacts, q, v, restitution, damping, w, d, jump, mean):
+    """v+, f, and dz/dq, dz/dv in d.Gq and d.Gv, for one knot per lane, world axes; scratch jump, mean (nv)."""
+    n = m.dof_body.size
+    w.Y[:], d.Gq[:], d.Gv[:] = 0.0, 0.0, 0.0
+    contact_impulse_kernel(m, contacts, q, v, restitution, damping, w)
+    invert_contact_kkt(m, contacts, w, d)
+    place_virtual_accelerations(m, v, restitution, w, jump, mean)
+    loads = contact_loads(contacts, w.f, d.dead)
+    inverse_dynamics_first_order(m, q, w.zeros, jump, loads, w.body, w.dof, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M)
+    forward_pass(m, q, w.zeros, mean, w.body, w.dof, DERIVATIVES)
+    contact_points(m, contacts, w.body, w.points)
+    constraint_derivatives(m, contacts, w.dof, w.points, d.Gq[n * n :], d.Gv[n * n :])
+    velocity_derivatives(m, contacts, restitution, w.M, w.dof, w.points, d.Gv)
+    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel)
+
+
+@driver
+def _drive(first, last, work, block, contacts, q, v, restitution, damping, after, f, report):
+    m = kernel_model(block)
+    w, rest = carve_workspace(m, contacts.body.size, work)
+    q_, rest = carve(rest, q.shape[1])
+    v_, rest = carve(rest, v.shape[1])
+    for c in range(first, last):
+        gather(q, c * LANES, q_)
+        gather(v, c * LANES, v_)
+        contact_impulse_kernel(m, contacts, q_, v_, restitution, damping, w)
+        force_components(contacts, w.points, w.f)
+        scatter(w.a, c * LANES, after)
+        scatter(w.f, c * LANES, f)
+        scatter(w.report, c * LANES, report)
+
+
+@driver
+def _drive_first_order(first, last, work, block, contacts, q, v, restitution, damping, zq, zv):
+    m = kernel_model(block)
+    n, C = m.dof_body.size, contacts.body.size
+    w, rest = carve_workspace(m, C, work)
+    d, rest = carve_first_order(m, C, rest)
+    q_, rest = carve(rest, q.shape[1])
+    v_, rest = carve(rest, n)
+    jump, rest = carve(rest, n)
+    mean, rest = carve(rest, n)
+    for c in range(first, last):
+        gather(q, c * LANES, q_)
+        gather(v, c * LANES, v_)
+        contact_impulse_first_order(m, contacts, q_, v_, restitution, damping, w, d, jump, mean)
+        force_derivative_components(m, contacts, w.dof, w.points, w.f, n, n, n * n, d.Gq)
+        force_derivative_components(m, contacts, w.dof, w.points, None, n, n, n * n, d.Gv)
+        scatter(d.Gq, c * LANES, zq)
+        scatter(d.Gv, c * LANES, zv)
+
+
+# ------------------------------------------------------------------------------------------------ public
+def as_restitution(restitution) -> float:
+    """A number from 0 to 1; ValueError otherwise."""
+    value = float(as_array("restitution", restitution, ()))
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"restitution: got {value}, expected a number from 0 to 1")
+    return value
+
+
+def contact_impulse(model, q, v, contacts, restitution: float = 0.0, damping: float = 0.0) -> ContactImpulse:
+    """Velocities after impulses at contact points that stop them, or throw them back.
+
+    M (v+ - v) = J'f,        J (v+ + restitution v) + damping f = 0                [Featherstone 2008, section 11.7]
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,) or (K, nq), configuration
+    v : (nv,) or (K, nv), velocity before
+    contacts : sequence of `PointContact`, or a `ContactSet`; gains and references do not enter
+    restitution : 0 (the points stop) to 1
+    damping : at least zero, 1/kg, as in `contact_dynamics`
+
+    Returns
+    -------
+    ContactImpulse(v, f, smallest_pivot, redundant) : the velocity after, the impulses (C, 3) or (K, C, 3) in N s on the
+        robot, and the rest as `contact_dynamics`.
+
+    Raises
+    ------
+    ValueError, TypeError : a restitution outside of [0, 1]; otherwise as `contact_dynamics`.
+    """
+    contacts = as_contact_set(model, contacts)
+    single, (q, v) = points(model, q, v=v)
+    K, C = len(q), len(contacts)
+    after, f, report = np.empty_like(v), np.empty((K, 3 * C)), np.empty((K, 2))
+    coefficients = as_restitution(restitution), as_damping(damping)
+    numbers = workspace_numbers(model, contacts) + model.nq + model.nv
+    launch(_drive, K, numbers, *contacts.at_rest, q, v, *coefficients, after, f, report)
+    redundant = report[:, 1].astype(np.int64)
+    return ContactImpulse(*unbatch(single, after, f.reshape(K, C, 3), report[:, 0].copy(), redundant))
+
+
+def contact_impulse_derivatives(
+    model, q, v, contacts, restitution: float = 0.0, damping: float = 0.0
+) -> ContactImpulseDerivatives:
+    """Derivatives of `contact_impulse` with respect to configuration (along the tangent) and velocity before.
+
+    Parameters and errors as `contact_impulse`.
+
+    Returns
+    -------
+    ContactImpulseDerivatives(dv_dq, dv_dv, df_dq, df_dv), those of the velocity after (nv, nv) or (K, nv, nv), those of
+    the impulses (C, 3, nv) or (K, C, 3, nv), of the components that each contact asks for.
+    """
+    contacts = as_contact_set(model, contacts)
+    single, (q, v) = points(model, q, v=v)
+    K, n, C = len(q), model.nv, len(contacts)
+    z = [np.empty((K, n + 3 * C, n)) for _ in range(2)]
+    coefficients = as_restitution(restitution), as_damping(damping)
+    numbers = workspace_numbers(model, contacts) + first_order_numbers(model, contacts) + model.nq + 3 * n
+    launch(_drive_first_order, K, numbers, *contacts.at_rest, q, v, *coefficients, *(x.reshape(K, -1) for x in z))
+    of_f = [x[:, n:].reshape(K, C, 3, n) for x in z]
+    return ContactImpulseDerivatives(*unbatch(single, *(x[:, :n] for x in z), *of_f))

@@ -1,0 +1,147 @@
+"""First derivatives of contact dynamics: differences along the manifold, limits, redundant contacts, Pinocchio."""
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from dynamics import (
+    ContactSet,
+    contact_dynamics,
+    contact_dynamics_derivatives,
+    forward_dynamics_derivatives,
+    inverse_dynamics_derivatives,
+)
+from dynamics.simd import LANES
+from tests.reference import contact_cases, pinocchio_peer
+from tests.reference.contact_cases import GAINS, contacts_on
+from tests.reference.random_robots import random_states, random_trees, settings, with_armature
+from tests.reference.rigid_body_models import load_reference
+from tests.reference.tangent_differences import along_state
+from tests.tolerances import relative_error
+
+DIFFERENCES = 1e-8
+ORACLE = 1e-9
+
+
+def differences(model, q, v, tau, contacts, damping=0.0):
+    """Those of a and f, in the order of the results."""
+    n, C = model.nv, len(contacts)
+
+    def stacked(result):
+        return np.hstack([result.a, result.f.reshape(-1, 3 * C)])
+
+    def at_states(x):
+        q, v = np.ascontiguousarray(x[:, : model.nq]), np.ascontiguousarray(x[:, model.nq :])
+        return stacked(contact_dynamics(model, q, v, tau, contacts, damping))
+
+    of_x = along_state(model, at_states, np.concatenate([q, v]), 2e-3)
+    steps = np.vstack([tau + np.eye(n), tau - np.eye(n)])  # a and f are linear in tau
+    up, down = np.split(stacked(contact_dynamics(model, q, v, steps, contacts, damping)), 2)
+    z = of_x[:, :n], of_x[:, n:], 0.5 * (up - down).T
+    return [*(x[:n] for x in z), *(x[n:].reshape(C, 3, n) for x in z)]
+
+
+def check(model, q, v, tau, contacts, damping=0.0):
+    derivatives = contact_dynamics_derivatives(model, q, v, tau, contacts, damping)
+    expected = differences(model, q, v, tau, contacts, damping)
+    for name, value, other in zip(derivatives._fields, derivatives, expected, strict=True):
+        floor = max(np.abs(x).max() for x in (derivatives.da_dtau, derivatives.df_dtau))
+        assert relative_error(value, other, floor) <= DIFFERENCES, name
+
+
+@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
+@pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
+@pytest.mark.parametrize("name", contact_cases.ROBOTS)
+def test_differences(name, gains, axes, rng):
+    model, frames = contact_cases.robot(name, rng)
+    model = with_armature(model, rng)
+    for count in range(1, len(frames) + 1):
+        contacts = contacts_on(model, frames[:count], rng, gains, axes)
+        q, v, tau = (x[0] for x in random_states(model, 1, rng))
+        check(model, q, v, tau, contacts)
+
+
+def test_differences_with_damping(rng):
+    model, frames = contact_cases.robot("hyq", rng)
+    q, v, tau = (x[0] for x in random_states(model, 1, rng))
+    check(model, q, v, tau, contacts_on(model, frames, rng), damping=0.2)
+
+
+def test_differences_of_redundant_contacts(rng):
+    """Rows left out are left out of the derivatives too."""
+    model, frames = contact_cases.with_points(load_reference("hyq")[0], [0, 0, 0, 3], rng)
+    contacts = contacts_on(model, frames, rng)
+    q, v, tau = (x[0] for x in random_states(model, 1, rng))
+    assert contact_dynamics(model, q, v, tau, contacts).redundant == 3
+    check(model, q, v, tau, contacts)
+
+
+@settings
+@given(tree=random_trees(), bodies=st.lists(st.integers(0, 5), min_size=1, max_size=4))
+def test_balance_of_derivatives_on_random_trees(tree, bodies):
+    """Whether contacts are redundant or not:  dID + M da = dtau + J'df, the forces being dead loads on the points."""
+    model, rng = tree.build()
+    model, frames = contact_cases.with_points(model, [body % model.nb for body in bodies], rng)
+    contacts = contacts_on(model, frames, rng)
+    q, v, tau = (x[0] for x in random_states(model, 1, rng))
+    a, f, pivot, redundant = contact_dynamics(model, q, v, tau, contacts)
+    assert (pivot < 1e-10) == (redundant > 0)
+    loads = {frame: np.append(x, np.zeros(3)) for frame, x in zip(frames, f, strict=True)}
+    dtau_dq, dtau_dv, M = inverse_dynamics_derivatives(model, q, v, a, loads, "local_world_aligned")
+    D = contact_dynamics_derivatives(model, q, v, tau, contacts)
+    J = contact_cases.jacobian(model, q, contacts)
+    for of_id, of_a, of_f in zip((dtau_dq, dtau_dv, -np.eye(model.nv)), D[:3], D[3:], strict=True):
+        terms = of_id, M @ of_a, -J.T @ of_f.reshape(len(J), -1)
+        assert np.abs(sum(terms)).max() <= ORACLE * max(np.abs(x).max() for x in terms)
+
+
+def test_no_contact_is_forward_dynamics(rng):
+    model, _ = load_reference("spherical_tree")
+    q, v, tau = random_states(model, 3, rng)
+    derivatives = contact_dynamics_derivatives(model, q, v, tau, [])
+    for value, expected in zip(derivatives[:3], forward_dynamics_derivatives(model, q, v, tau), strict=True):
+        assert relative_error(value, expected) <= ORACLE
+    assert all(x.shape == (3, 0, 3, model.nv) for x in derivatives[3:])
+
+
+def test_batch_equals_single_points(rng):
+    model, frames = contact_cases.robot("joint_zoo", rng)
+    contacts = ContactSet(model, contacts_on(model, frames, rng, axes="local"))
+    q, v, tau = random_states(model, LANES + 3, rng)
+    batch = contact_dynamics_derivatives(model, q, v, tau, contacts)
+    for k in range(LANES + 3):
+        for many, one in zip(batch, contact_dynamics_derivatives(model, q[k], v[k], tau[k], contacts), strict=True):
+            assert np.array_equal(many[k], one)
+
+
+def test_errors(rng):
+    model, frames = contact_cases.robot("hyq", rng)
+    q, v, tau = random_states(model, 2, rng)
+    with pytest.raises(ValueError, match=r"damping: got -1\.0"):
+        contact_dynamics_derivatives(model, q, v, tau, contacts_on(model, frames, rng), -1.0)
+    with pytest.raises(TypeError, match=r"contacts\[0\]: got str, expected a PointContact"):
+        contact_dynamics_derivatives(model, q, v, tau, frames)
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
+@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
+@pytest.mark.parametrize("name", ["ur5", "hyq", "solo12", "spherical_tree"])
+def test_pinocchio(name, gains, axes, rng):
+    pin = pytest.importorskip("pinocchio")
+    model, frames = contact_cases.robot(name, rng)
+    peer = pinocchio_peer.build(pin, model, load_reference(name)[1])
+    for count in range(1, len(frames) + 1):
+        contacts = contacts_on(model, frames[:count], rng, gains, axes)
+        state, theirs, datas = pinocchio_peer.contacts(pin, peer, model, contacts)
+        q, v, tau = random_states(model, 2, rng)
+        ours = contact_dynamics_derivatives(model, q, v, tau, contacts)
+        for k in range(2):
+            settings = pin.ProximalSettings(1e-14, 0.0, 1)
+            pin.constraintDynamics(peer, state, q[k], v[k], tau[k], theirs, datas, settings)
+            pin.computeConstraintDynamicsDerivatives(peer, state, theirs, datas, settings)
+            names = ("ddq_dq", "ddq_dv", "ddq_dtau", "dlambda_dq", "dlambda_dv", "dlambda_dtau")
+            for value, which in zip(ours, names, strict=True):
+                expected = getattr(state, which)
+                assert relative_error(value[k].reshape(expected.shape), expected) <= ORACLE, which

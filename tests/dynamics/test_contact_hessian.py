@@ -1,0 +1,134 @@
+"""Hessian of w_a'a + w_f'f: differences of the first derivatives along the manifold, limits, brackets, batches."""
+
+import numpy as np
+import pytest
+
+from dynamics import (
+    ContactSet,
+    contact_dynamics,
+    contact_dynamics_derivatives,
+    contact_dynamics_hessian,
+    forward_dynamics_hessian,
+)
+from dynamics.simd import LANES, threads
+from tests.reference import contact_cases
+from tests.reference.contact_cases import GAINS, contacts_on
+from tests.reference.lie_brackets import structure_constants
+from tests.reference.random_robots import random_states, with_armature
+from tests.reference.rigid_body_models import load_reference
+from tests.reference.tangent_differences import along_state
+from tests.tolerances import relative_error
+
+DIFFERENCES = 1e-8
+SAME = 1e-9
+
+
+def multipliers(model, contacts, rng, K=1):
+    w_a, w_f = rng.uniform(-2, 2, (K, model.nv)), rng.uniform(-2, 2, (K, len(contacts), 3))
+    return (w_a[0], w_f[0]) if K == 1 else (w_a, w_f)
+
+
+def gradients(derivatives, w_a, w_f):
+    """Those of w_a'a + w_f'f with respect to q, v and tau."""
+    of_a, of_f = derivatives[:3], derivatives[3:]
+    return [
+        np.einsum("i,...ij->...j", w_a, a) + np.einsum("cr,...crj->...j", w_f, f)
+        for a, f in zip(of_a, of_f, strict=True)
+    ]
+
+
+def check(model, q, v, tau, contacts, w_a, w_f, damping=0.0):
+    n = model.nv
+
+    def at_states(x):
+        q, v = np.ascontiguousarray(x[:, : model.nq]), np.ascontiguousarray(x[:, model.nq :])
+        return np.hstack(gradients(contact_dynamics_derivatives(model, q, v, tau, contacts, damping), w_a, w_f))
+
+    of_x = along_state(model, at_states, np.concatenate([q, v]), 2e-3)
+    H = contact_dynamics_hessian(model, q, v, tau, contacts, w_a, w_f, damping)
+    expected = of_x[:n, :n], of_x[:n, n:], of_x[n : 2 * n, n:], of_x[2 * n :, :n].T
+    floor = np.abs(expected[3]).max()
+    for name, value, other in zip(H._fields, H, expected, strict=True):
+        assert relative_error(value, other, floor) <= DIFFERENCES, name
+    assert relative_error(H.Hqv, of_x[n : 2 * n, :n].T, floor) <= DIFFERENCES
+
+
+@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
+@pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
+@pytest.mark.parametrize("name", contact_cases.ROBOTS)
+def test_differences(name, gains, axes, rng):
+    model, frames = contact_cases.robot(name, rng)
+    model = with_armature(model, rng)
+    for count in range(1, len(frames) + 1):
+        contacts = contacts_on(model, frames[:count], rng, gains, axes)
+        q, v, tau = (x[0] for x in random_states(model, 1, rng))
+        check(model, q, v, tau, contacts, *multipliers(model, contacts, rng))
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.2])
+def test_differences_of_redundant_contacts(damping, rng):
+    model, frames = contact_cases.with_points(load_reference("hyq")[0], [0, 0, 0, 3], rng)
+    contacts = contacts_on(model, frames, rng)
+    q, v, tau = (x[0] for x in random_states(model, 1, rng))
+    check(model, q, v, tau, contacts, *multipliers(model, contacts, rng), damping)
+
+
+def test_no_contact_is_forward_dynamics(rng):
+    model, _ = load_reference("spherical_tree")
+    q, v, tau, w = random_states(model, 3, rng, vectors=3)
+    H = contact_dynamics_hessian(model, q, v, tau, [], w, np.empty((0, 3)))
+    for value, expected in zip(H, forward_dynamics_hessian(model, q, v, tau, w), strict=True):
+        assert relative_error(value, expected) <= SAME
+
+
+def test_order_matters_by_the_bracket_inside_a_joint(rng):
+    """Hqq[j, k] - Hqq[k, j] = sum_l gradient_l c[l, k, j]."""
+    model, frames = contact_cases.robot("joint_zoo", rng)
+    contacts = contacts_on(model, frames, rng, axes="local")
+    q, v, tau = (x[0] for x in random_states(model, 1, rng))
+    w = multipliers(model, contacts, rng)
+    Hqq = contact_dynamics_hessian(model, q, v, tau, contacts, *w).Hqq
+    gradient = gradients(contact_dynamics_derivatives(model, q, v, tau, contacts), *w)[0]
+    expected = np.einsum("l,lkj->jk", gradient, structure_constants(model))
+    assert relative_error(Hqq - Hqq.T, expected, floor=np.abs(Hqq).max()) <= SAME
+
+
+def test_batch_equals_single_points(rng):
+    model, frames = contact_cases.robot("hyq", rng)
+    contacts = ContactSet(model, contacts_on(model, frames, rng, axes="local"))
+    K = LANES + 3
+    q, v, tau = random_states(model, K, rng)
+    w_a, w_f = multipliers(model, contacts, rng, K)
+    batch = contact_dynamics_hessian(model, q, v, tau, contacts, w_a, w_f)
+    for k in range(K):
+        one = contact_dynamics_hessian(model, q[k], v[k], tau[k], contacts, w_a[k], w_f[k])
+        assert all(np.array_equal(many[k], x) for many, x in zip(batch, one, strict=True))
+    one = contact_dynamics_hessian(model, q, v, tau, contacts, w_a, w_f[0])
+    assert all(np.array_equal(many[0], x[0]) for many, x in zip(batch, one, strict=True))
+
+
+def test_nothing_is_left_from_earlier_calls(rng):
+    """The workspace may hold anything before a call."""
+    model, frames = contact_cases.with_points(load_reference("joint_zoo")[0], [3, 3, 5], rng)
+    contacts = contacts_on(model, frames, rng, axes="local")
+    q, v, tau = random_states(model, 3, rng)
+    w = multipliers(model, contacts, rng, 3)
+
+    def results():
+        state = model, q, v, tau, contacts
+        return *contact_dynamics(*state), *contact_dynamics_derivatives(*state), *contact_dynamics_hessian(*state, *w)
+
+    before = results()
+    for block in threads._state.blocks.values():
+        block.fill(np.nan)
+    assert all(np.array_equal(x, y) for x, y in zip(before, results(), strict=True))
+
+
+def test_errors(rng):
+    model, frames = contact_cases.robot("hyq", rng)
+    contacts = contacts_on(model, frames, rng)
+    q, v, tau, w = random_states(model, 2, rng, vectors=3)
+    with pytest.raises(ValueError, match=r"w_f: got shape \(4, 2\), expected \(4, 3\) or \(2, 4, 3\)"):
+        contact_dynamics_hessian(model, q, v, tau, contacts, w, np.zeros((4, 2)))
+    with pytest.raises(ValueError, match=r"w_a: got shape \(12,\), expected \(18,\) or \(K, 18\)"):
+        contact_dynamics_hessian(model, q, v, tau, contacts, np.zeros(12), np.zeros((4, 3)))

@@ -1,0 +1,142 @@
+"""Impulses at contacts and their derivatives: balance, energy, differences, Pinocchio."""
+
+import numpy as np
+import pytest
+
+from dynamics import (
+    ContactSet,
+    contact_impulse,
+    contact_impulse_derivatives,
+    contact_impulse_hessian,
+    kinetic_energy,
+    mass_matrix,
+)
+from dynamics.simd import LANES
+from tests.reference import contact_cases, pinocchio_peer
+from tests.reference.contact_cases import contacts_on, jacobian, world_forces
+from tests.reference.random_robots import random_states, with_armature
+from tests.reference.rigid_body_models import load_reference
+from tests.reference.tangent_differences import along_state
+from tests.tolerances import relative_error
+
+BALANCE = 1e-10
+DIFFERENCES = 1e-8
+ORACLE = 1e-9
+
+
+@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
+@pytest.mark.parametrize("restitution", [0.0, 0.6])
+@pytest.mark.parametrize("name", contact_cases.ROBOTS)
+def test_impulses_balance_and_points_bounce(name, restitution, axes, rng):
+    model, frames = contact_cases.robot(name, rng)
+    model = with_armature(model, rng)
+    contacts = contacts_on(model, frames, rng, axes=axes)
+    q, v = random_states(model, LANES + 2, rng, vectors=1)
+    after, f, pivot, redundant = contact_impulse(model, q, v, contacts, restitution)
+    assert not redundant.any() and (pivot > 0.0).all()
+    for k in range(0, LANES + 2, 3):
+        J, M = jacobian(model, q[k], contacts), mass_matrix(model, q[k])
+        kick = J.T @ world_forces(model, q[k], contacts, f[k]).ravel()
+        assert np.abs(M @ (after[k] - v[k]) - kick).max() <= BALANCE * np.abs(kick).max()
+        assert np.abs(J @ (after[k] + restitution * v[k])).max() <= BALANCE * np.abs(J @ v[k]).max()
+
+
+def test_energy(rng):
+    """Full restitution keeps it; stopping the points loses that of the velocity lost."""
+    model, frames = contact_cases.robot("solo12", rng)
+    contacts = contacts_on(model, frames, rng)
+    q, v = random_states(model, 4, rng, vectors=1)
+    energy = kinetic_energy(model, q, v)
+    assert relative_error(kinetic_energy(model, q, contact_impulse(model, q, v, contacts, 1.0).v), energy) <= BALANCE
+    after = contact_impulse(model, q, v, contacts).v
+    assert relative_error(kinetic_energy(model, q, after) + kinetic_energy(model, q, v - after), energy) <= BALANCE
+
+
+@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
+@pytest.mark.parametrize("restitution, damping", [(0.0, 0.0), (0.6, 0.0), (0.3, 0.2)])
+@pytest.mark.parametrize("name", contact_cases.ROBOTS)
+def test_differences(name, restitution, damping, axes, rng):
+    model, frames = contact_cases.robot(name, rng)
+    model = with_armature(model, rng)
+    contacts = contacts_on(model, frames, rng, axes=axes)
+    q, v = (x[0] for x in random_states(model, 1, rng, vectors=1))
+    n, C = model.nv, len(contacts)
+
+    def at_states(x):
+        q, v = np.ascontiguousarray(x[:, : model.nq]), np.ascontiguousarray(x[:, model.nq :])
+        after, f, *_ = contact_impulse(model, q, v, contacts, restitution, damping)
+        return np.hstack([after, f.reshape(-1, 3 * C)])
+
+    of_x = along_state(model, at_states, np.concatenate([q, v]), 5e-3)
+    derivatives = contact_impulse_derivatives(model, q, v, contacts, restitution, damping)
+    expected = of_x[:n, :n], of_x[:n, n:], of_x[n:, :n].reshape(C, 3, n), of_x[n:, n:].reshape(C, 3, n)
+    for which, value, other in zip(derivatives._fields, derivatives, expected, strict=True):
+        assert relative_error(value, other) <= DIFFERENCES, which
+
+
+@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
+@pytest.mark.parametrize("restitution, damping", [(0.0, 0.0), (0.6, 0.0), (0.3, 0.2)])
+@pytest.mark.parametrize("name", contact_cases.ROBOTS)
+def test_differences_of_the_derivatives(name, restitution, damping, axes, rng):
+    model, frames = contact_cases.robot(name, rng)
+    model = with_armature(model, rng)
+    contacts = contacts_on(model, frames, rng, axes=axes)
+    q, v = (x[0] for x in random_states(model, 1, rng, vectors=1))
+    n, w_v, w_f = model.nv, rng.uniform(-2, 2, model.nv), rng.uniform(-2, 2, (len(contacts), 3))
+
+    def gradient(x):
+        q, v = np.ascontiguousarray(x[:, : model.nq]), np.ascontiguousarray(x[:, model.nq :])
+        dv_dq, dv_dv, df_dq, df_dv = contact_impulse_derivatives(model, q, v, contacts, restitution, damping)
+        pairs = (dv_dq, df_dq), (dv_dv, df_dv)
+        return np.hstack([w_v @ of_v + np.einsum("cr,kcrj->kj", w_f, of_f) for of_v, of_f in pairs])
+
+    of_x = along_state(model, gradient, np.concatenate([q, v]), 5e-3)
+    H = contact_impulse_hessian(model, q, v, contacts, w_v, w_f, restitution, damping)
+    assert relative_error(H.Hqq, of_x[:n, :n]) <= DIFFERENCES
+    assert relative_error(H.Hqv, of_x[:n, n:]) <= DIFFERENCES
+    assert relative_error(H.Hqv, of_x[n:, :n].T) <= DIFFERENCES
+
+
+def test_redundant_contacts(rng):
+    model, frames = contact_cases.with_points(load_reference("hyq")[0], [0, 0, 0], rng)
+    contacts = contacts_on(model, frames, rng)
+    q, v = random_states(model, 4, rng, vectors=1)
+    after, f, pivot, redundant = contact_impulse(model, q, v, contacts)
+    assert (redundant == 3).all() and (np.count_nonzero(f.reshape(4, -1), axis=1) == 6).all() and (pivot < 1e-10).all()
+    assert np.abs(after[:, :6]).max() <= BALANCE * np.abs(v).max()
+
+
+def test_batch_equals_single_points(rng):
+    model, frames = contact_cases.robot("hyq", rng)
+    contacts = ContactSet(model, contacts_on(model, frames, rng, axes="local"))
+    q, v = random_states(model, LANES + 3, rng, vectors=1)
+    for function in (contact_impulse, contact_impulse_derivatives):
+        batch = function(model, q, v, contacts, 0.4)
+        for k in range(LANES + 3):
+            for many, one in zip(batch, function(model, q[k], v[k], contacts, 0.4), strict=True):
+                assert np.array_equal(many[k], one)
+
+
+def test_errors(rng):
+    model, frames = contact_cases.robot("hyq", rng)
+    contacts = contacts_on(model, frames, rng)
+    q, v = random_states(model, 2, rng, vectors=1)
+    for function in (contact_impulse, contact_impulse_derivatives):
+        with pytest.raises(ValueError, match=r"restitution: got 1\.5, expected a number from 0 to 1"):
+            function(model, q, v, contacts, 1.5)
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", ["hyq", "spherical_tree"])
+def test_pinocchio(name, rng):
+    """Its impulse dynamics, as `pin.impulseDynamics` solves it for a given Jacobian."""
+    pin = pytest.importorskip("pinocchio")
+    model, frames = contact_cases.robot(name, rng)
+    peer = pinocchio_peer.build(pin, model, load_reference(name)[1])
+    contacts = contacts_on(model, frames, rng)
+    q, v = (x[0] for x in random_states(model, 1, rng, vectors=1))
+    state = peer.createData()
+    ours = contact_impulse(model, q, v, contacts, 0.3)
+    J = jacobian(model, q, contacts)
+    assert relative_error(ours.v, pin.impulseDynamics(peer, state, q, v, J, 0.3, 0.0)) <= ORACLE
+    assert relative_error(ours.f.ravel(), state.impulse_c) <= ORACLE

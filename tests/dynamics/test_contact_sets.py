@@ -1,0 +1,63 @@
+"""Point contacts and sets of them: what they hold, and what they refuse."""
+
+import numpy as np
+import pytest
+
+from dynamics import ContactSet, PointContact
+from tests.reference.rigid_body_models import load_reference
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load_reference("hyq")[0]
+
+
+def test_a_contact_keeps_its_own_reference(model):
+    reference = np.ones(3)
+    contact = PointContact(model, "lf_foot", (10, 2), reference)
+    reference[:] = 7.0
+    assert contact.gains == (10.0, 2.0) and np.array_equal(contact.reference, np.ones(3))
+    with pytest.raises(ValueError, match="read-only"):
+        contact.reference[0] = 1.0
+    assert "lf_foot" in repr(contact) and "(10.0, 2.0)" in repr(contact)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("lf_fot",), "unknown frame 'lf_fot'; did you mean 'lf_foot'"),
+        (("lf_foot", (1.0,)), r"gains: got shape \(1,\), expected \(2,\)"),
+        (("lf_foot", 3.0), r"gains: got shape \(\), expected \(2,\)"),
+        (("lf_foot", (0.0, -1.0)), r"gains: got \(kp, kd\) = \(0.0, -1.0\), expected two numbers of at least zero"),
+        (("lf_foot", (0.0, np.inf)), r"gains\[1\] is inf"),
+        (("lf_foot", (5.0, 1.0)), "reference: needed where kp is not zero, got kp = 5.0"),
+        (("lf_foot", (5.0, 1.0), np.zeros(2)), r"reference: got shape \(2,\), expected \(3,\)"),
+        (("lf_foot", (5.0, 1.0), [0, np.nan, 0]), r"reference\[1\] is nan"),
+        (("lf_foot", (0.0, 1.0), None, "world"), "axes: got 'world', expected one of 'local_world_aligned', 'local'"),
+    ],
+)
+def test_errors_of_a_contact(model, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        PointContact(model, *arguments)
+
+
+def test_a_frame_of_the_world_cannot_touch():
+    model, _ = load_reference("ur5")
+    with pytest.raises(ValueError, match="frame: 'base_link' is fixed in the world"):
+        PointContact(model, "base_link")
+
+
+def test_errors_of_a_set(model):
+    foot = PointContact(model, "lf_foot")
+    with pytest.raises(ValueError, match=r"contacts\[2\]: frame 'lf_foot' is already in contact, by contacts\[0\]"):
+        ContactSet(model, [foot, PointContact(model, "rf_foot"), PointContact(model, "lf_foot", (0, 1))])
+    with pytest.raises(TypeError, match=r"contacts\[0\]: got str, expected a PointContact"):
+        ContactSet(model, ["lf_foot"])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"contacts\[0\]: the contact of 'lf_foot' belongs to another model"):
+        ContactSet(load_reference("hyq")[0], [foot])
+
+
+def test_a_set_names_its_frames(model):
+    contacts = ContactSet(model, [PointContact(model, "lf_foot"), PointContact(model, "rh_foot")])
+    assert len(contacts) == 2 and repr(contacts) == "ContactSet('lf_foot', 'rh_foot')"
+    assert len(ContactSet(model, [])) == 0
