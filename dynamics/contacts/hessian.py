@@ -48,14 +48,14 @@ class ContactDynamicsHessian(NamedTuple):
 
 
 @kernel
-def contact_hessian_kernel(m, contacts, q, v, tau, damping, w, d, h):
+def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
     """First derivatives as `contact_first_order` leaves them, and the Hessian of y'z, for one knot per lane.
 
-    h.y holds the multipliers of a and of the forces given; the latter are turned to world axes."""
+    w as `contact_dynamics_kernel` left it, w.Y being zero before.  h.y holds the multipliers of a and of the forces
+    given; the latter are turned to world axes."""
     n = m.dof_body.size
-    w.Y[:], d.Gq[:], d.Gv[:] = 0.0, 0.0, 0.0
+    d.Gq[:], d.Gv[:] = 0.0, 0.0
     h.Hqq[:], h.Hqv[:], h.Hvv[:], h.Hqa[:] = 0.0, 0.0, 0.0, 0.0
-    contact_dynamics_kernel(m, contacts, q, v, tau, damping, w)
     invert_contact_kkt(m, contacts, w, d)
     solve_adjoint(n, contacts, w.points, d.Z, h.y, h.nu)
     loads = contact_loads(contacts, w.f, d.dead)
@@ -84,7 +84,9 @@ def _drive(first, last, work, block, contacts, q, v, tau, damping, y, Hqq, Hqv, 
     for c in range(first, last):
         q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
         gather(y, c * LANES, h.y)
-        contact_hessian_kernel(m, contacts, q_, v_, tau_, damping, w, d, h)
+        w.Y[:] = 0.0
+        contact_dynamics_kernel(m, contacts, q_, v_, tau_, damping, w)
+        contact_hessian_at_solution(m, contacts, q_, v_, w, d, h)
         scatter(h.Hqq, c * LANES, Hqq)
         scatter(h.Hqv, c * LANES, Hqv)
         scatter(h.Hvv, c * LANES, Hvv)

@@ -56,15 +56,15 @@ def torques_of_controls(B, skip, u, tau):
 
 
 @kernel
-def times_actuation(B, skip, A, X):
-    """X (nv nu) <- A B for A (nv nv)."""
+def times_actuation(B, skip, A, stride, X):
+    """X (nv nu) <- A B for A (nv nv), whose rows begin `stride` numbers apart."""
     n, nu = B.shape
     for i in range(n):
         for j in range(nu):
             x = splat(X, 0.0)
             if skip >= 0:
-                x = load(A, i * n + skip + j)
+                x = load(A, i * stride + skip + j)
             else:
                 for k in range(n):
-                    x = fma(load(A, i * n + k), B[k, j], x)
+                    x = fma(load(A, i * stride + k), B[k, j], x)
             store(X, i * nu + j, x)

@@ -46,14 +46,14 @@ def _store_acceleration_hessian(n, nu, s, H):
 
 
 @kernel
-def _euler_blocks(m, B, skip, semi, h, q, v, u, lam, d, e, s, Hxx, Hux):
+def _euler_blocks(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, Hxx, Hux):
     """Hxx (2 nv 2 nv) and Hux (nu 2 nv) of either Euler step of ordinary joints; Huu = 0."""
     align_stack(Hxx)
     n, nu = B.shape
     scale_into(n, s.y, h, lam[n:])
     if semi:
         add_scaled(n, s.y, h * h, lam)
-    acceleration_hessian(m, B, skip, q, v, u, d, e, s)
+    acceleration_hessian(m, contacts, B, skip, q, v, u, d, e, s)
     for i in range(n):
         for j in range(n):
             qv = load(s.Hqv, i * n + j)
@@ -67,21 +67,21 @@ def _euler_blocks(m, B, skip, semi, h, q, v, u, lam, d, e, s, Hxx, Hux):
 
 
 @kernel
-def _euler_second_order(m, B, skip, semi, h, q, v, u, lam, d, e, s, work, H):
+def _euler_second_order(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, work, H):
     """H of either Euler step of joints of any kind; work (nv + nv nz)."""
     n, nu = B.shape
     nz = 2 * n + nu
     xi, V = work[:n], work[n : n + n * nz]
     scale_into(n, s.y, h, lam[n:])
     scale_into(n, xi, h, v)
-    acceleration(m, B, skip, q, v, u, d, d.a)
+    acceleration(m, contacts, B, skip, q, v, u, d, d.a)
     if semi:
         add_scaled(n, xi, h * h, d.a)
     tangent_maps(m, xi, e.maps)
     if semi:
         apply_map_transposed(m, e.maps, JACOBIAN, lam[:n], s.w)
         add_scaled(n, s.y, h * h, s.w)
-    hessian_at_acceleration(m, B, skip, q, v, d, e, s)
+    hessian_at_acceleration(m, contacts, B, skip, q, v, d, e, s)
     _store_acceleration_hessian(n, nu, s, H)
     if semi:
         store_velocity_rows(n, nu, h, e, V)
@@ -91,25 +91,25 @@ def _euler_second_order(m, B, skip, semi, h, q, v, u, lam, d, e, s, work, H):
 
 
 @kernel
-def _step_second_order(m, B, skip, rk, semi, h, q, v, u, lam, d, e, s, work, H):
+def _step_second_order(m, contacts, B, skip, rk, semi, h, q, v, u, lam, d, e, s, work, H):
     """H (nz nz) of any integrator; work: nv + nv nz numbers for Euler, `runge_kutta_numbers` for RK4."""
     if rk is None:
-        _euler_second_order(m, B, skip, semi, h, q, v, u, lam, d, e, s, work, H)
+        _euler_second_order(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, work, H)
     else:
         H[:] = 0.0
         runge_kutta_second_order(m, B, skip, h, q, v, u, lam, d, e, s, work, H)
 
 
 @driver
-def drive_curvature(first, last, work, block, B, skip, curved, rk, semi, h, x, u, lam, Hxx, Hux, Huu):
+def drive_curvature(first, last, work, block, contacts, B, skip, curved, rk, semi, h, x, u, lam, Hxx, Hux, Huu):
     """Hxx[t], Hux[t], Huu[t]: Hessian of lam[t]' f at (x[t], u[t]), knots in lanes."""
     m = kernel_model(block)
-    nb, n, nu, nx = m.parent.size, m.dof_body.size, u.shape[1], x.shape[1]
+    n, nu, nx = m.dof_body.size, u.shape[1], x.shape[1]
     nq, nz = nx - n, 2 * n + nu
     for c in range(first, last):
-        d, w = carve_dynamics(nb, n, work)
-        e, w = carve_derivatives(nb, n, nu, w)
-        s, w = carve_curvature(nb, n, nu, w)
+        d, w = carve_dynamics(m, contacts, work)
+        e, w = carve_derivatives(m, contacts, nu, w)
+        s, w = carve_curvature(m, contacts, nu, w)
         x_, w = carve(w, nx)
         u_, w = carve(w, nu)
         lam_, w = carve(w, 2 * n)
@@ -119,22 +119,23 @@ def drive_curvature(first, last, work, block, B, skip, curved, rk, semi, h, x, u
         if curved is None and rk is None:
             Hxx_, w = carve(w, 4 * n * n)
             Hux_, w = carve(w, 2 * n * nu)
-            _euler_blocks(m, B, skip, semi, h, x_[:nq], x_[nq:], u_, lam_, d, e, s, Hxx_, Hux_)
+            _euler_blocks(m, contacts, B, skip, semi, h, x_[:nq], x_[nq:], u_, lam_, d, e, s, Hxx_, Hux_)
             scatter_rows(Hxx_, 0, 4 * n * n, Hxx, 0, c * LANES, u.shape[0], 4 * n * n)
             scatter_rows(Hux_, 0, 2 * n * nu, Hux, 0, c * LANES, u.shape[0], 2 * n * nu)
             Huu[c * LANES : (c + 1) * LANES] = 0.0
         else:
             H, w = carve(w, nz * nz)
-            _step_second_order(m, B, skip, rk, semi, h, x_[:nq], x_[nq:], u_, lam_, d, e, s, w, H)
+            _step_second_order(m, contacts, B, skip, rk, semi, h, x_[:nq], x_[nq:], u_, lam_, d, e, s, w, H)
             scatter_blocks(H, c * LANES, 2 * n, nz, 0, Hxx)
             scatter_blocks(H[2 * n * nz :], c * LANES, nu, nz, 0, Hux)
             scatter_blocks(H[2 * n * nz :], c * LANES, nu, nz, 2 * n, Huu)
 
 
-def curvature_driver_numbers(model, nu: int, rk4: bool) -> int:
+def curvature_driver_numbers(model, contacts, nu: int, rk4: bool) -> int:
     """Scratch numbers per lane of `drive_curvature`."""
     n, nq = model.nv, model.nq
     nz = 2 * n + nu
     work = runge_kutta_numbers(n, nq, nu) if rk4 else n + n * nz
-    blocks = dynamics_numbers(model) + derivative_numbers(model, nu) + curvature_numbers(model, nu)
+    blocks = dynamics_numbers(model, contacts) + derivative_numbers(model, contacts, nu)
+    blocks += curvature_numbers(model, contacts, nu)
     return blocks + nq + n + nu + 2 * n + nz * nz + work

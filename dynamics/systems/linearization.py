@@ -34,11 +34,11 @@ def store_velocity_rows(n, nu, h, e, F):
 
 
 @kernel
-def _euler_blocks(m, B, skip, semi, h, q, v, u, d, e, fx, fu):
+def _euler_blocks(m, contacts, B, skip, semi, h, q, v, u, d, e, fx, fu):
     """fx (2 nv 2 nv) and fu (2 nv nu) of either Euler step of ordinary joints."""
     align_stack(fx)
     n, nu = B.shape
-    acceleration_derivatives(m, B, skip, q, v, u, d, e, d.a)
+    acceleration_derivatives(m, contacts, B, skip, q, v, u, d, e, d.a)
     fx_v, fu_v = fx[2 * n * n :], fu[n * nu :]  # the rows of velocities
     for i in range(n):
         o = i * 2 * n
@@ -61,12 +61,12 @@ def _euler_blocks(m, B, skip, semi, h, q, v, u, d, e, fx, fu):
 
 
 @kernel
-def _euler_first_order(m, B, skip, semi, h, q, v, u, d, e, xi, F):
+def _euler_first_order(m, contacts, B, skip, semi, h, q, v, u, d, e, xi, F):
     """F of either Euler step of joints of any kind; xi (nv) becomes the increment, e.maps its A and Jr."""
     n, nu = B.shape
     nz = 2 * n + nu
     rows = n * nz
-    acceleration_derivatives(m, B, skip, q, v, u, d, e, d.a)
+    acceleration_derivatives(m, contacts, B, skip, q, v, u, d, e, d.a)
     F[:rows] = 0.0
     store_velocity_rows(n, nu, h, e, F[rows:])
     scale_into(n, xi, h, v)
@@ -81,23 +81,23 @@ def _euler_first_order(m, B, skip, semi, h, q, v, u, d, e, xi, F):
 
 
 @kernel
-def _step_first_order(m, B, skip, rk, semi, h, q, v, u, d, e, work, F):
+def _step_first_order(m, contacts, B, skip, rk, semi, h, q, v, u, d, e, work, F):
     """F of any integrator.  work: nv numbers for Euler, `runge_kutta_numbers` for RK4."""
     if rk is None:
-        _euler_first_order(m, B, skip, semi, h, q, v, u, d, e, work, F)
+        _euler_first_order(m, contacts, B, skip, semi, h, q, v, u, d, e, work, F)
     else:
         runge_kutta_first_order(m, B, skip, h, q, v, u, d, e, work, F)
 
 
 @driver
-def drive_linearization(first, last, work, block, B, skip, curved, rk, semi, h, x, u, fx, fu):
+def drive_linearization(first, last, work, block, contacts, B, skip, curved, rk, semi, h, x, u, fx, fu):
     """fx[t], fu[t] at (x[t], u[t]), knots in lanes."""
     m = kernel_model(block)
-    nb, n, nu, nx = m.parent.size, m.dof_body.size, u.shape[1], x.shape[1]
+    n, nu, nx = m.dof_body.size, u.shape[1], x.shape[1]
     nq, nz = nx - n, 2 * n + nu
     for c in range(first, last):
-        d, w = carve_dynamics(nb, n, work)
-        e, w = carve_derivatives(nb, n, nu, w)
+        d, w = carve_dynamics(m, contacts, work)
+        e, w = carve_derivatives(m, contacts, nu, w)
         x_, w = carve(w, nx)
         u_, w = carve(w, nu)
         gather(x[: u.shape[0]], c * LANES, x_)
@@ -105,18 +105,19 @@ def drive_linearization(first, last, work, block, B, skip, curved, rk, semi, h, 
         if curved is None and rk is None:
             fx_, w = carve(w, 4 * n * n)
             fu_, w = carve(w, 2 * n * nu)
-            _euler_blocks(m, B, skip, semi, h, x_[:nq], x_[nq:], u_, d, e, fx_, fu_)
+            _euler_blocks(m, contacts, B, skip, semi, h, x_[:nq], x_[nq:], u_, d, e, fx_, fu_)
             scatter_rows(fx_, 0, 4 * n * n, fx, 0, c * LANES, u.shape[0], 4 * n * n)
             scatter_rows(fu_, 0, 2 * n * nu, fu, 0, c * LANES, u.shape[0], 2 * n * nu)
         else:
             F, w = carve(w, 2 * n * nz)
-            _step_first_order(m, B, skip, rk, semi, h, x_[:nq], x_[nq:], u_, d, e, w, F)
+            _step_first_order(m, contacts, B, skip, rk, semi, h, x_[:nq], x_[nq:], u_, d, e, w, F)
             scatter_blocks(F, c * LANES, 2 * n, nz, 0, fx)
             scatter_blocks(F, c * LANES, 2 * n, nz, 2 * n, fu)
 
 
-def linearization_numbers(model, nu: int, rk4: bool) -> int:
+def linearization_numbers(model, contacts, nu: int, rk4: bool) -> int:
     """Scratch numbers per lane of `drive_linearization`."""
     n, nq = model.nv, model.nq
+    blocks = dynamics_numbers(model, contacts) + derivative_numbers(model, contacts, nu)
     stages = runge_kutta_numbers(n, nq, nu) if rk4 else n
-    return dynamics_numbers(model) + derivative_numbers(model, nu) + nq + n + nu + 2 * n * (2 * n + nu) + stages
+    return blocks + nq + n + nu + 2 * n * (2 * n + nu) + stages

@@ -1,8 +1,12 @@
 """A robot under an integrator: the discrete-time system that trajectory optimization works on."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.contacts.dynamics import contact_dynamics
+from dynamics.contacts.point_contact import ContactSet, PointContact, as_contact_set
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.simd import LANES, aligned_arrays, chunk_count, launch
 from dynamics.systems.acceleration_control import AccelerationControl
@@ -30,14 +34,18 @@ class RigidBodySystem:
     integrator : "semi_implicit_euler" (default), "explicit_euler" or "rk4"
         The configuration moves along its manifold: q+ = q (+) h v+, q (+) h v, or four Munthe-Kaas stages.
     actuation : None (a torque per degree of freedom), "floating_base" (all but the first six), or B (nv, nu)
+    contacts : sequence of `PointContact`, or a `ContactSet`
+        Points that are held: accelerations are those of `contact_dynamics`.  For an Euler integrator.  It is the
+        accelerations that are constrained, so without gains the points drift.
     formulation : "forward" (default) or "inverse"
         "inverse": solvers take accelerations for controls and the torques as an output; everything that they are given
         and return is in torques all the same.  For an Euler integrator, joints of one degree of freedom, and as many
-        controls as joints.
+        controls as joints; without contacts.
 
     Raises
     ------
     ValueError : names the argument, what came and what was expected.
+    TypeError : an entry of `contacts` that is no contact.
 
     Notes
     -----
@@ -47,7 +55,13 @@ class RigidBodySystem:
     """
 
     def __init__(
-        self, model, dt: float, integrator: str = "semi_implicit_euler", actuation=None, formulation: str = "forward"
+        self,
+        model,
+        dt: float,
+        integrator: str = "semi_implicit_euler",
+        actuation=None,
+        contacts: ContactSet | Sequence[PointContact] = (),
+        formulation: str = "forward",
     ):
         if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
             raise ValueError(f"dt is {dt!r}; expected a positive number of seconds")
@@ -55,6 +69,9 @@ class RigidBodySystem:
             raise ValueError(f'integrator is "{integrator}"; expected one of {", ".join(INTEGRATORS)}')
         if formulation not in FORMULATIONS:
             raise ValueError(f'formulation is "{formulation}"; expected one of {", ".join(FORMULATIONS)}')
+        self.contacts = as_contact_set(model, contacts)
+        if self.in_contact and integrator == "rk4":
+            raise ValueError('integrator is "rk4"; expected an Euler integrator for a robot with contacts')
         self.model = model
         self.dt = float(dt)
         self.integrator = integrator
@@ -68,7 +85,9 @@ class RigidBodySystem:
         self.formulation = formulation
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
         self._rollout_numbers = self.rollout_numbers()
-        self.plant = (model.block, B, skip, None if self.euclidean else True, True if rk4 else None, semi, self.dt)
+        held = self.contacts.arrays if self.in_contact else ()
+        curved, rk = None if self.euclidean else True, True if rk4 else None
+        self.plant = (model.block, held, B, skip, curved, rk, semi, self.dt)
 
     def _acceleration_control(self) -> AccelerationControl:
         B, lacking = self.actuation.B, []
@@ -78,9 +97,16 @@ class RigidBodySystem:
             lacking.append("an Euler integrator")
         if B.shape[0] != B.shape[1] or np.linalg.matrix_rank(B) < len(B):
             lacking.append("an independent control for every degree of freedom")
+        if self.in_contact:
+            lacking.append("no contacts")
         if lacking:
             raise ValueError(f'formulation is "inverse", which needs {" and ".join(lacking)}')
         return AccelerationControl(self.model, self.actuation, self.dt, self.integrator == "semi_implicit_euler")
+
+    @property
+    def in_contact(self) -> bool:
+        """Whether the system has contacts."""
+        return len(self.contacts) > 0
 
     def __repr__(self) -> str:
         return f"RigidBodySystem({self.model!r}, dt={self.dt:g}, integrator={self.integrator!r}, nu={self.nu})"
@@ -193,7 +219,14 @@ class RigidBodySystem:
 
     def rollout_numbers(self) -> int:
         """Scratch numbers per lane of `drive_steps` and `drive_closed_loops`."""
-        return dynamics_numbers(self.model) + step_numbers(self.model) + 2 * self.nx + self.nu + self.ndx
+        return dynamics_numbers(self.model, self.contacts) + step_numbers(self.model) + 2 * self.nx + self.nu + self.ndx
+
+    def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), in the axes that each contact
+        asks for."""
+        xs, us = self._knots(xs, us)
+        x = xs[: len(us)]
+        return contact_dynamics(self.model, x[:, : self.nq], x[:, self.nq :], us @ self.actuation.B.T, self.contacts).f
 
     # -------------------------------------------------------------------------------------------- expansions
     def _knots(self, xs, us):
@@ -209,7 +242,7 @@ class RigidBodySystem:
         xs, us = self._knots(xs, us)
         N = len(us)
         fx, fu = np.empty((N, self.ndx, self.ndx)), np.empty((N, self.ndx, self.nu))
-        numbers = linearization_numbers(self.model, self.nu, self.integrator == "rk4")
+        numbers = linearization_numbers(self.model, self.contacts, self.nu, self.integrator == "rk4")
         launch(drive_linearization, N, numbers, *self.plant, xs, us, fx, fu)
         return fx, fu
 
@@ -221,19 +254,19 @@ class RigidBodySystem:
         if lam.shape != (N, self.ndx):
             raise ValueError(f"lam has shape {lam.shape}; expected ({N}, {self.ndx})")
         H = np.empty((N, self.ndx, self.ndx)), np.empty((N, self.nu, self.ndx)), np.empty((N, self.nu, self.nu))
-        numbers = curvature_driver_numbers(self.model, self.nu, self.integrator == "rk4")
+        numbers = curvature_driver_numbers(self.model, self.contacts, self.nu, self.integrator == "rk4")
         launch(drive_curvature, N, numbers, *self.plant, xs, us, lam, *H)
         return H
 
     def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first.
 
-        Euler steps of ordinary joints take them from the IDSVA-SO tensors; elsewhere row i is `hessian_products` with
-        the unit multiplier e_i.
+        Euler steps of ordinary joints without contacts take them from the IDSVA-SO tensors; elsewhere row i is
+        `hessian_products` with the unit multiplier e_i.
         """
         xs, us = self._knots(xs, us)
         N = len(us)
-        if self.euclidean and self.integrator != "rk4":
+        if self.euclidean and self.integrator != "rk4" and not self.in_contact:
             return self._euler_tensors(xs[:N], us)
         unit = np.tile(np.eye(self.ndx), (N, 1))
         H = self.hessian_products(np.repeat(xs[:N], self.ndx, 0), np.repeat(us, self.ndx, 0), unit)

@@ -22,19 +22,19 @@ from dynamics.tangent import difference_configuration
 
 
 @driver
-def drive_steps(first, last, work, block, B, skip, curved, rk, semi, h, x, u, x_next):
+def drive_steps(first, last, work, block, contacts, B, skip, curved, rk, semi, h, x, u, x_next):
     """x_next[t] = f(x[t], u[t]), knots in lanes."""
     m = kernel_model(block)
-    nb, n, nu, nx = m.parent.size, m.dof_body.size, u.shape[1], x.shape[1]
+    n, nu, nx = m.dof_body.size, u.shape[1], x.shape[1]
     nq = nx - n
     for c in range(first, last):
-        d, w = carve_dynamics(nb, n, work)
+        d, w = carve_dynamics(m, contacts, work)
         x_, w = carve(w, nx)
         y_, w = carve(w, nx)
         u_, w = carve(w, nu)
         gather(x, c * LANES, x_)
         gather(u, c * LANES, u_)
-        step_kernel(m, B, skip, curved, rk, semi, h, x_[:nq], x_[nq:], u_, d, w, y_[:nq], y_[nq:])
+        step_kernel(m, contacts, B, skip, curved, rk, semi, h, x_[:nq], x_[nq:], u_, d, w, y_[:nq], y_[nq:])
         scatter(y_, c * LANES, x_next)
 
 
@@ -63,12 +63,14 @@ def close_gap(m, curved, gap, alpha, x, work):
 
 
 @kernel
-def feedback_step(m, B, skip, curved, rk, semi, h, nominal, us, k, K, alpha, limits, t, d, work, x, u, x_next):
+def feedback_step(
+    m, contacts, B, skip, curved, rk, semi, h, nominal, us, k, K, alpha, limits, t, d, work, x, u, x_next
+):
     """u = us + alpha k + K difference(nominal, x), within the limits, and x_next = f(x, u) at one knot.
 
     nominal (nx,), us, k (nu,), K (nu, 2 nv) are plain numbers, the same for all lanes; alpha has one step length per
     lane; no feedback where K has no rows.  limits: None or (N, 2, nu), of which knot t's
-    hold.  d: `Dynamics`; work: nx + 2 nv + `step_numbers`."""
+    hold.  d: `carve_dynamics`; work: nx + 2 nv + `step_numbers`."""
     align_stack(x)
     n, nu = B.shape
     nx = x.shape[0]
@@ -90,12 +92,12 @@ def feedback_step(m, B, skip, curved, rk, semi, h, nominal, us, k, K, alpha, lim
             for j in range(2 * n):
                 s = fma(K[i, j], load(dx, j), s)
             store(u, i, s if limits is None else clip(u, s, limits[t, 0, i], limits[t, 1, i]))
-    step_kernel(m, B, skip, curved, rk, semi, h, x[:nq], x[nq:], u, d, w, x_next[:nq], x_next[nq:])
+    step_kernel(m, contacts, B, skip, curved, rk, semi, h, x[:nq], x[nq:], u, d, w, x_next[:nq], x_next[nq:])
 
 
 @driver
 def drive_closed_loops(
-    first, last, work, block, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alphas, gaps, limits, X, U
+    first, last, work, block, contacts, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alphas, gaps, limits, X, U
 ):
     """Closed-loop rollouts from x0, one step length per lane.
 
@@ -104,7 +106,7 @@ def drive_closed_loops(
     alphas (C, LANES); X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
     m = kernel_model(block)
     for c in range(first, last):
-        d, w = carve_dynamics(m.parent.size, m.dof_body.size, work)
+        d, w = carve_dynamics(m, contacts, work)
         alpha = load(alphas, c)
         for i in range(x0.shape[0]):
             store(X[c, 0], i, splat(w, x0[i]))
@@ -113,7 +115,8 @@ def drive_closed_loops(
         for t in range(us.shape[0]):
             x, u, x_next = X[c, t], U[c, t], X[c, t + 1]
             feedback_step(
-                m, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, limits, t, d, w, x, u, x_next
-            )
+                m, contacts, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, limits, t, d, w, x, u,
+                x_next,
+            )  # fmt: skip
             if gaps is not None:
                 close_gap(m, curved, gaps[t + 1], alpha, x_next, w)

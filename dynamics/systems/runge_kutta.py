@@ -132,7 +132,7 @@ def _forward_stages(m, B, skip, h, q, v, u, d, e, stages, acc, O, eta):
             _increment_differential(m, i, h, nq, nz, v, acc, stages, etai)
             _configuration_rows(m, Oi, e.maps, etai, nz, dq)
             add_scaled(n * nz, dv, stage_factor(i, h), _carve_stage(n, nq, nz, stages, i - 1)[7])
-        acceleration_derivatives(m, B, skip, qi, vi, u, d, e, acc[i * n : (i + 1) * n])
+        acceleration_derivatives(m, (), B, skip, qi, vi, u, d, e, acc[i * n : (i + 1) * n])
         scale_into(n * n, aq, 1.0, e.aq)
         scale_into(n * n, av, 1.0, e.av)
         _acceleration_rows(n, nu, aq, av, e.au, dq, dv, da)
@@ -240,5 +240,5 @@ def runge_kutta_second_order(m, B, skip, h, q, v, u, lam, d, e, s, work, H):
                 apply_map_transposed(m, e.maps, JACOBIAN, k, o4 if i == 3 else o)
         if i == 2:
             add_bracket_hessian(m, o, h**3 / 16, n, _carve_stage(n, nq, nz, stages, 0)[7], 0, nz, nz, H, 0, nz)
-        acceleration_hessian(m, B, skip, qi, vi, u, d, e, s)
+        acceleration_hessian(m, (), B, skip, qi, vi, u, d, e, s)
         add_congruence(n, nu, s, dq, dv, T, S, H)

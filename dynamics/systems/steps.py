@@ -10,24 +10,33 @@
         O  = h v + h^2/6 (a1 + a2 + a3) + h^3/12 [v, a3]
         q+ = q (+) O                                v+ = v + h/6 (a1 + 2 a2 + 2 a3 + a4)
 
-Two arguments select code at compile time, by being None or not: `curved`, that some joint is not Euclidean, and `rk`,
-that the integrator is RK4.  So an ordinary arm under Euler compiles neither groups nor stages.
+Three arguments select code at compile time: `curved`, that some joint is not Euclidean, and `rk`, that the integrator is
+RK4, by being None or not, and `contacts`, `ContactArrays` of points that are held, by being an empty tuple or not.  So
+an ordinary arm under Euler compiles neither groups nor stages nor constraints.
 """
 
 from dynamics.algorithms.articulated_body import forward_dynamics_kernel
+from dynamics.contacts.dynamics import contact_dynamics_kernel
 from dynamics.simd import fma, helper, kernel, load, splat, store
 from dynamics.systems.actuation import torques_of_controls
 from dynamics.tangent import integrate_configuration
 from dynamics.tangent_brackets import add_bracket_rows
 
 INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
+UNDAMPED = 0.0
+"""Contacts do not yield to force."""
 
 
 @kernel
-def acceleration(m, B, skip, q, v, u, d, a):
-    """a(q, v, u) with scratch d (`Dynamics`)."""
+def acceleration(m, contacts, B, skip, q, v, u, d, a):
+    """a(q, v, u) with scratch d (`carve_dynamics`), whose d.a it may be."""
     torques_of_controls(B, skip, u, d.tau)
-    forward_dynamics_kernel(m, q, v, d.tau, d.zeros, None, d.body, d.dof, d.art, d.elim, a)
+    if len(contacts) == 0:
+        forward_dynamics_kernel(m, q, v, d.tau, d.zeros, None, d.body, d.dof, d.art, d.elim, a)
+    else:
+        d.space.Y[:] = 0.0
+        contact_dynamics_kernel(m, contacts, q, v, d.tau, UNDAMPED, d.space)
+        scale_into(m.dof_body.size, a, 1.0, d.a)
 
 
 @helper
@@ -88,12 +97,12 @@ def move(m, curved, q, dq, q_out):
 def _runge_kutta_step(m, B, skip, h, q, v, u, d, work, q_next, v_next):
     n = m.dof_body.size
     O, acc, v_i, q_i = work[:n], work[n : 5 * n], work[5 * n : 6 * n], work[6 * n :]
-    acceleration(m, B, skip, q, v, u, d, acc[:n])
+    acceleration(m, (), B, skip, q, v, u, d, acc[:n])
     for stage in range(1, 4):
         stage_increment(m, stage, h, v, acc, O)
         integrate_configuration(m, q, O, q_i)
         combine(n, v_i, v, stage_factor(stage, h), acc[(stage - 1) * n : stage * n])
-        acceleration(m, B, skip, q_i, v_i, u, d, acc[stage * n : (stage + 1) * n])
+        acceleration(m, (), B, skip, q_i, v_i, u, d, acc[stage * n : (stage + 1) * n])
     stage_increment(m, 4, h, v, acc, O)
     for i in range(n):
         s = load(acc, i) + load(acc, 3 * n + i) + 2.0 * (load(acc, n + i) + load(acc, 2 * n + i))
@@ -102,13 +111,13 @@ def _runge_kutta_step(m, B, skip, h, q, v, u, d, work, q_next, v_next):
 
 
 @kernel
-def step_kernel(m, B, skip, curved, rk, semi, h, q, v, u, d, work, q_next, v_next):
+def step_kernel(m, contacts, B, skip, curved, rk, semi, h, q, v, u, d, work, q_next, v_next):
     """(q+, v+) from (q, v, u); semi: the Euler step is the semi-implicit one.
 
-    d: `Dynamics`; work (nq + 6 nv); q_next, v_next apart from q, v."""
+    contacts: () with RK4.  d: `carve_dynamics`; work (nq + 6 nv); q_next, v_next apart from q, v."""
     if rk is None:
         n = m.dof_body.size
-        acceleration(m, B, skip, q, v, u, d, d.a)
+        acceleration(m, contacts, B, skip, q, v, u, d, d.a)
         combine(n, v_next, v, h, d.a)
         scale_into(n, work, h, v_next if semi else v)
         move(m, curved, q, work, q_next)

@@ -1,4 +1,7 @@
-"""Scratch of one discrete-time step, carved from a driver's block of memory."""
+"""Scratch of one discrete-time step, carved from a driver's block of memory.
+
+Robots in contact have blocks of their own, with the same members for what a step reads of them.
+"""
 
 from typing import NamedTuple
 
@@ -6,6 +9,9 @@ import numpy as np
 
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION
 from dynamics.algorithms.kinematics import BODY, DOF
+from dynamics.contacts.curvature import SecondOrder, carve_second_order, second_order_numbers
+from dynamics.contacts.derivatives import FirstOrder, carve_first_order, first_order_numbers
+from dynamics.contacts.dynamics import Workspace, carve_workspace, workspace_numbers
 from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.simd import carve, helper
 from dynamics.tangent import TANGENT_SLOTS
@@ -49,9 +55,44 @@ class Curvature(NamedTuple):
     Hqu: np.ndarray  # (n nu)
 
 
+class ConstrainedDynamics(NamedTuple):
+    """`Dynamics` in contact."""
+
+    tau: np.ndarray
+    a: np.ndarray  # that of `space`
+    space: Workspace
+
+
+class ConstrainedDerivatives(NamedTuple):
+    """`Derivatives` in contact."""
+
+    aq: np.ndarray  # the first rows of `first`, as av
+    av: np.ndarray
+    au: np.ndarray
+    maps: np.ndarray
+    first: FirstOrder
+
+
+class ConstrainedCurvature(NamedTuple):
+    """`Curvature` in contact."""
+
+    y: np.ndarray  # that of `second`, as the matrices but Hqu
+    w: np.ndarray
+    Hqq: np.ndarray
+    Hqv: np.ndarray
+    Hvv: np.ndarray
+    Hqu: np.ndarray
+    second: SecondOrder
+
+
 @helper
-def carve_dynamics(nb, n, w):
-    """A `Dynamics` block, its zeros zeroed, and the rest of w."""
+def carve_dynamics(m, contacts, w):
+    """A `Dynamics` block, or `ConstrainedDynamics` where there are contacts, its zeros zeroed, and the rest of w."""
+    nb, n = m.parent.size, m.dof_body.size
+    if len(contacts) > 0:
+        tau, w = carve(w, n)
+        space, w = carve_workspace(m, contacts.body.size, w)
+        return ConstrainedDynamics(tau, space.a, space), w
     body, w = carve(w, nb * BODY)
     dof, w = carve(w, n * DOF)
     art, w = carve(w, nb * ARTICULATED)
@@ -64,7 +105,14 @@ def carve_dynamics(nb, n, w):
 
 
 @helper
-def carve_derivatives(nb, n, nu, w):
+def carve_derivatives(m, contacts, nu, w):
+    """A `Derivatives` or `ConstrainedDerivatives` block and the rest of w."""
+    nb, n = m.parent.size, m.dof_body.size
+    if len(contacts) > 0:
+        au, w = carve(w, n * nu)
+        maps, w = carve(w, nb * TANGENT_SLOTS)
+        first, w = carve_first_order(m, contacts.body.size, w)
+        return ConstrainedDerivatives(first.Gq[: n * n], first.Gv[: n * n], au, maps, first), w
     torque, w = carve(w, n)
     aq, w = carve(w, n * n)
     av, w = carve(w, n * n)
@@ -76,7 +124,14 @@ def carve_derivatives(nb, n, nu, w):
 
 
 @helper
-def carve_curvature(nb, n, nu, w):
+def carve_curvature(m, contacts, nu, w):
+    """A `Curvature` or `ConstrainedCurvature` block and the rest of w."""
+    nb, n = m.parent.size, m.dof_body.size
+    if len(contacts) > 0:
+        x, w = carve(w, n)
+        Hqu, w = carve(w, n * nu)
+        second, w = carve_second_order(m, contacts.body.size, w)
+        return ConstrainedCurvature(second.y[:n], x, second.Hqq, second.Hqv, second.Hvv, Hqu, second), w
     virtual, w = carve(w, nb * VIRTUAL_BODY)
     zeta, w = carve(w, n * 6)
     y, w = carve(w, n)
@@ -89,16 +144,23 @@ def carve_curvature(nb, n, nu, w):
     return Curvature(virtual, zeta, y, x, Hqq, Hqv, Hvv, Hqa, Hqu), w
 
 
-def dynamics_numbers(model) -> int:
+def dynamics_numbers(model, contacts) -> int:
+    """Scratch numbers per lane of `carve_dynamics`; contacts: the robot's `ContactSet`, which may be empty."""
     nb, n = len(model.arrays.parent), model.nv
+    if len(contacts) > 0:
+        return n + workspace_numbers(model, contacts)
     return nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 3)
 
 
-def derivative_numbers(model, nu: int) -> int:
+def derivative_numbers(model, contacts, nu: int) -> int:
     nb, n = len(model.arrays.parent), model.nv
+    if len(contacts) > 0:
+        return n * nu + nb * TANGENT_SLOTS + first_order_numbers(model, contacts)
     return n * (1 + 4 * n + nu) + nb * TANGENT_SLOTS
 
 
-def curvature_numbers(model, nu: int) -> int:
+def curvature_numbers(model, contacts, nu: int) -> int:
     nb, n = len(model.arrays.parent), model.nv
+    if len(contacts) > 0:
+        return n * (1 + nu) + second_order_numbers(model, contacts)
     return nb * VIRTUAL_BODY + n * (8 + 4 * n + nu)

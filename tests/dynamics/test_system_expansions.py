@@ -6,11 +6,8 @@ import pytest
 from dynamics import RigidBodySystem
 from dynamics.simd import LANES
 from tests.reference.rigid_body_models import load_reference
-from tests.reference.robot_systems import INTEGRATORS, ROBOTS, control_scale, make_system, slope
+from tests.reference.robot_systems import DIRECTIONS, INTEGRATORS, ROBOTS, STEPS, make_system, model_slopes, slope
 from tests.tolerances import CONTRACTED, SLOPE, relative_error
-
-STEPS = 0.04 * 0.5 ** np.arange(5)
-DIRECTIONS = 12
 
 
 @pytest.fixture
@@ -28,36 +25,11 @@ def robot(request):
     return request.param
 
 
-def whole_hessian(Hxx, Hux, Huu):
-    return np.block([[Hxx, Hux.T], [Hux, Huu]])
-
-
-def seen_changes(system, x, u, dz):
-    """difference(f(x, u), f(x (+) dx, u + du)) for directions dz (S, D, ndx + nu)."""
-    flat = dz.reshape(-1, dz.shape[-1])
-    moved = system.step(system.integrate(x, flat[:, : system.ndx]), u + flat[:, system.ndx :])
-    return system.difference(system.step(x, u), moved).reshape(*dz.shape[:2], -1)
-
-
-def directions(system, xs, us, rng):
-    dz = rng.standard_normal((DIRECTIONS, system.ndx + system.nu))
-    dz[:, system.ndx :] *= control_scale(system, xs, us)
-    return STEPS[:, None, None] * dz
-
-
 @pytest.mark.parametrize("dt", [0.02, 0.4])
 def test_slopes_of_the_models(robot, integrator, dt, rng):
     """A small step, where the robot's curvature dominates, and a large one, where the group's shows."""
     system, xs, us = make_system(robot, dt, integrator, rng)
-    lam = rng.standard_normal((3, system.ndx))
-    fx, fu = system.linearize(xs, us)
-    H = whole_hessian(*(X[1] for X in system.hessian_products(xs, us, lam)))
-    dz = directions(system, xs, us, rng)
-    changes = seen_changes(system, xs[1], us[1], dz)
-    linear = changes - dz @ np.hstack([fx[1], fu[1]]).T
-    assert slope(STEPS, linear) == pytest.approx(2.0, abs=SLOPE)
-    quadratic = linear @ lam[1] - 0.5 * np.einsum("sdi,ij,sdj->sd", dz, H, dz)
-    assert slope(STEPS, quadratic) == pytest.approx(3.0, abs=SLOPE)
+    assert model_slopes(system, xs, us, rng) == pytest.approx((2.0, 3.0), abs=SLOPE)
 
 
 def test_products_are_symmetric_and_linear(robot, integrator, rng):

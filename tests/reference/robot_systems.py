@@ -5,9 +5,14 @@ import numpy as np
 from dynamics.algorithms.configuration import integrate
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_dynamics import inverse_dynamics
+from dynamics.contacts.dynamics import contact_dynamics
 from dynamics.systems.rigid_body import RigidBodySystem
 from tests.reference.lie_brackets import structure_constants
 from tests.reference.rigid_body_models import load_reference
+
+STEPS = 0.04 * 0.5 ** np.arange(5)
+"""How far along each of `DIRECTIONS` random directions models of a step are compared with the step."""
+DIRECTIONS = 12
 
 INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
 # a fixed arm, a floating base with and without torques on it, and joints of every kind
@@ -32,7 +37,9 @@ def step(system, x, u):
     model, h = system.model, system.dt
     q, v, tau = x[: model.nq], x[model.nq :], system.actuation.B @ u
     if system.integrator != "rk4":
-        moved = v + h * forward_dynamics(model, q, v, tau)
+        held = system.contacts
+        a = contact_dynamics(model, q, v, tau, held).a if len(held) else forward_dynamics(model, q, v, tau)
+        moved = v + h * a
         return np.concatenate([integrate(model, q, h * (v if system.integrator == "explicit_euler" else moved)), moved])
     c = structure_constants(model)
 
@@ -48,6 +55,35 @@ def step(system, x, u):
     a4 = acceleration(h * v + h**2 / 2 * a2, v + h * a3)
     whole = h * v + h**2 / 6 * (a1 + a2 + a3) + h**3 / 12 * bracket(v, a3)
     return np.concatenate([integrate(model, q, whole), v + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4)])
+
+
+def whole_hessian(Hxx, Hux, Huu):
+    return np.block([[Hxx, Hux.T], [Hux, Huu]])
+
+
+def seen_changes(system, x, u, dz):
+    """difference(f(x, u), f(x (+) dx, u + du)) for directions dz (S, D, ndx + nu)."""
+    flat = dz.reshape(-1, dz.shape[-1])
+    moved = system.step(system.integrate(x, flat[:, : system.ndx]), u + flat[:, system.ndx :])
+    return system.difference(system.step(x, u), moved).reshape(*dz.shape[:2], -1)
+
+
+def directions(system, xs, us, rng):
+    dz = rng.standard_normal((DIRECTIONS, system.ndx + system.nu))
+    dz[:, system.ndx :] *= control_scale(system, xs, us)
+    return STEPS[:, None, None] * dz
+
+
+def model_slopes(system, xs, us, rng):
+    """Orders in which the errors of the linear and of the quadratic model of a step vanish, at the second of the knots;
+    the latter along a random multiplier."""
+    lam = rng.standard_normal((len(us), system.ndx))
+    fx, fu = system.linearize(xs, us)
+    H = whole_hessian(*(X[1] for X in system.hessian_products(xs, us, lam)))
+    dz = directions(system, xs, us, rng)
+    linear = seen_changes(system, xs[1], us[1], dz) - dz @ np.hstack([fx[1], fu[1]]).T
+    quadratic = linear @ lam[1] - 0.5 * np.einsum("sdi,ij,sdj->sd", dz, H, dz)
+    return slope(STEPS, linear), slope(STEPS, quadratic)
 
 
 def slope(steps, errors):

@@ -1,0 +1,226 @@
+"""RigidBodySystem with contacts: steps, rollouts in lanes, expansions, forces, errors, and a shift of weight.
+
+Robots: HyQ on four feet and on two, the project's quadruped with gains, and an arm held at its tip, all moving.
+"""
+
+import numpy as np
+import pytest
+
+import dynamics
+import trajopt
+from dynamics import ContactSet, PointContact, RigidBodySystem
+from dynamics.simd import LANES
+from problems.quadruped_model import FEET, quadruped, standing
+from tests.reference import contact_cases
+from tests.reference.contact_cases import GAINS, contacts_on
+from tests.reference.random_robots import random_states
+from tests.reference.robot_systems import model_slopes, step
+from tests.tolerances import CONTRACTED, IDENTITY, SLOPE, relative_error
+from trajopt.stepwise import closed_loop_by_steps
+
+EULER = ("semi_implicit_euler", "explicit_euler")
+CASES = {
+    "hyq on four feet": ("hyq", 4, (0.0, 0.0)),
+    "hyq on two feet, gains": ("hyq", 2, GAINS),
+    "joint_zoo, gains": ("joint_zoo", 1, GAINS),
+    "ur5 held": ("ur5", 1, (0.0, 5.0)),
+}
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(117)
+
+
+@pytest.fixture(params=EULER)
+def integrator(request):
+    return request.param
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    return request.param
+
+
+def make_contact_system(case, dt, integrator, rng, axes="local_world_aligned"):
+    """System, states xs (3, nx) in motion and controls us (3, nu)."""
+    name, count, gains = CASES[case]
+    model, frames = contact_cases.robot(name, rng)
+    q, v = random_states(model, 3, rng, vectors=1)
+    contacts = contacts_on(model, frames[:count], rng, gains, axes)
+    actuation = "floating_base" if name == "hyq" else None
+    system = RigidBodySystem(model, dt, integrator, actuation, contacts)
+    tau = dynamics.inverse_dynamics(model, q, v, np.zeros_like(v))
+    return system, np.hstack([q, v]), tau @ system.actuation.B
+
+
+# ------------------------------------------------------------------------------------------------ motion
+def test_step_is_contact_dynamics_and_euler(case, integrator, rng):
+    system, xs, us = make_contact_system(case, 0.01, integrator, rng)
+    for x, u, x_next in zip(xs, us, system.step(xs, us), strict=True):
+        assert relative_error(x_next, step(system, x, u)) <= IDENTITY
+        assert np.array_equal(system.step(x, u), x_next)
+
+
+def test_rollout_repeats_steps(case, integrator, rng):
+    system, xs, us = make_contact_system(case, 0.002, integrator, rng)
+    us = np.tile(us, (2, 1))
+    states = system.rollout(xs[0], us)
+    for t, u in enumerate(us):
+        assert relative_error(states[t + 1], system.step(states[t], u)) <= IDENTITY
+
+
+@pytest.mark.parametrize("what", ["feedback", "gaps and limits"])
+def test_closed_loops_equal_steps(case, integrator, what, rng):
+    """Eight step lengths in lanes against Python loops over single steps."""
+    system, points, controls = make_contact_system(case, 0.002, integrator, rng)
+    N, alphas = 5, 0.5 ** np.arange(LANES)
+    size = 1.0 / max(1.0, np.abs(system.linearize(points[:1], controls[:1])[1]).max())
+    xs = np.array([system.integrate(points[0], 0.01 * rng.standard_normal(system.ndx)) for _ in range(N + 1)])
+    us = controls[0] + 0.1 * size * rng.standard_normal((N, system.nu))
+    k = 0.1 * size * rng.standard_normal(us.shape)
+    K = 0.1 * size * rng.standard_normal((N, system.nu, system.ndx)) / np.sqrt(system.ndx)
+    options = {}
+    if what != "feedback":
+        width = 0.05 * size * rng.random(us.shape)
+        options = {"gaps": 0.05 * rng.standard_normal((N + 1, system.ndx)), "lower": us - width, "upper": us + width}
+    X, U = system.closed_loop_rollout(xs[0], xs, us, k, K, alphas, **options)
+    X_steps, U_steps = closed_loop_by_steps(system, xs[0], xs, us, k, K, alphas, **options)
+    assert X.shape == (LANES, N + 1, system.nx) and np.isfinite(X_steps).all()
+    assert relative_error(X, X_steps) <= 1e-9 and relative_error(U, U_steps) <= 1e-9
+
+
+@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
+def test_contact_forces(case, axes, rng):
+    """Those of contact dynamics, in the axes asked for, which states and expansions do not notice."""
+    system, xs, us = make_contact_system(case, 0.01, "semi_implicit_euler", rng, axes)
+    q, v = xs[:, : system.nq], xs[:, system.nq :]
+    expected = dynamics.contact_dynamics(system.model, q, v, us @ system.actuation.B.T, system.contacts).f
+    assert np.array_equal(system.contact_forces(np.vstack([xs, xs[:1]]), us), expected)
+    world = [PointContact(c.model, c.frame, c.gains, c.reference) for c in system.contacts.contacts]
+    aligned = RigidBodySystem(system.model, 0.01, actuation=system.actuation.B, contacts=world)
+    lam = rng.standard_normal((3, system.ndx))
+    for one, other in zip(
+        (system.step(xs, us), *system.linearize(xs, us), *system.hessian_products(xs, us, lam)),
+        (aligned.step(xs, us), *aligned.linearize(xs, us), *aligned.hessian_products(xs, us, lam)),
+        strict=True,
+    ):
+        assert relative_error(one, other, floor=1e-9) <= 10 * IDENTITY
+
+
+# ------------------------------------------------------------------------------------------------ expansions
+@pytest.mark.parametrize("dt", [0.002, 0.05])
+def test_slopes_of_the_models(case, integrator, dt, rng):
+    system, xs, us = make_contact_system(case, dt, integrator, rng)
+    assert model_slopes(system, xs, us, rng) == pytest.approx((2.0, 3.0), abs=SLOPE)
+
+
+@pytest.mark.parametrize("feet", [FEET, FEET[::3]])
+def test_slopes_of_the_quadruped(feet, integrator, rng):
+    """Near its stance, moving at about a metre per second."""
+    system, x, u = stance(feet, 0.02, integrator)
+    x = system.integrate(np.tile(x, (3, 1)), 0.2 * rng.standard_normal((3, system.ndx)))
+    assert model_slopes(system, x, np.tile(u, (3, 1)), rng) == pytest.approx((2.0, 3.0), abs=SLOPE)
+
+
+def test_tensors_contract_to_the_products(case, integrator, rng):
+    system, xs, us = make_contact_system(case, 0.02, integrator, rng)
+    lam = rng.standard_normal((3, system.ndx))
+    tensors, products = system.hessians(xs, us), system.hessian_products(xs, us, lam)
+    size = np.abs(products[0]).max()
+    for T, H in zip(tensors, products, strict=True):
+        assert relative_error(H, np.einsum("ti,tijk->tjk", lam, T), floor=size) <= 100 * CONTRACTED
+    assert relative_error(products[0], np.swapaxes(products[0], 1, 2)) <= CONTRACTED
+
+
+def test_knots_do_not_mix(case, integrator, rng):
+    """More knots than lanes, each as if alone."""
+    system, xs, us = make_contact_system(case, 0.01, integrator, rng)
+    N = LANES + 3
+    xs, us = np.tile(xs, (4, 1))[:N], np.tile(us, (4, 1))[:N] + 0.1 * rng.standard_normal((N, system.nu))
+    lam = rng.standard_normal((N, system.ndx))
+    together = (*system.linearize(xs, us), *system.hessian_products(xs, us, lam))
+    for t in (0, LANES - 1, LANES, N - 1):
+        at = slice(t, t + 1)
+        alone = (*system.linearize(xs[at], us[at]), *system.hessian_products(xs[at], us[at], lam[at]))
+        for many, one in zip(together, alone, strict=True):
+            assert np.array_equal(many[t], one[0])
+
+
+# ------------------------------------------------------------------------------------------------ construction
+def test_errors_of_the_constructor():
+    model = quadruped()
+    feet = [PointContact(model, foot) for foot in FEET]
+    with pytest.raises(ValueError, match='integrator is "rk4"; expected an Euler integrator for a robot with contacts'):
+        RigidBodySystem(model, 0.01, "rk4", "floating_base", feet)
+    arm, tips = contact_cases.robot("ur5", np.random.default_rng(0))
+    with pytest.raises(ValueError, match='formulation is "inverse", which needs no contacts'):
+        RigidBodySystem(arm, 0.01, contacts=[PointContact(arm, tips[0])], formulation="inverse")
+    with pytest.raises(ValueError, match="belongs to another model"):
+        RigidBodySystem(quadruped(), 0.01, contacts=feet)
+    with pytest.raises(TypeError, match=r"contacts\[0\]: got str, expected a PointContact"):
+        RigidBodySystem(model, 0.01, contacts=["lf_foot"])  # pyright: ignore[reportArgumentType]
+
+
+def test_a_set_or_its_contacts(rng):
+    model = quadruped()
+    feet = [PointContact(model, foot) for foot in FEET]
+    x, u = np.r_[standing(), 0.1 * rng.standard_normal(18)], rng.standard_normal(12)
+    one = RigidBodySystem(model, 0.01, actuation="floating_base", contacts=feet)
+    other = RigidBodySystem(model, 0.01, actuation="floating_base", contacts=ContactSet(model, feet))
+    assert np.array_equal(one.step(x, u), other.step(x, u))
+    free = RigidBodySystem(model, 0.01, actuation="floating_base")
+    assert free.contact_forces(x[None], u[None]).shape == (1, 0, 3)
+
+
+# ------------------------------------------------------------------------------------------------ standing
+def stance(feet, dt, integrator="semi_implicit_euler", gains=(600.0, 50.0)):
+    """The quadruped held at its feet, its state at rest and the torques nearest to holding it there."""
+    model = quadruped()
+    q = standing()
+    contacts = [PointContact(model, foot, gains, dynamics.frame_placement(model, q, foot).p) for foot in feet]
+    system = RigidBodySystem(model, dt, integrator, "floating_base", contacts)
+    J = contact_cases.jacobian(model, q, contacts)
+    loads = np.linalg.lstsq(np.hstack([system.actuation.B, J.T]), dynamics.gravity_forces(model, q), rcond=None)[0]
+    return system, system.state(q), loads[:12]
+
+
+def shift_problem():
+    """20 knots in which the centre of mass moves 3 cm, forwards, sideways and down."""
+    system, x0, u0 = stance(FEET, 0.02)
+    target = dynamics.center_of_mass(system.model, x0[:19]) + 0.03 * np.array([2.0, 2.0, -1.0]) / 3.0
+    running = [
+        trajopt.StateCost(system, x0, np.r_[np.full(18, 0.1), np.full(18, 0.1)]),
+        trajopt.ControlCost(0.1, u0),
+        trajopt.ResidualCost(dynamics.CenterOfMass(system.model, target), 100.0),
+    ]
+    terminal = [
+        trajopt.ResidualCost(dynamics.CenterOfMass(system.model, target), 1e4),
+        trajopt.StateCost(system, x0, np.r_[np.zeros(18), np.ones(18)]),
+    ]
+    return trajopt.Problem(system, x0, 20, running, terminal, us_init=np.tile(u0, (20, 1)), name="shift"), target
+
+
+def test_a_robot_at_rest_stays():
+    problem, _ = shift_problem()
+    xs = problem.system.rollout(problem.x0, problem.us_init)
+    assert np.abs(problem.system.difference(problem.x0, xs)).max() < 1e-10
+    forces = problem.system.contact_forces(xs, problem.us_init)
+    weight = problem.system.model.total_mass * 9.81
+    assert forces[:, :, 2].sum(axis=1) == pytest.approx(np.full(20, weight), rel=1e-3)
+
+
+def test_the_quadruped_shifts_its_weight():
+    problem, target = shift_problem()
+    model = problem.system.model
+    solutions = {name: solver.solve(problem) for name, solver in (("ilqr", trajopt.ILQR()), ("ddp", trajopt.DDP()))}
+    for solution in solutions.values():
+        assert solution.converged
+        q = solution.xs[:, :19]
+        assert np.linalg.norm(dynamics.center_of_mass(model, q[-1]) - target) < 1e-3
+        for contact in problem.system.contacts.contacts:
+            drift = dynamics.frame_placement(model, q, contact.frame).p - contact.reference
+            assert np.linalg.norm(drift, axis=1).max() < 1e-4
+    ilqr, ddp = solutions["ilqr"], solutions["ddp"]
+    assert ddp.cost == pytest.approx(ilqr.cost, rel=1e-6)
+    assert ddp.iterations < ilqr.iterations
