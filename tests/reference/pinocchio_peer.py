@@ -52,7 +52,8 @@ def contacts(pin, peer, model, contacts):
     for contact in contacts:
         frame = model.frame(contact.frame)
         axes = pin.ReferenceFrame.LOCAL if contact.axes == "local" else pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
-        point, fixed = pin.SE3(frame.R.copy(), frame.p.copy()), pin.SE3(np.eye(3), contact.reference.copy())
+        reference = np.zeros(3) if contact.reference is None else contact.reference.copy()
+        point, fixed = pin.SE3(frame.R.copy(), frame.p.copy()), pin.SE3(np.eye(3), reference)
         kind = pin.ContactType.CONTACT_3D
         constraint = pin.RigidConstraintModel(kind, peer, frame.body + 1, point, 0, fixed, axes)
         constraint.setBaumgarteCorrectorParameters(pin.BaumgarteCorrectorParameters(*contact.gains))
