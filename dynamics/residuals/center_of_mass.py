@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.center_of_mass import center_of_mass_kernel, require_mass
-from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
+from dynamics.algorithms.kinematics import place_bodies
 from dynamics.kernel_model import kernel_model
-from dynamics.residuals.frame_translation import position_curvature
+from dynamics.residuals.frame_translation import position_curvature, position_numbers, position_workspace
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
-from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat, store
+from dynamics.residuals.squares import add_curvature, add_gauss_newton, sum_lanes, weigh
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, splat, store
 from dynamics.spatial import load3
 from dynamics.validation import as_array
 
@@ -39,24 +39,11 @@ def _curve(m, mu, dof, J, H):
         position_curvature(m, k, multiplier, J, dof, H)
 
 
-@helper
-def _workspace(nb, n, nx, work):
-    """Bodies, dofs, x (nx), r, mu (3), J (3 nv), H (nv nv), and the rest."""
-    body, w = carve(work, nb * BODY)
-    dof, w = carve(w, n * DOF)
-    x, w = carve(w, nx)
-    r, w = carve(w, 3)
-    mu, w = carve(w, 3)
-    J, w = carve(w, 3 * n)
-    H, w = carve(w, n * n)
-    return body, dof, x, r, mu, J, H, w
-
-
 @driver
 def _drive(first, last, work, block, target, order, xs, mu, r, derivative):
     m = kernel_model(block)
     n = m.dof_body.size
-    body, dof, x_, r_, mu_, J, H, _ = _workspace(m.parent.size, n, xs.shape[1], work)
+    body, dof, x_, r_, mu_, J, H, _ = position_workspace(m.parent.size, n, xs.shape[1], work)
     for c in range(first, last):
         gather(xs, c * LANES, x_)
         _evaluate(m, target, order, x_, body, dof, r_, J)
@@ -74,7 +61,7 @@ def _drive(first, last, work, block, target, order, xs, mu, r, derivative):
 def _drive_squares(first, last, work, block, target, columns, figures, start, stop, order, xs, lx, lxx, Hxx):
     m = kernel_model(block)
     n, total = m.dof_body.size, 0.0
-    body, dof, x_, r_, slope, J, H, w = _workspace(m.parent.size, n, xs.shape[1], work)
+    body, dof, x_, r_, slope, J, H, w = position_workspace(m.parent.size, n, xs.shape[1], work)
     stiffness, w = carve(w, 3)
     row, w = carve(w, figures.shape[1])
     for c in range(first, last):
@@ -110,9 +97,7 @@ class CenterOfMass(RobotResidual):
         require_mass(model)
         target = as_array("target", target, (3,)).copy()
         super().__init__(model, "centre of mass")
-        n = model.nv
-        numbers = model.nb * BODY + n * (DOF + 3 + n) + self.nx + 9 + SQUARES_ROW * self.nr
-        self._set(target=target, _data=target.copy(), _numbers=numbers, _columns=np.arange(n))
+        self._set(target=target, _data=target.copy(), _numbers=position_numbers(model), _columns=np.arange(model.nv))
 
     def _drive(self, order, xs, mu, r, derivative):
         run(_drive, len(xs), self._numbers, self.model.block, self._data, order, xs, mu, r, derivative)

@@ -64,7 +64,7 @@ def _differentiate(m, i, data, order, mu, body, dof, J, H):
 
 
 @helper
-def _workspace(nb, n, nx, work):
+def position_workspace(nb, n, nx, work):
     """Bodies, dofs, x (nx), r, mu (3), J (3 nv), H (nv nv), and the rest."""
     body, w = carve(work, nb * BODY)
     dof, w = carve(w, n * DOF)
@@ -80,7 +80,7 @@ def _workspace(nb, n, nx, work):
 def _drive(first, last, work, block, i, data, order, xs, mu, r, derivative):
     m = kernel_model(block)
     n = m.dof_body.size
-    body, dof, x_, r_, mu_, J, H, _ = _workspace(m.parent.size, n, xs.shape[1], work)
+    body, dof, x_, r_, mu_, J, H, _ = position_workspace(m.parent.size, n, xs.shape[1], work)
     for c in range(first, last):
         gather(xs, c * LANES, x_)
         if order == HESSIAN:
@@ -100,7 +100,7 @@ def _drive(first, last, work, block, i, data, order, xs, mu, r, derivative):
 def _drive_squares(first, last, work, block, i, data, columns, figures, start, stop, order, xs, lx, lxx, Hxx):
     m = kernel_model(block)
     n, total = m.dof_body.size, 0.0
-    body, dof, x_, r_, slope, J, H, w = _workspace(m.parent.size, n, xs.shape[1], work)
+    body, dof, x_, r_, slope, J, H, w = position_workspace(m.parent.size, n, xs.shape[1], work)
     stiffness, w = carve(w, 3)
     row, w = carve(w, figures.shape[1])
     for c in range(first, last):
@@ -116,6 +116,12 @@ def _drive_squares(first, last, work, block, i, data, columns, figures, start, s
         if order & HESSIAN:
             add_curvature(columns, H, t, count, Hxx)
     return total
+
+
+def position_numbers(model) -> int:
+    """Scratch numbers per lane of a position's drivers: `position_workspace`, and what squares need."""
+    n = model.nv
+    return model.nb * BODY + n * (DOF + 3 + n) + model.nq + n + 9 + SQUARES_ROW * 3
 
 
 class FrameTranslation(RobotResidual):
@@ -138,9 +144,8 @@ class FrameTranslation(RobotResidual):
         body, placement = frame_numbers(model, frame)
         target = as_array("target", target, (3,)).copy()
         super().__init__(model, f"translation of {frame}")
-        data, n = np.concatenate([placement, target]), model.nv
-        numbers = model.nb * BODY + n * (DOF + 3 + n) + self.nx + 9 + SQUARES_ROW * self.nr
-        self._set(frame=frame, target=target, _body=body, _data=data, _numbers=numbers, _columns=path_dofs(model, body))
+        self._set(frame=frame, target=target, _body=body, _data=np.concatenate([placement, target]))
+        self._set(_numbers=position_numbers(model), _columns=path_dofs(model, body))
 
     def _drive(self, order, xs, mu, r, derivative):
         frame = self.model.block, self._body, self._data
