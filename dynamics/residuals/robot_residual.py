@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, chunk_count, helper, scratch
 
-VALUE, JACOBIAN, HESSIAN, BOTH = 0, 1, 2, 3
-"""What a driver is asked for; derivatives are bits."""
+VALUE, JACOBIAN, HESSIAN = 0, 1, 2
+"""What a driver is asked for; the derivatives are bits, for drivers that are asked for both."""
 NO_ROWS, NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 """In place of arguments that a driver does not touch for what it is asked."""
 
@@ -33,6 +33,15 @@ NO_TARGET = NO_ROWS, NO_ROWS, NO_BLOCKS, NO_BLOCKS, NO_BLOCKS
 def run(drive, count: int, numbers: int, *args):
     """Run a driver on the caller's thread: a hundred knots take less time than waking another one."""
     return drive(0, chunk_count(count), scratch(numbers)[0], *args)
+
+
+Blocks = Sequence[np.ndarray]
+
+
+def requested(target: Blocks | None, curvature: Blocks | None) -> tuple[int, Blocks, Blocks]:
+    """What `weighted_squares` is asked for by these arguments, and arrays for a driver in their place."""
+    order = (VALUE if target is None else JACOBIAN) | (VALUE if curvature is None else HESSIAN)
+    return order, target or NO_TARGET, curvature or NO_TARGET
 
 
 def path_dofs(model: RigidBodyModel, body: int) -> np.ndarray:
@@ -136,8 +145,8 @@ class RobotResidual:
         figures: np.ndarray,
         start: int,
         stop: int,
-        target: Sequence[np.ndarray] | None,
-        curvature: Sequence[np.ndarray] | None,
+        target: Blocks | None,
+        curvature: Blocks | None,
     ) -> float:
         """1/2 sum_i w_i s_i^2 over the knots start <= t < stop, its expansion added to arrays over all knots.
 
@@ -156,8 +165,8 @@ class RobotResidual:
         ValueError : xs, or us where it is used, of a wrong shape.
         """
         xs = knots("xs", xs, self.nx)
-        order = (0 if target is None else JACOBIAN) | (0 if curvature is None else HESSIAN)
-        return self._drive_squares(figures, start, stop, order, xs, us, target or NO_TARGET, curvature or NO_TARGET)
+        order, target, curvature = requested(target, curvature)
+        return self._drive_squares(figures, start, stop, order, xs, us, target, curvature)
 
     def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature) -> float:
         """The sum of squares; by order its expansion."""

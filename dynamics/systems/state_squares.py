@@ -6,7 +6,7 @@ As `dynamics.residuals.squares`, but with a Jacobian that is block diagonal over
 import numpy as np
 
 from dynamics.kernel_model import kernel_model
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, NO_TARGET, VALUE, knots, run
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, knots, requested, run
 from dynamics.residuals.squares import SQUARES_ROW, add_entry, add_row, sum_lanes, weigh
 from dynamics.simd import LANES, carve, driver, fma, gather, kernel, load, splat, store
 from dynamics.systems.steps import combine
@@ -108,7 +108,6 @@ class StateDifference:
     def weighted_squares(self, xs, us, figures, start, stop, target, curvature) -> float:
         """1/2 sum_i w_i s_i^2 over the knots start <= t < stop, its expansion added to arrays over all knots."""
         xs = knots("xs", xs, self._x_ref.shape[1])
-        order = (VALUE if target is None else JACOBIAN) | (VALUE if curvature is None else HESSIAN)
-        target, curvature = target or NO_TARGET, curvature or NO_TARGET
+        order, target, curvature = requested(target, curvature)
         place = self._model.block, self._x_ref, figures, start, stop
         return run(_drive, stop - start, self._numbers, *place, order, xs, target[0], target[2], curvature[2])

@@ -14,7 +14,7 @@ from dynamics import (
 )
 from dynamics.simd import LANES
 from tests.reference import contact_cases, pinocchio_peer
-from tests.reference.contact_cases import GAINS, contacts_on
+from tests.reference.contact_cases import GAINS, contacts_on, growing_sets
 from tests.reference.random_robots import random_states, random_trees, settings, with_armature
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.tangent_differences import along_state
@@ -56,8 +56,7 @@ def check(model, q, v, tau, contacts, damping=0.0):
 def test_differences(name, gains, axes, rng):
     model, frames = contact_cases.robot(name, rng)
     model = with_armature(model, rng)
-    for count in range(1, len(frames) + 1):
-        contacts = contacts_on(model, frames[:count], rng, gains, axes)
+    for contacts in growing_sets(model, frames, rng, gains, axes):
         q, v, tau = (x[0] for x in random_states(model, 1, rng))
         check(model, q, v, tau, contacts)
 
@@ -132,8 +131,7 @@ def test_pinocchio(name, gains, axes, rng):
     pin = pytest.importorskip("pinocchio")
     model, frames = contact_cases.robot(name, rng)
     peer = pinocchio_peer.build(pin, model, load_reference(name)[1])
-    for count in range(1, len(frames) + 1):
-        contacts = contacts_on(model, frames[:count], rng, gains, axes)
+    for contacts in growing_sets(model, frames, rng, gains, axes):
         state, theirs, datas = pinocchio_peer.contacts(pin, peer, model, contacts)
         q, v, tau = random_states(model, 2, rng)
         ours = contact_dynamics_derivatives(model, q, v, tau, contacts)

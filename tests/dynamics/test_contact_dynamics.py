@@ -7,7 +7,7 @@ import dynamics
 from dynamics import ContactSet, PointContact, contact_dynamics, forward_dynamics, mass_matrix
 from dynamics.simd import LANES
 from tests.reference import contact_cases, pinocchio_peer
-from tests.reference.contact_cases import GAINS, balance, constraints, contacts_on, jacobian
+from tests.reference.contact_cases import GAINS, balance, constraints, contacts_on, growing_sets, jacobian
 from tests.reference.random_robots import random_states, with_armature
 from tests.reference.rigid_body_models import load_reference
 from tests.tolerances import IDENTITY, relative_error
@@ -22,11 +22,10 @@ ORACLE = 1e-9
 def test_forces_balance_and_points_stay(name, gains, axes, rng):
     model, frames = contact_cases.robot(name, rng)
     model = with_armature(model, rng)
-    for count in range(1, len(frames) + 1):
-        contacts = contacts_on(model, frames[:count], rng, gains, axes)
+    for contacts in growing_sets(model, frames, rng, gains, axes):
         q, v, tau = random_states(model, LANES + 2, rng)
         result = contact_dynamics(model, q, v, tau, contacts)
-        assert result.f.shape == (LANES + 2, count, 3) and not result.redundant.any()
+        assert result.f.shape == (LANES + 2, len(contacts), 3) and not result.redundant.any()
         assert (result.smallest_pivot > 0.0).all() and (result.smallest_pivot <= 1.0).all()
         for k in range(0, LANES + 2, 3):
             residual, size = balance(model, q[k], v[k], tau[k], contacts, result.a[k], result.f[k])
@@ -126,8 +125,7 @@ def test_pinocchio(name, gains, axes, rng):
     pin = pytest.importorskip("pinocchio")
     model, frames = contact_cases.robot(name, rng)
     peer = pinocchio_peer.build(pin, model, load_reference(name)[1])
-    for count in range(1, len(frames) + 1):
-        contacts = contacts_on(model, frames[:count], rng, gains, axes)
+    for contacts in growing_sets(model, frames, rng, gains, axes):
         state, theirs, datas = pinocchio_peer.contacts(pin, peer, model, contacts)
         q, v, tau = random_states(model, 3, rng)
         a, f, *_ = contact_dynamics(model, q, v, tau, contacts)

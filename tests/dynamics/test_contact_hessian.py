@@ -12,7 +12,7 @@ from dynamics import (
 )
 from dynamics.simd import LANES, threads
 from tests.reference import contact_cases
-from tests.reference.contact_cases import GAINS, contacts_on
+from tests.reference.contact_cases import GAINS, contacts_on, growing_sets
 from tests.reference.lie_brackets import structure_constants
 from tests.reference.random_robots import random_states, with_armature
 from tests.reference.rigid_body_models import load_reference
@@ -59,8 +59,7 @@ def check(model, q, v, tau, contacts, w_a, w_f, damping=0.0):
 def test_differences(name, gains, axes, rng):
     model, frames = contact_cases.robot(name, rng)
     model = with_armature(model, rng)
-    for count in range(1, len(frames) + 1):
-        contacts = contacts_on(model, frames[:count], rng, gains, axes)
+    for contacts in growing_sets(model, frames, rng, gains, axes):
         q, v, tau = (x[0] for x in random_states(model, 1, rng))
         check(model, q, v, tau, contacts, *multipliers(model, contacts, rng))
 

@@ -46,6 +46,12 @@ def contacts_on(model, frames, rng, gains=GAINS, axes="local_world_aligned"):
     return [PointContact(model, frame, gains, rng.uniform(-1, 1, 3), axes) for frame in frames]
 
 
+def growing_sets(model, frames, rng, gains=GAINS, axes="local_world_aligned"):
+    """Contacts on the first frame, on the first two, ... on all of them, each set with references of its own."""
+    for count in range(1, len(frames) + 1):
+        yield contacts_on(model, frames[:count], rng, gains, axes)
+
+
 def world_forces(model, q, contacts, f):
     """Forces (C, 3) in world axes."""
     turns = [frame_placement(model, q, c.frame).R if c.axes == "local" else np.eye(3) for c in contacts]
