@@ -93,6 +93,22 @@ def test_sums_equal_the_terms(system, residuals):
         assert np.abs(a - b).max() <= 1e-12 * (1.0 + np.abs(b).max())
 
 
+def test_a_reference_is_the_target_of_the_residual(system, residuals):
+    rng = np.random.default_rng(4)
+    xs, us = rng.uniform(-1, 1, (N + 1, system.nx)), rng.uniform(-5, 5, (N, system.nu))
+    tool, path = residuals[0], rng.uniform(-1, 1, (N, 3))
+    at_origin = dynamics.FrameTranslation(system.model, tool.frame, np.zeros(3))
+    tracked = [[trajopt.ResidualCost(dynamics.FrameTranslation(system.model, tool.frame, p), 2.0)] for p in path]
+    results = []
+    for costs in ([trajopt.ResidualCost(at_origin, 2.0, reference=path)], tracked):
+        posed = trajopt.Problem(system, np.zeros(system.nx), N, running_costs=costs).objective
+        blocks = zero_blocks(N, system.ndx, system.nu)
+        posed.accumulate(xs, us, blocks, blocks)
+        results.append([np.array(posed.value(xs, us)), *blocks])
+    for a, b in zip(*results, strict=True):
+        assert np.abs(a - b).max() <= 1e-12 * (1.0 + np.abs(b).max())
+
+
 def test_costs_at_overlapping_or_distant_knots_are_kept_apart(system, residuals):
     tool = residuals[0]
     twice = trajopt.Problem(

@@ -56,7 +56,8 @@ def control_costs(system, points, activation, rng):
 
 
 def residual_costs(system, points, activation, rng):
-    return lambda w: ResidualCost(TipResidual(), w, activation), (rng.uniform(0.1, 2, (K, 3)),)
+    rows = rng.standard_normal((K, 3)), rng.uniform(0.1, 2, (K, 3))
+    return lambda reference, w: ResidualCost(TipResidual(), w, activation, reference), rows
 
 
 FAMILIES = {"state": state_costs, "control": control_costs, "residual": residual_costs}
@@ -153,6 +154,7 @@ def test_tracking_returns_to_the_trajectory_it_tracks(rng):
         (lambda: ControlCost(np.ones((4, 1)), np.ones((3, 1))), "4 rows of weights, 3 rows of reference"),
         (lambda: ControlCost(np.ones((2, 2, 2))), r"weights: got shape \(2, 2, 2\), wanted a number, a vector, or"),
         (lambda: ResidualCost(TipResidual(), np.ones((4, 2))), r"weights: got shape \(4, 2\), wanted \(4, 3\)"),
+        (lambda: ResidualCost(TipResidual(), 1.0, reference=[0.0]), "reference: got 1 numbers, wanted one or 3"),
         (lambda: ControlCost(np.ones((4, 2))).check(Pendulum(), False), "ControlCost weights: got 2 numbers"),
     ],
 )  # fmt: skip

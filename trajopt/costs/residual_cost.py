@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from trajopt.costs.cost import Quadratic
-from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, weight_rows
+from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
 from trajopt.costs.loss import Loss
 from trajopt.costs.residual_expansion import add_curvature, add_gradient, evaluated, linearized
 from trajopt.residual import Residual
@@ -14,7 +14,7 @@ from trajopt.validation import whole_number
 
 
 class ResidualCost:
-    """1/2 sum_i w_i r_i(x, u)^2 of any residual, or another convex function of it.
+    """1/2 sum_i w_i (r_i(x, u) - reference_i)^2 of any residual, or another convex function of that difference.
 
     Parameters
     ----------
@@ -24,20 +24,23 @@ class ResidualCost:
     activation : "quadratic" (default) or an Activation
         A(r) instead of the sum of squares: `WeightedQuadratic`, `SmoothAbs`, `SmoothNorm`, `PseudoHuber`,
         `LogBarrier`, `QuadraticBarrier`, or any object with the methods of `Activation`.
+    reference : number, (nr,) array, or (K, nr) with values for each of K knots, default 0
+        What the residual is to be: a path of a foot, say, of which a residual itself knows one point.
 
     Attributes
     ----------
-    knots : K, the number of knots at which it can be evaluated; None if the weights are constant.
+    knots : K, the number of knots at which it can be evaluated; None if weights and reference are constant.
     """
 
-    def __init__(self, residual: Residual, weights: Any, activation: Any = "quadratic"):
+    def __init__(self, residual: Residual, weights: Any, activation: Any = "quadratic", reference: Any = 0.0):
         for method in ("evaluate", "jacobians", "hessian_products"):
             if not callable(getattr(residual, method, None)):
                 raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
         self.residual = residual
         self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
         self.weights = np.full(self.nr, 1.0) * weight_rows(weights, self.nr)
-        self.knots = common_knots("ResidualCost", weights=self.weights)
+        self.reference = scalars_or_rows("reference", reference, self.nr)
+        self.knots = common_knots("ResidualCost", weights=self.weights, reference=self.reference)
         self.activation = activation
         self._loss = Loss(as_rows(self.weights, self.nr), activation)
 
@@ -46,18 +49,26 @@ class ResidualCost:
 
     def _evaluate(self, xs, us):
         check_knots("ResidualCost", self.knots, xs)
-        return evaluated(self.residual, self.nr, xs, us)
+        return evaluated(self.residual, self.nr, xs, us) - self.reference
 
     def _linearize(self, xs, us):
         check_knots("ResidualCost", self.knots, xs)
         r, rx, ru = linearized(self.residual, self.nr, xs, us)
-        return self._loss.expand(r), rx, ru
+        return self._loss.expand(r - self.reference), rx, ru
 
     def squares(self, nu: int) -> tuple[Residual, np.ndarray] | None:
-        """The residual and weights (1 or K, nr) of which this is 1/2 sum w r^2; None if it is something else."""
+        """The residual and the figures (1 or K, nr or 4 nr) of its squares; None if this is something else.
+
+        A deviation from a reference is one from limits that coincide: w, shift -reference, lower and upper 0."""
         if type(self) is not ResidualCost or self._loss.activation is not None:
             return None
-        return self.residual, self._loss.weights
+        weights = self._loss.weights
+        if not self.reference.any():
+            return self.residual, weights
+        shifts = -as_rows(self.reference, self.nr)
+        limits = np.zeros((1, 2 * self.nr))
+        K = max(len(weights), len(shifts))
+        return self.residual, np.hstack([np.broadcast_to(a, (K, a.shape[1])) for a in (weights, shifts, limits)])
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx) and us (K, nu)."""
