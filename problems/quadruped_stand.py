@@ -1,0 +1,44 @@
+"""The quadruped moves its centre of mass while it stands on four feet.
+
+4 cm forwards, 3 cm sideways and 4 cm down in half a second of 10 ms knots, at rest at the end, within the motors'
+torques and the friction cones of the feet.  The robot is that of `quadruped_model`; starts from torques that stand.
+"""
+
+import numpy as np
+
+import dynamics
+import trajopt
+from problems.quadruped_gaits import FRICTION
+from problems.quadruped_model import FEET, quadruped, standing
+
+SHIFT = (0.04, 0.03, -0.04)
+GAINS = (600.0, 50.0)
+
+
+def make(horizon: int = 50, dt: float = 0.01) -> trajopt.Problem:
+    """The problem with `horizon` knots of dt seconds."""
+    model, q0 = quadruped(), standing()
+    feet = [dynamics.PointContact(model, foot, GAINS, dynamics.frame_placement(model, q0, foot).p) for foot in FEET]
+    system = dynamics.RigidBodySystem(model, dt, actuation="floating_base", contacts=feet)
+    x0 = system.state(q0)
+    center = dynamics.CenterOfMass(model, dynamics.center_of_mass(model, q0) + SHIFT)
+    posture = np.r_[np.zeros(3), np.full(model.nv - 3, 1e-1), np.full(model.nv, 1e-2)]
+    rest = np.r_[np.zeros(3), np.full(3, 1e2), np.full(model.nv - 6, 1e-1), np.full(model.nv, 1e1)]
+    cone = dynamics.FrictionCone(system, FRICTION, facets=None)
+    return trajopt.Problem(
+        system,
+        x0,
+        horizon,
+        running_costs=[
+            trajopt.StateCost(system, x0, posture),
+            trajopt.ControlCost(1e-1),
+            trajopt.ResidualCost(center, 1e2),
+        ],
+        terminal_costs=[trajopt.StateCost(system, x0, rest), trajopt.ResidualCost(center, 1e5)],
+        constraints=[
+            trajopt.ControlBounds(-model.effort_limit[6:], model.effort_limit[6:]),
+            trajopt.ResidualConstraint(cone, cone.lower, cone.upper, name="friction cones"),
+        ],
+        us_init="quasi_static",
+        name="quadruped_stand",
+    )
