@@ -86,7 +86,8 @@ class Theirs:
 
     def __init__(self, make: Callable[[Any], Any], problem: Any, start: Start, limits: Any):
         self.solver, self.limits = make(problem), limits
-        self.xs, self.us, self.feasible = list(start.theirs), list(start.us), start.feasible
+        self.xs, self.feasible = list(start.theirs), start.feasible
+        self.us = controls_for(problem, start.us)
         self.counts_last = not hasattr(self.solver, "termination_tolerance")
         self.tolerance = "th_stop" if self.counts_last else "termination_tolerance"
         self.default = getattr(self.solver, self.tolerance)
@@ -105,9 +106,15 @@ class Theirs:
         ends = [data.xnext for data in problem.runningDatas]
         gaps = [state.diff(x, end) for state, x, end in zip(states, xs.tolist()[1:], ends, strict=True)]
         gaps.append(states[0].diff(problem.x0, xs[0]))
-        worst = max(float(np.abs(gaps).max()), excess(np.array(us.tolist()), self.limits))
+        beyond = 0.0 if self.limits is None else excess(np.array(us.tolist()), self.limits)
+        worst = max(float(np.abs(gaps).max()), beyond)
         iterations = solver.iter + (self.finished and self.counts_last)
         return Outcome(cost, worst, iterations, self.finished, ("gauss_newton",) * iterations)
+
+
+def controls_for(problem: Any, us: np.ndarray) -> list[np.ndarray]:
+    """Controls (N, nu) as Crocoddyl's problem takes them: none at an impact."""
+    return [u[: model.nu] for u, model in zip(us, problem.runningModels, strict=True)]
 
 
 def excess(us: np.ndarray, limits: Any) -> float:

@@ -16,6 +16,7 @@ import numpy as np
 
 import trajopt
 from experiments.peers import kinova, starts, ur5
+from experiments.peers.contestants import controls_for
 from experiments.peers.pair import Pair
 from trajopt.line_search import search
 from trajopt.solvers.forward import Curvature
@@ -36,7 +37,7 @@ def arms() -> list[Pair]:
 
 def _theirs(pair: Pair, start: starts.Start) -> dict[str, Callable[[], object]]:
     solver = crocoddyl.SolverFDDP(pair.theirs)
-    solver.solve(list(start.theirs), list(start.us), THEIR_STEPS, start.feasible)
+    solver.solve(list(start.theirs), controls_for(pair.theirs, start.us), THEIR_STEPS, start.feasible)
     xs, us = [np.array(x) for x in solver.xs], [np.array(u) for u in solver.us]
     return {
         "none": lambda: solver.solve(xs, us, 0, True, REGULARIZATION),
@@ -65,10 +66,14 @@ def _ours(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[], ob
     return {"iLQR": ilqr, "exact DDP": ddp}
 
 
-def single_iterations(pair: Pair, repeats: int) -> dict[str, dict[str, float]]:
-    """Median and least microseconds of every kind of iteration, and their ratios to Crocoddyl's FDDP."""
-    start = starts.still(pair)
-    near = trajopt.ILQR(max_iterations=OUR_STEPS).solve(pair.ours, us=start.us).us
+def single_iterations(
+    pair: Pair, repeats: int, start: starts.Start | None = None, steps: int = OUR_STEPS
+) -> dict[str, dict[str, float]]:
+    """Median and least microseconds of every kind of iteration, and their ratios to Crocoddyl's FDDP.
+
+    start: where the solves begin that lead to the trajectories, by default `starts.still`; ours takes so many steps."""
+    start = starts.still(pair) if start is None else start
+    near = trajopt.ILQR(max_iterations=steps).solve(pair.ours, us=start.us).us
     calls = {f"Crocoddyl FDDP, {name}": call for name, call in _theirs(pair, start).items()}
     calls |= _ours(pair.ours, near)
     if pair.inverse is not None:

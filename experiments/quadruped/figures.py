@@ -1,0 +1,26 @@
+"""The figure: distance from the optimum over iterations, a panel for every problem of the quadruped."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trajopt.plotting.style import COLORS, new_figure, save, tidy
+
+FLOOR = 1e-15
+
+
+def plot_distances(results: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
+    """One line per solver: relative distance of the cost from the cost it ends with."""
+    figure = new_figure(3.2 * len(results), 3.6)
+    panels = figure.subplots(1, len(results), sharey=True, squeeze=False)[0]
+    for axes, (problem, rows) in zip(panels, results.items(), strict=True):
+        for i, (solver, row) in enumerate(rows.items()):
+            distance = np.maximum(row["distance"], FLOOR)
+            axes.semilogy(distance, color=COLORS[i % len(COLORS)], marker=".", linewidth=1.2, label=solver)
+        first = axes is panels[0]
+        tidy(axes, "iteration", "distance of the cost from its end, relative" if first else "")
+        axes.set_title(problem.removeprefix("quadruped_"), fontsize=10)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    save(figure, path)
