@@ -106,6 +106,7 @@ class HybridSystem(RobotSystem):
         self.idle = self.durations == 0.0
         self.durations.flags.writeable = self.idle.flags.writeable = False
         self.semi_implicit = all(s.system.semi_implicit for s in self.segments)
+        self._launches = _launches(self.segments)
 
     def __repr__(self) -> str:
         names = ", ".join(f"{s.name!r}: {s.stop - s.start}" for s in self.segments)
@@ -142,11 +143,20 @@ class HybridSystem(RobotSystem):
             raise ValueError(f"us: got {knots} knots, expected {self.horizon}, which the phases fill")
         return self.segments
 
+    def _write(self, method: str, given: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Call a method of the systems on their rows of what is given, us (N, nu) its second, and of the outputs."""
+        segments = self._segments_of(len(given[1]))
+        for system, rows in self._launches if segments is self.segments else _launches(segments):
+            parts = [X[rows] for X in outputs]
+            getattr(system, method)(*(X[rows] for X in given), *parts)
+            if not isinstance(rows, slice):
+                for X, part in zip(outputs, parts, strict=True):
+                    X[rows] = part
+
     # -------------------------------------------------------------------------------------------- motion
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f_t(xs[t], us[t])."""
-        for _, system, a, b in self._segments_of(len(us)):
-            system.write_steps(xs[a:b], us[a:b], out[a:b])
+        self._write("write_steps", (xs, us), (out,))
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop, one segment after another; see `RobotSystem.roll`."""
@@ -208,13 +218,11 @@ class HybridSystem(RobotSystem):
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns, knot by knot."""
-        for _, system, a, b in self._segments_of(len(us)):
-            system.write_linearization(xs[a:b], us[a:b], fx[a:b], fu[a:b])
+        self._write("write_linearization", (xs, us), (fx, fu))
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
         """What `hessian_products` returns, knot by knot."""
-        for _, system, a, b in self._segments_of(len(us)):
-            system.write_hessian_products(xs[a:b], us[a:b], lam[a:b], *(X[a:b] for X in H))
+        self._write("write_hessian_products", (xs, us, lam), H)
 
     def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first."""
@@ -222,6 +230,18 @@ class HybridSystem(RobotSystem):
         parts = [system.hessians(xs[a:b], us[a:b]) for _, system, a, b in self._segments_of(len(us))]
         fxx, fux, fuu = (np.concatenate(T) for T in zip(*parts, strict=True))
         return fxx, fux, fuu
+
+
+def _launches(segments: Sequence[Segment]) -> list[tuple[RobotSystem, slice | np.ndarray]]:
+    """Systems and the knots that they evaluate in one call: those of a segment, in place, and all impacts on one set of
+    contacts together."""
+    rows: dict[object, list[Segment]] = {}
+    for i, segment in enumerate(segments):
+        rows.setdefault(segment.system if isinstance(segment.system, Impact) else i, []).append(segment)
+    return [
+        (same[0].system, slice(*same[0][2:]) if len(same) == 1 else np.array([s.start for s in same]))
+        for same in rows.values()
+    ]
 
 
 def _frames(system) -> list[str]:

@@ -182,7 +182,7 @@ def test_derivatives_along_a_trajectory(rng):
 
 
 def test_expansions_are_those_of_single_knots(rng):
-    system = hybrid()
+    system = HybridSystem(MODEL, DT, [*PHASES, ("landing", FEET[::-1], 1)])
     xs, us = motion(system, rng)
     lam = rng.standard_normal((system.horizon, system.ndx))
     whole = (*system.linearize(xs, us), *system.hessian_products(xs, us, lam))
