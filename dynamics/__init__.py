@@ -38,6 +38,8 @@ _HOME = {
     "dynamics.contacts.impulses": ("contact_impulse", "contact_impulse_derivatives"),
     "dynamics.contacts.impulse_hessian": ("contact_impulse_hessian",),
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
+    "dynamics.systems.hybrid": ("HybridSystem",),
+    "dynamics.systems.impact": ("Impact",),
     "dynamics.residuals": ("CenterOfMass", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity"),
 }  # fmt: skip
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

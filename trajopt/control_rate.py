@@ -21,7 +21,7 @@ from trajopt.costs import Cost, Quadratic
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, weight_rows
 from trajopt.residual import Residual
 from trajopt.stepwise import closed_loop_by_steps
-from trajopt.system import System, as_manifold, state_array
+from trajopt.system import System, as_manifold, knot_durations, state_array, window
 from trajopt.validation import scalar_or_vector
 
 
@@ -41,13 +41,17 @@ class ControlRateSystem:
     semi_implicit = False
 
     def __init__(self, system: System):
-        self.system = system
+        self.system: Any = system
         self.nx, self.ndx, self.nu = system.nx + system.nu, system.ndx + system.nu, system.nu
         self.dt = system.dt
         self._manifold = as_manifold(system)
         self.euclidean = self._manifold is None
         if hasattr(system, "skeleton"):
             self.skeleton = self._skeleton
+        if hasattr(system, "window"):
+            self.horizon = self.system.horizon
+            self.durations = knot_durations(system, self.horizon)
+            self.window = self._window
 
     def __repr__(self) -> str:
         return f"ControlRateSystem({self.system!r})"
@@ -95,7 +99,10 @@ class ControlRateSystem:
         return J, H
 
     def _skeleton(self, zs: np.ndarray) -> np.ndarray:
-        return self.system.skeleton(self.split(zs)[0])  # pyright: ignore[reportAttributeAccessIssue]
+        return self.system.skeleton(self.split(zs)[0])
+
+    def _window(self, start: int, stop: int) -> "ControlRateSystem":
+        return ControlRateSystem(window(self.system, start, stop))
 
     # -------------------------------------------------------------------------------------------- motion
     def step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:

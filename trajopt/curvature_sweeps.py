@@ -9,7 +9,7 @@ import numpy as np
 from dynamics.simd import routine
 from trajopt.backward_pass import Box, SweepResult, backward_step, start_sweep, workspace
 from trajopt.expansions import Expansion
-from trajopt.system import System
+from trajopt.system import System, window
 
 
 def sweep_products(
@@ -29,7 +29,8 @@ def sweep_products(
     Vx = arrays[2]
     d1 = d2 = 0.0
     for t in range(N - 1, -1, -1):
-        Hxx, Hux, Huu = system.hessian_products(xs[t : t + 2], us[t : t + 1], Vx[t + 1 : t + 2])
+        knot = window(system, t, t + 1)
+        Hxx, Hux, Huu = knot.hessian_products(xs[t : t + 2], us[t : t + 1], Vx[t + 1 : t + 2])
         lxx[t] += Hxx[0]
         lux[t] += Hux[0]
         luu[t] += Huu[0]

@@ -152,6 +152,7 @@ def _points(system: System | None, x: Any, u: Any, rng: np.random.Generator) -> 
     U = None if u is None else _batch("u", u, np.shape(u)[-1] if system is None else system.nu)
     K = max([len(given) for given in (X, U) if given is not None], default=1)
     K = POINTS if X is None and K == 1 else K
+    K = getattr(system, "horizon", K)  # dynamics that differ from knot to knot want one point for each
     if X is None:
         X = rng.standard_normal((K, nx))
     check = getattr(system, "check_state", None)

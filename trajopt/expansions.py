@@ -9,6 +9,7 @@ from dynamics.simd.rows import Term, matrix
 from trajopt.matrix_products import row_product
 from trajopt.objective import Blocks, Objective, zero_blocks
 from trajopt.problem import Problem
+from trajopt.system import idle_knots
 from trajopt.validation import same_shape
 
 
@@ -49,11 +50,20 @@ def expand(
         fx, fu = system.linearize(xs, us)
     blocks = zero_blocks(N, system.ndx, system.nu)
     (objective or problem.objective).accumulate(xs, us, blocks, curvature)
-    return Expansion(
+    expansion = Expansion(
         same_shape("linearize, fx", fx, (N, system.ndx, system.ndx)),
         same_shape("linearize, fu", fu, (N, system.ndx, system.nu)),
         *blocks,
     )
+    _settle_idle_controls(expansion, idle_knots(system))
+    return expansion
+
+
+def _settle_idle_controls(expansion: Expansion, knots: np.ndarray) -> None:
+    """Curvature 1 for controls that have neither cost nor effect at these knots, for Quu to be regular."""
+    for t in knots:
+        diagonal = np.einsum("ii->i", expansion.luu[t])
+        diagonal[(diagonal == 0.0) & ~expansion.fu[t].any(axis=0)] = 1.0
 
 
 @routine

@@ -1,6 +1,6 @@
 """The sum of cost terms along a trajectory, each over the knots it belongs to: value, expansion, and whom to blame.
 
-A running cost is multiplied by dt; a terminal cost, and a term that stands for constraints, is not.
+A running cost is multiplied by its knot's duration; a terminal cost, and a term that stands for constraints, is not.
 """
 
 import math
@@ -15,18 +15,27 @@ from trajopt.squares import SquaresOfResidual, gather_squares
 from trajopt.term import Term
 
 
-def running_terms(costs: Sequence[Any], horizon: int, dt: float) -> tuple[Term, ...]:
-    """Terms of a list of costs, or of N lists, one per knot; a cost in several lists is evaluated in one call."""
+def running_terms(costs: Sequence[Any], durations: np.ndarray) -> tuple[Term, ...]:
+    """Terms of a list of costs, or of N lists, one per knot; a cost in several lists is evaluated in one call for all
+    knots of one duration (N,).
+
+    A plain list does not count at knots without duration; a cost that is listed for such a knot counts unscaled.
+    """
     if not costs or not isinstance(costs[0], tuple):
-        return tuple(Term(cost, None, dt, False) for cost in costs)
+        return tuple(term for cost in costs for term in _weighed(cost, np.flatnonzero(durations > 0.0), durations))
     members: dict[int, tuple[Cost, list[int]]] = {}
     for t, of_knot in enumerate(costs):
         for cost in of_knot:
             members.setdefault(id(cost), (cost, []))[1].append(t)
-    return tuple(
-        Term(cost, None if knots == list(range(horizon)) else np.array(knots), dt, False)
-        for cost, knots in members.values()
-    )
+    return tuple(term for cost, knots in members.values() for term in _weighed(cost, np.array(knots), durations))
+
+
+def _weighed(cost: Cost, knots: np.ndarray, durations: np.ndarray) -> list[Term]:
+    """A cost at these knots, one term for each duration among them."""
+    everywhere = np.arange(len(durations))
+    scales = np.where(durations[knots] > 0.0, durations[knots], 1.0)
+    alike = [(knots[scales == scale], float(scale)) for scale in np.unique(scales)]
+    return [Term(cost, None if np.array_equal(at, everywhere) else at, scale, False) for at, scale in alike]
 
 
 def zero_blocks(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:

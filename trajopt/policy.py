@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trajopt.solution import Solution
-from trajopt.system import System, state_array
+from trajopt.system import System, knot_times, state_array
 from trajopt.validation import float_array
 
 EARLY = 1e-6
@@ -43,7 +43,7 @@ class Policy:
     @property
     def horizon(self) -> float:
         """Seconds that are planned."""
-        return len(self.us) * self.system.dt
+        return float(knot_times(self.system, len(self.us))[-1])
 
     def knot(self, t: float) -> int:
         """The knot 0 ... N-1 that the time t belongs to; before the start the first, after the end the last one.
@@ -52,8 +52,8 @@ class Policy:
         """
         if isinstance(t, bool) or not isinstance(t, (int, float, np.number, np.ndarray)) or np.ndim(t):
             raise TypeError(f"t: got {t!r}, wanted one number, the seconds from the start")
-        steps = float(float_array("t", t, ())) / self.system.dt
-        return int(np.clip(np.floor(steps + EARLY), 0, len(self.us) - 1))
+        begun = knot_times(self.system, len(self.us)) <= float(float_array("t", t, ())) + EARLY * self.system.dt
+        return int(np.clip(np.count_nonzero(begun) - 1, 0, len(self.us) - 1))
 
     def __call__(self, t: float, x: Any = None) -> np.ndarray:
         """The control (nu,) at t seconds from the start, in the state x (nx,), which an open loop does not need.

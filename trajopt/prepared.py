@@ -13,7 +13,7 @@ import numpy as np
 
 from trajopt.problem import Problem
 from trajopt.solution import Solution, WarmStart
-from trajopt.system import state_array
+from trajopt.system import state_array, window
 from trajopt.validation import whole_number
 
 if TYPE_CHECKING:
@@ -80,5 +80,6 @@ class PreparedSolver:
         """
         steps = whole_number("steps", steps, 0)
         start = solution.shifted(steps)
-        onwards = self.problem.system.rollout(solution.xs[-1], np.repeat(solution.us[-1:], steps + 1, axis=0))
+        last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
+        onwards = last.rollout(solution.xs[-1], np.repeat(solution.us[-1:], steps + 1, axis=0))
         return start._replace(xs=np.concatenate([solution.xs, onwards[1:-1]])[steps:])

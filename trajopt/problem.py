@@ -12,9 +12,9 @@ import numpy as np
 from trajopt.constraints import ControlBounds, ResidualConstraint
 from trajopt.costs import Cost
 from trajopt.objective import Objective, running_terms
-from trajopt.system import System, state_array
+from trajopt.system import System, knot_durations, knot_times, state_array
 from trajopt.term import Term
-from trajopt.validation import float_array, whole_number
+from trajopt.validation import float_array, one_of, whole_number
 
 _SYSTEM_MEMBERS = (
     "nx", "ndx", "nu", "dt", "integrate", "difference", "step", "rollout", "closed_loop_rollout", "linearize",
@@ -33,13 +33,16 @@ class Problem:
     x0 : (nx,) array
         Initial state.
     horizon : int
-        Number N of controls, at least 1.
+        Number N of controls, at least 1; that of the system where the system has one.
     running_costs : costs l of (x_t, u_t), t = 0 ... N-1
-        Summed and multiplied by dt.  A list of costs, or N lists of costs, one per knot.
+        Summed and multiplied by dt, or by the duration of the knot where the system gives durations.  A list of costs,
+        or N lists of costs, one per knot.  At knots without duration those of a plain list do not count; a cost that
+        is listed for such a knot counts once, unscaled.
     terminal_costs : costs l_N of x_N
     constraints : ControlBounds, StateBounds, ResidualConstraint
-    us_init : (N, nu) array, optional
-        Controls to start from; zeros if not given.
+    us_init : (N, nu) array or "quasi_static", optional
+        Controls to start from; zeros if not given.  "quasi_static": those that hold the system still at x0, from a
+        system that knows them.
     name : str
         Heading of tables and figures.
 
@@ -77,22 +80,33 @@ class Problem:
             object.__setattr__(self, name, value)  # the class is frozen; its fields are normalised here, once
 
         put("horizon", whole_number("horizon", self.horizon, 1))
+        _check_horizon(self.system, self.horizon)
         put("x0", state_array(self.system, "x0", self.x0))
+        getattr(self.system, "check_start", lambda x0: None)(self.x0)
         put("running_costs", _running_costs(self.running_costs, self.system, self.horizon))
         put("terminal_costs", _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True))
-        running = running_terms(self.running_costs, self.horizon, self.system.dt)
+        running = running_terms(self.running_costs, knot_durations(self.system, self.horizon))
         terms = (*running, *(Term(cost, None, 1.0, True) for cost in self.terminal_costs))
         for term in terms:
             _check_knots(term, self.horizon)
         put("objective", Objective(terms))
         put("constraints", _checked_constraints(self.constraints))
         put("control_limits", _common_limits(self.constraints, self.horizon, self.system.nu))
-        put("us_init", self.controls("us_init", self.us_init))
+        resting = isinstance(self.us_init, str)
+        put("us_init", self._quasi_static() if resting else self.controls("us_init", self.us_init))
 
     def controls(self, name: str, us: Any) -> np.ndarray:
         """A checked copy of the controls us (N, nu) passed as the argument `name`; zeros for None."""
         shape = (self.horizon, self.system.nu)
         return np.zeros(shape) if us is None else float_array(name, us, shape)
+
+    def _quasi_static(self) -> np.ndarray:
+        one_of("us_init", self.us_init, ("quasi_static",))
+        at_rest = getattr(self.system, "quasi_static", None)
+        if at_rest is None:
+            raise TypeError(f'us_init: got "quasi_static", but {type(self.system).__name__} has no such method')
+        us = np.broadcast_to(at_rest(self.x0), (self.horizon, self.system.nu))
+        return self.controls("us_init", us)
 
     @property
     def residual_constraints(self) -> tuple[ResidualConstraint, ...]:
@@ -102,7 +116,7 @@ class Problem:
     @property
     def times(self) -> np.ndarray:
         """Times (N+1,) of the knots, seconds."""
-        return self.system.dt * np.arange(self.horizon + 1)
+        return knot_times(self.system, self.horizon)
 
 
 def _check_system(system):
@@ -113,6 +127,12 @@ def _check_system(system):
         raise ValueError(f"system.dt: got {system.dt}, wanted a positive time step")
     if not getattr(system, "euclidean", True) and not hasattr(system, "difference_expansion"):
         raise TypeError(f"system: {type(system).__name__} is not euclidean and lacks difference_expansion")
+
+
+def _check_horizon(system, horizon):
+    wanted = getattr(system, "horizon", horizon)
+    if horizon != wanted:
+        raise ValueError(f"horizon: got {horizon}, wanted {wanted}, which the phases fill")
 
 
 def _running_costs(costs: Any, system: System, horizon: int) -> tuple[Any, ...]:

@@ -19,6 +19,16 @@ These promises are optional attributes, read by the functions at the end of this
     Raises ValueError if one of the states xs (K, nx) is no point of the manifold.
 ``skeleton(xs)``, ``scenery``
     Line segments (K, segments, 2, 3) to draw at each knot, and those (S, 2, 3) that never move.
+``horizon``, ``window(start, stop)``
+    Dynamics that differ from knot to knot: the number of knots, which a trajectory must have, and the system of the
+    knots start <= t < stop alone.  A system of one knot takes batches of any length, all at that knot.
+``durations`` (N,), ``idle`` (N,)
+    Seconds that each knot takes, by which running costs are weighed, where these are not all dt; a knot may take no
+    time.  And whether a knot's controls are without effect.
+``quasi_static(x)``
+    Controls (nu,), or (N, nu) of all knots, that hold the system still at x (nx,).
+``check_start(x0)``
+    Raises ValueError if a trajectory cannot sensibly begin at x0 (nx,).
 ``state_names``, ``control_names``
     What plots call the numbers of states (nx,) and controls (nu,).
 """
@@ -123,6 +133,29 @@ class ManifoldSystem(System, Protocol):
 def as_manifold(system: System) -> ManifoldSystem | None:
     """The system itself if its states live on a manifold, None if `difference` is plain subtraction."""
     return None if getattr(system, "euclidean", True) else cast(ManifoldSystem, system)
+
+
+def window(system: System, start: int, stop: int) -> System:
+    """The dynamics of the knots start <= t < stop: the system itself where all knots are alike."""
+    part = getattr(system, "window", None)
+    return system if part is None else part(start, stop)
+
+
+def knot_durations(system: System, horizon: int) -> np.ndarray:
+    """Seconds (N,) that the knots take."""
+    return np.asarray(getattr(system, "durations", np.full(horizon, system.dt)), dtype=np.float64)
+
+
+def knot_times(system: System, horizon: int) -> np.ndarray:
+    """Times (N+1,) of the knots, seconds."""
+    if not hasattr(system, "durations"):
+        return system.dt * np.arange(horizon + 1)
+    return np.concatenate([[0.0], np.cumsum(knot_durations(system, horizon))])
+
+
+def idle_knots(system: System) -> np.ndarray:
+    """The knots whose controls are without effect."""
+    return np.flatnonzero(getattr(system, "idle", ()))
 
 
 def state_array(system: System, name: str, value: Any) -> np.ndarray:

@@ -8,23 +8,22 @@ from numpy.typing import ArrayLike
 from dynamics.contacts.dynamics import contact_dynamics
 from dynamics.contacts.point_contact import ContactSet, PointContact, as_contact_set
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
-from dynamics.simd import LANES, aligned_arrays, chunk_count, launch
+from dynamics.simd import launch
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.actuation import actuation_map
 from dynamics.systems.curvature import curvature_driver_numbers, drive_curvature
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
+from dynamics.systems.quasi_static import check_references, holding_controls
+from dynamics.systems.robot_system import ClosedLoops, RobotSystem
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
-from dynamics.systems.skeleton import skeleton
-from dynamics.systems.state_difference import difference_expansion, difference_of_states, integrate_states
-from dynamics.systems.state_squares import StateDifference
 from dynamics.systems.steps import INTEGRATORS, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
-from dynamics.validation import as_array, as_batch, check_configuration
+from dynamics.validation import as_array, as_batch
 
 FORMULATIONS = ("forward", "inverse")
 
 
-class RigidBodySystem:
+class RigidBodySystem(RobotSystem):
     """x+ = f(x, u) for a robot with state x = [q; v] and torques tau = B u.
 
     Parameters
@@ -72,13 +71,8 @@ class RigidBodySystem:
         self.contacts = as_contact_set(model, contacts)
         if self.in_contact and integrator == "rk4":
             raise ValueError('integrator is "rk4"; expected an Euler integrator for a robot with contacts')
-        self.model = model
-        self.dt = float(dt)
+        super().__init__(model, dt, actuation_map(model, actuation))
         self.integrator = integrator
-        self.actuation = actuation_map(model, actuation)
-        self.nq, self.nv = model.nq, model.nv
-        self.nx, self.ndx, self.nu = model.nq + model.nv, 2 * model.nv, self.actuation.B.shape[1]
-        self.euclidean = bool(model.is_euclidean)
         semi, rk4 = integrator == "semi_implicit_euler", integrator == "rk4"
         self.semi_implicit = self.euclidean and semi
         B, skip = self.actuation
@@ -111,111 +105,16 @@ class RigidBodySystem:
     def __repr__(self) -> str:
         return f"RigidBodySystem({self.model!r}, dt={self.dt:g}, integrator={self.integrator!r}, nu={self.nu})"
 
-    # -------------------------------------------------------------------------------------------- the state manifold
-    def state(self, q: ArrayLike, v: ArrayLike | None = None) -> np.ndarray:
-        """x = [q; v], v = 0 by default."""
-        q = as_array("q", q, (self.nq,))
-        v = np.zeros(self.nv) if v is None else as_array("v", v, (self.nv,))
-        return np.concatenate([q, v])
-
-    def check_state(self, x: np.ndarray) -> None:
-        """Raise ValueError if a quaternion in x (K, nx) is not of unit length."""
-        check_configuration(self.model, x[:, : self.nq])
-
-    def integrate(self, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
-        """x (+) dx;  x (nx,) or (K, nx), dx (ndx,) or (K, ndx).
-
-        Only shapes are checked, here and in `difference`: states that are not finite give results that are not.
-        """
-        return integrate_states(self.model, x, dx)
-
-    def difference(self, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
-        """dx with integrate(x0, dx) = x1;  x0, x1 (nx,) or (K, nx)."""
-        return difference_of_states(self.model, x0, x1)
-
-    def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray):
-        """Jacobian (K, ndx, ndx) of difference(x_ref, xs) in xs, and the Hessian (K, ndx, ndx) of mu' of it."""
-        return difference_expansion(self.model, x_ref, xs, mu)[1:]
-
-    def difference_with_jacobian(self, x_ref: np.ndarray, xs: np.ndarray):
-        """difference(x_ref, xs) (K, ndx) and its Jacobian (K, ndx, ndx) in xs, from one call."""
-        return difference_expansion(self.model, x_ref, xs, None)[:2]
-
-    def difference_residual(self, x_ref: np.ndarray) -> StateDifference:
-        """r = difference(x_ref, x) as a residual that sums its weighted squares by itself."""
-        return StateDifference(self.model, x_ref)
-
-    def skeleton(self, xs: np.ndarray) -> np.ndarray:
-        """Line segments (K, segments, 2, 3) that draw the robot at states xs (K, nx)."""
-        return skeleton(self.model, np.ascontiguousarray(xs[:, : self.nq]))
-
     # -------------------------------------------------------------------------------------------- motion
-    def step(self, x: ArrayLike, u: ArrayLike) -> np.ndarray:
-        """x+ = f(x, u) for one pair or a batch: x (nx,) or (K, nx), u (nu,) or (K, nu)."""
-        xs, single_x = as_batch("x", x, self.nx)
-        us, single_u = as_batch("u", u, self.nu)
-        if len(xs) != len(us) and 1 not in (len(xs), len(us)):
-            raise ValueError(f"x has {len(xs)} points and u has {len(us)}; expected as many")
-        self.check_state(xs)
-        K = max(len(xs), len(us))
-        xs = np.ascontiguousarray(np.broadcast_to(xs, (K, self.nx)))
-        us = np.ascontiguousarray(np.broadcast_to(us, (K, self.nu)))
-        out = np.empty_like(xs)
-        launch(drive_steps, K, self._rollout_numbers, *self.plant, xs, us, out)
-        return out[0] if single_x and single_u else out
+    def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
+        """out[t] = f(xs[t], us[t])."""
+        launch(drive_steps, len(xs), self._rollout_numbers, *self.plant, xs, us, out)
 
-    def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
-        """Trajectory (N+1, nx) from x0 under the controls us (N, nu)."""
-        us = as_array("us", us, (None, self.nu))
-        x0 = as_array("x0", x0, (self.nx,))
-        self.check_state(x0[None])
-        N = len(us)
-        xs, _ = self._closed_loops(x0, np.zeros((N, self.nx)), us, us, np.zeros((N, 0, 0)), np.zeros(1))
-        return np.ascontiguousarray(xs[0])
-
-    def closed_loop_rollout(
-        self, x0, xs, us, k, K, alphas, gaps=None, lower=None, upper=None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Trajectories of u = us_t + alpha k_t + K_t difference(xs_t, x), one per step length, in lanes.
-
-        Parameters: x0 (nx,), xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, ndx), alphas (A,); optional: lower and
-        upper (N, nu), which the controls keep; gaps (N+1, ndx) between xs and the dynamics, of which the new states
-        keep the part 1 - alpha (see `trajopt.System`).
-        Returns: (A, N+1, nx), (A, N, nu), possibly as views with the candidates last in memory.  A candidate that
-        diverges holds inf or NaN.
-        """
-        xs, us = self._knots(xs, us)
-        N = len(us)
-        self._check_shapes(x0=(x0, (self.nx,)), k=(k, us.shape), K=(K, (N, self.nu, self.ndx)))
-        limits = None
-        if gaps is not None:
-            self._check_shapes(gaps=(gaps, (N + 1, self.ndx)))
-        if lower is not None or upper is not None:
-            if lower is None or upper is None:
-                raise ValueError("lower and upper: got one of them, expected both or neither")
-            self._check_shapes(lower=(lower, us.shape), upper=(upper, us.shape))
-            limits = np.stack([lower, upper], axis=1)
-        return self._closed_loops(x0, xs, us, k, K, alphas, gaps, limits)
-
-    @staticmethod
-    def _check_shapes(**arguments):
-        for name, (array, shape) in arguments.items():
-            if np.shape(array) != shape:
-                raise ValueError(f"{name}: got shape {np.shape(array)}, expected {shape}")
-
-    def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None):
-        N, A = len(us), len(alphas)
-        chunks = chunk_count(A)
-        shapes = (chunks, LANES), (chunks, N + 1, self.nx, LANES), (chunks, N, self.nu, LANES)
-        lanes, X, U = aligned_arrays(*shapes)
-        lanes[...] = 0.0
-        lanes.reshape(-1)[:A] = alphas
-        arrays = [np.ascontiguousarray(y, np.float64) for y in (x0, xs, us, k, K)]
-        gaps = None if gaps is None else np.ascontiguousarray(gaps, np.float64)
-        launch(drive_closed_loops, A, self._rollout_numbers, *self.plant, *arrays, lanes, gaps, limits, X, U)
-        if chunks == 1:
-            return X[0].transpose(2, 0, 1)[:A], U[0].transpose(2, 0, 1)[:A]
-        return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] for Y in (X, U))
+    def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
+        """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
+        launch(
+            drive_closed_loops, loops.alphas.size, self._rollout_numbers, *self.plant, *loops, start, stop, X, U
+        )  # fmt: skip
 
     def rollout_numbers(self) -> int:
         """Scratch numbers per lane of `drive_steps` and `drive_closed_loops`."""
@@ -228,35 +127,31 @@ class RigidBodySystem:
         x = xs[: len(us)]
         return contact_dynamics(self.model, x[:, : self.nq], x[:, self.nq :], us @ self.actuation.B.T, self.contacts).f
 
+    def quasi_static(self, x: ArrayLike) -> np.ndarray:
+        """Controls (nu,) or (K, nu) that hold the robot still at the configuration of x (nx,) or (K, nx).
+
+        The contact forces f are the least that carry the part of gravity which no control can, N'J'f = N'g with the
+        columns of N a basis of the null space of B';  u = B^+ (g - J'f).  What nothing can carry is left.
+        """
+        xs, single = as_batch("x", x, self.nx)
+        self.check_state(xs)
+        us = holding_controls(self.model, xs[:, : self.nq], self.actuation.B, self.contacts)
+        return us[0] if single else us
+
+    def check_start(self, x0: ArrayLike) -> None:
+        """Raise ValueError if at x0 (nx,) a contact's frame is more than a millimetre away from its reference."""
+        check_references(self.model, as_array("x0", x0, (self.nx,))[: self.nq], self.contacts)
+
     # -------------------------------------------------------------------------------------------- expansions
-    def _knots(self, xs, us):
-        xs, us = np.ascontiguousarray(xs, float), np.ascontiguousarray(us, float)
-        if us.ndim != 2 or us.shape[1] != self.nu:
-            raise ValueError(f"us has shape {us.shape}; expected (N, {self.nu})")
-        if xs.ndim != 2 or xs.shape[1] != self.nx or len(xs) not in (len(us), len(us) + 1):
-            raise ValueError(f"xs has shape {xs.shape}; expected ({len(us)} or {len(us) + 1}, {self.nx})")
-        return xs, us
-
-    def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """fx (N, ndx, ndx) and fu (N, ndx, nu) at the knots xs (N or N+1, nx), us (N, nu)."""
-        xs, us = self._knots(xs, us)
-        N = len(us)
-        fx, fu = np.empty((N, self.ndx, self.ndx)), np.empty((N, self.ndx, self.nu))
+    def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
+        """What `linearize` returns."""
         numbers = linearization_numbers(self.model, self.contacts, self.nu, self.integrator == "rk4")
-        launch(drive_linearization, N, numbers, *self.plant, xs, us, fx, fu)
-        return fx, fu
+        launch(drive_linearization, len(us), numbers, *self.plant, xs, us, fx, fu)
 
-    def hessian_products(self, xs, us, lam) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Hessian of lam_t' f per knot: Hxx (N, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu); lam (N, ndx)."""
-        xs, us = self._knots(xs, us)
-        lam = np.ascontiguousarray(lam, float)
-        N = len(us)
-        if lam.shape != (N, self.ndx):
-            raise ValueError(f"lam has shape {lam.shape}; expected ({N}, {self.ndx})")
-        H = np.empty((N, self.ndx, self.ndx)), np.empty((N, self.nu, self.ndx)), np.empty((N, self.nu, self.nu))
+    def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
+        """What `hessian_products` returns."""
         numbers = curvature_driver_numbers(self.model, self.contacts, self.nu, self.integrator == "rk4")
-        launch(drive_curvature, N, numbers, *self.plant, xs, us, lam, *H)
-        return H
+        launch(drive_curvature, len(us), numbers, *self.plant, xs, us, lam, *H)
 
     def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first.
@@ -264,14 +159,10 @@ class RigidBodySystem:
         Euler steps of ordinary joints without contacts take them from the IDSVA-SO tensors; elsewhere row i is
         `hessian_products` with the unit multiplier e_i.
         """
-        xs, us = self._knots(xs, us)
-        N = len(us)
         if self.euclidean and self.integrator != "rk4" and not self.in_contact:
-            return self._euler_tensors(xs[:N], us)
-        unit = np.tile(np.eye(self.ndx), (N, 1))
-        H = self.hessian_products(np.repeat(xs[:N], self.ndx, 0), np.repeat(us, self.ndx, 0), unit)
-        fxx, fux, fuu = (X.reshape(N, self.ndx, *X.shape[1:]) for X in H)
-        return fxx, fux, fuu
+            xs, us = self._knots(xs, us)
+            return self._euler_tensors(xs[: len(us)], us)
+        return super().hessians(xs, us)
 
     def _euler_tensors(self, xs, us):
         N, n, h = len(us), self.nv, self.dt

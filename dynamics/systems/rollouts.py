@@ -63,17 +63,22 @@ def close_gap(m, curved, gap, alpha, x, work):
 
 
 @kernel
-def feedback_step(
-    m, contacts, B, skip, curved, rk, semi, h, nominal, us, k, K, alpha, limits, t, d, work, x, u, x_next
-):
-    """u = us + alpha k + K difference(nominal, x), within the limits, and x_next = f(x, u) at one knot.
+def start_lanes(m, curved, x0, gaps, alpha, work, x):
+    """x <- x0 in every lane, moved along what is left of the first gap; work as `close_gap`."""
+    for i in range(x0.shape[0]):
+        store(x, i, splat(work, x0[i]))
+    if gaps is not None:
+        close_gap(m, curved, gaps[0], alpha, x, work)
+
+
+@kernel
+def feedback(m, curved, nominal, us, k, K, alpha, limits, t, work, x, u):
+    """u = us + alpha k + K difference(nominal, x), within the limits, at one knot.
 
     nominal (nx,), us, k (nu,), K (nu, 2 nv) are plain numbers, the same for all lanes; alpha has one step length per
-    lane; no feedback where K has no rows.  limits: None or (N, 2, nu), of which knot t's
-    hold.  d: `carve_dynamics`; work: nx + 2 nv + `step_numbers`."""
+    lane; no feedback where K has no rows.  limits: None or (N, 2, nu), of which knot t's hold.  work: nx + 2 nv."""
     align_stack(x)
-    n, nu = B.shape
-    nx = x.shape[0]
+    n, nu, nx = m.dof_body.size, us.shape[0], x.shape[0]
     nq = nx - n
     x_nominal, w = carve(work, nx)
     dx, w = carve(w, 2 * n)
@@ -92,31 +97,29 @@ def feedback_step(
             for j in range(2 * n):
                 s = fma(K[i, j], load(dx, j), s)
             store(u, i, s if limits is None else clip(u, s, limits[t, 0, i], limits[t, 1, i]))
-    step_kernel(m, contacts, B, skip, curved, rk, semi, h, x[:nq], x[nq:], u, d, w, x_next[:nq], x_next[nq:])
 
 
 @driver
 def drive_closed_loops(
-    first, last, work, block, contacts, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alphas, gaps, limits, X, U
-):
-    """Closed-loop rollouts from x0, one step length per lane.
+    first, last, work, block, contacts, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alphas, gaps, limits, start,
+    stop, X, U
+):  # fmt: skip
+    """Closed-loop rollouts over the knots start <= t < stop, one step length per lane: from x0, or from the states that
+    X already holds where start > 0.
 
     u_t = us_t + alpha k_t + K_t difference(xs_t, x_t);  open loop, u = us, if K is (N, 0, 0).  limits: None or
     (N, 2, nu); gaps: None or (N+1, 2 nv), of which each state keeps the part 1 - alpha.
     alphas (C, LANES); X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
     m = kernel_model(block)
+    nq = x0.shape[0] - m.dof_body.size
     for c in range(first, last):
         d, w = carve_dynamics(m, contacts, work)
         alpha = load(alphas, c)
-        for i in range(x0.shape[0]):
-            store(X[c, 0], i, splat(w, x0[i]))
-        if gaps is not None:
-            close_gap(m, curved, gaps[0], alpha, X[c, 0], w)
-        for t in range(us.shape[0]):
+        if start == 0:
+            start_lanes(m, curved, x0, gaps, alpha, w, X[c, 0])
+        for t in range(start, stop):
             x, u, x_next = X[c, t], U[c, t], X[c, t + 1]
-            feedback_step(
-                m, contacts, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, limits, t, d, w, x, u,
-                x_next,
-            )  # fmt: skip
+            feedback(m, curved, xs[t], us[t], k[t], K[t], alpha, limits, t, w, x, u)
+            step_kernel(m, contacts, B, skip, curved, rk, semi, h, x[:nq], x[nq:], u, d, w, x_next[:nq], x_next[nq:])
             if gaps is not None:
                 close_gap(m, curved, gaps[t + 1], alpha, x_next, w)

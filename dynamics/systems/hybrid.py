@@ -1,0 +1,248 @@
+"""A robot that holds one set of contact points after another, with impacts where it strikes the ground."""
+
+import copy
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.contacts.dynamics import contact_dynamics
+from dynamics.contacts.impulses import as_restitution, contact_impulse
+from dynamics.contacts.point_contact import ContactSet
+from dynamics.systems.impact import Impact
+from dynamics.systems.phases import checked_phases, in_world_axes
+from dynamics.systems.quasi_static import check_references, undriven_basis
+from dynamics.systems.rigid_body import RigidBodySystem
+from dynamics.systems.robot_system import ClosedLoops, RobotSystem
+from dynamics.validation import as_array, as_name, unknown_name
+
+
+class Segment(NamedTuple):
+    """Knots start <= t < stop under one system."""
+
+    name: str
+    system: RigidBodySystem | Impact
+    start: int
+    stop: int
+
+
+class HybridSystem(RobotSystem):
+    """Dynamics of a robot whose contacts change from phase to phase: knot t has its own x+ = f_t(x, u).
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    dt : float, time step [s], positive
+    phases : sequence of (name, frames, knots)
+        What is held, and for how many steps.  frames: names of frames, or `PointContact`s, each frame at most once;
+        none in flight.
+    actuation, integrator : as `RigidBodySystem` has them
+    gains : (kp, kd) of contacts that are given by name; kp needs references, which only a `PointContact` has
+    impacts : bool
+        Where a phase begins that holds frames which the one before did not, a knot of its own is inserted: the
+        velocities jump to those of `contact_impulse` with all contacts of the new phase.  It takes no time, its
+        controls have no effect, and the states before and after it both belong to the trajectory.
+    restitution : of the impacts, 0 (the points stop) to 1
+
+    Attributes
+    ----------
+    horizon : int, N, the knots of all phases and impacts
+    segments : tuple of Segment(name, system, start, stop)
+        system is a `RigidBodySystem`, one object for all segments of the same contacts, or an `Impact`.
+    durations : (N,) seconds, zero at impacts
+    idle : (N,) bool, knots whose controls have no effect
+    contact_frames : tuple of the names of all frames that are ever held
+
+    Raises
+    ------
+    ValueError, TypeError : names the argument or the phase, what came and what was expected.
+
+    Notes
+    -----
+    Methods and conventions are those of `RigidBodySystem`, with the knots in order: a trajectory has as many as the
+    horizon.  `window` has single ones; a system of one knot takes batches of any length, all at that knot.
+    """
+
+    def __init__(
+        self,
+        model,
+        dt: float,
+        phases: Sequence,
+        actuation="floating_base",
+        integrator: str = "semi_implicit_euler",
+        gains: tuple[float, float] = (0.0, 50.0),
+        impacts: bool = True,
+        restitution: float = 0.0,
+    ):
+        if not isinstance(impacts, (bool, np.bool_)):
+            raise TypeError(f"impacts: got {impacts!r}, expected True or False")
+        restitution = as_restitution(restitution)
+        flows: dict[ContactSet, RigidBodySystem] = {}
+        strikes: dict[ContactSet, Impact] = {}
+        segments, before, t = [], None, 0
+        for name, held, knots in (checked := checked_phases(model, phases, gains)):
+            frames = {contact.frame for contact in held.contacts}
+            if impacts and before is not None and not frames <= before:
+                if held not in strikes:
+                    strikes[held] = Impact(model, held, actuation, restitution)
+                segments.append(Segment(f"impact of {name}", strikes[held], t, t + 1))
+                t += 1
+            if held not in flows:
+                flows[held] = RigidBodySystem(model, dt, integrator, actuation, held)
+            segments.append(Segment(name, flows[held], t, t + knots))
+            before, t = frames, t + knots
+        any_flow = next(iter(flows.values()))
+        super().__init__(model, dt, any_flow.actuation)
+        self.integrator, self.restitution = integrator, restitution
+        self.contact_frames = tuple(dict.fromkeys(frame for phase in checked for frame in phase.frames))
+        self._put(segments)
+
+    def _put(self, segments: Sequence[Segment]) -> None:
+        """Take these segments, which follow each other from knot 0 on."""
+        self.segments = tuple(segments)
+        self.horizon = self.segments[-1].stop
+        self.durations = np.repeat([s.system.dt for s in self.segments], [s.stop - s.start for s in self.segments])
+        self.idle = self.durations == 0.0
+        self.durations.flags.writeable = self.idle.flags.writeable = False
+        self.semi_implicit = all(s.system.semi_implicit for s in self.segments)
+        self._launches = _launches(self.segments)
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{s.name!r}: {s.stop - s.start}" for s in self.segments)
+        return f"HybridSystem({self.model!r}, dt={self.dt:g}, {{{names}}})"
+
+    # -------------------------------------------------------------------------------------------- knots
+    def window(self, start: int, stop: int) -> "HybridSystem":
+        """The system of the knots start <= t < stop alone; ValueError unless 0 <= start < stop <= horizon."""
+        if not 0 <= start < stop <= self.horizon:
+            raise ValueError(f"window: got ({start}, {stop}), expected 0 <= start < stop <= {self.horizon}")
+        inside = [s for s in self.segments if s.start < stop and s.stop > start]
+        part = copy.copy(self)
+        part._put(
+            [s._replace(start=max(s.start, start) - start, stop=min(s.stop, stop) - start) for s in inside]
+        )  # fmt: skip
+        return part
+
+    def knots_in_contact(self, frame: str) -> np.ndarray:
+        """The knots, impacts aside, at which a frame is held; ValueError for one that never is."""
+        if as_name("frame", frame) not in self.contact_frames:
+            raise unknown_name("frame in contact", frame, self.contact_frames)
+        held = [np.arange(a, b) for system, a, b in self._flows() if frame in _frames(system)]
+        return np.concatenate([np.empty(0, np.intp), *held])
+
+    def _flows(self) -> list[tuple[RigidBodySystem, int, int]]:
+        """System, start and stop of the segments that take time."""
+        return [(s.system, s.start, s.stop) for s in self.segments if isinstance(s.system, RigidBodySystem)]
+
+    def _segments_of(self, knots: int) -> Sequence[Segment]:
+        """The segments of a trajectory, or of a batch at a single knot."""
+        if self.horizon == 1:
+            return (self.segments[0]._replace(stop=knots),)
+        if knots != self.horizon:
+            raise ValueError(f"us: got {knots} knots, expected {self.horizon}, which the phases fill")
+        return self.segments
+
+    def _write(self, method: str, given: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Call a method of the systems on their rows of what is given, us (N, nu) its second, and of the outputs."""
+        segments = self._segments_of(len(given[1]))
+        for system, rows in self._launches if segments is self.segments else _launches(segments):
+            parts = [X[rows] for X in outputs]
+            getattr(system, method)(*(X[rows] for X in given), *parts)
+            if not isinstance(rows, slice):
+                for X, part in zip(outputs, parts, strict=True):
+                    X[rows] = part
+
+    # -------------------------------------------------------------------------------------------- motion
+    def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
+        """out[t] = f_t(xs[t], us[t])."""
+        self._write("write_steps", (xs, us), (out,))
+
+    def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
+        """Closed loops over the knots start <= t < stop, one segment after another; see `RobotSystem.roll`."""
+        for _, system, a, b in self._segments_of(len(loops.us)):
+            system.roll(loops, max(a, start), min(b, stop), X, U)
+
+    def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Forces on the robot (N, F, 3), N, world axes, at the frames of `contact_frames`; zero where they are not held
+        and at impacts."""
+        xs, us = self._knots(xs, us)
+        forces = np.zeros((len(us), len(self.contact_frames), 3))
+        for _, system, a, b in self._segments_of(len(us)):
+            if isinstance(system, RigidBodySystem) and system.in_contact:
+                q, v, tau = xs[a:b, : self.nq], xs[a:b, self.nq :], us[a:b] @ self.actuation.B.T
+                found = contact_dynamics(self.model, q, v, tau, in_world_axes(system.contacts))
+                forces[a:b, self._columns(system)] = found.f
+        return forces
+
+    def contact_impulses(self, xs: np.ndarray) -> np.ndarray:
+        """Impulses on the robot (N, F, 3), N s, world axes, as `contact_forces`; zero but at impacts; xs (N or N+1,
+        nx)."""
+        xs = as_array("xs", xs, (None, self.nx))
+        if len(xs) not in (self.horizon, self.horizon + 1):
+            raise ValueError(f"xs: got {len(xs)} states, expected {self.horizon} or {self.horizon + 1}")
+        impulses = np.zeros((self.horizon, len(self.contact_frames), 3))
+        for _, system, a, b in self.segments:
+            if isinstance(system, Impact):
+                q, v = xs[a:b, : self.nq], xs[a:b, self.nq :]
+                found = contact_impulse(self.model, q, v, in_world_axes(system.contacts), self.restitution)
+                impulses[a:b, self._columns(system)] = found.f
+        return impulses
+
+    def _columns(self, system) -> list[int]:
+        return [self.contact_frames.index(frame) for frame in _frames(system)]
+
+    # -------------------------------------------------------------------------------------------- starting points
+    def quasi_static(self, x: ArrayLike) -> np.ndarray:
+        """Controls (N, nu) that hold the robot still at the configuration of x (nx,), each phase with its contacts.
+
+        Zero at impacts and where the robot falls: without contacts, if controls do not drive all that moves.
+        """
+        x = as_array("x", x, (self.nx,))
+        us, falls = np.zeros((self.horizon, self.nu)), undriven_basis(self.actuation.B).size > 0
+        known: dict[RigidBodySystem, np.ndarray] = {}
+        for system, a, b in self._flows():
+            if not system.in_contact and falls:
+                continue
+            if system not in known:
+                known[system] = system.quasi_static(x)
+            us[a:b] = known[system]
+        return us
+
+    def check_start(self, x0: ArrayLike) -> None:
+        """Raise ValueError if at x0 (nx,) a frame that the first segment holds is more than a millimetre away from its
+        contact's reference."""
+        q = as_array("x0", x0, (self.nx,))[: self.nq]
+        check_references(self.model, q, self.segments[0].system.contacts)
+
+    # -------------------------------------------------------------------------------------------- expansions
+    def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
+        """What `linearize` returns, knot by knot."""
+        self._write("write_linearization", (xs, us), (fx, fu))
+
+    def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
+        """What `hessian_products` returns, knot by knot."""
+        self._write("write_hessian_products", (xs, us, lam), H)
+
+    def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first."""
+        xs, us = self._knots(xs, us)
+        parts = [system.hessians(xs[a:b], us[a:b]) for _, system, a, b in self._segments_of(len(us))]
+        fxx, fux, fuu = (np.concatenate(T) for T in zip(*parts, strict=True))
+        return fxx, fux, fuu
+
+
+def _launches(segments: Sequence[Segment]) -> list[tuple[RobotSystem, slice | np.ndarray]]:
+    """Systems and the knots that they evaluate in one call: those of a segment, in place, and all impacts on one set of
+    contacts together."""
+    rows: dict[object, list[Segment]] = {}
+    for i, segment in enumerate(segments):
+        rows.setdefault(segment.system if isinstance(segment.system, Impact) else i, []).append(segment)
+    return [
+        (same[0].system, slice(*same[0][2:]) if len(same) == 1 else np.array([s.start for s in same]))
+        for same in rows.values()
+    ]
+
+
+def _frames(system) -> list[str]:
+    return [contact.frame for contact in system.contacts.contacts]

@@ -1,0 +1,80 @@
+"""Contact points that stop, or bounce, in no time: one step of a system without duration."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dynamics.contacts.impulses import as_restitution, contact_impulse
+from dynamics.contacts.point_contact import ContactSet, PointContact, as_contact_set
+from dynamics.simd import launch
+from dynamics.systems.actuation import actuation_map
+from dynamics.systems.impact_drivers import (
+    drive_impact_curvature,
+    drive_impact_linearization,
+    drive_impact_loops,
+    drive_impacts,
+    impact_expansion_numbers,
+    impact_numbers,
+)
+from dynamics.systems.robot_system import ClosedLoops, RobotSystem
+
+
+class Impact(RobotSystem):
+    """x+ = (q, v+) with the velocities after the impulses at the contacts; see `contact_impulse`.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    contacts : sequence of `PointContact`, or a `ContactSet`, at least one; gains and references do not enter
+    actuation : as `RigidBodySystem` has it: how many controls there are, which have no effect here
+    restitution : 0 (the points stop) to 1
+
+    Raises
+    ------
+    ValueError, TypeError : no contacts, a restitution outside of [0, 1]; otherwise as `RigidBodySystem`.
+
+    Notes
+    -----
+    `dt` is zero.  Methods and conventions are those of `RigidBodySystem`.
+    """
+
+    semi_implicit = False
+
+    def __init__(
+        self, model, contacts: ContactSet | Sequence[PointContact], actuation=None, restitution: float = 0.0
+    ):  # fmt: skip
+        self.contacts = as_contact_set(model, contacts)
+        if not len(self.contacts):
+            raise ValueError("contacts: got none, expected at least one for an impact")
+        super().__init__(model, 0.0, actuation_map(model, actuation))
+        self.restitution = as_restitution(restitution)
+        self._struck = (*self.contacts.at_rest, self.restitution)
+        self._expansion_numbers = impact_expansion_numbers(model, self.contacts)
+
+    def __repr__(self) -> str:
+        return f"Impact({self.model!r}, {self.contacts!r}, restitution={self.restitution:g})"
+
+    def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
+        """out[t] = f(xs[t])."""
+        launch(drive_impacts, len(xs), impact_numbers(self.model, self.contacts), *self._struck, xs, out)
+
+    def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
+        """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
+        numbers, curved = impact_numbers(self.model, self.contacts), None if self.euclidean else True
+        launch(drive_impact_loops, loops.alphas.size, numbers, *self._struck, curved, *loops, start, stop, X, U)
+
+    def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
+        """What `linearize` returns; fu = 0."""
+        fu[...] = 0.0
+        launch(drive_impact_linearization, len(us), self._expansion_numbers, *self._struck, xs, fx)
+
+    def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
+        """What `hessian_products` returns; Hux = 0, Huu = 0."""
+        Hxx, Hux, Huu = H
+        Hux[...], Huu[...] = 0.0, 0.0
+        launch(drive_impact_curvature, len(us), self._expansion_numbers, *self._struck, xs, lam, Hxx)
+
+    def contact_impulses(self, xs: np.ndarray) -> np.ndarray:
+        """Impulses on the robot (K, C, 3), N s, at the states before, xs (K, nx), in the axes that each contact asks
+        for."""
+        return contact_impulse(self.model, xs[:, : self.nq], xs[:, self.nq :], self.contacts, self.restitution).f

@@ -1,0 +1,132 @@
+"""Steps, closed loops and expansions of impacts, q+ = q and v+ that of `contact_impulse`, knots or candidates in lanes.
+
+With z = (dq, dv) the step's differential is [[1, 0], [dv+/dq, dv+/dv]], and the Hessian of lam'(dq+, dv+) that of
+lam_v'v+, whose block qq is symmetrised for exponential coordinates.  Controls have no effect.
+"""
+
+from dynamics.contacts.curvature import carve_second_order, second_order_numbers
+from dynamics.contacts.derivatives import carve_first_order, first_order_numbers
+from dynamics.contacts.dynamics import carve_workspace, workspace_numbers
+from dynamics.contacts.impulse_hessian import contact_impulse_hessian_kernel
+from dynamics.contacts.impulses import contact_impulse_first_order, contact_impulse_kernel
+from dynamics.kernel_model import kernel_model
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, scatter_blocks, store
+from dynamics.systems.rollouts import close_gap, feedback, start_lanes
+from dynamics.systems.steps import UNDAMPED, scale_into
+
+
+@kernel
+def strike(m, contacts, restitution, x, w, x_next):
+    """x_next = (q, v+) from x = (q, v)."""
+    align_stack(x)
+    n = m.dof_body.size
+    nq = x.shape[0] - n
+    w.Y[:] = 0.0
+    contact_impulse_kernel(m, contacts, x[:nq], x[nq:], restitution, UNDAMPED, w)
+    scale_into(nq, x_next, 1.0, x)
+    scale_into(n, x_next[nq:], 1.0, w.a)
+
+
+@driver
+def drive_impacts(first, last, work, block, contacts, restitution, x, x_next):
+    """x_next[t] = f(x[t]), knots in lanes."""
+    m = kernel_model(block)
+    nx = x.shape[1]
+    w, rest = carve_workspace(m, contacts.body.size, work)
+    x_, rest = carve(rest, nx)
+    y_, rest = carve(rest, nx)
+    for c in range(first, last):
+        gather(x, c * LANES, x_)
+        strike(m, contacts, restitution, x_, w, y_)
+        scatter(y_, c * LANES, x_next)
+
+
+@driver
+def drive_impact_loops(
+    first, last, work, block, contacts, restitution, curved, x0, xs, us, k, K, alphas, gaps, limits, start, stop, X, U
+):
+    """The impacts of closed loops, as `drive_closed_loops`; the controls follow the same law."""
+    m = kernel_model(block)
+    w, rest = carve_workspace(m, contacts.body.size, work)
+    for c in range(first, last):
+        alpha = load(alphas, c)
+        if start == 0:
+            start_lanes(m, curved, x0, gaps, alpha, rest, X[c, 0])
+        for t in range(start, stop):
+            x, x_next = X[c, t], X[c, t + 1]
+            feedback(m, curved, xs[t], us[t], k[t], K[t], alpha, limits, t, rest, x, U[c, t])
+            strike(m, contacts, restitution, x, w, x_next)
+            if gaps is not None:
+                close_gap(m, curved, gaps[t + 1], alpha, x_next, rest)
+
+
+@driver
+def drive_impact_linearization(first, last, work, block, contacts, restitution, x, fx):
+    """fx[t] at x[t], knots in lanes."""
+    m = kernel_model(block)
+    n, nx = m.dof_body.size, x.shape[1]
+    nq = nx - n
+    w, rest = carve_workspace(m, contacts.body.size, work)
+    d, rest = carve_first_order(m, contacts.body.size, rest)
+    x_, rest = carve(rest, nx)
+    jump, rest = carve(rest, n)
+    mean, rest = carve(rest, n)
+    F, rest = carve(rest, 4 * n * n)
+    for c in range(first, last):
+        gather(x[: fx.shape[0]], c * LANES, x_)
+        contact_impulse_first_order(m, contacts, x_[:nq], x_[nq:], restitution, UNDAMPED, w, d, jump, mean)
+        F[:] = 0.0
+        for i in range(n):
+            F[i * 2 * n + i, :] = 1.0
+            scale_into(n, F[(n + i) * 2 * n :], 1.0, d.Gq[i * n :])
+            scale_into(n, F[(n + i) * 2 * n + n :], 1.0, d.Gv[i * n :])
+        scatter_blocks(F, c * LANES, 2 * n, 2 * n, 0, fx)
+
+
+@kernel
+def _symmetric_hessian(n, Hqq, Hqv, H):
+    """H (2 nv 2 nv) = [[sym Hqq, Hqv], [Hqv', 0]]"""
+    align_stack(H)
+    H[:] = 0.0
+    for i in range(n):
+        for j in range(n):
+            qv = load(Hqv, i * n + j)
+            store(H, i * 2 * n + j, 0.5 * (load(Hqq, i * n + j) + load(Hqq, j * n + i)))
+            store(H, i * 2 * n + n + j, qv)
+            store(H, (n + j) * 2 * n + i, qv)
+
+
+@driver
+def drive_impact_curvature(first, last, work, block, contacts, restitution, x, lam, Hxx):
+    """Hxx[t]: Hessian of lam[t]'f at x[t], knots in lanes."""
+    m = kernel_model(block)
+    n, nx = m.dof_body.size, x.shape[1]
+    nq = nx - n
+    w, rest = carve_workspace(m, contacts.body.size, work)
+    d, rest = carve_first_order(m, contacts.body.size, rest)
+    h, rest = carve_second_order(m, contacts.body.size, rest)
+    x_, rest = carve(rest, nx)
+    jump, rest = carve(rest, n)
+    mean, rest = carve(rest, n)
+    lam_, rest = carve(rest, 2 * n)
+    H, rest = carve(rest, 4 * n * n)
+    for c in range(first, last):
+        gather(x[: Hxx.shape[0]], c * LANES, x_)
+        gather(lam, c * LANES, lam_)
+        h.y[:] = 0.0
+        scale_into(n, h.y, 1.0, lam_[n:])
+        contact_impulse_hessian_kernel(m, contacts, x_[:nq], x_[nq:], restitution, UNDAMPED, w, d, h, jump, mean)
+        _symmetric_hessian(n, h.Hqq, h.Hqv, H)
+        scatter_blocks(H, c * LANES, 2 * n, 2 * n, 0, Hxx)
+
+
+def impact_numbers(model, contacts) -> int:
+    """Scratch numbers per lane of `drive_impacts` and `drive_impact_loops`."""
+    return workspace_numbers(model, contacts) + 2 * model.nq + 4 * model.nv
+
+
+def impact_expansion_numbers(model, contacts) -> int:
+    """Scratch numbers per lane of `drive_impact_linearization` and `drive_impact_curvature`."""
+    n = model.nv
+    blocks = workspace_numbers(model, contacts) + first_order_numbers(model, contacts)
+    return blocks + second_order_numbers(model, contacts) + model.nq + 5 * n + 4 * n * n

@@ -1,0 +1,68 @@
+"""The phases of a motion: which frames are held, and for how many knots."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynamics.contacts.point_contact import ContactSet, PointContact
+
+
+class Phase(NamedTuple):
+    """A checked entry of `phases`."""
+
+    name: str
+    contacts: ContactSet
+    knots: int
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """The frames that are held."""
+        return tuple(contact.frame for contact in self.contacts.contacts)
+
+
+def in_world_axes(contacts: ContactSet) -> ContactSet:
+    """The same contacts, with forces in the axes of the world."""
+    turned = [replace(contact, axes="local_world_aligned") for contact in contacts.contacts]
+    return ContactSet(contacts.model, turned)
+
+
+def checked_phases(model, phases: Any, gains: Any) -> list[Phase]:
+    """Phases whose sets of contacts are one object where they hold the same contacts.
+
+    phases: sequence of (name, frames, knots); a frame's name stands for a `PointContact` with these gains.
+    Raises ValueError or TypeError naming the phase, what came and what was expected.
+    """
+    if isinstance(phases, str) or not isinstance(phases, Sequence) or not len(phases):
+        raise ValueError(f"phases: got {phases!r}, expected a list of at least one (name, frames, knots)")
+    named: dict[str, PointContact] = {}
+    sets: dict[frozenset[PointContact], ContactSet] = {}
+    return [_checked_phase(model, i, phase, gains, named, sets) for i, phase in enumerate(phases)]
+
+
+def _checked_phase(model, i, phase, gains, named, sets) -> Phase:
+    if not isinstance(phase, (tuple, list)) or len(phase) != 3:
+        raise ValueError(f"phases[{i}]: got {phase!r}, expected (name, frames, knots)")
+    name, frames, knots = phase
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"phases[{i}]: got {name!r} for a name, expected a nonempty string")
+    where = f"phases[{i}], {name!r}"
+    if isinstance(frames, str) or not isinstance(frames, Sequence):
+        raise TypeError(f"{where}: got frames {frames!r}, expected a list of frame names or contacts")
+    if isinstance(knots, bool) or not isinstance(knots, (int, np.integer)) or knots < 1:
+        raise ValueError(f"{where}: got {knots!r} knots, expected a positive integer")
+    try:
+        contacts = [_contact(model, entry, gains, named) for entry in frames]
+        found = ContactSet(model, contacts)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{where}: {error}") from None
+    return Phase(name, sets.setdefault(frozenset(contacts), found), int(knots))
+
+
+def _contact(model, entry, gains, named) -> PointContact:
+    if not isinstance(entry, str):
+        return entry  # what is no contact is refused by the set
+    if entry not in named:
+        named[entry] = PointContact(model, entry, gains)
+    return named[entry]

@@ -1,0 +1,42 @@
+"""A robot at rest: the controls that hold it there, and whether its contacts are where they should be."""
+
+import numpy as np
+
+from dynamics.algorithms.frames import frame_jacobian, frame_placement
+from dynamics.algorithms.inverse_dynamics import gravity_forces
+
+AWAY = 1e-3
+"""How far a contact's frame may be from its reference where a motion starts, m."""
+
+
+def undriven_basis(B: np.ndarray) -> np.ndarray:
+    """Orthonormal basis N (nv, k) of the null space of B': the directions that no control drives."""
+    U, singular, _ = np.linalg.svd(B)
+    rank = int((singular > singular.max() * max(B.shape) * np.finfo(float).eps).sum())
+    return U[:, rank:]
+
+
+def holding_controls(model, q: np.ndarray, B: np.ndarray, contacts) -> np.ndarray:
+    """u (K, nu) with B u = g - J'f, f the contact forces of least norm with N'J'f = N'g, N'B = 0; q (K, nq).
+
+    Least squares where that has no solution."""
+    load = gravity_forces(model, q)
+    if len(contacts) > 0:
+        J = np.concatenate([frame_jacobian(model, q, held.frame)[:, :3] for held in contacts.contacts], axis=1)
+        N = undriven_basis(B)
+        carried = np.linalg.pinv(N.T @ J.swapaxes(1, 2)) @ (load @ N)[..., None]
+        load = load - (J.swapaxes(1, 2) @ carried)[..., 0]
+    return load @ np.linalg.pinv(B).T
+
+
+def check_references(model, q: np.ndarray, contacts) -> None:
+    """Raise ValueError if at q (nq,) the frame of a contact is farther than `AWAY` from the contact's reference."""
+    for held in contacts.contacts:
+        if held.reference is None:
+            continue
+        distance = float(np.linalg.norm(frame_placement(model, q, held.frame).p - held.reference))
+        if distance > AWAY:
+            raise ValueError(
+                f"x0: frame {held.frame!r} is {distance:.3g} m away from the reference of its contact, expected at "
+                f"most {AWAY:g} m"
+            )

@@ -1,0 +1,201 @@
+"""Optimal control where knots differ: dynamics, durations and knots without controls, on a quadruped that steps."""
+
+import numpy as np
+import pytest
+
+import dynamics
+import trajopt
+from problems.quadruped_model import FEET, quadruped, standing
+from tests.tolerances import IDENTITY, relative_error
+from tests.trajopt.systems import Pendulum
+from trajopt.expansions import adjoint, expand
+from trajopt.system import window
+
+MODEL = quadruped()
+DT = 0.02
+SWING, STANCE = 10, 8
+IMPACT, N = SWING, SWING + STANCE + 1
+LIFTED = FEET[1]
+
+
+@pytest.fixture(scope="module")
+def system():
+    others = [foot for foot in FEET if foot != LIFTED]
+    return dynamics.HybridSystem(MODEL, DT, [("swing", others, SWING), ("stance", list(FEET), STANCE)])
+
+
+@pytest.fixture(scope="module")
+def step_forwards(system):
+    """One foot swings five centimetres forwards and touches down."""
+    x0 = system.state(standing())
+    foot = dynamics.frame_placement(MODEL, standing(), LIFTED).p
+
+    def reach(offset, weight):
+        return trajopt.ResidualCost(dynamics.FrameTranslation(MODEL, LIFTED, foot + offset), weight)
+
+    always = [
+        trajopt.StateCost(system, x0, np.r_[np.ones(18), np.full(18, 0.1)]),
+        trajopt.ControlCost(0.1, system.quasi_static(x0)[-1]),
+    ]
+    running = [list(always) for _ in range(N)]
+    running[SWING // 2].append(reach([0.025, 0.0, 0.04], 100.0))
+    running[IMPACT] = [reach([0.05, 0.0, 0.0], 1e4)]
+    terminal = [trajopt.StateCost(system, x0, np.r_[np.full(18, 0.1), np.ones(18)])]
+    return trajopt.Problem(system, x0, N, running, terminal, us_init="quasi_static", name="step"), foot
+
+
+def problem(system, running=(), **options):
+    return trajopt.Problem(system, system.state(standing()), N, running, **options)
+
+
+# ------------------------------------------------------------------------------------------------ solving
+def test_solvers_agree(step_forwards):
+    problem, foot = step_forwards
+    ilqr = trajopt.ILQR(max_iterations=200).solve(problem)
+    ddp = {hessian: trajopt.DDP(hessian=hessian).solve(problem) for hessian in ("parallel", "value", "tensor")}
+    for solution in (ilqr, *ddp.values()):
+        assert solution.converged
+        assert solution.cost == pytest.approx(ilqr.cost, rel=1e-9)
+        assert relative_error(solution.xs, ilqr.xs) < 1e-4
+        assert not solution.us[IMPACT].any() and not solution.K[IMPACT].any()
+    xs, us = ddp["value"].xs, ddp["value"].us
+    assert relative_error(xs, ddp["tensor"].xs) < 1e-9
+    assert relative_error(xs, problem.system.rollout(problem.x0, us)) <= IDENTITY
+    landed = dynamics.frame_placement(MODEL, xs[IMPACT:, :19], LIFTED).p
+    assert np.abs(landed - foot - [0.05, 0.0, 0.0]).max() < 2e-3
+    speeds = np.linalg.norm(dynamics.frame_velocity(MODEL, xs[:, :19], xs[:, 19:], LIFTED)[:, :3], axis=1)
+    assert speeds[IMPACT] > 1e-2 and speeds[IMPACT + 1] < 1e-12 and speeds[-1] < 1e-4
+    gradient = adjoint(expand(problem, xs, us))[1]
+    assert np.abs(gradient).max() < 1e-5
+
+
+def test_gradient_through_an_impact(step_forwards, rng):
+    problem, _ = step_forwards
+    us = problem.us_init + 0.05 * rng.standard_normal((N, 12))
+    xs = problem.system.rollout(problem.x0, us)
+    gradient = adjoint(expand(problem, xs, us))[1]
+    d, h = rng.standard_normal(us.shape), 1e-5
+
+    def cost(controls):
+        return problem.objective.value(problem.system.rollout(problem.x0, controls), controls)
+
+    assert np.sum(gradient * d) == pytest.approx((cost(us + h * d) - cost(us - h * d)) / (2.0 * h), rel=1e-6)
+
+
+def test_from_states_with_gaps(step_forwards):
+    """Multiple shooting and control limits meet the plain optimum."""
+    problem, _ = step_forwards
+    plain = trajopt.DDP().solve(problem)
+    limited = trajopt.Problem(
+        problem.system, problem.x0, N, problem.running_costs, problem.terminal_costs,
+        [trajopt.ControlBounds(-2.7, 2.7)], us_init=problem.us_init,
+    )  # fmt: skip
+    solution = trajopt.DDP().solve(limited, xs=np.tile(problem.x0, (N + 1, 1)))
+    assert solution.converged and solution.cost == pytest.approx(plain.cost, rel=1e-8)
+
+
+# ------------------------------------------------------------------------------------------------ costs and time
+def test_lists_of_costs_are_weighed_by_durations(system, rng):
+    us, xs = rng.standard_normal((N, 12)), np.tile(system.state(standing()), (N + 1, 1))
+    squares = 0.5 * np.square(us).sum(axis=1)
+    cost = trajopt.ControlCost(1.0)
+    everywhere = problem(system, [cost]).objective.value(xs, us)
+    assert everywhere == pytest.approx(DT * (squares.sum() - squares[IMPACT]), rel=1e-13)
+    listed = problem(system, [[cost] for _ in range(N)]).objective.value(xs, us)
+    assert listed == pytest.approx(everywhere + squares[IMPACT], rel=1e-13)
+    only = problem(system, [[cost] if t == IMPACT else [] for t in range(N)]).objective.value(xs, us)
+    assert only == pytest.approx(squares[IMPACT], rel=1e-13)
+
+
+def test_a_cost_with_rows_has_one_for_each_knot_that_lasts(system, rng):
+    us, xs = rng.standard_normal((N, 12)), np.tile(system.state(standing()), (N + 1, 1))
+    reference = rng.standard_normal((N - 1, 12))
+    value = problem(system, [trajopt.ControlCost(1.0, reference)]).objective.value(xs, us)
+    assert value == pytest.approx(0.5 * DT * np.square(np.delete(us, IMPACT, 0) - reference).sum(), rel=1e-13)
+    with pytest.raises(ValueError, match="made for 19 knots, used at 18"):
+        problem(system, [trajopt.ControlCost(1.0, np.zeros((N, 12)))])
+
+
+def test_any_durations(rng):
+    """Of a system that is otherwise the same at all knots."""
+    plain = Pendulum()
+    plain.durations = np.array([0.5, 0.0, 0.25, 0.5])
+    xs, us = np.zeros((5, plain.nx)), rng.standard_normal((4, plain.nu))
+    timed = trajopt.Problem(plain, np.zeros(plain.nx), 4, [trajopt.ControlCost(1.0)])
+    assert timed.objective.value(xs, us) == pytest.approx(0.5 * plain.durations @ np.square(us).sum(axis=1), rel=1e-13)
+    assert timed.times.tolist() == [0.0, 0.5, 0.5, 0.75, 1.25]
+
+
+def test_times_and_policy(step_forwards):
+    problem, _ = step_forwards
+    times = problem.times
+    assert times[IMPACT] == times[IMPACT + 1] and times[-1] == pytest.approx((N - 1) * DT)
+    policy = trajopt.ILQR(max_iterations=1).solve(problem).policy()
+    assert policy.horizon == pytest.approx((N - 1) * DT)
+    at = [policy.knot((k + 0.5) * DT) for k in range(N - 1)]
+    assert at == [t for t in range(N) if t != IMPACT]
+    assert policy.knot(SWING * DT) == IMPACT + 1 and policy.knot(-1.0) == 0 and policy.knot(1e3) == N - 1
+
+
+def test_idle_controls_without_cost_are_settled(system, rng):
+    cost = trajopt.ControlCost(np.r_[2.0, np.zeros(11)])
+    listed = problem(system, [[cost] for _ in range(N)])
+    us = 0.1 * rng.standard_normal((N, 12))
+    luu = expand(listed, system.rollout(listed.x0, us), us).luu
+    assert np.array_equal(luu[IMPACT], np.diag(np.r_[2.0, np.ones(11)]))
+    for t in (0, N - 1):
+        assert np.array_equal(luu[t], np.diag(np.r_[2.0 * DT, np.zeros(11)]))
+
+
+# ------------------------------------------------------------------------------------------------ starting points
+def test_quasi_static_controls_to_start_from(system):
+    x0 = system.state(standing())
+    assert np.array_equal(problem(system, us_init="quasi_static").us_init, system.quasi_static(x0))
+    stance = system.segments[-1].system
+    alone = trajopt.Problem(stance, x0, 3, us_init="quasi_static")
+    assert np.array_equal(alone.us_init, np.tile(stance.quasi_static(x0), (3, 1)))
+    with pytest.raises(ValueError, match="us_init: got 'static', wanted one of 'quasi_static'"):
+        problem(system, us_init="static")
+    plain = Pendulum()
+    with pytest.raises(TypeError, match='us_init: got "quasi_static", but Pendulum has no such method'):
+        trajopt.Problem(plain, np.zeros(plain.nx), 4, us_init="quasi_static")
+
+
+def test_errors(system):
+    x0 = system.state(standing())
+    with pytest.raises(ValueError, match="horizon: got 18, wanted 19, which the phases fill"):
+        trajopt.Problem(system, x0, N - 1)
+    foot = dynamics.PointContact(MODEL, FEET[0], (600.0, 50.0), [0.0, 0.0, 0.0])
+    away = dynamics.HybridSystem(MODEL, DT, [("stance", [foot], 2)])
+    with pytest.raises(ValueError, match=r"x0: frame 'lf_foot' is 0\.\d+ m away from the reference of its contact"):
+        trajopt.Problem(away, x0, 2)
+
+
+# ------------------------------------------------------------------------------------------------ single knots
+def test_window_of_an_ordinary_system():
+    plain = Pendulum()
+    assert window(plain, 3, 4) is plain
+
+
+def test_plans_move_on(step_forwards):
+    problem, _ = step_forwards
+    solution = trajopt.ILQR(max_iterations=2).solve(problem)
+    start = trajopt.ILQR().prepare(problem).shifted(solution, 2)
+    last = problem.system.segments[-1].system
+    assert np.array_equal(start.xs[:-2], solution.xs[2:])
+    assert relative_error(start.xs[-2:], last.rollout(solution.xs[-1], solution.us[-1:].repeat(2, 0))[1:]) <= IDENTITY
+
+
+def test_control_rates(step_forwards):
+    """The previous control as a state, over impacts too."""
+    inner, _ = step_forwards
+    system = trajopt.ControlRateSystem(inner.system)
+    running = [system.lift(cost) for cost in inner.running_costs[0]]
+    running.append(trajopt.ControlRateCost(system, 1e-6))
+    terminal = [system.lift(cost) for cost in inner.terminal_costs]
+    x0 = system.state(inner.x0, inner.us_init[0])
+    problem = trajopt.Problem(system, x0, N, running, terminal, us_init=inner.us_init)
+    assert np.array_equal(problem.times, inner.times)
+    parallel, value = trajopt.DDP().solve(problem), trajopt.DDP(hessian="value").solve(problem)
+    assert parallel.converged and value.converged
+    assert parallel.cost == pytest.approx(value.cost, rel=1e-9)
