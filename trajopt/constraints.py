@@ -40,6 +40,20 @@ def _check_order(what: str, lower: np.ndarray, upper: np.ndarray) -> None:
         raise ValueError(f"{what}: got lower {low} and upper {high} at {at}, wanted lower <= upper")
 
 
+def _where(at: Any, wanted: tuple[str, ...]) -> str | tuple[int, ...]:
+    """One of the words, or the knots of an array."""
+    if isinstance(at, str):
+        return one_of("at", at, wanted)
+    knots = np.asarray(at)
+    words = ", ".join(map(repr, wanted))
+    if knots.ndim != 1 or knots.dtype.kind not in "iu" or not len(knots):
+        raise ValueError(f"at: got {at!r}, wanted one of {words}, or an array of at least one knot, whole numbers")
+    wrong = np.flatnonzero(np.diff(knots.astype(np.int64), prepend=-1) <= 0)
+    if len(wrong):
+        raise ValueError(f"at: got knot {knots[wrong[0]]} at place {wrong[0]}, wanted growing knots of at least 0")
+    return tuple(knots.tolist())
+
+
 def _rows_over(what: str, limits: np.ndarray, knots: int, width: int) -> np.ndarray:
     """Limits (knots, width)."""
     if limits.ndim == 2 and len(limits) not in (1, knots):

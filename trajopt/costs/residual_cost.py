@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from trajopt.costs.activations import QuadraticBarrier
 from trajopt.costs.cost import Quadratic
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, weight_rows
 from trajopt.costs.loss import Loss
@@ -54,10 +55,17 @@ class ResidualCost:
         return self._loss.expand(r), rx, ru
 
     def squares(self, nu: int) -> tuple[Residual, np.ndarray] | None:
-        """The residual and weights (1 or K, nr) of which this is 1/2 sum w r^2; None if it is something else."""
-        if type(self) is not ResidualCost or self._loss.activation is not None:
+        """The residual and weights w (1 or K, nr) of which this is 1/2 sum w r^2, or w, zeros, lower, upper
+        (1 or K, 4 nr) of a quadratic barrier; None if it is something else."""
+        if type(self) is not ResidualCost:
             return None
-        return self.residual, self._loss.weights
+        weights, activation = self._loss.weights, self._loss.activation
+        if activation is None:
+            return self.residual, weights
+        if type(activation) is not QuadraticBarrier:
+            return None
+        limits = (np.broadcast_to(limit, weights.shape) for limit in (0.0, activation.lower, activation.upper))
+        return self.residual, np.hstack([weights, *limits])
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx) and us (K, nu)."""
