@@ -82,7 +82,7 @@ class ContactResidual(RobotResidual):
     def _points(self, xs: ArrayLike, us: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
         xs = knots("xs", xs, self.nx)
         if us is None:
-            raise ValueError(f"us: got None, expected ({len(xs)}, {self.nu}): {self.name} depends on the controls")
+            raise ValueError(f"us: got None, expected ({len(xs)}, {self.nu}): {self.name} depend on the controls")
         return xs, knots("us", us, self.nu, len(xs))
 
     def evaluate(self, xs: ArrayLike, us: ArrayLike | None = None) -> np.ndarray:
@@ -134,7 +134,7 @@ class ContactResidual(RobotResidual):
     def _squares(self, figures, start, stop, order, xs, us, target, curvature) -> float:
         us = knots("us", us, self.nu)
         if stop > len(us):
-            raise ValueError(f"us: got {len(us)} rows, expected {stop}: {self.name} depends on the controls")
+            raise ValueError(f"us: got {len(us)} rows, expected {stop}: {self.name} depend on the controls")
         if order == JACOBIAN | HESSIAN and target is curvature:
             order |= TOGETHER
         return self._expand(figures, start, stop, order, xs, us, target, curvature[2:])

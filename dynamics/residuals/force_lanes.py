@@ -184,18 +184,20 @@ def _add_squares(rows, nz, nu, k):
 
 @kernel
 def _store_force_hessian(B, skip, h, k):
-    """The Hessian of g'f into k.Hxx, k.Hux and k.Huu; of qq the symmetric part of the Lie Hessian."""
+    """The Hessian of g'f into k.Hxx, k.Hux and k.Huu; of qq the symmetric part of the Lie Hessian, and vv
+    symmetric to the last bit."""
     align_stack(k.Hxx)
     n, nu = B.shape
     nz = 2 * n
     times_actuation(B, skip, h.Hqtau, n, k.Hqu)
     for i in range(n):
         for j in range(n):
-            qv = load(h.Hqv, i * n + j)
-            store(k.Hxx, i * nz + j, 0.5 * (load(h.Hqq, i * n + j) + load(h.Hqq, j * n + i)))
+            ij, ji = i * n + j, j * n + i
+            qv = load(h.Hqv, ij)
+            store(k.Hxx, i * nz + j, 0.5 * (load(h.Hqq, ij) + load(h.Hqq, ji)))
             store(k.Hxx, i * nz + n + j, qv)
             store(k.Hxx, (n + j) * nz + i, qv)
-            store(k.Hxx, (n + i) * nz + n + j, load(h.Hvv, i * n + j))
+            store(k.Hxx, (n + i) * nz + n + j, 0.5 * (load(h.Hvv, ij) + load(h.Hvv, ji)))
         for j in range(nu):
             store(k.Hux, j * nz + i, load(k.Hqu, i * nu + j))
             store(k.Hux, j * nz + n + i, splat(k.Hux, 0.0))
