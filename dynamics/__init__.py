@@ -40,7 +40,10 @@ _HOME = {
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
     "dynamics.systems.hybrid": ("HybridSystem",),
     "dynamics.systems.impact": ("Impact",),
-    "dynamics.residuals": ("CenterOfMass", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity"),
+    "dynamics.residuals": (
+        "CenterOfMass", "ContactForce", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity",
+        "FrictionCone",
+    ),
 }  # fmt: skip
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 __all__ = sorted(_MODULE)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -40,6 +40,20 @@ def _check_order(what: str, lower: np.ndarray, upper: np.ndarray) -> None:
         raise ValueError(f"{what}: got lower {low} and upper {high} at {at}, wanted lower <= upper")
 
 
+def _where(at: Any) -> str | tuple[int, ...]:
+    """One of `WHERE`, or the knots of an array."""
+    if isinstance(at, str):
+        return one_of("at", at, WHERE)
+    knots = np.asarray(at)
+    if knots.ndim != 1 or knots.dtype.kind not in "iu" or not len(knots):
+        words = ", ".join(map(repr, WHERE))
+        raise ValueError(f"at: got {at!r}, wanted one of {words}, or a vector of knots, whole numbers")
+    wrong = np.flatnonzero(np.diff(knots.astype(np.int64), prepend=-1) <= 0)
+    if len(wrong):
+        raise ValueError(f"at: got knot {knots[wrong[0]]} at place {wrong[0]}, wanted growing numbers of at least 0")
+    return tuple(knots.tolist())
+
+
 def _rows_over(what: str, limits: np.ndarray, knots: int, width: int) -> np.ndarray:
     """Limits (knots, width)."""
     if limits.ndim == 2 and len(limits) not in (1, knots):
@@ -86,11 +100,15 @@ class ResidualConstraint:
     residual : Residual
     lower, upper : number, (nr,) or (K, nr) array
         Limits, K the number of knots; equal ones make an equality.  By default r = 0.
-    at : "path" (default), "terminal" or "all"
-        Knots 0 ... N-1, the last knot N, or both.  Where r does not depend on the controls, knot 0 is left out: its
-        state is given.
+    at : "path" (default), "terminal", "all", or an array of knots
+        Knots 0 ... N-1, the last knot N, or both; or those of an array, growing whole numbers from 0 ... N-1, as of one
+        phase.  Where r does not depend on the controls, knot 0 is left out: its state is given.
     name : str, optional
         How reports call it.
+
+    Attributes
+    ----------
+    at : str, or the knots as a tuple of integers
 
     Raises
     ------
@@ -98,31 +116,38 @@ class ResidualConstraint:
         Naming the argument, what it got and what was wanted.
     """
 
-    def __init__(self, residual: Residual, lower: Any = 0.0, upper: Any = 0.0, at: str = "path", name: str = ""):
+    def __init__(self, residual: Residual, lower: Any = 0.0, upper: Any = 0.0, at: Any = "path", name: str = ""):
         for method in ("evaluate", "jacobians", "hessian_products"):
             if not callable(getattr(residual, method, None)):
                 raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
         self.residual = residual
         self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
         self.lower, self.upper = _limit_rows("lower", lower, self.nr), _limit_rows("upper", upper, self.nr)
-        self.at = one_of("at", at, WHERE)
+        self.at = _where(at)
         self.name = name or getattr(residual, "name", "") or type(residual).__name__
         _check_order(self.name, self.lower, self.upper)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}, nr={self.nr}, at={self.at!r})"
+        at = self.at if isinstance(self.at, str) or len(self.at) < 4 else f"{self.at[0]} ... {self.at[-1]}"
+        return f"{type(self).__name__}({self.name!r}, nr={self.nr}, at={at!r})"
 
     def knots(self, horizon: int, state_only: bool) -> np.ndarray:
-        """The knots it holds at, N for the last one."""
+        """The knots it holds at, N for the last one.  Raises ValueError for one beyond the horizon."""
         first = 1 if state_only else 0
+        if not isinstance(self.at, str):
+            if self.at[-1] >= horizon:
+                raise ValueError(f"at: {self.name} got knot {self.at[-1]}, wanted at most {horizon - 1}")
+            return np.array([t for t in self.at if t >= first], dtype=np.intp)
         path = [] if self.at == "terminal" else range(first, horizon)
         return np.array([*path, *([] if self.at == "path" else [horizon])], dtype=np.intp)
 
     def limits(self, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """lower and upper (len(knots), nr)."""
+        """lower and upper (len(knots), nr) at the knots that `knots` gives."""
+        asked = knots if isinstance(self.at, str) else np.array(self.at)
+        held = np.isin(asked, knots)
         return (
-            _rows_over(f"{self.name} lower", self.lower, len(knots), self.nr),
-            _rows_over(f"{self.name} upper", self.upper, len(knots), self.nr),
+            _rows_over(f"{self.name} lower", self.lower, len(asked), self.nr)[held],
+            _rows_over(f"{self.name} upper", self.upper, len(asked), self.nr)[held],
         )
 
 
@@ -136,13 +161,13 @@ class StateBounds(ResidualConstraint):
         Limits of x (-) x_ref; components with two infinite limits are free.
     reference : (nx,) array, optional
         x_ref, zeros by default, so that the limits are those of the state itself where it is a plain vector.
-    at : "all" (default), "path" or "terminal"
-        Knot 0 is left out: its state is given.
+    at : "all" (default), "path", "terminal" or an array of knots
+        As for `ResidualConstraint`.  Knot 0 is left out: its state is given.
     name : str, optional
     """
 
     def __init__(
-        self, system: System, lower: Any, upper: Any, reference: Any = None, at: str = "all", name: str = "state bounds"
+        self, system: System, lower: Any, upper: Any, reference: Any = None, at: Any = "all", name: str = "state bounds"
     ):
         low, high = (
             np.broadcast_to(_limit_rows(which, value, system.ndx), (system.ndx,))

@@ -90,7 +90,7 @@ class Problem:
         for term in terms:
             _check_knots(term, self.horizon)
         put("objective", Objective(terms))
-        put("constraints", _checked_constraints(self.constraints))
+        put("constraints", _checked_constraints(self.constraints, self.horizon))
         put("control_limits", _common_limits(self.constraints, self.horizon, self.system.nu))
         resting = isinstance(self.us_init, str)
         put("us_init", self._quasi_static() if resting else self.controls("us_init", self.us_init))
@@ -158,7 +158,7 @@ def _check_knots(term: Term, horizon: int) -> None:
         raise ValueError(f"cost '{term.name}': made for {made_for} knots, used at {used}")
 
 
-def _checked_constraints(constraints: Any) -> tuple[ControlBounds | ResidualConstraint, ...]:
+def _checked_constraints(constraints: Any, horizon: int) -> tuple[ControlBounds | ResidualConstraint, ...]:
     if not isinstance(constraints, Iterable):
         raise TypeError(f"constraints: got {type(constraints).__name__}, wanted a list of constraints")
     constraints = tuple(constraints)
@@ -168,6 +168,8 @@ def _checked_constraints(constraints: Any) -> tuple[ControlBounds | ResidualCons
                 f"constraints[{i}]: got {type(constraint).__name__}, wanted ControlBounds, StateBounds or "
                 "ResidualConstraint"
             )
+        if isinstance(constraint, ResidualConstraint):
+            constraint.knots(horizon, state_only=False)
     return constraints
 
 

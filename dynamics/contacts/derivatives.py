@@ -157,11 +157,19 @@ def invert_contact_kkt(m, contacts, w, d):
 
 @kernel
 def contact_first_order(m, contacts, q, v, tau, damping, w, d):
-    """a, f, dz/dq and dz/dv in d.Gq and d.Gv, dz/dtau in the first nv columns of d.Z, for one knot per lane, world
-    axes."""
-    n = m.dof_body.size
-    w.Y[:], d.Gq[:], d.Gv[:] = 0.0, 0.0, 0.0
+    """a, f, and what `contact_first_order_at_solution` gives there, for one knot per lane."""
+    w.Y[:] = 0.0
     contact_dynamics_kernel(m, contacts, q, v, tau, damping, w)
+    contact_first_order_at_solution(m, contacts, q, v, w, d)
+
+
+@kernel
+def contact_first_order_at_solution(m, contacts, q, v, w, d):
+    """dz/dq and dz/dv in d.Gq and d.Gv, dz/dtau in the first nv columns of d.Z, world axes.
+
+    w as `contact_dynamics_kernel` left it, w.Y being zero before."""
+    n = m.dof_body.size
+    d.Gq[:], d.Gv[:] = 0.0, 0.0
     invert_contact_kkt(m, contacts, w, d)
     loads = contact_loads(contacts, w.f, d.dead)
     inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M)
@@ -171,8 +179,8 @@ def contact_first_order(m, contacts, q, v, tau, damping, w, d):
 
 
 @kernel
-def _to_given_axes(m, contacts, w, d):
-    """Rows of the forces in the axes asked for."""
+def to_given_axes(m, contacts, w, d):
+    """Forces in w.f and their rows in d.Gq, d.Gv and d.Z in the axes asked for."""
     n = m.dof_body.size
     width = n + 3 * contacts.body.size
     force_derivative_components(m, contacts, w.dof, w.points, w.f, n, n, n * n, d.Gq)
@@ -191,7 +199,7 @@ def _drive(first, last, work, block, contacts, q, v, tau, damping, zq, zv, ztau)
     for c in range(first, last):
         q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
         contact_first_order(m, contacts, q_, v_, tau_, damping, w, d)
-        _to_given_axes(m, contacts, w, d)
+        to_given_axes(m, contacts, w, d)
         scatter(d.Gq, c * LANES, zq)
         scatter(d.Gv, c * LANES, zv)
         scatter_blocks(d.Z, c * LANES, width, width, 0, ztau)

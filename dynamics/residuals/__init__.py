@@ -1,9 +1,15 @@
-"""Residuals of a robot's state x = [q; v]: values, Jacobians and exact Hessian products, all knots in one call."""
+"""Residuals of a robot's state x = [q; v] and of its contact forces: values, Jacobians and exact Hessian products, all
+knots in one call."""
 
 from dynamics.residuals.center_of_mass import CenterOfMass
+from dynamics.residuals.contact_force import ContactForce
 from dynamics.residuals.control_gravity import ControlGravity
 from dynamics.residuals.frame_placement import FramePlacement
 from dynamics.residuals.frame_translation import FrameTranslation
 from dynamics.residuals.frame_velocity import FrameVelocity
+from dynamics.residuals.friction_cone import FrictionCone
 
-__all__ = ["CenterOfMass", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity"]
+__all__ = [
+    "CenterOfMass", "ContactForce", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity",
+    "FrictionCone",
+]  # fmt: skip

@@ -57,9 +57,9 @@ def torques_of_controls(B, skip, u, tau):
 
 @kernel
 def times_actuation(B, skip, A, stride, X):
-    """X (nv nu) <- A B for A (nv nv), whose rows begin `stride` numbers apart."""
+    """X (rows nu) <- A B for A (rows nv), whose rows begin `stride` numbers apart."""
     n, nu = B.shape
-    for i in range(n):
+    for i in range(X.shape[0] // nu):
         for j in range(nu):
             x = splat(X, 0.0)
             if skip >= 0:

@@ -30,6 +30,7 @@ from dynamics.simd import (
     store,
     with_lane,
 )
+from dynamics.simd.tile_sums import add_knots
 from tests.reference.random_robots import random_states
 from tests.reference.rigid_body_models import load_reference
 from tests.tolerances import relative_error
@@ -232,6 +233,18 @@ def test_blocks_of_a_workspace(knots, columns, rng):
         matrices = ws.T.reshape(LANES, rows, stride)[:there, :, column : column + columns]
         assert np.array_equal(target[first : first + there], matrices)
     assert np.isnan(target[knots]).all()
+
+
+@pytest.mark.parametrize("count", [2, LANES])
+@pytest.mark.parametrize("size", [1, LANES, 2 * LANES + 3])
+def test_knots_are_added(count, size, rng):
+    """All numbers of the first lanes, each once, and no other knot."""
+    ws, target = aligned_zeros(size, LANES), rng.standard_normal((LANES + 4, size, 1))
+    ws[:] = rng.standard_normal(ws.shape)
+    expected = target.copy()
+    expected[3 : 3 + count, :, 0] += ws.T[:count]
+    add_knots(ws, 3, count, target)
+    assert np.array_equal(target, expected)
 
 
 @pytest.mark.parametrize("shape", [(1, LANES), (7, LANES), (2, 3, LANES)])

@@ -15,6 +15,8 @@ from trajopt import (
     StateBounds,
     StateResidual,
 )
+from trajopt.augmented_lagrangian import augmented_lagrangian
+from trajopt.objective import Objective, zero_blocks
 
 SYSTEM = Pendulum()
 TIP = TipResidual()
@@ -48,6 +50,12 @@ class Sized(TipResidual):
         (lambda: ResidualConstraint(TIP, 0.0, np.ones((4, 2))), ValueError, r"upper: got shape \(4, 2\)"),
         (lambda: ResidualConstraint(TIP, "a", 1.0), TypeError, "lower: got str, wanted numbers"),
         (lambda: ResidualConstraint(TIP, at="ends"), ValueError, "at: got 'ends', wanted one of 'path', 'terminal'"),
+        (lambda: ResidualConstraint(TIP, at=[]), ValueError, r"at: got \[\], wanted one of .* or a vector of knots"),
+        (lambda: ResidualConstraint(TIP, at=[0.0, 1.0]), ValueError, r"at: got \[0.0, 1.0\], wanted"),
+        (lambda: ResidualConstraint(TIP, at=np.ones(4, bool)), ValueError, "at: got array"),
+        (lambda: ResidualConstraint(TIP, at=2), ValueError, "at: got 2, wanted one of"),
+        (lambda: ResidualConstraint(TIP, at=[1, 3, 3]), ValueError, "at: got knot 3 at place 2, wanted growing"),
+        (lambda: ResidualConstraint(TIP, at=[-1, 2]), ValueError, "at: got knot -1 at place 0, wanted growing"),
         (lambda: StateBounds(SYSTEM, -np.inf, np.inf), ValueError, "StateBounds: got infinite limits alone"),
         (lambda: StateBounds(SYSTEM, [1, 2, 3], 9.0), ValueError, r"lower: got shape \(3,\), wanted a number, \(2,\)"),
         (lambda: StateBounds(SYSTEM, 1.0, -1.0), ValueError, "state bounds: got lower 1.0 and upper -1.0"),
@@ -89,6 +97,8 @@ def test_the_name_is_the_residual_s_unless_given():
         (StateResidual(SYSTEM), "all", [1, 2, 3, 4]),
         (StateResidual(SYSTEM), "terminal", [4]),
         (ControlResidual(SYSTEM), "path", [0, 1, 2, 3]),
+        (ControlResidual(SYSTEM), [0, 2, 3], [0, 2, 3]),
+        (StateResidual(SYSTEM), np.array([1, 2]), [1, 2]),
     ],
 )
 def test_the_knots_it_holds_at(residual, at, knots):
@@ -101,6 +111,71 @@ def test_the_knots_it_holds_at(residual, at, knots):
         np.testing.assert_array_equal(report.knots, knots)
         np.testing.assert_array_equal(report.upper, np.broadcast_to(limits, report.values.shape))
         assert report.values.shape == report.multipliers.shape == (len(knots), residual.nr)
+
+
+class Logged(ControlResidual):
+    """Keeps the first controls of the points it is evaluated at."""
+
+    def __init__(self, system):
+        super().__init__(system)
+        self.seen = []
+
+    def evaluate(self, xs, us):
+        self.seen.extend(us[:, 0])
+        return super().evaluate(xs, us)
+
+    def jacobians(self, xs, us):
+        self.seen.extend(us[:, 0])
+        return super().jacobians(xs, us)
+
+
+def test_knots_of_a_phase():
+    """A limit at some of the knots binds there and nowhere else, and warm starts take its multipliers up."""
+    push, N = ControlCost(1.0, 5.0), 7
+    for knots, upper in (([2, 3], 2.0), ([0, 2, 5], np.array([[1.0], [2.0], [3.0]]))):
+        held = ResidualConstraint(ControlResidual(SYSTEM), -np.inf, upper, at=knots, name="phase")
+        problem = Problem(SYSTEM, [0.0, 0.0], N, [push], constraints=[held])
+        solution = DDP().solve(problem)
+        wanted = np.full((N, 1), 5.0)
+        wanted[knots] = upper
+        np.testing.assert_allclose(solution.us, wanted, atol=1e-6)
+        (report,) = solution.constraints
+        np.testing.assert_array_equal(report.knots, knots)
+        np.testing.assert_allclose(report.multipliers, SYSTEM.dt * (5.0 - wanted[knots]), atol=1e-6)
+        again = DDP().solve(problem, warm_start=solution.warm_start())
+        assert again.converged and again.iterations < solution.iterations
+
+
+def test_a_constraint_is_not_evaluated_elsewhere():
+    residual = Logged(SYSTEM)
+    us = np.arange(1.0, 8.0)[:, None]
+    problem = Problem(SYSTEM, [0.0, 0.0], 7, constraints=[ResidualConstraint(residual, 0.0, 1.0, at=[2, 3, 6])])
+    terms = augmented_lagrangian(problem, problem.residual_constraints)
+    residual.seen.clear()
+    xs, objective = SYSTEM.rollout(problem.x0, us), Objective(terms.terms())
+    objective.value(xs, us)
+    objective.accumulate(xs, us, *2 * (zero_blocks(7, SYSTEM.ndx, SYSTEM.nu),))
+    terms.violation(xs, us)
+    assert set(residual.seen) == {3.0, 4.0, 7.0}
+
+
+def test_the_state_at_knot_zero_is_given():
+    """Also where that knot is asked for; rows of limits are those of the knots asked for."""
+    limits = np.array([[1.0], [2.0], [3.0]])
+    held = ResidualConstraint(StateResidual(SYSTEM, components=[1]), -np.inf, limits, at=[0, 1, 4])
+    knots = held.knots(5, state_only=True)
+    np.testing.assert_array_equal(knots, [1, 4])
+    np.testing.assert_array_equal(held.limits(knots)[1], limits[1:])
+    assert not len(ResidualConstraint(StateResidual(SYSTEM), at=[0]).knots(5, state_only=True))
+
+
+def test_knots_beyond_the_horizon():
+    held = ResidualConstraint(TIP, -1.0, 1.0, at=[1, 4], name="tip")
+    with pytest.raises(ValueError, match="at: tip got knot 4, wanted at most 3"):
+        Problem(SYSTEM, [0.0, 0.0], 4, [ControlCost(1.0)], constraints=[held])
+    assert Problem(SYSTEM, [0.0, 0.0], 5, [ControlCost(1.0)], constraints=[held]).horizon == 5
+    assert repr(held) == "ResidualConstraint('tip', nr=3, at=(1, 4))"
+    assert repr(ResidualConstraint(TIP, at=range(3, 9))) == "ResidualConstraint('TipResidual', nr=3, at='3 ... 8')"
 
 
 @pytest.mark.parametrize("rows", [2, 5])

@@ -123,6 +123,29 @@ def test_costs_at_overlapping_or_distant_knots_are_kept_apart(system, residuals)
     assert (part.start, part.stop) == (0, 3) and not part.figures[1].any()
 
 
+@pytest.mark.parametrize("rows", [1, N])
+def test_quadratic_barriers_are_squares(system, residuals, rows):
+    """Summed like other squares, with the bounds of the barrier; residuals that cannot sum are asked one by one."""
+    rng, tool = np.random.default_rng(7), residuals[0]
+    barrier = trajopt.QuadraticBarrier(-0.1, [0.05, np.inf, 0.2])
+    w = rng.uniform(0.5, 2.0, (N, 3) if rows == N else 3)
+    xs, us = rng.uniform(-1, 1, (N + 1, system.nx)), np.zeros((N, system.nu))
+    results = []
+    for residual in (tool, Hidden(tool)):
+        costs = [trajopt.ResidualCost(residual, w, barrier)]
+        objective = trajopt.Problem(system, np.zeros(system.nx), N, costs).objective
+        plain, sums = gather_squares(objective.terms, N, NU)
+        assert (len(plain), len(sums)) == ((0, 1) if residual is tool else (1, 0))
+        target, curvature = (zero_blocks(N, system.ndx, system.nu) for _ in range(2))
+        objective.accumulate(xs, us, target, curvature)
+        results.append([np.array(objective.value(xs, us)), *target, *curvature])
+    assert results[0][0] > 0.0 and results[0][-3].any()
+    for a, b in zip(*results, strict=True):
+        assert np.abs(a - b).max() <= 1e-12 * (1.0 + np.abs(b).max())
+    derived = type("Twice", (trajopt.QuadraticBarrier,), {})(-1.0, 1.0)
+    assert trajopt.ResidualCost(tool, 1.0, derived).squares(NU) is None
+
+
 @pytest.mark.parametrize("manifold", [False, True])
 def test_state_and_control_costs_equal_those_of_a_diagonal_activation(system, manifold):
     if manifold:

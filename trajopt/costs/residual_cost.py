@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from trajopt.costs.activations import QuadraticBarrier
 from trajopt.costs.cost import Quadratic
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
 from trajopt.costs.loss import Loss
@@ -57,18 +58,20 @@ class ResidualCost:
         return self._loss.expand(r - self.reference), rx, ru
 
     def squares(self, nu: int) -> tuple[Residual, np.ndarray] | None:
-        """The residual and the figures (1 or K, nr or 4 nr) of its squares; None if this is something else.
+        """The residual and the figures of its squares, as `Residual.weighted_squares` has them; None for another cost.
 
-        A deviation from a reference is one from limits that coincide: w, shift -reference, lower and upper 0."""
-        if type(self) is not ResidualCost or self._loss.activation is not None:
+        w (1 or K, nr) of 1/2 sum w r^2, or w, shift, lower and upper (1 or K, 4 nr): the shift is -reference, the limits
+        are those of a quadratic barrier, or both zero.
+        """
+        weights, activation = self._loss.weights, self._loss.activation
+        if type(self) is not ResidualCost or type(activation) not in (type(None), QuadraticBarrier):
             return None
-        weights = self._loss.weights
-        if not self.reference.any():
+        if activation is None and not self.reference.any():
             return self.residual, weights
-        shifts = -as_rows(self.reference, self.nr)
-        limits = np.zeros((1, 2 * self.nr))
-        K = max(len(weights), len(shifts))
-        return self.residual, np.hstack([np.broadcast_to(a, (K, a.shape[1])) for a in (weights, shifts, limits)])
+        lower, upper = (0.0, 0.0) if activation is None else (activation.lower, activation.upper)
+        rows = [as_rows(row, self.nr) for row in (-self.reference, np.asarray(lower), np.asarray(upper))]
+        K = max(len(weights), len(rows[0]))
+        return self.residual, np.hstack([np.broadcast_to(row, (K, self.nr)) for row in (weights, *rows)])
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx) and us (K, nu)."""

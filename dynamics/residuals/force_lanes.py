@@ -1,0 +1,324 @@
+"""Residuals of contact forces in the lanes: values and Jacobians, and weighted squares expanded to second order.
+
+Of a function phi of the forces with gradient g, and matrix G or K in place of its Hessian in the force, per contact c,
+
+    gradient  sum f_c,z' g_c          Hessian  sum f_c,z' (G_c or K_c) f_c,z  +  Hessian of g'f          z = (q, v, u)
+
+where the last one is what `dynamics.contacts.hessian` gives, once for all contacts.  Lanes where no contact has a slope
+or stiffness, as where limits are kept, end with the values.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.contacts.contact_motion import force_components
+from dynamics.contacts.curvature import carve_second_order, second_order_numbers
+from dynamics.contacts.derivatives import (
+    carve_first_order,
+    contact_first_order_at_solution,
+    first_order_numbers,
+    to_given_axes,
+)
+from dynamics.contacts.dynamics import carve_workspace, contact_dynamics_kernel, workspace_numbers
+from dynamics.contacts.hessian import contact_hessian_at_solution
+from dynamics.kernel_model import kernel_model
+from dynamics.residuals.force_map import any_nonzero, force_direction, force_expansion, force_rows, row_gradient
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE
+from dynamics.residuals.squares import SQUARES_ROW, sum_lanes, weigh
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, splat, store
+from dynamics.simd.chunks import scatter_rows
+from dynamics.simd.tile_sums import add_knots
+from dynamics.spatial import dot3, load3
+from dynamics.systems.actuation import times_actuation, torques_of_controls
+from dynamics.systems.lane_products import add_product
+from dynamics.systems.steps import UNDAMPED, add_scaled, scale_into
+
+TOGETHER, PRODUCTS = 4, 8
+"""Bits on top of JACOBIAN and HESSIAN: both go to the same arrays; the figures are multipliers of r itself."""
+
+
+class ForceLanes(NamedTuple):
+    """Lanes on top of those of contact dynamics: S contacts, C in the set, nr numbers, nz = 2 nv."""
+
+    x: np.ndarray  # (nx)
+    u: np.ndarray  # (nu)
+    tau: np.ndarray  # (nv)
+    force: np.ndarray  # (3 C), in the axes of the contacts
+    r: np.ndarray  # (nr)
+    slope: np.ndarray  # (nr)
+    stiffness: np.ndarray  # (nr)
+    row: np.ndarray  # (4 nr)
+    g: np.ndarray  # (3 S)
+    G: np.ndarray  # (9 S)
+    K: np.ndarray  # (9 S)
+    Fx: np.ndarray  # (3 S nz), derivatives of the forces
+    Fu: np.ndarray  # (3 S nu)
+    Tx: np.ndarray  # (max(3 S, nr) nz), products with Fx
+    Tu: np.ndarray  # (max(3 S, nr) nu)
+    lx: np.ndarray  # (nz)
+    lu: np.ndarray  # (nu)
+    Hxx: np.ndarray  # (nz nz)
+    Hux: np.ndarray  # (nu nz)
+    Huu: np.ndarray  # (nu nu)
+    Hqu: np.ndarray  # (nv nu)
+
+
+@kernel
+def _carve_force_lanes(n, nx, nu, C, S, nr, work):
+    nz, products = 2 * n, max(3 * S, nr)
+    x, w = carve(work, nx)
+    u, w = carve(w, nu)
+    tau, w = carve(w, n)
+    force, w = carve(w, 3 * C)
+    r, w = carve(w, nr)
+    slope, w = carve(w, nr)
+    stiffness, w = carve(w, nr)
+    row, w = carve(w, SQUARES_ROW * nr)
+    g, w = carve(w, 3 * S)
+    G, w = carve(w, 9 * S)
+    K, w = carve(w, 9 * S)
+    Fx, w = carve(w, 3 * S * nz)
+    Fu, w = carve(w, 3 * S * nu)
+    Tx, w = carve(w, products * nz)
+    Tu, w = carve(w, products * nu)
+    lx, w = carve(w, nz)
+    lu, w = carve(w, nu)
+    Hxx, w = carve(w, nz * nz)
+    Hux, w = carve(w, nu * nz)
+    Huu, w = carve(w, nu * nu)
+    Hqu, w = carve(w, n * nu)
+    return ForceLanes(x, u, tau, force, r, slope, stiffness, row, g, G, K, Fx, Fu, Tx, Tu, lx, lu, Hxx, Hux, Huu, Hqu)
+
+
+def force_numbers(model, contacts, nu: int, S: int, nr: int) -> int:
+    """Scratch numbers per lane of the drivers, for S of the contacts and nr numbers."""
+    n, C, nz = model.nv, len(contacts), 2 * model.nv
+    own = model.nq + nz + nu + n + 3 * C + (3 + SQUARES_ROW) * nr + 21 * S + (3 * S + max(3 * S, nr)) * (nz + nu)
+    own += nz + nu + nz * nz + nu * nz + nu * nu + n * nu
+    contact = workspace_numbers(model, contacts), first_order_numbers(model, contacts)
+    return own + sum(contact) + second_order_numbers(model, contacts)
+
+
+# ------------------------------------------------------------------------------------------------ one knot per lane
+@kernel
+def _solve(m, contacts, forces, B, skip, w, k):
+    """Contact dynamics at (k.x, k.u), the forces in k.force, and k.r."""
+    nq = k.x.shape[0] - m.dof_body.size
+    torques_of_controls(B, skip, k.u, k.tau)
+    w.Y[:] = 0.0
+    contact_dynamics_kernel(m, contacts, k.x[:nq], k.x[nq:], k.tau, UNDAMPED, w)
+    scale_into(k.force.shape[0], k.force, 1.0, w.f)
+    force_components(contacts, w.points, k.force)
+    force_rows(forces, k.force, k.r)
+
+
+@kernel
+def _force_columns(m, B, skip, contacts, c, d, k, row):
+    """Derivatives of the force at contact c into the rows `row` ... of k.Fx and k.Fu, after `to_given_axes`."""
+    align_stack(k.Fx)
+    n, nu = B.shape
+    width, first = n + 3 * contacts.body.size, n + 3 * c
+    for i in range(3):
+        o = (row + i) * 2 * n
+        for j in range(n):
+            store(k.Fx, o + j, load(d.Gq, (first + i) * n + j))
+            store(k.Fx, o + n + j, load(d.Gv, (first + i) * n + j))
+    times_actuation(B, skip, d.Z[first * width :], width, k.Fu[row * nu : (row + 3) * nu])
+
+
+@kernel
+def _residual_rows(forces, columns, F, force, T):
+    """T (nr columns) = dr/df F, F (3 S columns)."""
+    align_stack(T)
+    S, rows = forces.b.shape
+    for s in range(S):
+        d, _ = force_direction(forces, load3(force, 3 * forces.contact[s]))
+        for i in range(rows):
+            a = row_gradient(forces, i, d)
+            for j in range(columns):
+                o = 3 * s * columns + j
+                x = (load(F, o), load(F, o + columns), load(F, o + 2 * columns))
+                store(T, (s * rows + i) * columns + j, dot3(a, x))
+
+
+@kernel
+def _times_matrix(A, o, columns, row, F, T):
+    """T <- A F for the rows row ... row + 2 of F and T, A (3 3) at o."""
+    for j in range(columns):
+        e = row * columns + j
+        x = (load(F, e), load(F, e + columns), load(F, e + 2 * columns))
+        for i in range(3):
+            store(T, e + i * columns, dot3(load3(A, o + 3 * i), x))
+
+
+@kernel
+def _gradient(rows, columns, F, g, out):
+    """out (columns) = F'g"""
+    for j in range(columns):
+        x = splat(F, 0.0)
+        for i in range(0, rows, 3):
+            o = i * columns + j
+            x += dot3(load3(g, i), (load(F, o), load(F, o + columns), load(F, o + 2 * columns)))
+        store(out, j, x)
+
+
+@kernel
+def _mirror(n, H):
+    """The upper triangle of H (n n) below the diagonal."""
+    for i in range(n):
+        for j in range(i):
+            store(H, i * n + j, load(H, j * n + i))
+
+
+@kernel
+def _add_squares(rows, nz, nu, k):
+    """Add F'T to the Hessians, F and T having this many rows."""
+    align_stack(k.Hxx)
+    add_product(True, rows, nz, nz, 1.0, 1.0, k.Fx, 1, nz, k.Tx, k.Hxx)
+    add_product(False, rows, nu, nz, 1.0, 1.0, k.Fu, 1, nu, k.Tx, k.Hux)
+    add_product(True, rows, nu, nu, 1.0, 1.0, k.Fu, 1, nu, k.Tu, k.Huu)
+    _mirror(nz, k.Hxx)
+    _mirror(nu, k.Huu)
+
+
+@kernel
+def _store_force_hessian(B, skip, h, k):
+    """The Hessian of g'f into k.Hxx, k.Hux and k.Huu; of qq the symmetric part of the Lie Hessian, and vv
+    symmetric to the last bit."""
+    align_stack(k.Hxx)
+    n, nu = B.shape
+    nz = 2 * n
+    times_actuation(B, skip, h.Hqtau, n, k.Hqu)
+    for i in range(n):
+        for j in range(n):
+            ij, ji = i * n + j, j * n + i
+            qv = load(h.Hqv, ij)
+            store(k.Hxx, i * nz + j, 0.5 * (load(h.Hqq, ij) + load(h.Hqq, ji)))
+            store(k.Hxx, i * nz + n + j, qv)
+            store(k.Hxx, (n + j) * nz + i, qv)
+            store(k.Hxx, (n + i) * nz + n + j, 0.5 * (load(h.Hvv, ij) + load(h.Hvv, ji)))
+        for j in range(nu):
+            store(k.Hux, j * nz + i, load(k.Hqu, i * nu + j))
+            store(k.Hux, j * nz + n + i, splat(k.Hux, 0.0))
+    k.Huu[:] = 0.0
+
+
+@kernel
+def _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k):
+    """Derivatives of the contact forces and, by order, h; those of contacts with a slope or stiffness in one of the
+    first `count` lanes are gathered in k.Fx and k.Fu, k.g, k.G and k.K moved up with them.  Returns their rows."""
+    n = m.dof_body.size
+    nq = k.x.shape[0] - n
+    if order & HESSIAN:
+        h.y[:] = 0.0
+        for s in range(forces.contact.size):
+            for i in range(3):
+                store(h.y, n + 3 * forces.contact[s] + i, load(k.g, 3 * s + i))
+        contact_hessian_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d, h)
+    else:
+        contact_first_order_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d)
+    to_given_axes(m, contacts, w, d)
+    used = 0
+    for s in range(forces.contact.size):
+        o = 9 * s
+        curved = any_nonzero(k.G, o, o + 9, count) or any_nonzero(k.K, o, o + 9, count)
+        if curved or any_nonzero(k.g, 3 * s, 3 * s + 3, count):
+            _force_columns(m, B, skip, contacts, forces.contact[s], d, k, 3 * used)
+            scale_into(3, k.g[3 * used :], 1.0, k.g[3 * s :])
+            scale_into(9, k.G[9 * used :], 1.0, k.G[o:])
+            scale_into(9, k.K[9 * used :], 1.0, k.K[o:])
+            used += 1
+    return 3 * used
+
+
+@kernel
+def _add_bent(rows, nz, nu, A, k):
+    """Add sum f_c,z' A_c f_c,z to the Hessians."""
+    for row in range(0, rows, 3):
+        _times_matrix(A, 3 * row, nz, row, k.Fx, k.Tx)
+        _times_matrix(A, 3 * row, nu, row, k.Fu, k.Tu)
+    _add_squares(rows, nz, nu, k)
+
+
+@kernel
+def _add_to(t, count, k, Hxx, Hux, Huu):
+    """Add the Hessians of the lanes to those of the knots."""
+    add_knots(k.Hxx, t, count, Hxx)
+    add_knots(k.Hux, t, count, Hux)
+    add_knots(k.Huu, t, count, Huu)
+
+
+# ------------------------------------------------------------------------------------------------ drivers
+@driver
+def drive_forces(first, last, work, block, contacts, forces, B, skip, order, xs, us, r, rx, ru):
+    """r (K, nr) if it has rows and, if asked for JACOBIAN, rx (K, nr, nz) and ru (K, nr, nu)."""
+    m = kernel_model(block)
+    n, nu = B.shape
+    C, S, nr = contacts.body.size, forces.contact.size, forces.b.size
+    w, rest = carve_workspace(m, C, work)
+    d, rest = carve_first_order(m, C, rest)
+    k = _carve_force_lanes(n, xs.shape[1], nu, C, S, nr, rest)
+    for c in range(first, last):
+        gather(xs, c * LANES, k.x)
+        gather(us, c * LANES, k.u)
+        _solve(m, contacts, forces, B, skip, w, k)
+        if r.shape[0] > 0:
+            scatter(k.r, c * LANES, r)
+        if order & JACOBIAN:
+            nq = k.x.shape[0] - n
+            contact_first_order_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d)
+            to_given_axes(m, contacts, w, d)
+            for s in range(S):
+                _force_columns(m, B, skip, contacts, forces.contact[s], d, k, 3 * s)
+            _residual_rows(forces, 2 * n, k.Fx, k.force, k.Tx)
+            _residual_rows(forces, nu, k.Fu, k.force, k.Tu)
+            scatter_rows(k.Tx, 0, 2 * n * nr, rx, 0, c * LANES, xs.shape[0], 2 * n * nr)
+            scatter_rows(k.Tu, 0, nu * nr, ru, 0, c * LANES, xs.shape[0], nu * nr)
+
+
+@driver
+def drive_force_squares(
+    first, last, work, block, contacts, forces, B, skip, figures, start, stop, order, xs, us, values,
+    lx, lu, lxx, lux, luu, Hxx, Hux, Huu,
+):  # fmt: skip
+    """Sums of squares of chunks in `values` and, by order, their expansion added to the other arrays."""
+    m = kernel_model(block)
+    n, nu = B.shape
+    nz, C, nr = 2 * n, contacts.body.size, forces.b.size
+    w, rest = carve_workspace(m, C, work)
+    d, rest = carve_first_order(m, C, rest)
+    h, rest = carve_second_order(m, C, rest)
+    k = _carve_force_lanes(n, xs.shape[1], nu, C, forces.contact.size, nr, rest)
+    row = k.row[: figures.shape[1]]
+    for c in range(first, last):
+        t = start + c * LANES
+        count = min(LANES, stop - t)
+        gather(xs, t, k.x)
+        gather(us, t, k.u)
+        _solve(m, contacts, forces, B, skip, w, k)
+        if order & PRODUCTS:
+            gather(figures, c * LANES, k.slope)
+            k.stiffness[:] = 0.0
+        else:
+            values[c] = sum_lanes(weigh(figures, c * LANES, k.r, row, k.slope, k.stiffness), row, count)
+        if order == VALUE or not (any_nonzero(k.slope, 0, nr, count) or any_nonzero(k.stiffness, 0, nr, count)):
+            continue
+        force_expansion(forces, k.force, k.slope, k.stiffness, k.g, k.G, k.K)
+        rows = _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k)
+        if order & JACOBIAN:
+            _gradient(rows, nz, k.Fx, k.g, k.lx)
+            _gradient(rows, nu, k.Fu, k.g, k.lu)
+            add_knots(k.lx, t, count, lx)
+            add_knots(k.lu, t, count, lu)
+            if not order & TOGETHER:
+                k.Hxx[:], k.Hux[:], k.Huu[:] = 0.0, 0.0, 0.0
+                _add_bent(rows, nz, nu, k.G, k)
+                _add_to(t, count, k, lxx, lux, luu)
+        if order & HESSIAN:
+            _store_force_hessian(B, skip, h, k)
+            if order & TOGETHER:
+                add_scaled(3 * rows, k.K, 1.0, k.G)
+            if order & TOGETHER or forces.smoothing > 0.0:
+                _add_bent(rows, nz, nu, k.K, k)
+            _add_to(t, count, k, Hxx, Hux, Huu)

@@ -1,0 +1,131 @@
+"""Friction cones: how far contact forces are from sliding, and from letting go.
+
+With n the normal and f_t the part of the force f along the plane, a foot does not slide while |f_t| <= mu n.f.
+
+    linearised       mu n.f - t_i.f                       t_i at the angles 2 pi i/facets in the plane
+    second order     mu n.f - sqrt(|f_t|^2 + delta^2)     smooth at f_t = 0, and inside of the cone
+
+The linearised cone is a pyramid around the cone, whose edges let tangential forces of up to mu n.f / cos(pi/facets)
+pass; with mu cos(pi/facets) for mu it is the one inside.                          [Trinkle et al. 1997; Lobo et al. 1998]
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.residuals.contact_residual import ContactResidual, Frames, contacts_of
+from dynamics.residuals.force_map import ForceMap
+from dynamics.validation import as_array
+
+if TYPE_CHECKING:
+    from dynamics.systems.rigid_body import RigidBodySystem
+
+ALONG = 1e-6
+"""Sine of the angle to the x axis below which a normal counts as along it."""
+
+
+class FrictionCone(ContactResidual):
+    """Rows that are not negative while forces keep to their friction cones; N, world axes.
+
+    Per contact `facets` rows mu n.f - t_i.f, or one row mu n.f - sqrt(|f_t|^2 + smoothing^2), and then a row n.f.  They
+    stay inside as ``trajopt.ResidualConstraint(cone, cone.lower, cone.upper)``, or softly as
+    ``trajopt.ResidualCost(cone, weight, trajopt.QuadraticBarrier(cone.lower, cone.upper))``.
+
+    Parameters
+    ----------
+    system : RigidBodySystem, with contacts
+    mu : coefficient of friction, positive
+    frames : None (all contacts, in the system's order), the name of a frame in contact, or a list of them
+    normal : (3,), of any length but zero, world axes: out of the ground
+    facets : an even number of at least 4 for a linearised cone, None for the second-order one
+        t_0 is the x axis along the plane, or the y axis where the normal is along x.
+    min_normal_force : limit below of n.f, N; zero by default
+    inner : whether the linearised cone is the one inside, with mu cos(pi/facets) for mu
+    smoothing : delta of the second-order cone, N, positive
+        It takes less than delta of the tangential force at the cone's surface, and makes n.f of delta/mu the least.
+
+    Attributes
+    ----------
+    lower, upper : (nr,), limits of the rows
+    normal : (3,), unit vector
+
+    Raises
+    ------
+    ValueError : a system without contacts, a frame unknown (with the nearest matches), not in contact or named twice,
+        and a number or vector out of its range or of a wrong shape.
+    TypeError : a system of another kind.
+
+    Notes
+    -----
+    nr = S (facets + 1), or 2 S.  It depends on the controls, so it has no value at the terminal knot.
+    """
+
+    mu: float
+    facets: int | None
+    normal: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    def __init__(
+        self,
+        system: "RigidBodySystem",
+        mu: float,
+        frames: Frames = None,
+        normal: ArrayLike = (0.0, 0.0, 1.0),
+        facets: int | None = 4,
+        min_normal_force: float | None = None,
+        inner: bool = False,
+        smoothing: float = 1e-3,
+    ):
+        contact = contacts_of(system, frames)
+        mu, normal = _positive("mu", mu), _unit("normal", normal)
+        _check_facets(facets, inner)
+        least = 0.0 if min_normal_force is None else float(as_array("min_normal_force", min_normal_force, ()))
+        if facets is None:
+            smoothing, A = _positive("smoothing", smoothing), np.array([mu * normal, normal])
+        else:
+            smoothing = 0.0
+            A = np.vstack([(mu * np.cos(np.pi / facets) if inner else mu) * normal - _tangents(normal, facets), normal])
+        S, rows = len(contact), len(A)
+        super().__init__(system.model, "friction cones")
+        self._set(mu=mu, facets=facets, normal=normal, upper=np.full(S * rows, np.inf))
+        self._set(lower=np.tile(np.r_[np.zeros(rows - 1), least], S))
+        arrays = system.contacts.arrays
+        world = arrays._replace(local=np.zeros_like(arrays.local))
+        self._prepare(system, world, ForceMap(contact, A, np.zeros((S, rows)), normal.copy(), smoothing))
+
+    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature) -> float:
+        return self._squares(figures, start, stop, order, xs, us, target, curvature)
+
+
+def _positive(name: str, value) -> float:
+    number = float(as_array(name, value, ()))
+    if number <= 0.0:
+        raise ValueError(f"{name}: got {number}, expected a positive number")
+    return number
+
+
+def _unit(name: str, value: ArrayLike) -> np.ndarray:
+    vector = as_array(name, value, (3,))
+    length = np.linalg.norm(vector)
+    if length == 0.0:
+        raise ValueError(f"{name}: got zeros, expected a vector of any length but zero")
+    return vector / length
+
+
+def _check_facets(facets: int | None, inner: bool) -> None:
+    if facets is None:
+        if inner:
+            raise ValueError("inner: got True with facets=None, expected a number of facets: the cone has one side")
+        return
+    if isinstance(facets, bool) or not isinstance(facets, (int, np.integer)) or facets < 4 or facets % 2:
+        raise ValueError(f"facets: got {facets!r}, expected an even number of at least 4, or None")
+
+
+def _tangents(normal: np.ndarray, facets: int) -> np.ndarray:
+    """t_i (facets, 3)."""
+    x = np.eye(3)[0 if np.linalg.norm(normal[1:]) > ALONG else 1]
+    first = _unit("normal", x - (x @ normal) * normal)
+    angle = 2.0 * np.pi * np.arange(facets)[:, None] / facets
+    return np.cos(angle) * first + np.sin(angle) * np.cross(normal, first)
