@@ -9,6 +9,7 @@ friction cone of the ground, which can only push; feet come down on their footho
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ def knots_of(plan: Plan, horizon: int) -> list[int]:
 
     Raises ValueError if the horizon is too short for a knot in each phase.
     """
-    flow = horizon - sum(bool(set(now) - set(after)) for (_, now), (_, after) in zip(plan[:-1], plan[1:], strict=True))
+    flow = horizon - sum(bool(set(now) - set(after)) for (_, now), (_, after) in pairwise(plan))
     if flow < len(plan):
         raise ValueError(f"horizon is {horizon}; expected at least {horizon - flow + len(plan)} for this gait")
     shares = np.cumsum([share for share, _ in plan])

@@ -36,7 +36,7 @@ class HybridSystem(RobotSystem):
     dt : float, time step [s], positive
     phases : sequence of (name, frames, knots)
         What is held, and for how many steps.  frames: names of frames, or `PointContact`s, each frame at most once;
-        none in flight.
+        none in flight.  A phase of no knots is an impact on its frames alone.
     actuation, integrator : as `RigidBodySystem` has them
     gains : (kp, kd) of contacts that are given by name; kp needs references, which only a `PointContact` has
     impacts : bool
@@ -83,11 +83,14 @@ class HybridSystem(RobotSystem):
         segments, before, t = [], None, 0
         for name, held, knots in (checked := checked_phases(model, phases, gains)):
             frames = {contact.frame for contact in held.contacts}
-            if impacts and before is not None and not frames <= before:
+            if knots == 0 or (impacts and before is not None and not frames <= before):
                 if held not in strikes:
                     strikes[held] = Impact(model, held, actuation, restitution)
-                segments.append(Segment(f"impact of {name}", strikes[held], t, t + 1))
+                segments.append(Segment(f"impact of {name}" if knots else name, strikes[held], t, t + 1))
                 t += 1
+            if knots == 0:
+                before = frames | (before or set())
+                continue
             if held not in flows:
                 flows[held] = RigidBodySystem(model, dt, integrator, actuation, held)
             segments.append(Segment(name, flows[held], t, t + knots))

@@ -14,7 +14,7 @@ class Phase(NamedTuple):
 
     name: str
     contacts: ContactSet
-    knots: int
+    knots: int  # none at an impact
 
     @property
     def frames(self) -> tuple[str, ...]:
@@ -38,7 +38,10 @@ def checked_phases(model, phases: Any, gains: Any) -> list[Phase]:
         raise ValueError(f"phases: got {phases!r}, expected a list of at least one (name, frames, knots)")
     named: dict[str, PointContact] = {}
     sets: dict[frozenset[PointContact], ContactSet] = {}
-    return [_checked_phase(model, i, phase, gains, named, sets) for i, phase in enumerate(phases)]
+    checked = [_checked_phase(model, i, phase, gains, named, sets) for i, phase in enumerate(phases)]
+    if not any(phase.knots for phase in checked):
+        raise ValueError("phases: got impacts alone, expected a phase that takes time")
+    return checked
 
 
 def _checked_phase(model, i, phase, gains, named, sets) -> Phase:
@@ -50,8 +53,10 @@ def _checked_phase(model, i, phase, gains, named, sets) -> Phase:
     where = f"phases[{i}], {name!r}"
     if isinstance(frames, str) or not isinstance(frames, Sequence):
         raise TypeError(f"{where}: got frames {frames!r}, expected a list of frame names or contacts")
-    if isinstance(knots, bool) or not isinstance(knots, (int, np.integer)) or knots < 1:
-        raise ValueError(f"{where}: got {knots!r} knots, expected a positive integer")
+    if isinstance(knots, bool) or not isinstance(knots, (int, np.integer)) or knots < 0:
+        raise ValueError(f"{where}: got {knots!r} knots, expected an integer of at least zero")
+    if knots == 0 and not frames:
+        raise ValueError(f"{where}: got neither knots nor frames, expected frames that an impact stops")
     try:
         contacts = [_contact(model, entry, gains, named) for entry in frames]
         found = ContactSet(model, contacts)

@@ -62,6 +62,18 @@ def test_without_impacts():
     assert system.horizon == 7 and not system.idle.any() and [s.name for s in system.segments] == [p[0] for p in PHASES]
 
 
+@pytest.mark.parametrize("impacts", [True, False])
+def test_a_phase_of_no_knots_is_an_impact_on_its_frames(impacts):
+    strike = ("touch-down", [FEET[1], FEET[2]], 0)
+    system = HybridSystem(MODEL, DT, [("trot", PAIR, 2), strike, ("stance", FEET, 3), strike], impacts=impacts)
+    assert [(s.name, s.start, s.stop) for s in system.segments] == [
+        ("trot", 0, 2), ("touch-down", 2, 3), ("stance", 3, 6), ("touch-down", 6, 7)
+    ]  # fmt: skip
+    first, last = system.segments[1].system, system.segments[3].system
+    assert first is last and [c.frame for c in first.contacts.contacts] == [FEET[1], FEET[2]]
+    assert system.idle.tolist() == [False, False, True, False, False, False, True]
+
+
 def test_feet_that_stay_or_leave_make_no_impact():
     system = HybridSystem(MODEL, DT, [("four", FEET, 1), ("turned", FEET[::-1], 1), ("two", PAIR, 1), ("none", [], 1)])
     assert not system.idle.any() and system.segments[0].system is system.segments[1].system
@@ -253,8 +265,10 @@ def test_where_a_motion_starts():
         ([("stance", 3)], ValueError, r"phases\[0\]: got \('stance', 3\), expected \(name, frames, knots\)"),
         ([(1, FEET, 3)], ValueError, r"phases\[0\]: got 1 for a name, expected a nonempty string"),
         ([("stance", FEET[0], 3)], TypeError, r"phases\[0\], 'stance': got frames 'lf_foot', expected a list"),
-        ([("stance", FEET, 0)], ValueError, "'stance': got 0 knots, expected a positive integer"),
-        ([("stance", FEET, 2.0)], ValueError, "'stance': got 2.0 knots, expected a positive integer"),
+        ([("stance", FEET, -1)], ValueError, "'stance': got -1 knots, expected an integer of at least zero"),
+        ([("stance", FEET, 2.0)], ValueError, "'stance': got 2.0 knots, expected an integer of at least zero"),
+        ([("stance", FEET, 1), ("fall", [], 0)], ValueError, "'fall': got neither knots nor frames"),
+        ([("impact", FEET, 0)], ValueError, "got impacts alone, expected a phase that takes time"),
         ([("stance", FEET, True)], ValueError, "'stance': got True knots"),
         ([("s", FEET, 1), ("t", ["rf_fot"], 1)], ValueError, r"phases\[1\], 't': unknown frame 'rf_fot'; did you mean"),
         ([("stance", ["lf_foot"] * 2, 1)], ValueError, "'stance': contacts.1.: frame 'lf_foot' is already in contact"),

@@ -60,8 +60,8 @@ class ResidualCost:
     def squares(self, nu: int) -> tuple[Residual, np.ndarray] | None:
         """The residual and the figures of its squares, as `Residual.weighted_squares` has them; None for another cost.
 
-        w (1 or K, nr) of 1/2 sum w r^2, or w, shift, lower and upper (1 or K, 4 nr): the shift is -reference, the limits
-        are those of a quadratic barrier, or both zero.
+        w (1 or K, nr) of 1/2 sum w r^2, or w, shift, lower and upper (1 or K, 4 nr): the shift is -reference, and the
+        limits are those of a quadratic barrier, or both zero.
         """
         weights, activation = self._loss.weights, self._loss.activation
         if type(self) is not ResidualCost or type(activation) not in (type(None), QuadraticBarrier):
