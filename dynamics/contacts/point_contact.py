@@ -1,7 +1,7 @@
 """Point contacts, and a set of them as kernels take it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -112,6 +112,11 @@ class ContactSet:
         """The model's block without gravity and the set without gains: what impulses know of both."""
         weightless = self.model.arrays._replace(gravity=np.zeros(3))
         return model_block(weightless), self.arrays._replace(gains=np.zeros((len(self), 2)))
+
+    @cached_property
+    def world_aligned(self) -> "ContactSet":
+        """The same contacts, all forces in world axes."""
+        return ContactSet(self.model, [replace(contact, axes=AXES[0]) for contact in self.contacts])
 
     def __len__(self) -> int:
         return len(self.contacts)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.algorithms.center_of_mass import center_of_mass
+from dynamics.algorithms.frames import frame_placement
 from dynamics.contacts.dynamics import contact_dynamics
 from dynamics.contacts.point_contact import ContactSet, PointContact, as_contact_set
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
@@ -149,6 +151,16 @@ class RigidBodySystem:
         """Line segments (K, segments, 2, 3) that draw the robot at states xs (K, nx)."""
         return skeleton(self.model, np.ascontiguousarray(xs[:, : self.nq]))
 
+    def contact_points(self, xs: np.ndarray) -> np.ndarray:
+        """Positions (K, C, 3) of the contacts' frames, m, world axes, at states xs (K, nx)."""
+        q = np.ascontiguousarray(xs[:, : self.nq])
+        points = [frame_placement(self.model, q, contact.frame).p for contact in self.contacts.contacts]
+        return np.stack(points, axis=1) if points else np.empty((len(xs), 0, 3))
+
+    def center_of_mass(self, xs: np.ndarray) -> np.ndarray:
+        """Centre of mass (K, 3), m, world axes, at states xs (K, nx)."""
+        return center_of_mass(self.model, np.ascontiguousarray(xs[:, : self.nq]))
+
     # -------------------------------------------------------------------------------------------- motion
     def step(self, x: ArrayLike, u: ArrayLike) -> np.ndarray:
         """x+ = f(x, u) for one pair or a batch: x (nx,) or (K, nx), u (nu,) or (K, nu)."""
@@ -222,11 +234,11 @@ class RigidBodySystem:
         return dynamics_numbers(self.model, self.contacts) + step_numbers(self.model) + 2 * self.nx + self.nu + self.ndx
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), in the axes that each contact
-        asks for."""
+        """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the
+        contacts ask for."""
         xs, us = self._knots(xs, us)
-        x = xs[: len(us)]
-        return contact_dynamics(self.model, x[:, : self.nq], x[:, self.nq :], us @ self.actuation.B.T, self.contacts).f
+        q, v = np.split(xs[: len(us)], [self.nq], axis=1)
+        return contact_dynamics(self.model, q, v, us @ self.actuation.B.T, self.contacts.world_aligned).f
 
     # -------------------------------------------------------------------------------------------- expansions
     def _knots(self, xs, us):
