@@ -19,6 +19,13 @@ These promises are optional attributes, read by the functions at the end of this
     Raises ValueError if one of the states xs (K, nx) is no point of the manifold.
 ``skeleton(xs)``, ``scenery``
     Line segments (K, segments, 2, 3) to draw at each knot, and those (S, 2, 3) that never move.
+``contact_points(xs)``, ``contact_forces(xs, us)``
+    Positions (K, F, 3), m, of the F frames that are ever in contact, at any states; forces (N, F, 3), N, on them at the
+    knots, world axes, zero where a frame is not held.
+``center_of_mass(xs)``
+    Positions (K, 3), m, world axes.
+``durations``
+    Seconds (N,) from each knot to the next where they differ, zero at an impact that takes no time.
 ``state_names``, ``control_names``
     What plots call the numbers of states (nx,) and controls (nu,).
 """
