@@ -38,7 +38,10 @@ _HOME = {
     "dynamics.contacts.impulses": ("contact_impulse", "contact_impulse_derivatives"),
     "dynamics.contacts.impulse_hessian": ("contact_impulse_hessian",),
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
-    "dynamics.residuals": ("CenterOfMass", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity"),
+    "dynamics.residuals": (
+        "CenterOfMass", "CentroidalMomentum", "ControlGravity", "FramePlacement", "FrameRotation", "FrameTranslation",
+        "FrameVelocity",
+    ),
 }  # fmt: skip
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 __all__ = sorted(_MODULE)  # pyright: ignore[reportUnsupportedDunderAll]

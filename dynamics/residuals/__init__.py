@@ -1,9 +1,14 @@
 """Residuals of a robot's state x = [q; v]: values, Jacobians and exact Hessian products, all knots in one call."""
 
 from dynamics.residuals.center_of_mass import CenterOfMass
+from dynamics.residuals.centroidal_momentum import CentroidalMomentum
 from dynamics.residuals.control_gravity import ControlGravity
 from dynamics.residuals.frame_placement import FramePlacement
+from dynamics.residuals.frame_rotation import FrameRotation
 from dynamics.residuals.frame_translation import FrameTranslation
 from dynamics.residuals.frame_velocity import FrameVelocity
 
-__all__ = ["CenterOfMass", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity"]
+__all__ = [
+    "CenterOfMass", "CentroidalMomentum", "ControlGravity", "FramePlacement", "FrameRotation", "FrameTranslation",
+    "FrameVelocity",
+]  # fmt: skip

@@ -21,7 +21,8 @@ NAMES = """
     PointContact ContactSet contact_dynamics contact_dynamics_derivatives contact_dynamics_hessian
     contact_impulse contact_impulse_derivatives contact_impulse_hessian
     parameter_derivatives inverse_dynamics_regressor inertial_parameters
-    RigidBodySystem FrameTranslation FramePlacement FrameVelocity CenterOfMass ControlGravity
+    RigidBodySystem FrameTranslation FrameRotation FramePlacement FrameVelocity CenterOfMass CentroidalMomentum
+    ControlGravity
     num_threads set_num_threads
 """.split()
 MODEL_ATTRIBUTES = """
