@@ -110,7 +110,7 @@ class _GifWriter(PillowWriter):
 
     def grab_frame(self, **savefig_kwargs: Any) -> None:
         super().grab_frame(**savefig_kwargs)
-        picture = self._frames[-1]
+        picture = self._frames[-1].convert("RGB")
         if self._palette is None:
             self._palette = picture.quantize(255)
             colors = np.reshape(self._palette.getpalette(), (-1, 3))
