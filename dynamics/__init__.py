@@ -41,8 +41,8 @@ _HOME = {
     "dynamics.systems.hybrid": ("HybridSystem",),
     "dynamics.systems.impact": ("Impact",),
     "dynamics.residuals": (
-        "CenterOfMass", "ContactForce", "ControlGravity", "FramePlacement", "FrameTranslation", "FrameVelocity",
-        "FrictionCone",
+        "CenterOfMass", "CentroidalMomentum", "ContactForce", "ControlGravity", "FramePlacement", "FrameRotation",
+        "FrameTranslation", "FrameVelocity", "FrictionCone",
     ),
 }  # fmt: skip
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

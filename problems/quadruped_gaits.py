@@ -118,12 +118,12 @@ class Gait:
 
     def _add_cones(self) -> None:
         """Friction cones: one constraint for each set of feet, at the knots where it holds."""
-        segments = [s for s in self.system.segments if self.system.durations[s.start] > 0 and len(s.system.contacts)]
+        segments = [s for s in self.system.segments if self.system.durations[s.start] > 0 and s.system.contact_frames]
         for system in {id(s.system): s.system for s in segments}.values():
             knots = np.concatenate([np.arange(s.start, s.stop) for s in segments if s.system is system])
             cone = dynamics.FrictionCone(system, FRICTION, facets=None)
-            feet = ", ".join(contact.frame for contact in system.contacts.contacts)
-            limits = trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at=knots, name=f"cones of {feet}")
+            name = f"friction of {', '.join(system.contact_frames)}"
+            limits = trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at=knots, name=name)
             self.constraints.append(limits)
 
     def problem(self, name: str) -> trajopt.Problem:
@@ -133,7 +133,7 @@ class Gait:
             holds[foot] = dynamics.frame_placement(model, q0, foot).p
         for segment in self.system.segments:
             if self.system.durations[segment.start] > 0:
-                for foot in set(FEET) - {contact.frame for contact in segment.system.contacts.contacts}:
+                for foot in set(FEET) - set(segment.system.contact_frames):
                     self._add_swing(foot, holds[foot], segment.start, segment.stop)
                     holds[foot] = holds[foot] + self.stride
         steps = np.mean([holds[foot] - dynamics.frame_placement(model, q0, foot).p for foot in FEET], axis=0)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from trajopt.derivative_check import BlockCheck, DerivativeReport, check_derivatives
     from trajopt.expansions import Expansion, cost_curvature, expand, total_cost
-    from trajopt.plotting import plot_convergence, plot_trajectory
+    from trajopt.plotting import Viewer, animate, plot_convergence, plot_trajectory, view
     from trajopt.policy import Policy
     from trajopt.prepared import PreparedSolver
     from trajopt.problem import Problem
@@ -81,8 +81,10 @@ _HOME = {
     "StateResidual": "residuals",
     "Status": "status",
     "System": "system",
+    "Viewer": "plotting",
     "WarmStart": "solution",
     "WeightedQuadratic": "costs",
+    "animate": "plotting",
     "check_derivatives": "derivative_check",
     "compare": "comparison",
     "cost_curvature": "expansions",
@@ -91,17 +93,17 @@ _HOME = {
     "plot_trajectory": "plotting",
     "solve_many": "batch.many",
     "total_cost": "expansions",
+    "view": "plotting",
 }
 
 __all__ = [
     "Activation", "BlockCheck", "CallableSystem", "Comparison", "ConstraintReport", "ControlBounds", "ControlCost",
-    "ControlRateCost", "ControlRateSystem", "ControlResidual", "Cost", "DDP", "DerivativeReport", "Expansion",
-    "ILQR", "IterationRecord", "LogBarrier", "ManySolutions", "Outcome", "Policy", "PreparedSolver", "Problem",
-    "Progress", "PseudoHuber", "QuadraticBarrier", "Residual", "ResidualConstraint", "ResidualCost",
-    "SlowDynamicsWarning", "SmoothAbs", "SmoothNorm", "Solution", "SolveManyInterrupted", "SquaredNorm",
-    "StateBounds", "StateCost", "StateResidual", "Status", "System", "WarmStart", "WeightedQuadratic",
-    "check_derivatives", "compare", "cost_curvature", "expand", "plot_convergence", "plot_trajectory", "solve_many",
-    "total_cost",
+    "ControlRateCost", "ControlRateSystem", "ControlResidual", "Cost", "DDP", "DerivativeReport", "Expansion", "ILQR",
+    "IterationRecord", "LogBarrier", "ManySolutions", "Outcome", "Policy", "PreparedSolver", "Problem", "Progress",
+    "PseudoHuber", "QuadraticBarrier", "Residual", "ResidualConstraint", "ResidualCost", "SlowDynamicsWarning",
+    "SmoothAbs", "SmoothNorm", "Solution", "SolveManyInterrupted", "SquaredNorm", "StateBounds", "StateCost",
+    "StateResidual", "Status", "System", "Viewer", "WarmStart", "WeightedQuadratic", "animate", "check_derivatives",
+    "compare", "cost_curvature", "expand", "plot_convergence", "plot_trajectory", "solve_many", "total_cost", "view",
 ]  # fmt: skip
 
 

@@ -29,6 +29,7 @@ def build_parser() -> argparse.ArgumentParser:
         "solve", help="solve a problem with one solver", description="Solve a problem; write figures and numbers."
     )
     solve.add_argument("--solver", choices=("ddp", "ilqr"), default="ddp", help="default: ddp")
+    solve.add_argument("--animate", action="store_true", help="write a moving picture, animation.gif")
     compare = commands.add_parser(
         "compare",
         help="solve a problem with iLQR and DDP",
@@ -127,11 +128,15 @@ def _solve(problems: Any, options: argparse.Namespace) -> int:
     problem = problems.make(options.name)
     exact = options.command == "compare" or options.solver == "ddp"
     cold = PROGRESS.compiled > before
+    animated = options.command == "solve" and options.animate
+    if animated and not hasattr(problem.system, "skeleton"):
+        sys.stderr.write(f"trajopt: {options.name} cannot be animated, its system has no skeleton\n")
+        return USAGE
     us = problem.us_init + options.perturb * np.random.default_rng(options.seed).standard_normal(problem.us_init.shape)
     with compiling_together(problem, cold and exact, ["-m", "trajopt", COMPILE, options.name]):
         results = compare(problem, _solvers(options), us)
     console.print(results)
-    for path in _write(results, options.out or Path("results") / options.name):
+    for path in _write(results, options.out or Path("results") / options.name, animated):
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
     return OK if results.converged else NOT_CONVERGED
 
@@ -147,15 +152,17 @@ def _solvers(options: argparse.Namespace) -> dict[str, Any]:
     return {options.solver: ddp if options.solver == "ddp" else ilqr}
 
 
-def _write(results: Any, folder: Path) -> list[Path]:
-    """convergence.png, motion.png and one npz per solver."""
-    from trajopt.plotting import plot_convergence, plot_trajectory
+def _write(results: Any, folder: Path, animated: bool) -> list[Path]:
+    """convergence.png, motion.png and one npz per solver; animation.gif of a finite solution if it is asked for."""
+    from trajopt.plotting import animate, plot_convergence, plot_trajectory
     from trajopt.results_files import save_solution
 
     plot_convergence(results, folder / "convergence.png")
     plot_trajectory(results, folder / "motion.png")
+    finite = [solution for solution in results.values() if np.isfinite(solution.xs).all()]
     return [
         folder / "convergence.png",
         folder / "motion.png",
         *(save_solution(solution, folder / f"{name}.npz") for name, solution in results.items()),
+        *(animate(solution, folder / "animation.gif") for solution in finite[:animated]),
     ]

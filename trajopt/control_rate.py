@@ -12,6 +12,7 @@ have only blocks of f's derivatives, and constants:
 Costs and residuals made for the system inside are lifted: they see x and u, and know nothing of p.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ from trajopt.residual import Residual
 from trajopt.stepwise import closed_loop_by_steps
 from trajopt.system import System, as_manifold, knot_durations, state_array, window
 from trajopt.validation import scalar_or_vector
+
+PICTURES = ("skeleton", "contact_points", "contact_forces", "center_of_mass")
+"""What a system may say of its pictures, as functions of its states."""
 
 
 class ControlRateSystem:
@@ -46,8 +50,9 @@ class ControlRateSystem:
         self.dt = system.dt
         self._manifold = as_manifold(system)
         self.euclidean = self._manifold is None
-        if hasattr(system, "skeleton"):
-            self.skeleton = self._skeleton
+        for name in PICTURES:
+            if hasattr(system, name):
+                setattr(self, name, partial(self._of_system, name))
         if hasattr(system, "window"):
             self.horizon = self.system.horizon
             self.durations = knot_durations(system, self.horizon)
@@ -98,11 +103,12 @@ class ControlRateSystem:
             J[:, :n, :n], H[:, :n, :n] = self._manifold.difference_expansion(*inside)
         return J, H
 
-    def _skeleton(self, zs: np.ndarray) -> np.ndarray:
-        return self.system.skeleton(self.split(zs)[0])
-
     def _window(self, start: int, stop: int) -> "ControlRateSystem":
         return ControlRateSystem(window(self.system, start, stop))
+
+    def _of_system(self, name: str, zs: np.ndarray, *us: np.ndarray) -> np.ndarray:
+        """What the function of this name of the system inside says."""
+        return getattr(self.system, name)(self.split(zs)[0], *us)
 
     # -------------------------------------------------------------------------------------------- motion
     def step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:

@@ -18,6 +18,8 @@ import os
 import uuid
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from io import BytesIO
 from pathlib import Path
@@ -52,9 +54,16 @@ def save_solution(solution: Solution, path: str | os.PathLike) -> Path:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace or create the file in one step: it is written next to its place and then moved there."""
-    draft = path.with_name(f".{uuid.uuid4().hex}.tmp")
-    try:
+    with draft_of(path) as draft:
         draft.write_bytes(content)
+
+
+@contextmanager
+def draft_of(path: Path, suffix: str = ".tmp") -> Iterator[Path]:
+    """A file to be written next to its place; it moves there at the end, and vanishes after an error."""
+    draft = path.with_name(f".{uuid.uuid4().hex}{suffix}")
+    try:
+        yield draft
         os.replace(draft, path)
     except BaseException:
         draft.unlink(missing_ok=True)

@@ -19,6 +19,11 @@ These promises are optional attributes, read by the functions at the end of this
     Raises ValueError if one of the states xs (K, nx) is no point of the manifold.
 ``skeleton(xs)``, ``scenery``
     Line segments (K, segments, 2, 3) to draw at each knot, and those (S, 2, 3) that never move.
+``contact_points(xs)``, ``contact_forces(xs, us)``
+    Positions (K, F, 3), m, of the F frames that are ever in contact, at any states; forces (N, F, 3), N, on them at the
+    knots, world axes, zero where a frame is not held.
+``center_of_mass(xs)``
+    Positions (K, 3), m, world axes.
 ``horizon``, ``window(start, stop)``
     Dynamics that differ from knot to knot: the number of knots, which a trajectory must have, and the system of the
     knots start <= t < stop alone.  A system of one knot takes batches of any length, all at that knot.

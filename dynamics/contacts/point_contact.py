@@ -1,7 +1,7 @@
 """Point contacts, and a set of them as kernels take it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -98,13 +98,13 @@ class ContactSet:
                 raise TypeError(f"contacts[{i}]: got {type(contact).__name__}, expected a PointContact")
             if contact.model is not model:
                 raise ValueError(f"contacts[{i}]: the contact of {contact.frame!r} belongs to another model")
-        frames = [contact.frame for contact in contacts]
+        frames = tuple(contact.frame for contact in contacts)
         for i, frame in enumerate(frames):
             if frame in frames[:i]:
                 raise ValueError(
                     f"contacts[{i}]: frame {frame!r} is already in contact, by contacts[{frames.index(frame)}]"
                 )
-        self.model, self.contacts = model, contacts
+        self.model, self.contacts, self.frames = model, contacts, frames
         self.arrays = _arrays(model, contacts)
 
     @cached_property
@@ -112,6 +112,11 @@ class ContactSet:
         """The model's block without gravity and the set without gains: what impulses know of both."""
         weightless = self.model.arrays._replace(gravity=np.zeros(3))
         return model_block(weightless), self.arrays._replace(gains=np.zeros((len(self), 2)))
+
+    @cached_property
+    def world_aligned(self) -> "ContactSet":
+        """The same contacts, all forces in world axes."""
+        return ContactSet(self.model, [replace(contact, axes=AXES[0]) for contact in self.contacts])
 
     def __len__(self) -> int:
         return len(self.contacts)

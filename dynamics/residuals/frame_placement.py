@@ -47,21 +47,20 @@ def quaternion_of(R):
 
 
 @helper
+def reference_axes(data):
+    """Rotation of the reference, row-major, in data[FRAME:]."""
+    f = FRAME
+    return (
+        data[f], data[f + 1], data[f + 2], data[f + 3], data[f + 4], data[f + 5], data[f + 6], data[f + 7], data[f + 8],
+    )  # fmt: skip
+
+
+@helper
 def _relative_log(R, p, data):
     """log6 of (R, p) as seen from the reference in data[FRAME:]: rotation, row-major, and origin."""
     f = FRAME
     d = (p[0] - data[f + 9], p[1] - data[f + 10], p[2] - data[f + 11])
-    B = (
-        data[f],
-        data[f + 1],
-        data[f + 2],
-        data[f + 3],
-        data[f + 4],
-        data[f + 5],
-        data[f + 6],
-        data[f + 7],
-        data[f + 8],
-    )
+    B = reference_axes(data)
     return se3.log(rotate_back(B, d), quaternion_of(multiply(so3.transpose(B), R)))
 
 

@@ -11,7 +11,7 @@ from dynamics.contacts.dynamics import contact_dynamics
 from dynamics.contacts.impulses import as_restitution, contact_impulse
 from dynamics.contacts.point_contact import ContactSet
 from dynamics.systems.impact import Impact
-from dynamics.systems.phases import checked_phases, in_world_axes
+from dynamics.systems.phases import checked_phases
 from dynamics.systems.quasi_static import check_references, undriven_basis
 from dynamics.systems.rigid_body import RigidBodySystem
 from dynamics.systems.robot_system import ClosedLoops, RobotSystem
@@ -82,7 +82,7 @@ class HybridSystem(RobotSystem):
         strikes: dict[ContactSet, Impact] = {}
         segments, before, t = [], None, 0
         for name, held, knots in (checked := checked_phases(model, phases, gains)):
-            frames = {contact.frame for contact in held.contacts}
+            frames = set(held.frames)
             if knots == 0 or (impacts and before is not None and not frames <= before):
                 if held not in strikes:
                     strikes[held] = Impact(model, held, actuation, restitution)
@@ -96,9 +96,9 @@ class HybridSystem(RobotSystem):
             segments.append(Segment(name, flows[held], t, t + knots))
             before, t = frames, t + knots
         any_flow = next(iter(flows.values()))
-        super().__init__(model, dt, any_flow.actuation)
+        ever = tuple(dict.fromkeys(frame for phase in checked for frame in phase.contacts.frames))
+        super().__init__(model, dt, any_flow.actuation, ever)
         self.integrator, self.restitution = integrator, restitution
-        self.contact_frames = tuple(dict.fromkeys(frame for phase in checked for frame in phase.frames))
         self._put(segments)
 
     def _put(self, segments: Sequence[Segment]) -> None:
@@ -131,7 +131,7 @@ class HybridSystem(RobotSystem):
         """The knots, impacts aside, at which a frame is held; ValueError for one that never is."""
         if as_name("frame", frame) not in self.contact_frames:
             raise unknown_name("frame in contact", frame, self.contact_frames)
-        held = [np.arange(a, b) for system, a, b in self._flows() if frame in _frames(system)]
+        held = [np.arange(a, b) for system, a, b in self._flows() if frame in system.contact_frames]
         return np.concatenate([np.empty(0, np.intp), *held])
 
     def _flows(self) -> list[tuple[RigidBodySystem, int, int]]:
@@ -174,7 +174,7 @@ class HybridSystem(RobotSystem):
         for _, system, a, b in self._segments_of(len(us)):
             if isinstance(system, RigidBodySystem) and system.in_contact:
                 q, v, tau = xs[a:b, : self.nq], xs[a:b, self.nq :], us[a:b] @ self.actuation.B.T
-                found = contact_dynamics(self.model, q, v, tau, in_world_axes(system.contacts))
+                found = contact_dynamics(self.model, q, v, tau, system.contacts.world_aligned)
                 forces[a:b, self._columns(system)] = found.f
         return forces
 
@@ -188,12 +188,12 @@ class HybridSystem(RobotSystem):
         for _, system, a, b in self.segments:
             if isinstance(system, Impact):
                 q, v = xs[a:b, : self.nq], xs[a:b, self.nq :]
-                found = contact_impulse(self.model, q, v, in_world_axes(system.contacts), self.restitution)
+                found = contact_impulse(self.model, q, v, system.contacts.world_aligned, self.restitution)
                 impulses[a:b, self._columns(system)] = found.f
         return impulses
 
     def _columns(self, system) -> list[int]:
-        return [self.contact_frames.index(frame) for frame in _frames(system)]
+        return [self.contact_frames.index(frame) for frame in system.contact_frames]
 
     # -------------------------------------------------------------------------------------------- starting points
     def quasi_static(self, x: ArrayLike) -> np.ndarray:
@@ -245,7 +245,3 @@ def _launches(segments: Sequence[Segment]) -> list[tuple[RobotSystem, slice | np
         (same[0].system, slice(*same[0][2:]) if len(same) == 1 else np.array([s.start for s in same]))
         for same in rows.values()
     ]
-
-
-def _frames(system) -> list[str]:
-    return [contact.frame for contact in system.contacts.contacts]

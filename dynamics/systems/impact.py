@@ -46,7 +46,7 @@ class Impact(RobotSystem):
         self.contacts = as_contact_set(model, contacts)
         if not len(self.contacts):
             raise ValueError("contacts: got none, expected at least one for an impact")
-        super().__init__(model, 0.0, actuation_map(model, actuation))
+        super().__init__(model, 0.0, actuation_map(model, actuation), self.contacts.frames)
         self.restitution = as_restitution(restitution)
         self._struck = (*self.contacts.at_rest, self.restitution)
         self._expansion_numbers = impact_expansion_numbers(model, self.contacts)

@@ -1,7 +1,6 @@
 """The phases of a motion: which frames are held, and for how many knots."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,17 +14,6 @@ class Phase(NamedTuple):
     name: str
     contacts: ContactSet
     knots: int  # none at an impact
-
-    @property
-    def frames(self) -> tuple[str, ...]:
-        """The frames that are held."""
-        return tuple(contact.frame for contact in self.contacts.contacts)
-
-
-def in_world_axes(contacts: ContactSet) -> ContactSet:
-    """The same contacts, with forces in the axes of the world."""
-    turned = [replace(contact, axes="local_world_aligned") for contact in contacts.contacts]
-    return ContactSet(contacts.model, turned)
 
 
 def checked_phases(model, phases: Any, gains: Any) -> list[Phase]:

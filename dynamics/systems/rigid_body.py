@@ -71,7 +71,7 @@ class RigidBodySystem(RobotSystem):
         self.contacts = as_contact_set(model, contacts)
         if self.in_contact and integrator == "rk4":
             raise ValueError('integrator is "rk4"; expected an Euler integrator for a robot with contacts')
-        super().__init__(model, dt, actuation_map(model, actuation))
+        super().__init__(model, dt, actuation_map(model, actuation), self.contacts.frames)
         self.integrator = integrator
         semi, rk4 = integrator == "semi_implicit_euler", integrator == "rk4"
         self.semi_implicit = self.euclidean and semi
@@ -121,11 +121,11 @@ class RigidBodySystem(RobotSystem):
         return dynamics_numbers(self.model, self.contacts) + step_numbers(self.model) + 2 * self.nx + self.nu + self.ndx
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), in the axes that each contact
-        asks for."""
+        """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the
+        contacts ask for."""
         xs, us = self._knots(xs, us)
-        x = xs[: len(us)]
-        return contact_dynamics(self.model, x[:, : self.nq], x[:, self.nq :], us @ self.actuation.B.T, self.contacts).f
+        q, v = np.split(xs[: len(us)], [self.nq], axis=1)
+        return contact_dynamics(self.model, q, v, us @ self.actuation.B.T, self.contacts.world_aligned).f
 
     def quasi_static(self, x: ArrayLike) -> np.ndarray:
         """Controls (nu,) or (K, nu) that hold the robot still at the configuration of x (nx,) or (K, nx).

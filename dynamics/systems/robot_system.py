@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.algorithms.center_of_mass import center_of_mass
+from dynamics.algorithms.frames import frame_placement
 from dynamics.simd import LANES, aligned_arrays, chunk_count
 from dynamics.systems.actuation import Actuation
 from dynamics.systems.skeleton import skeleton
@@ -40,13 +42,15 @@ class RobotSystem(ABC):
     model : RigidBodyModel
     dt : float, s
     actuation : Actuation
+    contact_frames : names of all frames that are held at some knot
     """
 
-    def __init__(self, model, dt: float, actuation: Actuation):
+    def __init__(self, model, dt: float, actuation: Actuation, contact_frames: tuple[str, ...]):
         self.model, self.dt, self.actuation = model, float(dt), actuation
         self.nq, self.nv = model.nq, model.nv
         self.nx, self.ndx, self.nu = model.nq + model.nv, 2 * model.nv, actuation.B.shape[1]
         self.euclidean = bool(model.is_euclidean)
+        self.contact_frames = contact_frames
 
     # -------------------------------------------------------------------------------------------- the state manifold
     def state(self, q: ArrayLike, v: ArrayLike | None = None) -> np.ndarray:
@@ -85,6 +89,16 @@ class RobotSystem(ABC):
     def skeleton(self, xs: np.ndarray) -> np.ndarray:
         """Line segments (K, segments, 2, 3) that draw the robot at states xs (K, nx)."""
         return skeleton(self.model, np.ascontiguousarray(xs[:, : self.nq]))
+
+    def contact_points(self, xs: np.ndarray) -> np.ndarray:
+        """Positions (K, F, 3) of the frames `contact_frames`, m, world axes, at states xs (K, nx)."""
+        q = np.ascontiguousarray(xs[:, : self.nq])
+        points = [frame_placement(self.model, q, frame).p for frame in self.contact_frames]
+        return np.stack(points, axis=1) if points else np.empty((len(xs), 0, 3))
+
+    def center_of_mass(self, xs: np.ndarray) -> np.ndarray:
+        """Centre of mass (K, 3), m, world axes, at states xs (K, nx)."""
+        return center_of_mass(self.model, np.ascontiguousarray(xs[:, : self.nq]))
 
     # -------------------------------------------------------------------------------------------- of each system
     @abstractmethod

@@ -92,11 +92,17 @@ def test_closed_loops_equal_steps(case, integrator, what, rng):
 
 @pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
 def test_contact_forces(case, axes, rng):
-    """Those of contact dynamics, in the axes asked for, which states and expansions do not notice."""
+    """Those of contact dynamics in world axes, whatever axes the contacts ask for; states and expansions do not notice
+    which."""
     system, xs, us = make_contact_system(case, 0.01, "semi_implicit_euler", rng, axes)
     q, v = xs[:, : system.nq], xs[:, system.nq :]
     expected = dynamics.contact_dynamics(system.model, q, v, us @ system.actuation.B.T, system.contacts).f
-    assert np.array_equal(system.contact_forces(np.vstack([xs, xs[:1]]), us), expected)
+    placements = [dynamics.frame_placement(system.model, q, c.frame) for c in system.contacts.contacts]
+    if axes == "local":
+        expected = np.stack([np.einsum("kij,kj->ki", R, expected[:, i]) for i, (R, _) in enumerate(placements)], axis=1)
+    assert relative_error(system.contact_forces(np.vstack([xs, xs[:1]]), us), expected) <= IDENTITY
+    assert np.array_equal(system.contact_points(xs), np.stack([p for _, p in placements], axis=1))
+    assert np.array_equal(system.center_of_mass(xs), dynamics.center_of_mass(system.model, q))
     world = [PointContact(c.model, c.frame, c.gains, c.reference) for c in system.contacts.contacts]
     aligned = RigidBodySystem(system.model, 0.01, actuation=system.actuation.B, contacts=world)
     lam = rng.standard_normal((3, system.ndx))
@@ -170,7 +176,7 @@ def test_a_set_or_its_contacts(rng):
     other = RigidBodySystem(model, 0.01, actuation="floating_base", contacts=ContactSet(model, feet))
     assert np.array_equal(one.step(x, u), other.step(x, u))
     free = RigidBodySystem(model, 0.01, actuation="floating_base")
-    assert free.contact_forces(x[None], u[None]).shape == (1, 0, 3)
+    assert free.contact_forces(x[None], u[None]).shape == free.contact_points(x[None]).shape == (1, 0, 3)
 
 
 # ------------------------------------------------------------------------------------------------ standing

@@ -22,7 +22,8 @@ NAMES = """
     contact_impulse contact_impulse_derivatives contact_impulse_hessian
     parameter_derivatives inverse_dynamics_regressor inertial_parameters
     RigidBodySystem HybridSystem Impact
-    FrameTranslation FramePlacement FrameVelocity CenterOfMass ControlGravity ContactForce FrictionCone
+    FrameTranslation FrameRotation FramePlacement FrameVelocity CenterOfMass CentroidalMomentum ControlGravity
+    ContactForce FrictionCone
     num_threads set_num_threads
 """.split()
 MODEL_ATTRIBUTES = """

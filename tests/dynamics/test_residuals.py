@@ -9,14 +9,25 @@ from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
 from dynamics.algorithms.center_of_mass import center_of_mass, center_of_mass_jacobian
+from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.frames import frame_jacobian, frame_placement, frame_velocity
 from dynamics.model import Frame
-from dynamics.residuals import CenterOfMass, ControlGravity, FramePlacement, FrameTranslation, FrameVelocity
+from dynamics.residuals import (
+    CenterOfMass,
+    CentroidalMomentum,
+    ControlGravity,
+    FramePlacement,
+    FrameRotation,
+    FrameTranslation,
+    FrameVelocity,
+)
+from tests.reference import pinocchio_peer
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.tangent_differences import along_state, state_step
 
 MODELS = ("ur5", "hyq", "spherical_tree", "joint_zoo")
-KINDS = ("translation", "placement", "velocity", "local velocity", "centre of mass", "gravity")
+OF_FRAMES = ("translation", "rotation", "placement", "velocity", "local velocity")
+KINDS = (*OF_FRAMES, "centre of mass", "momentum", "gravity")
 
 
 def random_rotation(rng):
@@ -46,12 +57,16 @@ def make(kind, model, x, rng, frame="tip"):
     match kind:
         case "translation":
             return FrameTranslation(model, frame, rng.uniform(-1, 1, 3))
+        case "rotation":
+            return FrameRotation(model, frame, target_near(model, x, rng)[0])
         case "placement":
             return FramePlacement(model, frame, target_near(model, x, rng))
         case "velocity":
             return FrameVelocity(model, frame, rng.uniform(-1, 1, 6))
         case "local velocity":
             return FrameVelocity(model, frame, rng.uniform(-1, 1, 6), reference="local")
+        case "momentum":
+            return CentroidalMomentum(model, rng.uniform(-1, 1, 6))
         case "gravity":
             return ControlGravity(model)
         case _:
@@ -95,6 +110,38 @@ def test_values(robot):
     for k, r in enumerate(FramePlacement(model, "tip", target).evaluate(xs)):
         assert close(homogeneous(*target) @ exponential(r), homogeneous(R[k], p[k]), 1e-12)
         assert np.linalg.norm(r[3:]) <= np.pi
+    expected = FramePlacement(model, "tip", target).evaluate(xs)[:, 3:]
+    assert close(FrameRotation(model, "tip", target[0]).evaluate(xs), expected, 1e-14)
+    momentum, mass = CentroidalMomentum(model).evaluate(xs), model.total_mass
+    assert close(momentum[:, :3], mass * np.einsum("kij,kj->ki", center_of_mass_jacobian(model, q), v), 1e-13)
+    assert close(CentroidalMomentum(model, motion).evaluate(xs), momentum - motion, 1e-14)
+
+
+@pytest.mark.peer
+def test_momentum_and_its_jacobians_are_those_of_pinocchio(robot, request):
+    pin = pytest.importorskip("pinocchio")
+    model, xs, _ = robot
+    data = load_reference(request.node.callspec.params["robot"])[1]
+    peer = pinocchio_peer.build(pin, model, data)
+    residual = CentroidalMomentum(model)
+    for x, r, J in zip(xs, residual.evaluate(xs), residual.jacobians(xs)[0], strict=True):
+        q, v = pinocchio_peer.configuration(data, x[: model.nq]), x[model.nq :]
+        state = peer.createData()
+        dh_dq, _, _, dh_dv = pin.computeCentroidalDynamicsDerivatives(peer, state, q, v, np.zeros(model.nv))
+        assert close(J, np.hstack([dh_dq, dh_dv]), 1e-12)
+        assert close(r, pin.computeCentroidalMomentum(peer, state, q, v).vector, 1e-12)
+
+
+def test_gravity_alone_changes_the_momentum_of_a_free_robot():
+    rng = np.random.default_rng(12)
+    model, xs = with_frames("hyq", rng)
+    q, v = np.ascontiguousarray(xs[:, : model.nq]), np.ascontiguousarray(xs[:, model.nq :])
+    tau = rng.uniform(-10, 10, v.shape)
+    tau[:, :6] = 0.0
+    along = np.hstack([v, forward_dynamics(model, q, v, tau)])
+    rates = np.einsum("kij,kj->ki", CentroidalMomentum(model).jacobians(xs)[0], along)
+    size = np.abs(along).max()
+    assert np.abs(rates - [*(model.total_mass * model.gravity), 0.0, 0.0, 0.0]).max() <= 1e-12 * size
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-5, 0.3, 2.0, 3.0, 3.14, 3.1415926])
@@ -167,7 +214,7 @@ def test_jacobians_of_the_kinematics(robot):
     assert close(com[:, :, :n], center_of_mass_jacobian(model, q), 1e-13) and not com[:, :, n:].any()
 
 
-@pytest.mark.parametrize("kind", KINDS[:4])
+@pytest.mark.parametrize("kind", OF_FRAMES)
 def test_frame_of_the_world_has_no_derivatives(kind):
     rng = np.random.default_rng(5)
     model, xs = with_frames("hyq", rng)
@@ -252,6 +299,12 @@ def test_errors_of_the_constructors():
         CenterOfMass(model, [0.0, np.nan, 0.0])
     with pytest.raises(ValueError, match=r"target: got shape \(3,\), expected \(6,\)"):
         FrameVelocity(model, frame, np.zeros(3))
+    with pytest.raises(ValueError, match=r"target: got shape \(3,\), expected \(6,\)"):
+        CentroidalMomentum(model, np.zeros(3))
+    with pytest.raises(ValueError, match="target: the rotation matrix is not orthonormal"):
+        FrameRotation(model, frame, 1.1 * np.eye(3))
+    with pytest.raises(ValueError, match=r"target rotation: got shape \(3,\), expected \(3, 3\)"):
+        FrameRotation(model, frame, np.zeros(3))
     with pytest.raises(ValueError, match="reference: got 'world', expected one of 'local_world_aligned', 'local'"):
         FrameVelocity(model, frame, reference="world")
     with pytest.raises(ValueError, match="target: the rotation matrix is not orthonormal"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tests.trajopt.cases import pendulum, tip
+from tests.trajopt.cases import cartpole, pendulum, tip
 from trajopt import DDP, ILQR, compare
 from trajopt.cli import main
 
@@ -77,6 +77,16 @@ def test_solve_takes_a_solver_a_folder_and_a_seed(problems, tmp_path):
     assert len({plain[1][0], perturbed[1][0], other[1][0]}) == 3
 
 
+def test_solve_animates_what_has_a_skeleton(problems, tmp_path, capsys, monkeypatch):
+    assert main(["solve", "pendulum", "--animate"]) == 0
+    assert (tmp_path / "results" / "pendulum" / "animation.gif").read_bytes()[:6] == b"GIF89a"
+    assert "results/pendulum/animation.gif" in capsys.readouterr().out
+    monkeypatch.setitem(MAKERS, "cartpole", cartpole)
+    assert main(["solve", "cartpole", "--animate"]) == 2
+    assert "cartpole cannot be animated, its system has no skeleton" in capsys.readouterr().err
+    assert not (tmp_path / "results" / "cartpole").exists()
+
+
 def test_wrong_name_lists_the_right_ones(problems, capsys, tmp_path):
     for command in ("solve", "compare"):
         assert main([command, "pendulm"]) == 2
@@ -91,6 +101,7 @@ def test_wrong_name_lists_the_right_ones(problems, capsys, tmp_path):
         [], ["optimize"], ["solve"], ["solve", "tip", "--solver", "sqp"], ["solve", "tip", "--perturb", "-1"],
         ["solve", "tip", "--perturb", "nan"], ["solve", "tip", "--max-iterations", "0"],
         ["solve", "tip", "--seed", "-3"], ["compare", "tip", "--solver", "ddp"],
+        ["compare", "tip", "--animate"],
     ],
 )  # fmt: skip
 def test_wrong_arguments(problems, arguments, capsys):

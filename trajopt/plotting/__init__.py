@@ -1,6 +1,8 @@
-"""Figures of solutions; the only modules that import matplotlib."""
+"""Figures and moving pictures of solutions; the only modules that import matplotlib."""
 
+from trajopt.plotting.animation import animate
 from trajopt.plotting.convergence import plot_convergence
 from trajopt.plotting.trajectory import plot_trajectory
+from trajopt.plotting.viewer import Viewer, view
 
-__all__ = ["plot_convergence", "plot_trajectory"]
+__all__ = ["Viewer", "animate", "plot_convergence", "plot_trajectory", "view"]

@@ -10,6 +10,7 @@ from matplotlib.gridspec import SubplotSpec
 from matplotlib.lines import Line2D
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
+from trajopt.plotting.scene import as_segments
 from trajopt.plotting.style import GREY, tidy
 from trajopt.solution import Solution
 
@@ -30,10 +31,10 @@ def draw_snapshots(figure: Figure, where: SubplotSpec, solution: Solution, name:
     lies in one that is normal to an axis, else in three dimensions.
     """
     system: Any = solution.problem.system
-    motion = _segments("skeleton", system.skeleton(solution.xs), (len(solution.xs),))
+    motion = as_segments("skeleton", system.skeleton(solution.xs), (len(solution.xs),))
     knots = np.unique(np.linspace(0, solution.problem.horizon, SNAPSHOTS).round().astype(int))
     poses, path = motion[knots], _path(motion)
-    scenery = _segments("scenery", getattr(system, "scenery", np.empty((0, 2, 3))), ())
+    scenery = as_segments("scenery", getattr(system, "scenery", np.empty((0, 2, 3))), ())
     low, high, plane = _extent(np.concatenate([x.reshape(-1, 3) for x in (poses, path, scenery)]))
     axes = figure.add_subplot(where, projection="3d" if plane is None else None)
     shades = colormaps["viridis_r"](np.linspace(0.08, 1.0, len(knots)))
@@ -47,15 +48,6 @@ def draw_snapshots(figure: Figure, where: SubplotSpec, solution: Solution, name:
     below = (0.5, 0.02 if plane is None else -0.1)
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=below, fontsize=9, frameon=False, ncols=5)
     axes.set_title("snapshots" + (f" ({name})" if name else ""), fontsize=11)
-
-
-def _segments(what: str, value: Any, leading: tuple[int, ...]) -> np.ndarray:
-    """Segments (*leading, S, 2, 3) that a system gave."""
-    segments = np.asarray(value, dtype=float)
-    if segments.ndim != len(leading) + 3 or segments.shape[:-3] != leading or segments.shape[-2:] != (2, 3):
-        wanted = ", ".join([*map(str, leading), "segments", "2", "3"])
-        raise ValueError(f"{what}: got shape {segments.shape}, wanted ({wanted})")
-    return segments
 
 
 def _path(motion: np.ndarray) -> np.ndarray:

@@ -1,0 +1,132 @@
+"""Moving pictures of solutions, frame by frame into a file."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, PillowWriter
+
+from trajopt.plotting.scene import Scene, as_drawable, frame_times, scene_of
+from trajopt.plotting.stage import Stage
+from trajopt.results_files import draft_of
+from trajopt.solution import Solution
+
+WIDTH = 7.2
+"""Inches of a picture of any number of pixels: text and lines grow with it."""
+FORMATS = (".gif", ".mp4")
+SMALLEST_SIZE = 100
+ALMOST_WHITE = 243
+"""Colours of a GIF whose red, green and blue all exceed this become white, so that the background is."""
+
+
+def animate(
+    solution: Solution,
+    path: str | Path,
+    *,
+    fps: float = 25.0,
+    speed: float = 1.0,
+    view: tuple[float, float] | None = None,
+    size: tuple[int, int] = (720, 540),
+    follow: bool = False,
+    title: str | None = None,
+) -> Path:
+    """Write a moving picture of a solution: the system's skeleton in space, with its scenery, against time.
+
+    Contact points are discs, filled while they carry force; contact forces are arrows, to the scale that the legend
+    states; the ground is drawn where all points in contact stand at one height, and the path of the centre of mass up
+    to the present.  Each of these is there if the system speaks of it (see `trajopt.system`).  All scales are equal,
+    and nothing that moves leaves the picture.
+
+    Parameters
+    ----------
+    solution : Solution
+    path : file to write, .gif, or .mp4 if ffmpeg is installed
+        Its folder is made as needed, and it appears complete or not at all.
+    fps : frames per second; those of a .gif last whole hundredths of a second, so it takes the nearest such rate
+    speed : seconds of motion per second of the picture
+    view : (elevation, azimuth) of the camera, degrees; by default from above and aside, or, where the motion stays in a
+        plane normal to an axis, along that axis
+    size : (width, height), pixels
+    follow : whether the camera moves with the system: horizontally if there is ground, else in all directions
+    title : name of the problem unless given; the time is added
+
+    Returns
+    -------
+    path
+
+    Raises
+    ------
+    TypeError : what came is no solution, or its system has no `skeleton`.
+    ValueError : an unknown extension, an option out of range, or a solution that is not finite.
+    RuntimeError : an .mp4 without ffmpeg.
+    """
+    path = Path(path)
+    if path.suffix not in FORMATS:
+        raise ValueError(f"path: got {path.name!r}, expected a name that ends in {' or '.join(FORMATS)}")
+    _check_options(fps, speed, view, size)
+    as_drawable(solution)
+    writer = _writer(path.suffix, fps)
+    scene = scene_of(solution, frame_times(solution, _shown(path.suffix, fps) / speed))
+    dpi = size[0] / WIDTH
+    inches = ((size[0] + 1e-6) / dpi, (size[1] + 1e-6) / dpi)  # matplotlib cuts off broken pixels
+    stage = Stage(scene, view=view, follow=follow, inches=inches)
+    name = solution.problem.name if title is None else title
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with draft_of(path, path.suffix) as draft, writer.saving(stage.figure, str(draft), dpi):
+        for frame in range(len(scene.times)):
+            stage.show(frame, _caption(name, scene, frame, speed))
+            writer.grab_frame()
+    return path
+
+
+def _check_options(fps: float, speed: float, view: Any, size: Any) -> None:
+    for name, value in (("fps", fps), ("speed", speed)):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not 0.0 < value < np.inf:
+            raise ValueError(f"{name}: got {value!r}, expected a positive number")
+    if view is not None and (np.shape(view) != (2,) or not np.isfinite(view).all()):
+        raise ValueError(f"view: got {view!r}, expected (elevation, azimuth) in degrees")
+    if np.shape(size) != (2,) or any(n != int(n) or n < SMALLEST_SIZE for n in size):
+        raise ValueError(f"size: got {size!r}, expected (width, height), each at least {SMALLEST_SIZE} pixels")
+
+
+def _hundredths(fps: float) -> int:
+    """What a frame of a GIF lasts, at least two: players take one for ten."""
+    return max(2, round(100.0 / fps))
+
+
+def _shown(suffix: str, fps: float) -> float:
+    """Frames per second as a player will show them."""
+    return 100.0 / _hundredths(fps) if suffix == ".gif" else fps
+
+
+class _GifWriter(PillowWriter):
+    """Frames in the colours of the first, which its legend has all: faster, smaller and without flicker."""
+
+    _frames: list[Any]
+
+    def setup(self, fig: Any, outfile: Any, dpi: float | None = None) -> None:
+        super().setup(fig, outfile, dpi)
+        self._palette: Any = None
+
+    def grab_frame(self, **savefig_kwargs: Any) -> None:
+        super().grab_frame(**savefig_kwargs)
+        picture = self._frames[-1].convert("RGB")
+        if self._palette is None:
+            self._palette = picture.quantize(255)
+            colors = np.reshape(self._palette.getpalette(), (-1, 3))
+            self._palette.putpalette(np.where(colors.min(axis=1, keepdims=True) > ALMOST_WHITE, 255, colors).ravel())
+        self._frames[-1] = picture.quantize(palette=self._palette, dither=0)
+
+
+def _writer(suffix: str, fps: float) -> AbstractMovieWriter:
+    if suffix == ".gif":
+        rate: Any = 100.0 / (_hundredths(fps) + 0.05)  # the writer truncates what a frame lasts to milliseconds
+        return _GifWriter(fps=rate)
+    if not FFMpegWriter.isAvailable():
+        raise RuntimeError("path: got an .mp4, which needs the program ffmpeg, not found here; write a .gif instead")
+    return FFMpegWriter(fps=fps)  # pyright: ignore[reportArgumentType]
+
+
+def _caption(name: str, scene: Scene, frame: int, speed: float) -> str:
+    pace = "" if speed == 1.0 else f"   ({speed:g}x)"
+    return f"{name}   t = {scene.times[frame]:.2f} s{pace}"

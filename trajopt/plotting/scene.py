@@ -1,0 +1,130 @@
+"""What a solution looks like in space at any time, from what its system says of its own picture.
+
+Between knots states move along the geodesic from one to the next, and contact forces stay what they are at the knot
+before.  An impact that takes no time has no picture of its own.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trajopt.solution import Solution
+
+LEVEL = 0.02
+"""Held points whose heights differ by no more than this share of the robot's size stand on one plane."""
+ARROW = 0.3
+"""Length that the largest contact force is not drawn shorter than by much, as a share of the robot's size."""
+
+
+class Scene(NamedTuple):
+    """Positions in metres, world axes, at K times."""
+
+    times: np.ndarray  # (K,) s
+    segments: np.ndarray  # (K, S, 2, 3) of the skeleton
+    scenery: np.ndarray  # (L, 2, 3)
+    points: np.ndarray  # (K, F, 3) that are ever in contact
+    forces: np.ndarray  # (K, F, 3) N
+    center: np.ndarray  # (K, 3), or (K, 0) if the system does not say where its centre of mass is
+
+    @property
+    def held(self) -> np.ndarray:
+        """Which points (K, F) carry force."""
+        return np.linalg.norm(self.forces, axis=-1) > 0.0
+
+    @property
+    def size(self) -> float:
+        """Largest extent of the skeleton and its contact points at one time."""
+        K = len(self.times)
+        parts = np.concatenate([self.segments.reshape(K, -1, 3), self.points], axis=1)
+        return max(float(np.ptp(parts, axis=1).max()), 1e-6) if parts.size else 1.0
+
+    @property
+    def ground(self) -> float | None:
+        """Height of the horizontal plane on which all points stand while they are held, None if there is none."""
+        heights = self.points[self.held][:, 2]
+        if not len(heights) or np.ptp(heights) > LEVEL * self.size:
+            return None
+        return float(heights.min())
+
+    @property
+    def newtons_per_metre(self) -> float:
+        """Scale of the force arrows: 1, 2 or 5 times a power of ten."""
+        largest = np.linalg.norm(self.forces, axis=-1).max(initial=0.0)
+        wanted = max(largest, 1e-12) / (ARROW * self.size)
+        power = 10.0 ** np.floor(np.log10(wanted))
+        return float(power * next(digit for digit in (1.0, 2.0, 5.0, 10.0) if digit * power >= (1.0 - 1e-9) * wanted))
+
+    def arrows(self) -> np.ndarray:
+        """Vectors (K, F, 3), m, that stand for the forces."""
+        return self.forces / self.newtons_per_metre
+
+
+def as_drawable(solution: Solution) -> Any:
+    """The system of a solution that can be drawn.
+
+    Raises
+    ------
+    TypeError : what came is no solution, or its system has no `skeleton`.
+    ValueError : the solution has no problem, or states or controls that are not finite.
+    """
+    if not isinstance(solution, Solution):
+        raise TypeError(f"solution: got {type(solution).__name__}, expected a Solution")
+    if solution.problem is None:
+        raise ValueError("solution: got one without its problem, expected that of Solution.load(path, problem)")
+    system: Any = solution.problem.system
+    if not hasattr(system, "skeleton"):
+        raise TypeError(f"solution: its system is a {type(system).__name__} without skeleton(xs), expected one with it")
+    for name, values in (("xs", solution.xs), ("us", solution.us)):
+        bad = ~np.isfinite(values).all(axis=1)
+        if bad.any():
+            raise ValueError(f"solution: {name}[{int(bad.argmax())}] is not finite, expected finite numbers")
+    return system
+
+
+def frame_times(solution: Solution, frames_per_second: float) -> np.ndarray:
+    """Times of pictures at this rate from the first knot to the last, which has its own whatever the rate."""
+    end = float(solution.problem.times[-1])
+    times = np.arange(int(np.floor(end * frames_per_second * (1.0 + 1e-12))) + 1) / frames_per_second
+    return times if end - times[-1] < 1e-9 * end else np.append(times, end)
+
+
+def scene_of(solution: Solution, times: np.ndarray) -> Scene:
+    """The scene at times (K,) from 0 to the last knot; errors as `as_drawable`, and ValueError for a wrong shape."""
+    system, K = as_drawable(solution), len(times)
+    xs, k = _states(solution, times)
+    points, forces, center = np.empty((K, 0, 3)), np.empty((K, 0, 3)), np.empty((K, 0))
+    if hasattr(system, "contact_points"):
+        points = _shaped("contact_points", system.contact_points(xs), (K, None, 3))
+        forces = np.zeros_like(points)
+        if hasattr(system, "contact_forces"):
+            at_knots = system.contact_forces(solution.xs, solution.us)
+            forces = _shaped("contact_forces", at_knots, (len(solution.us), points.shape[1], 3))[k]
+    if hasattr(system, "center_of_mass"):
+        center = _shaped("center_of_mass", system.center_of_mass(xs), (K, 3))
+    segments = as_segments("skeleton", system.skeleton(xs), (K,))
+    scenery = as_segments("scenery", getattr(system, "scenery", np.empty((0, 2, 3))), ())
+    return Scene(times, segments, scenery, points, forces, center)
+
+
+def _states(solution: Solution, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """States (K, nx) at the times, and the knots (K,) that they follow."""
+    knots = solution.problem.times
+    lasting = np.flatnonzero(np.diff(knots) > 0.0)
+    k = np.minimum(np.searchsorted(knots, times, side="right") - 1, lasting[-1])
+    share = ((times - knots[k]) / (knots[k + 1] - knots[k]))[:, None]
+    system, x = solution.problem.system, solution.xs[k]
+    return system.integrate(x, share * system.difference(x, solution.xs[k + 1])), k
+
+
+def as_segments(what: str, value: Any, leading: tuple[int, ...]) -> np.ndarray:
+    """Segments (*leading, S, 2, 3) that a system gave."""
+    return _shaped(what, value, (*leading, None, 2, 3), unknown="segments")
+
+
+def _shaped(what: str, value: Any, shape: tuple[int | None, ...], unknown: str = "points") -> np.ndarray:
+    """The value as an array of this shape, one of whose numbers is unknown."""
+    array = np.asarray(value, dtype=float)
+    if array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
+        wanted = ", ".join(unknown if n is None else str(n) for n in shape)
+        raise ValueError(f"{what}: got shape {array.shape}, wanted ({wanted})")
+    return array

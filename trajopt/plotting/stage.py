@@ -1,0 +1,233 @@
+"""The stage of an animation: what stands still, what moves, and where the camera looks."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, NullLocator
+from mpl_toolkits.mplot3d import proj3d
+from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
+
+from trajopt.plotting.scene import Scene
+from trajopt.plotting.style import COLORS, GREY
+
+BODY, FORCE, CENTER = "0.15", COLORS[1], COLORS[0]
+GROUND = "#e8e4da"
+VIEW = (18.0, -60.0)
+ALONG = {1: (0.0, -90.0), 2: (90.0, -90.0), 0: (0.0, 0.0)}
+"""Views along an axis, onto the plane of the other two."""
+MARGIN = 1.06
+FLATTEST = 0.12
+"""The box is at no side thinner than this share of its longest."""
+
+
+AROUND = np.array([[0.04, 0.12], [0.04, 0.11]])
+"""Shares of the figure left to title and legend: left and below, right and above."""
+TICKS = 6
+"""Along the longest side of the box."""
+
+
+class Box(NamedTuple):
+    """Corners of what the camera shows."""
+
+    low: np.ndarray  # (3,)
+    high: np.ndarray  # (3,)
+
+    def holds(self, points: np.ndarray) -> np.ndarray:
+        """Which of the points (..., 3) lie inside."""
+        return np.asarray(((points >= self.low) & (points <= self.high)).all(axis=-1))
+
+
+class Stage:
+    """A figure of a scene, one frame at a time.
+
+    Attributes
+    ----------
+    figure : Figure, with a canvas of its own
+    boxes : list of Box, what is shown at each frame
+    """
+
+    def __init__(self, scene: Scene, view: tuple[float, float] | None, follow: bool, inches: tuple[float, float]):
+        self.scene = scene
+        self._arrows = scene.arrows()
+        self.boxes = _boxes(scene, self._arrows, follow)
+        self.figure = Figure(figsize=inches)
+        FigureCanvasAgg(self.figure)
+        self._axes: Any = self.figure.add_axes(_square(inches), projection="3d", computed_zorder=False)
+        _place_camera(self._axes, view, _flat_axis(scene))
+        low, high = self.boxes[0]
+        self._axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
+        _fit(self._axes, self.boxes[0])
+        self._add_lines(scene.scenery, GREY, 1.2, 1)
+        self._add_artists()
+        self._last_quiver: Any = None
+        handles = self._handles()
+        if handles:
+            self.figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=9)
+
+    def _add_artists(self) -> None:
+        scene = self.scene
+        self._ground = Poly3DCollection([], facecolor=GROUND, edgecolor=GREY, linewidth=0.6, zorder=0)
+        if scene.ground is not None:
+            self._axes.add_collection3d(self._ground)
+        (self._trail,) = self._axes.plot([], [], [], color=CENTER, linewidth=1.3, zorder=2)
+        self._skeleton = self._add_lines(scene.segments[0], BODY, 2.4, 3)
+        style = {"linestyle": "", "marker": "o", "markersize": 6.5, "color": FORCE, "markeredgewidth": 1.3}
+        (self._free,) = self._axes.plot([], [], [], markerfacecolor="white", zorder=5, **style)
+        (self._held,) = self._axes.plot([], [], [], markerfacecolor=FORCE, zorder=5, **style)
+        (self._center,) = self._axes.plot([], [], [], linestyle="", marker="o", markersize=5, color=CENTER, zorder=4)
+
+    def _add_lines(self, lines: np.ndarray, color: str, width: float, zorder: int) -> Line3DCollection:
+        collection = Line3DCollection(lines, colors=[color], linewidths=width, capstyle="round", zorder=zorder)
+        if len(lines):
+            self._axes.add_collection3d(collection)
+        return collection
+
+    def _handles(self) -> list[Line2D]:
+        scene, handles = self.scene, []
+        disc = {"linestyle": "", "marker": "o", "color": FORCE, "markersize": 6}
+        if scene.held.any():
+            handles.append(Line2D([], [], label="contact", **disc))
+        if (~scene.held).any():
+            handles.append(Line2D([], [], markerfacecolor="white", label="no contact", **disc))
+        if scene.held.any():
+            scale = f"contact force, {scene.newtons_per_metre:g} N per m"
+            handles.append(Line2D([], [], color=FORCE, label=scale))
+        if scene.center.size:
+            handles.append(Line2D([], [], color=CENTER, marker="o", markersize=4, label="centre of mass"))
+        return handles
+
+    def show(self, frame: int, caption: str) -> None:
+        """Draw one frame of the scene, with this line above it."""
+        scene, box = self.scene, self.boxes[frame]
+        self._frame_box(box)
+        self._skeleton.set_segments(scene.segments[frame])
+        if scene.center.size:
+            path = scene.center[: frame + 1]
+            self._trail.set_data_3d(*np.where(box.holds(path)[:, None], path, np.nan).T)
+            self._center.set_data_3d(*path[-1:].T)
+        held = scene.held[frame]
+        self._free.set_data_3d(*scene.points[frame, ~held].T)
+        self._held.set_data_3d(*scene.points[frame, held].T)
+        if self._last_quiver is not None:
+            self._last_quiver.remove()
+            self._last_quiver = None
+        if held.any():
+            at, along = scene.points[frame, held], self._arrows[frame, held]
+            self._last_quiver = self._axes.quiver(
+                *at.T, *along.T, color=FORCE, linewidth=1.6, arrow_length_ratio=0.18, zorder=4
+            )
+        self.figure.suptitle(caption, fontsize=11, y=0.97)
+
+    def _frame_box(self, box: Box) -> None:
+        """Show a box, and the ground in it."""
+        low, high = box
+        self._axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
+        z = self.scene.ground
+        if z is not None:
+            corners = [(low[0], low[1], z), (high[0], low[1], z), (high[0], high[1], z), (low[0], high[1], z)]
+            self._ground.set_verts([corners])
+
+
+def _drawn(scene: Scene, arrows: np.ndarray) -> np.ndarray:
+    """All points (K, P, 3) that move."""
+    K = len(scene.times)
+    parts = [scene.segments.reshape(K, -1, 3), scene.points, scene.points + arrows]
+    if scene.center.size:
+        parts.append(scene.center[:, None])
+    moving = np.concatenate(parts, axis=1)
+    return moving if moving.shape[1] else np.zeros((K, 1, 3))
+
+
+def _boxes(scene: Scene, arrows: np.ndarray, follow: bool) -> list[Box]:
+    """A box for all frames, or one of constant size about the middle of the skeleton at each."""
+    moving = _drawn(scene, arrows)
+    K = len(moving)
+    low, high = moving.min(axis=(0, 1)), moving.max(axis=(0, 1))
+    if not follow:
+        still = scene.scenery.reshape(-1, 3)
+        return [_widened(np.vstack([low, high, still]), scene.ground)] * K
+    middle = scene.segments.reshape(K, -1, 3).mean(axis=1) if scene.segments.size else moving.mean(axis=1)
+    about = moving - middle[:, None]
+    reach = np.abs(about).max(axis=(0, 1))
+    corners = np.stack([middle - reach, middle + reach], axis=1)  # (K, 2, 3)
+    if scene.ground is not None:
+        corners[:, 0, 2], corners[:, 1, 2] = low[2], high[2]
+    return [_widened(pair, scene.ground) for pair in corners]
+
+
+def _widened(points: np.ndarray, ground: float | None) -> Box:
+    """The points' box with a margin, nowhere too thin, standing on the ground if there is one."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    longest = max(float((high - low).max()), 1e-6)
+    half = np.maximum(0.5 * (high - low), 0.5 * FLATTEST * longest) + 0.5 * (MARGIN - 1.0) * longest
+    middle = 0.5 * (low + high)
+    box = Box(middle - half, middle + half)
+    if ground is not None:
+        box.low[2] = min(points[:, 2].min(), ground) - 0.01 * longest
+    return box
+
+
+def _flat_axis(scene: Scene) -> int | None:
+    """The axis along which nothing extends, if there is one and nothing touches the ground."""
+    points = np.concatenate([part.reshape(-1, 3) for part in (scene.segments, scene.points, scene.scenery)])
+    if not len(points) or scene.held.any():
+        return None
+    spans = np.ptp(points, axis=0)
+    return next((axis for axis in ALONG if spans[axis] < 1e-9 * spans.max()), None)
+
+
+def _place_camera(axes: Any, view: tuple[float, float] | None, flat: int | None) -> None:
+    """From the view that is asked for, along the flat axis, or from aside; axes in metres, their planes white."""
+    names = "xyz"
+    for i, axis in enumerate((axes.xaxis, axes.yaxis, axes.zaxis)):
+        axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
+        axis._axinfo["grid"].update(color="0.9", linewidth=0.6)
+        axis.set_tick_params(labelsize=8)
+        if view is None and i == flat:
+            axis.set_major_locator(NullLocator())
+        else:
+            getattr(axes, f"set_{names[i]}label")(f"{names[i]} [m]", fontsize=9, labelpad=6)
+    if view is None and flat is not None:
+        axes.set_proj_type("ortho")
+        axes.view_init(*ALONG[flat])
+    else:
+        axes.view_init(*(VIEW if view is None else view))
+
+
+def _square(inches: tuple[float, float]) -> tuple[float, float, float, float]:
+    """A square about the figure, in its coordinates: axes in space are square, and cut off what leaves them."""
+    width, height = max(inches) / inches[0], max(inches) / inches[1]
+    return (0.5 * (1.0 - width), 0.5 * (1.0 - height), width, height)
+
+
+def _fit(axes: Any, box: Box) -> None:
+    """Equal scales, as large as lets the box and the labels on it fill their room in the figure."""
+    spans, zoom = box.high - box.low, 0.5
+    share, room = spans / spans.max(), 1.0 - AROUND.sum(axis=0)
+    for axis, ticks in zip((axes.xaxis, axes.yaxis, axes.zaxis), np.rint(TICKS * share), strict=True):
+        if not isinstance(axis.get_major_locator(), NullLocator):
+            axis.set_major_locator(MaxNLocator(max(2, int(ticks)), steps=[1, 2, 5, 10]))
+    for _ in range(4):  # labels keep their size, and in perspective that of the box is not quite proportional to zoom
+        low, high = _seen(axes, spans, zoom)
+        zoom *= float((room / (high - low)).min())
+    low, high = _seen(axes, spans, zoom)
+    shift = AROUND[0] + 0.5 * (room - low - high)
+    x, y, width, height = axes.get_position(original=True).bounds
+    axes.set_position((x + shift[0], y + shift[1], width, height))
+
+
+def _seen(axes: Any, spans: np.ndarray, zoom: float) -> tuple[np.ndarray, np.ndarray]:
+    """Corners (2,) of what the box and its labels take up, as shares of the figure."""
+    figure = axes.figure
+    axes.set_box_aspect(spans, zoom=zoom)
+    figure.draw_without_rendering()
+    renderer = figure.canvas.get_renderer()
+    extents = [axis.get_tightbbox(renderer).get_points() for axis in (axes.xaxis, axes.yaxis, axes.zaxis)]
+    limits = axes.get_xlim(), axes.get_ylim(), axes.get_zlim()
+    corners = np.stack(np.meshgrid(*limits)).reshape(3, -1)
+    flat = np.transpose(proj3d.proj_transform(*corners, axes.get_proj())[:2])
+    points = np.vstack([*extents, axes.transData.transform(flat)]) / figure.bbox.size
+    return points.min(axis=0), points.max(axis=0)
