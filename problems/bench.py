@@ -197,7 +197,8 @@ def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
     lanes.reshape(-1)[: len(alphas)] = alphas
     X, U = aligned_zeros(chunks, len(us) + 1, system.nx, LANES), aligned_zeros(chunks, len(us), system.nu, LANES)
     work = scratch(system.rollout_numbers())[0]
-    return lambda: drive_closed_loops(0, chunks, work, *system.plant, x0, xs, us, k, K, lanes, None, None, X, U)
+    loops = x0, xs, us, k, K, lanes, None, None, 0, len(us), X, U
+    return lambda: drive_closed_loops(0, chunks, work, *system.plant, *loops)
 
 
 def iteration(repeats: int) -> list[dict]:

@@ -99,6 +99,17 @@ def feedback(m, curved, nominal, us, k, K, alpha, limits, t, work, x, u):
             store(u, i, s if limits is None else clip(u, s, limits[t, 0, i], limits[t, 1, i]))
 
 
+@kernel
+def feedback_step(
+    m, contacts, B, skip, curved, rk, semi, h, nominal, us, k, K, alpha, limits, t, d, work, x, u, x_next
+):
+    """u of `feedback` and x_next = f(x, u) at one knot.  d: `carve_dynamics`; work: that of `feedback`, and
+    `step_numbers`."""
+    nq = x.shape[0] - m.dof_body.size
+    feedback(m, curved, nominal, us, k, K, alpha, limits, t, work, x, u)
+    step_kernel(m, contacts, B, skip, curved, rk, semi, h, x[:nq], x[nq:], u, d, work, x_next[:nq], x_next[nq:])
+
+
 @driver
 def drive_closed_loops(
     first, last, work, block, contacts, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alphas, gaps, limits, start,
@@ -111,7 +122,6 @@ def drive_closed_loops(
     (N, 2, nu); gaps: None or (N+1, 2 nv), of which each state keeps the part 1 - alpha.
     alphas (C, LANES); X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
     m = kernel_model(block)
-    nq = x0.shape[0] - m.dof_body.size
     for c in range(first, last):
         d, w = carve_dynamics(m, contacts, work)
         alpha = load(alphas, c)
@@ -119,7 +129,9 @@ def drive_closed_loops(
             start_lanes(m, curved, x0, gaps, alpha, w, X[c, 0])
         for t in range(start, stop):
             x, u, x_next = X[c, t], U[c, t], X[c, t + 1]
-            feedback(m, curved, xs[t], us[t], k[t], K[t], alpha, limits, t, w, x, u)
-            step_kernel(m, contacts, B, skip, curved, rk, semi, h, x[:nq], x[nq:], u, d, w, x_next[:nq], x_next[nq:])
+            feedback_step(
+                m, contacts, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, limits, t, d, w, x, u,
+                x_next,
+            )  # fmt: skip
             if gaps is not None:
                 close_gap(m, curved, gaps[t + 1], alpha, x_next, w)
