@@ -189,7 +189,9 @@ class Solution:
         )
 
     def shifted(self, steps: int = 1) -> WarmStart:
-        """The warm start for the same problem some steps later: everything moves up, the last rows are repeated."""
+        """The warm start for the same problem some steps later: everything moves up, the last rows are repeated.
+
+        A constraint at some knots takes the multipliers of the first of them at or after the later time."""
         whole_number("steps", steps, 0)
         start = self.warm_start()
 
@@ -201,7 +203,8 @@ class Solution:
             path = report.knots < len(self.us)
             moved = report.multipliers.copy()
             if path.any():
-                moved[path] = later(report.multipliers[path])
+                knots = report.knots[path]
+                moved[path] = moved[path][np.searchsorted(knots, knots + steps).clip(max=len(knots) - 1)]
             multipliers.append(moved)
         return start._replace(us=later(start.us), xs=None, multipliers=tuple(multipliers))
 

@@ -6,7 +6,7 @@ With n the normal and f_t the part of the force f along the plane, a foot does n
     second order     mu n.f - sqrt(|f_t|^2 + delta^2)     smooth at f_t = 0, and inside of the cone
 
 The linearised cone is a pyramid around the cone, whose edges let tangential forces of up to mu n.f / cos(pi/facets)
-pass; with mu cos(pi/facets) for mu it is the one inside.                     [Trinkle et al. 1997; Lobo et al. 1998]
+pass; with mu cos(pi/facets) for mu it is the one inside.                        [Trinkle et al. 1997; Lobo et al. 1998]
 """
 
 from typing import TYPE_CHECKING

@@ -63,6 +63,7 @@ def residual(request, case):
 
 
 def solved(system, xs, us):
+    """Arguments of contact dynamics."""
     return system.model, xs[:, : system.nq], xs[:, system.nq :], us @ system.actuation.B.T, system.contacts
 
 
@@ -234,9 +235,8 @@ def assert_squares(residual, xs, us, given, start, stop):
     value, target, curvature = expected_squares(residual, xs, us, given, start, stop)
     shape = len(us), residual.ndx, us.shape[1]
     got, left, together, alone = (blocks(*shape) for _ in range(4))
-    sums = [residual.weighted_squares(xs, us, given, start, stop, *pair) for pair in (
-        (None, None), (got, None), (None, alone), (None, left), (together, together)
-    )]  # fmt: skip
+    pairs = (None, None), (got, None), (None, alone), (None, left), (together, together)
+    sums = [residual.weighted_squares(xs, us, given, start, stop, *pair) for pair in pairs]
     np.testing.assert_allclose(sums, value, rtol=1e-12)
     for a, b in zip([*got, *alone], [*target, *curvature], strict=True):
         assert np.abs(a - b).max(initial=0.0) <= 1e-11 * (1e-3 + np.abs(b).max(initial=0.0))
@@ -325,7 +325,6 @@ def test_errors(rng):
         ({"mu": 0.0}, "mu: got 0.0, expected a positive number"),
         ({"mu": np.inf}, "mu"),
         ({"facets": 5}, "facets: got 5, expected an even number of at least 4, or None"),
-        ({"facets": 2}, "facets: got 2"),
         ({"facets": 4.0}, "facets: got 4.0"),
         ({"normal": np.zeros(3)}, "normal: got zeros"),
         ({"normal": np.ones(2)}, "normal"),
