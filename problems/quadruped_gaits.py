@@ -1,7 +1,7 @@
 """What the gaits of the quadruped share: a plan of steps becomes phases, reference paths, costs and limits.
 
 A plan is a list of phases, each a share of the time and the legs that are in the air meanwhile.  Legs that come down
-do so in an impact, a knot without duration; every foot stands still in between (contacts with Baumgarte gains).
+do so in an impact, a knot without duration, and then stand on their footholds (contacts with Baumgarte gains).
 
 Costs: the posture of the start, the centre of mass along its way, torques, and feet in the air along an arch.  At the
 end, the posture of the start at rest where the steps lead.  Limits: the motors' torques; contact forces within the
@@ -20,10 +20,11 @@ from problems.quadruped_model import FEET, quadruped, standing
 
 FRICTION = 0.6
 """Coefficient of friction of the ground."""
-GAINS = (0.0, 50.0)
-"""Of the contacts, 1/s^2 and 1/s."""
+GAINS = 1.0, 1.0
+"""Of the contacts, over 1/dt^2 and 1/dt: to first order, a step takes back what the last one drifted."""
 Plan = Sequence[tuple[float, tuple[str, ...]]]
 """Phases: share of the time, legs in the air."""
+NEWTON_STEPS = 8
 
 
 class Weights(NamedTuple):
@@ -34,12 +35,14 @@ class Weights(NamedTuple):
     center: tuple[float, float, float]  # the centre of mass along its way
     torque: float
     swing: float  # feet in the air along their arches
-    landing: float  # speed of feet at touch-down
+    foothold: float  # where feet come down, and
+    landing: float  # how fast
     end: float  # the last state
 
 
 DEFAULT = Weights(
-    posture=1.0, speed=1e-2, center=(1e2, 1e2, 1e2), torque=1e-1, swing=1e3, landing=1e-1, end=1e3
+    posture=1.0, speed=1e-2, center=(1e2, 1e2, 1e2), torque=1e-1, swing=1e3, foothold=1e5, landing=1e-1,
+    end=1e3
 )  # fmt: skip
 
 
@@ -54,6 +57,12 @@ def knots_of(plan: Plan, horizon: int) -> list[int]:
     shares = np.cumsum([share for share, _ in plan])
     spare = np.round((flow - len(plan)) * shares / shares[-1]).astype(int)
     return (1 + np.diff(spare, prepend=0)).tolist()
+
+
+def feet_on_ground(model, footholds, feet, dt: float) -> list[dynamics.PointContact]:
+    """Contacts that hold these feet on their footholds."""
+    gains = GAINS[0] / dt**2, GAINS[1] / dt
+    return [dynamics.PointContact(model, foot, gains, footholds[foot]) for foot in feet]
 
 
 def smooth(s: np.ndarray) -> np.ndarray:
@@ -74,74 +83,108 @@ class Gait:
     """
 
     def __init__(self, plan: Plan, stride, height: float, horizon: int, dt: float, weights: Weights):
-        counts = knots_of(plan, horizon)
-        phases = [
-            ("+".join(legs) or "stance", [foot for foot in FEET if foot[:2] not in legs], count)
-            for (_, legs), count in zip(plan, counts, strict=True)
-        ]
         self.model, self.weights, self.stride, self.height = quadruped(), weights, np.array(stride, float), height
-        self.system = dynamics.HybridSystem(self.model, dt, phases, gains=GAINS)
+        holds = {foot: dynamics.frame_placement(self.model, standing(), foot).p for foot in FEET}
+        swings, phases = [], []
+        for count, (_, legs) in zip(knots_of(plan, horizon), plan, strict=True):
+            held = [foot for foot in FEET if foot[:2] not in legs]
+            phases.append(("+".join(legs) or "stance", feet_on_ground(self.model, holds, held, dt), count))
+            swings.append({foot: holds[foot] for foot in FEET if foot not in held})
+            holds |= {foot: hold + self.stride for foot, hold in swings[-1].items()}
+        self.system = dynamics.HybridSystem(self.model, dt, phases)
         self.times = np.r_[0.0, np.cumsum(self.system.durations)]
-        self.start = self.system.state(standing())
-        self.lists: list[list[trajopt.Cost]] = [[] for _ in range(self.system.horizon)]
-        self.constraints: list = [trajopt.ControlBounds(-self.model.effort_limit[6:], self.model.effort_limit[6:])]
         self.flow = np.flatnonzero(self.system.durations)
+        flows = [s for s in self.system.segments if self.system.durations[s.start] > 0]
+        self.swings = [
+            (foot, hold, segment.start, segment.stop)
+            for segment, swing in zip(flows, swings, strict=True)
+            for foot, hold in swing.items()
+        ]
+        self.start = self.system.state(standing())
+        self.shift = len(self.swings) / len(FEET) * self.stride
+        self.lists: list[list[trajopt.Cost]] = [[] for _ in range(self.system.horizon)]
 
+    # -------------------------------------------------------------------------------------------- paths
+    def way(self, knots: np.ndarray) -> np.ndarray:
+        """How far (K, 3) the body is to have moved: by as many strides as a leg takes on average."""
+        return np.outer(smooth(self.times[knots] / self.times[-1]), self.shift)
+
+    def arch(self, hold: np.ndarray, start: int, stop: int) -> np.ndarray:
+        """Path (stop - start + 1, 3) of a foot from one foothold to the next."""
+        s = (self.times[start : stop + 1] - self.times[start]) / (self.times[stop] - self.times[start])
+        return hold + np.outer(smooth(s), self.stride) + np.outer(np.sin(np.pi * s) ** 2, [0.0, 0.0, self.height])
+
+    def motion(self) -> np.ndarray:
+        """States (N+1, nx) of a robot that follows the paths of body and feet, whatever forces that takes."""
+        knots = np.arange(self.system.horizon + 1)
+        q = np.tile(standing(), (len(knots), 1))
+        q[:, :3] += self.way(knots)
+        feet = {foot: np.tile(dynamics.frame_placement(self.model, standing(), foot).p, (len(q), 1)) for foot in FEET}
+        for foot, hold, start, stop in self.swings:
+            feet[foot][start : stop + 1] = self.arch(hold, start, stop)
+            feet[foot][stop + 1 :] = hold + self.stride
+        q = with_feet_at(self.model, q, feet)
+        v = np.zeros((len(q), self.model.nv))
+        v[1:][self.flow] = dynamics.difference(self.model, q[:-1], q[1:])[self.flow] / self.system.dt
+        return np.hstack([q, v])
+
+    # -------------------------------------------------------------------------------------------- costs and limits
     def _at(self, knots, cost: trajopt.Cost) -> None:
         for t in knots:
             self.lists[t].append(cost)
 
-    def _add_way(self, steps: float) -> None:
-        """Posture, torques, and the centre of mass along its way, by as many strides as a leg takes on average."""
+    def _add_way(self) -> None:
+        """Posture, torques, and the centre of mass along its way."""
         w, nv = self.weights, self.model.nv
         posture = np.r_[np.zeros(3), np.full(nv - 3, w.posture), np.full(nv, w.speed)]
         self._at(self.flow, trajopt.StateCost(self.system, self.start, posture))
         self._at(self.flow, trajopt.ControlCost(w.torque))
-        center = dynamics.center_of_mass(self.model, standing())
-        way = center + smooth(self.times[self.flow] / self.times[-1])[:, None] * (steps * self.stride)
+        center = dynamics.center_of_mass(self.model, standing()) + self.way(self.flow)
         residual = dynamics.CenterOfMass(self.model, np.zeros(3))
-        self._at(self.flow, trajopt.ResidualCost(residual, w.center, reference=way))
+        self._at(self.flow, trajopt.ResidualCost(residual, w.center, reference=center))
 
     def _add_swing(self, foot: str, hold: np.ndarray, start: int, stop: int) -> None:
         """From the foothold `hold` over knots start ... stop - 1 to the next one, where an impact follows."""
-        knots = np.arange(start, stop)
-        s = (self.times[knots] - self.times[start]) / (self.times[stop] - self.times[start])
-        arch = hold + np.outer(smooth(s), self.stride) + np.outer(np.sin(np.pi * s) ** 2, [0.0, 0.0, self.height])
-        place = dynamics.FrameTranslation(self.model, foot, np.zeros(3))
-        self._at(knots, trajopt.ResidualCost(place, self.weights.swing, reference=arch))
+        place, path = dynamics.FrameTranslation(self.model, foot, np.zeros(3)), self.arch(hold, start, stop)
+        self._at(range(start, stop), trajopt.ResidualCost(place, self.weights.swing, reference=path[:-1]))
+        self._at([stop], trajopt.ResidualCost(place, self.weights.foothold, reference=path[-1]))
         landing = np.repeat([self.weights.landing, 0.0], 3)
         self._at([stop], trajopt.ResidualCost(dynamics.FrameVelocity(self.model, foot), landing))
-        down = trajopt.ResidualConstraint(
-            place, hold + self.stride, hold + self.stride, at=[stop], name=f"{foot} comes down"
-        )
-        self.constraints.append(down)
 
-    def _add_cones(self) -> None:
+    def _cones(self) -> list[trajopt.ResidualConstraint]:
         """Friction cones: one constraint for each set of feet, at the knots where it holds."""
         segments = [s for s in self.system.segments if self.system.durations[s.start] > 0 and s.system.contact_frames]
+        constraints = []
         for system in {id(s.system): s.system for s in segments}.values():
             knots = np.concatenate([np.arange(s.start, s.stop) for s in segments if s.system is system])
             cone = dynamics.FrictionCone(system, FRICTION, facets=None)
             name = f"friction of {', '.join(system.contact_frames)}"
-            limits = trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at=knots, name=name)
-            self.constraints.append(limits)
+            constraints.append(trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at=knots, name=name))
+        return constraints
 
     def problem(self, name: str) -> trajopt.Problem:
         """The problem of that name."""
-        model, q0, holds = self.model, standing(), {}
-        for foot in FEET:
-            holds[foot] = dynamics.frame_placement(model, q0, foot).p
-        for segment in self.system.segments:
-            if self.system.durations[segment.start] > 0:
-                for foot in set(FEET) - set(segment.system.contact_frames):
-                    self._add_swing(foot, holds[foot], segment.start, segment.stop)
-                    holds[foot] = holds[foot] + self.stride
-        steps = np.mean([holds[foot] - dynamics.frame_placement(model, q0, foot).p for foot in FEET], axis=0)
-        self._add_way(float(steps @ self.stride / (self.stride @ self.stride)))
-        self._add_cones()
-        goal = self.system.state(np.r_[q0[:3] + steps, q0[3:]])
+        for swing in self.swings:
+            self._add_swing(*swing)
+        self._add_way()
+        limit = self.model.effort_limit[6:]
+        goal = self.system.state(np.r_[self.start[:3] + self.shift, self.start[3 : self.model.nq]])
         end = trajopt.StateCost(self.system, goal, self.weights.end)
         return trajopt.Problem(
             self.system, self.start, self.system.horizon, running_costs=self.lists, terminal_costs=[end],
-            constraints=self.constraints, us_init="quasi_static", name=name,
+            constraints=[trajopt.ControlBounds(-limit, limit), *self._cones()], us_init="quasi_static",
+            xs_init=self.motion(), name=name,
         )  # fmt: skip
+
+
+def with_feet_at(model, q: np.ndarray, feet: dict[str, np.ndarray]) -> np.ndarray:
+    """The configurations q (K, nq) with legs bent for the feet to be at these places (K, 3): Newton's method."""
+    for _ in range(NEWTON_STEPS):
+        dq = np.zeros((len(q), model.nv))
+        for i, (foot, place) in enumerate(feet.items()):
+            leg = slice(6 + 3 * i, 9 + 3 * i)
+            J = dynamics.frame_jacobian(model, q, foot)[:, :3, leg]
+            missing = place - dynamics.frame_placement(model, q, foot).p
+            dq[:, leg] = np.linalg.solve(J, missing[..., None])[..., 0]
+        q = dynamics.integrate(model, q, dq)
+    return q

@@ -8,17 +8,17 @@ import numpy as np
 
 import dynamics
 import trajopt
-from problems.quadruped_gaits import FRICTION
+from problems.quadruped_gaits import FRICTION, feet_on_ground
 from problems.quadruped_model import FEET, quadruped, standing
 
 SHIFT = (0.04, 0.03, -0.04)
-GAINS = (600.0, 50.0)
 
 
 def make(horizon: int = 50, dt: float = 0.01) -> trajopt.Problem:
     """The problem with `horizon` knots of dt seconds."""
     model, q0 = quadruped(), standing()
-    feet = [dynamics.PointContact(model, foot, GAINS, dynamics.frame_placement(model, q0, foot).p) for foot in FEET]
+    footholds = {foot: dynamics.frame_placement(model, q0, foot).p for foot in FEET}
+    feet = feet_on_ground(model, footholds, FEET, dt)
     system = dynamics.RigidBodySystem(model, dt, actuation="floating_base", contacts=feet)
     x0 = system.state(q0)
     center = dynamics.CenterOfMass(model, dynamics.center_of_mass(model, q0) + SHIFT)

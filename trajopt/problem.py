@@ -45,6 +45,8 @@ class Problem:
         system that knows them.
     name : str
         Heading of tables and figures.
+    xs_init : (N+1, nx) array, optional
+        States to start from, which need not be what the dynamics lead to; by default those that us_init leads to.
 
     Attributes
     ----------
@@ -67,6 +69,7 @@ class Problem:
     constraints: Sequence[ControlBounds | ResidualConstraint] = ()
     us_init: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
     name: str = "problem"
+    xs_init: np.ndarray | None = None
     objective: Objective = field(init=False, compare=False)
     control_limits: tuple[np.ndarray, np.ndarray] | None = field(init=False, compare=False)
 
@@ -94,11 +97,23 @@ class Problem:
         put("control_limits", _common_limits(self.constraints, self.horizon, self.system.nu))
         resting = isinstance(self.us_init, str)
         put("us_init", self._quasi_static() if resting else self.controls("us_init", self.us_init))
+        put("xs_init", None if self.xs_init is None else self.states("xs_init", self.xs_init))
 
     def controls(self, name: str, us: Any) -> np.ndarray:
         """A checked copy of the controls us (N, nu) passed as the argument `name`; zeros for None."""
         shape = (self.horizon, self.system.nu)
         return np.zeros(shape) if us is None else float_array(name, us, shape)
+
+    def states(self, name: str, xs: Any) -> np.ndarray:
+        """A checked copy of the states xs (N+1, nx) passed as the argument `name`."""
+        xs = float_array(name, xs, (self.horizon + 1, self.system.nx))
+        try:
+            getattr(self.system, "check_state", lambda _: None)(xs)
+        except ValueError:
+            for t, x in enumerate(xs):
+                state_array(self.system, f"{name}[{t}]", x)  # names the knot
+            raise
+        return xs
 
     def _quasi_static(self) -> np.ndarray:
         one_of("us_init", self.us_init, ("quasi_static",))

@@ -21,9 +21,8 @@ from trajopt.solvers.iterate import Formulation, Iterate
 from trajopt.solvers.loop import Callback, Loop
 from trajopt.solvers.options import LoopOptions
 from trajopt.status import Status
-from trajopt.system import System, state_array
+from trajopt.system import System
 from trajopt.timing import Stopwatch
-from trajopt.validation import float_array
 
 BOUNDS = "control bounds"
 """What reports call limits of controls."""
@@ -93,16 +92,9 @@ def _initial(problem: Problem, us: Any, xs: Any, start: WarmStart | None) -> tup
     if start is not None:
         us, xs = (start.us if us is None else us), (start.xs if xs is None else xs)
     us = problem.us_init.copy() if us is None else problem.controls("us", us)
-    if xs is None:
-        return us, None
-    xs = float_array("xs", xs, (problem.horizon + 1, problem.system.nx))
-    try:
-        getattr(problem.system, "check_state", lambda _: None)(xs)
-    except ValueError:
-        for t, x in enumerate(xs):
-            state_array(problem.system, f"xs[{t}]", x)  # names the knot
-        raise
-    return us, xs
+    if xs is not None:
+        return us, problem.states("xs", xs)
+    return us, None if start is not None or problem.xs_init is None else problem.xs_init.copy()
 
 
 def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstraint, ...]:
