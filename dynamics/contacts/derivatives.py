@@ -118,8 +118,9 @@ def _multiply_three(rows, width, listed, first, last, Z, panel, n, c, A, B):
 
 
 @kernel
-def minus_products(m, contacts, Z, A, B, panel):
-    """A, B <- -Z A, -Z B for matrices (nv + 3C, nv); rows not listed for a pair of columns count as zero."""
+def minus_products(m, contacts, Z, A, B, panel, count):
+    """A, B <- the first `count` rows of -Z A, -Z B for matrices (nv + 3C, nv); rows not listed for a pair of columns
+    count as zero."""
     align_stack(A)
     n = m.dof_body.size
     width = n + 3 * contacts.body.size
@@ -129,8 +130,8 @@ def minus_products(m, contacts, Z, A, B, panel):
         first, last = contacts.pair_start[i // 2], contacts.pair_start[i // 2 + 1]
         for t in range(first, last):
             store_columns(panel, panel, 4 * (t - first), PANEL, load_columns(A, B, contacts.pair_row[t] * n, c))
-        for r in range(0, width, 3):
-            rows = (r, min(r + 1, width - 1), min(r + 2, width - 1))
+        for r in range(0, count, 3):
+            rows = (r, min(r + 1, count - 1), min(r + 2, count - 1))
             _multiply_three(rows, width, contacts.pair_row, first, last, Z, panel, n, c, A, B)
 
 
@@ -156,9 +157,9 @@ def invert_contact_kkt(m, contacts, w, d):
 
 
 @kernel
-def contact_first_order(m, contacts, q, v, tau, damping, w, d):
+def contact_first_order(m, contacts, q, v, tau, damping, w, d, forces):
     """a, f, dz/dq and dz/dv in d.Gq and d.Gv, dz/dtau in the first nv columns of d.Z, for one knot per lane, world
-    axes."""
+    axes; the derivatives of f in q and v only with `forces`."""
     n = m.dof_body.size
     w.Y[:], d.Gq[:], d.Gv[:] = 0.0, 0.0, 0.0
     contact_dynamics_kernel(m, contacts, q, v, tau, damping, w)
@@ -167,7 +168,7 @@ def contact_first_order(m, contacts, q, v, tau, damping, w, d):
     inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M)
     contact_points(m, contacts, w.body, w.points)
     constraint_derivatives(m, contacts, w.dof, w.points, d.Gq[n * n :], d.Gv[n * n :])
-    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel)
+    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size if forces else n)
 
 
 @kernel
@@ -190,7 +191,7 @@ def _drive(first, last, work, block, contacts, q, v, tau, damping, zq, zv, ztau)
     d, rest = carve_first_order(m, C, rest)
     for c in range(first, last):
         q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
-        contact_first_order(m, contacts, q_, v_, tau_, damping, w, d)
+        contact_first_order(m, contacts, q_, v_, tau_, damping, w, d, True)
         _to_given_axes(m, contacts, w, d)
         scatter(d.Gq, c * LANES, zq)
         scatter(d.Gv, c * LANES, zv)
