@@ -147,6 +147,6 @@ def semi_implicit_dt(system: System) -> float:
 
 
 def semi_implicit_form(system: System) -> tuple[float, int]:
-    """What the backward pass is told: the time step, 0 without semi-implicit structure, and the first row that has it."""
+    """What the backward pass is told: the time step, 0 without that structure, and the first row that has it."""
     first = getattr(system, "semi_implicit_from", None)
     return (semi_implicit_dt(system), 0) if first is None else (float(system.dt), int(first))
