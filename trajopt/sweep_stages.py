@@ -26,8 +26,8 @@ def inner_matrix(n, h, V, v, lxx, M, G, p, S):
 
 @helper
 def inner_matrix_behind(n, b, h, V, v, lxx, M, G, p, S):
-    """The same where the first b configuration rows are dense: rows and columns of M and p, rows of G in the order dense
-    rows, all velocities; S = lxx[:n] with V'qq added where both indices are from b on."""
+    """The same where the first b configuration rows are dense.  Rows of M, G, p and columns of M: these b, then all
+    velocities; S, from row b on: lxx, with V'qq added where both indices are from b on."""
     for i in range(n + b):
         source = i if i < b else n + i - b
         weight, extra = (0.0, source) if i < 2 * b else (h, i - b)

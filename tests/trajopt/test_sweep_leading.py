@@ -57,9 +57,7 @@ def test_leading_rows_must_leave_others(b):
         sweep(*expansion(12, 2, 3), 0.0, STEP, leading=b)
 
 
-@pytest.mark.parametrize(
-    "name, first", [("hyq", 6), ("joint_zoo", 16), ("spherical_tree", 15), ("ur5", 0)], ids=str
-)
+@pytest.mark.parametrize("name, first", [("hyq", 6), ("joint_zoo", 16), ("spherical_tree", 15), ("ur5", 0)], ids=str)
 def test_promise_of_robots(name, first, rng):
     """Rows of the configuration behind the last curved joint."""
     system, xs, us = make_system(name, 0.05, "semi_implicit_euler", rng)
