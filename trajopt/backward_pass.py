@@ -282,11 +282,12 @@ def sweep_loops(
     semi_implicit_dt: float = 0.0,
     gaps: np.ndarray | None = None,
     box: Box | None = None,
+    leading: int = 0,
 ) -> SweepResult:
     """The whole sweep, from the arrays of an `Expansion` and the regularization mu >= 0.
 
     ``semi_implicit_dt`` tells a structured sweep that fx and fu have semi-implicit form with this time step (0: they
-    have not); these loops make no use of it.
+    have not), ``leading`` that their first rows have not; these loops make no use of it.
     """
     _, ndx, nu = fu.shape
     arrays = start_sweep(lx, lxx, nu, gaps)

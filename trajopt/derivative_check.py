@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from trajopt.costs import Quadratic
-from trajopt.system import System
+from trajopt.system import System, semi_implicit_form
 from trajopt.validation import whole_number
 
 FIRST = {1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
@@ -260,11 +260,12 @@ def _system_blocks(system, c):
         c.add(name, got, want, size, 2)
     for name, tensor, want in zip(("fxx", "fux", "fuu"), system.hessians(c.X, c.U), expected, strict=True):
         c.add(f"lam'{name}", np.einsum("ki,kijl->kjl", lam, tensor), want, size, 2)
-    if getattr(system, "semi_implicit", False):
+    dt, first = semi_implicit_form(system)
+    if dt > 0.0:
         n = c.ndx // 2
-        upper = np.eye(n, 2 * n) + system.dt * fx[:, n:]
-        c.add("semi_implicit fx", fx[:, :n], upper, size, 0)
-        c.add("semi_implicit fu", fu[:, :n], system.dt * fu[:, n:], size, 0)
+        upper = np.eye(n, 2 * n) + dt * fx[:, n:]
+        c.add("semi_implicit fx", fx[:, first:n], upper[:, first:], size, 0)
+        c.add("semi_implicit fu", fu[:, first:n], dt * fu[:, n + first :], size, 0)
         return ["the system promises semi-implicit structure: upper halves against lower ones"]
     return []
 

@@ -68,13 +68,17 @@ def _settle_idle_controls(expansion: Expansion, knots: np.ndarray) -> None:
 
 @routine
 def _sum(a, b, c, total):
-    """total = a + b + c of flat arrays; b and c may be shorter."""
-    for i in range(b.size):
-        total[i] = a[i] + b[i]
-    for i in range(b.size, a.size):
-        total[i] = a[i]
-    for i in range(c.size):
-        total[i] += c[i]
+    """total = a + b + c of flat arrays; b may be empty, c shorter."""
+    if b.size > 0:
+        for i in range(c.size):
+            total[i] = a[i] + b[i] + c[i]
+        for i in range(c.size, a.size):
+            total[i] = a[i] + b[i]
+    else:
+        for i in range(c.size):
+            total[i] = a[i] + c[i]
+        for i in range(c.size, a.size):
+            total[i] = a[i]
 
 
 _NOTHING = np.empty(0)

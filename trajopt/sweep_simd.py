@@ -10,6 +10,13 @@ The second line uses fx = [[I, 0], [0, 0]] + [hI; I] A and fu = [hI; I] B, with 
     T = M A + [G 0]       Quu = luu + B'M B     Qux = lux + B'T     Qu = lu + B'p
     Qx = lx + A'p + [v'q; 0]                    Qxx = lxx + A'T + [[V'qq, 0], [0, 0]] + [G 0]'A
 
+Where the second line holds from configuration row b on, as behind a floating base, A is fx[:b] on top of fx[n:], and B
+alike.  With v and q the rows and columns from b on and e those before, M and G have the blocks
+
+    M = [V'ee, V'e(n:) + h [0 V'eq]; ., h^2 V'qq + h (V'qv + V'vq) + V'vv]
+
+(`inner_matrix_behind`), and identities act on q alone.
+
 Then Quu + mu I = L D L', Y = L^-1 Qux, Z = -D^-1 Y, K = L^-T Z, and the value of that policy is
 
     Vxx = Qxx + Z'Y - mu K'K     Vx = Qx + Z'y - mu K'k     (y = L^-1 Qu),
@@ -30,17 +37,22 @@ from dynamics.simd.rows import Matrix, Term, load_part, matrix, store_part, subm
 from trajopt.backward_pass import Box, SweepResult
 from trajopt.matrix_products import copy_rows, padded, product, row_product
 from trajopt.sweep_stages import (
+    Rows,
     acceleration_model,
     back_substitute,
     clamp_controls,
+    count,
     factorize,
     finite,
     hold_clamped,
     inner_matrix,
+    inner_matrix_behind,
     mirror,
     policy_penalty,
     regularized,
     shift_gradient,
+    split,
+    terms,
 )
 
 COMMON_SIZES = {(12, 6), (14, 7)}
@@ -105,12 +117,13 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structure: int):
     structured, accelerations = structure >= SEMI_IMPLICIT, structure == ACCELERATIONS
 
     @driver
-    def sweep(mu, h, fx, fu, lx, lu, lxx, lux, luu, gaps, box, k, K, Vx, Vxx, ws):
+    def sweep(mu, h, leading, fx, fu, lx, lu, lxx, lux, luu, gaps, box, k, K, Vx, Vxx, ws):
         knots, ndx, nu = fu.shape
         if constant_ndx > 0:
             ndx, nu = np.int64(constant_ndx), np.int64(constant_nu)
-        m = ndx // 2 if structured else ndx
-        skipped = ndx - m
+        n = ndx // 2 if structured else ndx
+        b = count(leading)
+        m, skipped = n + b, ndx - n
         s = _carve(ws, m, ndx, nu)
         nothing = Matrix(s.M.address, 0)
         K_pad = submatrix(s.Y, nu, 0)
@@ -121,14 +134,18 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structure: int):
             shift_gradient(ndx, matrix(Vxx, knots * ndx * ndx, ndx), gaps[knots], matrix(Vx, knots * ndx, ndx))
         d1, d2, penalty = 0.0, 0.0, 0.0
         for t in range(knots - 1, -1, -1):
-            A, B = matrix(fx, (t * ndx + skipped) * ndx, ndx), matrix(fu, (t * ndx + skipped) * nu, nu)
+            A = Rows(matrix(fx, t * ndx * ndx, ndx), matrix(fx, (t * ndx + skipped) * ndx, ndx))
+            B = Rows(matrix(fu, t * ndx * nu, nu), matrix(fu, (t * ndx + skipped) * nu, nu))
             lxx_t, luu_t = matrix(lxx, t * ndx * ndx, ndx), matrix(luu, t * nu * nu, nu)
             V_next, v_next = matrix(Vxx, (t + 1) * ndx * ndx, ndx), matrix(Vx, (t + 1) * ndx, ndx)
             V, k_t, K_t = matrix(Vxx, t * ndx * ndx, ndx), matrix(k, t * nu, 1), matrix(K, t * nu * ndx, ndx)
             M, G, p = V_next, nothing, Matrix(v_next.address, 1)
             if structured:
                 M, G, p = s.M, s.G, s.p
-                inner_matrix(m, h, V_next, v_next, lxx_t, M, G, p, s.S)
+                if len(leading) == 0:
+                    inner_matrix(n, h, V_next, v_next, lxx_t, M, G, p, s.S)
+                else:
+                    inner_matrix_behind(n, b, h, V_next, v_next, lxx_t, M, G, p, s.S)
             if mu > 0.0:
                 regularized(nu, mu, luu_t, s.R)
                 luu_t = s.R
@@ -138,15 +155,16 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structure: int):
                     m, h, V_next, v_next, lx_t, lu_t, lxx_t, lux_t, luu_t, M, G, p, s, s.U, s.Y, s.Qu, s.Qx
                 )
             else:
-                product(False, 0, m, ndx, s.T, G, (Term(M, A, m),))
-                product(False, 0, m, nu, s.MB, nothing, (Term(M, B, m),))
-                product(False, 0, nu, nu, s.U, luu_t, (Term(B, s.MB, m),))
-                product(False, 0, nu, ndx, s.Y, lux_t, (Term(B, s.T, m),))
-                row_product(0, 0, nu, s.Qu, lu_t, (Term(p, B, m),))
-                row_product(0, 0, ndx, s.Qx, lx_t, (Term(p, A, m),))
+                inner, T, MB, costate = split(leading, M), split(leading, s.T), split(leading, s.MB), split(leading, p)
+                product(False, 0, m, ndx, s.T, G, terms(leading, m, inner, A))
+                product(False, 0, m, nu, s.MB, nothing, terms(leading, m, inner, B))
+                product(False, 0, nu, nu, s.U, luu_t, terms(leading, m, B, MB))
+                product(False, 0, nu, ndx, s.Y, lux_t, terms(leading, m, B, T))
+                row_product(0, 0, nu, s.Qu, lu_t, terms(leading, m, costate, B))
+                row_product(0, 0, ndx, s.Qx, lx_t, terms(leading, m, costate, A))
             if structured and not accelerations:
-                for j in range(0, m, LANES):
-                    part = load_part(s.Qx, 0, j, LANES) + load_part(v_next, 0, j, m - j)
+                for j in range(b, n, LANES):
+                    part = load_part(s.Qx, 0, j, LANES) + load_part(v_next, 0, j, n - j)
                     store_part(s.Qx, 0, j, LANES, part)
             if box is not None:
                 good, slope, curvature = clamp_controls(t, ndx, nu, mu, box, s.U, s.Y, s.Qu, s.Qx)
@@ -170,10 +188,12 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structure: int):
             if accelerations:
                 product(True, 0, m, ndx, V, s.S, (policy,))
                 product(True, m, ndx, ndx, V, submatrix(s.T, -m, 0), (policy,))
-            elif structured:
-                product(True, 0, m, ndx, V, s.S, (Term(A, s.T, m), Term(G, A, m), policy))
-            if not accelerations:
-                product(True, skipped, ndx, ndx, V, lxx_t, (Term(A, s.T, m), Term(G, A, 0), policy))
+            else:
+                quadratic = terms(leading, m, A, split(leading, s.T))
+                product(True, 0, b, ndx, V, lxx_t, quadratic + (policy,))
+                if structured:
+                    product(True, b, n, ndx, V, s.S, quadratic + terms(leading, m, split(leading, G), A) + (policy,))
+                product(True, skipped, ndx, ndx, V, lxx_t, quadratic + (policy,))
             mirror(ndx, V)
             copy_rows(1, ndx, matrix(Vx, t * ndx, ndx), s.Qx)
             if gaps is not None:
@@ -200,12 +220,14 @@ def sweep(
     box: Box | None = None,
     constant_sizes: bool | None = None,
     accelerations: bool = False,
+    leading: int = 0,
 ) -> SweepResult:
     """Gains and value function of the linear-quadratic problem with N knots, regularized by mu I in Quu.
 
     fx (N, ndx, ndx), fu (N, ndx, nu), lx (N + 1, ndx), lu (N, nu), lxx (N + 1, ndx, ndx), lux (N, nu, ndx) and
     luu (N, nu, nu); of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0 promises
     fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2; only the lower halves are read then.
+    ``leading`` = b restricts that promise to the rows from b < n on; the first b rows are read, too.
     ``gaps`` (N + 1, ndx) and ``box`` (see `trajopt.backward_pass`) are optional.
     ``accelerations`` promises fx[:, n:] = [0 I] and fu[:, n:] = h I besides; fx and fu are not read then.
     ``constant_sizes`` compiles a kernel for just this ndx and nu (default: for COMMON_SIZES);
@@ -216,12 +238,15 @@ def sweep(
     shapes = [(knots, ndx, ndx), fu.shape, (knots + 1, ndx), (knots, nu), (knots + 1, ndx, ndx), (knots, nu, ndx)]
     if [a.shape for a in arrays] != [*shapes, (knots, nu, nu)]:
         raise ValueError(f"shapes do not fit fu {fu.shape}: {[a.shape for a in arrays]}")
+    if not 0 <= leading < max(1, ndx // 2):
+        raise ValueError(f"leading: got {leading}, expected at least 0 and less than ndx / 2 = {ndx // 2}")
     k, K = np.empty((knots, nu)), np.empty((knots, nu, ndx))
     Vx, Vxx = np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx))
     constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
     structure = ACCELERATIONS if accelerations else (SEMI_IMPLICIT if semi_implicit_dt > 0.0 else DENSE)
     run = _make_sweep(ndx if constant else 0, nu if constant else 0, structure)
-    failed, d1, d2 = run(float(mu), float(semi_implicit_dt), *arrays, gaps, box, k, K, Vx, Vxx, _workspace(ndx, nu))
+    steps = float(mu), float(semi_implicit_dt), (leading,) if leading else ()
+    failed, d1, d2 = run(*steps, *arrays, gaps, box, k, K, Vx, Vxx, _workspace(ndx, nu))
     if failed >= 0:
         for array in (k, K, Vx, Vxx):
             array[...] = 0.0

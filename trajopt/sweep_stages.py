@@ -1,11 +1,13 @@
 """Stages of one knot of the SIMD sweep: helpers over small matrices, inlined into the sweep (formulas there)."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dynamics.simd import LANES, fma, helper
 from dynamics.simd.rows import Matrix, Term, entry, load_part, set_entry, store_part, submatrix
 from trajopt.box_qp import PIVOT, box_qp
-from trajopt.matrix_products import copy_rows, row_product
+from trajopt.matrix_products import copy_rows, padded, row_product
 
 
 @helper
@@ -20,6 +22,61 @@ def inner_matrix(n, h, V, v, lxx, M, G, p, S):
         for j in range(0, 2 * n, LANES):
             store_part(S, i, j, LANES, load_part(lxx, i, j, 2 * n - j) + load_part(V, i, j, n - j))
         set_entry(p, i, 0, fma(h, entry(v, 0, i), entry(v, 0, n + i)))
+
+
+@helper
+def inner_matrix_behind(n, b, h, V, v, lxx, M, G, p, S):
+    """The same where the first b configuration rows are dense.  Rows of M, G, p and columns of M: these b, then all
+    velocities; S, from row b on: lxx, with V'qq added where both indices are from b on."""
+    for i in range(n + b):
+        source = i if i < b else n + i - b
+        weight, extra = (0.0, source) if i < 2 * b else (h, i - b)
+        for j in range(0, padded(n + b), LANES):
+            store_part(G, i, j, LANES, load_part(V, source, j, 0))
+        for j in range(0, n - b, LANES):
+            rest = n - b - j
+            q = fma(weight, load_part(V, extra, b + j, rest), load_part(V, source, b + j, rest))
+            v_ = fma(weight, load_part(V, extra, n + b + j, rest), load_part(V, source, n + b + j, rest))
+            store_part(G, i, b + j, rest, q)
+            store_part(M, i, 2 * b + j, rest, fma(h, q, v_))
+        for j in range(0, b, LANES):
+            for column, at in (0, 0), (n, b):
+                row = fma(weight, load_part(V, extra, column + j, b - j), load_part(V, source, column + j, b - j))
+                store_part(M, i, at + j, b - j, row)
+        set_entry(p, i, 0, fma(weight, entry(v, 0, extra), entry(v, 0, source)))
+    for i in range(b, n):
+        copy_rows(1, 2 * n, submatrix(S, i, 0), submatrix(lxx, i, 0))
+        for j in range(b, n, LANES):
+            store_part(S, i, j, n - j, load_part(lxx, i, j, n - j) + load_part(V, i, j, n - j))
+
+
+class Rows(NamedTuple):
+    """Rows of a matrix in two places: the first b, which may be none, and the others."""
+
+    top: Matrix
+    bottom: Matrix
+
+
+@helper
+def count(leading):
+    """The number in a tuple that may be empty, else 0."""
+    if len(leading) == 0:
+        return 0
+    return leading[0]
+
+
+@helper
+def split(leading, matrix):
+    """A matrix in one place."""
+    return Rows(matrix, submatrix(matrix, count(leading), 0))
+
+
+@helper
+def terms(leading, rows, left, right):
+    """left'right of matrices with so many rows, of which leading = (b,) are on top, or () none."""
+    if len(leading) == 0:
+        return (Term(left.bottom, right.bottom, rows),)
+    return (Term(left.top, right.top, leading[0]), Term(left.bottom, right.bottom, rows - leading[0]))
 
 
 @helper

@@ -182,9 +182,9 @@ def add_contact_curvature(m, dof, h):
 def subtract_products(m, contacts, G, X, stride, H):
     """H <- H - G'X, for the first nv columns of X (nv + 3C rows of length stride) and the pattern of G."""
     n = m.dof_body.size
-    for i in range(0, n, 2):
-        first, last = contacts.pair_start[i // 2], contacts.pair_start[i // 2 + 1]
-        for j in range(0, n, 4):
+    for j in range(0, n, 4):  # the four columns of X, read over and over, stay in the nearest cache
+        for i in range(0, n, 2):
+            first, last = contacts.pair_start[i // 2], contacts.pair_start[i // 2 + 1]
             _product_tile(n, i, min(i + 1, n - 1), contacts.pair_row, first, last, G, X, stride, four_columns(j, n), H)
 
 

@@ -118,8 +118,9 @@ def _multiply_three(rows, width, listed, first, last, Z, panel, n, c, A, B):
 
 
 @kernel
-def minus_products(m, contacts, Z, A, B, panel):
-    """A, B <- -Z A, -Z B for matrices (nv + 3C, nv); rows not listed for a pair of columns count as zero."""
+def minus_products(m, contacts, Z, A, B, panel, count):
+    """A, B <- the first `count` rows of -Z A, -Z B for matrices (nv + 3C, nv); rows not listed for a pair of columns
+    count as zero."""
     align_stack(A)
     n = m.dof_body.size
     width = n + 3 * contacts.body.size
@@ -129,8 +130,8 @@ def minus_products(m, contacts, Z, A, B, panel):
         first, last = contacts.pair_start[i // 2], contacts.pair_start[i // 2 + 1]
         for t in range(first, last):
             store_columns(panel, panel, 4 * (t - first), PANEL, load_columns(A, B, contacts.pair_row[t] * n, c))
-        for r in range(0, width, 3):
-            rows = (r, min(r + 1, width - 1), min(r + 2, width - 1))
+        for r in range(0, count, 3):
+            rows = (r, min(r + 1, count - 1), min(r + 2, count - 1))
             _multiply_three(rows, width, contacts.pair_row, first, last, Z, panel, n, c, A, B)
 
 
@@ -156,16 +157,17 @@ def invert_contact_kkt(m, contacts, w, d):
 
 
 @kernel
-def contact_first_order(m, contacts, q, v, tau, damping, w, d):
+def contact_first_order(m, contacts, q, v, tau, damping, w, d, forces):
     """a, f, and what `contact_first_order_at_solution` gives there, for one knot per lane."""
     w.Y[:] = 0.0
     contact_dynamics_kernel(m, contacts, q, v, tau, damping, w)
-    contact_first_order_at_solution(m, contacts, q, v, w, d)
+    contact_first_order_at_solution(m, contacts, q, v, w, d, forces)
 
 
 @kernel
-def contact_first_order_at_solution(m, contacts, q, v, w, d):
-    """dz/dq and dz/dv in d.Gq and d.Gv, dz/dtau in the first nv columns of d.Z, world axes.
+def contact_first_order_at_solution(m, contacts, q, v, w, d, forces):
+    """dz/dq and dz/dv in d.Gq and d.Gv, dz/dtau in the first nv columns of d.Z, world axes; the derivatives of f in q
+    and v only with `forces`.
 
     w as `contact_dynamics_kernel` left it, w.Y being zero before."""
     n = m.dof_body.size
@@ -175,7 +177,7 @@ def contact_first_order_at_solution(m, contacts, q, v, w, d):
     inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M)
     contact_points(m, contacts, w.body, w.points)
     constraint_derivatives(m, contacts, w.dof, w.points, d.Gq[n * n :], d.Gv[n * n :])
-    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel)
+    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size if forces else n)
 
 
 @kernel
@@ -198,7 +200,7 @@ def _drive(first, last, work, block, contacts, q, v, tau, damping, zq, zv, ztau)
     d, rest = carve_first_order(m, C, rest)
     for c in range(first, last):
         q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
-        contact_first_order(m, contacts, q_, v_, tau_, damping, w, d)
+        contact_first_order(m, contacts, q_, v_, tau_, damping, w, d, True)
         to_given_axes(m, contacts, w, d)
         scatter(d.Gq, c * LANES, zq)
         scatter(d.Gv, c * LANES, zv)

@@ -66,7 +66,7 @@ def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
     contact_points(m, contacts, w.body, w.points)
     contact_terms(m, contacts, w.f, w, d, h)
     add_contact_curvature(m, w.dof, h)
-    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel)
+    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size)
     congruence(m, contacts, d, h)
     for k in range(n * n):
         store(h.Hvv, k, -load(h.Hvv, k))

@@ -82,7 +82,7 @@ def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, damping, w, d
     add_contact_curvature(m, w.dof, h)
     _add_scaled(n * n, h.Hqv, restitution, h.Hqa)
     velocity_derivatives(m, contacts, restitution, w.M, w.dof, w.points, d.Gv)
-    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel)
+    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size)
     congruence(m, contacts, d, h)
 
 

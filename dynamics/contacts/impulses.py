@@ -135,7 +135,7 @@ def contact_impulse_first_order(m, contacts, q, v, restitution, damping, w, d, j
     contact_points(m, contacts, w.body, w.points)
     constraint_derivatives(m, contacts, w.dof, w.points, d.Gq[n * n :], d.Gv[n * n :])
     velocity_derivatives(m, contacts, restitution, w.M, w.dof, w.points, d.Gv)
-    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel)
+    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size)
 
 
 @driver

@@ -217,7 +217,7 @@ def _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k):
                 store(h.y, n + 3 * forces.contact[s] + i, load(k.g, 3 * s + i))
         contact_hessian_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d, h)
     else:
-        contact_first_order_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d)
+        contact_first_order_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d, True)
     to_given_axes(m, contacts, w, d)
     used = 0
     for s in range(forces.contact.size):
@@ -267,7 +267,7 @@ def drive_forces(first, last, work, block, contacts, forces, B, skip, order, xs,
             scatter(k.r, c * LANES, r)
         if order & JACOBIAN:
             nq = k.x.shape[0] - n
-            contact_first_order_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d)
+            contact_first_order_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d, True)
             to_given_axes(m, contacts, w, d)
             for s in range(S):
                 _force_columns(m, B, skip, contacts, forces.contact[s], d, k, 3 * s)

@@ -31,7 +31,7 @@ def acceleration_derivatives(m, contacts, B, skip, q, v, u, d, e, a):
         )
         times_actuation(B, skip, e.Minv, n, e.au)
     else:
-        contact_first_order(m, contacts, q, v, d.tau, UNDAMPED, d.space, e.first)
+        contact_first_order(m, contacts, q, v, d.tau, UNDAMPED, d.space, e.first, False)
         scale_into(n, a, 1.0, d.a)
         times_actuation(B, skip, e.first.Z, n + 3 * contacts.body.size, e.au)
 

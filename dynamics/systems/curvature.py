@@ -28,21 +28,27 @@ from dynamics.tangent_geometry import add_geometry, add_velocity_geometry
 
 @kernel
 def _store_acceleration_hessian(n, nu, s, H):
-    """H (nz nz) = [[Hqq, Hqv, Hqu], [., Hvv, 0], [., ., 0]]"""
+    """H (nz nz) = [[Hqq, Hqv, Hqu], [., Hvv, 0], [., ., 0]], written once and in order."""
     align_stack(H)
     nz = 2 * n + nu
-    H[:] = 0.0
     for i in range(n):
+        o = i * nz
         for j in range(n):
-            qv = load(s.Hqv, i * n + j)
-            store(H, i * nz + j, load(s.Hqq, i * n + j))
-            store(H, i * nz + n + j, qv)
-            store(H, (n + j) * nz + i, qv)
-            store(H, (n + i) * nz + n + j, load(s.Hvv, i * n + j))
+            store(H, o + j, load(s.Hqq, i * n + j))
+            store(H, o + n + j, load(s.Hqv, i * n + j))
         for j in range(nu):
-            x = load(s.Hqu, i * nu + j)
-            store(H, i * nz + 2 * n + j, x)
-            store(H, (2 * n + j) * nz + i, x)
+            store(H, o + 2 * n + j, load(s.Hqu, i * nu + j))
+    for i in range(n):
+        o = (n + i) * nz
+        for j in range(n):
+            store(H, o + j, load(s.Hqv, j * n + i))
+            store(H, o + n + j, load(s.Hvv, i * n + j))
+        H[o + 2 * n : o + nz] = 0.0
+    for i in range(nu):
+        o = (2 * n + i) * nz
+        for j in range(n):
+            store(H, o + j, load(s.Hqu, j * nu + i))
+        H[o + n : o + nz] = 0.0
 
 
 @kernel

@@ -1,0 +1,1 @@
+"""The quadruped: what an iteration on it takes."""

@@ -15,7 +15,7 @@ from trajopt.regularization import FIRST
 from trajopt.rollout import ALPHAS, closed_loop, gaps_of, open_loop
 from trajopt.solvers.iterate import Iterate, LocalModel, with_gaps
 from trajopt.sweep import sweep
-from trajopt.system import semi_implicit_dt
+from trajopt.system import semi_implicit_form
 from trajopt.timing import Stopwatch
 
 Limits = tuple[np.ndarray, np.ndarray]
@@ -78,7 +78,7 @@ class ForwardFormulation:
     ):
         self.problem, self.objective, self.limits = problem, objective, limits
         self.curvature, self.regularization = curvature, regularization
-        self._dt = semi_implicit_dt(problem.system)
+        self._dt, self._leading = semi_implicit_form(problem.system)
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The rollout of us, or the states xs with their gaps."""
@@ -109,7 +109,7 @@ class ForwardFormulation:
 
     def _sweep(self, expansion: Expansion, gaps: np.ndarray | None, box: Box | None, mu: float) -> SweepResult:
         e, mu = regularized(expansion, gaps, mu, self.regularization)
-        return with_gaps(sweep(*e, mu, self._dt, gaps, box), e, gaps)
+        return with_gaps(sweep(*e, mu, self._dt, gaps, box, leading=self._leading), e, gaps)
 
     def exact_sweep(
         self, model: LocalModel, gauss_newton: SweepResult | None, mu: float, clock: Stopwatch

@@ -10,6 +10,7 @@ from trajopt.augmented_lagrangian import AugmentedLagrangian, augmented_lagrangi
 from trajopt.backward_pass import empty_gains
 from trajopt.constraints import ControlBounds, ResidualConstraint
 from trajopt.expansions import adjoint, expand
+from trajopt.memory import keep_freed
 from trajopt.objective import Objective, number_name
 from trajopt.problem import Problem
 from trajopt.residuals import ControlResidual
@@ -37,6 +38,7 @@ def pose(
     problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature, objective: Objective
 ) -> Formulation:
     """The formulation that the problem's system asks for."""
+    keep_freed(problem.horizon, problem.system.ndx, problem.system.nu)
     if takes_accelerations(problem.system):
         return InverseFormulation(problem, objective, curvature, options.regularization)
     return ForwardFormulation(problem, objective, limits, curvature, options.regularization)

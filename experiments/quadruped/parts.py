@@ -1,0 +1,108 @@
+"""Parts of one iteration on a standing quadruped that moves its centre of mass: what each of them takes."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import dynamics
+import trajopt
+from dynamics.simd import num_threads, set_num_threads
+from problems.quadruped_model import FEET, quadruped, standing
+from trajopt.expansions import adjoint, expand
+from trajopt.line_search import search
+from trajopt.solvers.forward import Curvature
+from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.solve import pose
+from trajopt.sweep import sweep
+from trajopt.system import semi_implicit_form
+from trajopt.timing import Stopwatch
+
+KNOTS, STEP, DAMPING = 100, 0.01, 50.0
+SHIFT = np.array([0.03, 0.02, 0.02])
+"""Where the centre of mass is to go, m from where it is."""
+ITERATION = ("iLQR iteration", "exact DDP iteration")
+
+
+def shift_problem(horizon: int = KNOTS) -> trajopt.Problem:
+    """Four feet held, the centre of mass off its target by SHIFT, from rest under the torques that hold the robot."""
+    model, q = quadruped(), standing()
+    feet = [dynamics.PointContact(model, foot, gains=(0.0, DAMPING)) for foot in FEET]
+    system = dynamics.RigidBodySystem(model, STEP, contacts=feet, actuation="floating_base")
+    x0 = system.state(q)
+    share = np.array([0.0, 0.0, model.total_mass * 9.81 / len(FEET)])
+    torques = dynamics.gravity_forces(model, q) - sum(dynamics.frame_jacobian(model, q, f)[:3].T @ share for f in FEET)
+    target = dynamics.CenterOfMass(model, dynamics.center_of_mass(model, q) + SHIFT)
+    weights = np.repeat([1.0, 0.1], model.nv)
+    running = [trajopt.StateCost(system, x0, weights), trajopt.ControlCost(0.1), trajopt.ResidualCost(target, 1e4)]
+    return trajopt.Problem(
+        system, x0, horizon, running, [trajopt.ResidualCost(target, 1e4)], us_init=np.tile(torques[6:], (horizon, 1))
+    )
+
+
+def parts(problem: trajopt.Problem) -> dict[str, Callable[[], object]]:
+    """Calls that are the parts of an iteration, and whole iterations, at a trajectory one step into the solution."""
+    system, clock = problem.system, Stopwatch()
+    us = trajopt.ILQR(max_iterations=1).solve(problem).us
+    posed = pose(problem, None, LoopOptions(), Curvature(), problem.objective)
+    iterate = posed.start(us, None, clock)
+    model, xs = posed.expand(iterate, clock), iterate.xs
+    found = posed.sweep(model, 0.0, clock)
+    lam = np.ascontiguousarray(found.Vx[1:])
+    dt, leading = semi_implicit_form(system)
+    return {
+        "linearize": lambda: system.linearize(xs, us),
+        "expansion, costs included": lambda: expand(problem, xs, us),
+        "adjoint": lambda: adjoint(model.expansion),
+        "hessian_products": lambda: system.hessian_products(xs, us, lam),
+        "backward pass, dense": lambda: sweep(*model.expansion, 0.0),
+        "backward pass": lambda: sweep(*model.expansion, 0.0, dt, leading=leading),
+        "rollout of 8 step lengths": lambda: list(posed.candidates(model, found)),
+        **dict(zip(ITERATION, iterations(posed, iterate), strict=True)),
+    }
+
+
+def iterations(posed: Any, iterate: Any) -> tuple[Callable[[], object], Callable[[], object]]:
+    """One iLQR and one exact DDP iteration from an iterate: expansion, sweeps, and the line search."""
+    clock = Stopwatch()
+
+    def step(model, sweep):
+        return search(posed.objective, iterate.cost, (sweep.d1, sweep.d2), posed.candidates(model, sweep))
+
+    def gauss_newton():
+        model = posed.expand(iterate, clock)
+        return step(model, posed.sweep(model, 0.0, clock))
+
+    def exact():
+        model = posed.expand(iterate, clock, exact=True)
+        return step(model, posed.exact_sweep(model, posed.sweep(model, 0.0, clock), 0.0, clock))
+
+    return gauss_newton, exact
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """So many threads for a while."""
+    before = num_threads()
+    set_num_threads(count)
+    try:
+        yield
+    finally:
+        set_num_threads(before)
+
+
+def measure(horizon: int, repeats: int, thread_counts: tuple[int, ...] = (1, 2)) -> dict[str, dict[int, float]]:
+    """Least microseconds per knot of each part for each number of threads, all taken in turns."""
+    problem = shift_problem(horizon)
+    calls = parts(problem)
+    least = {name: dict.fromkeys(thread_counts, np.inf) for name in calls}
+    for _ in range(repeats + 1):
+        for count in thread_counts:
+            with threads(count):
+                for name, call in calls.items():
+                    start = time.perf_counter()
+                    call()
+                    least[name][count] = min(least[name][count], (time.perf_counter() - start) * 1e6 / horizon)
+    return least
