@@ -34,6 +34,11 @@ class StateResidual:
             raise ValueError(f"components: got {self.components.tolist()}, wanted indices from 0 to {system.ndx - 1}")
         self.nr = len(self.components)
         self._manifold = as_manifold(system)
+        itself = np.array_equal(self.components, np.arange(system.ndx))
+        by_itself = getattr(system, "difference_residual", None) if self._manifold is not None and itself else None
+        self.sums_squares = by_itself is not None
+        if by_itself is not None:
+            self.weighted_squares = by_itself(self.reference).weighted_squares
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, nr)."""

@@ -16,6 +16,8 @@ import dynamics
 import trajopt
 
 GAINS = (0.0, 50.0)
+NOT_AT_THE_END = ("ResidualModelControl", "ResidualModelContactFrictionCone")
+"""Without controls they have no value."""
 
 
 class Item(NamedTuple):
@@ -68,10 +70,12 @@ class Translator:
         self.plain: dict[Any, tuple[Any, list[int]]] = {}
 
     def add(self, t: int, node: Any, held: Any) -> None:
-        """The costs of node t; `held` is the system whose contacts are in force."""
+        """The costs of node t; `held` is the system whose contacts are in force, None at the last node."""
         kind = is_impulse(node)
         for weight, residual, activation in costs_of(node):
             name = type(residual).__name__
+            if held is None and name in NOT_AT_THE_END:
+                continue
             if name == "ResidualModelCoMPosition":
                 self.tracked.setdefault((kind, "center"), []).append((t, weight, residual.reference))
             elif name == "ResidualModelFrameTranslation":
@@ -96,7 +100,7 @@ class Translator:
         reference = np.array(reference)
         if type(activation).__name__ == "ActivationModelQuadraticBarrier":
             lower, upper = np.array(activation.bounds.lb), np.array(activation.bounds.ub)
-            residual, shape = self.system.difference_residual(reference), trajopt.QuadraticBarrier(lower, upper)
+            residual, shape = trajopt.StateResidual(self.system, reference), trajopt.QuadraticBarrier(lower, upper)
             key = "bounds", weight, reference.tobytes(), lower.tobytes(), upper.tobytes()
             return key, lambda: trajopt.ResidualCost(residual, weight, shape)
         weights = weight * np.array(activation.weights)
@@ -146,10 +150,9 @@ def translated(theirs: Any, model: Any, name: str) -> trajopt.Problem:
             running.add(t, nodes[t], segment.system)
     last = Translator(system, frames)
     last.add(0, theirs.terminalModel, None)
-    terminal = [cost for cost in last.lists(1)[0] if not isinstance(cost, trajopt.ControlCost)]
     us = theirs.quasiStatic([np.array(theirs.x0)] * theirs.T)
     guess = np.array([u if len(u) else np.zeros(system.nu) for u in us])
     return trajopt.Problem(
         system, np.array(theirs.x0), system.horizon, running_costs=running.lists(system.horizon),
-        terminal_costs=terminal, us_init=guess, name=name,
+        terminal_costs=last.lists(1)[0], us_init=guess, name=name,
     )  # fmt: skip
