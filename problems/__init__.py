@@ -8,7 +8,8 @@ import importlib
 
 _NAMES = (
     "acrobot", "acrobot_trajax", "arm", "arm_obstacle", "car_parking", "cartpole", "double_pendulum", "pendulum",
-    "pendulum_limits", "quadrotor", "serial_chain", "unicycle_obstacles",
+    "pendulum_limits", "quadrotor", "quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk",
+    "serial_chain", "unicycle_obstacles",
 )  # fmt: skip
 
 
@@ -23,6 +24,8 @@ def experiments() -> dict[str, str]:
         "convergence": "iterations of iLQR and of DDP's Hessian modes on every problem, and from 50 perturbed starts",
         "ilqr_vs_ddp": "success, iterations and time of iLQR and DDP on every problem from 100 random starts",
         "peers": "the same problems in Crocoddyl and here, solved side by side",
+        "quadruped": "gaits of a quadruped by iLQR and DDP's Hessian modes; standing and gaits beside Crocoddyl",
+        "quadruped.iteration": "what the parts of an iteration on a standing quadruped take",
         "mpc": "predictive control of a swing-up under gusts, beside open loop and feedback gains",
         "fuzz": "thousands of solves with random weights, horizons, limits and starts: no exception, no NaN",
         "derivatives.first_order": "first derivatives of inverse dynamics against the chain rule, in two frames",

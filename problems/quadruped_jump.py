@@ -1,6 +1,6 @@
 """The quadruped jumps 20 cm forwards: off all four feet, through the air, and onto all four.
 
-Take-off and landing take 0.2 and 0.3 s, the flight 0.25 s, of 5 ms knots, and there is one touch-down.  The robot is
+Take-off and landing take 0.2 and 0.3 s, the flight 0.25 s, of 2.5 ms knots, and there is one touch-down.  The robot is
 that of `quadruped_model`; costs and limits are those of `quadruped_gaits`.
 """
 
@@ -11,7 +11,7 @@ from problems.quadruped_model import LEGS
 PLAN = [(20, ()), (25, tuple(LEGS)), (30, ())]
 
 
-def make(horizon: int = 151, dt: float = 0.005) -> trajopt.Problem:
+def make(horizon: int = 301, dt: float = 0.0025) -> trajopt.Problem:
     """The problem with `horizon` knots, of which one is the touch-down and the others last dt seconds."""
     weights = DEFAULT._replace(center=(1e1, 1e1, 0.0))
     return Gait(PLAN, (0.2, 0.0, 0.0), 0.06, horizon, dt, weights).problem("quadruped_jump")

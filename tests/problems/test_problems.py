@@ -10,7 +10,8 @@ from trajopt.solvers.ddp import HESSIANS
 
 NAMES = problems.names()
 FULLY_ACTUATED = ("arm", "double_pendulum")
-IN_ROUNDS = ("arm_obstacle", "unicycle_obstacles")
+GAITS = ("quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk")
+IN_ROUNDS = ("arm_obstacle", "unicycle_obstacles", *GAITS)
 """Solved by an augmented Lagrangian, whose objective changes from round to round."""
 
 
@@ -29,8 +30,8 @@ def test_every_name_makes_a_problem_with_a_description(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_horizon_and_time_step_are_options(name):
-    problem = problems.make(name, horizon=7, dt=0.03)
-    assert problem.horizon == 7 and problem.system.dt == 0.03 and problem.us_init.shape == (7, problem.system.nu)
+    problem = problems.make(name, horizon=17, dt=0.03)
+    assert problem.horizon == 17 and problem.system.dt == 0.03 and problem.us_init.shape == (17, problem.system.nu)
 
 
 @pytest.mark.parametrize("call", [problems.make, problems.describe])
