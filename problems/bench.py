@@ -210,7 +210,7 @@ def iteration(repeats: int) -> list[dict]:
     from trajopt.solvers.options import LoopOptions
     from trajopt.solvers.solve import pose
     from trajopt.sweep import sweep
-    from trajopt.system import semi_implicit_dt
+    from trajopt.system import semi_implicit_form
     from trajopt.timing import Stopwatch
 
     problem = problems.make("arm")
@@ -244,7 +244,7 @@ def iteration(repeats: int) -> list[dict]:
     found = forward.sweep(model, 0.0, clock)
     k, K, alphas = found.k, found.K, 0.5 ** np.arange(8)
     lam = np.ascontiguousarray(found.Vx[1:])
-    h = semi_implicit_dt(system)
+    h, _ = semi_implicit_form(system)
     calls = {
         "linearize": lambda: system.linearize(xs, us),
         "hessian_products": lambda: system.hessian_products(xs, us, lam),

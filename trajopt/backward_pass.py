@@ -279,7 +279,7 @@ def sweep_loops(
     lux: np.ndarray,
     luu: np.ndarray,
     mu: float,
-    semi_implicit_dt: float = 0.0,
+    semi_implicit_dt: float | np.ndarray = 0.0,
     gaps: np.ndarray | None = None,
     box: Box | None = None,
     leading: int = 0,

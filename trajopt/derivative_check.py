@@ -261,8 +261,8 @@ def _system_blocks(system, c):
     for name, tensor, want in zip(("fxx", "fux", "fuu"), system.hessians(c.X, c.U), expected, strict=True):
         c.add(f"lam'{name}", np.einsum("ki,kijl->kjl", lam, tensor), want, size, 2)
     dt, first = semi_implicit_form(system)
-    if dt > 0.0:
-        n = c.ndx // 2
+    if np.any(dt):
+        n, dt = c.ndx // 2, np.reshape(dt, (-1, 1, 1))
         upper = np.eye(n, 2 * n) + dt * fx[:, n:]
         c.add("semi_implicit fx", fx[:, first:n], upper[:, first:], size, 0)
         c.add("semi_implicit fu", fu[:, first:n], dt * fu[:, n + first :], size, 0)

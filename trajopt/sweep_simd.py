@@ -117,7 +117,7 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structure: int):
     structured, accelerations = structure >= SEMI_IMPLICIT, structure == ACCELERATIONS
 
     @driver
-    def sweep(mu, h, leading, fx, fu, lx, lu, lxx, lux, luu, gaps, box, k, K, Vx, Vxx, ws):
+    def sweep(mu, seconds, leading, fx, fu, lx, lu, lxx, lux, luu, gaps, box, k, K, Vx, Vxx, ws):
         knots, ndx, nu = fu.shape
         if constant_ndx > 0:
             ndx, nu = np.int64(constant_ndx), np.int64(constant_nu)
@@ -134,6 +134,7 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structure: int):
             shift_gradient(ndx, matrix(Vxx, knots * ndx * ndx, ndx), gaps[knots], matrix(Vx, knots * ndx, ndx))
         d1, d2, penalty = 0.0, 0.0, 0.0
         for t in range(knots - 1, -1, -1):
+            h = seconds[t]
             A = Rows(matrix(fx, t * ndx * ndx, ndx), matrix(fx, (t * ndx + skipped) * ndx, ndx))
             B = Rows(matrix(fu, t * ndx * nu, nu), matrix(fu, (t * ndx + skipped) * nu, nu))
             lxx_t, luu_t = matrix(lxx, t * ndx * ndx, ndx), matrix(luu, t * nu * nu, nu)
@@ -215,7 +216,7 @@ def sweep(
     lux: np.ndarray,
     luu: np.ndarray,
     mu: float,
-    semi_implicit_dt: float = 0.0,
+    semi_implicit_dt: float | np.ndarray = 0.0,
     gaps: np.ndarray | None = None,
     box: Box | None = None,
     constant_sizes: bool | None = None,
@@ -225,8 +226,8 @@ def sweep(
     """Gains and value function of the linear-quadratic problem with N knots, regularized by mu I in Quu.
 
     fx (N, ndx, ndx), fu (N, ndx, nu), lx (N + 1, ndx), lu (N, nu), lxx (N + 1, ndx, ndx), lux (N, nu, ndx) and
-    luu (N, nu, nu); of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0 promises
-    fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2; only the lower halves are read then.
+    luu (N, nu, nu); of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0, or (N,) with h >= 0 for every
+    knot, promises fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2; only the lower halves are read then.
     ``leading`` = b restricts that promise to the rows from b < n on; the first b rows are read, too.
     ``gaps`` (N + 1, ndx) and ``box`` (see `trajopt.backward_pass`) are optional.
     ``accelerations`` promises fx[:, n:] = [0 I] and fu[:, n:] = h I besides; fx and fu are not read then.
@@ -243,9 +244,10 @@ def sweep(
     k, K = np.empty((knots, nu)), np.empty((knots, nu, ndx))
     Vx, Vxx = np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx))
     constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
-    structure = ACCELERATIONS if accelerations else (SEMI_IMPLICIT if semi_implicit_dt > 0.0 else DENSE)
+    seconds = np.full(knots, 1.0) * semi_implicit_dt
+    structure = ACCELERATIONS if accelerations else (SEMI_IMPLICIT if seconds.any() else DENSE)
     run = _make_sweep(ndx if constant else 0, nu if constant else 0, structure)
-    steps = float(mu), float(semi_implicit_dt), (leading,) if leading else ()
+    steps = float(mu), seconds, (leading,) if leading else ()
     failed, d1, d2 = run(*steps, *arrays, gaps, box, k, K, Vx, Vxx, _workspace(ndx, nu))
     if failed >= 0:
         for array in (k, K, Vx, Vxx):

@@ -8,7 +8,8 @@ These promises are optional attributes, read by the functions at the end of this
 
 ``semi_implicit`` (default False)
     True if fx[:, :n] = [I 0] + dt fx[:, n:] and fu[:, :n] = dt fu[:, n:] exactly, with n = ndx/2, as semi-implicit
-    Euler integration gives; a structured backward pass then reads only the lower halves.
+    Euler integration gives; a structured backward pass then reads only the lower halves.  dt is each knot's duration
+    where these differ.
 ``semi_implicit_from`` (default None)
     A row b < n from which on this holds, fx[:, b:n] = [0 I 0] + dt fx[:, n + b:] and fu[:, b:n] = dt fu[:, n + b:], if
     it does not hold for all rows: the b = 6 of a floating base move on a group.  The backward pass then reads the first
@@ -179,12 +180,10 @@ def state_array(system: System, name: str, value: Any) -> np.ndarray:
     return x
 
 
-def semi_implicit_dt(system: System) -> float:
-    """The time step if the system promises semi-implicit structure for all rows, else 0."""
-    return float(system.dt) if getattr(system, "semi_implicit", False) else 0.0
-
-
-def semi_implicit_form(system: System) -> tuple[float, int]:
-    """What the backward pass is told: the time step, 0 without that structure, and the first row that has it."""
+def semi_implicit_form(system: System) -> tuple[float | np.ndarray, int]:
+    """What the backward pass is told: the time step, or those of all knots, 0 without that structure; and the first row
+    that has it."""
     first = getattr(system, "semi_implicit_from", None)
-    return (semi_implicit_dt(system), 0) if first is None else (float(system.dt), int(first))
+    if first is None and not getattr(system, "semi_implicit", False):
+        return 0.0, 0
+    return getattr(system, "durations", float(system.dt)), int(first or 0)

@@ -109,6 +109,8 @@ class HybridSystem(RobotSystem):
         self.idle = self.durations == 0.0
         self.durations.flags.writeable = self.idle.flags.writeable = False
         self.semi_implicit = all(s.system.semi_implicit for s in self.segments)
+        firsts = {s.system.semi_implicit_from for s in self.segments}
+        self.semi_implicit_from = firsts.pop() if len(firsts) == 1 else None
         self._launches = _launches(self.segments)
 
     def __repr__(self) -> str:

@@ -38,8 +38,6 @@ class Impact(RobotSystem):
     `dt` is zero.  Methods and conventions are those of `RigidBodySystem`.
     """
 
-    semi_implicit = False
-
     def __init__(
         self, model, contacts: ContactSet | Sequence[PointContact], actuation=None, restitution: float = 0.0
     ):  # fmt: skip
@@ -48,6 +46,7 @@ class Impact(RobotSystem):
             raise ValueError("contacts: got none, expected at least one for an impact")
         super().__init__(model, 0.0, actuation_map(model, actuation), self.contacts.frames)
         self.restitution = as_restitution(restitution)
+        self.semi_implicit, self.semi_implicit_from = self.euclidean, self.first_plain_row()  # with dt = 0
         self._struck = (*self.contacts.at_rest, self.restitution)
         self._expansion_numbers = impact_expansion_numbers(model, self.contacts)
 

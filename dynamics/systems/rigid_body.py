@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from dynamics.contacts.dynamics import contact_dynamics
 from dynamics.contacts.point_contact import ContactSet, PointContact, as_contact_set
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
-from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.simd import launch
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.actuation import actuation_map
@@ -76,7 +75,7 @@ class RigidBodySystem(RobotSystem):
         self.integrator = integrator
         semi, rk4 = integrator == "semi_implicit_euler", integrator == "rk4"
         self.semi_implicit = self.euclidean and semi
-        self.semi_implicit_from = self._end_of_curved_joints() if semi and not self.euclidean else None
+        self.semi_implicit_from = self.first_plain_row() if semi else None
         B, skip = self.actuation
         self.formulation = formulation
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
@@ -98,13 +97,6 @@ class RigidBodySystem(RobotSystem):
         if lacking:
             raise ValueError(f'formulation is "inverse", which needs {" and ".join(lacking)}')
         return AccelerationControl(self.model, self.actuation, self.dt, self.integrator == "semi_implicit_euler")
-
-    def _end_of_curved_joints(self) -> int | None:
-        """Degrees of freedom up to the last joint that moves on a group; None if that is all of them."""
-        arrays = self.model.arrays
-        curved = np.isin(arrays.joint_type, (FREE_FLYER, SPHERICAL, PLANAR))
-        end = int((arrays.v_index + arrays.dof_count)[curved].max())
-        return end if end < self.nv else None
 
     @property
     def in_contact(self) -> bool:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.center_of_mass import center_of_mass
 from dynamics.algorithms.frames import frame_placement
+from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.simd import LANES, aligned_arrays, chunk_count
 from dynamics.systems.actuation import Actuation
 from dynamics.systems.skeleton import skeleton
@@ -53,6 +54,14 @@ class RobotSystem(ABC):
         self.contact_frames = contact_frames
 
     # -------------------------------------------------------------------------------------------- the state manifold
+    def first_plain_row(self) -> int | None:
+        """Degrees of freedom up to the last joint that moves on a group, the rows of which are not in semi-implicit
+        form; None if that is none of them, or all."""
+        arrays = self.model.arrays
+        curved = np.isin(arrays.joint_type, (FREE_FLYER, SPHERICAL, PLANAR))
+        end = int((arrays.v_index + arrays.dof_count)[curved].max(initial=0))
+        return end if 0 < end < self.nv else None
+
     def state(self, q: ArrayLike, v: ArrayLike | None = None) -> np.ndarray:
         """x = [q; v], v = 0 by default."""
         q = as_array("q", q, (self.nq,))

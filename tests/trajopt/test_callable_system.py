@@ -110,7 +110,7 @@ def test_semi_implicit_euler_is_the_built_in_one(rng):
     xs, us = trajectory(system, rng, 20)
     assert relative_error(built_in.rollout(xs[0], us), xs) < IDENTITY
     assert system.semi_implicit
-    assert trajopt.system.semi_implicit_dt(system) == 0.02
+    assert trajopt.system.semi_implicit_form(system) == (0.02, 0)
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynamics import PointContact, RigidBodySystem
+from dynamics import HybridSystem, PointContact, RigidBodySystem
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.robot_systems import make_system
@@ -85,3 +85,35 @@ def test_promise_of_a_quadruped_in_contact_is_checked(rng):
     report = check_derivatives(system, x=x, u=rng.standard_normal(system.nu))
     assert report.ok and {"semi_implicit fx", "semi_implicit fu"} <= {block.name for block in report.blocks}
     assert report["semi_implicit fx"].error < 1e-14
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.5])
+@pytest.mark.parametrize("size", [(36, 12, 6), (14, 7, 0)], ids=str)
+def test_knots_of_different_duration(size, mu):
+    ndx, nu, b = size
+    N, n = 12, ndx // 2
+    steps = np.where(np.arange(N) % 5 == 3, 0.0, np.linspace(0.01, 0.3, N))
+    arrays = expansion(ndx, nu, N, STEP)
+    fx, fu = arrays[:2]
+    fx[:, b:n] = np.eye(n, ndx)[b:] + steps[:, None, None] * fx[:, n + b :]
+    fu[:, b:n] = steps[:, None, None] * fu[:, n + b :]
+    expected = reference(*arrays, mu)
+    fx[:, b:n], fu[:, b:n] = np.nan, np.nan
+    result = sweep(*arrays, mu, steps, leading=b)
+    assert result.ok
+    assert_agree(result, expected)
+
+
+def test_form_of_hybrid_systems(rng):
+    model = quadruped()
+    system = HybridSystem(model, 0.02, [("two", FEET[:2], 2), ("four", FEET, 2)])
+    seconds, first = semi_implicit_form(system)
+    assert first == 6 and np.array_equal(np.asarray(seconds), [0.02, 0.02, 0.0, 0.02, 0.02])
+    x0 = system.integrate(system.state(standing()), 0.1 * rng.standard_normal(36))
+    us = rng.standard_normal((5, 12))
+    xs = system.rollout(x0, us)
+    fx, fu = system.linearize(xs, us)
+    h = seconds[:, None, None]
+    np.testing.assert_allclose(fx[:, 6:18], np.eye(18, 36)[6:] + h * fx[:, 24:], atol=1e-13)
+    np.testing.assert_allclose(fu[:, 6:18], h * fu[:, 24:], atol=1e-13)
+    assert semi_implicit_form(HybridSystem(model, 0.02, [("air", [], 2)], integrator="explicit_euler")) == (0.0, 0)
