@@ -17,7 +17,7 @@ posture = trajopt.StateCost(system, x0, np.repeat([1.0, 1e-2], 18))
 torque = trajopt.ControlCost(1e-1)
 lift, land = (
     trajopt.ResidualCost(dynamics.FrameTranslation(robot, "rf_foot", place), weight)
-    for place, weight in ((above, 1e2), (foothold, 1e4))
+    for place, weight in ((above, 1e3), (foothold, 1e4))
 )
 costs = [[posture, torque] for _ in range(system.horizon)]  # one list for each knot
 costs[20].append(lift)

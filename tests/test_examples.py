@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
-    "number, name, lines", [(0, "quick_start", 40), (1, "custom_dynamics", 65), (2, "derivatives", 40)]
+    "number, name, lines",
+    [(0, "quick_start", 40), (1, "custom_dynamics", 65), (2, "derivatives", 40), (3, "quadruped", 50)],
 )
 def test_readme_shows_the_scripts(number, name, lines):
     code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
@@ -49,3 +50,15 @@ def test_custom_dynamics_runs(tmp_path, monkeypatch, capsys):
     assert np.abs(again.us - solution.us).max() < 1e-5
     printed = capsys.readouterr().out
     assert "agree with differences" in printed and "Constraint 'pillar'" in printed
+
+
+def test_quadruped_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "quadruped.py"))
+    solutions, system = result["solutions"], result["system"]
+    assert solutions.converged and solutions["ddp"].iterations <= solutions["ilqr"].iterations
+    assert solutions["ddp"].cost == pytest.approx(solutions["ilqr"].cost, rel=1e-8)
+    foot = system.contact_points(solutions["ddp"].xs)[:, system.contact_frames.index("rf_foot")]
+    assert np.abs(foot[-1] - result["foothold"]).max() < 1e-3 and foot[:, 2].max() > 0.02
+    assert (result["forces"][..., 2] > -1e-6).all() and "N weight" in capsys.readouterr().out
+    assert (tmp_path / "results" / "quadruped" / "step.gif").stat().st_size > 1e4
