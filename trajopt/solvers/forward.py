@@ -66,8 +66,6 @@ class ForwardFormulation:
         What mu is added to.
     """
 
-    needs_gauss_newton = True
-
     def __init__(
         self,
         problem: Problem,
@@ -78,6 +76,7 @@ class ForwardFormulation:
     ):
         self.problem, self.objective, self.limits = problem, objective, limits
         self.curvature, self.regularization = curvature, regularization
+        self.needs_gauss_newton = curvature.hessian == "parallel"
         self._dt, self._leading = semi_implicit_form(problem.system)
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
@@ -123,8 +122,7 @@ class ForwardFormulation:
                 expansion, mu = regularized(with_hessians(e, curvature), gaps, mu, self.regularization)
                 tensors = system.hessians(xs, us) if hessian == "tensor" else None
             else:
-                assert gauss_newton is not None
-                multiplier = gauss_newton.Vx if hessian == "parallel" else model.costate
+                multiplier = model.costate if gauss_newton is None or hessian == "costate" else gauss_newton.Vx
                 products = system.hessian_products(xs, us, np.ascontiguousarray(multiplier[1:]))
                 expansion, tensors = with_hessians(e, curvature, products), None
         with clock.measure("backward_pass"):
