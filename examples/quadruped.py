@@ -35,5 +35,6 @@ problem = trajopt.Problem(
 solutions = trajopt.compare(problem, {"ilqr": trajopt.ILQR(), "ddp": trajopt.DDP(switch_threshold=0.1)})
 print(solutions)
 forces = system.contact_forces(solutions["ddp"].xs, solutions["ddp"].us)  # (knots, feet, 3)
-print(f"largest force on a foot: {np.linalg.norm(forces, axis=2).max():.1f} N of {9.81 * robot.total_mass:.1f} N weight")
+largest, weight = np.linalg.norm(forces, axis=2).max(), 9.81 * robot.total_mass
+print(f"largest force on a foot: {largest:.1f} N of {weight:.1f} N weight")
 trajopt.animate(solutions["ddp"], "results/quadruped/step.gif")

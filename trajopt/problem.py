@@ -67,7 +67,7 @@ class Problem:
     running_costs: Sequence[Cost] | Sequence[Sequence[Cost]] = ()
     terminal_costs: Sequence[Cost] = ()
     constraints: Sequence[ControlBounds | ResidualConstraint] = ()
-    us_init: np.ndarray = field(default=None)  # pyright: ignore[reportAssignmentType]
+    us_init: Any = None
     name: str = "problem"
     xs_init: np.ndarray | None = None
     objective: Objective = field(init=False, compare=False)

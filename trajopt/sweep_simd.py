@@ -226,9 +226,10 @@ def sweep(
     """Gains and value function of the linear-quadratic problem with N knots, regularized by mu I in Quu.
 
     fx (N, ndx, ndx), fu (N, ndx, nu), lx (N + 1, ndx), lu (N, nu), lxx (N + 1, ndx, ndx), lux (N, nu, ndx) and
-    luu (N, nu, nu); of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0, or (N,) with h >= 0 for every
-    knot, promises fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2; only the lower halves are read then.
-    ``leading`` = b restricts that promise to the rows from b < n on; the first b rows are read, too.
+    luu (N, nu, nu); of the symmetric ones only the upper triangles are used.  ``semi_implicit_dt`` = h > 0, or (N,)
+    with h >= 0 for every knot, promises fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] with n = ndx/2;
+    only the lower halves are read then.  ``leading`` = b restricts that promise to the rows from b < n on; the first b
+    rows are read, too.
     ``gaps`` (N + 1, ndx) and ``box`` (see `trajopt.backward_pass`) are optional.
     ``accelerations`` promises fx[:, n:] = [0 I] and fu[:, n:] = h I besides; fx and fu are not read then.
     ``constant_sizes`` compiles a kernel for just this ndx and nu (default: for COMMON_SIZES);

@@ -9,20 +9,15 @@ data, and Crocoddyl's idle threads still spinning.
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import crocoddyl  # pyright: ignore[reportMissingImports]
 import numpy as np
 
 import trajopt
+from experiments.one_iteration import iterations
 from experiments.peers import kinova, starts, ur5
 from experiments.peers.contestants import controls_for
 from experiments.peers.pair import Pair
-from trajopt.line_search import search
-from trajopt.solvers.forward import Curvature
-from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.solve import pose
-from trajopt.timing import Stopwatch
 
 KNOTS = 100
 THEIR_STEPS, OUR_STEPS = 9, 6
@@ -45,27 +40,6 @@ def _theirs(pair: Pair, start: starts.Start) -> dict[str, Callable[[], object]]:
     }
 
 
-def _ours(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[], object]]:
-    posed, clock = pose(problem, None, LoopOptions(), Curvature(), problem.objective), Stopwatch()
-    iterate = posed.start(us, None, clock)
-
-    def step(model: Any, sweep: Any) -> object:
-        found = search(posed.objective, iterate.cost, (sweep.d1, sweep.d2), posed.candidates(model, sweep))
-        assert found is not None and found.alpha == 1.0, "the trajectory is not one where the full step is good"
-        return found
-
-    def ilqr() -> object:
-        model = posed.expand(iterate, clock)
-        return step(model, posed.sweep(model, 0.0, clock))
-
-    def ddp() -> object:
-        model = posed.expand(iterate, clock, exact=True)
-        gauss_newton = posed.sweep(model, 0.0, clock) if posed.needs_gauss_newton else None
-        return step(model, posed.exact_sweep(model, gauss_newton, 0.0, clock))
-
-    return {"iLQR": ilqr, "exact DDP": ddp}
-
-
 def single_iterations(
     pair: Pair, repeats: int, start: starts.Start | None = None, steps: int = OUR_STEPS
 ) -> dict[str, dict[str, float]]:
@@ -75,9 +49,9 @@ def single_iterations(
     start = starts.still(pair) if start is None else start
     near = trajopt.ILQR(max_iterations=steps).solve(pair.ours, us=start.us).us
     calls = {f"Crocoddyl FDDP, {name}": call for name, call in _theirs(pair, start).items()}
-    calls |= _ours(pair.ours, near)
+    calls |= iterations(pair.ours, near)
     if pair.inverse is not None:
-        calls |= {f"{name}, inverse dynamics": call for name, call in _ours(pair.inverse, near).items()}
+        calls |= {f"{name}, inverse dynamics": call for name, call in iterations(pair.inverse, near).items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for turn in range(repeats + 1):
         for name, call in calls.items():

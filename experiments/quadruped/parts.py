@@ -3,16 +3,15 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
 import dynamics
 import trajopt
 from dynamics.simd import num_threads, set_num_threads
+from experiments.one_iteration import iterations
 from problems.quadruped_model import FEET, quadruped, standing
 from trajopt.expansions import adjoint, expand
-from trajopt.line_search import search
 from trajopt.solvers.forward import Curvature
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.solve import pose
@@ -23,7 +22,8 @@ from trajopt.timing import Stopwatch
 KNOTS, STEP, DAMPING = 100, 0.01, 50.0
 SHIFT = np.array([0.03, 0.02, 0.02])
 """Where the centre of mass is to go, m from where it is."""
-ITERATION = ("iLQR iteration", "exact DDP iteration")
+ITERATION = ("iLQR", "exact DDP", "exact DDP, costate")
+"""Whole iterations."""
 
 
 def shift_problem(horizon: int = KNOTS) -> trajopt.Problem:
@@ -32,13 +32,11 @@ def shift_problem(horizon: int = KNOTS) -> trajopt.Problem:
     feet = [dynamics.PointContact(model, foot, gains=(0.0, DAMPING)) for foot in FEET]
     system = dynamics.RigidBodySystem(model, STEP, contacts=feet, actuation="floating_base")
     x0 = system.state(q)
-    share = np.array([0.0, 0.0, model.total_mass * 9.81 / len(FEET)])
-    torques = dynamics.gravity_forces(model, q) - sum(dynamics.frame_jacobian(model, q, f)[:3].T @ share for f in FEET)
     target = dynamics.CenterOfMass(model, dynamics.center_of_mass(model, q) + SHIFT)
     weights = np.repeat([1.0, 0.1], model.nv)
     running = [trajopt.StateCost(system, x0, weights), trajopt.ControlCost(0.1), trajopt.ResidualCost(target, 1e4)]
     return trajopt.Problem(
-        system, x0, horizon, running, [trajopt.ResidualCost(target, 1e4)], us_init=np.tile(torques[6:], (horizon, 1))
+        system, x0, horizon, running, [trajopt.ResidualCost(target, 1e4)], us_init="quasi_static"
     )
 
 
@@ -60,26 +58,8 @@ def parts(problem: trajopt.Problem) -> dict[str, Callable[[], object]]:
         "backward pass, dense": lambda: sweep(*model.expansion, 0.0),
         "backward pass": lambda: sweep(*model.expansion, 0.0, dt, leading=leading),
         "rollout of 8 step lengths": lambda: list(posed.candidates(model, found)),
-        **dict(zip(ITERATION, iterations(posed, iterate), strict=True)),
+        **iterations(problem, us),
     }
-
-
-def iterations(posed: Any, iterate: Any) -> tuple[Callable[[], object], Callable[[], object]]:
-    """One iLQR and one exact DDP iteration from an iterate: expansion, sweeps, and the line search."""
-    clock = Stopwatch()
-
-    def step(model, sweep):
-        return search(posed.objective, iterate.cost, (sweep.d1, sweep.d2), posed.candidates(model, sweep))
-
-    def gauss_newton():
-        model = posed.expand(iterate, clock)
-        return step(model, posed.sweep(model, 0.0, clock))
-
-    def exact():
-        model = posed.expand(iterate, clock, exact=True)
-        return step(model, posed.exact_sweep(model, posed.sweep(model, 0.0, clock), 0.0, clock))
-
-    return gauss_newton, exact
 
 
 @contextmanager

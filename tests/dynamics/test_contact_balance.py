@@ -4,6 +4,8 @@
     E+ - E = sum dt u'v + what impacts take
 """
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,8 @@ SECONDS = 0.08
 def motion(steps):
     """A stance of all feet, three of them, an impact and all again, pushed by smooth torques."""
     dt = SECONDS / steps
-    system = dynamics.HybridSystem(MODEL, dt, [("all", FEET, steps), ("three", HELD, steps), ("all again", FEET, steps)])
+    phases = [("all", FEET, steps), ("three", HELD, steps), ("all again", FEET, steps)]
+    system = dynamics.HybridSystem(MODEL, dt, phases)
     q0 = standing()
     rest = system.quasi_static(system.state(q0))[0]
     push = np.sin(np.arange(12.0))
@@ -53,7 +56,5 @@ def test_balances_close_to_first_order():
     momentum, energies, size, work = zip(*(balances(steps) for steps in (20, 40, 80)), strict=True)
     errors = np.array([np.linalg.norm(m) for m in momentum])
     assert errors[-1] < 2e-3 * size[-1] and abs(energies[-1]) < 5e-2 * work[-1]
-    for before, after in ((errors[0], errors[1]), (errors[1], errors[2])):
-        assert after == pytest.approx(0.5 * before, rel=0.25)
-    for before, after in zip(energies[:-1], energies[1:], strict=True):
+    for before, after in (*pairwise(errors), *pairwise(energies)):
         assert after == pytest.approx(0.5 * before, rel=0.25)

@@ -1,0 +1,42 @@
+"""One full iteration from one trajectory, by the calls that the solvers' loop makes: expansion, sweeps, line search."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import trajopt
+from trajopt.line_search import Step, search
+from trajopt.solvers.forward import Curvature
+from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.solve import pose
+from trajopt.timing import Stopwatch
+
+
+def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[], Step]]:
+    """Calls by name, from the rollout of the controls us (N, nu); the full step must be good there."""
+    clock = Stopwatch()
+    parallel, costate = (
+        pose(problem, None, LoopOptions(), Curvature(hessian), problem.objective) for hessian in ("parallel", "costate")
+    )
+    iterate = parallel.start(us, None, clock)
+
+    def step(posed: Any, model: Any, sweep: Any) -> Step:
+        found = search(posed.objective, iterate.cost, (sweep.d1, sweep.d2), posed.candidates(model, sweep))
+        assert found is not None and found.alpha == 1.0, "the trajectory is not one where the full step is good"
+        return found
+
+    def ilqr() -> Step:
+        model = parallel.expand(iterate, clock)
+        return step(parallel, model, parallel.sweep(model, 0.0, clock))
+
+    def ddp(posed: Any) -> Step:
+        model = posed.expand(iterate, clock, exact=True)
+        gauss_newton = posed.sweep(model, 0.0, clock) if posed.needs_gauss_newton else None
+        return step(posed, model, posed.exact_sweep(model, gauss_newton, 0.0, clock))
+
+    calls = {"iLQR": ilqr, "exact DDP": partial(ddp, parallel)}
+    if parallel.needs_gauss_newton:
+        calls["exact DDP, costate"] = partial(ddp, costate)
+    return calls
