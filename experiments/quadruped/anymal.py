@@ -11,8 +11,8 @@ import example_robot_data  # pyright: ignore[reportMissingImports]
 import numpy as np
 from crocoddyl.utils.quadruped import SimpleQuadrupedalGaitProblem  # pyright: ignore[reportMissingImports]
 
-import dynamics
 from experiments.peers.pair import Pair
+from experiments.quadruped.robots import floating
 from experiments.quadruped.translation import translated
 
 FEET = ("LF_FOOT", "RF_FOOT", "LH_FOOT", "RH_FOOT")
@@ -41,7 +41,7 @@ def gait(name: str, makers: Any, x0: np.ndarray) -> Any:
 def pairs() -> list[Pair]:
     """The three gaits of `PUBLISHED` in both libraries."""
     robot = example_robot_data.load("anymal")
-    model = dynamics.load_urdf(robot.urdf, floating_base=True)
+    model = floating(robot)
     makers = SimpleQuadrupedalGaitProblem(robot.model, *FEET)
     x0, result = np.r_[robot.model.referenceConfigurations["standing"], np.zeros(robot.model.nv)], []
     for name in (*STEPS, "jump"):

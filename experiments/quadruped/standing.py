@@ -12,6 +12,7 @@ import pinocchio  # pyright: ignore[reportMissingImports]
 import dynamics
 import trajopt
 from experiments.peers.pair import Pair
+from experiments.quadruped.robots import floating
 
 DT, HORIZON, GAINS = 1e-2, 50, (0.0, 50.0)
 SHIFT = np.array([0.03, 0.02, 0.01])
@@ -29,7 +30,7 @@ def _weights(nv: int) -> np.ndarray:
 def problem(name: str) -> trajopt.Problem:
     """Our statement."""
     robot = example_robot_data.load(name)
-    model = dynamics.load_urdf(robot.urdf, floating_base=True)
+    model = floating(robot)
     contacts = [dynamics.PointContact(model, foot, GAINS) for foot in FEET[name]]
     system = dynamics.RigidBodySystem(model, DT, actuation="floating_base", contacts=contacts)
     q0 = np.array(robot.q0)

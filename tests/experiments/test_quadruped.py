@@ -1,12 +1,17 @@
-"""The breakdown of an iteration on the quadruped, at small size: what is timed is the right thing, and is written."""
+"""The quadruped's experiments at small size: what is timed and measured is the right thing, and is written."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.image import imread
 
+import problems
 import trajopt
 from dynamics.simd import num_threads
+from experiments.quadruped.__main__ import main as study
+from experiments.quadruped.gaits import SOLVERS, cone_excess, drift
 from experiments.quadruped.iteration import main
 from experiments.quadruped.parts import ITERATION, parts, shift_problem
 
@@ -48,3 +53,34 @@ def test_numbers_must_be_positive(capsys):
         with pytest.raises(SystemExit):
             main([f"--{name}", "0"])
         assert f"--{name}: got 0" in capsys.readouterr().err
+
+
+def test_quick_study(tmp_path, capsys):
+    assert study(["--quick", "--no-peers", "--out", str(tmp_path)]) == 0
+    data = json.loads((tmp_path / "quadruped.json").read_text())
+    rows = data["own"]["quadruped_stand"]
+    assert set(rows) == set(SOLVERS) and not data["peers"] and not data["starts"]
+    assert all(row["status"] == "converged" and row["drift"] < 1e-4 for row in rows.values())
+    costs = np.array([row["cost"] for row in rows.values()])
+    assert np.ptp(costs) < 1e-8 * costs.min()
+    assert imread(tmp_path / "convergence.png").std() > 0.05
+    assert (tmp_path / "quadruped_stand.gif").stat().st_size > 1e4
+    assert "DDP costate" in capsys.readouterr().out
+
+
+def test_number_of_starts(capsys):
+    with pytest.raises(SystemExit):
+        study(["--starts", "-1"])
+    assert "--starts: got -1" in capsys.readouterr().err
+
+
+def test_drift_and_cones_of_a_sliding_robot():
+    """The figures of feasibility see what is wrong."""
+    problem = problems.make("quadruped_stand", horizon=12)
+    torques = problem.us_init.copy()
+    solution = trajopt.ILQR(max_iterations=0).solve(problem, us=torques)
+    assert drift(problem.system, solution.xs) < 1e-9 and cone_excess(problem.system, solution) == 0.0
+    pushed = replace(solution, us=solution.us + 0.8 * np.tile([1.0, 0.0, 0.0], 4))
+    assert cone_excess(problem.system, pushed) > 0.05
+    moved = problem.system.integrate(solution.xs, np.linspace(0, 1, 13)[:, None] * np.r_[0.01, np.zeros(35)])
+    assert drift(problem.system, moved) == pytest.approx(0.01, rel=1e-6)
