@@ -3,9 +3,10 @@
 A plan is a list of phases, each a share of the time and the legs that are in the air meanwhile.  Legs that come down
 do so in an impact, a knot without duration, and then stand on their footholds (contacts with Baumgarte gains).
 
-Costs: the posture of the start, the centre of mass along its way, torques, and feet in the air along an arch.  At the
-end, the posture of the start at rest where the steps lead.  Limits: the motors' torques; contact forces within the
-friction cone of the ground, which can only push; feet come down on their footholds.
+Costs: the posture of the start, the centre of mass along its way, torques, feet in the air along an arch, and at a
+touch-down, counted once, how far they are from their footholds and how fast.  At the end, the posture of the start at
+rest where the steps lead.  Limits: the motors' torques, and contact forces within the friction cone of the ground,
+which can only push.
 """
 
 from collections.abc import Sequence
@@ -41,8 +42,7 @@ class Weights(NamedTuple):
 
 
 DEFAULT = Weights(
-    posture=1.0, speed=1e-2, center=(1e2, 1e2, 1e2), torque=1e-1, swing=1e3, foothold=1e5, landing=1e-1,
-    end=1e3
+    posture=1.0, speed=1e-2, center=(1e2, 1e2, 1e2), torque=1e-1, swing=1e3, foothold=1e5, landing=1e-1, end=1e3
 )  # fmt: skip
 
 
