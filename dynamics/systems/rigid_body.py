@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set
 from dynamics.contacts.dynamics import contact_dynamics
-from dynamics.contacts.point_contact import ContactSet, PointContact, as_contact_set
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.simd import LANES, aligned_arrays, chunk_count, launch
 from dynamics.systems.acceleration_control import AccelerationControl
@@ -34,13 +34,14 @@ class RigidBodySystem:
     integrator : "semi_implicit_euler" (default), "explicit_euler" or "rk4"
         The configuration moves along its manifold: q+ = q (+) h v+, q (+) h v, or four Munthe-Kaas stages.
     actuation : None (a torque per degree of freedom), "floating_base" (all but the first six), or B (nv, nu)
-    contacts : sequence of `PointContact`, or a `ContactSet`
-        Points that are held: accelerations are those of `contact_dynamics`.  For an Euler integrator.  It is the
-        accelerations that are constrained, so without gains the points drift.
+    contacts : sequence of `PointContact` and `RigidContact`, or a `ContactSet`
+        Points and feet that are held: accelerations are those of `contact_dynamics`.  It is the accelerations that are
+        constrained, so without gains the contacts drift.
     formulation : "forward" (default) or "inverse"
         "inverse": solvers take accelerations for controls and the torques as an output; everything that they are given
         and return is in torques all the same.  For an Euler integrator, joints of one degree of freedom, and as many
         controls as joints; without contacts.
+    contact_damping : at least zero, 1/kg, as in `contact_dynamics`; for contacts that depend on others
 
     Raises
     ------
@@ -60,8 +61,9 @@ class RigidBodySystem:
         dt: float,
         integrator: str = "semi_implicit_euler",
         actuation=None,
-        contacts: ContactSet | Sequence[PointContact] = (),
+        contacts: ContactSet | Sequence[Contact] = (),
         formulation: str = "forward",
+        contact_damping: float = 0.0,
     ):
         if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
             raise ValueError(f"dt is {dt!r}; expected a positive number of seconds")
@@ -70,8 +72,10 @@ class RigidBodySystem:
         if formulation not in FORMULATIONS:
             raise ValueError(f'formulation is "{formulation}"; expected one of {", ".join(FORMULATIONS)}')
         self.contacts = as_contact_set(model, contacts)
-        if self.in_contact and integrator == "rk4":
-            raise ValueError('integrator is "rk4"; expected an Euler integrator for a robot with contacts')
+        held = self.contacts.damped(contact_damping, "contact_damping")
+        if held.damping != 0.0 and not self.in_contact:
+            raise ValueError(f"contact_damping: got {contact_damping}, expected zero for a robot without contacts")
+        self.contact_damping = held.damping
         self.model = model
         self.dt = float(dt)
         self.integrator = integrator
@@ -85,9 +89,8 @@ class RigidBodySystem:
         self.formulation = formulation
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
         self._rollout_numbers = self.rollout_numbers()
-        held = self.contacts.arrays if self.in_contact else ()
         curved, rk = None if self.euclidean else True, True if rk4 else None
-        self.plant = (model.block, held, B, skip, curved, rk, semi, self.dt)
+        self.plant = (model.block, held if self.in_contact else (), B, skip, curved, rk, semi, self.dt)
 
     def _acceleration_control(self) -> AccelerationControl:
         B, lacking = self.actuation.B, []
@@ -224,9 +227,17 @@ class RigidBodySystem:
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), in the axes that each contact
         asks for."""
+        return self._contact_dynamics(xs, us).f
+
+    def contact_moments(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Moments on rigid feet (N, C, 3), N m, about the origins of their frames, zero for points; as
+        `contact_forces`."""
+        return self._contact_dynamics(xs, us).moment
+
+    def _contact_dynamics(self, xs, us):
         xs, us = self._knots(xs, us)
-        x = xs[: len(us)]
-        return contact_dynamics(self.model, x[:, : self.nq], x[:, self.nq :], us @ self.actuation.B.T, self.contacts).f
+        q, v = np.split(xs[: len(us)], [self.nq], axis=1)
+        return contact_dynamics(self.model, q, v, us @ self.actuation.B.T, self.contacts, self.contact_damping)
 
     # -------------------------------------------------------------------------------------------- expansions
     def _knots(self, xs, us):
