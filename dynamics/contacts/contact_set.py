@@ -20,6 +20,9 @@ from dynamics.validation import as_array
 
 Contact = PointContact | RigidContact
 
+_ZERO = np.zeros(1)
+_ZERO.flags.writeable = False
+
 
 class ContactArrays(NamedTuple):
     """A set of contacts as kernels take it: B blocks, b with the rows 3 b ... 3 b + 2 of forces and constraints."""
@@ -76,7 +79,8 @@ class ContactSet:
 
     def damped(self, damping, name: str = "damping") -> ContactArrays:
         """The arrays of contacts that yield; ValueError, with the argument's name, for other than a number >= 0."""
-        return self.arrays._replace(damping=as_damping(damping, name))
+        value = as_damping(damping, name)
+        return self.arrays if value == 0.0 else self.arrays._replace(damping=value)
 
     @cached_property
     def at_rest(self) -> tuple[np.ndarray, ContactArrays]:
@@ -87,12 +91,17 @@ class ContactSet:
     def impulsive(self, damping) -> tuple[np.ndarray, ContactArrays]:
         """`at_rest` for contacts that yield; errors as `damped`."""
         block, arrays = self.at_rest
-        return block, arrays._replace(damping=as_damping(damping))
+        value = as_damping(damping)
+        return block, arrays if value == 0.0 else arrays._replace(damping=value)
 
     def forces_and_moments(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (K, self.rows, ...) as the forces and the moments of all contacts, each (K, C, 3, ...)."""
+        """Rows (K, self.rows, ...) as the forces and the moments of all contacts, each (K, C, 3, ...); without feet the
+        moments are a read-only zero, which costs no memory."""
         K, C, rest = len(rows), len(self), rows.shape[2:]
-        forces, moments = rows[:, : 3 * C].reshape(K, C, 3, *rest), np.zeros((K, C, 3, *rest))
+        forces = rows[:, : 3 * C].reshape(K, C, 3, *rest)
+        if not self.rigid:
+            return forces, np.ndarray(forces.shape, np.float64, _ZERO, 0, (0,) * forces.ndim)
+        moments = np.zeros(forces.shape)
         moments[:, self.rigid] = rows[:, 3 * C :].reshape(K, len(self.rigid), 3, *rest)
         return forces, moments
 
@@ -102,9 +111,8 @@ class ContactSet:
         Raises ValueError for another shape or a non-finite entry."""
         C = len(self)
         forces = self._multipliers("w_f", w_f, K).reshape(K, 3 * C)
-        if w_m is None:
-            return np.hstack([forces, np.zeros((K, self.rows - 3 * C))])
-        return np.hstack([forces, self._multipliers("w_m", w_m, K)[:, self.rigid].reshape(K, self.rows - 3 * C)])
+        moments = np.zeros((K, C, 3)) if w_m is None else self._multipliers("w_m", w_m, K)
+        return np.hstack([forces, moments[:, self.rigid].reshape(K, -1)]) if self.rigid else forces
 
     def _multipliers(self, name, value, K):
         array, C = as_array(name, value), len(self)

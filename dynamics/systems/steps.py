@@ -11,7 +11,7 @@
         q+ = q (+) O                                v+ = v + h/6 (a1 + 2 a2 + 2 a3 + a4)
 
 Three arguments select code at compile time: `curved`, that some joint is not Euclidean, and `rk`, that the integrator
-is RK4, by being None or not, and `contacts`, `ContactArrays` of points that are held, by being an empty tuple or not.
+is RK4, by being None or not, and `contacts`, `ContactArrays` of what is held, by being an empty tuple or not.
 So an ordinary arm under Euler compiles neither groups nor stages nor constraints.
 """
 
