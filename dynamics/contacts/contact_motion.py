@@ -123,34 +123,45 @@ def store_rows(G, o, n, x):
 
 
 @helper
-def _block_columns(contacts, c, k, dof, points):
-    """What block c sees of s, psi, psi2 and rate of dof k, and the derivative of the error that kp takes back."""
+def _point_columns(contacts, c, k, dof, points):
+    """`contact_columns` of a force's block."""
     o, d = c * CONTACT, k * DOF
-    s, psi, psi2, rate = load6(dof, d + COLUMN), load6(dof, d + PSI), load6(dof, d + PSI2), load6(dof, d + RATE)
-    if contacts.angular[c] != 0:
-        error = sum_of_crosses(contacts.turn[c], cross_columns(angular(s), load9(points, o + POINT_AXES)))
-        return angular(s), angular(psi), angular(psi2), angular(rate), error
-    p = load3(points, o + POINT)
+    p, v_c, a_c = load3(points, o + POINT), load3(points, o + POINT_VELOCITY), load3(points, o + POINT_ACCELERATION)
+    kp, kd = splat(points, contacts.gains[c, 0]), splat(points, contacts.gains[c, 1])
+    s, psi = load6(dof, d + COLUMN), load6(dof, d + PSI)
+    w, turn = angular(s), angular(psi)
     J = at_point(s, p)
-    return J, at_point(psi, p), at_point(psi2, p), at_point(rate, p), J
+    turned = cross(w, v_c)
+    velocity = add3(at_point(psi, p), turned)
+    of_q = add_cross(at_point(load6(dof, d + PSI2), p), add3(turn, turn), v_c)
+    of_q = add_scaled3(add_scaled3(add_cross(of_q, w, a_c), kd, velocity), kp, J)
+    of_v = add_scaled3(add3(at_point(load6(dof, d + RATE), p), add3(turned, turned)), kd, J)
+    return J, velocity, of_q, of_v
+
+
+@helper
+def _angular_columns(contacts, c, k, dof, points):
+    """`contact_columns` of a moment's block."""
+    o, d = c * CONTACT, k * DOF
+    omega, alpha = load3(points, o + POINT_VELOCITY), load3(points, o + POINT_ACCELERATION)
+    kp, kd = splat(points, contacts.gains[c, 0]), splat(points, contacts.gains[c, 1])
+    w, turn = load3(dof, d + COLUMN), load3(dof, d + PSI)
+    turned = cross(w, omega)
+    velocity = add3(turn, turned)
+    error = sum_of_crosses(contacts.turn[c], cross_columns(w, load9(points, o + POINT_AXES)))
+    of_q = add_cross(add_cross(load3(dof, d + PSI2), turn, omega), w, alpha)
+    of_q = add_scaled3(add_scaled3(of_q, kd, velocity), kp, error)
+    of_v = add_scaled3(add3(load3(dof, d + RATE), turned), kd, w)
+    return w, velocity, of_q, of_v
 
 
 @helper
 def contact_columns(contacts, c, k, dof, points):
     """For block c: J_k, dv_c/dq_k, and the derivatives of a_c + kd v_c + kp p with respect to q_k and v_k; or the same
     of omega and alpha + kd omega + kp e."""
-    o, d = c * CONTACT, k * DOF
-    v_c, a_c = load3(points, o + POINT_VELOCITY), load3(points, o + POINT_ACCELERATION)
-    kp, kd = splat(points, contacts.gains[c, 0]), splat(points, contacts.gains[c, 1])
-    coriolis = splat(points, 1.0 if contacts.angular[c] != 0 else 2.0)
-    w, turn = load3(dof, d + COLUMN), load3(dof, d + PSI)
-    J, psi, psi2, rate, error = _block_columns(contacts, c, k, dof, points)
-    turned = cross(w, v_c)
-    velocity = add3(psi, turned)
-    of_q = add_cross(add_scaled3(psi2, coriolis, cross(turn, v_c)), w, a_c)
-    of_q = add_scaled3(add_scaled3(of_q, kd, velocity), kp, error)
-    of_v = add_scaled3(add_scaled3(rate, coriolis, turned), kd, J)
-    return J, velocity, of_q, of_v
+    if contacts.angular[c] != 0:
+        return _angular_columns(contacts, c, k, dof, points)
+    return _point_columns(contacts, c, k, dof, points)
 
 
 @kernel
