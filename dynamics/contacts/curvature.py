@@ -13,7 +13,15 @@ and for x at or below y on one path, with w the angular parts of a column s, its
 where inside one joint only the forms with q_y upper apply, as in `derivatives.hessian`, and
 Gvv[x, y] += B_x.w_y + B_y.w_x.  Forces enter by G[q_k, f] = -d(J mu)/dq_k = -(L(zeta_k) + w_k x L(V)).
 
-A multiplier e of a force given in the frame's axes turns with them: D -= (w x e) x f and G[q_k, f] -= w_k x e.
+The angular acceleration of a rigid foot has no B and another C,
+
+    C = sum domega/dq x n        D = sum dg2/dq x n + kp/2 sum_i r_i x (n x (w x R_i))        E = sum w x n
+
+the second part of D because the r_i do not turn; E adds to 2 B above, different joints, and to B in
+G[q_y, a_x].  A moment enters by G[q_k, m] = -(w(zeta_k) + w_k x w(V)).
+
+A multiplier e of a force, or moment, given in the frame's axes turns with them: D -= (w x e) x f and
+G[q_k, f] -= w_k x e.
 """
 
 from typing import NamedTuple
@@ -27,21 +35,22 @@ from dynamics.contacts.contact_motion import (
     CONTACT,
     POINT,
     POINT_AXES,
-    at_point,
-    point_columns,
+    column,
+    contact_columns,
+    cross_columns,
     store_rows,
+    sum_of_crosses,
 )
 from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
-from dynamics.simd import align_stack, carve, fma, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, carve, helper, kernel, load, splat, store
 from dynamics.spatial import add3, add_cross, add_scaled3, cross, dot3, load3, load6, load9, rotate, store3
-from dynamics.validation import as_array
 
-# per degree of freedom: the sums B, C, D, D_v
-SUM_B, SUM_C, SUM_D, SUM_DV, SUMS = 0, 3, 6, 9, 12
+# per degree of freedom: the sums B, C, D, D_v, E
+SUM_B, SUM_C, SUM_D, SUM_DV, SUM_E, SUMS = 0, 3, 6, 9, 12, 15
 
 
 class SecondOrder(NamedTuple):
-    """Lanes of the Hessian, m = 3 C."""
+    """Lanes of the Hessian, m = 3 B for B blocks."""
 
     y: np.ndarray  # (nv + m) multiplier
     nu: np.ndarray  # (nv + m)
@@ -57,13 +66,13 @@ class SecondOrder(NamedTuple):
 
 
 def second_order_numbers(model, contacts) -> int:
-    n, size = model.nv, 3 * len(contacts)
+    n, size = model.nv, contacts.rows
     return 2 * (n + size) + model.nb * VIRTUAL_BODY + n * (6 + SUMS + 5 * n + n + size)
 
 
 @kernel
-def carve_second_order(m, C, work):
-    nb, n, size = m.parent.size, m.dof_body.size, 3 * C
+def carve_second_order(m, blocks, work):
+    nb, n, size = m.parent.size, m.dof_body.size, 3 * blocks
     y, w = carve(work, n + size)
     nu, w = carve(w, n + size)
     virtual, w = carve(w, nb * VIRTUAL_BODY)
@@ -81,7 +90,7 @@ def carve_second_order(m, C, work):
 # ------------------------------------------------------------------------------------------------ terms of the contacts
 @helper
 def _force_multiplier(contacts, c, points, y):
-    """Multiplier of the force of contact c in world axes; y (3C) in those of the force given."""
+    """Multiplier of the force or moment of block c in world axes; y (3B) in those that it is given in."""
     e = load3(y, 3 * c)
     if contacts.local[c] != 0:
         e = rotate(load9(points, c * CONTACT + POINT_AXES), e)
@@ -104,12 +113,27 @@ def solve_adjoint(n, contacts, points, Z, y, nu):
 
 
 @helper
-def _add_sums(sums, o, J, velocity, of_q, of_v, kd, n):
-    """Terms of one contact in B, C, D, D_v at offset o."""
-    store3(sums, o + SUM_B, add_cross(load3(sums, o + SUM_B), J, n))
-    store3(sums, o + SUM_C, add_cross(load3(sums, o + SUM_C), add_scaled3(add3(velocity, velocity), kd, J), n))
-    store3(sums, o + SUM_D, add_cross(load3(sums, o + SUM_D), of_q, n))
-    store3(sums, o + SUM_DV, add_cross(load3(sums, o + SUM_DV), of_v, n))
+def _add_moment(sums, o, x, n):
+    """The sum at offset o += x x n."""
+    store3(sums, o, add_cross(load3(sums, o), x, n))
+
+
+@helper
+def _add_sums(contacts, c, points, w, sums, o, J, velocity, of_q, of_v, n):
+    """Terms of block c in the sums at offset o, w the angular part of the dof's column."""
+    _add_moment(sums, o + SUM_D, of_q, n)
+    _add_moment(sums, o + SUM_DV, of_v, n)
+    if contacts.angular[c] != 0:
+        _add_moment(sums, o + SUM_C, velocity, n)
+        _add_moment(sums, o + SUM_E, w, n)
+        if contacts.gains[c, 0] != 0.0:
+            turned = cross_columns(n, cross_columns(w, load9(points, c * CONTACT + POINT_AXES)))
+            lag = sum_of_crosses(contacts.turn[c], turned)
+            store3(sums, o + SUM_D, add_scaled3(load3(sums, o + SUM_D), splat(sums, contacts.gains[c, 0]), lag))
+    else:
+        kd = splat(sums, contacts.gains[c, 1])
+        _add_moment(sums, o + SUM_B, J, n)
+        _add_moment(sums, o + SUM_C, add_scaled3(add3(velocity, velocity), kd, J), n)
 
 
 @kernel
@@ -121,18 +145,16 @@ def contact_terms(m, contacts, f, w, d, h):
     for c in range(contacts.body.size):
         row = 3 * c * n + n * n
         p = load3(w.points, c * CONTACT + POINT)
-        virtual = at_point(load6(h.virtual, contacts.body[c] * VIRTUAL_BODY + VIRTUAL), p)
-        kd, nu = splat(w.points, contacts.gains[c, 1]), load3(h.nu, n + 3 * c)
-        e, force = load3(h.y, n + 3 * c), load3(f, 3 * c)
+        virtual = column(contacts, c, load6(h.virtual, contacts.body[c] * VIRTUAL_BODY + VIRTUAL), p)
+        nu, e, force = load3(h.nu, n + 3 * c), load3(h.y, n + 3 * c), load3(f, 3 * c)
         k = last_dof(m, contacts.body[c])
         while k >= 0:
-            J, velocity, of_q, of_v = point_columns(contacts, c, k, w.dof, w.points)
+            J, velocity, of_q, of_v = contact_columns(contacts, c, k, w.dof, w.points)
             store_rows(d.Gq, row + k, n, of_q)
             store_rows(d.Gv, row + k, n, of_v)
-            o = k * SUMS
-            _add_sums(h.sums, o, J, velocity, of_q, of_v, kd, nu)
-            turn = load3(w.dof, k * DOF + COLUMN)
-            of_f = add_cross(at_point(load6(h.zeta, k * 6), p), turn, virtual)
+            o, turn = k * SUMS, load3(w.dof, k * DOF + COLUMN)
+            _add_sums(contacts, c, w.points, turn, h.sums, o, J, velocity, of_q, of_v, nu)
+            of_f = add_cross(column(contacts, c, load6(h.zeta, k * 6), p), turn, virtual)
             if contacts.local[c] != 0:
                 lag = cross(turn, e)
                 of_f = add3(of_f, lag)
@@ -153,25 +175,27 @@ def add_contact_curvature(m, dof, h):
     n = m.dof_body.size
     for x in range(n):
         o, first = x * SUMS, m.v_index[m.dof_body[x]]
-        B, C, D, Dv = (
+        B, C, D, Dv, E = (
             load3(h.sums, o + SUM_B), load3(h.sums, o + SUM_C), load3(h.sums, o + SUM_D), load3(h.sums, o + SUM_DV),
+            load3(h.sums, o + SUM_E),
         )  # fmt: skip
+        twice = add3(add3(B, B), E)
         y = first + m.dof_count[m.dof_body[x]] - 1
         while y >= 0:
             e = y * DOF
             s, psi, psi2 = load3(dof, e + COLUMN), load3(dof, e + PSI), load3(dof, e + PSI2)
             lower, upper = x * n + y, y * n + x
-            turned = dot3(B, s)
+            turned, both = dot3(B, s), dot3(twice, s)
             curvature = dot3(C, psi) + dot3(B, psi2) + dot3(D, s)
             _add_to(h.Hqq, lower, curvature)
-            _add_to(h.Hqv, upper, fma(2.0, dot3(B, psi), dot3(Dv, s)))
-            _add_to(h.Hqa, upper, turned)
+            _add_to(h.Hqv, upper, dot3(twice, psi) + dot3(Dv, s))
+            _add_to(h.Hqa, upper, both - turned)
             if y < first:
                 _add_to(h.Hqq, upper, curvature)
                 _add_to(h.Hqv, lower, dot3(C, s) + dot3(B, load3(dof, e + RATE)))
                 _add_to(h.Hqa, lower, turned)
-                _add_to(h.Hvv, lower, turned + turned)
-                _add_to(h.Hvv, upper, turned + turned)
+                _add_to(h.Hvv, lower, both)
+                _add_to(h.Hvv, upper, both)
             else:
                 _add_to(h.Hvv, lower, turned + dot3(load3(h.sums, y * SUMS + SUM_B), load3(dof, x * DOF + COLUMN)))
             y = m.dof_parent[y]
@@ -180,7 +204,7 @@ def add_contact_curvature(m, dof, h):
 # ------------------------------------------------------------------------------------------------ terms of dz
 @kernel
 def subtract_products(m, contacts, G, X, stride, H):
-    """H <- H - G'X, for the first nv columns of X (nv + 3C rows of length stride) and the pattern of G."""
+    """H <- H - G'X, for the first nv columns of X (nv + 3B rows of length stride) and the pattern of G."""
     n = m.dof_body.size
     for j in range(0, n, 4):  # the four columns of X, read over and over, stay in the nearest cache
         for i in range(0, n, 2):
@@ -218,11 +242,3 @@ def congruence(m, contacts, d, h):
     for i in range(n):
         for j in range(n):
             store(h.Hqq, i * n + j, load(T, i * n + j) + load(T, j * n + i) - load(h.Hqq, i * n + j))
-
-
-def force_multipliers(w_f, K: int, C: int) -> np.ndarray:
-    """w_f as (K, 3 C); ValueError for another shape or a non-finite entry."""
-    array = as_array("w_f", w_f)
-    if array.shape not in ((C, 3), (K, C, 3)):
-        raise ValueError(f"w_f: got shape {array.shape}, expected ({C}, 3) or ({K}, {C}, 3)")
-    return np.broadcast_to(array, (K, C, 3)).reshape(K, 3 * C)

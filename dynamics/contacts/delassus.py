@@ -28,7 +28,7 @@ REDUNDANT = 1e-10
 
 @kernel
 def half_solve(m, contacts, L, Y):
-    """Y <- L^-T Y for Y = J' (nv 3C); only the rows on the contacts' paths are touched."""
+    """Y <- L^-T Y for Y = J' (nv 3B); only the rows on the contacts' paths are touched."""
     width = 3 * contacts.body.size
     for c in range(contacts.body.size):
         k = last_dof(m, contacts.body[c])
@@ -48,8 +48,8 @@ def _common_dof(m, i, j):
 
 
 @kernel
-def delassus_matrix(m, contacts, L, Y, damping, S):
-    """Lower triangle, in blocks of three, of S (3C 3C)."""
+def delassus_matrix(m, contacts, L, Y, S):
+    """Lower triangle, in blocks of three, of S (3B 3B)."""
     align_stack(S)
     zero = splat(S, 0.0)
     width = 3 * contacts.body.size
@@ -67,7 +67,7 @@ def delassus_matrix(m, contacts, L, Y, damping, S):
             store3(S, o + width, s1)
             store3(S, o + 2 * width, s2)
         for r in range(3 * c, 3 * c + 3):
-            store(S, r * width + r, load(S, r * width + r) + damping)
+            store(S, r * width + r, load(S, r * width + r) + contacts.damping)
 
 
 @kernel

@@ -30,14 +30,13 @@ from dynamics.contacts.contact_motion import (
     force_components,
     force_derivative_components,
 )
+from dynamics.contacts.contact_set import as_contact_set
 from dynamics.contacts.delassus import invert_kkt
 from dynamics.contacts.dynamics import (
-    as_damping,
     carve_workspace,
     contact_dynamics_kernel,
     workspace_numbers,
 )
-from dynamics.contacts.point_contact import as_contact_set
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
@@ -50,13 +49,12 @@ from dynamics.simd import (
     load,
     scatter,
     scatter_blocks,
-    splat,
-    store,
 )
+from dynamics.spatial import load3, store3
 
 
 class ContactDynamicsDerivatives(NamedTuple):
-    """Partial derivatives of a(q, v, tau), each (nv, nv) or (K, nv, nv), and of the contact forces f(q, v, tau), each
+    """Partial derivatives of a(q, v, tau), each (nv, nv) or (K, nv, nv), and of the contact forces and moments, each
     (C, 3, nv) or (K, C, 3, nv)."""
 
     da_dq: np.ndarray
@@ -65,12 +63,15 @@ class ContactDynamicsDerivatives(NamedTuple):
     df_dq: np.ndarray
     df_dv: np.ndarray
     df_dtau: np.ndarray
+    dmoment_dq: np.ndarray
+    dmoment_dv: np.ndarray
+    dmoment_dtau: np.ndarray
 
 
 class FirstOrder(NamedTuple):
-    """Lanes of the first derivatives, m = 3 C."""
+    """Lanes of the first derivatives, m = 3 B for B blocks of rows."""
 
-    dead: np.ndarray  # (6 C) contact forces as dead loads
+    dead: np.ndarray  # (6 B) contact forces and moments as dead loads
     torque: np.ndarray  # (nv)
     Minv: np.ndarray  # (nv nv)
     panel: np.ndarray  # (4 (nv + m))
@@ -81,14 +82,14 @@ class FirstOrder(NamedTuple):
 
 def first_order_numbers(model, contacts) -> int:
     """Scratch numbers per lane of `carve_first_order`."""
-    n, size = model.nv, 3 * len(contacts)
+    n, size = model.nv, contacts.rows
     return 2 * size + n * (1 + n) + (n + size) * (4 + n + size + 2 * n)
 
 
 @kernel
-def carve_first_order(m, C, work):
+def carve_first_order(m, blocks, work):
     """First-order lanes at the front of `work`, and the rest."""
-    n, size = m.dof_body.size, 3 * C
+    n, size = m.dof_body.size, 3 * blocks
     dead, w = carve(work, 2 * size)
     torque, w = carve(w, n)
     Minv, w = carve(w, n * n)
@@ -119,7 +120,7 @@ def _multiply_three(rows, width, listed, first, last, Z, panel, n, c, A, B):
 
 @kernel
 def minus_products(m, contacts, Z, A, B, panel, count):
-    """A, B <- the first `count` rows of -Z A, -Z B for matrices (nv + 3C, nv); rows not listed for a pair of columns
+    """A, B <- the first `count` rows of -Z A, -Z B for matrices (nv + 3B, nv); rows not listed for a pair of columns
     count as zero."""
     align_stack(A)
     n = m.dof_body.size
@@ -137,12 +138,10 @@ def minus_products(m, contacts, Z, A, B, panel, count):
 
 @kernel
 def contact_loads(contacts, f, dead):
-    """The contact forces f (3C) as dead loads at the contact points."""
-    zero = splat(f, 0.0)
+    """The contact forces and moments f (3B) as dead loads at the contact points."""
+    dead[:] = 0.0
     for c in range(contacts.body.size):
-        for r in range(3):
-            store(dead, 6 * c + r, load(f, 3 * c + r))
-            store(dead, 6 * c + 3 + r, zero)
+        store3(dead, 6 * c + 3 * contacts.angular[c], load3(f, 3 * c))
     return Loads(dead[:0], dead, contacts.body, contacts.point)
 
 
@@ -157,10 +156,10 @@ def invert_contact_kkt(m, contacts, w, d):
 
 
 @kernel
-def contact_first_order(m, contacts, q, v, tau, damping, w, d, forces):
+def contact_first_order(m, contacts, q, v, tau, w, d, forces):
     """a, f, and what `contact_first_order_at_solution` gives there, for one knot per lane."""
     w.Y[:] = 0.0
-    contact_dynamics_kernel(m, contacts, q, v, tau, damping, w)
+    contact_dynamics_kernel(m, contacts, q, v, tau, w)
     contact_first_order_at_solution(m, contacts, q, v, w, d, forces)
 
 
@@ -192,15 +191,15 @@ def to_given_axes(m, contacts, w, d):
 
 
 @driver
-def _drive(first, last, work, block, contacts, q, v, tau, damping, zq, zv, ztau):
+def _drive(first, last, work, block, contacts, q, v, tau, zq, zv, ztau):
     m = kernel_model(block)
-    n, C = m.dof_body.size, contacts.body.size
-    width = n + 3 * C
-    w, rest = carve_workspace(m, C, work)
-    d, rest = carve_first_order(m, C, rest)
+    n, blocks = m.dof_body.size, contacts.body.size
+    width = n + 3 * blocks
+    w, rest = carve_workspace(m, blocks, work)
+    d, rest = carve_first_order(m, blocks, rest)
     for c in range(first, last):
         q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
-        contact_first_order(m, contacts, q_, v_, tau_, damping, w, d, True)
+        contact_first_order(m, contacts, q_, v_, tau_, w, d, True)
         to_given_axes(m, contacts, w, d)
         scatter(d.Gq, c * LANES, zq)
         scatter(d.Gv, c * LANES, zv)
@@ -216,13 +215,14 @@ def contact_dynamics_derivatives(model, q, v, tau, contacts, damping: float = 0.
     ----------
     model : RigidBodyModel
     q : (nq,) or (K, nq);  v, tau : (nv,) or (K, nv)
-    contacts : sequence of `PointContact`, or a `ContactSet`
+    contacts : sequence of `PointContact` and `RigidContact`, or a `ContactSet`
     damping : as in `contact_dynamics`
 
     Returns
     -------
-    ContactDynamicsDerivatives(da_dq, da_dv, da_dtau, df_dq, df_dv, df_dtau), those of a (nv, nv) or (K, nv, nv), those
-    of f (C, 3, nv) or (K, C, 3, nv), of the components that each contact asks for.
+    ContactDynamicsDerivatives(da_dq, da_dv, da_dtau, df_dq, df_dv, df_dtau, dmoment_dq, dmoment_dv, dmoment_dtau) :
+        those of a (nv, nv) or (K, nv, nv), those of forces and moments (C, 3, nv) or (K, C, 3, nv), of the components
+        that each contact asks for.
 
     Raises
     ------
@@ -230,10 +230,10 @@ def contact_dynamics_derivatives(model, q, v, tau, contacts, damping: float = 0.
     """
     contacts = as_contact_set(model, contacts)
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
-    K, n, C = len(q), model.nv, len(contacts)
-    z = [np.empty((K, n + 3 * C, n)) for _ in range(3)]
+    K, n = len(q), model.nv
+    z = [np.empty((K, n + contacts.rows, n)) for _ in range(3)]
     numbers = workspace_numbers(model, contacts) + first_order_numbers(model, contacts) + model.nq + 2 * n
     flat = [x.reshape(K, -1) for x in z[:2]]
-    launch(_drive, K, numbers, model.block, contacts.arrays, q, v, tau, as_damping(damping), *flat, z[2])
-    of_f = [x[:, n:].reshape(K, C, 3, n) for x in z]
-    return ContactDynamicsDerivatives(*unbatch(single, *(x[:, :n] for x in z), *of_f))
+    launch(_drive, K, numbers, model.block, contacts.damped(damping), q, v, tau, *flat, z[2])
+    forces, moments = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
+    return ContactDynamicsDerivatives(*unbatch(single, *(x[:, :n] for x in z), *forces, *moments))

@@ -2,6 +2,8 @@
 
     M a + bias = tau + J'f          a_c + kd v_c + kp (p - reference) = 0   for every contact point
 
+where f stands for the moments of rigid feet as well, and the constraints for those of `RigidContact`.
+
 With b = tau - bias, M = L'D L, Y = L^-T J' and y = L^-T b, the free acceleration M^-1 b = (D L)^-1 y moves the points
 by Y'D^-1 y, and
 
@@ -27,12 +29,11 @@ from dynamics.contacts.contact_motion import (
     contact_points,
     force_components,
 )
+from dynamics.contacts.contact_set import as_contact_set
 from dynamics.contacts.delassus import delassus_matrix, factorize_delassus, half_solve, solve_delassus
-from dynamics.contacts.point_contact import as_contact_set
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather_state, kernel, load, scatter, store
 from dynamics.spatial import add_scaled3, load3, scale3, store3
-from dynamics.validation import as_array
 
 ONE = (0, 0, 0, 0)
 
@@ -42,16 +43,17 @@ class ContactDynamics(NamedTuple):
 
     a: np.ndarray  # (nv,) or (K, nv)
     f: np.ndarray  # (C, 3) or (K, C, 3), N, on the robot
+    moment: np.ndarray  # (C, 3) or (K, C, 3), N m, on rigid feet, about their frames' origins; zero for points
     smallest_pivot: np.ndarray  # () or (K,), relative pivot of J M^-1 J', 1 at best, about 0 for redundant contacts
     redundant: np.ndarray  # () or (K,) int, rows of J left out because they depend on others
 
 
 class Workspace(NamedTuple):
-    """Lanes that the kernels of contact dynamics share, for C contacts, m = 3 C."""
+    """Lanes that the kernels of contact dynamics share, for B blocks of rows, m = 3 B."""
 
     body: np.ndarray  # (nb BODY)
     dof: np.ndarray  # (nv DOF)
-    points: np.ndarray  # (C CONTACT)
+    points: np.ndarray  # (B CONTACT)
     zeros: np.ndarray  # (nv)
     M: np.ndarray  # (nv nv)
     Y: np.ndarray  # (nv m)
@@ -64,17 +66,17 @@ class Workspace(NamedTuple):
 
 def workspace_numbers(model, contacts) -> int:
     """Scratch numbers per lane of `carve_workspace`."""
-    n, size = model.nv, 3 * len(contacts)
-    return model.nb * BODY + n * (DOF + 2 + n + size) + len(contacts) * CONTACT + size * (size + 2) + 2
+    n, size = model.nv, contacts.rows
+    return model.nb * BODY + n * (DOF + 2 + n + size) + contacts.rows // 3 * CONTACT + size * (size + 2) + 2
 
 
 @kernel
-def carve_workspace(m, C, work):
+def carve_workspace(m, blocks, work):
     """A workspace at the front of `work`, and the rest."""
-    nb, n, size = m.parent.size, m.dof_body.size, 3 * C
+    nb, n, size = m.parent.size, m.dof_body.size, 3 * blocks
     body, w = carve(work, nb * BODY)
     dof, w = carve(w, n * DOF)
-    points_, w = carve(w, C * CONTACT)
+    points_, w = carve(w, blocks * CONTACT)
     zeros, w = carve(w, n)
     M, w = carve(w, n * n)
     Y, w = carve(w, n * size)
@@ -88,13 +90,13 @@ def carve_workspace(m, C, work):
 
 
 @kernel
-def factorize_contacts(m, contacts, damping, w):
+def factorize_contacts(m, contacts, w):
     """The factors of M in w.M and of J M^-1 J' in w.S, L^-T J' in w.Y, and the report, after `contact_points`."""
     composite_mass_matrix(m, w.body, w.dof, w.M)
     factorize(m, w.M)
     contact_jacobian_transposed(m, contacts, w.dof, w.points, w.Y)
     half_solve(m, contacts, w.M, w.Y)
-    delassus_matrix(m, contacts, w.M, w.Y, damping, w.S)
+    delassus_matrix(m, contacts, w.M, w.Y, w.S)
     factorize_delassus(3 * contacts.body.size, w.S, w.diagonal, w.report)
 
 
@@ -127,7 +129,7 @@ def add_half_solved_forces(m, contacts, w):
 
 
 @kernel
-def contact_dynamics_kernel(m, contacts, q, v, tau, damping, w):
+def contact_dynamics_kernel(m, contacts, q, v, tau, w):
     """a and f, in world axes, for one knot per lane, and what `factorize_contacts` leaves."""
     align_stack(w.a)
     n = m.dof_body.size
@@ -136,7 +138,7 @@ def contact_dynamics_kernel(m, contacts, q, v, tau, damping, w):
     torques_of_forces(m, w.zeros, w.body, w.dof, w.a)
     for k in range(n):
         store(w.a, k, load(tau, k) - load(w.a, k))
-    factorize_contacts(m, contacts, damping, w)
+    factorize_contacts(m, contacts, w)
     sweep_up(m, w.M, 0, n, w.a, w.a, 1, ONE)
     _store_right_sides(m, contacts, w)
     solve_delassus(3 * contacts.body.size, w.S, w.f)
@@ -145,46 +147,41 @@ def contact_dynamics_kernel(m, contacts, q, v, tau, damping, w):
 
 
 @driver
-def _drive(first, last, work, block, contacts, q, v, tau, damping, a, f, report):
+def _drive(first, last, work, block, contacts, q, v, tau, a, f, report):
     m = kernel_model(block)
     w, rest = carve_workspace(m, contacts.body.size, work)
     for c in range(first, last):
         q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
-        contact_dynamics_kernel(m, contacts, q_, v_, tau_, damping, w)
+        contact_dynamics_kernel(m, contacts, q_, v_, tau_, w)
         force_components(contacts, w.points, w.f)
         scatter(w.a, c * LANES, a)
         scatter(w.f, c * LANES, f)
         scatter(w.report, c * LANES, report)
 
 
-def as_damping(damping) -> float:
-    """A number of at least zero; ValueError otherwise."""
-    value = float(as_array("damping", damping, ()))
-    if value < 0.0:
-        raise ValueError(f"damping: got {value}, expected a number of at least zero")
-    return value
-
-
 def contact_dynamics(model, q, v, tau, contacts, damping: float = 0.0) -> ContactDynamics:
-    """Joint accelerations and contact forces of a robot whose contact points are held.
+    """Joint accelerations and contact forces of a robot whose contact points or feet are held.
 
     M a + bias = tau + J'f,        a_c + kd v_c + kp (p - reference) + damping f = 0
 
-    with the classical accelerations a_c of the points.                          [Featherstone 2008, section 8.3]
+    with the classical accelerations a_c of the points; for rigid feet see `RigidContact`.
+                                                                                 [Featherstone 2008, section 8.3]
 
     Parameters
     ----------
     model : RigidBodyModel
     q : (nq,) or (K, nq), configuration
     v, tau : (nv,) or (K, nv), velocity and joint torques
-    contacts : sequence of `PointContact`, or a `ContactSet`
-    damping : at least zero, 1/kg: how much the contacts yield to force, which makes J M^-1 J' + damping 1 regular
+    contacts : sequence of `PointContact` and `RigidContact`, or a `ContactSet`
+    damping : at least zero, 1/kg (1/(kg m^2) for moments): how much the contacts yield to force, which makes
+        J M^-1 J' + damping 1 regular
 
     Returns
     -------
-    ContactDynamics(a, f, smallest_pivot, redundant) : f (C, 3) or (K, C, 3) in N, on the robot, in the axes that each
-        contact asks for.  Where contacts are redundant and damping is zero, rows that depend on those before them carry
-        no force and are counted in `redundant`; a is still the right one if all rows can be satisfied.
+    ContactDynamics(a, f, moment, smallest_pivot, redundant) : f (C, 3) or (K, C, 3) in N, on the robot, in the axes
+        that each contact asks for; moment likewise, in N m, about the frames' origins, zero for points.  Where
+        contacts are redundant and damping is zero, rows that depend on those before them carry no force and are counted
+        in `redundant`; a is still the right one if all rows can be satisfied.
 
     Raises
     ------
@@ -194,9 +191,9 @@ def contact_dynamics(model, q, v, tau, contacts, damping: float = 0.0) -> Contac
     """
     contacts = as_contact_set(model, contacts)
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
-    K, C = len(q), len(contacts)
-    a, f, report = np.empty_like(v), np.empty((K, 3 * C)), np.empty((K, 2))
+    K = len(q)
+    a, f, report = np.empty_like(v), np.empty((K, contacts.rows)), np.empty((K, 2))
     numbers = workspace_numbers(model, contacts) + model.nq + 2 * model.nv
-    launch(_drive, K, numbers, model.block, contacts.arrays, q, v, tau, as_damping(damping), a, f, report)
+    launch(_drive, K, numbers, model.block, contacts.damped(damping), q, v, tau, a, f, report)
     redundant = report[:, 1].astype(np.int64)
-    return ContactDynamics(*unbatch(single, a, f.reshape(K, C, 3), report[:, 0].copy(), redundant))
+    return ContactDynamics(*unbatch(single, a, *contacts.forces_and_moments(f), report[:, 0].copy(), redundant))

@@ -14,12 +14,12 @@ import numpy as np
 
 from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.contacts.contact_motion import contact_points
+from dynamics.contacts.contact_set import as_contact_set
 from dynamics.contacts.curvature import (
     add_contact_curvature,
     carve_second_order,
     congruence,
     contact_terms,
-    force_multipliers,
     second_order_numbers,
     solve_adjoint,
     subtract_products,
@@ -31,15 +31,14 @@ from dynamics.contacts.derivatives import (
     invert_contact_kkt,
     minus_products,
 )
-from dynamics.contacts.dynamics import as_damping, carve_workspace, contact_dynamics_kernel, workspace_numbers
-from dynamics.contacts.point_contact import as_contact_set
+from dynamics.contacts.dynamics import carve_workspace, contact_dynamics_kernel, workspace_numbers
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, driver, gather, gather_state, kernel, load, scatter, store
 
 
 class ContactDynamicsHessian(NamedTuple):
-    """Second derivatives of w_a'a + w_f'f; each (nv, nv) or (K, nv, nv)."""
+    """Second derivatives of w_a'a + w_f'f + w_m'm; each (nv, nv) or (K, nv, nv)."""
 
     Hqq: np.ndarray
     Hqv: np.ndarray
@@ -52,7 +51,7 @@ def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
     """First derivatives as `contact_first_order` leaves them, and the Hessian of y'z, for one knot per lane.
 
     w as `contact_dynamics_kernel` left it, w.Y being zero before.  h.y holds the multipliers of a and of the forces
-    given; the latter are turned to world axes."""
+    and moments given; the latter are turned to world axes."""
     n = m.dof_body.size
     d.Gq[:], d.Gv[:] = 0.0, 0.0
     h.Hqq[:], h.Hqv[:], h.Hvv[:], h.Hqa[:] = 0.0, 0.0, 0.0, 0.0
@@ -75,17 +74,17 @@ def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
 
 
 @driver
-def _drive(first, last, work, block, contacts, q, v, tau, damping, y, Hqq, Hqv, Hvv, Hqtau):
+def _drive(first, last, work, block, contacts, q, v, tau, y, Hqq, Hqv, Hvv, Hqtau):
     m = kernel_model(block)
-    C = contacts.body.size
-    w, rest = carve_workspace(m, C, work)
-    d, rest = carve_first_order(m, C, rest)
-    h, rest = carve_second_order(m, C, rest)
+    blocks = contacts.body.size
+    w, rest = carve_workspace(m, blocks, work)
+    d, rest = carve_first_order(m, blocks, rest)
+    h, rest = carve_second_order(m, blocks, rest)
     for c in range(first, last):
         q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
         gather(y, c * LANES, h.y)
         w.Y[:] = 0.0
-        contact_dynamics_kernel(m, contacts, q_, v_, tau_, damping, w)
+        contact_dynamics_kernel(m, contacts, q_, v_, tau_, w)
         contact_hessian_at_solution(m, contacts, q_, v_, w, d, h)
         scatter(h.Hqq, c * LANES, Hqq)
         scatter(h.Hqv, c * LANES, Hqv)
@@ -94,17 +93,20 @@ def _drive(first, last, work, block, contacts, q, v, tau, damping, y, Hqq, Hqv, 
 
 
 # ------------------------------------------------------------------------------------------------ public
-def contact_dynamics_hessian(model, q, v, tau, contacts, w_a, w_f, damping: float = 0.0) -> ContactDynamicsHessian:
-    """Hessian of w_a'a + w_f'f, a and f the accelerations and forces of contact dynamics.
+def contact_dynamics_hessian(
+    model, q, v, tau, contacts, w_a, w_f, damping: float = 0.0, w_m=None
+) -> ContactDynamicsHessian:
+    """Hessian of w_a'a + w_f'f + w_m'm, with the accelerations, forces and moments of contact dynamics.
 
     Parameters
     ----------
     model : RigidBodyModel
     q : (nq,) or (K, nq);  v, tau : (nv,) or (K, nv)
-    contacts : sequence of C `PointContact`, or a `ContactSet`
+    contacts : sequence of C `PointContact` and `RigidContact`, or a `ContactSet`
     w_a : (nv,) or (K, nv), multiplier of the accelerations
     w_f : (C, 3) or (K, C, 3), multiplier of the forces' components that each contact asks for
     damping : as in `contact_dynamics`
+    w_m : (C, 3) or (K, C, 3), multiplier of the moments' components; None (zero) where there is none
 
     Returns
     -------
@@ -117,10 +119,10 @@ def contact_dynamics_hessian(model, q, v, tau, contacts, w_a, w_f, damping: floa
     """
     contacts = as_contact_set(model, contacts)
     single, (q, v, tau, w_a) = points(model, q, v=v, tau=tau, w_a=w_a)
-    K, n, C = len(q), model.nv, len(contacts)
-    y = np.hstack([w_a, force_multipliers(w_f, K, C)])
+    K, n = len(q), model.nv
+    y = np.hstack([w_a, contacts.multiplier_rows(w_f, w_m, K)])
     H = empty_matrices(4, K, n)
     numbers = workspace_numbers(model, contacts) + first_order_numbers(model, contacts) + model.nq + 2 * n
     numbers += second_order_numbers(model, contacts)
-    launch(_drive, K, numbers, model.block, contacts.arrays, q, v, tau, as_damping(damping), y, *H)
+    launch(_drive, K, numbers, model.block, contacts.damped(damping), q, v, tau, y, *H)
     return ContactDynamicsHessian(*square_matrices(single, H))

@@ -13,12 +13,12 @@ import numpy as np
 from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.algorithms.kinematics import DERIVATIVES, forward_pass
 from dynamics.contacts.contact_motion import contact_points
+from dynamics.contacts.contact_set import as_contact_set
 from dynamics.contacts.curvature import (
     add_contact_curvature,
     carve_second_order,
     congruence,
     contact_terms,
-    force_multipliers,
     second_order_numbers,
     solve_adjoint,
 )
@@ -29,21 +29,20 @@ from dynamics.contacts.derivatives import (
     invert_contact_kkt,
     minus_products,
 )
-from dynamics.contacts.dynamics import as_damping, carve_workspace, workspace_numbers
+from dynamics.contacts.dynamics import carve_workspace, workspace_numbers
 from dynamics.contacts.impulses import (
     as_restitution,
     contact_impulse_kernel,
     place_virtual_accelerations,
     velocity_derivatives,
 )
-from dynamics.contacts.point_contact import as_contact_set
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, store
 
 
 class ContactImpulseHessian(NamedTuple):
-    """Second derivatives of w_v'v+ + w_f'f; each (nv, nv) or (K, nv, nv).  Those with respect to v twice are zero."""
+    """Second derivatives of w_v'v+ + w_f'f + w_m'm; each (nv, nv) or (K, nv, nv).  Those in v twice are zero."""
 
     Hqq: np.ndarray
     Hqv: np.ndarray
@@ -58,14 +57,14 @@ def _add_scaled(count, H, scale, X):
 
 
 @kernel
-def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, damping, w, d, h, jump, mean):
+def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump, mean):
     """First derivatives as `contact_impulse_first_order` leaves them, and Hqq, Hqv of y'z in h, for one knot per lane.
 
     h.y holds the multipliers of v+ and of the impulses given; the latter are turned to world axes."""
     n = m.dof_body.size
     w.Y[:], d.Gq[:], d.Gv[:] = 0.0, 0.0, 0.0
     h.Hqq[:], h.Hqv[:], h.Hvv[:], h.Hqa[:] = 0.0, 0.0, 0.0, 0.0
-    contact_impulse_kernel(m, contacts, q, v, restitution, damping, w)
+    contact_impulse_kernel(m, contacts, q, v, restitution, w)
     invert_contact_kkt(m, contacts, w, d)
     solve_adjoint(n, contacts, w.points, d.Z, h.y, h.nu)
     place_virtual_accelerations(m, v, restitution, w, jump, mean)
@@ -87,12 +86,12 @@ def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, damping, w, d
 
 
 @driver
-def _drive(first, last, work, block, contacts, q, v, restitution, damping, y, Hqq, Hqv):
+def _drive(first, last, work, block, contacts, q, v, restitution, y, Hqq, Hqv):
     m = kernel_model(block)
-    n, C = m.dof_body.size, contacts.body.size
-    w, rest = carve_workspace(m, C, work)
-    d, rest = carve_first_order(m, C, rest)
-    h, rest = carve_second_order(m, C, rest)
+    n, blocks = m.dof_body.size, contacts.body.size
+    w, rest = carve_workspace(m, blocks, work)
+    d, rest = carve_first_order(m, blocks, rest)
+    h, rest = carve_second_order(m, blocks, rest)
     q_, rest = carve(rest, q.shape[1])
     v_, rest = carve(rest, n)
     jump, rest = carve(rest, n)
@@ -101,21 +100,22 @@ def _drive(first, last, work, block, contacts, q, v, restitution, damping, y, Hq
         gather(q, c * LANES, q_)
         gather(v, c * LANES, v_)
         gather(y, c * LANES, h.y)
-        contact_impulse_hessian_kernel(m, contacts, q_, v_, restitution, damping, w, d, h, jump, mean)
+        contact_impulse_hessian_kernel(m, contacts, q_, v_, restitution, w, d, h, jump, mean)
         scatter(h.Hqq, c * LANES, Hqq)
         scatter(h.Hqv, c * LANES, Hqv)
 
 
 def contact_impulse_hessian(
-    model, q, v, contacts, w_v, w_f, restitution: float = 0.0, damping: float = 0.0
+    model, q, v, contacts, w_v, w_f, restitution: float = 0.0, damping: float = 0.0, w_m=None
 ) -> ContactImpulseHessian:
-    """Hessian of w_v'v+ + w_f'f, v+ and f the velocities after the impulses and the impulses of `contact_impulse`.
+    """Hessian of w_v'v+ + w_f'f + w_m'm, of the velocities after, impulses and their moments of `contact_impulse`.
 
     Parameters
     ----------
     model, q, v, contacts, restitution, damping : as `contact_impulse`
     w_v : (nv,) or (K, nv), multiplier of the velocities after
     w_f : (C, 3) or (K, C, 3), multiplier of the impulses' components that each contact asks for
+    w_m : (C, 3) or (K, C, 3), multiplier of the components of their moments; None (zero) where there is none
 
     Returns
     -------
@@ -128,11 +128,11 @@ def contact_impulse_hessian(
     """
     contacts = as_contact_set(model, contacts)
     single, (q, v, w_v) = points(model, q, v=v, w_v=w_v)
-    K, n, C = len(q), model.nv, len(contacts)
-    y = np.hstack([w_v, force_multipliers(w_f, K, C)])
+    K, n = len(q), model.nv
+    y = np.hstack([w_v, contacts.multiplier_rows(w_f, w_m, K)])
     H = empty_matrices(2, K, n)
-    coefficients = as_restitution(restitution), as_damping(damping)
+    plant = contacts.impulsive(damping)
     numbers = workspace_numbers(model, contacts) + first_order_numbers(model, contacts) + model.nq + 3 * n
     numbers += second_order_numbers(model, contacts)
-    launch(_drive, K, numbers, *contacts.at_rest, q, v, *coefficients, y, *H)
+    launch(_drive, K, numbers, *plant, q, v, as_restitution(restitution), y, *H)
     return ContactImpulseHessian(*square_matrices(single, H))

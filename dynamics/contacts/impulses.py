@@ -1,4 +1,4 @@
-"""Impulses that stop contact points, or throw them back, in no time.
+"""Impulses that stop contacts, or throw them back, in no time.
 
     M (v+ - v) = J'f          J (v+ + restitution v) + damping f = 0
 
@@ -23,13 +23,14 @@ from dynamics.contacts.contact_motion import (
     CONTACT,
     POINT,
     POINT_VELOCITY,
-    at_point,
+    column,
     constraint_derivatives,
     contact_points,
     force_components,
     force_derivative_components,
     store_rows,
 )
+from dynamics.contacts.contact_set import as_contact_set
 from dynamics.contacts.delassus import solve_delassus
 from dynamics.contacts.derivatives import (
     carve_first_order,
@@ -41,12 +42,10 @@ from dynamics.contacts.derivatives import (
 from dynamics.contacts.dynamics import (
     ONE,
     add_half_solved_forces,
-    as_damping,
     carve_workspace,
     factorize_contacts,
     workspace_numbers,
 )
-from dynamics.contacts.point_contact import as_contact_set
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
@@ -59,28 +58,31 @@ class ContactImpulse(NamedTuple):
 
     v: np.ndarray  # (nv,) or (K, nv)
     f: np.ndarray  # (C, 3) or (K, C, 3), N s, on the robot
+    moment: np.ndarray  # (C, 3) or (K, C, 3), N m s, on rigid feet, about their frames' origins; zero for points
     smallest_pivot: np.ndarray  # as in `ContactDynamics`
     redundant: np.ndarray
 
 
 class ContactImpulseDerivatives(NamedTuple):
-    """Partial derivatives of the velocities after the impulses, each (nv, nv) or (K, nv, nv), and of the impulses, each
-    (C, 3, nv) or (K, C, 3, nv)."""
+    """Partial derivatives of the velocities after the impulses, each (nv, nv) or (K, nv, nv), and of the impulses and
+    their moments, each (C, 3, nv) or (K, C, 3, nv)."""
 
     dv_dq: np.ndarray
     dv_dv: np.ndarray
     df_dq: np.ndarray
     df_dv: np.ndarray
+    dmoment_dq: np.ndarray
+    dmoment_dv: np.ndarray
 
 
 # ------------------------------------------------------------------------------------------------ kernels
 @kernel
-def contact_impulse_kernel(m, contacts, q, v, restitution, damping, w):
+def contact_impulse_kernel(m, contacts, q, v, restitution, w):
     """v+ in w.a and f in w.f, world axes, for one knot per lane, and what `factorize_contacts` leaves."""
     align_stack(w.a)
     forward_pass(m, q, v, w.zeros, w.body, w.dof, FORCES)
     contact_points(m, contacts, w.body, w.points)
-    factorize_contacts(m, contacts, damping, w)
+    factorize_contacts(m, contacts, w)
     for c in range(contacts.body.size):
         store3(w.f, 3 * c, scale3(load3(w.points, c * CONTACT + POINT_VELOCITY), -1.0 - restitution))
     solve_delassus(3 * contacts.body.size, w.S, w.f)
@@ -116,17 +118,17 @@ def velocity_derivatives(m, contacts, restitution, M, dof, points, Gv):
         p = load3(points, c * CONTACT + POINT)
         k = last_dof(m, contacts.body[c])
         while k >= 0:
-            J = at_point(load6(dof, k * DOF + COLUMN), p)
+            J = column(contacts, c, load6(dof, k * DOF + COLUMN), p)
             store_rows(Gv, (n + 3 * c) * n + k, n, scale3(J, restitution))
             k = m.dof_parent[k]
 
 
 @kernel
-def contact_impulse_first_order(m, contacts, q, v, restitution, damping, w, d, jump, mean):
+def contact_impulse_first_order(m, contacts, q, v, restitution, w, d, jump, mean):
     """v+, f, and dz/dq, dz/dv in d.Gq and d.Gv, for one knot per lane, world axes; scratch jump, mean (nv)."""
     n = m.dof_body.size
     w.Y[:], d.Gq[:], d.Gv[:] = 0.0, 0.0, 0.0
-    contact_impulse_kernel(m, contacts, q, v, restitution, damping, w)
+    contact_impulse_kernel(m, contacts, q, v, restitution, w)
     invert_contact_kkt(m, contacts, w, d)
     place_virtual_accelerations(m, v, restitution, w, jump, mean)
     loads = contact_loads(contacts, w.f, d.dead)
@@ -139,7 +141,7 @@ def contact_impulse_first_order(m, contacts, q, v, restitution, damping, w, d, j
 
 
 @driver
-def _drive(first, last, work, block, contacts, q, v, restitution, damping, after, f, report):
+def _drive(first, last, work, block, contacts, q, v, restitution, after, f, report):
     m = kernel_model(block)
     w, rest = carve_workspace(m, contacts.body.size, work)
     q_, rest = carve(rest, q.shape[1])
@@ -147,7 +149,7 @@ def _drive(first, last, work, block, contacts, q, v, restitution, damping, after
     for c in range(first, last):
         gather(q, c * LANES, q_)
         gather(v, c * LANES, v_)
-        contact_impulse_kernel(m, contacts, q_, v_, restitution, damping, w)
+        contact_impulse_kernel(m, contacts, q_, v_, restitution, w)
         force_components(contacts, w.points, w.f)
         scatter(w.a, c * LANES, after)
         scatter(w.f, c * LANES, f)
@@ -155,11 +157,11 @@ def _drive(first, last, work, block, contacts, q, v, restitution, damping, after
 
 
 @driver
-def _drive_first_order(first, last, work, block, contacts, q, v, restitution, damping, zq, zv):
+def _drive_first_order(first, last, work, block, contacts, q, v, restitution, zq, zv):
     m = kernel_model(block)
-    n, C = m.dof_body.size, contacts.body.size
-    w, rest = carve_workspace(m, C, work)
-    d, rest = carve_first_order(m, C, rest)
+    n, blocks = m.dof_body.size, contacts.body.size
+    w, rest = carve_workspace(m, blocks, work)
+    d, rest = carve_first_order(m, blocks, rest)
     q_, rest = carve(rest, q.shape[1])
     v_, rest = carve(rest, n)
     jump, rest = carve(rest, n)
@@ -167,7 +169,7 @@ def _drive_first_order(first, last, work, block, contacts, q, v, restitution, da
     for c in range(first, last):
         gather(q, c * LANES, q_)
         gather(v, c * LANES, v_)
-        contact_impulse_first_order(m, contacts, q_, v_, restitution, damping, w, d, jump, mean)
+        contact_impulse_first_order(m, contacts, q_, v_, restitution, w, d, jump, mean)
         force_derivative_components(m, contacts, w.dof, w.points, w.f, n, n, n * n, d.Gq)
         force_derivative_components(m, contacts, w.dof, w.points, None, n, n, n * n, d.Gv)
         scatter(d.Gq, c * LANES, zq)
@@ -184,7 +186,7 @@ def as_restitution(restitution) -> float:
 
 
 def contact_impulse(model, q, v, contacts, restitution: float = 0.0, damping: float = 0.0) -> ContactImpulse:
-    """Velocities after impulses at contact points that stop them, or throw them back.
+    """Velocities after impulses at contacts that stop them, or throw them back.
 
     M (v+ - v) = J'f,        J (v+ + restitution v) + damping f = 0                [Featherstone 2008, section 11.7]
 
@@ -193,14 +195,14 @@ def contact_impulse(model, q, v, contacts, restitution: float = 0.0, damping: fl
     model : RigidBodyModel
     q : (nq,) or (K, nq), configuration
     v : (nv,) or (K, nv), velocity before
-    contacts : sequence of `PointContact`, or a `ContactSet`; gains and references do not enter
-    restitution : 0 (the points stop) to 1
+    contacts : sequence of `PointContact` and `RigidContact`, or a `ContactSet`; gains and references do not enter
+    restitution : 0 (the contacts stop) to 1
     damping : at least zero, 1/kg, as in `contact_dynamics`
 
     Returns
     -------
-    ContactImpulse(v, f, smallest_pivot, redundant) : the velocity after, the impulses (C, 3) or (K, C, 3) in N s on the
-        robot, and the rest as `contact_dynamics`.
+    ContactImpulse(v, f, moment, smallest_pivot, redundant) : the velocity after, the impulses in N s and their moments
+        on rigid feet in N m s, each (C, 3) or (K, C, 3), on the robot, and the rest as `contact_dynamics`.
 
     Raises
     ------
@@ -208,13 +210,12 @@ def contact_impulse(model, q, v, contacts, restitution: float = 0.0, damping: fl
     """
     contacts = as_contact_set(model, contacts)
     single, (q, v) = points(model, q, v=v)
-    K, C = len(q), len(contacts)
-    after, f, report = np.empty_like(v), np.empty((K, 3 * C)), np.empty((K, 2))
-    coefficients = as_restitution(restitution), as_damping(damping)
+    K, plant = len(q), contacts.impulsive(damping)
+    after, f, report = np.empty_like(v), np.empty((K, contacts.rows)), np.empty((K, 2))
     numbers = workspace_numbers(model, contacts) + model.nq + model.nv
-    launch(_drive, K, numbers, *contacts.at_rest, q, v, *coefficients, after, f, report)
+    launch(_drive, K, numbers, *plant, q, v, as_restitution(restitution), after, f, report)
     redundant = report[:, 1].astype(np.int64)
-    return ContactImpulse(*unbatch(single, after, f.reshape(K, C, 3), report[:, 0].copy(), redundant))
+    return ContactImpulse(*unbatch(single, after, *contacts.forces_and_moments(f), report[:, 0].copy(), redundant))
 
 
 def contact_impulse_derivatives(
@@ -226,15 +227,16 @@ def contact_impulse_derivatives(
 
     Returns
     -------
-    ContactImpulseDerivatives(dv_dq, dv_dv, df_dq, df_dv), those of the velocity after (nv, nv) or (K, nv, nv), those of
-    the impulses (C, 3, nv) or (K, C, 3, nv), of the components that each contact asks for.
+    ContactImpulseDerivatives(dv_dq, dv_dv, df_dq, df_dv, dmoment_dq, dmoment_dv), those of the velocity after (nv, nv)
+    or (K, nv, nv), those of the impulses and their moments (C, 3, nv) or (K, C, 3, nv), of the components that each
+    contact asks for.
     """
     contacts = as_contact_set(model, contacts)
     single, (q, v) = points(model, q, v=v)
-    K, n, C = len(q), model.nv, len(contacts)
-    z = [np.empty((K, n + 3 * C, n)) for _ in range(2)]
-    coefficients = as_restitution(restitution), as_damping(damping)
+    K, n, plant = len(q), model.nv, contacts.impulsive(damping)
+    z = [np.empty((K, n + contacts.rows, n)) for _ in range(2)]
     numbers = workspace_numbers(model, contacts) + first_order_numbers(model, contacts) + model.nq + 3 * n
-    launch(_drive_first_order, K, numbers, *contacts.at_rest, q, v, *coefficients, *(x.reshape(K, -1) for x in z))
-    of_f = [x[:, n:].reshape(K, C, 3, n) for x in z]
-    return ContactImpulseDerivatives(*unbatch(single, *(x[:, :n] for x in z), *of_f))
+    flat = [x.reshape(K, -1) for x in z]
+    launch(_drive_first_order, K, numbers, *plant, q, v, as_restitution(restitution), *flat)
+    forces, moments = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
+    return ContactImpulseDerivatives(*unbatch(single, *(x[:, :n] for x in z), *forces, *moments))

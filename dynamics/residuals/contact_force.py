@@ -44,7 +44,7 @@ class ContactForce(ContactResidual):
         target = np.array(np.broadcast_to(target, (S, 3)))
         super().__init__(system.model, "contact forces")
         self._set(target=target)
-        self._prepare(system, system.contacts.arrays, ForceMap(contact, np.eye(3), -target, np.zeros(3), 0.0))
+        self._prepare(system, system.contact_arrays, ForceMap(contact, np.eye(3), -target, np.zeros(3), 0.0))
 
     def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature) -> float:
         return self._squares(figures, start, stop, order, xs, us, target, curvature)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.contacts.point_contact import ContactArrays
+from dynamics.contacts.contact_set import ContactArrays
 from dynamics.residuals.force_lanes import PRODUCTS, TOGETHER, drive_force_squares, drive_forces, force_numbers
 from dynamics.residuals.force_map import ForceMap
 from dynamics.residuals.robot_residual import (
@@ -33,9 +33,9 @@ def contacts_of(system: "RigidBodySystem", frames: Frames) -> np.ndarray:
     Raises: TypeError for a system that can have no contacts; ValueError if it has none, or for a frame that the model
     does not know, that is not in contact, or that comes twice, and for no frames.
     """
-    contacts = getattr(system, "contacts", None)
-    if contacts is None:
+    if getattr(system, "contact_arrays", None) is None:
         raise TypeError(f"system: got {type(system).__name__}, expected a RigidBodySystem with contacts")
+    contacts = system.contacts
     if len(contacts) == 0:
         raise ValueError("system: has no contacts, expected a RigidBodySystem with at least one")
     held = [contact.frame for contact in contacts.contacts]

@@ -32,19 +32,19 @@ from dynamics.simd.tile_sums import add_knots
 from dynamics.spatial import dot3, load3
 from dynamics.systems.actuation import times_actuation, torques_of_controls
 from dynamics.systems.lane_products import add_product
-from dynamics.systems.steps import UNDAMPED, add_scaled, scale_into
+from dynamics.systems.steps import add_scaled, scale_into
 
 TOGETHER, PRODUCTS = 4, 8
 """Bits on top of JACOBIAN and HESSIAN: both go to the same arrays; the figures are multipliers of r itself."""
 
 
 class ForceLanes(NamedTuple):
-    """Lanes on top of those of contact dynamics: S contacts, C in the set, nr numbers, nz = 2 nv."""
+    """Lanes on top of those of contact dynamics: S contacts, B blocks of rows in the set, nr numbers, nz = 2 nv."""
 
     x: np.ndarray  # (nx)
     u: np.ndarray  # (nu)
     tau: np.ndarray  # (nv)
-    force: np.ndarray  # (3 C), in the axes of the contacts
+    force: np.ndarray  # (3 B), and moments, in the axes of the contacts
     r: np.ndarray  # (nr)
     slope: np.ndarray  # (nr)
     stiffness: np.ndarray  # (nr)
@@ -65,12 +65,12 @@ class ForceLanes(NamedTuple):
 
 
 @kernel
-def _carve_force_lanes(n, nx, nu, C, S, nr, work):
+def _carve_force_lanes(n, nx, nu, blocks, S, nr, work):
     nz, products = 2 * n, max(3 * S, nr)
     x, w = carve(work, nx)
     u, w = carve(w, nu)
     tau, w = carve(w, n)
-    force, w = carve(w, 3 * C)
+    force, w = carve(w, 3 * blocks)
     r, w = carve(w, nr)
     slope, w = carve(w, nr)
     stiffness, w = carve(w, nr)
@@ -93,8 +93,9 @@ def _carve_force_lanes(n, nx, nu, C, S, nr, work):
 
 def force_numbers(model, contacts, nu: int, S: int, nr: int) -> int:
     """Scratch numbers per lane of the drivers, for S of the contacts and nr numbers."""
-    n, C, nz = model.nv, len(contacts), 2 * model.nv
-    own = model.nq + nz + nu + n + 3 * C + (3 + SQUARES_ROW) * nr + 21 * S + (3 * S + max(3 * S, nr)) * (nz + nu)
+    n, nz = model.nv, 2 * model.nv
+    own = model.nq + nz + nu + n + contacts.rows + (3 + SQUARES_ROW) * nr + 21 * S
+    own += (3 * S + max(3 * S, nr)) * (nz + nu)
     own += nz + nu + nz * nz + nu * nz + nu * nu + n * nu
     contact = workspace_numbers(model, contacts), first_order_numbers(model, contacts)
     return own + sum(contact) + second_order_numbers(model, contacts)
@@ -103,11 +104,11 @@ def force_numbers(model, contacts, nu: int, S: int, nr: int) -> int:
 # ------------------------------------------------------------------------------------------------ one knot per lane
 @kernel
 def _solve(m, contacts, forces, B, skip, w, k):
-    """Contact dynamics at (k.x, k.u), the forces in k.force, and k.r."""
+    """Contact dynamics at (k.x, k.u), the forces and moments in k.force, and k.r."""
     nq = k.x.shape[0] - m.dof_body.size
     torques_of_controls(B, skip, k.u, k.tau)
     w.Y[:] = 0.0
-    contact_dynamics_kernel(m, contacts, k.x[:nq], k.x[nq:], k.tau, UNDAMPED, w)
+    contact_dynamics_kernel(m, contacts, k.x[:nq], k.x[nq:], k.tau, w)
     scale_into(k.force.shape[0], k.force, 1.0, w.f)
     force_components(contacts, w.points, k.force)
     force_rows(forces, k.force, k.r)
@@ -255,10 +256,10 @@ def drive_forces(first, last, work, block, contacts, forces, B, skip, order, xs,
     """r (K, nr) if it has rows and, if asked for JACOBIAN, rx (K, nr, nz) and ru (K, nr, nu)."""
     m = kernel_model(block)
     n, nu = B.shape
-    C, S, nr = contacts.body.size, forces.contact.size, forces.b.size
-    w, rest = carve_workspace(m, C, work)
-    d, rest = carve_first_order(m, C, rest)
-    k = _carve_force_lanes(n, xs.shape[1], nu, C, S, nr, rest)
+    blocks, S, nr = contacts.body.size, forces.contact.size, forces.b.size
+    w, rest = carve_workspace(m, blocks, work)
+    d, rest = carve_first_order(m, blocks, rest)
+    k = _carve_force_lanes(n, xs.shape[1], nu, blocks, S, nr, rest)
     for c in range(first, last):
         gather(xs, c * LANES, k.x)
         gather(us, c * LANES, k.u)
@@ -285,11 +286,11 @@ def drive_force_squares(
     """Sums of squares of chunks in `values` and, by order, their expansion added to the other arrays."""
     m = kernel_model(block)
     n, nu = B.shape
-    nz, C, nr = 2 * n, contacts.body.size, forces.b.size
-    w, rest = carve_workspace(m, C, work)
-    d, rest = carve_first_order(m, C, rest)
-    h, rest = carve_second_order(m, C, rest)
-    k = _carve_force_lanes(n, xs.shape[1], nu, C, forces.contact.size, nr, rest)
+    nz, blocks, nr = 2 * n, contacts.body.size, forces.b.size
+    w, rest = carve_workspace(m, blocks, work)
+    d, rest = carve_first_order(m, blocks, rest)
+    h, rest = carve_second_order(m, blocks, rest)
+    k = _carve_force_lanes(n, xs.shape[1], nu, blocks, forces.contact.size, nr, rest)
     row = k.row[: figures.shape[1]]
     for c in range(first, last):
         t = start + c * LANES

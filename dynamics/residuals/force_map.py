@@ -55,7 +55,7 @@ def row_gradient(forces, i, d):
 
 @kernel
 def force_rows(forces, f, r):
-    """r (S rows) of the contact forces f (3C)."""
+    """r (S rows) of the contact forces f, which come before the moments of rigid feet."""
     S, rows = forces.b.shape
     for s in range(S):
         x = load3(f, 3 * forces.contact[s])

@@ -91,7 +91,7 @@ class FrictionCone(ContactResidual):
         super().__init__(system.model, "friction cones")
         self._set(mu=mu, facets=facets, normal=normal, upper=np.full(S * rows, np.inf))
         self._set(lower=np.tile(np.r_[np.zeros(rows - 1), least], S))
-        arrays = system.contacts.arrays
+        arrays = system.contact_arrays
         world = arrays._replace(local=np.zeros_like(arrays.local))
         self._prepare(system, world, ForceMap(contact, A, np.zeros((S, rows)), normal.copy(), smoothing))
 

@@ -16,7 +16,7 @@ from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.simd import align_stack, kernel, load, store
 from dynamics.systems.actuation import times_actuation, torques_of_controls
 from dynamics.systems.lane_products import add_product
-from dynamics.systems.steps import UNDAMPED, acceleration, scale_into
+from dynamics.systems.steps import acceleration, scale_into
 
 
 @kernel
@@ -31,7 +31,7 @@ def acceleration_derivatives(m, contacts, B, skip, q, v, u, d, e, a):
         )
         times_actuation(B, skip, e.Minv, n, e.au)
     else:
-        contact_first_order(m, contacts, q, v, d.tau, UNDAMPED, d.space, e.first, False)
+        contact_first_order(m, contacts, q, v, d.tau, d.space, e.first, False)
         scale_into(n, a, 1.0, d.a)
         times_actuation(B, skip, e.first.Z, n + 3 * contacts.body.size, e.au)
 

@@ -103,7 +103,7 @@ def _step_second_order(m, contacts, B, skip, rk, semi, h, q, v, u, lam, d, e, s,
         _euler_second_order(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, work, H)
     else:
         H[:] = 0.0
-        runge_kutta_second_order(m, B, skip, h, q, v, u, lam, d, e, s, work, H)
+        runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, work, H)
 
 
 @driver

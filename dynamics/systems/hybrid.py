@@ -1,4 +1,4 @@
-"""A robot that holds one set of contact points after another, with impacts where it strikes the ground."""
+"""A robot that holds one set of contacts after another, with impacts where it strikes the ground."""
 
 import copy
 from collections.abc import Sequence
@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.contacts.dynamics import contact_dynamics
-from dynamics.contacts.impulses import as_restitution, contact_impulse
-from dynamics.contacts.point_contact import ContactSet
+from dynamics.contacts.contact_set import ContactSet, as_damping
+from dynamics.contacts.impulses import as_restitution
 from dynamics.systems.impact import Impact
 from dynamics.systems.phases import checked_phases
 from dynamics.systems.quasi_static import check_references, undriven_basis
@@ -35,15 +34,16 @@ class HybridSystem(RobotSystem):
     model : RigidBodyModel
     dt : float, time step [s], positive
     phases : sequence of (name, frames, knots)
-        What is held, and for how many steps.  frames: names of frames, or `PointContact`s, each frame at most once;
-        none in flight.  A phase of no knots is an impact on its frames alone.
+        What is held, and for how many steps.  frames: names of frames, whose points are held, or `PointContact`s and
+        `RigidContact`s, each frame at most once; none in flight.  A phase of no knots is an impact on its frames alone.
     actuation, integrator : as `RigidBodySystem` has them
-    gains : (kp, kd) of contacts that are given by name; kp needs references, which only a `PointContact` has
+    gains : (kp, kd) of contacts that are given by name; kp needs references, which names do not have
     impacts : bool
-        Where a phase begins that holds frames which the one before did not, a knot of its own is inserted: the
-        velocities jump to those of `contact_impulse` with all contacts of the new phase.  It takes no time, its
-        controls have no effect, and the states before and after it both belong to the trajectory.
-    restitution : of the impacts, 0 (the points stop) to 1
+        Where a phase begins that holds what the one before did not, a frame or its rotation, a knot of its own is
+        inserted: the velocities jump to those of `contact_impulse` with all contacts of the new phase.  It takes no
+        time, its controls have no effect, and the states before and after it both belong to the trajectory.
+    restitution : of the impacts, 0 (the contacts stop) to 1
+    contact_damping : at least zero, 1/kg, as in `contact_dynamics`, of all contacts, at impacts too
 
     Attributes
     ----------
@@ -74,31 +74,33 @@ class HybridSystem(RobotSystem):
         gains: tuple[float, float] = (0.0, 50.0),
         impacts: bool = True,
         restitution: float = 0.0,
+        contact_damping: float = 0.0,
     ):
         if not isinstance(impacts, (bool, np.bool_)):
             raise TypeError(f"impacts: got {impacts!r}, expected True or False")
-        restitution = as_restitution(restitution)
+        restitution, damping = as_restitution(restitution), as_damping(contact_damping, "contact_damping")
         flows: dict[ContactSet, RigidBodySystem] = {}
         strikes: dict[ContactSet, Impact] = {}
         segments, before, t = [], None, 0
         for name, held, knots in (checked := checked_phases(model, phases, gains)):
-            frames = set(held.frames)
-            if knots == 0 or (impacts and before is not None and not frames <= before):
+            fixed = _what_is_fixed(held)
+            if knots == 0 or (impacts and before is not None and not fixed <= before):
                 if held not in strikes:
-                    strikes[held] = Impact(model, held, actuation, restitution)
+                    strikes[held] = Impact(model, held, actuation, restitution, damping)
                 segments.append(Segment(f"impact of {name}" if knots else name, strikes[held], t, t + 1))
                 t += 1
             if knots == 0:
-                before = frames | (before or set())
+                before = fixed | (before or set())
                 continue
             if held not in flows:
-                flows[held] = RigidBodySystem(model, dt, integrator, actuation, held)
+                soft = damping if len(held) else 0.0
+                flows[held] = RigidBodySystem(model, dt, integrator, actuation, held, contact_damping=soft)
             segments.append(Segment(name, flows[held], t, t + knots))
-            before, t = frames, t + knots
+            before, t = fixed, t + knots
         any_flow = next(iter(flows.values()))
         ever = tuple(dict.fromkeys(frame for phase in checked for frame in phase.contacts.frames))
         super().__init__(model, dt, any_flow.actuation, ever)
-        self.integrator, self.restitution = integrator, restitution
+        self.integrator, self.restitution, self.contact_damping = integrator, restitution, damping
         self._put(segments)
 
     def _put(self, segments: Sequence[Segment]) -> None:
@@ -171,14 +173,21 @@ class HybridSystem(RobotSystem):
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, F, 3), N, world axes, at the frames of `contact_frames`; zero where they are not held
         and at impacts."""
+        return self._of_flows("contact_forces", xs, us)
+
+    def contact_moments(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Moments on rigid feet (N, F, 3), N m, about the origins of their frames, zero for points; as
+        `contact_forces`."""
+        return self._of_flows("contact_moments", xs, us)
+
+    def _of_flows(self, method: str, xs, us) -> np.ndarray:
+        """What a method of the systems with contacts returns for each of these, (N, F, 3)."""
         xs, us = self._knots(xs, us)
-        forces = np.zeros((len(us), len(self.contact_frames), 3))
+        found = np.zeros((len(us), len(self.contact_frames), 3))
         for _, system, a, b in self._segments_of(len(us)):
             if isinstance(system, RigidBodySystem) and system.in_contact:
-                q, v, tau = xs[a:b, : self.nq], xs[a:b, self.nq :], us[a:b] @ self.actuation.B.T
-                found = contact_dynamics(self.model, q, v, tau, system.contacts.world_aligned)
-                forces[a:b, self._columns(system)] = found.f
-        return forces
+                found[a:b, self._columns(system)] = getattr(system, method)(xs[a:b], us[a:b])
+        return found
 
     def contact_impulses(self, xs: np.ndarray) -> np.ndarray:
         """Impulses on the robot (N, F, 3), N s, world axes, as `contact_forces`; zero but at impacts; xs (N or N+1,
@@ -189,9 +198,7 @@ class HybridSystem(RobotSystem):
         impulses = np.zeros((self.horizon, len(self.contact_frames), 3))
         for _, system, a, b in self.segments:
             if isinstance(system, Impact):
-                q, v = xs[a:b, : self.nq], xs[a:b, self.nq :]
-                found = contact_impulse(self.model, q, v, system.contacts.world_aligned, self.restitution)
-                impulses[a:b, self._columns(system)] = found.f
+                impulses[a:b, self._columns(system)] = system.contact_impulses(xs[a:b])
         return impulses
 
     def _columns(self, system) -> list[int]:
@@ -216,7 +223,7 @@ class HybridSystem(RobotSystem):
 
     def check_start(self, x0: ArrayLike) -> None:
         """Raise ValueError if at x0 (nx,) a frame that the first segment holds is more than a millimetre away from its
-        contact's reference."""
+        contact's reference, or a rigid foot turned by more than a milliradian."""
         q = as_array("x0", x0, (self.nx,))[: self.nq]
         check_references(self.model, q, self.segments[0].system.contacts)
 
@@ -235,6 +242,12 @@ class HybridSystem(RobotSystem):
         parts = [system.hessians(xs[a:b], us[a:b]) for _, system, a, b in self._segments_of(len(us))]
         fxx, fux, fuu = (np.concatenate(T) for T in zip(*parts, strict=True))
         return fxx, fux, fuu
+
+
+def _what_is_fixed(contacts: ContactSet) -> set[tuple[str, str]]:
+    """The positions that contacts keep, and the rotations."""
+    rotations = {(contact.frame, "rotation") for contact in contacts.contacts if not contact.turns}
+    return rotations | {(frame, "position") for frame in contacts.frames}
 
 
 def _launches(segments: Sequence[Segment]) -> list[tuple[RobotSystem, slice | np.ndarray]]:

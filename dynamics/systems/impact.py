@@ -1,11 +1,11 @@
-"""Contact points that stop, or bounce, in no time: one step of a system without duration."""
+"""Contacts that stop, or bounce, in no time: one step of a system without duration."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set
 from dynamics.contacts.impulses import as_restitution, contact_impulse
-from dynamics.contacts.point_contact import ContactSet, PointContact, as_contact_set
 from dynamics.simd import launch
 from dynamics.systems.actuation import actuation_map
 from dynamics.systems.impact_drivers import (
@@ -25,13 +25,16 @@ class Impact(RobotSystem):
     Parameters
     ----------
     model : RigidBodyModel
-    contacts : sequence of `PointContact`, or a `ContactSet`, at least one; gains and references do not enter
+    contacts : sequence of `PointContact` and `RigidContact`, or a `ContactSet`, at least one; gains and references do
+        not enter
     actuation : as `RigidBodySystem` has it: how many controls there are, which have no effect here
-    restitution : 0 (the points stop) to 1
+    restitution : 0 (the contacts stop) to 1
+    contact_damping : at least zero, 1/kg, as in `contact_impulse`; for contacts that depend on others
 
     Raises
     ------
-    ValueError, TypeError : no contacts, a restitution outside of [0, 1]; otherwise as `RigidBodySystem`.
+    ValueError, TypeError : no contacts, a restitution outside of [0, 1], a negative damping; otherwise as
+        `RigidBodySystem`.
 
     Notes
     -----
@@ -39,15 +42,22 @@ class Impact(RobotSystem):
     """
 
     def __init__(
-        self, model, contacts: ContactSet | Sequence[PointContact], actuation=None, restitution: float = 0.0
-    ):  # fmt: skip
+        self,
+        model,
+        contacts: ContactSet | Sequence[Contact],
+        actuation=None,
+        restitution: float = 0.0,
+        contact_damping: float = 0.0,
+    ):
         self.contacts = as_contact_set(model, contacts)
         if not len(self.contacts):
             raise ValueError("contacts: got none, expected at least one for an impact")
         super().__init__(model, 0.0, actuation_map(model, actuation), self.contacts.frames)
         self.restitution = as_restitution(restitution)
         self.semi_implicit, self.semi_implicit_from = self.euclidean, self.first_plain_row()  # with dt = 0
-        self._struck = (*self.contacts.at_rest, self.restitution)
+        block, arrays = self.contacts.impulsive(contact_damping, "contact_damping")
+        self.contact_damping = arrays.damping
+        self._struck = block, arrays, self.restitution
         self._expansion_numbers = impact_expansion_numbers(model, self.contacts)
 
     def __repr__(self) -> str:
@@ -74,6 +84,7 @@ class Impact(RobotSystem):
         launch(drive_impact_curvature, len(us), self._expansion_numbers, *self._struck, xs, lam, Hxx)
 
     def contact_impulses(self, xs: np.ndarray) -> np.ndarray:
-        """Impulses on the robot (K, C, 3), N s, at the states before, xs (K, nx), in the axes that each contact asks
-        for."""
-        return contact_impulse(self.model, xs[:, : self.nq], xs[:, self.nq :], self.contacts, self.restitution).f
+        """Impulses on the robot (K, C, 3), N s, at the states before, xs (K, nx), world axes, whatever axes the
+        contacts ask for."""
+        q, v = xs[:, : self.nq], xs[:, self.nq :]
+        return contact_impulse(self.model, q, v, self.contacts.world_aligned, self.restitution, self.contact_damping).f

@@ -12,7 +12,7 @@ from dynamics.contacts.impulses import contact_impulse_first_order, contact_impu
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, scatter_blocks, store
 from dynamics.systems.rollouts import close_gap, feedback, start_lanes
-from dynamics.systems.steps import UNDAMPED, scale_into
+from dynamics.systems.steps import scale_into
 
 
 @kernel
@@ -22,7 +22,7 @@ def strike(m, contacts, restitution, x, w, x_next):
     n = m.dof_body.size
     nq = x.shape[0] - n
     w.Y[:] = 0.0
-    contact_impulse_kernel(m, contacts, x[:nq], x[nq:], restitution, UNDAMPED, w)
+    contact_impulse_kernel(m, contacts, x[:nq], x[nq:], restitution, w)
     scale_into(nq, x_next, 1.0, x)
     scale_into(n, x_next[nq:], 1.0, w.a)
 
@@ -74,7 +74,7 @@ def drive_impact_linearization(first, last, work, block, contacts, restitution, 
     F, rest = carve(rest, 4 * n * n)
     for c in range(first, last):
         gather(x[: fx.shape[0]], c * LANES, x_)
-        contact_impulse_first_order(m, contacts, x_[:nq], x_[nq:], restitution, UNDAMPED, w, d, jump, mean)
+        contact_impulse_first_order(m, contacts, x_[:nq], x_[nq:], restitution, w, d, jump, mean)
         F[:] = 0.0
         for i in range(n):
             F[i * 2 * n + i, :] = 1.0
@@ -115,7 +115,7 @@ def drive_impact_curvature(first, last, work, block, contacts, restitution, x, l
         gather(lam, c * LANES, lam_)
         h.y[:] = 0.0
         scale_into(n, h.y, 1.0, lam_[n:])
-        contact_impulse_hessian_kernel(m, contacts, x_[:nq], x_[nq:], restitution, UNDAMPED, w, d, h, jump, mean)
+        contact_impulse_hessian_kernel(m, contacts, x_[:nq], x_[nq:], restitution, w, d, h, jump, mean)
         _symmetric_hessian(n, h.Hqq, h.Hqv, H)
         scatter_blocks(H, c * LANES, 2 * n, 2 * n, 0, Hxx)
 

@@ -86,7 +86,7 @@ def _step_first_order(m, contacts, B, skip, rk, semi, h, q, v, u, d, e, work, F)
     if rk is None:
         _euler_first_order(m, contacts, B, skip, semi, h, q, v, u, d, e, work, F)
     else:
-        runge_kutta_first_order(m, B, skip, h, q, v, u, d, e, work, F)
+        runge_kutta_first_order(m, contacts, B, skip, h, q, v, u, d, e, work, F)
 
 
 @driver

@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.contacts.point_contact import ContactSet, PointContact
+from dynamics.contacts.contact_set import Contact, ContactSet
+from dynamics.contacts.point_contact import PointContact
 
 
 class Phase(NamedTuple):
@@ -25,7 +26,7 @@ def checked_phases(model, phases: Any, gains: Any) -> list[Phase]:
     if isinstance(phases, str) or not isinstance(phases, Sequence) or not len(phases):
         raise ValueError(f"phases: got {phases!r}, expected a list of at least one (name, frames, knots)")
     named: dict[str, PointContact] = {}
-    sets: dict[frozenset[PointContact], ContactSet] = {}
+    sets: dict[frozenset[Contact], ContactSet] = {}
     checked = [_checked_phase(model, i, phase, gains, named, sets) for i, phase in enumerate(phases)]
     if not any(phase.knots for phase in checked):
         raise ValueError("phases: got impacts alone, expected a phase that takes time")
@@ -53,7 +54,7 @@ def _checked_phase(model, i, phase, gains, named, sets) -> Phase:
     return Phase(name, sets.setdefault(frozenset(contacts), found), int(knots))
 
 
-def _contact(model, entry, gains, named) -> PointContact:
+def _contact(model, entry, gains, named) -> Contact:
     if not isinstance(entry, str):
         return entry  # what is no contact is refused by the set
     if entry not in named:

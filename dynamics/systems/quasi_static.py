@@ -6,7 +6,7 @@ from dynamics.algorithms.frames import frame_jacobian, frame_placement
 from dynamics.algorithms.inverse_dynamics import gravity_forces
 
 AWAY = 1e-3
-"""How far a contact's frame may be from its reference where a motion starts, m."""
+"""How far a contact's frame may be from its reference where a motion starts, m and rad."""
 
 
 def undriven_basis(B: np.ndarray) -> np.ndarray:
@@ -17,12 +17,14 @@ def undriven_basis(B: np.ndarray) -> np.ndarray:
 
 
 def holding_controls(model, q: np.ndarray, B: np.ndarray, contacts) -> np.ndarray:
-    """u (K, nu) with B u = g - J'f, f the contact forces of least norm with N'J'f = N'g, N'B = 0; q (K, nq).
+    """u (K, nu) with B u = g - J'f, f the contact forces and moments of least norm (N and N m) with N'J'f = N'g,
+    N'B = 0; q (K, nq).
 
     Least squares where that has no solution."""
     load = gravity_forces(model, q)
     if len(contacts) > 0:
-        J = np.concatenate([frame_jacobian(model, q, held.frame)[:, :3] for held in contacts.contacts], axis=1)
+        rows = [frame_jacobian(model, q, held.frame)[:, : 3 if held.turns else 6] for held in contacts.contacts]
+        J = np.concatenate(rows, axis=1)
         N = undriven_basis(B)
         carried = np.linalg.pinv(N.T @ J.swapaxes(1, 2)) @ (load @ N)[..., None]
         load = load - (J.swapaxes(1, 2) @ carried)[..., 0]
@@ -30,13 +32,22 @@ def holding_controls(model, q: np.ndarray, B: np.ndarray, contacts) -> np.ndarra
 
 
 def check_references(model, q: np.ndarray, contacts) -> None:
-    """Raise ValueError if at q (nq,) the frame of a contact is farther than `AWAY` from the contact's reference."""
+    """Raise ValueError if at q (nq,) the frame of a contact is farther than `AWAY` from the contact's reference, or
+    that of a rigid foot turned by more."""
     for held in contacts.contacts:
         if held.reference is None:
             continue
-        distance = float(np.linalg.norm(frame_placement(model, q, held.frame).p - held.reference))
+        R, p = held.pose
+        placement = frame_placement(model, q, held.frame)
+        distance = float(np.linalg.norm(placement.p - p))
         if distance > AWAY:
             raise ValueError(
                 f"x0: frame {held.frame!r} is {distance:.3g} m away from the reference of its contact, expected at "
                 f"most {AWAY:g} m"
+            )
+        angle = 0.0 if held.turns else 2.0 * np.arcsin(min(np.linalg.norm(placement.R - R) / np.sqrt(8.0), 1.0))
+        if angle > AWAY:
+            raise ValueError(
+                f"x0: frame {held.frame!r} is turned by {angle:.3g} rad from the reference of its contact, expected at "
+                f"most {AWAY:g} rad"
             )

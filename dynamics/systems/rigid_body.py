@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set
 from dynamics.contacts.dynamics import contact_dynamics
-from dynamics.contacts.point_contact import ContactSet, PointContact, as_contact_set
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.simd import launch
 from dynamics.systems.acceleration_control import AccelerationControl
@@ -33,13 +33,14 @@ class RigidBodySystem(RobotSystem):
     integrator : "semi_implicit_euler" (default), "explicit_euler" or "rk4"
         The configuration moves along its manifold: q+ = q (+) h v+, q (+) h v, or four Munthe-Kaas stages.
     actuation : None (a torque per degree of freedom), "floating_base" (all but the first six), or B (nv, nu)
-    contacts : sequence of `PointContact`, or a `ContactSet`
-        Points that are held: accelerations are those of `contact_dynamics`.  For an Euler integrator.  It is the
-        accelerations that are constrained, so without gains the points drift.
+    contacts : sequence of `PointContact` and `RigidContact`, or a `ContactSet`
+        Points and feet that are held: accelerations are those of `contact_dynamics`.  It is the accelerations that are
+        constrained, so without gains the contacts drift.
     formulation : "forward" (default) or "inverse"
         "inverse": solvers take accelerations for controls and the torques as an output; everything that they are given
         and return is in torques all the same.  For an Euler integrator, joints of one degree of freedom, and as many
         controls as joints; without contacts.
+    contact_damping : at least zero, 1/kg, as in `contact_dynamics`; for contacts that depend on others
 
     Raises
     ------
@@ -59,8 +60,9 @@ class RigidBodySystem(RobotSystem):
         dt: float,
         integrator: str = "semi_implicit_euler",
         actuation=None,
-        contacts: ContactSet | Sequence[PointContact] = (),
+        contacts: ContactSet | Sequence[Contact] = (),
         formulation: str = "forward",
+        contact_damping: float = 0.0,
     ):
         if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
             raise ValueError(f"dt is {dt!r}; expected a positive number of seconds")
@@ -69,8 +71,10 @@ class RigidBodySystem(RobotSystem):
         if formulation not in FORMULATIONS:
             raise ValueError(f'formulation is "{formulation}"; expected one of {", ".join(FORMULATIONS)}')
         self.contacts = as_contact_set(model, contacts)
-        if self.in_contact and integrator == "rk4":
-            raise ValueError('integrator is "rk4"; expected an Euler integrator for a robot with contacts')
+        self.contact_arrays = self.contacts.damped(contact_damping, "contact_damping")
+        self.contact_damping = self.contact_arrays.damping
+        if self.contact_damping != 0.0 and not self.in_contact:
+            raise ValueError(f"contact_damping: got {contact_damping}, expected zero for a robot without contacts")
         super().__init__(model, dt, actuation_map(model, actuation), self.contacts.frames)
         self.integrator = integrator
         semi, rk4 = integrator == "semi_implicit_euler", integrator == "rk4"
@@ -80,9 +84,8 @@ class RigidBodySystem(RobotSystem):
         self.formulation = formulation
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
         self._rollout_numbers = self.rollout_numbers()
-        held = self.contacts.arrays if self.in_contact else ()
         curved, rk = None if self.euclidean else True, True if rk4 else None
-        self.plant = (model.block, held, B, skip, curved, rk, semi, self.dt)
+        self.plant = (model.block, self.contact_arrays if self.in_contact else (), B, skip, curved, rk, semi, self.dt)
 
     def _acceleration_control(self) -> AccelerationControl:
         B, lacking = self.actuation.B, []
@@ -124,15 +127,24 @@ class RigidBodySystem(RobotSystem):
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the
         contacts ask for."""
+        return self._contact_dynamics(xs, us).f
+
+    def contact_moments(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Moments on rigid feet (N, C, 3), N m, about the origins of their frames, zero for points; as
+        `contact_forces`."""
+        return self._contact_dynamics(xs, us).moment
+
+    def _contact_dynamics(self, xs, us):
         xs, us = self._knots(xs, us)
         q, v = np.split(xs[: len(us)], [self.nq], axis=1)
-        return contact_dynamics(self.model, q, v, us @ self.actuation.B.T, self.contacts.world_aligned).f
+        tau, held = us @ self.actuation.B.T, self.contacts.world_aligned
+        return contact_dynamics(self.model, q, v, tau, held, self.contact_damping)
 
     def quasi_static(self, x: ArrayLike) -> np.ndarray:
         """Controls (nu,) or (K, nu) that hold the robot still at the configuration of x (nx,) or (K, nx).
 
-        The contact forces f are the least that carry the part of gravity which no control can, N'J'f = N'g with the
-        columns of N a basis of the null space of B';  u = B^+ (g - J'f).  What nothing can carry is left.
+        The contact forces and moments f are the least that carry the part of gravity which no control can, N'J'f = N'g
+        with the columns of N a basis of the null space of B';  u = B^+ (g - J'f).  What nothing can carry is left.
         """
         xs, single = as_batch("x", x, self.nx)
         self.check_state(xs)
@@ -140,7 +152,8 @@ class RigidBodySystem(RobotSystem):
         return us[0] if single else us
 
     def check_start(self, x0: ArrayLike) -> None:
-        """Raise ValueError if at x0 (nx,) a contact's frame is more than a millimetre away from its reference."""
+        """Raise ValueError if at x0 (nx,) a contact's frame is more than a millimetre away from its reference, or a
+        rigid foot turned by more than a milliradian."""
         check_references(self.model, as_array("x0", x0, (self.nx,))[: self.nq], self.contacts)
 
     # -------------------------------------------------------------------------------------------- expansions

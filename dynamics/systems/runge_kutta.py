@@ -112,7 +112,7 @@ def _acceleration_rows(n, nu, aq, av, au, dq, dv, da):
 
 
 @kernel
-def _forward_stages(m, B, skip, h, q, v, u, d, e, stages, acc, O, eta):
+def _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta):
     """All stages and their differentials; O and eta of the whole step, e.maps at O."""
     n, nu = B.shape
     nz, nq = 2 * n + nu, q.shape[0]
@@ -132,7 +132,7 @@ def _forward_stages(m, B, skip, h, q, v, u, d, e, stages, acc, O, eta):
             _increment_differential(m, i, h, nq, nz, v, acc, stages, etai)
             _configuration_rows(m, Oi, e.maps, etai, nz, dq)
             add_scaled(n * nz, dv, stage_factor(i, h), _carve_stage(n, nq, nz, stages, i - 1)[7])
-        acceleration_derivatives(m, (), B, skip, qi, vi, u, d, e, acc[i * n : (i + 1) * n])
+        acceleration_derivatives(m, contacts, B, skip, qi, vi, u, d, e, acc[i * n : (i + 1) * n])
         scale_into(n * n, aq, 1.0, e.aq)
         scale_into(n * n, av, 1.0, e.av)
         _acceleration_rows(n, nu, aq, av, e.au, dq, dv, da)
@@ -141,12 +141,12 @@ def _forward_stages(m, B, skip, h, q, v, u, d, e, stages, acc, O, eta):
 
 
 @kernel
-def runge_kutta_first_order(m, B, skip, h, q, v, u, d, e, work, F):
+def runge_kutta_first_order(m, contacts, B, skip, h, q, v, u, d, e, work, F):
     """F (2 nv, 2 nv + nu) of one step; work: `runge_kutta_numbers`."""
     n, nu = B.shape
     nz, nq = 2 * n + nu, q.shape[0]
     stages, acc, O, eta, _ = _carve_all(n, nq, nz, work)
-    _forward_stages(m, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
+    _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
     _configuration_rows(m, O, e.maps, eta, nz, F[: n * nz])
     V = F[n * nz : 2 * n * nz]
     V[:] = 0.0
@@ -194,7 +194,7 @@ def add_congruence(n, nu, s, dq, dv, T, S, H):
 
 
 @kernel
-def runge_kutta_second_order(m, B, skip, h, q, v, u, lam, d, e, s, work, H):
+def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, work, H):
     """H (nz nz) += Hessian of lam' of one step's output; lam (2 nv).  Weights of the stages' accelerations, last first:
 
     w4 = h/6 lam_v                         w3 = h/3 lam_v + h^2/6 lO + h^3/12 ad_v'lO + h b4
@@ -205,7 +205,7 @@ def runge_kutta_second_order(m, B, skip, h, q, v, u, lam, d, e, s, work, H):
     n, nu = B.shape
     nz, nq = 2 * n + nu, q.shape[0]
     stages, acc, O, eta, w = _carve_all(n, nq, nz, work)
-    _forward_stages(m, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
+    _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
     T, w = carve(w, n * nz)
     S, w = carve(w, n * nz)
     lO, w = carve(w, n)
@@ -240,5 +240,5 @@ def runge_kutta_second_order(m, B, skip, h, q, v, u, lam, d, e, s, work, H):
                 apply_map_transposed(m, e.maps, JACOBIAN, k, o4 if i == 3 else o)
         if i == 2:
             add_bracket_hessian(m, o, h**3 / 16, n, _carve_stage(n, nq, nz, stages, 0)[7], 0, nz, nz, H, 0, nz)
-        acceleration_hessian(m, (), B, skip, qi, vi, u, d, e, s)
+        acceleration_hessian(m, contacts, B, skip, qi, vi, u, d, e, s)
         add_congruence(n, nu, s, dq, dv, T, S, H)

@@ -11,7 +11,7 @@
         q+ = q (+) O                                v+ = v + h/6 (a1 + 2 a2 + 2 a3 + a4)
 
 Three arguments select code at compile time: `curved`, that some joint is not Euclidean, and `rk`, that the integrator
-is RK4, by being None or not, and `contacts`, `ContactArrays` of points that are held, by being an empty tuple or not.
+is RK4, by being None or not, and `contacts`, `ContactArrays` of what is held, by being an empty tuple or not.
 So an ordinary arm under Euler compiles neither groups nor stages nor constraints.
 """
 
@@ -23,8 +23,6 @@ from dynamics.tangent import integrate_configuration
 from dynamics.tangent_brackets import add_bracket_rows
 
 INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
-UNDAMPED = 0.0
-"""Contacts do not yield to force."""
 
 
 @kernel
@@ -35,7 +33,7 @@ def acceleration(m, contacts, B, skip, q, v, u, d, a):
         forward_dynamics_kernel(m, q, v, d.tau, d.zeros, None, d.body, d.dof, d.art, d.elim, a)
     else:
         d.space.Y[:] = 0.0
-        contact_dynamics_kernel(m, contacts, q, v, d.tau, UNDAMPED, d.space)
+        contact_dynamics_kernel(m, contacts, q, v, d.tau, d.space)
         scale_into(m.dof_body.size, a, 1.0, d.a)
 
 
@@ -94,15 +92,15 @@ def move(m, curved, q, dq, q_out):
 
 
 @kernel
-def _runge_kutta_step(m, B, skip, h, q, v, u, d, work, q_next, v_next):
+def _runge_kutta_step(m, contacts, B, skip, h, q, v, u, d, work, q_next, v_next):
     n = m.dof_body.size
     O, acc, v_i, q_i = work[:n], work[n : 5 * n], work[5 * n : 6 * n], work[6 * n :]
-    acceleration(m, (), B, skip, q, v, u, d, acc[:n])
+    acceleration(m, contacts, B, skip, q, v, u, d, acc[:n])
     for stage in range(1, 4):
         stage_increment(m, stage, h, v, acc, O)
         integrate_configuration(m, q, O, q_i)
         combine(n, v_i, v, stage_factor(stage, h), acc[(stage - 1) * n : stage * n])
-        acceleration(m, (), B, skip, q_i, v_i, u, d, acc[stage * n : (stage + 1) * n])
+        acceleration(m, contacts, B, skip, q_i, v_i, u, d, acc[stage * n : (stage + 1) * n])
     stage_increment(m, 4, h, v, acc, O)
     for i in range(n):
         s = load(acc, i) + load(acc, 3 * n + i) + 2.0 * (load(acc, n + i) + load(acc, 2 * n + i))
@@ -114,7 +112,7 @@ def _runge_kutta_step(m, B, skip, h, q, v, u, d, work, q_next, v_next):
 def step_kernel(m, contacts, B, skip, curved, rk, semi, h, q, v, u, d, work, q_next, v_next):
     """(q+, v+) from (q, v, u); semi: the Euler step is the semi-implicit one.
 
-    contacts: () with RK4.  d: `carve_dynamics`; work (nq + 6 nv); q_next, v_next apart from q, v."""
+    d: `carve_dynamics`; work (nq + 6 nv); q_next, v_next apart from q, v."""
     if rk is None:
         n = m.dof_body.size
         acceleration(m, contacts, B, skip, q, v, u, d, d.a)
@@ -122,7 +120,7 @@ def step_kernel(m, contacts, B, skip, curved, rk, semi, h, q, v, u, d, work, q_n
         scale_into(n, work, h, v_next if semi else v)
         move(m, curved, q, work, q_next)
     else:
-        _runge_kutta_step(m, B, skip, h, q, v, u, d, work, q_next, v_next)
+        _runge_kutta_step(m, contacts, B, skip, h, q, v, u, d, work, q_next, v_next)
 
 
 def step_numbers(model) -> int:

@@ -34,12 +34,48 @@ def test_forces_balance_and_points_stay(name, gains, axes, rng):
             assert np.abs(residual).max() <= ILL_CONDITIONED * size
 
 
+@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
+@pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
+@pytest.mark.parametrize("name", contact_cases.FOOTED)
+def test_feet_stay(name, gains, axes, rng):
+    """A foot and a point: forces and moments balance, and the foot does not turn."""
+    model, frames = contact_cases.footed(name, rng)
+    contacts = ContactSet(model, contacts_on(model, frames, rng, gains, axes, rigid=(0,)))
+    q, v, tau = random_states(model, LANES + 2, rng)
+    result = contact_dynamics(model, q, v, tau, contacts)
+    assert contacts.rows == 3 * len(frames) + 3 and result.moment.shape == result.f.shape
+    assert result.moment[:, 0].all() and not result.moment[:, 1:].any() and not result.redundant.any()
+    held = contacts.contacts
+    for k in range(0, LANES + 2, 3):
+        residual, size = balance(model, q[k], v[k], tau[k], held, result.a[k], result.f[k], result.moment[k])
+        assert np.abs(residual).max() <= ILL_CONDITIONED * size
+        residual, size = constraints(model, q[k], v[k], result.a[k], held)
+        assert np.abs(residual).max() <= ILL_CONDITIONED * size
+
+
+@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
+def test_a_foot_holds_as_three_of_its_points_do(axes, rng):
+    """At rest: the same accelerations, and the foot's wrench is that of the forces at the points."""
+    hyq, _ = load_reference("hyq")
+    model, frames = contact_cases.with_points(hyq, [0, 0, 0], rng)
+    q, v, tau = (x[0] for x in random_states(model, 1, rng))
+    v = np.zeros_like(v)
+    a, f, moment, *_ = contact_dynamics(model, q, v, tau, contacts_on(model, frames[:1], rng, (0, 0), axes, rigid=(0,)))
+    of_points = contact_dynamics(model, q, v, tau, contacts_on(model, frames, rng, (0, 0)))
+    R, origin = dynamics.frame_placement(model, q, frames[0])
+    turn = R if axes == "local" else np.eye(3)
+    arms = [dynamics.frame_placement(model, q, frame).p - origin for frame in frames]
+    assert relative_error(a, of_points.a) <= ORACLE
+    assert relative_error(turn @ f[0], of_points.f.sum(axis=0)) <= ORACLE
+    assert relative_error(turn @ moment[0], np.cross(arms, of_points.f).sum(axis=0)) <= ORACLE
+
+
 def test_no_contact_is_forward_dynamics(rng):
     model, _ = load_reference("solo12")
     q, v, tau = random_states(model, 3, rng)
-    a, f, pivot, redundant = contact_dynamics(model, q, v, tau, [])
+    a, f, moment, pivot, redundant = contact_dynamics(model, q, v, tau, [])
     assert relative_error(a, forward_dynamics(model, q, v, tau)) <= ORACLE
-    assert f.shape == (3, 0, 3) and (pivot == 1.0).all() and not redundant.any()
+    assert f.shape == moment.shape == (3, 0, 3) and (pivot == 1.0).all() and not redundant.any()
 
 
 def test_damping_gives_way(rng):
@@ -72,7 +108,7 @@ def test_points_of_one_body_are_redundant(points, rank, rng):
     model, frames = contact_cases.with_points(hyq, [0] * points, rng)
     contacts = contacts_on(model, frames, rng, (0.0, 0.0))
     q, v, tau = random_states(model, 4, rng)
-    a, f, pivot, redundant = contact_dynamics(model, q, v, tau, contacts)
+    a, f, _, pivot, redundant = contact_dynamics(model, q, v, tau, contacts)
     assert (redundant == 3 * points - rank).all() and (pivot < 1e-10).all()
     assert (np.count_nonzero(f.reshape(4, -1), axis=1) == rank).all()
     for k in range(4):
@@ -83,6 +119,19 @@ def test_points_of_one_body_are_redundant(points, rank, rng):
     for k in range(4):
         residual, size = constraints(model, q[k], v[k], a[k], contacts)
         assert np.abs(residual).max() <= 1e-8 * max(size, 1.0)
+
+
+def test_feet_of_a_fixed_chain_are_redundant(rng):
+    """Two feet on one arm of six joints: the first holds it."""
+    model, frames = contact_cases.with_points(load_reference("ur5")[0], [5, 3], rng)
+    contacts = contacts_on(model, frames, rng, (0.0, 0.0), rigid=(0, 1))
+    q, v, tau = random_states(model, 4, rng)
+    a, f, moment, pivot, redundant = contact_dynamics(model, q, 0.0 * v, tau, contacts)
+    assert (redundant == 6).all() and (pivot < 1e-10).all()
+    assert np.abs(a).max() <= ILL_CONDITIONED * np.abs(tau).max() * np.linalg.norm(np.linalg.inv(mass_matrix(model, q)))
+    for k in range(4):
+        residual, size = balance(model, q[k], 0.0 * v[k], tau[k], contacts, a[k], f[k], moment[k])
+        assert np.abs(residual).max() <= ILL_CONDITIONED * size
 
 
 def test_damping_makes_redundant_contacts_regular(rng):
@@ -99,7 +148,7 @@ def test_a_point_that_no_joint_moves_carries_no_force():
     builder = dynamics.ModelBuilder()
     builder.add_body("rod", "world", dynamics.Revolute("y"), mass=1.0, com=(0, 0, -0.5), inertia=0.1 * np.eye(3))
     model = builder.build()
-    a, f, pivot, redundant = contact_dynamics(model, [0.3], [1.0], [0.2], [PointContact(model, "rod")])
+    a, f, _, pivot, redundant = contact_dynamics(model, [0.3], [1.0], [0.2], [PointContact(model, "rod")])
     assert relative_error(a, forward_dynamics(model, [0.3], [1.0], [0.2])) <= IDENTITY
     assert not f.any() and pivot == 0.0 and redundant == 3
 

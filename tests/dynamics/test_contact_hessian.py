@@ -1,4 +1,4 @@
-"""Hessian of w_a'a + w_f'f: differences of the first derivatives along the manifold, limits, brackets, batches."""
+"""Hessian of w_a'a + w_f'f + w_m'm: differences of the first derivatives on the manifold, limits, brackets, batches."""
 
 import numpy as np
 import pytest
@@ -28,24 +28,22 @@ def multipliers(model, contacts, rng, K=1):
     return (w_a[0], w_f[0]) if K == 1 else (w_a, w_f)
 
 
-def gradients(derivatives, w_a, w_f):
-    """Those of w_a'a + w_f'f with respect to q, v and tau."""
-    of_a, of_f = derivatives[:3], derivatives[3:]
-    return [
-        np.einsum("i,...ij->...j", w_a, a) + np.einsum("cr,...crj->...j", w_f, f)
-        for a, f in zip(of_a, of_f, strict=True)
-    ]
+def gradients(derivatives, w_a, w_f, w_m=None):
+    """Those of w_a'a + w_f'f + w_m'm with respect to q, v and tau."""
+    w_m = np.zeros_like(w_f) if w_m is None else w_m
+    of_z = zip(derivatives[:3], derivatives[3:6], derivatives[6:], strict=True)
+    return [w_a @ a + np.einsum("cr,...crj->...j", w_f, f) + np.einsum("cr,...crj->...j", w_m, m) for a, f, m in of_z]
 
 
-def check(model, q, v, tau, contacts, w_a, w_f, damping=0.0):
+def check(model, q, v, tau, contacts, w_a, w_f, damping=0.0, w_m=None):
     n = model.nv
 
     def at_states(x):
         q, v = np.ascontiguousarray(x[:, : model.nq]), np.ascontiguousarray(x[:, model.nq :])
-        return np.hstack(gradients(contact_dynamics_derivatives(model, q, v, tau, contacts, damping), w_a, w_f))
+        return np.hstack(gradients(contact_dynamics_derivatives(model, q, v, tau, contacts, damping), w_a, w_f, w_m))
 
     of_x = along_state(model, at_states, np.concatenate([q, v]), 2e-3)
-    H = contact_dynamics_hessian(model, q, v, tau, contacts, w_a, w_f, damping)
+    H = contact_dynamics_hessian(model, q, v, tau, contacts, w_a, w_f, damping, w_m)
     expected = of_x[:n, :n], of_x[:n, n:], of_x[n : 2 * n, n:], of_x[2 * n :, :n].T
     floor = np.abs(expected[3]).max()
     for name, value, other in zip(H._fields, H, expected, strict=True):
@@ -64,12 +62,24 @@ def test_differences(name, gains, axes, rng):
         check(model, q, v, tau, contacts, *multipliers(model, contacts, rng))
 
 
-@pytest.mark.parametrize("damping", [0.0, 0.2])
-def test_differences_of_redundant_contacts(damping, rng):
-    model, frames = contact_cases.with_points(load_reference("hyq")[0], [0, 0, 0, 3], rng)
-    contacts = contacts_on(model, frames, rng)
+@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
+@pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
+@pytest.mark.parametrize("name", contact_cases.FOOTED)
+def test_differences_of_feet(name, gains, axes, rng):
+    model, frames = contact_cases.footed(name, rng)
+    contacts = contacts_on(model, frames, rng, gains, axes, rigid=(0,))
     q, v, tau = (x[0] for x in random_states(model, 1, rng))
-    check(model, q, v, tau, contacts, *multipliers(model, contacts, rng), damping)
+    w_m = rng.uniform(-2, 2, (len(contacts), 3))
+    check(model, q, v, tau, contacts, *multipliers(model, contacts, rng), w_m=w_m)
+
+
+@pytest.mark.parametrize("rigid", [(), (1, 3)])
+@pytest.mark.parametrize("damping", [0.0, 0.2])
+def test_differences_of_redundant_contacts(damping, rigid, rng):
+    model, frames = contact_cases.with_points(load_reference("hyq")[0], [0, 0, 0, 3], rng)
+    contacts = contacts_on(model, frames, rng, rigid=rigid)
+    q, v, tau = (x[0] for x in random_states(model, 1, rng))
+    check(model, q, v, tau, contacts, *multipliers(model, contacts, rng), damping, rng.uniform(-2, 2, (4, 3)))
 
 
 def test_no_contact_is_forward_dynamics(rng):
@@ -129,5 +139,7 @@ def test_errors(rng):
     q, v, tau, w = random_states(model, 2, rng, vectors=3)
     with pytest.raises(ValueError, match=r"w_f: got shape \(4, 2\), expected \(4, 3\) or \(2, 4, 3\)"):
         contact_dynamics_hessian(model, q, v, tau, contacts, w, np.zeros((4, 2)))
+    with pytest.raises(ValueError, match=r"w_m: got shape \(3, 4\), expected \(4, 3\) or \(2, 4, 3\)"):
+        contact_dynamics_hessian(model, q, v, tau, contacts, w, np.zeros((4, 3)), w_m=np.zeros((3, 4)))
     with pytest.raises(ValueError, match=r"w_a: got shape \(12,\), expected \(18,\) or \(K, 18\)"):
         contact_dynamics_hessian(model, q, v, tau, contacts, np.zeros(12), np.zeros((4, 3)))

@@ -1,7 +1,7 @@
 """Residuals of contact forces: values by contact dynamics, derivatives by it and by differences, sums in the lanes.
 
-Robots in motion: the project's quadruped on four feet and on two, an arm held at its tip, joints of many degrees of
-freedom; forces in world axes and in those of the frames.
+Robots in motion: the project's quadruped on four feet, on two, and on a rigid foot and a point that yield, an arm held
+at its tip, joints of many degrees of freedom; forces in world axes and in those of the frames.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ from tests.reference.robot_systems import slope
 from tests.reference.tangent_differences import OFFSETS, WEIGHTS, along_state
 from tests.tolerances import IDENTITY, SIXTH_ORDER_DIFFERENCES, SLOPE, relative_error
 
-CASES = ("four feet", "two feet", "arm", "zoo")
+CASES = ("four feet", "two feet", "foot and point", "arm", "zoo")
 MAPS = ("force", "pyramid", "cone")
 MU, NORMAL = 0.6, np.array([0.3, -0.2, 1.1])
 HESSIANS = 1e-8  # their differences
@@ -32,7 +32,8 @@ def case(request, rng):
 
 
 def make_case(name, rng):
-    if name.endswith("feet"):
+    legged, mixed = name not in ("arm", "zoo"), name == "foot and point"
+    if legged:
         model, frames = quadruped(), FEET if name == "four feet" else FEET[::3]
         q = standing()
         x = np.tile(np.r_[q, np.zeros(18)], (3, 1))
@@ -41,10 +42,10 @@ def make_case(name, rng):
         model, frames = contact_cases.robot({"arm": "ur5", "zoo": "joint_zoo"}[name], rng)
         frames = frames[:2]
         B = None if name == "arm" else rng.standard_normal((model.nv, 4))
-    contacts = contacts_on(model, frames, rng, GAINS, "local")
+    contacts = contacts_on(model, frames, rng, GAINS, "local", (0,) if mixed else ())
     contacts[1:] = contacts_on(model, frames[1:], rng, GAINS)
-    system = RigidBodySystem(model, 0.02, actuation=B, contacts=contacts)
-    if name.endswith("feet"):
+    system = RigidBodySystem(model, 0.02, actuation=B, contacts=contacts, contact_damping=0.1 if mixed else 0.0)
+    if legged:
         return system, system.integrate(x, 0.3 * rng.standard_normal((3, system.ndx))), rng.standard_normal((3, 12))
     xs = np.hstack(random_states(model, 3, rng, vectors=1))
     return system, xs, rng.standard_normal((3, system.nu))
@@ -64,7 +65,8 @@ def residual(request, case):
 
 def solved(system, xs, us):
     """Arguments of contact dynamics."""
-    return system.model, xs[:, : system.nq], xs[:, system.nq :], us @ system.actuation.B.T, system.contacts
+    q, v, tau = xs[:, : system.nq], xs[:, system.nq :], us @ system.actuation.B.T
+    return system.model, q, v, tau, system.contacts, system.contact_damping
 
 
 # ------------------------------------------------------------------------------------------------ values

@@ -1,9 +1,9 @@
-"""Point contacts and sets of them: what they hold, and what they refuse."""
+"""Contacts of points and feet and sets of them: what they hold, and what they refuse."""
 
 import numpy as np
 import pytest
 
-from dynamics import ContactSet, PointContact
+from dynamics import ContactSet, PointContact, RigidContact
 from tests.reference.rigid_body_models import load_reference
 
 
@@ -55,6 +55,48 @@ def test_errors_of_a_set(model):
         ContactSet(model, ["lf_foot"])  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"contacts\[0\]: the contact of 'lf_foot' belongs to another model"):
         ContactSet(load_reference("hyq")[0], [foot])
+
+
+def test_a_foot_keeps_its_own_reference(model):
+    R, p = np.eye(3), np.ones(3)
+    foot = RigidContact(model, "lf_foot", (10, 2), (R, p))
+    R[:], p[:] = 7.0, 7.0
+    assert np.array_equal(foot.reference[0], np.eye(3)) and np.array_equal(foot.reference[1], np.ones(3))
+    with pytest.raises(ValueError, match="read-only"):
+        foot.reference[0][0, 0] = 1.0
+    assert repr(foot).startswith("RigidContact('lf_foot', gains=(10.0, 2.0)")
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("lf_foot", (5.0, 1.0)), "reference: needed where kp is not zero, got kp = 5.0"),
+        (("lf_foot", (5.0, 1.0), np.zeros(3)), r"reference: got .*, expected a pair \(R, p\) of shapes"),
+        (("lf_foot", (5.0, 1.0), (2.0 * np.eye(3), np.zeros(3))), "reference: the rotation matrix is not orthonormal"),
+        (("lf_foot", (5.0, 1.0), (np.eye(3), np.zeros(2))), r"reference translation: got shape \(2,\)"),
+        (("lf_foot", (0.0, 1.0), None, "world"), "axes: got 'world', expected one of"),
+    ],
+)
+def test_errors_of_a_foot(model, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        RigidContact(model, *arguments)
+
+
+def test_a_frame_is_held_once(model):
+    with pytest.raises(ValueError, match=r"contacts\[1\]: frame 'lf_foot' is already in contact, by contacts\[0\]"):
+        ContactSet(model, [PointContact(model, "lf_foot"), RigidContact(model, "lf_foot")])
+
+
+def test_rows_of_feet_and_points(model):
+    """Forces of all contacts first, then the moments of the feet."""
+    contacts = ContactSet(model, [RigidContact(model, "lf_foot"), PointContact(model, "rf_foot")])
+    assert contacts.rows == 9
+    rows = np.arange(18.0).reshape(2, 9)
+    f, moment = contacts.forces_and_moments(rows)
+    assert np.array_equal(f, rows[:, :6].reshape(2, 2, 3))
+    assert np.array_equal(moment[:, 0], rows[:, 6:]) and not moment[:, 1].any()
+    assert np.array_equal(contacts.multiplier_rows(f, moment, 2), rows)
+    assert np.array_equal(contacts.multiplier_rows(f, None, 2), rows * (np.arange(9) < 6))
 
 
 def test_a_set_names_its_frames(model):

@@ -24,6 +24,7 @@ CASES = {
     "hyq on two feet, gains": ("hyq", 2, GAINS),
     "joint_zoo, gains": ("joint_zoo", 1, GAINS),
     "ur5 held": ("ur5", 1, (0.0, 5.0)),
+    "hyq on a foot and a point": ("hyq", 2, GAINS, (0,)),
 }
 
 
@@ -42,14 +43,14 @@ def case(request):
     return request.param
 
 
-def make_contact_system(case, dt, integrator, rng, axes="local_world_aligned"):
+def make_contact_system(case, dt, integrator, rng, axes="local_world_aligned", damping=0.0):
     """System, states xs (3, nx) in motion and controls us (3, nu)."""
-    name, count, gains = CASES[case]
+    name, count, gains, *rigid = CASES[case]
     model, frames = contact_cases.robot(name, rng)
     q, v = random_states(model, 3, rng, vectors=1)
-    contacts = contacts_on(model, frames[:count], rng, gains, axes)
+    contacts = contacts_on(model, frames[:count], rng, gains, axes, *rigid)
     actuation = "floating_base" if name == "hyq" else None
-    system = RigidBodySystem(model, dt, integrator, actuation, contacts)
+    system = RigidBodySystem(model, dt, integrator, actuation, contacts, contact_damping=damping)
     tau = dynamics.inverse_dynamics(model, q, v, np.zeros_like(v))
     return system, np.hstack([q, v]), tau @ system.actuation.B
 
@@ -96,14 +97,18 @@ def test_contact_forces(case, axes, rng):
     which."""
     system, xs, us = make_contact_system(case, 0.01, "semi_implicit_euler", rng, axes)
     q, v = xs[:, : system.nq], xs[:, system.nq :]
-    expected = dynamics.contact_dynamics(system.model, q, v, us @ system.actuation.B.T, system.contacts).f
+    expected = dynamics.contact_dynamics(system.model, q, v, us @ system.actuation.B.T, system.contacts)
+    f, moment = expected.f, expected.moment
     placements = [dynamics.frame_placement(system.model, q, c.frame) for c in system.contacts.contacts]
     if axes == "local":
-        expected = np.stack([np.einsum("kij,kj->ki", R, expected[:, i]) for i, (R, _) in enumerate(placements)], axis=1)
-    assert relative_error(system.contact_forces(np.vstack([xs, xs[:1]]), us), expected) <= IDENTITY
+        R = np.stack([placement.R for placement in placements], axis=1)
+        f, moment = (np.einsum("kcij,kcj->kci", R, x) for x in (f, moment))
+    more = np.vstack([xs, xs[:1]])
+    assert relative_error(system.contact_forces(more, us), f) <= IDENTITY
+    assert relative_error(system.contact_moments(more, us), moment, floor=1e-9) <= IDENTITY
     assert np.array_equal(system.contact_points(xs), np.stack([p for _, p in placements], axis=1))
     assert np.array_equal(system.center_of_mass(xs), dynamics.center_of_mass(system.model, q))
-    world = [PointContact(c.model, c.frame, c.gains, c.reference) for c in system.contacts.contacts]
+    world = [type(c)(c.model, c.frame, c.gains, c.reference) for c in system.contacts.contacts]
     aligned = RigidBodySystem(system.model, 0.01, actuation=system.actuation.B, contacts=world)
     lam = rng.standard_normal((3, system.ndx))
     for one, other in zip(
@@ -127,6 +132,48 @@ def test_slopes_of_the_quadruped(feet, integrator, rng):
     system, x, u = stance(feet, 0.02, integrator)
     x = system.integrate(np.tile(x, (3, 1)), 0.2 * rng.standard_normal((3, system.ndx)))
     assert model_slopes(system, x, np.tile(u, (3, 1)), rng) == pytest.approx((2.0, 3.0), abs=SLOPE)
+
+
+@pytest.mark.parametrize("integrator", ["semi_implicit_euler", "rk4"])
+def test_slopes_with_redundant_contacts(integrator, rng):
+    """Three points on the trunk and a foot that yield a little: steps, expansions and forces know of it."""
+    model, frames = contact_cases.with_points(contact_cases.robot("hyq", rng)[0], [0, 0, 0, 3], rng)
+    contacts = contacts_on(model, frames, rng, rigid=(3,))
+    q, v, tau = random_states(model, 3, rng, vectors=2)
+    system = RigidBodySystem(model, 0.002, integrator, None, contacts, contact_damping=0.2)
+    xs, us = np.hstack([q, v]), 10.0 * tau
+    hard = RigidBodySystem(model, 0.002, integrator, None, contacts)
+    assert dynamics.contact_dynamics(model, q, v, us, contacts).redundant.all()
+    assert relative_error(hard.step(xs, us), system.step(xs, us)) > 1e-6
+    for x, u, x_next in zip(xs, us, system.step(xs, us), strict=True):
+        assert relative_error(x_next, step(system, x, u)) <= IDENTITY
+    expected = dynamics.contact_dynamics(model, q, v, us, contacts, 0.2)
+    assert np.array_equal(system.contact_forces(xs, us), expected.f)
+    assert np.array_equal(system.contact_moments(xs, us), expected.moment)
+    assert model_slopes(system, xs, us, rng) == pytest.approx((2.0, 3.0), abs=SLOPE)
+
+
+@pytest.mark.parametrize("held", ["hyq on two feet, gains", "hyq on a foot and a point"])
+def test_runge_kutta_in_contact(held, rng):
+    system, xs, us = make_contact_system(held, 0.01, "rk4", rng)
+    for x, u, x_next in zip(xs, us, system.step(xs, us), strict=True):
+        assert relative_error(x_next, step(system, x, u)) <= IDENTITY
+    assert model_slopes(system, xs, us, rng) == pytest.approx((2.0, 3.0), abs=SLOPE)
+
+
+def test_runge_kutta_in_contact_is_of_order_four(rng):
+    """The quadruped moves away from its stance for 0.1 s under constant torques; halving the step."""
+    system, x0, u = stance(FEET, 0.01, gains=(100.0, 20.0))
+    x0 = system.integrate(x0, 0.05 * rng.standard_normal(system.ndx))
+    ends = []
+    for steps in (8, 16, 32, 128):
+        held = RigidBodySystem(system.model, 0.1 / steps, "rk4", "floating_base", system.contacts)
+        x = x0
+        for _ in range(steps):
+            x = held.step(x, u)
+        ends.append(x)
+    errors = [np.abs(system.difference(ends[-1], x)).max() for x in ends[:-1]]
+    assert np.log2(np.divide(errors[:-1], errors[1:])) == pytest.approx(4.0, abs=0.2)
 
 
 def test_tensors_contract_to_the_products(case, integrator, rng):
@@ -157,8 +204,10 @@ def test_knots_do_not_mix(case, integrator, rng):
 def test_errors_of_the_constructor():
     model = quadruped()
     feet = [PointContact(model, foot) for foot in FEET]
-    with pytest.raises(ValueError, match='integrator is "rk4"; expected an Euler integrator for a robot with contacts'):
-        RigidBodySystem(model, 0.01, "rk4", "floating_base", feet)
+    with pytest.raises(ValueError, match=r"contact_damping: got -1\.0, expected a number of at least zero"):
+        RigidBodySystem(model, 0.01, contacts=feet, contact_damping=-1.0)
+    with pytest.raises(ValueError, match=r"contact_damping: got 0\.1, expected zero for a robot without contacts"):
+        RigidBodySystem(model, 0.01, contact_damping=0.1)
     arm, tips = contact_cases.robot("ur5", np.random.default_rng(0))
     with pytest.raises(ValueError, match='formulation is "inverse", which needs no contacts'):
         RigidBodySystem(arm, 0.01, contacts=[PointContact(arm, tips[0])], formulation="inverse")

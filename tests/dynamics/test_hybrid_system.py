@@ -285,6 +285,8 @@ def test_errors_of_other_arguments():
         hybrid(gains=(100.0, 20.0))
     with pytest.raises(ValueError, match=r"restitution: got 1.5, expected a number from 0 to 1"):
         hybrid(restitution=1.5)
+    with pytest.raises(ValueError, match=r"contact_damping: got -1\.0, expected a number of at least zero"):
+        hybrid(contact_damping=-1.0)
     with pytest.raises(TypeError, match="impacts: got 'no', expected True or False"):
         hybrid(impacts="no")
     with pytest.raises(ValueError, match=r"dt is 0\.0; expected a positive number"):

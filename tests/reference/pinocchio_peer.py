@@ -47,14 +47,16 @@ def forces(pin, wrenches):
 
 
 def contacts(pin, peer, model, contacts):
-    """Point contacts as Pinocchio's constraints: the model's data and the two vectors it asks for."""
+    """Contacts as Pinocchio's constraints: the model's data and the two vectors it asks for.
+
+    Its feet differ from ours: spatial instead of classical accelerations, the same where the foot rests, and another
+    position error, so that only gains (0, kd) compare."""
     theirs, datas, state = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData(), peer.createData()
     for contact in contacts:
         frame = model.frame(contact.frame)
         axes = pin.ReferenceFrame.LOCAL if contact.axes == "local" else pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
-        reference = np.zeros(3) if contact.reference is None else contact.reference.copy()
-        point, fixed = pin.SE3(frame.R.copy(), frame.p.copy()), pin.SE3(np.eye(3), reference)
-        kind = pin.ContactType.CONTACT_3D
+        point, fixed = pin.SE3(frame.R.copy(), frame.p.copy()), pin.SE3(*(x.copy() for x in contact.pose))
+        kind = pin.ContactType.CONTACT_3D if contact.turns else pin.ContactType.CONTACT_6D
         constraint = pin.RigidConstraintModel(kind, peer, frame.body + 1, point, 0, fixed, axes)
         constraint.setBaumgarteCorrectorParameters(pin.BaumgarteCorrectorParameters(*contact.gains))
         theirs.append(constraint)

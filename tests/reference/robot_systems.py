@@ -34,17 +34,21 @@ def control_scale(system, xs, us):
 
 def step(system, x, u):
     """One step, in numpy.  The RK4 is the Munthe-Kaas method of order four with two brackets [Munthe-Kaas 1999]."""
-    model, h = system.model, system.dt
+    model, h, held = system.model, system.dt, system.contacts
     q, v, tau = x[: model.nq], x[model.nq :], system.actuation.B @ u
+
+    def accelerated(q, v):
+        if len(held):
+            return contact_dynamics(model, q, v, tau, held, system.contact_damping).a
+        return forward_dynamics(model, q, v, tau)
+
     if system.integrator != "rk4":
-        held = system.contacts
-        a = contact_dynamics(model, q, v, tau, held).a if len(held) else forward_dynamics(model, q, v, tau)
-        moved = v + h * a
+        moved = v + h * accelerated(q, v)
         return np.concatenate([integrate(model, q, h * (v if system.integrator == "explicit_euler" else moved)), moved])
     c = structure_constants(model)
 
     def acceleration(increment, v):
-        return forward_dynamics(model, integrate(model, q, increment), v, tau)
+        return accelerated(integrate(model, q, increment), v)
 
     def bracket(x, y):
         return np.einsum("lkj,k,j->l", c, x, y)
