@@ -18,7 +18,7 @@ NAMES = """
     inverse_dynamics_derivatives forward_dynamics_derivatives
     inverse_dynamics_second_derivatives forward_dynamics_second_derivatives
     inverse_dynamics_hessian forward_dynamics_hessian
-    PointContact ContactSet contact_dynamics contact_dynamics_derivatives contact_dynamics_hessian
+    PointContact RigidContact ContactSet contact_dynamics contact_dynamics_derivatives contact_dynamics_hessian
     contact_impulse contact_impulse_derivatives contact_impulse_hessian
     parameter_derivatives inverse_dynamics_regressor inertial_parameters
     RigidBodySystem HybridSystem Impact
