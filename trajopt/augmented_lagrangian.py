@@ -73,6 +73,11 @@ class Part(NamedTuple):
         values = _shift(r, self.multipliers, self.penalty, self.lower, self.upper, s, active)
         return Shifted(s, active, values)
 
+    def sides(self, r: np.ndarray) -> np.ndarray:
+        """-1 where z lies below the lower limit, 1 where above the upper one or the two are equal, 0 between."""
+        z = r + self.multipliers / self.penalty
+        return np.where((z > self.upper) | (self.lower == self.upper), 1, np.where(z < self.lower, -1, 0))
+
     def next_multipliers(self, r: np.ndarray) -> np.ndarray:
         """rho s."""
         return self.penalty * self.shifted(r).s
@@ -113,6 +118,39 @@ class AugmentedTerm:
         """Add scale times rho s d2 r."""
         mu = scale * self.part.next_multipliers(self.part.values(xs, us))
         add_curvature(self.part.constraint.residual, xs, us, mu, target)
+
+    def accumulate_change(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        trial: tuple[np.ndarray, np.ndarray | None],
+        scale: float,
+        target: Quadratic,
+    ) -> np.ndarray:
+        """Add what gradient and Gauss-Newton Hessian at (xs, us) lack of those of the limits that press at a trial.
+
+        Every row is linear there: rho/2 (z - limit)^2 where the limit presses at the trial, else nothing.
+        Returns the sides at the trial (K, nr), empty if they are those at (xs, us).
+        """
+        part, residual, nr = self.part, self.part.constraint.residual, self.part.constraint.nr
+        r = part.values(xs, us)
+        sides, then = part.sides(r), part.sides(part.values(*trial))
+        knots = np.flatnonzero((sides != then).any(axis=1))
+        if knots.size == 0:
+            return np.empty((0, nr))
+        part = part._replace(**{name: getattr(part, name)[knots] for name in ("lower", "upper", "multipliers")})
+        points = xs[knots], None if us is None else us[knots]
+        r, rx, ru = linearized(residual, nr, *points)
+        z = r + part.multipliers / part.penalty
+        s = np.where(then[knots] > 0, z - part.upper, np.where(then[knots] < 0, z - part.lower, 0.0))
+        stiffness = part.penalty * (np.abs(then) - np.abs(sides))[knots]
+        model = Model(s - part.shifted(r).s, np.full((1, nr), part.penalty), stiffness)
+        rows = Quadratic(*(None if block is None else np.zeros((len(knots), *block.shape[1:])) for block in target))
+        add_gradient(model, rx, ru, scale, rows)
+        for block, more in zip(target, rows, strict=True):
+            if block is not None and more is not None:
+                block[knots] += more
+        return then
 
 
 class Measures(NamedTuple):

@@ -65,12 +65,13 @@ def _first_penalty(part: Part, iterate: Iterate, share: float) -> float:
     finite = np.isfinite(width) & (width > 0.0)
     if finite.any():
         size = RANGE_SHARE * float(width[finite].mean())
-    elif violation.any():
-        size = float(np.sqrt(0.5 * (violation**2).sum()))
     else:
         slack = np.minimum(np.abs(r - part.lower), np.abs(r - part.upper))
-        slack = slack[np.isfinite(slack)]
+        slack = slack[np.isfinite(slack)&(violation==0)]
         size = SLACK_SHARE * float(slack.mean()) if slack.size else 1.0
+        if violation.any():
+            import os
+            size = max(float(np.sqrt(0.5 * (violation**2).sum())),float(os.environ.get('FLOOR','0'))*size)
     penalty = share * abs(iterate.cost) / size**2 if size > 0.0 and np.isfinite(size) else 1.0
     return float(np.clip(penalty, *FIRST_PENALTIES))
 

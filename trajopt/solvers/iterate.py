@@ -99,6 +99,13 @@ class Formulation(Protocol):
         """Trajectories along a direction, longest step first."""
         ...
 
+    def foresee(
+        self, model: LocalModel, trial: Candidate, kind: str, mu: float, clock: Stopwatch
+    ) -> tuple[SweepResult, bytes] | None:
+        """Backward pass of this kind with the limits that press at the trial in place of those that press now, and
+        what tells these limits from others; None if they are the same."""
+        ...
+
     def hold_clipped(self, model: LocalModel, sweep: SweepResult) -> LocalModel | None:
         """The model with controls held that limits would clip; None if there are none (anymore)."""
         ...
@@ -152,12 +159,17 @@ def _model_change(fx, fu, lx, lu, lxx, lux, luu, gaps, k, K):
     return d1, d2
 
 
+def with_slopes(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
+    """The result of another expansion's sweep with d1, d2 of this one."""
+    if not result.ok:
+        return result
+    d1, d2 = _model_change(*expansion, np.zeros_like(expansion.lx) if gaps is None else gaps, result.k, result.K)
+    return result._replace(d1=d1, d2=d2)
+
+
 def with_gaps(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
     """The sweep's result with d1, d2 of the step that also closes the gaps: those of the linearized trajectory.
 
     dx_0 = gaps_0, du = k + K dx, dx' = fx dx + fu du + gaps';  d1 = sum lx'dx + lu'du, d2 the quadratic part.
     """
-    if gaps is None or not result.ok:
-        return result
-    d1, d2 = _model_change(*expansion, gaps, result.k, result.K)
-    return result._replace(d1=d1, d2=d2)
+    return result if gaps is None else with_slopes(result, expansion, gaps)

@@ -13,12 +13,13 @@ What the sweep's controls are, and how trajectories follow from them, is the bus
 """
 
 import math
+from itertools import chain
 from collections.abc import Callable
 
 import numpy as np
 
-from trajopt.line_search import Step, merit_weight, search
-from trajopt.objective import Objective
+from trajopt.line_search import Candidate, Step, merit_weight, search
+from trajopt.objective import Objective, all_finite
 from trajopt.regularization import Regularization
 from trajopt.solution import IterationRecord, Progress
 from trajopt.solvers.iterate import (
@@ -39,6 +40,7 @@ ROUNDING_LEVEL = 1e-12
 LONG_STEP = 0.25
 """A step that must be shorter than this is compared with others: controls held at limits, no curvature."""
 HOLDS = 8
+FORESIGHTS = 8
 
 Callback = Callable[[Progress], bool | None]
 Measures = Callable[[Iterate], tuple[float, float]]
@@ -92,6 +94,7 @@ class Loop:
         self.clock, self.log, self.measures = clock, log, measures
         self.regularization = Regularization(options.initial_regularization, options.max_regularization)
         self.model: LocalModel
+        self.trial: Candidate
         self.direction: Direction | None
         self.weight, self.predicted, self.tried = 0.0, 0.0 if late else np.inf, 0
         self.start, self.direction = start, None
@@ -201,6 +204,9 @@ class Loop:
         step = self._search(direction)
         if _long(step):
             return direction, step
+        direction, step = self._with_limits_foreseen(direction, step)
+        if _long(step):
+            return direction, step
         direction, step = self._with_clipped_controls_held(direction, step)
         if direction.kind == GAUSS_NEWTON or _long(step):
             return direction, step
@@ -209,6 +215,25 @@ class Loop:
             return direction, step
         fallback = Direction(GAUSS_NEWTON, sweep, None, direction.indefinite_knot)
         return _better((direction, step), (fallback, self._search(fallback)))
+
+    def _with_limits_foreseen(self, direction: Direction, step: Step | None) -> tuple[Direction, Step | None]:
+        """The best of directions that take those limits of constraints to press that the last full step ran into.
+
+        Where rows of constraints become active along a step, no quadratic model of the iterate knows of them.
+        """
+        best, seen, mu = (direction, step), set(), self.regularization.mu
+        for _ in range(FORESIGHTS):
+            if not (all_finite(self.trial.xs) and all_finite(self.trial.us)):
+                break
+            found = self.formulation.foresee(self.model, self.trial, direction.kind, mu, self.clock)
+            if found is None or found[1] in seen or not found[0].ok or found[0].d1 >= 0.0:
+                break
+            seen.add(found[1])
+            other = direction._replace(sweep=found[0])
+            best = _better(best, (other, self._search(other)))
+            if _long(best[1]):
+                break
+        return best
 
     def _with_clipped_controls_held(self, direction: Direction, step: Step | None) -> tuple[Direction, Step | None]:
         """The best of directions that hold ever more of the controls that limits clip."""
@@ -233,8 +258,10 @@ class Loop:
         iterate, sweep = self.model.iterate, direction.sweep
         weighted = self.weight * iterate.total_gap
         with self.clock.measure("rollouts"):
-            candidates = self.formulation.candidates(self.model, sweep)
-            return search(self.objective, iterate.cost, (sweep.d1, sweep.d2), candidates, weighted)
+            candidates = iter(self.formulation.candidates(self.model, sweep))
+            self.trial = next(candidates)
+            tried = chain([self.trial], candidates)
+            return search(self.objective, iterate.cost, (sweep.d1, sweep.d2), tried, weighted)
 
     # ------------------------------------------------------------------------------------------------ the log
     def _record(self, direction: Direction | None, step: Step | None) -> None:
