@@ -127,29 +127,21 @@ class AugmentedTerm:
         scale: float,
         target: Quadratic,
     ) -> np.ndarray:
-        """Add what gradient and Gauss-Newton Hessian at (xs, us) lack of those of the limits that press at a trial.
+        """Add what gradient and Gauss-Newton Hessian at (xs, us) lack of those with the limits that press at a trial:
+        of rho/2 (z - limit)^2 where one does, else of nothing.
 
-        Every row is linear there: rho/2 (z - limit)^2 where the limit presses at the trial, else nothing.
         Returns the sides at the trial (K, nr), empty if they are those at (xs, us).
         """
-        part, residual, nr = self.part, self.part.constraint.residual, self.part.constraint.nr
-        r = part.values(xs, us)
-        sides, then = part.sides(r), part.sides(part.values(*trial))
-        knots = np.flatnonzero((sides != then).any(axis=1))
-        if knots.size == 0:
-            return np.empty((0, nr))
-        part = part._replace(**{name: getattr(part, name)[knots] for name in ("lower", "upper", "multipliers")})
-        points = xs[knots], None if us is None else us[knots]
-        r, rx, ru = linearized(residual, nr, *points)
+        part = self.part
+        now, then = part.sides(part.values(xs, us)), part.sides(part.values(*trial))
+        if (now == then).all():
+            return np.empty(0, dtype=now.dtype)
+        r, rx, ru = linearized(part.constraint.residual, part.constraint.nr, xs, us)
         z = r + part.multipliers / part.penalty
-        s = np.where(then[knots] > 0, z - part.upper, np.where(then[knots] < 0, z - part.lower, 0.0))
-        stiffness = part.penalty * (np.abs(then) - np.abs(sides))[knots]
-        model = Model(s - part.shifted(r).s, np.full((1, nr), part.penalty), stiffness)
-        rows = Quadratic(*(None if block is None else np.zeros((len(knots), *block.shape[1:])) for block in target))
-        add_gradient(model, rx, ru, scale, rows)
-        for block, more in zip(target, rows, strict=True):
-            if block is not None and more is not None:
-                block[knots] += more
+        s = np.where(then > 0, z - part.upper, np.where(then < 0, z - part.lower, 0.0))
+        weights = np.full((1, part.constraint.nr), part.penalty)
+        model = Model(s - part.shifted(r).s, weights, part.penalty * (np.abs(then) - np.abs(now)))
+        add_gradient(model, rx, ru, scale, target)
         return then
 
 

@@ -135,9 +135,10 @@ class Objective:
                 sum_of_squares.add(xs, us, blocks, curvature)
 
     def foresee(self, xs: np.ndarray, us: np.ndarray, trial: tuple[np.ndarray, np.ndarray], blocks: Blocks) -> bytes:
-        """Add to the blocks what the expansion at (xs, us) lacks of one with the limits that press at a trial (xs, us).
+        """Add to the blocks what the expansion at (xs, us) lacks of one with the constraints' limits that press at a
+        trial (xs, us).
 
-        Returns what tells one set of such limits from another, nothing where those of (xs, us) press at the trial too.
+        Returns what tells one set of such limits from another, nothing where the same ones press at (xs, us).
         """
         found = b""
         with np.errstate(all="ignore"):

@@ -13,7 +13,7 @@ from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.regularization import FIRST
 from trajopt.rollout import ALPHAS, closed_loop, gaps_of, open_loop
-from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, with_gaps, with_slopes
+from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, with_gaps, with_slope
 from trajopt.sweep import sweep
 from trajopt.system import semi_implicit_form
 from trajopt.timing import Stopwatch
@@ -161,7 +161,7 @@ class ForwardFormulation:
         result = self.sweep(other, mu, clock)
         if result.ok and kind == EXACT:
             result = self.exact_sweep(other, result, mu, clock)
-        return with_slopes(result, e, gaps), found
+        return with_slope(result, e, gaps), found
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""

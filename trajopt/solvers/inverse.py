@@ -18,7 +18,7 @@ from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.rollout import ALPHAS
 from trajopt.solvers.forward import Curvature, regularized
-from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, with_gaps, with_slopes
+from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, with_gaps, with_slope
 from trajopt.sweep import sweep
 from trajopt.timing import Stopwatch
 
@@ -138,7 +138,7 @@ class InverseFormulation:
             if not found:
                 return None
             e = changed(model.expansion, self._substituted(iterate, change, False)[2:])
-        return with_slopes(self._sweep(model._replace(expansion=e), mu, clock), model.expansion, iterate.gaps), found
+        return with_slope(self._sweep(model._replace(expansion=e), mu, clock), model.expansion, iterate.gaps), found
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Linear rollouts, one step length after another, and the controls that they take."""

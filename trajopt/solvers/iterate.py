@@ -159,12 +159,12 @@ def _model_change(fx, fu, lx, lu, lxx, lux, luu, gaps, k, K):
     return d1, d2
 
 
-def with_slopes(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
-    """The result of another expansion's sweep with d1, d2 of this one."""
+def with_slope(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
+    """The result of another expansion's sweep with d1 of this one, and d2 = -d1: a full step ends at a minimum."""
     if not result.ok:
         return result
-    d1, d2 = _model_change(*expansion, np.zeros_like(expansion.lx) if gaps is None else gaps, result.k, result.K)
-    return result._replace(d1=d1, d2=d2)
+    d1, _ = _model_change(*expansion, np.zeros_like(expansion.lx) if gaps is None else gaps, result.k, result.K)
+    return result._replace(d1=d1, d2=-d1)
 
 
 def with_gaps(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
@@ -172,4 +172,7 @@ def with_gaps(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None
 
     dx_0 = gaps_0, du = k + K dx, dx' = fx dx + fu du + gaps';  d1 = sum lx'dx + lu'du, d2 the quadratic part.
     """
-    return result if gaps is None else with_slopes(result, expansion, gaps)
+    if gaps is None or not result.ok:
+        return result
+    d1, d2 = _model_change(*expansion, gaps, result.k, result.K)
+    return result._replace(d1=d1, d2=d2)

@@ -4,7 +4,9 @@
         expand to first order; Gauss-Newton sweep, mu raised until Quu + mu I is positive definite
         where the last predicted decrease was a small part of the cost: exact sweep, kept if positive definite
         stop if the predicted decrease -(d1 + d2/2) is within the tolerance and mu is small
-        first acceptable step length; mu down after a long step, up after a short one (without gaps) or none
+        first acceptable step length; where it is short, other directions: with the limits of constraints that the full
+        step runs into taken to press (a primal-dual active set step), with clipped controls held, Gauss-Newton
+    mu down after a long step, up after a short one (without gaps) or none
 
 Exact curvature is thus switched on late, when the trajectory is nearly right: exact Quu is almost always indefinite far
 from an optimum, and no regularization of it was found to be as good as a Gauss-Newton step there.
@@ -13,8 +15,8 @@ What the sweep's controls are, and how trajectories follow from them, is the bus
 """
 
 import math
-from itertools import chain
 from collections.abc import Callable
+from itertools import chain
 
 import numpy as np
 
@@ -40,7 +42,8 @@ ROUNDING_LEVEL = 1e-12
 LONG_STEP = 0.25
 """A step that must be shorter than this is compared with others: controls held at limits, no curvature."""
 HOLDS = 8
-FORESIGHTS = 8
+FORESIGHTS = 3
+"""Directions tried with other limits of constraints taken to press, held controls aside."""
 
 Callback = Callable[[Progress], bool | None]
 Measures = Callable[[Iterate], tuple[float, float]]
@@ -219,17 +222,21 @@ class Loop:
     def _with_limits_foreseen(self, direction: Direction, step: Step | None) -> tuple[Direction, Step | None]:
         """The best of directions that take those limits of constraints to press that the last full step ran into.
 
-        Where rows of constraints become active along a step, no quadratic model of the iterate knows of them.
+        The model of the iterate knows only of limits that press there [primal-dual active sets: Hintermueller, Ito
+        and Kunisch 2002].
         """
-        best, seen, mu = (direction, step), set(), self.regularization.mu
+        best, mu, seen = (direction, step), self.regularization.mu, set[bytes]()
         for _ in range(FORESIGHTS):
             if not (all_finite(self.trial.xs) and all_finite(self.trial.us)):
                 break
             found = self.formulation.foresee(self.model, self.trial, direction.kind, mu, self.clock)
-            if found is None or found[1] in seen or not found[0].ok or found[0].d1 >= 0.0:
+            if found is None:
                 break
-            seen.add(found[1])
-            other = direction._replace(sweep=found[0])
+            sweep, limits = found
+            if limits in seen or not sweep.ok or sweep.d1 >= 0.0:
+                break
+            seen.add(limits)
+            other = direction._replace(sweep=sweep)
             best = _better(best, (other, self._search(other)))
             if _long(best[1]):
                 break
