@@ -73,6 +73,11 @@ class Part(NamedTuple):
         values = _shift(r, self.multipliers, self.penalty, self.lower, self.upper, s, active)
         return Shifted(s, active, values)
 
+    def sides(self, r: np.ndarray) -> np.ndarray:
+        """-1 where z lies below the lower limit, 1 where above the upper one or the two are equal, 0 between."""
+        z = r + self.multipliers / self.penalty
+        return np.where((z > self.upper) | (self.lower == self.upper), 1, np.where(z < self.lower, -1, 0))
+
     def next_multipliers(self, r: np.ndarray) -> np.ndarray:
         """rho s."""
         return self.penalty * self.shifted(r).s
@@ -113,6 +118,31 @@ class AugmentedTerm:
         """Add scale times rho s d2 r."""
         mu = scale * self.part.next_multipliers(self.part.values(xs, us))
         add_curvature(self.part.constraint.residual, xs, us, mu, target)
+
+    def accumulate_change(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        trial: tuple[np.ndarray, np.ndarray | None],
+        scale: float,
+        target: Quadratic,
+    ) -> np.ndarray:
+        """Add what gradient and Gauss-Newton Hessian at (xs, us) lack of those with the limits that press at a trial:
+        of rho/2 (z - limit)^2 where one does, else of nothing.
+
+        Returns the sides at the trial (K, nr), empty if they are those at (xs, us).
+        """
+        part = self.part
+        now, then = part.sides(part.values(xs, us)), part.sides(part.values(*trial))
+        if (now == then).all():
+            return np.empty(0, dtype=now.dtype)
+        r, rx, ru = linearized(part.constraint.residual, part.constraint.nr, xs, us)
+        z = r + part.multipliers / part.penalty
+        s = np.where(then > 0, z - part.upper, np.where(then < 0, z - part.lower, 0.0))
+        weights = np.full((1, part.constraint.nr), part.penalty)
+        model = Model(s - part.shifted(r).s, weights, part.penalty * (np.abs(then) - np.abs(now)))
+        add_gradient(model, rx, ru, scale, target)
+        return then
 
 
 class Measures(NamedTuple):

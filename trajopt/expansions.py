@@ -96,6 +96,12 @@ def with_hessians(expansion: Expansion, costs: Blocks | None, dynamics: Blocks |
     return Expansion(*expansion[:4], *totals)
 
 
+def changed(expansion: Expansion, costs: Blocks) -> Expansion:
+    """The expansion with more in its costs."""
+    totals = (block + more for block, more in zip(expansion[2:], costs, strict=True))
+    return Expansion(expansion.fx, expansion.fu, *totals)
+
+
 def cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu)."""
     blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)

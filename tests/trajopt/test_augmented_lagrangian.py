@@ -1,5 +1,7 @@
 """Problems with constraints against sequential quadratic programming, and against the conditions of an optimum."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -297,3 +299,41 @@ def test_tolerances_are_kept():
     assert loose.converged and tight.converged
     assert tight.violation <= 1e-11 and tight.constraints[0].complementarity <= 1e-11
     assert tight.violation < loose.violation <= 1e-2
+
+
+# ------------------------------------------------------------------------------------------------ foreseen limits
+@pytest.mark.parametrize("name", RESIDUALS)
+def test_an_expansion_changes_to_the_limits_that_press_elsewhere(name, rng):
+    """With the change it is that of the constraint with these limits as equalities, and no others."""
+    system, residual, nu = RESIDUALS[name]
+    xs, us = rng.standard_normal((6, system.nx)), rng.standard_normal((5, nu))
+    other = xs + rng.standard_normal(xs.shape), us + rng.standard_normal(us.shape)
+    problem = Problem(system, xs[0], 5, [], us_init=us)
+    limits = np.quantile(residual.evaluate(xs[:5], us), [0.3, 0.6])
+    terms = augmented_lagrangian(problem, (ResidualConstraint(residual, *limits, at="path"),))
+    part = terms.with_penalties(lambda _: 3.0).parts[0]
+    then = part.sides(part.values(*part.points(*other)))
+    limit = np.where(then > 0, part.upper, part.lower)
+    held = part._replace(lower=np.where(then == 0, -np.inf, limit), upper=np.where(then == 0, np.inf, limit))
+    expansions = [zero_blocks(5, system.ndx, nu) for _ in range(2)]
+    for p, blocks in zip((part, held), expansions, strict=True):
+        Objective(terms._with([p]).terms()).accumulate(xs, us, blocks)
+    objective = Objective(terms._with([part]).terms())
+    assert objective.foresee(xs, us, other, expansions[0])
+    for got, wanted in zip(*expansions, strict=True):
+        np.testing.assert_allclose(got, wanted, atol=1e-12)
+    assert not objective.foresee(xs, us, (xs, us), expansions[0])
+
+
+@pytest.mark.parametrize("solver", [ILQR(), DDP()])
+def test_a_row_that_becomes_active_along_the_step_costs_no_refused_steps(solver, rng):
+    """A stiff limit that the first full step runs into: linear-quadratic, so that the right set needs one sweep."""
+    p = linear(rng, horizon=8)
+    start, free = p.system.rollout(p.x0, p.us_init)[-1], DDP().solve(p).xs[-1]
+    half, end = 0.5 * (start + free), StateResidual(p.system, np.zeros(4))
+    bounds = np.where(free < start, half, -np.inf), np.where(free > start, half, np.inf)
+    walls = ResidualConstraint(end, *bounds, at="terminal")
+    walled = Problem(p.system, p.x0, 8, p.running_costs, p.terminal_costs, [walls])
+    solution = replace(solver, initial_penalty=1e6).solve(walled)
+    assert solution.converged and solution.constraints[0].active.any()
+    assert all(record.mu == 0.0 for record in solution.log)

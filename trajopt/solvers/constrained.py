@@ -26,14 +26,14 @@ from trajopt.timing import Stopwatch
 
 PROBE_TOLERANCE, FIRST_TOLERANCE = 1e-2, 1e-4
 """Predicted decrease, relative to the cost, that ends the round with small penalties and the one after it."""
-PROBE_SHARE = 1e-3
+PROBE_SHARE = 3e-5
 TIGHTENING = 1e-2
 PROGRESS = 0.25
 MAX_PENALTY, MAX_ROUNDS = 1e14, 60
 LARGE_COST = 1e-3
 """Where this part of the cost exceeds 1, complementarity counts relative to it."""
 FIRST_PENALTIES = 1e-6, 1e6
-RANGE_SHARE, SLACK_SHARE = 0.1, 0.3
+RANGE_SHARE, SLACK_SHARE, LEAST_SHARE = 0.1, 0.3, 0.03
 FINAL = (
     Status.STOPPED_BY_CALLBACK, Status.INTERRUPTED, Status.INVALID_DERIVATIVES, Status.NOT_POSITIVE_DEFINITE,
     Status.MAX_ITERATIONS,
@@ -53,7 +53,8 @@ def first_penalties(terms: AugmentedLagrangian, iterate: Iterate, share: float) 
     """Penalties for which a violation of typical size costs this share of the objective, within FIRST_PENALTIES.
 
     Typical is a tenth of the way between the limits, at one knot; where there is no such way, the iterate's violation,
-    all knots together; where there is none, a third of the iterate's distance from its limits.
+    all knots together, but no less than a small part of its mean distance from limits that it keeps: what is violated a
+    little by chance says nothing of a scale; where there is no violation, a third of that distance.
     """
     return terms.with_penalties(lambda part: _first_penalty(part, iterate, share))
 
@@ -65,12 +66,14 @@ def _first_penalty(part: Part, iterate: Iterate, share: float) -> float:
     finite = np.isfinite(width) & (width > 0.0)
     if finite.any():
         size = RANGE_SHARE * float(width[finite].mean())
-    elif violation.any():
-        size = float(np.sqrt(0.5 * (violation**2).sum()))
     else:
         slack = np.minimum(np.abs(r - part.lower), np.abs(r - part.upper))
-        slack = slack[np.isfinite(slack)]
-        size = SLACK_SHARE * float(slack.mean()) if slack.size else 1.0
+        slack = slack[np.isfinite(slack) & (violation == 0.0)]
+        distance = float(slack.mean()) if slack.size else 0.0
+        if violation.any():
+            size = max(float(np.sqrt(0.5 * (violation**2).sum())), LEAST_SHARE * distance)
+        else:
+            size = SLACK_SHARE * distance if slack.size else 1.0
     penalty = share * abs(iterate.cost) / size**2 if size > 0.0 and np.isfinite(size) else 1.0
     return float(np.clip(penalty, *FIRST_PENALTIES))
 

@@ -7,13 +7,13 @@ import numpy as np
 
 from trajopt.backward_pass import Box, SweepResult, box_around
 from trajopt.curvature_sweeps import sweep_products, sweep_tensors
-from trajopt.expansions import Expansion, adjoint, expand, largest_gradient, with_hessians
+from trajopt.expansions import Expansion, adjoint, changed, expand, largest_gradient, with_hessians
 from trajopt.line_search import Candidate
 from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.regularization import FIRST
 from trajopt.rollout import ALPHAS, closed_loop, gaps_of, open_loop
-from trajopt.solvers.iterate import Iterate, LocalModel, with_gaps
+from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, with_gaps, with_slope
 from trajopt.sweep import sweep
 from trajopt.system import semi_implicit_form
 from trajopt.timing import Stopwatch
@@ -144,6 +144,22 @@ class ForwardFormulation:
         blocks = self._no_curvature()
         self.objective.accumulate(model.iterate.xs, model.iterate.us, None, blocks)
         return blocks
+
+    def foresee(
+        self, model: LocalModel, trial: Candidate, kind: str, mu: float, clock: Stopwatch
+    ) -> tuple[SweepResult, bytes] | None:
+        """As `Formulation` has it; the curvature of the constraints is that of the iterate."""
+        (xs, us, _, _, gaps, _), e = model.iterate, model.expansion
+        with clock.measure("derivatives"):
+            change = self._no_curvature()
+            found = self.objective.foresee(xs, us, (trial.xs, trial.us), change)
+        if not found:
+            return None
+        other = model._replace(expansion=changed(e, change))
+        result = self.sweep(other, mu, clock)
+        if result.ok and kind == EXACT:
+            result = self.exact_sweep(other, result, mu, clock)
+        return with_slope(result, e, gaps), found
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""

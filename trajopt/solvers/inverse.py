@@ -12,13 +12,13 @@ import numpy as np
 
 from dynamics.simd import routine
 from trajopt.backward_pass import SweepResult
-from trajopt.expansions import Expansion, adjoint, expand, largest_gradient
+from trajopt.expansions import Expansion, adjoint, changed, expand, largest_gradient
 from trajopt.line_search import Candidate
 from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.rollout import ALPHAS
 from trajopt.solvers.forward import Curvature, regularized
-from trajopt.solvers.iterate import Iterate, LocalModel, with_gaps
+from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, with_gaps, with_slope
 from trajopt.sweep import sweep
 from trajopt.timing import Stopwatch
 
@@ -124,6 +124,21 @@ class InverseFormulation:
             gaps = model.iterate.gaps
             e, mu = regularized(model.expansion, gaps, mu, self.regularization)
             return with_gaps(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
+
+    def foresee(
+        self, model: LocalModel, trial: Candidate, kind: str, mu: float, clock: Stopwatch
+    ) -> tuple[SweepResult, bytes] | None:
+        """As `Formulation` has it; the curvature of the constraints and of u(x, a) is that of the iterate."""
+        iterate, exact = model.iterate, kind == EXACT
+        if exact is not model.exact:
+            model = self.expand(iterate, clock, exact)
+        with clock.measure("derivatives"):
+            change = Blocks(*zero_blocks(len(iterate.us), self.problem.system.ndx, iterate.us.shape[1]))
+            found = self.objective.foresee(iterate.xs, iterate.us, (trial.xs, trial.us), change)
+            if not found:
+                return None
+            e = changed(model.expansion, self._substituted(iterate, change, False)[2:])
+        return with_slope(self._sweep(model._replace(expansion=e), mu, clock), model.expansion, iterate.gaps), found
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Linear rollouts, one step length after another, and the controls that they take."""

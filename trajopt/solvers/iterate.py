@@ -99,6 +99,13 @@ class Formulation(Protocol):
         """Trajectories along a direction, longest step first."""
         ...
 
+    def foresee(
+        self, model: LocalModel, trial: Candidate, kind: str, mu: float, clock: Stopwatch
+    ) -> tuple[SweepResult, bytes] | None:
+        """Backward pass of this kind with the limits that press at the trial in place of those that press now, and
+        what tells these limits from others; None if they are the same."""
+        ...
+
     def hold_clipped(self, model: LocalModel, sweep: SweepResult) -> LocalModel | None:
         """The model with controls held that limits would clip; None if there are none (anymore)."""
         ...
@@ -150,6 +157,14 @@ def _model_change(fx, fu, lx, lu, lxx, lux, luu, gaps, k, K):
                 dx_next[i] += fu[t, i, j] * du[j]
         dx[:] = dx_next
     return d1, d2
+
+
+def with_slope(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
+    """The result of another expansion's sweep with d1 of this one, and d2 = -d1: a full step ends at a minimum."""
+    if not result.ok:
+        return result
+    d1, _ = _model_change(*expansion, np.zeros_like(expansion.lx) if gaps is None else gaps, result.k, result.K)
+    return result._replace(d1=d1, d2=-d1)
 
 
 def with_gaps(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:

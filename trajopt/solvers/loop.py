@@ -4,7 +4,9 @@
         expand to first order; Gauss-Newton sweep, mu raised until Quu + mu I is positive definite
         where the last predicted decrease was a small part of the cost: exact sweep, kept if positive definite
         stop if the predicted decrease -(d1 + d2/2) is within the tolerance and mu is small
-        first acceptable step length; mu down after a long step, up after a short one (without gaps) or none
+        first acceptable step length; where it is short, other directions: with the limits of constraints that the full
+        step runs into taken to press (a primal-dual active set step), with clipped controls held, Gauss-Newton
+    mu down after a long step, up after a short one (without gaps) or none
 
 Exact curvature is thus switched on late, when the trajectory is nearly right: exact Quu is almost always indefinite far
 from an optimum, and no regularization of it was found to be as good as a Gauss-Newton step there.
@@ -14,11 +16,12 @@ What the sweep's controls are, and how trajectories follow from them, is the bus
 
 import math
 from collections.abc import Callable
+from itertools import chain
 
 import numpy as np
 
-from trajopt.line_search import Step, merit_weight, search
-from trajopt.objective import Objective
+from trajopt.line_search import Candidate, Step, merit_weight, search
+from trajopt.objective import Objective, all_finite
 from trajopt.regularization import Regularization
 from trajopt.solution import IterationRecord, Progress
 from trajopt.solvers.iterate import (
@@ -39,6 +42,8 @@ ROUNDING_LEVEL = 1e-12
 LONG_STEP = 0.25
 """A step that must be shorter than this is compared with others: controls held at limits, no curvature."""
 HOLDS = 8
+FORESIGHTS = 3
+"""Directions tried with other limits of constraints taken to press, held controls aside."""
 
 Callback = Callable[[Progress], bool | None]
 Measures = Callable[[Iterate], tuple[float, float]]
@@ -92,6 +97,7 @@ class Loop:
         self.clock, self.log, self.measures = clock, log, measures
         self.regularization = Regularization(options.initial_regularization, options.max_regularization)
         self.model: LocalModel
+        self.trial: Candidate
         self.direction: Direction | None
         self.weight, self.predicted, self.tried = 0.0, 0.0 if late else np.inf, 0
         self.start, self.direction = start, None
@@ -201,6 +207,9 @@ class Loop:
         step = self._search(direction)
         if _long(step):
             return direction, step
+        direction, step = self._with_limits_foreseen(direction, step)
+        if _long(step):
+            return direction, step
         direction, step = self._with_clipped_controls_held(direction, step)
         if direction.kind == GAUSS_NEWTON or _long(step):
             return direction, step
@@ -209,6 +218,29 @@ class Loop:
             return direction, step
         fallback = Direction(GAUSS_NEWTON, sweep, None, direction.indefinite_knot)
         return _better((direction, step), (fallback, self._search(fallback)))
+
+    def _with_limits_foreseen(self, direction: Direction, step: Step | None) -> tuple[Direction, Step | None]:
+        """The best of directions that take those limits of constraints to press that the last full step ran into.
+
+        The model of the iterate knows only of limits that press there [primal-dual active sets: Hintermueller, Ito
+        and Kunisch 2002].
+        """
+        best, mu, seen = (direction, step), self.regularization.mu, set[bytes]()
+        for _ in range(FORESIGHTS):
+            if not (all_finite(self.trial.xs) and all_finite(self.trial.us)):
+                break
+            found = self.formulation.foresee(self.model, self.trial, direction.kind, mu, self.clock)
+            if found is None:
+                break
+            sweep, limits = found
+            if limits in seen or not sweep.ok or sweep.d1 >= 0.0:
+                break
+            seen.add(limits)
+            other = direction._replace(sweep=sweep)
+            best = _better(best, (other, self._search(other)))
+            if _long(best[1]):
+                break
+        return best
 
     def _with_clipped_controls_held(self, direction: Direction, step: Step | None) -> tuple[Direction, Step | None]:
         """The best of directions that hold ever more of the controls that limits clip."""
@@ -233,8 +265,10 @@ class Loop:
         iterate, sweep = self.model.iterate, direction.sweep
         weighted = self.weight * iterate.total_gap
         with self.clock.measure("rollouts"):
-            candidates = self.formulation.candidates(self.model, sweep)
-            return search(self.objective, iterate.cost, (sweep.d1, sweep.d2), candidates, weighted)
+            candidates = iter(self.formulation.candidates(self.model, sweep))
+            self.trial = next(candidates)
+            tried = chain([self.trial], candidates)
+            return search(self.objective, iterate.cost, (sweep.d1, sweep.d2), tried, weighted)
 
     # ------------------------------------------------------------------------------------------------ the log
     def _record(self, direction: Direction | None, step: Step | None) -> None:
