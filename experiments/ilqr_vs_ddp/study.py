@@ -32,10 +32,10 @@ def same_minimum(a: float, b: float) -> bool:
     return abs(a - b) <= SAME * max(abs(a), abs(b))
 
 
-def settled(solution: trajopt.Solution) -> trajopt.solution.IterationRecord:
+def settled(solution: trajopt.Solution, tolerance: float = TOLERANCE) -> trajopt.solution.IterationRecord:
     """The first iterate from which on all are within tolerance of the last."""
     distance = np.abs(solution.history("cost") - solution.cost)
-    outside = (distance > TOLERANCE * abs(solution.cost)) | (solution.history("violation") > FEASIBLE)
+    outside = (distance > tolerance * abs(solution.cost)) | (solution.history("violation") > FEASIBLE)
     outside[-1] = False
     return solution.log[int(np.flatnonzero(outside).max(initial=-1)) + 1]
 

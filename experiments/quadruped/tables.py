@@ -15,7 +15,7 @@ def gaits_table(results: dict[str, dict[str, dict[str, Any]]]) -> Table:
         "quadruped: iLQR and DDP's Hessian modes",
         ("problem", "solver", "status"),
         (
-            "cost", "iterations\nto 1e-8", "all", "exact", "ms to\n1e-8", "violation", "torque\nexcess",
+            "cost", "iterations\nto 1e-9", "all", "exact", "ms to\n1e-9", "violation", "torque\nexcess",
             "cone\nexcess", "drift\n[mm]",
         ),
     )  # fmt: skip

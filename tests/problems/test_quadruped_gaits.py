@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import dynamics
 import problems
 from experiments.ilqr_vs_ddp.study import settled
-from experiments.quadruped.gaits import feasibility
+from experiments.quadruped.gaits import SOLVERS, TOLERANCE, feasibility
 from problems import quadruped_jump, quadruped_trot, quadruped_walk
 from problems.quadruped_gaits import knots_of, with_feet_at
 from problems.quadruped_model import FEET, LEGS, quadruped, standing
@@ -85,13 +85,15 @@ def test_the_jump_flies(solved):
     (flight,) = [s for s in system.segments if system.durations[s.start] > 0 and not s.system.contact_frames]
     heights = system.center_of_mass(solution.xs[flight.start : flight.stop + 1])[:, 2]
     fall = np.diff(heights, 2) / system.dt**2
-    assert np.abs(fall + 9.81).max() < 0.05 and heights.max() - standing()[2] > 0.05
+    assert abs(fall.mean() + 9.81) < 0.02 and np.abs(fall + 9.81).max() < 0.5 and heights.max() - standing()[2] > 0.05
     assert not system.contact_forces(solution.xs, solution.us)[flight.start : flight.stop].any()
 
 
 @pytest.mark.parametrize("name", ["quadruped_trot", "quadruped_jump"])
 def test_ddp_needs_fewer_iterations(name, solved):
-    assert settled(solved(name, "parallel")).iteration < settled(solved(name, "ilqr")).iteration
+    early = SOLVERS["DDP parallel"].solve(problems.make(name))
+    assert early.cost == pytest.approx(solved(name, "ilqr").cost, rel=1e-9)
+    assert settled(early, TOLERANCE).iteration < settled(solved(name, "ilqr"), TOLERANCE).iteration
 
 
 def test_legs_and_feet_have_the_same_order():
