@@ -17,7 +17,8 @@ def plot_distances(results: dict[str, dict[str, dict[str, Any]]], path: Path) ->
     for axes, (problem, rows) in zip(panels, results.items(), strict=True):
         for i, (solver, row) in enumerate(rows.items()):
             distance = np.maximum(row["distance"], FLOOR)
-            axes.semilogy(distance, color=COLORS[i % len(COLORS)], marker=".", linewidth=1.2, label=solver)
+            width = 1.0 + 0.9 * (len(rows) - i)  # thinner and thinner, for modes that coincide to be seen
+            axes.semilogy(distance, color=COLORS[i % len(COLORS)], marker=".", linewidth=width, label=solver)
         first = axes is panels[0]
         tidy(axes, "iteration", "distance of the cost from its end, relative" if first else "")
         axes.set_title(problem.removeprefix("quadruped_"), fontsize=10)
