@@ -309,7 +309,7 @@ def test_an_expansion_changes_to_the_limits_that_press_elsewhere(name, rng):
     xs, us = rng.standard_normal((6, system.nx)), rng.standard_normal((5, nu))
     other = xs + rng.standard_normal(xs.shape), us + rng.standard_normal(us.shape)
     problem = Problem(system, xs[0], 5, [], us_init=us)
-    limits = np.quantile(residual.evaluate(xs[:5], us), [0.3, 0.6])
+    limits = np.quantile(residual.evaluate(xs[1:5], us[1:]), [0.3, 0.6], axis=0)
     terms = augmented_lagrangian(problem, (ResidualConstraint(residual, *limits, at="path"),))
     part = terms.with_penalties(lambda _: 3.0).parts[0]
     then = part.sides(part.values(*part.points(*other)))

@@ -4,7 +4,7 @@
     repeat
         minimize the augmented objective, loosely at first
         stop if violation, complementarity and the minimization are within their tolerances
-        lam <- rho s;  rho <- growth rho where |s - lam/rho| did not fall fourfold
+        lam <- rho s;  rho <- growth rho where |s - lam/rho| did not fall fourfold, unless no step was wanted yet
 
 Each round starts from the trajectory of the last one, with exact steps at once.
 """
@@ -116,7 +116,9 @@ def minimize_in_rounds(
                 terms = first_penalties(terms, iterate._replace(cost=cost), 1.0)
                 probing, tolerance = False, FIRST_TOLERANCE
             else:
-                growth = np.where(reached.residuals > PROGRESS * before, options.penalty_growth, 1.0)
+                idle = loop.tried == 0 and tolerance > options.tolerance
+                slow = (reached.residuals > PROGRESS * before) & (not idle)
+                growth = np.where(slow, options.penalty_growth, 1.0)
                 terms, before = terms.updated(iterate.xs, iterate.us, growth), reached.residuals
                 tolerance = max(options.tolerance, TIGHTENING * tolerance)
                 if max((part.penalty for part in terms.parts), default=0.0) > MAX_PENALTY:
