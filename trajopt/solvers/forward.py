@@ -46,7 +46,8 @@ def regularized(
     """
     if mu == 0.0 or (regularization == "control" and gaps is None):
         return expansion, mu
-    lxx = expansion.lxx + mu * np.eye(expansion.lxx.shape[1])
+    lxx = expansion.lxx.copy()
+    np.einsum("tii->ti", lxx)[...] += mu
     left = {"control": min(mu, FIRST), "state": 0.0, "both": mu}[regularization]
     return expansion._replace(lxx=lxx), left
 
