@@ -1,12 +1,14 @@
 """Solves from states that do not follow from the controls: the same optimum, true reports of the gaps on the way."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.reference import dense_kkt
 from tests.trajopt.cases import NONLINEAR, linear, pendulum, tip
 from tests.trajopt.systems import Pendulum
-from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateCost
+from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateCost, compare
 from trajopt.line_search import merit_weight
 from trajopt.rollout import gaps_of
 from trajopt.solvers.ddp import HESSIANS
@@ -262,3 +264,18 @@ def test_the_arguments_stay_as_they_were():
     DDP().solve(problem, us=us, xs=xs)
     np.testing.assert_array_equal(xs, before[0])
     np.testing.assert_array_equal(us, before[1])
+
+
+def test_a_problem_says_which_states_to_start_from():
+    """The same as passing them; what is passed, and a warm start, come first."""
+    problem = pendulum()
+    xs = straight_line(problem)
+    begun = replace(problem, xs_init=xs)
+    assert begun.xs_init is not xs and np.array_equal(begun.xs_init, xs)
+    passed, stated = DDP().solve(problem, xs=xs), DDP().solve(begun)
+    assert stated.log[0].gap == passed.log[0].gap > 0.0 and np.array_equal(stated.us, passed.us)
+    assert DDP().solve(begun, xs=stated.xs, us=stated.us).log[0].gap < 1e-12
+    assert DDP().solve(begun, warm_start=stated).log[0].gap < 1e-12
+    assert compare(begun, {"ddp": DDP()})["ddp"].log[0].gap > 0.0
+    with pytest.raises(ValueError, match=r"xs_init: got shape \(3, 2\), wanted"):
+        replace(problem, xs_init=xs[:3])
