@@ -14,7 +14,7 @@ from tests.trajopt.cases import pendulum
 from tests.trajopt.systems import LinearSystem
 from trajopt import DDP, ILQR, ControlCost, ControlRateSystem, Problem, Solution, StateCost, animate, view
 from trajopt.plotting import animation
-from trajopt.plotting.scene import Scene, frame_times, knot_times, scene_of
+from trajopt.plotting.scene import Scene, frame_times, scene_of
 from trajopt.plotting.stage import Stage
 
 SMALL = (240, 180)
@@ -51,8 +51,9 @@ class Walker(LinearSystem):
 
 @pytest.fixture(scope="module")
 def walk():
-    system = Walker()
-    problem = Problem(system, [0.0, 0.0], 10, [ControlCost(1.0)], [StateCost(system, [3.0, 1.0], 1e3)], name="walk")
+    system, effort = Walker(), ControlCost(1.0)
+    costs = [[effort]] * 10  # at the knot that takes no time, too, whose control moves the point like all others
+    problem = Problem(system, [0.0, 0.0], 10, costs, [StateCost(system, [3.0, 1.0], 1e3)], name="walk")
     return ILQR().solve(problem)
 
 
@@ -116,7 +117,7 @@ def test_nothing_half_written_is_left(swing, tmp_path, monkeypatch):
 
 # ------------------------------------------------------------------------------------------------ what is drawn
 def test_the_scene_between_knots_and_across_an_impact(walk):
-    knots = knot_times(walk.problem)
+    knots = walk.problem.times
     np.testing.assert_allclose(knots, np.r_[np.arange(6), np.arange(5, 10)] / 10)
     times = np.array([0.0, 0.25, 0.5, 0.84, 0.9])
     scene = scene_of(walk, times)

@@ -271,7 +271,7 @@ def test_dask_cluster_with_a_worker_that_dies(tmp_path):
 
 
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 from pathlib import Path
 from tests.trajopt.test_solve_many import swing
 from trajopt import DDP
@@ -286,6 +286,7 @@ def make(parameter):
 def main():
     solve_many(make, [1.0, 2.0, 3.0], DDP(), workers=1, folder=Path(sys.argv[1], "results"))
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background may have had it ignored
 GUARD
     main()
 """
