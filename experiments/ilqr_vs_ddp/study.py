@@ -45,7 +45,8 @@ def run_record(number: int, outcome: Outcome) -> Run:
     solution = outcome.solution
     run: Run = {"number": number, "status": outcome.ending, "seconds": outcome.seconds, "error": outcome.error}
     if solution is not None:
-        run |= {"cost": solution.cost, "violation": solution.violation, "iterations": solution.log[-1].iteration}
+        tried = solution.log[-1].iteration if solution.log else 0  # no log of a start that diverges
+        run |= {"cost": solution.cost, "violation": solution.violation, "iterations": tried}
     if solution is not None and solution.converged:
         reached = settled(solution)
         run |= {"iterations_to": reached.iteration, "seconds_to": reached.time}

@@ -205,3 +205,11 @@ def test_bad_options_are_refused(options, complaint, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(options)
     assert complaint in capsys.readouterr().err
+
+
+def test_a_start_that_diverges_has_no_iterations():
+    problem = problems.make("pendulum", horizon=8)
+    solution = trajopt.ILQR().solve(problem, us=np.full((8, 1), 1e200))
+    assert solution.status == "diverged" and not solution.log
+    found = run_record(3, Outcome(None, solution, None, None, 0.1))
+    assert (found["status"], found["iterations"], found["number"]) == ("diverged", 0, 3)
