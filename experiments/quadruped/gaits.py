@@ -11,6 +11,7 @@ import numpy as np
 import problems
 import trajopt
 from experiments.ilqr_vs_ddp.study import settled
+from problems.quadruped_gaits import FRICTION
 from trajopt.solvers.ddp import HESSIANS
 
 NAMES = ("quadruped_stand", "quadruped_walk", "quadruped_trot", "quadruped_jump")
@@ -71,8 +72,6 @@ def feasibility(problem: trajopt.Problem, solution: trajopt.Solution) -> dict[st
 
 def cone_excess(system: Any, solution: trajopt.Solution) -> float:
     """Largest |f_t| / (mu f_n) - 1 of the forces that bear anything, never below zero."""
-    from problems.quadruped_gaits import FRICTION
-
     f = system.contact_forces(solution.xs, solution.us)
     normal, tangential = f[..., 2], np.linalg.norm(f[..., :2], axis=-1)
     loaded = np.abs(f).max(axis=-1) > 1e-3 * system.model.total_mass * 9.81

@@ -123,7 +123,11 @@ class ForwardFormulation:
                 expansion, mu = regularized(with_hessians(e, curvature), gaps, mu, self.regularization)
                 tensors = system.hessians(xs, us) if hessian == "tensor" else None
             else:
-                multiplier = model.costate if gauss_newton is None or hessian == "costate" else gauss_newton.Vx
+                if hessian == "costate":
+                    multiplier = model.costate
+                else:
+                    assert gauss_newton is not None
+                    multiplier = gauss_newton.Vx
                 products = system.hessian_products(xs, us, np.ascontiguousarray(multiplier[1:]))
                 expansion, tensors = with_hessians(e, curvature, products), None
         with clock.measure("backward_pass"):
