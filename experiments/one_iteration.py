@@ -15,7 +15,11 @@ from trajopt.timing import Stopwatch
 
 
 def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[], Step]]:
-    """Calls by name, from the rollout of the controls us (N, nu); the full step must be good there."""
+    """Calls by name, from the rollout of the controls us (N, nu); the full step must be good there.
+
+    The multiplier of the exact iteration is predicted from a sweep there, as after a full step; "not predicted" is what
+    the solver does after others.
+    """
     clock = Stopwatch()
     parallel, costate = (
         pose(problem, None, LoopOptions(), Curvature(hessian), problem.objective) for hessian in ("parallel", "costate")
@@ -31,12 +35,20 @@ def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[
         model = parallel.expand(iterate, clock)
         return step(parallel, model, parallel.sweep(model, 0.0, clock))
 
+    before = parallel.expand(iterate, clock)
+    sweep_before = parallel.sweep(before, 0.0, clock)
+
     def ddp(posed: Any) -> Step:
-        model = posed.expand(iterate, clock, exact=True)
-        gauss_newton = posed.sweep(model, 0.0, clock) if posed.needs_gauss_newton else None
-        return step(posed, model, posed.exact_sweep(model, gauss_newton, 0.0, clock))
+        multiplier = posed.predicted(before, sweep_before, iterate, clock)
+        model = posed.expand(iterate, clock, True, multiplier)
+        return step(posed, model, posed.exact_sweep(model, None, 0.0, clock))
+
+    def unpredicted() -> Step:
+        model = parallel.expand(iterate, clock, True)
+        return step(parallel, model, parallel.exact_sweep(model, parallel.sweep(model, 0.0, clock), 0.0, clock))
 
     calls = {"iLQR": ilqr, "exact DDP": partial(ddp, parallel)}
-    if parallel.needs_gauss_newton:
+    if parallel.needs_gauss_newton(before):
+        calls["exact DDP, not predicted"] = unpredicted
         calls["exact DDP, costate"] = partial(ddp, costate)
     return calls

@@ -229,10 +229,13 @@ def iteration(repeats: int) -> list[dict]:
             model = posed.expand(iterate, clock)
             step(model, posed.sweep(model, 0.0, clock))
 
+        before = posed.expand(iterate, clock)
+        sweep_before = posed.sweep(before, 0.0, clock)
+
         def ddp():
-            model = posed.expand(iterate, clock, exact=True)
-            gauss_newton = posed.sweep(model, 0.0, clock) if posed.needs_gauss_newton else None
-            step(model, posed.exact_sweep(model, gauss_newton, 0.0, clock))
+            multiplier = posed.predicted(before, sweep_before, iterate, clock)
+            model = posed.expand(iterate, clock, True, multiplier)
+            step(model, posed.exact_sweep(model, None, 0.0, clock))
 
         return ilqr, ddp
 

@@ -50,13 +50,51 @@ def expand(
         fx, fu = system.linearize(xs, us)
     blocks = zero_blocks(N, system.ndx, system.nu)
     (objective or problem.objective).accumulate(xs, us, blocks, curvature)
+    shapes = (N, system.ndx, system.ndx), (N, system.ndx, system.nu)
     expansion = Expansion(
-        same_shape("linearize, fx", fx, (N, system.ndx, system.ndx)),
-        same_shape("linearize, fu", fu, (N, system.ndx, system.nu)),
-        *blocks,
+        same_shape("linearize, fx", fx, shapes[0]), same_shape("linearize, fu", fu, shapes[1]), *blocks
     )
     _settle_idle_controls(expansion, idle_knots(system))
     return expansion
+
+
+def expand_exactly(
+    problem: Problem,
+    xs: np.ndarray,
+    us: np.ndarray,
+    multiplier: np.ndarray,
+    objective: Objective | None = None,
+    cost_curvature: bool = True,
+) -> Expansion:
+    """The expansion with all curvature: that of multiplier' f (N, ndx), and of the costs if wanted.
+
+    A system that has `write_expansion` evaluates its dynamics but once for both orders.
+    """
+    system, N = problem.system, problem.horizon
+    n, nu = system.ndx, system.nu
+    first, blocks = (np.empty((N, n, n)), np.empty((N, n, nu))), _blocks_for_dynamics(N, n, nu)
+    lxx, lux, luu = blocks[2:]
+    H = lxx[:-1], lux, luu
+    with np.errstate(all="ignore"):
+        write = getattr(system, "write_expansion", None)
+        if write is not None:
+            write(xs, us, multiplier, *first, *H)
+        else:
+            found = *system.linearize(xs, us), *system.hessian_products(xs, us, multiplier)
+            names = "linearize, fx", "linearize, fu", "hessian_products, Hxx", "hessian_products, Hux"
+            for name, into, part in zip((*names, "hessian_products, Huu"), first + H, found, strict=True):
+                into[...] = same_shape(name, part, into.shape)
+    (objective or problem.objective).accumulate(xs, us, blocks, blocks if cost_curvature else None)
+    expansion = Expansion(*first, *blocks)
+    _settle_idle_controls(expansion, idle_knots(system))
+    return expansion
+
+
+def _blocks_for_dynamics(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
+    """As `zero_blocks`, but for the Hessians of the knots before the last, which dynamics will write."""
+    lxx = np.empty((N + 1, ndx, ndx))
+    lxx[N] = 0.0
+    return np.zeros((N + 1, ndx)), np.zeros((N, nu)), lxx, np.empty((N, nu, ndx)), np.empty((N, nu, nu))
 
 
 def _settle_idle_controls(expansion: Expansion, knots: np.ndarray) -> None:

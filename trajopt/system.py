@@ -35,6 +35,8 @@ These promises are optional attributes, read by the functions at the end of this
 ``durations`` (N,), ``idle`` (N,)
     Seconds that each knot takes, by which running costs are weighed, where these are not all dt; a knot may take no
     time.  And whether a knot's controls are without effect.
+``write_expansion(xs, us, lam, fx, fu, Hxx, Hux, Huu)``
+    Writes what `linearize` and `hessian_products` return into the arrays given, for less than the two together.
 ``quasi_static(x)``
     Controls (nu,), or (N, nu) of all knots, that hold the system still at x (nx,).
 ``check_start(x0)``

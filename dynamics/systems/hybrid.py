@@ -236,6 +236,12 @@ class HybridSystem(RobotSystem):
         """What `hessian_products` returns, knot by knot."""
         self._write("write_hessian_products", (xs, us, lam), H)
 
+    def write_expansion(
+        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
+    ) -> None:
+        """What `linearize` and `hessian_products` return, knot by knot."""
+        self._write("write_expansion", (xs, us, lam), (fx, fu, *H))
+
     def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first."""
         xs, us = self._knots(xs, us)

@@ -34,11 +34,9 @@ def store_velocity_rows(n, nu, h, e, F):
 
 
 @kernel
-def _euler_blocks(m, contacts, B, skip, semi, h, q, v, u, d, e, fx, fu):
-    """fx (2 nv 2 nv) and fu (2 nv nu) of either Euler step of ordinary joints."""
+def store_euler_blocks(n, nu, semi, h, e, fx, fu):
+    """fx (2 nv 2 nv) and fu (2 nv nu) of either Euler step of ordinary joints, from the derivatives in e."""
     align_stack(fx)
-    n, nu = B.shape
-    acceleration_derivatives(m, contacts, B, skip, q, v, u, d, e, d.a)
     fx_v, fu_v = fx[2 * n * n :], fu[n * nu :]  # the rows of velocities
     for i in range(n):
         o = i * 2 * n
@@ -61,23 +59,30 @@ def _euler_blocks(m, contacts, B, skip, semi, h, q, v, u, d, e, fx, fu):
 
 
 @kernel
-def _euler_first_order(m, contacts, B, skip, semi, h, q, v, u, d, e, xi, F):
-    """F of either Euler step of joints of any kind; xi (nv) becomes the increment, e.maps its A and Jr."""
-    n, nu = B.shape
+def store_euler_rows(m, nu, semi, h, e, F):
+    """F of either Euler step of joints of any kind, from e: the derivatives, and the maps of the increment."""
+    n = m.dof_body.size
     nz = 2 * n + nu
     rows = n * nz
-    acceleration_derivatives(m, contacts, B, skip, q, v, u, d, e, d.a)
     F[:rows] = 0.0
     store_velocity_rows(n, nu, h, e, F[rows:])
-    scale_into(n, xi, h, v)
-    if semi:
-        add_scaled(n, xi, h * h, d.a)
-    tangent_maps(m, xi, e.maps)
     add_map(m, e.maps, ADJOINT, 1.0, F, 0, nz)
     if semi:
         add_mapped_rows(m, e.maps, JACOBIAN, h, F, rows, nz, F, 0, nz, nz)
     else:
         add_map(m, e.maps, JACOBIAN, h, F, n, nz)
+
+
+@kernel
+def _euler_first_order(m, contacts, B, skip, semi, h, q, v, u, d, e, xi, F):
+    """F of either Euler step of joints of any kind; xi (nv) becomes the increment."""
+    n, nu = B.shape
+    acceleration_derivatives(m, contacts, B, skip, q, v, u, d, e, d.a)
+    scale_into(n, xi, h, v)
+    if semi:
+        add_scaled(n, xi, h * h, d.a)
+    tangent_maps(m, xi, e.maps)
+    store_euler_rows(m, nu, semi, h, e, F)
 
 
 @kernel
@@ -105,7 +110,8 @@ def drive_linearization(first, last, work, block, contacts, B, skip, curved, rk,
         if curved is None and rk is None:
             fx_, w = carve(w, 4 * n * n)
             fu_, w = carve(w, 2 * n * nu)
-            _euler_blocks(m, contacts, B, skip, semi, h, x_[:nq], x_[nq:], u_, d, e, fx_, fu_)
+            acceleration_derivatives(m, contacts, B, skip, x_[:nq], x_[nq:], u_, d, e, d.a)
+            store_euler_blocks(n, nu, semi, h, e, fx_, fu_)
             scatter_rows(fx_, 0, 4 * n * n, fx, 0, c * LANES, u.shape[0], 4 * n * n)
             scatter_rows(fu_, 0, 2 * n * nu, fu, 0, c * LANES, u.shape[0], 2 * n * nu)
         else:

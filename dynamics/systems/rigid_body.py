@@ -11,7 +11,7 @@ from dynamics.derivatives.forward_dynamics import forward_dynamics_second_deriva
 from dynamics.simd import launch
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.actuation import actuation_map
-from dynamics.systems.curvature import curvature_driver_numbers, drive_curvature
+from dynamics.systems.curvature import drive_expansion, expansion_numbers
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.quasi_static import check_references, holding_controls
 from dynamics.systems.robot_system import ClosedLoops, RobotSystem
@@ -84,6 +84,7 @@ class RigidBodySystem(RobotSystem):
         self.formulation = formulation
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
         self._rollout_numbers = self.rollout_numbers()
+        self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
         curved, rk = None if self.euclidean else True, True if rk4 else None
         self.plant = (model.block, self.contact_arrays if self.in_contact else (), B, skip, curved, rk, semi, self.dt)
 
@@ -164,8 +165,14 @@ class RigidBodySystem(RobotSystem):
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
         """What `hessian_products` returns."""
-        numbers = curvature_driver_numbers(self.model, self.contacts, self.nu, self.integrator == "rk4")
-        launch(drive_curvature, len(us), numbers, *self.plant, xs, us, lam, *H)
+        self.write_expansion(xs, us, lam, self._no_knots[0], self._no_knots[1], *H)
+
+    def write_expansion(
+        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
+    ) -> None:
+        """What `linearize` and `hessian_products` return, from one evaluation of the dynamics."""
+        numbers = expansion_numbers(self.model, self.contacts, self.nu, self.integrator == "rk4")
+        launch(drive_expansion, len(us), numbers, *self.plant, xs, us, lam, fx, fu, *H)
 
     def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first.

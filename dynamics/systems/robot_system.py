@@ -128,6 +128,13 @@ class RobotSystem(ABC):
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
         """What `hessian_products` returns, into H = (Hxx, Hux, Huu)."""
 
+    def write_expansion(
+        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
+    ) -> None:
+        """What `linearize` and `hessian_products` return."""
+        self.write_linearization(xs, us, fx, fu)
+        self.write_hessian_products(xs, us, lam, *H)
+
     # -------------------------------------------------------------------------------------------- motion
     def step(self, x: ArrayLike, u: ArrayLike) -> np.ndarray:
         """x+ = f(x, u) for one pair or a batch: x (nx,) or (K, nx), u (nu,) or (K, nu)."""

@@ -141,18 +141,25 @@ def _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
 
 
 @kernel
+def _step_rows(m, nq, nz, h, O, maps, eta, stages, F):
+    """F (2 nv nz) of the step from its stages, O and eta; maps becomes those of O."""
+    n = m.dof_body.size
+    _configuration_rows(m, O, maps, eta, nz, F[: n * nz])
+    V = F[n * nz : 2 * n * nz]
+    V[:] = 0.0
+    _add_selector(n, nz, n, 1.0, V)
+    for i in range(4):
+        add_scaled(n * nz, V, h / 3 if 1 <= i <= 2 else h / 6, _carve_stage(n, nq, nz, stages, i)[7])
+
+
+@kernel
 def runge_kutta_first_order(m, contacts, B, skip, h, q, v, u, d, e, work, F):
     """F (2 nv, 2 nv + nu) of one step; work: `runge_kutta_numbers`."""
     n, nu = B.shape
     nz, nq = 2 * n + nu, q.shape[0]
     stages, acc, O, eta, _ = _carve_all(n, nq, nz, work)
     _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
-    _configuration_rows(m, O, e.maps, eta, nz, F[: n * nz])
-    V = F[n * nz : 2 * n * nz]
-    V[:] = 0.0
-    _add_selector(n, nz, n, 1.0, V)
-    for i in range(4):
-        add_scaled(n * nz, V, h / 3 if 1 <= i <= 2 else h / 6, _carve_stage(n, nq, nz, stages, i)[7])
+    _step_rows(m, nq, nz, h, O, e.maps, eta, stages, F)
 
 
 # ------------------------------------------------------------------------------------------------ second order
@@ -194,8 +201,9 @@ def add_congruence(n, nu, s, dq, dv, T, S, H):
 
 
 @kernel
-def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, work, H):
-    """H (nz nz) += Hessian of lam' of one step's output; lam (2 nv).  Weights of the stages' accelerations, last first:
+def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, work, F, H):
+    """H (nz nz) += Hessian of lam' of one step's output; lam (2 nv); F as `runge_kutta_first_order`, if it has
+    rows.  Weights of the stages' accelerations, last first:
 
     w4 = h/6 lam_v                         w3 = h/3 lam_v + h^2/6 lO + h^3/12 ad_v'lO + h b4
     w2 = h/3 lam_v + h^2/6 lO + h^2/2 o4 + h/2 b3
@@ -214,7 +222,10 @@ def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, wor
     k, w = carve(w, n)
     o4, w = carve(w, n)
     lam_q, lam_v = lam[:n], lam[n:]
-    tangent_maps(m, O, e.maps)
+    if F.shape[0] > 0:
+        _step_rows(m, nq, nz, h, O, e.maps, eta, stages, F)
+    else:
+        tangent_maps(m, O, e.maps)
     add_geometry(m, e.maps, O, lam_q, 1.0, eta, 0, nz, nz, H, 0, nz)
     apply_map_transposed(m, e.maps, JACOBIAN, lam_q, lO)
     add_bracket_hessian(m, lO, h**3 / 12, n, _carve_stage(n, nq, nz, stages, 2)[7], 0, nz, nz, H, 0, nz)

@@ -12,7 +12,7 @@ from dynamics import HybridSystem, Impact, PointContact, RigidBodySystem
 from dynamics.simd import LANES
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.reference import contact_cases
-from tests.reference.robot_systems import model_slopes
+from tests.reference.robot_systems import both_orders_at_once, model_slopes
 from tests.tolerances import CONTRACTED, IDENTITY, SLOPE, relative_error
 from trajopt.stepwise import closed_loop_by_steps
 
@@ -211,6 +211,16 @@ def test_expansions_are_those_of_single_knots(rng):
 
 
 # ------------------------------------------------------------------------------------------------ rest
+def test_both_orders_at_once(rng):
+    """In contact, at an impact and in flight: `write_expansion` gives what `linearize` and `hessian_products` give."""
+    system = hybrid(restitution=0.3)
+    xs, us = motion(system, rng)
+    lam = rng.standard_normal((system.horizon, system.ndx))
+    apart = (*system.linearize(xs, us), *system.hessian_products(xs, us, lam))
+    for one, other in zip(both_orders_at_once(system, xs, us, lam), apart, strict=True):
+        assert relative_error(one, other) <= CONTRACTED
+
+
 def test_quasi_static_controls_hold_the_robot(rng):
     system = hybrid()
     q = dynamics.integrate(MODEL, standing(), np.r_[np.zeros(6), 0.1 * rng.standard_normal(12)])

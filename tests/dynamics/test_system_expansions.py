@@ -6,7 +6,16 @@ import pytest
 from dynamics import RigidBodySystem
 from dynamics.simd import LANES
 from tests.reference.rigid_body_models import load_reference
-from tests.reference.robot_systems import DIRECTIONS, INTEGRATORS, ROBOTS, STEPS, make_system, model_slopes, slope
+from tests.reference.robot_systems import (
+    DIRECTIONS,
+    INTEGRATORS,
+    ROBOTS,
+    STEPS,
+    both_orders_at_once,
+    make_system,
+    model_slopes,
+    slope,
+)
 from tests.tolerances import CONTRACTED, SLOPE, relative_error
 
 
@@ -43,6 +52,15 @@ def test_products_are_symmetric_and_linear(robot, integrator, rng):
     for X in (both[0], both[2]):
         assert relative_error(X, np.swapaxes(X, 1, 2), floor=size) <= CONTRACTED
     assert not any(X.any() for X in system.hessian_products(xs, us, 0.0 * lam))
+
+
+def test_both_orders_at_once(robot, integrator, rng):
+    """`write_expansion` gives what `linearize` and `hessian_products` give, to rounding."""
+    system, xs, us = make_system(robot, 0.2, integrator, rng)
+    lam = rng.standard_normal((3, system.ndx))
+    apart = (*system.linearize(xs, us), *system.hessian_products(xs, us, lam))
+    for one, other in zip(both_orders_at_once(system, xs, us, lam), apart, strict=True):
+        assert relative_error(one, other, floor=1.0) <= CONTRACTED
 
 
 def test_tensors_contract_to_the_products(robot, integrator, rng):

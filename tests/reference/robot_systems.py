@@ -94,3 +94,11 @@ def slope(steps, errors):
     """Of the errors' root mean square (all axes but the first) against the step length, on a log-log plot."""
     size = np.sqrt(np.mean(np.square(errors).reshape(len(steps), -1), axis=1))
     return np.polyfit(np.log(steps), np.log(size), 1)[0]
+
+
+def both_orders_at_once(system, xs, us, lam):
+    """fx, fu, Hxx, Hux, Huu from one evaluation, written over NaN."""
+    n, nu, N = system.ndx, system.nu, len(us)
+    arrays = [np.full((N, *shape), np.nan) for shape in ((n, n), (n, nu), (n, n), (nu, n), (nu, nu))]
+    system.write_expansion(xs, us, lam, *arrays)
+    return arrays

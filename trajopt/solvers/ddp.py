@@ -17,7 +17,8 @@ class DDP(ShootingSolver):
     ----------
     hessian : str
         Which multiplier lam contracts the curvature sum_i lam_i d2 f_i of the dynamics at each knot:
-        "parallel" (default), Vx' of the Gauss-Newton sweep of the same iteration, all knots in one call;
+        "parallel" (default), Vx' known before the sweep, so that all knots are evaluated in one call: after a full
+        step what the last sweep predicts, Vx' + Vxx' dx', else that of a Gauss-Newton sweep of the same iteration;
         "value", Vx' of the exact sweep itself, one knot after another (classical DDP);
         "costate", the costate of the trajectory (stagewise Newton), indefinite more often far from an optimum;
         "tensor", as "value" with the full tensors of all knots computed beforehand.

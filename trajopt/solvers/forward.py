@@ -5,20 +5,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynamics.simd import routine
 from trajopt.backward_pass import Box, SweepResult, box_around
 from trajopt.curvature_sweeps import sweep_products, sweep_tensors
-from trajopt.expansions import Expansion, adjoint, changed, expand, largest_gradient, with_hessians
+from trajopt.expansions import Expansion, adjoint, changed, expand, expand_exactly, largest_gradient, with_hessians
 from trajopt.line_search import Candidate
 from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.regularization import FIRST
 from trajopt.rollout import ALPHAS, closed_loop, gaps_of, open_loop
-from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, with_gaps, with_slope
+from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, sweep_of_kind, with_gaps, with_slope
 from trajopt.sweep import sweep
 from trajopt.system import semi_implicit_form
 from trajopt.timing import Stopwatch
 
 Limits = tuple[np.ndarray, np.ndarray]
+
+
+@routine
+def gradient_at(Vx, Vxx, dx):
+    """Vx + Vxx dx of all knots (N+1, ndx) but the first, contiguous."""
+    gradient = Vx[1:].copy()
+    for t in range(gradient.shape[0]):
+        for j in range(gradient.shape[1]):
+            for i in range(gradient.shape[1]):  # along the rows of the symmetric Vxx, which vectorizes
+                gradient[t, i] += Vxx[t + 1, j, i] * dx[t + 1, j]
+    return gradient
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,6 @@ class ForwardFormulation:
     ):
         self.problem, self.objective, self.limits = problem, objective, limits
         self.curvature, self.regularization = curvature, regularization
-        self.needs_gauss_newton = curvature.hessian == "parallel"
         self._dt, self._leading = semi_implicit_form(problem.system)
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
@@ -92,18 +103,41 @@ class ForwardFormulation:
             known = gaps is None or bool(np.isfinite(gaps).all())
             return Iterate(xs, us, us, self.objective.value(xs, us) if known else np.inf, gaps, clock.elapsed)
 
-    def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False) -> LocalModel:
-        """First-order dynamics, Gauss-Newton costs; what these leave out besides, if an exact sweep will follow."""
+    def expand(
+        self, iterate: Iterate, clock: Stopwatch, exact: bool = False, multiplier: np.ndarray | None = None
+    ) -> LocalModel:
+        """First-order dynamics, Gauss-Newton costs.  If an exact sweep will follow: what these leave out besides, or,
+        with a multiplier, all curvature in place."""
         with clock.measure("derivatives"):
-            curvature = self._no_curvature() if exact and self.curvature.cost_hessian == "exact" else None
-            expansion = expand(self.problem, iterate.xs, iterate.us, self.objective, curvature)
+            (xs, us, *_), curvature = iterate, None
+            curved = exact and self.curvature.cost_hessian == "exact"
+            if exact and multiplier is not None:
+                expansion = expand_exactly(self.problem, xs, us, multiplier, self.objective, curved)
+            else:
+                curvature = self._no_curvature() if curved else None
+                expansion = expand(self.problem, xs, us, self.objective, curvature)
             costate, gradient = adjoint(expansion)
-            norm = largest_gradient(gradient, iterate.us, self.limits)
-            box = None if self.limits is None else box_around(iterate.us, *self.limits)
-            return LocalModel(iterate, expansion, costate, norm, box, curvature=curvature)
+            norm = largest_gradient(gradient, us, self.limits)
+            box = None if self.limits is None else box_around(us, *self.limits)
+            return LocalModel(iterate, expansion, costate, norm, box, exact and multiplier is not None, curvature)
+
+    def predicted(self, model: LocalModel, sweep: SweepResult, moved: Iterate, clock: Stopwatch) -> np.ndarray | None:
+        """Vx' + Vxx' dx', the gradient of the sweep's value function where its full step led."""
+        if self.curvature.hessian != "parallel":
+            return None
+        with clock.measure("derivatives"):
+            dx = self.problem.system.difference(model.iterate.xs, moved.xs)
+            gaps = model.iterate.gaps
+            return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)
+
+    def needs_gauss_newton(self, model: LocalModel) -> bool:
+        """In the mode "parallel", unless the curvature is in the model already."""
+        return self.curvature.hessian == "parallel" and not model.exact
 
     def sweep(self, model: LocalModel, mu: float, clock: Stopwatch) -> SweepResult:
         """Backward pass without curvature."""
+        if model.exact:
+            model = self.expand(model.iterate, clock)._replace(box=model.box)
         with clock.measure("backward_pass"):
             return self._sweep(model.expansion, model.iterate.gaps, model.box, mu)
 
@@ -115,6 +149,9 @@ class ForwardFormulation:
         self, model: LocalModel, gauss_newton: SweepResult | None, mu: float, clock: Stopwatch
     ) -> SweepResult:
         """Backward pass with the curvature of dynamics and costs; ok is False where Quu is not positive definite."""
+        if model.exact:
+            with clock.measure("backward_pass"):
+                return self._sweep(model.expansion, model.iterate.gaps, model.box, mu)
         e, system, (xs, us, *_) = model.expansion, self.problem.system, model.iterate
         gaps, box, hessian = model.iterate.gaps, model.box, self.curvature.hessian
         with clock.measure("derivatives"):
@@ -154,6 +191,8 @@ class ForwardFormulation:
         self, model: LocalModel, trial: Candidate, kind: str, mu: float, clock: Stopwatch
     ) -> tuple[SweepResult, bytes] | None:
         """As `Formulation` has it; the curvature of the constraints is that of the iterate."""
+        if model.exact and kind != EXACT:
+            model = self.expand(model.iterate, clock)._replace(box=model.box)
         (xs, us, _, _, gaps, _), e = model.iterate, model.expansion
         with clock.measure("derivatives"):
             change = self._no_curvature()
@@ -161,10 +200,7 @@ class ForwardFormulation:
         if not found:
             return None
         other = model._replace(expansion=changed(e, change))
-        result = self.sweep(other, mu, clock)
-        if result.ok and kind == EXACT:
-            result = self.exact_sweep(other, result, mu, clock)
-        return with_slope(result, e, gaps), found
+        return with_slope(sweep_of_kind(self, other, kind, mu, clock), e, gaps), found
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""

@@ -58,8 +58,6 @@ class InverseFormulation:
     The system has an `acceleration_control` (see `dynamics.systems.acceleration_control`).
     """
 
-    needs_gauss_newton = False
-
     def __init__(self, problem: Problem, objective: Objective, curvature: Curvature, regularization: str):
         self.problem, self.objective = problem, objective
         self.curvature, self.regularization = curvature, regularization
@@ -88,7 +86,16 @@ class InverseFormulation:
                 gaps = reached - xs if (reached != xs).any() else None
             return Iterate(xs, us, a, self.objective.value(xs, us), gaps, clock.elapsed)
 
-    def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False) -> LocalModel:
+    def predicted(self, model: LocalModel, sweep: SweepResult, moved: Iterate, clock: Stopwatch) -> None:
+        """The multiplier is lu, known before any sweep."""
+
+    def needs_gauss_newton(self, model: LocalModel) -> bool:
+        """No."""
+        return False
+
+    def expand(
+        self, iterate: Iterate, clock: Stopwatch, exact: bool = False, multiplier: np.ndarray | None = None
+    ) -> LocalModel:
         """Linear dynamics, costs rewritten in (x, a); with all curvature if exact."""
         with clock.measure("derivatives"):
             xs, us = iterate.xs, iterate.us

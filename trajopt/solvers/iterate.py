@@ -39,8 +39,8 @@ class LocalModel(NamedTuple):
     """An iterate and its expansion, costate (N+1, ndx), and largest gradient entry.
 
     Where a control lies on a limit and its gradient pushes it outwards, that entry does not count; inf if the gradient
-    is not finite.  `exact`: the expansion has all curvature already.  `curvature`: blocks with what the costs'
-    Gauss-Newton Hessians leave out; None if they were not asked for.
+    is not finite.  `exact`: the expansion has all curvature, that of the dynamics too.  `curvature`: blocks with what
+    the costs' Gauss-Newton Hessians leave out; None if they were not asked for.
     """
 
     iterate: Iterate
@@ -70,19 +70,26 @@ class Direction(NamedTuple):
 
 
 class Formulation(Protocol):
-    """How a problem is posed to the loop: what the sweep's controls are, and how a trajectory follows from them.
-
-    `needs_gauss_newton`: an exact sweep takes its multiplier from the Gauss-Newton sweep of the same iteration.
-    """
-
-    needs_gauss_newton: bool
+    """How a problem is posed to the loop: what the sweep's controls are, and how a trajectory follows from them."""
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The first iterate: a rollout, or the states xs with their gaps."""
         ...
 
-    def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False) -> LocalModel:
-        """The iterate with its Gauss-Newton expansion; an exact sweep will follow if `exact`."""
+    def expand(
+        self, iterate: Iterate, clock: Stopwatch, exact: bool = False, multiplier: np.ndarray | None = None
+    ) -> LocalModel:
+        """The iterate with its Gauss-Newton expansion; if `exact`, an exact sweep will follow, for which the expansion
+        may have all curvature already, that of the dynamics contracted with the multiplier (N, ndx)."""
+        ...
+
+    def predicted(self, model: LocalModel, sweep: SweepResult, moved: Iterate, clock: Stopwatch) -> np.ndarray | None:
+        """The multiplier (N, ndx) that a sweep of the model predicts for the iterate it led to; None where exact sweeps
+        take another."""
+        ...
+
+    def needs_gauss_newton(self, model: LocalModel) -> bool:
+        """Whether an exact sweep takes its multiplier from the Gauss-Newton sweep of the same iteration."""
         ...
 
     def sweep(self, model: LocalModel, mu: float, clock: Stopwatch) -> SweepResult:
@@ -176,3 +183,13 @@ def with_gaps(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None
         return result
     d1, d2 = _model_change(*expansion, gaps, result.k, result.K)
     return result._replace(d1=d1, d2=d2)
+
+
+def sweep_of_kind(
+    formulation: Formulation, model: LocalModel, kind: str, mu: float, clock: Stopwatch
+) -> SweepResult:
+    """Backward pass with curvature or without, and the Gauss-Newton one before it where it is needed."""
+    if kind == EXACT and not formulation.needs_gauss_newton(model):
+        return formulation.exact_sweep(model, None, mu, clock)
+    sweep = formulation.sweep(model, mu, clock)
+    return formulation.exact_sweep(model, sweep, mu, clock) if kind == EXACT and sweep.ok else sweep

@@ -1,8 +1,9 @@
 """The one loop of iLQR and DDP: expand, find a direction, search along it, adapt mu.
 
     repeat
-        expand to first order; Gauss-Newton sweep, mu raised until Quu + mu I is positive definite
-        where the last predicted decrease was a small part of the cost: exact sweep, kept if positive definite
+        expand to first order; where the last predicted decrease was a small part of the cost, with all curvature, if
+        the multiplier of the dynamics is known: exact sweep, kept if positive definite
+        else Gauss-Newton sweep, mu raised until Quu + mu I is positive definite; exact sweep with its multiplier
         stop if the predicted decrease -(d1 + d2/2) is within the tolerance and mu is small
         first acceptable step length; where it is short, other directions: with the limits of constraints that the full
         step runs into taken to press (a primal-dual active set step), with clipped controls held, Gauss-Newton
@@ -20,6 +21,7 @@ from itertools import chain
 
 import numpy as np
 
+from trajopt.backward_pass import SweepResult
 from trajopt.line_search import Candidate, Step, merit_weight, search
 from trajopt.objective import Objective, all_finite
 from trajopt.regularization import Regularization
@@ -32,6 +34,7 @@ from trajopt.solvers.iterate import (
     Iterate,
     LocalModel,
     remaining_gaps,
+    sweep_of_kind,
 )
 from trajopt.solvers.options import LoopOptions
 from trajopt.status import Status
@@ -138,8 +141,15 @@ class Loop:
             return status
         closing = self.model.iterate.gaps is not None
         self.regularization = self.regularization.after_step(step.alpha, closing)
-        self.model = self.formulation.expand(self._moved(step), self.clock, self._late(step.cost))
+        self.model = self._expanded(self._moved(step), used.sweep if step.alpha == 1.0 else None)
         return None
+
+    def _expanded(self, iterate: Iterate, sweep: SweepResult | None) -> LocalModel:
+        """The next model; where the full step of a sweep led there, that may know the multiplier of an exact one."""
+        late, multiplier = self._late(iterate.cost), None
+        if late and sweep is not None:
+            multiplier = self.formulation.predicted(self.model, sweep, iterate, self.clock)
+        return self.formulation.expand(iterate, self.clock, late, multiplier)
 
     def _moved(self, step: Step) -> Iterate:
         alpha, xs, us, controls = step.candidate
@@ -158,11 +168,13 @@ class Loop:
         if not math.isfinite(self.model.gradient_norm):
             return None
         late, knot = self._late(self.model.iterate.cost), -1
-        if late and not self.formulation.needs_gauss_newton:
+        if late and not self.formulation.needs_gauss_newton(self.model):
             newton = self.formulation.exact_sweep(self.model, None, self.regularization.mu, self.clock)
             if newton.ok:
                 return Direction(EXACT, newton, None, knot)
             late, knot = False, newton.failed_knot
+            if self.model.exact:
+                self.model = self.formulation.expand(self.model.iterate, self.clock)
         gauss_newton = self.formulation.sweep(self.model, self.regularization.mu, self.clock)
         while not gauss_newton.ok:
             knot = gauss_newton.failed_knot
@@ -250,9 +262,7 @@ class Loop:
             if held is None:
                 break
             model = held
-            sweep = self.formulation.sweep(model, mu, self.clock)
-            if direction.kind == EXACT and sweep.ok:
-                sweep = self.formulation.exact_sweep(model, sweep, mu, self.clock)
+            sweep = sweep_of_kind(self.formulation, model, direction.kind, mu, self.clock)
             if not sweep.ok:
                 break
             other = direction._replace(sweep=sweep)

@@ -1,0 +1,105 @@
+"""Expansions with all curvature in place, and the multipliers that sweeps predict for them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import problems
+from tests.reference import dense_kkt
+from tests.tolerances import IDENTITY, relative_error
+from tests.trajopt.cases import cartpole, linear, tip
+from trajopt import DDP
+from trajopt.expansions import cost_curvature, expand, expand_exactly
+from trajopt.solvers.forward import Curvature, ForwardFormulation
+from trajopt.timing import Stopwatch
+
+MANY = {
+    "no single call": cartpole,
+    "curved costs": tip,
+    "a floating base": lambda: problems.make("quadrotor"),
+    "impacts": lambda: problems.make("quadruped_trot"),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_curvature_in_place_is_the_sum_of_its_parts(name, rng):
+    problem = MANY[name]()
+    us = problem.us_init + 0.1 * rng.standard_normal(problem.us_init.shape)
+    xs = problem.system.rollout(problem.x0, us) if problem.xs_init is None else problem.xs_init
+    lam = rng.standard_normal((problem.horizon, problem.system.ndx))
+    first, costs = expand(problem, xs, us), cost_curvature(problem, xs, us)
+    dynamics = problem.system.hessian_products(xs, us, lam)
+    for with_costs in (True, False):
+        exact = expand_exactly(problem, xs, us, lam, cost_curvature=with_costs)
+        for i in range(4):
+            assert relative_error(exact[i], first[i], floor=1e-12) <= IDENTITY
+        for H, gauss_newton, of_costs, of_dynamics in zip(exact[4:], first[4:], costs, dynamics, strict=True):
+            total = gauss_newton + with_costs * of_costs
+            total[: len(of_dynamics)] += of_dynamics
+            assert relative_error(H, total, floor=1e-12) <= IDENTITY
+
+
+@pytest.mark.parametrize("with_gaps", [False, True])
+def test_predicted_multiplier_of_a_linear_quadratic_problem_is_exact(with_gaps, rng):
+    """Its value function is quadratic: a sweep anywhere knows the gradient everywhere, above all where it leads to."""
+    problem, clock = linear(rng), Stopwatch()
+    us = rng.standard_normal((problem.horizon, 2))
+    xs = rng.standard_normal((problem.horizon + 1, 4)) if with_gaps else None
+    formulation = ForwardFormulation(problem, problem.objective, None, Curvature(), "control")
+    model = formulation.expand(formulation.start(us, xs, clock), clock)
+    assert (model.iterate.gaps is not None) is with_gaps
+    sweep = formulation.sweep(model, 0.0, clock)
+    elsewhere = us + rng.standard_normal(us.shape)
+    for controls in (next(iter(formulation.candidates(model, sweep))).us, elsewhere):
+        moved = formulation.start(controls, None, clock)
+        multiplier = formulation.predicted(model, sweep, moved, clock)
+        oracle = formulation.sweep(formulation.expand(moved, clock), 0.0, clock).Vx[1:]
+        assert relative_error(multiplier, oracle, floor=1.0) <= 1e-11
+
+
+def test_predicted_multiplier_errs_by_the_square_of_the_step():
+    """Against the Gauss-Newton sweep of where the full step leads, on the way to the optimum of a curved problem."""
+    problem, clock = tip(), Stopwatch()
+    optimum = DDP().solve(problem).us
+    formulation = ForwardFormulation(problem, problem.objective, None, Curvature(), "control")
+    errors = []
+    for size in (1e-2, 1e-3):
+        us = optimum + size * np.sin(np.arange(optimum.size)).reshape(optimum.shape)
+        model = formulation.expand(formulation.start(us, None, clock), clock)
+        sweep = formulation.exact_sweep(model, formulation.sweep(model, 0.0, clock), 0.0, clock)
+        moved = formulation.start(next(iter(formulation.candidates(model, sweep))).us, None, clock)
+        predicted = formulation.predicted(model, sweep, moved, clock)
+        errors.append(np.abs(predicted - dense_kkt_costate(problem, moved)).max())
+    assert errors[1] < 0.03 * errors[0]
+
+
+def dense_kkt_costate(problem, iterate):
+    """The costate of a trajectory, which is the multiplier at an optimum."""
+    return dense_kkt.costate(problem, iterate.xs, iterate.us)[1:]
+
+
+@pytest.mark.parametrize("name", ["tip", "quadruped_trot"])
+def test_full_steps_need_no_gauss_newton_sweep(name, monkeypatch):
+    """After the first exact iteration of a solve that takes full steps there is one sweep an iteration."""
+    problem = tip() if name == "tip" else replace(problems.make(name), constraints=())
+    sweeps = {"sweep": 0, "exact_sweep": 0}
+
+    def counted(method):
+        original = getattr(ForwardFormulation, method)
+
+        def call(self, *args):
+            sweeps[method] += 1
+            return original(self, *args)
+
+        return call
+
+    for method in sweeps:
+        monkeypatch.setattr(ForwardFormulation, method, counted(method))
+    solution = DDP().solve(problem)
+    assert solution.converged
+    exact = [record for record in solution.log if record.step == "exact"]
+    before = [record for record in solution.log if record.step != "exact"]
+    assert len(exact) >= 2 and all(record.alpha == 1.0 for record in exact[:-1])
+    assert sweeps["exact_sweep"] == len(exact)
+    assert sweeps["sweep"] <= len(before) + 1
