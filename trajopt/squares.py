@@ -1,7 +1,7 @@
 """Terms that are weighted squares of a residual, for residuals that sum and expand these by themselves.
 
 Such a residual has ``sums_squares`` true and a method ``weighted_squares`` (see `trajopt.Residual`).  Its terms at
-running knots and at the last one become one sum over all of them: a knot where none of them counts has weight zero.
+running knots and at the last one become one sum for every run of knots; where none of them counts the weight is zero.
 """
 
 from collections.abc import Sequence
@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.simd import LANES
 from trajopt.term import Term
 
-UNUSED = 2
-"""Terms are not joined if that makes more than this many times as many knots as they have."""
+UNUSED = LANES
+"""A run of knots does not go on over more knots than this where no term counts."""
 
 
 class SquaresOfResidual(NamedTuple):
@@ -49,20 +50,21 @@ def _rows(term: Term, horizon: int, nu: int) -> _Rows | None:
     return _Rows(term, residual, figures, np.array([horizon]) if term.terminal else np.asarray(knots))
 
 
-def _joined(rows: Sequence[_Rows]) -> SquaresOfResidual | None:
-    """One sum for terms of one residual, None if their knots overlap or lie too far apart."""
+def _sums(rows: Sequence[_Rows]) -> list[SquaresOfResidual]:
+    """The sums over all runs of knots of terms of one residual, together if they never meet at a knot, else apart."""
     knots = np.concatenate([row.knots for row in rows])
-    start, stop = int(knots.min()), int(knots.max()) + 1
-    if len(np.unique(knots)) < len(knots) or stop - start > UNUSED * len(knots):
-        return None
-    residual, nr = rows[0].residual, rows[0].residual.nr
-    if len(rows) == 1 and len(rows[0].figures) == 1 and stop - start == len(knots):
-        return SquaresOfResidual(residual, rows[0].figures, start, stop)
-    figures = np.zeros((stop - start, rows[0].figures.shape[1]))
+    residual, nr, first = rows[0].residual, rows[0].residual.nr, int(knots.min())
+    present = np.unique(knots)
+    if len(present) < len(knots):
+        return [found for row in rows for found in _sums([row])]
+    runs = [(int(run[0]), int(run[-1]) + 1) for run in np.split(present, np.flatnonzero(np.diff(present) > UNUSED) + 1)]
+    if len(rows) == 1 and len(rows[0].figures) == 1 and len(present) == sum(stop - start for start, stop in runs):
+        return [SquaresOfResidual(residual, rows[0].figures, *run) for run in runs]
+    figures = np.zeros((int(knots.max()) + 1 - first, rows[0].figures.shape[1]))
     figures[:, 2 * nr : 3 * nr], figures[:, 3 * nr :] = -np.inf, np.inf
     for row in rows:
-        figures[row.knots - start] = row.figures
-    return SquaresOfResidual(residual, figures, start, stop)
+        figures[row.knots - first] = row.figures
+    return [SquaresOfResidual(residual, figures[start - first : stop - first], start, stop) for start, stop in runs]
 
 
 def gather_squares(
@@ -77,12 +79,4 @@ def gather_squares(
             plain.append(term)
         else:
             groups.setdefault((rows.residual, rows.figures.shape[1]), []).append(rows)
-    sums: list[SquaresOfResidual] = []
-    for rows in groups.values():
-        together = _joined(rows)
-        for found, part in [(together, rows)] if together else [(_joined([row]), [row]) for row in rows]:
-            if found is None:
-                plain.extend(row.term for row in part)
-            else:
-                sums.append(found)
-    return tuple(plain), tuple(sums)
+    return tuple(plain), tuple(found for rows in groups.values() for found in _sums(rows))

@@ -6,6 +6,7 @@ import pytest
 import dynamics
 import problems
 import trajopt
+from dynamics.simd import LANES
 from tests.reference.rigid_body_models import load_reference
 from trajopt.augmented_lagrangian import augmented_lagrangian
 from trajopt.objective import Objective, zero_blocks
@@ -110,14 +111,17 @@ def test_a_reference_is_the_target_of_the_residual(system, residuals):
 
 
 def test_costs_at_overlapping_or_distant_knots_are_kept_apart(system, residuals):
+    """A sum goes on over a few knots without a term, at which its weights are zero, but not over many."""
     tool = residuals[0]
     twice = trajopt.Problem(
         system, np.zeros(system.nx), N, running_costs=[trajopt.ResidualCost(tool, 1.0), trajopt.ResidualCost(tool, 2.0)]
     )
     assert [len(part) for part in gather_squares(twice.objective.terms, N, NU)] == [0, 2]
     rare, none = trajopt.ResidualCost(tool, 1.0), []
-    ends = trajopt.Problem(system, np.zeros(system.nx), N, running_costs=[[rare], *[none] * (N - 2), [rare]])
-    assert [len(part) for part in gather_squares(ends.objective.terms, N, NU)] == [1, 0]
+    far = LANES + 1
+    ends = trajopt.Problem(system, np.zeros(system.nx), far + 2, running_costs=[[rare], *[none] * far, [rare]])
+    plain, sums = gather_squares(ends.objective.terms, far + 2, NU)
+    assert not plain and [(part.start, part.stop) for part in sums] == [(0, 1), (far + 1, far + 2)]
     near = trajopt.Problem(system, np.zeros(system.nx), N, running_costs=[[rare], none, [rare], *[none] * (N - 3)])
     (part,) = gather_squares(near.objective.terms, N, NU)[1]
     assert (part.start, part.stop) == (0, 3) and not part.figures[1].any()
