@@ -1,4 +1,4 @@
-"""Trees of rods and joints as kernels see them: segments, each with its own coordinates, in depth-first order.
+"""Trees of rods and joints as kernels see them: segments, each with its own coordinates, parents first.
 
 A segment moves a frame from its start to its end, g_end = g_start exp(Omega(q)) g_after, where g_start is the parent's
 end moved by the fixed g_before.  Omega depends on the segment's own coordinates x through strains at one or two points,

@@ -1,4 +1,4 @@
-"""What moves with a segment's end, added up from the tips: wrenches, momentum, inertia, their rates, in the world frame.
+"""What moves with a segment's end, added up from the tips: wrenches, momenta, inertias, rates, in the world frame.
 
 Of a node with inertia M, twists mu and eta, and acceleration eta' (gravity folded in),             [rod_hessian, 2]
 
