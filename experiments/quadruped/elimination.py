@@ -237,9 +237,7 @@ def eliminate_leg(m, contacts, c, tau, w):
     store3(w.legs, o + LOAD, force)
     right = sub6(combined((K0, K1, K2), x[0], x[1], x[2]), seen_from(p, force))
     store6(w.base, 0, add6(load6(w.base, 0), right))
-    add_both_sides(
-        w.S, p, sub6(scale6(Y0, 0.5), K0), sub6(scale6(Y1, 0.5), K1), sub6(scale6(Y2, 0.5), K2)
-    )  # fmt: skip
+    add_both_sides(w.S, p, sub6(scale6(Y0, 0.5), K0), sub6(scale6(Y1, 0.5), K1), sub6(scale6(Y2, 0.5), K2))
 
 
 # ------------------------------------------------------------------------------------------------ the base

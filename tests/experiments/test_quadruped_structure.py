@@ -11,7 +11,7 @@ from dynamics.simd import launch
 from experiments.quadruped.eliminated_derivatives import derivative_numbers, drive_eliminated_derivatives
 from experiments.quadruped.elimination import drive_eliminated, elimination_numbers
 from experiments.quadruped.following import drive_torques
-from experiments.quadruped.structure import ITERATION, Rollouts, full_torques, iterate_at, main, split
+from experiments.quadruped.structure import ITERATION, Rollouts, calls, full_torques, iterate_at, main, split
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.tolerances import relative_error
 from trajopt.rollout import ALPHAS
@@ -75,6 +75,12 @@ def test_rollouts_are_the_same_trajectories(iterate):
     np.testing.assert_allclose(followed, expected[0], rtol=0, atol=TRAJECTORY)
 
 
+def test_iterations_are_the_same(iterate):
+    timed = calls(iterate)
+    step, eliminated = timed[ITERATION](), timed[f"{ITERATION}, rollouts by elimination"]()
+    np.testing.assert_allclose(eliminated.candidate.xs, step.candidate.xs, rtol=0, atol=TRAJECTORY)
+
+
 def test_feedback_to_the_base_is_that_of_the_torques_to_first_order(iterate):
     rollouts = Rollouts(iterate)
     rollouts.contact_dynamics()
@@ -104,7 +110,7 @@ def test_table_and_data(tmp_path, capsys):
     times = json.loads((tmp_path / "structure.json").read_text())["microseconds_per_knot"]
     printed = capsys.readouterr().out
     assert all(name in printed and 0.0 < t < np.inf for name, t in times.items())
-    assert ITERATION in times and len(times) == 9
+    assert ITERATION in times and len(times) == 10
 
 
 def test_numbers_must_be_positive(capsys):
