@@ -10,7 +10,19 @@ fx and fu are written apart from the start: rows of whole blocks leave the lanes
 """
 
 from dynamics.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter_blocks, splat, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    gather,
+    kernel,
+    load,
+    scatter_blocks,
+    shared_kernel,
+    splat,
+    store,
+)
 from dynamics.simd.chunks import scatter_rows
 from dynamics.systems.controlled_acceleration import acceleration_derivatives
 from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_numbers
@@ -33,7 +45,7 @@ def store_velocity_rows(n, nu, h, e, F):
             store(F, i * nz + 2 * n + j, h * load(e.au, i * nu + j))
 
 
-@kernel
+@shared_kernel
 def _euler_blocks(m, contacts, B, skip, semi, h, q, v, u, d, e, fx, fu):
     """fx (2 nv 2 nv) and fu (2 nv nu) of either Euler step of ordinary joints."""
     align_stack(fx)
@@ -60,7 +72,7 @@ def _euler_blocks(m, contacts, B, skip, semi, h, q, v, u, d, e, fx, fu):
             store(fx, o + n + i, splat(fx, h))
 
 
-@kernel
+@shared_kernel
 def _euler_first_order(m, contacts, B, skip, semi, h, q, v, u, d, e, xi, F):
     """F of either Euler step of joints of any kind; xi (nv) becomes the increment, e.maps its A and Jr."""
     n, nu = B.shape
