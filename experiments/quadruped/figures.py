@@ -23,5 +23,6 @@ def plot_distances(results: dict[str, dict[str, dict[str, Any]]], path: Path) ->
         tidy(axes, "iteration", "distance of the cost from its end, relative" if first else "")
         axes.set_title(problem.removeprefix("quadruped_"), fontsize=10)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    columns = min(len(labels), 2 * len(panels))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     save(figure, path)
