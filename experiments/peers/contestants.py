@@ -79,7 +79,8 @@ class Ours:
     def outcome(self) -> Outcome:
         """Of the last run."""
         s, system = self.solution, self.problem.system
-        gaps = system.difference(system.step(s.xs[:-1], s.us), s.xs[1:])
+        ends = np.vstack([self.problem.x0, system.step(s.xs[:-1], s.us)])
+        gaps = system.difference(ends, s.xs)
         kinds = tuple(str(kind) for kind in s.history("step")[: s.iterations])
         worst = max(float(np.abs(gaps).max()), excess(s.us, self.limits))
         return Outcome(s.cost, worst, s.iterations, s.converged, kinds)
