@@ -1,6 +1,6 @@
 """Solve the quadruped's problems by iLQR and DDP, and Crocoddyl's in both libraries; write tables, data and figures.
 
-    python -m experiments.quadruped [--quick] [--parts PART ...] [--starts N] [--out DIR]
+    python -m experiments.quadruped [--quick] [--parts PART ...] [--no-peers] [--starts N] [--out DIR]
 
 own       iterations, cost and feasibility of iLQR and of DDP's Hessian modes on the quadruped's problems
 starts    how often both converge from random starts
@@ -61,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             data["own"] = own(console, progress, names, QUICK if options.quick else REPEATS)
         if "starts" in options.parts and options.starts and not options.quick:
             data["starts"] = basins(console, progress, names, options.starts, options.seed)
+        elif "starts" in options.parts:
+            console.print("left out: random starts, by --quick or --starts 0")
         if "peers" in options.parts and options.peers:
             data["peers"] = peers(console, progress, options.quick)
     write(console, options.out, data)

@@ -69,8 +69,9 @@ def test_quick_study(tmp_path, capsys):
     assert "DDP costate" in capsys.readouterr().out
 
 
-def test_starts_alone(tmp_path, capsys):
-    assert study(["--parts", "starts", "--starts", "1", "--quick", "--out", str(tmp_path)]) == 0
+def test_a_part_that_is_left_out_is_told_of(tmp_path, capsys):
+    assert study(["--parts", "starts", "--quick", "--out", str(tmp_path)]) == 0
+    assert "left out: random starts" in capsys.readouterr().out
     data = json.loads((tmp_path / "quadruped.json").read_text())
     assert not (data["own"] or data["starts"] or data["peers"]) and data["threads"] == num_threads()
     assert [file.name for file in tmp_path.iterdir()] == ["quadruped.json"]
