@@ -12,7 +12,7 @@ per body three slots, A, Jr and Jr^-1, selected by ADJOINT, JACOBIAN, JACOBIAN_I
 from dynamics.groups import se2, se3, so3
 from dynamics.groups.stumpff import stumpff
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
-from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import dot3, load3, load6, load9, rotate, rotate_back, store3, store6, store9
 
 ADJOINT, JACOBIAN, JACOBIAN_INVERSE = 0, 1, 2
@@ -65,7 +65,7 @@ def map_at(i, which):
 
 
 # ------------------------------------------------------------------------------------------------ moving and comparing
-@kernel
+@shared_kernel
 def integrate_configuration(m, q, dq, q_out):
     """q_out = q (+) dq; quaternions renormalised.  q_out may be q."""
     align_stack(q)
@@ -84,7 +84,7 @@ def integrate_configuration(m, q, dq, q_out):
                 store(q_out, iq + k, load(q, iq + k) + load(dq, iv + k))
 
 
-@kernel
+@shared_kernel
 def difference_configuration(m, q0, q1, dq):
     """dq = log(q0^-1 q1), so that q0 (+) dq = q1.  Rotations at most pi; planar angles are not wrapped."""
     align_stack(q0)
@@ -108,7 +108,7 @@ def _store_pair(w, i, pair):
     store9(w, i + 9, pair[1])
 
 
-@kernel
+@shared_kernel
 def tangent_maps(m, xi, maps):
     """A(xi) and Jr(xi) of every joint that has them; xi (nv)."""
     align_stack(xi)
@@ -132,7 +132,7 @@ def tangent_maps(m, xi, maps):
             store4(maps, jr, se2.jacobian(y, c))
 
 
-@kernel
+@shared_kernel
 def tangent_maps_inverse(m, xi, maps):
     """Jr(xi)^-1, the Jacobian of log, of every joint that has one; singular only at a full turn."""
     align_stack(xi)
@@ -189,7 +189,7 @@ def apply_map_rows(m, maps, which, scale, X, offset, stride, columns):
                     store(X, c, scale * load(X, c))
 
 
-@kernel
+@shared_kernel
 def add_mapped_rows(m, maps, which, scale, X, x_offset, x_stride, Y, y_offset, y_stride, columns):
     """Y += scale Map X on all nv rows and `columns` columns; X and Y apart."""
     align_stack(X)
@@ -217,7 +217,7 @@ def add_mapped_rows(m, maps, which, scale, X, x_offset, x_stride, Y, y_offset, y
                     store(Y, a, fma(scale, load(X, b), load(Y, a)))
 
 
-@kernel
+@shared_kernel
 def add_map(m, maps, which, scale, X, offset, stride):
     """X += scale Map, a block-diagonal matrix (nv, nv)."""
     for i in range(len(m.joint_type)):

@@ -13,7 +13,7 @@ stored, and are added to.  `maps` must hold A(xi) and Jr(xi) (`tangent_maps`).
 from dynamics.groups import se2, se3, so3
 from dynamics.groups.stumpff import stumpff
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
-from dynamics.simd import align_stack, fma, helper, kernel, load, store
+from dynamics.simd import align_stack, fma, helper, load, shared_kernel, store
 from dynamics.spatial import add_symmetric, dot3, load3, load6, load9, multiply, rotate, rotate_back
 from dynamics.tangent import ADJOINT, JACOBIAN, JACOBIAN_INVERSE, load4, load_column3, load_column6, map_at
 
@@ -132,7 +132,7 @@ def _add_block6(H, offset, stride, row, column, G0, G1, F0, F1, scale):
 
 
 # ------------------------------------------------------------------------------------------------ integrators
-@kernel
+@shared_kernel
 def add_geometry(m, maps, xi, k, scale, N, n_offset, n_stride, columns, H, offset, stride):
     """H += geo(xi, k, eta), eta = scale N z: N (nv rows, `columns` columns), H (columns, columns).
 
@@ -153,7 +153,7 @@ def add_geometry(m, maps, xi, k, scale, N, n_offset, n_stride, columns, H, offse
             _add_quadratic3(N, at, n_stride, G, F, scale, columns, H, offset, stride, iv)
 
 
-@kernel
+@shared_kernel
 def semi_implicit_geometry(m, maps, xi, h, lam_q, fz, fz_offset, fz_stride, columns, H, offset, stride):
     """H += f_z'E f_z of semi-implicit Euler, v+ = v + h a, q+ = q (+) xi, xi = h v+; fz has 2 nv rows (dq+, dv+).
 
@@ -163,7 +163,7 @@ def semi_implicit_geometry(m, maps, xi, h, lam_q, fz, fz_offset, fz_stride, colu
     add_geometry(m, maps, xi, lam_q, h, fz, velocity_rows, fz_stride, columns, H, offset, stride)
 
 
-@kernel
+@shared_kernel
 def add_velocity_geometry(m, maps, xi, k, scale, column, H, offset, stride):
     """H += geo(xi, k, eta), eta = scale nu, nu being the part of z that starts at `column` (nv for z = (delta, nu))."""
     align_stack(xi)
@@ -180,7 +180,7 @@ def add_velocity_geometry(m, maps, xi, k, scale, column, H, offset, stride):
             _add_block3(H, offset, stride, iv, column + iv, G, F, scale)
 
 
-@kernel
+@shared_kernel
 def add_output_geometry(m, maps, xi, h, lam_q, E, offset, stride):
     """E += the curvature of semi-implicit Euler on its outputs (dq+, dv+), 2 nv of them, xi = h v+:
 
@@ -202,7 +202,7 @@ def add_output_geometry(m, maps, xi, h, lam_q, E, offset, stride):
 
 
 # ------------------------------------------------------------------------------------------------ residuals
-@kernel
+@shared_kernel
 def add_log_hessian(m, maps, r, mu, scale, H, offset, stride):
     """H += scale times the Hessian of mu'r in the tangent of q,  r = log(q_ref^-1 q):  -Ji'Gam(r, Ji'mu) Ji.
 

@@ -123,10 +123,7 @@ class Gait:
         for foot, hold, start, stop in self.swings:
             feet[foot][start : stop + 1] = self.arch(hold, start, stop)
             feet[foot][stop + 1 :] = hold + self.stride
-        q = with_feet_at(self.model, q, feet)
-        v = np.zeros((len(q), self.model.nv))
-        v[1:][self.flow] = dynamics.difference(self.model, q[:-1], q[1:])[self.flow] / self.system.dt
-        return np.hstack([q, v])
+        return states_along(self.model, with_feet_at(self.model, q, feet), self.system.durations)
 
     # -------------------------------------------------------------------------------------------- costs and limits
     def _at(self, knots, cost: trajopt.Cost) -> None:
@@ -178,7 +175,7 @@ class Gait:
 
 
 def with_feet_at(model, q: np.ndarray, feet: dict[str, np.ndarray]) -> np.ndarray:
-    """The configurations q (K, nq) with legs bent for the feet to be at these places (K, 3): Newton's method."""
+    """The configurations q (K, nq), legs bent for the feet to be at these places (K, 3) or (3,): Newton's method."""
     for _ in range(NEWTON_STEPS):
         dq = np.zeros((len(q), model.nv))
         for i, (foot, place) in enumerate(feet.items()):
@@ -188,3 +185,10 @@ def with_feet_at(model, q: np.ndarray, feet: dict[str, np.ndarray]) -> np.ndarra
             dq[:, leg] = np.linalg.solve(J, missing[..., None])[..., 0]
         q = dynamics.integrate(model, q, dq)
     return q
+
+
+def states_along(model, q: np.ndarray, durations: np.ndarray) -> np.ndarray:
+    """States (N+1, nx) along the configurations q (N+1, nq): at rest first, and after a knot without duration."""
+    v, moving = np.zeros((len(q), model.nv)), np.flatnonzero(durations)
+    v[1:][moving] = dynamics.difference(model, q[:-1], q[1:])[moving] / durations[moving, None]
+    return np.hstack([q, v])

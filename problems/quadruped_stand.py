@@ -1,14 +1,15 @@
 """The quadruped moves its centre of mass while it stands on four feet.
 
 4 cm forwards, 3 cm sideways and 4 cm down in half a second of 10 ms knots, at rest at the end, within the motors'
-torques and the friction cones of the feet.  The robot is that of `quadruped_model`; starts from torques that stand.
+torques and the friction cones of the feet.  The robot is that of `quadruped_model`; starts from torques that stand and
+states that move the base as far, with legs that bend for the feet to stay.
 """
 
 import numpy as np
 
 import dynamics
 import trajopt
-from problems.quadruped_gaits import FRICTION, feet_on_ground
+from problems.quadruped_gaits import FRICTION, feet_on_ground, smooth, states_along, with_feet_at
 from problems.quadruped_model import FEET, quadruped, standing
 
 SHIFT = (0.04, 0.03, -0.04)
@@ -40,5 +41,13 @@ def make(horizon: int = 50, dt: float = 0.01) -> trajopt.Problem:
             trajopt.ResidualConstraint(cone, cone.lower, cone.upper, name="friction cones"),
         ],
         us_init="quasi_static",
+        xs_init=motion(model, footholds, horizon, dt),
         name="quadruped_stand",
     )
+
+
+def motion(model: dynamics.RigidBodyModel, footholds: dict[str, np.ndarray], horizon: int, dt: float) -> np.ndarray:
+    """States (N+1, nx) of a robot whose base moves by SHIFT, whatever forces that takes."""
+    q = np.tile(standing(), (horizon + 1, 1))
+    q[:, :3] += np.outer(smooth(np.linspace(0.0, 1.0, horizon + 1)), SHIFT)
+    return states_along(model, with_feet_at(model, q, footholds), np.full(horizon, dt))

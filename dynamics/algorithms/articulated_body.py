@@ -27,16 +27,7 @@ from dynamics.algorithms.kinematics import (
     forward_pass,
 )
 from dynamics.algorithms.loads import add_loads
-from dynamics.simd import (
-    align_stack,
-    fma,
-    fnma,
-    helper,
-    kernel,
-    load,
-    splat,
-    store,
-)
+from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import (
     add6,
     add_dot6,
@@ -251,7 +242,7 @@ def _retreat(k, a, tau, prescribed, dof, elim, bias):
     return add_scaled6(bias, u * d, U)
 
 
-@kernel
+@shared_kernel
 def hybrid_dynamics_kernel(m, q, v, a, tau, prescribed, zeros, loads, body, dof, art, elim):
     """M(q) a + bias = tau + loads for one knot per lane: the entries of a and tau that are not given are computed.
 

@@ -11,7 +11,7 @@ Three neighbours on a stretch without branches have the same rows below and abov
                                                                                [Featherstone 2008, section 6.5]
 """
 
-from dynamics.simd import align_stack, fnma, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, fnma, helper, kernel, load, shared_kernel, splat, store
 
 
 # ------------------------------------------------------------------------------------------------ four columns
@@ -229,7 +229,7 @@ def _before(m, j):
     return m.dof_parent[j] if m.dof_parent[j] >= 0 else j
 
 
-@kernel
+@shared_kernel
 def factorize(m, M):
     """M = L'D L in place: D L below the diagonal, D^-1 on it, L' above; entries between branches are not touched."""
     align_stack(M)
@@ -307,7 +307,7 @@ def _invert_one(m, n, i, L, X):
     store(X, i * n + i, x * load(L, i * n + i))
 
 
-@kernel
+@shared_kernel
 def invert_factored(m, L, X):
     """X = M^-1 (nv nv) by the factor L.
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies
 from dynamics.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat
+from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, shared_kernel, splat
 from dynamics.spatial import (
     add_cross,
     add_cross_motion,
@@ -85,7 +85,7 @@ def components(reference, R, p, s):
     return (v[0], v[1], v[2], w[0], w[1], w[2])
 
 
-@kernel
+@shared_kernel
 def frame_jacobian_kernel(m, i, frame, reference, body, dof, J):
     """J (6 nv), row-major, zero off the frame's path, after `place_bodies`."""
     align_stack(body)

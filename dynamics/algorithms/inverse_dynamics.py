@@ -16,6 +16,7 @@ from dynamics.simd import (
     kernel,
     load,
     scatter,
+    shared_kernel,
     splat,
     store,
 )
@@ -34,7 +35,7 @@ def torques_of_forces(m, a, body, dof, tau):
             accumulate(body, m.parent[i] * BODY + FORCE, i * BODY + FORCE, 6)
 
 
-@kernel
+@shared_kernel
 def inverse_dynamics_kernel(m, q, v, a, loads, body, dof, tau):
     """tau = M(q) a + bias(q, v) - loads, for one knot per lane."""
     forward_pass(m, q, v, a, body, dof, FORCES)

@@ -24,7 +24,7 @@ from dynamics.algorithms.branch_factor import (
     subtract_scaled,
 )
 from dynamics.algorithms.kinematics import COLUMN, DOF
-from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, store
 
 AUTOMATIC, FACTOR, DIRECT, AZA = -1, 0, 1, 2
 PANEL = (0, 1, 2, 3)
@@ -254,7 +254,7 @@ def product_route(m):
     return DIRECT if n <= 90 else FACTOR
 
 
-@kernel
+@shared_kernel
 def minus_inverse_products(m, route, dof, elim, art, L, aq, av, Minv):
     """aq, av <- -M^-1 aq, -M^-1 av, which hold dID/dq and dID/dv, and Minv <- M^-1.  All (nv nv), row-major.
 

@@ -11,7 +11,7 @@ Gravity enters as the acceleration of the base, a_0 = -g.
 """
 
 from dynamics.joints import FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL
-from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, sincos, splat
+from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, shared_kernel, sincos, splat
 from dynamics.spatial import (
     add6,
     add_cross_force,
@@ -206,7 +206,7 @@ def _move_revolute(m, i, q, v, a, body, dof, order):
         store6(dof, d + RATE, add6(psi, psi))
 
 
-@kernel
+@shared_kernel
 def forward_pass(m, q, v, a, body, dof, order):
     """The pass up to MOMENTA, up to FORCES (accelerations included), or with all that DERIVATIVES need.
 

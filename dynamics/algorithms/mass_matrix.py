@@ -6,7 +6,7 @@ from dynamics.algorithms.batch import empty_matrices, launch, points, square_mat
 from dynamics.algorithms.branch_factor import factorize, invert_factored
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, place_bodies, place_inertias
 from dynamics.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, splat, store
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, shared_kernel, splat, store
 from dynamics.spatial import accumulate, dot6, inertia_times, load3, load6
 
 
@@ -18,7 +18,7 @@ def mass_matrix_kernel(m, q, body, dof, M):
     composite_mass_matrix(m, body, dof, M)
 
 
-@kernel
+@shared_kernel
 def composite_mass_matrix(m, body, dof, M):
     """The same after bodies and inertias are placed; MOMENT and INERTIA become those of the composites."""
     align_stack(body)

@@ -21,7 +21,7 @@ With the columns R_i of its rotation and those r_i of the rotation to be kept, i
 
 from dynamics.algorithms.frames import frame_pose, last_dof
 from dynamics.algorithms.kinematics import ACCELERATION, BODY, COLUMN, DOF, PSI, PSI2, RATE, VELOCITY
-from dynamics.simd import align_stack, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import (
     add3,
     add_cross,
@@ -72,7 +72,7 @@ def cross_columns(w, X):
     return (a[0], b[0], c[0], a[1], b[1], c[1], a[2], b[2], c[2])
 
 
-@kernel
+@shared_kernel
 def contact_points(m, contacts, body, points):
     """Motion of all contacts, after `forward_pass`; points (B CONTACT) for B blocks."""
     align_stack(body)
@@ -164,7 +164,7 @@ def contact_columns(contacts, c, k, dof, points):
     return _point_columns(contacts, c, k, dof, points)
 
 
-@kernel
+@shared_kernel
 def constraint_derivatives(m, contacts, dof, points, Gq, Gv):
     """Derivatives of the constraints with respect to q and v, each (3B nv), after a pass with DERIVATIVES; entries of
     dofs that do not move the contact are not written."""

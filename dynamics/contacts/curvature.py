@@ -42,7 +42,7 @@ from dynamics.contacts.contact_motion import (
     sum_of_crosses,
 )
 from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
-from dynamics.simd import align_stack, carve, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, carve, helper, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import add3, add_cross, add_scaled3, cross, dot3, load3, load6, load9, rotate, store3
 
 # per degree of freedom: the sums B, C, D, D_v, E
@@ -168,7 +168,7 @@ def _add_to(H, o, x):
     store(H, o, load(H, o) + x)
 
 
-@kernel
+@shared_kernel
 def add_contact_curvature(m, dof, h):
     """The terms of n'g2 in Gqq, Gqv, Gvv, Gqa."""
     align_stack(dof)
@@ -226,7 +226,7 @@ def _product_tile(n, i, j, rows, first, last, G, X, stride, c, H):
     store_columns(H, H, j * n, c, x1)
 
 
-@kernel
+@shared_kernel
 def congruence(m, contacts, d, h):
     """h.Hqq = -(Gqq + T_q + T_q') and h.Hqv = -(Gqv + T_v), which hold Gqq and Gqv; h.Hqa is spent."""
     align_stack(h.Hqq)

@@ -49,6 +49,7 @@ from dynamics.simd import (
     load,
     scatter,
     scatter_blocks,
+    shared_kernel,
 )
 from dynamics.spatial import load3, store3
 
@@ -118,7 +119,7 @@ def _multiply_three(rows, width, listed, first, last, Z, panel, n, c, A, B):
     store_columns(A, B, rows[2] * n, c, x2)
 
 
-@kernel
+@shared_kernel
 def minus_products(m, contacts, Z, A, B, panel, count):
     """A, B <- the first `count` rows of -Z A, -Z B for matrices (nv + 3B, nv); rows not listed for a pair of columns
     count as zero."""
@@ -145,7 +146,7 @@ def contact_loads(contacts, f, dead):
     return Loads(dead[:0], dead, contacts.body, contacts.point)
 
 
-@kernel
+@shared_kernel
 def invert_contact_kkt(m, contacts, w, d):
     """d.Z after `contact_dynamics_kernel`, whose w.Y becomes M^-1 J'."""
     n, size = m.dof_body.size, 3 * contacts.body.size
@@ -163,7 +164,7 @@ def contact_first_order(m, contacts, q, v, tau, w, d, forces):
     contact_first_order_at_solution(m, contacts, q, v, w, d, forces)
 
 
-@kernel
+@shared_kernel
 def contact_first_order_at_solution(m, contacts, q, v, w, d, forces):
     """dz/dq and dz/dv in d.Gq and d.Gv, dz/dtau in the first nv columns of d.Z, world axes; the derivatives of f in q
     and v only with `forces`.
@@ -179,7 +180,7 @@ def contact_first_order_at_solution(m, contacts, q, v, w, d, forces):
     minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size if forces else n)
 
 
-@kernel
+@shared_kernel
 def to_given_axes(m, contacts, w, d):
     """Forces in w.f and their rows in d.Gq, d.Gv and d.Z in the axes asked for."""
     n = m.dof_body.size

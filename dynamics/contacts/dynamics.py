@@ -32,7 +32,19 @@ from dynamics.contacts.contact_motion import (
 from dynamics.contacts.contact_set import as_contact_set
 from dynamics.contacts.delassus import delassus_matrix, factorize_delassus, half_solve, solve_delassus
 from dynamics.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather_state, kernel, load, scatter, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    fma,
+    gather_state,
+    kernel,
+    load,
+    scatter,
+    shared_kernel,
+    store,
+)
 from dynamics.spatial import add_scaled3, load3, scale3, store3
 
 ONE = (0, 0, 0, 0)
@@ -89,7 +101,7 @@ def carve_workspace(m, blocks, work):
     return Workspace(body, dof, points_, zeros, M, Y, S, diagonal, report, a, f), w
 
 
-@kernel
+@shared_kernel
 def factorize_contacts(m, contacts, w):
     """The factors of M in w.M and of J M^-1 J' in w.S, L^-T J' in w.Y, and the report, after `contact_points`."""
     composite_mass_matrix(m, w.body, w.dof, w.M)
@@ -128,7 +140,7 @@ def add_half_solved_forces(m, contacts, w):
             k = m.dof_parent[k]
 
 
-@kernel
+@shared_kernel
 def contact_dynamics_kernel(m, contacts, q, v, tau, w):
     """a and f, in world axes, for one knot per lane, and what `factorize_contacts` leaves."""
     align_stack(w.a)

@@ -34,7 +34,7 @@ from dynamics.contacts.derivatives import (
 from dynamics.contacts.dynamics import carve_workspace, contact_dynamics_kernel, workspace_numbers
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.kernel_model import kernel_model
-from dynamics.simd import LANES, driver, gather, gather_state, kernel, load, scatter, store
+from dynamics.simd import LANES, driver, gather, gather_state, load, scatter, shared_kernel, store
 
 
 class ContactDynamicsHessian(NamedTuple):
@@ -46,7 +46,7 @@ class ContactDynamicsHessian(NamedTuple):
     Hqtau: np.ndarray
 
 
-@kernel
+@shared_kernel
 def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
     """First derivatives as `contact_first_order` leaves them, and the Hessian of y'z, for one knot per lane.
 

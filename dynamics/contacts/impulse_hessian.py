@@ -38,7 +38,7 @@ from dynamics.contacts.impulses import (
 )
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, store
+from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, shared_kernel, store
 
 
 class ContactImpulseHessian(NamedTuple):
@@ -56,7 +56,7 @@ def _add_scaled(count, H, scale, X):
         store(H, k, fma(scale, load(X, k), load(H, k)))
 
 
-@kernel
+@shared_kernel
 def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump, mean):
     """First derivatives as `contact_impulse_first_order` leaves them, and Hqq, Hqv of y'z in h, for one knot per lane.
 

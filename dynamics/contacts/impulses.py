@@ -48,7 +48,20 @@ from dynamics.contacts.dynamics import (
 )
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    fma,
+    gather,
+    kernel,
+    load,
+    scatter,
+    shared_kernel,
+    splat,
+    store,
+)
 from dynamics.spatial import load3, load6, scale3, store3
 from dynamics.validation import as_array
 
@@ -76,7 +89,7 @@ class ContactImpulseDerivatives(NamedTuple):
 
 
 # ------------------------------------------------------------------------------------------------ kernels
-@kernel
+@shared_kernel
 def contact_impulse_kernel(m, contacts, q, v, restitution, w):
     """v+ in w.a and f in w.f, world axes, for one knot per lane, and what `factorize_contacts` leaves."""
     align_stack(w.a)
@@ -123,7 +136,7 @@ def velocity_derivatives(m, contacts, restitution, M, dof, points, Gv):
             k = m.dof_parent[k]
 
 
-@kernel
+@shared_kernel
 def contact_impulse_first_order(m, contacts, q, v, restitution, w, d, jump, mean):
     """v+, f, and dz/dq, dz/dv in d.Gq and d.Gv, for one knot per lane, world axes; scratch jump, mean (nv)."""
     n = m.dof_body.size

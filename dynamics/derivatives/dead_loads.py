@@ -16,7 +16,7 @@ for x at or below y, with u_p the virtual velocity of the point and w_V that of 
 from dynamics.algorithms.kinematics import BODY, COLUMN, COMPOSITE, DOF
 from dynamics.algorithms.loads import dead_load
 from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
-from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import (
     accumulate,
     add_cross,
@@ -71,7 +71,7 @@ def sum_dead_loads(m, loads, body, virtual):
             add_outer(body, b + SUM_K, n, w, zero - dot3(n, w))
 
 
-@kernel
+@shared_kernel
 def add_dead_loads(m, loads, body, dof, virtual, zeta, dq, Hqq):
     """Their terms of dtau/dq (nv nv) and of the Hessian Hqq (nv nv) of w'tau, after the sweep that fills those.
 

@@ -39,6 +39,7 @@ from dynamics.simd import (
     kernel,
     load,
     scatter,
+    shared_kernel,
     splat,
     store,
 )
@@ -70,7 +71,7 @@ class ForwardDynamicsSecondDerivatives(NamedTuple):
     d2a_dqdtau: np.ndarray
 
 
-@kernel
+@shared_kernel
 def forward_dynamics_first_order(m, q, v, tau, route, zeros, loads, body, dof, art, elim, torque, a, aq, av, M, Minv):
     """a = FD(q, v, tau), da/dq, da/dv and da/dtau = M^-1, for one knot per lane, by a route of `inverse_mass`.
 
@@ -81,7 +82,7 @@ def forward_dynamics_first_order(m, q, v, tau, route, zeros, loads, body, dof, a
     minus_inverse_products(m, route, dof, elim, art, M, aq, av, Minv)
 
 
-@kernel
+@shared_kernel
 def forward_dynamics_hessian_kernel(
     m, q, v, tau, y, zeros, loads, body, dof, art, elim, virtual, zeta, torque, a, aq, av, M, Minv, w, Hqq, Hqv, Hvv,
     Hqa,

@@ -50,9 +50,9 @@ from dynamics.simd import (
     gather,
     gather_state,
     helper,
-    kernel,
     load,
     scatter,
+    shared_kernel,
     splat,
     store,
 )
@@ -124,7 +124,7 @@ def _curvature_vectors(mass, h, I, J, p, s, psi, i_s, V, G0, G4, hw, Iw):
     return alpha, beta, eta
 
 
-@kernel
+@shared_kernel
 def inverse_dynamics_hessian_kernel(m, q, v, a, w, loads, body, dof, virtual, zeta, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
     """First order and the Hessian of w'tau in one pass, one knot per lane.
 

@@ -29,6 +29,7 @@ from dynamics.simd import (
     kernel,
     load,
     scatter,
+    shared_kernel,
     splat,
     store,
 )
@@ -63,7 +64,7 @@ def add_armature(m, a, tau, M):
         store(tau, k, fma(r, load(a, k), load(tau, k)))
 
 
-@kernel
+@shared_kernel
 def inverse_dynamics_first_order(m, q, v, a, loads, body, dof, tau, dq, dv, M):
     """tau and its derivatives for one knot per lane.  dq, dv, M (nv nv), row-major; entries between branches are not
     written (zero them once)."""

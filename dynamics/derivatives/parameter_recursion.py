@@ -36,7 +36,7 @@ from dynamics.algorithms.kinematics import (
 from dynamics.algorithms.loads import add_loads, dead_load
 from dynamics.derivatives.inertial_parameters import INERTIAL
 from dynamics.derivatives.parameter_directions import TWIST
-from dynamics.simd import align_stack, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import (
     add6,
     add_cross,
@@ -179,7 +179,7 @@ def _change_torques(m, da, body, dof, change, dtau):
             store6(change, e, add_cross_force(add6(load6(change, e), phi), load6(change, c + DELTA), F))
 
 
-@kernel
+@shared_kernel
 def change_of_inverse_dynamics(m, v, loads, dloads, direction, body, dof, change, dtau):
     """dtau (nv) for one knot per lane, after the forward pass with the net FORCE of every body, loads subtracted.
 
@@ -191,7 +191,7 @@ def change_of_inverse_dynamics(m, v, loads, dloads, direction, body, dof, change
     _change_torques(m, direction.a, body, dof, change, dtau)
 
 
-@kernel
+@shared_kernel
 def change_of_hybrid_dynamics(
     m, q, v, a, tau, prescribed, loads, dloads, direction, dtau, body, dof, art, elim, change, r, rest, x
 ):

@@ -40,7 +40,15 @@ from dynamics.algorithms.kinematics import (
 )
 from dynamics.kernel_model import kernel_model
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
-from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
+from dynamics.residuals.squares import (
+    SQUARES_ROW,
+    add_curvature,
+    add_gauss_newton,
+    add_pair,
+    store_pair,
+    sum_lanes,
+    weigh,
+)
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat, store
 from dynamics.spatial import (
     accumulate,
@@ -147,17 +155,6 @@ def _first_order(m, dof, whole, J):
 
 
 @helper
-def _store_pair(H, size, i, j, e):
-    store(H, i * size + j, e)
-    store(H, j * size + i, e)
-
-
-@helper
-def _add_pair(H, size, i, j, e):
-    _store_pair(H, size, i, j, load(H, i * size + j) + e)
-
-
-@helper
 def _all_pairs(m, rho, dof, H):
     """What c x p adds for every pair of degrees of freedom."""
     n, per_mass = m.dof_body.size, 1.0 / m.mass.sum()
@@ -166,11 +163,11 @@ def _all_pairs(m, rho, dof, H):
         d_i = linear(load6(dof, i * DOF + BY_POSITION))
         for j in range(n):
             g_j = linear(load6(dof, j * DOF + BY_VELOCITY))
-            _store_pair(H, 2 * n, i, n + j, dot3(a_i, g_j))
+            store_pair(H, 2 * n, i, n + j, dot3(a_i, g_j))
             if j <= i:
                 a_j = scale3(cross(rho, g_j), -per_mass)
                 d_j = linear(load6(dof, j * DOF + BY_POSITION))
-                _store_pair(H, 2 * n, i, j, dot3(a_i, d_j) + dot3(a_j, d_i))
+                store_pair(H, 2 * n, i, j, dot3(a_i, d_j) + dot3(a_j, d_i))
 
 
 @helper
@@ -191,15 +188,15 @@ def _path_pairs(m, turn, dof, pair, H):
         u = l
         while u >= 0:
             e = _upper(l, u, turn, dof, pair)
-            _add_pair(H, 2 * n, u, n + l, dot6(g_l, load6(pair, u * PAIR + 6)))
+            add_pair(H, 2 * n, u, n + l, dot6(g_l, load6(pair, u * PAIR + 6)))
             if m.dof_body[u] != m.dof_body[l]:
-                _add_pair(H, 2 * n, l, n + u, dot6(b_l, load6(dof, u * DOF + COLUMN)))
+                add_pair(H, 2 * n, l, n + u, dot6(b_l, load6(dof, u * DOF + COLUMN)))
             else:
                 e = 0.5 * (e + _upper(u, l, turn, dof, pair))
                 if u != l:
                     g_u = load6(dof, u * DOF + BY_VELOCITY)
-                    _add_pair(H, 2 * n, l, n + u, dot6(g_u, load6(pair, l * PAIR + 6)))
-            _add_pair(H, 2 * n, l, u, e)
+                    add_pair(H, 2 * n, l, n + u, dot6(g_u, load6(pair, l * PAIR + 6)))
+            add_pair(H, 2 * n, l, u, e)
             u = m.dof_parent[u]
 
 

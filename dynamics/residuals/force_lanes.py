@@ -26,7 +26,7 @@ from dynamics.kernel_model import kernel_model
 from dynamics.residuals.force_map import any_nonzero, force_direction, force_expansion, force_rows, row_gradient
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE
 from dynamics.residuals.squares import SQUARES_ROW, sum_lanes, weigh
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, splat, store
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, shared_kernel, splat, store
 from dynamics.simd.chunks import scatter_rows
 from dynamics.simd.tile_sums import add_knots
 from dynamics.spatial import dot3, load3
@@ -102,7 +102,7 @@ def force_numbers(model, contacts, nu: int, S: int, nr: int) -> int:
 
 
 # ------------------------------------------------------------------------------------------------ one knot per lane
-@kernel
+@shared_kernel
 def _solve(m, contacts, forces, B, skip, w, k):
     """Contact dynamics at (k.x, k.u), the forces and moments in k.force, and k.r."""
     nq = k.x.shape[0] - m.dof_body.size
@@ -183,7 +183,7 @@ def _add_squares(rows, nz, nu, k):
     _mirror(nu, k.Huu)
 
 
-@kernel
+@shared_kernel
 def _store_force_hessian(B, skip, h, k):
     """The Hessian of g'f into k.Hxx, k.Hux and k.Huu; of qq the symmetric part of the Lie Hessian, and vv
     symmetric to the last bit."""
@@ -205,7 +205,7 @@ def _store_force_hessian(B, skip, h, k):
     k.Huu[:] = 0.0
 
 
-@kernel
+@shared_kernel
 def _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k):
     """Derivatives of the contact forces and, by order, h; those of contacts with a slope or stiffness in one of the
     first `count` lanes are gathered in k.Fx and k.Fu, k.g, k.G and k.K moved up with them.  Returns their rows."""

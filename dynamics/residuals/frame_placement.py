@@ -17,7 +17,7 @@ from dynamics.groups.stumpff import stumpff
 from dynamics.kernel_model import kernel_model
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, path_dofs, run, scatter_block
 from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, select_less, store
+from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, scatter, select_less, shared_kernel, store
 from dynamics.spatial import add_rotated, add_scaled6, dot3, dot6, load6, multiply, rotate, rotate_back, store6
 from dynamics.tangent import load_column6, store_column6
 from dynamics.validation import as_placement
@@ -86,7 +86,7 @@ def _placement_curvature(m, i, lam, P0, P1, J, H):
         x = m.dof_parent[x]
 
 
-@kernel
+@shared_kernel
 def _evaluate(m, i, data, x, body, dof, r):
     """r (6); data: the frame (FRAME), then the reference."""
     align_stack(body)
@@ -95,7 +95,7 @@ def _evaluate(m, i, data, x, body, dof, r):
     store6(r, 0, _relative_log(R, p, data))
 
 
-@kernel
+@shared_kernel
 def _differentiate(m, i, data, order, r, mu, body, dof, local, J, H):
     """After `_evaluate`, by order J (6 nv) of r and H (nv nv) of mu'r; local (6 nv): room for the frame's Jacobian."""
     align_stack(body)

@@ -36,7 +36,7 @@ from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, place_bodies
 from dynamics.groups import se3
 from dynamics.kernel_model import kernel_model
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, path_dofs, run, scatter_block
-from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
+from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, store_pair, sum_lanes, weigh
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, splat, store
 from dynamics.spatial import (
     add_cross,
@@ -111,12 +111,6 @@ def _upper_vectors(m, i, reference, mu, dof, J, upper):
 
 
 @helper
-def _store_pair(H, size, i, j, e):
-    store(H, i * size + j, e)
-    store(H, j * size + i, e)
-
-
-@helper
 def _velocity_curvature(m, i, upper, J, H):
     """H (2nv 2nv) over the frame's path; zero elsewhere on entry."""
     n, l = m.dof_body.size, last_dof(m, i)
@@ -127,14 +121,14 @@ def _velocity_curvature(m, i, upper, J, H):
         while u >= 0:
             a, b = load6(upper, u * UPPER), load6(upper, u * UPPER + 6)
             e = add_dot6(dot6(a, J_l), b, D_l)
-            _store_pair(H, size, u, n + l, dot6(b, J_l))
+            store_pair(H, size, u, n + l, dot6(b, J_l))
             if m.dof_body[u] == m.dof_body[l]:
                 J_u, a, b = load_column6(J, n + u, size), load6(upper, l * UPPER), load6(upper, l * UPPER + 6)
                 e = 0.5 * (e + add_dot6(dot6(a, J_u), b, load_column6(J, u, size)))
-                _store_pair(H, size, l, n + u, dot6(b, J_u))
+                store_pair(H, size, l, n + u, dot6(b, J_u))
             else:
-                _store_pair(H, size, l, n + u, dot6(load6(upper, u * UPPER + 12), J_l))
-            _store_pair(H, size, l, u, e)
+                store_pair(H, size, l, n + u, dot6(load6(upper, u * UPPER + 12), J_l))
+            store_pair(H, size, l, u, e)
             u = m.dof_parent[u]
         l = m.dof_parent[l]
 

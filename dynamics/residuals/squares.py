@@ -68,6 +68,19 @@ def add_entry(row, first, count, target, i, j):
             target[first + k, j, i] += row[0, k]
 
 
+@helper
+def store_pair(H, size, i, j, x):
+    """H[i, j] = H[j, i] = x of a row-major block (size size)."""
+    store(H, i * size + j, x)
+    store(H, j * size + i, x)
+
+
+@helper
+def add_pair(H, size, i, j, x):
+    """H[i, j] += x, and its mirror image, of a symmetric row-major block (size size)."""
+    store_pair(H, size, i, j, load(H, i * size + j) + x)
+
+
 @kernel
 def add_gauss_newton(columns, J, slope, stiffness, first, count, row, lx, lxx):
     """Add J'slope to lx (K, n) and J' diag(stiffness) J to lxx (K, n, n) at the knots first ... first + count.

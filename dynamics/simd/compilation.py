@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba import njit
 from numba.core import event
+
+from dynamics.simd.dispatchers import InnerDispatcher, KeepingDispatcher, SharedDispatcher
 
 FLAGS = {"contract", "nsz"}
 """Floating-point freedom given to LLVM: fuse multiply and add, ignore the sign of zero.  Never reassociate: results
@@ -89,14 +90,17 @@ def cache_root() -> Path:
     return root
 
 
-def _compiled(function, **options):
+def _compiled(function, kind, folder="", **options):
     path = Path(function.__code__.co_filename).resolve()
+    options = {"nopython": True, "fastmath": FLAGS, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
+    dispatcher = kind(function, targetoptions=options)
     previous = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_root() / source_key(path))
+    numba.config.CACHE_DIR = str(cache_root() / source_key(path) / folder)
     try:
-        return njit(function, fastmath=FLAGS, error_model="numpy", cache=True, **options)
+        dispatcher.enable_caching()
     finally:
         numba.config.CACHE_DIR = previous
+    return dispatcher
 
 
 INLINED: Any = {"fastmath": FLAGS, "error_model": "numpy", "forceinline": True, "_nrt": False}
@@ -106,22 +110,35 @@ INLINED: Any = {"fastmath": FLAGS, "error_model": "numpy", "forceinline": True, 
 def helper(function) -> Any:
     """A small function inlined into its callers; like kernels and drivers it may not allocate arrays, which spares the
     reference counting of every array it touches (half the time of a small kernel)."""
-    return _compiled(function, forceinline=True, _nrt=False)
+    return _compiled(function, InnerDispatcher, forceinline=True, _nrt=False, no_cpython_wrapper=True)
 
 
 def kernel(function) -> Any:
-    """One algorithm for one knot (or LANES knots): called from drivers and other kernels."""
-    return _compiled(function, _nrt=False)
+    """One algorithm for one knot (or LANES knots): called from drivers and other kernels, and compiled into each."""
+    return _compiled(function, InnerDispatcher, _nrt=False, no_cpython_wrapper=True)
+
+
+def shared_kernel(function) -> Any:
+    """A kernel compiled once for all its callers: for large ones that are called a few times per knot, which a call
+    with its arguments in memory (about 50 ns) and the lack of inlining do not slow down."""
+    return _compiled(function, SharedDispatcher, _nrt=False, no_cpython_wrapper=True)
 
 
 def driver(function) -> Any:
     """A loop over a range of chunks, drive(first, last, work, ...), for `launch`: runs without the interpreter lock."""
-    return _compiled(function, nogil=True, _nrt=False)
+    return _compiled(function, KeepingDispatcher, nogil=True, _nrt=False)
 
 
 def routine(function) -> Any:
     """A compiled function for callers in Python, which may allocate its results."""
-    return _compiled(function, nogil=True)
+    return _compiled(function, KeepingDispatcher, nogil=True)
+
+
+def with_wrapper(inner: InnerDispatcher) -> Any:
+    """The same function for callers in Python; it has a place of its own on the disk, where numba knows functions by
+    name only."""
+    options = {**inner.targetoptions, "no_cpython_wrapper": False}
+    return _compiled(inner.py_func, KeepingDispatcher, "python", **options)
 
 
 class _Progress(event.Listener):

@@ -13,13 +13,13 @@ from dynamics.contacts.derivatives import contact_first_order
 from dynamics.contacts.hessian import contact_hessian_at_solution
 from dynamics.derivatives.forward_dynamics import forward_dynamics_first_order
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
-from dynamics.simd import align_stack, kernel, load, store
+from dynamics.simd import align_stack, kernel, load, shared_kernel, store
 from dynamics.systems.actuation import times_actuation, torques_of_controls
 from dynamics.systems.lane_products import add_product
 from dynamics.systems.steps import acceleration, scale_into
 
 
-@kernel
+@shared_kernel
 def acceleration_derivatives(m, contacts, B, skip, q, v, u, d, e, a):
     """a(q, v, u), which may be d.a, and its derivatives, into e.aq, e.av, e.au; d, e are scratch (`carve_dynamics`,
     `carve_derivatives`)."""
@@ -85,7 +85,7 @@ def _free_hessian(m, B, skip, q, v, d, e, s):
     _substitute_acceleration(n, nu, e, s)
 
 
-@kernel
+@shared_kernel
 def hessian_at_acceleration(m, contacts, B, skip, q, v, d, e, s):
     """Hessian of s.y'a(q, v, u): s.Hqq (symmetric part of the Lie Hessian), s.Hqv, s.Hvv, s.Hqu; also the first order
     into e.aq, e.av, e.au.  d as `acceleration` left it, with d.a; d, e, s are scratch (`carve_dynamics`,

@@ -10,7 +10,19 @@ F is known on the way, so the first-order expansion can be had from the same cal
 """
 
 from dynamics.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter_blocks, splat, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    gather,
+    kernel,
+    load,
+    scatter_blocks,
+    shared_kernel,
+    splat,
+    store,
+)
 from dynamics.simd.chunks import scatter_rows
 from dynamics.systems.controlled_acceleration import acceleration_hessian, hessian_at_acceleration
 from dynamics.systems.linearization import store_euler_blocks, store_euler_rows, store_velocity_rows
@@ -53,7 +65,7 @@ def _store_acceleration_hessian(n, nu, s, H):
         H[o + n : o + nz] = 0.0
 
 
-@kernel
+@shared_kernel
 def _euler_blocks(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, Hxx, Hux):
     """Hxx (2 nv 2 nv) and Hux (nu 2 nv) of either Euler step of ordinary joints; Huu = 0."""
     align_stack(Hxx)
@@ -74,7 +86,7 @@ def _euler_blocks(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, Hxx, Hux
             store(Hux, j * 2 * n + n + i, splat(Hux, 0.0))
 
 
-@kernel
+@shared_kernel
 def _euler_second_order(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, work, F, H):
     """H of either Euler step of joints of any kind, and F if it has rows; work (nv + nv nz)."""
     n, nu = B.shape

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,17 +12,8 @@ from dynamics.systems.impact import Impact
 from dynamics.systems.phases import checked_phases
 from dynamics.systems.quasi_static import check_references, undriven_basis
 from dynamics.systems.rigid_body import RigidBodySystem
-from dynamics.systems.robot_system import ClosedLoops, RobotSystem
+from dynamics.systems.robot_system import ClosedLoops, RobotSystem, Segment
 from dynamics.validation import as_array, as_name, unknown_name
-
-
-class Segment(NamedTuple):
-    """Knots start <= t < stop under one system."""
-
-    name: str
-    system: RigidBodySystem | Impact
-    start: int
-    stop: int
 
 
 class HybridSystem(RobotSystem):
@@ -142,8 +132,8 @@ class HybridSystem(RobotSystem):
         """System, start and stop of the segments that take time."""
         return [(s.system, s.start, s.stop) for s in self.segments if isinstance(s.system, RigidBodySystem)]
 
-    def _segments_of(self, knots: int) -> Sequence[Segment]:
-        """The segments of a trajectory, or of a batch at a single knot."""
+    def segments_of(self, knots: int) -> Sequence[Segment]:
+        """The segments of a trajectory, or of a batch at a single knot; ValueError unless the phases fill it."""
         if self.horizon == 1:
             return (self.segments[0]._replace(stop=knots),)
         if knots != self.horizon:
@@ -152,7 +142,7 @@ class HybridSystem(RobotSystem):
 
     def _write(self, method: str, given: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Call a method of the systems on their rows of what is given, us (N, nu) its second, and of the outputs."""
-        segments = self._segments_of(len(given[1]))
+        segments = self.segments_of(len(given[1]))
         for system, rows in self._launches if segments is self.segments else _launches(segments):
             parts = [X[rows] for X in outputs]
             getattr(system, method)(*(X[rows] for X in given), *parts)
@@ -167,7 +157,7 @@ class HybridSystem(RobotSystem):
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop, one segment after another; see `RobotSystem.roll`."""
-        for _, system, a, b in self._segments_of(len(loops.us)):
+        for _, system, a, b in self.segments_of(len(loops.us)):
             system.roll(loops, max(a, start), min(b, stop), X, U)
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
@@ -184,7 +174,7 @@ class HybridSystem(RobotSystem):
         """What a method of the systems with contacts returns for each of these, (N, F, 3)."""
         xs, us = self._knots(xs, us)
         found = np.zeros((len(us), len(self.contact_frames), 3))
-        for _, system, a, b in self._segments_of(len(us)):
+        for _, system, a, b in self.segments_of(len(us)):
             if isinstance(system, RigidBodySystem) and system.in_contact:
                 found[a:b, self._columns(system)] = getattr(system, method)(xs[a:b], us[a:b])
         return found
@@ -245,7 +235,7 @@ class HybridSystem(RobotSystem):
     def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first."""
         xs, us = self._knots(xs, us)
-        parts = [system.hessians(xs[a:b], us[a:b]) for _, system, a, b in self._segments_of(len(us))]
+        parts = [system.hessians(xs[a:b], us[a:b]) for _, system, a, b in self.segments_of(len(us))]
         fxx, fux, fuu = (np.concatenate(T) for T in zip(*parts, strict=True))
         return fxx, fux, fuu
 

@@ -10,7 +10,19 @@ fx and fu are written apart from the start: rows of whole blocks leave the lanes
 """
 
 from dynamics.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter_blocks, splat, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    gather,
+    kernel,
+    load,
+    scatter_blocks,
+    shared_kernel,
+    splat,
+    store,
+)
 from dynamics.simd.chunks import scatter_rows
 from dynamics.systems.controlled_acceleration import acceleration_derivatives
 from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_numbers
@@ -73,7 +85,7 @@ def store_euler_rows(m, nu, semi, h, e, F):
         add_map(m, e.maps, JACOBIAN, h, F, n, nz)
 
 
-@kernel
+@shared_kernel
 def _euler_first_order(m, contacts, B, skip, semi, h, q, v, u, d, e, xi, F):
     """F of either Euler step of joints of any kind; xi (nv) becomes the increment."""
     n, nu = B.shape

@@ -6,7 +6,8 @@ that systems can be put together along a trajectory without copies.
 """
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +34,15 @@ class ClosedLoops(NamedTuple):
     alphas: np.ndarray  # (C, LANES) step lengths
     gaps: np.ndarray | None  # (N+1, ndx)
     limits: np.ndarray | None  # (N, 2, nu)
+
+
+class Segment(NamedTuple):
+    """Knots start <= t < stop under one system, a `RigidBodySystem` or an `Impact`."""
+
+    name: str
+    system: Any
+    start: int
+    stop: int
 
 
 class RobotSystem(ABC):
@@ -104,6 +114,10 @@ class RobotSystem(ABC):
         q = np.ascontiguousarray(xs[:, : self.nq])
         points = [frame_placement(self.model, q, frame).p for frame in self.contact_frames]
         return np.stack(points, axis=1) if points else np.empty((len(xs), 0, 3))
+
+    def segments_of(self, knots: int) -> Sequence[Segment]:
+        """The segments of a trajectory of so many knots, each under a system of its own: one, but in hybrid systems."""
+        return (Segment("motion", self, 0, knots),)
 
     def center_of_mass(self, xs: np.ndarray) -> np.ndarray:
         """Centre of mass (K, 3), m, world axes, at states xs (K, nx)."""

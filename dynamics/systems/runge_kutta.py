@@ -6,7 +6,7 @@ Matrices have nv rows and nz = 2 nv + nu columns, the inputs z = (dq, dv, du).  
     da_i  = a_q dq_i + a_v nu_i + a_u P_u
 """
 
-from dynamics.simd import align_stack, carve, fma, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.systems.controlled_acceleration import acceleration_derivatives, acceleration_hessian
 from dynamics.systems.steps import add_scaled, combine, scale_into, stage_factor, stage_increment
 from dynamics.tangent import (
@@ -111,7 +111,7 @@ def _acceleration_rows(n, nu, aq, av, au, dq, dv, da):
             store(da, i * nz + j, x)
 
 
-@kernel
+@shared_kernel
 def _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta):
     """All stages and their differentials; O and eta of the whole step, e.maps at O."""
     n, nu = B.shape
@@ -152,7 +152,7 @@ def _step_rows(m, nq, nz, h, O, maps, eta, stages, F):
         add_scaled(n * nz, V, h / 3 if 1 <= i <= 2 else h / 6, _carve_stage(n, nq, nz, stages, i)[7])
 
 
-@kernel
+@shared_kernel
 def runge_kutta_first_order(m, contacts, B, skip, h, q, v, u, d, e, work, F):
     """F (2 nv, 2 nv + nu) of one step; work: `runge_kutta_numbers`."""
     n, nu = B.shape
@@ -200,7 +200,7 @@ def add_congruence(n, nu, s, dq, dv, T, S, H):
             store(H, i * nz + j, x)
 
 
-@kernel
+@shared_kernel
 def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, work, F, H):
     """H (nz nz) += Hessian of lam' of one step's output; lam (2 nv); F as `runge_kutta_first_order`, if it has
     rows.  Weights of the stages' accelerations, last first:

@@ -17,7 +17,7 @@ So an ordinary arm under Euler compiles neither groups nor stages nor constraint
 
 from dynamics.algorithms.articulated_body import forward_dynamics_kernel
 from dynamics.contacts.dynamics import contact_dynamics_kernel
-from dynamics.simd import fma, helper, kernel, load, splat, store
+from dynamics.simd import fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.systems.actuation import torques_of_controls
 from dynamics.tangent import integrate_configuration
 from dynamics.tangent_brackets import add_bracket_rows
@@ -25,7 +25,7 @@ from dynamics.tangent_brackets import add_bracket_rows
 INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
 
 
-@kernel
+@shared_kernel
 def acceleration(m, contacts, B, skip, q, v, u, d, a):
     """a(q, v, u) with scratch d (`carve_dynamics`), whose d.a it may be."""
     torques_of_controls(B, skip, u, d.tau)
@@ -108,7 +108,7 @@ def _runge_kutta_step(m, contacts, B, skip, h, q, v, u, d, work, q_next, v_next)
     integrate_configuration(m, q, O, q_next)
 
 
-@kernel
+@shared_kernel
 def step_kernel(m, contacts, B, skip, curved, rk, semi, h, q, v, u, d, work, q_next, v_next):
     """(q+, v+) from (q, v, u); semi: the Euler step is the semi-implicit one.
 

@@ -55,7 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 entry["starts"][start.name] = record(pair, start, repeats)
                 progress.advance(task)
             results[pair.name] = entry
-    iterations = {pair.ours.name: single_iterations(pair, ITERATION_REPEATS[options.quick]) for pair in arms()}
+    iterations = {
+        f"{pair.ours.name}, {pair.ours.horizon} knots": single_iterations(pair, ITERATION_REPEATS[options.quick])
+        for pair in arms()
+    }
     console.print(peers_table(results), iterations_table(iterations), sep="\n\n")
     options.out.mkdir(parents=True, exist_ok=True)
     threads = {"ours": num_threads(), "crocoddyl": pairs[0].theirs.nthreads}

@@ -1,4 +1,4 @@
-"""Solvers of both libraries under one interface: run so many iterations, then say where that led.
+"""Solvers of both libraries under one interface: run so many iterations, then say where that led, or each of them.
 
 Counting.  An iteration is one step tried, in all of them.  Crocoddyl's counter is one short when it stops by itself;
 mim_solvers' is not.
@@ -52,6 +52,10 @@ class Contestant(Protocol):
         """Of the last run."""
         ...
 
+    def path(self, iterations: int) -> list[Outcome]:
+        """Outcomes after 0, 1, 2 ... iterations of one run of at most this many."""
+        ...
+
 
 class Ours:
     """A solver of this library; its default tolerance is at rounding, so that every run ends by it."""
@@ -75,10 +79,20 @@ class Ours:
     def outcome(self) -> Outcome:
         """Of the last run."""
         s, system = self.solution, self.problem.system
-        gaps = system.difference(system.step(s.xs[:-1], s.us), s.xs[1:])
+        ends = np.vstack([self.problem.x0, system.step(s.xs[:-1], s.us)])
+        gaps = system.difference(ends, s.xs)
         kinds = tuple(str(kind) for kind in s.history("step")[: s.iterations])
         worst = max(float(np.abs(gaps).max()), excess(s.us, self.limits))
         return Outcome(s.cost, worst, s.iterations, s.converged, kinds)
+
+    def path(self, iterations: int) -> list[Outcome]:
+        """One run, of which the log has cost, gap and violation of every iterate."""
+        self.run(iterations)
+        end = self.outcome()
+        return [
+            Outcome(r.cost, max(r.gap, r.violation), r.iteration, False, end.kinds[: r.iteration])
+            for r in self.solution.log[:-1]
+        ] + [end]
 
 
 class Theirs:
@@ -99,17 +113,42 @@ class Theirs:
 
     def outcome(self) -> Outcome:
         """Of the last run."""
-        solver = self.solver
-        problem, xs, us = solver.problem, solver.xs, solver.us
+        iterations = self.solver.iter + (self.finished and self.counts_last)
+        return self._outcome(self.solver.xs.tolist(), self.solver.us.tolist(), iterations, self.finished)
+
+    def path(self, iterations: int) -> list[Outcome]:
+        """One run with a callback: Crocoddyl calls after a step, mim_solvers before."""
+        keeper = _keeper(crocoddyl if self.counts_last else mim_solvers, self.counts_last)
+        self.solver.setCallbacks([keeper])
+        self.run(iterations)
+        self.solver.setCallbacks([])
+        end, passed = self.outcome(), {0: (self.xs, self.us)} | keeper.iterates
+        return [self._outcome(xs, us, i, False) for i, (xs, us) in sorted(passed.items()) if i < end.iterations] + [end]
+
+    def _outcome(self, xs: list[np.ndarray], us: list[np.ndarray], iterations: int, finished: bool) -> Outcome:
+        problem = self.solver.problem
         cost = problem.calc(xs, us)
         states = [model.state for model in problem.runningModels]
         ends = [data.xnext for data in problem.runningDatas]
-        gaps = [state.diff(x, end) for state, x, end in zip(states, xs.tolist()[1:], ends, strict=True)]
+        gaps = [state.diff(x, end) for state, x, end in zip(states, xs[1:], ends, strict=True)]
         gaps.append(states[0].diff(problem.x0, xs[0]))
-        beyond = 0.0 if self.limits is None else excess(np.array(us.tolist()), self.limits)
+        beyond = 0.0 if self.limits is None else excess(np.array(us), self.limits)
         worst = max(float(np.abs(gaps).max()), beyond)
-        iterations = solver.iter + (self.finished and self.counts_last)
-        return Outcome(cost, worst, iterations, self.finished, ("gauss_newton",) * iterations)
+        return Outcome(cost, worst, iterations, finished, ("gauss_newton",) * iterations)
+
+
+def _keeper(library: Any, after: bool) -> Any:
+    """A callback of Crocoddyl or mim_solvers that keeps iterations -> states, controls; `after` a step or before it."""
+
+    class Keeper(library.CallbackAbstract):
+        def __init__(self):
+            library.CallbackAbstract.__init__(self)
+            self.iterates = {}
+
+        def __call__(self, solver, *_):
+            self.iterates[solver.iter + after] = solver.xs.tolist(), solver.us.tolist()
+
+    return Keeper()
 
 
 def controls_for(problem: Any, us: np.ndarray) -> list[np.ndarray]:

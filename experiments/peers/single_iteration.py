@@ -47,8 +47,8 @@ def single_iterations(
 
     start: where the solves begin that lead to the trajectories, by default `starts.still`; ours takes so many steps."""
     start = starts.still(pair) if start is None else start
-    states = {} if start.feasible else {"xs": start.ours}
-    near = trajopt.ILQR(max_iterations=steps).solve(pair.ours, us=start.us, **states).us
+    xs = None if start.feasible else start.ours
+    near = trajopt.ILQR(max_iterations=steps).solve(pair.ours, us=start.us, xs=xs).us
     calls = {f"Crocoddyl FDDP, {name}": call for name, call in _theirs(pair, start).items()}
     calls |= iterations(pair.ours, near)
     if pair.inverse is not None:

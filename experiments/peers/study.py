@@ -5,7 +5,7 @@ lowest cost among those that ended in the same one as itself (`SAME`), and the t
 best that any of them found from that start.
 
 Iterations to tolerance: the fewest after which the cost is within `TOLERANCE` of that minimum, relative, and gaps and
-excess over limits are at most `FEASIBLE`; searched by bisection with runs of a fixed number of iterations.
+excess over limits are at most `FEASIBLE`; of the long run, all of whose iterates are kept.
 
 Time.  All solvers take turns.  Total: a run of just that many iterations, everything included.  One iteration: that
 less a run of no iterations, over their number, so that set-up and what follows the last step (here, one more expansion
@@ -27,21 +27,14 @@ LONG_RUN = 500
 EXACT_PART = ", exact part"
 
 
-def iterations_to(contestant: Contestant, target: float, most: int) -> int | None:
-    """Fewest iterations to within tolerance of the cost `target`; None if `most` are not enough."""
+def iterations_to(path: list[Outcome], target: float) -> int | None:
+    """Fewest iterations of a path to within tolerance of the cost `target`; None if it does not come there."""
+    return next((end.iterations for end in path if reached(end, target)), None)
 
-    def reached(iterations):
-        contestant.run(iterations)
-        outcome = contestant.outcome()
-        return abs(outcome.cost / target - 1.0) <= TOLERANCE and outcome.infeasibility <= FEASIBLE
 
-    if not reached(most):
-        return None
-    low, high = 0, most
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return high
+def reached(end: Outcome, target: float) -> bool:
+    """Whether cost and feasibility are within tolerance."""
+    return abs(end.cost / target - 1.0) <= TOLERANCE and end.infeasibility <= FEASIBLE
 
 
 def last_exact(kinds: tuple[str, ...]) -> int:
@@ -79,19 +72,19 @@ def timings(runs: dict[str, tuple[Contestant, int, int]], repeats: int) -> dict[
     return result
 
 
-def record(pair: Pair, start: Start, repeats: int) -> dict[str, dict[str, Any]]:
-    """Every solver on one problem from one start: name -> figures."""
+def record(pair: Pair, start: Start, repeats: int, most: int = LONG_RUN) -> dict[str, dict[str, Any]]:
+    """Every solver on one problem from one start, in runs of at most so many iterations: name -> figures."""
     solvers = contestants(pair, start)
-    stopped = {name: _run(contestant, own_stop=True) for name, contestant in solvers.items()}
-    ends = {name: _run(contestant) for name, contestant in solvers.items()}
-    good = {name: end.cost for name, end in ends.items() if _settled(solvers[name], end)}
+    stopped = {name: _run(contestant, most, own_stop=True) for name, contestant in solvers.items()}
+    paths = {name: contestant.path(most) for name, contestant in solvers.items()}
+    good = {name: path[-1].cost for name, path in paths.items() if settled(path, most)}
     best = min(good.values(), default=np.nan)
     rows, runs = {}, {}
     for name, contestant in solvers.items():
         own, iterations = stopped[name], None
         if name in good:
             minimum = min(cost for cost in good.values() if abs(cost / good[name] - 1.0) <= SAME)
-            iterations = iterations_to(contestant, minimum, ends[name].iterations)
+            iterations = iterations_to(paths[name], minimum)
         rows[name] = {
             "cost": own.cost,
             "converged": own.converged,
@@ -102,9 +95,9 @@ def record(pair: Pair, start: Start, repeats: int) -> dict[str, dict[str, Any]]:
         }
         if iterations is not None:
             runs[name] = contestant, 0, iterations
-            rows[name]["exact_steps"] = ends[name].kinds[:iterations].count("exact")
+            rows[name]["exact_steps"] = paths[name][-1].kinds[:iterations].count("exact")
         if isinstance(contestant, Ours):
-            runs |= _exact_run(name, contestant, ends[name].kinds)
+            runs |= _exact_run(name, contestant, paths[name][-1].kinds, most)
     for name, times in timings(runs, repeats).items():
         if name in rows:
             rows[name] |= times
@@ -114,26 +107,28 @@ def record(pair: Pair, start: Start, repeats: int) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def _exact_run(name: str, contestant: Ours, kinds: tuple[str, ...]) -> dict[str, tuple[Contestant, int, int]]:
+def _exact_run(
+    name: str, contestant: Ours, kinds: tuple[str, ...], most: int
+) -> dict[str, tuple[Contestant, int, int]]:
     """The run that times exact iterations of a solve that took steps of these kinds; none if it ended without any."""
     first = last_exact(kinds)
     if first == len(kinds):
         return {}
     tail = contestant.exact_tail(first)
-    exact = first_exact(_run(tail).kinds)
+    exact = first_exact(_run(tail, most).kinds)
     return {name + EXACT_PART: (tail, 1, 1 + exact)} if exact > 0 else {}
 
 
-def _settled(contestant: Contestant, end: Outcome) -> bool:
-    """Whether a long run ended in a minimum: feasible, and half as many iterations lead to the same cost."""
+def settled(path: list[Outcome], most: int) -> bool:
+    """Whether a run of at most so many iterations ended in a minimum: feasible, and half as many lead to its cost."""
+    end, half = path[-1], path[min(most // 2, len(path) - 1)]
     if not np.isfinite(end.cost) or end.infeasibility > FEASIBLE:
         return False
-    contestant.run(LONG_RUN // 2)
-    return abs(contestant.outcome().cost - end.cost) <= TOLERANCE * abs(end.cost)
+    return abs(half.cost - end.cost) <= TOLERANCE * abs(end.cost)
 
 
-def _run(contestant: Contestant, own_stop: bool = False) -> Outcome:
-    contestant.run(LONG_RUN, own_stop)
+def _run(contestant: Contestant, most: int, own_stop: bool = False) -> Outcome:
+    contestant.run(most, own_stop)
     return contestant.outcome()
 
 

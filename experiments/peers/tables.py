@@ -34,8 +34,10 @@ def peers_table(results: dict[str, dict[str, Any]]) -> Table:
 
 
 def iterations_table(results: dict[str, dict[str, dict[str, float]]]) -> Table:
-    """One full iteration of every kind on the arms."""
-    table = Table(title="one full iteration, 100 knots", box=SIMPLE_HEAD, show_edge=False)
+    """One full iteration of every kind."""
+    table = Table(
+        title="one full iteration from one trajectory; ratios to Crocoddyl's FDDP", box=SIMPLE_HEAD, show_edge=False
+    )
     for heading in ("problem", "iteration", "microseconds", "ratio", "least", "ratio of least"):
         table.add_column(heading, justify="left" if heading in ("problem", "iteration") else "right", no_wrap=True)
     for problem, rows in results.items():

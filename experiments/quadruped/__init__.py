@@ -1,1 +1,1 @@
-"""The quadruped: what an iteration on it takes."""
+"""The quadruped's gaits by iLQR and DDP, from random starts too, and Crocoddyl's gaits in both libraries."""

@@ -20,8 +20,9 @@ def plot_distances(results: dict[str, dict[str, dict[str, Any]]], path: Path) ->
             width = 1.0 + 0.9 * (len(rows) - i)  # thinner and thinner, for modes that coincide to be seen
             axes.semilogy(distance, color=COLORS[i % len(COLORS)], marker=".", linewidth=width, label=solver)
         first = axes is panels[0]
-        tidy(axes, "iteration", "distance of the cost from its end, relative" if first else "")
+        tidy(axes, "iteration", "relative distance of\nthe cost from its end" if first else "")
         axes.set_title(problem.removeprefix("quadruped_"), fontsize=10)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False, fontsize=9)
+    columns = min(len(labels), 2 * len(panels))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
     save(figure, path)

@@ -90,11 +90,8 @@ def drift(system: Any, xs: np.ndarray) -> float:
 
 def stances(system: Any, horizon: int) -> list[tuple[int, int, list[int]]]:
     """First and last knot of every phase, and which of the system's feet it holds."""
-    segments = getattr(system, "segments", None)
-    if segments is None:
-        return [(0, horizon, list(range(len(system.contact_frames))))]
     return [
         (s.start, s.stop, [system.contact_frames.index(frame) for frame in s.system.contact_frames])
-        for s in segments
-        if system.durations[s.start] > 0
+        for s in system.segments_of(horizon)
+        if s.system.dt > 0.0
     ]

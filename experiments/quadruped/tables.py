@@ -16,7 +16,7 @@ def gaits_table(results: dict[str, dict[str, dict[str, Any]]]) -> Table:
         ("problem", "solver", "status"),
         (
             "cost", "iterations\nto 1e-9", "all", "exact", "ms to\n1e-9", "violation", "torque\nexcess",
-            "cone\nexcess", "drift\n[mm]",
+            "cone\nexcess", "drift\n(mm)",
         ),
     )  # fmt: skip
     for problem, rows in results.items():

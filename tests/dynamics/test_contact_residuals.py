@@ -35,8 +35,7 @@ def make_case(name, rng):
     legged, mixed = name not in ("arm", "zoo"), name == "foot and point"
     if legged:
         model, frames = quadruped(), FEET if name == "four feet" else FEET[::3]
-        q = standing()
-        x = np.tile(np.r_[q, np.zeros(18)], (3, 1))
+        x = np.tile(np.r_[standing(), np.zeros(18)], (3, 1))
         B = "floating_base"
     else:
         model, frames = contact_cases.robot({"arm": "ur5", "zoo": "joint_zoo"}[name], rng)
@@ -113,8 +112,7 @@ def test_pyramids_enclose_the_cone(rng):
     us = 0.5 * rng.standard_normal((600, 12))
     xs = np.tile(xs, (200, 1))
     f = dynamics.contact_dynamics(*solved(system, xs, us)).f[:, 0]
-    R = dynamics.frame_placement(system.model, xs[:, :19], FEET[0]).R
-    f = np.einsum("kij,kj->ki", R, f)
+    f = np.einsum("kij,kj->ki", dynamics.frame_placement(system.model, xs[:, :19], FEET[0]).R, f)
     free = np.linalg.norm(f[:, :2], axis=1) <= MU * f[:, 2]
     inner, outer = (inside(system, xs, us, inner=which) for which in (True, False))
     assert (inner <= free).all() and (free <= outer).all()
@@ -132,12 +130,11 @@ def test_a_standing_robot_keeps_to_its_cones():
     f = np.tile([0.0, 0.0, model.total_mass * 9.81 / 4], 4)
     us = (dynamics.gravity_forces(model, q) - J.T @ f)[None, 6:]
     assert relative_error(ContactForce(system).evaluate(x, us)[0], f) < 1e-9
-    half = 0.5 * model.total_mass * 9.81
     for facets in (4, 8, None):
         cone = FrictionCone(system, 0.1, facets=facets, min_normal_force=1.0)
         assert (cone.evaluate(x, us) > cone.lower).all() and np.isinf(cone.upper).all()
         assert sorted(set(cone.lower)) == [0.0, 1.0]
-        pressed = FrictionCone(system, 0.1, facets=facets, min_normal_force=half)
+        pressed = FrictionCone(system, 0.1, facets=facets, min_normal_force=2 * f[2])
         assert (pressed.evaluate(x, us) < pressed.lower).sum() == 4
 
 

@@ -54,6 +54,7 @@ def test_segments():
     assert system.horizon == 11 and system.contact_frames == (FEET[0], FEET[3], FEET[1], FEET[2])
     assert system.knots_in_contact(FEET[0]).tolist() == [0, 1, 3, 4, 5, 9, 10]
     assert system.knots_in_contact(FEET[1]).tolist() == [3, 4, 5, 9]
+    assert system.segments_of(11) == system.segments and stance.segments_of(5) == (("motion", stance, 0, 5),)
     assert "impact of landing" in repr(system) and "Impact" in repr(strike)
 
 

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from dynamics.simd import compilation
+from dynamics.simd import compilation, driver, shared_kernel
 
 ROOT = Path(compilation.__file__).parents[2]
 KERNEL = """
@@ -20,6 +21,34 @@ def double(x):
 
 x = np.ones(1)
 double(x)
+print(PROGRESS.compiled, x[0])
+"""
+
+SHARED = """
+import sys
+import numpy as np
+from dynamics.simd import PROGRESS, driver, helper, shared_kernel
+
+@shared_kernel
+def double(x):
+    x[0] = 2.0 * x[0]
+
+@helper
+def quadruple(x):
+    double(x)
+    double(x)
+
+@driver
+def once(x):
+    quadruple(x)
+
+@driver
+def twice(x):
+    quadruple(x)
+    quadruple(x)
+
+x = np.ones(1)
+globals()[sys.argv[1]](x)
 print(PROGRESS.compiled, x[0])
 """
 
@@ -93,9 +122,10 @@ def test_numba_version_is_part_of_the_key(package, monkeypatch):
     assert package("") != before
 
 
-def run(script, folder):
+def run(script, folder, *arguments):
     environment = {**os.environ, "TRAJOPT_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=True)
+    command = [sys.executable, str(script), *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return done.stdout.split()
 
 
@@ -108,3 +138,43 @@ def test_cache_directory_and_reuse(tmp_path):
     assert run(script, folder) == ["0", "2.0"]
     script.write_text(KERNEL.replace("2.0 * x", "3.0 * x"))
     assert run(script, folder) == ["1", "3.0"]
+
+
+def test_callers_of_a_shared_kernel_from_the_disk(tmp_path):
+    """They find the kernel in a process that compiles nothing, or that has to compile the kernel anew, also through a
+    helper that came from the disk itself."""
+    script, folder = tmp_path / "script.py", tmp_path / "cache"
+    script.write_text(SHARED)
+    for _ in range(2):
+        assert run(script, folder, "once")[1] == "4.0"
+        assert run(script, folder, "twice")[1] == "16.0"
+    assert run(script, folder, "twice") == ["0", "16.0"]
+    for file in folder.rglob("*double*"):
+        file.unlink()
+    assert run(script, folder, "twice") == ["1", "16.0"]
+    assert run(script, folder, "once") == ["0", "4.0"]
+
+
+@shared_kernel
+def negate(x):
+    x[0] = -x[0]
+
+
+def test_a_shared_kernel_that_cannot_be_found_by_name_is_linked():
+    hidden = shared_kernel(negate.py_func)
+
+    @driver
+    def by_address(x):
+        negate(x)
+
+    @driver
+    def linked(x):
+        hidden(x)
+
+    x = np.ones(1)
+    for caller, symbols in ((by_address, 1), (linked, 0)):
+        before = x[0]
+        caller(x)
+        assert x[0] == -before
+        (compiled,) = caller.overloads.values()
+        assert len(compiled.reload_init) == symbols

@@ -309,45 +309,39 @@ def test_same_bits_on_any_number_of_threads(mode, rng, monkeypatch):
 def test_errors(rng):
     model, _ = load_reference("hyq")
     q, v, a = random_states(model, 2, rng)
-    chosen = np.zeros(model.nv, bool)
-    with pytest.raises(ValueError, match=r"a, tau: got neither, expected a \(inverse dynamics\), tau"):
-        parameter_derivatives(model, q, v)
-    with pytest.raises(ValueError, match=r"prescribed: got None, .* where both a and tau are given"):
-        parameter_derivatives(model, q, v, a, a)
-    with pytest.raises(ValueError, match=r"prescribed: got shape \(18,\), dtype int64; expected \(18,\) booleans"):
-        parameter_derivatives(model, q, v, a, a, chosen.astype(int))
-    with pytest.raises(ValueError, match="prescribed: expected None unless both a and tau are given"):
-        parameter_derivatives(model, q, v, a, prescribed=chosen)
-    with pytest.raises(ValueError, match="da: got the direction of an unknown, expected None in forward dynamics"):
-        parameter_derivatives(model, q, v, tau=a, da=a)
-    with pytest.raises(ValueError, match="dtau: got the direction of an unknown, expected None in inverse dynamics"):
-        parameter_derivatives(model, q, v, a, dtau=a)
-    with pytest.raises(ValueError, match=r"dq: got shape \(2, 19\), expected \(18,\) or \(K, 18\)"):
-        parameter_derivatives(model, q, v, a, dq=q)
-    with pytest.raises(ValueError, match=r"dtau: got shape \(19,\), expected \(18,\)"):
-        parameter_derivatives(model, q, v, tau=a, dtau=q[0])
-    with pytest.raises(ValueError, match=r"inertial: got shape \(2, 10\), expected \(13, 10\) or \(K, 13, 10\)"):
-        parameter_derivatives(model, q, v, a, inertial=np.zeros((2, 10)))
-    with pytest.raises(ValueError, match=r"placement: got shape \(13, 7\), expected \(13, 6\) or \(K, 13, 6\)"):
-        parameter_derivatives(model, q, v, a, placement=np.zeros((13, 7)))
-    with pytest.raises(ValueError, match=r"different numbers of points \(q: 2, inertial: 3, placement: 1, wrenches: 1"):
-        parameter_derivatives(model, q, v, a, inertial=np.zeros((3, 13, 10)))
-    with pytest.raises(ValueError, match=r"different numbers of points \(q: 2, v: 2, a: 2, .* dq: 3"):
-        parameter_derivatives(model, q, v, a, dq=np.zeros((3, 18)))
-    bad = np.zeros((13, 6))
-    bad[2, 3] = np.nan
-    for argument in ("placement", "wrenches"):
-        with pytest.raises(ValueError, match=rf"^{argument}\[2, 3\] is nan, expected finite numbers"):
-            parameter_derivatives(model, q, v, a, **{argument: bad})
-    with pytest.raises(ValueError, match=r"^wrenches has shape \(12, 6\); expected \(13, 6\)"):
-        parameter_derivatives(model, q, v, a, wrenches=np.zeros((12, 6)))
-    with pytest.raises(ValueError, match="unknown frame 'trunkk'"):
-        parameter_derivatives(model, q, v, a, wrenches={"trunkk": np.zeros(6)})
-    with pytest.raises(ValueError, match="wrench_reference: got 'world'"):
-        parameter_derivatives(model, q, v, a, wrench_reference="world")
-    bad = a.copy()
-    bad[1, 4] = np.inf
-    with pytest.raises(ValueError, match=r"da\[1, 4\] is inf, expected finite numbers"):
-        parameter_derivatives(model, q, v, a, da=bad)
+    chosen, broken, infinite = np.zeros(model.nv, bool), np.zeros((13, 6)), a.copy()
+    broken[2, 3], infinite[1, 4] = np.nan, np.inf
+    several = r"different numbers of points \(q: 2, "
+    for arguments, match in (
+        ({}, r"a, tau: got neither, expected a \(inverse dynamics\), tau"),
+        ({"a": a, "tau": a}, r"prescribed: got None, .* where both a and tau are given"),
+        (
+            {"a": a, "tau": a, "prescribed": chosen.astype(int)},
+            r"prescribed: got shape \(18,\), dtype int64; expected \(18,\) booleans",
+        ),
+        ({"a": a, "prescribed": chosen}, "prescribed: expected None unless both a and tau are given"),
+        ({"tau": a, "da": a}, "da: got the direction of an unknown, expected None in forward dynamics"),
+        ({"a": a, "dtau": a}, "dtau: got the direction of an unknown, expected None in inverse dynamics"),
+        ({"a": a, "dq": q}, r"dq: got shape \(2, 19\), expected \(18,\) or \(K, 18\)"),
+        ({"tau": a, "dtau": q[0]}, r"dtau: got shape \(19,\), expected \(18,\)"),
+        (
+            {"a": a, "inertial": np.zeros((13, 6))},
+            r"inertial: got shape \(13, 6\), expected \(13, 10\) or \(K, 13, 10\)",
+        ),
+        (
+            {"a": a, "placement": np.zeros((6, 13))},
+            r"placement: got shape \(6, 13\), expected \(13, 6\) or \(K, 13, 6\)",
+        ),
+        ({"a": a, "inertial": np.zeros((3, 13, 10))}, several + "inertial: 3, placement: 1, wrenches: 1"),
+        ({"a": a, "dq": np.zeros((3, 18))}, several + "v: 2, a: 2, .* dq: 3"),
+        ({"a": a, "placement": broken}, r"^placement\[2, 3\] is nan, expected finite numbers"),
+        ({"a": a, "wrenches": broken}, r"^wrenches\[2, 3\] is nan, expected finite numbers"),
+        ({"a": a, "wrenches": np.zeros((12, 6))}, r"^wrenches has shape \(12, 6\); expected \(13, 6\)"),
+        ({"a": a, "wrenches": {"trunkk": np.zeros(6)}}, "unknown frame 'trunkk'"),
+        ({"a": a, "wrench_reference": "world"}, "wrench_reference: got 'world'"),
+        ({"a": a, "da": infinite}, r"da\[1, 4\] is inf, expected finite numbers"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            parameter_derivatives(model, q, v, **arguments)
     with pytest.raises(ValueError, match="expected a unit quaternion"):
         parameter_derivatives(model, 2 * q, v, a)

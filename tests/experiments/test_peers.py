@@ -18,7 +18,7 @@ from experiments.peers import double_pendulum, hector, kinova, starts, ur5  # no
 from experiments.peers.__main__ import main  # noqa: E402
 from experiments.peers.contestants import Outcome, contestants, excess  # noqa: E402
 from experiments.peers.pair import from_pinocchio, to_pinocchio  # noqa: E402
-from experiments.peers.study import SAME, first_exact, iterations_to, last_exact  # noqa: E402
+from experiments.peers.study import SAME, first_exact, iterations_to, last_exact, settled  # noqa: E402
 
 PROBLEMS = {"double pendulum": double_pendulum, "Kinova": kinova, "Hector": hector, "UR5": ur5}
 EQUAL = 1e-9
@@ -143,20 +143,36 @@ def test_limits_of_their_statement():
     assert excess(np.array([[1.0]]), hector.LIMITS) == 0.0 and excess(np.array([[9.0]]), None) == 0.0
 
 
-class Halving:
-    """A contestant whose excess over a cost of one halves with every iteration."""
-
-    def run(self, iterations, own_stop=False):
-        self.iterations = iterations
-
-    def outcome(self):
-        return Outcome(1.0 + 0.5**self.iterations, 0.0, self.iterations, True, ())
+def path_to(ends):
+    """Outcomes of these costs and infeasibilities."""
+    return [Outcome(cost, off, i, False, ()) for i, (cost, off) in enumerate(ends)]
 
 
-def test_search_for_the_iterations():
-    assert iterations_to(Halving(), 1.0, 100) == 30  # 2^-30 is the first power below 1e-9
-    assert iterations_to(Halving(), 1.0, 30) == 30
-    assert iterations_to(Halving(), 1.0, 29) is None
+def test_iterations_to_the_minimum():
+    halving = path_to((1.0 + 0.5**i, 0.0) for i in range(100))
+    assert iterations_to(halving, 1.0) == 30  # 2^-30 is the first power below 1e-9
+    assert iterations_to(halving[:31], 1.0) == 30
+    assert iterations_to(halving[:30], 1.0) is None
+    assert iterations_to(path_to([(1.0, 1e-3), (1.0, 1e-8), (1.0, 0.0)]), 1.0) == 2
+
+
+def test_settled_runs():
+    ends = [(1.0 + 0.5**i, 0.0) for i in range(101)]
+    assert settled(path_to(ends), 100) and not settled(path_to(ends), 40)
+    assert settled(path_to(ends[:40]), 100), "it ended by itself"
+    assert not settled(path_to([*ends, (1.0, 1e-3)]), 100) and not settled(path_to([*ends, (np.nan, 0.0)]), 100)
+
+
+def test_paths_are_those_of_shorter_runs(pair):
+    for name, contestant in contestants(pair, starts.example(pair)).items():
+        path = contestant.path(6)
+        assert [end.iterations for end in path] == list(range(7)), name
+        for end in path:
+            contestant.run(end.iterations)
+            short = contestant.outcome()
+            assert end.cost == pytest.approx(short.cost, rel=1e-12), (name, end.iterations)
+            assert end.infeasibility == pytest.approx(short.infeasibility, rel=1e-9, abs=1e-12)
+            assert end.kinds == short.kinds
 
 
 def test_exact_parts_of_a_solve():

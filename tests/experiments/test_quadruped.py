@@ -1,5 +1,6 @@
 """The quadruped's experiments at small size: what is timed and measured is the right thing, and is written."""
 
+import importlib.util
 import json
 from dataclasses import replace
 
@@ -66,6 +67,20 @@ def test_quick_study(tmp_path, capsys):
     assert imread(tmp_path / "convergence.png").std() > 0.05
     assert (tmp_path / "quadruped_stand.gif").stat().st_size > 1e4
     assert "DDP costate" in capsys.readouterr().out
+
+
+def test_a_part_that_is_left_out_is_told_of(tmp_path, capsys):
+    assert study(["--parts", "starts", "--quick", "--out", str(tmp_path)]) == 0
+    assert "left out: random starts" in capsys.readouterr().out
+    data = json.loads((tmp_path / "quadruped.json").read_text())
+    assert not (data["own"] or data["starts"] or data["peers"]) and data["threads"] == num_threads()
+    assert [file.name for file in tmp_path.iterdir()] == ["quadruped.json"]
+
+
+def test_without_peers_says_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert study(["--parts", "peers", "--out", str(tmp_path)]) == 0
+    assert "left out: the comparison with Crocoddyl, for crocoddyl" in capsys.readouterr().out
 
 
 def test_number_of_starts(capsys):

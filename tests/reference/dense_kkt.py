@@ -14,8 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trajopt.constraints import ResidualConstraint
 from trajopt.expansions import adjoint, cost_curvature, expand
 from trajopt.problem import Problem
+from trajopt.solution import Solution
 
 
 class KKTPoint(NamedTuple):
@@ -102,3 +104,56 @@ def solve(problem: Problem, xs: np.ndarray, us: np.ndarray, tolerance: float = 1
         us += du
         lam[1:] += step[N * (n + m) :].reshape(N, n)
     return KKTPoint(xs, us, lam, history[-1], history)
+
+
+class Stationarity(NamedTuple):
+    """Second-order conditions at the end of a solve under constraints r in [lower, upper] with multipliers mu.
+
+    gradient: largest entry of that of L + sum mu'r in the controls; curvature: smallest eigenvalue of its Hessian in
+    the directions that keep dynamics and active constraints, to first order.
+    """
+
+    gradient: float
+    curvature: float
+
+
+def stationarity(solution: Solution) -> Stationarity:
+    """Of a solution with its own multipliers of the constraints; those of the dynamics are found here."""
+    problem, xs, us = solution.problem, solution.xs, solution.us
+    n, N = problem.system.ndx, problem.horizon
+    states = N * n
+    matrix, rhs = assemble(problem, xs, us, np.zeros((N + 1, n)))
+    A, gradient = matrix[len(rhs) - states :, : len(rhs) - states], rhs[:-states]
+    rows, slope, curvature = _constraint_terms(solution)
+    gradient += slope
+    lam = np.linalg.solve(A[:, :states].T, -gradient[:states])
+    H = assemble(problem, xs, us, np.vstack([np.zeros(n), lam.reshape(N, n)]))[0][: len(slope), : len(slope)]
+    Z = np.vstack([-np.linalg.solve(A[:, :states], A[:, states:]), np.eye(len(slope) - states)])
+    _, values, directions = np.linalg.svd(rows @ Z)
+    kept = Z @ directions[np.count_nonzero(values > 1e-10 * values[0]) :].T
+    spectrum = np.linalg.eigvalsh(kept.T @ (H + curvature) @ kept)
+    return Stationarity(float(np.abs(Z.T @ gradient).max()), float(spectrum[0]))
+
+
+def _constraint_terms(solution: Solution) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Derivatives of the active rows, and gradient and Hessian of sum mu'r, in (dx_1 ... dx_N, u_0 ... u_{N-1}).
+
+    Constraints are limits of controls, or on residuals of states after the first.
+    """
+    system, N = solution.problem.system, solution.problem.horizon
+    n, m = system.ndx, system.nu
+    size = N * (n + m)
+    rows, slope, curvature = [], np.zeros(size), np.zeros((size, size))
+    for report, constraint in zip(solution.constraints, solution.problem.constraints, strict=True):
+        for t, mu in zip(report.knots, report.multipliers, strict=True):
+            J = np.zeros((len(mu), size))
+            if isinstance(constraint, ResidualConstraint):
+                x, state = slice((t - 1) * n, t * n), solution.xs[t : t + 1]
+                J[:, x] = constraint.residual.jacobians(state, None)[0][0]
+                bent = constraint.residual.hessian_products(state, None, mu[None])[0]
+                curvature[x, x] += 0.0 if bent is None else bent[0]
+            else:
+                J[:, N * n + t * m : N * n + (t + 1) * m] = np.eye(m)
+            slope += mu @ J
+            rows += list(J[mu != 0.0])
+    return np.array(rows), slope, curvature

@@ -3,13 +3,10 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections import OrderedDict
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -19,7 +16,6 @@ import pytest
 from dynamics.simd import num_threads
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
-from trajopt.batch.digest import digest, name_of
 from trajopt.batch.many import solve_many
 from trajopt.batch.outcomes import SolveManyInterrupted
 from trajopt.batch.workers import OwnProcesses, answers
@@ -270,58 +266,6 @@ def test_dask_cluster_with_a_worker_that_dies(tmp_path):
         assert str(data["problem_name"]) == "1 threads"
 
 
-SCRIPT = """
-import os, signal, sys, time
-from pathlib import Path
-from tests.trajopt.test_solve_many import swing
-from trajopt import DDP
-from trajopt.batch.many import solve_many
-
-def make(parameter):
-    if parameter == 2.0:
-        Path(sys.argv[1], "pid").write_text(str(os.getpid()))
-        time.sleep(600)
-    return swing(parameter)
-
-def main():
-    solve_many(make, [1.0, 2.0, 3.0], DDP(), workers=1, folder=Path(sys.argv[1], "results"))
-
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background may have had it ignored
-GUARD
-    main()
-"""
-
-
-def start(tmp_path, guard):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT.replace("GUARD", guard))
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path)], env=environment, stderr=subprocess.PIPE, text=True
-    )
-
-
-def test_ctrl_c_ends_the_workers(tmp_path):
-    with start(tmp_path, 'if __name__ == "__main__":') as process:
-        pid = tmp_path / "pid"
-        deadline = time.monotonic() + 120
-        while not (pid.exists() and pid.read_text()) and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        error = process.communicate(timeout=60)[1]
-    assert process.returncode != 0 and "SolveManyInterrupted: 1 of 3 problems were finished" in error
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid.read_text()), 0)
-    assert len(list((tmp_path / "results").glob("00000*.npz"))) == len(list((tmp_path / "results").glob("0*"))) == 1
-
-
-def test_a_script_without_its_guard_is_told_so(tmp_path):
-    with start(tmp_path, "if True:") as process:
-        error = process.communicate(timeout=120)[1]
-    assert process.returncode == 1
-    assert 'it must call solve_many under `if __name__ == "__main__":` only' in error.splitlines()[-1]
-
-
 # -------------------------------------------------------------------------------------------------------- wrong input
 @pytest.mark.parametrize(
     "changes, error, match",
@@ -366,50 +310,3 @@ def test_progress_is_shown_on_a_terminal_or_if_asked(progress, terminal, shown, 
     here([1.0, 2.0], progress=progress)
     captured = capsys.readouterr()
     assert captured.out == "" and ("2/2" in captured.err) == shown
-
-
-# -------------------------------------------------------------------------------------------------------------- hashes
-@dataclass(frozen=True)
-class Setting:
-    mass: float
-    targets: np.ndarray
-
-
-class Point(tuple):
-    """Another kind of tuple."""
-
-
-VALUES = [
-    None, True, 1, 1.0, -1.0, 0.0, -0.0, 1j, "1", b"1", (), (1,), [1], Point((1,)), (1, 2), ((1,), 2), {}, {"a": 1},
-    {"a": 2}, {"b": 1}, {"a": 1, "b": 2}, {1, 2}, frozenset({1, 2}), np.ones(2), np.ones((2, 1)),
-    np.ones(2, np.float32), np.array([1.0, 2.0]), Setting(1.0, np.ones(2)), Setting(1.0, np.zeros(2)),
-    swing, deadly_swing, Setting, partial(swing, 1.0), partial(swing, 2.0), partial(deadly_swing, 1.0), Path("a"),
-    slice(1, 2), ("ab", "c"), ("a", "bc"),
-]  # fmt: skip
-
-
-def test_different_parameters_have_different_hashes():
-    assert len({digest(value) for value in VALUES}) == len(VALUES)
-
-
-def test_hashes_do_not_depend_on_the_process():
-    code = "from tests.trajopt.test_solve_many import *; print(*map(digest, VALUES))"
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    assert done.stdout.split() == [digest(value) for value in VALUES]
-
-
-def test_equal_parameters_have_equal_hashes():
-    a, b = {"x": 1.0, "y": np.arange(6.0)}, {"y": np.arange(12.0)[::2] / 2, "x": np.float64(1.0)}
-    b["y"] = np.asfortranarray(b["y"])
-    assert digest(a) == digest(b) != digest(OrderedDict(a))
-    text = "".join(["pen", "dulum"])
-    assert digest(("pendulum", text)) == digest((text, text))
-    assert digest(Setting(1.0, np.ones(2))) == digest(replace(Setting(2.0, np.ones(2)), mass=1.0))
-
-
-def test_names():
-    assert name_of(swing).endswith("test_solve_many.swing")
-    assert name_of(partial(swing, 1.0)).startswith("partial of ") and name_of(Setting(1.0, np.ones(1))).endswith(
-        "Setting"
-    )

@@ -1,0 +1,99 @@
+"""Compiled functions that know who calls them, which halves the time of compilation.
+
+numba makes a wrapper for callers in Python for every function, which is dear where arguments are tuples of arrays, and
+links a copy of every function into each of its callers, direct and indirect, where it is optimised and translated anew.
+Here the functions inside compiled code have no wrapper (`InnerDispatcher`), and large ones among them exist once in a
+process (`SharedDispatcher`): callers hold a symbol that stands for the address.
+
+A caller that comes from the disk finds the symbol because numba runs the functions that it saved along with it, the
+library's `_reload_init`, before it links the code; each of them (`Binding`) loads a shared kernel and binds a symbol.
+"""
+
+import copy
+import importlib
+import sys
+from functools import cached_property
+from typing import NamedTuple
+from uuid import uuid4
+
+import llvmlite.binding as llvm
+from numba.core import sigutils
+from numba.core.imputils import user_function
+from numba.core.registry import CPUDispatcher
+
+
+class KeepingDispatcher(CPUDispatcher):
+    """A compiled function whose callers inherit its bindings, also where it comes from the disk."""
+
+    def add_overload(self, cres):
+        """Called by numba with a compiled function, new or from the disk: only the new one's library has bindings."""
+        cres.library._reload_init.update(cres.reload_init or ())
+        super().add_overload(cres)
+
+
+class InnerDispatcher(KeepingDispatcher):
+    """A function for compiled callers.  A call from Python, as in tests, compiles it once more with a wrapper."""
+
+    @cached_property
+    def _for_python(self):
+        from dynamics.simd.compilation import with_wrapper  # which imports this file
+
+        return with_wrapper(self)
+
+    def __call__(self, *args):
+        return self._for_python(*args)
+
+
+class Binding(NamedTuple):
+    """What a caller on the disk needs: this symbol for the kernel of this name, compiled for these argument types."""
+
+    symbol: str
+    module: str
+    name: str
+    args: tuple
+
+    def __call__(self):
+        """Load the kernel, or compile it if it is no longer on the disk, and let the symbol stand for its address."""
+        kernel = getattr(importlib.import_module(self.module), self.name)
+        kernel.compile(self.args)
+        kernel.bind(self)
+
+
+class SharedDispatcher(InnerDispatcher):
+    """An inner function that is called by address, not linked into its callers, if it can be found by its name."""
+
+    @cached_property
+    def _symbols(self):
+        return {}  # by argument types
+
+    def bind(self, binding):
+        """Let the symbol stand for the address of the function compiled for these types."""
+        compiled = self.overloads[binding.args]
+        address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+        llvm.add_symbol(binding.symbol, address)
+
+    def get_overload(self, sig):
+        """Called by numba for the key under which it knows how to call the function compiled for these types."""
+        linked = super().get_overload(sig)
+        module, name = self.py_func.__module__, self.py_func.__qualname__
+        if getattr(sys.modules.get(module), name, None) is not self:
+            return linked
+        args = tuple(sigutils.normalize_signature(sig)[0])
+        if args not in self._symbols:
+            binding = Binding(f"{module}.{name}.{uuid4().hex}", module, name, args)
+            self.bind(binding)
+            self.targetctx.insert_func_defn([(self._call_of(binding), binding.symbol, args)])
+            self._symbols[args] = binding.symbol
+        return self._symbols[args]
+
+    def _call_of(self, binding):
+        """How numba generates a call of the symbol."""
+        descriptor = copy.copy(self.overloads[binding.args].fndesc)
+        descriptor.mangled_name = binding.symbol
+        call = user_function(descriptor, ())
+
+        def generate(context, builder, sig, args):
+            context.active_code_library._reload_init.add(binding)
+            return call(context, builder, sig, args)
+
+        return generate

@@ -1,0 +1,120 @@
+"""What the experiment on standing legs times is right: each way gives what contact dynamics gives."""
+
+import json
+
+import numpy as np
+import pytest
+
+import dynamics
+from dynamics.contacts.contact_set import ContactSet
+from dynamics.simd import launch
+from experiments.quadruped.eliminated_derivatives import derivative_numbers, drive_eliminated_derivatives
+from experiments.quadruped.elimination import drive_eliminated, elimination_numbers
+from experiments.quadruped.following import drive_torques
+from experiments.quadruped.structure import ITERATION, Rollouts, calls, full_torques, iterate_at, main, split
+from problems.quadruped_model import FEET, quadruped, standing
+from tests.tolerances import relative_error
+from trajopt.rollout import ALPHAS
+
+K, KNOTS = 11, 12
+TOLERANCE, TRAJECTORY = 1e-10, 1e-8
+
+
+@pytest.fixture(scope="module")
+def robot():
+    """Model, feet, and K points q, v, tau, the base's torques included."""
+    model, rng = quadruped(), np.random.default_rng(3)
+    points = [dynamics.PointContact(model, foot, gains=(7.0, 50.0), reference=rng.normal(size=3)) for foot in FEET]
+    feet = ContactSet(model, points)
+    q = dynamics.integrate(model, standing(), 0.2 * rng.normal(size=(K, model.nv)))
+    return model, feet, q, *rng.normal(size=(2, K, model.nv))
+
+
+@pytest.fixture(scope="module")
+def iterate():
+    return iterate_at(KNOTS)
+
+
+def numbers(model, feet) -> int:
+    return elimination_numbers(model, feet) + model.nq + 2 * model.nv
+
+
+def test_elimination_gives_accelerations_and_forces(robot):
+    model, feet, q, v, tau = robot
+    a, f = np.empty((K, model.nv)), np.empty((K, feet.rows))
+    launch(drive_eliminated, K, numbers(model, feet), model.block, feet.arrays, q, v, tau, a, f)
+    expected = dynamics.contact_dynamics(model, q, v, tau, feet)
+    assert relative_error(a, expected.a) < TOLERANCE
+    assert relative_error(f.reshape(K, 4, 3), expected.f) < TOLERANCE
+
+
+def test_elimination_gives_first_derivatives(robot):
+    model, feet, q, v, tau = robot
+    n = model.nv
+    aq, av, au = (np.empty((K, n * columns)) for columns in (n, n, feet.rows))
+    size = numbers(model, feet) + derivative_numbers(model, feet)
+    launch(drive_eliminated_derivatives, K, size, model.block, feet.arrays, q, v, tau, aq, av, au)
+    expected = dynamics.contact_dynamics_derivatives(model, q, v, tau, feet)
+    references = expected.da_dq, expected.da_dv, expected.da_dtau[:, :, 6:]
+    for value, reference in zip((aq, av, au), references, strict=True):
+        assert relative_error(value.reshape(reference.shape), reference) < TOLERANCE
+
+
+def test_rollouts_are_the_same_trajectories(iterate):
+    """All step lengths by elimination; and following the base's accelerations of one of them."""
+    rollouts = Rollouts(iterate)
+    system, steps = iterate.problem.system, range(len(ALPHAS))
+    rollouts.contact_dynamics()
+    expected = [rollouts.trajectory(i) for i in steps]
+    rollouts.elimination()
+    for i in steps:
+        np.testing.assert_allclose(rollouts.trajectory(i), expected[i], rtol=0, atol=TRAJECTORY)
+    assert np.abs(expected[0] - iterate.xs).max() > 1e3 * TRAJECTORY
+    base = slice(system.nq, system.nq + 6)
+    followed = rollouts.follow(np.diff(expected[0][:, base], axis=0) / system.dt)
+    np.testing.assert_allclose(followed, expected[0], rtol=0, atol=TRAJECTORY)
+
+
+def test_iterations_are_the_same(iterate):
+    timed = calls(iterate)
+    step, eliminated = timed[ITERATION](), timed[f"{ITERATION}, rollouts by elimination"]()
+    np.testing.assert_allclose(eliminated.candidate.xs, step.candidate.xs, rtol=0, atol=TRAJECTORY)
+
+
+def test_feedback_to_the_base_is_that_of_the_torques_to_first_order(iterate):
+    rollouts = Rollouts(iterate)
+    rollouts.contact_dynamics()
+    expected = [rollouts.trajectory(i) for i in range(len(ALPHAS))]
+    rollouts.following()
+    apart = [np.abs(rollouts.trajectory(i) - expected[i]).max() for i in (1, 2, 3)]
+    assert 0.0 < apart[0] < 0.1 * np.abs(expected[1] - iterate.xs).max()
+    np.testing.assert_allclose(np.divide(apart[:-1], apart[1:]), 4.0, rtol=0.15)
+
+
+def test_torques_give_the_accelerations_and_are_the_least(iterate):
+    system = iterate.problem.system
+    model, feet = system.model, system.contacts
+    q, v = split(model, iterate.xs[:-1])
+    tau = np.empty_like(iterate.us)
+    launch(drive_torques, KNOTS, numbers(model, feet), model.block, feet.arrays, q, v, iterate.a, tau)
+    found = dynamics.contact_dynamics(model, q, v, full_torques(tau), feet).a
+    assert relative_error(found, iterate.a) < TOLERANCE
+    squares = np.sum(iterate.us**2, axis=1)
+    internal = iterate.us - tau  # torques that move nothing, on which the least ones stand upright
+    assert np.all(np.abs(np.sum(internal * tau, axis=1)) < TOLERANCE * squares)
+    assert np.all(np.sum(tau**2, axis=1) < squares)
+
+
+def test_table_and_data(tmp_path, capsys):
+    assert main(["--knots", str(KNOTS), "--repeats", "1", "--out", str(tmp_path)]) == 0
+    times = json.loads((tmp_path / "structure.json").read_text())["microseconds_per_knot"]
+    printed = capsys.readouterr().out
+    assert all(name in printed and 0.0 < t < np.inf for name, t in times.items())
+    assert ITERATION in times and len(times) == 10
+
+
+def test_numbers_must_be_positive(capsys):
+    for name in ("knots", "repeats"):
+        with pytest.raises(SystemExit):
+            main([f"--{name}", "0"])
+        assert f"--{name}: got 0" in capsys.readouterr().err
