@@ -23,6 +23,7 @@ from dynamics.rods.arrays import (
     FIRST,
     FORCE,
     INERTIA_RATE,
+    LOAD_FORCE,
     MASS_MATRIX,
     MOMENTUM,
     RATE_FORCE,
@@ -36,6 +37,10 @@ from dynamics.rods.arrays import (
 from dynamics.rods.composites import add_node, add_to_parent, composite_inertia
 from dynamics.rods.curvature import CURVATURE_NUMBERS, HALVES, segment_curvature
 from dynamics.rods.forward_pass import half_columns, mode
+from dynamics.rods.load_arrays import B6, LOADS, M6, N6, C, P
+from dynamics.rods.loads import add_loads, add_loads_to_parent
+from dynamics.rods.matrices import times6, transposed_times6
+from dynamics.rods.pose_loads import add_at
 from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
 from dynamics.spatial import (
     add6,
@@ -56,7 +61,8 @@ from dynamics.spatial import (
 
 # right factors in scratch, (12, 6) each
 Y1, X1, X3, X4, Y2, Y3, X2 = 0, 72, 144, 216, 288, 360, 432
-FACTORS = 504
+PT, Y4 = 504, 576
+FACTORS = 648
 PRODUCTS = 11
 """Left products of a coordinate with the factors, 12 each: J'Y1, R'X4 + Q'X3, J'X1, J'X4 + 2 R'X3, J'X3, then those of
 the Hessian: qq, qv and its transposed part, vv, qa and its transposed part."""
@@ -98,6 +104,33 @@ def _right_factors(m, s, level, seg, ws):
             store6(ws, X2 + e, sub6(twist, rate_times(b, B, S)))
 
 
+@kernel
+def _add_load_factors(m, s, level, seg, extra, ws):
+    """What external loads add to the factors, and P'S and P'W + C S + K_e S / 2."""
+    align_stack(seg)
+    two, half = splat(seg, 2.0), splat(seg, 0.5)
+    for c in range(half_columns(m, s)):
+        r, e = c - 6 if c >= 6 else c, 6 * c
+        if m.rows[s, r] == m.rows[s, r + 1]:
+            continue
+        S = load6(seg, COLUMNS + e)
+        MS = times6(extra, M6, S)
+        add_at(ws, X3 + e, MS)
+        if level >= FIRST:
+            R, Q = load6(seg, COLUMNS + 72 + e), load6(seg, COLUMNS + 144 + e)
+            add_at(ws, Y1 + e, add6(add6(times6(extra, N6, R), times6(extra, M6, Q)), times6(extra, P, S)))
+            add_at(ws, X1 + e, add_scaled6(times6(extra, N6, S), two, times6(extra, M6, R)))
+            add_at(ws, X4 + e, transposed_times6(extra, N6, S))
+            store6(ws, PT + e, transposed_times6(extra, P, S))
+        if level >= SECOND:
+            W, R = load6(seg, COLUMNS + 216 + e), load6(seg, COLUMNS + 72 + e)
+            add_at(ws, Y2 + e, add6(transposed_times6(extra, N6, W), times6(extra, B6, R)))
+            add_at(ws, Y3 + e, times6(extra, M6, W))
+            add_at(ws, X2 + e, times6(extra, B6, S))
+            y = add6(transposed_times6(extra, P, W), times6(extra, C, S))
+            store6(ws, Y4 + e, add_scaled6(y, half, cross_force(S, load6(seg, COMPOSITE + LOAD_FORCE))))
+
+
 # ------------------------------------------------------------------------------------------------ products
 @kernel
 def _left_products(m, s, level, i, columns, ws, L):
@@ -126,6 +159,20 @@ def _left_products(m, s, level, i, columns, ws, L):
                 store(L, 96 + c, dot6(J, x2))
                 store(L, 108 + c, dot6(W, x3))
                 store(L, 120 + c, dot6(J, y3))
+
+
+@kernel
+def _add_load_products(m, s, level, i, columns, ws, L):
+    """Products of J of coordinate i with the factors that loads have of their own."""
+    align_stack(ws)
+    J = load6(columns, FAMILIES * i)
+    for c in range(half_columns(m, s)):
+        r, e = c - 6 if c >= 6 else c, 6 * c
+        if m.rows[s, r] == m.rows[s, r + 1]:
+            continue
+        store(L, 12 + c, add_dot6(load(L, 12 + c), J, load6(ws, PT + e)))
+        if level >= SECOND:
+            store(L, 60 + c, add_dot6(load(L, 60 + c), J, load6(ws, Y4 + e)))
 
 
 @kernel
@@ -233,17 +280,22 @@ def _component(m, s, j):
 
 
 @kernel
-def _segment_blocks(m, s, level, seg, columns, ws, A):
+def _segment_blocks(m, external, s, level, seg, columns, extra, ws, A):
     """What one segment adds to the blocks of A."""
     n = m.numbers[0]
     factors, curvature, L = ws[:FACTORS], ws[FACTORS : FACTORS + CURVATURE_NUMBERS], ws[FACTORS + CURVATURE_NUMBERS :]
     _right_factors(m, s, level, seg, factors)
+    loaded = external.loaded[s] == 1
+    if loaded:
+        _add_load_factors(m, s, level, seg, extra, factors)
     curved = level >= FIRST and m.kind[s] != SCREW
     if curved:
         segment_curvature(m.step[s, 0], m.step[s, 1], 2 if m.kind[s] == ROD else 1, level, seg, curvature)
     for t in range(m.path_start[s], m.path_start[s + 1]):
         i = m.path[t]
         _left_products(m, s, level, i, columns, factors, L)
+        if loaded and level >= FIRST:
+            _add_load_products(m, s, level, i, columns, factors, L)
         row = _component(m, s, i)
         if curved and row >= 0:
             _add_curvature(m, s, level, row, i, curvature[HALVES:], L)
@@ -251,23 +303,31 @@ def _segment_blocks(m, s, level, seg, columns, ws, A):
 
 
 @kernel
-def backward_pass(m, level, segments, columns, ws, tau, A):
-    """Generalised forces tau (n) and the sums A (BLOCKS n n, as the level needs them) after `forward_pass`."""
+def backward_pass(m, external, level, wrenches, segments, columns, loads, ws, tau, A):
+    """Generalised forces tau (n) and the sums A (BLOCKS n n, as the level needs them) after `forward_pass`; wrenches of
+    the external loads that take them, and what all loads come to (LOADS per segment)."""
     align_stack(tau)
     n = m.numbers[0]
     families = 4 if level >= SECOND else (3 if level >= FIRST else 1)
     tau[:n] = 0.0
+    for s in range(m.parent.size):
+        if external.loaded[s] == 1:
+            loads[s * LOADS : (s + 1) * LOADS] = 0.0
     A[: n * n * (BLOCKS if level >= SECOND else (3 if level >= MASS_MATRIX else 0))] = 0.0
     for s in range(m.parent.size - 1, -1, -1):
         seg = segments[s * SEGMENT : (s + 1) * SEGMENT]
+        extra = loads[s * LOADS : (s + 1) * LOADS]
         add_node(m, s, level, seg)
+        if external.start[s] < external.start[s + 1]:
+            add_loads(m, external, wrenches, s, level, seg, extra, ws)
         if m.rows[s, 0] < m.rows[s, 6]:
             _add_forces(m, s, seg, tau)
             if level >= MASS_MATRIX:
                 _shift_families(m, s, families, seg, columns)
-                _segment_blocks(m, s, level, seg, columns, ws, A)
+                _segment_blocks(m, external, s, level, seg, columns, extra, ws, A)
                 _shift_families(m, s, families, seg, columns)
         add_to_parent(m, s, segments)
+        add_loads_to_parent(m, external, s, loads)
 
 
 def backward_numbers() -> int:

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 from dynamics.body_inertia import inertia_defect
 from dynamics.joints import Continuous, FreeFlyer, Joint, Planar, Prismatic, Revolute, Spherical, Translation
 from dynamics.rods.arrays import JOINT, ROD, SCREW, RodArrays
-from dynamics.rods.cross_section import Elastic, Section
+from dynamics.rods.cross_section import Circular, Elastic, Section
+from dynamics.rods.external_loads import CylinderContact, Fluid, LoadList, cylinder_loads
+from dynamics.rods.load_arrays import ADDED_MASS, DRAG, FOLLOWER, WRENCH
 from dynamics.rods.model import Rod, RodModel
 from dynamics.rods.strain_basis import COMPONENTS, StrainBasis
 from dynamics.validation import as_array, as_inertia, as_name, as_placement, unknown_name
@@ -122,6 +124,7 @@ class RodModelBuilder:
         self._joints: dict[str, slice] = {}
         self._names: list[str] = []
         self._energies: list[tuple[slice, np.ndarray, np.ndarray]] = []
+        self._loads = LoadList()
 
     # -------------------------------------------------------------------------------------------- links
     def add_body(
@@ -221,6 +224,83 @@ class RodModelBuilder:
         self._links[name] = self._add_segments(rod, parent_segment, placement_)
         self._rods[name] = rod
 
+    # -------------------------------------------------------------------------------------------- external loads
+    def add_wrench(self, link: str, name: str | None = None, follower: bool = False) -> None:
+        """Let a wrench [moment; force], N m and N, act at the origin of a link's frame, of a rod at its tip; its value
+        is an argument of the dynamics.
+
+        Parameters
+        ----------
+        link : a link added before
+        name : by default that of the link
+        follower : whether its axes are those of the link, else of the world
+
+        Raises
+        ------
+        ValueError : an unknown link, a name given twice.
+        """
+        kind = FOLLOWER if follower else WRENCH
+        self._loads.add_wrench(self._segment_of(link), kind, as_name("name", link if name is None else name))
+
+    def add_contact(self, rod: str, contact: CylinderContact) -> None:
+        """Let the nodes of a circular rod touch a cylinder from inside.
+
+        Raises: ValueError for an unknown rod or one of another section, TypeError for another kind of contact.
+        """
+        if not isinstance(contact, CylinderContact):
+            raise TypeError(f"contact: got {type(contact).__name__}, expected a CylinderContact")
+        part = self._circular(rod)
+        for k, load in enumerate(cylinder_loads(contact, part.section.radii(part.nodes[1:] / part.length))):
+            self._loads.add(part.segments.start + k, *load)
+
+    def add_fluid(self, rod: str, fluid: Fluid) -> None:
+        """Surround a circular rod with a fluid at rest.
+
+        Raises: ValueError for an unknown rod or one of another section, TypeError for another kind of fluid.
+        """
+        if not isinstance(fluid, Fluid):
+            raise TypeError(f"fluid: got {type(fluid).__name__}, expected a Fluid")
+        part = self._circular(rod)
+        radii, areas = part.section.radii(part.nodes / part.length), part.figures.A
+        for k in range(1, len(part.nodes) - 1):
+            weight, radius = float(part.weights[k]), float(radii[k])
+            for load in fluid.node_loads(weight, radius, float(areas[k]), self._gravity):
+                self._loads.add(part.segments.start + k - 1, *load)
+
+    def add_drag(self, link: str, matrix: ArrayLike, smoothing: float = 1e-3) -> None:
+        """Resist the motion of a link's frame by the wrench |v| D eta, eta its twist [angular; linear] in own axes.
+
+        Parameters: matrix D (6, 6); smoothing s of |v| = sqrt(v.v + s s), m/s, at least 0.
+        Raises: ValueError for an unknown link or figures out of range.
+        """
+        D, s = as_array("matrix", matrix, (6, 6)), float(as_array("smoothing", smoothing, ()))
+        if s < 0.0:
+            raise ValueError(f"smoothing: got {s}, expected at least 0")
+        self._loads.add(self._segment_of(link), DRAG, np.append(D.ravel(), s))
+
+    def add_added_mass(self, link: str, matrix: ArrayLike) -> None:
+        """Add inertia (6, 6), symmetric, axes of the link's frame [angular; linear], that has no weight.
+
+        Raises: ValueError for an unknown link or a matrix that is not symmetric.
+        """
+        M = as_array("matrix", matrix, (6, 6))
+        if np.abs(M - M.T).max() > 1e-9 * np.abs(M).max():
+            raise ValueError("matrix: got one that is not symmetric")
+        self._loads.add(self._segment_of(link), ADDED_MASS, (0.5 * (M + M.T)).ravel())
+
+    def _segment_of(self, link: str) -> int:
+        if link not in self._links:
+            raise unknown_name("link", link, list(self._links))
+        return self._links[link]
+
+    def _circular(self, name: str) -> Rod:
+        if name not in self._rods:
+            raise unknown_name("rod", name, list(self._rods))
+        if not isinstance(self._rods[name].section, Circular):
+            section = type(self._rods[name].section).__name__
+            raise ValueError(f"rod: {name!r} has a {section} section, expected Circular")
+        return self._rods[name]
+
     # -------------------------------------------------------------------------------------------- parts of these
     def _new(self, name: str, parent: str, joint: Joint | None, label: str) -> int:
         """Number of the parent's segment, once the names are in order."""
@@ -294,7 +374,8 @@ class RodModelBuilder:
         return RodModel(
             self._name, self._n, tuple(self._links), tuple(self._names), MappingProxyType(dict(self._rods)),
             MappingProxyType(dict(self._links)), MappingProxyType(dict(self._joints)), K, D, self._mass,
-            self._segments.arrays(self._n, self._base, self._gravity),
+            tuple(self._loads.wrench_names), self._segments.arrays(self._n, self._base, self._gravity),
+            self._loads.arrays(self._segments.parent),
         )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 With the wrenches f, n, m on what moves with the segment, in the axes of its start,                [rod_hessian, 2]
 
-    c0 = ad_mu'f + ad_eta'n + (ad_eta' + ad_eta ad_eta)'m,       c1 = n + 2 ad_eta'm,       c(t) = 2 m + c1 t + c0 t^2
+    c0 = e + ad_mu'f + ad_eta'n + (ad_eta' + ad_eta ad_eta)'m,      c1 = n + 2 ad_eta'm,      c(t) = 2 m + c1 t + c0 t^2
 
 and paths Omega(t), Z(t) of second order in time, the polynomial
 
@@ -18,6 +18,7 @@ from dynamics.rods.arrays import (
     COMPOSITE,
     DOUBLE_FORCE,
     FORCE,
+    LOAD_FORCE,
     OMEGA,
     RATE_FORCE,
     SECOND,
@@ -123,7 +124,7 @@ def _along_time(R, p, seg, ws):
     Vm = cross_force(V, m)
     c1 = sub6(n, scale6(Vm, two))
     turned = add6(add6(cross_force(mu, f), cross_force(V, n)), sub6(cross_force(A, m), cross_force(V, Vm)))
-    c0 = wrench_at_start(R, p, scale6(turned, splat(seg, -1.0)))
+    c0 = wrench_at_start(R, p, sub6(load6(seg, o + LOAD_FORCE), turned))
     c1, c2 = wrench_at_start(R, p, c1), wrench_at_start(R, p, scale6(m, two))
     store_tangent(w, s, slopes, ws[T:])
     _store_curvature(w, jets.of_wrenches(c2, c1, c0), s, slopes, ws, E, 3)

@@ -13,6 +13,7 @@ from dynamics.algorithms.batch import unbatch
 from dynamics.rods.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, SEGMENT
 from dynamics.rods.backward_pass import BLOCKS, backward_numbers, backward_pass
 from dynamics.rods.forward_pass import forward_numbers, forward_pass
+from dynamics.rods.load_arrays import LOADS
 from dynamics.rods.model import RodModel
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, launch, load, scatter, store
 from dynamics.validation import as_batch
@@ -49,14 +50,16 @@ def _add_transpose(n, A, o, source, p):
 
 
 @kernel
-def inverse_dynamics_kernel(m, level, state, work, tau, A):
+def inverse_dynamics_kernel(m, external, level, state, wrenches, work, tau, A):
     """tau (n) and, in A, blocks (n n): dtau/dq, dtau/dv, M, Hqq, Hqv, scratch, Hvv, Hqa, scratch, as far as the level
-    goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each); work: `work_numbers`."""
+    goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each); wrenches of external loads (6 each); work:
+    `work_numbers`."""
     n = m.numbers[0]
     segments, w = carve(work, m.parent.size * SEGMENT)
     columns, w = carve(w, FAMILIES * n)
+    loads, w = carve(w, m.parent.size * LOADS)
     forward_pass(m, level, state, segments, columns, w)
-    backward_pass(m, level, segments, columns, w, tau, A)
+    backward_pass(m, external, level, wrenches, segments, columns, loads, w, tau, A)
     size = n * n
     if level >= MASS_MATRIX:
         _add_transpose(n, A, 2 * size, A, 2 * size)
@@ -70,21 +73,23 @@ def inverse_dynamics_kernel(m, level, state, work, tau, A):
 def work_numbers(model: RodModel) -> int:
     """Scratch numbers per lane of `inverse_dynamics_kernel`."""
     segments, columns, scratch = forward_numbers(model.arrays)
-    return segments + columns + max(scratch, backward_numbers())
+    return segments + columns + len(model.arrays.parent) * LOADS + max(scratch, backward_numbers())
 
 
 @driver
-def drive_inverse_dynamics(first, last, work, m, level, states, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
-    """Rows of the arrays for the knots of `states` (K, 4 n), knots in lanes."""
+def drive_inverse_dynamics(first, last, work, m, external, level, states, wrenches, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
+    """Rows of the arrays for the knots of `states` (K, 4 n) and `wrenches` (K, 6 W), knots in lanes."""
     n = m.numbers[0]
     size = n * n
     x, w = carve(work, 4 * n)
+    y, w = carve(w, wrenches.shape[1])
     forces, w = carve(w, n)
     A, w = carve(w, BLOCKS * size)
     for c in range(first, last):
         t = c * LANES
         gather(states, t, x)
-        inverse_dynamics_kernel(m, level, x, w, forces, A)
+        gather(wrenches, t, y)
+        inverse_dynamics_kernel(m, external, level, x, y, w, forces, A)
         scatter(forces, t, tau)
         if level >= MASS_MATRIX:
             scatter(A[2 * size :], t, M)
@@ -101,34 +106,45 @@ def drive_inverse_dynamics(first, last, work, m, level, states, tau, dq, dv, M, 
 def driver_numbers(model: RodModel) -> int:
     """Scratch numbers per lane of `drive_inverse_dynamics`."""
     n = model.nq
-    return work_numbers(model) + 5 * n + BLOCKS * n * n
+    return work_numbers(model) + 5 * n + 6 * model.wrench_count + BLOCKS * n * n
 
 
 # ------------------------------------------------------------------------------------------------ public
-def _batches(model: RodModel, **vectors) -> tuple[bool, np.ndarray]:
-    """Whether it is one point, and the states (K, 4 n) of q, v, a, w."""
-    arrays, single = [], True
+def _batches(model: RodModel, wrenches=None, **vectors) -> tuple[bool, np.ndarray, np.ndarray]:
+    """Whether it is one point, the states (K, 4 n) of q, v, a, w, and the wrenches (K, 6 W), by default zero."""
+    W = model.wrench_count
+    vectors["wrenches"] = np.zeros(6 * W) if wrenches is None else _flat_wrenches(wrenches, W)
+    arrays, single = {}, True
     for name, value in vectors.items():
-        array, one = as_batch(name, value, model.nq)
-        arrays.append(array)
+        arrays[name], one = as_batch(name, value, 6 * W if name == "wrenches" else model.nq)
         single = single and one
-    K = max(len(array) for array in arrays)
-    for name, array in zip(vectors, arrays, strict=True):
+    K = max(len(array) for array in arrays.values())
+    for name, array in arrays.items():
         if len(array) not in (1, K):
             raise ValueError(f"{name}: got {len(array)} points, expected 1 or {K}")
+    given = np.array(np.broadcast_to(arrays.pop("wrenches"), (K, 6 * W)))
     states = np.zeros((K, 4 * model.nq))
-    for k, array in enumerate(arrays):
+    for k, array in enumerate(arrays.values()):
         states[:, k * model.nq : (k + 1) * model.nq] = array
-    return single, states
+    return single, states, given
 
 
-def evaluate(model: RodModel, level: int, states: np.ndarray) -> list[np.ndarray]:
-    """tau (K, n) and, as far as the level goes, dq, dv, M, Hqq, Hqv, Hvv, Hqa (K, n n), for states (K, 4 n)."""
+def _flat_wrenches(wrenches, count: int) -> np.ndarray:
+    array = np.asarray(wrenches, dtype=np.float64)
+    if array.shape[-2:] != (count, 6) or array.ndim not in (2, 3):
+        raise ValueError(f"wrenches: got shape {array.shape}, expected ({count}, 6) or (K, {count}, 6)")
+    return array.reshape(*array.shape[:-2], 6 * count)
+
+
+def evaluate(model: RodModel, level: int, states: np.ndarray, wrenches: np.ndarray) -> list[np.ndarray]:
+    """tau (K, n) and, as far as the level goes, dq, dv, M, Hqq, Hqv, Hvv, Hqa (K, n n), for states (K, 4 n) and
+    wrenches (K, 6 W) of the external loads."""
     K, n = len(states), model.nq
     wanted = (FIRST, FIRST, MASS_MATRIX, SECOND, SECOND, SECOND, SECOND)
     blocks = [np.empty((K if level >= least else 0, n * n)) for least in wanted]
     tau = np.empty((K, n))
-    launch(drive_inverse_dynamics, K, driver_numbers(model), model.arrays, level, states, tau, *blocks)
+    plant = model.arrays, model.external
+    launch(drive_inverse_dynamics, K, driver_numbers(model), *plant, level, states, wrenches, tau, *blocks)
     return [tau, *blocks]
 
 
@@ -136,31 +152,33 @@ def _matrices(single: bool, n: int, blocks) -> tuple[np.ndarray, ...]:
     return unbatch(single, *(block.reshape(-1, n, n) for block in blocks))
 
 
-def inverse_dynamics(model: RodModel, q, v, a) -> np.ndarray:
+def inverse_dynamics(model: RodModel, q, v, a, wrenches=None) -> np.ndarray:
     """Generalised forces tau = ID(q, v, a) of inertia and gravity, without elasticity and damping.
 
-    Parameters: q, v, a (n,) or (K, n).  Returns: (n,) or (K, n), N m or N along the coordinates.
+    Parameters: q, v, a (n,) or (K, n); wrenches (W, 6) or (K, W, 6), [moment; force] of the external loads that take
+    one, in the order in which they were added, by default zero.
+    Returns: (n,) or (K, n), N m or N along the coordinates.
     Raises: ValueError for a wrong shape or a number that is not finite; the functions below too.
     """
-    single, states = _batches(model, q=q, v=v, a=a)
-    (tau,) = unbatch(single, evaluate(model, FORCES, states)[0])
+    single, states, given = _batches(model, wrenches, q=q, v=v, a=a)
+    (tau,) = unbatch(single, evaluate(model, FORCES, states, given)[0])
     return tau
 
 
 def mass_matrix(model: RodModel, q) -> np.ndarray:
     """M (n, n) or (K, n, n), symmetric; q (n,) or (K, n)."""
-    single, states = _batches(model, q=q)
-    (M,) = _matrices(single, model.nq, evaluate(model, MASS_MATRIX, states)[3:4])
+    single, states, given = _batches(model, q=q)
+    (M,) = _matrices(single, model.nq, evaluate(model, MASS_MATRIX, states, given)[3:4])
     return M
 
 
-def inverse_dynamics_derivatives(model: RodModel, q, v, a) -> InverseDynamicsDerivatives:
+def inverse_dynamics_derivatives(model: RodModel, q, v, a, wrenches=None) -> InverseDynamicsDerivatives:
     """First derivatives of ID in q and v, and M, its derivative in a; q, v, a (n,) or (K, n)  [Mathew 2025, eq. 35]."""
-    single, states = _batches(model, q=q, v=v, a=a)
-    return InverseDynamicsDerivatives(*_matrices(single, model.nq, evaluate(model, FIRST, states)[1:4]))
+    single, states, given = _batches(model, wrenches, q=q, v=v, a=a)
+    return InverseDynamicsDerivatives(*_matrices(single, model.nq, evaluate(model, FIRST, states, given)[1:4]))
 
 
-def inverse_dynamics_hessian(model: RodModel, q, v, a, w) -> InverseDynamicsHessian:
+def inverse_dynamics_hessian(model: RodModel, q, v, a, w, wrenches=None) -> InverseDynamicsHessian:
     """Hessian of w'ID; q, v, a, w (n,) or (K, n).  No tensor is formed."""
-    single, states = _batches(model, q=q, v=v, a=a, w=w)
-    return InverseDynamicsHessian(*_matrices(single, model.nq, evaluate(model, SECOND, states)[4:]))
+    single, states, given = _batches(model, wrenches, q=q, v=v, a=a, w=w)
+    return InverseDynamicsHessian(*_matrices(single, model.nq, evaluate(model, SECOND, states, given)[4:]))

@@ -7,6 +7,7 @@ import numpy as np
 
 from dynamics.rods.arrays import RodArrays
 from dynamics.rods.cross_section import Elastic, Section, SectionFigures
+from dynamics.rods.load_arrays import LoadArrays
 from dynamics.rods.strain_basis import StrainBasis
 
 
@@ -72,7 +73,8 @@ class RodModel:
     joint_coordinates : mapping of a link's name to the slice of its joint's coordinates
     stiffness, damping : (n, n), of rods and joints
     total_mass : kg
-    arrays : RodArrays, for kernels
+    wrench_names : tuple of str, of the external loads that take a wrench, W of them
+    arrays, external : RodArrays and LoadArrays, for kernels
     """
 
     name: str
@@ -85,12 +87,19 @@ class RodModel:
     stiffness: np.ndarray
     damping: np.ndarray
     total_mass: float
+    wrench_names: tuple[str, ...]
     arrays: RodArrays
+    external: LoadArrays
 
     @property
     def nv(self) -> int:
         """As nq."""
         return self.nq
+
+    @property
+    def wrench_count(self) -> int:
+        """W."""
+        return len(self.wrench_names)
 
     @property
     def gravity(self) -> np.ndarray:

@@ -15,6 +15,7 @@ from dynamics.simd.vector import (
     common_kind,
     complex_number,
     imag,
+    join_parts,
     kind,
     lane,
     parts,
@@ -45,16 +46,19 @@ nearest = _unary("rint")
 
 @intrinsic
 def select_less(typing, a, b, x, y):
-    """x where a < b, else y, lane by lane; real numbers only."""
-    arg_types = (a, b, x, y)
-    if COMPLEX_VEC in arg_types:
-        return None
+    """x where a < b, else y, lane by lane; of complex a and b the real parts count."""
+    result = common_kind((a, b, x, y))
 
     def generate(context, builder, sig, args):
-        a, b, x, y = (number for number, _ in parts(builder, sig.args, args))
-        return builder.select(builder.fcmp_ordered("<", a, b), x, y)
+        (a, _), (b, _), x, y = parts(builder, sig.args, args)
+        less = builder.fcmp_ordered("<", a, b)
+        real = builder.select(less, x[0], y[0])
+        if result != COMPLEX_VEC:
+            return real
+        zero = ir.Constant(real.type, None)
+        return join_parts(builder, result, (real, builder.select(less, *(zero if part is None else part for part in (x[1], y[1])))))
 
-    return common_kind(arg_types)(*map(kind, arg_types)), generate
+    return result(*map(kind, (a, b, x, y))), generate
 
 
 @overload(sqrt, jit_options=INLINED)

@@ -1,0 +1,31 @@
+"""External loads as kernels see them, and what they add up to."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+WRENCH, FOLLOWER, DEAD, CYLINDER, DRAG, ADDED_MASS = range(6)
+FIGURES = 40
+"""Numbers of a load.  WRENCH and FOLLOWER: which of the given wrenches; DEAD: a force; CYLINDER: stiffness, exponent,
+width of the smoothing, radius, that of the node, a point of the axis (3), its direction (3); DRAG: matrix (36), speed
+of the smoothing; ADDED_MASS: matrix (36)."""
+
+# sums over a subtree, in the world frame: P, C, M, N, B of `loads` as matrices
+P, C, M6, N6, B6 = 0, 36, 72, 108, 144
+LOADS = 180
+
+
+class LoadArrays(NamedTuple):
+    """L loads in the order of their segments, of which there are S."""
+
+    start: np.ndarray  # (S + 1,) loads at the end of segment s: start[s] ... start[s + 1] - 1
+    kind: np.ndarray  # (L,)
+    figures: np.ndarray  # (L, FIGURES)
+    loaded: np.ndarray  # (S,) 1 where the segment or one after it has a load, else 0
+
+
+def no_loads(segments: int) -> LoadArrays:
+    """None at all."""
+    return LoadArrays(
+        np.zeros(segments + 1, np.int64), np.zeros(0, np.int64), np.zeros((0, FIGURES)), np.zeros(segments, np.int64)
+    )
