@@ -56,7 +56,8 @@ def select_less(typing, a, b, x, y):
         if result != COMPLEX_VEC:
             return real
         zero = ir.Constant(real.type, None)
-        return join_parts(builder, result, (real, builder.select(less, *(zero if part is None else part for part in (x[1], y[1])))))
+        imag = builder.select(less, *(zero if part is None else part for part in (x[1], y[1])))
+        return join_parts(builder, result, (real, imag))
 
     return result(*map(kind, (a, b, x, y))), generate
 

@@ -1,0 +1,153 @@
+"""External loads on rods and bodies: derivatives against complex steps, laws against their definition, errors."""
+
+import numpy as np
+import pytest
+
+from dynamics.joints import Revolute
+from dynamics.rods import evaluation
+from dynamics.rods.arrays import FIRST, FORCES
+from dynamics.rods.builder import RodModelBuilder
+from dynamics.rods.cross_section import Circular, Rectangular
+from dynamics.rods.external_loads import CylinderContact, Fluid
+from dynamics.rods.strain_basis import LegendreBasis
+from tests.reference.rod_robots import SILICONE, hybrid_builder, slopes
+from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
+
+
+def loaded(builder, rng, load):
+    if load in ("wrenches", "all"):
+        builder.add_wrench("finger")
+        builder.add_wrench("plate", follower=True)
+    if load in ("smooth contact", "contact", "all"):
+        smoothing = 0.0 if load == "contact" else 0.02
+        tilted = CylinderContact(0.02, 1e3, smoothing=smoothing, point=(0.05, 0.02, 0.0), axis=[0.2, 0.1, 1.0])
+        builder.add_contact("upper", tilted)
+        builder.add_contact("finger", CylinderContact(0.2, 1e3, exponent=2.0, smoothing=0.01))
+    if load in ("drag", "all"):
+        builder.add_drag("plate", rng.standard_normal((6, 6)), 0.1)
+    if load in ("added mass", "all"):
+        B = rng.standard_normal((6, 6))
+        builder.add_added_mass("ball", B @ B.T)
+    if load in ("fluid", "all"):
+        builder.add_fluid("finger", Fluid(1000.0, smoothing=0.05))
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    "load", ["none", "wrenches", "smooth contact", "contact", "drag", "added mass", "fluid", "all"]
+)
+def test_derivatives_against_complex_steps(load, rng):
+    """First ones of the forces, and of those the Hessian, on a branched robot of rods and all kinds of joints."""
+    model = loaded(hybrid_builder(rng), rng, load)
+    n = model.nq
+    states, wrenches = 0.4 * rng.standard_normal((4, n)), rng.standard_normal((model.wrench_count, 6))
+    q, v, a, w = states
+    J, _ = slopes(model, FORCES, states, wrenches)
+    first = evaluation.inverse_dynamics_derivatives(model, q, v, a, wrenches)
+    for found, expected in zip(first, (J[:, :n], J[:, n : 2 * n], J[:, 2 * n : 3 * n]), strict=True):
+        assert relative_error(found, expected) <= COMPLEX_STEP
+    _, T = slopes(model, FIRST, states, wrenches)
+    H = evaluation.inverse_dynamics_hessian(model, q, v, a, w, wrenches)
+    expected = (
+        np.einsum("i,ijk->jk", w, T[0, :, :, :n]),
+        np.einsum("i,ijk->jk", w, T[0, :, :, n : 2 * n]),
+        np.einsum("i,ijk->jk", w, T[1, :, :, n : 2 * n]),
+        np.einsum("i,ijk->jk", w, T[0, :, :, 2 * n : 3 * n]),
+    )
+    for name, found, block in zip(H._fields, H, expected, strict=True):
+        assert relative_error(found, block) <= COMPLEX_STEP, name
+    assert relative_error(expected[0], expected[0].T) <= IDENTITY
+
+
+def pendulum(point=(0.0, 0.0, -1.0)):
+    """A massless bar about y, with a body's frame at its end."""
+    builder = RodModelBuilder(gravity=(0.0, 0.0, -9.81))
+    builder.add_body("bar", "world", Revolute("y"))
+    builder.add_body("end", "bar", Revolute("y"), (np.eye(3), point))
+    return builder
+
+
+def test_wrenches_do_work(rng):
+    """tau = -J'F: moments count about the joint's axis, forces with their lever; a follower turns along."""
+    builder = pendulum()
+    builder.add_wrench("end")
+    builder.add_wrench("end", name="follower", follower=True)
+    model = builder.build()
+    F, angle = rng.standard_normal((2, 6)), 0.7
+    lever = np.array([-np.sin(angle), 0.0, -np.cos(angle)])
+    turn = np.array([[np.cos(angle), 0.0, np.sin(angle)], [0.0, 1.0, 0.0], [-np.sin(angle), 0.0, np.cos(angle)]])
+    moments, forces = F[0, :3] + turn @ F[1, :3], F[0, 3:] + turn @ F[1, 3:]
+    tau = evaluation.inverse_dynamics(model, [angle, 0.0], [0.0, 0.0], [0.0, 0.0], F)
+    expected = -np.array([moments[1] + np.cross(lever, forces)[1], moments[1]])
+    assert relative_error(tau, expected) <= IDENTITY
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.03])
+def test_contact_pushes_back_along_the_radius(smoothing):
+    """A rod along x inside a cylinder about z: Hertz where it is deep, nothing well inside."""
+    builder = RodModelBuilder(gravity=(0.0, 0.0, 0.0))
+    section = Circular(0.02, 0.01)
+    builder.add_rod("rod", "world", 0.5, section, SILICONE, LegendreBasis(stretch=0), points=3)
+    builder.add_contact("rod", CylinderContact(0.4, 1e4, smoothing=smoothing))
+    model = builder.build()
+    nodes = model.rods["rod"].nodes
+    depths = np.maximum(0.0, nodes + section.radii(nodes / 0.5) - 0.4)
+    depths = depths[depths > 0.04]
+    assert len(depths) == 2
+    force = 1e4 * depths**1.5
+    tau = evaluation.inverse_dynamics(model, [0.0], [0.0], [0.0])
+    assert relative_error(tau, np.array([force @ nodes[-2:]])) <= IDENTITY
+
+
+def test_a_fluid_carries_what_is_as_dense(rng):
+    """Buoyancy cancels weight at rest, added mass has none, and drag takes energy out."""
+    builder = RodModelBuilder()
+    section, basis = Circular(0.02, 0.005), LegendreBasis(1, 2, 2, 0, 0, 0)
+    builder.add_rod("fin", "world", 0.5, section, SILICONE, basis)
+    builder.add_fluid("fin", Fluid(SILICONE.density, added_mass=(0.3, 0.6)))
+    model = builder.build()
+    q, v = 0.3 * rng.standard_normal((2, model.nq))
+    zero = np.zeros(model.nq)
+    bare = RodModelBuilder()
+    bare.add_rod("fin", "world", 0.5, section, SILICONE, basis)
+    dry = bare.build()
+    weight = np.abs(evaluation.inverse_dynamics(dry, q, zero, zero)).max()
+    assert np.abs(evaluation.inverse_dynamics(model, q, zero, zero)).max() <= 1e-12 * weight
+    more = evaluation.mass_matrix(model, q) - evaluation.mass_matrix(dry, q)
+    assert np.linalg.eigvalsh(more)[0] >= -1e-12 * np.abs(more).max() and np.abs(more).max() > 0.0
+    ID = evaluation.inverse_dynamics
+    wet, alone = (ID(m, q, v, zero) - ID(m, q, -v, zero) for m in (model, dry))
+    assert v @ wet > 0.0 and np.abs(alone).max() <= 1e-9 * np.abs(wet).max()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda b: b.add_wrench("tail"), "link"),
+        (lambda b: (b.add_wrench("fin"), b.add_wrench("fin")), "taken"),
+        (lambda b: b.add_contact("fin", CylinderContact(0.1, 1e3)), "section"),
+        (lambda b: b.add_contact("tail", CylinderContact(0.1, 1e3)), "rod"),
+        (lambda b: b.add_added_mass("fin", np.triu(np.ones((6, 6)))), "symmetric"),
+        (lambda b: b.add_drag("fin", np.eye(6), -1.0), "smoothing"),
+        (lambda b: CylinderContact(0.1, 1e3, exponent=1.3), "exponent"),
+        (lambda b: CylinderContact(-0.1, 1e3), "radius"),
+        (lambda b: Fluid(0.0), "density"),
+    ],
+)
+def test_errors(call, message):
+    builder = RodModelBuilder()
+    builder.add_rod("fin", "world", 0.5, Rectangular(0.02, 0.01), SILICONE, LegendreBasis(bending_y=1))
+    with pytest.raises(ValueError, match=message):
+        call(builder)
+
+
+def test_wrong_kinds_of_loads():
+    builder = RodModelBuilder()
+    builder.add_rod("fin", "world", 0.5, Circular(0.02), SILICONE, LegendreBasis(bending_y=1))
+    with pytest.raises(TypeError, match="CylinderContact"):
+        builder.add_contact("fin", Fluid(1000.0))
+    with pytest.raises(TypeError, match="Fluid"):
+        builder.add_fluid("fin", CylinderContact(0.1, 1e3))
+    model = builder.build()
+    with pytest.raises(ValueError, match="wrenches"):
+        evaluation.inverse_dynamics(model, np.zeros(2), np.zeros(2), np.zeros(2), np.zeros((1, 6)))
