@@ -249,8 +249,8 @@ class RodModelBuilder:
         """
         if not isinstance(contact, CylinderContact):
             raise TypeError(f"contact: got {type(contact).__name__}, expected a CylinderContact")
-        part = self._circular(rod)
-        for k, load in enumerate(cylinder_loads(contact, part.section.radii(part.nodes[1:] / part.length))):
+        part, section = self._circular(rod)
+        for k, load in enumerate(cylinder_loads(contact, section.radii(part.nodes[1:] / part.length))):
             self._loads.add(part.segments.start + k, *load)
 
     def add_fluid(self, rod: str, fluid: Fluid) -> None:
@@ -260,8 +260,8 @@ class RodModelBuilder:
         """
         if not isinstance(fluid, Fluid):
             raise TypeError(f"fluid: got {type(fluid).__name__}, expected a Fluid")
-        part = self._circular(rod)
-        radii, areas = part.section.radii(part.nodes / part.length), part.figures.A
+        part, section = self._circular(rod)
+        radii, areas = section.radii(part.nodes / part.length), part.figures.A
         for k in range(1, len(part.nodes) - 1):
             weight, radius = float(part.weights[k]), float(radii[k])
             for load in fluid.node_loads(weight, radius, float(areas[k]), self._gravity):
@@ -293,13 +293,13 @@ class RodModelBuilder:
             raise unknown_name("link", link, list(self._links))
         return self._links[link]
 
-    def _circular(self, name: str) -> Rod:
+    def _circular(self, name: str) -> tuple[Rod, Circular]:
         if name not in self._rods:
             raise unknown_name("rod", name, list(self._rods))
-        if not isinstance(self._rods[name].section, Circular):
-            section = type(self._rods[name].section).__name__
-            raise ValueError(f"rod: {name!r} has a {section} section, expected Circular")
-        return self._rods[name]
+        section = self._rods[name].section
+        if not isinstance(section, Circular):
+            raise ValueError(f"rod: {name!r} has a {type(section).__name__} section, expected Circular")
+        return self._rods[name], section
 
     # -------------------------------------------------------------------------------------------- parts of these
     def _new(self, name: str, parent: str, joint: Joint | None, label: str) -> int:
