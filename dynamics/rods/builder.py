@@ -1,18 +1,18 @@
 """Building a model of rods and rigid bodies link by link, each after its parent."""
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.body_inertia import inertia_defect
-from dynamics.joints import Continuous, FreeFlyer, Joint, Planar, Prismatic, Revolute, Spherical, Translation
-from dynamics.rods.arrays import JOINT, ROD, SCREW, RodArrays
+from dynamics.joints import Joint
+from dynamics.rods.arrays import JOINT, ROD, SCREW
 from dynamics.rods.cross_section import Circular, Elastic, Section
 from dynamics.rods.external_loads import CylinderContact, Fluid, LoadList, cylinder_loads
 from dynamics.rods.load_arrays import ADDED_MASS, DRAG, FOLLOWER, WRENCH
 from dynamics.rods.model import Rod, RodModel
+from dynamics.rods.segment_list import SegmentList, inertia_about_frame, joint_motion
 from dynamics.rods.strain_basis import COMPONENTS, StrainBasis
 from dynamics.validation import as_array, as_inertia, as_name, as_placement, unknown_name
 
@@ -21,86 +21,6 @@ IDENTITY = (np.eye(3), np.zeros(3))
 STRAIGHT = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 SINGULAR = 1e-12
 """A stiffness matrix scaled to a diagonal of ones, with an eigenvalue below this, has a direction without stiffness."""
-
-
-@dataclass
-class _Segments:
-    """Columns of `RodArrays` as they grow."""
-
-    parent: list[int] = field(default_factory=list)
-    kind: list[int] = field(default_factory=list)
-    rows: list[np.ndarray] = field(default_factory=list)
-    step: list[tuple[float, float]] = field(default_factory=list)
-    reference: list[np.ndarray] = field(default_factory=list)
-    first_mode: list[int] = field(default_factory=list)
-    modes: list[tuple[float, float]] = field(default_factory=list)
-    before: list[np.ndarray] = field(default_factory=list)
-    after: list[np.ndarray] = field(default_factory=list)
-    inertia: list[np.ndarray] = field(default_factory=list)
-
-    def add(self, parent, kind, rows, step, reference, modes, before, after, inertia) -> int:
-        """Append a segment; returns its number."""
-        self.parent.append(parent)
-        self.kind.append(kind)
-        self.rows.append(np.asarray(rows, np.int64))
-        self.step.append(step)
-        self.reference.append(np.asarray(reference, float))
-        self.first_mode.append(len(self.modes))
-        self.modes.extend((float(one), float(two)) for one, two in modes)
-        self.before.append(np.concatenate([before[0].ravel(), before[1]]))
-        self.after.append(np.concatenate([after[0].ravel(), after[1]]))
-        self.inertia.append(np.asarray(inertia, float))
-        return len(self.parent) - 1
-
-    def arrays(self, n: int, base, gravity: np.ndarray) -> RodArrays:
-        """All of it, with the coordinates on the path to each segment."""
-        path, start = [], [0]
-        for s in range(len(self.parent)):
-            on_path, k = set(), s
-            while k >= 0:
-                on_path.update(range(self.rows[k][0], self.rows[k][6]))
-                k = self.parent[k]
-            path += sorted(on_path)
-            start.append(len(path))
-        whole = (self.parent, self.kind, self.rows)
-        parent, kind, rows = (np.array(column, np.int64) for column in whole)
-        modes = np.array(self.modes, float).reshape(-1, 2)
-        return RodArrays(
-            parent, kind, rows.reshape(-1, 7), np.array(self.step), np.array(self.reference),
-            np.array(self.first_mode, np.int64), modes, np.array(self.before), np.array(self.after),
-            np.array(self.inertia), np.array(start, np.int64), np.array(path, np.int64),
-            np.concatenate([base[0].ravel(), base[1]]), gravity.copy(), np.array([n], np.int64),
-        )  # fmt: skip
-
-
-def _joint_motion(joint: Joint) -> tuple[list[int], np.ndarray]:
-    """Components [angular; linear] that the joint moves in its standard frame, and that frame's axes (3, 3)."""
-    if isinstance(joint, (Revolute, Continuous, Prismatic)):
-        axes, _ = joint.motion_subspace()
-        return [5 if isinstance(joint, Prismatic) else 2], _frame_with_z(axes[0])
-    if isinstance(joint, Planar):
-        return [2, 3, 4], joint.alignment()
-    if isinstance(joint, Spherical):
-        return [0, 1, 2], np.eye(3)
-    if isinstance(joint, Translation):
-        return [3, 4, 5], np.eye(3)
-    if isinstance(joint, FreeFlyer):
-        return list(range(6)), np.eye(3)
-    return [], np.eye(3)
-
-
-def _frame_with_z(axis: np.ndarray) -> np.ndarray:
-    """A rotation (3, 3) whose third column is the axis."""
-    x = np.eye(3)[int(np.argmin(np.abs(axis)))]
-    x = x - (x @ axis) * axis
-    x = x / np.linalg.norm(x)
-    return np.column_stack([x, np.cross(axis, x), axis])
-
-
-def _inertia_about_frame(mass: float, com: np.ndarray, symmetric: np.ndarray) -> np.ndarray:
-    """Mass, first moment, and xx xy xz yy yz zz about the frame's origin."""
-    I = symmetric + mass * (com @ com * np.eye(3) - np.outer(com, com))
-    return np.concatenate([[mass], mass * com, I[np.triu_indices(3)]])
 
 
 class RodModelBuilder:
@@ -118,7 +38,7 @@ class RodModelBuilder:
     ) -> None:
         self._gravity = as_array("gravity", gravity, (3,))
         self._name, self._base = as_name("name", name), as_placement("base", base)
-        self._segments, self._n, self._mass = _Segments(), 0, 0.0
+        self._segments, self._n, self._mass = SegmentList(), 0, 0.0
         self._links: dict[str, int] = {}
         self._rods: dict[str, Rod] = {}
         self._joints: dict[str, slice] = {}
@@ -163,7 +83,7 @@ class RodModelBuilder:
         defect = inertia_defect(mass, symmetric)
         if defect:
             raise ValueError(f"{label}inertia: {defect}")
-        figures = _inertia_about_frame(mass, as_array(label + "com", com, (3,)), symmetric)
+        figures = inertia_about_frame(mass, as_array(label + "com", com, (3,)), symmetric)
         placement_ = as_placement(label + "placement", placement)
         self._links[name] = self._add_joint(name, parent_segment, joint, placement_, figures, stiffness, damping)
         self._mass += mass
@@ -315,7 +235,7 @@ class RodModelBuilder:
         return self._links[parent]
 
     def _add_joint(self, name, parent, joint, placement, figures, stiffness, damping) -> int:
-        components, axes = _joint_motion(joint)
+        components, axes = joint_motion(joint)
         count, label = len(components), f"link {name!r}: "
         rows = self._n + np.concatenate([[0], np.cumsum([r in components for r in range(6)])])
         own = slice(self._n, self._n + count)
