@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dynamics.simd import compilation, driver, shared_kernel
+from dynamics.simd.dispatchers import CAN_SHARE
 
 ROOT = Path(compilation.__file__).parents[2]
 KERNEL = """
@@ -140,6 +141,10 @@ def test_cache_directory_and_reuse(tmp_path):
     assert run(script, folder) == ["1", "3.0"]
 
 
+needs_sharing = pytest.mark.skipif(not CAN_SHARE, reason="numba before 0.63 links all kernels into their callers")
+
+
+@needs_sharing
 def test_callers_of_a_shared_kernel_from_the_disk(tmp_path):
     """They find the kernel in a process that compiles nothing, or that has to compile the kernel anew, also through a
     helper that came from the disk itself."""
@@ -160,6 +165,7 @@ def negate(x):
     x[0] = -x[0]
 
 
+@needs_sharing
 def test_a_shared_kernel_that_cannot_be_found_by_name_is_linked():
     hidden = shared_kernel(negate.py_func)
 
