@@ -214,13 +214,17 @@ def leg_columns(m, foot, dof):
 
 @helper
 def composite_column(m, i, s, tau, body):
-    """I^C s of body i, with the joint's torque less its bias force, and the composite passed on to the parent."""
+    """I^C s of body i, with the joint's torque less its bias force."""
     b = i * BODY
     F = inertia_times(m.subtree_mass[i], load3(body, b + MOMENT), load6(body, b + INERTIA), s)
-    left = load(tau, m.v_index[i]) - dot6(s, load6(body, b + FORCE))
-    accumulate(body, m.parent[i] * BODY + MOMENT, b + MOMENT, 9)
-    accumulate(body, m.parent[i] * BODY + FORCE, b + FORCE, 6)
-    return F, left
+    return F, load(tau, m.v_index[i]) - dot6(s, load6(body, b + FORCE))
+
+
+@helper
+def pass_on(body, i, parent):
+    """The composite of body i to its parent: first moment, inertia and force."""
+    accumulate(body, parent * BODY + MOMENT, i * BODY + MOMENT, 9)
+    accumulate(body, parent * BODY + FORCE, i * BODY + FORCE, 6)
 
 
 @helper
@@ -276,8 +280,11 @@ def eliminate_leg(m, legs, l, tau, w, e):
     foot, c = legs.foot[l], legs.contact[l]
     s = leg_columns(m, foot, w.dof)
     F2, t2 = composite_column(m, foot, s[2], tau, w.body)
+    pass_on(w.body, foot, foot - 1)
     F1, t1 = composite_column(m, foot - 1, s[1], tau, w.body)
+    pass_on(w.body, foot - 1, foot - 2)
     F0, t0 = composite_column(m, foot - 2, s[0], tau, w.body)
+    pass_on(w.body, foot - 2, 0)
     F, t, M = (F0, F1, F2), (t0, t1, t2), leg_inertia(m, foot, s, (F0, F1, F2))
     base = load6(e.base, 0)
     if c >= 0:
