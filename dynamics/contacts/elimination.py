@@ -31,8 +31,6 @@ import numpy as np
 
 from dynamics.algorithms.kinematics import (
     BODY,
-    COLUMN,
-    DOF,
     FORCE,
     FORCES,
     INERTIA,
@@ -41,9 +39,18 @@ from dynamics.algorithms.kinematics import (
     ROTATION,
     forward_pass,
 )
-from dynamics.contacts.contact_motion import CONTACT, POINT, at_point, constraint, contact_points
+from dynamics.contacts.contact_motion import contact_points
 from dynamics.contacts.delassus import factorize_delassus, solve_delassus
 from dynamics.contacts.dynamics import contact_dynamics_kernel
+from dynamics.contacts.legs import (
+    LEG,
+    combined,
+    held_leg,
+    inverse_rows,
+    leg_columns,
+    store_leg,
+    store_leg_accelerations,
+)
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -65,7 +72,6 @@ from dynamics.spatial import (
     add_cross,
     add_scaled6,
     angular,
-    cross,
     dot3,
     dot6,
     inertia_times,
@@ -82,10 +88,6 @@ from dynamics.spatial import (
     store6,
     sub6,
 )
-
-FOLLOWED, OWN = 0, 18
-LEG = 21
-"""Numbers kept per leg: the rows of P, and r."""
 
 SINGULAR = 300.0
 """A leg is singular if the trace of J^-T M_l J^-1 is more than this times the robot's mass.  Over random postures of
@@ -121,33 +123,6 @@ def carve_elimination(legs, work):
 
 
 # ------------------------------------------------------------------------------------------------ three and six numbers
-@helper
-def seen_from(p, f):
-    """L'f: the wrench of a force f at p about the world's origin."""
-    return join(cross(p, f), f)
-
-
-@helper
-def combined(X, x):
-    """sum_k x_k X_k for three vectors X_k of six numbers"""
-    return add_scaled6(add_scaled6(scale6(X[0], x[0]), x[1], X[1]), x[2], X[2])
-
-
-@helper
-def times_rows(P, x):
-    """The three numbers P_k.x"""
-    return dot6(P[0], x), dot6(P[1], x), dot6(P[2], x)
-
-
-@helper
-def inverse_rows(X):
-    """The rows of the inverse of the matrix with three columns X_k, and its determinant."""
-    x = cross(X[1], X[2])
-    det = dot3(X[0], x)
-    d = 1.0 / det
-    return (scale3(x, d), scale3(cross(X[2], X[0]), d), scale3(cross(X[0], X[1]), d)), det
-
-
 @helper
 def transposed(X):
     """The rows of the matrix of three columns, or the other way round."""
@@ -206,13 +181,6 @@ def subtract_both_sides(S, X, P):
 
 # ------------------------------------------------------------------------------------------------ a leg
 @helper
-def leg_columns(m, foot, dof):
-    """World columns of the leg's joints, from the base outwards."""
-    d = m.v_index[foot] * DOF + COLUMN
-    return load6(dof, d - 2 * DOF), load6(dof, d - DOF), load6(dof, d)
-
-
-@helper
 def composite_column(m, i, s, tau, body):
     """I^C s of body i, with the joint's torque less its bias force."""
     b = i * BODY
@@ -240,15 +208,6 @@ def leg_inertia(m, foot, s, F):
 
 
 @helper
-def held_leg(m, contacts, c, s, points):
-    """P and r of a leg that contact c holds, and det J."""
-    p, x = load3(points, c * CONTACT + POINT), constraint(m, contacts, c, points)
-    rows, det = inverse_rows((at_point(s[0], p), at_point(s[1], p), at_point(s[2], p)))
-    P = seen_from(p, rows[0]), seen_from(p, rows[1]), seen_from(p, rows[2])
-    return P, (dot3(rows[0], x), dot3(rows[1], x), dot3(rows[2], x)), det
-
-
-@helper
 def is_singular(m, P, N, det):
     """1 where N P, N = P'M_l, is large in its linear part, or not finite although det J is; else 0."""
     trace = dot3(linear(P[0]), linear(N[0])) + dot3(linear(P[1]), linear(N[1])) + dot3(linear(P[2]), linear(N[2]))
@@ -262,15 +221,6 @@ def free_leg(M, F, t):
     rows, _ = inverse_rows(M)
     P = combined(F, rows[0]), combined(F, rows[1]), combined(F, rows[2])
     return P, (-dot3(rows[0], t), -dot3(rows[1], t), -dot3(rows[2], t))
-
-
-@helper
-def store_leg(e, l, P, r):
-    o = l * LEG
-    store6(e.legs, o + FOLLOWED, P[0])
-    store6(e.legs, o + FOLLOWED + 6, P[1])
-    store6(e.legs, o + FOLLOWED + 12, P[2])
-    store3(e.legs, o + OWN, r)
 
 
 @kernel
@@ -332,14 +282,6 @@ def store_base_motion(body, A, a):
     R, p = load9(body, ROTATION), load3(body, POSITION)
     store3(a, 0, rotate_back(R, add_cross(linear(A), angular(A), p)))
     store3(a, 3, rotate_back(R, angular(A)))
-
-
-@helper
-def store_leg_accelerations(m, legs, l, e, A, a):
-    """a_l = -(P A + r) into a (nv)."""
-    o = l * LEG
-    P = load6(e.legs, o + FOLLOWED), load6(e.legs, o + FOLLOWED + 6), load6(e.legs, o + FOLLOWED + 12)
-    store3(a, m.v_index[legs.foot[l]] - 2, scale3(add3(times_rows(P, A), load3(e.legs, o + OWN)), -1.0))
 
 
 @helper

@@ -4,8 +4,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.algorithms.kinematics import COLUMN, DOF
+from dynamics.contacts.contact_motion import CONTACT, POINT, at_point, constraint
 from dynamics.contacts.contact_set import ContactArrays, ContactSet
 from dynamics.joints import FREE_FLYER
+from dynamics.simd import helper
+from dynamics.spatial import add3, add_scaled6, cross, dot3, dot6, join, load3, load6, scale3, scale6, store3, store6
+
+FOLLOWED, OWN = 0, 18
+LEG = 21
+"""Numbers kept per leg: the rows of P, and r."""
 
 JOINTS = 3
 """Joints per leg: as many as a point of contact holds."""
@@ -42,3 +50,71 @@ def leg_arrays(contacts: ContactSet, damping: float = 0.0) -> LegArrays | None:
     contact = np.full(len(foot), -1)
     contact[(held.body - 1) // JOINTS] = np.arange(len(held.body))
     return LegArrays(foot, contact, held)
+
+
+# ------------------------------------------------------------------------------------------------ kernels
+@helper
+def seen_from(p, f):
+    """L'f: the wrench of a force f at p about the world's origin."""
+    return join(cross(p, f), f)
+
+
+@helper
+def combined(X, x):
+    """sum_k x_k X_k for three vectors X_k of six numbers"""
+    return add_scaled6(add_scaled6(scale6(X[0], x[0]), x[1], X[1]), x[2], X[2])
+
+
+@helper
+def times_rows(P, x):
+    """The three numbers P_k.x"""
+    return dot6(P[0], x), dot6(P[1], x), dot6(P[2], x)
+
+
+@helper
+def inverse_rows(X):
+    """The rows of the inverse of the matrix with three columns X_k, and its determinant."""
+    x = cross(X[1], X[2])
+    det = dot3(X[0], x)
+    d = 1.0 / det
+    return (scale3(x, d), scale3(cross(X[2], X[0]), d), scale3(cross(X[0], X[1]), d)), det
+
+
+@helper
+def leg_columns(m, foot, dof):
+    """World columns of the leg's joints, from the base outwards."""
+    d = m.v_index[foot] * DOF + COLUMN
+    return load6(dof, d - 2 * DOF), load6(dof, d - DOF), load6(dof, d)
+
+
+@helper
+def held_leg(m, contacts, c, s, points):
+    """P and r of a leg that contact c holds, and det J."""
+    p, x = load3(points, c * CONTACT + POINT), constraint(m, contacts, c, points)
+    rows, det = inverse_rows((at_point(s[0], p), at_point(s[1], p), at_point(s[2], p)))
+    P = seen_from(p, rows[0]), seen_from(p, rows[1]), seen_from(p, rows[2])
+    return P, (dot3(rows[0], x), dot3(rows[1], x), dot3(rows[2], x)), det
+
+
+@helper
+def store_leg(e, l, P, r):
+    """P and r of leg l into e.legs."""
+    o = l * LEG
+    store6(e.legs, o + FOLLOWED, P[0])
+    store6(e.legs, o + FOLLOWED + 6, P[1])
+    store6(e.legs, o + FOLLOWED + 12, P[2])
+    store3(e.legs, o + OWN, r)
+
+
+@helper
+def leg_rows(e, l):
+    """The rows of P of leg l."""
+    o = l * LEG + FOLLOWED
+    return load6(e.legs, o), load6(e.legs, o + 6), load6(e.legs, o + 12)
+
+
+@helper
+def store_leg_accelerations(m, legs, l, e, A, a):
+    """a_l = -(P A + r) into a (nv)."""
+    x = add3(times_rows(leg_rows(e, l), A), load3(e.legs, l * LEG + OWN))
+    store3(a, m.v_index[legs.foot[l]] - 2, scale3(x, -1.0))
