@@ -16,9 +16,9 @@ Compared, one thread, on the problem of `parts`, one step into its solution, in 
 
 Measured, over runs on a busy machine: by elimination accelerations are 1.7 times as fast and rollouts 1.6 times, and an
 iteration of iLQR takes 5 to 10 % less time.  Rollouts that follow the base are 2.4 to 3.4 times as fast, but beyond
-elimination that is about 7 % of an iteration, torques counted and gains of the base not, and they are for three feet and
-more only, near the optimum: not worth a path of their own.  First derivatives by elimination were 1.5 to 1.6 times as
-fast when they were tried, 5 % of an iteration; they are not built.
+elimination that is about 7 % of an iteration, torques counted and gains of the base not, and they are for three feet
+and more only, near the optimum: not worth a path of their own.  First derivatives by elimination were 1.5 to 1.6 times
+as fast when they were tried, 5 % of an iteration; they are not built.
 
 Writes DIR/structure.json: least microseconds per knot of each.
 """
