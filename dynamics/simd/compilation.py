@@ -91,6 +91,8 @@ def cache_root() -> Path:
 
 
 def _compiled(function, kind, folder="", **options):
+    if numba.config.DISABLE_JIT:
+        return function
     path = Path(function.__code__.co_filename).resolve()
     options = {"nopython": True, "fastmath": FLAGS, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
     dispatcher = kind(function, targetoptions=options)
