@@ -14,7 +14,19 @@ from dynamics.rods.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, S
 from dynamics.rods.backward_pass import BLOCKS, backward_numbers, backward_pass
 from dynamics.rods.forward_pass import forward_numbers, forward_pass
 from dynamics.rods.model import RodModel
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, launch, load, scatter, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    gather,
+    kernel,
+    launch,
+    load,
+    scatter,
+    shared_kernel,
+    store,
+)
 from dynamics.validation import as_batch
 
 
@@ -48,7 +60,7 @@ def _add_transpose(n, A, o, source, p):
             store(A, o + ji, y)
 
 
-@kernel
+@shared_kernel
 def inverse_dynamics_kernel(m, level, state, work, tau, A):
     """tau (n) and, in A, blocks (n n): dtau/dq, dtau/dv, M, Hqq, Hqv, scratch, Hvv, Hqa, scratch, as far as the level
     goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each); work: `work_numbers`."""
