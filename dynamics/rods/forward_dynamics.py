@@ -5,12 +5,13 @@
     qq: - (Hqq + Hqa a_q + its transpose)    qv: - (Hqv + Hqa a_v)    vv: - Hvv    qu: - (Hqu + Hqa a_u)
 """
 
+import numpy as np
+
 from dynamics.algorithms.branch_factor import (
     factorize,
     four_columns,
     load_columns,
     no_columns,
-    scale_columns,
     solve_factored,
     store_columns,
     subtract_scaled,
@@ -71,7 +72,8 @@ def accelerations_kernel(m, e, level, state, L, work, r, A):
     size = n * n
     a, w = state[2 * n : 3 * n], state[3 * n : 4 * n]
     a[:] = 0.0
-    residual_kernel(m, e, MASS_MATRIX, state, work, r, A)
+    least = np.int64(MASS_MATRIX)  # for a literal numba would compile everything once more
+    residual_kernel(m, e, least, state, work, r, A)
     for k in range(size):
         store(L, k, load(A, MASS * size + k))
     factorize(e, L)

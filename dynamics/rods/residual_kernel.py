@@ -10,7 +10,20 @@ from dynamics.rods.arrays import FIRST, MASS_MATRIX, SECOND
 from dynamics.rods.backward_pass import BLOCKS
 from dynamics.rods.evaluation import inverse_dynamics_kernel, work_numbers
 from dynamics.rods.tendon_kernel import TENDON_NUMBERS, add_tendons
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, shared_kernel, splat, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    fma,
+    gather,
+    kernel,
+    load,
+    scatter,
+    shared_kernel,
+    splat,
+    store,
+)
 
 DQ, DV, MASS, HQQ, HQV, HVV, HQA = 0, 1, 2, 3, 4, 6, 7
 """Blocks (n, n) of the results; B and Hqu, (n, nu) each, follow after BLOCKS."""

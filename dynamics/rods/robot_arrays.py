@@ -1,4 +1,4 @@
-"""A soft robot as kernels see it: elasticity, tendons, driven joints, and the order in which its mass matrix is solved."""
+"""A soft robot as kernels see it: elasticity, tendons, driven joints, the order in which its mass matrix is solved."""
 
 from typing import NamedTuple
 

@@ -19,7 +19,7 @@ from dynamics.validation import as_batch, unknown_name
 
 
 class ResidualDerivatives(NamedTuple):
-    """First derivatives of r(q, v, a, u): dr/dq, dr/dv, dr/da = M, each (n, n), and - dr/du = B (n, nu); or (K, ...)."""
+    """First derivatives of r(q, v, a, u): dr/dq, dr/dv, dr/da = M, each (n, n), and B = - dr/du (n, nu); or (K, .)."""
 
     dr_dq: np.ndarray
     dr_dv: np.ndarray
@@ -41,7 +41,7 @@ class ResidualHessian(NamedTuple):
 
 
 class AccelerationDerivatives(NamedTuple):
-    """First derivatives of a(q, v, u): (n, n), (n, n) and (n, nu), or (K, ...); row = acceleration."""
+    """First derivatives of a(q, v, u): (n, n), (n, n) and (n, nu), or (K, .); row = acceleration."""
 
     da_dq: np.ndarray
     da_dv: np.ndarray

@@ -4,7 +4,8 @@ With D = [-d~ I], g = D't the gradient of a tendon's length per length, y = D Ph
 h = D'(y - y_par t) and G = D'D,                                                              [rod_hessian, section 4]
 
     B = - sum_k w_k Phi'g                     d(Bu)/dq    = - sum_k w_k Phi' { sum u (G - g g') / l } Phi
-    d(B'w)/dq = - sum_k w_k h'Phi / l         d2(w'Bu)/dq2 = sum_k w_k Phi' { sum u (h g' + g h' + y_par (G - g g')) / l^2 } Phi
+    d(B'w)/dq = - sum_k w_k h'Phi / l
+    d2(w'Bu)/dq2 = sum_k w_k Phi' { sum u (h g' + g h' + y_par (G - g g')) / l^2 } Phi
 """
 
 from dynamics.rods.arrays import FIRST, SECOND

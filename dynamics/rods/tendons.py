@@ -5,7 +5,7 @@ length per length of rod and its direction are                                  
 
     l = |T|,        T = epsilon + kappa x d + d',        t = T / l
 
-and a tension u pulls along the gradient of the whole length: it gives the generalised forces - sum_k w_k Phi'[d x t; t] u.
+and a tension u pulls along the gradient of the whole length: its generalised forces are - sum_k w_k Phi'[d x t; t] u.
 """
 
 from collections.abc import Callable, Sequence
