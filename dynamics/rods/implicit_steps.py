@@ -4,7 +4,7 @@
     midpoint    q+ = q + h v + h^2/2 a             v+ = v + h a                  r(q + h/2 v + h^2/4 a, v + h/2 a, a, u) = 0
 
 Both have the Jacobian M + h/2 r_v + h^2/4 r_q.                                                       [GVS, section 11]
-The error of a step of Newmark's method in q is about h^2/12 (a+ - a)                            [Zienkiewicz, Xie 1991].
+The error of a step of Newmark's method in q is about h^2/12 (a+ - a)                            [Zienkiewicz 1991].
 """
 
 import numpy as np
@@ -22,6 +22,13 @@ def _solve(robot: SoftRobot, q, v, a, h: float, u) -> NewtonResult:
     """z = a with r(q + h^2/4 z, v + h/2 z, z, u) = 0, from the start a."""
     coefficients = np.array([0.25 * h * h, 0.5 * h, 1.0])
     return newton(robot, np.array([q, v, 0.0 * v]), coefficients, u, a, TOLERANCE, MAX_ITERATIONS)
+
+
+def finite(t: float, x: np.ndarray) -> np.ndarray:
+    """x, or RuntimeError where it is not finite."""
+    if not np.isfinite(x).all():
+        raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the motion is not finite")
+    return x
 
 
 def _failure(t: float, h: float, result: NewtonResult) -> RuntimeError:
@@ -52,7 +59,7 @@ class _Record:
 def implicit_midpoint(robot: SoftRobot, duration, controls, start, dt, tolerances, report):
     """Steps of length dt; the last one ends at the duration."""
     q, v = start
-    a = robot.forward_dynamics(q, v, controls(0.0))
+    a = finite(0.0, robot.forward_dynamics(q, v, controls(0.0)))
     record = _Record(q, v)
     for t, h in _steps(duration, dt):
         result = _solve(robot, q + 0.5 * h * v, v, a, h, controls(t + 0.5 * h))
@@ -83,7 +90,7 @@ def _newmark_step(robot: SoftRobot, q, v, a, h: float, u):
 def newmark(robot: SoftRobot, duration, controls, start, dt, tolerances, report):
     """Steps of length dt, or as long as the tolerances allow."""
     q, v = start
-    state = q, v, robot.forward_dynamics(q, v, controls(0.0))
+    state = q, v, finite(0.0, robot.forward_dynamics(q, v, controls(0.0)))
     record = _Record(q, v)
     if dt is None:
         return _adaptive_newmark(robot, duration, controls, state, tolerances, report, record)
@@ -114,7 +121,7 @@ def _adaptive_newmark(robot, duration, controls, state, tolerances, report, reco
             report(t)
         h *= min(MOST, max(LEAST, SAFETY * max(error, 1e-12) ** (-1.0 / 3.0)))
         if t < duration and h < SHORTEST * duration:
-            raise _failure(t, h, result) if result.status != CONVERGED else RuntimeError(
-                f"simulate: failed at t = {t:.6g} s: the tolerances ask for steps below {h:.3g} s"
-            )
+            if result.status != CONVERGED:
+                raise _failure(t, h, result)
+            raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the tolerances ask for steps below {h:.3g} s")
     return record.result()

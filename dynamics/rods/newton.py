@@ -8,7 +8,7 @@ so that statics is (1, 0, 0), and Newmark's step or the implicit midpoint rule i
 until it decreases sum (r_i / s_i)^2, s_i^2 = |J_ii| at the start: all terms are energies.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,9 +19,9 @@ from dynamics.simd import kernel, routine
 
 CONVERGED, TOO_MANY, SINGULAR, STALLED = 0, 1, 2, 3
 MESSAGES = ("converged", "too many iterations", "a singular Jacobian", "no decrease of the residual along the step")
-SMALLEST_STEP = 1e-6
+SHORTEST = 1e-6
 DECREASE = 1e-4
-"""Of the merit, relative to what the linear model promises, that a step must give."""
+"""Of the residual, relative to what the linear model promises, that a step must give."""
 
 
 class NewtonResult(NamedTuple):
@@ -63,23 +63,37 @@ def _solve(A, x):
 
 
 # ------------------------------------------------------------------------------------------------ pieces of a step
+class _Problem(NamedTuple):
+    """The equations, and places for what `residual_kernel` reads and writes."""
+
+    m: Any  # RodArrays
+    e: Any  # RobotArrays
+    base: np.ndarray  # (3, n)
+    c: np.ndarray  # (3,)
+    state: np.ndarray  # (4 n + nu,)
+    work: np.ndarray
+    r: np.ndarray  # (n,)
+    A: np.ndarray
+
+
 @kernel
-def _evaluate(m, e, level, base, c, z, state, work, r, A):
+def _evaluate(p, level, z):
     """r, and the blocks A of the level, at z."""
     n, level = len(z), np.int64(level)  # for a literal numba would compile everything once more
     for i in range(n):
         for k in range(3):
-            state[k * n + i] = base[k, i] + c[k] * z[i]
-    residual_kernel(m, e, level, state, work, r, A)
+            p.state[k * n + i] = p.base[k, i] + p.c[k] * z[i]
+    residual_kernel(p.m, p.e, level, p.state, p.work, p.r, p.A)
 
 
 @kernel
-def _jacobian(c, blocks, J):
+def _fill_jacobian(p, J):
     """J (n, n) from dr/dq, dr/dv, M."""
-    n = len(J)
+    n, c = len(J), p.c
     for i in range(n):
         for j in range(n):
-            J[i, j] = c[0] * blocks[0, i, j] + c[1] * blocks[1, i, j] + c[2] * blocks[2, i, j]
+            k = i * n + j
+            J[i, j] = c[0] * p.A[k] + c[1] * p.A[n * n + k] + c[2] * p.A[2 * n * n + k]
 
 
 @kernel
@@ -102,14 +116,29 @@ def _set_scale(J, scale):
 
 
 @kernel
-def _is_small(base, c, z, step, tolerance):
-    """Whether the step changes q and v (where it changes both, or one of them) by at most the tolerance."""
+def _is_small(p, z, step, tolerance):
+    """Whether the step changes coordinates and velocities by at most the tolerance."""
     for i in range(len(z)):
-        for k in range(3):
-            size = abs(c[k] * step[i])
-            if (k < 2 or c[0] == c[1] == 0.0) and not size <= tolerance * (1.0 + abs(base[k, i] + c[k] * z[i])):
+        for k in range(2):
+            if not abs(p.c[k] * step[i]) <= tolerance * (1.0 + abs(p.base[k, i] + p.c[k] * z[i])):
                 return False
     return True
+
+
+@kernel
+def _search(p, z, step, scale, trial):
+    """The longest of the steps 1, 1/2, 1/4 ... that decreases the residual enough, or 0; evaluated at its end, trial."""
+    merit, length = _merit(p.r, scale), 1.0
+    while length > SHORTEST:
+        for i in range(len(z)):
+            trial[i] = z[i] + length * step[i]
+        _evaluate(p, FIRST if length == 1.0 else FORCES, trial)
+        if _merit(p.r, scale) <= (1.0 - 2.0 * DECREASE * length) * merit:
+            if length < 1.0:
+                _evaluate(p, FIRST, trial)
+            return length
+        length *= 0.5
+    return 0.0
 
 
 # ------------------------------------------------------------------------------------------------ the method
@@ -117,44 +146,30 @@ def _is_small(base, c, z, step, tolerance):
 def _newton(m, e, base, c, u, z, tolerance, max_iterations, work_numbers, result_numbers):
     """Improve z in place; status, number of steps, and the residual's largest entry.  base (3, n), c (3,)."""
     n = len(z)
-    state, r, step, trial, scale = np.zeros(4 * n + len(u)), np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    work, A, J = np.empty(work_numbers), np.empty(result_numbers), np.empty((n, n))
-    blocks = A[: 3 * n * n].reshape(3, n, n)
-    state[4 * n :] = u
-    _evaluate(m, e, FIRST, base, c, z, state, work, r, A)
+    p = _Problem(
+        m, e, base, c, np.zeros(4 * n + len(u)), np.empty(work_numbers), np.empty(n), np.empty(result_numbers)
+    )
+    step, trial, scale, J = np.empty(n), np.empty(n), np.empty(n), np.empty((n, n))
+    p.state[4 * n :] = u
+    _evaluate(p, FIRST, z)
     status, count = TOO_MANY, 0
-    while count < max_iterations:
-        _jacobian(c, blocks, J)
+    while status == TOO_MANY and count < max_iterations:
+        _fill_jacobian(p, J)
         if count == 0:
             _set_scale(J, scale)
-        merit = _merit(r, scale)
-        step[:] = -r
+        step[:] = -p.r
         if not _solve(J, step):
             status = SINGULAR
-            break
-        count += 1
-        length = 1.0
-        small = _is_small(base, c, z, step, tolerance)
-        while True:
-            trial[:] = z + length * step
-            level = FORCES if small or length < 1.0 else FIRST
-            _evaluate(m, e, level, base, c, trial, state, work, r, A)
-            if small or _merit(r, scale) <= (1.0 - 2.0 * DECREASE * length) * merit:
-                break
-            length *= 0.5
-            if length < SMALLEST_STEP:
-                status = STALLED
-                break
-        if status == STALLED:
-            _evaluate(m, e, FORCES, base, c, z, state, work, r, A)
-            break
-        z[:] = trial
-        if small:
+        elif _is_small(p, z, step, tolerance):
+            z += step
             status = CONVERGED
-            break
-        if level == FORCES:
-            _evaluate(m, e, FIRST, base, c, z, state, work, r, A)
-    return status, count, np.abs(r).max()
+        elif _search(p, z, step, scale, trial) > 0.0:
+            z[:] = trial
+        else:
+            status = STALLED
+        count += 1
+    _evaluate(p, FORCES, z)
+    return status, count, np.abs(p.r).max()
 
 
 def newton(robot: SoftRobot, base, coefficients, u, z, tolerance: float, max_iterations: int) -> NewtonResult:

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from scipy.integrate import BDF, Radau
 
 from dynamics.rods.arrays import FIRST, MASS_MATRIX
-from dynamics.rods.implicit_steps import implicit_midpoint, newmark
+from dynamics.rods.implicit_steps import finite, implicit_midpoint, newmark
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.validation import as_array
 
@@ -82,7 +82,8 @@ def simulate(
         raise ValueError(f"method: got {method!r}, expected one of {', '.join((*STIFF, *FIXED))}")
     if method == "implicit_midpoint" and dt is None:
         raise ValueError("dt: got None, expected the step of implicit_midpoint in seconds")
-    start = [np.zeros(robot.nq) if x is None else as_array(name, x, (robot.nq,)) for name, x in (("q0", q0), ("v0", v0))]
+    zero = np.zeros(robot.nq)
+    start = [as_array(name, zero if x is None else x, zero.shape) for name, x in (("q0", q0), ("v0", v0))]
     controls_at = _controls(robot, controls)
     with _progress_bar(progress, duration) as report:
         if method in STIFF:
@@ -139,20 +140,23 @@ class _StateSpace:
         """dx'/dx (2 n, 2 n)."""
         n = self.robot.nq
         _, aq, av, *_ = self._evaluate(FIRST, t, x[:, None])
-        return np.block([[np.zeros((n, n)), np.eye(n)], [aq[0], av[0]]])
+        return finite(t, np.block([[np.zeros((n, n)), np.eye(n)], [aq[0], av[0]]]))
 
 
 def _stiff(robot, duration, controls, start, method, dt, tolerances, jacobian, report) -> Simulation:
     space = _StateSpace(robot, controls)
     options = {"rtol": tolerances[0], "atol": tolerances[1], "vectorized": True}
+    x = np.concatenate(start)
+    finite(0.0, space.rates(0.0, x[:, None]))
     solver = method(
-        space.rates, 0.0, np.concatenate(start), duration, jac=space.jacobian if jacobian else None, **options
+        space.rates, 0.0, x, duration, jac=space.jacobian if jacobian else None, **options
     )
     ts, xs, steps = [0.0], [solver.y], 0
     while solver.status == "running":
         message = solver.step()
         if solver.status == "failed":
             raise RuntimeError(f"simulate: failed at t = {solver.t:.6g} s: {message}")
+        finite(solver.t, solver.y)
         steps += 1
         if dt is None:
             ts.append(solver.t)

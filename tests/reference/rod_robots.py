@@ -8,10 +8,10 @@ import numpy as np
 from scipy.linalg import expm
 
 from dynamics import Planar, Prismatic, Revolute, Spherical
+from dynamics.rods.arrays import END, FORCES, SEGMENT
 from dynamics.rods.builder import RodModelBuilder
 from dynamics.rods.cross_section import Circular, Elastic, Rectangular
 from dynamics.rods.forward_dynamics import accelerations_kernel
-from dynamics.rods.model import RodModel
 from dynamics.rods.residual_kernel import residual_kernel, residual_work, result_numbers
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.strain_basis import LegendreBasis
@@ -115,18 +115,13 @@ def complex_steps(robot: SoftRobot, level: int, state, accelerations: bool = Fal
     return dr, dA
 
 
-# ------------------------------------------------------------------------------------------------ kinematics in numpy
-def tip(model: RodModel, name: str, q: np.ndarray) -> np.ndarray:
-    """Placement (4, 4) of the tip of a rod clamped to the world, by the same Magnus steps and a matrix exponential."""
-    rod, g = model.rods[name], np.eye(4)
-    own = q[rod.coordinates]
-    for start, end in zip(rod.nodes[:-1], rod.nodes[1:], strict=True):
-        h, middle = end - start, 0.5 * (start + end)
-        hats = []
-        for X in (middle - np.sqrt(3.0) / 6.0 * h, middle + np.sqrt(3.0) / 6.0 * h):
-            xi = rod.basis.matrix(X / rod.length) @ own + rod.reference
-            hats.append(np.zeros((4, 4)))
-            hats[-1][:3, :3], hats[-1][:3, 3] = -np.cross(np.eye(3), xi[:3]), xi[3:]
-        one, two = hats
-        g = g @ expm(0.5 * h * (one + two) + np.sqrt(3.0) * h * h / 12.0 * (one @ two - two @ one))
-    return g
+# ------------------------------------------------------------------------------------------------ poses
+def tip(robot: SoftRobot, name: str, q: np.ndarray) -> np.ndarray:
+    """Placement (4, 4) of a link's frame, a rod's tip, as the kernel leaves it in its workspace."""
+    n, work, place = robot.nq, np.empty(residual_work(robot.model)), np.eye(4)
+    state = np.concatenate([q, np.zeros(3 * n + robot.nu)])
+    r, A = np.empty(n), np.empty(result_numbers(n, robot.nu))
+    residual_kernel(robot.model.arrays, robot.arrays, FORCES, state, work, r, A)
+    pose = work[robot.model.link_segments[name] * SEGMENT + END :][:12]
+    place[:3, :3], place[:3, 3] = pose[:9].reshape(3, 3), pose[9:]
+    return place
