@@ -1,7 +1,7 @@
 """Implicit one-step methods of second order for soft robots, each step by Newton's method for the accelerations.
 
-    Newmark     q+ = q + h v + h^2/4 (a + a+)      v+ = v + h/2 (a + a+)         r(q+, v+, a+, u+) = 0
-    midpoint    q+ = q + h v + h^2/2 a             v+ = v + h a                  r(q + h/2 v + h^2/4 a, v + h/2 a, a, u) = 0
+    Newmark     q+ = q + h v + h^2/4 (a + a+)     v+ = v + h/2 (a + a+)     r(q+, v+, a+, u+) = 0
+    midpoint    q+ = q + h v + h^2/2 a            v+ = v + h a              r(q + h/2 v + h^2/4 a, v + h/2 a, a, u) = 0
 
 Both have the Jacobian M + h/2 r_v + h^2/4 r_q.                                                       [GVS, section 11]
 The error of a step of Newmark's method in q is about h^2/12 (a+ - a)                            [Zienkiewicz 1991].

@@ -127,7 +127,7 @@ def _is_small(p, z, step, tolerance):
 
 @kernel
 def _search(p, z, step, scale, trial):
-    """The longest of the steps 1, 1/2, 1/4 ... that decreases the residual enough, or 0; evaluated at its end, trial."""
+    """The longest of the steps 1, 1/2, 1/4 ... that decreases the residual enough, or 0; evaluated at its end."""
     merit, length = _merit(p.r, scale), 1.0
     while length > SHORTEST:
         for i in range(len(z)):
