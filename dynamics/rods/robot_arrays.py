@@ -49,15 +49,15 @@ def _elimination_order(model: RodModel) -> tuple[np.ndarray, np.ndarray]:
     """
     m, n = model.arrays, model.nq
     parent = np.full(n, -1, np.int64)
-    moved: list[list[int]] = [[] for _ in range(n)]
+    moved: list[set[int]] = [set() for _ in range(n)]  # i and what it moves
     for s in range(len(m.parent)):
-        path = m.path[m.path_start[s] : m.path_start[s + 1]]
+        path = [int(i) for i in m.path[m.path_start[s] : m.path_start[s + 1]]]
         own = range(m.rows[s, 0], m.rows[s, 6])
-        for i in own:
-            parent[i] = path[list(path).index(i) - 1] if i != path[0] else -1
-        for i in path:
-            moved[i] += own
+        for before, i in zip([-1, *path], path, strict=False):
+            if i in own:
+                parent[i] = before
+            moved[i].update(j for j in own if j >= i)
     end = np.array([max(below) + 1 for below in moved], np.int64)
-    if any(set(below) | {i} < set(range(i, last)) for i, (below, last) in enumerate(zip(moved, end, strict=True))):
+    if any(len(below) < last - i for i, (below, last) in enumerate(zip(moved, end, strict=True))):
         return np.arange(n) - 1, np.full(n, n, np.int64)
     return parent, end

@@ -60,7 +60,7 @@ class AccelerationHessian(NamedTuple):
     Hqu: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SoftRobot:
     """A tree of rods and rigid bodies with its elasticity, its damping and its actuators.
 
@@ -91,7 +91,7 @@ class SoftRobot:
     model: RodModel
     tendons: Sequence[Tendon] = ()
     torques: Sequence[str] = ()
-    arrays: RobotArrays = field(init=False, repr=False, compare=False)
+    arrays: RobotArrays = field(init=False, repr=False)
 
     def __post_init__(self):
         if not isinstance(self.model, RodModel):
