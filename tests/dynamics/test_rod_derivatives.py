@@ -11,7 +11,7 @@ from tests.reference.rod_robots import ROBOTS, complex_steps, hybrid, manipulato
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 
 CONDITIONED = 1e-9
-"""Of derivatives of accelerations: the mass matrix has a condition of a million."""
+"""Of derivatives of accelerations: the mass matrices have conditions of 1e7 and 5e8."""
 
 
 @pytest.fixture(params=ROBOTS)
