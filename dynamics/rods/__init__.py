@@ -1,0 +1,1 @@
+"""Cosserat rods and rigid bodies in trees: models, dynamics, first and second derivatives."""

@@ -1,0 +1,178 @@
+"""Inverse dynamics of rods and rigid bodies with its derivatives, knots in lanes, or one knot in plain numbers.
+
+    ID(q, v, a) = M(q) a + c(q, v) + g(q): what inertia and gravity ask of the generalised forces, without elasticity
+
+Levels: FORCES alone, then also MASS_MATRIX, FIRST derivatives, SECOND, the Hessian of w'ID.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.algorithms.batch import unbatch
+from dynamics.rods.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, SEGMENT
+from dynamics.rods.backward_pass import BLOCKS, backward_numbers, backward_pass
+from dynamics.rods.forward_pass import forward_numbers, forward_pass
+from dynamics.rods.model import RodModel
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    gather,
+    kernel,
+    launch,
+    load,
+    scatter,
+    shared_kernel,
+    store,
+)
+from dynamics.validation import as_batch
+
+
+class InverseDynamicsDerivatives(NamedTuple):
+    """First derivatives of the generalised forces, and the mass matrix; each (n, n) or (K, n, n)."""
+
+    dtau_dq: np.ndarray
+    dtau_dv: np.ndarray
+    M: np.ndarray
+
+
+class InverseDynamicsHessian(NamedTuple):
+    """Second derivatives of w'ID; each (n, n) or (K, n, n).  Of Hqv and Hqa rows are q; Hva = Haa = 0."""
+
+    Hqq: np.ndarray
+    Hqv: np.ndarray
+    Hvv: np.ndarray
+    Hqa: np.ndarray
+
+
+# ------------------------------------------------------------------------------------------------ kernels
+@kernel
+def _add_transpose(n, A, o, source, p):
+    """A[o + i n + j] += source[p + j n + i]; A may be the source."""
+    align_stack(A)
+    for i in range(n):
+        for j in range(i + 1):
+            ij, ji = i * n + j, j * n + i
+            x, y = load(A, o + ij) + load(source, p + ji), load(A, o + ji) + load(source, p + ij)
+            store(A, o + ij, x)
+            store(A, o + ji, y)
+
+
+@shared_kernel
+def inverse_dynamics_kernel(m, level, state, work, tau, A):
+    """tau (n) and, in A, blocks (n n): dtau/dq, dtau/dv, M, Hqq, Hqv, scratch, Hvv, Hqa, scratch, as far as the level
+    goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each); work: `work_numbers`."""
+    n = m.numbers[0]
+    segments, w = carve(work, m.parent.size * SEGMENT)
+    columns, w = carve(w, FAMILIES * n)
+    forward_pass(m, level, state, segments, columns, w)
+    backward_pass(m, level, segments, columns, w, tau, A)
+    size = n * n
+    if level >= MASS_MATRIX:
+        _add_transpose(n, A, 2 * size, A, 2 * size)
+    if level >= SECOND:
+        _add_transpose(n, A, 3 * size, A, 3 * size)
+        _add_transpose(n, A, 4 * size, A, 5 * size)
+        _add_transpose(n, A, 6 * size, A, 6 * size)
+        _add_transpose(n, A, 7 * size, A, 8 * size)
+
+
+def work_numbers(model: RodModel) -> int:
+    """Scratch numbers per lane of `inverse_dynamics_kernel`."""
+    segments, columns, scratch = forward_numbers(model.arrays)
+    return segments + columns + max(scratch, backward_numbers())
+
+
+@driver
+def drive_inverse_dynamics(first, last, work, m, level, states, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
+    """Rows of the arrays for the knots of `states` (K, 4 n), knots in lanes."""
+    n = m.numbers[0]
+    size = n * n
+    x, w = carve(work, 4 * n)
+    forces, w = carve(w, n)
+    A, w = carve(w, BLOCKS * size)
+    for c in range(first, last):
+        t = c * LANES
+        gather(states, t, x)
+        inverse_dynamics_kernel(m, level, x, w, forces, A)
+        scatter(forces, t, tau)
+        if level >= MASS_MATRIX:
+            scatter(A[2 * size :], t, M)
+        if level >= FIRST:
+            scatter(A, t, dq)
+            scatter(A[size:], t, dv)
+        if level >= SECOND:
+            scatter(A[3 * size :], t, Hqq)
+            scatter(A[4 * size :], t, Hqv)
+            scatter(A[6 * size :], t, Hvv)
+            scatter(A[7 * size :], t, Hqa)
+
+
+def driver_numbers(model: RodModel) -> int:
+    """Scratch numbers per lane of `drive_inverse_dynamics`."""
+    n = model.nq
+    return work_numbers(model) + 5 * n + BLOCKS * n * n
+
+
+# ------------------------------------------------------------------------------------------------ public
+def _batches(model: RodModel, **vectors) -> tuple[bool, np.ndarray]:
+    """Whether it is one point, and the states (K, 4 n) of q, v, a, w."""
+    arrays, single = [], True
+    for name, value in vectors.items():
+        array, one = as_batch(name, value, model.nq)
+        arrays.append(array)
+        single = single and one
+    K = max(len(array) for array in arrays)
+    for name, array in zip(vectors, arrays, strict=True):
+        if len(array) not in (1, K):
+            raise ValueError(f"{name}: got {len(array)} points, expected 1 or {K}")
+    states = np.zeros((K, 4 * model.nq))
+    for k, array in enumerate(arrays):
+        states[:, k * model.nq : (k + 1) * model.nq] = array
+    return single, states
+
+
+def evaluate(model: RodModel, level: int, states: np.ndarray) -> list[np.ndarray]:
+    """tau (K, n) and, as far as the level goes, dq, dv, M, Hqq, Hqv, Hvv, Hqa (K, n n), for states (K, 4 n)."""
+    K, n = len(states), model.nq
+    wanted = (FIRST, FIRST, MASS_MATRIX, SECOND, SECOND, SECOND, SECOND)
+    blocks = [np.empty((K if level >= least else 0, n * n)) for least in wanted]
+    tau = np.empty((K, n))
+    launch(drive_inverse_dynamics, K, driver_numbers(model), model.arrays, level, states, tau, *blocks)
+    return [tau, *blocks]
+
+
+def _matrices(single: bool, n: int, blocks) -> tuple[np.ndarray, ...]:
+    return unbatch(single, *(block.reshape(-1, n, n) for block in blocks))
+
+
+def inverse_dynamics(model: RodModel, q, v, a) -> np.ndarray:
+    """Generalised forces tau = ID(q, v, a) of inertia and gravity, without elasticity and damping.
+
+    Parameters: q, v, a (n,) or (K, n).  Returns: (n,) or (K, n), N m or N along the coordinates.
+    Raises: ValueError for a wrong shape or a number that is not finite; the functions below too.
+    """
+    single, states = _batches(model, q=q, v=v, a=a)
+    (tau,) = unbatch(single, evaluate(model, FORCES, states)[0])
+    return tau
+
+
+def mass_matrix(model: RodModel, q) -> np.ndarray:
+    """M (n, n) or (K, n, n), symmetric; q (n,) or (K, n)."""
+    single, states = _batches(model, q=q)
+    (M,) = _matrices(single, model.nq, evaluate(model, MASS_MATRIX, states)[3:4])
+    return M
+
+
+def inverse_dynamics_derivatives(model: RodModel, q, v, a) -> InverseDynamicsDerivatives:
+    """First derivatives of ID in q and v, and M, its derivative in a; q, v, a (n,) or (K, n)  [Mathew 2025, eq. 35]."""
+    single, states = _batches(model, q=q, v=v, a=a)
+    return InverseDynamicsDerivatives(*_matrices(single, model.nq, evaluate(model, FIRST, states)[1:4]))
+
+
+def inverse_dynamics_hessian(model: RodModel, q, v, a, w) -> InverseDynamicsHessian:
+    """Hessian of w'ID; q, v, a, w (n,) or (K, n).  No tensor is formed."""
+    single, states = _batches(model, q=q, v=v, a=a, w=w)
+    return InverseDynamicsHessian(*_matrices(single, model.nq, evaluate(model, SECOND, states)[4:]))

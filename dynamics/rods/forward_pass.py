@@ -1,0 +1,372 @@
+"""Forward pass over a tree of rods and joints: poses, twists, and how these change with the coordinates.
+
+Everything is in the world frame, where families of columns are plain sums along the path from the base.  Of a segment
+with start twists mu (virtual), eta and eta' (acceleration, gravity folded in), the increments are      [rod_hessian, 2]
+
+    S = T Z      R = S' + eta x S      Q = S'' + 2 eta x S' + (eta' x + eta x eta x) S      W = S_lambda + mu x S
+
+with time derivatives along q, v, a, and the twists advance by S lambda, S v, and S a + R v.
+"""
+
+
+from dynamics.rods import jets
+from dynamics.rods.arrays import (
+    ACCELERATION,
+    COLUMNS,
+    COMPOSITE,
+    COMPOSITE_NUMBERS,
+    END,
+    FAMILIES,
+    FIRST,
+    MASS_MATRIX,
+    OMEGA,
+    ROD,
+    SCREW,
+    SECOND,
+    SEGMENT,
+    START,
+    TWIST,
+    VALUES,
+    VIRTUAL,
+)
+from dynamics.rods.exponential import (
+    exponential,
+    of_order,
+    stumpff_slopes,
+    tangent_jet,
+    tangent_times,
+)
+from dynamics.simd import align_stack, helper, kernel, load, sincos, splat, store
+from dynamics.spatial import (
+    add6,
+    add_cross,
+    add_cross_motion,
+    add_rotated,
+    add_scaled6,
+    angular,
+    cross_motion,
+    join,
+    linear,
+    load3,
+    load6,
+    load9,
+    multiply,
+    rotate,
+    scale6,
+    store3,
+    store6,
+    store9,
+)
+
+TANGENT = 54  # T3 as nine jets: real parts of orders 0, 1, 2, then dual ones
+
+
+# ------------------------------------------------------------------------------------------------ helpers
+@helper
+def move_twist(R, p, x):
+    """Twist x in the axes of the frame at (R, p), about the world origin: Ad_g x."""
+    w = rotate(R, angular(x))
+    return join(w, add_cross(rotate(R, linear(x)), p, w))
+
+
+@helper
+def half_columns(m, s):
+    """Columns of strains that the segment has: 12, or 6 of a joint."""
+    return 12 if m.kind[s] == ROD else 6
+
+
+@helper
+def mode(m, s, j):
+    """Values of the segment's coordinate j at both points."""
+    i = m.first_mode[s] + j - m.rows[s, 0]
+    return m.modes[i, 0], m.modes[i, 1]
+
+
+@helper
+def placed(R, p, placement, s):
+    """(R, p) times the fixed placement in row s."""
+    A = (
+        placement[s, 0], placement[s, 1], placement[s, 2], placement[s, 3], placement[s, 4], placement[s, 5],
+        placement[s, 6], placement[s, 7], placement[s, 8],
+    )  # fmt: skip
+    return multiply(R, A), add_rotated(p, R, (placement[s, 9], placement[s, 10], placement[s, 11]))
+
+
+# ------------------------------------------------------------------------------------------------ Omega and Z
+@kernel
+def _strains(m, s, n, state, count, seg):
+    """Strains at both points, and what v, a, lambda (the first `count` of the four) do to them."""
+    align_stack(seg)
+    for r in range(6):
+        for k in range(count):
+            first = splat(seg, m.reference[s, r] if k == 0 else 0.0)
+            second = first
+            for j in range(m.rows[s, r], m.rows[s, r + 1]):
+                one, two = mode(m, s, j)
+                x = load(state, k * n + j)
+                first = first + one * x
+                second = second + two * x
+            store(seg, VALUES + 12 * k + r, first)
+            store(seg, VALUES + 12 * k + 6 + r, second)
+
+
+@kernel
+def _displacements(h, b, count, seg):
+    """Omega, Omega', Omega''/2 and Omega_lambda of a rod's step."""
+    align_stack(seg)
+    x1, x2 = load6(seg, VALUES), load6(seg, VALUES + 6)
+    half, factor = splat(seg, 0.5 * h), splat(seg, b)
+    store6(seg, OMEGA, add_scaled6(scale6(add6(x1, x2), half), factor, cross_motion(x1, x2)))
+    for k in range(1, count):
+        y1, y2 = load6(seg, VALUES + 12 * k), load6(seg, VALUES + 12 * k + 6)
+        mixed = add_cross_motion(cross_motion(x1, y2), y1, x2)
+        if k == 2:
+            v1, v2 = load6(seg, VALUES + 12), load6(seg, VALUES + 18)
+            mixed = add_scaled6(mixed, splat(seg, 2.0), cross_motion(v1, v2))
+        y = add_scaled6(scale6(add6(y1, y2), half), factor, mixed)
+        store6(seg, OMEGA + 6 * k, scale6(y, splat(seg, 0.5)) if k == 2 else y)
+
+
+@helper
+def _store_cross(ws, o, x, b, h):
+    """Columns h e_i + b (x x e_i) at ws[o + 6 i]."""
+    z = splat(ws, 0.0)
+    u, v, w, p, q, r = b * x[0], b * x[1], b * x[2], b * x[3], b * x[4], b * x[5]
+    store6(ws, o, (h, w, -v, z, r, -q))
+    store6(ws, o + 6, (-w, h, u, -r, z, p))
+    store6(ws, o + 12, (v, -u, h, q, -p, z))
+    store6(ws, o + 18, (z, z, z, h, w, -v))
+    store6(ws, o + 24, (z, z, z, -w, h, u))
+    store6(ws, o + 30, (z, z, z, v, -u, h))
+
+
+@kernel
+def strain_columns(h, b, halves, count, seg, ws):
+    """Z (6, 12) and its derivatives along v, a, lambda: family k, column c at ws[72 k + 6 c]."""
+    align_stack(seg)
+    for k in range(count):
+        diagonal = splat(seg, 0.5 * h if k == 0 else 0.0)
+        x1, x2 = load6(seg, VALUES + 12 * k), load6(seg, VALUES + 12 * k + 6)
+        _store_cross(ws, 72 * k, x2, -b, diagonal)
+        if halves == 2:
+            _store_cross(ws, 72 * k + 36, x1, b, diagonal)
+
+
+@kernel
+def store_tangent(w, s, slopes, T):
+    """T3 of a path into T: real parts of orders 0 to 2, then dual ones."""
+    jet = tangent_jet(w, s, slopes)
+    for_order = (0, 9, 18, 27, 36, 45)
+    store9(T, for_order[0], of_order(jet, 0))
+    store9(T, for_order[1], of_order(jet, 1))
+    store9(T, for_order[2], of_order(jet, 2))
+    store9(T, for_order[3], of_order(jet, 3))
+    store9(T, for_order[4], of_order(jet, 4))
+    store9(T, for_order[5], of_order(jet, 5))
+
+
+# ------------------------------------------------------------------------------------------------ increments
+@helper
+def _applied(T, k, x):
+    """T3's order k, real and dual, on a twist."""
+    return tangent_times(load9(T, 9 * k), load9(T, 27 + 9 * k), x)
+
+
+@kernel
+def _curved_increments(columns, level, R, p, seg, Z, T, TL):
+    """Columns S, R, Q, W of a rod's segment or a joint of several degrees of freedom; frame (R, p) at its start."""
+    align_stack(seg)
+    mu, V, A = load6(seg, START + VIRTUAL), load6(seg, START + TWIST), load6(seg, START + ACCELERATION)
+    two = splat(seg, 2.0)
+    for c in range(columns):
+        z0, z1, z2 = load6(Z, 6 * c), load6(Z, 72 + 6 * c), load6(Z, 144 + 6 * c)
+        o = COLUMNS + 6 * c
+        S = move_twist(R, p, _applied(T, 0, z0))
+        S1 = move_twist(R, p, add6(_applied(T, 1, z0), _applied(T, 0, z1)))
+        VS = cross_motion(V, S)
+        store6(seg, o, S)
+        store6(seg, o + 72, add6(S1, VS))
+        if level >= FIRST:
+            S2 = add_scaled6(_applied(T, 0, z2), two, add6(_applied(T, 2, z0), _applied(T, 1, z1)))
+            inner = add_scaled6(VS, two, S1)
+            store6(seg, o + 144, add_cross_motion(add_cross_motion(move_twist(R, p, S2), A, S), V, inner))
+        if level >= SECOND:
+            SL = add6(_applied(TL, 1, z0), _applied(T, 0, load6(Z, 216 + 6 * c)))
+            store6(seg, o + 216, add_cross_motion(move_twist(R, p, SL), mu, S))
+
+
+@kernel
+def _screw_increments(level, component, R, p, seg):
+    """The column of a joint of one degree of freedom: S moves with the frame, S' = S'' = S_lambda = 0."""
+    align_stack(seg)
+    z, one = splat(seg, 0.0), splat(seg, 1.0)
+    mu, V, A = load6(seg, START + VIRTUAL), load6(seg, START + TWIST), load6(seg, START + ACCELERATION)
+    axis = (
+        one if component == 0 else z, one if component == 1 else z, one if component == 2 else z,
+        one if component == 3 else z, one if component == 4 else z, one if component == 5 else z,
+    )  # fmt: skip
+    o, S = COLUMNS + 6 * component, move_twist(R, p, axis)
+    VS = cross_motion(V, S)
+    store6(seg, o, S)
+    store6(seg, o + 72, VS)
+    if level >= FIRST:
+        store6(seg, o + 144, add_cross_motion(cross_motion(A, S), V, VS))
+    if level >= SECOND:
+        store6(seg, o + 216, cross_motion(mu, S))
+
+
+@helper
+def screw_motion(component, x, like):
+    """R and p of a rotation about, or translation along, a coordinate axis by x."""
+    z, one = splat(like, 0.0), splat(like, 1.0)
+    R, p = (one, z, z, z, one, z, z, z, one), (z, z, z)
+    sine, cosine = sincos(x)
+    if component == 0:
+        R = (one, z, z, z, cosine, -sine, z, sine, cosine)
+    elif component == 1:
+        R = (cosine, z, sine, z, one, z, -sine, z, cosine)
+    elif component == 2:
+        R = (cosine, -sine, z, sine, cosine, z, z, z, one)
+    elif component == 3:
+        p = (x, z, z)
+    elif component == 4:
+        p = (z, x, z)
+    else:
+        p = (z, z, x)
+    return R, p
+
+
+@helper
+def component_of(m, s):
+    """The component that the segment's first coordinate acts on."""
+    r = 0
+    while m.rows[s, r + 1] == m.rows[s, 0] and r < 5:
+        r += 1
+    return r
+
+
+@kernel
+def _add_families(m, s, count, seg, columns):
+    """Add the increments to the first `count` of J, R, Q, W of the segment's coordinates."""
+    align_stack(seg)
+    rod = m.kind[s] == ROD
+    for r in range(6):
+        if m.rows[s, r] == m.rows[s, r + 1]:
+            continue
+        for k in range(count):
+            first = load6(seg, COLUMNS + 72 * k + 6 * r)
+            second = load6(seg, COLUMNS + 72 * k + 36 + 6 * r) if rod else first
+            for j in range(m.rows[s, r], m.rows[s, r + 1]):
+                one, two = mode(m, s, j)
+                o = FAMILIES * j + 6 * k
+                x = add_scaled6(load6(columns, o), splat(seg, one), first)
+                if rod:
+                    x = add_scaled6(x, splat(seg, two), second)
+                store6(columns, o, x)
+
+
+@kernel
+def _advance_twists(m, s, level, seg):
+    """Twists at the end: mu + S lambda, eta + S v, eta' + S a + R v."""
+    align_stack(seg)
+    mu, V, A = load6(seg, START + VIRTUAL), load6(seg, START + TWIST), load6(seg, START + ACCELERATION)
+    for c in range(half_columns(m, s)):
+        r = c - 6 if c >= 6 else c
+        if m.rows[s, r] == m.rows[s, r + 1]:
+            continue
+        S, R = load6(seg, COLUMNS + 6 * c), load6(seg, COLUMNS + 72 + 6 * c)
+        v = load(seg, VALUES + 12 + c)
+        V = add_scaled6(V, v, S)
+        A = add_scaled6(add_scaled6(A, load(seg, VALUES + 24 + c), S), v, R)
+        if level >= SECOND:
+            mu = add_scaled6(mu, load(seg, VALUES + 36 + c), S)
+    store6(seg, END + VIRTUAL, mu)
+    store6(seg, END + TWIST, V)
+    store6(seg, END + ACCELERATION, A)
+
+
+# ------------------------------------------------------------------------------------------------ the pass
+@kernel
+def _start(m, s, level, segments, seg):
+    """State at the segment's start: that at its parent's end, or of the base, moved by the placement before."""
+    align_stack(seg)
+    parent = m.parent[s]
+    if parent < 0:
+        z, b = splat(seg, 0.0), m.base
+        R = (z + b[0], z + b[1], z + b[2], z + b[3], z + b[4], z + b[5], z + b[6], z + b[7], z + b[8])
+        p, still = (z + b[9], z + b[10], z + b[11]), (z, z, z, z, z, z)
+        mu, V, A = still, still, (z, z, z, z - m.gravity[0], z - m.gravity[1], z - m.gravity[2])
+    else:
+        before = segments[parent * SEGMENT + END :]
+        R, p = load9(before, 0), load3(before, 9)
+        mu, V, A = load6(before, VIRTUAL), load6(before, TWIST), load6(before, ACCELERATION)
+    R, p = placed(R, p, m.before, s)
+    store9(seg, START, R)
+    store3(seg, START + 9, p)
+    store6(seg, START + VIRTUAL, mu)
+    store6(seg, START + TWIST, V)
+    store6(seg, START + ACCELERATION, A)
+    return R, p
+
+
+@kernel
+def _curved_motion(m, s, level, seg, ws, R, p):
+    """Increments of a rod's segment or a joint of several degrees of freedom; returns its R and p."""
+    align_stack(seg)
+    rod, count = m.kind[s] == ROD, 4 if level >= SECOND else 3
+    h, b = m.step[s, 0], m.step[s, 1]
+    if rod:
+        _displacements(h, b, count, seg)
+    else:
+        for k in range(count):
+            x = load6(seg, VALUES + 12 * k)
+            store6(seg, OMEGA + 6 * k, scale6(x, splat(seg, 0.5 if k == 2 else 1.0)))
+    Z, T, TL = ws[:288], ws[288 : 288 + TANGENT], ws[288 + TANGENT : 288 + 2 * TANGENT]
+    strain_columns(h, b, 2 if rod else 1, count, seg, Z)
+    z = splat(seg, 0.0)
+    omega = load6(seg, OMEGA)
+    w = jets.of_twists(omega, load6(seg, OMEGA + 6), load6(seg, OMEGA + 12))
+    slopes = stumpff_slopes(w[0][0] * w[0][0] + w[1][0] * w[1][0] + w[2][0] * w[2][0])
+    store_tangent(w, jets.dot(w, w), slopes, T)
+    if level >= SECOND:
+        along = jets.of_twists(omega, load6(seg, OMEGA + 18), (z, z, z, z, z, z))
+        store_tangent(along, jets.dot(along, along), slopes, TL)
+    _curved_increments(12 if rod else 6, level, R, p, seg, Z, T, TL)
+    return exponential(omega, slopes, load9(T, 0))
+
+
+@kernel
+def forward_pass(m, level, state, segments, columns, ws):
+    """Fill the segments, and J, R, Q, W (columns) as the level needs them; state: q, v, a, lambda (n each)."""
+    align_stack(state)
+    n = m.numbers[0]
+    families = 4 if level >= SECOND else (3 if level >= FIRST else (1 if level >= MASS_MATRIX else 0))
+    columns[: FAMILIES * n] = 0.0
+    for s in range(m.parent.size):
+        seg = segments[s * SEGMENT : (s + 1) * SEGMENT]
+        seg[COMPOSITE : COMPOSITE + COMPOSITE_NUMBERS] = 0.0
+        R, p = _start(m, s, level, segments, seg)
+        if m.rows[s, 0] == m.rows[s, 6] and m.kind[s] != ROD:
+            _advance_twists(m, s, level, seg)
+        else:
+            _strains(m, s, n, state, 4 if level >= SECOND else 3, seg)
+            if m.kind[s] == SCREW:
+                component = component_of(m, s)
+                _screw_increments(level, component, R, p, seg)
+                E, r = screw_motion(component, load(seg, VALUES + component), seg)
+            else:
+                E, r = _curved_motion(m, s, level, seg, ws, R, p)
+            _advance_twists(m, s, level, seg)
+            _add_families(m, s, families, seg, columns)
+            p = add_rotated(p, R, r)
+            R = multiply(R, E)
+        R, p = placed(R, p, m.after, s)
+        store9(seg, END, R)
+        store3(seg, END + 9, p)
+
+
+def forward_numbers(arrays) -> tuple[int, int, int]:
+    """Numbers of the segments, of the columns and of the scratch of `forward_pass`."""
+    return len(arrays.parent) * SEGMENT, FAMILIES * int(arrays.numbers[0]), 288 + 2 * TANGENT
+
+

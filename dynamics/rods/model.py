@@ -1,0 +1,101 @@
+"""Hybrid robots of rods and rigid bodies: what the builder makes and everything else reads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynamics.rods.arrays import RodArrays
+from dynamics.rods.cross_section import Elastic, Section, SectionFigures
+from dynamics.rods.strain_basis import StrainBasis
+
+
+@dataclass(frozen=True)
+class Rod:
+    """A soft link: its figures, and where it stands in the model.
+
+    Attributes
+    ----------
+    name : str
+    length : m
+    section : Circular or Rectangular
+    material : Elastic
+    basis : StrainBasis
+    reference : (6,) strains at rest
+    nodes : (P,) positions X along the rod, m: 0, the Gauss-Legendre points, length
+    weights : (P,) of the quadrature, m; zero at both ends
+    coordinates : slice of its coordinates in q
+    segments : slice of its P - 1 segments in the arrays
+    """
+
+    name: str
+    length: float
+    section: Section
+    material: Elastic
+    basis: StrainBasis
+    reference: np.ndarray
+    nodes: np.ndarray
+    weights: np.ndarray
+    coordinates: slice
+    segments: slice
+
+    @property
+    def figures(self) -> SectionFigures:
+        """Section figures at the nodes."""
+        return self.section.figures(self.nodes / self.length)
+
+    def energy_matrix(self, densities: np.ndarray) -> np.ndarray:
+        """sum_k w_k Phi_k' diag(densities_k) Phi_k (size, size) for densities (P, 6) at the nodes."""
+        values = self.basis.values(self.nodes / self.length)
+        total = np.zeros((self.basis.size, self.basis.size))
+        for r in range(6):
+            own = slice(self.basis.rows[r], self.basis.rows[r + 1])
+            Phi = values[:, own]
+            total[own, own] = Phi.T @ ((self.weights * densities[:, r])[:, None] * Phi)
+        return total
+
+
+@dataclass(frozen=True)
+class RodModel:
+    """A tree of rods and rigid bodies, fixed to the world at its base; made by `RodModelBuilder`.
+
+    The configuration is a vector space: strains of rods, angles and displacements of joints, rotation vectors of
+    spherical joints (shorter than 2 pi), exponential coordinates [angular; linear] of free-flyers and of planar joints.
+
+    Attributes
+    ----------
+    name : str
+    nq, nv : number of coordinates n; nq = nv
+    link_names, coordinate_names : tuples of str
+    rods : mapping of name to `Rod`
+    link_segments : mapping of a link's name to its last segment, whose end is the link's frame (of a rod: its tip)
+    joint_coordinates : mapping of a link's name to the slice of its joint's coordinates
+    stiffness, damping : (n, n), of rods and joints
+    total_mass : kg
+    arrays : RodArrays, for kernels
+    """
+
+    name: str
+    nq: int
+    link_names: tuple[str, ...]
+    coordinate_names: tuple[str, ...]
+    rods: Mapping[str, Rod]
+    link_segments: Mapping[str, int]
+    joint_coordinates: Mapping[str, slice]
+    stiffness: np.ndarray
+    damping: np.ndarray
+    total_mass: float
+    arrays: RodArrays
+
+    @property
+    def nv(self) -> int:
+        """As nq."""
+        return self.nq
+
+    @property
+    def gravity(self) -> np.ndarray:
+        """Acceleration (3,), m/s^2."""
+        return self.arrays.gravity
+
+    def __repr__(self) -> str:
+        return f"RodModel({self.name!r}, {len(self.rods)} rods, {len(self.link_names)} links, nq={self.nq})"

@@ -1,0 +1,127 @@
+"""Soft robots for the tests, their stored numbers, and kernels of theirs on complex lanes."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from scipy.linalg import expm
+
+from dynamics import Planar, Prismatic, Revolute, Spherical
+from dynamics.rods.arrays import END, FORCES, SEGMENT
+from dynamics.rods.builder import RodModelBuilder
+from dynamics.rods.cross_section import Circular, Elastic, Rectangular
+from dynamics.rods.forward_dynamics import accelerations_kernel
+from dynamics.rods.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.soft_robot import SoftRobot
+from dynamics.rods.strain_basis import LegendreBasis
+from dynamics.rods.tendons import Tendon
+from dynamics.simd import LANES, aligned_zeros
+
+REFERENCE = json.loads((Path(__file__).parent / "rods" / "reference.json").read_text())
+SOFT = Elastic(young=1e6, poisson=0.5, density=1000.0, viscosity=1e4)
+STEP = 1e-30
+
+
+# ------------------------------------------------------------------------------------------------ robots
+def manipulator(gravity=(0.0, 0.0, -9.81), viscosity: float = 1e4) -> SoftRobot:
+    """The tapered manipulator of 24 coordinates and five tendons of Mathew et al. 2025, section 4.5."""
+    builder = RodModelBuilder(gravity)
+    material = Elastic(1e6, 0.5, 1000.0, viscosity)
+    builder.add_rod("arm", "world", 0.5, Circular(0.03, 0.015), material, LegendreBasis(4, 4, 4, 2, 2, 2))
+    c = np.sqrt(0.75)
+    tendons = (
+        Tendon("arm", 0.0, lambda X: 0.03 - 0.03 * X),
+        Tendon("arm", lambda X: -c * (0.03 - 0.03 * X), lambda X: -0.5 * (0.03 - 0.03 * X)),
+        Tendon("arm", lambda X: c * (0.03 - 0.03 * X), lambda X: -0.5 * (0.03 - 0.03 * X)),
+        Tendon.helix("arm", 0.015, turns=-2, phase=np.pi / 2),
+        Tendon.helix("arm", 0.015, turns=2, phase=np.pi / 2),
+    )
+    return SoftRobot(builder.build(), tendons)
+
+
+def cantilever(case: dict, points: int, basis: LegendreBasis, gravity=(0.0, 0.0, -9.81)) -> SoftRobot:
+    """A uniform circular rod along x, clamped: a case of the stored frequencies."""
+    builder = RodModelBuilder(gravity)
+    material = Elastic(case["E"], case["nu"], case["rho"])
+    builder.add_rod("rod", "world", case["L"], Circular(case["r"]), material, basis, points=points)
+    return SoftRobot(builder.build())
+
+
+def hybrid(depth_first: bool = True) -> SoftRobot:
+    """Rods and rigid links with revolute, spherical, prismatic and planar joints, offsets and two branches; numbered
+    depth-first, or with the branches in turn."""
+    tilt = expm(np.cross(np.eye(3), [0.3, -0.2, 0.4]))
+    builder = RodModelBuilder(base=(tilt, [0.1, 0.0, -0.2]))
+    inertia = np.array([[0.02, 0.001, 0.002], [0.001, 0.03, -0.002], [0.002, -0.002, 0.025]])
+    rigid = {"mass": 0.7, "com": (0.1, 0.02, -0.01), "inertia": inertia}
+    builder.add_body("shoulder", "world", Revolute((1.0, 2.0, 3.0)), **rigid, damping=0.1, stiffness=0.2)
+    section = Circular(0.02, 0.01)
+    basis = LegendreBasis(torsion=0, bending_y=2, bending_z=1, stretch=1)
+    builder.add_rod("trunk", "shoulder", 0.4, section, SOFT, basis, placement=(tilt.T, [0.2, 0.05, 0.0]), points=3)
+
+    def first_branch():
+        builder.add_rod(
+            "flap", "trunk", 0.3, Rectangular(0.02, 0.03), SOFT, LegendreBasis(bending_z=2), joint=Spherical(),
+            placement=(tilt, [0.0, 0.03, 0.0]), points=3, reference=(0.5, 0.2, 0.1, 1.0, 0.0, 0.0),
+        )  # fmt: skip
+        builder.add_body("weight", "flap", Prismatic((0.0, 1.0, 1.0)), **rigid, stiffness=30.0)
+
+    builder.add_body("plate", "trunk", Planar(), placement=(tilt.T, [0.05, 0.0, 0.0]), **rigid)
+    if depth_first:
+        builder.add_rod("tail", "plate", 0.2, Circular(0.01), SOFT, LegendreBasis(0, 1, 1), points=2)
+        first_branch()
+    else:
+        first_branch()
+        builder.add_rod("tail", "plate", 0.2, Circular(0.01), SOFT, LegendreBasis(0, 1, 1), points=2)
+    tendons = (
+        Tendon("flap", lambda X: 0.01 - 0.02 * X, 0.005, name="inner"),
+        Tendon.helix("trunk", 0.01, turns=1.0),
+        Tendon.straight("trunk", 0.0, -0.008),
+    )
+    return SoftRobot(builder.build(), tendons, torques=("weight", "shoulder"))
+
+
+ROBOTS = {"manipulator": cache(manipulator), "hybrid": cache(hybrid)}
+
+
+def random_state(robot: SoftRobot, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """q, v, a, w, u."""
+    q, v, a, w = rng.uniform(-1.0, 1.0, (4, robot.nq))
+    return q, v, a, w, rng.uniform(0.0, 10.0, robot.nu)
+
+
+# ------------------------------------------------------------------------------------------------ complex lanes
+def complex_steps(robot: SoftRobot, level: int, state, accelerations: bool = False):
+    """Derivatives of the results of `residual_kernel`, or of `accelerations_kernel`, along the whole state q, v, a, w,
+    u: of r or a (n, 4 n + nu), and of A (., 4 n + nu)."""
+    n, nu, size = robot.nq, robot.nu, len(state)
+    m, e = robot.model.arrays, robot.arrays
+    work, x = aligned_zeros(residual_work(robot.model), 2, LANES), aligned_zeros(size, 2, LANES)
+    r, A = aligned_zeros(n, 2, LANES), aligned_zeros(result_numbers(n, nu), 2, LANES)
+    L = aligned_zeros(n * n, 2, LANES)
+    dr, dA = np.empty((n, size)), np.empty((len(A), size))
+    for first in range(0, size, LANES):
+        columns = np.arange(first, min(first + LANES, size))
+        x[:] = 0.0
+        x[:, 0] = state[:, None]
+        x[columns, 1, columns - first] = STEP
+        if accelerations:
+            accelerations_kernel(m, e, level, x, L, work, r, A)
+        else:
+            residual_kernel(m, e, level, x, work, r, A)
+        out = x[2 * n : 3 * n] if accelerations else r
+        dr[:, columns], dA[:, columns] = (y[:, 1, : len(columns)] / STEP for y in (out, A))
+    return dr, dA
+
+
+# ------------------------------------------------------------------------------------------------ poses
+def tip(robot: SoftRobot, name: str, q: np.ndarray) -> np.ndarray:
+    """Placement (4, 4) of a link's frame, a rod's tip, as the kernel leaves it in its workspace."""
+    n, work, place = robot.nq, np.empty(residual_work(robot.model)), np.eye(4)
+    state = np.concatenate([q, np.zeros(3 * n + robot.nu)])
+    r, A = np.empty(n), np.empty(result_numbers(n, robot.nu))
+    residual_kernel(robot.model.arrays, robot.arrays, FORCES, state, work, r, A)
+    pose = work[robot.model.link_segments[name] * SEGMENT + END :][:12]
+    place[:3, :3], place[:3, 3] = pose[:9].reshape(3, 3), pose[9:]
+    return place
