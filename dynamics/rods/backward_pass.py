@@ -35,7 +35,7 @@ from dynamics.rods.arrays import (
 )
 from dynamics.rods.composites import add_node, add_to_parent, composite_inertia
 from dynamics.rods.curvature import CURVATURE_NUMBERS, HALVES, segment_curvature
-from dynamics.rods.forward_pass import half_columns, mode
+from dynamics.rods.strains import add_families, component_of, half_columns, mode
 from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
 from dynamics.spatial import (
     add6,
@@ -186,26 +186,6 @@ def _add_pairs(m, s, level, n, i, L, A):
 
 # ------------------------------------------------------------------------------------------------ the pass
 @kernel
-def _shift_families(m, s, families, seg, columns):
-    """Take half of the increments off J, R, Q, W of the segment's coordinates."""
-    align_stack(seg)
-    rod = m.kind[s] == ROD
-    for r in range(6):
-        if m.rows[s, r] == m.rows[s, r + 1]:
-            continue
-        for k in range(families):
-            first = load6(seg, COLUMNS + 72 * k + 6 * r)
-            second = load6(seg, COLUMNS + 72 * k + 36 + 6 * r) if rod else first
-            for j in range(m.rows[s, r], m.rows[s, r + 1]):
-                one, two = mode(m, s, j)
-                o = FAMILIES * j + 6 * k
-                x = add_scaled6(load6(columns, o), splat(seg, -0.5 * one), first)
-                if rod:
-                    x = add_scaled6(x, splat(seg, -0.5 * two), second)
-                store6(columns, o, x)
-
-
-@kernel
 def _add_forces(m, s, seg, tau):
     """Generalised forces of the segment's coordinates: S'f through the strains."""
     align_stack(seg)
@@ -221,17 +201,6 @@ def _add_forces(m, s, seg, tau):
             store(tau, j, fma(two, second, x) if rod else x)
 
 
-@helper
-def _component(m, s, j):
-    """The component that the segment's coordinate j acts on; -1 for one of another segment."""
-    if j < m.rows[s, 0] or j >= m.rows[s, 6]:
-        return -1
-    r = 0
-    while j >= m.rows[s, r + 1]:
-        r += 1
-    return r
-
-
 @kernel
 def _segment_blocks(m, s, level, seg, columns, ws, A):
     """What one segment adds to the blocks of A."""
@@ -244,7 +213,7 @@ def _segment_blocks(m, s, level, seg, columns, ws, A):
     for t in range(m.path_start[s], m.path_start[s + 1]):
         i = m.path[t]
         _left_products(m, s, level, i, columns, factors, L)
-        row = _component(m, s, i)
+        row = component_of(m, s, i)
         if curved and row >= 0:
             _add_curvature(m, s, level, row, i, curvature[HALVES:], L)
         _add_pairs(m, s, level, n, i, L, A)
@@ -264,9 +233,9 @@ def backward_pass(m, level, segments, columns, ws, tau, A):
         if m.rows[s, 0] < m.rows[s, 6]:
             _add_forces(m, s, seg, tau)
             if level >= MASS_MATRIX:
-                _shift_families(m, s, families, seg, columns)
+                add_families(m, s, -0.5, families, seg, columns)
                 _segment_blocks(m, s, level, seg, columns, ws, A)
-                _shift_families(m, s, families, seg, columns)
+                add_families(m, s, -0.5, families, seg, columns)
         add_to_parent(m, s, segments)
 
 
