@@ -23,19 +23,15 @@ as fast when they were tried, 5 % of an iteration; they are not built.
 Writes DIR/structure.json: least microseconds per knot of each.
 """
 
-import argparse
 import copy
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 import dynamics
@@ -46,7 +42,8 @@ from dynamics.simd import LANES, aligned_zeros, launch
 from dynamics.systems.robot_system import ClosedLoops
 from experiments.one_iteration import iterations
 from experiments.quadruped.following import drive_accelerations, drive_following, drive_torques, following_numbers
-from experiments.quadruped.parts import KNOTS, shift_problem, threads
+from experiments.quadruped.parts import shift_problem, threads
+from experiments.quadruped.timing import run
 from trajopt.rollout import ALPHAS
 from trajopt.solvers.forward import Curvature
 from trajopt.solvers.options import LoopOptions
@@ -221,28 +218,9 @@ def table(times: dict[str, float]) -> Table:
     return result
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    description = (__doc__ or "").split("\n", 1)[0]
-    result = argparse.ArgumentParser(prog="python -m experiments.quadruped.structure", description=description)
-    result.add_argument("--knots", type=int, default=KNOTS, metavar="N", help="knots (default: %(default)s)")
-    result.add_argument("--repeats", type=int, default=REPEATS, metavar="N", help="repeats (default: %(default)s)")
-    result.add_argument("--out", type=Path, default=Path("results/quadruped"), help="folder (default: %(default)s)")
-    return result
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure; returns the exit code."""
-    options = parser().parse_args(argv)
-    for name in ("knots", "repeats"):
-        if getattr(options, name) < 1:
-            parser().error(f"--{name}: got {getattr(options, name)}, wanted at least 1")
-    times = measure(options.knots, options.repeats)
-    Console(width=100).print(table(times))
-    options.out.mkdir(parents=True, exist_ok=True)
-    data = {"knots": options.knots, "repeats": options.repeats, "microseconds_per_knot": times}
-    (options.out / "structure.json").write_text(json.dumps(data, indent=1), encoding="utf-8")
-    return 0
+    return run("structure", __doc__ or "", REPEATS, measure, table, argv)
 
 
 if __name__ == "__main__":
