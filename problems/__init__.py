@@ -26,7 +26,7 @@ def experiments() -> dict[str, str]:
         "peers": "the same problems in Crocoddyl and here, solved side by side",
         "quadruped": "gaits of a quadruped by iLQR and DDP's Hessian modes; standing and gaits beside Crocoddyl",
         "quadruped.iteration": "what the parts of an iteration on a standing quadruped take",
-        "quadruped.structure": "what eliminating standing legs, and rollouts that follow the base, would save",
+        "quadruped.structure": "what eliminating legs saves, and what rollouts that follow the base would",
         "mpc": "predictive control of a swing-up under gusts, beside open loop and feedback gains",
         "fuzz": "thousands of solves with random weights, horizons, limits and starts: no exception, no NaN",
         "derivatives.first_order": "first derivatives of inverse dynamics against the chain rule, in two frames",

@@ -184,7 +184,7 @@ def scalar_rollout(system, x0, xs, us, k, K) -> Callable[[], tuple[np.ndarray, n
     X, U = np.empty((len(us) + 1, system.nx)), np.empty_like(us)
 
     def call():
-        _scalar_closed_loop(0, 1, work, *system.plant, x0, xs, us, k, K, 1.0, X, U)
+        _scalar_closed_loop(0, 1, work, *system.motion_plant, x0, xs, us, k, K, 1.0, X, U)
         return X, U
 
     return call
@@ -198,7 +198,7 @@ def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
     X, U = aligned_zeros(chunks, len(us) + 1, system.nx, LANES), aligned_zeros(chunks, len(us), system.nu, LANES)
     work = scratch(system.rollout_numbers())[0]
     loops = x0, xs, us, k, K, lanes, None, None, 0, len(us), X, U
-    return lambda: drive_closed_loops(0, chunks, work, *system.plant, *loops)
+    return lambda: drive_closed_loops(0, chunks, work, *system.motion_plant, *loops)
 
 
 def iteration(repeats: int) -> list[dict]:

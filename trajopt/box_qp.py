@@ -11,7 +11,7 @@ three.
 
 import numpy as np
 
-from dynamics.simd import helper, kernel
+from dynamics.simd import helper, shared_kernel
 
 PIVOT = 1e-14
 """Smallest pivot, relative to the largest diagonal entry, that counts as positive."""
@@ -105,7 +105,7 @@ def _blocked_step(lower, upper, x, d, clamped, trial):
     clamped[block] = True
 
 
-@kernel
+@shared_kernel
 def box_qp(H, g, lower, upper, x, clamped, L, work):
     """Solve the program; x holds a first guess and becomes the solution, clamped (m,) tells which limits hold it.
 

@@ -1,6 +1,6 @@
 """Products of small dense matrices by SIMD registers along rows, for compiled kernels (see `dynamics.simd.rows`)."""
 
-from dynamics.simd import LANES, helper
+from dynamics.simd import LANES, helper, shared_kernel
 from dynamics.simd.rows import load_part, store_part, update_tile
 
 
@@ -25,17 +25,27 @@ def _make_band(rows):
 _band6, _band2, row_product = _make_band(6), _make_band(2), _make_band(1)
 
 
+@shared_kernel
+def _shared_band6(i, j, width, target, source, terms):
+    """The bulk of the code of a product, where sizes are not known at compile time."""
+    _band6(i, j, width, target, source, terms)
+
+
 @helper
-def product(upper, start, stop, width, target, source, terms):
+def product(shared, upper, start, stop, width, target, source, terms):
     """Rows start to stop of target = source + sum of the terms, `width` columns; with `upper`, vectors that lie left of
-    the diagonal are left out.  The last block of rows overlaps the one before: the target must not be the source."""
+    the diagonal are left out.  The last block of rows overlaps the one before: the target must not be the source.
+    shared: None compiles all code into the caller, () the bulk of it once for all callers."""
     i, rows = start, stop - start
     block = 6 if rows >= 6 else (2 if rows >= 2 else 1)
     while i < stop:
         first = min(i, stop - block)
         j = first // LANES * LANES if upper else 0
         if block == 6:
-            _band6(first, j, width, target, source, terms)
+            if shared is None:
+                _band6(first, j, width, target, source, terms)
+            else:
+                _shared_band6(first, j, width, target, source, terms)
         elif block == 2:
             _band2(first, j, width, target, source, terms)
         else:
@@ -50,7 +60,7 @@ def add_product(upper, rows, width, target, term):
     while i < rows:
         j = i // LANES * LANES if upper else 0
         if i + 6 <= rows:
-            _band6(i, j, width, target, target, (term,))
+            _shared_band6(i, j, width, target, target, (term,))
             i += 6
         elif i + 2 <= rows:
             _band2(i, j, width, target, target, (term,))

@@ -115,6 +115,7 @@ def _carve(ws, m, ndx, nu):
 def _make_sweep(constant_ndx: int, constant_nu: int, structure: int):
     """The compiled sweep for these sizes, (0, 0) takes them from the arrays, and this structure."""
     structured, accelerations = structure >= SEMI_IMPLICIT, structure == ACCELERATIONS
+    shared = None if constant_ndx > 0 else ()
 
     @driver
     def sweep(mu, seconds, leading, fx, fu, lx, lu, lxx, lux, luu, gaps, box, k, K, Vx, Vxx, ws):
@@ -157,10 +158,10 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structure: int):
                 )
             else:
                 inner, T, MB, costate = split(leading, M), split(leading, s.T), split(leading, s.MB), split(leading, p)
-                product(False, 0, m, ndx, s.T, G, terms(leading, m, inner, A))
-                product(False, 0, m, nu, s.MB, nothing, terms(leading, m, inner, B))
-                product(False, 0, nu, nu, s.U, luu_t, terms(leading, m, B, MB))
-                product(False, 0, nu, ndx, s.Y, lux_t, terms(leading, m, B, T))
+                product(shared, False, 0, m, ndx, s.T, G, terms(leading, m, inner, A))
+                product(shared, False, 0, m, nu, s.MB, nothing, terms(leading, m, inner, B))
+                product(shared, False, 0, nu, nu, s.U, luu_t, terms(leading, m, B, MB))
+                product(shared, False, 0, nu, ndx, s.Y, lux_t, terms(leading, m, B, T))
                 row_product(0, 0, nu, s.Qu, lu_t, terms(leading, m, costate, B))
                 row_product(0, 0, ndx, s.Qx, lx_t, terms(leading, m, costate, A))
             if structured and not accelerations:
@@ -187,14 +188,15 @@ def _make_sweep(constant_ndx: int, constant_nu: int, structure: int):
                 depth = 2 * nu
             policy = Term(s.Z, s.Y, depth)
             if accelerations:
-                product(True, 0, m, ndx, V, s.S, (policy,))
-                product(True, m, ndx, ndx, V, submatrix(s.T, -m, 0), (policy,))
+                product(shared, True, 0, m, ndx, V, s.S, (policy,))
+                product(shared, True, m, ndx, ndx, V, submatrix(s.T, -m, 0), (policy,))
             else:
                 quadratic = terms(leading, m, A, split(leading, s.T))
-                product(True, 0, b, ndx, V, lxx_t, quadratic + (policy,))
+                product(shared, True, 0, b, ndx, V, lxx_t, quadratic + (policy,))
                 if structured:
-                    product(True, b, n, ndx, V, s.S, quadratic + terms(leading, m, split(leading, G), A) + (policy,))
-                product(True, skipped, ndx, ndx, V, lxx_t, quadratic + (policy,))
+                    left_over = terms(leading, m, split(leading, G), A)
+                    product(shared, True, b, n, ndx, V, s.S, quadratic + left_over + (policy,))
+                product(shared, True, skipped, ndx, ndx, V, lxx_t, quadratic + (policy,))
             mirror(ndx, V)
             copy_rows(1, ndx, matrix(Vx, t * ndx, ndx), s.Qx)
             if gaps is not None:

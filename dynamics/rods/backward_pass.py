@@ -36,11 +36,11 @@ from dynamics.rods.arrays import (
 )
 from dynamics.rods.composites import add_node, add_to_parent, composite_inertia
 from dynamics.rods.curvature import CURVATURE_NUMBERS, HALVES, segment_curvature
-from dynamics.rods.forward_pass import half_columns, mode
 from dynamics.rods.load_arrays import B6, LOADS, M6, N6, C, P
 from dynamics.rods.loads import add_loads, add_loads_to_parent
 from dynamics.rods.matrices import times6, transposed_times6
 from dynamics.rods.pose_loads import add_at
+from dynamics.rods.strains import add_families, component_of, half_columns, mode
 from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
 from dynamics.spatial import (
     add6,
@@ -233,26 +233,6 @@ def _add_pairs(m, s, level, n, i, L, A):
 
 # ------------------------------------------------------------------------------------------------ the pass
 @kernel
-def _shift_families(m, s, families, seg, columns):
-    """Take half of the increments off J, R, Q, W of the segment's coordinates."""
-    align_stack(seg)
-    rod = m.kind[s] == ROD
-    for r in range(6):
-        if m.rows[s, r] == m.rows[s, r + 1]:
-            continue
-        for k in range(families):
-            first = load6(seg, COLUMNS + 72 * k + 6 * r)
-            second = load6(seg, COLUMNS + 72 * k + 36 + 6 * r) if rod else first
-            for j in range(m.rows[s, r], m.rows[s, r + 1]):
-                one, two = mode(m, s, j)
-                o = FAMILIES * j + 6 * k
-                x = add_scaled6(load6(columns, o), splat(seg, -0.5 * one), first)
-                if rod:
-                    x = add_scaled6(x, splat(seg, -0.5 * two), second)
-                store6(columns, o, x)
-
-
-@kernel
 def _add_forces(m, s, seg, tau):
     """Generalised forces of the segment's coordinates: S'f through the strains."""
     align_stack(seg)
@@ -266,17 +246,6 @@ def _add_forces(m, s, seg, tau):
             one, two = mode(m, s, j)
             x = fma(one, first, load(tau, j))
             store(tau, j, fma(two, second, x) if rod else x)
-
-
-@helper
-def _component(m, s, j):
-    """The component that the segment's coordinate j acts on; -1 for one of another segment."""
-    if j < m.rows[s, 0] or j >= m.rows[s, 6]:
-        return -1
-    r = 0
-    while j >= m.rows[s, r + 1]:
-        r += 1
-    return r
 
 
 @kernel
@@ -296,7 +265,7 @@ def _segment_blocks(m, external, s, level, seg, columns, extra, ws, A):
         _left_products(m, s, level, i, columns, factors, L)
         if loaded and level >= FIRST:
             _add_load_products(m, s, level, i, columns, factors, L)
-        row = _component(m, s, i)
+        row = component_of(m, s, i)
         if curved and row >= 0:
             _add_curvature(m, s, level, row, i, curvature[HALVES:], L)
         _add_pairs(m, s, level, n, i, L, A)
@@ -323,9 +292,9 @@ def backward_pass(m, external, level, wrenches, segments, columns, loads, ws, ta
         if m.rows[s, 0] < m.rows[s, 6]:
             _add_forces(m, s, seg, tau)
             if level >= MASS_MATRIX:
-                _shift_families(m, s, families, seg, columns)
+                add_families(m, s, -0.5, families, seg, columns)
                 _segment_blocks(m, external, s, level, seg, columns, extra, ws, A)
-                _shift_families(m, s, families, seg, columns)
+                add_families(m, s, -0.5, families, seg, columns)
         add_to_parent(m, s, segments)
         add_loads_to_parent(m, external, s, loads)
 

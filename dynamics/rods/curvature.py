@@ -32,7 +32,8 @@ from dynamics.rods.exponential import (
     symmetric_of_order,
     tangent_transposed_times,
 )
-from dynamics.rods.forward_pass import store_tangent, strain_columns
+from dynamics.rods.forward_pass import store_tangent
+from dynamics.rods.strains import strain_columns
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
 from dynamics.spatial import (
     add6,
@@ -41,6 +42,7 @@ from dynamics.spatial import (
     add_symmetric,
     angular,
     cross_force,
+    dot3,
     dot6,
     join,
     linear,
@@ -96,14 +98,13 @@ def _store_curvature(w, c, s, slopes, ws, o, orders):
 
 
 @kernel
-def _along_lambda(R, p, seg, ws):
+def _along_lambda(R, p, slopes, seg, ws):
     """E and T'f along lambda: values and slopes."""
     align_stack(seg)
     z = splat(seg, 0.0)
     none = (z, z, z, z, z, z)
     w = jets.of_twists(load6(seg, OMEGA), load6(seg, OMEGA + 18), none)
     s = jets.dot(w, w)
-    slopes = stumpff_slopes(s[0])
     f = wrench_at_start(R, p, load6(seg, COMPOSITE + FORCE))
     store_tangent(w, s, slopes, ws[T:])
     _store_curvature(w, jets.of_wrenches(f, none, none), s, slopes, ws, E + 36, 2)
@@ -112,12 +113,11 @@ def _along_lambda(R, p, seg, ws):
 
 
 @kernel
-def _along_time(R, p, seg, ws):
+def _along_time(R, p, slopes, seg, ws):
     """E and T'c in time; of T'c orders 0 and 1, and order 2 added to the slope along lambda, in W + 6."""
     align_stack(seg)
     w = jets.of_twists(load6(seg, OMEGA), load6(seg, OMEGA + 6), load6(seg, OMEGA + 12))
     s = jets.dot(w, w)
-    slopes = stumpff_slopes(s[0])
     mu, V, A = load6(seg, START + VIRTUAL), load6(seg, START + TWIST), load6(seg, START + ACCELERATION)
     o, two = COMPOSITE, splat(seg, 2.0)
     f, n, m = load6(seg, o + FORCE), load6(seg, o + RATE_FORCE), load6(seg, o + DOUBLE_FORCE)
@@ -195,9 +195,11 @@ def segment_curvature(h, b, halves, level, seg, ws):
     align_stack(seg)
     R, p = load9(seg, START), load3(seg, START + 9)
     strain_columns(h, b, halves, 4 if level >= SECOND else 1, seg, ws[Z:])
-    _along_lambda(R, p, seg, ws)
+    w = angular(load6(seg, OMEGA))
+    slopes = stumpff_slopes(dot3(w, w))
+    _along_lambda(R, p, slopes, seg, ws)
     if level >= SECOND:
-        _along_time(R, p, seg, ws)
+        _along_time(R, p, slopes, seg, ws)
     _curved_columns(6 * halves, level, ws)
     _half_products(6 * halves, level, ws)
     if halves == 2:

@@ -5,9 +5,11 @@
 Levels: FORCES alone, then also MASS_MATRIX, FIRST derivatives, SECOND, the Hessian of w'ID.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
 from dynamics.rods.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, SEGMENT
@@ -15,7 +17,19 @@ from dynamics.rods.backward_pass import BLOCKS, backward_numbers, backward_pass
 from dynamics.rods.forward_pass import forward_numbers, forward_pass
 from dynamics.rods.load_arrays import LOADS
 from dynamics.rods.model import RodModel
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, launch, load, scatter, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    gather,
+    kernel,
+    launch,
+    load,
+    scatter,
+    shared_kernel,
+    store,
+)
 from dynamics.validation import as_batch
 
 
@@ -49,7 +63,7 @@ def _add_transpose(n, A, o, source, p):
             store(A, o + ji, y)
 
 
-@kernel
+@shared_kernel
 def inverse_dynamics_kernel(m, external, level, state, wrenches, work, tau, A):
     """tau (n) and, in A, blocks (n n): dtau/dq, dtau/dv, M, Hqq, Hqv, scratch, Hvv, Hqa, scratch, as far as the level
     goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each); wrenches of external loads (6 each); work:
@@ -113,15 +127,12 @@ def driver_numbers(model: RodModel) -> int:
 def _batches(model: RodModel, wrenches=None, **vectors) -> tuple[bool, np.ndarray, np.ndarray]:
     """Whether it is one point, the states (K, 4 n) of q, v, a, w, and the wrenches (K, 6 W), by default zero."""
     W = model.wrench_count
-    vectors["wrenches"] = np.zeros(6 * W) if wrenches is None else _flat_wrenches(wrenches, W)
+    vectors["wrenches"] = np.zeros(6 * W) if wrenches is None else flat_wrenches(wrenches, model)
     arrays, single = {}, True
     for name, value in vectors.items():
         arrays[name], one = as_batch(name, value, 6 * W if name == "wrenches" else model.nq)
         single = single and one
-    K = max(len(array) for array in arrays.values())
-    for name, array in arrays.items():
-        if len(array) not in (1, K):
-            raise ValueError(f"{name}: got {len(array)} points, expected 1 or {K}")
+    K = common_length(arrays)
     given = np.array(np.broadcast_to(arrays.pop("wrenches"), (K, 6 * W)))
     states = np.zeros((K, 4 * model.nq))
     for k, array in enumerate(arrays.values()):
@@ -129,8 +140,18 @@ def _batches(model: RodModel, wrenches=None, **vectors) -> tuple[bool, np.ndarra
     return single, states, given
 
 
-def _flat_wrenches(wrenches, count: int) -> np.ndarray:
-    array = np.asarray(wrenches, dtype=np.float64)
+def common_length(batches: Mapping[str, np.ndarray]) -> int:
+    """The number of points K of batches of 1 or K points; ValueError names one of another length."""
+    K = max(len(array) for array in batches.values())
+    for name, array in batches.items():
+        if len(array) not in (1, K):
+            raise ValueError(f"{name}: got {len(array)} points, expected 1 or {K}")
+    return K
+
+
+def flat_wrenches(wrenches: ArrayLike, model: RodModel) -> np.ndarray:
+    """The wrenches (W, 6) or (K, W, 6) in a row (6 W) or (K, 6 W)."""
+    count, array = model.wrench_count, np.asarray(wrenches, dtype=np.float64)
     if array.shape[-2:] != (count, 6) or array.ndim not in (2, 3):
         raise ValueError(f"wrenches: got shape {array.shape}, expected ({count}, 6) or (K, {count}, 6)")
     return array.reshape(*array.shape[:-2], 6 * count)

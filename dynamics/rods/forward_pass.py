@@ -36,7 +36,15 @@ from dynamics.rods.exponential import (
     tangent_jet,
     tangent_times,
 )
-from dynamics.simd import align_stack, helper, kernel, load, sincos, splat, store
+from dynamics.rods.strains import (
+    add_families,
+    component_of,
+    half_columns,
+    store_displacements,
+    store_strains,
+    strain_columns,
+)
+from dynamics.simd import align_stack, helper, kernel, load, sincos, splat
 from dynamics.spatial import (
     add6,
     add_cross,
@@ -70,19 +78,6 @@ def move_twist(R, p, x):
 
 
 @helper
-def half_columns(m, s):
-    """Columns of strains that the segment has: 12, or 6 of a joint."""
-    return 12 if m.kind[s] == ROD else 6
-
-
-@helper
-def mode(m, s, j):
-    """Values of the segment's coordinate j at both points."""
-    i = m.first_mode[s] + j - m.rows[s, 0]
-    return m.modes[i, 0], m.modes[i, 1]
-
-
-@helper
 def placed(R, p, placement, s):
     """(R, p) times the fixed placement in row s."""
     A = (
@@ -90,66 +85,6 @@ def placed(R, p, placement, s):
         placement[s, 6], placement[s, 7], placement[s, 8],
     )  # fmt: skip
     return multiply(R, A), add_rotated(p, R, (placement[s, 9], placement[s, 10], placement[s, 11]))
-
-
-# ------------------------------------------------------------------------------------------------ Omega and Z
-@kernel
-def _strains(m, s, n, state, count, seg):
-    """Strains at both points, and what v, a, lambda (the first `count` of the four) do to them."""
-    align_stack(seg)
-    for r in range(6):
-        for k in range(count):
-            first = splat(seg, m.reference[s, r] if k == 0 else 0.0)
-            second = first
-            for j in range(m.rows[s, r], m.rows[s, r + 1]):
-                one, two = mode(m, s, j)
-                x = load(state, k * n + j)
-                first = first + one * x
-                second = second + two * x
-            store(seg, VALUES + 12 * k + r, first)
-            store(seg, VALUES + 12 * k + 6 + r, second)
-
-
-@kernel
-def _displacements(h, b, count, seg):
-    """Omega, Omega', Omega''/2 and Omega_lambda of a rod's step."""
-    align_stack(seg)
-    x1, x2 = load6(seg, VALUES), load6(seg, VALUES + 6)
-    half, factor = splat(seg, 0.5 * h), splat(seg, b)
-    store6(seg, OMEGA, add_scaled6(scale6(add6(x1, x2), half), factor, cross_motion(x1, x2)))
-    for k in range(1, count):
-        y1, y2 = load6(seg, VALUES + 12 * k), load6(seg, VALUES + 12 * k + 6)
-        mixed = add_cross_motion(cross_motion(x1, y2), y1, x2)
-        if k == 2:
-            v1, v2 = load6(seg, VALUES + 12), load6(seg, VALUES + 18)
-            mixed = add_scaled6(mixed, splat(seg, 2.0), cross_motion(v1, v2))
-        y = add_scaled6(scale6(add6(y1, y2), half), factor, mixed)
-        store6(seg, OMEGA + 6 * k, scale6(y, splat(seg, 0.5)) if k == 2 else y)
-
-
-@helper
-def _store_cross(ws, o, x, b, h):
-    """Columns h e_i + b (x x e_i) at ws[o + 6 i]."""
-    z = splat(ws, 0.0)
-    u, v, w, p, q, r = b * x[0], b * x[1], b * x[2], b * x[3], b * x[4], b * x[5]
-    store6(ws, o, (h, w, -v, z, r, -q))
-    store6(ws, o + 6, (-w, h, u, -r, z, p))
-    store6(ws, o + 12, (v, -u, h, q, -p, z))
-    store6(ws, o + 18, (z, z, z, h, w, -v))
-    store6(ws, o + 24, (z, z, z, -w, h, u))
-    store6(ws, o + 30, (z, z, z, v, -u, h))
-
-
-@kernel
-def strain_columns(h, b, halves, count, seg, ws):
-    """Z (6, 12) and its derivatives along v, a, lambda: family k, column c at ws[72 k + 6 c]."""
-    align_stack(seg)
-    for k in range(count):
-        diagonal = splat(seg, 0.5 * h if k == 0 else 0.0)
-        x1, x2 = load6(seg, VALUES + 12 * k), load6(seg, VALUES + 12 * k + 6)
-        _store_cross(ws, 72 * k, x2, -b, diagonal)
-        if halves == 2:
-            _store_cross(ws, 72 * k + 36, x1, b, diagonal)
 
 
 @kernel
@@ -236,35 +171,6 @@ def screw_motion(component, x, like):
     return R, p
 
 
-@helper
-def component_of(m, s):
-    """The component that the segment's first coordinate acts on."""
-    r = 0
-    while m.rows[s, r + 1] == m.rows[s, 0] and r < 5:
-        r += 1
-    return r
-
-
-@kernel
-def _add_families(m, s, count, seg, columns):
-    """Add the increments to the first `count` of J, R, Q, W of the segment's coordinates."""
-    align_stack(seg)
-    rod = m.kind[s] == ROD
-    for r in range(6):
-        if m.rows[s, r] == m.rows[s, r + 1]:
-            continue
-        for k in range(count):
-            first = load6(seg, COLUMNS + 72 * k + 6 * r)
-            second = load6(seg, COLUMNS + 72 * k + 36 + 6 * r) if rod else first
-            for j in range(m.rows[s, r], m.rows[s, r + 1]):
-                one, two = mode(m, s, j)
-                o = FAMILIES * j + 6 * k
-                x = add_scaled6(load6(columns, o), splat(seg, one), first)
-                if rod:
-                    x = add_scaled6(x, splat(seg, two), second)
-                store6(columns, o, x)
-
-
 @kernel
 def _advance_twists(m, s, level, seg):
     """Twists at the end: mu + S lambda, eta + S v, eta' + S a + R v."""
@@ -316,7 +222,7 @@ def _curved_motion(m, s, level, seg, ws, R, p):
     rod, count = m.kind[s] == ROD, 4 if level >= SECOND else 3
     h, b = m.step[s, 0], m.step[s, 1]
     if rod:
-        _displacements(h, b, count, seg)
+        store_displacements(h, b, count, seg)
     else:
         for k in range(count):
             x = load6(seg, VALUES + 12 * k)
@@ -349,15 +255,15 @@ def forward_pass(m, level, state, segments, columns, ws):
         if m.rows[s, 0] == m.rows[s, 6] and m.kind[s] != ROD:
             _advance_twists(m, s, level, seg)
         else:
-            _strains(m, s, n, state, 4 if level >= SECOND else 3, seg)
+            store_strains(m, s, n, state, 4 if level >= SECOND else 3, seg)
             if m.kind[s] == SCREW:
-                component = component_of(m, s)
+                component = component_of(m, s, m.rows[s, 0])
                 _screw_increments(level, component, R, p, seg)
                 E, r = screw_motion(component, load(seg, VALUES + component), seg)
             else:
                 E, r = _curved_motion(m, s, level, seg, ws, R, p)
             _advance_twists(m, s, level, seg)
-            _add_families(m, s, families, seg, columns)
+            add_families(m, s, 1.0, families, seg, columns)
             p = add_rotated(p, R, r)
             R = multiply(R, E)
         R, p = placed(R, p, m.after, s)

@@ -7,7 +7,7 @@ A driver over complex lanes asks `launch` for twice the numbers it needs and see
 `work.reshape(work.shape[0] // 2, 2, LANES)`.
 """
 
-from dynamics.simd.compilation import helper, kernel
+from dynamics.simd.compilation import helper, kernel, shared_kernel
 from dynamics.simd.tiles import gather_tile, scatter_tile
 from dynamics.simd.vector import LANES
 
@@ -17,7 +17,7 @@ def chunk_count(knots: int) -> int:
     return -(-knots // LANES)
 
 
-@kernel
+@shared_kernel
 def gather(source, first, ws):
     """ws[i, l] = source[first + l, i] for the LANES knots from `first` on; source (K, n), ws (n, LANES)."""
     knots, n = source.shape
@@ -45,7 +45,7 @@ def gather_complex(source, first, ws):
             ws[i, 1, k] = 0.0
 
 
-@kernel
+@shared_kernel
 def scatter_rows(ws, offset, count, target, start, first, knots, size):
     """Numbers offset ... offset + count of each lane to target.flat[t size + start ...] for knots t = first + lane."""
     if first + LANES <= knots and count >= LANES:

@@ -15,6 +15,7 @@ import time
 from functools import cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numba
 from numba.core import event
@@ -91,6 +92,8 @@ def cache_root() -> Path:
 
 
 def _compiled(function, kind, folder="", **options):
+    if numba.config.DISABLE_JIT:
+        return function
     path = Path(function.__code__.co_filename).resolve()
     options = {"nopython": True, "fastmath": FLAGS, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
     dispatcher = kind(function, targetoptions=options)
@@ -100,7 +103,15 @@ def _compiled(function, kind, folder="", **options):
         dispatcher.enable_caching()
     finally:
         numba.config.CACHE_DIR = previous
+    _name_files_uniquely(dispatcher)
     return dispatcher
+
+
+def _name_files_uniquely(dispatcher) -> None:
+    """numba numbers the files of a function's signatures.  Two processes that compile different ones at the same time
+    would give both one number, and load one in place of the other."""
+    names = dispatcher._cache._cache_file
+    names._data_name = lambda number: f"{names._index_name.removesuffix('.nbi')}.{uuid4().hex}.nbc"
 
 
 INLINED: Any = {"fastmath": FLAGS, "error_model": "numpy", "forceinline": True, "_nrt": False}

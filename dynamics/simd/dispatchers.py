@@ -7,6 +7,7 @@ process (`SharedDispatcher`): callers hold a symbol that stands for the address.
 
 A caller that comes from the disk finds the symbol because numba runs the functions that it saved along with it, the
 library's `_reload_init`, before it links the code; each of them (`Binding`) loads a shared kernel and binds a symbol.
+Before version 0.63 numba has no such list, and all functions are linked into their callers.
 """
 
 import copy
@@ -17,9 +18,13 @@ from typing import NamedTuple
 from uuid import uuid4
 
 import llvmlite.binding as llvm
+from numba import version_info
 from numba.core import sigutils
 from numba.core.imputils import user_function
 from numba.core.registry import CPUDispatcher
+
+CAN_SHARE = version_info.short >= (0, 63)
+"""Whether numba can be told what a function from the disk needs."""
 
 
 class KeepingDispatcher(CPUDispatcher):
@@ -27,7 +32,8 @@ class KeepingDispatcher(CPUDispatcher):
 
     def add_overload(self, cres):
         """Called by numba with a compiled function, new or from the disk: only the new one's library has bindings."""
-        cres.library._reload_init.update(cres.reload_init or ())
+        if CAN_SHARE:
+            cres.library._reload_init.update(cres.reload_init or ())
         super().add_overload(cres)
 
 
@@ -76,7 +82,7 @@ class SharedDispatcher(InnerDispatcher):
         """Called by numba for the key under which it knows how to call the function compiled for these types."""
         linked = super().get_overload(sig)
         module, name = self.py_func.__module__, self.py_func.__qualname__
-        if getattr(sys.modules.get(module), name, None) is not self:
+        if not CAN_SHARE or getattr(sys.modules.get(module), name, None) is not self:
             return linked
         args = tuple(sigutils.normalize_signature(sig)[0])
         if args not in self._symbols:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set
 from dynamics.contacts.dynamics import contact_dynamics
+from dynamics.contacts.legs import leg_arrays
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.simd import launch
 from dynamics.systems.acceleration_control import AccelerationControl
@@ -52,6 +53,8 @@ class RigidBodySystem(RobotSystem):
     Tangent vectors are dx = [dq; dv], ndx = 2 nv.  Expansions are those of the step in exponential coordinates at both
     ends: F is its differential, and `hessian_products` returns symmetric H with
     lam'dx+ = lam'F z + 1/2 z'H z + O(z^3).  All knots are evaluated in one call, LANES at a time, over all threads.
+    Steps and rollouts of robots on legs of three joints each, held at points of their last bodies, eliminate the legs
+    (`legs`, None for other robots), which gives the accelerations of `contact_dynamics` to ten digits or more.
     """
 
     def __init__(
@@ -83,10 +86,13 @@ class RigidBodySystem(RobotSystem):
         B, skip = self.actuation
         self.formulation = formulation
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
+        self.legs = leg_arrays(self.contacts, self.contact_damping)
         self._rollout_numbers = self.rollout_numbers()
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
         curved, rk = None if self.euclidean else True, True if rk4 else None
-        self.plant = (model.block, self.contact_arrays if self.in_contact else (), B, skip, curved, rk, semi, self.dt)
+        held, rest = self.contact_arrays if self.in_contact else (), (B, skip, curved, rk, semi, self.dt)
+        self.plant = (model.block, held, *rest)
+        self.motion_plant = (model.block, held if self.legs is None else self.legs, *rest)
 
     def _acceleration_control(self) -> AccelerationControl:
         B, lacking = self.actuation.B, []
@@ -113,17 +119,18 @@ class RigidBodySystem(RobotSystem):
     # -------------------------------------------------------------------------------------------- motion
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t], us[t])."""
-        launch(drive_steps, len(xs), self._rollout_numbers, *self.plant, xs, us, out)
+        launch(drive_steps, len(xs), self._rollout_numbers, *self.motion_plant, xs, us, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
         launch(
-            drive_closed_loops, loops.alphas.size, self._rollout_numbers, *self.plant, *loops, start, stop, X, U
+            drive_closed_loops, loops.alphas.size, self._rollout_numbers, *self.motion_plant, *loops, start, stop, X, U
         )  # fmt: skip
 
     def rollout_numbers(self) -> int:
         """Scratch numbers per lane of `drive_steps` and `drive_closed_loops`."""
-        return dynamics_numbers(self.model, self.contacts) + step_numbers(self.model) + 2 * self.nx + self.nu + self.ndx
+        scratch = dynamics_numbers(self.model, self.contacts, self.legs)
+        return scratch + step_numbers(self.model) + 2 * self.nx + self.nu + self.ndx
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the

@@ -11,12 +11,15 @@
         q+ = q (+) O                                v+ = v + h/6 (a1 + 2 a2 + 2 a3 + a4)
 
 Three arguments select code at compile time: `curved`, that some joint is not Euclidean, and `rk`, that the integrator
-is RK4, by being None or not, and `contacts`, `ContactArrays` of what is held, by being an empty tuple or not.
-So an ordinary arm under Euler compiles neither groups nor stages nor constraints.
+is RK4, by being None or not, and `contacts`, by its length: an empty tuple for a robot that touches nothing,
+`ContactArrays` of what is held, or `LegArrays` where the joints of legs are eliminated.  So an ordinary arm under Euler
+compiles neither groups nor stages nor constraints.
 """
 
 from dynamics.algorithms.articulated_body import forward_dynamics_kernel
 from dynamics.contacts.dynamics import contact_dynamics_kernel
+from dynamics.contacts.elimination import eliminated_dynamics_kernel
+from dynamics.contacts.legs import FIELDS
 from dynamics.simd import fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.systems.actuation import torques_of_controls
 from dynamics.tangent import integrate_configuration
@@ -31,6 +34,8 @@ def acceleration(m, contacts, B, skip, q, v, u, d, a):
     torques_of_controls(B, skip, u, d.tau)
     if len(contacts) == 0:
         forward_dynamics_kernel(m, q, v, d.tau, d.zeros, None, d.body, d.dof, d.art, d.elim, a)
+    elif len(contacts) == FIELDS:
+        eliminated_dynamics_kernel(m, contacts, q, v, d.tau, d.space, d.elimination, a)
     else:
         d.space.Y[:] = 0.0
         contact_dynamics_kernel(m, contacts, q, v, d.tau, d.space)

@@ -12,6 +12,8 @@ from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.contacts.curvature import SecondOrder, carve_second_order, second_order_numbers
 from dynamics.contacts.derivatives import FirstOrder, carve_first_order, first_order_numbers
 from dynamics.contacts.dynamics import Workspace, carve_workspace, workspace_numbers
+from dynamics.contacts.elimination import Elimination, carve_elimination, elimination_numbers
+from dynamics.contacts.legs import FIELDS, LegArrays
 from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.simd import carve, helper
 from dynamics.tangent import TANGENT_SLOTS
@@ -63,6 +65,15 @@ class ConstrainedDynamics(NamedTuple):
     space: Workspace
 
 
+class LeggedDynamics(NamedTuple):
+    """`Dynamics` by elimination of the legs, of which derivatives know nothing."""
+
+    tau: np.ndarray
+    a: np.ndarray
+    space: Workspace
+    elimination: Elimination
+
+
 class ConstrainedDerivatives(NamedTuple):
     """`Derivatives` in contact."""
 
@@ -87,8 +98,15 @@ class ConstrainedCurvature(NamedTuple):
 
 @helper
 def carve_dynamics(m, contacts, w):
-    """A `Dynamics` block, or `ConstrainedDynamics` where there are contacts, its zeros zeroed, and the rest of w."""
+    """A `Dynamics` block, `ConstrainedDynamics` for `ContactArrays` or `LeggedDynamics` for `LegArrays`, its zeros
+    zeroed, and the rest of w."""
     nb, n = m.parent.size, m.dof_body.size
+    if len(contacts) == FIELDS:
+        tau, w = carve(w, n)
+        a, w = carve(w, n)
+        space, w = carve_workspace(m, contacts.contacts.body.size, w)
+        elimination, w = carve_elimination(contacts, w)
+        return LeggedDynamics(tau, a, space, elimination), w
     if len(contacts) > 0:
         tau, w = carve(w, n)
         space, w = carve_workspace(m, contacts.body.size, w)
@@ -144,9 +162,11 @@ def carve_curvature(m, contacts, nu, w):
     return Curvature(virtual, zeta, y, x, Hqq, Hqv, Hvv, Hqa, Hqu), w
 
 
-def dynamics_numbers(model, contacts) -> int:
+def dynamics_numbers(model, contacts, legs: LegArrays | None = None) -> int:
     """Scratch numbers per lane of `carve_dynamics`; contacts: the robot's `ContactSet`, which may be empty."""
     nb, n = len(model.arrays.parent), model.nv
+    if legs is not None:
+        return 2 * n + workspace_numbers(model, contacts) + elimination_numbers(legs)
     if len(contacts) > 0:
         return n + workspace_numbers(model, contacts)
     return nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 3)

@@ -1,120 +1,153 @@
-"""Rollouts of a quadruped on four feet by elimination: torques as controls, or the base's accelerations.
+"""Rollouts of a quadruped on four feet whose controls are the base's accelerations.
 
-Following the base needs kinematics alone: with A_l = J^-1 L of `elimination`,
+Following the base needs kinematics alone: with P and r of `dynamics.contacts.elimination`,
 
-    a_l = -A_l a_b - J^-1 x
+    a_l = -(P a_b + r)
 
 and no dynamics.  Torques are an output, all knots in parallel: of those that agree with the accelerations, the least,
 
-    g = ID(q, v, a)          sum_l A_l'(g_l - tau_l) = g_b          tau = A (A'A)^-1 (A'g_l - g_b)
+    g = ID(q, v, a)          sum_l P'(g_l - tau_l) = g_b          tau = P (P'P)^-1 (P'g_l - g_b)
 
 Four feet determine the base's motion only up to internal forces, which the torques are free to choose.
 """
 
 from dynamics.algorithms.inverse_dynamics import torques_of_forces
-from dynamics.algorithms.kinematics import FORCE, FORCES, _move_general, _move_revolute, forward_pass
-from dynamics.contacts.contact_motion import CONTACT, POINT, at_point, contact_points
+from dynamics.algorithms.kinematics import (
+    FORCE,
+    FORCES,
+    POSITION,
+    ROTATION,
+    _move_general,
+    _move_revolute,
+    forward_pass,
+)
+from dynamics.contacts.contact_motion import contact_points
 from dynamics.contacts.delassus import factorize_delassus, solve_delassus
+from dynamics.contacts.dynamics import carve_workspace, workspace_numbers
+from dynamics.contacts.elimination import (
+    carve_elimination,
+    eliminated_dynamics_kernel,
+    elimination_numbers,
+    subtract_both_sides,
+)
+from dynamics.contacts.legs import (
+    combined,
+    held_leg,
+    leg_columns,
+    leg_rows,
+    store_leg,
+    store_leg_accelerations,
+    times_rows,
+)
 from dynamics.kernel_model import kernel_model
-from dynamics.simd import LANES, align_stack, carve, driver, gather_state, kernel, load, scatter, splat, store
-from dynamics.spatial import add6, load3, load6, load9, rotate, rotate_back, scale6, store3, store6
+from dynamics.simd import LANES, align_stack, carve, driver, gather_state, helper, kernel, load, scatter, splat, store
+from dynamics.spatial import add6, add_cross, join, load3, load6, load9, rotate, scale6, store3, store6
 from dynamics.systems.rollouts import feedback
 from dynamics.systems.steps import combine, move, scale_into
-from experiments.quadruped.elimination import (
-    INVERSE,
-    LEG,
-    add_both_sides,
-    base_motion,
-    carve_elimination,
-    eliminated_dynamics,
-    elimination_numbers,
-    leg_bodies,
-    seen_from,
-    store_kinematics,
-    store_leg_accelerations,
-)
+
+
+@helper
+def base_motion(body, a):
+    """The spatial acceleration in the world of the base's six accelerations (linear; angular, its own axes)."""
+    R, p = load9(body, ROTATION), load3(body, POSITION)
+    turn = rotate(R, load3(a, 3))
+    return join(turn, add_cross(rotate(R, load3(a, 0)), p, turn))
 
 
 @kernel
-def followed_accelerations(m, contacts, q, v, a_base, w):
-    """w.a (nv) for given accelerations (6) of the base, by kinematics alone."""
+def place_legs(m, legs, w, e):
+    """P and r of all legs into e.legs, after `contact_points`."""
+    for l in range(legs.foot.size):
+        P, r, _ = held_leg(m, legs.contacts, legs.contact[l], leg_columns(m, legs.foot[l], w.dof), w.points)
+        store_leg(e, l, P, r)
+
+
+@kernel
+def followed_accelerations(m, legs, q, v, a_base, w, e, a):
+    """a (nv) for given accelerations (6) of the base, by kinematics alone."""
     _move_general(m, 0, q, v, w.zeros, w.body, w.dof, FORCES)
     for i in range(1, m.parent.size):
         _move_revolute(m, i, q, v, w.zeros, w.body, w.dof, FORCES)
-    contact_points(m, contacts, w.body, w.points)
-    store6(w.a, 0, load6(a_base, 0))
+    contact_points(m, legs.contacts, w.body, w.points)
+    place_legs(m, legs, w, e)
+    store6(a, 0, load6(a_base, 0))
     A = base_motion(w.body, a_base)
-    for c in range(contacts.body.size):
-        store_kinematics(m, contacts, c, w.dof, w.points, w.legs)
-        store_leg_accelerations(m, contacts, c, w.points, w.legs, A, w.a)
+    for l in range(legs.foot.size):
+        store_leg_accelerations(m, legs, l, e, A, a)
+
+
+@kernel
+def carve_legs(m, legs, work):
+    """The blocks w and e of `eliminated_dynamics_kernel`, accelerations (nv), and the rest."""
+    w, rest = carve_workspace(m, legs.contacts.body.size, work)
+    e, rest = carve_elimination(legs, rest)
+    a, rest = carve(rest, m.dof_body.size)
+    return w, e, a, rest
 
 
 @driver
-def drive_rollouts(first, last, work, block, contacts, follow, h, x0, xs, us, k, K, alphas, X, U):
-    """Closed loops in lanes of step lengths under semi-implicit Euler, as `drive_closed_loops`: torques of the legs as
-    controls, or with `follow` the accelerations of the base."""
+def drive_accelerations(first, last, work, block, legs, q, v, tau):
+    """Accelerations by elimination in lanes of knots, left there."""
+    m = kernel_model(block)
+    w, e, a, rest = carve_legs(m, legs, work)
+    for c in range(first, last):
+        q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
+        eliminated_dynamics_kernel(m, legs, q_, v_, tau_, w, e, a)
+
+
+@driver
+def drive_following(first, last, work, block, legs, h, x0, xs, us, k, K, alphas, X, U):
+    """Closed loops in lanes of step lengths under semi-implicit Euler, as `drive_closed_loops`, with the accelerations
+    of the base as controls."""
     m = kernel_model(block)
     n = m.dof_body.size
     nq = x0.size - n
-    w, rest = carve_elimination(m, contacts.body.size, work)
-    tau, rest = carve(rest, n)
-    tau[:] = 0.0
+    w, e, a, rest = carve_legs(m, legs, work)
     for c in range(first, last):
         for i in range(x0.size):
             store(X[c, 0], i, splat(rest, x0[i]))
         for t in range(us.shape[0]):
             x, u, x_next = X[c, t], U[c, t], X[c, t + 1]
             feedback(m, True, xs[t], us[t], k[t], K[t], load(alphas, c), None, t, rest, x, u)
-            if follow:
-                followed_accelerations(m, contacts, x[:nq], x[nq:], u, w)
-            else:
-                scale_into(n - 6, tau[6:], 1.0, u)
-                eliminated_dynamics(m, contacts, x[:nq], x[nq:], tau, w)
-            combine(n, x_next[nq:], x[nq:], h, w.a)
+            followed_accelerations(m, legs, x[:nq], x[nq:], u, w, e, a)
+            combine(n, x_next[nq:], x[nq:], h, a)
             scale_into(n, rest, h, x_next[nq:])
             move(m, True, x[:nq], rest, x_next[:nq])
 
 
-def rollout_numbers(model, contacts) -> int:
-    """Scratch numbers per lane of `drive_rollouts`."""
-    return elimination_numbers(model, contacts) + model.nq + 4 * model.nv
+def following_numbers(model, contacts, legs) -> int:
+    """Scratch numbers per lane of the drivers here."""
+    return workspace_numbers(model, contacts) + elimination_numbers(legs) + model.nq + 4 * model.nv
 
 
 # ------------------------------------------------------------------------------------------------ torques
 @kernel
-def least_torques(m, contacts, q, v, a, w):
-    """The least torques of the legs (3 L) into w.f, and what they leave, ID(q, v, a), in w.a."""
-    align_stack(w.S)
+def least_torques(m, legs, q, v, a, w, e, g):
+    """The least torques of the legs into the last entries of g (nv); those of the base are what they leave to do."""
+    align_stack(e.S)
     forward_pass(m, q, v, a, w.body, w.dof, FORCES)
-    contact_points(m, contacts, w.body, w.points)
-    torques_of_forces(m, a, w.body, w.dof, w.a)
-    w.S[:] = 0.0
+    contact_points(m, legs.contacts, w.body, w.points)
+    torques_of_forces(m, a, w.body, w.dof, g)
+    place_legs(m, legs, w, e)
+    e.S[:] = 0.0
     right = scale6(load6(w.body, FORCE), -1.0)
-    for c in range(contacts.body.size):
-        store_kinematics(m, contacts, c, w.dof, w.points, w.legs)
-        J, p = load9(w.legs, c * LEG + INVERSE), load3(w.points, c * CONTACT + POINT)
-        g = load3(w.a, m.v_index[leg_bodies(m, contacts, c)[0]])
-        right = add6(right, seen_from(p, rotate_back(J, g)))
-        add_both_sides(
-            w.S, p,
-            scale6(seen_from(p, rotate_back(J, (J[0], J[3], J[6]))), 0.5),
-            scale6(seen_from(p, rotate_back(J, (J[1], J[4], J[7]))), 0.5),
-            scale6(seen_from(p, rotate_back(J, (J[2], J[5], J[8]))), 0.5),
-        )  # fmt: skip
-    store6(w.base, 0, right)
-    factorize_delassus(6, w.S, w.diagonal, w.report)
-    solve_delassus(6, w.S, w.base)
-    for c in range(contacts.body.size):
-        J, p = load9(w.legs, c * LEG + INVERSE), load3(w.points, c * CONTACT + POINT)
-        store3(w.f, 3 * c, rotate(J, at_point(load6(w.base, 0), p)))
+    for l in range(legs.foot.size):
+        P = leg_rows(e, l)
+        right = add6(right, combined(P, load3(g, m.v_index[legs.foot[l]] - 2)))
+        subtract_both_sides(e.S, (scale6(P[0], -0.5), scale6(P[1], -0.5), scale6(P[2], -0.5)), P)
+    store6(e.base, 0, right)
+    factorize_delassus(e.base.shape[0], e.S, e.diagonal, e.report)
+    solve_delassus(e.base.shape[0], e.S, e.base)
+    for l in range(legs.foot.size):
+        store3(g, m.v_index[legs.foot[l]] - 2, times_rows(leg_rows(e, l), load6(e.base, 0)))
 
 
 @driver
-def drive_torques(first, last, work, block, contacts, q, v, a, tau):
+def drive_torques(first, last, work, block, legs, q, v, a, tau):
     """tau (K, 3 L) of `least_torques` in lanes of knots."""
     m = kernel_model(block)
-    w, rest = carve_elimination(m, contacts.body.size, work)
+    w, e, g, rest = carve_legs(m, legs, work)
     for c in range(first, last):
         q_, v_, a_, _ = gather_state(q, v, a, c * LANES, rest)
-        least_torques(m, contacts, q_, v_, a_, w)
-        scatter(w.f, c * LANES, tau)
+        least_torques(m, legs, q_, v_, a_, w, e, g)
+        scatter(g[6:], c * LANES, tau)

@@ -1,59 +1,49 @@
-"""What the structure of four standing legs would save: joints eliminated leg by leg, and rollouts that follow the base.
+"""What the structure of four standing legs saves: joints eliminated leg by leg, and rollouts that follow the base.
 
     python -m experiments.quadruped.structure [--knots N] [--repeats N] [--out DIR]
 
 Contact dynamics solves M a + bias = tau + J'f, J a + x = 0 by the factors of M (18 x 18) and of J M^-1 J' (12 x 12).
-Each leg has three joints and holds a point, so that its block of J is square, and without either factor
-
-    a_l = -A_l a_b - r_l        A_l = J_l^-1 L_l        r_l = J_l^-1 x_l        S'(ID(q, v, a) - tau) = 0,  S = [1; -A]
-
-leaves a symmetric system of six (`elimination`), and so for every column of the first derivatives
-(`eliminated_derivatives`).  Where the accelerations of the base are the controls, rollouts need the kinematics of the
-legs alone; torques come from inverse dynamics afterwards, knots in lanes (`following`).
+Steps and rollouts of such a robot eliminate the legs instead (`dynamics.contacts.elimination`), which leaves a
+symmetric system of six.  Where the accelerations of the base are the controls, rollouts need the kinematics of the legs
+alone; torques come from inverse dynamics afterwards, knots in lanes (`following`).
 
 Compared, one thread, on the problem of `parts`, one step into its solution, in turns, least of all repeats:
 
-    accelerations, derivatives      by contact dynamics and by elimination, knots in lanes, results left in the lanes
-    rollout of 8 step lengths       by contact dynamics, by elimination, following the base (6 rows of gains, no costs)
-    torques                         the least that agree with given accelerations: what following needs once besides
-    iLQR                            a whole iteration as it is, for shares, and one whose rollouts eliminate
+    accelerations               by contact dynamics and by elimination, knots in lanes, results left in the lanes
+    rollout of 8 step lengths   by contact dynamics, by elimination, following the base (6 rows of gains, no costs)
+    torques                     the least that agree with given accelerations: what following needs once besides
+    iLQR                        a whole iteration as it is, for shares, and one whose rollouts do not eliminate
 
-Measured, over runs on a busy machine: by elimination accelerations are 1.7 to 2.0 times as fast, first derivatives 1.5
-to 1.6 times, rollouts 1.7 to 2.0 times.  An iteration of iLQR with these rollouts takes an eighth less time, and the
-derivatives would save another 5 %: eliminating legs is worth building.  Rollouts that follow the base are 3.5 to 4.5
-times as fast, but beyond elimination that is about 6 % of an iteration, torques counted and gains of the base
-not, and they are for three feet and more only, near the optimum: not worth a path of their own.
+Measured, over runs on a busy machine: by elimination accelerations are 1.7 times as fast and rollouts 1.6 times, and an
+iteration of iLQR takes 5 to 10 % less time.  Rollouts that follow the base are 2.4 to 3.4 times as fast, but beyond
+elimination that is about 7 % of an iteration, torques counted and gains of the base not, and they are for three feet
+and more only, near the optimum: not worth a path of their own.  First derivatives by elimination were 1.5 to 1.6 times
+as fast when they were tried, 5 % of an iteration; they are not built.
 
 Writes DIR/structure.json: least microseconds per knot of each.
 """
 
-import argparse
-import json
+import copy
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
 import dynamics
 import trajopt
 from dynamics.contacts import dynamics as library
-from dynamics.contacts.derivatives import carve_first_order, contact_first_order, first_order_numbers
-from dynamics.contacts.dynamics import carve_workspace, workspace_numbers
-from dynamics.kernel_model import kernel_model
-from dynamics.simd import LANES, aligned_zeros, driver, gather_state, launch
+from dynamics.contacts.dynamics import workspace_numbers
+from dynamics.simd import LANES, aligned_zeros, launch
 from dynamics.systems.robot_system import ClosedLoops
 from experiments.one_iteration import iterations
-from experiments.quadruped.eliminated_derivatives import derivative_numbers, drive_eliminated_derivatives
-from experiments.quadruped.elimination import drive_eliminated, elimination_numbers
-from experiments.quadruped.following import drive_rollouts, drive_torques, rollout_numbers
-from experiments.quadruped.parts import KNOTS, shift_problem, threads
+from experiments.quadruped.following import drive_accelerations, drive_following, drive_torques, following_numbers
+from experiments.quadruped.parts import shift_problem, threads
+from experiments.quadruped.timing import run
 from trajopt.rollout import ALPHAS
 from trajopt.solvers.forward import Curvature
 from trajopt.solvers.options import LoopOptions
@@ -62,6 +52,7 @@ from trajopt.timing import Stopwatch
 
 REPEATS = 300
 ITERATION = "iLQR"
+PLAIN = f"{ITERATION}, rollouts by contact dynamics"
 
 
 class Iterate(NamedTuple):
@@ -110,57 +101,31 @@ def iterate_at(horizon: int) -> Iterate:
 
 
 # ------------------------------------------------------------------------------------------------ calls
-@driver
-def _drive_derivatives(first, last, work, block, contacts, q, v, tau):
-    """First derivatives as `linearize` takes them, left in the lanes."""
-    m = kernel_model(block)
-    w, rest = carve_workspace(m, contacts.body.size, work)
-    d, rest = carve_first_order(m, contacts.body.size, rest)
-    for c in range(first, last):
-        q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
-        contact_first_order(m, contacts, q_, v_, tau_, w, d, False)
-
-
 def pointwise_calls(iterate: Iterate) -> dict[str, Callable[[], None]]:
     """Calls over all knots in lanes by "quantity, way", which leave their results in the lanes."""
     system: Any = iterate.problem.system
-    model, feet = system.model, system.contacts
+    model, feet, legs = system.model, system.contacts, system.legs
     q, v, tau = iterate.points()
-    N, state, none = len(q), model.nq + 2 * model.nv, np.empty((0, 1))
-    size = workspace_numbers(model, feet) + state
-    own = elimination_numbers(model, feet) + state
+    N, none = len(q), np.empty((0, 1))
+    size, own = workspace_numbers(model, feet) + model.nq + 2 * model.nv, following_numbers(model, feet, legs)
     drivers = {
-        "accelerations, contact dynamics": (library._drive, size, tau, none, none, none),
-        "accelerations, elimination": (drive_eliminated, own, tau, none, none),
-        "derivatives, contact dynamics": (_drive_derivatives, size + first_order_numbers(model, feet), tau),
-        "derivatives, elimination": (
-            drive_eliminated_derivatives, own + derivative_numbers(model, feet), tau, none, none, none,
-        ),
-        "torques, inverse dynamics": (drive_torques, own, iterate.a, none),
-    }  # fmt: skip
+        "accelerations, contact dynamics": (library._drive, size, feet.arrays, tau, none, none, none),
+        "accelerations, elimination": (drive_accelerations, own, legs, tau),
+        "torques, inverse dynamics": (drive_torques, own, legs, iterate.a, none),
+    }
     return {
-        name: lambda drive=drive, numbers=numbers, rest=rest: launch(
-            drive, N, numbers, model.block, feet.arrays, q, v, *rest
+        name: lambda drive=drive, numbers=numbers, held=held, rest=rest: launch(
+            drive, N, numbers, model.block, held, q, v, *rest
         )
-        for name, (drive, numbers, *rest) in drivers.items()
+        for name, (drive, numbers, held, *rest) in drivers.items()
     }
 
 
-class Eliminating(dynamics.RigidBodySystem):
-    """The system of the shift problem with rollouts by elimination, from the start and without gaps and limits."""
-
-    def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
-        """All knots; see `RobotSystem.roll`."""
-        roll(self, False, loops, X, U)
-
-
-def roll(system: dynamics.RigidBodySystem, follow: bool, loops: ClosedLoops, X: np.ndarray, U: np.ndarray) -> None:
-    """Closed loops of torques by elimination, or of the base's accelerations."""
-    model, feet = system.model, system.contacts
-    launch(
-        drive_rollouts, loops.alphas.size, rollout_numbers(model, feet), model.block, feet.arrays, follow, system.dt,
-        *loops[:6], X, U,
-    )  # fmt: skip
+def by_contact_dynamics(system: dynamics.RigidBodySystem) -> dynamics.RigidBodySystem:
+    """The same system with steps and rollouts that do not eliminate."""
+    other = copy.copy(system)
+    other.motion_plant = system.plant
+    return other
 
 
 class Rollouts:
@@ -168,7 +133,7 @@ class Rollouts:
 
     def __init__(self, iterate: Iterate):
         system: Any = iterate.problem.system
-        self.iterate, self.system = iterate, system
+        self.iterate, self.system, self.plain = iterate, system, by_contact_dynamics(system)
         N, chunks = len(iterate.us), -(-len(ALPHAS) // LANES)
         self.alphas = aligned_zeros(chunks, LANES)
         self.alphas.reshape(-1)[: len(ALPHAS)] = ALPHAS
@@ -176,28 +141,36 @@ class Rollouts:
         self.U = {nu: aligned_zeros(chunks, N, nu, LANES) for nu in (6, 12)}
 
     def contact_dynamics(self) -> None:
-        """The library's."""
-        loops = self._loops(self.iterate.us, self.iterate.k, self.iterate.K)
-        self.system.roll(loops, 0, len(loops.us), self.X, self.U[12])
+        """Torques as controls, without elimination."""
+        self._roll(self.plain)
 
     def elimination(self) -> None:
-        """The same torques' rollouts by elimination."""
-        roll(self.system, False, self._loops(self.iterate.us, self.iterate.k, self.iterate.K), self.X, self.U[12])
+        """The library's."""
+        self._roll(self.system)
 
     def following(self) -> None:
         """The base's accelerations as controls."""
         a_base = np.ascontiguousarray(self.iterate.a[:, :6])
-        roll(self.system, True, self._loops(a_base, self.iterate.k_base, self.iterate.K_base), self.X, self.U[6])
+        self._follow(self._loops(a_base, self.iterate.k_base, self.iterate.K_base))
 
     def follow(self, a_base: np.ndarray) -> np.ndarray:
         """The trajectory (N+1, nx) that follows accelerations (N, 6) of the base, without feedback."""
         loops = self._loops(a_base, a_base, np.empty((len(a_base), 0, self.system.ndx)))
-        roll(self.system, True, loops, self.X, self.U[6])
+        self._follow(loops)
         return self.trajectory(0)
 
     def trajectory(self, i: int) -> np.ndarray:
         """States (N+1, nx) of the i-th step length."""
         return np.ascontiguousarray(self.X[i // LANES, :, :, i % LANES])
+
+    def _roll(self, system: dynamics.RigidBodySystem) -> None:
+        loops = self._loops(self.iterate.us, self.iterate.k, self.iterate.K)
+        system.roll(loops, 0, len(loops.us), self.X, self.U[12])
+
+    def _follow(self, loops: ClosedLoops) -> None:
+        model, legs = self.system.model, self.system.legs
+        size, numbers = loops.alphas.size, following_numbers(model, self.system.contacts, legs)
+        launch(drive_following, size, numbers, model.block, legs, self.system.dt, *loops[:6], self.X, self.U[6])
 
     def _loops(self, us: np.ndarray, k: np.ndarray, K: np.ndarray) -> ClosedLoops:
         return ClosedLoops(self.iterate.problem.x0, self.iterate.xs, us, k, K, self.alphas, None, None)
@@ -206,18 +179,14 @@ class Rollouts:
 def calls(iterate: Iterate) -> dict[str, Callable[[], object]]:
     """Everything that is timed, by name."""
     rollouts = Rollouts(iterate)
-    system = rollouts.system
-    eliminating = replace(
-        iterate.problem,
-        system=Eliminating(system.model, system.dt, actuation="floating_base", contacts=system.contacts),
-    )
+    plain = replace(iterate.problem, system=rollouts.plain)
     return {
         **pointwise_calls(iterate),
         "rollout, contact dynamics": rollouts.contact_dynamics,
         "rollout, elimination": rollouts.elimination,
         "rollout, following the base": rollouts.following,
         ITERATION: iterations(iterate.problem, iterate.us)[ITERATION],
-        f"{ITERATION}, rollouts by elimination": iterations(eliminating, iterate.us)[ITERATION],
+        PLAIN: iterations(plain, iterate.us)[ITERATION],
     }
 
 
@@ -249,28 +218,9 @@ def table(times: dict[str, float]) -> Table:
     return result
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    description = (__doc__ or "").split("\n", 1)[0]
-    result = argparse.ArgumentParser(prog="python -m experiments.quadruped.structure", description=description)
-    result.add_argument("--knots", type=int, default=KNOTS, metavar="N", help="knots (default: %(default)s)")
-    result.add_argument("--repeats", type=int, default=REPEATS, metavar="N", help="repeats (default: %(default)s)")
-    result.add_argument("--out", type=Path, default=Path("results/quadruped"), help="folder (default: %(default)s)")
-    return result
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure; returns the exit code."""
-    options = parser().parse_args(argv)
-    for name in ("knots", "repeats"):
-        if getattr(options, name) < 1:
-            parser().error(f"--{name}: got {getattr(options, name)}, wanted at least 1")
-    times = measure(options.knots, options.repeats)
-    Console(width=100).print(table(times))
-    options.out.mkdir(parents=True, exist_ok=True)
-    data = {"knots": options.knots, "repeats": options.repeats, "microseconds_per_knot": times}
-    (options.out / "structure.json").write_text(json.dumps(data, indent=1), encoding="utf-8")
-    return 0
+    return run("structure", __doc__ or "", REPEATS, measure, table, argv)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynamics.simd import compilation, driver, shared_kernel
+from dynamics.simd import compilation, driver, kernel, shared_kernel
+from dynamics.simd.dispatchers import CAN_SHARE
 
 ROOT = Path(compilation.__file__).parents[2]
 KERNEL = """
@@ -140,6 +141,10 @@ def test_cache_directory_and_reuse(tmp_path):
     assert run(script, folder) == ["1", "3.0"]
 
 
+needs_sharing = pytest.mark.skipif(not CAN_SHARE, reason="numba before 0.63 links all kernels into their callers")
+
+
+@needs_sharing
 def test_callers_of_a_shared_kernel_from_the_disk(tmp_path):
     """They find the kernel in a process that compiles nothing, or that has to compile the kernel anew, also through a
     helper that came from the disk itself."""
@@ -160,6 +165,7 @@ def negate(x):
     x[0] = -x[0]
 
 
+@needs_sharing
 def test_a_shared_kernel_that_cannot_be_found_by_name_is_linked():
     hidden = shared_kernel(negate.py_func)
 
@@ -178,3 +184,32 @@ def test_a_shared_kernel_that_cannot_be_found_by_name_is_linked():
         assert x[0] == -before
         (compiled,) = caller.overloads.values()
         assert len(compiled.reload_init) == symbols
+
+
+@kernel
+def twofold(x):
+    x[0] = 2.0 * x[0]
+
+
+def test_processes_that_compile_two_signatures_at_once(tmp_path, monkeypatch):
+    """The second does not see what the first has saved, and the first is the last to write its code: one of the two is
+    compiled again later, none taken for the other."""
+    monkeypatch.setenv("TRAJOPT_CACHE_DIR", str(tmp_path))
+    compilation.cache_root.cache_clear()
+    try:
+        first, second, third = (compilation.with_wrapper(twofold) for _ in range(3))
+        files, late = first._cache._cache_file, []
+        monkeypatch.setattr(second._cache._cache_file, "_load_index", dict)
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "_save_data", lambda *data: late.append(data))
+            first(np.ones(1))
+        second(np.ones(1, np.complex128))
+        files._save_data(*late[0])
+        assert {path.name for path in tmp_path.rglob("*.nbc")} >= {files._data_path(late[0][0]).rsplit("/")[-1]}
+        for dtype in (np.float64, np.complex128):
+            x = np.ones(1, dtype)
+            third(x)
+            assert x[0] == 2.0
+        assert third.stats.cache_hits and third.stats.cache_misses
+    finally:
+        compilation.cache_root.cache_clear()

@@ -9,27 +9,28 @@ from dynamics.rods.arrays import FIRST, FORCES
 from dynamics.rods.builder import RodModelBuilder
 from dynamics.rods.cross_section import Circular, Rectangular
 from dynamics.rods.external_loads import CylinderContact, Fluid
+from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.strain_basis import LegendreBasis
-from tests.reference.rod_robots import SILICONE, hybrid_builder, slopes
+from tests.reference.rod_robots import SOFT, complex_steps, hybrid_builder
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 
 
 def loaded(builder, rng, load):
     if load in ("wrenches", "all"):
-        builder.add_wrench("finger")
+        builder.add_wrench("tail")
         builder.add_wrench("plate", follower=True)
     if load in ("smooth contact", "contact", "all"):
         smoothing = 0.0 if load == "contact" else 0.02
         tilted = CylinderContact(0.02, 1e3, smoothing=smoothing, point=(0.05, 0.02, 0.0), axis=[0.2, 0.1, 1.0])
-        builder.add_contact("upper", tilted)
-        builder.add_contact("finger", CylinderContact(0.2, 1e3, exponent=2.0, smoothing=0.01))
+        builder.add_contact("trunk", tilted)
+        builder.add_contact("tail", CylinderContact(0.2, 1e3, exponent=2.0, smoothing=0.01))
     if load in ("drag", "all"):
         builder.add_drag("plate", rng.standard_normal((6, 6)), 0.1)
     if load in ("added mass", "all"):
         B = rng.standard_normal((6, 6))
-        builder.add_added_mass("ball", B @ B.T)
+        builder.add_added_mass("weight", B @ B.T)
     if load in ("fluid", "all"):
-        builder.add_fluid("finger", Fluid(1000.0, smoothing=0.05))
+        builder.add_fluid("tail", Fluid(1000.0, smoothing=0.05))
     return builder.build()
 
 
@@ -38,23 +39,21 @@ def loaded(builder, rng, load):
 )
 def test_derivatives_against_complex_steps(load, rng):
     """First ones of the forces, and of those the Hessian, on a branched robot of rods and all kinds of joints."""
-    model = loaded(hybrid_builder(rng), rng, load)
-    n = model.nq
-    states, wrenches = 0.4 * rng.standard_normal((4, n)), rng.standard_normal((model.wrench_count, 6))
+    robot = SoftRobot(loaded(hybrid_builder(), rng, load))
+    n, W = robot.nq, robot.model.wrench_count
+    states, wrenches = 0.4 * rng.standard_normal((4, n)), rng.standard_normal((W, 6))
     q, v, a, w = states
-    J, _ = slopes(model, FORCES, states, wrenches)
-    first = evaluation.inverse_dynamics_derivatives(model, q, v, a, wrenches)
-    for found, expected in zip(first, (J[:, :n], J[:, n : 2 * n], J[:, 2 * n : 3 * n]), strict=True):
+    x = np.concatenate([states.ravel(), wrenches.ravel()])
+    J, _ = complex_steps(robot, FORCES, x)
+    u = np.zeros(0)
+    first = robot.residual_derivatives(q, v, a, u, wrenches)
+    for found, expected in zip(first, (J[:, :n], J[:, n : 2 * n], J[:, 2 * n : 3 * n]), strict=False):
         assert relative_error(found, expected) <= COMPLEX_STEP
-    _, T = slopes(model, FIRST, states, wrenches)
-    H = evaluation.inverse_dynamics_hessian(model, q, v, a, w, wrenches)
-    expected = (
-        np.einsum("i,ijk->jk", w, T[0, :, :, :n]),
-        np.einsum("i,ijk->jk", w, T[0, :, :, n : 2 * n]),
-        np.einsum("i,ijk->jk", w, T[1, :, :, n : 2 * n]),
-        np.einsum("i,ijk->jk", w, T[0, :, :, 2 * n : 3 * n]),
-    )
-    for name, found, block in zip(H._fields, H, expected, strict=True):
+    _, T = complex_steps(robot, FIRST, x)
+    T = np.einsum("i,kijl->kjl", w, T[: 2 * n * n].reshape(2, n, n, -1))
+    H = robot.residual_hessian(q, v, a, u, w, wrenches)
+    expected = T[0, :, :n], T[0, :, n : 2 * n], T[1, :, n : 2 * n], T[0, :, 2 * n : 3 * n]
+    for name, found, block in zip(H._fields, H, expected, strict=False):
         assert relative_error(found, block) <= COMPLEX_STEP, name
     assert relative_error(expected[0], expected[0].T) <= IDENTITY
 
@@ -87,7 +86,7 @@ def test_contact_pushes_back_along_the_radius(smoothing):
     """A rod along x inside a cylinder about z: Hertz where it is deep, nothing well inside."""
     builder = RodModelBuilder(gravity=(0.0, 0.0, 0.0))
     section = Circular(0.02, 0.01)
-    builder.add_rod("rod", "world", 0.5, section, SILICONE, LegendreBasis(stretch=0), points=3)
+    builder.add_rod("rod", "world", 0.5, section, SOFT, LegendreBasis(stretch=0), points=3)
     builder.add_contact("rod", CylinderContact(0.4, 1e4, smoothing=smoothing))
     model = builder.build()
     nodes = model.rods["rod"].nodes
@@ -103,13 +102,13 @@ def test_a_fluid_carries_what_is_as_dense(rng):
     """Buoyancy cancels weight at rest, added mass has none, and drag takes energy out."""
     builder = RodModelBuilder()
     section, basis = Circular(0.02, 0.005), LegendreBasis(1, 2, 2, 0, 0, 0)
-    builder.add_rod("fin", "world", 0.5, section, SILICONE, basis)
-    builder.add_fluid("fin", Fluid(SILICONE.density, added_mass=(0.3, 0.6)))
+    builder.add_rod("fin", "world", 0.5, section, SOFT, basis)
+    builder.add_fluid("fin", Fluid(SOFT.density, added_mass=(0.3, 0.6)))
     model = builder.build()
     q, v = 0.3 * rng.standard_normal((2, model.nq))
     zero = np.zeros(model.nq)
     bare = RodModelBuilder()
-    bare.add_rod("fin", "world", 0.5, section, SILICONE, basis)
+    bare.add_rod("fin", "world", 0.5, section, SOFT, basis)
     dry = bare.build()
     weight = np.abs(evaluation.inverse_dynamics(dry, q, zero, zero)).max()
     assert np.abs(evaluation.inverse_dynamics(model, q, zero, zero)).max() <= 1e-12 * weight
@@ -136,14 +135,14 @@ def test_a_fluid_carries_what_is_as_dense(rng):
 )
 def test_errors(call, message):
     builder = RodModelBuilder()
-    builder.add_rod("fin", "world", 0.5, Rectangular(0.02, 0.01), SILICONE, LegendreBasis(bending_y=1))
+    builder.add_rod("fin", "world", 0.5, Rectangular(0.02, 0.01), SOFT, LegendreBasis(bending_y=1))
     with pytest.raises(ValueError, match=message):
         call(builder)
 
 
 def test_wrong_kinds_of_loads():
     builder = RodModelBuilder()
-    builder.add_rod("fin", "world", 0.5, Circular(0.02), SILICONE, LegendreBasis(bending_y=1))
+    builder.add_rod("fin", "world", 0.5, Circular(0.02), SOFT, LegendreBasis(bending_y=1))
     with pytest.raises(TypeError, match="CylinderContact"):
         builder.add_contact("fin", Fluid(1000.0))
     with pytest.raises(TypeError, match="Fluid"):

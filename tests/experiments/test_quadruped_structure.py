@@ -6,58 +6,19 @@ import numpy as np
 import pytest
 
 import dynamics
-from dynamics.contacts.contact_set import ContactSet
 from dynamics.simd import launch
-from experiments.quadruped.eliminated_derivatives import derivative_numbers, drive_eliminated_derivatives
-from experiments.quadruped.elimination import drive_eliminated, elimination_numbers
-from experiments.quadruped.following import drive_torques
-from experiments.quadruped.structure import ITERATION, Rollouts, calls, full_torques, iterate_at, main, split
-from problems.quadruped_model import FEET, quadruped, standing
+from experiments.quadruped.following import drive_torques, following_numbers
+from experiments.quadruped.structure import ITERATION, PLAIN, Rollouts, calls, full_torques, iterate_at, main, split
 from tests.tolerances import relative_error
 from trajopt.rollout import ALPHAS
 
-K, KNOTS = 11, 12
+KNOTS = 12
 TOLERANCE, TRAJECTORY = 1e-10, 1e-8
-
-
-@pytest.fixture(scope="module")
-def robot():
-    """Model, feet, and K points q, v, tau, the base's torques included."""
-    model, rng = quadruped(), np.random.default_rng(3)
-    points = [dynamics.PointContact(model, foot, gains=(7.0, 50.0), reference=rng.normal(size=3)) for foot in FEET]
-    feet = ContactSet(model, points)
-    q = dynamics.integrate(model, standing(), 0.2 * rng.normal(size=(K, model.nv)))
-    return model, feet, q, *rng.normal(size=(2, K, model.nv))
 
 
 @pytest.fixture(scope="module")
 def iterate():
     return iterate_at(KNOTS)
-
-
-def numbers(model, feet) -> int:
-    return elimination_numbers(model, feet) + model.nq + 2 * model.nv
-
-
-def test_elimination_gives_accelerations_and_forces(robot):
-    model, feet, q, v, tau = robot
-    a, f = np.empty((K, model.nv)), np.empty((K, feet.rows))
-    launch(drive_eliminated, K, numbers(model, feet), model.block, feet.arrays, q, v, tau, a, f)
-    expected = dynamics.contact_dynamics(model, q, v, tau, feet)
-    assert relative_error(a, expected.a) < TOLERANCE
-    assert relative_error(f.reshape(K, 4, 3), expected.f) < TOLERANCE
-
-
-def test_elimination_gives_first_derivatives(robot):
-    model, feet, q, v, tau = robot
-    n = model.nv
-    aq, av, au = (np.empty((K, n * columns)) for columns in (n, n, feet.rows))
-    size = numbers(model, feet) + derivative_numbers(model, feet)
-    launch(drive_eliminated_derivatives, K, size, model.block, feet.arrays, q, v, tau, aq, av, au)
-    expected = dynamics.contact_dynamics_derivatives(model, q, v, tau, feet)
-    references = expected.da_dq, expected.da_dv, expected.da_dtau[:, :, 6:]
-    for value, reference in zip((aq, av, au), references, strict=True):
-        assert relative_error(value.reshape(reference.shape), reference) < TOLERANCE
 
 
 def test_rollouts_are_the_same_trajectories(iterate):
@@ -77,8 +38,8 @@ def test_rollouts_are_the_same_trajectories(iterate):
 
 def test_iterations_are_the_same(iterate):
     timed = calls(iterate)
-    step, eliminated = timed[ITERATION](), timed[f"{ITERATION}, rollouts by elimination"]()
-    np.testing.assert_allclose(eliminated.candidate.xs, step.candidate.xs, rtol=0, atol=TRAJECTORY)
+    step, plain = timed[ITERATION](), timed[PLAIN]()
+    np.testing.assert_allclose(plain.candidate.xs, step.candidate.xs, rtol=0, atol=TRAJECTORY)
 
 
 def test_feedback_to_the_base_is_that_of_the_torques_to_first_order(iterate):
@@ -93,10 +54,10 @@ def test_feedback_to_the_base_is_that_of_the_torques_to_first_order(iterate):
 
 def test_torques_give_the_accelerations_and_are_the_least(iterate):
     system = iterate.problem.system
-    model, feet = system.model, system.contacts
+    model, feet, legs = system.model, system.contacts, system.legs
     q, v = split(model, iterate.xs[:-1])
     tau = np.empty_like(iterate.us)
-    launch(drive_torques, KNOTS, numbers(model, feet), model.block, feet.arrays, q, v, iterate.a, tau)
+    launch(drive_torques, KNOTS, following_numbers(model, feet, legs), model.block, legs, q, v, iterate.a, tau)
     found = dynamics.contact_dynamics(model, q, v, full_torques(tau), feet).a
     assert relative_error(found, iterate.a) < TOLERANCE
     squares = np.sum(iterate.us**2, axis=1)
@@ -110,7 +71,7 @@ def test_table_and_data(tmp_path, capsys):
     times = json.loads((tmp_path / "structure.json").read_text())["microseconds_per_knot"]
     printed = capsys.readouterr().out
     assert all(name in printed and 0.0 < t < np.inf for name, t in times.items())
-    assert ITERATION in times and len(times) == 10
+    assert ITERATION in times and len(times) == 8
 
 
 def test_numbers_must_be_positive(capsys):

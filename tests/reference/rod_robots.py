@@ -1,84 +1,132 @@
-"""Rods and hybrid robots that tests share, and their inverse dynamics on complex lanes."""
+"""Soft robots for the tests, their stored numbers, and kernels of theirs on complex lanes."""
+
+import json
+from functools import cache
+from pathlib import Path
 
 import numpy as np
+from scipy.linalg import expm
 
-from dynamics import joints
-from dynamics.rods import evaluation
-from dynamics.rods.backward_pass import BLOCKS
+from dynamics import Planar, Prismatic, Revolute, Spherical
+from dynamics.rods.arrays import END, FORCES, SEGMENT
 from dynamics.rods.builder import RodModelBuilder
 from dynamics.rods.cross_section import Circular, Elastic, Rectangular
+from dynamics.rods.forward_dynamics import accelerations_kernel
+from dynamics.rods.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.strain_basis import LegendreBasis
-from dynamics.simd import LANES, carve, driver, launch
+from dynamics.rods.tendons import Tendon
+from dynamics.simd import LANES, aligned_zeros
 
+REFERENCE = json.loads((Path(__file__).parent / "rods" / "reference.json").read_text())
+SOFT = Elastic(young=1e6, poisson=0.5, density=1000.0, viscosity=1e4)
 STEP = 1e-30
-SILICONE = Elastic(young=1e6, poisson=0.5, density=1000.0, viscosity=1e4)
 
 
-def manipulator(points=5):
-    """The cable-driven manipulator of the paper, 24 coordinates [Mathew 2025, section 4.5]."""
-    builder = RodModelBuilder()
-    section, basis = Circular(0.03, 0.015), LegendreBasis(4, 4, 4, 2, 2, 2)
-    builder.add_rod("arm", "world", 0.5, section, SILICONE, basis, points=points)
-    return builder.build()
+# ------------------------------------------------------------------------------------------------ robots
+def manipulator(gravity=(0.0, 0.0, -9.81), viscosity: float = 1e4) -> SoftRobot:
+    """The tapered manipulator of 24 coordinates and five tendons of Mathew et al. 2025, section 4.5."""
+    builder = RodModelBuilder(gravity)
+    material = Elastic(1e6, 0.5, 1000.0, viscosity)
+    builder.add_rod("arm", "world", 0.5, Circular(0.03, 0.015), material, LegendreBasis(4, 4, 4, 2, 2, 2))
+    c = np.sqrt(0.75)
+    tendons = (
+        Tendon("arm", 0.0, lambda X: 0.03 - 0.03 * X),
+        Tendon("arm", lambda X: -c * (0.03 - 0.03 * X), lambda X: -0.5 * (0.03 - 0.03 * X)),
+        Tendon("arm", lambda X: c * (0.03 - 0.03 * X), lambda X: -0.5 * (0.03 - 0.03 * X)),
+        Tendon.helix("arm", 0.015, turns=-2, phase=np.pi / 2),
+        Tendon.helix("arm", 0.015, turns=2, phase=np.pi / 2),
+    )
+    return SoftRobot(builder.build(), tendons)
 
 
-def _placement(rng):
-    R = np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    return R * np.linalg.det(R), 0.1 * rng.standard_normal(3)
+def cantilever(case: dict, points: int, basis: LegendreBasis, gravity=(0.0, 0.0, -9.81)) -> SoftRobot:
+    """A uniform circular rod along x, clamped: a case of the stored frequencies."""
+    builder = RodModelBuilder(gravity)
+    material = Elastic(case["E"], case["nu"], case["rho"])
+    builder.add_rod("rod", "world", case["L"], Circular(case["r"]), material, basis, points=points)
+    return SoftRobot(builder.build())
 
 
-def hybrid_builder(rng):
-    """Three rods, of which two branch off behind a spherical joint, on revolute, prismatic and planar joints."""
+def hybrid_builder(depth_first: bool = True) -> RodModelBuilder:
+    """Rods and rigid links with revolute, spherical, prismatic and planar joints, offsets and two branches; numbered
+    depth-first, or with the branches in turn."""
+    tilt = expm(np.cross(np.eye(3), [0.3, -0.2, 0.4]))
+    builder = RodModelBuilder(base=(tilt, [0.1, 0.0, -0.2]))
+    inertia = np.array([[0.02, 0.001, 0.002], [0.001, 0.03, -0.002], [0.002, -0.002, 0.025]])
+    rigid = {"mass": 0.7, "com": (0.1, 0.02, -0.01), "inertia": inertia}
+    builder.add_body("shoulder", "world", Revolute((1.0, 2.0, 3.0)), **rigid, damping=0.1, stiffness=0.2)
+    section = Circular(0.02, 0.01)
+    basis = LegendreBasis(torsion=0, bending_y=2, bending_z=1, stretch=1)
+    builder.add_rod("trunk", "shoulder", 0.4, section, SOFT, basis, placement=(tilt.T, [0.2, 0.05, 0.0]), points=3)
 
-    def body(name, parent, joint):
-        B = rng.standard_normal((3, 3))
-        inertia = 0.005 * B @ B.T + 0.1 * np.eye(3)
-        com = 0.1 * rng.standard_normal(3)
-        builder.add_body(name, parent, joint, _placement(rng), rng.uniform(0.5, 1.5), com, inertia)
+    def first_branch():
+        builder.add_rod(
+            "flap", "trunk", 0.3, Rectangular(0.02, 0.03), SOFT, LegendreBasis(bending_z=2), joint=Spherical(),
+            placement=(tilt, [0.0, 0.03, 0.0]), points=3, reference=(0.5, 0.2, 0.1, 1.0, 0.0, 0.0),
+        )  # fmt: skip
+        builder.add_body("weight", "flap", Prismatic((0.0, 1.0, 1.0)), **rigid, stiffness=30.0)
 
-    builder, rubber = RodModelBuilder(base=_placement(rng)), Elastic(1e6, 0.4, 1000.0, 1e3)
-    body("shoulder", "world", joints.Revolute([1.0, 2.0, -0.5]))
-    upper = LegendreBasis(2, 2, 2, 1, 1, 1)
-    builder.add_rod("upper", "shoulder", 0.5, Circular(0.03, 0.015), rubber, upper, placement=_placement(rng), points=3)
-    body("ball", "upper", joints.Spherical())
-    thin, slide = LegendreBasis(bending_y=3, bending_z=3), joints.Prismatic([0.0, 1.0, 1.0])
-    builder.add_rod("finger", "ball", 0.4, Circular(0.02, 0.01), rubber, thin, joint=slide, points=4)
-    body("plate", "ball", joints.Planar([0.0, 1.0, 0.3]))
-    flat, curved, where = LegendreBasis(1, 2, 0, 0, 0, 0), [0.3, 0.0, 1.0, 1.0, 0.0, 0.0], _placement(rng)
-    section = Rectangular(0.02, 0.01)
-    builder.add_rod("fin", "plate", 0.4, section, rubber, flat, placement=where, points=3, reference=curved)
+    builder.add_body("plate", "trunk", Planar(), placement=(tilt.T, [0.05, 0.0, 0.0]), **rigid)
+    if depth_first:
+        builder.add_rod("tail", "plate", 0.2, Circular(0.01), SOFT, LegendreBasis(0, 1, 1), points=2)
+        first_branch()
+    else:
+        first_branch()
+        builder.add_rod("tail", "plate", 0.2, Circular(0.01), SOFT, LegendreBasis(0, 1, 1), points=2)
     return builder
 
 
-# ------------------------------------------------------------------------------------------------ complex steps
-@driver
-def _drive(first, last, work, m, external, level, states, directions, wrenches, tau, A):
-    """Slopes of tau and of the blocks A along every direction (K, 4 n) from states (4 n) and wrenches (6 W)."""
-    ws = work.reshape(work.shape[0] // 2, 2, LANES)
-    n, K = m.numbers[0], directions.shape[0]
-    x, w = carve(ws, 4 * n)
-    y, w = carve(w, wrenches.size)
-    forces, w = carve(w, n)
-    blocks, w = carve(w, BLOCKS * n * n)
-    for c in range(first, last):
-        for i in range(wrenches.size):
-            y[i, 0, :], y[i, 1, :] = wrenches[i], 0.0
-        for i in range(4 * n):
-            for k in range(LANES):
-                x[i, 0, k], x[i, 1, k] = states[i], STEP * directions[min(c * LANES + k, K - 1), i]
-        evaluation.inverse_dynamics_kernel(m, external, level, x, y, w, forces, blocks)
-        for k in range(min(LANES, K - c * LANES)):
-            for i in range(n):
-                tau[c * LANES + k, i] = forces[i, 1, k] / STEP
-            for i in range(A.shape[1]):
-                A[c * LANES + k, i] = blocks[i, 1, k] / STEP
+def hybrid(depth_first: bool = True) -> SoftRobot:
+    """That robot with tendons and driven joints."""
+    tendons = (
+        Tendon("flap", lambda X: 0.01 - 0.02 * X, 0.005, name="inner"),
+        Tendon.helix("trunk", 0.01, turns=1.0),
+        Tendon.straight("trunk", 0.0, -0.008),
+    )
+    return SoftRobot(hybrid_builder(depth_first).build(), tendons, torques=("weight", "shoulder"))
 
 
-def slopes(model, level, states, wrenches=()):
-    """Derivatives of tau (n, 4 n), and of dtau/dq, dtau/dv and M (3, n, n, 4 n), along states = [q, v, a, w]."""
-    n = model.nq
-    tau, A = np.zeros((4 * n, n)), np.zeros((4 * n, 3 * n * n))
-    numbers = 2 * evaluation.driver_numbers(model)
-    points = np.ravel(states), np.eye(4 * n), np.asarray(wrenches, float).ravel()
-    launch(_drive, 4 * n, numbers, model.arrays, model.external, level, *points, tau, A)
-    return tau.T, np.moveaxis(A.reshape(4 * n, 3, n, n), 0, -1)
+ROBOTS = {"manipulator": cache(manipulator), "hybrid": cache(hybrid)}
+
+
+def random_state(robot: SoftRobot, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """q, v, a, w, u."""
+    q, v, a, w = rng.uniform(-1.0, 1.0, (4, robot.nq))
+    return q, v, a, w, rng.uniform(0.0, 10.0, robot.nu)
+
+
+# ------------------------------------------------------------------------------------------------ complex lanes
+def complex_steps(robot: SoftRobot, level: int, state, accelerations: bool = False):
+    """Derivatives of the results of `residual_kernel`, or of `accelerations_kernel`, along the whole state (size,) q,
+    v, a, w, u, wrenches: of r or a (n, size), and of A (., size)."""
+    n, nu, size = robot.nq, robot.nu, len(state)
+    m, e = robot.model.arrays, robot.arrays
+    work, x = aligned_zeros(residual_work(robot.model), 2, LANES), aligned_zeros(size, 2, LANES)
+    r, A = aligned_zeros(n, 2, LANES), aligned_zeros(result_numbers(n, nu), 2, LANES)
+    L = aligned_zeros(n * n, 2, LANES)
+    dr, dA = np.empty((n, size)), np.empty((len(A), size))
+    for first in range(0, size, LANES):
+        columns = np.arange(first, min(first + LANES, size))
+        x[:] = 0.0
+        x[:, 0] = state[:, None]
+        x[columns, 1, columns - first] = STEP
+        if accelerations:
+            accelerations_kernel(m, e, level, x, L, work, r, A)
+        else:
+            residual_kernel(m, e, level, x, work, r, A)
+        out = x[2 * n : 3 * n] if accelerations else r
+        dr[:, columns], dA[:, columns] = (y[:, 1, : len(columns)] / STEP for y in (out, A))
+    return dr, dA
+
+
+# ------------------------------------------------------------------------------------------------ poses
+def tip(robot: SoftRobot, name: str, q: np.ndarray) -> np.ndarray:
+    """Placement (4, 4) of a link's frame, a rod's tip, as the kernel leaves it in its workspace."""
+    n, work, place = robot.nq, np.empty(residual_work(robot.model)), np.eye(4)
+    state = np.concatenate([q, np.zeros(3 * n + robot.nu + 6 * robot.model.wrench_count)])
+    r, A = np.empty(n), np.empty(result_numbers(n, robot.nu))
+    residual_kernel(robot.model.arrays, robot.arrays, FORCES, state, work, r, A)
+    pose = work[robot.model.link_segments[name] * SEGMENT + END :][:12]
+    place[:3, :3], place[:3, 3] = pose[:9].reshape(3, 3), pose[9:]
+    return place

@@ -1,0 +1,132 @@
+"""Implicit one-step methods of second order for soft robots, each step by Newton's method for the accelerations.
+
+    Newmark     q+ = q + h v + h^2/4 (a + a+)     v+ = v + h/2 (a + a+)     r(q+, v+, a+, u+) = 0
+    midpoint    q+ = q + h v + h^2/2 a            v+ = v + h a              r(q + h/2 v + h^2/4 a, v + h/2 a, a, u) = 0
+
+Both have the Jacobian M + h/2 r_v + h^2/4 r_q.                                                       [GVS, section 11]
+The error of a step of Newmark's method in q is about h^2/12 (a+ - a)                            [Zienkiewicz 1991].
+"""
+
+import numpy as np
+
+from dynamics.rods.newton import CONVERGED, MESSAGES, NewtonResult, newton
+from dynamics.rods.soft_robot import SoftRobot
+
+TOLERANCE, MAX_ITERATIONS = 1e-9, 30
+SAFETY, LEAST, MOST = 0.9, 0.2, 2.0
+"""Of the step size that the error estimate asks for, and limits of its change from step to step."""
+SHORTEST = 1e-10  # step, relative to the duration
+
+
+def _solve(robot: SoftRobot, q, v, a, h: float, inputs) -> NewtonResult:
+    """z = a with r(q + h^2/4 z, v + h/2 z, z, u) = 0, from the start a; inputs: u (nu), wrenches (6 W)."""
+    coefficients = np.array([0.25 * h * h, 0.5 * h, 1.0])
+    return newton(robot, np.array([q, v, 0.0 * v]), coefficients, inputs, a, TOLERANCE, MAX_ITERATIONS)
+
+
+def _accelerations(robot: SoftRobot, q, v, inputs) -> np.ndarray:
+    nu = robot.nu
+    return robot.forward_dynamics(q, v, inputs[:nu], inputs[nu:].reshape(-1, 6))
+
+
+def finite(t: float, x: np.ndarray) -> np.ndarray:
+    """x, or RuntimeError where it is not finite."""
+    if not np.isfinite(x).all():
+        raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the motion is not finite")
+    return x
+
+
+def _failure(t: float, h: float, result: NewtonResult) -> RuntimeError:
+    return RuntimeError(f"simulate: failed at t = {t:.6g} s, step {h:.3g} s: {MESSAGES[result.status]}")
+
+
+class _Record:
+    """States along the way and counts."""
+
+    def __init__(self, q, v):
+        self.t, self.q, self.v = [0.0], [q], [v]
+        self.evaluations = self.jacobians = 0
+
+    def count(self, result: NewtonResult):
+        self.evaluations += result.iterations + 1
+        self.jacobians += result.iterations
+
+    def add(self, t, q, v):
+        self.t.append(t)
+        self.q.append(q)
+        self.v.append(v)
+
+    def result(self):
+        states = np.array(self.t), np.array(self.q), np.array(self.v)
+        return *states, len(self.t) - 1, self.evaluations, self.jacobians
+
+
+def implicit_midpoint(robot: SoftRobot, duration, inputs, start, dt, tolerances, report):
+    """Steps of length dt; the last one ends at the duration."""
+    q, v = start
+    a = finite(0.0, _accelerations(robot, q, v, inputs(0.0)))
+    record = _Record(q, v)
+    for t, h in _steps(duration, dt):
+        result = _solve(robot, q + 0.5 * h * v, v, a, h, inputs(t + 0.5 * h))
+        record.count(result)
+        if result.status != CONVERGED:
+            raise _failure(t, h, result)
+        a = result.z
+        q, v = q + h * v + 0.5 * h * h * a, v + h * a
+        record.add(t + h, q, v)
+        report(t + h)
+    return record.result()
+
+
+def _steps(duration: float, dt: float):
+    """Starts and lengths of equal steps, the last one cut short."""
+    count = int(np.ceil(duration / dt * (1.0 - 1e-12)))
+    for k in range(count):
+        yield k * dt, min(dt, duration - k * dt)
+
+
+def _newmark_step(robot: SoftRobot, q, v, a, h: float, inputs):
+    """q, v, a after a step, and the result of Newton's method."""
+    q, v = q + h * v + 0.25 * h * h * a, v + 0.5 * h * a
+    result = _solve(robot, q, v, a, h, inputs)
+    return (q + 0.25 * h * h * result.z, v + 0.5 * h * result.z, result.z), result
+
+
+def newmark(robot: SoftRobot, duration, inputs, start, dt, tolerances, report):
+    """Steps of length dt, or as long as the tolerances allow."""
+    q, v = start
+    state = q, v, finite(0.0, _accelerations(robot, q, v, inputs(0.0)))
+    record = _Record(q, v)
+    if dt is None:
+        return _adaptive_newmark(robot, duration, inputs, state, tolerances, report, record)
+    for t, h in _steps(duration, dt):
+        state, result = _newmark_step(robot, *state, h, inputs(t + h))
+        record.count(result)
+        if result.status != CONVERGED:
+            raise _failure(t, h, result)
+        record.add(t + h, *state[:2])
+        report(t + h)
+    return record.result()
+
+
+def _adaptive_newmark(robot, duration, inputs, state, tolerances, report, record):
+    t, h = 0.0, 1e-4 * duration
+    while t < duration:
+        h = min(h, duration - t)
+        after, result = _newmark_step(robot, *state, h, inputs(t + h))
+        record.count(result)
+        error = np.inf
+        if result.status == CONVERGED:
+            allowed = tolerances[1] + tolerances[0] * np.maximum(np.abs(state[0]), np.abs(after[0]))
+            error = h * h / 12.0 * np.sqrt(np.mean(((after[2] - state[2]) / allowed) ** 2))
+        if error <= 1.0:
+            t = duration if h == duration - t else t + h
+            state = after
+            record.add(t, *state[:2])
+            report(t)
+        h *= min(MOST, max(LEAST, SAFETY * max(error, 1e-12) ** (-1.0 / 3.0)))
+        if t < duration and h < SHORTEST * duration:
+            if result.status != CONVERGED:
+                raise _failure(t, h, result)
+            raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the tolerances ask for steps below {h:.3g} s")
+    return record.result()

@@ -1,0 +1,60 @@
+"""Shapes in which a soft robot rests."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.rods.newton import CONVERGED, newton
+from dynamics.rods.soft_robot import SoftRobot
+from dynamics.validation import as_array
+
+
+class StaticEquilibrium(NamedTuple):
+    """Coordinates q (n,), whether the method converged, its number of steps, the largest |r_i| at q."""
+
+    q: np.ndarray
+    converged: bool
+    iterations: int
+    residual: float
+
+
+def static_equilibrium(
+    robot: SoftRobot,
+    u: ArrayLike,
+    q0: ArrayLike | None = None,
+    wrenches: ArrayLike | None = None,
+    tolerance: float = 1e-8,
+    max_iterations: int = 100,
+) -> StaticEquilibrium:
+    """Coordinates with r(q, 0, 0, u) = 0, by a damped Newton's method with the exact Jacobian.
+
+    Parameters
+    ----------
+    robot : SoftRobot
+    u : (nu,) controls
+    q0 : (n,) start; by default zero
+    wrenches : (W, 6), [moment; force] of the external loads that take one; by default zero
+    tolerance : the method ends when a step changes every q_i by at most tolerance (1 + |q_i|)
+    max_iterations : number of steps at most
+
+    Returns
+    -------
+    StaticEquilibrium(q, converged, iterations, residual).  Where it did not converge, q is the best point so far.  The
+    equilibrium need not be stable.
+
+    Raises
+    ------
+    ValueError : a wrong shape, a number that is not finite, tolerance or max_iterations out of range.
+    """
+    count = robot.model.wrench_count
+    given = np.zeros((count, 6)) if wrenches is None else as_array("wrenches", wrenches, (count, 6))
+    inputs = np.concatenate([as_array("u", u, (robot.nu,)), given.ravel()])
+    q0 = np.zeros(robot.nq) if q0 is None else as_array("q0", q0, (robot.nq,))
+    if not tolerance > 0.0:
+        raise ValueError(f"tolerance: got {tolerance}, expected a positive number")
+    if max_iterations < 1:
+        raise ValueError(f"max_iterations: got {max_iterations}, expected at least 1")
+    base = np.zeros((3, robot.nq))
+    result = newton(robot, base, np.array([1.0, 0.0, 0.0]), inputs, q0, float(tolerance), int(max_iterations))
+    return StaticEquilibrium(result.z, result.status == CONVERGED, result.iterations, result.residual)
