@@ -1,4 +1,4 @@
-"""Compiled functions that know who calls them, which takes a quarter of the time of compilation.
+"""Compiled functions that know who calls them, which saves most of the time of compilation.
 
 numba makes a wrapper for callers in Python for every function, which is dear where arguments are tuples of arrays,
 compiles it anew for every offset given as a literal, and links a copy into each of its callers, direct and indirect,
