@@ -1,9 +1,11 @@
-"""Compiled functions that know who calls them, which halves the time of compilation.
+"""Compiled functions that know who calls them, which saves most of the time of compilation.
 
-numba makes a wrapper for callers in Python for every function, which is dear where arguments are tuples of arrays, and
-links a copy of every function into each of its callers, direct and indirect, where it is optimised and translated anew.
-Here the functions inside compiled code have no wrapper (`InnerDispatcher`), and large ones among them exist once in a
-process (`SharedDispatcher`): callers hold a symbol that stands for the address.
+numba makes a wrapper for callers in Python for every function, which is dear where arguments are tuples of arrays,
+compiles it anew for every offset given as a literal, and links a copy into each of its callers, direct and indirect,
+where it is optimised and translated once more.  Here the functions inside compiled code have no wrapper and take
+literals for plain numbers (`UnwrappedDispatcher`), are optimised and translated only as parts of their callers
+(`InnerDispatcher`), and large ones among them exist once in a process (`SharedDispatcher`): callers hold a symbol that
+stands for the address.
 
 A caller that comes from the disk finds the symbol because numba runs the functions that it saved along with it, the
 library's `_reload_init`, before it links the code; each of them (`Binding`) loads a shared kernel and binds a symbol.
@@ -19,12 +21,23 @@ from uuid import uuid4
 
 import llvmlite.binding as llvm
 from numba import version_info
-from numba.core import sigutils
+from numba.core import sigutils, types
 from numba.core.imputils import user_function
 from numba.core.registry import CPUDispatcher
 
+from dynamics.simd.inner_code import InnerCache, InnerCompiler
+
 CAN_SHARE = version_info.short >= (0, 63)
 """Whether numba can be told what a function from the disk needs."""
+
+
+def _without_literals(args, kws):
+    plain = {name: _plain(x) for name, x in kws.items()} if isinstance(kws, dict) else kws
+    return tuple(_plain(x) for x in args), plain
+
+
+def _plain(x):
+    return types.unliteral(x) if isinstance(x, types.IntegerLiteral) else x
 
 
 class KeepingDispatcher(CPUDispatcher):
@@ -37,7 +50,7 @@ class KeepingDispatcher(CPUDispatcher):
         super().add_overload(cres)
 
 
-class InnerDispatcher(KeepingDispatcher):
+class UnwrappedDispatcher(KeepingDispatcher):
     """A function for compiled callers.  A call from Python, as in tests, compiles it once more with a wrapper."""
 
     @cached_property
@@ -48,6 +61,10 @@ class InnerDispatcher(KeepingDispatcher):
 
     def __call__(self, *args):
         return self._for_python(*args)
+
+    def get_call_template(self, args, kws):
+        """Called by numba with the types of a call: offsets given as literals do not ask for a compilation each."""
+        return super().get_call_template(*_without_literals(args, kws))
 
 
 class Binding(NamedTuple):
@@ -65,7 +82,18 @@ class Binding(NamedTuple):
         kernel.bind(self)
 
 
-class SharedDispatcher(InnerDispatcher):
+class InnerDispatcher(UnwrappedDispatcher):
+    """A function that is linked into its callers and optimised there."""
+
+    def __init__(self, py_func, targetoptions):
+        super().__init__(py_func, targetoptions=targetoptions, pipeline_class=InnerCompiler)
+
+    def enable_caching(self):
+        """Keep it on the disk."""
+        self._cache = InnerCache(self.py_func)
+
+
+class SharedDispatcher(UnwrappedDispatcher):
     """An inner function that is called by address, not linked into its callers, if it can be found by its name."""
 
     @cached_property
