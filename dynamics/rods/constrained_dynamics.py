@@ -9,7 +9,8 @@ have the same matrix, and at the solution the right-hand sides
 
     - [dr_f/dq; A'' + 2 A' / T + A / T^2]        - [dr_f/dv; 2 A' + 2 A / T]        [B_f; 0]
 
-Velocities that open the chains lose what does, in the metric of M: the same matrix and the right-hand side [0; - e'].
+Velocities and accelerations that open the chains lose what does, the least in the metric of M: the same matrix and the
+right-hand sides [0; - e'] and [0; - e''].
 """
 
 from typing import NamedTuple
@@ -83,35 +84,31 @@ def _solve_scaled(K, d, pivots, X):
 
 
 @kernel
-def _project_velocities(n, free, K, d, pivots, rates, y, state):
-    """Take from v what opens the chains at the rates e' (G,); K the factors of the equilibrated matrix."""
+def _add_motion(n, free, mass, rows, y, r):
+    """r (n,) <- r + M a - A'lambda for y = (a_f, lambda)."""
     F = free.size
-    y[:F] = 0.0
-    for g in range(y.shape[0] - F):
-        y[F + g, 0] = -rates[g]
-    _solve_scaled(K, d, pivots, y)
-    for x in range(F):
-        state[n + free[x]] += y[x, 0]
+    for i in range(n):
+        for x in range(F):
+            r[i] += mass[i * n + free[x]] * y[x, 0]
+        for g in range(y.shape[0] - F):
+            r[i] -= rows[g * n + i] * y[F + g, 0]
 
 
 @routine
-def _constrained(m, e, level, rate, project, free, states, numbers, forces, derivatives):
+def _constrained(m, e, level, rate, free, states, numbers, forces, derivatives):
     """Accelerations and multipliers into the states (K, .), and the others of `ConstrainedMotion`; rate: 1 / T."""
     n, nu, G = m.numbers[0], e.numbers[0], e.closures.kind.size
     F = free.size
     work, A, K = np.empty(numbers[0]), np.empty(numbers[1]), np.empty((F + G, F + G))
     d, pivots, y = np.empty(F + G), np.empty(F + G, np.int64), np.empty((F + G, 1))
     closed, last = A[BLOCKS * n * n + 2 * n * nu :], states.shape[1] - G
-    mass_matrix, forces_only = np.int64(MASS_MATRIX), np.int64(0)  # for literals numba would compile all once more
+    mass_matrix = np.int64(MASS_MATRIX)  # for a literal numba would compile everything once more
     for t in range(states.shape[0]):
         state, r = states[t], forces[t]
         residual_kernel(m, e, mass_matrix, state, work, r, A)
         _fill_matrix(n, free, A[MASS * n * n :], closed[3 * G :], K)
         equilibrate(K, d)
         regular = factorize_dense(K, pivots)
-        if project:
-            _project_velocities(n, free, K, d, pivots, closed[G : 2 * G], y, state)
-            residual_kernel(m, e, forces_only, state, work, r, A)
         for x in range(F):
             y[x, 0] = -r[free[x]] if regular else np.nan
         for g in range(G):
@@ -121,29 +118,51 @@ def _constrained(m, e, level, rate, project, free, states, numbers, forces, deri
             state[2 * n + free[x]] = y[x, 0]
         for g in range(G):
             state[last + g] = y[F + g, 0]
-        residual_kernel(m, e, level if level >= FIRST else forces_only, state, work, r, A)
+        _add_motion(n, free, A[MASS * n * n :], closed[3 * G :], y, r)
         if level >= FIRST:
+            residual_kernel(m, e, level, state, work, r, A)
             _fill_derivatives(n, nu, free, rate, A, closed, derivatives[t])
             _solve_scaled(K, d, pivots, derivatives[t])
 
 
 def constrained_motion(
-    model: RodModel,
-    arrays: RobotArrays,
-    level: int,
-    states: np.ndarray,
-    free: np.ndarray,
-    rate: float,
-    project: bool = False,
+    model: RodModel, arrays: RobotArrays, level: int, states: np.ndarray, free: np.ndarray, rate: float
 ) -> ConstrainedMotion:
     """Solution for states (K, .) as `residual_kernel` reads them, which it overwrites; free (F,) coordinates, those of
-    the others holding the accelerations given; rate: 1 / T of Baumgarte's method, or 0; project: whether to change the
-    free velocities so that e' = 0 first."""
+    the others holding the accelerations given; rate: 1 / T of Baumgarte's method, or 0."""
     n, nu, G, K = model.nq, int(arrays.numbers[0]), model.constraint_count, len(states)
     F = len(free)
     numbers = np.array([residual_work(model), result_numbers(n, nu, int(arrays.numbers[2]))])
     forces, derivatives = np.empty((K, n)), np.empty((K if level >= FIRST else 0, F + G, 2 * F + nu))
     states[:, 2 * n + free], states[:, states.shape[1] - G :] = 0.0, 0.0
-    _constrained(model.arrays, arrays, level, rate, project, free, states, numbers, forces, derivatives)
+    _constrained(model.arrays, arrays, level, rate, free, states, numbers, forces, derivatives)
     a, multipliers = states[:, 2 * n : 3 * n], states[:, states.shape[1] - G :]
     return ConstrainedMotion(a, multipliers, forces, derivatives)
+
+
+@routine
+def _project(m, e, free, state, numbers):
+    n, nu, G = m.numbers[0], e.numbers[0], e.closures.kind.size
+    F = free.size
+    work, r, A = np.empty(numbers[0]), np.empty(n), np.empty(numbers[1])
+    K, d, pivots, y = np.empty((F + G, F + G)), np.empty(F + G), np.empty(F + G, np.int64), np.empty((F + G, 1))
+    closed, level = A[BLOCKS * n * n + 2 * n * nu :], np.int64(MASS_MATRIX)
+    for order in (1, 2):
+        residual_kernel(m, e, level, state, work, r, A)
+        if order == 1:
+            _fill_matrix(n, free, A[MASS * n * n :], closed[3 * G :], K)
+            equilibrate(K, d)
+            if not factorize_dense(K, pivots):
+                d[:] = np.nan
+        y[:] = 0.0
+        for g in range(G):
+            y[F + g, 0] = -closed[order * G + g]
+        _solve_scaled(K, d, pivots, y)
+        for x in range(F):
+            state[order * n + free[x]] += y[x, 0]
+
+
+def project_motion(model: RodModel, arrays: RobotArrays, state: np.ndarray, free: np.ndarray) -> None:
+    """Change the free velocities and accelerations of a state so that the chains stay closed: e' = e'' = 0."""
+    results = result_numbers(model.nq, int(arrays.numbers[0]), int(arrays.numbers[2]))
+    _project(model.arrays, arrays, free, state, np.array([residual_work(model), results]))

@@ -96,7 +96,7 @@ def _newmark_step(plant: Plant, t: float, q, v, a, h: float, multipliers):
     """q, v, a at t + h, and the result of Newton's method."""
     state, result = _solve(plant, t + h, q + h * v + 0.25 * h * h * a, v + 0.5 * h * a, a, h, multipliers)
     if plant.robot.model.constraint_count and result.status == CONVERGED:
-        state = plant.projected(t + h, *state[:2])
+        state = plant.projected(t + h, *state)
     return state, result
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics.rods.arrays import MASS_MATRIX
 from dynamics.rods.closed_chains import evaluate_chains
-from dynamics.rods.constrained_dynamics import ConstrainedMotion, constrained_motion
+from dynamics.rods.constrained_dynamics import ConstrainedMotion, constrained_motion, project_motion
 from dynamics.rods.prescribed_motion import PrescribedMotion
 from dynamics.rods.soft_robot import SoftRobot
 
@@ -41,18 +41,17 @@ class Plant(NamedTuple):
 
     def motion(self, level: int, t: float, q: np.ndarray, v: np.ndarray) -> ConstrainedMotion:
         """Accelerations of q, v (K, n) at a time, and what goes with them."""
-        states = self.states(t, q, v)
-        return constrained_motion(
-            self.robot.model, self.robot.arrays, level, states, self.prescribed.free, self.rate
-        )
+        return self._solve(level, self.states(t, q, v))
 
-    def projected(self, t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """q, v, a (3, n) with velocities and accelerations that keep the chains closed, v as near as can be."""
-        n, states = self.robot.nq, self.states(t, q[None], v[None])
-        constrained_motion(
-            self.robot.model, self.robot.arrays, MASS_MATRIX, states, self.prescribed.free, 0.0, project=True
-        )
-        return states[0, : 3 * n].reshape(3, n)
+    def _solve(self, level: int, states: np.ndarray) -> ConstrainedMotion:
+        return constrained_motion(self.robot.model, self.robot.arrays, level, states, self.prescribed.free, self.rate)
+
+    def projected(self, t: float, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
+        """q, v, a (3, n) with velocities and accelerations changed so that they keep the chains closed."""
+        n, state, free = self.robot.nq, self.states(t, q[None], v[None])[0], self.prescribed.free
+        state[2 * n + free] = a[free]
+        project_motion(self.robot.model, self.robot.arrays, state, free)
+        return state[: 3 * n].reshape(3, n)
 
     def start(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """q, v (n,) with the prescribed coordinates at t = 0.  ValueError where chains are open or about to open."""
@@ -72,9 +71,8 @@ class Plant(NamedTuple):
 
     def reactions(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Multipliers (T, G) and forces of prescribed joints along a motion, q, v (T, n)."""
-        multipliers, forces = np.zeros((len(t), self.robot.model.constraint_count)), np.zeros_like(q)
-        if self.constrained:
-            for k in range(len(t)):
-                motion = self.motion(MASS_MATRIX, float(t[k]), q[k : k + 1], v[k : k + 1])
-                multipliers[k], forces[k] = motion.multipliers[0], motion.forces[0]
-        return multipliers, self.prescribed.of_links(forces)
+        if not self.constrained:
+            return np.zeros((len(t), 0)), {}
+        states = [self.states(float(t[k]), q[k : k + 1], v[k : k + 1]) for k in range(len(t))]
+        motion = self._solve(MASS_MATRIX, np.concatenate(states))
+        return motion.multipliers.copy(), self.prescribed.of_links(motion.forces)

@@ -5,6 +5,7 @@ import numpy as np
 from dynamics.rods.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.implicit_steps import finite
 from dynamics.rods.plant import Plant
+from dynamics.simd import factorize_dense, routine, solve_dense
 
 
 class _StateSpace:
@@ -40,6 +41,30 @@ class _StateSpace:
         return finite(t, J)
 
 
+def _factors(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """L, U and pivots in place of A (n, n), on one thread: BLAS shares matrices of this size out, and waits."""
+    pivots = np.empty(len(A), np.int64)
+    _factorize(A, pivots)
+    return A, pivots
+
+
+def _solution(factors: tuple[np.ndarray, np.ndarray], b: np.ndarray) -> np.ndarray:
+    """A^-1 b."""
+    x = np.array(b[:, None])
+    _solve(*factors, x)
+    return x[:, 0]
+
+
+@routine
+def _factorize(A, pivots):
+    factorize_dense(A, pivots)
+
+
+@routine
+def _solve(A, pivots, X):
+    solve_dense(A, pivots, X)
+
+
 def stiff_motion(plant: Plant, duration, start, method, dt, options, jacobian: bool, report):
     """Times, q, v, steps, evaluations, Jacobians of the solver `method` of scipy with these options."""
     space = _StateSpace(plant)
@@ -47,6 +72,7 @@ def stiff_motion(plant: Plant, duration, start, method, dt, options, jacobian: b
     finite(0.0, space.rates(0.0, x[:, None]))
     jac = space.jacobian if jacobian else None
     solver = method(space.rates, 0.0, x, duration, jac=jac, vectorized=True, **options)
+    solver.lu, solver.solve_lu = _factors, _solution
     ts, xs, steps = [0.0], [solver.y], 0
     while solver.status == "running":
         message = solver.step()

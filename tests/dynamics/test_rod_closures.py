@@ -171,7 +171,7 @@ def test_a_plane_needs_two_constraints_of_a_hinge():
         (lambda b: b.add_closure("pin", "left", "left", Fixed()), ValueError, "both sides"),
         (lambda b: b.add_closure("pin", "left", "middle", Fixed()), ValueError, "middle"),
         (lambda b: [b.add_closure("pin", "left", "right", Fixed()) for _ in range(2)], ValueError, "taken"),
-        (lambda b: b.add_closure("pin", "left", "right", Fixed(), ASIDE), ValueError, "'pin': the 3 constraints .* rank 2"),
+        (lambda b: b.add_closure("pin", "left", "right", Fixed(), ASIDE), ValueError, "'pin': the 3 .* rank 2"),
         (lambda b: b.add_closure("pin", "left", "world", Revolute("y")), ValueError, "'pin': constrains nothing"),
     ],
 )
