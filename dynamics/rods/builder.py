@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike
 from dynamics.body_inertia import inertia_defect
 from dynamics.joints import Fixed, Joint, Revolute, Spherical
 from dynamics.rods.arrays import JOINT, ROD, SCREW
+from dynamics.rods.closed_joint import Closure
 from dynamics.rods.closure_arrays import no_closures
-from dynamics.rods.closures import Closure, closed
+from dynamics.rods.closures import closed
 from dynamics.rods.cross_section import Circular, Elastic, Section
 from dynamics.rods.external_loads import CylinderContact, Fluid, LoadList, cylinder_loads
 from dynamics.rods.load_arrays import ADDED_MASS, DRAG, FOLLOWER, WRENCH

@@ -27,12 +27,14 @@ class ChainValues(NamedTuple):
 
 
 class Assembly(NamedTuple):
-    """Coordinates q (n,), whether the chains are closed there, the number of steps, the largest |e_i| at q."""
+    """Coordinates q (n,), whether the chains are closed there, the number of steps, the largest |e_i| at q, and names of
+    joints that are closed the wrong way round, by half a turn, where e vanishes as well."""
 
     q: np.ndarray
     converged: bool
     iterations: int
     error: float
+    reversed_joints: tuple[str, ...]
 
 
 @routine
@@ -54,8 +56,8 @@ def evaluate_chains(model: RodModel, level: int, q: np.ndarray, v: np.ndarray | 
         model.arrays, model.external, model.closures, level, state, wrenches, work_numbers(model),
         closure_numbers(model.closures, n),
     )  # fmt: skip
-    e = closed[: 3 * G].reshape(3, G)
-    return work, ChainValues(*e, closed[3 * G : (3 + n) * G].reshape(G, n))
+    e, rate, rate_2 = closed[: 3 * G].reshape(3, G)
+    return work, ChainValues(e, rate, rate_2, closed[3 * G : (3 + n) * G].reshape(G, n))
 
 
 # ------------------------------------------------------------------------------------------------ public
@@ -104,8 +106,8 @@ def assemble(
 
     Returns
     -------
-    Assembly(q, converged, iterations, error).  Where it did not converge, as for chains that cannot be closed, q is the
-    best point so far.
+    Assembly(q, converged, iterations, error, reversed_joints).  Where it did not converge, as for chains that cannot be
+    closed, q is the best point so far.
     """
     q = np.zeros(model.nq) if q0 is None else as_array("q0", q0, (model.nq,)).copy()
     stiffness = np.diag(model.stiffness).copy()
@@ -130,4 +132,15 @@ def assemble(
             break
         q, values, count = q + length * step, trial, count + 1
     error = float(np.abs(values.e).max(initial=0.0))
-    return Assembly(q, error <= tolerance, count, error)
+    wrong = _reversed_joints(model, q) if error <= tolerance else ()
+    return Assembly(q, error <= tolerance and not wrong, count, error, wrong)
+
+
+def _reversed_joints(model: RodModel, q: np.ndarray) -> tuple[str, ...]:
+    work, _ = evaluate_chains(model, FORCES, q)
+    turns = [work[s * SEGMENT + END :][:9].reshape(3, 3) for s in range(len(model.arrays.parent))] + [np.eye(3)]
+    return tuple(
+        joint.name
+        for joint in model.closed_joints
+        if joint.reversed(tuple(turns[s] @ axes for s, axes in zip(joint.segments, joint.frames, strict=True)))
+    )

@@ -1,41 +1,24 @@
-"""Joints that close chains: what a builder takes down, and the independent constraints of a model."""
+"""Closing the chains of a model: the independent constraints of its closed joints, and their reactions."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from dynamics.joints import Fixed, Joint, Revolute, Spherical
+from dynamics.joints import Fixed, Revolute, Spherical
 from dynamics.rods.arrays import END, SEGMENT
 from dynamics.rods.closed_chains import evaluate_chains
+from dynamics.rods.closed_joint import Closure
 from dynamics.rods.closure_arrays import ORIENTATION, POSITION, ClosureArrays
 from dynamics.rods.external_loads import LoadList
 from dynamics.rods.load_arrays import WRENCH
 from dynamics.rods.model import RodModel
-from dynamics.rods.segment_list import joint_motion
 
-Pose = tuple[np.ndarray, np.ndarray]
 VANISHING, DEPENDENT = 1e-9, 1e-8
 """Entries of a row relative to the largest of its kind, and singular values relative to the largest, below which rows
 count as zero and as dependent."""
 SAMPLES = 3
 ORIENTATIONS = {Spherical: (), Revolute: ((2, 0), (2, 1)), Fixed: ((0, 1), (1, 2), (2, 0))}
 """Axes of A and B that a joint keeps perpendicular; the axis of a revolute joint is z."""
-
-
-@dataclass(frozen=True)
-class Closure:
-    """A closed joint between a frame of segment A and one of segment B, -1 for the world."""
-
-    name: str
-    segments: tuple[int, int]
-    joint: Joint
-    placements: tuple[Pose, Pose]
-
-    @property
-    def frames(self) -> tuple[np.ndarray, np.ndarray]:
-        """Axes (3, 3) of the joint on both sides, in the links' frames."""
-        axes = joint_motion(self.joint)[1]
-        return self.placements[0][0] @ axes, self.placements[1][0] @ axes
 
 
 def closed(model: RodModel, joints: list[Closure], loads: LoadList) -> RodModel:
@@ -57,8 +40,7 @@ def closed(model: RodModel, joints: list[Closure], loads: LoadList) -> RodModel:
         if joint.segments[side] >= 0
     ]
     held = replace(loads, entries=[*loads.entries, *reactions]).arrays(list(model.arrays.parent))
-    names = tuple(joint.name for joint in joints)
-    model = replace(model, closure_names=names, reaction_loads=held)
+    model = replace(model, closed_joints=tuple(joints), reaction_loads=held)
     rows = [_rows(model, joint) for joint in joints]
     whole = replace(model, closures=_arrays(model, joints, rows))
     kept = _independent(whole, joints)

@@ -92,8 +92,9 @@ def _steps(duration: float, dt: float):
         yield k * dt, min(dt, duration - k * dt)
 
 
-def _newmark_step(plant: Plant, t: float, q, v, a, h: float, multipliers):
-    """q, v, a at t + h, and the result of Newton's method."""
+def _newmark_step(plant: Plant, t: float, state, h: float, multipliers):
+    """q, v, a (3, n) at t + h, and the result of Newton's method."""
+    q, v, a = state
     state, result = _solve(plant, t + h, q + h * v + 0.25 * h * h * a, v + 0.5 * h * a, a, h, multipliers)
     if plant.robot.model.constraint_count and result.status == CONVERGED:
         state = plant.projected(t + h, *state)
@@ -103,12 +104,12 @@ def _newmark_step(plant: Plant, t: float, q, v, a, h: float, multipliers):
 def newmark(plant: Plant, duration, start, dt, tolerances, report):
     """Steps of length dt, or as long as the tolerances allow."""
     q, v = start
-    state, multipliers = (q, v, _accelerations(plant, q, v)), None
+    state, multipliers = np.array([q, v, _accelerations(plant, q, v)]), None
     record = _Record(q, v)
     if dt is None:
         return _adaptive_newmark(plant, duration, state, tolerances, report, record)
     for t, h in _steps(duration, dt):
-        state, result = _newmark_step(plant, t, *state, h, multipliers)
+        state, result = _newmark_step(plant, t, state, h, multipliers)
         multipliers = result.multipliers
         record.count(result)
         if result.status != CONVERGED:
@@ -122,7 +123,7 @@ def _adaptive_newmark(plant, duration, state, tolerances, report, record):
     t, h, multipliers = 0.0, 1e-4 * duration, None
     while t < duration:
         h = min(h, duration - t)
-        after, result = _newmark_step(plant, t, *state, h, multipliers)
+        after, result = _newmark_step(plant, t, state, h, multipliers)
         record.count(result)
         error = np.inf
         if result.status == CONVERGED:

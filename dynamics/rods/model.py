@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics.rods.arrays import RodArrays
+from dynamics.rods.closed_joint import Closure
 from dynamics.rods.closure_arrays import ClosureArrays
 from dynamics.rods.cross_section import Elastic, Section, SectionFigures
 from dynamics.rods.load_arrays import LoadArrays
@@ -75,7 +76,7 @@ class RodModel:
     stiffness, damping : (n, n), of rods and joints
     total_mass : kg
     wrench_names : tuple of str, of the external loads that take a wrench, W of them
-    closure_names : tuple of str, of the closed joints
+    closed_joints : tuple of Closure
     arrays, external, closures, reaction_loads : RodArrays, LoadArrays, ClosureArrays, and the loads with the reactions
         of closed joints among them; for kernels
     """
@@ -93,7 +94,7 @@ class RodModel:
     wrench_names: tuple[str, ...]
     arrays: RodArrays
     external: LoadArrays
-    closure_names: tuple[str, ...]
+    closed_joints: tuple[Closure, ...]
     closures: ClosureArrays
     reaction_loads: LoadArrays
 
@@ -106,6 +107,11 @@ class RodModel:
     def wrench_count(self) -> int:
         """W."""
         return len(self.wrench_names)
+
+    @property
+    def closure_names(self) -> tuple[str, ...]:
+        """Names of the closed joints."""
+        return tuple(joint.name for joint in self.closed_joints)
 
     @property
     def constraint_count(self) -> int:

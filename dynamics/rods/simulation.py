@@ -114,7 +114,8 @@ def simulate(
             run = stiff_motion(plant, duration, start, STIFF[method], dt, options, jacobian, report)
         else:
             run = FIXED[method](plant, duration, start, dt, (rtol, atol), report)
-    return Simulation(*run, *plant.reactions(*run[:3]))
+    t, q, v, steps, evaluations, jacobians = run
+    return Simulation(t, q, v, steps, evaluations, jacobians, *plant.reactions(t, q, v))
 
 
 # ------------------------------------------------------------------------------------------------ arguments

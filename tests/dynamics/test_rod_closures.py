@@ -192,3 +192,14 @@ def test_chains_that_cannot_be_closed():
     model = builder.build()
     found = assemble(model)
     assert not found.converged and found.error > 1.0
+
+
+def test_joints_closed_the_wrong_way_round():
+    """Half a turn of a hinge's axis satisfies its constraints, but is no assembly."""
+    builder = RodModelBuilder()
+    builder.add_body("ball", "world", Spherical(), mass=1.0, inertia=np.eye(3))
+    builder.add_closure("hinge", "ball", "world", Revolute("z"))
+    model = builder.build()
+    assert model.constraint_count == 2 and assemble(model).converged
+    found = assemble(model, [np.pi, 0.0, 0.0])
+    assert not found.converged and found.error < 1e-12 and found.reversed_joints == ("hinge",)
