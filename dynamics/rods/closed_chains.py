@@ -27,7 +27,7 @@ class ChainValues(NamedTuple):
 
 
 class Assembly(NamedTuple):
-    """Coordinates q (n,), whether the chains are closed there, the number of steps, the largest |e_i| at q, and names of
+    """Coordinates q (n,), whether the chains are closed there, the number of steps, the largest |e_i| at q, names of
     joints that are closed the wrong way round, by half a turn, where e vanishes as well."""
 
     q: np.ndarray

@@ -26,6 +26,8 @@ from dynamics.simd import equilibrate, factorize_dense, kernel, routine, solve_d
 CONVERGED, TOO_MANY, SINGULAR, STALLED = 0, 1, 2, 3
 MESSAGES = ("converged", "too many iterations", "a singular Jacobian", "no decrease of the residual along the step")
 SHORTEST = 1e-6
+ROUNDING = 1e3
+"""Times the tolerance, a step that decreases the residual no more for rounding is small enough."""
 DECREASE = 1e-4
 """Of the residual, relative to what the linear model promises, that a step must give."""
 
@@ -183,7 +185,7 @@ def _newton(m, e, free, base, c, state, y, tolerance, max_iterations, work_numbe
         elif _search(p, y, step[:, 0], scale, trial) > 0.0:
             y[:] = trial
         else:
-            status = STALLED
+            status = CONVERGED if _is_small(p, y, step[:, 0], ROUNDING * tolerance) else STALLED
         count += 1
     _evaluate(p, FORCES, y)
     return status, count, p.r

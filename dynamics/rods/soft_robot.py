@@ -188,7 +188,6 @@ class SoftRobot:
         Other parameters as `residual`.  Returns ResidualHessian(Hqq, Hqv, Hvv, Hqa, Hqu).
         Raises: NotImplementedError for a robot with closed chains.
         """
-        self._refuse_closed_chains()
         single, states = self._states(wrenches, q=q, v=v, a=a, u=u, w=w)
         return ResidualHessian(*unbatch(single, *self._residual(SECOND, states)[5:]))
 
@@ -214,13 +213,12 @@ class SoftRobot:
 
         Raises: NotImplementedError for a robot with closed chains.
         """
-        self._refuse_closed_chains()
         single, states = self._states(wrenches, q=q, v=v, u=u, w=w)
         return AccelerationHessian(*unbatch(single, *self._accelerations(SECOND, states)[4:]))
 
     # -------------------------------------------------------------------------------------------- batches
-    def _refuse_closed_chains(self) -> None:
-        if self.model.constraint_count:
+    def _refuse_closed_chains(self, level: int) -> None:
+        if level >= SECOND and self.model.constraint_count:
             names = ", ".join(self.model.closure_names)
             raise NotImplementedError(f"second derivatives of closed chains ({names}); only first ones exist")
 
@@ -245,6 +243,7 @@ class SoftRobot:
 
     def _residual(self, level: int, states: np.ndarray) -> list[np.ndarray]:
         """r, dr/dq, dr/dv, M, B, Hqq, Hqv, Hvv, Hqa, Hqu, empty beyond the level, for states (K, .)."""
+        self._refuse_closed_chains(level)
         r, n, nu = np.empty((len(states), self.nq)), self.nq, self.nu
         least = {"dq": FIRST, "dv": FIRST, "M": MASS_MATRIX, "B": FIRST}
         least |= dict.fromkeys(("Hqq", "Hqv", "Hvv", "Hqa", "Hqu"), SECOND)
@@ -261,6 +260,7 @@ class SoftRobot:
 
     def _accelerations(self, level: int, states: np.ndarray) -> list[np.ndarray]:
         """a, a_q, a_v, a_u and the Hessian's qq, qv, vv, qu, empty beyond the level, for states (K, .)."""
+        self._refuse_closed_chains(level)
         n, nu = self.nq, self.nu
         if self.model.constraint_count:
             motion = constrained_motion(self.model, self.arrays, level, states, np.arange(n), 0.0)
