@@ -6,12 +6,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.body_inertia import inertia_defect
-from dynamics.joints import Joint
+from dynamics.joints import Fixed, Joint, Revolute, Spherical
 from dynamics.rods.arrays import JOINT, ROD, SCREW
+from dynamics.rods.closed_joint import Closure
+from dynamics.rods.closure_arrays import no_closures
+from dynamics.rods.closures import closed
 from dynamics.rods.cross_section import Circular, Elastic, Section
 from dynamics.rods.external_loads import CylinderContact, Fluid, LoadList, cylinder_loads
 from dynamics.rods.load_arrays import ADDED_MASS, DRAG, FOLLOWER, WRENCH
 from dynamics.rods.model import Rod, RodModel
+from dynamics.rods.rod_checks import check_points, check_stiffness
 from dynamics.rods.segment_list import SegmentList, inertia_about_frame, joint_motion
 from dynamics.rods.strain_basis import COMPONENTS, StrainBasis
 from dynamics.validation import as_array, as_inertia, as_name, as_placement, unknown_name
@@ -19,8 +23,6 @@ from dynamics.validation import as_array, as_inertia, as_name, as_placement, unk
 Placement = tuple[ArrayLike, ArrayLike]
 IDENTITY = (np.eye(3), np.zeros(3))
 STRAIGHT = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
-SINGULAR = 1e-12
-"""A stiffness matrix scaled to a diagonal of ones, with an eigenvalue below this, has a direction without stiffness."""
 
 
 class RodModelBuilder:
@@ -45,6 +47,7 @@ class RodModelBuilder:
         self._names: list[str] = []
         self._energies: list[tuple[slice, np.ndarray, np.ndarray]] = []
         self._loads = LoadList()
+        self._closures: list[Closure] = []
 
     # -------------------------------------------------------------------------------------------- links
     def add_body(
@@ -130,7 +133,7 @@ class RodModelBuilder:
         length = float(as_array(label + "length", length, ()))
         if length <= 0.0:
             raise ValueError(f"{label}length: got {length}, expected a positive number of metres")
-        _check_points(label, points, basis)
+        check_points(label, points, basis)
         reference = as_array(label + "reference", reference, (6,))
         placement_ = as_placement(label + "placement", placement)
         if joint is not None:
@@ -139,28 +142,69 @@ class RodModelBuilder:
             placement_ = IDENTITY
         rod = self._rod(name, length, section, material, basis, points, reference)
         K = rod.energy_matrix(material.stiffness(rod.figures))
-        _check_stiffness(label, K)
+        check_stiffness(label, K)
         self._energies.append((rod.coordinates, K, rod.energy_matrix(material.damping(rod.figures))))
         self._links[name] = self._add_segments(rod, parent_segment, placement_)
         self._rods[name] = rod
 
+    def add_closure(
+        self,
+        name: str,
+        link_a: str,
+        link_b: str,
+        joint: Joint,
+        placement_a: Placement | None = None,
+        placement_b: Placement | None = None,
+    ) -> None:
+        """Close a chain: a joint between two links that are there already.
+
+        Parameters
+        ----------
+        name : of the closed joint
+        link_a, link_b : links added before; link_b may be "world"
+        joint : Revolute(axis), the axis having the same coordinates in both frames, Spherical() or Fixed()
+        placement_a, placement_b : (R, p), the joint's frame in the links' frames, of rods those of their tips; by
+            default the identity
+
+        Raises
+        ------
+        ValueError : a name given twice, an unknown link, twice the same link.
+        TypeError : another joint.
+
+        `build` drops constraints that vanish at any configuration, and raises ValueError where others depend on each
+        other.  The chains need not be closed at q = 0: `assemble` finds coordinates that close them.
+        """
+        label = f"closure {name!r}: "
+        if as_name("name", name) in (closure.name for closure in self._closures):
+            raise ValueError(f"name: {name!r} is taken")
+        if type(joint) not in (Revolute, Spherical, Fixed):
+            raise TypeError(f"{label}joint: got {joint!r}, expected Revolute(axis), Spherical() or Fixed()")
+        if link_a == link_b:
+            raise ValueError(f"{label}link_b: got {link_b!r} on both sides, expected two links")
+        segments = self._segment_of(link_a), -1 if link_b == "world" else self._segment_of(link_b)
+        placements = as_placement(label + "placement_a", placement_a), as_placement(label + "placement_b", placement_b)
+        self._closures.append(Closure(name, segments, joint, placements))
+
     # -------------------------------------------------------------------------------------------- external loads
-    def add_wrench(self, link: str, name: str | None = None, follower: bool = False) -> None:
-        """Let a wrench [moment; force], N m and N, act at the origin of a link's frame, of a rod at its tip; its value
-        is an argument of the dynamics.
+    def add_wrench(
+        self, link: str, name: str | None = None, follower: bool = False, point: ArrayLike = (0.0, 0.0, 0.0)
+    ) -> None:
+        """Let a wrench [moment; force], N m and N, act on a link; its value is an argument of the dynamics.
 
         Parameters
         ----------
         link : a link added before
         name : by default that of the link
         follower : whether its axes are those of the link, else of the world
+        point : (3,) where it acts, in the link's frame, of a rod that of its tip; by default the frame's origin
 
         Raises
         ------
         ValueError : an unknown link, a name given twice.
         """
         kind = FOLLOWER if follower else WRENCH
-        self._loads.add_wrench(self._segment_of(link), kind, as_name("name", link if name is None else name))
+        name = as_name("name", link if name is None else name)
+        self._loads.add_wrench(self._segment_of(link), kind, name, as_array("point", point, (3,)))
 
     def add_contact(self, rod: str, contact: CylinderContact) -> None:
         """Let the nodes of a circular rod touch a cylinder from inside.
@@ -285,36 +329,21 @@ class RodModelBuilder:
 
     # -------------------------------------------------------------------------------------------- the model
     def build(self) -> RodModel:
-        """The model; the builder may go on.  ValueError if it has no coordinates."""
+        """The model; the builder may go on.  ValueError if it has no coordinates, or closed chains whose
+        constraints depend on each other."""
         if self._n == 0:
             raise ValueError("build: the model has no coordinates, expected at least one rod or movable body")
         K, D = np.zeros((self._n, self._n)), np.zeros((self._n, self._n))
         for own, stiffness, damping in self._energies:
             K[own, own], D[own, own] = stiffness, damping
-        return RodModel(
+        external = self._loads.arrays(self._segments.parent)
+        model = RodModel(
             self._name, self._n, tuple(self._links), tuple(self._names), MappingProxyType(dict(self._rods)),
             MappingProxyType(dict(self._links)), MappingProxyType(dict(self._joints)), K, D, self._mass,
             tuple(self._loads.wrench_names), self._segments.arrays(self._n, self._base, self._gravity),
-            self._loads.arrays(self._segments.parent),
+            external, (), no_closures(), external,
         )  # fmt: skip
+        return closed(model, self._closures, self._loads)
 
 
 COMPONENT_LETTERS = ("rx", "ry", "rz", "x", "y", "z")
-
-
-def _check_points(label: str, points: int, basis: StrainBasis) -> None:
-    if isinstance(points, bool) or not isinstance(points, (int, np.integer)) or points < 1:
-        raise ValueError(f"{label}points: got {points!r}, expected a whole number of at least 1")
-    counts = np.diff(basis.rows)
-    most = int(np.argmax(counts))
-    if counts[most] > points:
-        raise ValueError(
-            f"{label}points: got {points}, which cannot resolve the {counts[most]} functions of {COMPONENTS[most]}; "
-            f"expected at least {counts[most]}"
-        )
-
-
-def _check_stiffness(label: str, K: np.ndarray) -> None:
-    scale = np.sqrt(np.diag(K))
-    if not (scale > 0.0).all() or np.linalg.eigvalsh(K / np.outer(scale, scale))[0] < SINGULAR:
-        raise ValueError(f"{label}basis: its functions leave a direction without stiffness, expected independent ones")

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import unbatch
 from dynamics.rods.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, SEGMENT
 from dynamics.rods.backward_pass import BLOCKS, backward_numbers, backward_pass
+from dynamics.rods.closure_arrays import no_closures
+from dynamics.rods.closure_kernel import closure_rows, subtract_turning
 from dynamics.rods.forward_pass import forward_numbers, forward_pass
 from dynamics.rods.load_arrays import LOADS
 from dynamics.rods.model import RodModel
@@ -64,19 +66,23 @@ def _add_transpose(n, A, o, source, p):
 
 
 @shared_kernel
-def inverse_dynamics_kernel(m, external, level, state, wrenches, work, tau, A):
+def inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work, tau, A, closed):
     """tau (n) and, in A, blocks (n n): dtau/dq, dtau/dv, M, Hqq, Hqv, scratch, Hvv, Hqa, scratch, as far as the level
-    goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each); wrenches of external loads (6 each); work:
-    `work_numbers`."""
+    goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each); wrenches of external loads (6 each), then reactions and
+    multipliers of closed chains, whose results are `closed` (`closure_arrays`); work: `work_numbers`."""
     n = m.numbers[0]
     segments, w = carve(work, m.parent.size * SEGMENT)
     columns, w = carve(w, FAMILIES * n)
     loads, w = carve(w, m.parent.size * LOADS)
     forward_pass(m, level, state, segments, columns, w)
+    if closures.kind.size > 0:
+        closure_rows(m, closures, level, segments, columns, wrenches, w, closed)
     backward_pass(m, external, level, wrenches, segments, columns, loads, w, tau, A)
     size = n * n
     if level >= MASS_MATRIX:
         _add_transpose(n, A, 2 * size, A, 2 * size)
+    if level >= FIRST and closures.kind.size > 0:
+        subtract_turning(m, closures, closed, A)
     if level >= SECOND:
         _add_transpose(n, A, 3 * size, A, 3 * size)
         _add_transpose(n, A, 4 * size, A, 5 * size)
@@ -91,7 +97,9 @@ def work_numbers(model: RodModel) -> int:
 
 
 @driver
-def drive_inverse_dynamics(first, last, work, m, external, level, states, wrenches, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
+def drive_inverse_dynamics(
+    first, last, work, m, external, closures, level, states, wrenches, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa
+):
     """Rows of the arrays for the knots of `states` (K, 4 n) and `wrenches` (K, 6 W), knots in lanes."""
     n = m.numbers[0]
     size = n * n
@@ -103,7 +111,7 @@ def drive_inverse_dynamics(first, last, work, m, external, level, states, wrench
         t = c * LANES
         gather(states, t, x)
         gather(wrenches, t, y)
-        inverse_dynamics_kernel(m, external, level, x, y, w, forces, A)
+        inverse_dynamics_kernel(m, external, closures, level, x, y, w, forces, A, w[:0])
         scatter(forces, t, tau)
         if level >= MASS_MATRIX:
             scatter(A[2 * size :], t, M)
@@ -164,7 +172,7 @@ def evaluate(model: RodModel, level: int, states: np.ndarray, wrenches: np.ndarr
     wanted = (FIRST, FIRST, MASS_MATRIX, SECOND, SECOND, SECOND, SECOND)
     blocks = [np.empty((K if level >= least else 0, n * n)) for least in wanted]
     tau = np.empty((K, n))
-    plant = model.arrays, model.external
+    plant = model.arrays, model.external, no_closures()
     launch(drive_inverse_dynamics, K, driver_numbers(model), *plant, level, states, wrenches, tau, *blocks)
     return [tau, *blocks]
 

@@ -113,11 +113,11 @@ class LoadList:
         """Append a load at the end of a segment."""
         self.entries.append((segment, kind, np.asarray(figures, float)))
 
-    def add_wrench(self, segment: int, kind: int, name: str) -> None:
-        """Append a load that takes a wrench of its own."""
+    def add_wrench(self, segment: int, kind: int, name: str, point: np.ndarray) -> None:
+        """Append a load that takes a wrench of its own, at a point (3,) of the link."""
         if name in self.wrench_names:
             raise ValueError(f"name: {name!r} is taken")
-        self.add(segment, kind, [len(self.wrench_names)])
+        self.add(segment, kind, [len(self.wrench_names), *point])
         self.wrench_names.append(name)
 
     def arrays(self, parents: list[int]) -> LoadArrays:

@@ -4,13 +4,16 @@
     midpoint    q+ = q + h v + h^2/2 a            v+ = v + h a              r(q + h/2 v + h^2/4 a, v + h/2 a, a, u) = 0
 
 Both have the Jacobian M + h/2 r_v + h^2/4 r_q.                                                       [GVS, section 11]
+With closed chains (index 3) Newmark's step has e(q+) = 0 and the multipliers among its unknowns.  Velocities and
+accelerations would then alternate about those that keep the chains closed, more and more; they are projected.
 The error of a step of Newmark's method in q is about h^2/12 (a+ - a)                            [Zienkiewicz 1991].
 """
 
 import numpy as np
 
+from dynamics.rods.arrays import MASS_MATRIX
 from dynamics.rods.newton import CONVERGED, MESSAGES, NewtonResult, newton
-from dynamics.rods.soft_robot import SoftRobot
+from dynamics.rods.plant import Plant
 
 TOLERANCE, MAX_ITERATIONS = 1e-9, 30
 SAFETY, LEAST, MOST = 0.9, 0.2, 2.0
@@ -18,15 +21,19 @@ SAFETY, LEAST, MOST = 0.9, 0.2, 2.0
 SHORTEST = 1e-10  # step, relative to the duration
 
 
-def _solve(robot: SoftRobot, q, v, a, h: float, inputs) -> NewtonResult:
-    """z = a with r(q + h^2/4 z, v + h/2 z, z, u) = 0, from the start a; inputs: u (nu), wrenches (6 W)."""
-    coefficients = np.array([0.25 * h * h, 0.5 * h, 1.0])
-    return newton(robot, np.array([q, v, 0.0 * v]), coefficients, inputs, a, TOLERANCE, MAX_ITERATIONS)
+def _solve(plant: Plant, t: float, q, v, a, h: float, multipliers=None) -> tuple[np.ndarray, NewtonResult]:
+    """q + h^2/4 z, v + h/2 z, z (3, n) with r = 0 there at the time t, from the start z = a and multipliers."""
+    c, base = np.array([0.25 * h * h, 0.5 * h, 1.0]), np.array([q, v, 0.0 * v])
+    if plant.constrained:
+        base[:, plant.prescribed.coordinates] = plant.prescribed.values(t)
+    free = plant.prescribed.free
+    result = newton(plant.robot, base, c, plant.inputs(t), a, TOLERANCE, MAX_ITERATIONS, free, multipliers)
+    return base + c[:, None] * result.z, result
 
 
-def _accelerations(robot: SoftRobot, q, v, inputs) -> np.ndarray:
-    nu = robot.nu
-    return robot.forward_dynamics(q, v, inputs[:nu], inputs[nu:].reshape(-1, 6))
+def _accelerations(plant: Plant, q, v) -> np.ndarray:
+    """At the start."""
+    return finite(0.0, plant.motion(MASS_MATRIX, 0.0, q[None], v[None]).a[0])
 
 
 def finite(t: float, x: np.ndarray) -> np.ndarray:
@@ -61,13 +68,13 @@ class _Record:
         return *states, len(self.t) - 1, self.evaluations, self.jacobians
 
 
-def implicit_midpoint(robot: SoftRobot, duration, inputs, start, dt, tolerances, report):
+def implicit_midpoint(plant: Plant, duration, start, dt, tolerances, report):
     """Steps of length dt; the last one ends at the duration."""
     q, v = start
-    a = finite(0.0, _accelerations(robot, q, v, inputs(0.0)))
+    a = _accelerations(plant, q, v)
     record = _Record(q, v)
     for t, h in _steps(duration, dt):
-        result = _solve(robot, q + 0.5 * h * v, v, a, h, inputs(t + 0.5 * h))
+        _, result = _solve(plant, t + 0.5 * h, q + 0.5 * h * v, v, a, h)
         record.count(result)
         if result.status != CONVERGED:
             raise _failure(t, h, result)
@@ -85,22 +92,25 @@ def _steps(duration: float, dt: float):
         yield k * dt, min(dt, duration - k * dt)
 
 
-def _newmark_step(robot: SoftRobot, q, v, a, h: float, inputs):
-    """q, v, a after a step, and the result of Newton's method."""
-    q, v = q + h * v + 0.25 * h * h * a, v + 0.5 * h * a
-    result = _solve(robot, q, v, a, h, inputs)
-    return (q + 0.25 * h * h * result.z, v + 0.5 * h * result.z, result.z), result
+def _newmark_step(plant: Plant, t: float, state, h: float, multipliers):
+    """q, v, a (3, n) at t + h, and the result of Newton's method."""
+    q, v, a = state
+    state, result = _solve(plant, t + h, q + h * v + 0.25 * h * h * a, v + 0.5 * h * a, a, h, multipliers)
+    if plant.robot.model.constraint_count and result.status == CONVERGED:
+        state = plant.projected(t + h, *state)
+    return state, result
 
 
-def newmark(robot: SoftRobot, duration, inputs, start, dt, tolerances, report):
+def newmark(plant: Plant, duration, start, dt, tolerances, report):
     """Steps of length dt, or as long as the tolerances allow."""
     q, v = start
-    state = q, v, finite(0.0, _accelerations(robot, q, v, inputs(0.0)))
+    state, multipliers = np.array([q, v, _accelerations(plant, q, v)]), None
     record = _Record(q, v)
     if dt is None:
-        return _adaptive_newmark(robot, duration, inputs, state, tolerances, report, record)
+        return _adaptive_newmark(plant, duration, state, tolerances, report, record)
     for t, h in _steps(duration, dt):
-        state, result = _newmark_step(robot, *state, h, inputs(t + h))
+        state, result = _newmark_step(plant, t, state, h, multipliers)
+        multipliers = result.multipliers
         record.count(result)
         if result.status != CONVERGED:
             raise _failure(t, h, result)
@@ -109,11 +119,11 @@ def newmark(robot: SoftRobot, duration, inputs, start, dt, tolerances, report):
     return record.result()
 
 
-def _adaptive_newmark(robot, duration, inputs, state, tolerances, report, record):
-    t, h = 0.0, 1e-4 * duration
+def _adaptive_newmark(plant, duration, state, tolerances, report, record):
+    t, h, multipliers = 0.0, 1e-4 * duration, None
     while t < duration:
         h = min(h, duration - t)
-        after, result = _newmark_step(robot, *state, h, inputs(t + h))
+        after, result = _newmark_step(plant, t, state, h, multipliers)
         record.count(result)
         error = np.inf
         if result.status == CONVERGED:
@@ -121,7 +131,7 @@ def _adaptive_newmark(robot, duration, inputs, state, tolerances, report, record
             error = h * h / 12.0 * np.sqrt(np.mean(((after[2] - state[2]) / allowed) ** 2))
         if error <= 1.0:
             t = duration if h == duration - t else t + h
-            state = after
+            state, multipliers = after, result.multipliers
             record.add(t, *state[:2])
             report(t)
         h *= min(MOST, max(LEAST, SAFETY * max(error, 1e-12) ** (-1.0 / 3.0)))

@@ -6,7 +6,8 @@ import numpy as np
 
 WRENCH, FOLLOWER, DEAD, CYLINDER, DRAG, ADDED_MASS = range(6)
 FIGURES = 40
-"""Numbers of a load.  WRENCH and FOLLOWER: which of the given wrenches; DEAD: a force; CYLINDER: stiffness, exponent,
+"""Numbers of a load.  WRENCH and FOLLOWER: which of the given wrenches, and the point (3) of the
+link; DEAD: a force; CYLINDER: stiffness, exponent,
 width of the smoothing, radius, that of the node, a point of the axis (3), its direction (3); DRAG: matrix (36), speed
 of the smoothing; ADDED_MASS: matrix (36)."""
 

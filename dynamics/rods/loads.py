@@ -10,7 +10,7 @@ from dynamics.rods.fluid_loads import add_added_mass, add_drag
 from dynamics.rods.load_arrays import CYLINDER, DEAD, DRAG, FOLLOWER, LOADS, WRENCH
 from dynamics.rods.pose_loads import add_at, add_contact, add_pose_terms, wrench_about_origin
 from dynamics.simd import align_stack, kernel, splat
-from dynamics.spatial import accumulate, load3, load6, load9, rotate, scale3
+from dynamics.spatial import accumulate, add_rotated, load3, load6, load9, rotate, scale3
 
 
 @kernel
@@ -28,15 +28,16 @@ def add_loads(m, external, wrenches, s, level, seg, extra, work):
         elif kind == DRAG:
             add_drag(figures, level, R, p, mu, seg, M, A, extra)
         elif kind >= WRENCH and kind <= DEAD:
-            moment, force = zero, (z + figures[0], z + figures[1], z + figures[2])
+            moment, force, point = zero, (z + figures[0], z + figures[1], z + figures[2]), p
             if kind != DEAD:
                 i = 6 * int(figures[0])
+                point = add_rotated(p, R, (z + figures[1], z + figures[2], z + figures[3]))
                 moment, force = load3(wrenches, i), load3(wrenches, i + 3)
                 if kind == FOLLOWER:
                     moment, force = rotate(R, moment), rotate(R, force)
-            add_at(seg, COMPOSITE + FORCE, wrench_about_origin(p, scale3(moment, -1.0), scale3(force, -1.0)))
+            add_at(seg, COMPOSITE + FORCE, wrench_about_origin(point, scale3(moment, -1.0), scale3(force, -1.0)))
             if kind != FOLLOWER and level >= FIRST:
-                add_pose_terms(level, p, moment, force, none, none, mu, seg, A, extra)
+                add_pose_terms(level, point, moment, force, none, none, mu, seg, A, extra)
         else:
             add_added_mass(figures, m.gravity, level, R, p, mu, seg, M, A, extra)
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics.rods.arrays import RodArrays
+from dynamics.rods.closed_joint import Closure
+from dynamics.rods.closure_arrays import ClosureArrays
 from dynamics.rods.cross_section import Elastic, Section, SectionFigures
 from dynamics.rods.load_arrays import LoadArrays
 from dynamics.rods.strain_basis import StrainBasis
@@ -74,7 +76,9 @@ class RodModel:
     stiffness, damping : (n, n), of rods and joints
     total_mass : kg
     wrench_names : tuple of str, of the external loads that take a wrench, W of them
-    arrays, external : RodArrays and LoadArrays, for kernels
+    closed_joints : tuple of Closure
+    arrays, external, closures, reaction_loads : RodArrays, LoadArrays, ClosureArrays, and the loads with the reactions
+        of closed joints among them; for kernels
     """
 
     name: str
@@ -90,6 +94,9 @@ class RodModel:
     wrench_names: tuple[str, ...]
     arrays: RodArrays
     external: LoadArrays
+    closed_joints: tuple[Closure, ...]
+    closures: ClosureArrays
+    reaction_loads: LoadArrays
 
     @property
     def nv(self) -> int:
@@ -100,6 +107,16 @@ class RodModel:
     def wrench_count(self) -> int:
         """W."""
         return len(self.wrench_names)
+
+    @property
+    def closure_names(self) -> tuple[str, ...]:
+        """Names of the closed joints."""
+        return tuple(joint.name for joint in self.closed_joints)
+
+    @property
+    def constraint_count(self) -> int:
+        """Constraints G of the closed joints."""
+        return len(self.closures.kind)
 
     @property
     def gravity(self) -> np.ndarray:

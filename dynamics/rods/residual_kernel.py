@@ -1,6 +1,6 @@
 """Equation of motion of a soft robot with its derivatives, knots in lanes, or one knot in plain numbers.
 
-    r(q, v, a, u) = ID(q, v, a) + K q + D v - B(q) u
+    r(q, v, a, u, lambda) = ID(q, v, a) + K q + D v - B(q) u - A(q)'lambda
 
 Levels are those of `evaluation`: FORCES gives r, MASS_MATRIX also M, FIRST also dr/dq, dr/dv and B, SECOND also the
 Hessian of w'r.
@@ -8,6 +8,7 @@ Hessian of w'r.
 
 from dynamics.rods.arrays import FIRST, MASS_MATRIX, SECOND
 from dynamics.rods.backward_pass import BLOCKS
+from dynamics.rods.closure_arrays import closure_numbers, input_numbers
 from dynamics.rods.evaluation import inverse_dynamics_kernel, work_numbers
 from dynamics.rods.model import RodModel
 from dynamics.rods.tendon_kernel import TENDON_NUMBERS, add_tendons
@@ -49,11 +50,12 @@ def _add_elasticity(e, level, n, state, r, A):
 @shared_kernel
 def residual_kernel(m, e, level, state, work, r, A):
     """r (n) and, in A, blocks (n n): dr/dq, dr/dv, M, Hqq, Hqv, -, Hvv, Hqa, -, then B and Hqu (n nu), as far as the
-    level goes.  m: RodArrays; e: RobotArrays; state: q, v, a, w (n each), u (nu), external wrenches (6 W); work:
-    `residual_work`."""
+    level goes, then the results of closed chains (`closure_arrays`).  m: RodArrays; e: RobotArrays; state: q, v, a, w
+    (n each), u (nu), external wrenches (6 W), numbers of closed chains (12 C + G); work: `residual_work`."""
     n, nu = m.numbers[0], e.numbers[0]
-    B, Hqu = carve(A[BLOCKS * n * n :], n * nu)
-    inverse_dynamics_kernel(m, e.external, level, state, state[4 * n + nu :], work, r, A)
+    B, rest = carve(A[BLOCKS * n * n :], n * nu)
+    Hqu, closed = carve(rest, n * nu)
+    inverse_dynamics_kernel(m, e.external, e.closures, level, state, state[4 * n + nu :], work, r, A, closed)
     _add_elasticity(e, level, n, state, r, A)
     if level >= FIRST:
         B[: n * nu] = 0.0
@@ -73,19 +75,19 @@ def residual_work(model: RodModel) -> int:
     return max(work_numbers(model), TENDON_NUMBERS)
 
 
-def result_numbers(n: int, nu: int) -> int:
-    """Numbers of its results A."""
-    return BLOCKS * n * n + 2 * n * nu
+def result_numbers(n: int, nu: int, closed: int = 0) -> int:
+    """Numbers of its results A, with those of closed chains."""
+    return BLOCKS * n * n + 2 * n * nu + closed
 
 
 @driver
 def drive_residual(first, last, work, m, e, level, states, r, dq, dv, M, Hqq, Hqv, Hvv, Hqa, B, Hqu):
-    """Rows of the arrays for the knots of `states` (K, 4 n + nu + 6 W), knots in lanes."""
+    """Rows of the arrays for the knots of `states` (K, .), knots in lanes."""
     n, nu = m.numbers[0], e.numbers[0]
     size = n * n
     state, w = carve(work, states.shape[1])
     forces, w = carve(w, n)
-    A, w = carve(w, BLOCKS * size + 2 * n * nu)
+    A, w = carve(w, BLOCKS * size + 2 * n * nu + e.numbers[2])
     for c in range(first, last):
         t = c * LANES
         gather(states, t, state)
@@ -107,5 +109,6 @@ def drive_residual(first, last, work, m, e, level, states, r, dq, dv, M, Hqq, Hq
 
 def residual_driver_numbers(model: RodModel, nu: int) -> int:
     """Scratch numbers per lane of `drive_residual`."""
-    n = model.nq
-    return 5 * n + nu + 6 * model.wrench_count + result_numbers(n, nu) + residual_work(model)
+    n, inputs = model.nq, 6 * model.wrench_count + input_numbers(model.closures)
+    results = result_numbers(n, nu, closure_numbers(model.closures, n))
+    return 5 * n + nu + inputs + results + residual_work(model)

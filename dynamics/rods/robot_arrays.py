@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.rods.closure_arrays import ClosureArrays, closure_numbers, input_numbers
 from dynamics.rods.load_arrays import LoadArrays
 from dynamics.rods.model import RodModel
 from dynamics.rods.tendons import TendonArrays
@@ -12,8 +13,9 @@ from dynamics.rods.tendons import TendonArrays
 class RobotArrays(NamedTuple):
     """Arrays of a robot with n coordinates, nu controls, tendons first, and W external wrenches."""
 
-    numbers: np.ndarray  # (2,) nu, 6 W
-    external: LoadArrays
+    numbers: np.ndarray  # (3,) nu; numbers of a state after u; numbers of results for closed chains
+    external: LoadArrays  # with the reactions of closed chains
+    closures: ClosureArrays
     band: np.ndarray  # (n, 2) columns band[i, 0] ... band[i, 1] - 1 of row i of K and D may differ from zero
     stiffness: np.ndarray  # (n, n)
     damping: np.ndarray  # (n, n)
@@ -28,10 +30,10 @@ class RobotArrays(NamedTuple):
 def robot_arrays(model: RodModel, tendons: TendonArrays, count: int, driven: list[int]) -> RobotArrays:
     """The arrays of a robot with `count` tendons and these driven coordinates."""
     parent, end = _elimination_order(model)
-    n = model.nq
+    n, inputs = model.nq, 6 * model.wrench_count + input_numbers(model.closures)
     return RobotArrays(
-        np.array([count + len(driven), 6 * model.wrench_count], np.int64), model.external,
-        _band(model.stiffness, model.damping), model.stiffness.copy(), model.damping.copy(), tendons,
+        np.array([count + len(driven), inputs, closure_numbers(model.closures, n)], np.int64), model.reaction_loads,
+        model.closures, _band(model.stiffness, model.damping), model.stiffness.copy(), model.damping.copy(), tendons,
         np.array(driven, np.int64), np.arange(n), parent, end,
     )  # fmt: skip
 

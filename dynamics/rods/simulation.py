@@ -1,6 +1,6 @@
 """Simulation of soft robots: stiff solvers of scipy with the exact Jacobian, Newmark's method, the midpoint rule."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -9,9 +9,11 @@ from numpy.typing import ArrayLike
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from scipy.integrate import BDF, Radau
 
-from dynamics.rods.arrays import FIRST, MASS_MATRIX
-from dynamics.rods.implicit_steps import finite, implicit_midpoint, newmark
+from dynamics.rods.implicit_steps import implicit_midpoint, newmark
+from dynamics.rods.plant import Plant
+from dynamics.rods.prescribed_motion import Motion, prescribed_motion
 from dynamics.rods.soft_robot import SoftRobot
+from dynamics.rods.stiff_solvers import stiff_motion
 from dynamics.validation import as_array
 
 Signal = Callable[[float], ArrayLike] | ArrayLike
@@ -27,6 +29,8 @@ class Simulation(NamedTuple):
     steps : accepted steps
     evaluations : of the equation of motion, those of a numerical Jacobian not counted
     jacobians : evaluations of its Jacobian, for Newmark and the midpoint rule one per step of Newton's method
+    multipliers : (T, G) of closed chains, N and N m
+    prescribed_forces : mapping of each prescribed link to what its joint takes, (T, dof), N or N m
     """
 
     t: np.ndarray
@@ -35,6 +39,8 @@ class Simulation(NamedTuple):
     steps: int
     evaluations: int
     jacobians: int
+    multipliers: np.ndarray
+    prescribed_forces: Mapping[str, np.ndarray]
 
 
 def simulate(
@@ -50,6 +56,9 @@ def simulate(
     atol: float = 1e-6,
     jacobian: bool = True,
     progress: bool = False,
+    prescribed: Mapping[str, Motion] | None = None,
+    baumgarte: float = 0.01,
+    max_step: float | None = None,
 ) -> Simulation:
     """Motion from t = 0 to `duration` under given controls.
 
@@ -69,14 +78,20 @@ def simulate(
         steps, whose Newton's method ends when q and v change by less than 1e-9 (1 + |x_i|)
     jacobian : for "bdf" and "radau": use the exact Jacobian; False: differences
     progress : show a progress bar
+    prescribed : coordinate-controlled joints, by name of link: functions of t that return coordinate, rate and
+        acceleration, (3,) or (3, dof)
+    baumgarte : for "bdf" and "radau": T, s, of the equation e'' + 2 e' / T + e / T^2 = 0 of chains, which keeps them
+        closed; "newmark" has e = 0 itself
+    max_step : for "bdf" and "radau": the longest step, s
 
     Returns
     -------
-    Simulation(t, q, v, steps, evaluations, jacobians)
+    Simulation(t, q, v, steps, evaluations, jacobians, multipliers, prescribed_forces)
 
     Raises
     ------
-    ValueError : a wrong shape, a number that is not finite or out of range, an unknown method.
+    ValueError : a wrong shape, a number that is not finite or out of range, an unknown method or link; chains that are
+        open at the start; "implicit_midpoint" for closed chains or prescribed joints, which it does not know.
     RuntimeError : the method cannot go on; names the time.
     """
     duration, dt = _positive("duration", duration), None if dt is None else _positive("dt", dt)
@@ -85,13 +100,22 @@ def simulate(
         raise ValueError(f"method: got {method!r}, expected one of {', '.join((*STIFF, *FIXED))}")
     if method == "implicit_midpoint" and dt is None:
         raise ValueError("dt: got None, expected the step of implicit_midpoint in seconds")
+    longest = np.inf if max_step is None else _positive("max_step", max_step)
+    motion, rate = prescribed_motion(robot.model, prescribed), 1.0 / _positive("baumgarte", baumgarte)
+    plant = Plant(robot, _inputs(robot, controls, wrenches), motion, rate)
+    if method == "implicit_midpoint" and plant.constrained:
+        raise ValueError("method: implicit_midpoint knows neither closed chains nor prescribed joints; use newmark")
     zero = np.zeros(robot.nq)
-    start = [as_array(name, zero if x is None else x, zero.shape) for name, x in (("q0", q0), ("v0", v0))]
-    inputs = _inputs(robot, controls, wrenches)
+    given = [as_array(name, zero if x is None else x, zero.shape) for name, x in (("q0", q0), ("v0", v0))]
+    start = plant.start(*given)
     with _progress_bar(progress, duration) as report:
         if method in STIFF:
-            return _stiff(robot, duration, inputs, start, STIFF[method], dt, (rtol, atol), jacobian, report)
-        return Simulation(*FIXED[method](robot, duration, inputs, start, dt, (rtol, atol), report))
+            options = {"rtol": rtol, "atol": atol, "max_step": longest}
+            run = stiff_motion(plant, duration, start, STIFF[method], dt, options, jacobian, report)
+        else:
+            run = FIXED[method](plant, duration, start, dt, (rtol, atol), report)
+    t, q, v, steps, evaluations, jacobians = run
+    return Simulation(t, q, v, steps, evaluations, jacobians, *plant.reactions(t, q, v))
 
 
 # ------------------------------------------------------------------------------------------------ arguments
@@ -127,57 +151,3 @@ def _progress_bar(show: bool, duration: float):
     with Progress(*columns) as bar:
         task = bar.add_task("", total=duration, t="")
         yield lambda t: bar.update(task, completed=t, t=f"{t:.3g} of {duration:.3g} s")
-
-
-# ------------------------------------------------------------------------------------------------ stiff solvers
-class _StateSpace:
-    """x' = [v; a(q, v, u(t))] for x = [q; v], and its Jacobian."""
-
-    def __init__(self, robot: SoftRobot, inputs: Callable[[float], np.ndarray]):
-        self.robot, self.inputs = robot, inputs
-
-    def _evaluate(self, level: int, t: float, x: np.ndarray) -> list[np.ndarray]:
-        """What the level gives for the states x (2 n, K); unlike the robot's methods it takes any number."""
-        n = self.robot.nq
-        inputs = self.inputs(t)
-        states = np.zeros((x.shape[1], 4 * n + len(inputs)))
-        states[:, : 2 * n], states[:, 4 * n :] = x.T, inputs
-        return self.robot._accelerations(level, states)
-
-    def rates(self, t: float, x: np.ndarray) -> np.ndarray:
-        """x' (2 n, K)."""
-        return np.vstack([x[self.robot.nq :], self._evaluate(MASS_MATRIX, t, x)[0].T])
-
-    def jacobian(self, t: float, x: np.ndarray) -> np.ndarray:
-        """dx'/dx (2 n, 2 n)."""
-        n = self.robot.nq
-        _, aq, av, *_ = self._evaluate(FIRST, t, x[:, None])
-        return finite(t, np.block([[np.zeros((n, n)), np.eye(n)], [aq[0], av[0]]]))
-
-
-def _stiff(robot, duration, inputs, start, method, dt, tolerances, jacobian, report) -> Simulation:
-    space = _StateSpace(robot, inputs)
-    options = {"rtol": tolerances[0], "atol": tolerances[1], "vectorized": True}
-    x = np.concatenate(start)
-    finite(0.0, space.rates(0.0, x[:, None]))
-    solver = method(
-        space.rates, 0.0, x, duration, jac=space.jacobian if jacobian else None, **options
-    )
-    ts, xs, steps = [0.0], [solver.y], 0
-    while solver.status == "running":
-        message = solver.step()
-        if solver.status == "failed":
-            raise RuntimeError(f"simulate: failed at t = {solver.t:.6g} s: {message}")
-        finite(solver.t, solver.y)
-        steps += 1
-        if dt is None:
-            ts.append(solver.t)
-            xs.append(solver.y)
-        else:
-            output = solver.dense_output()
-            while (t := len(ts) * dt) <= solver.t * (1.0 + 1e-12):
-                ts.append(t)
-                xs.append(output(min(t, solver.t)))
-        report(solver.t)
-    x, n = np.array(xs), robot.nq
-    return Simulation(np.array(ts), x[:, :n], x[:, n:], steps, solver.nfev, solver.njev)

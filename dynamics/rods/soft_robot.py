@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
 from dynamics.rods.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
+from dynamics.rods.constrained_dynamics import constrained_motion
 from dynamics.rods.evaluation import common_length, flat_wrenches
 from dynamics.rods.forward_dynamics import accelerations_driver_numbers, drive_accelerations
 from dynamics.rods.model import RodModel
@@ -65,9 +66,10 @@ class AccelerationHessian(NamedTuple):
 class SoftRobot:
     """A tree of rods and rigid bodies with its elasticity, its damping and its actuators.
 
-        r(q, v, a, u) = ID(q, v, a) + K q + D v - B(q) u = 0                                        [GVS, eq. 6a]
+        r(q, v, a, u, lambda) = ID(q, v, a) + K q + D v - B(q) u - A(q)'lambda = 0                  [GVS, eq. 6a]
 
-    where ID holds the external loads of the model.
+    where ID holds the external loads of the model; closed chains e(q) = 0 have the Jacobian A = de/dq and multipliers
+    lambda (G,), N and N m.  Of robots with closed chains there are no Hessians.
 
     Controls u are the tensions of the tendons, N, positive where they pull, then the torques (forces) of driven joints,
     N m (N).
@@ -127,15 +129,22 @@ class SoftRobot:
 
     # -------------------------------------------------------------------------------------------- equation of motion
     def residual(
-        self, q: ArrayLike, v: ArrayLike, a: ArrayLike, u: ArrayLike, wrenches: ArrayLike | None = None
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        u: ArrayLike,
+        wrenches: ArrayLike | None = None,
+        multipliers: ArrayLike | None = None,
     ) -> np.ndarray:
-        """Generalised forces r = ID + K q + D v - B u that are missing, N m or N along the coordinates.
+        """Generalised forces r = ID + K q + D v - B u - A'lambda that are missing, N m or N along the coordinates.
 
         Parameters
         ----------
         q, v, a : (n,) or (K, n);  u : (nu,) or (K, nu); single points are repeated
         wrenches : (W, 6) or (K, W, 6), [moment; force] of the external loads that take one, N m and N, in the order in
             which they were added; by default zero
+        multipliers : lambda (G,) or (K, G) of the closed chains; by default zero
 
         Returns
         -------
@@ -145,17 +154,23 @@ class SoftRobot:
         ------
         ValueError : a wrong shape, or a number that is not finite; so do the methods below.
         """
-        single, states = self._states(wrenches, q=q, v=v, a=a, u=u)
+        single, states = self._states(wrenches, q=q, v=v, a=a, u=u, multipliers=multipliers)
         return unbatch(single, self._residual(FORCES, states)[0])[0]
 
     def residual_derivatives(
-        self, q: ArrayLike, v: ArrayLike, a: ArrayLike, u: ArrayLike, wrenches: ArrayLike | None = None
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        u: ArrayLike,
+        wrenches: ArrayLike | None = None,
+        multipliers: ArrayLike | None = None,
     ) -> ResidualDerivatives:
         """First derivatives of the residual, and B, whose columns are what a unit of each control gives.
 
         Parameters as `residual`.  Returns ResidualDerivatives(dr_dq, dr_dv, M, B).
         """
-        single, states = self._states(wrenches, q=q, v=v, a=a, u=u)
+        single, states = self._states(wrenches, q=q, v=v, a=a, u=u, multipliers=multipliers)
         _, dq, dv, M, B, *_ = self._residual(FIRST, states)
         return ResidualDerivatives(*unbatch(single, dq, dv, M, B))
 
@@ -171,6 +186,7 @@ class SoftRobot:
         """Second derivatives of w'r for a multiplier w (n,) or (K, n)             [rod_hessian, sections 2 and 4].
 
         Other parameters as `residual`.  Returns ResidualHessian(Hqq, Hqv, Hvv, Hqa, Hqu).
+        Raises: NotImplementedError for a robot with closed chains.
         """
         single, states = self._states(wrenches, q=q, v=v, a=a, u=u, w=w)
         return ResidualHessian(*unbatch(single, *self._residual(SECOND, states)[5:]))
@@ -179,7 +195,7 @@ class SoftRobot:
     def forward_dynamics(
         self, q: ArrayLike, v: ArrayLike, u: ArrayLike, wrenches: ArrayLike | None = None
     ) -> np.ndarray:
-        """Accelerations a with r(q, v, a, u) = 0; (n,) or (K, n)."""
+        """Accelerations a with r(q, v, a, u) = 0, and, where chains are closed, e'' = 0; (n,) or (K, n)."""
         single, states = self._states(wrenches, q=q, v=v, u=u)
         return unbatch(single, self._accelerations(MASS_MATRIX, states)[0])[0]
 
@@ -193,30 +209,41 @@ class SoftRobot:
     def forward_dynamics_hessian(
         self, q: ArrayLike, v: ArrayLike, u: ArrayLike, w: ArrayLike, wrenches: ArrayLike | None = None
     ) -> AccelerationHessian:
-        """Second derivatives of w'a(q, v, u) for a multiplier w: AccelerationHessian(Hqq, Hqv, Hvv, Hqu)."""
+        """Second derivatives of w'a(q, v, u) for a multiplier w: AccelerationHessian(Hqq, Hqv, Hvv, Hqu).
+
+        Raises: NotImplementedError for a robot with closed chains.
+        """
         single, states = self._states(wrenches, q=q, v=v, u=u, w=w)
         return AccelerationHessian(*unbatch(single, *self._accelerations(SECOND, states)[4:]))
 
     # -------------------------------------------------------------------------------------------- batches
-    def _states(self, wrenches: ArrayLike | None, **vectors: ArrayLike) -> tuple[bool, np.ndarray]:
-        """Whether it is one point, and the states (K, 4 n + nu + 6 W) of q, v, a, w, u, wrenches."""
+    def _refuse_closed_chains(self, level: int) -> None:
+        if level >= SECOND and self.model.constraint_count:
+            names = ", ".join(self.model.closure_names)
+            raise NotImplementedError(f"second derivatives of closed chains ({names}); only first ones exist")
+
+    def _states(self, wrenches: ArrayLike | None, **vectors: ArrayLike | None) -> tuple[bool, np.ndarray]:
+        """Whether it is one point, and the states (K, .) as `residual_kernel` reads them."""
         n, nu, numbers = self.nq, self.nu, 6 * self.model.wrench_count
-        starts = {"q": 0, "v": n, "a": 2 * n, "w": 3 * n, "u": 4 * n, "wrenches": 4 * n + nu}
+        G, size = self.model.constraint_count, 4 * n + nu + int(self.arrays.numbers[1])
+        starts = {"q": 0, "v": n, "a": 2 * n, "w": 3 * n, "u": 4 * n, "wrenches": 4 * n + nu, "multipliers": size - G}
         batches, single = {}, True
         for name, value in vectors.items():
-            batches[name], one = as_batch(name, value, nu if name == "u" else n)
-            single = single and one
+            if value is not None:
+                batches[name], one = as_batch(name, value, {"u": nu, "multipliers": G}.get(name, n))
+                single = single and one
         if wrenches is not None:
             batches["wrenches"], one = as_batch("wrenches", flat_wrenches(wrenches, self.model), numbers)
             single = single and one
         K = common_length(batches)
-        states = np.zeros((K, 4 * n + nu + numbers))
+        states = np.zeros((K, size))
         for name, array in batches.items():
             states[:, starts[name] : starts[name] + array.shape[1]] = array
         return single, states
 
     def _residual(self, level: int, states: np.ndarray) -> list[np.ndarray]:
-        """r, dr/dq, dr/dv, M, B, Hqq, Hqv, Hvv, Hqa, Hqu, empty beyond the level, for states (K, 4 n + nu + 6 W)."""
+        """r, dr/dq, dr/dv, M, B, Hqq, Hqv, Hvv, Hqa, Hqu, empty beyond the level, for states (K, .)."""
+        self._refuse_closed_chains(level)
         r, n, nu = np.empty((len(states), self.nq)), self.nq, self.nu
         least = {"dq": FIRST, "dv": FIRST, "M": MASS_MATRIX, "B": FIRST}
         least |= dict.fromkeys(("Hqq", "Hqv", "Hvv", "Hqa", "Hqu"), SECOND)
@@ -232,8 +259,13 @@ class SoftRobot:
         return [r, *out.values()]
 
     def _accelerations(self, level: int, states: np.ndarray) -> list[np.ndarray]:
-        """a, a_q, a_v, a_u and the Hessian's qq, qv, vv, qu, empty beyond the level, for states (K, 4 n + nu + 6 W)."""
+        """a, a_q, a_v, a_u and the Hessian's qq, qv, vv, qu, empty beyond the level, for states (K, .)."""
+        self._refuse_closed_chains(level)
         n, nu = self.nq, self.nu
+        if self.model.constraint_count:
+            motion = constrained_motion(self.model, self.arrays, level, states, np.arange(n), 0.0)
+            of_q, of_v, of_u = np.split(motion.derivatives[:, :n], (n, 2 * n), axis=2)
+            return [motion.a, of_q, of_v, of_u]
         wanted = ((FIRST, n), (FIRST, n), (FIRST, nu), (SECOND, n), (SECOND, n), (SECOND, n), (SECOND, nu))
         a = np.empty((len(states), n))
         out = [np.empty((len(states) if level >= least else 0, n, columns)) for least, columns in wanted]

@@ -1,22 +1,36 @@
 """Shapes in which a soft robot rests."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.rods.newton import CONVERGED, newton
+from dynamics.rods.prescribed_motion import prescribed_values
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.validation import as_array
 
 
 class StaticEquilibrium(NamedTuple):
-    """Coordinates q (n,), whether the method converged, its number of steps, the largest |r_i| at q."""
+    """A shape at rest.
+
+    Attributes
+    ----------
+    q : (n,) coordinates
+    converged : whether the method converged
+    iterations : number of its steps
+    residual : largest |r_i| at q, of coordinates that are not prescribed
+    multipliers : (G,) of closed chains, N and N m
+    prescribed_forces : mapping of each prescribed link to what its joint takes, (dof,), N or N m
+    """
 
     q: np.ndarray
     converged: bool
     iterations: int
     residual: float
+    multipliers: np.ndarray
+    prescribed_forces: Mapping[str, np.ndarray]
 
 
 def static_equilibrium(
@@ -26,8 +40,9 @@ def static_equilibrium(
     wrenches: ArrayLike | None = None,
     tolerance: float = 1e-8,
     max_iterations: int = 100,
+    prescribed: Mapping[str, ArrayLike] | None = None,
 ) -> StaticEquilibrium:
-    """Coordinates with r(q, 0, 0, u) = 0, by a damped Newton's method with the exact Jacobian.
+    """Coordinates with r(q, 0, 0, u, lambda) = 0 and e(q) = 0, by a damped Newton's method with the exact Jacobian.
 
     Parameters
     ----------
@@ -37,11 +52,12 @@ def static_equilibrium(
     wrenches : (W, 6), [moment; force] of the external loads that take one; by default zero
     tolerance : the method ends when a step changes every q_i by at most tolerance (1 + |q_i|)
     max_iterations : number of steps at most
+    prescribed : coordinates of joints that are held, a number or (dof,), by name of link
 
     Returns
     -------
-    StaticEquilibrium(q, converged, iterations, residual).  Where it did not converge, q is the best point so far.  The
-    equilibrium need not be stable.
+    StaticEquilibrium(q, converged, iterations, residual, multipliers, prescribed_forces).  Where it did not converge,
+    as where chains cannot be closed, q is the best point so far.  The equilibrium need not be stable.
 
     Raises
     ------
@@ -55,6 +71,11 @@ def static_equilibrium(
         raise ValueError(f"tolerance: got {tolerance}, expected a positive number")
     if max_iterations < 1:
         raise ValueError(f"max_iterations: got {max_iterations}, expected at least 1")
-    base = np.zeros((3, robot.nq))
-    result = newton(robot, base, np.array([1.0, 0.0, 0.0]), inputs, q0, float(tolerance), int(max_iterations))
-    return StaticEquilibrium(result.z, result.status == CONVERGED, result.iterations, result.residual)
+    held, base = prescribed_values(robot.model, prescribed), np.zeros((3, robot.nq))
+    base[:, held.coordinates] = held.values(0.0)
+    result = newton(
+        robot, base, np.array([1.0, 0.0, 0.0]), inputs, q0, float(tolerance), int(max_iterations), held.free
+    )
+    forces = held.of_links(result.forces)
+    found = result.status == CONVERGED, result.iterations, result.residual
+    return StaticEquilibrium(base[0] + result.z, *found, result.multipliers, forces)

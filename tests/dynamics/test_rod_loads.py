@@ -17,8 +17,8 @@ from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 
 def loaded(builder, rng, load):
     if load in ("wrenches", "all"):
-        builder.add_wrench("tail")
-        builder.add_wrench("plate", follower=True)
+        builder.add_wrench("tail", point=(0.1, -0.2, 0.3))
+        builder.add_wrench("plate", follower=True, point=(0.2, 0.1, -0.1))
     if load in ("smooth contact", "contact", "all"):
         smoothing = 0.0 if load == "contact" else 0.02
         tilted = CylinderContact(0.02, 1e3, smoothing=smoothing, point=(0.05, 0.02, 0.0), axis=[0.2, 0.1, 1.0])
