@@ -33,7 +33,7 @@ from dynamics.systems.lane_products import add_product
 
 TOLERANCE = 1e-10
 """Change of coordinates and velocities, relative to one plus their size, by a last step."""
-MAX_STEPS = 25
+MAX_STEPS = 40
 
 
 class Stage(NamedTuple):
@@ -43,6 +43,9 @@ class Stage(NamedTuple):
     r: np.ndarray  # (n)
     J: np.ndarray  # (n n)
     A: np.ndarray  # `residual_kernel`
+    accepted: np.ndarray  # (n), of Newton's method: the best a so far, the step from there, weights of the residual
+    step: np.ndarray  # (n)
+    scale: np.ndarray  # (n)
     work: np.ndarray
 
 
@@ -55,20 +58,23 @@ class Curvature(NamedTuple):
 
 @helper
 def carve_stage(m, e, w):
-    """A `Stage` without its last member, which is the rest of w."""
+    """A `Stage`, the last member of which is all that is left of w."""
     n, nu, wrenches = m.numbers[0], e.numbers[0], e.numbers[1]
     state, w = carve(w, 4 * n + nu + wrenches)
     r, w = carve(w, n)
     J, w = carve(w, n * n)
     A, w = carve(w, BLOCKS * n * n + 2 * n * nu)
+    accepted, w = carve(w, n)
+    step, w = carve(w, n)
+    scale, w = carve(w, n)
     state[:] = 0.0
-    return state, r, J, A, w
+    return Stage(state, r, J, A, accepted, step, scale, w)
 
 
 def stage_numbers(robot) -> int:
     """Scratch numbers of `carve_stage` and of the residual's work."""
     n, nu, model = robot.nq, robot.nu, robot.model
-    return 5 * n + nu + 6 * model.wrench_count + n * n + result_numbers(n, nu) + residual_work(model)
+    return 8 * n + nu + 6 * model.wrench_count + n * n + result_numbers(n, nu) + residual_work(model)
 
 
 # ------------------------------------------------------------------------------------------------ Newton's method
@@ -94,38 +100,61 @@ def _size(x):
 
 
 @kernel
-def _take_step(n, cq, cv, active, step, state):
-    """Subtract the step from a in active lanes; returns 1 in those where it changes coordinates or velocities by more
-    than the tolerance, else 0, of a step that is no number too."""
-    zero, one = splat(step, 0.0), splat(step, 1.0)
-    running = zero
+def _merit(n, first, s):
+    """sum r_i^2 / J_ii with the Jacobian of the first evaluation: all terms are energies."""
+    total = splat(s.r, 0.0)
     for i in range(n):
-        a, dx = load(state, 2 * n + i), load(step, i)
-        size = _size(dx)
+        r = load(s.r, i)
+        if first:
+            store(s.scale, i, 1.0 / load(s.J, i * n + i))
+        total = fma(r * r, load(s.scale, i), total)
+    return total
+
+
+@kernel
+def _next_trial(n, cq, cv, better, active, s):
+    """Where the trial was better, take it and the Newton step in s.r, elsewhere half the step before; move the trials
+    of active lanes by it.  Returns 1 in those lanes that are not done, else 0: a lane is done where a Newton step
+    changes coordinates and velocities by no more than the tolerance, or is no number."""
+    zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
+    a = s.state[2 * n : 3 * n]
+    running = select_less(0.5, better, zero, one)
+    for i in range(n):
+        accepted = select_less(0.5, better, load(a, i), load(s.accepted, i))
+        step = select_less(0.5, better, load(s.r, i), 0.5 * load(s.step, i))
+        store(s.accepted, i, accepted)
+        store(s.step, i, step)
         for k in range(2):
-            bound = fma(TOLERANCE, _size(load(state, k * n + i)), TOLERANCE)
-            running = select_less(bound, (cq if k == 0 else cv) * size, one, running)
-        store(state, 2 * n + i, select_less(0.5, active, a - dx, a))
+            bound = fma(TOLERANCE, _size(load(s.state, k * n + i)), TOLERANCE)
+            running = select_less(bound, (cq if k == 0 else cv) * _size(step), one, running)
+        store(a, i, select_less(0.5, active, accepted - step, load(a, i)))
     return select_less(0.5, active, running, zero)
 
 
 @shared_kernel
 def solve_stage(m, e, cq, cv, base, s):
     """a of the stage at base = (q, v), in the state's third part, and q', v' in its first two; NaN in lanes in which
-    the method has not converged.  A lane that is done keeps its a, whatever the others need."""
+    the method has not converged.
+
+    Each lane halves its own steps until they decrease the residual, and keeps its a once it is done, whatever the
+    others need."""
     align_stack(base)
     n, level = m.numbers[0], np.int64(FIRST)
     a = s.state[2 * n : 3 * n]
-    a[:] = 0.0
-    active = splat(s.r, 1.0)
+    a[:], s.accepted[:], s.step[:] = 0.0, 0.0, 0.0
+    zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
+    active, least = one, splat(s.r, np.inf)
     count = 0
     while count < MAX_STEPS and not all_less(active, 0.5):
         _move_along(n, cq, cv, base, s.state)
         residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
         _store_jacobian(n, cq, cv, s.A, s.J)
+        merit = _merit(n, count == 0, s)
+        better = one if count == 0 else select_less(merit, least, one, zero)
+        least = select_less(merit, least, merit, least)
         factorize_dense(n, s.J)
         solve_dense(n, s.J, s.r, 1)
-        active = _take_step(n, cq, cv, active, s.r, s.state)
+        active = _next_trial(n, cq, cv, better, active, s)
         count += 1
     for i in range(n):
         store(a, i, select_less(0.5, active, splat(a, np.nan), load(a, i)))

@@ -55,10 +55,9 @@ class Expansion(NamedTuple):
 
 @helper
 def carve_motion(m, e, w):
-    """A `Motion`; the last member of its stage is all that is left of w."""
+    """A `Motion`, the scratch of which is all that is left of w."""
     base, w = carve(w, 2 * m.numbers[0])
-    state, r, J, A, w = carve_stage(m, e, w)
-    return Motion(base, Stage(state, r, J, A, w))
+    return Motion(base, carve_stage(m, e, w))
 
 
 @helper
