@@ -24,10 +24,12 @@ from dynamics.validation import as_array, unknown_name
 
 
 @kernel
-def _evaluate(m, segment, target, state, work, r, J, path):
-    """r (3) and its Jacobian J (3 n); the state's rates are zero."""
+def _evaluate(m, segment, target, x, state, work, r, J, path):
+    """r (3) and its Jacobian J (3 n) at x = (q, v); the state receives q, its rates are zero."""
     align_stack(state)
     n, level = m.numbers[0], np.int64(MASS_MATRIX)
+    for i in range(n):
+        store(state, i, load(x, i))
     segments, w = carve(work, m.parent.size * SEGMENT)
     columns, w = carve(w, FAMILIES * n)
     forward_pass(m, level, state, segments, columns, w)
@@ -73,8 +75,7 @@ def _drive(first, last, work, m, external, segment, target, path, order, xs, mu,
     state, x, r_, mu_, J, H, scratch, w = _workspace(n, work)
     for c in range(first, last):
         gather(xs, c * LANES, x)
-        state[:n] = x[:n]
-        _evaluate(m, segment, target, state, w, r_, J, path)
+        _evaluate(m, segment, target, x, state, w, r_, J, path)
         if r.shape[0] > 0:
             scatter(r_, c * LANES, r)
         if order == JACOBIAN:
@@ -97,8 +98,7 @@ def _drive_squares(
         t = start + c * LANES
         count = min(LANES, stop - t)
         gather(xs, t, x)
-        state[:n] = x[:n]
-        _evaluate(m, segment, target, state, w, r, J, path)
+        _evaluate(m, segment, target, x, state, w, r, J, path)
         total += sum_lanes(weigh(figures, c * LANES, r, row, slope, stiffness), row, count)
         if order & JACOBIAN:
             add_gauss_newton(path, J, slope, stiffness, t, count, row, lx, lxx)
