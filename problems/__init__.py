@@ -7,9 +7,10 @@ import difflib
 import importlib
 
 _NAMES = (
-    "acrobot", "acrobot_trajax", "arm", "arm_obstacle", "car_parking", "cartpole", "double_pendulum", "pendulum",
-    "pendulum_limits", "quadrotor", "quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk",
-    "serial_chain", "unicycle_obstacles",
+    "acrobot", "acrobot_trajax", "arm", "arm_obstacle", "car_parking", "cartpole", "double_pendulum",
+    "hybrid_arm_reach", "pendulum", "pendulum_limits", "quadrotor", "quadruped_jump", "quadruped_stand",
+    "quadruped_trot", "quadruped_walk", "serial_chain", "soft_manipulator_reach", "soft_manipulator_track",
+    "unicycle_obstacles",
 )  # fmt: skip
 
 

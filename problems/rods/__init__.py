@@ -1,0 +1,1 @@
+"""Soft robots that problems and scripts share."""
