@@ -30,7 +30,7 @@ def make(horizon: int = 100, dt: float = 0.02) -> trajopt.Problem:
         system,
         x0,
         horizon,
-        running_costs=[trajopt.ControlCost(1e-3), trajopt.ResidualCost(tip, across, reference=path[:-1])],
+        running_costs=[trajopt.ControlCost(1e-2), trajopt.ResidualCost(tip, across, reference=path[:-1])],
         terminal_costs=[
             trajopt.ResidualCost(tip, across, reference=path[-1]),
             trajopt.StateCost(system, x0, np.r_[np.zeros(n), np.full(n, 0.1)]),
