@@ -35,7 +35,7 @@ def make(horizon: int = 60, dt: float = 0.02, target: ArrayLike = TARGET) -> tra
         ],
         terminal_costs=[
             trajopt.ResidualCost(LinkTranslation(robot.model, TIP, target), 1e4),
-            trajopt.StateCost(system, x0, np.r_[np.zeros(n), np.ones(n)]),
+            trajopt.StateCost(system, x0, np.r_[np.zeros(n), np.full(n, 10.0)]),
         ],
         constraints=[
             trajopt.ControlBounds(

@@ -37,7 +37,7 @@ def make(horizon: int = 50, dt: float = 0.02, target: ArrayLike | None = None) -
         ],
         terminal_costs=[
             trajopt.ResidualCost(tip, 1e5),
-            trajopt.StateCost(system, x0, np.r_[np.zeros(n), np.ones(n)]),
+            trajopt.StateCost(system, x0, np.r_[np.zeros(n), np.full(n, 10.0)]),
         ],
         constraints=[trajopt.ControlBounds(np.zeros(nu), np.full(nu, LARGEST_TENSION))],
         name="soft_manipulator_reach",
