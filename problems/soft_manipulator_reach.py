@@ -20,10 +20,16 @@ LARGEST_TENSION = 20.0  # N
 GOAL = np.array([2.0, 16.0, 6.0, 14.0, 3.0])
 
 
-def make(horizon: int = 50, dt: float = 0.02, target: ArrayLike | None = None) -> trajopt.Problem:
-    """The problem with `horizon` knots of dt seconds and a target (3,) of the tip, m."""
+def make(
+    horizon: int = 50,
+    dt: float = 0.02,
+    target: ArrayLike | None = None,
+    integrator: str = "semi_implicit_euler",
+) -> trajopt.Problem:
+    """The problem with `horizon` knots of dt seconds, a target (3,) of the tip, m, and a method of
+    `SoftRobotSystem`."""
     robot = cable_manipulator()
-    system = SoftRobotSystem(robot, dt)
+    system = SoftRobotSystem(robot, dt, integrator)
     n, nu = system.nv, system.nu
     x0 = system.state(static_equilibrium(robot, np.zeros(nu)).q)
     tip = LinkTranslation(robot.model, ROD, resting_tip(robot, GOAL) if target is None else target)

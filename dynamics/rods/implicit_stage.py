@@ -133,15 +133,15 @@ def _next_trial(n, cq, cv, better, active, s):
 
 @shared_kernel
 def solve_stage(m, e, cq, cv, base, s):
-    """a of the stage at base = (q, v), in the state's third part, and q', v' in its first two; NaN in lanes in which
-    the method has not converged.
+    """a of the stage at base = (q, v), in the state's third part, which has a start, and q', v' in its first two; NaN
+    in lanes in which the method has not converged.
 
     Each lane halves its own steps until they decrease the residual, and keeps its a once it is done, whatever the
     others need."""
     align_stack(base)
     n, level = m.numbers[0], np.int64(FIRST)
     a = s.state[2 * n : 3 * n]
-    a[:], s.accepted[:], s.step[:] = 0.0, 0.0, 0.0
+    s.accepted[:], s.step[:] = 0.0, 0.0
     zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
     active, least = one, splat(s.r, np.inf)
     count = 0

@@ -104,25 +104,48 @@ def _advance(n, t, cq, cv, x, a, out):
         store(out, n + i, fma(cv, ai, v))
 
 
+@kernel
+def _solve_midpoint(m, e, h, x, d):
+    """a of the midpoint rule and the state there, in the stage's state."""
+    n, a = m.numbers[0], d.stage.state[2 * m.numbers[0] : 3 * m.numbers[0]]
+    for i in range(n):
+        store(d.base, i, fma(0.5 * h, load(x, n + i), load(x, i)))
+        store(d.base, n + i, load(x, n + i))
+    a[:] = 0.0
+    solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, d.stage)
+
+
+@kernel
+def _solve_newmark(m, e, h, x, d):
+    """a1 of Newmark's method and the state at the end, in the stage's state; q~, v~ in d.base.
+
+    The start a1 = -a0, at q+ = q + h v and v+ = v, is where a stiff motion ends that a0 has pushed far away."""
+    n, s, least = m.numbers[0], d.stage, np.int64(MASS_MATRIX)
+    a = s.state[2 * n : 3 * n]
+    accelerations_kernel(m, e, least, s.state, s.J, s.work, s.r, s.A)
+    _advance(n, h, 0.25 * h * h, 0.5 * h, x, a, d.base)
+    for i in range(n):
+        store(a, i, -load(a, i))
+    solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, s)
+
+
 @shared_kernel
 def step_kernel(m, e, integrator, h, x, u, d, x_next):
     """x+ = f(x, u), apart from x; d: `carve_motion`."""
     align_stack(x)
-    n, s, level = m.numbers[0], d.stage, np.int64(MASS_MATRIX)
+    n, s, least = m.numbers[0], d.stage, np.int64(MASS_MATRIX)
     a = s.state[2 * n : 3 * n]
     _enter(n, x, u, s)
     if integrator == SEMI_IMPLICIT_EULER:
-        linearly_implicit_kernel(m, e, h, level, s.state, s.J, s.work, s.r, s.A)
+        linearly_implicit_kernel(m, e, h, least, s.state, s.J, s.work, s.r, s.A)
         _advance(n, h, h * h, h, x, a, x_next)
     elif integrator == IMPLICIT_MIDPOINT:
-        _advance(n, 0.5 * h, 0.0, 0.0, x, x[n:], d.base)
-        solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, s)
+        _solve_midpoint(m, e, h, x, d)
         _advance(n, h, 0.5 * h * h, h, x, a, x_next)
     else:
-        accelerations_kernel(m, e, level, s.state, s.J, s.work, s.r, s.A)
-        _advance(n, h, 0.25 * h * h, 0.5 * h, x, a, d.base)
-        solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, s)
-        _advance(n, 0.0, 0.25 * h * h, 0.5 * h, d.base, a, x_next)
+        _solve_newmark(m, e, h, x, d)
+        for i in range(2 * n):
+            store(x_next, i, load(s.state, i))
 
 
 # ------------------------------------------------------------------------------------------------ derivatives
@@ -193,8 +216,7 @@ def _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H):
     n, nz, s = m.numbers[0], 2 * m.numbers[0] + e.numbers[0], d.stage
     cq, cv = 0.25 * h * h, 0.5 * h
     _enter(n, x, u, s)
-    _advance(n, cv, 0.0, 0.0, x, x[n:], d.base)
-    solve_stage(m, e, cq, cv, d.base, s)
+    _solve_midpoint(m, e, h, x, d)
     if level >= SECOND:
         _weigh(n, 2.0 * cq, h, lam, p.y)
     differentiate_stage(m, e, cq, cv, level, p.y, s, p.az, p.curvature, H)
@@ -208,11 +230,9 @@ def _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H):
 @kernel
 def _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H):
     n, nu, s, c = m.numbers[0], e.numbers[0], d.stage, p.curvature
-    nz, cq, cv, least = 2 * n + nu, 0.25 * h * h, 0.5 * h, np.int64(MASS_MATRIX)
+    nz, cq, cv = 2 * n + nu, 0.25 * h * h, 0.5 * h
     _enter(n, x, u, s)
-    accelerations_kernel(m, e, least, s.state, s.J, s.work, s.r, s.A)
-    _advance(n, h, cq, cv, x, s.state[2 * n :], d.base)
-    solve_stage(m, e, cq, cv, d.base, s)
+    _solve_newmark(m, e, h, x, d)
     if level >= SECOND:
         _weigh(n, cq, cv, lam, p.y)
     differentiate_stage(m, e, cq, cv, level, p.y, s, p.bz, c, H)
