@@ -5,6 +5,8 @@ point are J'f, so that the Hessian of f'r is d(J'f)/dq: that of -ID at rest, of 
 a load f at the link.
 """
 
+from typing import Any, cast
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -131,7 +133,7 @@ class LinkTranslation(RobotResidual):
         if link not in model.link_segments:
             raise unknown_name("link", link, model.link_names)
         target = as_array("target", target, (3,)).copy()
-        super().__init__(model, f"translation of {link}")
+        super().__init__(cast(Any, model), f"translation of {link}")
         m, segment, n = model.arrays, int(model.link_segments[link]), model.nq
         path = m.path[m.path_start[segment] : m.path_start[segment + 1]].astype(np.int64)
         self._set(link=link, target=target, _path=path, _segment=segment, _target=target.copy())
