@@ -21,7 +21,8 @@ class SoftRobotSystem(DiscreteSystem):
     integrator : "semi_implicit_euler" (default), "implicit_midpoint" or "newmark"
         v+ = v + h a, q+ = q + h v+, where a is linear in elasticity and damping at the end of the step: stable for
         stiff rods, one linear solve a step.  Or the implicit midpoint rule; or Newmark's method of average
-        acceleration, whose first acceleration is that of the state.  Both are of second order, with Newton's method.
+        acceleration, whose first acceleration is that of the state.  Both are of second order, with Newton's method,
+        and let stiff motion swing that a step does not resolve; Newmark's method wants states not far from smooth ones.
 
     Attributes
     ----------
