@@ -7,9 +7,10 @@ import difflib
 import importlib
 
 _NAMES = (
-    "acrobot", "acrobot_trajax", "arm", "arm_obstacle", "car_parking", "cartpole", "double_pendulum", "pendulum",
-    "pendulum_limits", "quadrotor", "quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk",
-    "serial_chain", "unicycle_obstacles",
+    "acrobot", "acrobot_trajax", "arm", "arm_obstacle", "car_parking", "cartpole", "double_pendulum",
+    "hybrid_arm_reach", "pendulum", "pendulum_limits", "quadrotor", "quadruped_jump", "quadruped_stand",
+    "quadruped_trot", "quadruped_walk", "serial_chain", "soft_manipulator_reach", "soft_manipulator_track",
+    "unicycle_obstacles",
 )  # fmt: skip
 
 
@@ -28,6 +29,7 @@ def experiments() -> dict[str, str]:
         "quadruped.iteration": "what the parts of an iteration on a standing quadruped take",
         "quadruped.structure": "what eliminating legs saves, and what rollouts that follow the base would",
         "mpc": "predictive control of a swing-up under gusts, beside open loop and feedback gains",
+        "soft_manipulator": "iLQR and DDP on soft robots, and on random targets of a soft manipulator",
         "fuzz": "thousands of solves with random weights, horizons, limits and starts: no exception, no NaN",
         "derivatives.first_order": "first derivatives of inverse dynamics against the chain rule, in two frames",
         "derivatives.forward": "first derivatives of forward dynamics against two chain rules; products with M^-1",

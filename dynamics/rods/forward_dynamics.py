@@ -3,6 +3,10 @@
     a = - M^-1 r(q, v, 0, u),       a_q = - M^-1 r_q,    a_v = - M^-1 r_v,    a_u = M^-1 B           at that a
     Hessian of y'a, with w = M^-1 y and H the Hessian of w'r:                                   [rod_hessian, section 6]
     qq: - (Hqq + Hqa a_q + its transpose)    qv: - (Hqv + Hqa a_v)    vv: - Hvv    qu: - (Hqu + Hqa a_u)
+
+Elasticity and damping may be those at the end of a step, v+ = v + h a, q+ = q + h v+, for they are linear:
+
+    r + K (q+ - q) + D (v+ - v) = 0:     M + h D + h^2 K in place of M,  r_v + h K in place of r_v,  r + h K v of r
 """
 
 import numpy as np
@@ -28,7 +32,19 @@ from dynamics.rods.residual_kernel import (
     residual_driver_numbers,
     residual_kernel,
 )
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, shared_kernel, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    fma,
+    gather,
+    kernel,
+    load,
+    scatter,
+    shared_kernel,
+    store,
+)
 
 
 @kernel
@@ -62,10 +78,33 @@ def _subtract_symmetric(n, A, B, C, X):
             store(C, i * n + j, load(X, i * n + j) + load(X, j * n + i) - load(C, i * n + j))
 
 
+@kernel
+def _add_elasticity_to_come(e, h, n, v, L, r):
+    """Add h D + h^2 K to M and h K v to r."""
+    align_stack(L)
+    for i in range(n):
+        x = load(r, i)
+        for j in range(e.band[i, 0], e.band[i, 1]):
+            hK = h * e.stiffness[i, j]
+            x = fma(hK, load(v, j), x)
+            store(L, i * n + j, load(L, i * n + j) + h * (e.damping[i, j] + hK))
+        store(r, i, x)
+
+
+@kernel
+def _add_stiffness(e, h, n, rv):
+    """Add h K to dr/dv."""
+    align_stack(rv)
+    for i in range(n):
+        for j in range(e.band[i, 0], e.band[i, 1]):
+            store(rv, i * n + j, load(rv, i * n + j) + h * e.stiffness[i, j])
+
+
 @shared_kernel
-def accelerations_kernel(m, e, level, state, L, work, r, A):
-    """a in the state's third part and, in A, the blocks of `residual_kernel` with those of a in place of those of r:
-    a_q, a_v, the Hessian of y'a (Hqa stays that of w'r), and a_u, Hqu in place of B, Hqu.
+def linearly_implicit_kernel(m, e, h, level, state, L, work, r, A):
+    """a in the state's third part, with elasticity at the end of a step h, or at its start for h = 0; and, in A, the
+    blocks of `residual_kernel` with those of a in place of those of r: a_q, a_v, the Hessian of y'a (Hqa stays that of
+    w'r), and a_u, Hqu in place of B, Hqu.
 
     state: q, v, -, y, u, wrenches; of SECOND, w = M^-1 y takes the place of y.  L (n n) becomes the factor of M."""
     n, nu = m.numbers[0], e.numbers[0]
@@ -76,6 +115,8 @@ def accelerations_kernel(m, e, level, state, L, work, r, A):
     residual_kernel(m, e, least, state, work, r, A)
     for k in range(size):
         store(L, k, load(A, MASS * size + k))
+    if h > 0.0:
+        _add_elasticity_to_come(e, h, n, state[n:], L, r)
     factorize(e, L)
     for k in range(n):
         store(a, k, load(r, k))
@@ -85,6 +126,8 @@ def accelerations_kernel(m, e, level, state, L, work, r, A):
     if level >= SECOND:
         solve_factored(e, L, w, 1, 1.0)
     residual_kernel(m, e, level, state, work, r, A)
+    if h > 0.0:
+        _add_stiffness(e, h, n, A[DV * size :])
     B, Hqu = carve(A[BLOCKS * size :], n * nu)
     solve_factored(e, L, A, n, -1.0)
     solve_factored(e, L, A[DV * size :], n, -1.0)
@@ -98,6 +141,12 @@ def accelerations_kernel(m, e, level, state, L, work, r, A):
             store(Hvv, k, -load(Hvv, k))
         if nu > 0:
             _subtract_product(n, Hqa, B, Hqu, nu)
+
+
+@shared_kernel
+def accelerations_kernel(m, e, level, state, L, work, r, A):
+    """`linearly_implicit_kernel` of the motion itself, h = 0."""
+    linearly_implicit_kernel(m, e, 0.0, level, state, L, work, r, A)
 
 
 @driver

@@ -8,11 +8,12 @@ from numpy.typing import ArrayLike
 
 from dynamics.contacts.contact_set import ContactSet, as_damping
 from dynamics.contacts.impulses import as_restitution
+from dynamics.systems.discrete_system import ClosedLoops, Segment
 from dynamics.systems.impact import Impact
 from dynamics.systems.phases import checked_phases
 from dynamics.systems.quasi_static import check_references, undriven_basis
 from dynamics.systems.rigid_body import RigidBodySystem
-from dynamics.systems.robot_system import ClosedLoops, RobotSystem, Segment
+from dynamics.systems.robot_system import RobotSystem
 from dynamics.validation import as_array, as_name, unknown_name
 
 

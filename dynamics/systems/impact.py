@@ -8,6 +8,7 @@ from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set
 from dynamics.contacts.impulses import as_restitution, contact_impulse
 from dynamics.simd import launch
 from dynamics.systems.actuation import actuation_map
+from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.impact_drivers import (
     drive_impact_curvature,
     drive_impact_linearization,
@@ -16,7 +17,7 @@ from dynamics.systems.impact_drivers import (
     impact_expansion_numbers,
     impact_numbers,
 )
-from dynamics.systems.robot_system import ClosedLoops, RobotSystem
+from dynamics.systems.robot_system import RobotSystem
 
 
 class Impact(RobotSystem):

@@ -13,9 +13,10 @@ from dynamics.simd import launch
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.actuation import actuation_map
 from dynamics.systems.curvature import drive_expansion, expansion_numbers
+from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.quasi_static import check_references, holding_controls
-from dynamics.systems.robot_system import ClosedLoops, RobotSystem
+from dynamics.systems.robot_system import RobotSystem
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
 from dynamics.systems.steps import INTEGRATORS, step_numbers
 from dynamics.systems.workspace import dynamics_numbers

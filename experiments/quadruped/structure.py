@@ -39,7 +39,7 @@ import trajopt
 from dynamics.contacts import dynamics as library
 from dynamics.contacts.dynamics import workspace_numbers
 from dynamics.simd import LANES, aligned_zeros, launch
-from dynamics.systems.robot_system import ClosedLoops
+from dynamics.systems.discrete_system import ClosedLoops
 from experiments.one_iteration import iterations
 from experiments.quadruped.following import drive_accelerations, drive_following, drive_torques, following_numbers
 from experiments.quadruped.parts import shift_problem, threads

@@ -17,6 +17,7 @@ from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.strain_basis import LegendreBasis
 from dynamics.rods.tendons import Tendon
 from dynamics.simd import LANES, aligned_zeros
+from problems.rods.cable_manipulator import cable_manipulator
 
 REFERENCE = json.loads((Path(__file__).parent / "rods" / "reference.json").read_text())
 SOFT = Elastic(young=1e6, poisson=0.5, density=1000.0, viscosity=1e4)
@@ -26,18 +27,7 @@ STEP = 1e-30
 # ------------------------------------------------------------------------------------------------ robots
 def manipulator(gravity=(0.0, 0.0, -9.81), viscosity: float = 1e4) -> SoftRobot:
     """The tapered manipulator of 24 coordinates and five tendons of Mathew et al. 2025, section 4.5."""
-    builder = RodModelBuilder(gravity)
-    material = Elastic(1e6, 0.5, 1000.0, viscosity)
-    builder.add_rod("arm", "world", 0.5, Circular(0.03, 0.015), material, LegendreBasis(4, 4, 4, 2, 2, 2))
-    c = np.sqrt(0.75)
-    tendons = (
-        Tendon("arm", 0.0, lambda X: 0.03 - 0.03 * X),
-        Tendon("arm", lambda X: -c * (0.03 - 0.03 * X), lambda X: -0.5 * (0.03 - 0.03 * X)),
-        Tendon("arm", lambda X: c * (0.03 - 0.03 * X), lambda X: -0.5 * (0.03 - 0.03 * X)),
-        Tendon.helix("arm", 0.015, turns=-2, phase=np.pi / 2),
-        Tendon.helix("arm", 0.015, turns=2, phase=np.pi / 2),
-    )
-    return SoftRobot(builder.build(), tendons)
+    return cable_manipulator(gravity=gravity, viscosity=viscosity)
 
 
 def cantilever(case: dict, points: int, basis: LegendreBasis, gravity=(0.0, 0.0, -9.81)) -> SoftRobot:

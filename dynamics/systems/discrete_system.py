@@ -1,0 +1,209 @@
+"""Checked calls of a discrete-time system x+ = f(x, u) with the states x = [q; v].
+
+A system of its own supplies its state manifold, `check_state`, `integrate` and `difference`, and what moves the state:
+`write_steps`, `roll`, `write_linearization` and `write_hessian_products`.  These take checked arrays with the knots in
+order and write into arrays that are given, so that systems can be put together along a trajectory without copies.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.simd import LANES, aligned_arrays, chunk_count
+from dynamics.validation import as_array, as_batch
+
+
+class ClosedLoops(NamedTuple):
+    """What closed-loop rollouts follow, in the order in which drivers take it."""
+
+    x0: np.ndarray  # (nx,)
+    xs: np.ndarray  # (N or N+1, nx)
+    us: np.ndarray  # (N, nu)
+    k: np.ndarray  # (N, nu)
+    K: np.ndarray  # (N, nu, ndx), or (N, 0, 0) for an open loop
+    alphas: np.ndarray  # (C, LANES) step lengths
+    gaps: np.ndarray | None  # (N+1, ndx)
+    limits: np.ndarray | None  # (N, 2, nu)
+
+
+class Segment(NamedTuple):
+    """Knots start <= t < stop under one system, a `RigidBodySystem` or an `Impact`."""
+
+    name: str
+    system: Any
+    start: int
+    stop: int
+
+
+class DiscreteSystem(ABC):
+    """Motion and expansions of a system with arguments checked.
+
+    Parameters
+    ----------
+    nq, nv : numbers of coordinates and of velocities
+    nu : number of controls
+    dt : float, s
+    """
+
+    def __init__(self, nq: int, nv: int, nu: int, dt: float):
+        self.nq, self.nv, self.nu, self.dt = nq, nv, nu, float(dt)
+        self.nx, self.ndx = nq + nv, 2 * nv
+
+    def state(self, q: ArrayLike, v: ArrayLike | None = None) -> np.ndarray:
+        """x = [q; v], v = 0 by default."""
+        q = as_array("q", q, (self.nq,))
+        v = np.zeros(self.nv) if v is None else as_array("v", v, (self.nv,))
+        return np.concatenate([q, v])
+
+    def segments_of(self, knots: int) -> Sequence[Segment]:
+        """The segments of a trajectory of so many knots, each under a system of its own: one, but in hybrid systems."""
+        return (Segment("motion", self, 0, knots),)
+
+    # -------------------------------------------------------------------------------------------- of each system
+    @abstractmethod
+    def check_state(self, x: np.ndarray) -> None:
+        """Raise ValueError if a state in x (K, nx) is no point of the manifold."""
+
+    @abstractmethod
+    def integrate(self, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
+        """x (+) dx;  x (nx,) or (K, nx), dx (ndx,) or (K, ndx)."""
+
+    @abstractmethod
+    def difference(self, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
+        """dx with integrate(x0, dx) = x1;  x0, x1 (nx,) or (K, nx)."""
+
+    @abstractmethod
+    def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
+        """out[t] = f(xs[t], us[t])."""
+
+    @abstractmethod
+    def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
+        """Closed loops over the knots start <= t < stop, from x0 if start = 0, else from the states in X.
+
+        X (C, N+1, nx, LANES), U (C, N, nu, LANES): candidates in lanes."""
+
+    @abstractmethod
+    def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
+        """What `linearize` returns; xs has N or N+1 rows."""
+
+    @abstractmethod
+    def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
+        """What `hessian_products` returns, into H = (Hxx, Hux, Huu)."""
+
+    def write_expansion(
+        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
+    ) -> None:
+        """What `linearize` and `hessian_products` return."""
+        self.write_linearization(xs, us, fx, fu)
+        self.write_hessian_products(xs, us, lam, *H)
+
+    # -------------------------------------------------------------------------------------------- motion
+    def step(self, x: ArrayLike, u: ArrayLike) -> np.ndarray:
+        """x+ = f(x, u) for one pair or a batch: x (nx,) or (K, nx), u (nu,) or (K, nu)."""
+        xs, single_x = as_batch("x", x, self.nx)
+        us, single_u = as_batch("u", u, self.nu)
+        if len(xs) != len(us) and 1 not in (len(xs), len(us)):
+            raise ValueError(f"x has {len(xs)} points and u has {len(us)}; expected as many")
+        self.check_state(xs)
+        K = max(len(xs), len(us))
+        xs = np.ascontiguousarray(np.broadcast_to(xs, (K, self.nx)))
+        us = np.ascontiguousarray(np.broadcast_to(us, (K, self.nu)))
+        out = np.empty_like(xs)
+        self.write_steps(xs, us, out)
+        return out[0] if single_x and single_u else out
+
+    def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
+        """Trajectory (N+1, nx) from x0 under the controls us (N, nu)."""
+        us = as_array("us", us, (None, self.nu))
+        x0 = as_array("x0", x0, (self.nx,))
+        self.check_state(x0[None])
+        N = len(us)
+        xs, _ = self._closed_loops(x0, np.zeros((N, self.nx)), us, us, np.zeros((N, 0, 0)), np.zeros(1))
+        return np.ascontiguousarray(xs[0])
+
+    def closed_loop_rollout(
+        self, x0, xs, us, k, K, alphas, gaps=None, lower=None, upper=None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Trajectories of u = us_t + alpha k_t + K_t difference(xs_t, x), one per step length, in lanes.
+
+        Parameters: x0 (nx,), xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, ndx), alphas (A,); optional: lower and
+        upper (N, nu), which the controls keep; gaps (N+1, ndx) between xs and the dynamics, of which the new states
+        keep the part 1 - alpha (see `trajopt.System`).
+        Returns: (A, N+1, nx), (A, N, nu), possibly as views with the candidates last in memory.  A candidate that
+        diverges holds inf or NaN.
+        """
+        xs, us = self._knots(xs, us)
+        N = len(us)
+        self._check_shapes(x0=(x0, (self.nx,)), k=(k, us.shape), K=(K, (N, self.nu, self.ndx)))
+        limits = None
+        if gaps is not None:
+            self._check_shapes(gaps=(gaps, (N + 1, self.ndx)))
+        if lower is not None or upper is not None:
+            if lower is None or upper is None:
+                raise ValueError("lower and upper: got one of them, expected both or neither")
+            self._check_shapes(lower=(lower, us.shape), upper=(upper, us.shape))
+            limits = np.stack([lower, upper], axis=1)
+        return self._closed_loops(x0, xs, us, k, K, alphas, gaps, limits)
+
+    @staticmethod
+    def _check_shapes(**arguments):
+        for name, (array, shape) in arguments.items():
+            if np.shape(array) != shape:
+                raise ValueError(f"{name}: got shape {np.shape(array)}, expected {shape}")
+
+    def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None):
+        N, A = len(us), len(alphas)
+        chunks = chunk_count(A)
+        shapes = (chunks, LANES), (chunks, N + 1, self.nx, LANES), (chunks, N, self.nu, LANES)
+        lanes, X, U = aligned_arrays(*shapes)
+        lanes[...] = 0.0
+        lanes.reshape(-1)[:A] = alphas
+        arrays = [np.ascontiguousarray(y, np.float64) for y in (x0, xs, us, k, K)]
+        gaps = None if gaps is None else np.ascontiguousarray(gaps, np.float64)
+        self.roll(ClosedLoops(*arrays, lanes, gaps, limits), 0, N, X, U)
+        if chunks == 1:
+            return X[0].transpose(2, 0, 1)[:A], U[0].transpose(2, 0, 1)[:A]
+        return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] for Y in (X, U))
+
+    # -------------------------------------------------------------------------------------------- expansions
+    def _knots(self, xs, us):
+        xs, us = np.ascontiguousarray(xs, float), np.ascontiguousarray(us, float)
+        if us.ndim != 2 or us.shape[1] != self.nu:
+            raise ValueError(f"us has shape {us.shape}; expected (N, {self.nu})")
+        if xs.ndim != 2 or xs.shape[1] != self.nx or len(xs) not in (len(us), len(us) + 1):
+            raise ValueError(f"xs has shape {xs.shape}; expected ({len(us)} or {len(us) + 1}, {self.nx})")
+        return xs, us
+
+    def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """fx (N, ndx, ndx) and fu (N, ndx, nu) at the knots xs (N or N+1, nx), us (N, nu)."""
+        xs, us = self._knots(xs, us)
+        N = len(us)
+        fx, fu = np.empty((N, self.ndx, self.ndx)), np.empty((N, self.ndx, self.nu))
+        self.write_linearization(xs, us, fx, fu)
+        return fx, fu
+
+    def hessian_products(self, xs, us, lam) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Hessian of lam_t' f per knot: Hxx (N, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu); lam (N, ndx)."""
+        xs, us = self._knots(xs, us)
+        lam = np.ascontiguousarray(lam, float)
+        N = len(us)
+        if lam.shape != (N, self.ndx):
+            raise ValueError(f"lam has shape {lam.shape}; expected ({N}, {self.ndx})")
+        H = np.empty((N, self.ndx, self.ndx)), np.empty((N, self.nu, self.ndx)), np.empty((N, self.nu, self.nu))
+        self.write_hessian_products(xs, us, lam, *H)
+        return H
+
+    def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first.
+
+        Row i is `hessian_products` with the unit multiplier e_i.
+        """
+        xs, us = self._knots(xs, us)
+        N = len(us)
+        unit = np.tile(np.eye(self.ndx), (N, 1))
+        H = self.hessian_products(np.repeat(xs[:N], self.ndx, 0), np.repeat(us, self.ndx, 0), unit)
+        fxx, fux, fuu = (X.reshape(N, self.ndx, *X.shape[1:]) for X in H)
+        return fxx, fux, fuu

@@ -1,0 +1,75 @@
+"""Figures: shapes of the manipulator over time with the path of its tip, and the tensions that move it."""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.lines import Line2D
+from scipy.linalg import expm
+
+import trajopt
+from dynamics.rods.model import Rod
+from problems.rods.cable_manipulator import ROD
+from trajopt.plotting.style import COLORS, DASHES, GREY, new_figure, save, tidy
+
+SHAPES, POINTS = 9, 60
+HAT = np.zeros((6, 4, 4))
+"""Matrices of the unit twists [angular; linear]."""
+HAT[0, 2, 1] = HAT[1, 0, 2] = HAT[2, 1, 0] = HAT[3, 0, 3] = HAT[4, 1, 3] = HAT[5, 2, 3] = 1.0
+HAT[0, 1, 2] = HAT[1, 2, 0] = HAT[2, 0, 1] = -1.0
+
+
+def centre_line(rod: Rod, q: np.ndarray, points: int = POINTS) -> np.ndarray:
+    """Points (points + 1, 3), m, of a rod whose base is the world's frame, by steps of the strain half-way."""
+    s = (np.arange(points) + 0.5) / points
+    values, basis = rod.basis.values(s), rod.basis
+    strains = np.tile(rod.reference, (points, 1))
+    for r in range(6):
+        own = slice(basis.rows[r], basis.rows[r + 1])
+        strains[:, r] += values[:, own] @ q[rod.coordinates][own]
+    pose, line = np.eye(4), np.zeros((points + 1, 3))
+    for k, strain in enumerate(strains):
+        pose = pose @ expm(rod.length / points * np.tensordot(strain, HAT, 1))
+        line[k + 1] = pose[:3, 3]
+    return line
+
+
+def plot_shapes(solution: trajopt.Solution, path: Path, goal: np.ndarray) -> None:
+    """Shapes at equal times from the side and from the front, light at the start, dark at the end; the tip's path and
+    the goal (3,) or (P, 3)."""
+    system = solution.problem.system
+    rod, n = system.robot.model.rods[ROD], system.nv  # type: ignore[attr-defined]
+    lines = np.array([centre_line(rod, x[:n]) for x in solution.xs])
+    shown = np.linspace(0, len(lines) - 1, SHAPES).round().astype(int)
+    figure, goal = new_figure(10.0, 4.6), np.atleast_2d(goal)
+    for axes, (i, j) in zip(figure.subplots(1, 2), ((0, 2), (1, 2)), strict=True):
+        for color, t in zip(colormaps["viridis_r"](np.linspace(0.1, 1.0, SHAPES)), shown, strict=True):
+            label = f"{solution.problem.times[t]:.2f} s"
+            axes.plot(lines[t, :, i], lines[t, :, j], color=color, linewidth=1.6, label=label)
+        axes.plot(lines[:, -1, i], lines[:, -1, j], color=GREY, linewidth=1.0, linestyle="--")
+        axes.plot(goal[:, i], goal[:, j], color=COLORS[1], marker="x" if len(goal) == 1 else "", linewidth=0.8)
+        axes.set_aspect("equal")
+        axes.locator_params(axis="x", nbins=5)
+        tidy(axes, f"{'xyz'[i]} [m]", f"{'xyz'[j]} [m]")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
+    figure.suptitle(f"{solution.problem.name}: shapes, the tip's path (dashed) and its goal")
+    save(figure, path)
+
+
+def plot_tensions(solutions: dict[str, trajopt.Solution], path: Path) -> None:
+    """Controls of every solver against time, one colour a control, one dash a solver."""
+    problem = next(iter(solutions.values())).problem
+    names = problem.system.control_names  # type: ignore[attr-defined]
+    figure = new_figure(8.0, 3.6)
+    axes = figure.subplots()
+    for dash, solution in zip(DASHES, solutions.values(), strict=False):
+        us = np.concatenate([solution.us, solution.us[-1:]])
+        for color, column in zip(COLORS, us.T, strict=False):
+            axes.plot(problem.times, column, color=color, linestyle=dash, drawstyle="steps-post", linewidth=1.3)
+    tidy(axes, "time [s]", "controls [N, N m]")
+    axes.set_xlim(problem.times[0], problem.times[-1])
+    handles = [Line2D([], [], color=color, label=name) for color, name in zip(COLORS, names, strict=False)]
+    handles += [Line2D([], [], color="0.2", linestyle=d, label=s) for d, s in zip(DASHES, solutions, strict=False)]
+    figure.legend(handles=handles, loc="outside right center", frameon=False)
+    figure.suptitle(f"{problem.name}: tensions and torques")
+    save(figure, path)

@@ -1,0 +1,48 @@
+"""An arm of three driven joints with a soft last link moves its tip to a target and comes to rest there.
+
+The robot is that of `rods.hybrid_arm`: a rod of 25 cm with three tendons on a rigid arm.  It starts at rest with slack
+tendons, the rod sagging, and goes about 0.8 m across.  1.2 seconds, 60 knots of a semi-implicit step.  Costs: torques,
+tensions and a little motion on the way, the tip's position and rest at the end.  Tendons only pull.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+import trajopt
+from dynamics.rods.link_translation import LinkTranslation
+from dynamics.rods.soft_system import SoftRobotSystem
+from problems.rods.hybrid_arm import JOINTS, TIP, hanging_still, hybrid_arm
+
+START = (0.0, -0.9, 1.5)  # rad
+TARGET = (0.15, 0.5, 0.45)  # m
+LARGEST_TENSION, LARGEST_TORQUE = 20.0, 30.0  # N, N m
+
+
+def make(horizon: int = 60, dt: float = 0.02, target: ArrayLike = TARGET) -> trajopt.Problem:
+    """The problem with `horizon` knots of dt seconds and a target (3,) of the tip, m."""
+    robot = hybrid_arm()
+    system = SoftRobotSystem(robot, dt)
+    n, tendons, joints = system.nv, system.nu - len(JOINTS), len(JOINTS)
+    q0, holding = hanging_still(robot, START)
+    x0 = system.state(q0)
+    return trajopt.Problem(
+        system,
+        x0,
+        horizon,
+        running_costs=[
+            trajopt.ControlCost(np.r_[np.full(tendons, 1e-4), np.full(joints, 1e-2)]),
+            trajopt.StateCost(system, x0, np.r_[np.zeros(n), np.full(n, 1e-3)]),
+        ],
+        terminal_costs=[
+            trajopt.ResidualCost(LinkTranslation(robot.model, TIP, target), 1e4),
+            trajopt.StateCost(system, x0, np.r_[np.zeros(n), np.full(n, 10.0)]),
+        ],
+        constraints=[
+            trajopt.ControlBounds(
+                np.r_[np.zeros(tendons), np.full(joints, -LARGEST_TORQUE)],
+                np.r_[np.full(tendons, LARGEST_TENSION), np.full(joints, LARGEST_TORQUE)],
+            )
+        ],
+        us_init=np.tile(holding, (horizon, 1)),
+        name="hybrid_arm_reach",
+    )

@@ -1,0 +1,188 @@
+"""Soft robots in discrete time: steps, rollouts, and expansions against complex steps of the same kernels."""
+
+import numpy as np
+import pytest
+
+from dynamics.rods.simulation import simulate
+from dynamics.rods.soft_steps import INTEGRATORS
+from dynamics.rods.soft_system import SoftRobotSystem
+from tests.reference.robot_systems import slope
+from tests.reference.rod_robots import ROBOTS, manipulator
+from tests.reference.soft_systems import complex_step_derivatives
+from tests.tolerances import COMPLEX_STEP, IDENTITY, SLOPE, relative_error
+
+DT = {"semi_implicit_euler": 0.01, "implicit_midpoint": 0.01, "newmark": 1e-3}
+"""Newmark's first acceleration is that of the state, which far from equilibrium is large."""
+NEWTON = 1e-8
+"""Of residuals at solutions, relative to their terms: what Newton's tolerance leaves, times a stiffness."""
+
+
+@pytest.fixture(params=ROBOTS)
+def robot(request):
+    return ROBOTS[request.param]()
+
+
+@pytest.fixture(params=INTEGRATORS)
+def system(request, robot):
+    return SoftRobotSystem(robot, DT[request.param], request.param)
+
+
+def random_knots(system: SoftRobotSystem, rng: np.random.Generator, count: int):
+    """Moderate states, and tensions and torques."""
+    return 0.1 * rng.normal(size=(count, system.nx)), rng.uniform(0.0, 3.0, (count, system.nu))
+
+
+# ------------------------------------------------------------------------------------------------ motion
+def test_the_equations_of_a_step(system, rng):
+    """Each method's residual vanishes at the accelerations that the step implies."""
+    xs, us = random_knots(system, rng, 5)
+    robot, h, n = system.robot, system.dt, system.nv
+    (q, v), (q_next, v_next) = np.split(xs, 2, axis=1), np.split(system.step(xs, us), 2, axis=1)
+    if system.integrator == "newmark":
+        a0 = robot.forward_dynamics(q, v, us)
+        a1 = 2.0 * (v_next - v) / h - a0
+        state, r = (q_next, v_next, a1), robot.residual(q_next, v_next, a1, us)
+        assert relative_error(q_next, q + h * v + 0.25 * h * h * (a0 + a1)) < IDENTITY
+    elif system.integrator == "implicit_midpoint":
+        state = 0.5 * (q + q_next), 0.5 * (v + v_next), (v_next - v) / h
+        r = robot.residual(*state, us)
+        assert relative_error(q_next, q + 0.5 * h * (v + v_next)) < IDENTITY
+    else:
+        K, D = robot.model.stiffness, robot.model.damping
+        state = q, v, (v_next - v) / h
+        r = robot.residual(*state, us) + (q_next - q) @ K + (v_next - v) @ D
+        assert relative_error(q_next, q + h * v_next) < IDENTITY
+    terms = np.abs(robot.residual_derivatives(*state, us).M @ state[2][..., None]).max()
+    assert np.abs(r).max() < NEWTON * terms
+    assert n == robot.nq
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_order_of_the_methods(integrator):
+    """From rest the error of the state after 0.08 s falls as h or, of the implicit methods, as h^2."""
+    robot = manipulator()
+    u = np.full(robot.nu, 4.0)
+    exact = simulate(robot, 0.08, lambda t: u, method="radau", rtol=1e-9, atol=1e-11).q[-1]
+    errors = []
+    for dt in (0.001, 0.0005):
+        system = SoftRobotSystem(robot, dt, integrator)
+        xs = system.rollout(np.zeros(system.nx), np.tile(u, (round(0.08 / dt), 1)))
+        errors.append(np.abs(xs[-1, : robot.nq] - exact).max())
+    order = 1.0 if integrator == "semi_implicit_euler" else 2.0
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.2)
+
+
+def test_rollouts_agree_with_steps(system, rng):
+    """Open and closed loops, with limits and gaps, are the steps one after another."""
+    N = 5
+    x0, us = 0.02 * rng.normal(size=system.nx), rng.uniform(0.5, 2.0, (N, system.nu))
+    xs = system.rollout(x0, us)
+    for t in range(N):
+        assert relative_error(system.step(xs[t], us[t]), xs[t + 1]) < IDENTITY
+    k, K = rng.normal(size=us.shape), 0.1 * rng.normal(size=(N, system.nu, system.ndx))
+    gaps, alphas = 1e-3 * rng.normal(size=xs.shape), np.array([1.0, 0.5, 0.0])
+    lower, upper = np.full_like(us, 0.0), np.full_like(us, 2.0)
+    xs_new, us_new = system.closed_loop_rollout(x0, xs, us, k, K, alphas, gaps, lower, upper)
+    for x, u, alpha in zip(xs_new, us_new, alphas, strict=True):
+        assert relative_error(x[0], x0 - (1.0 - alpha) * gaps[0]) < IDENTITY
+        for t in range(N):
+            wanted = np.clip(us[t] + alpha * k[t] + K[t] @ (x[t] - xs[t]), 0.0, 2.0)
+            assert relative_error(u[t], wanted) < IDENTITY
+            assert relative_error(x[t + 1], system.step(x[t], u[t]) - (1.0 - alpha) * gaps[t + 1]) < IDENTITY
+    assert (us_new == 0.0).any() or (us_new == 2.0).any()
+
+
+def test_a_knot_that_fails_leaves_the_others_alone(rng):
+    """No exception, NaN where Newton's method fails, and every other lane as without it."""
+    system = SoftRobotSystem(manipulator(), 0.01, "implicit_midpoint")
+    xs, us = random_knots(system, rng, 3)
+    expected = system.step(xs, us)
+    xs[1] *= 1e4
+    found = system.step(xs, us)
+    assert np.isnan(found[1]).all()
+    np.testing.assert_array_equal(found[[0, 2]], expected[[0, 2]])
+
+
+# ------------------------------------------------------------------------------------------------ expansions
+def test_derivatives(system, rng):
+    (x,), (u,) = random_knots(system, rng, 1)
+    lam, n, nx = rng.normal(size=system.ndx), system.nv, system.nx
+    fx, fu = system.linearize(x[None], u[None])
+    Hxx, Hux, Huu = system.hessian_products(x[None], u[None], lam[None])
+    F, dF = complex_step_derivatives(system, x, u)
+    for rows in (slice(n), slice(n, nx)):
+        for columns in (slice(n), slice(n, nx)):
+            assert relative_error(fx[0, rows, columns], F[rows, columns]) < COMPLEX_STEP
+        assert relative_error(fu[0, rows], F[rows, nx:]) < COMPLEX_STEP
+    H = np.einsum("i,ijk->jk", lam, dF)
+    for rows in (slice(n), slice(n, nx)):
+        for columns in (slice(n), slice(n, nx)):
+            assert relative_error(Hxx[0, rows, columns], H[rows, columns]) < COMPLEX_STEP
+    assert relative_error(Hux[0], H[nx:, :nx]) < COMPLEX_STEP
+    assert relative_error(Huu[0], H[nx:, nx:], floor=1e-3 * np.abs(H[nx:, :nx]).max()) < COMPLEX_STEP
+
+
+def test_expansions_in_one_call(system, rng):
+    """One evaluation writes what the two calls return, knot by knot; semi-implicit steps have their structure."""
+    xs, us = random_knots(system, rng, 9)
+    lam = rng.normal(size=(9, system.ndx))
+    fx, fu = system.linearize(xs, us)
+    H = system.hessian_products(xs, us, lam)
+    written = [np.empty_like(X) for X in (fx, fu, *H)]
+    system.write_expansion(xs, us, lam, *written)
+    for found, expected in zip(written, (fx, fu, *H), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    alone = system.hessian_products(xs[4:5], us[4:5], lam[4:5])
+    for one, many in zip(alone, H, strict=True):
+        np.testing.assert_array_equal(one[0], many[4])
+    if system.semi_implicit:
+        n, h = system.nv, system.dt
+        identity = np.eye(n, system.nx)
+        np.testing.assert_allclose(fx[:, :n], identity + h * fx[:, n:], rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(fu[:, :n], h * fu[:, n:], rtol=1e-13)
+
+
+def test_tensors(rng):
+    """Rows of the tensors are Hessians with unit multipliers."""
+    system = SoftRobotSystem(manipulator(), 0.01)
+    xs, us = random_knots(system, rng, 1)
+    lam = rng.normal(size=(1, system.ndx))
+    for tensor, product in zip(system.hessians(xs, us), system.hessian_products(xs, us, lam), strict=True):
+        assert relative_error(np.einsum("ti,tijk->tjk", lam, tensor), product) < 1e-11
+
+
+def test_expansion_of_a_step_to_third_order(system, rng):
+    (x,), (u,) = random_knots(system, rng, 1)
+    lam, dz = rng.normal(size=system.ndx), rng.normal(size=system.nx + system.nu)
+    dx, du = np.split(dz, [system.nx])
+    fx, fu = system.linearize(x[None], u[None])
+    Hxx, Hux, Huu = system.hessian_products(x[None], u[None], lam[None])
+    first = lam @ (fx[0] @ dx + fu[0] @ du)
+    second = 0.5 * dx @ Hxx[0] @ dx + du @ Hux[0] @ dx + 0.5 * du @ Huu[0] @ du
+    base = lam @ system.step(x, u)
+    steps = 2.0 ** -np.arange(8.0, 13.0)
+    errors = [abs(lam @ system.step(x + s * dx, u + s * du) - base - s * first - s * s * second) for s in steps]
+    assert slope(steps, errors) == pytest.approx(3.0, abs=SLOPE)
+
+
+# ------------------------------------------------------------------------------------------------ arguments
+def test_names_and_sizes():
+    system = SoftRobotSystem(manipulator(), 0.02)
+    assert (system.nx, system.ndx, system.nu) == (48, 48, 5) and system.semi_implicit and system.euclidean
+    assert len(system.state_names) == system.nx and len(system.control_names) == system.nu
+    assert "nu=5" in repr(system)
+
+
+def test_bad_arguments():
+    robot = manipulator()
+    with pytest.raises(TypeError, match="robot: got RodModel, expected a SoftRobot"):
+        SoftRobotSystem(robot.model, 0.01)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"dt is -1\.0; expected a positive number of seconds"):
+        SoftRobotSystem(robot, -1.0)
+    with pytest.raises(ValueError, match='integrator is "rk4"; expected one of semi_implicit_euler'):
+        SoftRobotSystem(robot, 0.01, "rk4")
+    system = SoftRobotSystem(robot, 0.01)
+    with pytest.raises(ValueError, match=r"dx has shape \(3,\); expected \(48,\)"):
+        system.integrate(np.zeros(48), np.zeros(3))
+    with pytest.raises(ValueError, match=r"us has shape \(4, 3\); expected \(N, 5\)"):
+        system.linearize(np.zeros((4, 48)), np.zeros((4, 3)))

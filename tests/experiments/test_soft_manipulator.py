@@ -1,0 +1,46 @@
+"""The study of soft robots at small size, and the shapes that it draws."""
+
+import json
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from experiments.soft_manipulator.__main__ import main
+from experiments.soft_manipulator.figures import centre_line
+from experiments.soft_manipulator.study import PROBLEMS, SOLVERS, random_targets
+from problems.rods.cable_manipulator import ROD, cable_manipulator
+from tests.reference.rod_robots import tip
+
+
+def test_centre_line_ends_at_the_tip():
+    robot, rng = cable_manipulator(), np.random.default_rng(7)
+    q = rng.uniform(-1.0, 1.0, robot.nq)
+    errors = [
+        np.abs(centre_line(robot.model.rods[ROD], q, points)[-1] - tip(robot, ROD, q)[:3, 3]).max()
+        for points in (60, 480)
+    ]
+    assert errors[1] < 1e-4 and errors[0] < 1e-3
+
+
+def test_study(tmp_path, capsys):
+    assert main(["--targets", "2", "--out", str(tmp_path)]) == 0
+    data = json.loads((tmp_path / "soft_manipulator.json").read_text())
+    for name in PROBLEMS:
+        costs = [data["problems"][name][solver]["cost"] for solver in SOLVERS]
+        assert np.ptp(costs) < 1e-8 * min(costs)
+        assert data["problems"][name]["DDP"]["iterations"] < data["problems"][name]["iLQR"]["iterations"]
+        assert imread(tmp_path / f"{name}_convergence.png").std() > 0.05
+        assert imread(tmp_path / f"{name}_controls.png").std() > 0.05
+    targets = data["targets"]
+    assert targets["same_optimum"] == 1.0 and all(s["success"] == 1.0 for s in targets["summary"].values())
+    np.testing.assert_array_equal([run["target"] for run in targets["runs"]], random_targets(2, 0))
+    assert imread(tmp_path / "soft_manipulator_track_shapes.png").std() > 0.05
+    printed = capsys.readouterr().out
+    assert "2 targets, the same optimum in 100%" in printed and "hybrid_arm_reach" in printed
+
+
+def test_a_negative_number_of_targets(capsys):
+    with pytest.raises(SystemExit):
+        main(["--targets", "-1"])
+    assert "--targets: got -1" in capsys.readouterr().err

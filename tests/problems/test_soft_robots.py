@@ -1,0 +1,63 @@
+"""Problems of soft robots at small size: first-order conditions under limits, and both solvers in one optimum."""
+
+import numpy as np
+import pytest
+
+import problems
+import trajopt
+from problems.soft_manipulator_reach import GOAL, LARGEST_TENSION, resting_tip
+from trajopt.expansions import adjoint, expand
+
+REACH = {"horizon": 16, "dt": 0.05}
+SMALL = {
+    "reach": ("soft_manipulator_reach", REACH),
+    "reach by the midpoint rule": ("soft_manipulator_reach", {**REACH, "integrator": "implicit_midpoint"}),
+    "reach by Newmark's method": ("soft_manipulator_reach", {**REACH, "integrator": "newmark"}),
+    "track": ("soft_manipulator_track", {"horizon": 25, "dt": 0.08}),
+    "hybrid arm": ("hybrid_arm_reach", {"horizon": 24, "dt": 0.05}),
+}
+
+
+@pytest.fixture(scope="module", params=SMALL)
+def solutions(request):
+    """A small problem by both solvers."""
+    name, options = SMALL[request.param]
+    problem = problems.make(name, **options)
+    return [solver(tolerance=1e-18).solve(problem) for solver in (trajopt.ILQR, trajopt.DDP)]
+
+
+def test_first_order_conditions(solutions):
+    """The gradient vanishes but where a limit holds, and there it points outwards."""
+    for solution in solutions:
+        problem, us = solution.problem, solution.us
+        lower, upper = problem.control_limits
+        assert solution.converged and (us >= lower).all() and (us <= upper).all()
+        _, gradient = adjoint(expand(problem, problem.system.rollout(problem.x0, us), us))
+        _, initial = adjoint(expand(problem, problem.system.rollout(problem.x0, problem.us_init), problem.us_init))
+        held = ((us == lower) & (gradient > 0)) | ((us == upper) & (gradient < 0))
+        assert held.any()
+        assert np.abs(np.where(held, 0.0, gradient)).max() < 1e-6 * np.abs(initial).max()
+
+
+def test_both_solvers_find_one_optimum(solutions):
+    ilqr, ddp = solutions
+    assert ddp.cost == pytest.approx(ilqr.cost, rel=1e-8)
+    assert ddp.iterations <= ilqr.iterations
+
+
+@pytest.mark.parametrize("name", ["soft_manipulator_reach", "soft_manipulator_track", "hybrid_arm_reach"])
+def test_it_starts_at_rest(name):
+    problem = problems.make(name, horizon=4)
+    xs = problem.system.rollout(problem.x0, problem.us_init)
+    np.testing.assert_allclose(xs, np.tile(problem.x0, (5, 1)), atol=1e-8)
+
+
+def test_the_manipulator_arrives_and_stays_there():
+    """The tip is on the target within a millimetre, which is where the goal's tensions hold it."""
+    solution = trajopt.DDP().solve(problems.make("soft_manipulator_reach"))
+    system, tip = solution.problem.system, solution.problem.terminal_costs[0].residual
+    np.testing.assert_array_equal(tip.target, resting_tip(system.robot, GOAL))
+    assert np.linalg.norm(tip.evaluate(solution.xs[-1:])) < 1e-3
+    assert (solution.us >= 0.0).all() and (solution.us <= LARGEST_TENSION).all()
+    speed = tip.jacobians(solution.xs[-1:])[0][0, :, : system.nv] @ solution.xs[-1, system.nv :]
+    assert np.linalg.norm(speed) < 0.01
