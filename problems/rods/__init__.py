@@ -1,0 +1,1 @@
+"""Soft and hybrid robots of Mathew et al. 2025 with inputs for ten seconds: functions that return a `RodExample`."""
