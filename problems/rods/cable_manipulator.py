@@ -10,6 +10,8 @@ Figures: Mathew et al. 2025, section 4.5 and table 2, where the fifth cable is p
 assumption.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -20,7 +22,9 @@ from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.strain_basis import LegendreBasis
 from dynamics.rods.tendons import Tendon
 
+ROD = "arm"
 LENGTH, BASE, TIP = 0.5, 0.03, 0.015
+"""Length, radii at both ends, m."""
 SOFT = Elastic(young=1e6, poisson=0.5, density=1000.0, viscosity=1e4)
 """The material of all robots of the paper but one."""
 
@@ -28,22 +32,29 @@ SOFT = Elastic(young=1e6, poisson=0.5, density=1000.0, viscosity=1e4)
 def cable_manipulator(
     points: int = 5,
     gravity: ArrayLike = (0.0, 0.0, -9.81),
+    viscosity: float = SOFT.viscosity,
     base: Placement | None = None,
     contact: CylinderContact | None = None,
 ) -> SoftRobot:
-    """The manipulator; its rod is called "arm".
+    """The manipulator; its rod is called `ROD`.
 
     Parameters
     ----------
     points : Gauss-Legendre points
     gravity : (3,), m/s^2
+    viscosity : of the material, Pa s
     base : (R, p) of its base in the world; by default the world's frame
     contact : a cylinder around it
+
+    Raises
+    ------
+    ValueError : fewer points than the strains need, or a figure out of range.
     """
     builder = RodModelBuilder(gravity, "cable manipulator", base)
-    builder.add_rod("arm", "world", LENGTH, Circular(BASE, TIP), SOFT, LegendreBasis(4, 4, 4, 2, 2, 2), points=points)
+    material, basis = replace(SOFT, viscosity=viscosity), LegendreBasis(4, 4, 4, 2, 2, 2)
+    builder.add_rod(ROD, "world", LENGTH, Circular(BASE, TIP), material, basis, points=points)
     if contact is not None:
-        builder.add_contact("arm", contact)
+        builder.add_contact(ROD, contact)
     return SoftRobot(builder.build(), (*_straight_cables(), *_helices()))
 
 
@@ -55,14 +66,14 @@ def _straight_cables() -> list[Tendon]:
     """On the surface of the cone, 120 degrees apart."""
     c = np.sqrt(0.75)
     return [
-        Tendon("arm", 0.0, _radius, name="cable 1"),
-        Tendon("arm", lambda X: -c * _radius(X), lambda X: -0.5 * _radius(X), name="cable 2"),
-        Tendon("arm", lambda X: c * _radius(X), lambda X: -0.5 * _radius(X), name="cable 3"),
+        Tendon(ROD, 0.0, _radius, name="cable 1"),
+        Tendon(ROD, lambda X: -c * _radius(X), lambda X: -0.5 * _radius(X), name="cable 2"),
+        Tendon(ROD, lambda X: c * _radius(X), lambda X: -0.5 * _radius(X), name="cable 3"),
     ]
 
 
 def _helices() -> list[Tendon]:
     return [
-        Tendon.helix("arm", TIP, turns=sense * 2.0, phase=0.5 * np.pi, name=f"cable {number}")
+        Tendon.helix(ROD, TIP, turns=sense * 2.0, phase=0.5 * np.pi, name=f"cable {number}")
         for number, sense in ((4, -1.0), (5, 1.0))
     ]

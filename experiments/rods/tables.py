@@ -1,0 +1,65 @@
+"""The paper's table 3, with the times measured here beside its own."""
+
+from typing import Any
+
+from rich.table import Table
+
+from experiments.ilqr_vs_ddp.tables import table
+from experiments.rods.measure import METHODS
+from experiments.rods.paper import TABLE
+
+NONE = "-"
+
+
+def seconds(value: float | None) -> str:
+    """A time with three digits."""
+    return NONE if value is None else (f"{value:.0f}" if value >= 100.0 else f"{value:.3g}")
+
+
+def simulations_table(results: dict[str, dict[str, Any]], duration: float) -> Table:
+    """A row for every method of every system; the paper's times are those of ten seconds."""
+    result = table(
+        f"{duration:g} s of motion, seconds; the paper's: ten seconds",
+        ("system", "method"),
+        ("coordinates", "s", "steps", "Jacobians", "end apart\n(mm)", "paper, s", "paper's best\nover ours", "failed"),
+    )
+    for name, entry in results.items():
+        paper = TABLE[name]
+        of_paper = dict(zip(METHODS, (paper.exact, paper.differences, paper.newmark), strict=True))
+        for method, row in entry["simulations"].items():
+            label = f"newmark, {1e3 * paper.step:g} ms" if method == "newmark" else f"bdf, {method}"
+            own = (name, label, str(entry["coordinates"]))
+            if "failed" in row:
+                result.add_row(*own, *4 * (NONE,), seconds(of_paper[method]), NONE, row["failed"])
+                continue
+            ratio = f"{paper.best / row['seconds']:.1f}" if duration == 10.0 and method == "exact" else NONE
+            result.add_row(
+                *own, seconds(row["seconds"]), str(row["steps"]),
+                str(row["jacobians"]), f"{1e3 * row['distance']:.2g}", seconds(of_paper[method]), ratio,
+            )  # fmt: skip
+        result.add_section()
+    return result
+
+
+def calls_table(results: dict[str, dict[str, Any]]) -> Table:
+    """Milliseconds of a Jacobian and of an equilibrium."""
+    result = table(
+        "milliseconds per call",
+        ("system",),
+        (
+            "Jacobian,\nexact", "paper", "by\ndifferences", "paper", "equilibrium,\nexact", "paper", "steps",
+            "converged",
+        ),
+    )  # fmt: skip
+    for name, entry in results.items():
+        jacobian, statics, paper = entry["jacobian"], entry["statics"], TABLE[name]
+        row = [NONE] * 4
+        if jacobian is not None:
+            pairs = ((jacobian["exact"], paper.jacobian[1]), (jacobian["differences"], paper.jacobian[0]))
+            row = [seconds(x) for pair in pairs for x in pair]
+        rest = [NONE] * 4
+        if statics is not None:
+            of_paper = paper.statics[1] if paper.statics else None
+            rest = [seconds(statics["ms"]), seconds(of_paper), f"{statics['steps']:.1f}", f"{statics['converged']:.0%}"]
+        result.add_row(name, *row, *rest)
+    return result
