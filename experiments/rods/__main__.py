@@ -23,7 +23,7 @@ from rich.progress import Progress
 from experiments.rods.figures import plot_snapshots
 from experiments.rods.measure import METHODS, jacobian_times, simulations, statics_record
 from experiments.rods.systems import NAMES, make, scenery
-from experiments.rods.tables import calls_table, simulations_table
+from experiments.rods.tables import calls_table, failures, simulations_table
 
 
 def parser() -> argparse.ArgumentParser:
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with Progress(console=Console(stderr=True), transient=True) as progress:
         for name in progress.track(options.systems, description="soft robots"):
             results[name] = study(name, options)
-    console.print(simulations_table(results, options.duration), calls_table(results), sep="\n\n")
+    console.print(simulations_table(results, options.duration), calls_table(results), *failures(results), sep="\n\n")
     data = {"duration": options.duration, "repeats": options.repeats, "systems": results}
     (options.out / "rods.json").write_text(json.dumps(data, indent=1), encoding="utf-8")
     for file in ("rods.json", *(f"{name}.png" for name in results if (options.out / f"{name}.png").exists())):

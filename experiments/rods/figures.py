@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
-from dynamics.rods.kinematics import CentreLine, centre_lines
+from dynamics.rods.kinematics import CentreLine, centre_lines, skeleton
 from dynamics.rods.simulation import Simulation
 from problems.rods.example import RodExample
 from trajopt.plotting.style import GREY, new_figure, save
@@ -25,12 +25,13 @@ def plot_snapshots(example: RodExample, run: Simulation, scenery: Sequence[np.nd
     """Draw the robot at equal times, light at the start and dark at the end, among curves (P, 3)."""
     model = example.robot.model
     times = np.linspace(0.0, run.t[-1], SNAPSHOTS)
-    lines = centre_lines(model, _at(run, times), POINTS)
+    shapes = _at(run, times)
+    lines, segments = centre_lines(model, shapes, POINTS), skeleton(model, shapes, POINTS)
     along = centre_lines(model, _at(run, np.linspace(0.0, run.t[-1], PATH)), 2)
     figure = new_figure(7.2, 6.0)
     axes: Any = figure.add_subplot(projection="3d", proj_type="ortho", computed_zorder=False)
     axes.view_init(*VIEW)
-    _frame(axes, np.concatenate([*(line.points.reshape(-1, 3) for line in lines.values()), *scenery]))
+    _frame(axes, np.concatenate([segments.reshape(-1, 3), *scenery]))
     figure.draw_without_rendering()
     scale = _points_per_metre(axes)
     for curve in scenery:
@@ -39,10 +40,10 @@ def plot_snapshots(example: RodExample, run: Simulation, scenery: Sequence[np.nd
         axes.plot(*along[name].points[:, -1].T, color=GREY, linewidth=0.8)
     shades = colormaps["viridis_r"](np.linspace(0.08, 1.0, SNAPSHOTS))
     for k, shade in enumerate(shades):
-        for line in lines.values():
-            _add_line(axes, line, k, "white", scale, EDGE)
-        for line in lines.values():
-            _add_line(axes, line, k, shade, scale, 0.0)
+        axes.add_collection3d(Line3DCollection(segments[k], colors=[shade], linewidths=THINNEST, zorder=2 + k))
+        for color, edge in (("white", EDGE), (shade, 0.0)):
+            for name in model.rods:
+                _add_rod(axes, lines[name], k, color, scale, edge)
     handles = [Line2D([], [], color=s, lw=3.0, label=f"{t:.1f} s") for s, t in zip(shades, times, strict=True)]
     handles.append(Line2D([], [], color=GREY, lw=0.8, label="paths of tips"))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=9, frameon=False)
@@ -64,7 +65,7 @@ def _frame(axes: Any, points: np.ndarray) -> None:
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
     axes.set_box_aspect(high - low)
     for name, share in zip("xyz", half / half.max(), strict=True):
-        getattr(axes, f"set_{name}label")(f"{name} [m]")
+        getattr(axes, f"set_{name}label")(f"{name} [m]", labelpad=9)
         ticks = MaxNLocator(max(2, round(TICKS * share)), steps=[1, 2, 5, 10])
         getattr(axes, f"{name}axis").set_major_locator(ticks)
 
@@ -78,12 +79,10 @@ def _points_per_metre(axes: Any) -> float:
     return float(np.linalg.norm(pixels[1:] - pixels[0]) / np.sqrt(2.0)) * 72.0 / axes.figure.dpi
 
 
-def _add_line(axes: Any, line: CentreLine, k: int, color: Any, scale: float, edge: float) -> None:
-    """Snapshot k of a link, later ones in front."""
+def _add_rod(axes: Any, line: CentreLine, k: int, color: Any, scale: float, edge: float) -> None:
+    """Snapshot k of a rod, later ones in front."""
     points = line.points[k]
-    if len(points) < 2:  # a body that nothing ties to another
-        return
     widths = np.maximum(scale * (line.radii[:-1] + line.radii[1:]), THINNEST) + edge
-    segments = np.stack([points[:-1], points[1:]], axis=1)
+    pieces = np.stack([points[:-1], points[1:]], axis=1)
     style = {"colors": [color], "linewidths": widths, "capstyle": "round", "zorder": 2 + k}
-    axes.add_collection3d(Line3DCollection(segments, **style))
+    axes.add_collection3d(Line3DCollection(pieces, **style))

@@ -16,29 +16,40 @@ def seconds(value: float | None) -> str:
     return NONE if value is None else (f"{value:.0f}" if value >= 100.0 else f"{value:.3g}")
 
 
+def _label(name: str, method: str) -> str:
+    return f"newmark, {1e3 * TABLE[name].step:g} ms" if method == "newmark" else f"bdf, {method}"
+
+
 def simulations_table(results: dict[str, dict[str, Any]], duration: float) -> Table:
     """A row for every method of every system; the paper's times are those of ten seconds."""
     result = table(
-        f"{duration:g} s of motion, seconds; the paper's: ten seconds",
+        f"{duration:g} s of motion; the paper's times: 10 s",
         ("system", "method"),
-        ("coordinates", "s", "steps", "Jacobians", "end apart\n(mm)", "paper, s", "paper's best\nover ours", "failed"),
+        ("n", "s", "steps", "Jacobians", "apart,\nmm", "paper,\ns", "its best\nover ours"),
     )
     for name, entry in results.items():
         paper = TABLE[name]
         of_paper = dict(zip(METHODS, (paper.exact, paper.differences, paper.newmark), strict=True))
         for method, row in entry["simulations"].items():
-            label = f"newmark, {1e3 * paper.step:g} ms" if method == "newmark" else f"bdf, {method}"
-            own = (name, label, str(entry["coordinates"]))
+            own, theirs = (name, _label(name, method), str(entry["coordinates"])), seconds(of_paper[method])
             if "failed" in row:
-                result.add_row(*own, *4 * (NONE,), seconds(of_paper[method]), NONE, row["failed"])
+                result.add_row(*own, "failed", *3 * (NONE,), theirs, NONE)
                 continue
             ratio = f"{paper.best / row['seconds']:.1f}" if duration == 10.0 and method == "exact" else NONE
-            result.add_row(
-                *own, seconds(row["seconds"]), str(row["steps"]),
-                str(row["jacobians"]), f"{1e3 * row['distance']:.2g}", seconds(of_paper[method]), ratio,
-            )  # fmt: skip
+            counts = str(row["steps"]), str(row["jacobians"]), f"{1e3 * row['distance']:.2g}"
+            result.add_row(*own, seconds(row["seconds"]), *counts, theirs, ratio)
         result.add_section()
     return result
+
+
+def failures(results: dict[str, dict[str, Any]]) -> list[str]:
+    """A line for every simulation that failed."""
+    return [
+        f"{name}, {_label(name, method)}: {row['failed']}"
+        for name, entry in results.items()
+        for method, row in entry["simulations"].items()
+        if "failed" in row
+    ]
 
 
 def calls_table(results: dict[str, dict[str, Any]]) -> Table:

@@ -43,7 +43,7 @@ def test_swings_begin_at_rest_and_have_their_derivatives():
 def test_vehicle_swims_straight():
     """Flagella at thirds of a turn and opposite torques: the vehicle moves along its axis and does not turn aside."""
     example = underwater_vehicle()
-    run = simulate(example.robot, 2.0, example.controls, rtol=1e-5, atol=1e-8)
+    run = simulate(example.robot, 2.0, example.controls, method="newmark", dt=0.02)
     body = run.q[-1, example.robot.model.joint_coordinates["body"]]
     assert np.abs(body[[1, 2, 4, 5]]).max() < 1e-5
     assert abs(body[3]) > 0.05
@@ -57,8 +57,8 @@ def test_manipulator_stays_in_the_cylinder():
     free = cable_manipulator(points=10, base=(HANGING, np.zeros(3)))
     reach = []
     for robot in (contact.robot, free):
-        run = simulate(robot, 2.0, contact.controls)
+        run = simulate(robot, 3.0, contact.controls)
         tips = link_placements(robot.model, run.q)[1][:, 0]
         reach.append(np.linalg.norm(tips[:, :2], axis=1).max() + TIP)
     assert WALL.radius < reach[0] < WALL.radius + 2e-3
-    assert reach[1] > WALL.radius + 2e-2
+    assert reach[1] > WALL.radius + 5e-2
