@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """All figures of one system; draws its snapshots."""
     example, methods = make(name), tuple(options.methods)
-    simulations(example, min(options.duration, 0.02), methods, 1, options.limit)  # compiles
+    simulations(example, min(options.duration, 0.02), methods, 1, float("inf"))  # compiles
     records, run = simulations(example, options.duration, methods, options.repeats, options.limit)
     jacobian = None
     if run is not None:

@@ -9,6 +9,8 @@ from dynamics.rods.kinematics import centre_lines, link_placements
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.statics import static_equilibrium
 from dynamics.rods.strain_basis import LegendreBasis
+from problems.rods.cable_manipulator import BASE, ROD, SOFT, TIP, cable_manipulator
+from problems.rods.cable_manipulator import LENGTH as ARM_LENGTH
 from tests.reference.rod_robots import REFERENCE, cantilever
 
 LENGTH, STEEL = 0.5, Elastic(young=2e11, poisson=0.3, density=7800.0)
@@ -64,3 +66,19 @@ def test_sag_along_the_rod():
     assert rest.converged
     assert np.abs(line[1] - case["mid"]).max() < 3e-6
     assert np.abs(line[2] - case["tip"]).max() < 3e-6
+
+
+@pytest.mark.parametrize("case", REFERENCE["static_cdm"]["cases"], ids=lambda case: str(case["tensions_N"]))
+def test_tendons_bend_the_manipulator(case):
+    """Against another implementation, and against the boundary value problem, to which more coordinates converge."""
+    tendons = cable_manipulator().tendons
+    for (angular, linear, points), other, error in (((10, 5, 12), 1e-9, 5e-5), ((10, 10, 30), None, 1e-6)):
+        builder, basis = RodModelBuilder(), LegendreBasis(*3 * [angular], *3 * [linear])
+        builder.add_rod(ROD, "world", ARM_LENGTH, Circular(BASE, TIP), SOFT, basis, points=points)
+        robot = SoftRobot(builder.build(), tendons)
+        rest = static_equilibrium(robot, case["tensions_N"])
+        R, p = link_placements(robot.model, rest.q)
+        assert rest.converged and np.abs(p[0] - case["tip"]).max() < error
+        assert np.abs(R[0] - case["R_tip"]).max() < 20.0 * error
+        if other is not None:
+            assert np.abs(p[0] - case["gvs_51dof_12gauss"]["tip"]).max() < other
