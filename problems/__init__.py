@@ -28,6 +28,7 @@ def experiments() -> dict[str, str]:
         "quadruped": "gaits of a quadruped by iLQR and DDP's Hessian modes; standing and gaits beside Crocoddyl",
         "quadruped.iteration": "what the parts of an iteration on a standing quadruped take",
         "quadruped.structure": "what eliminating legs saves, and what rollouts that follow the base would",
+        "rods": "soft robots over ten seconds with and without exact Jacobians, beside published times; snapshots",
         "mpc": "predictive control of a swing-up under gusts, beside open loop and feedback gains",
         "soft_manipulator": "iLQR and DDP on soft robots, and on random targets of a soft manipulator",
         "fuzz": "thousands of solves with random weights, horizons, limits and starts: no exception, no NaN",

@@ -1,0 +1,59 @@
+"""The study of soft robots at small size: what is measured is the right thing, and is written."""
+
+import json
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from experiments.rods.__main__ import main
+from experiments.rods.figures import plot_snapshots
+from experiments.rods.measure import METHODS, jacobian_times, simulations
+from experiments.rods.paper import TABLE
+from experiments.rods.systems import NAMES, make, scenery, static_inputs
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_systems_have_the_names_of_the_table(name):
+    example = make(name)
+    assert example.name == name
+    inputs = static_inputs(example, np.random.default_rng(0))
+    assert (inputs is not None) == (TABLE[name].statics is not None)
+    for curve in scenery(name):
+        assert curve.ndim == 2 and curve.shape[1] == 3
+
+
+def test_study(tmp_path, capsys):
+    arguments = ["--systems", "cable_manipulator", "--duration", "0.1", "--repeats", "1", "--out", str(tmp_path)]
+    assert main(arguments) == 0
+    entry = json.loads((tmp_path / "rods.json").read_text())["systems"]["cable_manipulator"]
+    assert entry["coordinates"] == 24 and set(entry["simulations"]) == set(METHODS)
+    assert all(row["steps"] > 10 and row["distance"] < 1e-3 for row in entry["simulations"].values())
+    assert entry["simulations"]["newmark"]["steps"] == 50
+    assert entry["statics"]["converged"] == 1.0 and entry["jacobian"]["exact"] > 0.0
+    assert imread(tmp_path / "cable_manipulator.png").std() > 0.05
+    printed = capsys.readouterr().out
+    assert "bdf, exact" in printed and "newmark, 2 ms" in printed and "24.4" in printed
+
+
+def test_what_takes_too_long_is_told(tmp_path):
+    example = make("cable_manipulator")
+    records, run = simulations(example, 0.1, ("newmark",), 2, 0.0)
+    assert run is None and records["newmark"]["failed"].startswith("stopped after 0 s at t = 0")
+
+
+def test_vehicle_is_drawn_where_it_is(tmp_path):
+    """Links that nothing ties to the world, and a cylinder around."""
+    example = make("underwater_vehicle")
+    _, run = simulations(example, 0.05, ("exact",), 1, 60.0)
+    assert run is not None
+    plot_snapshots(example, run, scenery("contact"), tmp_path / "vehicle.png")
+    assert imread(tmp_path / "vehicle.png").std() > 0.05
+    assert jacobian_times(example, run)["differences"] > 0.0
+
+
+def test_numbers_must_be_positive(capsys):
+    for name in ("duration", "repeats", "limit"):
+        with pytest.raises(SystemExit):
+            main([f"--{name}", "0"])
+        assert f"--{name}: got 0" in capsys.readouterr().err
