@@ -58,7 +58,7 @@ def link_placements(model: RodModel, q: ArrayLike) -> Pose:
     return tuple(unbatch(single, R, p))
 
 
-def centre_lines(model: RodModel, q: ArrayLike, points: int = 20) -> dict[str, CentreLine]:
+def center_lines(model: RodModel, q: ArrayLike, points: int = 20) -> dict[str, CentreLine]:
     """A curve for every link, by name.
 
     Parameters
@@ -79,7 +79,7 @@ def skeleton(model: RodModel, q: ArrayLike, points: int = 20) -> np.ndarray:
     """Segments (K, S, 2, 3) of all curves, m, as `trajopt.animate` draws them.
 
     Rods are joined to their parent's frame; segments that never have a length are left out.  Parameters as
-    `centre_lines`; for q (n,), K = 1.
+    `center_lines`; for q (n,), K = 1.
     """
     qs, _ = as_batch("q", q, model.nq)
     starts, ends = _segment_poses(model, qs)

@@ -14,6 +14,7 @@ from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, RobotResidual, 
 from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
 from dynamics.rods.arrays import END, FAMILIES, FIRST, MASS_MATRIX, SEGMENT, RodArrays
 from dynamics.rods.backward_pass import BLOCKS
+from dynamics.rods.closure_arrays import no_closures
 from dynamics.rods.evaluation import inverse_dynamics_kernel, work_numbers
 from dynamics.rods.external_loads import LoadList
 from dynamics.rods.forward_pass import forward_pass
@@ -44,7 +45,7 @@ def _evaluate(m, segment, target, x, state, work, r, J, path):
 
 
 @kernel
-def _differentiate_twice(m, external, state, force, work, scratch, H):
+def _differentiate_twice(m, external, closures, state, force, work, scratch, H):
     """H (n n), the Hessian of force'r; scratch: a wrench (6), generalised forces (n) and the blocks of ID."""
     align_stack(state)
     n, level = m.numbers[0], np.int64(FIRST)
@@ -52,7 +53,7 @@ def _differentiate_twice(m, external, state, force, work, scratch, H):
     forces, A = carve(w, n)
     wrench[:3] = 0.0
     store3(wrench, 3, load3(force, 0))
-    inverse_dynamics_kernel(m, external, level, state, wrench, work, forces, A)
+    inverse_dynamics_kernel(m, external, closures, level, state, wrench, work, forces, A, A[:0])
     for k in range(n * n):
         store(H, k, -load(A, k))
 
@@ -72,7 +73,7 @@ def _workspace(n, work):
 
 
 @driver
-def _drive(first, last, work, m, external, segment, target, path, order, xs, mu, r, derivative):
+def _drive(first, last, work, m, external, closures, segment, target, path, order, xs, mu, r, derivative):
     n = m.numbers[0]
     state, x, r_, mu_, J, H, scratch, w = _workspace(n, work)
     for c in range(first, last):
@@ -84,13 +85,13 @@ def _drive(first, last, work, m, external, segment, target, path, order, xs, mu,
             scatter_block(J, 3, n, c * LANES, derivative, 0, 0)
         elif order == HESSIAN:
             gather(mu, c * LANES, mu_)
-            _differentiate_twice(m, external, state, mu_, w, scratch, H)
+            _differentiate_twice(m, external, closures, state, mu_, w, scratch, H)
             scatter_block(H, n, n, c * LANES, derivative, 0, 0)
 
 
 @driver
 def _drive_squares(
-    first, last, work, m, external, segment, target, path, figures, start, stop, order, xs, lx, lxx, Hxx
+    first, last, work, m, external, closures, segment, target, path, figures, start, stop, order, xs, lx, lxx, Hxx
 ):
     n, total = m.numbers[0], 0.0
     state, x, r, slope, J, H, scratch, w = _workspace(n, work)
@@ -105,7 +106,7 @@ def _drive_squares(
         if order & JACOBIAN:
             add_gauss_newton(path, J, slope, stiffness, t, count, row, lx, lxx)
         if order & HESSIAN:
-            _differentiate_twice(m, external, state, slope, w, scratch, H)
+            _differentiate_twice(m, external, closures, state, slope, w, scratch, H)
             add_curvature(path, H, t, count, Hxx)
     return total
 
@@ -137,11 +138,11 @@ class LinkTranslation(RobotResidual):
         m, segment, n = model.arrays, int(model.link_segments[link]), model.nq
         path = m.path[m.path_start[segment] : m.path_start[segment + 1]].astype(np.int64)
         self._set(link=link, target=target, _path=path, _segment=segment, _target=target.copy())
-        self._set(_massless=massless(m), _load=load_at(m, segment))
+        self._set(_massless=massless(m), _load=load_at(m, segment), _chains=no_closures())
         self._set(_numbers=work_numbers(model) + 15 + 4 * SQUARES_ROW + n * (10 + n * (1 + BLOCKS)))
 
     def _frame(self):
-        return self._massless, self._load, self._segment, self._target, self._path
+        return self._massless, self._load, self._chains, self._segment, self._target, self._path
 
     def _drive(self, order, xs, mu, r, derivative):
         run(_drive, len(xs), self._numbers, *self._frame(), order, xs, mu, r, derivative)
@@ -160,5 +161,5 @@ def massless(m: RodArrays) -> RodArrays:
 def load_at(m: RodArrays, segment: int) -> LoadArrays:
     """A wrench of the world's axes at the end of a segment, the only load."""
     loads = LoadList()
-    loads.add_wrench(segment, WRENCH, "force")
+    loads.add_wrench(segment, WRENCH, "force", np.zeros(3))
     return loads.arrays([int(parent) for parent in m.parent])

@@ -46,6 +46,8 @@ class SoftRobotSystem(DiscreteSystem):
     def __init__(self, robot: SoftRobot, dt: float, integrator: str = "semi_implicit_euler"):
         if not isinstance(robot, SoftRobot):
             raise TypeError(f"robot: got {type(robot).__name__}, expected a SoftRobot")
+        if robot.model.constraint_count:
+            raise ValueError(f"robot: got closed chains {robot.model.closure_names}, expected a tree")
         if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
             raise ValueError(f"dt is {dt!r}; expected a positive number of seconds")
         if integrator not in INTEGRATORS:

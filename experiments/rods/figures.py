@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
-from dynamics.rods.kinematics import CentreLine, centre_lines, skeleton
+from dynamics.rods.kinematics import CentreLine, center_lines, skeleton
 from dynamics.rods.simulation import Simulation
 from problems.rods.example import RodExample
 from trajopt.plotting.style import GREY, new_figure, save
@@ -26,8 +26,8 @@ def plot_snapshots(example: RodExample, run: Simulation, scenery: Sequence[np.nd
     model = example.robot.model
     times = np.linspace(0.0, run.t[-1], SNAPSHOTS)
     shapes = _at(run, times)
-    lines, segments = centre_lines(model, shapes, POINTS), skeleton(model, shapes, POINTS)
-    along = centre_lines(model, _at(run, np.linspace(0.0, run.t[-1], PATH)), 2)
+    lines, segments = center_lines(model, shapes, POINTS), skeleton(model, shapes, POINTS)
+    along = center_lines(model, _at(run, np.linspace(0.0, run.t[-1], PATH)), 2)
     figure = new_figure(7.2, 6.0)
     axes: Any = figure.add_subplot(projection="3d", proj_type="ortho", computed_zorder=False)
     axes.view_init(*VIEW)

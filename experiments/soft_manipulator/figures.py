@@ -19,7 +19,7 @@ HAT[0, 2, 1] = HAT[1, 0, 2] = HAT[2, 1, 0] = HAT[3, 0, 3] = HAT[4, 1, 3] = HAT[5
 HAT[0, 1, 2] = HAT[1, 2, 0] = HAT[2, 0, 1] = -1.0
 
 
-def centre_line(rod: Rod, q: np.ndarray, points: int = POINTS) -> np.ndarray:
+def center_line(rod: Rod, q: np.ndarray, points: int = POINTS) -> np.ndarray:
     """Points (points + 1, 3), m, of a rod whose base is the world's frame, by steps of the strain half-way."""
     s = (np.arange(points) + 0.5) / points
     values, basis = rod.basis.values(s), rod.basis
@@ -39,7 +39,7 @@ def plot_shapes(solution: trajopt.Solution, path: Path, goal: np.ndarray) -> Non
     the goal (3,) or (P, 3)."""
     system = solution.problem.system
     rod, n = system.robot.model.rods[ROD], system.nv  # type: ignore[attr-defined]
-    lines = np.array([centre_line(rod, x[:n]) for x in solution.xs])
+    lines = np.array([center_line(rod, x[:n]) for x in solution.xs])
     shown = np.linspace(0, len(lines) - 1, SHAPES).round().astype(int)
     figure, goal = new_figure(10.0, 4.6), np.atleast_2d(goal)
     for axes, (i, j) in zip(figure.subplots(1, 2), ((0, 2), (1, 2)), strict=True):

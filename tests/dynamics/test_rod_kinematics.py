@@ -6,7 +6,7 @@ import pytest
 from dynamics import FreeFlyer, Revolute
 from dynamics.rods.builder import RodModelBuilder
 from dynamics.rods.cross_section import Circular, Rectangular
-from dynamics.rods.kinematics import centre_lines, link_placements, skeleton
+from dynamics.rods.kinematics import center_lines, link_placements, skeleton
 from dynamics.rods.strain_basis import LegendreBasis
 from tests.reference.rod_robots import REFERENCE, ROBOTS, SOFT, tip
 from tests.tolerances import IDENTITY, relative_error
@@ -46,7 +46,7 @@ def test_points_of_a_helix(case):
     builder = RodModelBuilder()
     builder.add_rod("rod", "world", case["L"], Circular(0.01), SOFT, LegendreBasis(0, 0, 0, 0, 0, 0), points=4)
     strains = np.array(case["xi"]) - [0.0, 0.0, 0.0, 1.0, 0.0, 0.0]
-    line = centre_lines(builder.build(), strains, points=13)["rod"]
+    line = center_lines(builder.build(), strains, points=13)["rod"]
     radius, pitch = REFERENCE["helix"]["helix_radius"], REFERENCE["helix"]["helix_pitch"]
     assert relative_error(line.points[-1], np.array(case["g_tip"])[:3, 3]) < IDENTITY
     axis = np.array([case["xi"][0], 0.0, case["xi"][2]])
@@ -63,7 +63,7 @@ def test_curves_converge(rng):
     """Curves of few quadrature points against those of many: a fraction of a percent of the length."""
     q = rng.uniform(-1.0, 1.0, 24) * np.repeat([3.0, 0.1], [15, 9])
     coarse, fine = (
-        centre_lines(bent_model((4, 4, 4, 2, 2, 2), points), q, points=40)["rod"].points for points in (5, 30)
+        center_lines(bent_model((4, 4, 4, 2, 2, 2), points), q, points=40)["rod"].points for points in (5, 30)
     )
     assert 1e-9 < np.abs(coarse - fine).max() < 2e-3 * 0.5
 
@@ -71,7 +71,7 @@ def test_curves_converge(rng):
 def test_lines_and_skeleton_of_a_hybrid_robot(rng):
     model = ROBOTS["hybrid"]().model
     qs = rng.uniform(-0.5, 0.5, (2, model.nq))
-    lines, (_, p) = centre_lines(model, qs, points=7), link_placements(model, qs)
+    lines, (_, p) = center_lines(model, qs, points=7), link_placements(model, qs)
     assert list(lines) == list(model.link_names)
     for i, (name, line) in enumerate(lines.items()):
         if name in model.rods:
@@ -103,4 +103,4 @@ def test_bad_arguments():
         link_placements(model, np.zeros(3))
     for points in (1, 2.5, True):
         with pytest.raises(ValueError, match=r"points: got .*, expected a whole number of at least 2"):
-            centre_lines(model, np.zeros(6), points=points)  # pyright: ignore[reportArgumentType]
+            center_lines(model, np.zeros(6), points=points)  # pyright: ignore[reportArgumentType]

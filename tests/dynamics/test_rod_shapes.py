@@ -5,7 +5,7 @@ import pytest
 
 from dynamics.rods.builder import RodModelBuilder
 from dynamics.rods.cross_section import Circular, Elastic
-from dynamics.rods.kinematics import centre_lines, link_placements
+from dynamics.rods.kinematics import center_lines, link_placements
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.statics import static_equilibrium
 from dynamics.rods.strain_basis import LegendreBasis
@@ -62,7 +62,7 @@ def test_sag_along_the_rod():
     basis = LegendreBasis(bending_y=8, stretch=8, shear_z=8)
     robot = cantilever(REFERENCE["frequencies"]["cases"]["rodA"], 14, basis)
     rest = static_equilibrium(robot, [])
-    line = centre_lines(robot.model, rest.q, points=3)["rod"].points
+    line = center_lines(robot.model, rest.q, points=3)["rod"].points
     assert rest.converged
     assert np.abs(line[1] - case["mid"]).max() < 3e-6
     assert np.abs(line[2] - case["tip"]).max() < 3e-6

@@ -6,6 +6,7 @@ import pytest
 from dynamics.rods.simulation import simulate
 from dynamics.rods.soft_steps import INTEGRATORS
 from dynamics.rods.soft_system import SoftRobotSystem
+from problems.rods.parallel_robot import parallel_robot
 from tests.reference.robot_systems import slope
 from tests.reference.rod_robots import ROBOTS, manipulator
 from tests.reference.soft_systems import complex_step_derivatives
@@ -181,6 +182,8 @@ def test_bad_arguments():
         SoftRobotSystem(robot, -1.0)
     with pytest.raises(ValueError, match='integrator is "rk4"; expected one of semi_implicit_euler'):
         SoftRobotSystem(robot, 0.01, "rk4")
+    with pytest.raises(ValueError, match=r"robot: got closed chains .*, expected a tree"):
+        SoftRobotSystem(parallel_robot().robot, 0.01)
     system = SoftRobotSystem(robot, 0.01)
     with pytest.raises(ValueError, match=r"dx has shape \(3,\); expected \(48,\)"):
         system.integrate(np.zeros(48), np.zeros(3))
