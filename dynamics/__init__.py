@@ -40,6 +40,7 @@ _HOME = {
     "dynamics.contacts.impulses": ("contact_impulse", "contact_impulse_derivatives"),
     "dynamics.contacts.impulse_hessian": ("contact_impulse_hessian",),
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
+    "dynamics.rods.soft_system": ("SoftRobotSystem",),
     "dynamics.systems.hybrid": ("HybridSystem",),
     "dynamics.systems.impact": ("Impact",),
     "dynamics.residuals": (

@@ -75,15 +75,6 @@ def closure_jacobian(model: RodModel, q: ArrayLike) -> np.ndarray:
     return evaluate_chains(model, MASS_MATRIX, as_array("q", q, (model.nq,)))[1].A
 
 
-def link_placement(model: RodModel, link: str, q: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """R (3, 3) and p (3,) in the world of a link's frame, of a rod that of its tip.  ValueError for an unknown link."""
-    if link not in model.link_segments:
-        raise unknown_name("link", link, model.link_segments)
-    work, _ = evaluate_chains(model, FORCES, as_array("q", q, (model.nq,)))
-    pose = work[model.link_segments[link] * SEGMENT + END :][:12].copy()
-    return pose[:9].reshape(3, 3), pose[9:]
-
-
 def assemble(
     model: RodModel,
     q0: ArrayLike | None = None,

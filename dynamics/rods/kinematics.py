@@ -1,4 +1,4 @@
-"""Where links and centre lines of soft robots are, for reading results and drawing them; in numpy, a batch at once.
+"""Where links and center lines of soft robots are, for reading results and drawing them; in numpy, a batch at once.
 
 A point between two nodes of a rod is one Magnus step away from the node before it, so that curves pass through the
 nodes of the model and end at its tip.
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import unbatch
 from dynamics.rods.arrays import JOINT, ROD
 from dynamics.rods.model import Rod, RodModel
-from dynamics.validation import as_batch
+from dynamics.validation import as_batch, unknown_name
 
 Pose = tuple[np.ndarray, np.ndarray]
 """Rotations (..., 3, 3) and positions (..., 3)."""
@@ -21,7 +21,7 @@ SMALL, TERMS = 0.5, 9
 """Squared angles below which coefficients of the exponential are summed as series, of so many terms."""
 
 
-class CentreLine(NamedTuple):
+class CenterLine(NamedTuple):
     """What to draw of a link.
 
     Attributes
@@ -58,7 +58,16 @@ def link_placements(model: RodModel, q: ArrayLike) -> Pose:
     return tuple(unbatch(single, R, p))
 
 
-def center_lines(model: RodModel, q: ArrayLike, points: int = 20) -> dict[str, CentreLine]:
+def link_placement(model: RodModel, link: str, q: ArrayLike) -> Pose:
+    """R (3, 3) or (K, 3, 3) and p (3,) or (K, 3) of one link's frame; q as above.  ValueError for an unknown link."""
+    if link not in model.link_segments:
+        raise unknown_name("link", link, model.link_names)
+    qs, single = as_batch("q", q, model.nq)
+    _, ends = _segment_poses(model, qs)
+    return tuple(unbatch(single, *ends[model.link_segments[link]]))
+
+
+def center_lines(model: RodModel, q: ArrayLike, points: int = 20) -> dict[str, CenterLine]:
     """A curve for every link, by name.
 
     Parameters
@@ -72,7 +81,7 @@ def center_lines(model: RodModel, q: ArrayLike, points: int = 20) -> dict[str, C
         raise ValueError(f"points: got {points!r}, expected a whole number of at least 2")
     starts, ends = _segment_poses(model, qs)
     lines = _all_lines(model, qs, starts, ends, int(points))
-    return {name: CentreLine(unbatch(single, line.points)[0], line.radii) for name, line in lines.items()}
+    return {name: CenterLine(unbatch(single, line.points)[0], line.radii) for name, line in lines.items()}
 
 
 def skeleton(model: RodModel, q: ArrayLike, points: int = 20) -> np.ndarray:
@@ -98,14 +107,14 @@ def skeleton(model: RodModel, q: ArrayLike, points: int = 20) -> np.ndarray:
 
 # ------------------------------------------------------------------------------------------------ curves
 def _all_lines(model: RodModel, qs: np.ndarray, starts: list[Pose], ends: list[Pose], points: int):
-    """`CentreLine` of every link for a batch."""
+    """`CenterLine` of every link for a batch."""
     lines = {}
     for name in model.link_names:
         if name in model.rods:
-            lines[name] = CentreLine(*_rod_curve(model.rods[name], qs, starts, points))
+            lines[name] = CenterLine(*_rod_curve(model.rods[name], qs, starts, points))
         else:
             curve = _body_line(model, name, starts, ends)
-            lines[name] = CentreLine(curve, np.zeros(curve.shape[1]))
+            lines[name] = CenterLine(curve, np.zeros(curve.shape[1]))
     return lines
 
 

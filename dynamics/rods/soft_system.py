@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.rods.kinematics import skeleton
 from dynamics.rods.soft_drivers import drive_soft_closed_loops, drive_soft_expansion, drive_soft_steps
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.soft_steps import INTEGRATORS, expansion_numbers, motion_numbers
@@ -82,6 +83,10 @@ class SoftRobotSystem(DiscreteSystem):
             if array.ndim not in (1, 2) or array.shape[-1] != self.nx:
                 raise ValueError(f"{name} has shape {array.shape}; expected ({self.nx},) or (K, {self.nx})")
         return xs + sign * ys
+
+    def skeleton(self, xs: np.ndarray) -> np.ndarray:
+        """Line segments (K, segments, 2, 3) that draw the robot at states xs (K, nx)."""
+        return skeleton(self.model, xs[:, : self.nq])
 
     # -------------------------------------------------------------------------------------------- motion
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
-from dynamics.rods.kinematics import CentreLine, center_lines, skeleton
+from dynamics.rods.kinematics import CenterLine, center_lines, skeleton
 from dynamics.rods.simulation import Simulation
 from problems.rods.example import RodExample
 from trajopt.plotting.style import GREY, new_figure, save
@@ -79,7 +79,7 @@ def _points_per_metre(axes: Any) -> float:
     return float(np.linalg.norm(pixels[1:] - pixels[0]) / np.sqrt(2.0)) * 72.0 / axes.figure.dpi
 
 
-def _add_rod(axes: Any, line: CentreLine, k: int, color: Any, scale: float, edge: float) -> None:
+def _add_rod(axes: Any, line: CenterLine, k: int, color: Any, scale: float, edge: float) -> None:
     """Snapshot k of a rod, later ones in front."""
     points = line.points[k]
     widths = np.maximum(scale * (line.radii[:-1] + line.radii[1:]), THINNEST) + edge

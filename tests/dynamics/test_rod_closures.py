@@ -7,9 +7,10 @@ from dynamics import Fixed, Prismatic, Revolute, Spherical
 from dynamics.rods.arrays import FIRST, FORCES
 from dynamics.rods.backward_pass import BLOCKS
 from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.closed_chains import assemble, closure_error, closure_jacobian, link_placement
+from dynamics.rods.closed_chains import assemble, closure_error, closure_jacobian
 from dynamics.rods.constrained_dynamics import constrained_motion
 from dynamics.rods.cross_section import Circular
+from dynamics.rods.kinematics import link_placement
 from dynamics.rods.residual_kernel import residual_kernel, residual_work, result_numbers
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.strain_basis import LegendreBasis

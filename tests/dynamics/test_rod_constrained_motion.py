@@ -5,8 +5,9 @@ import pytest
 
 from dynamics import Prismatic, Revolute, Spherical
 from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.closed_chains import assemble, closure_error, closure_jacobian, link_placement
+from dynamics.rods.closed_chains import assemble, closure_error, closure_jacobian
 from dynamics.rods.cross_section import Circular
+from dynamics.rods.kinematics import link_placement
 from dynamics.rods.simulation import simulate
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.statics import static_equilibrium

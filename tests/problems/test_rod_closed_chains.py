@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dynamics.rods.closed_chains import closure_error, link_placement
+from dynamics.rods.closed_chains import closure_error
+from dynamics.rods.kinematics import link_placement
 from dynamics.rods.simulation import simulate
 from dynamics.rods.statics import static_equilibrium
 from problems.rods.fin_ray_finger import fin_ray_finger
