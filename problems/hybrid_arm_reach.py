@@ -30,8 +30,8 @@ def make(horizon: int = 60, dt: float = 0.02, target: ArrayLike = TARGET) -> tra
         x0,
         horizon,
         running_costs=[
-            trajopt.ControlCost(np.r_[np.full(tendons, 1e-4), np.full(joints, 1e-2)]),
-            trajopt.StateCost(system, x0, np.r_[np.zeros(n), np.full(n, 1e-3)]),
+            trajopt.ControlCost(np.r_[np.full(tendons, 1e-3), np.full(joints, 5e-2)]),
+            trajopt.StateCost(system, x0, np.r_[np.zeros(n), np.full(n, 1e-2)]),
         ],
         terminal_costs=[
             trajopt.ResidualCost(LinkTranslation(robot.model, TIP, target), 1e4),
