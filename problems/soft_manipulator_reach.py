@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import trajopt
+from dynamics.rods.kinematics import link_placement
 from dynamics.rods.link_translation import LinkTranslation
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.soft_system import SoftRobotSystem
@@ -52,5 +53,4 @@ def make(
 
 def resting_tip(robot: SoftRobot, tensions: ArrayLike) -> np.ndarray:
     """Where the manipulator's tip (3,) is at rest under constant tensions (5,), N."""
-    q = static_equilibrium(robot, tensions).q
-    return LinkTranslation(robot.model, ROD, np.zeros(3)).evaluate(np.r_[q, 0.0 * q][None])[0]
+    return link_placement(robot.model, ROD, static_equilibrium(robot, tensions).q)[1]

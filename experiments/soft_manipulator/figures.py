@@ -5,41 +5,21 @@ from pathlib import Path
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.lines import Line2D
-from scipy.linalg import expm
 
 import trajopt
-from dynamics.rods.model import Rod
+from dynamics.rods.kinematics import center_lines
 from problems.rods.cable_manipulator import ROD
 from trajopt.plotting.style import COLORS, DASHES, GREY, new_figure, save, tidy
 
 SHAPES, POINTS = 9, 60
-HAT = np.zeros((6, 4, 4))
-"""Matrices of the unit twists [angular; linear]."""
-HAT[0, 2, 1] = HAT[1, 0, 2] = HAT[2, 1, 0] = HAT[3, 0, 3] = HAT[4, 1, 3] = HAT[5, 2, 3] = 1.0
-HAT[0, 1, 2] = HAT[1, 2, 0] = HAT[2, 0, 1] = -1.0
-
-
-def center_line(rod: Rod, q: np.ndarray, points: int = POINTS) -> np.ndarray:
-    """Points (points + 1, 3), m, of a rod whose base is the world's frame, by steps of the strain half-way."""
-    s = (np.arange(points) + 0.5) / points
-    values, basis = rod.basis.values(s), rod.basis
-    strains = np.tile(rod.reference, (points, 1))
-    for r in range(6):
-        own = slice(basis.rows[r], basis.rows[r + 1])
-        strains[:, r] += values[:, own] @ q[rod.coordinates][own]
-    pose, line = np.eye(4), np.zeros((points + 1, 3))
-    for k, strain in enumerate(strains):
-        pose = pose @ expm(rod.length / points * np.tensordot(strain, HAT, 1))
-        line[k + 1] = pose[:3, 3]
-    return line
 
 
 def plot_shapes(solution: trajopt.Solution, path: Path, goal: np.ndarray) -> None:
     """Shapes at equal times from the side and from the front, light at the start, dark at the end; the tip's path and
     the goal (3,) or (P, 3)."""
     system = solution.problem.system
-    rod, n = system.robot.model.rods[ROD], system.nv  # type: ignore[attr-defined]
-    lines = np.array([center_line(rod, x[:n]) for x in solution.xs])
+    q = solution.xs[:, : system.nq]  # type: ignore[attr-defined]
+    lines = center_lines(system.model, q, POINTS)[ROD].points  # type: ignore[attr-defined]
     shown = np.linspace(0, len(lines) - 1, SHAPES).round().astype(int)
     figure, goal = new_figure(10.0, 4.6), np.atleast_2d(goal)
     for axes, (i, j) in zip(figure.subplots(1, 2), ((0, 2), (1, 2)), strict=True):

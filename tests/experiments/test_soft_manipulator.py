@@ -1,4 +1,4 @@
-"""The study of soft robots at small size, and the shapes that it draws."""
+"""The study of soft robots at small size."""
 
 import json
 
@@ -7,20 +7,7 @@ import pytest
 from matplotlib.image import imread
 
 from experiments.soft_manipulator.__main__ import main
-from experiments.soft_manipulator.figures import center_line
 from experiments.soft_manipulator.study import PROBLEMS, SOLVERS, random_targets
-from problems.rods.cable_manipulator import ROD, cable_manipulator
-from tests.reference.rod_robots import tip
-
-
-def test_center_line_ends_at_the_tip():
-    robot, rng = cable_manipulator(), np.random.default_rng(7)
-    q = rng.uniform(-1.0, 1.0, robot.nq)
-    errors = [
-        np.abs(center_line(robot.model.rods[ROD], q, points)[-1] - tip(robot, ROD, q)[:3, 3]).max()
-        for points in (60, 480)
-    ]
-    assert errors[1] < 1e-4 and errors[0] < 1e-3
 
 
 def test_study(tmp_path, capsys):
