@@ -12,7 +12,13 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.mark.parametrize(
     "number, name, lines",
-    [(0, "quick_start", 40), (1, "custom_dynamics", 65), (2, "derivatives", 40), (3, "quadruped", 50)],
+    [
+        (0, "quick_start", 40),
+        (1, "custom_dynamics", 65),
+        (2, "derivatives", 40),
+        (3, "quadruped", 50),
+        (4, "soft_arm", 45),
+    ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
     code = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
@@ -62,3 +68,15 @@ def test_quadruped_runs(tmp_path, monkeypatch, capsys):
     assert np.abs(foot[-1] - result["foothold"]).max() < 1e-3 and foot[:, 2].max() > 0.02
     assert (result["forces"][..., 2] > -1e-6).all() and "N weight" in capsys.readouterr().out
     assert (tmp_path / "results" / "quadruped" / "step.gif").stat().st_size > 1e4
+
+
+def test_soft_arm_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "soft_arm.py"))
+    solutions = result["solutions"]
+    assert result["rest"].converged and solutions.converged and result["missed"] < 1e-3
+    assert solutions["ddp"].cost == pytest.approx(solutions["ilqr"].cost, rel=1e-8)
+    assert solutions["ddp"].iterations < solutions["ilqr"].iterations
+    assert "converged: tip at rest" in capsys.readouterr().out
+    assert (solutions["ddp"].us[:, :3] >= 0.0).all()
+    assert (tmp_path / "results" / "soft_arm" / "reach.gif").stat().st_size > 1e4

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.rods.newton import CONVERGED, newton
+from dynamics.rods.newton import CONVERGED, MESSAGES, newton
 from dynamics.rods.prescribed_motion import prescribed_values
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.validation import as_array
@@ -19,6 +19,7 @@ class StaticEquilibrium(NamedTuple):
     ----------
     q : (n,) coordinates
     converged : whether the method converged
+    status : that, or why not: "a singular Jacobian" where a joint without stiffness is neither held nor driven
     iterations : number of its steps
     residual : largest |r_i| at q, of coordinates that are not prescribed
     multipliers : (G,) of closed chains, N and N m
@@ -27,6 +28,7 @@ class StaticEquilibrium(NamedTuple):
 
     q: np.ndarray
     converged: bool
+    status: str
     iterations: int
     residual: float
     multipliers: np.ndarray
@@ -56,8 +58,8 @@ def static_equilibrium(
 
     Returns
     -------
-    StaticEquilibrium(q, converged, iterations, residual, multipliers, prescribed_forces).  Where it did not converge,
-    as where chains cannot be closed, q is the best point so far.  The equilibrium need not be stable.
+    StaticEquilibrium(q, converged, status, iterations, residual, multipliers, prescribed_forces).  Where it did not
+    converge, as where chains cannot be closed, q is the best point so far.  The equilibrium need not be stable.
 
     Raises
     ------
@@ -77,5 +79,5 @@ def static_equilibrium(
         robot, base, np.array([1.0, 0.0, 0.0]), inputs, q0, float(tolerance), int(max_iterations), held.free
     )
     forces = held.of_links(result.forces)
-    found = result.status == CONVERGED, result.iterations, result.residual
+    found = result.status == CONVERGED, MESSAGES[result.status], result.iterations, result.residual
     return StaticEquilibrium(base[0] + result.z, *found, result.multipliers, forces)

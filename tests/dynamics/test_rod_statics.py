@@ -96,6 +96,7 @@ def test_without_an_equilibrium():
     builder.add_body("cart", "world", Prismatic("z"), mass=1.0)
     rest = static_equilibrium(SoftRobot(builder.build()), [])
     assert not rest.converged and np.isfinite(rest.q).all() and rest.residual == pytest.approx(9.81)
+    assert rest.status == "a singular Jacobian"
 
 
 def test_bad_arguments():
