@@ -2,7 +2,7 @@
 
     joints      about the link (x) and across it (y) in turn; angles swing between zero and pi / 4, alternately to
                 either side, at a frequency of their own, 0.15 to 0.45 Hz, from rest
-    links       seven cylinders, 12 cm long, 3 cm in radius, 1000 kg/m^3; upright at zero angles
+    links       seven cylinders, 12 cm long, 3 cm in radius, 1000 kg/m^3; hanging at zero angles
     soft link   0.5 m long, radius 15 mm at its base, 10 mm at its tip, clamped; torsion, bending and stretch of
                 order 4, no shear: 20 coordinates
 
@@ -21,17 +21,16 @@ from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.strain_basis import LegendreBasis
 from problems.rods.cable_manipulator import SOFT
 from problems.rods.example import RodExample
+from problems.rods.manipulator_motion import HANGING
 
 LINKS, LENGTH, RADIUS, DENSITY = 7, 0.12, 0.03, 1000.0
-UPRIGHT = np.array([[0.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
-"""Axes of a base whose x points up."""
 ANGLE = 0.25 * np.pi
 FREQUENCIES = np.linspace(0.15, 0.45, LINKS)
 
 
 def serial_arm() -> RodExample:
     """The arm, its links "link 1" to "link 7" and the rod "soft"."""
-    builder = RodModelBuilder(name="serial arm", base=(UPRIGHT, np.zeros(3)))
+    builder = RodModelBuilder(name="serial arm", base=(HANGING, np.zeros(3)))
     mass = DENSITY * np.pi * RADIUS**2 * LENGTH
     across = mass * (3.0 * RADIUS**2 + LENGTH**2) / 12.0
     link = {"mass": mass, "com": (0.5 * LENGTH, 0.0, 0.0), "inertia": np.diag([0.5 * mass * RADIUS**2, across, across])}
