@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
 from dynamics.rods.arrays import JOINT, ROD
+from dynamics.rods.cross_section import Circular
 from dynamics.rods.model import Rod, RodModel
 from dynamics.validation import as_batch, unknown_name
 
@@ -28,7 +29,7 @@ class CenterLine(NamedTuple):
     ----------
     points : (P, 3) or (K, P, 3), world axes, m.  Of a rod, at equal distances from base to tip; of a body, its parent's
         frame, where it starts, its own frame and, if it carries no link, its centre of mass
-    radii : (P,) m, of circles with the area of the rod's sections; zeros of a body
+    radii : (P,) m, half of the smallest width of the rod's sections; zeros of a body
     """
 
     points: np.ndarray
@@ -134,7 +135,9 @@ def _rod_curve(rod: Rod, qs: np.ndarray, starts: list[Pose], points: int) -> tup
     _, step = _exponential(_magnus(h, *strains))
     own = rod.segments.start + k
     R, p = (np.stack([starts[s][part] for s in own], axis=1) for part in (0, 1))
-    return p + _turned(R, step), np.sqrt(rod.section.figures(X / rod.length).A / np.pi)
+    section, s = rod.section, X / rod.length
+    radii = section.radii(s) if isinstance(section, Circular) else 0.5 * np.minimum(*section.sides(s))
+    return p + _turned(R, step), radii
 
 
 def _strains(rod: Rod, qs: np.ndarray, s: np.ndarray) -> np.ndarray:

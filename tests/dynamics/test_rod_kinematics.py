@@ -80,7 +80,7 @@ def test_lines_and_skeleton_of_a_hybrid_robot(rng):
         else:
             assert not line.radii.any() and (np.abs(line.points - p[:, None, i]).max(axis=-1) < 1e-12).any()
     assert relative_error(lines["trunk"].radii[[0, -1]], [0.02, 0.01]) < IDENTITY
-    assert relative_error(lines["flap"].radii, np.full(7, np.sqrt(0.02 * 0.03 / np.pi))) < IDENTITY
+    assert relative_error(lines["flap"].radii, np.full(7, 0.01)) < IDENTITY
     segments = skeleton(model, qs, points=7)
     assert segments.ndim == 4 and segments.shape[2:] == (2, 3) and len(segments) == 2
     ends = segments.reshape(2, -1, 3)
