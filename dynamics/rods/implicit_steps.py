@@ -16,18 +16,22 @@ from dynamics.rods.newton import CONVERGED, MESSAGES, NewtonResult, newton
 from dynamics.rods.plant import Plant
 
 TOLERANCE, MAX_ITERATIONS = 1e-9, 30
+CLOSER = 0.1
+"""Share of the tolerated error of a step to which Newton's method solves it."""
 SAFETY, LEAST, MOST = 0.9, 0.2, 2.0
 """Of the step size that the error estimate asks for, and limits of its change from step to step."""
 SHORTEST = 1e-10  # step, relative to the duration
 
 
-def _solve(plant: Plant, t: float, q, v, a, h: float, multipliers=None) -> tuple[np.ndarray, NewtonResult]:
+def _solve(
+    plant: Plant, t: float, q, v, a, h: float, multipliers=None, tolerance=TOLERANCE
+) -> tuple[np.ndarray, NewtonResult]:
     """q + h^2/4 z, v + h/2 z, z (3, n) with r = 0 there at the time t, from the start z = a and multipliers."""
     c, base = np.array([0.25 * h * h, 0.5 * h, 1.0]), np.array([q, v, 0.0 * v])
     if plant.constrained:
         base[:, plant.prescribed.coordinates] = plant.prescribed.values(t)
     free = plant.prescribed.free
-    result = newton(plant.robot, base, c, plant.inputs(t), a, TOLERANCE, MAX_ITERATIONS, free, multipliers)
+    result = newton(plant.robot, base, c, plant.inputs(t), a, tolerance, MAX_ITERATIONS, free, multipliers)
     return base + c[:, None] * result.z, result
 
 
@@ -56,7 +60,7 @@ class _Record:
 
     def count(self, result: NewtonResult):
         self.evaluations += result.iterations + 1
-        self.jacobians += result.iterations
+        self.jacobians += result.jacobians
 
     def add(self, t, q, v):
         self.t.append(t)
@@ -92,10 +96,11 @@ def _steps(duration: float, dt: float):
         yield k * dt, min(dt, duration - k * dt)
 
 
-def _newmark_step(plant: Plant, t: float, state, h: float, multipliers):
-    """q, v, a (3, n) at t + h, and the result of Newton's method."""
+def _newmark_step(plant: Plant, t: float, state, h: float, multipliers, tolerance=TOLERANCE, slope=0.0):
+    """q, v, a (3, n) at t + h, and the result of Newton's method, which starts with accelerations of this slope."""
     q, v, a = state
-    state, result = _solve(plant, t + h, q + h * v + 0.25 * h * h * a, v + 0.5 * h * a, a, h, multipliers)
+    q, v = q + h * v + 0.25 * h * h * a, v + 0.5 * h * a
+    state, result = _solve(plant, t + h, q, v, a + h * slope, h, multipliers, tolerance)
     if plant.robot.model.constraint_count and result.status == CONVERGED:
         state = plant.projected(t + h, *state)
     return state, result
@@ -120,10 +125,11 @@ def newmark(plant: Plant, duration, start, dt, tolerances, report):
 
 
 def _adaptive_newmark(plant, duration, state, tolerances, report, record):
-    t, h, multipliers = 0.0, 1e-4 * duration, None
+    t, h, multipliers, slope = 0.0, 1e-4 * duration, None, 0.0
+    tolerance = max(TOLERANCE, CLOSER * min(tolerances))
     while t < duration:
         h = min(h, duration - t)
-        after, result = _newmark_step(plant, t, state, h, multipliers)
+        after, result = _newmark_step(plant, t, state, h, multipliers, tolerance, slope)
         record.count(result)
         error = np.inf
         if result.status == CONVERGED:
@@ -131,6 +137,7 @@ def _adaptive_newmark(plant, duration, state, tolerances, report, record):
             error = h * h / 12.0 * np.sqrt(np.mean(((after[2] - state[2]) / allowed) ** 2))
         if error <= 1.0:
             t = duration if h == duration - t else t + h
+            slope = (after[2] - state[2]) / h
             state, multipliers = after, result.multipliers
             record.add(t, *state[:2])
             report(t)

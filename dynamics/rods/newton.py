@@ -30,15 +30,18 @@ ROUNDING = 1e3
 """Times the tolerance, a step that decreases the residual no more for rounding is small enough."""
 DECREASE = 1e-4
 """Of the residual, relative to what the linear model promises, that a step must give."""
+FAST = 0.1
+"""Share of the residual that a step may leave for the next one to have the same Jacobian."""
 
 
 class NewtonResult(NamedTuple):
-    """The unknown z (n), the status, the number of steps, the largest of r_f, multipliers (G,), and r (n,), which along
-    prescribed coordinates is what holds them."""
+    """The unknown z (n), the status, the numbers of steps and of Jacobians, the largest of r_f, multipliers (G,), and r
+    (n,), which along prescribed coordinates is what holds them."""
 
     z: np.ndarray
     status: int
     iterations: int
+    jacobians: int
     residual: float
     multipliers: np.ndarray
     forces: np.ndarray
@@ -129,39 +132,33 @@ def _is_small(p, y, step, tolerance):
 
 
 @kernel
-def _search(p, y, step, scale, trial):
-    """The longest of the steps 1, 1/2, 1/4 ... that decreases the residual enough, or 0; evaluated at its end."""
+def _search(p, y, step, scale, shortest, trial):
+    """Whether one of the steps 1, 1/2, 1/4 ... down to the shortest decreases the residual enough: evaluated there."""
     merit, length = _merit(p.rho, scale), 1.0
-    while length > SHORTEST:
+    while length >= shortest:
         for i in range(len(y)):
             trial[i] = y[i] + length * step[i]
-        _evaluate(p, FIRST if length == 1.0 else FORCES, trial)
+        _evaluate(p, FORCES, trial)
         if _merit(p.rho, scale) <= (1.0 - 2.0 * DECREASE * length) * merit:
-            if length < 1.0:
-                _evaluate(p, FIRST, trial)
-            return length
+            return True
         length *= 0.5
-    return 0.0
+    return False
 
 
 @kernel
-def _solve(J, d, pivots, step):
-    """step <- - J^-1 step; J is overwritten; False if it is singular."""
-    equilibrate(J, d)
-    if not factorize_dense(J, pivots):
-        return False
+def _set_step(J, d, pivots, rho, step):
+    """step (N, 1) <- - J^-1 rho for the factors J of the equilibrated matrix."""
     for i in range(len(d)):
-        step[i, 0] *= -d[i]
+        step[i, 0] = -d[i] * rho[i]
     solve_dense(J, pivots, step)
     for i in range(len(d)):
         step[i, 0] *= d[i]
-    return True
 
 
 # ------------------------------------------------------------------------------------------------ the method
 @routine
 def _newton(m, e, free, base, c, state, y, tolerance, max_iterations, work_numbers, result_numbers):
-    """Improve y = (z_f, multipliers) in place; status, number of steps, and r (n,).  base (3, n), c (3,)."""
+    """Improve y = (z_f, multipliers) in place; status, numbers of steps and Jacobians, r (n,).  base (3, n), c (3,)."""
     n, nu, N = base.shape[1], e.numbers[0], len(y)
     A = np.empty(result_numbers)
     chains = A[BLOCKS * n * n + 2 * n * nu :]
@@ -171,24 +168,35 @@ def _newton(m, e, free, base, c, state, y, tolerance, max_iterations, work_numbe
     step, trial, scale, d = np.empty((N, 1)), np.empty(N), np.empty(N), np.empty(N)
     J, pivots = np.empty((N, N)), np.empty(N, np.int64)
     _evaluate(p, FIRST, y)
-    status, count = TOO_MANY, 0
+    status, count, jacobians, old, regular = TOO_MANY, 0, 0, False, True
     while status == TOO_MANY and count < max_iterations:
-        _fill_jacobian(p, J)
-        if count == 0:
-            _set_scale(len(free), J, scale)
-        step[:, 0] = p.rho
-        if not _solve(J, d, pivots, step):
+        if not old:
+            _fill_jacobian(p, J)
+            if count == 0:
+                _set_scale(len(free), J, scale)
+            equilibrate(J, d)
+            regular = factorize_dense(J, pivots)
+            jacobians += 1
+        _set_step(J, d, pivots, p.rho, step)
+        merit = _merit(p.rho, scale)
+        if not regular:
             status = SINGULAR
         elif _is_small(p, y, step[:, 0], tolerance):
             y += step[:, 0]
             status = CONVERGED
-        elif _search(p, y, step[:, 0], scale, trial) > 0.0:
+        elif _search(p, y, step[:, 0], scale, 1.0 if old else SHORTEST, trial):
             y[:] = trial
+            old = _merit(p.rho, scale) <= FAST * FAST * merit
+            if not old:
+                _evaluate(p, FIRST, y)
+        elif old:
+            old = False
+            _evaluate(p, FIRST, y)
         else:
             status = CONVERGED if _is_small(p, y, step[:, 0], ROUNDING * tolerance) else STALLED
         count += 1
     _evaluate(p, FORCES, y)
-    return status, count, p.r
+    return status, count, jacobians, p.r
 
 
 def newton(
@@ -206,9 +214,9 @@ def newton(
     state[4 * n : 4 * n + len(inputs)] = inputs
     y = np.concatenate([np.asarray(z, dtype=np.float64)[free], np.zeros(G) if multipliers is None else multipliers])
     numbers = residual_work(robot.model), result_numbers(n, nu, int(robot.arrays.numbers[2]))
-    status, count, r = _newton(
+    status, count, jacobians, r = _newton(
         robot.model.arrays, robot.arrays, free, base, coefficients, state, y, tolerance, max_iterations, *numbers
     )
     z = np.zeros(n)
     z[free] = y[: len(free)]
-    return NewtonResult(z, status, count, float(np.abs(r[free]).max(initial=0.0)), y[len(free) :], r)
+    return NewtonResult(z, status, count, jacobians, float(np.abs(r[free]).max(initial=0.0)), y[len(free) :], r)

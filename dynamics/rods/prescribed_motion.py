@@ -59,11 +59,18 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
 
 
 def _value(t: float, name: str, motion: Motion, dof: int) -> np.ndarray:
-    label = f"prescribed[{name!r}]({t:.6g})"
     given = np.asarray(motion(t), dtype=np.float64)
     if dof == 1 and given.ndim == 1:
         given = given[:, None]
-    return as_array(label, given, (3, dof))
+    return at_time(f"prescribed[{name!r}]", t, given, (3, dof))
+
+
+def at_time(name: str, t: float, value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
+    """What a function of t gave, as an array; ValueError names the function and t."""
+    array = np.asarray(value, dtype=np.float64)
+    if array.shape != shape or not np.isfinite(array).all():
+        return as_array(f"{name}({t:.6g})", value, shape)
+    return array
 
 
 def prescribed_values(model: RodModel, prescribed: Mapping[str, ArrayLike] | None) -> PrescribedMotion:

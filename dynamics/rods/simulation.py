@@ -11,7 +11,7 @@ from scipy.integrate import BDF, Radau
 
 from dynamics.rods.implicit_steps import implicit_midpoint, newmark
 from dynamics.rods.plant import Plant
-from dynamics.rods.prescribed_motion import Motion, prescribed_motion
+from dynamics.rods.prescribed_motion import Motion, at_time, prescribed_motion
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.stiff_solvers import stiff_motion
 from dynamics.validation import as_array
@@ -128,7 +128,7 @@ def _positive(name: str, value: float) -> float:
 
 def _signal(name: str, value: Signal, shape: tuple[int, ...]) -> Callable[[float], np.ndarray]:
     if callable(value):
-        return lambda t: as_array(f"{name}({t:.6g})", value(t), shape).ravel()
+        return lambda t: at_time(name, t, value(t), shape).ravel()
     constant = as_array(name, value, shape).ravel()
     return lambda t: constant
 

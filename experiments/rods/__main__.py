@@ -6,6 +6,7 @@
 exact         BDF with the exact Jacobian
 differences   BDF, the Jacobian by differences
 newmark       Newmark's method, the paper's step
+adaptive      Newmark's method, steps by an estimate of their error
 
 Writes OUT/rods.json and OUT/<system>.png, snapshots.
 """

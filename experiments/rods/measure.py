@@ -13,7 +13,7 @@ from experiments.rods.paper import TABLE
 from experiments.rods.systems import static_inputs
 from problems.rods.example import RodExample
 
-METHODS = ("exact", "differences", "newmark")
+METHODS = ("exact", "differences", "newmark", "adaptive")
 CALLS, EQUILIBRIA, SEED = 20, 50, 0
 
 
@@ -24,6 +24,8 @@ def options_of(example: RodExample, method: str) -> dict[str, Any]:
         options["prescribed"] = example.prescribed
     if method == "newmark":
         return options | {"method": "newmark", "dt": TABLE[example.name].step}
+    if method == "adaptive":
+        return options | {"method": "newmark"}
     return options | {"method": "bdf", "jacobian": method == "exact"}
 
 

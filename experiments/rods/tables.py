@@ -17,7 +17,9 @@ def seconds(value: float | None) -> str:
 
 
 def _label(name: str, method: str) -> str:
-    return f"newmark, {1e3 * TABLE[name].step:g} ms" if method == "newmark" else f"bdf, {method}"
+    if method == "newmark":
+        return f"newmark, {1e3 * TABLE[name].step:g} ms"
+    return "newmark, adaptive" if method == "adaptive" else f"bdf, {method}"
 
 
 def simulations_table(results: dict[str, dict[str, Any]], duration: float) -> Table:
@@ -29,7 +31,7 @@ def simulations_table(results: dict[str, dict[str, Any]], duration: float) -> Ta
     )
     for name, entry in results.items():
         paper = TABLE[name]
-        of_paper = dict(zip(METHODS, (paper.exact, paper.differences, paper.newmark), strict=True))
+        of_paper = dict(zip(METHODS, (paper.exact, paper.differences, paper.newmark, None), strict=True))
         for method, row in entry["simulations"].items():
             own, theirs = (name, _label(name, method), str(entry["coordinates"])), seconds(of_paper[method])
             if "failed" in row:
