@@ -55,6 +55,7 @@ from dynamics.spatial import (
     load3,
     load6,
     rate_times,
+    scale6,
     store6,
     sub6,
 )
@@ -137,7 +138,8 @@ def _left_products(m, s, level, i, columns, ws, L):
     """Products of J, R, Q, W of coordinate i with the factors."""
     align_stack(ws)
     o, two = FAMILIES * i, splat(ws, 2.0)
-    J = load6(columns, o)
+    J, R, Q, W = load6(columns, o), load6(columns, o + 6), load6(columns, o + 12), load6(columns, o + 18)
+    R2 = scale6(R, two)
     for c in range(half_columns(m, s)):
         r, e = c - 6 if c >= 6 else c, 6 * c
         if m.rows[s, r] == m.rows[s, r + 1]:
@@ -145,17 +147,16 @@ def _left_products(m, s, level, i, columns, ws, L):
         x3 = load6(ws, X3 + e)
         store(L, 48 + c, dot6(J, x3))
         if level >= FIRST:
-            R, Q = load6(columns, o + 6), load6(columns, o + 12)
             x1, x4, y1 = load6(ws, X1 + e), load6(ws, X4 + e), load6(ws, Y1 + e)
             store(L, c, dot6(J, y1))
             store(L, 12 + c, add_dot6(dot6(R, x4), Q, x3))
             store(L, 24 + c, dot6(J, x1))
-            store(L, 36 + c, fma(two, dot6(R, x3), dot6(J, x4)))
+            store(L, 36 + c, add_dot6(dot6(J, x4), R2, x3))
             if level >= SECOND:
-                W, y2, y3, x2 = load6(columns, o + 18), load6(ws, Y2 + e), load6(ws, Y3 + e), load6(ws, X2 + e)
+                y2, y3, x2 = load6(ws, Y2 + e), load6(ws, Y3 + e), load6(ws, X2 + e)
                 store(L, 60 + c, add_dot6(add_dot6(dot6(W, y1), R, y2), Q, y3))
                 store(L, 72 + c, add_dot6(dot6(W, x1), R, x2))
-                store(L, 84 + c, fma(two, dot6(R, y3), dot6(J, y2)))
+                store(L, 84 + c, add_dot6(dot6(J, y2), R2, y3))
                 store(L, 96 + c, dot6(J, x2))
                 store(L, 108 + c, dot6(W, x3))
                 store(L, 120 + c, dot6(J, y3))
@@ -201,14 +202,15 @@ def _add_curvature(m, s, level, row, i, halves, L):
 
 
 @helper
-def _strained(L, o, one, two, rod):
-    x = one * load(L, o)
-    return fma(two, load(L, o + 6), x) if rod else x
+def _both(L, o, rod):
+    """Products with the strains at both points; a joint has one point, and modes of zero at the second."""
+    x = load(L, o)
+    return x, (load(L, o + 6) if rod else x)
 
 
 @helper
-def _add_entry(A, o, x):
-    store(A, o, load(A, o) + x)
+def _add_strained(A, o, x, one, two):
+    store(A, o, fma(two, x[1], fma(one, x[0], load(A, o))))
 
 
 @kernel
@@ -217,18 +219,32 @@ def _add_pairs(m, s, level, n, i, L, A):
     align_stack(A)
     size, rod = n * n, m.kind[s] == ROD
     for r in range(6):
-        for j in range(m.rows[s, r], m.rows[s, r + 1]):
-            one, two = mode(m, s, j)
-            ij, ji = i * n + j, j * n + i
-            _add_entry(A, 2 * size + ij, _strained(L, 48 + r, one, two, rod))
-            if level >= FIRST:
-                _add_entry(A, ij, _strained(L, r, one, two, rod))
-                _add_entry(A, ji, _strained(L, 12 + r, one, two, rod))
-                _add_entry(A, size + ij, _strained(L, 24 + r, one, two, rod))
-                _add_entry(A, size + ji, _strained(L, 36 + r, one, two, rod))
-            if level >= SECOND:
-                for k in range(6):
-                    _add_entry(A, (3 + k) * size + ij, _strained(L, 60 + 12 * k + r, one, two, rod))
+        first, last, shift = m.rows[s, r], m.rows[s, r + 1], m.first_mode[s] - m.rows[s, 0]
+        if first == last:
+            continue
+        mass = _both(L, 48 + r, rod)
+        for j in range(first, last):
+            _add_strained(A, 2 * size + i * n + j, mass, m.modes[shift + j, 0], m.modes[shift + j, 1])
+        if level >= FIRST:
+            of_q, to_q = _both(L, r, rod), _both(L, 12 + r, rod)
+            of_v, to_v = _both(L, 24 + r, rod), _both(L, 36 + r, rod)
+            for j in range(first, last):
+                one, two, ij, ji = m.modes[shift + j, 0], m.modes[shift + j, 1], i * n + j, j * n + i
+                _add_strained(A, ij, of_q, one, two)
+                _add_strained(A, ji, to_q, one, two)
+                _add_strained(A, size + ij, of_v, one, two)
+                _add_strained(A, size + ji, to_v, one, two)
+        if level >= SECOND:
+            x0, x1, x2 = _both(L, 60 + r, rod), _both(L, 72 + r, rod), _both(L, 84 + r, rod)
+            x3, x4, x5 = _both(L, 96 + r, rod), _both(L, 108 + r, rod), _both(L, 120 + r, rod)
+            for j in range(first, last):
+                one, two, ij = m.modes[shift + j, 0], m.modes[shift + j, 1], 3 * size + i * n + j
+                _add_strained(A, ij, x0, one, two)
+                _add_strained(A, ij + size, x1, one, two)
+                _add_strained(A, ij + 2 * size, x2, one, two)
+                _add_strained(A, ij + 3 * size, x3, one, two)
+                _add_strained(A, ij + 4 * size, x4, one, two)
+                _add_strained(A, ij + 5 * size, x5, one, two)
 
 
 # ------------------------------------------------------------------------------------------------ the pass

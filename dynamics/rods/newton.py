@@ -168,20 +168,20 @@ def _newton(m, e, free, base, c, state, y, tolerance, max_iterations, work_numbe
     step, trial, scale, d = np.empty((N, 1)), np.empty(N), np.empty(N), np.empty(N)
     J, pivots = np.empty((N, N)), np.empty(N, np.int64)
     _evaluate(p, FIRST, y)
-    status, count, jacobians, old, regular = TOO_MANY, 0, 0, False, True
+    status, count, jacobians, old = TOO_MANY, 0, 0, False
     while status == TOO_MANY and count < max_iterations:
         if not old:
             _fill_jacobian(p, J)
             if count == 0:
                 _set_scale(len(free), J, scale)
             equilibrate(J, d)
-            regular = factorize_dense(J, pivots)
             jacobians += 1
+            if not factorize_dense(J, pivots):
+                status = SINGULAR
+                break
         _set_step(J, d, pivots, p.rho, step)
         merit = _merit(p.rho, scale)
-        if not regular:
-            status = SINGULAR
-        elif _is_small(p, y, step[:, 0], tolerance):
+        if _is_small(p, y, step[:, 0], tolerance):
             y += step[:, 0]
             status = CONVERGED
         elif _search(p, y, step[:, 0], scale, 1.0 if old else SHORTEST, trial):

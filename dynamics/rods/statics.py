@@ -40,7 +40,7 @@ def static_equilibrium(
     u: ArrayLike,
     q0: ArrayLike | None = None,
     wrenches: ArrayLike | None = None,
-    tolerance: float = 1e-8,
+    tolerance: float = 1e-10,
     max_iterations: int = 100,
     prescribed: Mapping[str, ArrayLike] | None = None,
 ) -> StaticEquilibrium:

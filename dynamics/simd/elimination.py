@@ -29,6 +29,8 @@ def factorize_dense(A, pivots):
     """P A = L U in place of A (n, n), the rows exchanged in `pivots` (n,); False if A is singular or not finite."""
     n = pivots.size
     for k in range(n):
+        pivots[k] = k  # so that nothing goes astray after a False
+    for k in range(n):
         pivot = k
         for i in range(k + 1, n):
             if abs(A[i, k]) > abs(A[pivot, k]):
