@@ -18,7 +18,7 @@ from trajopt.plotting.style import GREY, new_figure, save
 SNAPSHOTS, POINTS, PATH = 6, 30, 400
 THINNEST, EDGE = 1.5, 1.5
 """Of lines, points: bodies, and rods that would be thinner; and the white edge that tells one snapshot from another."""
-VIEW, TICKS = (20.0, -60.0), 6
+VIEW, TICKS, ZOOM = (20.0, -60.0), 5, 0.85
 
 
 def plot_snapshots(example: RodExample, run: Simulation, scenery: Sequence[np.ndarray], path: Path) -> None:
@@ -63,7 +63,7 @@ def _frame(axes: Any, points: np.ndarray) -> None:
     middle, half = 0.5 * (low + high), np.maximum(0.5 * (high - low), 0.2 * longest) + 0.05 * longest
     low, high = middle - half, middle + half
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
-    axes.set_box_aspect(high - low)
+    axes.set_box_aspect(high - low, zoom=ZOOM)
     for name, share in zip("xyz", half / half.max(), strict=True):
         getattr(axes, f"set_{name}label")(f"{name} [m]", labelpad=9)
         ticks = MaxNLocator(max(2, round(TICKS * share)), steps=[1, 2, 5, 10])

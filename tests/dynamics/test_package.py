@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import dynamics
+from dynamics import rods
 
 ROOT = Path(dynamics.__file__).parents[1]
 NAMES = """
@@ -24,6 +25,7 @@ NAMES = """
     RigidBodySystem HybridSystem Impact
     FrameTranslation FrameRotation FramePlacement FrameVelocity CenterOfMass CentroidalMomentum ControlGravity
     ContactForce FrictionCone
+    SoftRobotSystem
     num_threads set_num_threads
 """.split()
 MODEL_ATTRIBUTES = """
@@ -41,6 +43,15 @@ def test_public_names(name):
 
 def test_everything_listed_exists():
     assert sorted(dynamics.__all__) == sorted(NAMES)
+
+
+def test_names_of_rods():
+    """Also by `from dynamics.rods import ...`, and nothing is loaded before it is used."""
+    assert {"RodModelBuilder", "SoftRobot", "SoftRobotSystem", "simulate"} < set(rods.__all__) == set(dir(rods))
+    for name in rods.__all__:
+        assert getattr(rods, name).__doc__
+    with pytest.raises(AttributeError, match="module 'dynamics.rods' has no attribute 'Softrobot'"):
+        _ = rods.Softrobot
 
 
 def test_unknown_name():

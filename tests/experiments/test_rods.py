@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from experiments.rods import knots
 from experiments.rods.__main__ import main
 from experiments.rods.figures import plot_snapshots
 from experiments.rods.measure import METHODS, jacobian_times, simulations
@@ -57,3 +58,13 @@ def test_numbers_must_be_positive(capsys):
         with pytest.raises(SystemExit):
             main([f"--{name}", "0"])
         assert f"--{name}: got 0" in capsys.readouterr().err
+
+
+def test_times_per_knot(tmp_path, capsys):
+    assert knots.main(["--repeats", "2", "--out", str(tmp_path)]) == 0
+    times = json.loads((tmp_path / "knots.json").read_text())
+    levels = list(times["microseconds"].values())
+    assert levels[0]["residual"][0] < levels[-1]["residual"][0] and min(times["equilibrium"]) > 0.0
+    assert "and the Hessian" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        knots.main(["--repeats", "0"])
