@@ -50,7 +50,7 @@ def test_names_of_rods():
     assert {"RodModelBuilder", "SoftRobot", "SoftRobotSystem", "simulate"} < set(rods.__all__) == set(dir(rods))
     for name in rods.__all__:
         assert getattr(rods, name).__doc__
-    with pytest.raises(AttributeError, match="module 'dynamics.rods' has no attribute 'Softrobot'"):
+    with pytest.raises(AttributeError, match=r"module 'dynamics\.rods' has no attribute 'Softrobot'"):
         _ = rods.Softrobot
 
 
