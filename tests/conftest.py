@@ -8,16 +8,19 @@ from pathlib import Path
 import pytest
 
 GROUPS = {
-    "soft": ("rod_", "rods", "soft", "hybrid_arm"),
+    "soft": ("rod_", "rods", "soft", "link_translation"),
     "contact": ("contact", "hybrid", "quadruped", "sweep_leading", "test_problems"),
 }
-"""Parts of the names of files and tests whose robots are soft, or touch the ground."""
+"""Parts of the names of files whose robots are soft, or touch the ground."""
+SOFT_PROBLEMS = ("soft_manipulator", "hybrid_arm")
 
 
 def _group(item: pytest.Item) -> str:
     """That of robots, or else the file's own."""
-    name = f"{Path(item.path).name}::{item.name}"
-    return next((group for group, parts in GROUPS.items() if any(part in name for part in parts)), str(item.path))
+    if any(name in item.name for name in SOFT_PROBLEMS):
+        return "soft"
+    file = Path(item.path).name
+    return next((group for group, parts in GROUPS.items() if any(part in file for part in parts)), str(item.path))
 
 
 @pytest.hookimpl(tryfirst=True)
