@@ -66,7 +66,7 @@ def _frame(axes: Any, points: np.ndarray) -> None:
     axes.set_box_aspect(high - low, zoom=ZOOM)
     for name, share in zip("xyz", half / half.max(), strict=True):
         getattr(axes, f"set_{name}label")(f"{name} [m]", labelpad=9)
-        ticks = MaxNLocator(max(2, round(TICKS * share)), steps=[1, 2, 5, 10])
+        ticks = MaxNLocator(max(1, int(TICKS * share)), steps=[1, 2, 5, 10])
         getattr(axes, f"{name}axis").set_major_locator(ticks)
 
 

@@ -29,7 +29,7 @@ def plot_shapes(solution: trajopt.Solution, path: Path, goal: np.ndarray) -> Non
         axes.plot(lines[:, -1, i], lines[:, -1, j], color=GREY, linewidth=1.0, linestyle="--")
         axes.plot(goal[:, i], goal[:, j], color=COLORS[1], marker="x" if len(goal) == 1 else "", linewidth=0.8)
         axes.set_aspect("equal")
-        axes.locator_params(axis="x", nbins=5)
+        axes.locator_params(axis="x", nbins=5 if i == 0 else 2)
         tidy(axes, f"{'xyz'[i]} [m]", f"{'xyz'[j]} [m]")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
     figure.suptitle(f"{solution.problem.name}: shapes, the tip's path (dashed) and its goal")
