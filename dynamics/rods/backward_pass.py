@@ -34,12 +34,11 @@ from dynamics.rods.arrays import (
     VIRTUAL_MOMENT,
     VIRTUAL_RATE,
 )
-from dynamics.rods.composites import add_node, add_to_parent, composite_inertia
+from dynamics.rods.composites import add_at, add_node, add_to_parent, composite_inertia
 from dynamics.rods.curvature import CURVATURE_NUMBERS, HALVES, segment_curvature
 from dynamics.rods.load_arrays import B6, LOADS, M6, N6, C, P
 from dynamics.rods.loads import add_loads, add_loads_to_parent
 from dynamics.rods.matrices import times6, transposed_times6
-from dynamics.rods.pose_loads import add_at
 from dynamics.rods.strains import add_families, component_of, half_columns, mode
 from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
 from dynamics.spatial import (

@@ -51,7 +51,8 @@ from dynamics.spatial import (
 
 
 @helper
-def _add_at(ws, o, x):
+def add_at(ws, o, x):
+    """ws[o ...] += x, six numbers."""
     store6(ws, o, add6(load6(ws, o), x))
 
 
@@ -76,21 +77,21 @@ def add_node(m, s, level, seg):
     V, o = load6(seg, END + TWIST), COMPOSITE
     momentum = inertia_times(mass, h, I, V)
     force = inertia_times(mass, h, I, load6(seg, END + ACCELERATION))
-    _add_at(seg, o + FORCE, add_cross_force(force, V, momentum))
+    add_at(seg, o + FORCE, add_cross_force(force, V, momentum))
     store(seg, o + MASS, load(seg, o + MASS) + mass)
     _add3_at(seg, o + MOMENT, h)
-    _add_at(seg, o + INERTIA, I)
+    add_at(seg, o + INERTIA, I)
     if level >= FIRST:
         rate = rate_rotation(h, I, V)
-        _add_at(seg, o + MOMENTUM, momentum)
-        _add_at(seg, o + INERTIA_RATE, rate)
+        add_at(seg, o + MOMENTUM, momentum)
+        add_at(seg, o + INERTIA_RATE, rate)
         if level >= SECOND:
             mu = load6(seg, END + VIRTUAL)
             virtual = inertia_times(mass, h, I, mu)
-            _add_at(seg, o + DOUBLE_FORCE, virtual)
-            _add_at(seg, o + RATE_FORCE, sub6(rate_times(linear(momentum), rate, mu), cross_force(mu, momentum)))
+            add_at(seg, o + DOUBLE_FORCE, virtual)
+            add_at(seg, o + RATE_FORCE, sub6(rate_times(linear(momentum), rate, mu), cross_force(mu, momentum)))
             _add3_at(seg, o + VIRTUAL_MOMENT, linear(virtual))
-            _add_at(seg, o + VIRTUAL_RATE, rate_rotation(h, I, mu))
+            add_at(seg, o + VIRTUAL_RATE, rate_rotation(h, I, mu))
 
 
 @helper

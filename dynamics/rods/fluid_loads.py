@@ -20,10 +20,11 @@ from dynamics.rods.arrays import (
     SECOND,
     TWIST,
 )
+from dynamics.rods.composites import add_at
 from dynamics.rods.load_arrays import B6, M6, N6, C, P
 from dynamics.rods.load_laws import speed_law
 from dynamics.rods.matrices import add_moved, times6, transposed_times6, turn
-from dynamics.rods.pose_loads import add_at, entry3, wrench_about_origin
+from dynamics.rods.pose_loads import entry3, wrench_about_origin
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
 from dynamics.spatial import (
     add6,

@@ -6,9 +6,10 @@ and B of added mass (`pose_loads`, `fluid_loads`).  The wrench e = P'mu is one o
 """
 
 from dynamics.rods.arrays import COMPOSITE, END, FIRST, FORCE, VIRTUAL
+from dynamics.rods.composites import add_at
 from dynamics.rods.fluid_loads import add_added_mass, add_drag
 from dynamics.rods.load_arrays import CYLINDER, DEAD, DRAG, FOLLOWER, LOADS, WRENCH
-from dynamics.rods.pose_loads import add_at, add_contact, add_pose_terms, wrench_about_origin
+from dynamics.rods.pose_loads import add_contact, add_pose_terms, wrench_about_origin
 from dynamics.simd import align_stack, kernel, splat
 from dynamics.spatial import accumulate, add_rotated, load3, load6, load9, rotate, scale3
 

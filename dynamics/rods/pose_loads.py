@@ -9,17 +9,12 @@ with the virtual twist mu = (w, v) of the point; e = P'mu.
 """
 
 from dynamics.rods.arrays import COMPOSITE, FIRST, FORCE, LOAD_FORCE, SECOND
+from dynamics.rods.composites import add_at
 from dynamics.rods.load_arrays import C, P
 from dynamics.rods.load_laws import contact_law
 from dynamics.rods.matrices import add_moved, store_block, transposed_times6
 from dynamics.simd import align_stack, helper, kernel, splat, sqrt, store
-from dynamics.spatial import add6, add_cross, angular, cross, dot3, join, linear, load6, scale3, store6, sub6
-
-
-@helper
-def add_at(ws, o, x):
-    """ws[o ...] += x, six numbers."""
-    store6(ws, o, add6(load6(ws, o), x))
+from dynamics.spatial import add_cross, angular, cross, dot3, join, linear, scale3, sub6
 
 
 @helper
