@@ -26,6 +26,7 @@ from dynamics.rods.statics import static_equilibrium
 from dynamics.simd import routine
 from experiments.ilqr_vs_ddp.tables import table
 from experiments.quadruped.parts import threads
+from experiments.rods.measure import durations
 from problems.rods.cable_manipulator import cable_manipulator
 
 KNOTS, REPEATS, CALLS, SEED = 64, 200, 20, 0
@@ -40,12 +41,7 @@ def _plain(m, e, level, state, work, r, A, calls):
 
 def _times(call: Callable[[], Any], repeats: int, count: int) -> list[float]:
     """Least and median microseconds, each of `count` that a call does."""
-    call()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
+    times = durations(call, repeats)
     return [1e6 * float(np.min(times)) / count, 1e6 * float(np.median(times)) / count]
 
 

@@ -79,15 +79,20 @@ def _distance(example: RodExample, first: Simulation, second: Simulation) -> flo
     return float(np.linalg.norm(ends[1] - ends[0], axis=-1).max())
 
 
-def least(call: Callable[[], Any], repeats: int = CALLS) -> float:
-    """Milliseconds of a call, the first not counted."""
+def durations(call: Callable[[], Any], repeats: int) -> list[float]:
+    """Seconds of every call, the first not counted."""
     call()
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
         call()
         times.append(time.perf_counter() - start)
-    return 1e3 * min(times)
+    return times
+
+
+def least(call: Callable[[], Any]) -> float:
+    """Milliseconds of a call."""
+    return 1e3 * min(durations(call, CALLS))
 
 
 def jacobian_times(example: RodExample, run: Simulation) -> dict[str, float]:
