@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.rods.arrays import END, FORCES, MASS_MATRIX, SEGMENT
-from dynamics.rods.backward_pass import BLOCKS
+from dynamics.rods.blocks import BLOCKS
 from dynamics.rods.closure_arrays import closure_numbers, input_numbers
 from dynamics.rods.evaluation import inverse_dynamics_kernel, work_numbers
 from dynamics.rods.model import RodModel

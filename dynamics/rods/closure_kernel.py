@@ -19,8 +19,9 @@ what the derivative of such a wrench leaves out:
     dr/dq gets - (w_A - w_B)' sum lambda dc/dq,     dc/dq_j = (w_Aj x a) x b + a x (w_Bj x b)
 """
 
-from dynamics.rods.arrays import ACCELERATION, END, FAMILIES, FIRST, MASS_MATRIX, SEGMENT, TWIST
+from dynamics.rods.arrays import ACCELERATION, END, FIRST, MASS_MATRIX, SEGMENT, TWIST
 from dynamics.rods.closure_arrays import POSITION
+from dynamics.rods.strains import load_column
 from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
 from dynamics.spatial import (
     add3,
@@ -130,16 +131,16 @@ def _store_row(k, i, sides, jets, closed):
 def _add_columns(m, s, level, row, size, jets, columns, A):
     """Add one side's part of row A_j (and A_j', A_j'' at distances `size`) of the coordinates that move it."""
     align_stack(A)
-    z, g = splat(A, 0.0), m.gravity
+    n, z, g = m.numbers[0], splat(A, 0.0), m.gravity
     h, h1, h2, f = load3(jets, MOMENT), load3(jets, MOMENT_RATE), load3(jets, MOMENT_RATE_2), load3(jets, FORCE)
     W, weight = join(h, f), (z + g[0], z + g[1], z + g[2])
     for t in range(m.path_start[s], m.path_start[s + 1]):
         j = m.path[t]
-        o = row * m.numbers[0] + j
-        J = load6(columns, FAMILIES * j)
+        o = row * n + j
+        J = load_column(columns, n, 0, j)
         store(A, o, add_dot6(load(A, o), W, J))
         if level >= FIRST:
-            R, Q, w = load6(columns, FAMILIES * j + 6), load6(columns, FAMILIES * j + 12), angular(J)
+            R, Q, w = load_column(columns, n, 6, j), load_column(columns, n, 12, j), angular(J)
             store(A, size + o, load(A, size + o) + dot6(W, R) + dot3(h1, w))
             x = fma(2.0, dot3(h1, angular(R)), dot3(h2, w) + dot3(f, cross(weight, w)))
             store(A, 2 * size + o, load(A, 2 * size + o) + dot6(W, Q) + x)
@@ -163,7 +164,8 @@ def _relative_spins(m, s, sign, columns, turning):
         return
     for t in range(m.path_start[s], m.path_start[s + 1]):
         j = m.path[t]
-        store3(turning, 6 * j, add_scaled3(load3(turning, 6 * j), sign, load3(columns, FAMILIES * j)))
+        w = angular(load_column(columns, m.numbers[0], 0, j))
+        store3(turning, 6 * j, add_scaled3(load3(turning, 6 * j), sign, w))
 
 
 @kernel
@@ -175,7 +177,7 @@ def _add_turning(m, s, multiplier, sign, x, y, columns, turning):
     scale, overlap = sign * multiplier, dot3(x, y)
     for t in range(m.path_start[s], m.path_start[s + 1]):
         j = m.path[t]
-        w = load3(columns, FAMILIES * j)
+        w = angular(load_column(columns, m.numbers[0], 0, j))
         d = add_scaled3(scale3(x, dot3(y, w)), -overlap, w)
         store3(turning, 6 * j + 3, add_scaled3(load3(turning, 6 * j + 3), scale, d))
 

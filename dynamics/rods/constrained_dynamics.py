@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.rods.arrays import FIRST, MASS_MATRIX
-from dynamics.rods.backward_pass import BLOCKS
+from dynamics.rods.blocks import BLOCKS
 from dynamics.rods.model import RodModel
 from dynamics.rods.residual_kernel import DV, MASS, residual_kernel, residual_work, result_numbers
 from dynamics.rods.robot_arrays import RobotArrays

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
 from dynamics.rods.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, SEGMENT
-from dynamics.rods.backward_pass import BLOCKS, backward_numbers, backward_pass
+from dynamics.rods.backward_pass import backward_numbers, backward_pass
+from dynamics.rods.blocks import BLOCKS
 from dynamics.rods.closure_arrays import no_closures
 from dynamics.rods.closure_kernel import closure_rows, subtract_turning
 from dynamics.rods.forward_pass import forward_numbers, forward_pass
@@ -21,16 +22,12 @@ from dynamics.rods.load_arrays import LOADS
 from dynamics.rods.model import RodModel
 from dynamics.simd import (
     LANES,
-    align_stack,
     carve,
     driver,
     gather,
-    kernel,
     launch,
-    load,
     scatter,
     shared_kernel,
-    store,
 )
 from dynamics.validation import as_batch
 
@@ -53,21 +50,9 @@ class InverseDynamicsHessian(NamedTuple):
 
 
 # ------------------------------------------------------------------------------------------------ kernels
-@kernel
-def _add_transpose(n, A, o, source, p):
-    """A[o + i n + j] += source[p + j n + i]; A may be the source."""
-    align_stack(A)
-    for i in range(n):
-        for j in range(i + 1):
-            ij, ji = i * n + j, j * n + i
-            x, y = load(A, o + ij) + load(source, p + ji), load(A, o + ji) + load(source, p + ij)
-            store(A, o + ij, x)
-            store(A, o + ji, y)
-
-
 @shared_kernel
 def inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work, tau, A, closed):
-    """tau (n) and, in A, blocks (n n): dtau/dq, dtau/dv, M, Hqq, Hqv, scratch, Hvv, Hqa, scratch, as far as the level
+    """tau (n) and, in A, blocks (n n): dtau/dq, dtau/dv, M, Hqq, Hqv, -, Hvv, Hqa, -, as far as the level
     goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each); wrenches of external loads (6 each), then reactions and
     multipliers of closed chains, whose results are `closed` (`closure_arrays`); work: `work_numbers`."""
     n = m.numbers[0]
@@ -78,16 +63,8 @@ def inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work,
     if closures.kind.size > 0:
         closure_rows(m, closures, level, segments, columns, wrenches, w, closed)
     backward_pass(m, external, level, wrenches, segments, columns, loads, w, tau, A)
-    size = n * n
-    if level >= MASS_MATRIX:
-        _add_transpose(n, A, 2 * size, A, 2 * size)
     if level >= FIRST and closures.kind.size > 0:
         subtract_turning(m, closures, closed, A)
-    if level >= SECOND:
-        _add_transpose(n, A, 3 * size, A, 3 * size)
-        _add_transpose(n, A, 4 * size, A, 5 * size)
-        _add_transpose(n, A, 6 * size, A, 6 * size)
-        _add_transpose(n, A, 7 * size, A, 8 * size)
 
 
 def work_numbers(model: RodModel) -> int:

@@ -21,7 +21,7 @@ from dynamics.algorithms.branch_factor import (
     subtract_scaled,
 )
 from dynamics.rods.arrays import FIRST, MASS_MATRIX, SECOND
-from dynamics.rods.backward_pass import BLOCKS
+from dynamics.rods.blocks import BLOCKS
 from dynamics.rods.residual_kernel import (
     DV,
     HQA,

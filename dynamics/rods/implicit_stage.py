@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.rods.arrays import FIRST, SECOND
-from dynamics.rods.backward_pass import BLOCKS
+from dynamics.rods.blocks import BLOCKS
 from dynamics.rods.lane_factor import factorize_dense, solve_dense, solve_transposed
 from dynamics.rods.residual_kernel import (
     DV,

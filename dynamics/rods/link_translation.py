@@ -13,15 +13,16 @@ from numpy.typing import ArrayLike
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, RobotResidual, run, scatter_block
 from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
 from dynamics.rods.arrays import END, FAMILIES, FIRST, MASS_MATRIX, SEGMENT, RodArrays
-from dynamics.rods.backward_pass import BLOCKS
+from dynamics.rods.blocks import BLOCKS
 from dynamics.rods.closure_arrays import no_closures
 from dynamics.rods.evaluation import inverse_dynamics_kernel, work_numbers
 from dynamics.rods.external_loads import LoadList
 from dynamics.rods.forward_pass import forward_pass
 from dynamics.rods.load_arrays import WRENCH, LoadArrays
 from dynamics.rods.model import RodModel
+from dynamics.rods.strains import load_column
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, store
-from dynamics.spatial import add_cross, load3, load6, store3
+from dynamics.spatial import add_cross, load3, store3
 from dynamics.tangent import store_column3
 from dynamics.validation import as_array, unknown_name
 
@@ -40,7 +41,7 @@ def _evaluate(m, segment, target, x, state, work, r, J, path):
     store3(r, 0, (p[0] - target[0], p[1] - target[1], p[2] - target[2]))
     J[:] = 0.0
     for i in path:
-        S = load6(columns, FAMILIES * i)
+        S = load_column(columns, n, 0, i)
         store_column3(J, i, n, add_cross((S[3], S[4], S[5]), (S[0], S[1], S[2]), p))
 
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.rods.arrays import FIRST, FORCES
-from dynamics.rods.backward_pass import BLOCKS
+from dynamics.rods.blocks import BLOCKS
 from dynamics.rods.residual_kernel import residual_kernel, residual_work, result_numbers
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.simd import equilibrate, factorize_dense, kernel, routine, solve_dense

@@ -7,7 +7,7 @@ Hessian of w'r.
 """
 
 from dynamics.rods.arrays import FIRST, MASS_MATRIX, SECOND
-from dynamics.rods.backward_pass import BLOCKS
+from dynamics.rods.blocks import BLOCKS
 from dynamics.rods.closure_arrays import closure_numbers, input_numbers
 from dynamics.rods.evaluation import inverse_dynamics_kernel, work_numbers
 from dynamics.rods.model import RodModel

@@ -4,7 +4,7 @@
 """
 
 from dynamics.rods.arrays import COLUMNS, FAMILIES, OMEGA, ROD, VALUES
-from dynamics.simd import align_stack, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, group_size, helper, kernel, load, splat, store
 from dynamics.spatial import add6, add_cross_motion, add_scaled6, cross_motion, load6, scale6, store6
 
 
@@ -91,11 +91,39 @@ def strain_columns(h, b, halves, count, seg, ws):
             _store_cross(ws, 72 * k + 36, x1, b, diagonal)
 
 
+@helper
+def column_place(columns, n, row, j):
+    """Where number `row` of the columns J, R, Q, W of coordinate j lies: beside that of coordinate j + 1 where
+    coordinates go in groups."""
+    return row * n + j if group_size(columns) > 1 else FAMILIES * j + row
+
+
+@helper
+def load_column(columns, n, row, j):
+    """Numbers row ... row + 5 of the columns of coordinate j."""
+    o, step = column_place(columns, n, row, j), column_place(columns, n, 1, 0)
+    return (
+        load(columns, o), load(columns, o + step), load(columns, o + 2 * step), load(columns, o + 3 * step),
+        load(columns, o + 4 * step), load(columns, o + 5 * step),
+    )  # fmt: skip
+
+
+@helper
+def _store_column(columns, n, row, j, x):
+    o, step = column_place(columns, n, row, j), column_place(columns, n, 1, 0)
+    store(columns, o, x[0])
+    store(columns, o + step, x[1])
+    store(columns, o + 2 * step, x[2])
+    store(columns, o + 3 * step, x[3])
+    store(columns, o + 4 * step, x[4])
+    store(columns, o + 5 * step, x[5])
+
+
 @kernel
 def add_families(m, s, share, count, seg, columns):
     """Add a share of the increments to the first `count` of J, R, Q, W of the segment's coordinates."""
     align_stack(seg)
-    rod = m.kind[s] == ROD
+    n, rod = m.numbers[0], m.kind[s] == ROD
     for r in range(6):
         if m.rows[s, r] == m.rows[s, r + 1]:
             continue
@@ -104,8 +132,7 @@ def add_families(m, s, share, count, seg, columns):
             second = load6(seg, COLUMNS + 72 * k + 36 + 6 * r) if rod else first
             for j in range(m.rows[s, r], m.rows[s, r + 1]):
                 one, two = mode(m, s, j)
-                o = FAMILIES * j + 6 * k
-                x = add_scaled6(load6(columns, o), splat(seg, share * one), first)
+                x = add_scaled6(load_column(columns, n, 6 * k, j), splat(seg, share * one), first)
                 if rod:
                     x = add_scaled6(x, splat(seg, share * two), second)
-                store6(columns, o, x)
+                _store_column(columns, n, 6 * k, j, x)

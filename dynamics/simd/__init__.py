@@ -5,6 +5,7 @@ from dynamics.simd.chunks import carve, chunk_count, gather, gather_complex, gat
 from dynamics.simd.compilation import PROGRESS, driver, helper, kernel, routine, shared_kernel
 from dynamics.simd.elimination import equilibrate, factorize_dense, solve_dense
 from dynamics.simd.functions import arctan2, select_less, sincos, sqrt
+from dynamics.simd.groups import group_size, load_group, store_group
 from dynamics.simd.threads import launch, num_threads, scratch, set_num_threads
 from dynamics.simd.vector import (
     LANES,
@@ -22,7 +23,9 @@ from dynamics.simd.vector import (
 __all__ = [
     "LANES", "PROGRESS", "align_stack", "aligned_arrays", "aligned_empty", "aligned_zeros", "arctan2", "carve",
     "chunk_count", "driver", "equilibrate", "factorize_dense", "fma", "fms", "fnma", "gather",
-    "gather_complex", "gather_state", "helper", "kernel",
-    "lane", "launch", "load", "num_threads", "routine", "scatter", "scatter_blocks", "scratch", "select_less",
-    "set_num_threads", "shared_kernel", "sincos", "solve_dense", "splat", "sqrt", "store", "with_lane",
+    "gather_complex", "gather_state", "group_size", "helper", "kernel",
+    "lane", "launch", "load", "load_group", "num_threads", "routine", "scatter", "scatter_blocks", "scratch",
+    "select_less",
+    "set_num_threads", "shared_kernel", "sincos", "solve_dense", "splat", "sqrt", "store", "store_group",
+    "with_lane",
 ]  # fmt: skip

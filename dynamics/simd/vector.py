@@ -122,7 +122,7 @@ def _element(ws):
     return {1: types.float64, 2: VEC, 3: COMPLEX_VEC}[ws.ndim]
 
 
-def _pointers(context, builder, sig, args):
+def element_pointers(context, builder, sig, args):
     """Addresses of the parts of number args[1] of the workspace args[0], and their alignment."""
     array = context.make_array(sig.args[0])(context, builder, args[0])
     if sig.args[0].ndim == 1:
@@ -139,7 +139,7 @@ def load(typing, ws, i):
     t = _element(ws)
 
     def generate(context, builder, sig, args):
-        pointers, align = _pointers(context, builder, sig, args)
+        pointers, align = element_pointers(context, builder, sig, args)
         values = [builder.load(p, align=align) for p in pointers]
         return join_parts(builder, t, (*values, None)[:2])
 
@@ -152,7 +152,7 @@ def store(typing, ws, i, x):
     t = _element(ws)
 
     def generate(context, builder, sig, args):
-        pointers, align = _pointers(context, builder, sig, args)
+        pointers, align = element_pointers(context, builder, sig, args)
         for p, part in zip(pointers, *parts(builder, [t], args[2:]), strict=False):
             builder.store(part, p, align=align)
         return context.get_dummy_value()

@@ -5,7 +5,7 @@ import pytest
 
 from dynamics import Fixed, Prismatic, Revolute, Spherical
 from dynamics.rods.arrays import FIRST, FORCES
-from dynamics.rods.backward_pass import BLOCKS
+from dynamics.rods.blocks import BLOCKS
 from dynamics.rods.builder import RodModelBuilder
 from dynamics.rods.closed_chains import assemble, closure_error, closure_jacobian
 from dynamics.rods.constrained_dynamics import constrained_motion
