@@ -27,7 +27,7 @@ demo: $(VENV)/.installed
 	@echo && echo "Written to $(OUT):" && ls $(OUT)
 
 test: lint
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
