@@ -1,6 +1,7 @@
 """Motions by scipy's stiff solvers with the exact Jacobian, closed chains held by Baumgarte's method (index 1)."""
 
 import numpy as np
+from scipy.linalg import lu_factor, lu_solve
 
 from dynamics.rods.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.implicit_steps import finite
@@ -42,7 +43,10 @@ class _StateSpace:
 
 
 def _factors(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """L, U and pivots in place of A (n, n), on one thread: BLAS shares matrices of this size out, and waits."""
+    """L, U and pivots in place of A (n, n), on one thread: BLAS shares matrices of this size out, and waits.  Complex
+    matrices, which Radau has besides, are left to LAPACK."""
+    if np.iscomplexobj(A):
+        return lu_factor(A, overwrite_a=True)
     pivots = np.empty(len(A), np.int64)
     _factorize(A, pivots)
     return A, pivots
@@ -50,6 +54,8 @@ def _factors(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _solution(factors: tuple[np.ndarray, np.ndarray], b: np.ndarray) -> np.ndarray:
     """A^-1 b."""
+    if np.iscomplexobj(factors[0]):
+        return lu_solve(factors, b)
     x = np.array(b[:, None])
     _solve(*factors, x)
     return x[:, 0]

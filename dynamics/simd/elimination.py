@@ -93,7 +93,7 @@ def _subtract_tile(A, i, begin, end, X, j, width):
 
 @kernel
 def _subtract_product(A, top, bottom, begin, end, X, first, last):
-    """X[i] -= sum of A[i, k] X[k], k = begin ... end - 1, for rows i = top ... bottom - 1, in columns first ... last - 1;
+    """X[i] -= sum of A[i, k] X[k], k = begin ... end - 1, for i = top ... bottom - 1, in columns first ... last - 1;
     no row is among the k."""
     whole = top + (bottom - top) // 4 * 4
     for i in range(top, whole, 4):

@@ -70,6 +70,9 @@ def _masked_store(builder, pointer, mask, x):
 # ------------------------------------------------------------------------------------------------ entries and rows
 @intrinsic
 def _address(typing, array, offset):
+    if array.dtype != types.float64:
+        return None
+
     def generate(context, builder, sig, args):
         array = context.make_array(sig.args[0])(context, builder, args[0])
         return builder.ptrtoint(builder.gep(array.data, [args[1]]), _I64)

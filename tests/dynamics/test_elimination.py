@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
 from dynamics.simd import equilibrate, factorize_dense, routine, solve_dense
 from tests.tolerances import IDENTITY, relative_error
@@ -70,3 +71,9 @@ def test_three_sweeps(rng):
     _scales(B, d)
     assert relative_error(d, expected) <= IDENTITY
     assert relative_error(B, d[:, None] * A * d) <= IDENTITY
+
+
+def test_other_numbers_are_refused():
+    """Complex ones would be read as twice as many floats."""
+    with pytest.raises(TypingError):
+        _solve(np.eye(2) + 0j, np.empty(2, np.int64), np.ones((2, 1)))
