@@ -8,13 +8,14 @@ import pytest
 GROUPS = {
     "soft": ("rod_", "rods", "soft", "link_translation"),
     "contact": ("contact", "hybrid", "quadruped", "sweep_leading", "test_problems"),
+    "callable": ("test_callable",),
 }
-"""Parts of the names of files whose robots are soft, or touch the ground."""
+"""Parts of the names of files whose robots are soft, touch the ground, or are functions of the user."""
 SOFT_PROBLEMS = ("soft_manipulator", "hybrid_arm")
 
 
 def group_of(nodeid: str) -> str:
-    """That of robots, or else the file's own."""
+    """One of `GROUPS`, or else the file's own."""
     path, _, name = nodeid.partition("::")
     if any(problem in name for problem in SOFT_PROBLEMS):
         return "soft"
@@ -23,7 +24,7 @@ def group_of(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups of robots come first: they take longest."""
+    """These groups come first: they take longest."""
     items.sort(key=lambda item: group_of(item.nodeid) not in GROUPS)
 
 
