@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.rods.arrays import FIRST, MASS_MATRIX
+from dynamics.rods.arrays import FIRST, FORCES, MASS_MATRIX
 from dynamics.rods.backward_pass import BLOCKS
 from dynamics.rods.model import RodModel
 from dynamics.rods.residual_kernel import DV, MASS, residual_kernel, residual_work, result_numbers
@@ -146,9 +146,9 @@ def _project(m, e, free, state, numbers):
     F = free.size
     work, r, A = np.empty(numbers[0]), np.empty(n), np.empty(numbers[1])
     K, d, pivots, y = np.empty((F + G, F + G)), np.empty(F + G), np.empty(F + G, np.int64), np.empty((F + G, 1))
-    closed, level = A[BLOCKS * n * n + 2 * n * nu :], np.int64(MASS_MATRIX)
+    closed = A[BLOCKS * n * n + 2 * n * nu :]
     for order in (1, 2):
-        residual_kernel(m, e, level, state, work, r, A)
+        residual_kernel(m, e, np.int64(MASS_MATRIX if order == 1 else FORCES), state, work, r, A)
         if order == 1:
             _fill_matrix(n, free, A[MASS * n * n :], closed[3 * G :], K)
             equilibrate(K, d)

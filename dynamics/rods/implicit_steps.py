@@ -12,7 +12,7 @@ The error of a step of Newmark's method in q is about h^2/12 (a+ - a)           
 import numpy as np
 
 from dynamics.rods.arrays import MASS_MATRIX
-from dynamics.rods.newton import CONVERGED, MESSAGES, NewtonResult, newton
+from dynamics.rods.newton import CONVERGED, MESSAGES, Newton, NewtonResult
 from dynamics.rods.plant import Plant
 
 TOLERANCE, MAX_ITERATIONS = 1e-9, 30
@@ -23,15 +23,18 @@ SAFETY, LEAST, MOST = 0.9, 0.2, 2.0
 SHORTEST = 1e-10  # step, relative to the duration
 
 
+def _method(plant: Plant) -> Newton:
+    return Newton(plant.robot, plant.prescribed.free)
+
+
 def _solve(
-    plant: Plant, t: float, q, v, a, h: float, multipliers=None, tolerance=TOLERANCE
+    method: Newton, plant: Plant, t: float, q, v, a, h: float, multipliers=None, tolerance=TOLERANCE
 ) -> tuple[np.ndarray, NewtonResult]:
     """q + h^2/4 z, v + h/2 z, z (3, n) with r = 0 there at the time t, from the start z = a and multipliers."""
     c, base = np.array([0.25 * h * h, 0.5 * h, 1.0]), np.array([q, v, 0.0 * v])
     if plant.constrained:
         base[:, plant.prescribed.coordinates] = plant.prescribed.values(t)
-    free = plant.prescribed.free
-    result = newton(plant.robot, base, c, plant.inputs(t), a, tolerance, MAX_ITERATIONS, free, multipliers)
+    result = method.solve(base, c, plant.inputs(t), a, tolerance, MAX_ITERATIONS, multipliers)
     return base + c[:, None] * result.z, result
 
 
@@ -59,7 +62,7 @@ class _Record:
         self.evaluations = self.jacobians = 0
 
     def count(self, result: NewtonResult):
-        self.evaluations += result.iterations + 1
+        self.evaluations += result.evaluations
         self.jacobians += result.jacobians
 
     def add(self, t, q, v):
@@ -75,10 +78,10 @@ class _Record:
 def implicit_midpoint(plant: Plant, duration, start, dt, tolerances, report):
     """Steps of length dt; the last one ends at the duration."""
     q, v = start
-    a = _accelerations(plant, q, v)
+    a, method = _accelerations(plant, q, v), _method(plant)
     record = _Record(q, v)
     for t, h in _steps(duration, dt):
-        _, result = _solve(plant, t + 0.5 * h, q + 0.5 * h * v, v, a, h)
+        _, result = _solve(method, plant, t + 0.5 * h, q + 0.5 * h * v, v, a, h)
         record.count(result)
         if result.status != CONVERGED:
             raise _failure(t, h, result)
@@ -96,11 +99,13 @@ def _steps(duration: float, dt: float):
         yield k * dt, min(dt, duration - k * dt)
 
 
-def _newmark_step(plant: Plant, t: float, state, h: float, multipliers, tolerance=TOLERANCE, slope=0.0):
+def _newmark_step(
+    method: Newton, plant: Plant, t: float, state, h: float, multipliers, tolerance=TOLERANCE, slope=0.0
+):
     """q, v, a (3, n) at t + h, and the result of Newton's method, which starts with accelerations of this slope."""
     q, v, a = state
     q, v = q + h * v + 0.25 * h * h * a, v + 0.5 * h * a
-    state, result = _solve(plant, t + h, q, v, a + h * slope, h, multipliers, tolerance)
+    state, result = _solve(method, plant, t + h, q, v, a + h * slope, h, multipliers, tolerance)
     if plant.robot.model.constraint_count and result.status == CONVERGED:
         state = plant.projected(t + h, *state)
     return state, result
@@ -110,11 +115,11 @@ def newmark(plant: Plant, duration, start, dt, tolerances, report):
     """Steps of length dt, or as long as the tolerances allow."""
     q, v = start
     state, multipliers = np.array([q, v, _accelerations(plant, q, v)]), None
-    record = _Record(q, v)
+    record, method = _Record(q, v), _method(plant)
     if dt is None:
-        return _adaptive_newmark(plant, duration, state, tolerances, report, record)
+        return _adaptive_newmark(method, plant, duration, state, tolerances, report, record)
     for t, h in _steps(duration, dt):
-        state, result = _newmark_step(plant, t, state, h, multipliers)
+        state, result = _newmark_step(method, plant, t, state, h, multipliers)
         multipliers = result.multipliers
         record.count(result)
         if result.status != CONVERGED:
@@ -124,12 +129,12 @@ def newmark(plant: Plant, duration, start, dt, tolerances, report):
     return record.result()
 
 
-def _adaptive_newmark(plant, duration, state, tolerances, report, record):
+def _adaptive_newmark(method, plant, duration, state, tolerances, report, record):
     t, h, multipliers, slope = 0.0, 1e-4 * duration, None, 0.0
     tolerance = max(TOLERANCE, CLOSER * min(tolerances))
     while t < duration:
         h = min(h, duration - t)
-        after, result = _newmark_step(plant, t, state, h, multipliers, tolerance, slope)
+        after, result = _newmark_step(method, plant, t, state, h, multipliers, tolerance, slope)
         record.count(result)
         error = np.inf
         if result.status == CONVERGED:
