@@ -118,9 +118,10 @@ def newmark(plant: Plant, duration, start, dt, tolerances, report):
     record, method = _Record(q, v), _method(plant)
     if dt is None:
         return _adaptive_newmark(method, plant, duration, state, tolerances, report, record)
+    slope = 0.0
     for t, h in _steps(duration, dt):
-        state, result = _newmark_step(method, plant, t, state, h, multipliers)
-        multipliers = result.multipliers
+        after, result = _newmark_step(method, plant, t, state, h, multipliers, slope=slope)
+        multipliers, slope, state = result.multipliers, (after[2] - state[2]) / h, after
         record.count(result)
         if result.status != CONVERGED:
             raise _failure(t, h, result)

@@ -12,8 +12,9 @@ coordinates have z = 0.  Closed chains add the multipliers to the unknowns, e(q)
 to the Jacobian.  A step is halved until it decreases sum (rho_i / s_i)^2, rho = (r_f, e / cq), with s_i^2 = |J_ii| and
 sum_j A_ij^2 / |J_jj| of the first Jacobian: all terms are energies.
 
-A Jacobian serves as long as each step with it leaves little of the residual, also in later calls with the same cq, cv,
-ca.  Steps that shrink by a rate theta leave an error of about theta / (1 - theta) times the last.  [HW, section IV.8]
+A Jacobian serves as long as two steps with it leave little of the residual, also in later calls with the same cq, cv,
+ca; Broyden's updates from the steps since improve it within a call.                             [Kelley 2003, 4.2]
+Steps that shrink at a rate theta leave an error of about theta / (1 - theta) times the last.  [Hairer, Wanner, IV.8]
 """
 
 from typing import Any, NamedTuple
@@ -22,9 +23,10 @@ import numpy as np
 
 from dynamics.rods.arrays import FIRST, FORCES
 from dynamics.rods.backward_pass import BLOCKS
+from dynamics.rods.kept_factors import UPDATES, Steps, factorize, keep_record, move, no_factors, set_step
 from dynamics.rods.residual_kernel import residual_kernel, residual_work, result_numbers
 from dynamics.rods.soft_robot import SoftRobot
-from dynamics.simd import equilibrate, factorize_dense, kernel, routine, solve_dense
+from dynamics.simd import kernel, routine
 
 CONVERGED, TOO_MANY, SINGULAR, STALLED = 0, 1, 2, 3
 MESSAGES = ("converged", "too many iterations", "a singular Jacobian", "no decrease of the residual along the step")
@@ -34,10 +36,12 @@ ROUNDING = 1e3
 DECREASE = 1e-4
 """Of the residual, relative to what the linear model promises, that a step must give."""
 FAST = 0.1
-"""Share of the residual that a step may leave for the next one to have the same Jacobian."""
-UNTRIED = 1e-3
-"""Times the tolerance, a step with a Jacobian of an earlier call, of unknown rate, is small enough: at a rate of 0.99 it
-leaves the error that steps as large as the tolerance leave at FAST."""
+"""Share of the residual that a step may leave for the next one to have the same Jacobian, and of the tolerance that is
+allowed for the error."""
+UNTRIED = 100.0
+"""Bound on the error after the first step with a Jacobian of an earlier call, relative to the step: a rate of 0.99."""
+LEAST_RATE = 0.01
+"""Rates below are not relied upon."""
 
 
 class NewtonResult(NamedTuple):
@@ -51,17 +55,6 @@ class NewtonResult(NamedTuple):
     evaluations: int
     jacobians: int
     forces: np.ndarray
-
-
-class _Factors(NamedTuple):
-    """Of the last Jacobian, N = F + G: its coefficients c (3,), NaN if there is none, L and U of the equilibrated matrix
-    (N, N), its equilibration (N,), pivots (N,); and 1 / s (N,)."""
-
-    c: np.ndarray
-    J: np.ndarray
-    d: np.ndarray
-    pivots: np.ndarray
-    scale: np.ndarray
 
 
 # ------------------------------------------------------------------------------------------------ pieces of a step
@@ -142,19 +135,15 @@ def _set_scale(F, J, scale):
 
 
 @kernel
-def _is_small(p, y, step, tolerance):
-    """Whether the step changes coordinates and velocities by at most the tolerance."""
+def _size(p, y, step):
+    """Largest change of coordinates and velocities, relative to 1 + their size."""
+    largest = 0.0
     for x in range(p.free.size):
         for k in range(2):
-            if not abs(p.c[k] * step[x]) <= tolerance * (1.0 + abs(p.base[k, p.free[x]] + p.c[k] * y[x])):
-                return False
-    return True
-
-
-@kernel
-def _move(y, length, step, moved):
-    for i in range(len(y)):
-        moved[i] = y[i] + length * step[i]
+            size = abs(p.c[k] * step[x]) / (1.0 + abs(p.base[k, p.free[x]] + p.c[k] * y[x]))
+            if not size <= largest:
+                largest = size if size > largest else np.inf
+    return largest
 
 
 @kernel
@@ -163,7 +152,7 @@ def _search(p, level, y, step, scale, shortest, trial):
     evaluated there, the first one at the level."""
     merit, length = _merit(p.rho, scale), 1.0
     while length >= shortest:
-        _move(y, length, step, trial)
+        move(y, length, step, trial)
         _evaluate(p, level if length == 1.0 else FORCES, trial)
         if _merit(p.rho, scale) <= (1.0 - 2.0 * DECREASE * length) * merit:
             return length
@@ -172,67 +161,65 @@ def _search(p, level, y, step, scale, shortest, trial):
 
 
 @kernel
-def _set_factors(p, rescale, k):
+def _renew(p, rescale, k):
     """Factors of the Jacobian that was evaluated last; whether it is regular."""
     _fill_jacobian(p, k.J)
     if rescale:
         _set_scale(p.free.size, k.J, k.scale)
-    equilibrate(k.J, k.d)
-    regular = factorize_dense(k.J, k.pivots)
-    for i in range(3):
-        k.c[i] = p.c[i] if regular else np.nan
-    return regular
-
-
-@kernel
-def _set_step(k, rho, step):
-    """step (N, 1) <- - J^-1 rho."""
-    for i in range(len(rho)):
-        step[i, 0] = -k.d[i] * rho[i]
-    solve_dense(k.J, k.pivots, step)
-    for i in range(len(rho)):
-        step[i, 0] *= k.d[i]
+    return factorize(k, p.c)
 
 
 # ------------------------------------------------------------------------------------------------ the method
 @kernel
-def _iterate(p, k, y, tolerance, max_iterations, step, trial):
+def _error(count, fresh, sizes):
+    """Bound on the error after the last of `count` steps with a Jacobian, relative to the step."""
+    if count == 1:
+        return FAST if fresh else UNTRIED
+    rate = max(sizes[2] / sizes[1], sizes[1] / sizes[0] if count > 2 else FAST, LEAST_RATE)
+    return rate / (1.0 - rate) if rate < 1.0 else np.inf
+
+
+@kernel
+def _iterate(p, k, y, tolerance, max_iterations, s, sizes, trial):
     """Improve y = (z_f, multipliers) in place, at first with the factors k if their coefficients are these; the status
     and the number of steps."""
-    fresh, tried = False, False  # the Jacobian is that of y; it is, or a step with it has left little
-    for i in range(3):
-        fresh = fresh or k.c[i] != p.c[i]
-    rescale, full = fresh, np.int64(FORCES)  # the level at which full steps are evaluated
+    fresh = k.c[0] != p.c[0] or k.c[1] != p.c[1] or k.c[2] != p.c[2]  # the Jacobian is that of y
+    rescale, count, before = fresh, 0, 0.0
+    full = np.int64(FORCES)  # the level at which full steps are evaluated
     _evaluate(p, np.int64(FIRST if fresh else FORCES), y)
-    for count in range(max_iterations):
+    for iteration in range(max_iterations):
         if fresh:
-            if not _set_factors(p, not tried, k):
-                return SINGULAR, count
-            tried = True
-        _set_step(k, p.rho, step)
-        merit = _merit(p.rho, k.scale)
-        if _is_small(p, y, step[:, 0], tolerance if tried else UNTRIED * tolerance):
-            _move(y, 1.0, step[:, 0], y)
-            return CONVERGED, count + 1
-        length = _search(p, full, y, step[:, 0], k.scale, SHORTEST if fresh else 1.0, trial)
+            if not _renew(p, rescale, k):
+                return SINGULAR, iteration
+            rescale, count = False, 0
+        merit, count = _merit(p.rho, k.scale), set_step(k, p.rho, count, s)
+        sizes[0], sizes[1], sizes[2] = sizes[1], sizes[2], _size(p, y, s.now)
+        if sizes[2] * _error(count, fresh, sizes) <= FAST * tolerance:
+            move(y, 1.0, s.now, y)
+            return CONVERGED, iteration + 1
+        length = _search(p, full, y, s.now, k.scale, SHORTEST if fresh else 1.0, trial)
         if length == 0.0 and fresh:
-            small = _is_small(p, y, step[:, 0], ROUNDING * tolerance)
-            return CONVERGED if small else STALLED, count + 1
+            return CONVERGED if sizes[2] <= ROUNDING * tolerance else STALLED, iteration + 1
         slow, known = True, False
         if length > 0.0:
-            _move(y, length, step[:, 0], y)
-            slow, known = _merit(p.rho, k.scale) > FAST * FAST * merit, full == FIRST and length == 1.0
+            move(y, length, s.now, y)
+            left = _merit(p.rho, k.scale) / merit
+            slow = left > FAST**2 and (count == 1 or left * before > FAST**4)
+            before, known = left, full == FIRST and length == 1.0
         full = np.int64(FIRST if slow and fresh else FORCES)
         if slow and not known:
             _evaluate(p, np.int64(FIRST), y)
-        fresh, tried = slow or known, tried or not slow
+        fresh = slow or known
     return TOO_MANY, max_iterations
 
 
 @routine
 def _newton(p, k, y, tolerance, max_iterations, final):
     """As `_iterate`; finally r at y."""
-    result = _iterate(p, k, y, tolerance, max_iterations, np.empty((len(y), 1)), np.empty(len(y)))
+    N = len(y)
+    s = Steps(np.empty((UPDATES, N)), np.empty(N), np.empty((N, 1)))
+    result = _iterate(p, k, y, tolerance, max_iterations, s, np.zeros(3), np.empty(N))
+    keep_record(k, p.counts[0], p.counts[1])
     if final:
         _evaluate(p, np.int64(FORCES), y)
     return result
@@ -258,9 +245,7 @@ class Newton:
             robot.model.arrays, robot.arrays, self._free, base, np.empty(3), state, np.empty(residual_work(robot.model)),
             r, A, A[BLOCKS * n * n + 2 * n * nu :], rho, counts,
         )  # fmt: skip
-        self._factors = _Factors(
-            np.full(3, np.nan), np.empty((N, N)), np.empty(N), np.empty(N, np.int64), np.empty(N)
-        )  # fmt: skip
+        self._factors = no_factors(N)
 
     def solve(
         self, base, coefficients, inputs, z, tolerance: float, max_iterations: int, multipliers=None, final=False
