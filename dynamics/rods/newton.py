@@ -23,6 +23,7 @@ import numpy as np
 
 from dynamics.rods.arrays import FIRST, FORCES
 from dynamics.rods.backward_pass import BLOCKS
+from dynamics.rods.constrained_dynamics import project_motion
 from dynamics.rods.kept_factors import UPDATES, Steps, factorize, keep_record, move, no_factors, set_step
 from dynamics.rods.residual_kernel import residual_kernel, residual_work, result_numbers
 from dynamics.rods.soft_robot import SoftRobot
@@ -236,7 +237,7 @@ class Newton:
 
     def __init__(self, robot: SoftRobot, free: np.ndarray | None = None):
         n, nu, G = robot.nq, robot.nu, robot.model.constraint_count
-        self._free = np.arange(n) if free is None else free
+        self._free, self._chains = np.arange(n) if free is None else free, G
         N = len(self._free) + G
         numbers, results = robot.arrays.numbers, result_numbers(n, nu, int(robot.arrays.numbers[2]))
         state, A = np.zeros(4 * n + nu + int(numbers[1])), np.empty(results)
@@ -267,3 +268,11 @@ class Newton:
         z = np.zeros(n)
         z[self._free] = y[:F]
         return NewtonResult(z, y[F:], status, count, int(p.counts[0]), int(p.counts[1]), p.r.copy())
+
+    def project(self, q, v, a) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """q, v, a (3, n) with velocities and accelerations that keep the chains closed, under the inputs of the last
+        call; multipliers (G,) and forces (n,) of the motion from there."""
+        p, n = self._problem, len(q)
+        p.state[: 3 * n] = np.concatenate([q, v, a])
+        project_motion(p.m, p.e, p.free, p.state, p.work, p.r, p.A)
+        return p.state[: 3 * n].reshape(3, n).copy(), p.state[len(p.state) - self._chains :].copy(), p.r.copy()

@@ -114,8 +114,7 @@ def simulate(
             run = stiff_motion(plant, duration, start, STIFF[method], dt, options, jacobian, report)
         else:
             run = FIXED[method](plant, duration, start, dt, (rtol, atol), report)
-    t, q, v, steps, evaluations, jacobians = run
-    return Simulation(t, q, v, steps, evaluations, jacobians, *plant.reactions(t, q, v))
+    return Simulation(*run)
 
 
 # ------------------------------------------------------------------------------------------------ arguments

@@ -66,7 +66,7 @@ def _solve(A, pivots, X):
 
 
 def stiff_motion(plant: Plant, duration, start, method, dt, options, jacobian: bool, report):
-    """Times, q, v, steps, evaluations, Jacobians of the solver `method` of scipy with these options."""
+    """Times, q, v, steps, evaluations, Jacobians, reactions of the solver `method` of scipy with these options."""
     space = _StateSpace(plant)
     x = np.concatenate([start[0][space.free], start[1][space.free]])
     finite(0.0, space.rates(0.0, x[:, None]))
@@ -91,4 +91,5 @@ def stiff_motion(plant: Plant, duration, start, method, dt, options, jacobian: b
         report(solver.t)
     states = [space.coordinates(t, x[:, None]) for t, x in zip(ts, xs, strict=True)]
     q, v = (np.concatenate(parts) for parts in zip(*states, strict=True))
-    return np.array(ts), q, v, steps, solver.nfev, solver.njev
+    t = np.array(ts)
+    return t, q, v, steps, solver.nfev, solver.njev, *plant.reactions(t, q, v)
