@@ -1,5 +1,7 @@
 """Motions by scipy's stiff solvers with the exact Jacobian, closed chains held by Baumgarte's method (index 1)."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dynamics.rods.arrays import FIRST, MASS_MATRIX
@@ -41,18 +43,32 @@ class _StateSpace:
         return finite(t, J)
 
 
-def _factors(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """L, U and pivots in place of A (n, n), on one thread: BLAS shares matrices of this size out, and waits."""
-    pivots = np.empty(len(A), np.int64)
-    _factorize(A, pivots)
-    return A, pivots
+class _Factors(NamedTuple):
+    """Of [a I, b I; C, D] for states [q; v]: a, b, C / a, and L, U and pivots of D - b C / a."""
+
+    a: complex
+    b: complex
+    C: np.ndarray
+    LU: np.ndarray
+    pivots: np.ndarray
 
 
-def _solution(factors: tuple[np.ndarray, np.ndarray], b: np.ndarray) -> np.ndarray:
-    """A^-1 b."""
-    x = np.array(b[:, None])
-    _solve(*factors, x)
-    return x[:, 0]
+def _factors(A: np.ndarray) -> _Factors:
+    """Of A (2 F, 2 F) = m I - J, J the Jacobian of [v; a(q, v)]; on one thread: BLAS shares matrices of this size out,
+    and waits."""
+    F = len(A) // 2
+    a, b, C = A[0, 0], A[0, F], A[F:, :F] / A[0, 0]
+    LU, pivots = A[F:, F:] - b * C, np.empty(F, np.int64)
+    _factorize(LU, pivots)
+    return _Factors(a, b, C, LU, pivots)
+
+
+def _solution(factors: _Factors, r: np.ndarray) -> np.ndarray:
+    """A^-1 r."""
+    F = len(factors.pivots)
+    v = (r[F:] - factors.C @ r[:F])[:, None]
+    _solve(factors.LU, factors.pivots, v)
+    return np.concatenate([(r[:F] - factors.b * v[:, 0]) / factors.a, v[:, 0]])
 
 
 @routine
