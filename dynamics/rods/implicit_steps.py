@@ -7,6 +7,7 @@ Both have the Jacobian M + h/2 r_v + h^2/4 r_q.                                 
 With closed chains (index 3) Newmark's step has e(q+) = 0 and the multipliers among its unknowns.  Velocities and
 accelerations would then alternate about those that keep the chains closed, more and more; they are projected.
 The error of a step of Newmark's method in q is about h^2/12 (a+ - a)                            [Zienkiewicz 1991].
+Steps keep their length, and Newton's method its factors, until the estimate allows steps that are WORTH other ones.
 """
 
 from typing import NamedTuple

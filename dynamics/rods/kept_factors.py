@@ -1,10 +1,11 @@
-"""Factors of a Jacobian that serve many steps of Newton's method, improved by Broyden's updates, and when to give them up.
+"""Factors of a Jacobian for many steps of Newton's method, improved by Broyden's updates, and when to give them up.
 
-Steps s_0, s_1 ... with one Jacobian J, of which each left the residual r_j, give the inverse of the next matrix as
+After full steps s_0 ... s_(k-1) with one Jacobian J, of which the last left the residual r, the next one is
 
-    x <- - J^-1 r,    x <- x + s_(j+1) (s_j.x) / (s_j.s_j),  j = 0 ... k - 2,    x <- x / (1 - s_(k-1).x / (s_(k-1).s_(k-1)))
+    x <- - J^-1 r,    x <- x + s_(j+1) (s_j.x) / (s_j.s_j),  j = 0 ... k - 2,
+    s_k = x / (1 - (s_(k-1).x) / (s_(k-1).s_(k-1)))
 
-all in the unknowns of the equilibrated matrix.                                                    [Kelley 1995, 7.3]
+in the unknowns of the equilibrated matrix.                                                        [Kelley 1995, 7.3]
 """
 
 from typing import NamedTuple
@@ -101,7 +102,7 @@ def _update(steps, count, x):
 
 @kernel
 def set_step(k, r, count, s):
-    """The step that ought to end the residual r (N,), from the factors and the `count` full steps before; how many there
+    """The step that ought to end the residual r (N,), from factors and the `count` full steps before; how many there
     are with it."""
     N, x = len(r), s.now
     for i in range(N):

@@ -13,8 +13,8 @@ to the Jacobian.  A step is halved until it decreases sum (rho_i / s_i)^2, rho =
 sum_j A_ij^2 / |J_jj| of the first Jacobian: all terms are energies.
 
 A Jacobian serves as long as two steps with it leave little of the residual, also in later calls with the same cq, cv,
-ca; Broyden's updates from the steps since improve it within a call.                             [Kelley 2003, 4.2]
-Steps that shrink at a rate theta leave an error of about theta / (1 - theta) times the last.  [Hairer, Wanner, IV.8]
+ca (`kept_factors`).  Steps that shrink at a rate theta leave an error of about theta / (1 - theta) times the last, by
+which they are judged.                                                       [Hairer, Wanner 1996, section IV.8]
 """
 
 from typing import Any, NamedTuple
@@ -46,8 +46,8 @@ LEAST_RATE = 0.01
 
 
 class NewtonResult(NamedTuple):
-    """The unknown z (n), multipliers (G,), the status, the numbers of steps, evaluations and Jacobians among them, and r
-    (n,) where it was last evaluated, which along prescribed coordinates is what holds them."""
+    """The unknown z (n), multipliers (G,), the status, the numbers of steps, of evaluations and of Jacobians among
+    them, and r (n,) where it was evaluated last, which along prescribed coordinates is what holds them."""
 
     z: np.ndarray
     multipliers: np.ndarray
@@ -205,7 +205,7 @@ def _iterate(p, k, y, tolerance, max_iterations, s, sizes, trial):
         if length > 0.0:
             move(y, length, s.now, y)
             left = _merit(p.rho, k.scale) / merit
-            slow = left > FAST**2 and (count == 1 or left * before > FAST**4)
+            slow = length < 1.0 or (left > FAST**2 and (count == 1 or left * before > FAST**4))
             before, known = left, full == FIRST and length == 1.0
         full = np.int64(FIRST if slow and fresh else FORCES)
         if slow and not known:
@@ -243,8 +243,8 @@ class Newton:
         state, A = np.zeros(4 * n + nu + int(numbers[1])), np.empty(results)
         base, r, rho, counts = np.empty((3, n)), np.empty(n), np.empty(N), np.zeros(2, np.int64)
         self._problem = _Problem(
-            robot.model.arrays, robot.arrays, self._free, base, np.empty(3), state, np.empty(residual_work(robot.model)),
-            r, A, A[BLOCKS * n * n + 2 * n * nu :], rho, counts,
+            robot.model.arrays, robot.arrays, self._free, base, np.empty(3), state,
+            np.empty(residual_work(robot.model)), r, A, A[BLOCKS * n * n + 2 * n * nu :], rho, counts,
         )  # fmt: skip
         self._factors = no_factors(N)
 
@@ -254,8 +254,9 @@ class Newton:
         """Solve r(q, v, a, u) = 0 for z; base (3, n): q0, v0, a0; coefficients (3,): cq, cv, ca; inputs: u (nu),
         external wrenches (6 W).
 
-        It ends when a step changes coordinates and velocities by at most `tolerance` (1 + their size); z (n,) is a
-        start, and so are the multipliers (G,).  `final`: evaluate r at the solution.
+        It ends when errors left in coordinates and velocities are at most FAST `tolerance` (1 + their size), as are
+        those after a step of Newton's method by the tolerance or less; z (n,) is a start, and so are the multipliers
+        (G,).  `final`: evaluate r at the solution.
         """
         p, n, F = self._problem, len(z), len(self._free)
         p.base[:], p.c[:], p.counts[:] = base, coefficients, 0

@@ -66,7 +66,7 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
 
 
 def _as_rows(name: str, t: float, given: np.ndarray, dof: int) -> np.ndarray:
-    """Coordinates, rates and accelerations (3, dof), of one degree of freedom also (3,); ValueError for other shapes."""
+    """Coordinates, rates and accelerations (3, dof), of one degree of freedom also (3,); ValueError for others."""
     if dof == 1 and given.ndim == 1:
         given = given[:, None]
     return given if given.shape == (3, dof) else as_array(f"prescribed[{name!r}]({t:.6g})", given, (3, dof))

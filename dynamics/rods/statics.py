@@ -52,7 +52,8 @@ def static_equilibrium(
     u : (nu,) controls
     q0 : (n,) start; by default zero
     wrenches : (W, 6), [moment; force] of the external loads that take one; by default zero
-    tolerance : the method ends when a step changes every q_i by at most tolerance (1 + |q_i|)
+    tolerance : the method ends when a step changes every q_i by at most tolerance (1 + |q_i|), or, where steps shrink
+        faster than tenfold, as soon as that leaves no larger an error
     max_iterations : number of steps at most
     prescribed : coordinates of joints that are held, a number or (dof,), by name of link
 
