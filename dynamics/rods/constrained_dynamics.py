@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.rods.arrays import FIRST, MASS_MATRIX
+from dynamics.rods.arrays import FIRST, FORCES, MASS_MATRIX, RodArrays
 from dynamics.rods.blocks import BLOCKS
 from dynamics.rods.model import RodModel
 from dynamics.rods.residual_kernel import DV, MASS, residual_kernel, residual_work, result_numbers
@@ -141,28 +141,40 @@ def constrained_motion(
 
 
 @routine
-def _project(m, e, free, state, numbers):
-    n, nu, G = m.numbers[0], e.numbers[0], e.closures.kind.size
-    F = free.size
-    work, r, A = np.empty(numbers[0]), np.empty(n), np.empty(numbers[1])
-    K, d, pivots, y = np.empty((F + G, F + G)), np.empty(F + G), np.empty(F + G, np.int64), np.empty((F + G, 1))
-    closed, level = A[BLOCKS * n * n + 2 * n * nu :], np.int64(MASS_MATRIX)
-    for order in (1, 2):
-        residual_kernel(m, e, level, state, work, r, A)
-        if order == 1:
-            _fill_matrix(n, free, A[MASS * n * n :], closed[3 * G :], K)
-            equilibrate(K, d)
-            if not factorize_dense(K, pivots):
-                d[:] = np.nan
-        y[:] = 0.0
-        for g in range(G):
-            y[F + g, 0] = -closed[order * G + g]
-        _solve_scaled(K, d, pivots, y)
-        for x in range(F):
-            state[order * n + free[x]] += y[x, 0]
+def _project(m, e, free, state, work, r, A):
+    n, nu, G, F = m.numbers[0], e.numbers[0], e.closures.kind.size, free.size
+    K, d, pivots, y = np.empty((F + G, F + G)), np.empty(F + G), np.empty(F + G, np.int64), np.zeros((F + G, 2))
+    closed, multipliers = A[BLOCKS * n * n + 2 * n * nu :], state[len(state) - G :]
+    multipliers[:] = 0.0
+    residual_kernel(m, e, np.int64(MASS_MATRIX), state, work, r, A)
+    rows = closed[3 * G : (3 + n) * G].copy()
+    _fill_matrix(n, free, A[MASS * n * n :], rows, K)
+    equilibrate(K, d)
+    if not factorize_dense(K, pivots):
+        d[:] = np.nan
+    for g in range(G):
+        y[F + g, 1] = -closed[G + g]
+    _solve_scaled(K, d, pivots, y)
+    a = np.zeros(n)
+    for x in range(F):
+        state[n + free[x]] += y[x, 1]
+        a[free[x]], state[2 * n + free[x]] = state[2 * n + free[x]], 0.0
+    residual_kernel(m, e, np.int64(FORCES), state, work, r, A)
+    for x in range(F):
+        y[x, 0], y[x, 1] = -r[free[x]], 0.0
+    for g in range(G):
+        y[F + g, 0] = y[F + g, 1] = -closed[2 * G + g]
+        for i in range(n):
+            y[F + g, 1] -= rows[g * n + i] * a[i]
+    _solve_scaled(K, d, pivots, y)
+    for x in range(F):
+        state[2 * n + free[x]] = a[free[x]] + y[x, 1]
+    multipliers[:] = y[F:, 0]
+    _add_motion(n, free, A[MASS * n * n :], rows, y, r)
 
 
-def project_motion(model: RodModel, arrays: RobotArrays, state: np.ndarray, free: np.ndarray) -> None:
-    """Change the free velocities and accelerations of a state so that the chains stay closed: e' = e'' = 0."""
-    results = result_numbers(model.nq, int(arrays.numbers[0]), int(arrays.numbers[2]))
-    _project(model.arrays, arrays, free, state, np.array([residual_work(model), results]))
+def project_motion(m: RodArrays, e: RobotArrays, free: np.ndarray, state: np.ndarray, work, r, A) -> None:
+    """Change the free velocities and accelerations of a state so that the chains stay closed: e' = e'' = 0; multipliers
+    of the motion from there into the state, and the forces that it misses, as in `ConstrainedMotion`, into r (n,).
+    work and A: places for what `residual_kernel` writes."""
+    _project(m, e, free, state, work, r, A)

@@ -7,12 +7,15 @@ Both have the Jacobian M + h/2 r_v + h^2/4 r_q.                                 
 With closed chains (index 3) Newmark's step has e(q+) = 0 and the multipliers among its unknowns.  Velocities and
 accelerations would then alternate about those that keep the chains closed, more and more; they are projected.
 The error of a step of Newmark's method in q is about h^2/12 (a+ - a)                            [Zienkiewicz 1991].
+Steps keep their length, and Newton's method its factors, until the estimate allows steps that are WORTH other ones.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from dynamics.rods.arrays import MASS_MATRIX
-from dynamics.rods.newton import CONVERGED, MESSAGES, NewtonResult, newton
+from dynamics.rods.newton import CONVERGED, MESSAGES, Newton, NewtonResult
 from dynamics.rods.plant import Plant
 
 TOLERANCE, MAX_ITERATIONS = 1e-9, 30
@@ -20,24 +23,30 @@ CLOSER = 0.1
 """Share of the tolerated error of a step to which Newton's method solves it."""
 SAFETY, LEAST, MOST = 0.9, 0.2, 2.0
 """Of the step size that the error estimate asks for, and limits of its change from step to step."""
+WORTH = 1.2
+"""Least growth of the step for which Newton's method needs another Jacobian."""
 SHORTEST = 1e-10  # step, relative to the duration
 
 
+def _method(plant: Plant) -> Newton:
+    return Newton(plant.robot, plant.prescribed.free)
+
+
 def _solve(
-    plant: Plant, t: float, q, v, a, h: float, multipliers=None, tolerance=TOLERANCE
+    method: Newton, plant: Plant, t: float, q, v, a, h: float, multipliers=None, tolerance=TOLERANCE, final=False
 ) -> tuple[np.ndarray, NewtonResult]:
     """q + h^2/4 z, v + h/2 z, z (3, n) with r = 0 there at the time t, from the start z = a and multipliers."""
     c, base = np.array([0.25 * h * h, 0.5 * h, 1.0]), np.array([q, v, 0.0 * v])
     if plant.constrained:
         base[:, plant.prescribed.coordinates] = plant.prescribed.values(t)
-    free = plant.prescribed.free
-    result = newton(plant.robot, base, c, plant.inputs(t), a, tolerance, MAX_ITERATIONS, free, multipliers)
+    result = method.solve(base, c, plant.inputs(t), a, tolerance, MAX_ITERATIONS, multipliers, final)
     return base + c[:, None] * result.z, result
 
 
-def _accelerations(plant: Plant, q, v) -> np.ndarray:
-    """At the start."""
-    return finite(0.0, plant.motion(MASS_MATRIX, 0.0, q[None], v[None]).a[0])
+def _start(plant: Plant, q, v) -> tuple[np.ndarray, "_Record"]:
+    """Accelerations at the start, and a record that begins there."""
+    motion = plant.motion(MASS_MATRIX, 0.0, q[None], v[None])
+    return finite(0.0, motion.a[0]).copy(), _Record(q, v, motion.multipliers[0].copy(), motion.forces[0])
 
 
 def finite(t: float, x: np.ndarray) -> np.ndarray:
@@ -52,41 +61,40 @@ def _failure(t: float, h: float, result: NewtonResult) -> RuntimeError:
 
 
 class _Record:
-    """States along the way and counts."""
+    """States along the way, what holds them, and counts."""
 
-    def __init__(self, q, v):
-        self.t, self.q, self.v = [0.0], [q], [v]
+    def __init__(self, q, v, multipliers, forces):
+        self.rows = [(0.0, q, v, multipliers, forces)]
         self.evaluations = self.jacobians = 0
 
     def count(self, result: NewtonResult):
-        self.evaluations += result.iterations + 1
+        self.evaluations += result.evaluations
         self.jacobians += result.jacobians
 
-    def add(self, t, q, v):
-        self.t.append(t)
-        self.q.append(q)
-        self.v.append(v)
+    def add(self, *row):
+        self.rows.append(row)
 
-    def result(self):
-        states = np.array(self.t), np.array(self.q), np.array(self.v)
-        return *states, len(self.t) - 1, self.evaluations, self.jacobians
+    def result(self, plant: Plant):
+        t, q, v, multipliers, forces = (np.array(column) for column in zip(*self.rows, strict=True))
+        counts = len(t) - 1, self.evaluations, self.jacobians
+        return t, q, v, *counts, multipliers, plant.prescribed.of_links(forces)
 
 
 def implicit_midpoint(plant: Plant, duration, start, dt, tolerances, report):
     """Steps of length dt; the last one ends at the duration."""
     q, v = start
-    a = _accelerations(plant, q, v)
-    record = _Record(q, v)
+    a, record = _start(plant, q, v)
+    method = _method(plant)
     for t, h in _steps(duration, dt):
-        _, result = _solve(plant, t + 0.5 * h, q + 0.5 * h * v, v, a, h)
+        _, result = _solve(method, plant, t + 0.5 * h, q + 0.5 * h * v, v, a, h)
         record.count(result)
         if result.status != CONVERGED:
             raise _failure(t, h, result)
         a = result.z
         q, v = q + h * v + 0.5 * h * h * a, v + h * a
-        record.add(t + h, q, v)
+        record.add(t + h, q, v, result.multipliers, result.forces)
         report(t + h)
-    return record.result()
+    return record.result(plant)
 
 
 def _steps(duration: float, dt: float):
@@ -96,54 +104,73 @@ def _steps(duration: float, dt: float):
         yield k * dt, min(dt, duration - k * dt)
 
 
-def _newmark_step(plant: Plant, t: float, state, h: float, multipliers, tolerance=TOLERANCE, slope=0.0):
-    """q, v, a (3, n) at t + h, and the result of Newton's method, which starts with accelerations of this slope."""
-    q, v, a = state
-    q, v = q + h * v + 0.25 * h * h * a, v + 0.5 * h * a
-    state, result = _solve(plant, t + h, q, v, a + h * slope, h, multipliers, tolerance)
-    if plant.robot.model.constraint_count and result.status == CONVERGED:
-        state = plant.projected(t + h, *state)
-    return state, result
+class _Trial(NamedTuple):
+    """A step: how it was found, q, v, a (3, n) after it, multipliers and forces there."""
+
+    result: NewtonResult
+    state: np.ndarray
+    multipliers: np.ndarray
+    forces: np.ndarray
+
+
+class _Newmark:
+    """Steps from a state q, v, a (3, n) at a time t; Newton's method starts from accelerations that go on changing."""
+
+    def __init__(self, plant: Plant, start):
+        a, self.record = _start(plant, *start)
+        self.plant, self.method = plant, _method(plant)
+        self.t, self.state, self.multipliers, self.slope = 0.0, np.array([*start, a]), None, 0.0
+
+    def trial(self, h: float, tolerance: float) -> _Trial:
+        """A step of length h."""
+        q, v, a = self.state
+        closed = self.plant.robot.model.constraint_count > 0
+        state, result = _solve(
+            self.method, self.plant, self.t + h, q + h * v + 0.25 * h * h * a, v + 0.5 * h * a, a + h * self.slope, h,
+            self.multipliers, tolerance, final=not closed and self.plant.constrained,
+        )  # fmt: skip
+        self.record.count(result)
+        if closed and result.status == CONVERGED:
+            return _Trial(result, *self.method.project(*state))
+        return _Trial(result, state, result.multipliers, result.forces)
+
+    def accept(self, t: float, h: float, trial: _Trial, report) -> None:
+        """Go on from there."""
+        self.slope = (trial.state[2] - self.state[2]) / h
+        self.t, self.state, self.multipliers = t, trial.state, trial.result.multipliers
+        self.record.add(t, *trial.state[:2], trial.multipliers, trial.forces)
+        report(t)
 
 
 def newmark(plant: Plant, duration, start, dt, tolerances, report):
     """Steps of length dt, or as long as the tolerances allow."""
-    q, v = start
-    state, multipliers = np.array([q, v, _accelerations(plant, q, v)]), None
-    record = _Record(q, v)
+    steps = _Newmark(plant, start)
     if dt is None:
-        return _adaptive_newmark(plant, duration, state, tolerances, report, record)
-    for t, h in _steps(duration, dt):
-        state, result = _newmark_step(plant, t, state, h, multipliers)
-        multipliers = result.multipliers
-        record.count(result)
-        if result.status != CONVERGED:
-            raise _failure(t, h, result)
-        record.add(t + h, *state[:2])
-        report(t + h)
-    return record.result()
+        _adapt(steps, duration, tolerances, report)
+    else:
+        for t, h in _steps(duration, dt):
+            trial = steps.trial(h, TOLERANCE)
+            if trial.result.status != CONVERGED:
+                raise _failure(t, h, trial.result)
+            steps.accept(t + h, h, trial, report)
+    return steps.record.result(plant)
 
 
-def _adaptive_newmark(plant, duration, state, tolerances, report, record):
-    t, h, multipliers, slope = 0.0, 1e-4 * duration, None, 0.0
-    tolerance = max(TOLERANCE, CLOSER * min(tolerances))
-    while t < duration:
+def _adapt(steps: _Newmark, duration, tolerances, report):
+    h, tolerance = 1e-4 * duration, max(TOLERANCE, CLOSER * min(tolerances))
+    while steps.t < duration:
+        t, before = steps.t, steps.state
         h = min(h, duration - t)
-        after, result = _newmark_step(plant, t, state, h, multipliers, tolerance, slope)
-        record.count(result)
-        error = np.inf
-        if result.status == CONVERGED:
-            allowed = tolerances[1] + tolerances[0] * np.maximum(np.abs(state[0]), np.abs(after[0]))
-            error = h * h / 12.0 * np.sqrt(np.mean(((after[2] - state[2]) / allowed) ** 2))
+        trial, error = steps.trial(h, tolerance), np.inf
+        if trial.result.status == CONVERGED:
+            allowed = tolerances[1] + tolerances[0] * np.maximum(np.abs(before[0]), np.abs(trial.state[0]))
+            error = h * h / 12.0 * np.sqrt(np.mean(((trial.state[2] - before[2]) / allowed) ** 2))
         if error <= 1.0:
-            t = duration if h == duration - t else t + h
-            slope = (after[2] - state[2]) / h
-            state, multipliers = after, result.multipliers
-            record.add(t, *state[:2])
-            report(t)
-        h *= min(MOST, max(LEAST, SAFETY * max(error, 1e-12) ** (-1.0 / 3.0)))
-        if t < duration and h < SHORTEST * duration:
-            if result.status != CONVERGED:
-                raise _failure(t, h, result)
+            steps.accept(duration if h == duration - t else t + h, h, trial, report)
+        change = min(MOST, max(LEAST, SAFETY * max(error, 1e-12) ** (-1.0 / 3.0)))
+        if error > 1.0 or change > WORTH:
+            h *= change
+        if steps.t < duration and h < SHORTEST * duration:
+            if trial.result.status != CONVERGED:
+                raise _failure(t, h, trial.result)
             raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the tolerances ask for steps below {h:.3g} s")
-    return record.result()

@@ -10,7 +10,11 @@ coordinates have z = 0.  Closed chains add the multipliers to the unknowns, e(q)
     [J_ff  -A_f'; A_f  0]
 
 to the Jacobian.  A step is halved until it decreases sum (rho_i / s_i)^2, rho = (r_f, e / cq), with s_i^2 = |J_ii| and
-sum_j A_ij^2 / |J_jj| at the start: all terms are energies.
+sum_j A_ij^2 / |J_jj| of the first Jacobian: all terms are energies.
+
+A Jacobian serves as long as two steps with it leave little of the residual, also in later calls with the same cq, cv,
+ca (`kept_factors`).  Steps that shrink at a rate theta leave an error of about theta / (1 - theta) times the last, by
+which they are judged.                                                       [Hairer, Wanner 1996, section IV.8]
 """
 
 from typing import Any, NamedTuple
@@ -19,9 +23,11 @@ import numpy as np
 
 from dynamics.rods.arrays import FIRST, FORCES
 from dynamics.rods.blocks import BLOCKS
+from dynamics.rods.constrained_dynamics import project_motion
+from dynamics.rods.kept_factors import UPDATES, Steps, factorize, keep_record, move, no_factors, set_step
 from dynamics.rods.residual_kernel import residual_kernel, residual_work, result_numbers
 from dynamics.rods.soft_robot import SoftRobot
-from dynamics.simd import equilibrate, factorize_dense, kernel, routine, solve_dense
+from dynamics.simd import kernel, routine
 
 CONVERGED, TOO_MANY, SINGULAR, STALLED = 0, 1, 2, 3
 MESSAGES = ("converged", "too many iterations", "a singular Jacobian", "no decrease of the residual along the step")
@@ -31,19 +37,24 @@ ROUNDING = 1e3
 DECREASE = 1e-4
 """Of the residual, relative to what the linear model promises, that a step must give."""
 FAST = 0.1
-"""Share of the residual that a step may leave for the next one to have the same Jacobian."""
+"""Share of the residual that a step may leave for the next one to have the same Jacobian, and of the tolerance that is
+allowed for the error."""
+UNTRIED = 100.0
+"""Bound on the error after the first step with a Jacobian of an earlier call, relative to the step: a rate of 0.99."""
+LEAST_RATE = 0.01
+"""Rates below are not relied upon."""
 
 
 class NewtonResult(NamedTuple):
-    """The unknown z (n), the status, the numbers of steps and of Jacobians, the largest of r_f, multipliers (G,), and r
-    (n,), which along prescribed coordinates is what holds them."""
+    """The unknown z (n), multipliers (G,), the status, the numbers of steps, of evaluations and of Jacobians among
+    them, and r (n,) where it was evaluated last, which along prescribed coordinates is what holds them."""
 
     z: np.ndarray
+    multipliers: np.ndarray
     status: int
     iterations: int
+    evaluations: int
     jacobians: int
-    residual: float
-    multipliers: np.ndarray
     forces: np.ndarray
 
 
@@ -62,6 +73,7 @@ class _Problem(NamedTuple):
     A: np.ndarray
     chains: np.ndarray  # the end of A, results of closed chains: e first, A after 3 G
     rho: np.ndarray  # (F + G,)
+    counts: np.ndarray  # (2,) evaluations, and Jacobians among them
 
 
 @kernel
@@ -79,6 +91,8 @@ def _evaluate(p, level, y):
         p.rho[x] = p.r[p.free[x]]
     for g in range(G):
         p.rho[F + g] = p.chains[g] / p.c[0]
+    p.counts[0] += 1
+    p.counts[1] += level >= FIRST
 
 
 @kernel
@@ -122,101 +136,144 @@ def _set_scale(F, J, scale):
 
 
 @kernel
-def _is_small(p, y, step, tolerance):
-    """Whether the step changes coordinates and velocities by at most the tolerance."""
+def _size(p, y, step):
+    """Largest change of coordinates and velocities, relative to 1 + their size."""
+    largest = 0.0
     for x in range(p.free.size):
         for k in range(2):
-            if not abs(p.c[k] * step[x]) <= tolerance * (1.0 + abs(p.base[k, p.free[x]] + p.c[k] * y[x])):
-                return False
-    return True
+            size = abs(p.c[k] * step[x]) / (1.0 + abs(p.base[k, p.free[x]] + p.c[k] * y[x]))
+            if not size <= largest:
+                largest = size if size > largest else np.inf
+    return largest
 
 
 @kernel
-def _search(p, y, step, scale, shortest, trial):
-    """Whether one of the steps 1, 1/2, 1/4 ... down to the shortest decreases the residual enough: evaluated there."""
+def _search(p, level, y, step, scale, shortest, trial):
+    """The first of the steps 1, 1/2, 1/4 ... down to the shortest that decreases the residual enough, 0 if none does:
+    evaluated there, the first one at the level."""
     merit, length = _merit(p.rho, scale), 1.0
     while length >= shortest:
-        for i in range(len(y)):
-            trial[i] = y[i] + length * step[i]
-        _evaluate(p, FORCES, trial)
+        move(y, length, step, trial)
+        _evaluate(p, level if length == 1.0 else FORCES, trial)
         if _merit(p.rho, scale) <= (1.0 - 2.0 * DECREASE * length) * merit:
-            return True
+            return length
         length *= 0.5
-    return False
+    return 0.0
 
 
 @kernel
-def _set_step(J, d, pivots, rho, step):
-    """step (N, 1) <- - J^-1 rho for the factors J of the equilibrated matrix."""
-    for i in range(len(d)):
-        step[i, 0] = -d[i] * rho[i]
-    solve_dense(J, pivots, step)
-    for i in range(len(d)):
-        step[i, 0] *= d[i]
+def _renew(p, rescale, k):
+    """Factors of the Jacobian that was evaluated last; whether it is regular."""
+    _fill_jacobian(p, k.J)
+    if rescale:
+        _set_scale(p.free.size, k.J, k.scale)
+    return factorize(k, p.c)
 
 
 # ------------------------------------------------------------------------------------------------ the method
+@kernel
+def _error(count, fresh, sizes):
+    """Bound on the error after the last of `count` steps with a Jacobian, relative to the step."""
+    if count == 1:
+        return FAST if fresh else UNTRIED
+    rate = max(sizes[2] / sizes[1], sizes[1] / sizes[0] if count > 2 else FAST, LEAST_RATE)
+    return rate / (1.0 - rate) if rate < 1.0 else np.inf
+
+
+@kernel
+def _iterate(p, k, y, tolerance, max_iterations, s, sizes, trial):
+    """Improve y = (z_f, multipliers) in place, at first with the factors k if their coefficients are these; the status
+    and the number of steps."""
+    fresh = k.c[0] != p.c[0] or k.c[1] != p.c[1] or k.c[2] != p.c[2]  # the Jacobian is that of y
+    rescale, count, before = fresh, 0, 0.0
+    full = np.int64(FORCES)  # the level at which full steps are evaluated
+    _evaluate(p, np.int64(FIRST if fresh else FORCES), y)
+    for iteration in range(max_iterations):
+        if fresh:
+            if not _renew(p, rescale, k):
+                return SINGULAR, iteration
+            rescale, count = False, 0
+        merit, count = _merit(p.rho, k.scale), set_step(k, p.rho, count, s)
+        sizes[0], sizes[1], sizes[2] = sizes[1], sizes[2], _size(p, y, s.now)
+        if sizes[2] * _error(count, fresh, sizes) <= FAST * tolerance:
+            move(y, 1.0, s.now, y)
+            return CONVERGED, iteration + 1
+        length = _search(p, full, y, s.now, k.scale, SHORTEST if fresh else 1.0, trial)
+        if length == 0.0 and fresh:
+            return CONVERGED if sizes[2] <= ROUNDING * tolerance else STALLED, iteration + 1
+        slow, known = True, False
+        if length > 0.0:
+            move(y, length, s.now, y)
+            left = _merit(p.rho, k.scale) / merit
+            slow = length < 1.0 or (left > FAST**2 and (count == 1 or left * before > FAST**4))
+            before, known = left, full == FIRST and length == 1.0
+        full = np.int64(FIRST if slow and fresh else FORCES)
+        if slow and not known:
+            _evaluate(p, np.int64(FIRST), y)
+        fresh = slow or known
+    return TOO_MANY, max_iterations
+
+
 @routine
-def _newton(m, e, free, base, c, state, y, tolerance, max_iterations, work_numbers, result_numbers):
-    """Improve y = (z_f, multipliers) in place; status, numbers of steps and Jacobians, r (n,).  base (3, n), c (3,)."""
-    n, nu, N = base.shape[1], e.numbers[0], len(y)
-    A = np.empty(result_numbers)
-    chains = A[BLOCKS * n * n + 2 * n * nu :]
-    p = _Problem(m, e, free, base, c, state, np.empty(work_numbers), np.empty(n), A, chains, np.empty(N))
-    for k in range(3):
-        p.state[k * n : (k + 1) * n] = base[k]
-    step, trial, scale, d = np.empty((N, 1)), np.empty(N), np.empty(N), np.empty(N)
-    J, pivots = np.empty((N, N)), np.empty(N, np.int64)
-    _evaluate(p, FIRST, y)
-    status, count, jacobians, old = TOO_MANY, 0, 0, False
-    while status == TOO_MANY and count < max_iterations:
-        if not old:
-            _fill_jacobian(p, J)
-            if count == 0:
-                _set_scale(len(free), J, scale)
-            equilibrate(J, d)
-            jacobians += 1
-            if not factorize_dense(J, pivots):
-                status = SINGULAR
-                break
-        _set_step(J, d, pivots, p.rho, step)
-        merit = _merit(p.rho, scale)
-        if _is_small(p, y, step[:, 0], tolerance):
-            y += step[:, 0]
-            status = CONVERGED
-        elif _search(p, y, step[:, 0], scale, 1.0 if old else SHORTEST, trial):
-            y[:] = trial
-            old = _merit(p.rho, scale) <= FAST * FAST * merit
-            if not old:
-                _evaluate(p, FIRST, y)
-        elif old:
-            old = False
-            _evaluate(p, FIRST, y)
-        else:
-            status = CONVERGED if _is_small(p, y, step[:, 0], ROUNDING * tolerance) else STALLED
-        count += 1
-    _evaluate(p, FORCES, y)
-    return status, count, jacobians, p.r
+def _newton(p, k, y, tolerance, max_iterations, final):
+    """As `_iterate`; finally r at y."""
+    N = len(y)
+    s = Steps(np.empty((UPDATES, N)), np.empty(N), np.empty((N, 1)))
+    result = _iterate(p, k, y, tolerance, max_iterations, s, np.zeros(3), np.empty(N))
+    keep_record(k, p.counts[0], p.counts[1])
+    if final:
+        _evaluate(p, np.int64(FORCES), y)
+    return result
 
 
-def newton(
-    robot: SoftRobot, base, coefficients, inputs, z, tolerance: float, max_iterations: int, free=None, multipliers=None
-) -> NewtonResult:
-    """Solve r(q, v, a, u) = 0 for z; base (3, n): q0, v0, a0; coefficients (3,): cq, cv, ca; inputs: u (nu), external
-    wrenches (6 W).
+class Newton:
+    """Newton's method for one robot, whose calls share the factors of the last Jacobian.
 
-    It ends when a step changes coordinates and velocities by at most `tolerance` (1 + their size); z is a start, and so
-    are the multipliers (G,).  Coordinates that are not free (F,) stay at their base.
+    Parameters
+    ----------
+    robot : SoftRobot
+    free : (F,) coordinates that are; others stay at their base.  By default all
     """
-    n, nu, G = robot.nq, robot.nu, robot.model.constraint_count
-    free = np.arange(n) if free is None else free
-    state = np.zeros(4 * n + nu + int(robot.arrays.numbers[1]))
-    state[4 * n : 4 * n + len(inputs)] = inputs
-    y = np.concatenate([np.asarray(z, dtype=np.float64)[free], np.zeros(G) if multipliers is None else multipliers])
-    numbers = residual_work(robot.model), result_numbers(n, nu, int(robot.arrays.numbers[2]))
-    status, count, jacobians, r = _newton(
-        robot.model.arrays, robot.arrays, free, base, coefficients, state, y, tolerance, max_iterations, *numbers
-    )
-    z = np.zeros(n)
-    z[free] = y[: len(free)]
-    return NewtonResult(z, status, count, jacobians, float(np.abs(r[free]).max(initial=0.0)), y[len(free) :], r)
+
+    def __init__(self, robot: SoftRobot, free: np.ndarray | None = None):
+        n, nu, G = robot.nq, robot.nu, robot.model.constraint_count
+        self._free, self._chains = np.arange(n) if free is None else free, G
+        N = len(self._free) + G
+        numbers, results = robot.arrays.numbers, result_numbers(n, nu, int(robot.arrays.numbers[2]))
+        state, A = np.zeros(4 * n + nu + int(numbers[1])), np.empty(results)
+        base, r, rho, counts = np.empty((3, n)), np.empty(n), np.empty(N), np.zeros(2, np.int64)
+        self._problem = _Problem(
+            robot.model.arrays, robot.arrays, self._free, base, np.empty(3), state,
+            np.empty(residual_work(robot.model)), r, A, A[BLOCKS * n * n + 2 * n * nu :], rho, counts,
+        )  # fmt: skip
+        self._factors = no_factors(N)
+
+    def solve(
+        self, base, coefficients, inputs, z, tolerance: float, max_iterations: int, multipliers=None, final=False
+    ) -> NewtonResult:
+        """Solve r(q, v, a, u) = 0 for z; base (3, n): q0, v0, a0; coefficients (3,): cq, cv, ca; inputs: u (nu),
+        external wrenches (6 W).
+
+        It ends when errors left in coordinates and velocities are at most FAST `tolerance` (1 + their size), as are
+        those after a step of Newton's method by the tolerance or less; z (n,) is a start, and so are the multipliers
+        (G,).  `final`: evaluate r at the solution.
+        """
+        p, n, F = self._problem, len(z), len(self._free)
+        p.base[:], p.c[:], p.counts[:] = base, coefficients, 0
+        p.state[: 3 * n], p.state[4 * n : 4 * n + len(inputs)] = p.base.ravel(), inputs
+        y = np.zeros(len(p.rho))
+        y[:F] = z[self._free]
+        if multipliers is not None:
+            y[F:] = multipliers
+        status, count = _newton(p, self._factors, y, tolerance, max_iterations, final)
+        z = np.zeros(n)
+        z[self._free] = y[:F]
+        return NewtonResult(z, y[F:], status, count, int(p.counts[0]), int(p.counts[1]), p.r.copy())
+
+    def project(self, q, v, a) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """q, v, a (3, n) with velocities and accelerations that keep the chains closed, under the inputs of the last
+        call; multipliers (G,) and forces (n,) of the motion from there."""
+        p, n = self._problem, len(q)
+        p.state[: 3 * n] = np.concatenate([q, v, a])
+        project_motion(p.m, p.e, p.free, p.state, p.work, p.r, p.A)
+        return p.state[: 3 * n].reshape(3, n).copy(), p.state[len(p.state) - self._chains :].copy(), p.r.copy()

@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics.rods.arrays import MASS_MATRIX
 from dynamics.rods.closed_chains import evaluate_chains
-from dynamics.rods.constrained_dynamics import ConstrainedMotion, constrained_motion, project_motion
+from dynamics.rods.constrained_dynamics import ConstrainedMotion, constrained_motion
 from dynamics.rods.prescribed_motion import PrescribedMotion
 from dynamics.rods.soft_robot import SoftRobot
 
@@ -45,13 +45,6 @@ class Plant(NamedTuple):
 
     def _solve(self, level: int, states: np.ndarray) -> ConstrainedMotion:
         return constrained_motion(self.robot.model, self.robot.arrays, level, states, self.prescribed.free, self.rate)
-
-    def projected(self, t: float, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
-        """q, v, a (3, n) with velocities and accelerations changed so that they keep the chains closed."""
-        n, state, free = self.robot.nq, self.states(t, q[None], v[None])[0], self.prescribed.free
-        state[2 * n + free] = a[free]
-        project_motion(self.robot.model, self.robot.arrays, state, free)
-        return state[: 3 * n].reshape(3, n)
 
     def start(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """q, v (n,) with the prescribed coordinates at t = 0.  ValueError where chains are open or about to open."""

@@ -49,20 +49,27 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
         own = model.joint_coordinates[name]
         links[name] = slice(len(coordinates), len(coordinates) + own.stop - own.start)
         coordinates += range(own.start, own.stop)
-        motions.append((name, motion, own.stop - own.start))
+        motions.append((name, motion, links[name]))
     indices = np.array(coordinates, np.int64)
 
     def values(t: float) -> np.ndarray:
-        return np.hstack([np.empty((3, 0)), *(_value(t, *motion) for motion in motions)])
+        rows = np.empty((3, len(indices)))
+        for name, motion, own in motions:
+            given = np.asarray(motion(t), dtype=np.float64)
+            rows[:, own] = _as_rows(name, t, given, own.stop - own.start)
+        if not np.isfinite(rows).all():
+            for name, _, own in motions:
+                at_time(f"prescribed[{name!r}]", t, rows[:, own], rows[:, own].shape)
+        return rows
 
     return PrescribedMotion(links, indices, np.setdiff1d(np.arange(model.nq), indices), values)
 
 
-def _value(t: float, name: str, motion: Motion, dof: int) -> np.ndarray:
-    given = np.asarray(motion(t), dtype=np.float64)
+def _as_rows(name: str, t: float, given: np.ndarray, dof: int) -> np.ndarray:
+    """Coordinates, rates and accelerations (3, dof), of one degree of freedom also (3,); ValueError for others."""
     if dof == 1 and given.ndim == 1:
         given = given[:, None]
-    return at_time(f"prescribed[{name!r}]", t, given, (3, dof))
+    return given if given.shape == (3, dof) else as_array(f"prescribed[{name!r}]({t:.6g})", given, (3, dof))
 
 
 def at_time(name: str, t: float, value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:

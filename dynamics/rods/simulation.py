@@ -28,7 +28,7 @@ class Simulation(NamedTuple):
     ----------
     steps : accepted steps
     evaluations : of the equation of motion, those of a numerical Jacobian not counted
-    jacobians : evaluations of its Jacobian, for Newmark and the midpoint rule one per step of Newton's method
+    jacobians : evaluations of its Jacobian; Newmark and the midpoint rule keep one for many steps of equal length
     multipliers : (T, G) of closed chains, N and N m
     prescribed_forces : mapping of each prescribed link to what its joint takes, (T, dof), N or N m
     """
@@ -75,7 +75,8 @@ def simulate(
     dt : for "newmark" and "implicit_midpoint" the step, s; None: "newmark" chooses steps by an error estimate, and
         "implicit_midpoint" refuses.  For "bdf" and "radau" the spacing of the output; None: at their own steps
     rtol, atol : of the local error |e_i| <= atol + rtol |x_i|, for q and v (of "newmark", for q); not used for fixed
-        steps, whose Newton's method ends when q and v change by less than 1e-9 (1 + |x_i|)
+        steps, whose Newton's method ends when q and v change by less than 1e-9 (1 + |x_i|), or, where its steps
+        shrink faster than tenfold, as soon as that leaves no larger an error
     jacobian : for "bdf" and "radau": use the exact Jacobian; False: differences
     progress : show a progress bar
     prescribed : coordinate-controlled joints, by name of link: functions of t that return coordinate, rate and
@@ -114,8 +115,7 @@ def simulate(
             run = stiff_motion(plant, duration, start, STIFF[method], dt, options, jacobian, report)
         else:
             run = FIXED[method](plant, duration, start, dt, (rtol, atol), report)
-    t, q, v, steps, evaluations, jacobians = run
-    return Simulation(t, q, v, steps, evaluations, jacobians, *plant.reactions(t, q, v))
+    return Simulation(*run)
 
 
 # ------------------------------------------------------------------------------------------------ arguments

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.rods.newton import CONVERGED, MESSAGES, newton
+from dynamics.rods.newton import CONVERGED, MESSAGES, Newton
 from dynamics.rods.prescribed_motion import prescribed_values
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.validation import as_array
@@ -52,7 +52,8 @@ def static_equilibrium(
     u : (nu,) controls
     q0 : (n,) start; by default zero
     wrenches : (W, 6), [moment; force] of the external loads that take one; by default zero
-    tolerance : the method ends when a step changes every q_i by at most tolerance (1 + |q_i|)
+    tolerance : the method ends when a step changes every q_i by at most tolerance (1 + |q_i|), or, where steps shrink
+        faster than tenfold, as soon as that leaves no larger an error
     max_iterations : number of steps at most
     prescribed : coordinates of joints that are held, a number or (dof,), by name of link
 
@@ -75,9 +76,8 @@ def static_equilibrium(
         raise ValueError(f"max_iterations: got {max_iterations}, expected at least 1")
     held, base = prescribed_values(robot.model, prescribed), np.zeros((3, robot.nq))
     base[:, held.coordinates] = held.values(0.0)
-    result = newton(
-        robot, base, np.array([1.0, 0.0, 0.0]), inputs, q0, float(tolerance), int(max_iterations), held.free
-    )
-    forces = held.of_links(result.forces)
-    found = result.status == CONVERGED, MESSAGES[result.status], result.iterations, result.residual
-    return StaticEquilibrium(base[0] + result.z, *found, result.multipliers, forces)
+    method = Newton(robot, held.free)
+    result = method.solve(base, (1.0, 0.0, 0.0), inputs, q0, float(tolerance), int(max_iterations), final=True)
+    residual = float(np.abs(result.forces[held.free]).max(initial=0.0))
+    found = result.status == CONVERGED, MESSAGES[result.status], result.iterations, residual
+    return StaticEquilibrium(base[0] + result.z, *found, result.multipliers, held.of_links(result.forces))

@@ -1,5 +1,7 @@
 """Motions by scipy's stiff solvers with the exact Jacobian, closed chains held by Baumgarte's method (index 1)."""
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
 
@@ -42,23 +44,38 @@ class _StateSpace:
         return finite(t, J)
 
 
-def _factors(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """L, U and pivots in place of A (n, n), on one thread: BLAS shares matrices of this size out, and waits.  Complex
-    matrices, which Radau has besides, are left to LAPACK."""
-    if np.iscomplexobj(A):
-        return lu_factor(A, overwrite_a=True)
-    pivots = np.empty(len(A), np.int64)
-    _factorize(A, pivots)
-    return A, pivots
+class _Factors(NamedTuple):
+    """Of [a I, b I; C, D] for states [q; v]: a, b, C / a, and L, U and pivots of D - b C / a."""
+
+    a: complex
+    b: complex
+    C: np.ndarray
+    LU: np.ndarray
+    pivots: np.ndarray
 
 
-def _solution(factors: tuple[np.ndarray, np.ndarray], b: np.ndarray) -> np.ndarray:
-    """A^-1 b."""
-    if np.iscomplexobj(factors[0]):
-        return lu_solve(factors, b)
-    x = np.array(b[:, None])
-    _solve(*factors, x)
-    return x[:, 0]
+def _factors(A: np.ndarray) -> _Factors:
+    """Of A (2 F, 2 F) = m I - J, J the Jacobian of [v; a(q, v)]; on one thread: BLAS shares matrices of this size out,
+    and waits.  Complex matrices, which Radau has besides, are left to it all the same."""
+    F = len(A) // 2
+    a, b, C = A[0, 0], A[0, F], A[F:, :F] / A[0, 0]
+    LU, pivots = A[F:, F:] - b * C, np.empty(F, np.int64)
+    if np.iscomplexobj(LU):
+        LU, pivots = lu_factor(LU, overwrite_a=True)
+    else:
+        _factorize(LU, pivots)
+    return _Factors(a, b, C, LU, pivots)
+
+
+def _solution(factors: _Factors, r: np.ndarray) -> np.ndarray:
+    """A^-1 r."""
+    F = len(factors.pivots)
+    v = r[F:] - factors.C @ r[:F]
+    if np.iscomplexobj(factors.LU):
+        v = lu_solve((factors.LU, factors.pivots), v)
+    else:
+        _solve(factors.LU, factors.pivots, v[:, None])
+    return np.concatenate([(r[:F] - factors.b * v) / factors.a, v])
 
 
 @routine
@@ -72,7 +89,7 @@ def _solve(A, pivots, X):
 
 
 def stiff_motion(plant: Plant, duration, start, method, dt, options, jacobian: bool, report):
-    """Times, q, v, steps, evaluations, Jacobians of the solver `method` of scipy with these options."""
+    """Times, q, v, steps, evaluations, Jacobians, reactions of the solver `method` of scipy with these options."""
     space = _StateSpace(plant)
     x = np.concatenate([start[0][space.free], start[1][space.free]])
     finite(0.0, space.rates(0.0, x[:, None]))
@@ -97,4 +114,5 @@ def stiff_motion(plant: Plant, duration, start, method, dt, options, jacobian: b
         report(solver.t)
     states = [space.coordinates(t, x[:, None]) for t, x in zip(ts, xs, strict=True)]
     q, v = (np.concatenate(parts) for parts in zip(*states, strict=True))
-    return np.array(ts), q, v, steps, solver.nfev, solver.njev
+    t = np.array(ts)
+    return t, q, v, steps, solver.nfev, solver.njev, *plant.reactions(t, q, v)
