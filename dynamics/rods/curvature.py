@@ -98,12 +98,12 @@ def _store_curvature(w, c, s, slopes, ws, o, orders):
 
 
 @kernel
-def _along_lambda(R, p, slopes, seg, ws):
-    """E and T'f along lambda: values and slopes."""
+def _along_lambda(level, R, p, slopes, seg, ws):
+    """E and T'f along lambda: values and, of the Hessian, slopes."""
     align_stack(seg)
     z = splat(seg, 0.0)
     none = (z, z, z, z, z, z)
-    w = jets.of_twists(load6(seg, OMEGA), load6(seg, OMEGA + 18), none)
+    w = jets.of_twists(load6(seg, OMEGA), load6(seg, OMEGA + 18) if level >= SECOND else none, none)
     s = jets.dot(w, w)
     f = wrench_at_start(R, p, load6(seg, COMPOSITE + FORCE))
     store_tangent(w, s, slopes, ws[T:])
@@ -197,7 +197,7 @@ def segment_curvature(h, b, halves, level, seg, ws):
     strain_columns(h, b, halves, 4 if level >= SECOND else 1, seg, ws[Z:])
     w = angular(load6(seg, OMEGA))
     slopes = stumpff_slopes(dot3(w, w))
-    _along_lambda(R, p, slopes, seg, ws)
+    _along_lambda(level, R, p, slopes, seg, ws)
     if level >= SECOND:
         _along_time(R, p, slopes, seg, ws)
     _curved_columns(6 * halves, level, ws)
