@@ -23,7 +23,7 @@ import trajopt
 from dynamics.simd import num_threads
 from experiments.ilqr_vs_ddp.tables import table
 from experiments.soft_manipulator.figures import plot_shapes, plot_tensions
-from experiments.soft_manipulator.study import PROBLEMS, SOLVERS, random_targets, solution_record, solve, targets_record
+from experiments.soft_manipulator.study import PROBLEMS, SOLVERS, random_targets, solution_record, targets_record
 
 TARGETS = 100
 
@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         for name in progress.track(PROBLEMS, description="problems"):
-            solutions = solve(problems.make(name))
+            solutions = trajopt.compare(problems.make(name), SOLVERS).solutions
             data["problems"][name] = {solver: solution_record(solutions[solver]) for solver in SOLVERS}
             files += draw(solutions, options.out)
         if options.targets:

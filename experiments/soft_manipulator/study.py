@@ -27,11 +27,6 @@ def random_targets(count: int, seed: int) -> np.ndarray:
     return np.array([resting_tip(robot, row) for row in tensions]).reshape(count, 3)
 
 
-def solve(problem: trajopt.Problem) -> dict[str, trajopt.Solution]:
-    """The problem by every solver."""
-    return {name: solver.solve(problem) for name, solver in SOLVERS.items()}
-
-
 def solution_record(solution: trajopt.Solution) -> dict[str, Any]:
     """Status, counts and the last iterations: how far the cost is from the last, and the gradient's size."""
     costs, tail = solution.history("cost"), slice(-TAIL, None)
@@ -56,7 +51,9 @@ def arrival(solution: trajopt.Solution) -> tuple[float, float]:
 def target_record(target: np.ndarray) -> dict[str, Any]:
     """Both solvers on one target."""
     record: dict[str, Any] = {"target": target.tolist()}
-    for name, solution in solve(problems.make("soft_manipulator_reach", target=target)).items():
+    problem = problems.make("soft_manipulator_reach", target=target)
+    for name, solver in SOLVERS.items():
+        solution = solver.solve(problem)
         distance, speed = arrival(solution)
         success = bool(solution.converged and distance < NEAR and speed < SLOW)
         record[name] = {**solution_record(solution), "distance": distance, "speed": speed, "success": success}
