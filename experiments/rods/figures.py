@@ -19,6 +19,8 @@ SNAPSHOTS, POINTS, PATH = 6, 30, 400
 THINNEST, EDGE = 1.5, 1.5
 """Of lines, points: bodies, and rods that would be thinner; and the white edge that tells one snapshot from another."""
 VIEW, TICKS, ZOOM = (20.0, -60.0), 5, 0.85
+CORNER = 0.08
+"""Share of an axis at each end without ticks, whose labels would touch those of the next axis."""
 
 
 def plot_snapshots(example: RodExample, run: Simulation, scenery: Sequence[np.ndarray], path: Path) -> None:
@@ -64,10 +66,12 @@ def _frame(axes: Any, points: np.ndarray) -> None:
     low, high = middle - half, middle + half
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
     axes.set_box_aspect(high - low, zoom=ZOOM)
-    for name, share in zip("xyz", half / half.max(), strict=True):
-        getattr(axes, f"set_{name}label")(f"{name} [m]", labelpad=9)
-        ticks = MaxNLocator(max(1, int(TICKS * share)), steps=[1, 2, 5, 10])
-        getattr(axes, f"{name}axis").set_major_locator(ticks)
+    for name, first, last in zip("xyz", low, high, strict=True):
+        getattr(axes, f"set_{name}label")(f"{name} [m]", labelpad=13 if name == "z" else 9)
+        corner = CORNER * (last - first)
+        locator = MaxNLocator(max(4, int(TICKS * (last - first) / (high - low).max())), steps=[1, 2, 2.5, 5, 10])
+        ticks = locator.tick_values(first + corner, last - corner)
+        getattr(axes, f"set_{name}ticks")([x for x in ticks if first + corner <= x <= last - corner])
 
 
 def _points_per_metre(axes: Any) -> float:
