@@ -8,6 +8,8 @@ differences   BDF, the Jacobian by differences
 newmark       Newmark's method, the paper's step
 adaptive      Newmark's method, steps by an estimate of their error
 
+Errors are distances of links at the end from a run at tolerances a thousand times as tight.
+
 Writes OUT/rods.json and OUT/<system>.png, snapshots.
 """
 

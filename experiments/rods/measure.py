@@ -15,6 +15,7 @@ from problems.rods.example import RodExample
 
 METHODS = ("exact", "differences", "newmark", "adaptive")
 CALLS, EQUILIBRIA, SEED = 20, 50, 0
+TIGHT = {"rtol": 1e-6, "atol": 1e-9}
 
 
 def options_of(example: RodExample, method: str) -> dict[str, Any]:
@@ -48,7 +49,8 @@ def within(limit: float, controls: Callable[[float], Any]) -> Callable[[float], 
 def simulations(
     example: RodExample, duration: float, methods: tuple[str, ...], repeats: int, limit: float
 ) -> tuple[dict[str, dict[str, Any]], Simulation | None]:
-    """A record for every method, methods taken in turn; and the motion of the first that succeeded."""
+    """A record for every method, methods taken in turn, with the error at the end, m; and the motion of the first that
+    succeeded."""
     records: dict[str, dict[str, Any]] = {}
     runs: dict[str, Simulation] = {}
     for _ in range(repeats):
@@ -66,11 +68,19 @@ def simulations(
             before = records.get(method, {"seconds": np.inf})
             counts = {"steps": run.steps, "evaluations": run.evaluations, "jacobians": run.jacobians}
             records[method], runs[method] = {"seconds": min(seconds, before["seconds"]), **counts}, run
-    first = next(iter(runs.values()), None)
-    if first is not None:
-        for method, run in runs.items():
-            records[method]["distance"] = _distance(example, first, run)
-    return records, first
+    exact = reference(example, duration, limit) if runs else None
+    for method, run in runs.items():
+        records[method]["error"] = None if exact is None else _distance(example, exact, run)
+    return records, next(iter(runs.values()), None)
+
+
+def reference(example: RodExample, duration: float, limit: float) -> Simulation | None:
+    """The motion at tolerances a thousand times as tight; None if that takes too long."""
+    options = options_of(example, "exact") | TIGHT
+    try:
+        return simulate(example.robot, duration, within(limit, example.controls), **options)
+    except RuntimeError:
+        return None
 
 
 def _distance(example: RodExample, first: Simulation, second: Simulation) -> float:

@@ -27,7 +27,7 @@ def simulations_table(results: dict[str, dict[str, Any]], duration: float) -> Ta
     result = table(
         f"{duration:g} s of motion; the paper's times: 10 s",
         ("system", "method"),
-        ("n", "s", "steps", "Jacobians", "apart,\nmm", "paper,\ns", "its best\nover ours"),
+        ("n", "s", "steps", "Jacobians", "error,\nmm", "paper,\ns", "its best\nover ours"),
     )
     for name, entry in results.items():
         paper = TABLE[name]
@@ -38,7 +38,8 @@ def simulations_table(results: dict[str, dict[str, Any]], duration: float) -> Ta
                 result.add_row(*own, "failed", *3 * (NONE,), theirs, NONE)
                 continue
             ratio = f"{paper.best / row['seconds']:.1f}" if duration == 10.0 else NONE
-            counts = str(row["steps"]), str(row["jacobians"]), f"{1e3 * row['distance']:.2g}"
+            error = NONE if row["error"] is None else f"{1e3 * row['error']:.2g}"
+            counts = str(row["steps"]), str(row["jacobians"]), error
             result.add_row(*own, seconds(row["seconds"]), *counts, theirs, ratio)
         result.add_section()
     return result
