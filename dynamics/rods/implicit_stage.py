@@ -15,7 +15,7 @@ import numpy as np
 
 from dynamics.rods.arrays import FIRST, SECOND
 from dynamics.rods.blocks import BLOCKS
-from dynamics.rods.lane_factor import factorize_dense, solve_dense, solve_transposed
+from dynamics.rods.lane_factor import factorize_lanes, solve_lanes, solve_transposed
 from dynamics.rods.residual_kernel import (
     DV,
     HQA,
@@ -152,8 +152,8 @@ def solve_stage(m, e, cq, cv, base, s):
         merit = _merit(n, count == 0, s)
         better = one if count == 0 else select_less(merit, least, one, zero)
         least = select_less(merit, least, merit, least)
-        factorize_dense(n, s.J)
-        solve_dense(n, s.J, s.r, 1)
+        factorize_lanes(n, s.J)
+        solve_lanes(n, s.J, s.r, 1)
         active = _next_trial(n, cq, cv, better, active, s)
         count += 1
     for i in range(n):
@@ -234,9 +234,9 @@ def differentiate_stage(m, e, cq, cv, level, y, s, az, c, H):
     n, nu, first = m.numbers[0], e.numbers[0], np.int64(FIRST)
     residual_kernel(m, e, first, s.state, s.work, s.r, s.A)
     _store_jacobian(n, cq, cv, s.A, s.J)
-    factorize_dense(n, s.J)
+    factorize_lanes(n, s.J)
     store_acceleration_rows(n, nu, -1.0, s.A, az)
-    solve_dense(n, s.J, az, 2 * n + nu)
+    solve_lanes(n, s.J, az, 2 * n + nu)
     for k in range(n * (2 * n + nu)):
         store(az, k, -load(az, k))
     if level >= SECOND:

@@ -82,7 +82,7 @@ class _Record:
 
 def implicit_midpoint(plant: Plant, duration, start, dt, tolerances, report):
     """Steps of length dt; the last one ends at the duration."""
-    q, v = start
+    (q, v), driven = start, plant.prescribed.coordinates
     a, record = _start(plant, q, v)
     method = _method(plant)
     for t, h in _steps(duration, dt):
@@ -92,9 +92,11 @@ def implicit_midpoint(plant: Plant, duration, start, dt, tolerances, report):
             raise _failure(t, h, result)
         a = result.z
         q, v = q + h * v + 0.5 * h * h * a, v + h * a
+        q[driven], v[driven] = plant.prescribed.values(t + h)[:2]
         record.add(t + h, q, v, result.multipliers, result.forces)
         report(t + h)
-    return record.result(plant)
+    run = record.result(plant)
+    return *run[:6], *plant.reactions(*run[:3])  # of the ends of the steps, not of their middles
 
 
 def _steps(duration: float, dt: float):

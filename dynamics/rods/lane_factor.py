@@ -15,7 +15,7 @@ from dynamics.simd import align_stack, fnma, kernel, load, shared_kernel, store
 
 
 @shared_kernel
-def factorize_dense(n, A):
+def factorize_lanes(n, A):
     """A = L U in place, row-major: U with reciprocal diagonal, L below it with unit diagonal."""
     align_stack(A)
     for k in range(n):
@@ -29,7 +29,7 @@ def factorize_dense(n, A):
 
 
 @shared_kernel
-def solve_dense(n, LU, X, columns):
+def solve_lanes(n, LU, X, columns):
     """X <- A^-1 X for X (n columns), row-major, by the factors."""
     align_stack(X)
     for c in range(0, columns, 4):

@@ -92,7 +92,7 @@ def simulate(
     Raises
     ------
     ValueError : a wrong shape, a number that is not finite or out of range, an unknown method or link; chains that are
-        open at the start; "implicit_midpoint" for closed chains or prescribed joints, which it does not know.
+        open at the start; "implicit_midpoint" for closed chains, which it does not know.
     RuntimeError : the method cannot go on; names the time.
     """
     duration, dt = _positive("duration", duration), None if dt is None else _positive("dt", dt)
@@ -104,8 +104,8 @@ def simulate(
     longest = np.inf if max_step is None else _positive("max_step", max_step)
     motion, rate = prescribed_motion(robot.model, prescribed), 1.0 / _positive("baumgarte", baumgarte)
     plant = Plant(robot, _inputs(robot, controls, wrenches), motion, rate)
-    if method == "implicit_midpoint" and plant.constrained:
-        raise ValueError("method: implicit_midpoint knows neither closed chains nor prescribed joints; use newmark")
+    if method == "implicit_midpoint" and robot.model.constraint_count > 0:
+        raise ValueError("method: implicit_midpoint knows no closed chains, of which the robot has some; use newmark")
     zero = np.zeros(robot.nq)
     given = [as_array(name, zero if x is None else x, zero.shape) for name, x in (("q0", q0), ("v0", v0))]
     start = plant.start(*given)
