@@ -101,6 +101,18 @@ def check_configuration(model: "RigidBodyModel", q: ArrayLike, name: str = "q") 
     return array, single
 
 
+def check_time_step(dt: object) -> None:
+    """ValueError unless dt is a positive number of seconds."""
+    if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
+        raise ValueError(f"dt is {dt!r}; expected a positive number of seconds")
+
+
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """ValueError unless the value is among the choices."""
+    if value not in choices:
+        raise ValueError(f'{name} is "{value}"; expected one of {", ".join(choices)}')
+
+
 def as_name(argument: str, value: object) -> str:
     """A nonempty string."""
     if not isinstance(value, str) or not value:

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 import trajopt
 from dynamics.rods.link_translation import LinkTranslation
 from dynamics.rods.soft_system import SoftRobotSystem
-from problems.rods.hybrid_arm import JOINTS, TIP, hanging_still, hybrid_arm
+from dynamics.rods.statics import static_equilibrium
+from problems.rods.hybrid_arm import JOINTS, TIP, hybrid_arm
 
 START = (0.0, -0.9, 1.5)  # rad
 TARGET = (0.15, 0.5, 0.45)  # m
@@ -23,8 +24,8 @@ def make(horizon: int = 60, dt: float = 0.02, target: ArrayLike = TARGET) -> tra
     robot = hybrid_arm()
     system = SoftRobotSystem(robot, dt)
     n, tendons, joints = system.nv, system.nu - len(JOINTS), len(JOINTS)
-    q0, holding = hanging_still(robot, START)
-    x0 = system.state(q0)
+    rest = static_equilibrium(robot, np.zeros(system.nu), prescribed=dict(zip(JOINTS, START, strict=True)))
+    x0, holding = system.state(rest.q), np.r_[np.zeros(tendons), *rest.prescribed_forces.values()]
     return trajopt.Problem(
         system,
         x0,

@@ -60,6 +60,11 @@ def evaluate_chains(model: RodModel, level: int, q: np.ndarray, v: np.ndarray | 
     return work, ChainValues(e, rate, rate_2, closed[3 * G : (3 + n) * G].reshape(G, n))
 
 
+def rotation(work: np.ndarray, segment: int) -> np.ndarray:
+    """Axes (3, 3) of a segment's end, of the world for -1, from that workspace."""
+    return np.eye(3) if segment < 0 else work[segment * SEGMENT + END :][:9].reshape(3, 3)
+
+
 # ------------------------------------------------------------------------------------------------ public
 def closure_error(model: RodModel, q: ArrayLike) -> np.ndarray:
     """How far the chains are open at q (n,): e (G,), distances in m, then cosines of angles that ought to be right.
@@ -129,9 +134,9 @@ def assemble(
 
 def _reversed_joints(model: RodModel, q: np.ndarray) -> tuple[str, ...]:
     work, _ = evaluate_chains(model, FORCES, q)
-    turns = [work[s * SEGMENT + END :][:9].reshape(3, 3) for s in range(len(model.arrays.parent))] + [np.eye(3)]
-    return tuple(
-        joint.name
-        for joint in model.closed_joints
-        if joint.reversed(tuple(turns[s] @ axes for s, axes in zip(joint.segments, joint.frames, strict=True)))
-    )
+    names = []
+    for joint in model.closed_joints:
+        (a, b), (A, B) = joint.segments, joint.frames
+        if joint.reversed((rotation(work, a) @ A, rotation(work, b) @ B)):
+            names.append(joint.name)
+    return tuple(names)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics.joints import Fixed, Revolute, Spherical
-from dynamics.rods.arrays import END, SEGMENT
-from dynamics.rods.closed_chains import evaluate_chains
+from dynamics.rods.arrays import FORCES, MASS_MATRIX
+from dynamics.rods.closed_chains import evaluate_chains, rotation
 from dynamics.rods.closed_joint import Closure
 from dynamics.rods.closure_arrays import ORIENTATION, POSITION, ClosureArrays
 from dynamics.rods.external_loads import LoadList
@@ -57,10 +57,8 @@ def _rows(model: RodModel, joint: Closure) -> list[tuple[int, np.ndarray, np.nda
 
 
 def _rotation_at_rest(model: RodModel, segment: int) -> np.ndarray:
-    if segment < 0:
-        return np.eye(3)
-    work, _ = evaluate_chains(model, 0, np.zeros(model.nq))
-    return work[segment * SEGMENT + END :][:9].reshape(3, 3)
+    work, _ = evaluate_chains(model, FORCES, np.zeros(model.nq))
+    return rotation(work, segment)
 
 
 def _arrays(model: RodModel, joints: list[Closure], rows) -> ClosureArrays:
@@ -97,7 +95,7 @@ def _independent(model: RodModel, joints: list[Closure]) -> np.ndarray:
     """Which rows do not vanish; ValueError where what is left is not independent."""
     rng, scales, k = np.random.default_rng(0), coordinate_scales(model), model.closures
     samples = [scales * rng.uniform(-1.0, 1.0, model.nq) for _ in range(SAMPLES)]
-    A = np.array([evaluate_chains(model, 1, q)[1].A * scales for q in samples])
+    A = np.array([evaluate_chains(model, MASS_MATRIX, q)[1].A * scales for q in samples])
     sizes = np.abs(A).max(axis=(0, 2))
     largest = np.array([sizes[k.kind == kind].max(initial=0.0) for kind in k.kind])
     kept = sizes > VANISHING * np.maximum(largest, VANISHING)

@@ -36,16 +36,25 @@ class ConstrainedMotion(NamedTuple):
 
 
 @kernel
-def _fill_matrix(n, free, mass, rows, K):
-    """[M_ff -A_f'; A_f 0] from M (n n) and A (G n)."""
+def fill_border(n, free, rows, K):
+    """K (F + G, F + G) = [0 -A_f'; A_f 0] from A (G n)."""
     F = free.size
     K[:] = 0.0
     for x in range(F):
-        for y in range(F):
-            K[x, y] = mass[free[x] * n + free[y]]
         for g in range(K.shape[0] - F):
             K[F + g, x] = rows[g * n + free[x]]
-            K[x, F + g] = -rows[g * n + free[x]]
+            K[x, F + g] = -K[F + g, x]
+
+
+@kernel
+def _factorize(n, free, mass, rows, K, d, pivots):
+    """Factors K and equilibration d of [M_ff -A_f'; A_f 0] from M (n n) and A (G n); whether it is regular."""
+    fill_border(n, free, rows, K)
+    for x in range(free.size):
+        for y in range(free.size):
+            K[x, y] = mass[free[x] * n + free[y]]
+    equilibrate(K, d)
+    return factorize_dense(K, pivots)
 
 
 @kernel
@@ -106,9 +115,7 @@ def _constrained(m, e, level, rate, free, states, numbers, forces, derivatives):
     for t in range(states.shape[0]):
         state, r = states[t], forces[t]
         residual_kernel(m, e, mass_matrix, state, work, r, A)
-        _fill_matrix(n, free, A[MASS * n * n :], closed[3 * G :], K)
-        equilibrate(K, d)
-        regular = factorize_dense(K, pivots)
+        regular = _factorize(n, free, A[MASS * n * n :], closed[3 * G :], K, d, pivots)
         for x in range(F):
             y[x, 0] = -r[free[x]] if regular else np.nan
         for g in range(G):
@@ -148,9 +155,7 @@ def _project(m, e, free, state, work, r, A):
     multipliers[:] = 0.0
     residual_kernel(m, e, np.int64(MASS_MATRIX), state, work, r, A)
     rows = closed[3 * G : (3 + n) * G].copy()
-    _fill_matrix(n, free, A[MASS * n * n :], rows, K)
-    equilibrate(K, d)
-    if not factorize_dense(K, pivots):
+    if not _factorize(n, free, A[MASS * n * n :], rows, K, d, pivots):
         d[:] = np.nan
     for g in range(G):
         y[F + g, 1] = -closed[G + g]

@@ -40,6 +40,7 @@ from dynamics.rods.strains import (
     add_families,
     component_of,
     half_columns,
+    is_idle,
     store_displacements,
     store_strains,
     strain_columns,
@@ -177,8 +178,7 @@ def _advance_twists(m, s, level, seg):
     align_stack(seg)
     mu, V, A = load6(seg, START + VIRTUAL), load6(seg, START + TWIST), load6(seg, START + ACCELERATION)
     for c in range(half_columns(m, s)):
-        r = c - 6 if c >= 6 else c
-        if m.rows[s, r] == m.rows[s, r + 1]:
+        if is_idle(m, s, c):
             continue
         S, R = load6(seg, COLUMNS + 6 * c), load6(seg, COLUMNS + 72 + 6 * c)
         v = load(seg, VALUES + 12 + c)

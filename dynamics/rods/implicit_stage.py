@@ -27,7 +27,19 @@ from dynamics.rods.residual_kernel import (
     residual_work,
     result_numbers,
 )
-from dynamics.simd import align_stack, carve, fma, helper, kernel, load, select_less, shared_kernel, splat, store
+from dynamics.simd import (
+    absolute,
+    align_stack,
+    carve,
+    fma,
+    helper,
+    kernel,
+    load,
+    select_less,
+    shared_kernel,
+    splat,
+    store,
+)
 from dynamics.simd.comparison import all_less
 from dynamics.systems.lane_products import add_product
 
@@ -79,12 +91,12 @@ def stage_numbers(robot) -> int:
 
 # ------------------------------------------------------------------------------------------------ Newton's method
 @kernel
-def _move_along(n, cq, cv, base, state):
-    """q = base_q + cq a, v = base_v + cv a"""
+def advance(n, t, cq, cv, x, a, out):
+    """out = (q + t v + cq a, v + cv a) for x = (q, v)."""
     for i in range(n):
-        a = load(state, 2 * n + i)
-        store(state, i, fma(cq, a, load(base, i)))
-        store(state, n + i, fma(cv, a, load(base, n + i)))
+        q, v, ai = load(x, i), load(x, n + i), load(a, i)
+        store(out, i, fma(t, v, fma(cq, ai, q)))
+        store(out, n + i, fma(cv, ai, v))
 
 
 @kernel
@@ -92,11 +104,6 @@ def _store_jacobian(n, cq, cv, A, J):
     align_stack(J)
     for k in range(n * n):
         store(J, k, fma(cq, load(A, k), fma(cv, load(A, DV * n * n + k), load(A, MASS * n * n + k))))
-
-
-@helper
-def _size(x):
-    return select_less(x, 0.0, -x, x)
 
 
 @kernel
@@ -125,8 +132,8 @@ def _next_trial(n, cq, cv, better, active, s):
         store(s.accepted, i, accepted)
         store(s.step, i, step)
         for k in range(2):
-            bound = fma(TOLERANCE, _size(load(s.state, k * n + i)), TOLERANCE)
-            running = select_less(bound, (cq if k == 0 else cv) * _size(step), one, running)
+            bound = fma(TOLERANCE, absolute(load(s.state, k * n + i)), TOLERANCE)
+            running = select_less(bound, (cq if k == 0 else cv) * absolute(step), one, running)
         store(a, i, select_less(0.5, active, accepted - step, load(a, i)))
     return select_less(0.5, active, running, zero)
 
@@ -146,7 +153,7 @@ def solve_stage(m, e, cq, cv, base, s):
     active, least = one, splat(s.r, np.inf)
     count = 0
     while count < MAX_STEPS and not all_less(active, 0.5):
-        _move_along(n, cq, cv, base, s.state)
+        advance(n, 0.0, cq, cv, base, a, s.state)
         residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
         _store_jacobian(n, cq, cv, s.A, s.J)
         merit = _merit(n, count == 0, s)
@@ -158,7 +165,7 @@ def solve_stage(m, e, cq, cv, base, s):
         count += 1
     for i in range(n):
         store(a, i, select_less(0.5, active, splat(a, np.nan), load(a, i)))
-    _move_along(n, cq, cv, base, s.state)
+    advance(n, 0.0, cq, cv, base, a, s.state)
 
 
 # ------------------------------------------------------------------------------------------------ derivatives

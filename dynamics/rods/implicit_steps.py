@@ -43,10 +43,10 @@ def _solve(
     return base + c[:, None] * result.z, result
 
 
-def _start(plant: Plant, q, v) -> tuple[np.ndarray, "_Record"]:
-    """Accelerations at the start, and a record that begins there."""
+def _start(plant: Plant, q, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Accelerations at the start, multipliers and forces."""
     motion = plant.motion(MASS_MATRIX, 0.0, q[None], v[None])
-    return finite(0.0, motion.a[0]).copy(), _Record(q, v, motion.multipliers[0].copy(), motion.forces[0])
+    return finite(0.0, motion.a[0]).copy(), motion.multipliers[0].copy(), motion.forces[0]
 
 
 def finite(t: float, x: np.ndarray) -> np.ndarray:
@@ -61,30 +61,28 @@ def _failure(t: float, h: float, result: NewtonResult) -> RuntimeError:
 
 
 class _Record:
-    """States along the way, what holds them, and counts."""
+    """States along the way, and counts."""
 
-    def __init__(self, q, v, multipliers, forces):
-        self.rows = [(0.0, q, v, multipliers, forces)]
+    def __init__(self, q, v):
+        self.rows = [(0.0, q, v)]
         self.evaluations = self.jacobians = 0
 
     def count(self, result: NewtonResult):
         self.evaluations += result.evaluations
         self.jacobians += result.jacobians
 
-    def add(self, *row):
-        self.rows.append(row)
+    def add(self, t, q, v):
+        self.rows.append((t, q, v))
 
-    def result(self, plant: Plant):
-        t, q, v, multipliers, forces = (np.array(column) for column in zip(*self.rows, strict=True))
-        counts = len(t) - 1, self.evaluations, self.jacobians
-        return t, q, v, *counts, multipliers, plant.prescribed.of_links(forces)
+    def result(self):
+        t, q, v = (np.array(column) for column in zip(*self.rows, strict=True))
+        return t, q, v, len(t) - 1, self.evaluations, self.jacobians
 
 
 def implicit_midpoint(plant: Plant, duration, start, dt, tolerances, report):
     """Steps of length dt; the last one ends at the duration."""
     (q, v), driven = start, plant.prescribed.coordinates
-    a, record = _start(plant, q, v)
-    method = _method(plant)
+    a, record, method = _start(plant, q, v)[0], _Record(q, v), _method(plant)
     for t, h in _steps(duration, dt):
         _, result = _solve(method, plant, t + 0.5 * h, q + 0.5 * h * v, v, a, h)
         record.count(result)
@@ -93,10 +91,10 @@ def implicit_midpoint(plant: Plant, duration, start, dt, tolerances, report):
         a = result.z
         q, v = q + h * v + 0.5 * h * h * a, v + h * a
         q[driven], v[driven] = plant.prescribed.values(t + h)[:2]
-        record.add(t + h, q, v, result.multipliers, result.forces)
+        record.add(t + h, q, v)
         report(t + h)
-    run = record.result(plant)
-    return *run[:6], *plant.reactions(*run[:3])  # of the ends of the steps, not of their middles
+    run = record.result()
+    return *run, *plant.reactions(*run[:3])  # of the ends of the steps, not of their middles
 
 
 def _steps(duration: float, dt: float):
@@ -119,7 +117,8 @@ class _Newmark:
     """Steps from a state q, v, a (3, n) at a time t; Newton's method starts from accelerations that go on changing."""
 
     def __init__(self, plant: Plant, start):
-        a, self.record = _start(plant, *start)
+        a, *reactions = _start(plant, *start)
+        self.record, self.reactions = _Record(*start), [reactions]
         self.plant, self.method = plant, _method(plant)
         self.t, self.state, self.multipliers, self.slope = 0.0, np.array([*start, a]), None, 0.0
 
@@ -140,8 +139,14 @@ class _Newmark:
         """Go on from there."""
         self.slope = (trial.state[2] - self.state[2]) / h
         self.t, self.state, self.multipliers = t, trial.state, trial.result.multipliers
-        self.record.add(t, *trial.state[:2], trial.multipliers, trial.forces)
+        self.record.add(t, *trial.state[:2])
+        self.reactions.append([trial.multipliers, trial.forces])
         report(t)
+
+    def result(self):
+        """The motion, what it took, multipliers and forces of prescribed joints."""
+        multipliers, forces = (np.array(column) for column in zip(*self.reactions, strict=True))
+        return *self.record.result(), multipliers, self.plant.prescribed.of_links(forces)
 
 
 def newmark(plant: Plant, duration, start, dt, tolerances, report):
@@ -155,7 +160,7 @@ def newmark(plant: Plant, duration, start, dt, tolerances, report):
             if trial.result.status != CONVERGED:
                 raise _failure(t, h, trial.result)
             steps.accept(t + h, h, trial, report)
-    return steps.record.result(plant)
+    return steps.result()
 
 
 def _adapt(steps: _Newmark, duration, tolerances, report):

@@ -14,7 +14,7 @@ from dynamics.algorithms.batch import unbatch
 from dynamics.rods.arrays import JOINT, ROD
 from dynamics.rods.cross_section import Circular
 from dynamics.rods.model import Rod, RodModel
-from dynamics.validation import as_batch, unknown_name
+from dynamics.validation import as_batch
 
 Pose = tuple[np.ndarray, np.ndarray]
 """Rotations (..., 3, 3) and positions (..., 3)."""
@@ -61,11 +61,10 @@ def link_placements(model: RodModel, q: ArrayLike) -> Pose:
 
 def link_placement(model: RodModel, link: str, q: ArrayLike) -> Pose:
     """R (3, 3) or (K, 3, 3) and p (3,) or (K, 3) of one link's frame; q as above.  ValueError for an unknown link."""
-    if link not in model.link_segments:
-        raise unknown_name("link", link, model.link_names)
+    segment = model.segment_of(link)
     qs, single = as_batch("q", q, model.nq)
     _, ends = _segment_poses(model, qs)
-    return tuple(unbatch(single, *ends[model.link_segments[link]]))
+    return tuple(unbatch(single, *ends[segment]))
 
 
 def center_lines(model: RodModel, q: ArrayLike, points: int = 20) -> dict[str, CenterLine]:

@@ -24,7 +24,7 @@ from dynamics.rods.strains import load_column
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, store
 from dynamics.spatial import add_cross, load3, store3
 from dynamics.tangent import store_column3
-from dynamics.validation import as_array, unknown_name
+from dynamics.validation import as_array
 
 
 @kernel
@@ -132,11 +132,9 @@ class LinkTranslation(RobotResidual):
     def __init__(self, model: RodModel, link: str, target: ArrayLike):
         if not isinstance(model, RodModel):
             raise TypeError(f"model: got {type(model).__name__}, expected a RodModel")
-        if link not in model.link_segments:
-            raise unknown_name("link", link, model.link_names)
+        m, segment, n = model.arrays, model.segment_of(link), model.nq
         target = as_array("target", target, (3,)).copy()
         super().__init__(cast(Any, model), f"translation of {link}")
-        m, segment, n = model.arrays, int(model.link_segments[link]), model.nq
         path = m.path[m.path_start[segment] : m.path_start[segment + 1]].astype(np.int64)
         self._set(link=link, target=target, _path=path, _segment=segment, _target=target.copy())
         self._set(_massless=massless(m), _load=load_at(m, segment), _chains=no_closures())

@@ -11,6 +11,7 @@ from dynamics.rods.closure_arrays import ClosureArrays
 from dynamics.rods.cross_section import Elastic, Section, SectionFigures
 from dynamics.rods.load_arrays import LoadArrays
 from dynamics.rods.strain_basis import StrainBasis
+from dynamics.validation import unknown_name
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,12 @@ class RodModel:
     def constraint_count(self) -> int:
         """Constraints G of the closed joints."""
         return len(self.closures.kind)
+
+    def segment_of(self, link: str) -> int:
+        """The segment whose end is a link's frame; ValueError for an unknown link, with the nearest matches."""
+        if link not in self.link_segments:
+            raise unknown_name("link", link, self.link_names)
+        return int(self.link_segments[link])
 
     @property
     def gravity(self) -> np.ndarray:

@@ -23,7 +23,7 @@ import numpy as np
 
 from dynamics.rods.arrays import FIRST, FORCES
 from dynamics.rods.blocks import BLOCKS
-from dynamics.rods.constrained_dynamics import project_motion
+from dynamics.rods.constrained_dynamics import fill_border, project_motion
 from dynamics.rods.kept_factors import UPDATES, Steps, factorize, keep_record, move, no_factors, set_step
 from dynamics.rods.residual_kernel import residual_kernel, residual_work, result_numbers
 from dynamics.rods.soft_robot import SoftRobot
@@ -99,15 +99,11 @@ def _evaluate(p, level, y):
 def _fill_jacobian(p, J):
     """J (F + G, F + G) from dr/dq, dr/dv, M and A."""
     n, c, F = p.r.size, p.c, p.free.size
-    G = len(J) - F
-    J[:] = 0.0
+    fill_border(n, p.free, p.chains[3 * (len(J) - F) :], J)
     for x in range(F):
         for y in range(F):
             k = p.free[x] * n + p.free[y]
             J[x, y] = c[0] * p.A[k] + c[1] * p.A[n * n + k] + c[2] * p.A[2 * n * n + k]
-        for g in range(G):
-            J[F + g, x] = p.chains[3 * G + g * n + p.free[x]]
-            J[x, F + g] = -J[F + g, x]
 
 
 @kernel

@@ -42,11 +42,9 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
     """
     links, coordinates, motions = {}, [], []
     for name, motion in (prescribed or {}).items():
-        if name not in model.joint_coordinates:
-            raise unknown_name("prescribed: link with a joint", name, model.joint_coordinates)
+        own = _coordinates(model, name)
         if not callable(motion):
             raise TypeError(f"prescribed[{name!r}]: got {type(motion).__name__}, expected a function of t")
-        own = model.joint_coordinates[name]
         links[name] = slice(len(coordinates), len(coordinates) + own.stop - own.start)
         coordinates += range(own.start, own.stop)
         motions.append((name, motion, links[name]))
@@ -63,6 +61,12 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
         return rows
 
     return PrescribedMotion(links, indices, np.setdiff1d(np.arange(model.nq), indices), values)
+
+
+def _coordinates(model: RodModel, name: str) -> slice:
+    if name not in model.joint_coordinates:
+        raise unknown_name("prescribed: link with a joint", name, model.joint_coordinates)
+    return model.joint_coordinates[name]
 
 
 def _as_rows(name: str, t: float, given: np.ndarray, dof: int) -> np.ndarray:
@@ -84,13 +88,9 @@ def prescribed_values(model: RodModel, prescribed: Mapping[str, ArrayLike] | Non
     """The same for joints at rest at given coordinates, a number or (dof,)."""
 
     def at_rest(name: str, value: ArrayLike) -> Motion:
-        own = model.joint_coordinates.get(name, slice(0, 0))
+        own = _coordinates(model, name)
         q = np.atleast_1d(np.asarray(value, dtype=np.float64))
         q = as_array(f"prescribed[{name!r}]", q, (own.stop - own.start,))
         return lambda t: np.array([q, 0.0 * q, 0.0 * q])
 
-    given = prescribed or {}
-    for name in given:
-        if name not in model.joint_coordinates:
-            raise unknown_name("prescribed: link with a joint", name, model.joint_coordinates)
-    return prescribed_motion(model, {name: at_rest(name, value) for name, value in given.items()})
+    return prescribed_motion(model, {name: at_rest(name, value) for name, value in (prescribed or {}).items()})

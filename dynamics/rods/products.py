@@ -5,7 +5,7 @@ A group is as many coordinates as a vector has lanes where the numbers are those
 
 from dynamics.rods.arrays import FIRST, ROD, SECOND
 from dynamics.rods.right_factors import PT, X1, X2, X3, X4, Y1, Y2, Y3, Y4
-from dynamics.rods.strains import column_place, component_of, half_columns, mode
+from dynamics.rods.strains import column_place, component_of, half_columns, is_idle, mode
 from dynamics.simd import align_stack, fma, group_size, helper, kernel, load, load_group, splat, store, store_group
 from dynamics.spatial import add_dot6, dot6, load6, scale6
 
@@ -59,9 +59,9 @@ def left_products(m, s, level, i, members, columns, ws, L):
     Q, W = _family(columns, n, 12, i, members), _family(columns, n, 18, i, members)
     R2 = scale6(R, two)
     for c in range(half_columns(m, s)):
-        r, e = c - 6 if c >= 6 else c, 6 * c
-        if m.rows[s, r] == m.rows[s, r + 1]:
+        if is_idle(m, s, c):
             continue
+        e = 6 * c
         x3 = load6(ws, X3 + e)
         _put(L, 48 + c, dot6(J, x3))
         if level >= FIRST:
@@ -86,9 +86,9 @@ def add_load_products(m, s, level, i, members, columns, ws, L):
     align_stack(ws)
     J = _family(columns, m.numbers[0], 0, i, members)
     for c in range(half_columns(m, s)):
-        r, e = c - 6 if c >= 6 else c, 6 * c
-        if m.rows[s, r] == m.rows[s, r + 1]:
+        if is_idle(m, s, c):
             continue
+        e = 6 * c
         _put(L, 12 + c, add_dot6(product(L, 12 + c), J, load6(ws, PT + e)))
         if level >= SECOND:
             _put(L, 60 + c, add_dot6(product(L, 60 + c), J, load6(ws, Y4 + e)))

@@ -17,7 +17,7 @@ from dynamics.rods.arrays import (
 from dynamics.rods.composites import add_at, composite_inertia
 from dynamics.rods.load_arrays import B6, M6, N6, C, P
 from dynamics.rods.matrices import times6, transposed_times6
-from dynamics.rods.strains import half_columns
+from dynamics.rods.strains import half_columns, is_idle
 from dynamics.simd import align_stack, kernel, splat
 from dynamics.spatial import (
     add6,
@@ -49,9 +49,9 @@ def right_factors(m, s, level, seg, ws):
     f, p, J = load6(seg, o + FORCE), load6(seg, o + MOMENTUM), load6(seg, o + INERTIA_RATE)
     k = linear(p)
     for c in range(half_columns(m, s)):
-        r, e = c - 6 if c >= 6 else c, 6 * c
-        if m.rows[s, r] == m.rows[s, r + 1]:
+        if is_idle(m, s, c):
             continue
+        e = 6 * c
         S = load6(seg, COLUMNS + e)
         MS = inertia_times(mass, h, I, S)
         store6(ws, X3 + e, MS)
@@ -79,9 +79,9 @@ def add_load_factors(m, s, level, seg, extra, ws):
     align_stack(seg)
     two, half = splat(seg, 2.0), splat(seg, 0.5)
     for c in range(half_columns(m, s)):
-        r, e = c - 6 if c >= 6 else c, 6 * c
-        if m.rows[s, r] == m.rows[s, r + 1]:
+        if is_idle(m, s, c):
             continue
+        e = 6 * c
         S = load6(seg, COLUMNS + e)
         MS = times6(extra, M6, S)
         add_at(ws, X3 + e, MS)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -109,6 +109,7 @@ def simulate(
     zero = np.zeros(robot.nq)
     given = [as_array(name, zero if x is None else x, zero.shape) for name, x in (("q0", q0), ("v0", v0))]
     start = plant.start(*given)
+    run: tuple[Any, ...]
     with _progress_bar(progress, duration) as report:
         if method in STIFF:
             options = {"rtol": rtol, "atol": atol, "max_step": longest}

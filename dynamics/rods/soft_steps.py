@@ -23,6 +23,7 @@ from dynamics.rods.implicit_stage import (
     Stage,
     add_along_accelerations,
     add_hessian_blocks,
+    advance,
     carve_stage,
     differentiate_stage,
     solve_stage,
@@ -96,15 +97,6 @@ def _enter(n, x, u, s):
 
 
 @kernel
-def _advance(n, t, cq, cv, x, a, out):
-    """out = (q + t v + cq a, v + cv a) for x = (q, v)."""
-    for i in range(n):
-        q, v, ai = load(x, i), load(x, n + i), load(a, i)
-        store(out, i, fma(t, v, fma(cq, ai, q)))
-        store(out, n + i, fma(cv, ai, v))
-
-
-@kernel
 def _solve_midpoint(m, e, h, x, d):
     """a of the midpoint rule and the state there, in the stage's state."""
     n, a = m.numbers[0], d.stage.state[2 * m.numbers[0] : 3 * m.numbers[0]]
@@ -123,7 +115,7 @@ def _solve_newmark(m, e, h, x, d):
     n, s, least = m.numbers[0], d.stage, np.int64(MASS_MATRIX)
     a = s.state[2 * n : 3 * n]
     accelerations_kernel(m, e, least, s.state, s.J, s.work, s.r, s.A)
-    _advance(n, h, 0.25 * h * h, 0.5 * h, x, a, d.base)
+    advance(n, h, 0.25 * h * h, 0.5 * h, x, a, d.base)
     for i in range(n):
         store(a, i, -load(a, i))
     solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, s)
@@ -138,10 +130,10 @@ def step_kernel(m, e, integrator, h, x, u, d, x_next):
     _enter(n, x, u, s)
     if integrator == SEMI_IMPLICIT_EULER:
         linearly_implicit_kernel(m, e, h, least, s.state, s.J, s.work, s.r, s.A)
-        _advance(n, h, h * h, h, x, a, x_next)
+        advance(n, h, h * h, h, x, a, x_next)
     elif integrator == IMPLICIT_MIDPOINT:
         _solve_midpoint(m, e, h, x, d)
-        _advance(n, h, 0.5 * h * h, h, x, a, x_next)
+        advance(n, h, 0.5 * h * h, h, x, a, x_next)
     else:
         _solve_newmark(m, e, h, x, d)
         for i in range(2 * n):

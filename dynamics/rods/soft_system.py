@@ -9,6 +9,7 @@ from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.soft_steps import INTEGRATORS, expansion_numbers, motion_numbers
 from dynamics.simd import launch
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
+from dynamics.validation import check_choice, check_time_step
 
 
 class SoftRobotSystem(DiscreteSystem):
@@ -49,10 +50,8 @@ class SoftRobotSystem(DiscreteSystem):
             raise TypeError(f"robot: got {type(robot).__name__}, expected a SoftRobot")
         if robot.model.constraint_count:
             raise ValueError(f"robot: got closed chains {robot.model.closure_names}, expected a tree")
-        if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
-            raise ValueError(f"dt is {dt!r}; expected a positive number of seconds")
-        if integrator not in INTEGRATORS:
-            raise ValueError(f'integrator is "{integrator}"; expected one of {", ".join(INTEGRATORS)}')
+        check_time_step(dt)
+        check_choice("integrator", integrator, INTEGRATORS)
         super().__init__(robot.nq, robot.nv, robot.nu, dt)
         self.robot, self.model, self.integrator = robot, robot.model, integrator
         self.semi_implicit = integrator == "semi_implicit_euler"

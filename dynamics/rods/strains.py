@@ -15,6 +15,13 @@ def half_columns(m, s):
 
 
 @helper
+def is_idle(m, s, c):
+    """Whether the component of column c has no coordinates."""
+    r = c - 6 if c >= 6 else c
+    return m.rows[s, r] == m.rows[s, r + 1]
+
+
+@helper
 def mode(m, s, j):
     """Values of the segment's coordinate j at both points."""
     i = m.first_mode[s] + j - m.rows[s, 0]

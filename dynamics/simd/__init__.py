@@ -4,7 +4,7 @@ from dynamics.simd.arithmetic import fma, fms, fnma
 from dynamics.simd.chunks import carve, chunk_count, gather, gather_complex, gather_state, scatter, scatter_blocks
 from dynamics.simd.compilation import PROGRESS, driver, helper, kernel, routine, shared_kernel
 from dynamics.simd.elimination import equilibrate, factorize_dense, solve_dense
-from dynamics.simd.functions import arctan2, select_less, sincos, sqrt
+from dynamics.simd.functions import absolute, arctan2, select_less, sincos, sqrt
 from dynamics.simd.groups import group_size, load_group, store_group
 from dynamics.simd.threads import launch, num_threads, scratch, set_num_threads
 from dynamics.simd.vector import (
@@ -21,7 +21,8 @@ from dynamics.simd.vector import (
 )
 
 __all__ = [
-    "LANES", "PROGRESS", "align_stack", "aligned_arrays", "aligned_empty", "aligned_zeros", "arctan2", "carve",
+    "LANES", "PROGRESS", "absolute", "align_stack", "aligned_arrays", "aligned_empty",
+    "aligned_zeros", "arctan2", "carve",
     "chunk_count", "driver", "equilibrate", "factorize_dense", "fma", "fms", "fnma", "gather",
     "gather_complex", "gather_state", "group_size", "helper", "kernel",
     "lane", "launch", "load", "load_group", "num_threads", "routine", "scatter", "scatter_blocks", "scratch",

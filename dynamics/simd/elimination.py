@@ -6,17 +6,12 @@ a product, which is added up in registers, four rows by two vectors at a time.
 
 from dynamics.simd.arithmetic import fma, fnma
 from dynamics.simd.compilation import helper, kernel
-from dynamics.simd.functions import select_less
+from dynamics.simd.functions import absolute, select_less
 from dynamics.simd.rows import entry, load_part, matrix, set_entry, store_part
 from dynamics.simd.vector import LANES, lane
 
 
 # ------------------------------------------------------------------------------------------------ scaling
-@helper
-def _size(x):
-    return select_less(x, 0.0, -x, x)
-
-
 @helper
 def _largest(x):
     """Of the lanes of a vector."""
@@ -37,9 +32,9 @@ def equilibrate(A, d):
     d[:] = 1.0
     for _ in range(3):
         for i in range(n):
-            sizes = _size(load_part(m, i, 0, n) * load_part(scales, 0, 0, n))
+            sizes = absolute(load_part(m, i, 0, n) * load_part(scales, 0, 0, n))
             for j in range(LANES, n, LANES):
-                x = _size(load_part(m, i, j, n - j) * load_part(scales, 0, j, n - j))
+                x = absolute(load_part(m, i, j, n - j) * load_part(scales, 0, j, n - j))
                 sizes = select_less(sizes, x, x, sizes)
             largest = _largest(sizes) * d[i]
             if largest > 0.0:

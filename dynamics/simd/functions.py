@@ -7,7 +7,7 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from dynamics.simd.arithmetic import call, fma, fnma
-from dynamics.simd.compilation import INLINED
+from dynamics.simd.compilation import INLINED, helper
 from dynamics.simd.vector import (
     COMPLEX_VEC,
     LANES,
@@ -79,6 +79,12 @@ def _complex_sqrt(x):
         )
 
     return implementation
+
+
+@helper
+def absolute(x):
+    """|x|, lane by lane; of complex numbers x or -x, whichever has a real part of at least zero."""
+    return select_less(x, 0.0, -x, x)
 
 
 # ------------------------------------------------------------------------------------------------ angles

@@ -20,7 +20,7 @@ from dynamics.systems.robot_system import RobotSystem
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
 from dynamics.systems.steps import INTEGRATORS, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
-from dynamics.validation import as_array, as_batch
+from dynamics.validation import as_array, as_batch, check_choice, check_time_step
 
 FORMULATIONS = ("forward", "inverse")
 
@@ -68,12 +68,9 @@ class RigidBodySystem(RobotSystem):
         formulation: str = "forward",
         contact_damping: float = 0.0,
     ):
-        if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
-            raise ValueError(f"dt is {dt!r}; expected a positive number of seconds")
-        if integrator not in INTEGRATORS:
-            raise ValueError(f'integrator is "{integrator}"; expected one of {", ".join(INTEGRATORS)}')
-        if formulation not in FORMULATIONS:
-            raise ValueError(f'formulation is "{formulation}"; expected one of {", ".join(FORMULATIONS)}')
+        check_time_step(dt)
+        check_choice("integrator", integrator, INTEGRATORS)
+        check_choice("formulation", formulation, FORMULATIONS)
         self.contacts = as_contact_set(model, contacts)
         self.contact_arrays = self.contacts.damped(contact_damping, "contact_damping")
         self.contact_damping = self.contact_arrays.damping

@@ -46,20 +46,3 @@ def hybrid_arm(points: int = 4, gravity: ArrayLike = (0.0, 0.0, -9.81)) -> SoftR
         for k, angle in enumerate(angles)
     ]
     return SoftRobot(builder.build(), tendons, torques=JOINTS)
-
-
-def hanging_still(robot: SoftRobot, angles: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinates q and controls u with which the robot rests at these angles of its joints, rad, tendons slack.
-
-    Newton's method on the rod's coordinates alone, as the torques hold the joints wherever they are.
-    """
-    q, u = np.zeros(robot.nq), np.zeros(robot.nu)
-    still, joints, rod = np.zeros(robot.nq), slice(len(JOINTS)), slice(len(JOINTS), robot.nq)
-    q[joints] = angles
-    for _ in range(10):
-        step = np.linalg.solve(
-            robot.residual_derivatives(q, still, still, u).dr_dq[rod, rod], robot.residual(q, still, still, u)[rod]
-        )
-        q[rod] -= step
-    u[-len(JOINTS) :] = robot.residual(q, still, still, u)[joints]
-    return q, u
