@@ -25,8 +25,9 @@ from numba.np.arrayobj import populate_array
 from dynamics.model_arrays import ModelArrays
 from dynamics.simd.compilation import source_key
 
-BODIES, DOFS = 0, 1
-"""Where the numbers of bodies and of degrees of freedom stand in the head; then follow the places of the arrays."""
+BODIES, DOFS, FRICTION = 0, 1, 2
+"""Where the numbers of bodies, of degrees of freedom and of rows of joint friction stand in the head; then follow the
+places of the arrays."""
 
 LAYOUT = {
     "parent": (types.int64, BODIES, ()),
@@ -49,10 +50,11 @@ LAYOUT = {
     "armature": (types.float64, DOFS, ()),
     "gravity": (types.float64, None, (3,)),
     "last_child": (types.int64, BODIES, ()),
+    "joint_friction": (types.float64, FRICTION, (3,)),
 }
 """Of each array: the type of its entries, what its rows count (None: it has none), the length of a row."""
 
-_HEAD = 2 + len(LAYOUT)
+_HEAD = 3 + len(LAYOUT)
 _I64 = ir.IntType(64)
 _BLOCK = types.Array(types.int64, 1, "C")
 
@@ -61,7 +63,8 @@ def model_block(arrays: ModelArrays) -> np.ndarray:
     """A copy of the arrays in one int64 array, whose head says where they are; floats keep their bits."""
     parts = [getattr(arrays, name).ravel().view(np.int64) for name in LAYOUT]
     ends = _HEAD + np.cumsum([part.size for part in parts])
-    head = np.array([len(arrays.parent), len(arrays.dof_body), _HEAD, *ends[:-1]], dtype=np.int64)
+    counts = len(arrays.parent), len(arrays.dof_body), len(arrays.joint_friction)
+    head = np.array([*counts, _HEAD, *ends[:-1]], dtype=np.int64)
     return np.concatenate([head, *parts])
 
 
@@ -123,7 +126,7 @@ def _lower_array(context, builder, model, block, name):
     shape = [] if rows is None else [_head_number(builder, block, rows)]
     shape += [_constant(count) for count in columns]
     strides = [_constant(8 * columns[0]), _constant(8)] if array_type.ndim == 2 else [_constant(8)]
-    start = _head_number(builder, block, 2 + list(LAYOUT).index(name))
+    start = _head_number(builder, block, _HEAD - len(LAYOUT) + list(LAYOUT).index(name))
     array = context.make_array(array_type)(context, builder)
     data = builder.bitcast(builder.gep(block, [start]), array.data.type)
     populate_array(array, data, shape, strides, _constant(8), meminfo=None)

@@ -40,7 +40,7 @@ class RigidBodyModel:
     block : (numbers,) int64, the same arrays as drivers take them, see `dynamics.kernel_model`
     lower_position, upper_position : (nq,), infinite where there is no limit
     velocity_limit, effort_limit : (nv,), infinite where there is no limit
-    armature, damping, friction : (nv,); damping and friction are data, no algorithm applies them unasked
+    armature, damping, friction : (nv,); damping and friction are for systems, functions of a model leave them out
     gravity : (3,) world frame, m/s^2
     quaternion_slots : tuple of (joint name, index in q of its quaternion's first entry)
     """

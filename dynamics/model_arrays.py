@@ -35,6 +35,7 @@ class ModelArrays(NamedTuple):
     armature: np.ndarray  # (nv,)
     gravity: np.ndarray  # (3,) world frame
     last_child: np.ndarray  # (nb,) 1 if no later body has the same parent
+    joint_friction: np.ndarray  # (nv, 3) damping, Coulomb friction, square of its smoothing speed; (0, 3) for none
 
 
 def model_arrays(
@@ -80,6 +81,7 @@ def model_arrays(
         armature=armature.copy(),
         gravity=gravity.copy(),
         last_child=np.array([p not in parents[i + 1 :] for i, p in enumerate(parents)], dtype=np.int64),
+        joint_friction=np.zeros((0, 3)),
     )
 
 

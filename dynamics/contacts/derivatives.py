@@ -38,6 +38,7 @@ from dynamics.contacts.dynamics import (
     workspace_numbers,
 )
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
+from dynamics.joint_friction import add_friction_slope
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
@@ -175,6 +176,7 @@ def contact_first_order_at_solution(m, contacts, q, v, w, d, forces):
     invert_contact_kkt(m, contacts, w, d)
     loads = contact_loads(contacts, w.f, d.dead)
     inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M)
+    add_friction_slope(m, v, d.Gv)
     contact_points(m, contacts, w.body, w.points)
     constraint_derivatives(m, contacts, w.dof, w.points, d.Gq[n * n :], d.Gv[n * n :])
     minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size if forces else n)

@@ -29,7 +29,7 @@ from dynamics.contacts.contact_motion import (
     contact_points,
     force_components,
 )
-from dynamics.contacts.contact_set import as_contact_set
+from dynamics.contacts.contact_set import ContactSet, as_contact_set
 from dynamics.contacts.delassus import delassus_matrix, factorize_delassus, half_solve, solve_delassus
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
@@ -201,7 +201,11 @@ def contact_dynamics(model, q, v, tau, contacts, damping: float = 0.0) -> Contac
         contact of another model; names the argument.
     TypeError : an entry of `contacts` that is no contact.
     """
-    contacts = as_contact_set(model, contacts)
+    return dynamics_of_set(model, q, v, tau, as_contact_set(model, contacts), damping)
+
+
+def dynamics_of_set(model, q, v, tau, contacts: ContactSet, damping: float) -> ContactDynamics:
+    """`contact_dynamics` with a set that may have been made for a robot with other joint friction."""
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     K = len(q)
     a, f, report = np.empty_like(v), np.empty((K, contacts.rows)), np.empty((K, 2))

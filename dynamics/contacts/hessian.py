@@ -33,6 +33,7 @@ from dynamics.contacts.derivatives import (
 )
 from dynamics.contacts.dynamics import carve_workspace, contact_dynamics_kernel, workspace_numbers
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
+from dynamics.joint_friction import add_friction_curvature, add_friction_slope
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, driver, gather, gather_state, load, scatter, shared_kernel, store
 
@@ -62,6 +63,8 @@ def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
         m, q, v, w.a, h.nu[:n], loads, w.body, w.dof, h.virtual, h.zeta, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M,
         h.Hqq, h.Hqv, h.Hvv, h.Hqa,
     )  # fmt: skip
+    add_friction_slope(m, v, d.Gv)
+    add_friction_curvature(m, v, h.nu, h.Hvv)
     contact_points(m, contacts, w.body, w.points)
     contact_terms(m, contacts, w.f, w, d, h)
     add_contact_curvature(m, w.dof, h)

@@ -31,14 +31,14 @@ FIELDS = len(LegArrays._fields)
 """By this length kernels tell `LegArrays` from other contacts, at compile time."""
 
 
-def leg_arrays(contacts: ContactSet, damping: float = 0.0) -> LegArrays | None:
+def leg_arrays(model, contacts: ContactSet, damping: float = 0.0) -> LegArrays | None:
     """The legs of a robot that walks on point contacts, or None for one of another kind.
 
     The base is a free flyer without armature, and all other bodies form legs: chains of three joints of one degree of
     freedom each, from the base.  The contacts, one at least, are points of the legs' last bodies, one a leg at most,
     and do not yield.  A robot in flight has no use for legs: the articulated-body algorithm is faster.
     """
-    m, held = contacts.model.arrays, contacts.arrays
+    m, held = model.arrays, contacts.arrays
     hip = np.arange(1, len(m.parent), JOINTS)
     foot = hip + JOINTS - 1
     chains = np.stack([0 * hip, hip, hip + 1], axis=1).ravel()  # parents: bodies are numbered depth-first

@@ -27,6 +27,7 @@ from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.derivatives.virtual import VIRTUAL_BODY
+from dynamics.joint_friction import add_friction_slope
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
@@ -79,6 +80,7 @@ def forward_dynamics_first_order(m, q, v, tau, route, zeros, loads, body, dof, a
     forward_dynamics_kernel(m, q, v, tau, zeros, loads, body, dof, art, elim, a)
     aq[:], av[:] = 0.0, 0.0
     inverse_dynamics_first_order(m, q, v, a, loads, body, dof, torque, aq, av, M)
+    add_friction_slope(m, v, av)
     minus_inverse_products(m, route, dof, elim, art, M, aq, av, Minv)
 
 

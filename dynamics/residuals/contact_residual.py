@@ -62,6 +62,7 @@ class ContactResidual(RobotResidual):
     frames: tuple[str, ...]
     _forces: ForceMap
     _contacts: ContactArrays
+    _block: np.ndarray
     _B: np.ndarray
     _skip: int
     _numbers: int
@@ -73,11 +74,12 @@ class ContactResidual(RobotResidual):
         nr = forces.b.size
         numbers = force_numbers(system.model, system.contacts, system.nu, len(forces.contact), nr)
         self._set(nr=nr, nu=system.nu, frames=tuple(held[c].frame for c in forces.contact))
-        self._set(_forces=forces, _contacts=contacts, _B=B, _skip=skip, _numbers=numbers)
+        self._set(_block=system.plant_model.block, _B=B, _skip=skip)
+        self._set(_forces=forces, _contacts=contacts, _numbers=numbers)
 
     @property
     def _plant(self):
-        return self.model.block, self._contacts, self._forces, self._B, self._skip
+        return self._block, self._contacts, self._forces, self._B, self._skip
 
     def _points(self, xs: ArrayLike, us: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
         xs = knots("xs", xs, self.nx)

@@ -30,7 +30,7 @@ from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, loa
 from dynamics.simd.chunks import scatter_rows
 from dynamics.simd.tile_sums import add_knots
 from dynamics.spatial import dot3, load3
-from dynamics.systems.actuation import times_actuation, torques_of_controls
+from dynamics.systems.actuation import joint_torques, times_actuation
 from dynamics.systems.lane_products import add_product
 from dynamics.systems.steps import add_scaled, scale_into
 
@@ -106,7 +106,7 @@ def force_numbers(model, contacts, nu: int, S: int, nr: int) -> int:
 def _solve(m, contacts, forces, B, skip, w, k):
     """Contact dynamics at (k.x, k.u), the forces and moments in k.force, and k.r."""
     nq = k.x.shape[0] - m.dof_body.size
-    torques_of_controls(B, skip, k.u, k.tau)
+    joint_torques(m, B, skip, k.u, k.x[nq:], k.tau)
     w.Y[:] = 0.0
     contact_dynamics_kernel(m, contacts, k.x[:nq], k.x[nq:], k.tau, w)
     scale_into(k.force.shape[0], k.force, 1.0, w.f)

@@ -1,4 +1,5 @@
-"""Accelerations as controls: u = B^-1 ID(q, v, a) becomes an output, and the dynamics of an Euler step linear.
+"""Accelerations as controls: u = B^-1 ID(q, v, a), with joint friction in ID, becomes an output, and the dynamics of an
+Euler step linear.
 
 A quadratic model of a cost l(x, u) along a trajectory becomes one of l(x, u(x, a)), with U_x = B^-1 [ID_q, ID_v] and
 U_a = B^-1 M:
@@ -17,6 +18,7 @@ from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
 from dynamics.derivatives.virtual import VIRTUAL_BODY
+from dynamics.joint_friction import add_friction_curvature, add_friction_slope, friction_forces, subtract_friction
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
@@ -137,6 +139,7 @@ def _drive_substitution(
         H, w = carve(w, 4 * n * n)
         if curved is None:
             inverse_dynamics_first_order(m, x_[:n], x_[n:], a_, None, body, dof, tau, dq, dv, M)
+            add_friction_slope(m, x_[n:], dv)
         else:
             virtual, r = carve(w, nb * VIRTUAL_BODY)
             zeta, r = carve(r, n * 6)
@@ -153,6 +156,8 @@ def _drive_substitution(
                 m, x_[:n], x_[n:], a_, weights, None, body, dof, virtual, zeta, tau, dq, dv, M,
                 H[: n * n], H[n * n : 2 * n * n], H[2 * n * n : 3 * n * n], H[3 * n * n :],
             )  # fmt: skip
+            add_friction_slope(m, x_[n:], dv)
+            add_friction_curvature(m, x_[n:], weights, H[2 * n * n : 3 * n * n])
         _join(n, dq, dv, U)
         Ua, scratch = M, w[: 3 * n * n]
         if B_inverse is not None:
@@ -173,7 +178,7 @@ def _drive_substitution(
 
 @driver
 def _drive_controls(first, last, work, block, B_inverse, x, a, u):
-    """u[t] = B^-1 ID(x[t], a[t]), knots in lanes."""
+    """u[t] = B^-1 (ID(x[t], a[t]) + f(v[t])), knots in lanes."""
     m = kernel_model(block)
     nb, n = m.parent.size, m.dof_body.size
     for c in range(first, last):
@@ -186,6 +191,7 @@ def _drive_controls(first, last, work, block, B_inverse, x, a, u):
         gather(x[: a.shape[0]], c * LANES, x_)
         gather(a, c * LANES, a_)
         inverse_dynamics_kernel(m, x_[:n], x_[n:], a_, None, body, dof, tau)
+        subtract_friction(m, -1.0, x_[n:], tau)
         if B_inverse is not None:
             _left_multiply(n, 1, B_inverse, column, tau)
         scatter(tau, c * LANES, u)
@@ -214,8 +220,8 @@ class AccelerationControl:
 
     def accelerations(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """a (N, nv) of the robot at the first N states xs, under the controls us (N, nv)."""
-        n = self.model.nv
-        return forward_dynamics(self.model, xs[: len(us), :n], xs[: len(us), n:], us @ self._B.T)
+        q, v = np.split(xs[: len(us)], 2, axis=1)
+        return forward_dynamics(self.model, q, v, us @ self._B.T - friction_forces(self.model, v)[0])
 
     def controls(self, xs: np.ndarray, a: np.ndarray) -> np.ndarray:
         """us (N, nv) that give the accelerations a (N, nv) at the first N states xs."""
@@ -229,7 +235,8 @@ class AccelerationControl:
         """U_x (N, nv, 2 nv) and U_a (N, nv, nv)."""
         n, N = self.model.nv, len(a)
         d = inverse_dynamics_derivatives(self.model, xs[:N, :n], xs[:N, n:], a)
-        U, M = np.concatenate([d.dtau_dq, d.dtau_dv], axis=2), d.M
+        slope = friction_forces(self.model, xs[:N, n:])[1]
+        U, M = np.concatenate([d.dtau_dq, d.dtau_dv + slope[:, :, None] * np.eye(n)], axis=2), d.M
         return (U, M) if self._B_inverse is None else (self._B_inverse @ U, self._B_inverse @ M)
 
     def substitute(self, xs: np.ndarray, a: np.ndarray, blocks, curvature: bool):

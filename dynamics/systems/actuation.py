@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.joint_friction import subtract_friction
 from dynamics.joints import FREE_FLYER
 from dynamics.simd import fma, kernel, load, splat, store
 from dynamics.validation import as_array
@@ -53,6 +54,13 @@ def torques_of_controls(B, skip, u, tau):
             for j in range(nu):
                 t = fma(B[i, j], load(u, j), t)
         store(tau, i, t)
+
+
+@kernel
+def joint_torques(m, B, skip, u, v, tau):
+    """tau = B u - f(v), f the joint friction of m"""
+    torques_of_controls(B, skip, u, tau)
+    subtract_friction(m, 1.0, v, tau)
 
 
 @kernel

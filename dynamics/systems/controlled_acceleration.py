@@ -1,6 +1,6 @@
 """The acceleration a(q, v, u) of a controlled robot and its derivatives, one knot per lane.
 
-With w = M^-1 y and H the Hessian of w'ID at (q, v, a), the Hessian of y'a is
+With w = M^-1 y and H the Hessian of w'ID at (q, v, a), joint friction included, the Hessian of y'a is
 
     qq   -[H_qq + H_qa a_q + (H_qa a_q)']        qv   -[H_qv + H_qa a_v]        vv   -H_vv        qu   -H_qa a_u
 
@@ -13,8 +13,9 @@ from dynamics.contacts.derivatives import contact_first_order
 from dynamics.contacts.hessian import contact_hessian_at_solution
 from dynamics.derivatives.forward_dynamics import forward_dynamics_first_order
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
+from dynamics.joint_friction import add_friction_curvature, add_friction_slope
 from dynamics.simd import align_stack, kernel, load, shared_kernel, store
-from dynamics.systems.actuation import times_actuation, torques_of_controls
+from dynamics.systems.actuation import joint_torques, times_actuation
 from dynamics.systems.lane_products import add_product
 from dynamics.systems.steps import acceleration, scale_into
 
@@ -24,7 +25,7 @@ def acceleration_derivatives(m, contacts, B, skip, q, v, u, d, e, a):
     """a(q, v, u), which may be d.a, and its derivatives, into e.aq, e.av, e.au; d, e are scratch (`carve_dynamics`,
     `carve_derivatives`)."""
     n = m.dof_body.size
-    torques_of_controls(B, skip, u, d.tau)
+    joint_torques(m, B, skip, u, v, d.tau)
     if len(contacts) == 0:
         forward_dynamics_first_order(
             m, q, v, d.tau, AUTOMATIC, d.zeros, None, d.body, d.dof, d.art, d.elim, e.torque, a, e.aq, e.av, e.M, e.Minv
@@ -80,6 +81,8 @@ def _free_hessian(m, B, skip, q, v, d, e, s):
         m, q, v, d.a, s.w, None, d.body, d.dof, s.virtual, s.zeta, e.torque, e.aq, e.av, e.M, s.Hqq, s.Hqv, s.Hvv,
         s.Hqa,
     )  # fmt: skip
+    add_friction_slope(m, v, e.av)
+    add_friction_curvature(m, v, s.w, s.Hvv)
     minus_inverse_products(m, AUTOMATIC, d.dof, d.elim, d.art, e.M, e.aq, e.av, e.Minv)
     times_actuation(B, skip, e.Minv, n, e.au)
     _substitute_acceleration(n, nu, e, s)

@@ -35,6 +35,7 @@ class HybridSystem(RobotSystem):
         time, its controls have no effect, and the states before and after it both belong to the trajectory.
     restitution : of the impacts, 0 (the contacts stop) to 1
     contact_damping : at least zero, 1/kg, as in `contact_dynamics`, of all contacts, at impacts too
+    joint_friction, friction_speed : as `RigidBodySystem` has them; impacts know no friction
 
     Attributes
     ----------
@@ -66,6 +67,8 @@ class HybridSystem(RobotSystem):
         impacts: bool = True,
         restitution: float = 0.0,
         contact_damping: float = 0.0,
+        joint_friction: bool = True,
+        friction_speed: float | None = None,
     ):
         if not isinstance(impacts, (bool, np.bool_)):
             raise TypeError(f"impacts: got {impacts!r}, expected True or False")
@@ -85,7 +88,9 @@ class HybridSystem(RobotSystem):
                 continue
             if held not in flows:
                 soft = damping if len(held) else 0.0
-                flows[held] = RigidBodySystem(model, dt, integrator, actuation, held, contact_damping=soft)
+                flows[held] = RigidBodySystem(
+                    model, dt, integrator, actuation, held, "forward", soft, joint_friction, friction_speed
+                )
             segments.append(Segment(name, flows[held], t, t + knots))
             before, t = fixed, t + knots
         any_flow = next(iter(flows.values()))

@@ -5,16 +5,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.algorithms.mass_matrix import inverse_mass_matrix
 from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set
-from dynamics.contacts.dynamics import contact_dynamics
+from dynamics.contacts.dynamics import dynamics_of_set
 from dynamics.contacts.legs import leg_arrays
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
+from dynamics.joint_friction import friction_forces
 from dynamics.simd import launch
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.actuation import actuation_map
 from dynamics.systems.curvature import drive_expansion, expansion_numbers
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
+from dynamics.systems.plant_model import plant_model
 from dynamics.systems.quasi_static import check_references, holding_controls
 from dynamics.systems.robot_system import RobotSystem
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
@@ -43,11 +46,20 @@ class RigidBodySystem(RobotSystem):
         and return is in torques all the same.  For an Euler integrator, joints of one degree of freedom, and as many
         controls as joints; without contacts.
     contact_damping : at least zero, 1/kg, as in `contact_dynamics`; for contacts that depend on others
+    joint_friction : bool
+        Whether the joints resist motion with the model's `damping` d and Coulomb `friction` c, per degree of freedom
+        d v + c v/sqrt(v^2 + e^2).  Euler steps take damping implicitly, d v+ in place of d v: none is too stiff.
+    friction_speed : e, rad/s or m/s, positive; by default 0.01, more where the step is too long for it
+        (`system.plant_model.arrays.joint_friction` has d, c, e^2)
 
     Raises
     ------
     ValueError : names the argument, what came and what was expected.
     TypeError : an entry of `contacts` that is no contact.
+
+    Warns
+    -----
+    RuntimeWarning : damping that RK4 cannot step.
 
     Notes
     -----
@@ -67,6 +79,8 @@ class RigidBodySystem(RobotSystem):
         contacts: ContactSet | Sequence[Contact] = (),
         formulation: str = "forward",
         contact_damping: float = 0.0,
+        joint_friction: bool = True,
+        friction_speed: float | None = None,
     ):
         check_time_step(dt)
         check_choice("integrator", integrator, INTEGRATORS)
@@ -83,14 +97,16 @@ class RigidBodySystem(RobotSystem):
         self.semi_implicit_from = self.first_plain_row() if semi else None
         B, skip = self.actuation
         self.formulation = formulation
+        self.plant_model = plant_model(model, dt, rk4, joint_friction, friction_speed)
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
-        self.legs = leg_arrays(self.contacts, self.contact_damping)
+        self.legs = leg_arrays(self.plant_model, self.contacts, self.contact_damping)
         self._rollout_numbers = self.rollout_numbers()
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
         curved, rk = None if self.euclidean else True, True if rk4 else None
         held, rest = self.contact_arrays if self.in_contact else (), (B, skip, curved, rk, semi, self.dt)
-        self.plant = (model.block, held, *rest)
-        self.motion_plant = (model.block, held if self.legs is None else self.legs, *rest)
+        block = self.plant_model.block
+        self.plant = (block, held, *rest)
+        self.motion_plant = (block, held if self.legs is None else self.legs, *rest)
 
     def _acceleration_control(self) -> AccelerationControl:
         B, lacking = self.actuation.B, []
@@ -104,7 +120,7 @@ class RigidBodySystem(RobotSystem):
             lacking.append("no contacts")
         if lacking:
             raise ValueError(f'formulation is "inverse", which needs {" and ".join(lacking)}')
-        return AccelerationControl(self.model, self.actuation, self.dt, self.integrator == "semi_implicit_euler")
+        return AccelerationControl(self.plant_model, self.actuation, self.dt, self.integrator == "semi_implicit_euler")
 
     @property
     def in_contact(self) -> bool:
@@ -143,8 +159,8 @@ class RigidBodySystem(RobotSystem):
     def _contact_dynamics(self, xs, us):
         xs, us = self._knots(xs, us)
         q, v = np.split(xs[: len(us)], [self.nq], axis=1)
-        tau, held = us @ self.actuation.B.T, self.contacts.world_aligned
-        return contact_dynamics(self.model, q, v, tau, held, self.contact_damping)
+        tau = us @ self.actuation.B.T - friction_forces(self.plant_model, v)[0]
+        return dynamics_of_set(self.plant_model, q, v, tau, self.contacts.world_aligned, self.contact_damping)
 
     def quasi_static(self, x: ArrayLike) -> np.ndarray:
         """Controls (nu,) or (K, nu) that hold the robot still at the configuration of x (nx,) or (K, nx).
@@ -193,13 +209,17 @@ class RigidBodySystem(RobotSystem):
     def _euler_tensors(self, xs, us):
         N, n, h = len(us), self.nv, self.dt
         q, v, B = xs[:, :n], xs[:, n:], self.actuation.B
-        T = forward_dynamics_second_derivatives(self.model, q, v, us @ B.T)
+        force, _, bend = friction_forces(self.plant_model, v)
+        T = forward_dynamics_second_derivatives(self.plant_model, q, v, us @ B.T - force)
         fxx = np.zeros((N, 2 * n, 2 * n, 2 * n))
         fux = np.zeros((N, 2 * n, self.nu, 2 * n))
         fxx[:, n:, :n, :n] = 0.5 * h * (T.d2a_dqdq + T.d2a_dqdq.swapaxes(2, 3))
         fxx[:, n:, :n, n:] = h * T.d2a_dqdv
         fxx[:, n:, n:, :n] = h * T.d2a_dqdv.swapaxes(2, 3)
         fxx[:, n:, n:, n:] = h * T.d2a_dvdv
+        if bend.any():
+            diagonal = np.einsum("tikk->tik", fxx[:, n:, n:, n:])
+            diagonal -= h * inverse_mass_matrix(self.plant_model, q) * bend[:, None]
         fux[:, n:, :, :n] = h * (T.d2a_dqdtau @ B).swapaxes(2, 3)
         if self.semi_implicit:
             fxx[:, :n], fux[:, :n] = h * fxx[:, n:], h * fux[:, n:]

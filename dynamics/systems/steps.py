@@ -21,7 +21,7 @@ from dynamics.contacts.dynamics import contact_dynamics_kernel
 from dynamics.contacts.elimination import eliminated_dynamics_kernel
 from dynamics.contacts.legs import FIELDS
 from dynamics.simd import fma, helper, kernel, load, shared_kernel, splat, store
-from dynamics.systems.actuation import torques_of_controls
+from dynamics.systems.actuation import joint_torques
 from dynamics.tangent import integrate_configuration
 from dynamics.tangent_brackets import add_bracket_rows
 
@@ -31,7 +31,7 @@ INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
 @shared_kernel
 def acceleration(m, contacts, B, skip, q, v, u, d, a):
     """a(q, v, u) with scratch d (`carve_dynamics`), whose d.a it may be."""
-    torques_of_controls(B, skip, u, d.tau)
+    joint_torques(m, B, skip, u, v, d.tau)
     if len(contacts) == 0:
         forward_dynamics_kernel(m, q, v, d.tau, d.zeros, None, d.body, d.dof, d.art, d.elim, a)
     elif len(contacts) == FIELDS:

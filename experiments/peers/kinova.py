@@ -27,7 +27,7 @@ def problem(limits=None, **formulation) -> trajopt.Problem:
     """Our statement; `formulation` goes to the system."""
     robot = example_robot_data.load("kinova")
     model = dynamics.load_urdf(robot.urdf)
-    system = dynamics.RigidBodySystem(model, DT, **formulation)
+    system = dynamics.RigidBodySystem(model, DT, joint_friction=False, **formulation)
     pose = dynamics.FramePlacement(model, HAND, (ROTATION, POINT))
     x0 = from_pinocchio(robot.model, _start(robot))
     return trajopt.Problem(

@@ -21,7 +21,7 @@ PUBLISHED = 0.66532
 def problem(horizon: int = HORIZON, **formulation) -> trajopt.Problem:
     """Our statement; `formulation` goes to the system."""
     model = dynamics.load_urdf(example_robot_data.load("ur5").urdf)
-    system = dynamics.RigidBodySystem(model, DT, **formulation)
+    system = dynamics.RigidBodySystem(model, DT, joint_friction=False, **formulation)
     x0 = np.zeros(system.nx)
     tool, held = dynamics.FrameTranslation(model, TOOL, POINT), dynamics.ControlGravity(model)
     shared = [trajopt.StateCost(system, x0, STATE), trajopt.ResidualCost(held, CONTROL)]

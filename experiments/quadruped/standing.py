@@ -32,7 +32,7 @@ def problem(name: str) -> trajopt.Problem:
     robot = example_robot_data.load(name)
     model = floating(robot)
     contacts = [dynamics.PointContact(model, foot, GAINS) for foot in FEET[name]]
-    system = dynamics.RigidBodySystem(model, DT, actuation="floating_base", contacts=contacts)
+    system = dynamics.RigidBodySystem(model, DT, actuation="floating_base", contacts=contacts, joint_friction=False)
     q0 = np.array(robot.q0)
     x0 = system.state(q0)
     center = dynamics.CenterOfMass(model, dynamics.center_of_mass(model, q0) + SHIFT)

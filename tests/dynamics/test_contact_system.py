@@ -14,7 +14,7 @@ from problems.quadruped_model import FEET, quadruped, standing
 from tests.reference import contact_cases
 from tests.reference.contact_cases import GAINS, contacts_on
 from tests.reference.random_robots import random_states
-from tests.reference.robot_systems import model_slopes, step
+from tests.reference.robot_systems import SMOOTHING, model_slopes, rough, step
 from tests.tolerances import CONTRACTED, IDENTITY, SLOPE, relative_error
 from trajopt.stepwise import closed_loop_by_steps
 
@@ -43,14 +43,18 @@ def case(request):
     return request.param
 
 
-def make_contact_system(case, dt, integrator, rng, axes="local_world_aligned", damping=0.0):
-    """System, states xs (3, nx) in motion and controls us (3, nu)."""
+def make_contact_system(case, dt, integrator, rng, axes="local_world_aligned", damping=0.0, rubs=False):
+    """System, states xs (3, nx) in motion and controls us (3, nu); with friction in all joints if it rubs."""
     name, count, gains, *rigid = CASES[case]
     model, frames = contact_cases.robot(name, rng)
+    model = rough(model, rng) if rubs else model
     q, v = random_states(model, 3, rng, vectors=1)
     contacts = contacts_on(model, frames[:count], rng, gains, axes, *rigid)
     actuation = "floating_base" if name == "hyq" else None
-    system = RigidBodySystem(model, dt, integrator, actuation, contacts, contact_damping=damping)
+    speed = SMOOTHING if rubs else None
+    system = RigidBodySystem(
+        model, dt, integrator, actuation, contacts, contact_damping=damping, friction_speed=speed
+    )
     tau = dynamics.inverse_dynamics(model, q, v, np.zeros_like(v))
     return system, np.hstack([q, v]), tau @ system.actuation.B
 

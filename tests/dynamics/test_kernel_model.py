@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ def _read(block):
         m.dof_parent.copy(), m.dof_body.copy(), m.subtree_end.copy(), m.rotation.copy(), m.translation.copy(),
         m.dof_axis.copy(), m.dof_angular.copy(), m.joint_axis.copy(), m.mass.copy(), m.first_moment.copy(),
         m.rotational_inertia.copy(), m.subtree_mass.copy(), m.armature.copy(), m.gravity.copy(), m.last_child.copy(),
+        m.joint_friction.copy(),
     )  # fmt: skip
 
 
@@ -45,6 +47,9 @@ def test_the_layout_names_every_array():
 def test_compiled_code_reads_the_arrays_of_the_model(name):
     model, _ = load_reference(name)
     assert_same_arrays(_read(model.block), model.arrays)
+    rows = np.arange(3.0 * model.nv).reshape(-1, 3)
+    rubbing = replace(model, arrays=model.arrays._replace(joint_friction=rows))
+    assert_same_arrays(_read(rubbing.block), rubbing.arrays)
 
 
 def test_one_body():

@@ -1,10 +1,13 @@
 """Robots under integrators for tests: the systems, states with moderate accelerations, and steps written in numpy."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from dynamics.algorithms.configuration import integrate
+from dynamics.algorithms.configuration import integrate, neutral
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_dynamics import inverse_dynamics
+from dynamics.algorithms.mass_matrix import inverse_mass_matrix
 from dynamics.contacts.dynamics import contact_dynamics
 from dynamics.systems.rigid_body import RigidBodySystem
 from tests.reference.lie_brackets import structure_constants
@@ -17,12 +20,23 @@ DIRECTIONS = 12
 INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
 # a fixed arm, a floating base with and without torques on it, and joints of every kind
 ROBOTS = {"ur5": None, "hyq": None, "hyq afloat": "floating_base", "joint_zoo": None, "spherical_tree": None}
+ROBOTS |= {"ur5 rough": None, "joint_zoo rough": None}  # with damping and Coulomb friction
+SMOOTHING = 2.0  # rad/s and m/s, of rough joints
+
+
+def rough(model, rng):
+    """The robot with damping and Coulomb friction in all its degrees of freedom."""
+    damping, friction = rng.uniform(0.1, 0.5, (2, model.nv)) / np.diag(inverse_mass_matrix(model, neutral(model)))
+    return replace(model, damping=damping, friction=friction)
 
 
 def make_system(robot, dt, integrator, rng):
     """System, states xs (3, nx) and controls us (3, nu) whose accelerations are about 1 where all joints are driven."""
     model, data = load_reference(robot.split()[0])
-    system = RigidBodySystem(model, dt, integrator, ROBOTS[robot])
+    smoothing = None
+    if robot.endswith("rough"):
+        model, smoothing = rough(model, rng), SMOOTHING
+    system = RigidBodySystem(model, dt, integrator, ROBOTS[robot], friction_speed=smoothing)
     tau = inverse_dynamics(model, data["q"], data["v"], rng.uniform(-1, 1, (3, model.nv)))
     return system, np.hstack([data["q"], data["v"]]), np.linalg.lstsq(system.actuation.B, tau.T, rcond=None)[0].T
 
@@ -37,10 +51,20 @@ def step(system, x, u):
     model, h, held = system.model, system.dt, system.contacts
     q, v, tau = x[: model.nq], x[model.nq :], system.actuation.B @ u
 
-    def accelerated(q, v):
+    def without_friction(q, v, tau):
         if len(held):
             return contact_dynamics(model, q, v, tau, held, system.contact_damping).a
         return forward_dynamics(model, q, v, tau)
+
+    def accelerated(q, v):
+        if not (model.damping.any() or model.friction.any()):
+            return without_friction(q, v, tau)
+        resisting = model.damping * v + model.friction * v / np.hypot(v, SMOOTHING)
+        a = without_friction(q, v, tau - resisting)
+        if system.integrator == "rk4":
+            return a
+        pushes = np.array([without_friction(q, v, tau - resisting + e) - a for e in np.eye(len(v))]).T
+        return np.linalg.solve(np.eye(len(v)) + h * pushes * model.damping, a)  # damping acts on v + h a
 
     if system.integrator != "rk4":
         moved = v + h * accelerated(q, v)

@@ -1,0 +1,95 @@
+"""The model that a system steps: that of the robot, with the friction of its joints.
+
+An Euler step of h takes damping d implicitly, which costs nothing: with d v+ = d v + h d a in place of d v the equation
+of motion is that of a robot with h d more armature, and no damping is too stiff for the step.
+
+Coulomb friction c is smoothed over a speed e; at rest its slope is c/e.  A step takes h M^-1 diag(c/e) v off slow
+velocities v and must not turn them round: e is such that this matrix has no eigenvalue above one at some
+configurations, and at least `SLOW`.
+"""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics.algorithms.configuration import neutral, random_configuration
+from dynamics.algorithms.mass_matrix import mass_matrix
+from dynamics.model import RigidBodyModel
+from dynamics.validation import as_array
+
+SLOW = 0.01
+"""Least smoothing speed, rad/s or m/s."""
+
+SAMPLES = 16
+"""Configurations at which inertias are looked at."""
+
+DAMPING_LIMIT = 2.78
+"""h d/m at which RK4 becomes unstable, on the negative real axis."""
+
+
+def plant_model(
+    model: RigidBodyModel, dt: float, explicit: bool, joint_friction: bool, friction_speed: float | None
+) -> RigidBodyModel:
+    """The model with `arrays.joint_friction`, and the armature of implicit damping unless `explicit`; the model itself
+    where its joints have no friction or it is to be left out.
+
+    Raises ValueError or TypeError for `joint_friction` or `friction_speed`; warns of damping too stiff for RK4."""
+    if not isinstance(joint_friction, (bool, np.bool_)):
+        raise TypeError(f"joint_friction: got {joint_friction!r}, expected True or False")
+    rubs = joint_friction and model.friction.any()
+    if friction_speed is not None:
+        friction_speed = float(as_array("friction_speed", friction_speed, ()))
+        if not friction_speed > 0.0:
+            raise ValueError(f"friction_speed: got {friction_speed}, expected a positive speed, or None")
+        if not rubs:
+            raise ValueError(f"friction_speed: got {friction_speed}, expected None where no joint has Coulomb friction")
+    damped = joint_friction and model.damping.any()
+    if not (rubs or damped):
+        return model
+    arrays = model.arrays
+    if not explicit:
+        arrays = arrays._replace(armature=arrays.armature + dt * model.damping)
+    plant, speed = replace(model, arrays=arrays), SLOW
+    if (rubs and friction_speed is None) or (damped and explicit):
+        inverse = _inverse_inertias(plant)
+        if explicit:
+            _warn_of_stiffness(model, dt * inverse)
+        if rubs:
+            speed = np.maximum(SLOW, _steady_speed(model.friction, dt * inverse))
+    speed = np.full(model.nv, speed if friction_speed is None else friction_speed)
+    rows = np.column_stack([model.damping, model.friction, speed**2])
+    return replace(plant, arrays=arrays._replace(joint_friction=rows))
+
+
+def _inverse_inertias(model: RigidBodyModel) -> np.ndarray:
+    """M^-1 (SAMPLES, nv, nv) at the neutral and at random configurations."""
+    rng = np.random.default_rng(0)
+    qs = [neutral(model), *(random_configuration(model, rng) for _ in range(SAMPLES - 1))]
+    return np.linalg.inv(mass_matrix(model, np.array(qs)))
+
+
+def _steady_speed(friction: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """Speeds e (nv,) with no eigenvalue of W diag(c/e) above one, W = h M^-1 (K, nv, nv): e_k = c_k W_kk times the
+    largest eigenvalue that W has when its diagonal is scaled to one."""
+    rubs = friction > 0.0
+    W = W[:, rubs][:, :, rubs]
+    diagonal = np.einsum("kii->ki", W)
+    scale = 1.0 / np.sqrt(diagonal)
+    coupling = np.linalg.eigvalsh(scale[:, :, None] * W * scale[:, None, :])[:, -1]
+    speed = np.zeros(len(friction))
+    speed[rubs] = friction[rubs] * (diagonal * coupling[:, None]).max(axis=0)
+    return speed
+
+
+def _warn_of_stiffness(model: RigidBodyModel, W: np.ndarray) -> None:
+    ratios = (model.damping * np.einsum("kii->ki", W)).max(axis=0)
+    k = int(ratios.argmax())
+    if ratios[k] > DAMPING_LIMIT:
+        warnings.warn(
+            f"damping of {model.dof_names[k]!r}: times dt and over the inertia of its joint it is up to "
+            f"{ratios[k]:.3g}, and RK4 needs less than {DAMPING_LIMIT}: take a smaller dt, an Euler integrator, which "
+            "takes damping implicitly, or joint_friction=False",
+            RuntimeWarning,
+            stacklevel=4,
+        )
