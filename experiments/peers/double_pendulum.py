@@ -63,7 +63,7 @@ def problem(limits=None) -> trajopt.Problem:
     model = dynamics.load_urdf(example_robot_data.load("double_pendulum").urdf)
     upright = UprightResidual(model.nv)
     return trajopt.Problem(
-        dynamics.RigidBodySystem(model, DT, actuation=np.array([[1.0], [0.0]])),
+        dynamics.RigidBodySystem(model, DT, actuation=np.array([[1.0], [0.0]]), joint_friction=False),
         X0,
         HORIZON,
         running_costs=[trajopt.ResidualCost(upright, RUNNING * WEIGHTS), trajopt.ControlCost(CONTROL)],

@@ -39,7 +39,7 @@ def thrust_matrix() -> np.ndarray:
 def problem(limits=None) -> trajopt.Problem:
     """Our statement."""
     model = dynamics.load_urdf(example_robot_data.load("hector").urdf, floating_base=True)
-    system = dynamics.RigidBodySystem(model, DT, actuation=thrust_matrix())
+    system = dynamics.RigidBodySystem(model, DT, actuation=thrust_matrix(), joint_friction=False)
     pose = dynamics.FramePlacement(model, BODY, (ROTATION, POINT))
     x0 = system.state(dynamics.neutral(model))
     return trajopt.Problem(
