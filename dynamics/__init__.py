@@ -10,39 +10,44 @@ _HOME = {
     "dynamics.joints": (
         "Continuous", "Fixed", "FreeFlyer", "Planar", "Prismatic", "Revolute", "Spherical", "Translation",
     ),
-    "dynamics.model": ("RigidBodyModel",),
+    "dynamics.model": ("Frame", "RigidBodyModel"),
     "dynamics.urdf": ("load_urdf",),
     "dynamics.simd": ("num_threads", "set_num_threads"),
     "dynamics.algorithms.configuration": ("difference", "integrate", "neutral", "random_configuration"),
     "dynamics.algorithms.inverse_dynamics": ("bias_forces", "gravity_forces", "inverse_dynamics"),
-    "dynamics.algorithms.forward_dynamics": ("forward_dynamics", "hybrid_dynamics"),
+    "dynamics.algorithms.forward_dynamics": ("HybridDynamics", "forward_dynamics", "hybrid_dynamics"),
     "dynamics.algorithms.mass_matrix": ("inverse_mass_matrix", "mass_matrix"),
     "dynamics.algorithms.energy": ("kinetic_energy", "potential_energy"),
     "dynamics.algorithms.center_of_mass": ("center_of_mass", "center_of_mass_jacobian"),
     "dynamics.algorithms.frames": (
-        "frame_acceleration", "frame_jacobian", "frame_placement", "frame_velocity",
+        "Placement", "frame_acceleration", "frame_jacobian", "frame_placement", "frame_velocity",
     ),
-    "dynamics.derivatives.inverse_dynamics": ("inverse_dynamics_derivatives",),
+    "dynamics.derivatives.inverse_dynamics": ("InverseDynamicsDerivatives", "inverse_dynamics_derivatives"),
     "dynamics.derivatives.forward_dynamics": (
+        "ForwardDynamicsDerivatives", "ForwardDynamicsHessian", "ForwardDynamicsSecondDerivatives",
         "forward_dynamics_derivatives", "forward_dynamics_hessian", "forward_dynamics_second_derivatives",
     ),
     "dynamics.derivatives.second_order": ("inverse_dynamics_second_derivatives",),
-    "dynamics.derivatives.hessian": ("inverse_dynamics_hessian",),
-    "dynamics.derivatives.parameters": ("parameter_derivatives",),
+    "dynamics.derivatives.packed_tensors": ("InverseDynamicsSecondDerivatives", "PackedSecondDerivatives"),
+    "dynamics.derivatives.hessian": ("InverseDynamicsHessian", "inverse_dynamics_hessian"),
+    "dynamics.derivatives.parameters": ("ParameterDerivatives", "parameter_derivatives"),
     "dynamics.derivatives.regressor": ("inverse_dynamics_regressor",),
     "dynamics.derivatives.inertial_parameters": ("inertial_parameters",),
     "dynamics.contacts.contact_set": ("ContactSet",),
     "dynamics.contacts.point_contact": ("PointContact",),
     "dynamics.contacts.rigid_contact": ("RigidContact",),
-    "dynamics.contacts.dynamics": ("contact_dynamics",),
-    "dynamics.contacts.derivatives": ("contact_dynamics_derivatives",),
-    "dynamics.contacts.hessian": ("contact_dynamics_hessian",),
-    "dynamics.contacts.impulses": ("contact_impulse", "contact_impulse_derivatives"),
-    "dynamics.contacts.impulse_hessian": ("contact_impulse_hessian",),
+    "dynamics.contacts.dynamics": ("ContactDynamics", "contact_dynamics"),
+    "dynamics.contacts.derivatives": ("ContactDynamicsDerivatives", "contact_dynamics_derivatives"),
+    "dynamics.contacts.hessian": ("ContactDynamicsHessian", "contact_dynamics_hessian"),
+    "dynamics.contacts.impulses": (
+        "ContactImpulse", "ContactImpulseDerivatives", "contact_impulse", "contact_impulse_derivatives",
+    ),
+    "dynamics.contacts.impulse_hessian": ("ContactImpulseHessian", "contact_impulse_hessian"),
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
     "dynamics.rods.soft_system": ("SoftRobotSystem",),
     "dynamics.systems.hybrid": ("HybridSystem",),
     "dynamics.systems.impact": ("Impact",),
+    "dynamics.systems.skeleton": ("skeleton",),
     "dynamics.residuals": (
         "CenterOfMass", "CentroidalMomentum", "ContactForce", "ControlGravity", "FramePlacement", "FrameRotation",
         "FrameTranslation", "FrameVelocity", "FrictionCone",
@@ -57,6 +62,8 @@ def __getattr__(name: str):
         value = getattr(importlib.import_module(_MODULE[name]), name)
         globals()[name] = value
         return value
+    if name == "__version__":
+        return importlib.import_module("dynamics.distribution").version()
     raise AttributeError(f"module 'dynamics' has no attribute {name!r}")
 
 

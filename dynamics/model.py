@@ -36,7 +36,7 @@ class RigidBodyModel:
     joint_nq, joint_nv, q_index, v_index : tuple of int, where each joint lies in q and in v
     frames : mapping of frame name to `Frame`: every link and joint, moving or fixed, and the frames added by hand.
         A joint that shares its name with a link is found under "<name>_joint".
-    arrays : `ModelArrays`, to be read only
+    arrays : the same tree as arrays, to be read only
     block : (numbers,) int64, the same arrays as drivers take them, see `dynamics.kernel_model`
     lower_position, upper_position : (nq,), infinite where there is no limit
     velocity_limit, effort_limit : (nv,), infinite where there is no limit

@@ -3,8 +3,9 @@
 import numpy as np
 
 import dynamics
+import problems
 
-robot = dynamics.load_urdf("problems/models/arm6.urdf")
+robot = dynamics.load_urdf(problems.model_path("arm6"))
 rng = np.random.default_rng(0)
 q, v, a, w = rng.uniform(-1.0, 1.0, (4, 64, robot.nv))  # 64 points, one call
 

@@ -3,9 +3,10 @@
 import numpy as np
 
 import dynamics
+import problems
 import trajopt
 
-robot = dynamics.load_urdf("problems/models/arm6.urdf")  # or any URDF of yours
+robot = dynamics.load_urdf(problems.model_path("arm6"))  # or any URDF of yours
 system = dynamics.RigidBodySystem(robot, dt=0.01)
 x0 = system.state(q=[0.0, -1.2, 1.6, -1.9, -1.6, 0.0])
 

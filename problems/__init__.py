@@ -1,10 +1,13 @@
-"""Benchmark problems by name: `make(name)` returns a `trajopt.Problem`.
+"""Benchmark problems by name: `make(name)` returns a `trajopt.Problem`, `model_path(name)` the file of a robot.
 
 Each problem is a short file whose docstring states its set-up and where its figures come from.
 """
 
 import difflib
 import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 _NAMES = (
     "acrobot", "acrobot_trajax", "arm", "arm_obstacle", "car_parking", "cartpole", "double_pendulum",
@@ -14,14 +17,17 @@ _NAMES = (
 )  # fmt: skip
 
 
+FOLDER = Path(__file__).resolve().parent
+
+
 def names() -> list[str]:
     """The names that `make` knows, in alphabetical order."""
     return list(_NAMES)
 
 
 def experiments() -> dict[str, str]:
-    """The scripts of a source checkout, `python -m experiments.NAME`, and what each measures."""
-    return {
+    """The scripts of a checkout, ``python -m experiments.NAME``, and what each measures; elsewhere there are none."""
+    scripts = {
         "convergence": "iterations of iLQR and of DDP's Hessian modes on every problem, and from 50 perturbed starts",
         "ilqr_vs_ddp": "success, iterations and time of iLQR and DDP on every problem from 100 random starts",
         "peers": "the same problems in Crocoddyl and here, solved side by side",
@@ -42,13 +48,37 @@ def experiments() -> dict[str, str]:
         "derivatives.memory": "peak memory of packed tensors, dense tensors and Hessians",
         "backward_pass": "time of the backward pass per knot against sizes, SIMD beside plain loops",
     }
+    paths = {name: FOLDER.parent.joinpath("experiments", *name.split(".")) for name in scripts}
+    return {
+        name: purpose
+        for name, purpose in scripts.items()
+        if paths[name].with_suffix(".py").is_file() or (paths[name] / "__main__.py").is_file()
+    }
+
+
+def model_names() -> list[str]:
+    """The robots that `model_path` knows, in alphabetical order."""
+    return sorted(path.stem for path in (FOLDER / "models").glob("*.urdf"))
+
+
+def model_path(name: str) -> Path:
+    """The URDF file of a robot that comes with the package, for `dynamics.load_urdf`.
+
+    Raises ValueError for an unknown name, listing the known ones and the nearest.
+    """
+    _check_known("model", name, model_names())
+    return FOLDER / "models" / f"{name}.urdf"
+
+
+def _check_known(kind: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.4)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        raise ValueError(f'unknown {kind} "{name}"; known: {", ".join(known)}{hint}')
 
 
 def _module(name: str):
-    if name not in _NAMES:
-        near = difflib.get_close_matches(str(name), _NAMES, n=1, cutoff=0.4)
-        hint = f'; did you mean "{near[0]}"?' if near else ""
-        raise ValueError(f'unknown problem "{name}"; known: {", ".join(_NAMES)}{hint}')
+    _check_known("problem", name, _NAMES)
     return importlib.import_module(f"problems.{name}")
 
 
@@ -63,3 +93,11 @@ def make(name: str, **options):
     Raises ValueError for an unknown name, listing the known ones and the nearest.
     """
     return _module(name).make(**options)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from dynamics.distribution import version
+
+        return version()
+    raise AttributeError(f"module 'problems' has no attribute {name!r}")

@@ -7,14 +7,13 @@ way, the tool's pose and rest at the end.  The torques weigh enough for the arm 
 for the tool to arrive within a millimetre; they stay below a third of the motors' limits, the speeds below the joints'.
 """
 
-from pathlib import Path
-
 import numpy as np
 
 import dynamics
+import problems
 import trajopt
 
-MODEL = Path(__file__).parent / "models" / "arm6.urdf"
+MODEL = problems.model_path("arm6")
 START = np.array([0.0, -1.2, 1.6, -1.9, -1.6, 0.0])
 GOAL = np.array([1.1, -1.7, 2.0, -1.4, -1.1, 0.8])
 """A posture whose tool pose is the target; the solver is only told the pose."""

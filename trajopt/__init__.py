@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from trajopt.batch.many import solve_many
     from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
     from trajopt.callable_system import CallableSystem, SlowDynamicsWarning
@@ -38,8 +39,9 @@ if TYPE_CHECKING:
     from trajopt.solution import ConstraintReport, IterationRecord, Progress, Solution, WarmStart
     from trajopt.solvers.ddp import DDP
     from trajopt.solvers.ilqr import ILQR
+    from trajopt.solvers.options import LoopOptions
     from trajopt.status import Status
-    from trajopt.system import System
+    from trajopt.system import ManifoldSystem, System
 
 _HOME = {
     "Activation": "costs",
@@ -59,6 +61,8 @@ _HOME = {
     "ILQR": "solvers.ilqr",
     "IterationRecord": "solution",
     "LogBarrier": "costs",
+    "LoopOptions": "solvers.options",
+    "ManifoldSystem": "system",
     "ManySolutions": "batch.outcomes",
     "Outcome": "batch.outcomes",
     "Policy": "policy",
@@ -99,15 +103,18 @@ _HOME = {
 __all__ = [
     "Activation", "BlockCheck", "CallableSystem", "Comparison", "ConstraintReport", "ControlBounds", "ControlCost",
     "ControlRateCost", "ControlRateSystem", "ControlResidual", "Cost", "DDP", "DerivativeReport", "Expansion", "ILQR",
-    "IterationRecord", "LogBarrier", "ManySolutions", "Outcome", "Policy", "PreparedSolver", "Problem", "Progress",
-    "PseudoHuber", "QuadraticBarrier", "Residual", "ResidualConstraint", "ResidualCost", "SlowDynamicsWarning",
-    "SmoothAbs", "SmoothNorm", "Solution", "SolveManyInterrupted", "SquaredNorm", "StateBounds", "StateCost",
-    "StateResidual", "Status", "System", "Viewer", "WarmStart", "WeightedQuadratic", "animate", "check_derivatives",
-    "compare", "cost_curvature", "expand", "plot_convergence", "plot_trajectory", "solve_many", "total_cost", "view",
+    "IterationRecord", "LogBarrier", "LoopOptions", "ManifoldSystem", "ManySolutions", "Outcome", "Policy",
+    "PreparedSolver", "Problem", "Progress", "PseudoHuber", "QuadraticBarrier", "Residual", "ResidualConstraint",
+    "ResidualCost", "SlowDynamicsWarning", "SmoothAbs", "SmoothNorm", "Solution", "SolveManyInterrupted", "SquaredNorm",
+    "StateBounds", "StateCost", "StateResidual", "Status", "System", "Viewer", "WarmStart", "WeightedQuadratic",
+    "animate", "check_derivatives", "compare", "cost_curvature", "expand", "plot_convergence", "plot_trajectory",
+    "solve_many", "total_cost", "view",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("dynamics.distribution").version()
     if name not in _HOME:
         raise AttributeError(f"module 'trajopt' has no attribute {name!r}")
     value = getattr(import_module(f"trajopt.{_HOME[name]}"), name)

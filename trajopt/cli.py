@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from trajopt.problem_packages import ProblemPackages, siblings_first
 from trajopt.validation import did_you_mean
 
 HESSIANS = ("parallel", "value", "costate", "tensor")
 OK, NOT_CONVERGED, USAGE = 0, 1, 2
 COMPILE = "_compile"
+SECOND = "import sys; sys.path[:] = {path!r}; from trajopt.cli import main; sys.exit(main())"
+"""This program in a second process, which looks for modules where this one does and not in the current folder."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -23,6 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Trajectory optimization with exact second-order dynamics.",
         epilog="Exit code 0: done; 1: a solver did not converge; 2: wrong arguments.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and where it is installed")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("list", help="list the problems", description="List the problems by name.")
     solve = commands.add_parser(
@@ -39,6 +43,23 @@ def build_parser() -> argparse.ArgumentParser:
         _add_problem_options(command)
     commands.add_parser("bench", help="measure speed", description="Measure speed.", add_help=False)
     return parser
+
+
+class _Version(argparse.Action):
+    """Looks at what is installed only when it is asked for."""
+
+    def __call__(self, parser, *_: Any) -> None:
+        from dynamics.distribution import ROOT, distribution, intruders, version
+
+        found = distribution()
+        name = "not installed" if found is None else f"distribution {found.metadata['Name']}"
+        print(f"trajopt {version()} from {ROOT} ({name})")
+        for other in intruders():
+            sys.stderr.write(
+                f"trajopt: {other} is installed too, a different project whose packages have the same names; each "
+                "overwrites the other's files.  Uninstall both, then install this one again\n"
+            )
+        parser.exit()
 
 
 def _add_problem_options(command: argparse.ArgumentParser) -> None:
@@ -78,11 +99,15 @@ def _seed(text: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    with siblings_first():
+        return _run(list(sys.argv[1:] if argv is None else argv))
+
+
+def _run(arguments: list[str]) -> int:
     if arguments[:1] == [COMPILE]:  # a second process of this program, see `compile_ahead`
         from trajopt.compile_ahead import compile_exact
 
-        compile_exact(import_module("problems").make(arguments[1]))
+        compile_exact(ProblemPackages().make(arguments[1]))
         return OK
     if arguments[:1] == ["bench"]:  # its options are its own
         return int(import_module("problems.bench").main(arguments[1:]) or OK)
@@ -90,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = build_parser().parse_args(arguments)
     except SystemExit as end:
         return int(end.code or OK)
-    problems = import_module("problems")
+    problems = ProblemPackages()
     return _list(problems) if options.command == "list" else _solve(problems, options)
 
 
@@ -101,13 +126,14 @@ def _list(problems: Any) -> int:
     table = Table("name", "problem", box=None)
     for name in problems.names():
         table.add_row(name, problems.describe(name))
-    scripts = Table("python -m experiments.", "measures", box=None)
-    for name, purpose in problems.experiments().items():
-        scripts.add_row(name, purpose)
     console = Console()
     console.print(table)
-    console.print()
-    console.print(scripts)
+    scripts = Table("python -m experiments.", "measures (run it in the checkout)", box=None)
+    for name, purpose in problems.experiments().items():
+        scripts.add_row(name, purpose)
+    if scripts.row_count:
+        console.print()
+        console.print(scripts)
     return OK
 
 
@@ -133,7 +159,7 @@ def _solve(problems: Any, options: argparse.Namespace) -> int:
         sys.stderr.write(f"trajopt: {options.name} cannot be animated, its system has no skeleton\n")
         return USAGE
     us = problem.us_init + options.perturb * np.random.default_rng(options.seed).standard_normal(problem.us_init.shape)
-    with compiling_together(problem, cold and exact, ["-m", "trajopt", COMPILE, options.name]):
+    with compiling_together(problem, cold and exact, ["-c", SECOND.format(path=sys.path), COMPILE, options.name]):
         results = compare(problem, _solvers(options), us)
     console.print(results)
     for path in _write(results, options.out or Path("results") / options.name, animated):

@@ -7,19 +7,23 @@ import importlib
 
 _HOME = {
     "builder": ("RodModelBuilder",),
-    "closed_chains": ("assemble", "closure_error", "closure_jacobian"),
+    "closed_joint": ("Closure",),
+    "closed_chains": ("Assembly", "assemble", "closure_error", "closure_jacobian"),
     "cross_section": ("Circular", "Elastic", "Rectangular"),
     "evaluation": (
-        "inverse_dynamics", "inverse_dynamics_derivatives", "inverse_dynamics_hessian", "mass_matrix",
+        "InverseDynamicsDerivatives", "InverseDynamicsHessian", "inverse_dynamics", "inverse_dynamics_derivatives",
+        "inverse_dynamics_hessian", "mass_matrix",
     ),
     "external_loads": ("CylinderContact", "Fluid"),
-    "kinematics": ("center_lines", "link_placement", "link_placements", "skeleton"),
+    "kinematics": ("CenterLine", "center_lines", "link_placement", "link_placements", "skeleton"),
     "link_translation": ("LinkTranslation",),
-    "model": ("RodModel",),
-    "simulation": ("simulate",),
-    "soft_robot": ("SoftRobot",),
+    "model": ("Rod", "RodModel"),
+    "simulation": ("Simulation", "simulate"),
+    "soft_robot": (
+        "AccelerationDerivatives", "AccelerationHessian", "ResidualDerivatives", "ResidualHessian", "SoftRobot",
+    ),
     "soft_system": ("SoftRobotSystem",),
-    "statics": ("static_equilibrium",),
+    "statics": ("StaticEquilibrium", "static_equilibrium"),
     "strain_basis": ("LegendreBasis", "StrainBasis"),
     "tendons": ("Tendon",),
 }  # fmt: skip

@@ -78,7 +78,7 @@ class RodModel:
     total_mass : kg
     wrench_names : tuple of str, of the external loads that take a wrench, W of them
     closed_joints : tuple of Closure
-    arrays, external, closures, reaction_loads : RodArrays, LoadArrays, ClosureArrays, and the loads with the reactions
+    arrays, external, closures, reaction_loads : the same as arrays, the last the loads with the reactions
         of closed joints among them; for kernels
     """
 

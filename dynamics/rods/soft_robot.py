@@ -84,7 +84,7 @@ class SoftRobot:
     ----------
     nq, nv, nu : numbers of coordinates n = nq = nv and of controls
     control_names : (nu,) tuple of str
-    arrays : RobotArrays, for kernels
+    arrays : the robot as arrays, for kernels
 
     Raises
     ------

@@ -142,7 +142,7 @@ class RigidBodySystem(RobotSystem):
         )  # fmt: skip
 
     def rollout_numbers(self) -> int:
-        """Scratch numbers per lane of `drive_steps` and `drive_closed_loops`."""
+        """Scratch numbers per lane of steps and rollouts."""
         scratch = dynamics_numbers(self.model, self.contacts, self.legs)
         return scratch + step_numbers(self.model) + 2 * self.nx + self.nu + self.ndx
 

@@ -1,23 +1,27 @@
 """Line segments that stand for a robot in a picture."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import frame_placement
 from dynamics.joints import FREE_FLYER, PLANAR, TRANSLATION
+from dynamics.model import RigidBodyModel
+from dynamics.validation import as_batch
 
 LOOSE = (FREE_FLYER, PLANAR, TRANSLATION)
 """Joints that leave a body no place in the world to be drawn from."""
 
 
-def skeleton(model, q: np.ndarray) -> np.ndarray:
-    """Segments (K, segments, 2, 3) in the world at configurations q (K, nq).
+def skeleton(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
+    """Segments (K, segments, 2, 3), m, in the world at configurations q (K, nq), as `trajopt.animate` draws them.
 
     One from every body's origin to each child's origin and, on a body without children, to the frames fixed to it; to
     its centre of mass if it has none elsewhere.  Bodies on the world start at the world's origin, but for those behind
     a free-flyer, planar or translation joint, which nothing ties to it: they start there only if nothing else is left
-    to draw.  Segments that have no length at any configuration are left out.
+    to draw.  Segments that have no length at any configuration are left out.  For q (nq,), K = 1.
     """
     m = model.arrays
+    q, _ = as_batch("q", q, model.nq)
     K, nb = len(q), len(m.parent)
     poses = [frame_placement(model, q, name) for name in model.body_names]
     origin = [p for _, p in poses]

@@ -31,7 +31,7 @@ def symbols(model) -> tuple:
     Raises ImportError without CasADi, ValueError if a joint is neither revolute nor prismatic.
     """
     if ca is None:
-        raise ImportError("this comparison needs CasADi: pip install 'trajopt[peers]'")
+        raise ImportError("this comparison needs CasADi: make peers")
     if not set(model.arrays.joint_type) <= {REVOLUTE, PRISMATIC}:
         raise ValueError("model: expected revolute and prismatic joints only, CasADi knows no others")
     return ca.SX.sym("q", model.nv), ca.SX.sym("v", model.nv), ca.SX.sym("a", model.nv)

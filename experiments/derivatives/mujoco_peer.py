@@ -21,7 +21,7 @@ def mujoco() -> Any:
     try:
         import mujoco as module  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ImportError("this comparison needs MuJoCo: pip install 'trajopt[peers]'") from error
+        raise ImportError("this comparison needs MuJoCo: make peers") from error
     return module
 
 

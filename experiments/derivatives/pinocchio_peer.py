@@ -19,7 +19,7 @@ def pinocchio() -> Any:
     try:
         import pinocchio as pin  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ImportError("this comparison needs Pinocchio: pip install 'trajopt[peers]'") from error
+        raise ImportError("this comparison needs Pinocchio: make peers") from error
     return pin
 
 

@@ -15,7 +15,7 @@ def _file(name: str) -> Path:
     try:
         import example_robot_data  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ImportError("robots need example_robot_data: pip install 'trajopt[peers]'") from error
+        raise ImportError("robots need example_robot_data: make peers") from error
     if name == "ur3":  # some releases load ur5's file under this name
         return _file("ur5").with_name("ur3_robot.urdf")
     return Path(example_robot_data.load("talos_full" if name == "talos" else name).urdf)

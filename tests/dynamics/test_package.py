@@ -26,7 +26,12 @@ NAMES = """
     FrameTranslation FrameRotation FramePlacement FrameVelocity CenterOfMass CentroidalMomentum ControlGravity
     ContactForce FrictionCone
     SoftRobotSystem
-    num_threads set_num_threads
+    num_threads set_num_threads skeleton
+    Frame Placement HybridDynamics
+    InverseDynamicsDerivatives InverseDynamicsHessian InverseDynamicsSecondDerivatives PackedSecondDerivatives
+    ForwardDynamicsDerivatives ForwardDynamicsHessian ForwardDynamicsSecondDerivatives ParameterDerivatives
+    ContactDynamics ContactDynamicsDerivatives ContactDynamicsHessian
+    ContactImpulse ContactImpulseDerivatives ContactImpulseHessian
 """.split()
 MODEL_ATTRIBUTES = """
     nq nv joint_names body_names frame_names total_mass

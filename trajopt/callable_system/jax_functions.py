@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.distribution import how_to_install
 from trajopt.callable_system.functions import Function, wants_output
 
 
@@ -17,7 +18,7 @@ def load_jax() -> tuple[Any, Any]:
         import jax  # pyright: ignore[reportMissingImports]
         import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ImportError("derivatives='jax' needs jax: pip install 'trajopt[jax]'") from error
+        raise ImportError(f"derivatives='jax' needs jax: {how_to_install('jax')}") from error
     return jax, jnp
 
 

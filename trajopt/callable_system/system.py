@@ -47,7 +47,7 @@ class CallableSystem:
     Raises
     ------
     TypeError, ValueError : names the argument, what it got and what was wanted.
-    ImportError : derivatives="jax" without jax, the extra ``trajopt[jax]``.
+    ImportError : derivatives="jax" without jax, an extra of the installation.
 
     Notes
     -----

@@ -58,7 +58,7 @@ class ResidualCost:
         return self._loss.expand(r - self.reference), rx, ru
 
     def squares(self, nu: int) -> tuple[Residual, np.ndarray] | None:
-        """The residual and the figures of its squares, as `Residual.weighted_squares` has them; None for another cost.
+        """The residual and the figures of its squares, as its `weighted_squares` takes them; None for another cost.
 
         w (1 or K, nr) of 1/2 sum w r^2, or w, shift, lower and upper (1 or K, 4 nr): the shift is -reference, and the
         limits are those of a quadratic barrier, or both zero.

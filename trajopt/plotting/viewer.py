@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.distribution import how_to_install
 from trajopt.plotting.scene import Scene, as_drawable, frame_times, scene_of
 from trajopt.solution import Solution
 
@@ -53,7 +54,7 @@ def _load_viser() -> Any:
     try:
         return import_module("viser")
     except ImportError as error:
-        raise ImportError("trajopt.view needs viser: pip install 'trajopt[view]'") from error
+        raise ImportError(f"trajopt.view needs viser: {how_to_install('view')}") from error
 
 
 class Viewer:

@@ -1,0 +1,70 @@
+"""The installed distribution that these packages came with: its version, and how to get what its extras name.
+
+It is found by what it holds and where it lies, not by a package's name: other projects own those on the package
+index.
+"""
+
+import json
+import re
+import tomllib
+from functools import cache
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+PACKAGES = frozenset({"trajopt", "dynamics", "problems"})
+ROOT = Path(__file__).resolve().parents[1]
+"""Where the packages lie side by side: site-packages, or the folder of a checkout."""
+
+
+def _packages_of(found: Distribution) -> frozenset[str]:
+    """Which of the names in PACKAGES it says it installs."""
+    return PACKAGES.intersection((found.read_text("top_level.txt") or "").split())
+
+
+def _folder(found: Distribution) -> Path:
+    """Where its packages lie: beside its metadata, or where an editable installation points."""
+    origin = json.loads(found.read_text("direct_url.json") or "{}")
+    if origin.get("dir_info", {}).get("editable"):
+        return Path(url2pathname(urlsplit(origin["url"]).path)).resolve()
+    return Path(str(found.locate_file(""))).resolve()
+
+
+@cache
+def distribution() -> Distribution | None:
+    """The distribution of these files; None for a folder that was never installed."""
+    found = (d for d in distributions() if _packages_of(d) == PACKAGES and _folder(d) == ROOT)
+    return next(found, None)
+
+
+def intruders() -> list[str]:
+    """Name and version of other projects' distributions that install a package of the same name."""
+    found = [d for d in distributions() if 0 < len(_packages_of(d)) < len(PACKAGES)]
+    found += [d for name in PACKAGES for d in distributions(name=name) if d.read_text("top_level.txt") is None]
+    return sorted({f"{d.metadata['Name']} {d.version}" for d in found})
+
+
+@cache
+def version() -> str:
+    """The version; of a checkout that was never installed, the one that its pyproject.toml states."""
+    found = distribution()
+    if found is not None:
+        return found.version
+    try:
+        return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    except (OSError, KeyError, ValueError):
+        return "unknown"
+
+
+def how_to_install(extra: str) -> str:
+    """The command that installs what an extra needs.
+
+    It names the packages themselves: this project is on no index, and a name that it does not own may be a stranger's.
+    """
+    found = distribution()
+    if found is None:
+        return f"pip install '{ROOT}[{extra}]'"
+    condition = re.compile(rf"""\s*;\s*extra\s*==\s*["']{re.escape(extra)}["']\s*$""")
+    needed = [condition.sub("", text) for text in found.requires or () if condition.search(text)]
+    return "pip install " + " ".join(f"'{text}'" for text in needed)

@@ -1,0 +1,128 @@
+"""What the docstrings of public objects cite can be had: classes by name from a public package, the rest by any way."""
+
+import builtins
+import inspect
+import keyword
+import re
+from functools import cache
+from importlib import import_module
+
+import pytest
+
+import dynamics
+import problems
+import trajopt
+from dynamics import rods
+
+PACKAGES = (trajopt, dynamics, rods, problems)
+CITED = re.compile(r"(?<!`)(`{1,2})([A-Za-z_][\w.]*)(?:\([^`]*\))?\1(?!`)")
+CLASS_NAME = re.compile(r"(?<![\w.`])(?:[A-Z][a-z]+){2,}\b")
+FOREIGN = {"LinAlgError"}
+"""Classes of others, cited without their module."""
+
+
+def public(package):
+    """Name -> object."""
+    names = getattr(package, "__all__", None)
+    if names is None:
+        names = [name for name, value in vars(package).items() if inspect.isfunction(value) and name[0] != "_"]
+    return {name: getattr(package, name) for name in names}
+
+
+def ours(cls):
+    return [base for base in cls.__mro__ if base.__module__.partition(".")[0] in ("trajopt", "dynamics", "problems")]
+
+
+def members(cls):
+    """Name -> method or property of a public class, its own or inherited from a class of the project."""
+    found = {}
+    for base in reversed(ours(cls)):
+        found |= {name: getattr(value, "__func__", value) for name, value in vars(base).items() if name[0] != "_"}
+    return {name: value for name, value in found.items() if inspect.isfunction(value) or isinstance(value, property)}
+
+
+def documented():
+    """(where, docstring, class or None) of every public object and its methods."""
+    for package in PACKAGES:
+        yield package.__name__, package.__doc__, None
+        for name, value in public(package).items():
+            cls = value if inspect.isclass(value) else None
+            yield f"{package.__name__}.{name}", inspect.getdoc(value), cls
+            for member, function in members(value).items() if cls else ():
+                yield f"{package.__name__}.{name}.{member}", inspect.getdoc(function), cls
+
+
+@cache
+def lower_case_names():
+    """Names of public functions, members, fields and parameters; attributes count if a method of the class sets them."""
+    values = [value for package in PACKAGES for value in public(package).values()]
+    names = {name for package in PACKAGES for name in dir(package)}
+    for value in values:
+        for base in ours(value) if inspect.isclass(value) else ():
+            names |= {*vars(base), *base.__dict__.get("__annotations__", {})}
+            names |= {*re.findall(r"self\.(\w+)\b.* = ", inspect.getsource(base))}
+        functions = [value, *members(value).values()] if inspect.isclass(value) else [value]
+        for function in filter(inspect.isroutine, [*functions, getattr(value, "__init__", None)]):
+            names |= {*inspect.signature(function).parameters}
+    return names
+
+
+def can_be_imported(name):
+    """A module, or what lies in one."""
+    parts = name.split(".")
+    for split in range(len(parts), 0, -1):
+        try:
+            found = import_module(".".join(parts[:split]))
+        except ImportError:
+            continue
+        return has(found, parts[split:])
+    return False
+
+
+def has(value, path):
+    for name in path:
+        if not hasattr(value, name) and name not in getattr(value, "__annotations__", {}):
+            return False
+        value = getattr(value, name, None)
+    return True
+
+
+def resolves(name, cls):
+    head, *path = name.split(".")
+    if head[0].isupper() or head[0] == "_":
+        homes = [value for package in PACKAGES for key, value in public(package).items() if key == head]
+        homes += [base for base in ours(cls) if base.__name__ == head] if cls else []
+        return hasattr(builtins, head) or any(has(home, path) for home in homes)
+    known = lower_case_names()
+    return keyword.iskeyword(head) or hasattr(builtins, head) or (path or [head])[-1] in known or can_be_imported(name)
+
+
+def test_what_docstrings_cite_can_be_had():
+    missing = []
+    for where, text, cls in documented():
+        cited = {match[2] for match in CITED.finditer(text or "")}
+        cited |= {*CLASS_NAME.findall(text or "")} - FOREIGN
+        missing += [f"{where}: {name}" for name in sorted(cited) if not resolves(name, cls)]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    "name, found",
+    [
+        ("Problem", True), ("Problm", False), ("Problem.horizon", True), ("Problem.horizn", False),
+        ("trajopt.animate", True), ("trajopt.animat", False), ("functools.partial", True), ("load_urdf", True),
+        ("solution.shifted", True), ("load_udf", False), ("_stage", False),
+    ],
+)  # fmt: skip
+def test_citations_are_told_apart(name, found):
+    assert resolves(name, None) is found
+
+
+def test_what_public_functions_return_is_public():
+    """Named tuples of results are there for annotations and isinstance."""
+    for package in (dynamics, rods):
+        names = public(package)
+        for name, function in names.items():
+            result = inspect.isfunction(function) and inspect.signature(function).return_annotation
+            if inspect.isclass(result) and ours(result):
+                assert names.get(result.__name__) is result, name
