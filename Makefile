@@ -8,6 +8,8 @@ JOBS   ?= 2
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
+# The project's distribution once had this name, which is another project's; see the README.
+UNINSTALL := $(BIN)/python -m pip uninstall --disable-pip-version-check --yes -qq
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint bench peers clean distclean
@@ -43,11 +45,13 @@ peers: $(VENV)/.installed-peers
 # .installed is no prerequisite of the other two: they install the project as well.
 $(VENV)/.installed: pyproject.toml | $(VENV)/.created
 	@echo "Installing into $(VENV), first time only (a minute or two) ..."
+	@$(UNINSTALL) trajopt
 	@$(PIP) --editable .
 	@touch $@
 
 $(VENV)/.installed-%: pyproject.toml | $(VENV)/.created
 	@echo "Installing with the $* extra into $(VENV), first time only (a minute or two) ..."
+	@$(UNINSTALL) trajopt
 	@$(PIP) --editable '.[$*]'
 	@touch $(VENV)/.installed $@
 

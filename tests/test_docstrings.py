@@ -54,12 +54,12 @@ def documented():
 
 @cache
 def lower_case_names():
-    """Names of public functions, members, fields and parameters; attributes count if a method of the class sets them."""
+    """Names of public functions, members, fields and parameters, and of attributes that a method of their class sets."""
     values = [value for package in PACKAGES for value in public(package).values()]
     names = {name for package in PACKAGES for name in dir(package)}
     for value in values:
         for base in ours(value) if inspect.isclass(value) else ():
-            names |= {*vars(base), *base.__dict__.get("__annotations__", {})}
+            names |= {*vars(base), *inspect.get_annotations(base)}
             names |= {*re.findall(r"self\.(\w+)\b.* = ", inspect.getsource(base))}
         functions = [value, *members(value).values()] if inspect.isclass(value) else [value]
         for function in filter(inspect.isroutine, [*functions, getattr(value, "__init__", None)]):

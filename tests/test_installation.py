@@ -102,18 +102,16 @@ def test_extras_that_errors_advise(extra):
 # ------------------------------------------------------------------------------------------------ what it says
 def test_no_text_advises_a_name_that_is_not_ours():
     texts = [*ROOT.glob("*.md"), ROOT / "Makefile", ROOT / "pyproject.toml"]
-    texts += [path for folder in ("trajopt", "dynamics", "problems", "examples", "experiments") for path in
-              (ROOT / folder).rglob("*.py")]  # fmt: skip
-    wrong = re.compile(r"install\s[^\n]*['\"\s](trajopt|dynamics|problems)(\[\w+\])?(['\"`\s]|$)")
-    told = {path.name for path in texts if wrong.search(path.read_text(encoding="utf-8"))}
-    assert told <= {"README.md"}  # which says not to
-    assert "Never `pip install trajopt`" in (ROOT / "README.md").read_text(encoding="utf-8")
+    for folder in ("trajopt", "dynamics", "problems", "examples", "experiments"):
+        texts += (ROOT / folder).rglob("*.py")
+    wrong = re.compile(r"install\b[^\n]*['\"\s](trajopt|dynamics|problems)(\[\w+\])?(['\"`\s]|$)")
+    told = {path.name: wrong.findall(path.read_text(encoding="utf-8")) for path in texts}
+    assert {name: len(found) for name, found in told.items() if found} == {"README.md": 1}  # where it says never
 
 
 def test_the_name_is_no_package_of_anyone():
     assert PROJECT["name"] not in distribution.PACKAGES
-    assert not any(line.startswith("License ::") for line in PROJECT["classifiers"]), "the license is an SPDX expression"
-    assert PROJECT["license"] == "BSD-2-Clause" and "urls" not in PROJECT
+    assert not any(line.startswith("License ::") for line in PROJECT["classifiers"])  # clash with an SPDX expression
 
 
 def test_the_readme_has_no_links_into_the_checkout():
@@ -136,9 +134,9 @@ def test_models_that_come_with_it():
     assert "arm6" in problems.model_names()
     for name in problems.model_names():
         assert dynamics.load_urdf(problems.model_path(name)).nv > 0
-    with pytest.raises(ValueError, match='unknown model "arm"; known: .*arm6.*; did you mean "arm6"'):
+    with pytest.raises(ValueError, match=r'unknown model "arm"; known: .*arm6.*; did you mean "arm6"'):
         problems.model_path("arm")
-    with pytest.raises(ValueError, match='unknown model "../arm6"'):
+    with pytest.raises(ValueError, match=r'unknown model "\.\./arm6"'):
         problems.model_path("../arm6")
 
 

@@ -4,14 +4,16 @@ import io
 import subprocess
 import sys
 import types
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from tests.trajopt.cases import cartpole, pendulum, tip
-from trajopt import DDP, ILQR, compare
-from trajopt.cli import main
+from trajopt import DDP, ILQR, compare, problem_packages
+from trajopt.cli import SECOND, main
+from trajopt.problem_packages import GROUP
 
 MAKERS = {"pendulum": pendulum, "tip": tip}
 
@@ -39,6 +41,52 @@ def test_list(problems, capsys):
     assert main(["list"]) == 0
     out = capsys.readouterr().out
     assert "pendulum" in out and "the tip problem" in out and "measures much" in out
+
+
+def test_list_where_there_is_no_checkout(problems, capsys):
+    problems.experiments = dict
+    assert main(["list"]) == 0
+    assert "experiments" not in capsys.readouterr().out
+
+
+def register(monkeypatch, **packages):
+    """Stand-ins for the problem packages of other distributions."""
+    entries = [EntryPoint(name, f"their_{name}", GROUP) for name in packages]
+    monkeypatch.setattr(problem_packages, "entry_points", lambda group: entries if group == GROUP else [])
+    for name, package in packages.items():
+        monkeypatch.setitem(sys.modules, f"their_{name}", package)
+
+
+def test_problems_that_others_register(problems, monkeypatch, capsys):
+    """They come after ours; what is broken or has a name that is taken is told, and the rest is used."""
+    theirs = types.SimpleNamespace(names=lambda: ["hopper", "tip"], describe=lambda name: f"their {name}")
+    theirs.make = lambda name: MAKERS["pendulum"]()
+    register(monkeypatch, mine=theirs, broken=types.SimpleNamespace(), absent=None)
+    assert main(["list"]) == 0
+    out, error = capsys.readouterr()
+    assert out.index("the tip problem") < out.index("their hopper") and "their tip" not in out
+    assert "their_mine has a problem 'tip' too, which is left out" in error
+    assert "no problems from their_broken, AttributeError" in error
+    assert "no problems from their_absent, ModuleNotFoundError" in error
+    assert main(["solve", "hopper", "--out", "out"]) == 0
+    assert main(["solve", "hoper"]) == 2 and "did you mean 'hopper'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("decoy", ["problems/__init__.py", "problems/notes.txt", "problems.py", "dynamics/__init__.py"])
+def test_the_current_folder_may_hold_what_has_our_names(tmp_path, decoy):
+    """``python -m`` looks there first."""
+    (tmp_path / decoy).parent.mkdir(exist_ok=True)
+    (tmp_path / decoy).write_text("raise RuntimeError('not this one')")
+    command = [sys.executable, "-m", "trajopt", "solve", "pendulm"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2 and "no problem 'pendulm'; did you mean 'pendulum'?" in done.stderr
+
+
+def test_the_second_process_is_this_program_wherever_it_starts(tmp_path):
+    (tmp_path / "trajopt.py").write_text("raise RuntimeError('not this one')")
+    command = [sys.executable, "-c", SECOND.format(path=sys.path), "_compile", "pendulm"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert "KeyError: 'pendulm'" in done.stderr and "not this one" not in done.stderr
 
 
 def test_compare_writes_figures_and_numbers(problems, tmp_path, capsys):

@@ -1,0 +1,103 @@
+"""The wheel: what it holds, and that it works where there is no checkout.
+
+It is built from a copy with a version of its own and goes into an environment that takes only the dependencies from
+this one: a folder named in a .pth file is searched, but its own .pth files, where an editable installation hides, are not
+read.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("trajopt", "dynamics", "problems")
+VERSION = "0.1.0.post7"
+pytestmark = pytest.mark.slow
+
+
+def run(*command, cwd, check=True, **variables):
+    """What a command prints, on stdout and stderr; this process's own ways to find modules are kept from it."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
+    together = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    done = subprocess.run([str(word) for word in command], cwd=cwd, env=kept | variables, **together)
+    assert not check or done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in (*PACKAGES, "experiments", "examples"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("README.md", "LICENSE", "CITATION.cff"):
+        shutil.copy(ROOT / name, source)
+    (source / "tests").mkdir()
+    (source / "tests" / "__init__.py").touch()
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert settings.count('\nversion = "') == 1
+    before, _, after = settings.partition('\nversion = "')
+    (source / "pyproject.toml").write_text(f'{before}\nversion = "{VERSION}"{after.partition(chr(34))[2]}')
+    pip = sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"
+    run(*pip, "--wheel-dir", folder, source, cwd=source)
+    (path,) = folder.iterdir()
+    return path
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory):
+    """The interpreter of an environment with the wheel."""
+    home = tmp_path_factory.mktemp("environment")
+    run(sys.executable, "-m", "venv", "--without-pip", home, cwd=home)
+    python = home / "bin" / "python"
+    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=home).strip())
+    ours = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    (site / "dependencies.pth").write_text("\n".join(sorted(ours)) + "\n")
+    run(python, "-c", "import numba, matplotlib, rich", cwd=home)
+    for name in PACKAGES:
+        found = run(python, "-c", f"import {name}", cwd=home, check=False)
+        assert f"No module named '{name}'" in found, "the environment sees another installation"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=home)
+    return python
+
+
+def test_what_the_wheel_holds(wheel):
+    assert wheel.name == f"trajopt_ddp-{VERSION}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        held = set(archive.namelist())
+        metadata = archive.read(f"trajopt_ddp-{VERSION}.dist-info/METADATA").decode()
+    wanted = {path for name in PACKAGES for kind in ("*.py", "py.typed") for path in (ROOT / name).rglob(kind)}
+    wanted |= {path for path in (ROOT / "problems" / "models").iterdir() if path.is_file()}
+    assert {name for name in held if ".dist-info/" not in name} == {str(path.relative_to(ROOT)) for path in wanted}
+    assert {f"{name}/py.typed" for name in PACKAGES} | {"problems/models/arm6.urdf"} <= held
+    assert "License-Expression: BSD-2-Clause" in metadata and "# trajopt" in metadata
+
+
+def test_it_works_in_a_folder_with_others_of_its_names(python, tmp_path):
+    """The quick start, then the commands, in a folder whose packages must not be taken for those of the wheel."""
+    folder = tmp_path / "folder"
+    for name in ("problems", "dynamics"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text('raise RuntimeError("not this one")\n')
+    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path).strip()
+
+    def command(*arguments):
+        return run(*arguments, cwd=folder, TRAJOPT_CACHE_DIR=str(tmp_path / "cache"), COLUMNS="200")
+
+    printed = command(python, ROOT / "examples" / "quick_start.py")
+    assert printed.count("converged") >= 2, printed
+    assert {path.name for path in (folder / "results" / "quick_start").iterdir()} == {"convergence.png", "motion.png"}
+    assert any((tmp_path / "cache").rglob("*.nbc"))
+
+    assert command(python, "-m", "trajopt", "--version") == (
+        f"trajopt {VERSION} from {site} (distribution trajopt-ddp)\n"
+    )
+    assert "wrote out/ddp.npz" in command(python, "-m", "trajopt", "solve", "pendulum", "--out", "out")
+    (folder / "trajopt.py").write_text('raise RuntimeError("nor this one")\n')
+    listed = command(python.with_name("trajopt"), "list")
+    assert "quadruped_trot" in listed and "experiments" not in listed
