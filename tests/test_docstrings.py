@@ -54,7 +54,7 @@ def documented():
 
 @cache
 def lower_case_names():
-    """Names of public functions, members, fields and parameters, and of attributes that a method of their class sets."""
+    """Names of public functions, members, fields, parameters, and attributes that a method of their class sets."""
     values = [value for package in PACKAGES for value in public(package).values()]
     names = {name for package in PACKAGES for name in dir(package)}
     for value in values:

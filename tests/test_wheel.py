@@ -1,8 +1,8 @@
 """The wheel: what it holds, and that it works where there is no checkout.
 
 It is built from a copy with a version of its own and goes into an environment that takes only the dependencies from
-this one: a folder named in a .pth file is searched, but its own .pth files, where an editable installation hides, are not
-read.
+this one: a folder named in a .pth file is searched, but its own .pth files, where an editable installation hides, are
+not read.
 """
 
 import os

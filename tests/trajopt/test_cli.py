@@ -72,14 +72,21 @@ def test_problems_that_others_register(problems, monkeypatch, capsys):
     assert main(["solve", "hoper"]) == 2 and "did you mean 'hopper'?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("decoy", ["problems/__init__.py", "problems/notes.txt", "problems.py", "dynamics/__init__.py"])
-def test_the_current_folder_may_hold_what_has_our_names(tmp_path, decoy):
+@pytest.mark.parametrize(
+    "decoy, arguments, told",
+    [
+        ("problems/__init__.py", ["solve", "pendulm"], "no problem 'pendulm'; did you mean 'pendulum'?"),
+        ("problems/notes.txt", ["solve", "pendulm"], "no problem 'pendulm'; did you mean 'pendulum'?"),
+        ("dynamics.py", ["--version"], "trajopt "),
+    ],
+)
+def test_the_current_folder_may_hold_what_has_our_names(tmp_path, decoy, arguments, told):
     """``python -m`` looks there first."""
     (tmp_path / decoy).parent.mkdir(exist_ok=True)
     (tmp_path / decoy).write_text("raise RuntimeError('not this one')")
-    command = [sys.executable, "-m", "trajopt", "solve", "pendulm"]
+    command = [sys.executable, "-m", "trajopt", *arguments]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 2 and "no problem 'pendulm'; did you mean 'pendulum'?" in done.stderr
+    assert told in done.stdout + done.stderr
 
 
 def test_the_second_process_is_this_program_wherever_it_starts(tmp_path):
