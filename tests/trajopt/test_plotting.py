@@ -252,6 +252,10 @@ def test_nothing_ties_a_free_body_to_the_world(joint, rng):
     lines = system.skeleton(np.concatenate([q, np.zeros((4, system.model.nv))], axis=1))
     ends = np.stack([dynamics.frame_placement(system.model, q, frame)[1] for frame in ("body", "tip")], axis=1)
     np.testing.assert_allclose(lines, ends[:, None], atol=1e-14)
+    np.testing.assert_array_equal(dynamics.skeleton(system.model, q), lines)
+    np.testing.assert_array_equal(dynamics.skeleton(system.model, q[0]), lines[:1])
+    with pytest.raises(ValueError, match="q: got shape"):
+        dynamics.skeleton(system.model, q[:, 1:])
 
 
 def test_a_body_on_a_rail_and_a_lone_point_are_drawn_from_the_origin(rng):
