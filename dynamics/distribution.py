@@ -10,8 +10,7 @@ import tomllib
 from functools import cache
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
+from urllib.parse import unquote, urlsplit
 
 PACKAGES = frozenset({"trajopt", "dynamics", "problems"})
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,7 +26,7 @@ def _folder(found: Distribution) -> Path:
     """Where its packages lie: beside its metadata, or where an editable installation points."""
     origin = json.loads(found.read_text("direct_url.json") or "{}")
     if origin.get("dir_info", {}).get("editable"):
-        return Path(url2pathname(urlsplit(origin["url"]).path)).resolve()
+        return Path(unquote(urlsplit(origin["url"]).path)).resolve()
     return Path(str(found.locate_file(""))).resolve()
 
 
