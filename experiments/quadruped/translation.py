@@ -143,7 +143,8 @@ def translated(theirs: Any, model: Any, name: str) -> trajopt.Problem:
     nodes = list(theirs.runningModels)
     frames = nodes[0].state.pinocchio.frames
     dt = next(node.dt for node in nodes if not is_impulse(node))
-    system = dynamics.HybridSystem(model, dt, phases_of(nodes, frames), gains=GAINS, impacts=False, joint_friction=False)
+    phases = phases_of(nodes, frames)
+    system = dynamics.HybridSystem(model, dt, phases, gains=GAINS, impacts=False, joint_friction=False)
     running = Translator(system, frames)
     for segment in system.segments:
         for t in range(segment.start, segment.stop):
