@@ -3,17 +3,23 @@
 Every public array function takes one point or a batch of K points; a single point among batches is repeated.
 """
 
+from __future__ import annotations
+
 import math
+from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, aligned_empty, launch, routine, scratch
 from dynamics.validation import QUATERNION_TOLERANCE, as_batch, check_configuration
 
 __all__ = ["empty_matrices", "launch", "points", "scratch", "square_matrices", "unbatch"]
 
 
-def points(model, q, **vectors):
+def points(model: RigidBodyModel, q: ArrayLike, **vectors: ArrayLike) -> tuple[bool, list[np.ndarray]]:
     """Validated, equally long batches.
 
     Parameters: q (nq,) or (K, nq); vectors: name -> array (nv,) or (K, nv).
@@ -21,7 +27,7 @@ def points(model, q, **vectors):
     Raises ValueError naming the argument, its shape and the one wanted, or the first bad entry.
     """
     if _is_batch(model, q, vectors):
-        return False, [q, *vectors.values()]
+        return False, cast("list[np.ndarray]", [q, *vectors.values()])
     batch, single = as_batch("q", q, model.nq)
     arrays = [batch]
     for name, value in vectors.items():
@@ -82,7 +88,7 @@ def _repeated(x: np.ndarray, K: int) -> np.ndarray:
     return x if len(x) == K and x.flags.writeable else np.array(np.broadcast_to(x, (K, x.shape[1])), order="C")
 
 
-def unbatch(single: bool, *arrays):
+def unbatch(single: bool, *arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """The arrays of a batch, or of its only point."""
     return tuple(x[0] for x in arrays) if single else arrays
 
@@ -94,7 +100,7 @@ def empty_matrices(count: int, K: int, n: int) -> list[np.ndarray]:
     return [row[:size].reshape(K, n * n) for row in block]
 
 
-def square_matrices(single: bool, arrays):
+def square_matrices(single: bool, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
     """The arrays of `empty_matrices` as (K, n, n), or (n, n) of their only point."""
     n = math.isqrt(arrays[0].shape[1])
     return unbatch(single, *(x.reshape(-1, n, n) for x in arrays))

@@ -5,12 +5,15 @@ A degree of freedom k moves the subtree below it as one rigid body of mass m_k a
     c = sum_i h_i / m,      dc/dq_k = (m_k v_k + w_k x h_k) / m        for the column s_k = (w_k, v_k)
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, ROTATION, place_bodies
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, scatter, splat
 from dynamics.spatial import (
     accumulate,
@@ -69,7 +72,7 @@ def _drive(first, last, work, block, q, derivatives, out):
             scatter(c_, c * LANES, out)
 
 
-def require_mass(model) -> None:
+def require_mass(model: RigidBodyModel) -> None:
     """Raise ValueError unless the robot has mass, and so a centre of mass."""
     if not model.total_mass > 0.0:
         raise ValueError(f"model {model.name!r} has total mass {model.total_mass:g} kg and no centre of mass")
@@ -84,7 +87,7 @@ def _evaluate(model, q, derivatives, shape):
     return unbatch(single, out.reshape(len(q), *shape))[0]
 
 
-def center_of_mass(model, q: ArrayLike) -> np.ndarray:
+def center_of_mass(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """Centre of mass of all moving bodies, world axes; what is fixed to the world does not count.
 
     Parameters
@@ -103,7 +106,7 @@ def center_of_mass(model, q: ArrayLike) -> np.ndarray:
     return _evaluate(model, q, False, (3,))
 
 
-def center_of_mass_jacobian(model, q: ArrayLike) -> np.ndarray:
+def center_of_mass_jacobian(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """Jacobian of the centre of mass: its velocity is J v, world axes.
 
     Parameters: q (nq,) or (K, nq).  Returns: (3, nv) or (K, 3, nv).  Raises: ValueError as `center_of_mass`.

@@ -6,6 +6,8 @@
 Tangents are body-fixed (right) and ordered as velocities; a free flyer's is [linear; angular].
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

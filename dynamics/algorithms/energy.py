@@ -1,5 +1,7 @@
 """Kinetic and potential energy."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -7,6 +9,7 @@ from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.center_of_mass import center_of_mass
 from dynamics.algorithms.kinematics import BODY, DOF, MOMENTA, MOMENTUM, VELOCITY, forward_pass
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
 from dynamics.spatial import add_dot6, load6
 
@@ -42,7 +45,7 @@ def _drive(first, last, work, block, q, v, out):
         scatter(energy, c * LANES, out)
 
 
-def kinetic_energy(model, q: ArrayLike, v: ArrayLike) -> float | np.ndarray:
+def kinetic_energy(model: RigidBodyModel, q: ArrayLike, v: ArrayLike) -> float | np.ndarray:
     """v'M(q)v / 2, without forming M; the armature's share, sum of armature_k v_k^2 / 2, is included.
 
     Parameters
@@ -66,7 +69,7 @@ def kinetic_energy(model, q: ArrayLike, v: ArrayLike) -> float | np.ndarray:
     return unbatch(single, out[:, 0])[0]
 
 
-def potential_energy(model, q: ArrayLike) -> float | np.ndarray:
+def potential_energy(model: RigidBodyModel, q: ArrayLike) -> float | np.ndarray:
     """-m g.c of all moving bodies, zero at the world origin.
 
     Parameters: q (nq,) or (K, nq).  Returns: float or (K,), J.  Raises: ValueError as `kinetic_energy`, and for a model

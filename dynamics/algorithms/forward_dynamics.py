@@ -1,14 +1,18 @@
 """Forward and hybrid dynamics of batches."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, hybrid_dynamics_kernel
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, DOF
-from dynamics.algorithms.loads import gather_loads, loads_batch, loads_numbers
+from dynamics.algorithms.loads import Wrenches, gather_loads, loads_batch, loads_numbers
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, carve, driver, gather, scatter
 from dynamics.validation import as_array
 
@@ -52,7 +56,14 @@ def _launch(model, q, v, a, tau, prescribed, loads) -> None:
     launch(_drive, len(q), numbers, model.block, q, v, a, tau, prescribed, loads)
 
 
-def forward_dynamics(model, q, v, tau, external_wrenches=None, wrench_reference: str = "local") -> np.ndarray:
+def forward_dynamics(
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    external_wrenches: Wrenches | None = None,
+    wrench_reference: str = "local",
+) -> np.ndarray:
     """Joint accelerations under the torques tau.
 
     a = M(q)^-1 (tau - C(q, v) v - g(q) + sum_i J_i' f_i)              [Featherstone 2008, table 7.1; Kim 2012, table 3]
@@ -84,7 +95,14 @@ def forward_dynamics(model, q, v, tau, external_wrenches=None, wrench_reference:
 
 
 def hybrid_dynamics(
-    model, q, v, a, tau, prescribed, external_wrenches=None, wrench_reference: str = "local"
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    tau: ArrayLike,
+    prescribed: ArrayLike,
+    external_wrenches: Wrenches | None = None,
+    wrench_reference: str = "local",
 ) -> HybridDynamics:
     """Accelerations and torques of a robot some of whose joints follow a given acceleration, the others a torque.
 
@@ -121,7 +139,7 @@ def hybrid_dynamics(
     return HybridDynamics(*unbatch(single, a, tau))
 
 
-def as_choice(name: str, value, n: int) -> np.ndarray:
+def as_choice(name: str, value: ArrayLike, n: int) -> np.ndarray:
     """A boolean array (n,); ValueError for anything else."""
     chosen = np.asarray(value)
     if chosen.shape != (n,) or chosen.dtype != bool:
@@ -129,7 +147,7 @@ def as_choice(name: str, value, n: int) -> np.ndarray:
     return chosen
 
 
-def given_entries(name: str, value, given: np.ndarray) -> np.ndarray:
+def given_entries(name: str, value: ArrayLike, given: np.ndarray) -> np.ndarray:
     """The array with zeros where `given` (nv,) is False; ValueError if its last axis is not nv long."""
     array = as_array(name, value, finite=False)
     if array.shape[-1:] != given.shape:

@@ -12,6 +12,9 @@ velocity's components in the same reference: the spatial acceleration ds/dt goes
 moving axes do not show), and the world-aligned one gains w x (v + w x p), because p moves.
 """
 
+from __future__ import annotations
+
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +23,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, shared_kernel, splat
 from dynamics.spatial import (
     add_cross,
@@ -180,13 +184,13 @@ def _drive(first, last, work, block, i, frame, reference, quantity, q, v, a, out
 
 
 # ------------------------------------------------------------------------------------------------ public
-def frame_numbers(model, name: str) -> tuple[int, np.ndarray]:
+def frame_numbers(model: RigidBodyModel, name: str) -> tuple[int, np.ndarray]:
     """Body (-1 the world) and placement (FRAME,) of a frame, for kernels; ValueError if there is none of this name."""
     frame = model.frame(name)
     return int(frame.body), np.concatenate([np.ravel(frame.R), frame.p])
 
 
-def reference_code(reference: str, allowed=tuple(REFERENCES)) -> int:
+def reference_code(reference: str, allowed: Collection[str] = tuple(REFERENCES)) -> int:
     """The kernels' number of a reference; ValueError listing the allowed ones."""
     if reference not in allowed:
         raise ValueError(f"reference: got {reference!r}, expected one of {', '.join(map(repr, allowed))}")
@@ -203,7 +207,7 @@ def _evaluate(model, name, reference, quantity, size, q, v=None, a=None) -> np.n
     return out
 
 
-def frame_placement(model, q: ArrayLike, frame: str) -> Placement:
+def frame_placement(model: RigidBodyModel, q: ArrayLike, frame: str) -> Placement:
     """Pose of a frame in the world: x_world = R x + p.
 
     Parameters
@@ -227,7 +231,9 @@ def frame_placement(model, q: ArrayLike, frame: str) -> Placement:
     return Placement(*unbatch(single, R, p))
 
 
-def frame_jacobian(model, q: ArrayLike, frame: str, reference: str = "local_world_aligned") -> np.ndarray:
+def frame_jacobian(
+    model: RigidBodyModel, q: ArrayLike, frame: str, reference: str = "local_world_aligned"
+) -> np.ndarray:
     """The matrix J of a frame's velocity, `frame_velocity` = J v; rows [linear; angular].
 
     Parameters
@@ -251,7 +257,9 @@ def frame_jacobian(model, q: ArrayLike, frame: str, reference: str = "local_worl
     return unbatch(single, J.reshape(-1, 6, model.nv))[0]
 
 
-def frame_velocity(model, q: ArrayLike, v: ArrayLike, frame: str, reference: str = "local_world_aligned") -> np.ndarray:
+def frame_velocity(
+    model: RigidBodyModel, q: ArrayLike, v: ArrayLike, frame: str, reference: str = "local_world_aligned"
+) -> np.ndarray:
     """Velocity of a frame, [linear; angular].
 
     Parameters
@@ -279,7 +287,7 @@ def frame_velocity(model, q: ArrayLike, v: ArrayLike, frame: str, reference: str
 
 
 def frame_acceleration(
-    model, q: ArrayLike, v: ArrayLike, a: ArrayLike, frame: str, reference: str = "local_world_aligned"
+    model: RigidBodyModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, frame: str, reference: str = "local_world_aligned"
 ) -> np.ndarray:
     """Acceleration of a frame: the time derivative of the components of `frame_velocity` in the same reference.
 

@@ -1,11 +1,15 @@
 """Inverse dynamics by the recursive Newton-Euler algorithm (RNEA)."""
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, FORCE, FORCES, forward_pass
-from dynamics.algorithms.loads import add_loads, gather_loads, loads_batch, loads_numbers
+from dynamics.algorithms.loads import Wrenches, add_loads, gather_loads, loads_batch, loads_numbers
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -58,7 +62,14 @@ def _drive(first, last, work, block, q, v, a, loads, tau):
         scatter(tau_, c * LANES, tau)
 
 
-def inverse_dynamics(model, q, v, a, external_wrenches=None, wrench_reference: str = "local") -> np.ndarray:
+def inverse_dynamics(
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    external_wrenches: Wrenches | None = None,
+    wrench_reference: str = "local",
+) -> np.ndarray:
     """Joint torques that produce the acceleration a.
 
     tau = M(q) a + C(q, v) v + g(q) - sum_i J_i' f_i                   [Featherstone 2008, table 5.1; Kim 2012, table 2]
@@ -90,11 +101,11 @@ def inverse_dynamics(model, q, v, a, external_wrenches=None, wrench_reference: s
     return unbatch(single, tau)[0]
 
 
-def bias_forces(model, q, v) -> np.ndarray:
+def bias_forces(model: RigidBodyModel, q: ArrayLike, v: ArrayLike) -> np.ndarray:
     """C(q, v) v + g(q): Coriolis, centrifugal and gravity torques.  Shapes and errors as `inverse_dynamics`."""
     return inverse_dynamics(model, q, v, np.zeros(model.nv))
 
 
-def gravity_forces(model, q) -> np.ndarray:
+def gravity_forces(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """g(q): torques that hold the robot still.  Shapes and errors as `inverse_dynamics`."""
     return inverse_dynamics(model, q, np.zeros(model.nv), np.zeros(model.nv))

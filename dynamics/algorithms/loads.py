@@ -5,14 +5,18 @@ A follower load is given in the axes of its body, about the body's origin: turni
 dynamics as forces on the bodies; only their derivatives with respect to the configuration differ.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from numba import types
 from numba.extending import overload
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.kinematics import BODY, FORCE, POSITION, ROTATION
+from dynamics.model import RigidBodyModel
 from dynamics.simd import carve, gather, helper, kernel, splat
 from dynamics.simd.compilation import INLINED
 from dynamics.spatial import (
@@ -30,6 +34,9 @@ from dynamics.validation import as_array
 
 REFERENCES = ("local", "local_world_aligned")
 
+Wrenches = ArrayLike | Mapping[str, ArrayLike]
+"""Of every moving body, (nb, 6) or (K, nb, 6), or by name of a frame, (6,) or (K, 6)."""
+
 
 class Loads(NamedTuple):
     """Wrenches [force; moment], per knot (K, numbers) for drivers, in lanes (numbers, LANES) for kernels.
@@ -42,7 +49,7 @@ class Loads(NamedTuple):
     point: np.ndarray  # (L, 3) their points, in the body frame
 
 
-def gather_loads(loads, first, ws):
+def gather_loads(loads: Loads | None, first: int, ws: np.ndarray) -> tuple[Loads | None, np.ndarray]:
     """The loads of LANES knots at the front of the workspace, or None, and the rest of it."""
     return (None, ws) if loads is None else _gather(loads, first, ws)
 
@@ -97,7 +104,11 @@ def loads_numbers(loads: Loads | None) -> int:
 
 # ------------------------------------------------------------------------------------------------ from public arguments
 def loads_batch(
-    model, external_wrenches, wrench_reference: str, K: int, name: str = "external_wrenches"
+    model: RigidBodyModel,
+    external_wrenches: Wrenches | None,
+    wrench_reference: str,
+    K: int,
+    name: str = "external_wrenches",
 ) -> Loads | None:
     """The public arguments `external_wrenches` (or of that name) and `wrench_reference` as loads of K knots, or None.
 

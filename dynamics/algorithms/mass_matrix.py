@@ -1,11 +1,15 @@
 """The mass matrix by the composite-rigid-body algorithm.                          [Featherstone 2008, table 6.2]"""
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.algorithms.branch_factor import factorize, invert_factored
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, place_bodies, place_inertias
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, shared_kernel, splat, store
 from dynamics.spatial import accumulate, dot6, inertia_times, load3, load6
 
@@ -71,7 +75,7 @@ def _evaluate(model, q, invert: bool) -> np.ndarray:
     return square_matrices(single, [out])[0]
 
 
-def mass_matrix(model, q) -> np.ndarray:
+def mass_matrix(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """M(q), symmetric positive definite, armature on the diagonal.                [Featherstone 2008, table 6.2]
 
     Parameters: q (nq,) or (K, nq).  Returns: (nv, nv) or (K, nv, nv).
@@ -80,6 +84,6 @@ def mass_matrix(model, q) -> np.ndarray:
     return _evaluate(model, q, False)
 
 
-def inverse_mass_matrix(model, q) -> np.ndarray:
+def inverse_mass_matrix(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """M(q)^-1, by the sparse factor.  Shapes and errors as `mass_matrix`."""
     return _evaluate(model, q, True)

@@ -56,7 +56,8 @@ def link_placements(model: RodModel, q: ArrayLike) -> Pose:
     _, ends = _segment_poses(model, qs)
     of_links = [ends[model.link_segments[name]] for name in model.link_names]
     R, p = (np.stack(part, axis=1) for part in zip(*of_links, strict=True))
-    return tuple(unbatch(single, R, p))
+    R, p = unbatch(single, R, p)
+    return R, p
 
 
 def link_placement(model: RodModel, link: str, q: ArrayLike) -> Pose:
@@ -64,7 +65,8 @@ def link_placement(model: RodModel, link: str, q: ArrayLike) -> Pose:
     segment = model.segment_of(link)
     qs, single = as_batch("q", q, model.nq)
     _, ends = _segment_poses(model, qs)
-    return tuple(unbatch(single, *ends[segment]))
+    R, p = unbatch(single, *ends[segment])
+    return R, p
 
 
 def center_lines(model: RodModel, q: ArrayLike, points: int = 20) -> dict[str, CenterLine]:
