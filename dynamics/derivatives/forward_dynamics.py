@@ -8,9 +8,12 @@ Contracted with y, with w = M^-1 y and H the Hessian of w'ID:
 The Lie order of H_qq inside a joint is kept: Hqq[j, k] = d/dq_k (d(y'a)/dq_j).
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.articulated_body import (
     ARTICULATED,
@@ -22,13 +25,14 @@ from dynamics.algorithms.batch import empty_matrices, launch, points, square_mat
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_mass import AUTOMATIC, minus_inverse_products
 from dynamics.algorithms.kinematics import BODY, DOF
-from dynamics.algorithms.loads import gather_loads, loads_batch, loads_numbers
+from dynamics.algorithms.loads import Wrenches, gather_loads, loads_batch, loads_numbers
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.joint_friction import add_friction_slope
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -133,7 +137,7 @@ def multiply_negative(n, A, B, X):
             store(X, j * n + k, -x)
 
 
-def first_order_numbers(model) -> int:
+def first_order_numbers(model: RigidBodyModel) -> int:
     """Scratch numbers per lane of `drive_first_order`, without loads."""
     n = model.nv
     return model.nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 6 + 4 * n) + model.nq
@@ -208,7 +212,12 @@ def _drive_hessian(first, last, work, block, q, v, tau, y, loads, Hqq, Hqv, Hvv,
 
 
 def forward_dynamics_derivatives(
-    model, q, v, tau, external_wrenches=None, wrench_reference: str = "local"
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    external_wrenches: Wrenches | None = None,
+    wrench_reference: str = "local",
 ) -> ForwardDynamicsDerivatives:
     """Derivatives of forward dynamics with respect to configuration (along the tangent), velocity and torque.
 
@@ -236,7 +245,13 @@ def forward_dynamics_derivatives(
 
 
 def forward_dynamics_hessian(
-    model, q, v, tau, w, external_wrenches=None, wrench_reference: str = "local"
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    w: ArrayLike,
+    external_wrenches: Wrenches | None = None,
+    wrench_reference: str = "local",
 ) -> ForwardDynamicsHessian:
     """Hessian of w' a(q, v, tau) without forming a tensor.
 
@@ -266,7 +281,12 @@ def forward_dynamics_hessian(
 
 
 def forward_dynamics_second_derivatives(
-    model, q, v, tau, external_wrenches=None, wrench_reference: str = "local"
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    external_wrenches: Wrenches | None = None,
+    wrench_reference: str = "local",
 ) -> ForwardDynamicsSecondDerivatives:
     """The four second-derivative tensors of forward dynamics.
 

@@ -22,13 +22,16 @@ joint, at rest, just above it: H[q_x, q_y] = d/dq_y (d/dq_x) is then not symmetr
 apply.  There H[v_x, v_y] = -s_y.(A1(I, V_p) + A_w) s_x.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, PSI2, RATE, forward_pass
-from dynamics.algorithms.loads import add_loads, gather_loads, loads_batch, loads_numbers
+from dynamics.algorithms.loads import Wrenches, add_loads, gather_loads, loads_batch, loads_numbers
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.derivatives.dead_loads import add_dead_loads
 from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives, add_armature, store_row_pair
@@ -42,6 +45,7 @@ from dynamics.derivatives.virtual import (
     virtual_motion,
 )
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -186,7 +190,7 @@ def inverse_dynamics_hessian_kernel(m, q, v, a, w, loads, body, dof, virtual, ze
     add_armature(m, a, tau, M)
 
 
-def expansion_numbers(model) -> int:
+def expansion_numbers(model: RigidBodyModel) -> int:
     """Scratch numbers per lane of `drive_expansion`, without loads."""
     n, nb = model.nv, len(model.arrays.parent)
     return nb * (BODY + VIRTUAL_BODY) + n * (DOF + 6 + 4) + model.nq + 7 * n * n
@@ -226,7 +230,13 @@ def drive_expansion(first, last, work, block, q, v, a, w, loads, dq, dv, M, Hqq,
 
 
 def inverse_dynamics_hessian(
-    model, q, v, a, w, external_wrenches=None, wrench_reference: str = "local"
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    w: ArrayLike,
+    external_wrenches: Wrenches | None = None,
+    wrench_reference: str = "local",
 ) -> InverseDynamicsHessian:
     """Hessian of w' tau(q, v, a) without forming a tensor.
 
@@ -250,7 +260,13 @@ def inverse_dynamics_hessian(
 
 
 def inverse_dynamics_expansion(
-    model, q, v, a, w, external_wrenches=None, wrench_reference: str = "local"
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    w: ArrayLike,
+    external_wrenches: Wrenches | None = None,
+    wrench_reference: str = "local",
 ) -> tuple[InverseDynamicsDerivatives, InverseDynamicsHessian]:
     """First derivatives and the Hessian of w' tau in the one pass that both need; arguments as above."""
     single, (q, v, a, w) = points(model, q, v=v, a=a, w=w)

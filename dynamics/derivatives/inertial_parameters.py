@@ -9,12 +9,13 @@ bodies are turned against it.
 import numpy as np
 
 from dynamics.joints import PLANAR
+from dynamics.model import RigidBodyModel
 
 INERTIAL = 10
 _ROW, _COLUMN = (0, 0, 1, 0, 1, 2), (0, 1, 1, 2, 2, 2)  # of the inertia's entries
 
 
-def inertial_parameters(model) -> np.ndarray:
+def inertial_parameters(model: RigidBodyModel) -> np.ndarray:
     """Inertial parameters (nb, 10) of the moving bodies, everything fixed to them included; kg, kg m, kg m^2.
 
     Row: m, m cx, m cy, m cz, Ixx, Ixy, Iyy, Ixz, Iyz, Izz, the first moment m c and the inertia about the origin of the
@@ -28,7 +29,7 @@ def inertial_parameters(model) -> np.ndarray:
     return parameters
 
 
-def turned_bodies(model) -> list[tuple[int, np.ndarray]]:
+def turned_bodies(model: RigidBodyModel) -> list[tuple[int, np.ndarray]]:
     """Bodies whose axes are not those of the frame that their joint moves, with the rotation (3, 3) into that frame."""
     planar = [i for i, joint in enumerate(model.joints) if joint.code == PLANAR]
     rotations = [(i, model.frame(model.body_names[i]).R) for i in planar]

@@ -8,16 +8,20 @@ For dof j at or above dof i (S_i below):
 with the vectors of `composites`.                                              [Singh 2022, eqs. 30, 32, algorithm 1]
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, PSI2, RATE, forward_pass
-from dynamics.algorithms.loads import add_loads, gather_loads, loads_batch, loads_numbers
+from dynamics.algorithms.loads import Wrenches, add_loads, gather_loads, loads_batch, loads_numbers
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.derivatives.dead_loads import add_dead_loads
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -102,7 +106,7 @@ def inverse_dynamics_first_order(m, q, v, a, loads, body, dof, tau, dq, dv, M):
     add_armature(m, a, tau, M)
 
 
-def derivatives_numbers(model) -> int:
+def derivatives_numbers(model: RigidBodyModel) -> int:
     """Scratch numbers per lane of `drive_derivatives`, without loads."""
     n = model.nv
     return len(model.arrays.parent) * BODY + n * (DOF + 3) + 3 * n * n + model.nq
@@ -131,7 +135,12 @@ def drive_derivatives(first, last, work, block, q, v, a, loads, dq, dv, M):
 
 
 def inverse_dynamics_derivatives(
-    model, q, v, a, external_wrenches=None, wrench_reference: str = "local"
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    external_wrenches: Wrenches | None = None,
+    wrench_reference: str = "local",
 ) -> InverseDynamicsDerivatives:
     """Derivatives of inverse dynamics with respect to configuration, velocity and acceleration.
 

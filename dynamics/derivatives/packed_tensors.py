@@ -1,5 +1,7 @@
 """The second-order tensors of inverse dynamics as arrays, and packed: objects for callers in Python."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import NamedTuple
 

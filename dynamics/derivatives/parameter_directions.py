@@ -1,13 +1,17 @@
 """Directions d/dp of everything that the dynamics depends on: as users give them, and as kernels read them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import points
-from dynamics.algorithms.loads import Loads, loads_batch
+from dynamics.algorithms.loads import Loads, Wrenches, loads_batch
 from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotation, turned_bodies
+from dynamics.model import RigidBodyModel
 from dynamics.simd import carve, gather, helper
 from dynamics.validation import as_array
 
@@ -63,7 +67,14 @@ class Batch(NamedTuple):
 
 
 def direction_batch(
-    model, q, vectors: dict, inertial, placement, external_wrenches, wrenches, wrench_reference: str
+    model: RigidBodyModel,
+    q: ArrayLike,
+    vectors: dict,
+    inertial: ArrayLike | None,
+    placement: ArrayLike | None,
+    external_wrenches: Wrenches | None,
+    wrenches: Wrenches | None,
+    wrench_reference: str,
 ) -> Batch:
     """The public arguments of `parameter_derivatives` as equally long batches; single points are repeated.
 

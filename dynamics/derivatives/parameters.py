@@ -4,18 +4,22 @@ For calibration, identification and design: p may move the configuration, the ve
 torques, the inertial parameters of the bodies, the placements of the joints and the external wrenches, all at once.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION
 from dynamics.algorithms.batch import launch, unbatch
 from dynamics.algorithms.forward_dynamics import as_choice, given_entries
 from dynamics.algorithms.kinematics import BODY, DOF, FORCES, forward_pass
-from dynamics.algorithms.loads import add_loads, gather_loads, loads_numbers
+from dynamics.algorithms.loads import Wrenches, add_loads, gather_loads, loads_numbers
 from dynamics.derivatives.parameter_directions import direction_batch, direction_numbers, gather_direction
 from dynamics.derivatives.parameter_recursion import CHANGE, change_of_hybrid_dynamics, change_of_inverse_dynamics
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, carve, driver, gather, gather_state, scatter
 
 
@@ -63,9 +67,23 @@ class ParameterDerivatives(NamedTuple):
 
 
 def parameter_derivatives(
-    model, q, v, a=None, tau=None, prescribed=None, external_wrenches=None, wrench_reference: str = "local", *,
-    dq=None, dv=None, da=None, dtau=None, inertial=None, placement=None, wrenches=None,
-) -> ParameterDerivatives:  # fmt: skip
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike | None = None,
+    tau: ArrayLike | None = None,
+    prescribed: ArrayLike | None = None,
+    external_wrenches: Wrenches | None = None,
+    wrench_reference: str = "local",
+    *,
+    dq: ArrayLike | None = None,
+    dv: ArrayLike | None = None,
+    da: ArrayLike | None = None,
+    dtau: ArrayLike | None = None,
+    inertial: ArrayLike | None = None,
+    placement: ArrayLike | None = None,
+    wrenches: Wrenches | None = None,
+) -> ParameterDerivatives:
     """Derivative of inverse, forward or hybrid dynamics along a scalar parameter p that everything may depend on.
 
     With a given it is that of inverse dynamics, with tau that of forward dynamics, with a, tau and `prescribed` that of

@@ -12,7 +12,10 @@ Their power along the column S = (s, u) of a degree of freedom, angular part s f
 Degrees of freedom off the path from the body to the root have zeros.
 """
 
+from __future__ import annotations
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.frames import last_dof
@@ -29,6 +32,7 @@ from dynamics.algorithms.kinematics import (
 )
 from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotation, turned_bodies
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather_state, helper, kernel, scatter, store
 from dynamics.spatial import add_cross, angular, cross, dot3, linear, load3, load6, load9, rotate_back, store3
 
@@ -87,7 +91,7 @@ def _drive(first, last, work, block, q, v, a, Y):
         scatter(Y_, c * LANES, Y)
 
 
-def inverse_dynamics_regressor(model, q, v, a) -> np.ndarray:
+def inverse_dynamics_regressor(model: RigidBodyModel, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> np.ndarray:
     """The matrix Y of inverse dynamics as a linear function of the inertial parameters,
 
     inverse_dynamics(model, q, v, a) = Y @ inertial_parameters(model).ravel() + armature * a

@@ -1,6 +1,10 @@
 """Second derivatives of inverse dynamics: the four full tensors, packed or as dense arrays."""
 
+from __future__ import annotations
+
 from typing import Literal, overload
+
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import (
@@ -9,7 +13,7 @@ from dynamics.algorithms.kinematics import (
     DOF,
     forward_pass,
 )
-from dynamics.algorithms.loads import add_loads, gather_loads, loads_batch, loads_numbers
+from dynamics.algorithms.loads import Loads, Wrenches, add_loads, gather_loads, loads_batch, loads_numbers
 from dynamics.derivatives.dead_load_tensors import (
     TENSOR_SUMS,
     sum_tensor_loads,
@@ -21,6 +25,7 @@ from dynamics.derivatives.packed import (
 from dynamics.derivatives.packed_tensors import InverseDynamicsSecondDerivatives, PackedSecondDerivatives
 from dynamics.derivatives.second_order_kernels import LOWEST, second_order_dense_kernel, second_order_packed_kernel
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     aligned_empty,
@@ -39,7 +44,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def second_order_numbers(model, loads=None) -> int:
+def second_order_numbers(model: RigidBodyModel, loads: Loads | None = None) -> int:
     """Scratch numbers per lane of `drive_second_order`."""
     numbers = model.nb * BODY + model.nv * (DOF + 2) + model.nq + LOWEST
     return numbers + (0 if loads is None else loads_numbers(loads) + model.nb * TENSOR_SUMS)
@@ -102,8 +107,15 @@ def inverse_dynamics_second_derivatives(
     model, q, v, a, external_wrenches=None, wrench_reference: str = "local", *, packed: Literal[True]
 ) -> PackedSecondDerivatives: ...
 def inverse_dynamics_second_derivatives(
-    model, q, v, a, external_wrenches=None, wrench_reference: str = "local", *, packed=False
-):
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    external_wrenches: Wrenches | None = None,
+    wrench_reference: str = "local",
+    *,
+    packed: bool = False,
+) -> InverseDynamicsSecondDerivatives | PackedSecondDerivatives:
     """The four second-derivative tensors of inverse dynamics.                      [Singh 2022 (SO), algorithm 1]
 
     Parameters
