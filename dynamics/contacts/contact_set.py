@@ -5,12 +5,15 @@ acceleration.  A rigid foot has a second one: its moment and its angular acceler
 all contacts, in their order, then the second ones.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import FRAME, frame_numbers
 from dynamics.contacts.frame_contact import AXES
@@ -57,7 +60,7 @@ class ContactSet:
     ValueError : a contact of another model, or the same frame twice.
     """
 
-    def __init__(self, model: RigidBodyModel, contacts: Sequence[Contact]):
+    def __init__(self, model: RigidBodyModel, contacts: Sequence[Contact]) -> None:
         contacts = tuple(contacts)
         for i, contact in enumerate(contacts):
             if not isinstance(contact, Contact):
@@ -79,7 +82,7 @@ class ContactSet:
         """Number of constraints: three of every contact, and three more of every rigid one."""
         return 3 * (len(self.contacts) + len(self.rigid))
 
-    def damped(self, damping, name: str = "damping") -> ContactArrays:
+    def damped(self, damping: float, name: str = "damping") -> ContactArrays:
         """The arrays of contacts that yield; ValueError, with the argument's name, for other than a number >= 0."""
         value = as_damping(damping, name)
         return self.arrays if value == 0.0 else self.arrays._replace(damping=value)
@@ -90,14 +93,14 @@ class ContactSet:
         weightless = self.model.arrays._replace(gravity=np.zeros(3))
         return model_block(weightless), self.arrays._replace(gains=np.zeros_like(self.arrays.gains))
 
-    def impulsive(self, damping, name: str = "damping") -> tuple[np.ndarray, ContactArrays]:
+    def impulsive(self, damping: float, name: str = "damping") -> tuple[np.ndarray, ContactArrays]:
         """`at_rest` for contacts that yield; errors as `damped`."""
         block, arrays = self.at_rest
         value = as_damping(damping, name)
         return block, arrays if value == 0.0 else arrays._replace(damping=value)
 
     @cached_property
-    def world_aligned(self) -> "ContactSet":
+    def world_aligned(self) -> ContactSet:
         """The same contacts, all forces and moments in world axes."""
         return ContactSet(self.model, [replace(contact, axes=AXES[0]) for contact in self.contacts])
 
@@ -112,7 +115,7 @@ class ContactSet:
         moments[:, self.rigid] = rows[:, 3 * C :].reshape(K, len(self.rigid), 3, *rest)
         return forces, moments
 
-    def multiplier_rows(self, w_f, w_m, K: int) -> np.ndarray:
+    def multiplier_rows(self, w_f: ArrayLike, w_m: ArrayLike | None, K: int) -> np.ndarray:
         """Multipliers of forces and moments, (C, 3) or (K, C, 3), as (K, self.rows); w_m may be None, zero.
 
         Raises ValueError for another shape or a non-finite entry."""
@@ -134,7 +137,10 @@ class ContactSet:
         return f"ContactSet({', '.join(repr(contact.frame) for contact in self.contacts)})"
 
 
-def as_contact_set(model: RigidBodyModel, contacts: "ContactSet | Sequence[Contact]") -> ContactSet:
+Contacts = ContactSet | Sequence[Contact]
+
+
+def as_contact_set(model: RigidBodyModel, contacts: Contacts) -> ContactSet:
     """The set itself, or one made of the contacts; errors as `ContactSet`."""
     if isinstance(contacts, ContactSet):
         if contacts.model is not model:
@@ -143,7 +149,7 @@ def as_contact_set(model: RigidBodyModel, contacts: "ContactSet | Sequence[Conta
     return ContactSet(model, contacts)
 
 
-def as_damping(damping, name: str = "damping") -> float:
+def as_damping(damping: float, name: str = "damping") -> float:
     """A number of at least zero; ValueError otherwise."""
     value = float(as_array(name, damping, ()))
     if value < 0.0:

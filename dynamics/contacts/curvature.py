@@ -41,7 +41,9 @@ from dynamics.contacts.contact_motion import (
     store_rows,
     sum_of_crosses,
 )
+from dynamics.contacts.contact_set import ContactSet
 from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
+from dynamics.model import RigidBodyModel
 from dynamics.simd import align_stack, carve, helper, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import add3, add_cross, add_scaled3, cross, dot3, load3, load6, load9, rotate, store3
 
@@ -65,7 +67,7 @@ class SecondOrder(NamedTuple):
     Gzq: np.ndarray  # ((nv + m) nv), rows a and f, columns q
 
 
-def second_order_numbers(model, contacts) -> int:
+def second_order_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
     n, size = model.nv, contacts.rows
     return 2 * (n + size) + model.nb * VIRTUAL_BODY + n * (6 + SUMS + 5 * n + n + size)
 

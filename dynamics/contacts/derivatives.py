@@ -8,9 +8,12 @@ The contact forces are dead loads on the points for dg1/dq.  Columns of [dg1; dg
 on its path, its subtree and the contacts in that subtree: `ContactArrays.pair_row` lists these rows.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.branch_factor import (
@@ -30,7 +33,7 @@ from dynamics.contacts.contact_motion import (
     force_components,
     force_derivative_components,
 )
-from dynamics.contacts.contact_set import as_contact_set
+from dynamics.contacts.contact_set import Contacts, ContactSet, as_contact_set
 from dynamics.contacts.delassus import invert_kkt
 from dynamics.contacts.dynamics import (
     carve_workspace,
@@ -40,6 +43,7 @@ from dynamics.contacts.dynamics import (
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.joint_friction import add_friction_slope
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -82,7 +86,7 @@ class FirstOrder(NamedTuple):
     Gv: np.ndarray  # ((nv + m) nv), dz/dv in the end
 
 
-def first_order_numbers(model, contacts) -> int:
+def first_order_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
     """Scratch numbers per lane of `carve_first_order`."""
     n, size = model.nv, contacts.rows
     return 2 * size + n * (1 + n) + (n + size) * (4 + n + size + 2 * n)
@@ -209,7 +213,9 @@ def _drive(first, last, work, block, contacts, q, v, tau, zq, zv, ztau):
         scatter_blocks(d.Z, c * LANES, width, width, 0, ztau)
 
 
-def contact_dynamics_derivatives(model, q, v, tau, contacts, damping: float = 0.0) -> ContactDynamicsDerivatives:
+def contact_dynamics_derivatives(
+    model: RigidBodyModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Contacts, damping: float = 0.0
+) -> ContactDynamicsDerivatives:
     """Derivatives of contact dynamics with respect to configuration (along the tangent), velocity and torque.
 
     Redundant rows, see `contact_dynamics`, are left out here as well: the derivatives are those of what it computes.

@@ -12,9 +12,12 @@ by Y'D^-1 y, and
 where the drift is what the constraint is at a = 0.                                     [Featherstone 2008, section 8.3]
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.branch_factor import factorize, sweep_down, sweep_up
@@ -29,9 +32,10 @@ from dynamics.contacts.contact_motion import (
     contact_points,
     force_components,
 )
-from dynamics.contacts.contact_set import ContactSet, as_contact_set
+from dynamics.contacts.contact_set import Contacts, ContactSet, as_contact_set
 from dynamics.contacts.delassus import delassus_matrix, factorize_delassus, half_solve, solve_delassus
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -76,7 +80,7 @@ class Workspace(NamedTuple):
     f: np.ndarray  # (m)
 
 
-def workspace_numbers(model, contacts) -> int:
+def workspace_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
     """Scratch numbers per lane of `carve_workspace`."""
     n, size = model.nv, contacts.rows
     return model.nb * BODY + n * (DOF + 2 + n + size) + contacts.rows // 3 * CONTACT + size * (size + 2) + 2
@@ -171,7 +175,9 @@ def _drive(first, last, work, block, contacts, q, v, tau, a, f, report):
         scatter(w.report, c * LANES, report)
 
 
-def contact_dynamics(model, q, v, tau, contacts, damping: float = 0.0) -> ContactDynamics:
+def contact_dynamics(
+    model: RigidBodyModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Contacts, damping: float = 0.0
+) -> ContactDynamics:
     """Joint accelerations and contact forces of a robot whose contact points or feet are held.
 
     M a + bias = tau + J'f,        a_c + kd v_c + kp (p - reference) + damping f = 0

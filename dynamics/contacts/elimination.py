@@ -44,6 +44,7 @@ from dynamics.contacts.delassus import factorize_delassus, solve_delassus
 from dynamics.contacts.dynamics import contact_dynamics_kernel
 from dynamics.contacts.legs import (
     LEG,
+    LegArrays,
     combined,
     held_leg,
     inverse_rows,
@@ -105,7 +106,7 @@ class Elimination(NamedTuple):
     singular: np.ndarray  # (1) 1 where a leg is
 
 
-def elimination_numbers(legs) -> int:
+def elimination_numbers(legs: LegArrays) -> int:
     """Scratch numbers per lane of `carve_elimination`."""
     return len(legs.foot) * LEG + 51
 

@@ -8,13 +8,16 @@ mu'g1 is what `inverse_dynamics_hessian_kernel` takes, with the contact forces a
 add is in `curvature`.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.contacts.contact_motion import contact_points
-from dynamics.contacts.contact_set import as_contact_set
+from dynamics.contacts.contact_set import Contacts, as_contact_set
 from dynamics.contacts.curvature import (
     add_contact_curvature,
     carve_second_order,
@@ -35,6 +38,7 @@ from dynamics.contacts.dynamics import carve_workspace, contact_dynamics_kernel,
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.joint_friction import add_friction_curvature, add_friction_slope
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, driver, gather, gather_state, load, scatter, shared_kernel, store
 
 
@@ -97,7 +101,15 @@ def _drive(first, last, work, block, contacts, q, v, tau, y, Hqq, Hqv, Hvv, Hqta
 
 # ------------------------------------------------------------------------------------------------ public
 def contact_dynamics_hessian(
-    model, q, v, tau, contacts, w_a, w_f, damping: float = 0.0, w_m=None
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    contacts: Contacts,
+    w_a: ArrayLike,
+    w_f: ArrayLike,
+    damping: float = 0.0,
+    w_m: ArrayLike | None = None,
 ) -> ContactDynamicsHessian:
     """Hessian of w_a'a + w_f'f + w_m'm, with the accelerations, forces and moments of contact dynamics.
 

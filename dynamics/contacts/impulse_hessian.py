@@ -6,14 +6,17 @@ that of v+ + e v, e the restitution.  With A the part of Gqa from ID and B that 
     Hqq = -(Gqq + T_q + T_q')      Hqv = -(Gqv + T_v)      Gqv = -A + e B      Hvv = 0      T_x = [A + B, Gqf] dz/dx
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.algorithms.kinematics import DERIVATIVES, forward_pass
 from dynamics.contacts.contact_motion import contact_points
-from dynamics.contacts.contact_set import as_contact_set
+from dynamics.contacts.contact_set import Contacts, as_contact_set
 from dynamics.contacts.curvature import (
     add_contact_curvature,
     carve_second_order,
@@ -38,6 +41,7 @@ from dynamics.contacts.impulses import (
 )
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, shared_kernel, store
 
 
@@ -106,7 +110,15 @@ def _drive(first, last, work, block, contacts, q, v, restitution, y, Hqq, Hqv):
 
 
 def contact_impulse_hessian(
-    model, q, v, contacts, w_v, w_f, restitution: float = 0.0, damping: float = 0.0, w_m=None
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    contacts: Contacts,
+    w_v: ArrayLike,
+    w_f: ArrayLike,
+    restitution: float = 0.0,
+    damping: float = 0.0,
+    w_m: ArrayLike | None = None,
 ) -> ContactImpulseHessian:
     """Hessian of w_v'v+ + w_f'f + w_m'm, of the velocities after, impulses and their moments of `contact_impulse`.
 

@@ -11,9 +11,12 @@ z = (v+, f) is the contact dynamics of a robot at rest without gravity: with M w
 with Z as in `derivatives`.  Gains and references of the contacts do not enter.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.branch_factor import sweep_down
@@ -30,7 +33,7 @@ from dynamics.contacts.contact_motion import (
     force_derivative_components,
     store_rows,
 )
-from dynamics.contacts.contact_set import as_contact_set
+from dynamics.contacts.contact_set import Contacts, as_contact_set
 from dynamics.contacts.delassus import solve_delassus
 from dynamics.contacts.derivatives import (
     carve_first_order,
@@ -48,6 +51,7 @@ from dynamics.contacts.dynamics import (
 )
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -190,7 +194,7 @@ def _drive_first_order(first, last, work, block, contacts, q, v, restitution, zq
 
 
 # ------------------------------------------------------------------------------------------------ public
-def as_restitution(restitution) -> float:
+def as_restitution(restitution: float) -> float:
     """A number from 0 to 1; ValueError otherwise."""
     value = float(as_array("restitution", restitution, ()))
     if not 0.0 <= value <= 1.0:
@@ -198,7 +202,14 @@ def as_restitution(restitution) -> float:
     return value
 
 
-def contact_impulse(model, q, v, contacts, restitution: float = 0.0, damping: float = 0.0) -> ContactImpulse:
+def contact_impulse(
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    contacts: Contacts,
+    restitution: float = 0.0,
+    damping: float = 0.0,
+) -> ContactImpulse:
     """Velocities after impulses at contacts that stop them, or throw them back.
 
     M (v+ - v) = J'f,        J (v+ + restitution v) + damping f = 0                [Featherstone 2008, section 11.7]
@@ -232,7 +243,12 @@ def contact_impulse(model, q, v, contacts, restitution: float = 0.0, damping: fl
 
 
 def contact_impulse_derivatives(
-    model, q, v, contacts, restitution: float = 0.0, damping: float = 0.0
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    contacts: Contacts,
+    restitution: float = 0.0,
+    damping: float = 0.0,
 ) -> ContactImpulseDerivatives:
     """Derivatives of `contact_impulse` with respect to configuration (along the tangent) and velocity before.
 

@@ -1,5 +1,7 @@
 """Contacts of points."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
