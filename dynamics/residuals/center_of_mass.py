@@ -5,12 +5,15 @@ As for a frame's position, an upper degree of freedom u turns all that a lower o
     H[l, u] of n'r  =  (n x w_u) . J_l          for every l, and every u above it
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.center_of_mass import center_of_mass_kernel, require_mass
 from dynamics.algorithms.kinematics import place_bodies
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.residuals.frame_translation import position_curvature, position_numbers, position_workspace
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
 from dynamics.residuals.squares import add_curvature, add_gauss_newton, sum_lanes, weigh
@@ -93,7 +96,7 @@ class CenterOfMass(RobotResidual):
 
     nr = 3
 
-    def __init__(self, model, target: ArrayLike):
+    def __init__(self, model: RigidBodyModel, target: ArrayLike) -> None:
         require_mass(model)
         target = as_array("target", target, (3,)).copy()
         super().__init__(model, "centre of mass")

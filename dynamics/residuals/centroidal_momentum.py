@@ -20,6 +20,8 @@ and Hvv = 0.  Inside one joint q counts as the upper one, and both orders of qq 
 Rotors, of which a model knows the armature, carry no momentum here.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -39,6 +41,7 @@ from dynamics.algorithms.kinematics import (
     forward_pass,
 )
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
 from dynamics.residuals.squares import (
     SQUARES_ROW,
@@ -290,7 +293,7 @@ class CentroidalMomentum(RobotResidual):
 
     nr = 6
 
-    def __init__(self, model, target: ArrayLike | None = None):
+    def __init__(self, model: RigidBodyModel, target: ArrayLike | None = None) -> None:
         require_mass(model)
         target = np.zeros(6) if target is None else as_array("target", target, (6,)).copy()
         super().__init__(model, "centroidal momentum")

@@ -1,5 +1,7 @@
 """Forces at contacts:  r = f - target."""
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +37,7 @@ class ContactForce(ContactResidual):
 
     target: np.ndarray
 
-    def __init__(self, system: "RigidBodySystem", frames: Frames = None, target: ArrayLike = 0.0):
+    def __init__(self, system: RigidBodySystem, frames: Frames = None, target: ArrayLike = 0.0) -> None:
         contact = contacts_of(system, frames)
         S = len(contact)
         target = as_array("target", target)

@@ -1,5 +1,7 @@
 """What residuals of contact forces share: the contacts they are about, and the methods of a residual r(x, u)."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 Frames = str | Sequence[str] | None
 
 
-def contacts_of(system: "RigidBodySystem", frames: Frames) -> np.ndarray:
+def contacts_of(system: RigidBodySystem, frames: Frames) -> np.ndarray:
     """Places (S,) of the frames in the system's set of contacts; None for all of them.
 
     Raises: TypeError for a system that can have no contacts; ValueError if it has none, or for a frame that the model
@@ -67,7 +69,7 @@ class ContactResidual(RobotResidual):
     _skip: int
     _numbers: int
 
-    def _prepare(self, system: "RigidBodySystem", contacts: ContactArrays, forces: ForceMap) -> None:
+    def _prepare(self, system: RigidBodySystem, contacts: ContactArrays, forces: ForceMap) -> None:
         """Keep what the drivers need: the contacts, whose `local` says in which axes forces count, and r of them."""
         B, skip = system.actuation
         held = system.contacts.contacts

@@ -16,11 +16,14 @@ strictly above a joint, the sum of the latter over l = k, x or y is a Hessian of
 for y at or above x.  Inside one joint y counts as the upper one, and both orders are averaged.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, PSI, PSI2, ROTATION, place_bodies
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.residuals.robot_residual import (
     HESSIAN,
     JACOBIAN,
@@ -272,7 +275,7 @@ class ControlGravity(RobotResidual):
     _B: np.ndarray
     _skip: int
 
-    def __init__(self, model, actuation=None):
+    def __init__(self, model: RigidBodyModel, actuation: str | ArrayLike | None = None) -> None:
         B, skip = actuation_map(model, actuation)
         super().__init__(model, "control less gravity")
         n, nu = B.shape

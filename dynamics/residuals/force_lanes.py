@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.contacts.contact_motion import force_components
+from dynamics.contacts.contact_set import ContactSet
 from dynamics.contacts.curvature import carve_second_order, second_order_numbers
 from dynamics.contacts.derivatives import (
     carve_first_order,
@@ -23,6 +24,7 @@ from dynamics.contacts.derivatives import (
 from dynamics.contacts.dynamics import carve_workspace, contact_dynamics_kernel, workspace_numbers
 from dynamics.contacts.hessian import contact_hessian_at_solution
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.residuals.force_map import any_nonzero, force_direction, force_expansion, force_rows, row_gradient
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE
 from dynamics.residuals.squares import SQUARES_ROW, sum_lanes, weigh
@@ -91,7 +93,7 @@ def _carve_force_lanes(n, nx, nu, blocks, S, nr, work):
     return ForceLanes(x, u, tau, force, r, slope, stiffness, row, g, G, K, Fx, Fu, Tx, Tu, lx, lu, Hxx, Hux, Huu, Hqu)
 
 
-def force_numbers(model, contacts, nu: int, S: int, nr: int) -> int:
+def force_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, S: int, nr: int) -> int:
     """Scratch numbers per lane of the drivers, for S of the contacts and nr numbers."""
     n, nz = model.nv, 2 * model.nv
     own = model.nq + nz + nu + n + contacts.rows + (3 + SQUARES_ROW) * nr + 21 * S

@@ -7,6 +7,8 @@ With J the local columns, Ji = Jr(r)^-1 and lam = Ji'mu,
 K over pairs with u's joint strictly above l's; inside one joint the columns are constant in the moving frame.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -15,6 +17,7 @@ from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
 from dynamics.groups import se3, so3
 from dynamics.groups.stumpff import stumpff
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, path_dofs, run, scatter_block
 from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, scatter, select_less, shared_kernel, store
@@ -191,7 +194,7 @@ class FramePlacement(RobotResidual):
 
     nr = 6
 
-    def __init__(self, model, frame: str, target: tuple[ArrayLike, ArrayLike]):
+    def __init__(self, model: RigidBodyModel, frame: str, target: tuple[ArrayLike, ArrayLike]) -> None:
         body, placement = frame_numbers(model, frame)
         if target is None:
             raise ValueError("target: got None, expected a pair (R, p) of shapes (3, 3) and (3,)")

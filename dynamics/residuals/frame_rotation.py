@@ -7,6 +7,8 @@ The angular part of `frame_placement`: with b the frame's angular columns in its
 K over pairs with u's joint strictly above l's.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -15,6 +17,7 @@ from dynamics.algorithms.kinematics import COLUMN, DOF, PSI, place_bodies
 from dynamics.groups import so3
 from dynamics.groups.stumpff import stumpff
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.residuals.frame_placement import quaternion_of, reference_axes
 from dynamics.residuals.frame_translation import position_numbers, position_workspace
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, path_dofs, run, scatter_block
@@ -136,7 +139,7 @@ class FrameRotation(RobotResidual):
 
     nr = 3
 
-    def __init__(self, model, frame: str, target: ArrayLike):
+    def __init__(self, model: RigidBodyModel, frame: str, target: ArrayLike) -> None:
         body, placement = frame_numbers(model, frame)
         R, _ = as_placement("target", (target, np.zeros(3)))
         super().__init__(model, f"rotation of {frame}")

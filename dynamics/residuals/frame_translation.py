@@ -5,12 +5,15 @@ With J the world-aligned linear columns and w_u the angular part of a world colu
     H[l, u] of n'r  =  (n x w_u) . J_l          u above l on the frame's path: u turns all that l moves
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import FRAME, frame_numbers, frame_pose, last_dof
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, place_bodies
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, path_dofs, run, scatter_block
 from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, store
@@ -118,7 +121,7 @@ def _drive_squares(first, last, work, block, i, data, columns, figures, start, s
     return total
 
 
-def position_numbers(model) -> int:
+def position_numbers(model: RigidBodyModel) -> int:
     """Scratch numbers per lane of a position's drivers: `position_workspace`, and what squares need."""
     n = model.nv
     return model.nb * BODY + n * (DOF + 3 + n) + model.nq + n + 9 + SQUARES_ROW * 3
@@ -140,7 +143,7 @@ class FrameTranslation(RobotResidual):
 
     nr = 3
 
-    def __init__(self, model, frame: str, target: ArrayLike):
+    def __init__(self, model: RigidBodyModel, frame: str, target: ArrayLike) -> None:
         body, placement = frame_numbers(model, frame)
         target = as_array("target", target, (3,)).copy()
         super().__init__(model, f"translation of {frame}")

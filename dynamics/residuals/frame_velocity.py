@@ -17,6 +17,8 @@ reference, linear part first, the first derivatives are columns
 Inside one joint q counts as the upper one, and c does not apply.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -35,6 +37,7 @@ from dynamics.algorithms.frames import (
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, place_bodies
 from dynamics.groups import se3
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, path_dofs, run, scatter_block
 from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, store_pair, sum_lanes, weigh
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, splat, store
@@ -239,7 +242,9 @@ class FrameVelocity(RobotResidual):
 
     nr = 6
 
-    def __init__(self, model, frame: str, target: ArrayLike | None = None, reference: str = "local_world_aligned"):
+    def __init__(
+        self, model: RigidBodyModel, frame: str, target: ArrayLike | None = None, reference: str = "local_world_aligned"
+    ) -> None:
         body, placement = frame_numbers(model, frame)
         code = reference_code(reference, ("local_world_aligned", "local"))
         target = np.zeros(6) if target is None else as_array("target", target, (6,)).copy()

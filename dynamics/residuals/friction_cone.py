@@ -9,6 +9,8 @@ The linearised cone is a pyramid around the cone, whose edges let tangential for
 pass; with mu cos(pi/facets) for mu it is the one inside.                        [Trinkle et al. 1997; Lobo et al. 1998]
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,7 +71,7 @@ class FrictionCone(ContactResidual):
 
     def __init__(
         self,
-        system: "RigidBodySystem",
+        system: RigidBodySystem,
         mu: float,
         frames: Frames = None,
         normal: ArrayLike = (0.0, 0.0, 1.0),
@@ -77,7 +79,7 @@ class FrictionCone(ContactResidual):
         min_normal_force: float | None = None,
         inner: bool = False,
         smoothing: float = 1e-3,
-    ):
+    ) -> None:
         contact = contacts_of(system, frames)
         mu, normal = _positive("mu", mu), _unit("normal", normal)
         _check_facets(facets, inner)

@@ -4,7 +4,10 @@ Hessians are those in exponential coordinates, so the qq block is the symmetric 
 of freedom on a path the one nearer the root counts as differentiated last; inside one joint both orders are averaged.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,7 +33,7 @@ def scatter_block(ws, rows, columns, first, target, row, column):
 NO_TARGET = NO_ROWS, NO_ROWS, NO_BLOCKS, NO_BLOCKS, NO_BLOCKS
 
 
-def run(drive, count: int, numbers: int, *args):
+def run(drive: Callable[..., Any], count: int, numbers: int, *args: Any) -> Any:
     """Run a driver on the caller's thread: a hundred knots take less time than waking another one."""
     return drive(0, chunk_count(count), scratch(numbers)[0], *args)
 
@@ -77,7 +80,7 @@ class RobotResidual:
     ndx: int
     name: str
 
-    def __init__(self, model: RigidBodyModel, name: str):
+    def __init__(self, model: RigidBodyModel, name: str) -> None:
         self._set(model=model, nx=model.nq + model.nv, ndx=2 * model.nv, name=name)
 
     def _set(self, **attributes) -> None:
@@ -86,7 +89,7 @@ class RobotResidual:
                 value.flags.writeable = False
             self.__dict__[key] = value
 
-    def __setattr__(self, key, value):
+    def __setattr__(self, key: str, value: Any) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; make a new one to change {key}")
 
     def __repr__(self) -> str:
