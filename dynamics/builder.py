@@ -5,6 +5,8 @@ the world). `build` walks the tree once depth-first, so that bodies are numbered
 which they were added, and adds up the inertia of each moving body about the origin of its frame.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Container
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Figures that a user attaches to a joint: position limits per entry of q, the others per degree of freedom."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

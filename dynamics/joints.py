@@ -14,6 +14,8 @@ A joint carries the frame of its child body from its placement in the parent bod
     Fixed()              -                  -                       none; the child becomes part of its parent
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import ClassVar
 

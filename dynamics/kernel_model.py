@@ -72,7 +72,7 @@ class KernelModel(types.Type):
     """Numba's view of the model: an opaque pointer to the block.  Its name changes with this file, so that no kernel
     comes from the disk that was compiled for another layout."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(name=f"KernelModel_{source_key(Path(__file__))}")
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -170,7 +170,7 @@ class RigidBodyModel:
         """The frame of this name; ValueError with the nearest matches if there is none."""
         return _lookup("frame", name, self.frames)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         values = {field: getattr(self, field) for field in self.__dataclass_fields__}
         return _rebuild, (values | {"frames": dict(self.frames)},)
 

@@ -4,6 +4,8 @@ The file is parsed (entities refused), its links and joints are read into plain 
 one tree, and the tree is handed to `ModelBuilder`, children in alphabetical order of joint name.
 """
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path

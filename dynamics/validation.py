@@ -1,5 +1,7 @@
 """Checks of user input, shared by everything public: errors name the argument, the value got and the one wanted."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -81,7 +83,7 @@ def as_batch(name: str, value: ArrayLike, n: int) -> tuple[np.ndarray, bool]:
     return (array[np.newaxis] if single else array), single
 
 
-def check_configuration(model: "RigidBodyModel", q: ArrayLike, name: str = "q") -> tuple[np.ndarray, bool]:
+def check_configuration(model: RigidBodyModel, q: ArrayLike, name: str = "q") -> tuple[np.ndarray, bool]:
     """One configuration (nq,) or a batch (K, nq) as an array (K, nq), and whether it was one point.
 
     Raises ValueError for a wrong shape, a non-finite entry, and a quaternion whose norm is not 1 within 1e-6.

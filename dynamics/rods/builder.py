@@ -1,5 +1,7 @@
 """Building a model of rods and rigid bodies link by link, each after its parent."""
 
+from __future__ import annotations
+
 from types import MappingProxyType
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Closed chains of a model at a configuration: how far they are open, and configurations that close them."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +47,9 @@ def _evaluate(m, external, closures, level, state, wrenches, work_numbers, close
     return work, closed
 
 
-def evaluate_chains(model: RodModel, level: int, q: np.ndarray, v: np.ndarray | None = None):
+def evaluate_chains(
+    model: RodModel, level: int, q: np.ndarray, v: np.ndarray | None = None
+) -> tuple[np.ndarray, ChainValues]:
     """The workspace of the kernel, first of it the segments, and ChainValues, at q, v (n,) without acceleration."""
     n, G = model.nq, model.constraint_count
     state, wrenches = np.zeros(4 * n), np.zeros(6 * model.wrench_count + input_numbers(model.closures))

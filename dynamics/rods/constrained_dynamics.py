@@ -178,7 +178,9 @@ def _project(m, e, free, state, work, r, A):
     _add_motion(n, free, A[MASS * n * n :], rows, y, r)
 
 
-def project_motion(m: RodArrays, e: RobotArrays, free: np.ndarray, state: np.ndarray, work, r, A) -> None:
+def project_motion(
+    m: RodArrays, e: RobotArrays, free: np.ndarray, state: np.ndarray, work: np.ndarray, r: np.ndarray, A: np.ndarray
+) -> None:
     """Change the free velocities and accelerations of a state so that the chains stay closed: e' = e'' = 0; multipliers
     of the motion from there into the state, and the forces that it misses, as in `ConstrainedMotion`, into r (n,).
     work and A: places for what `residual_kernel` writes."""

@@ -5,6 +5,8 @@
 Levels: FORCES alone, then also MASS_MATRIX, FIRST derivatives, SECOND, the Hessian of w'ID.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -158,7 +160,9 @@ def _matrices(single: bool, n: int, blocks) -> tuple[np.ndarray, ...]:
     return unbatch(single, *(block.reshape(-1, n, n) for block in blocks))
 
 
-def inverse_dynamics(model: RodModel, q, v, a, wrenches=None) -> np.ndarray:
+def inverse_dynamics(
+    model: RodModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None
+) -> np.ndarray:
     """Generalised forces tau = ID(q, v, a) of inertia and gravity, without elasticity and damping.
 
     Parameters: q, v, a (n,) or (K, n); wrenches (W, 6) or (K, W, 6), [moment; force] of the external loads that take
@@ -171,20 +175,24 @@ def inverse_dynamics(model: RodModel, q, v, a, wrenches=None) -> np.ndarray:
     return tau
 
 
-def mass_matrix(model: RodModel, q) -> np.ndarray:
+def mass_matrix(model: RodModel, q: ArrayLike) -> np.ndarray:
     """M (n, n) or (K, n, n), symmetric; q (n,) or (K, n)."""
     single, states, given = _batches(model, q=q)
     (M,) = _matrices(single, model.nq, evaluate(model, MASS_MATRIX, states, given)[3:4])
     return M
 
 
-def inverse_dynamics_derivatives(model: RodModel, q, v, a, wrenches=None) -> InverseDynamicsDerivatives:
+def inverse_dynamics_derivatives(
+    model: RodModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None
+) -> InverseDynamicsDerivatives:
     """First derivatives of ID in q and v, and M, its derivative in a; q, v, a (n,) or (K, n)  [Mathew 2025, eq. 35]."""
     single, states, given = _batches(model, wrenches, q=q, v=v, a=a)
     return InverseDynamicsDerivatives(*_matrices(single, model.nq, evaluate(model, FIRST, states, given)[1:4]))
 
 
-def inverse_dynamics_hessian(model: RodModel, q, v, a, w, wrenches=None) -> InverseDynamicsHessian:
+def inverse_dynamics_hessian(
+    model: RodModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, w: ArrayLike, wrenches: ArrayLike | None = None
+) -> InverseDynamicsHessian:
     """Hessian of w'ID; q, v, a, w (n,) or (K, n).  No tensor is formed."""
     single, states, given = _batches(model, wrenches, q=q, v=v, a=a, w=w)
     return InverseDynamicsHessian(*_matrices(single, model.nq, evaluate(model, SECOND, states, given)[4:]))

@@ -1,5 +1,7 @@
 """External loads of a model as users describe them, and how they become loads of nodes."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -22,6 +22,7 @@ from dynamics.algorithms.branch_factor import (
 )
 from dynamics.rods.arrays import FIRST, MASS_MATRIX, SECOND
 from dynamics.rods.blocks import BLOCKS
+from dynamics.rods.model import RodModel
 from dynamics.rods.residual_kernel import (
     DV,
     HQA,
@@ -174,6 +175,6 @@ def drive_accelerations(first, last, work, m, e, level, states, a, aq, av, au, H
             scatter(A[BLOCKS * size + n * nu :], t, Hqu)
 
 
-def accelerations_driver_numbers(model, nu: int) -> int:
+def accelerations_driver_numbers(model: RodModel, nu: int) -> int:
     """Scratch numbers per lane of `drive_accelerations`."""
     return residual_driver_numbers(model, nu) + model.nq**2

@@ -28,6 +28,7 @@ from dynamics.rods.arrays import (
     TWIST,
     VALUES,
     VIRTUAL,
+    RodArrays,
 )
 from dynamics.rods.exponential import (
     exponential,
@@ -271,7 +272,7 @@ def forward_pass(m, level, state, segments, columns, ws):
         store3(seg, END + 9, p)
 
 
-def forward_numbers(arrays) -> tuple[int, int, int]:
+def forward_numbers(arrays: RodArrays) -> tuple[int, int, int]:
     """Numbers of the segments, of the columns and of the scratch of `forward_pass`."""
     return len(arrays.parent) * SEGMENT, FAMILIES * int(arrays.numbers[0]), 288 + 2 * TANGENT
 

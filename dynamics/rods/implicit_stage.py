@@ -16,6 +16,7 @@ import numpy as np
 from dynamics.rods.arrays import FIRST, SECOND
 from dynamics.rods.blocks import BLOCKS
 from dynamics.rods.lane_factor import factorize_lanes, solve_lanes, solve_transposed
+from dynamics.rods.model import RodModel
 from dynamics.rods.residual_kernel import (
     DV,
     HQA,
@@ -83,9 +84,9 @@ def carve_stage(m, e, w):
     return Stage(state, r, J, A, accepted, step, scale, w)
 
 
-def stage_numbers(robot) -> int:
+def stage_numbers(model: RodModel, nu: int) -> int:
     """Scratch numbers of `carve_stage` and of the residual's work."""
-    n, nu, model = robot.nq, robot.nu, robot.model
+    n = model.nq
     return 8 * n + nu + 6 * model.wrench_count + n * n + result_numbers(n, nu) + residual_work(model)
 
 

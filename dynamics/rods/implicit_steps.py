@@ -16,7 +16,7 @@ import numpy as np
 
 from dynamics.rods.arrays import MASS_MATRIX
 from dynamics.rods.newton import CONVERGED, MESSAGES, Newton, NewtonResult
-from dynamics.rods.plant import Plant
+from dynamics.rods.plant import Plant, Report, Run, State
 
 TOLERANCE, MAX_ITERATIONS = 1e-9, 30
 CLOSER = 0.1
@@ -79,7 +79,9 @@ class _Record:
         return t, q, v, len(t) - 1, self.evaluations, self.jacobians
 
 
-def implicit_midpoint(plant: Plant, duration, start, dt, tolerances, report):
+def implicit_midpoint(
+    plant: Plant, duration: float, start: State, dt: float, tolerances: tuple[float, float], report: Report
+) -> Run:
     """Steps of length dt; the last one ends at the duration."""
     (q, v), driven = start, plant.prescribed.coordinates
     a, record, method = _start(plant, q, v)[0], _Record(q, v), _method(plant)
@@ -149,7 +151,9 @@ class _Newmark:
         return *self.record.result(), multipliers, self.plant.prescribed.of_links(forces)
 
 
-def newmark(plant: Plant, duration, start, dt, tolerances, report):
+def newmark(
+    plant: Plant, duration: float, start: State, dt: float | None, tolerances: tuple[float, float], report: Report
+) -> Run:
     """Steps of length dt, or as long as the tolerances allow."""
     steps = _Newmark(plant, start)
     if dt is None:

@@ -4,6 +4,8 @@ A point between two nodes of a rod is one Magnus step away from the node before 
 nodes of the model and end at its tip.
 """
 
+from __future__ import annotations
+
 from math import factorial
 from typing import NamedTuple
 

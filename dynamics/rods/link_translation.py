@@ -5,6 +5,8 @@ point are J'f, so that the Hessian of f'r is d(J'f)/dq: that of -ID at rest, of 
 a load f at the link.
 """
 
+from __future__ import annotations
+
 from typing import Any, cast
 
 import numpy as np
@@ -129,7 +131,7 @@ class LinkTranslation(RobotResidual):
 
     nr = 3
 
-    def __init__(self, model: RodModel, link: str, target: ArrayLike):
+    def __init__(self, model: RodModel, link: str, target: ArrayLike) -> None:
         if not isinstance(model, RodModel):
             raise TypeError(f"model: got {type(model).__name__}, expected a RodModel")
         m, segment, n = model.arrays, model.segment_of(link), model.nq

@@ -17,9 +17,12 @@ ca (`kept_factors`).  Steps that shrink at a rate theta leave an error of about 
 which they are judged.                                                       [Hairer, Wanner 1996, section IV.8]
 """
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.rods.arrays import FIRST, FORCES
 from dynamics.rods.blocks import BLOCKS
@@ -231,7 +234,7 @@ class Newton:
     free : (F,) coordinates that are; others stay at their base.  By default all
     """
 
-    def __init__(self, robot: SoftRobot, free: np.ndarray | None = None):
+    def __init__(self, robot: SoftRobot, free: np.ndarray | None = None) -> None:
         n, nu, G = robot.nq, robot.nu, robot.model.constraint_count
         self._free, self._chains = np.arange(n) if free is None else free, G
         N = len(self._free) + G
@@ -245,7 +248,15 @@ class Newton:
         self._factors = no_factors(N)
 
     def solve(
-        self, base, coefficients, inputs, z, tolerance: float, max_iterations: int, multipliers=None, final=False
+        self,
+        base: np.ndarray,
+        coefficients: ArrayLike,
+        inputs: np.ndarray,
+        z: np.ndarray,
+        tolerance: float,
+        max_iterations: int,
+        multipliers: np.ndarray | None = None,
+        final: bool = False,
     ) -> NewtonResult:
         """Solve r(q, v, a, u) = 0 for z; base (3, n): q0, v0, a0; coefficients (3,): cq, cv, ca; inputs: u (nu),
         external wrenches (6 W).
@@ -266,7 +277,7 @@ class Newton:
         z[self._free] = y[:F]
         return NewtonResult(z, y[F:], status, count, int(p.counts[0]), int(p.counts[1]), p.r.copy())
 
-    def project(self, q, v, a) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def project(self, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """q, v, a (3, n) with velocities and accelerations that keep the chains closed, under the inputs of the last
         call; multipliers (G,) and forces (n,) of the motion from there."""
         p, n = self._problem, len(q)

@@ -11,6 +11,12 @@ from dynamics.rods.constrained_dynamics import ConstrainedMotion, constrained_mo
 from dynamics.rods.prescribed_motion import PrescribedMotion
 from dynamics.rods.soft_robot import SoftRobot
 
+State = tuple[np.ndarray, np.ndarray]
+"""q, v (n,)."""
+Run = tuple[np.ndarray, np.ndarray, np.ndarray, int, int, int, np.ndarray, dict[str, np.ndarray]]
+"""What a method returns: the fields of a `Simulation`."""
+Report = Callable[[float], object]
+"""Called with the times that a method reaches."""
 OPEN = 1e-6
 """Of e and e' at the start, m and m/s or cosines and their rates, above which chains count as open."""
 
@@ -46,7 +52,7 @@ class Plant(NamedTuple):
     def _solve(self, level: int, states: np.ndarray) -> ConstrainedMotion:
         return constrained_motion(self.robot.model, self.robot.arrays, level, states, self.prescribed.free, self.rate)
 
-    def start(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def start(self, q: np.ndarray, v: np.ndarray) -> State:
         """q, v (n,) with the prescribed coordinates at t = 0.  ValueError where chains are open or about to open."""
         n, state = self.robot.nq, self.states(0.0, q[None], v[None])[0]
         q, v = state[:n].copy(), state[n : 2 * n].copy()

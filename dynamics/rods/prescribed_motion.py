@@ -1,5 +1,7 @@
 """Coordinate-controlled joints: which coordinates follow given functions of time, and what these functions are."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 

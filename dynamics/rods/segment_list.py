@@ -1,8 +1,12 @@
 """Columns of `RodArrays` as a builder adds segments, and what joints and bodies put into them."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.joints import Continuous, FreeFlyer, Joint, Planar, Prismatic, Revolute, Spherical, Translation
 from dynamics.rods.arrays import RodArrays
@@ -23,7 +27,18 @@ class SegmentList:
     after: list[np.ndarray] = field(default_factory=list)
     inertia: list[np.ndarray] = field(default_factory=list)
 
-    def add(self, parent, kind, rows, step, reference, modes, before, after, inertia) -> int:
+    def add(
+        self,
+        parent: int,
+        kind: int,
+        rows: ArrayLike,
+        step: tuple[float, float],
+        reference: np.ndarray,
+        modes: Iterable[Sequence[float]],
+        before: tuple[np.ndarray, np.ndarray],
+        after: tuple[np.ndarray, np.ndarray],
+        inertia: ArrayLike,
+    ) -> int:
         """Append a segment; returns its number."""
         self.parent.append(parent)
         self.kind.append(kind)
@@ -37,7 +52,7 @@ class SegmentList:
         self.inertia.append(np.asarray(inertia, float))
         return len(self.parent) - 1
 
-    def arrays(self, n: int, base, gravity: np.ndarray) -> RodArrays:
+    def arrays(self, n: int, base: tuple[np.ndarray, np.ndarray], gravity: np.ndarray) -> RodArrays:
         """All of it, with the coordinates on the path to each segment."""
         path, start = [], [0]
         for s in range(len(self.parent)):

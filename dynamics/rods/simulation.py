@@ -1,8 +1,10 @@
 """Simulation of soft robots: stiff solvers of scipy with the exact Jacobian, Newmark's method, the midpoint rule."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from scipy.integrate import BDF, Radau
 
 from dynamics.rods.implicit_steps import implicit_midpoint, newmark
-from dynamics.rods.plant import Plant
+from dynamics.rods.plant import Plant, Run
 from dynamics.rods.prescribed_motion import Motion, at_time, prescribed_motion
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.stiff_solvers import stiff_motion
@@ -18,7 +20,7 @@ from dynamics.validation import as_array
 
 Signal = Callable[[float], ArrayLike] | ArrayLike
 STIFF = {"bdf": BDF, "radau": Radau}
-FIXED = {"newmark": newmark, "implicit_midpoint": implicit_midpoint}
+FIXED: dict[str, Callable[..., Run]] = {"newmark": newmark, "implicit_midpoint": implicit_midpoint}
 
 
 class Simulation(NamedTuple):
@@ -109,7 +111,6 @@ def simulate(
     zero = np.zeros(robot.nq)
     given = [as_array(name, zero if x is None else x, zero.shape) for name, x in (("q0", q0), ("v0", v0))]
     start = plant.start(*given)
-    run: tuple[Any, ...]
     with _progress_bar(progress, duration) as report:
         if method in STIFF:
             options = {"rtol": rtol, "atol": atol, "max_step": longest}

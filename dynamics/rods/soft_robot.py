@@ -1,5 +1,7 @@
 """Soft robots: rods and rigid bodies with elasticity, damping, tendons and driven joints."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -30,6 +30,7 @@ from dynamics.rods.implicit_stage import (
     stage_numbers,
     store_acceleration_rows,
 )
+from dynamics.rods.model import RodModel
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, store
 from dynamics.systems.lane_products import add_product
 
@@ -75,14 +76,14 @@ def carve_expansion(m, e, w):
     return Expansion(y, az, bz, G, Curvature(Z, S)), w
 
 
-def motion_numbers(robot) -> int:
+def motion_numbers(model: RodModel, nu: int) -> int:
     """Scratch numbers of `carve_motion`."""
-    return 2 * robot.nq + stage_numbers(robot)
+    return 2 * model.nq + stage_numbers(model, nu)
 
 
-def expansion_numbers(robot) -> int:
+def expansion_numbers(model: RodModel, nu: int) -> int:
     """Scratch numbers of `carve_expansion`."""
-    n, nz = robot.nq, 2 * robot.nq + robot.nu
+    n, nz = model.nq, 2 * model.nq + nu
     return n * (1 + 3 * nz + 2 * n)
 
 

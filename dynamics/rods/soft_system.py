@@ -1,5 +1,7 @@
 """A soft robot under an integrator: the discrete-time system that trajectory optimization works on."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -45,7 +47,7 @@ class SoftRobotSystem(DiscreteSystem):
 
     euclidean = True
 
-    def __init__(self, robot: SoftRobot, dt: float, integrator: str = "semi_implicit_euler"):
+    def __init__(self, robot: SoftRobot, dt: float, integrator: str = "semi_implicit_euler") -> None:
         if not isinstance(robot, SoftRobot):
             raise TypeError(f"robot: got {type(robot).__name__}, expected a SoftRobot")
         if robot.model.constraint_count:
@@ -59,7 +61,7 @@ class SoftRobotSystem(DiscreteSystem):
         self.state_names = (*coordinates, *(f"d({name})/dt" for name in coordinates))
         self.control_names = robot.control_names
         self._plant = robot.model.arrays, robot.arrays, INTEGRATORS.index(integrator), self.dt
-        self._motion_numbers = 2 * self.nx + self.nu + motion_numbers(robot)
+        self._motion_numbers = 2 * self.nx + self.nu + motion_numbers(robot.model, robot.nu)
 
     def __repr__(self) -> str:
         return f"SoftRobotSystem({self.model!r}, dt={self.dt:g}, integrator={self.integrator!r}, nu={self.nu})"
@@ -115,5 +117,5 @@ class SoftRobotSystem(DiscreteSystem):
     ) -> None:
         """What `linearize` and `hessian_products` return, from one evaluation of the dynamics."""
         n, nz = self.nv, self.ndx + self.nu
-        numbers = 2 * self.nx + self.nu + nz * (2 * n + nz) + expansion_numbers(self.robot) + motion_numbers(self.robot)
+        numbers = self._motion_numbers + nz * (2 * n + nz) + expansion_numbers(self.model, self.nu)
         launch(drive_soft_expansion, len(us), numbers, *self._plant, xs, us, lam, fx, fu, *H)

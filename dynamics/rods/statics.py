@@ -1,5 +1,7 @@
 """Shapes in which a soft robot rests."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import NamedTuple
 

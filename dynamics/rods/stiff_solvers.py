@@ -1,13 +1,15 @@
 """Motions by scipy's stiff solvers with the exact Jacobian, closed chains held by Baumgarte's method (index 1)."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from scipy.integrate import OdeSolver
 from scipy.linalg import lu_factor, lu_solve
 
 from dynamics.rods.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.implicit_steps import finite
-from dynamics.rods.plant import Plant
+from dynamics.rods.plant import Plant, Report, Run, State
 from dynamics.simd import factorize_dense, routine, solve_dense
 
 
@@ -88,7 +90,16 @@ def _solve(A, pivots, X):
     solve_dense(A, pivots, X)
 
 
-def stiff_motion(plant: Plant, duration, start, method, dt, options, jacobian: bool, report):
+def stiff_motion(
+    plant: Plant,
+    duration: float,
+    start: State,
+    method: type[OdeSolver],
+    dt: float | None,
+    options: Mapping[str, float],
+    jacobian: bool,
+    report: Report,
+) -> Run:
     """Times, q, v, steps, evaluations, Jacobians, reactions of the solver `method` of scipy with these options."""
     space = _StateSpace(plant)
     x = np.concatenate([start[0][space.free], start[1][space.free]])

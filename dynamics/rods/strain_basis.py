@@ -34,7 +34,7 @@ class StrainBasis:
     TypeError : an entry that is not callable.
     """
 
-    def __init__(self, functions: Mapping[str, Sequence[StrainFunction]]):
+    def __init__(self, functions: Mapping[str, Sequence[StrainFunction]]) -> None:
         unknown = [name for name in functions if name not in COMPONENTS]
         if unknown:
             raise ValueError(f"functions: got component {unknown[0]!r}, expected names among {', '.join(COMPONENTS)}")
@@ -88,7 +88,7 @@ class LegendreBasis(StrainBasis):
         stretch: int | None = None,
         shear_y: int | None = None,
         shear_z: int | None = None,
-    ):
+    ) -> None:
         self.orders = dict(
             zip(COMPONENTS, (torsion, bending_y, bending_z, stretch, shear_y, shear_z), strict=True)
         )
