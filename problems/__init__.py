@@ -3,11 +3,16 @@
 Each problem is a short file whose docstring states its set-up and where its figures come from.
 """
 
+from __future__ import annotations
+
 import difflib
 import importlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trajopt import Problem
 
 _NAMES = (
     "acrobot", "acrobot_trajax", "arm", "arm_obstacle", "car_parking", "cartpole", "double_pendulum",
@@ -87,7 +92,7 @@ def describe(name: str) -> str:
     return (_module(name).__doc__ or "").strip().splitlines()[0]
 
 
-def make(name: str, **options):
+def make(name: str, **options: Any) -> Problem:
     """The problem of that name; options are those of its module's `make`.
 
     Raises ValueError for an unknown name, listing the known ones and the nearest.

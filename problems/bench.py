@@ -4,6 +4,8 @@ Everything is measured in one run, the contestants interleaved, medians of repea
 Pinocchio (extra `peers`) is called once per point through its Python binding, as its users do.
 """
 
+from __future__ import annotations
+
 import argparse
 import json
 import math
@@ -12,6 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from rich.console import Console
@@ -178,7 +181,9 @@ def _scalar_closed_loop(
         )  # fmt: skip
 
 
-def scalar_rollout(system, x0, xs, us, k, K) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+def scalar_rollout(
+    system: dynamics.RigidBodySystem, x0: np.ndarray, xs: np.ndarray, us: np.ndarray, k: np.ndarray, K: np.ndarray
+) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
     """A call that rolls out the full step in plain float64 and returns its xs, us."""
     work = np.empty(system.rollout_numbers())
     X, U = np.empty((len(us) + 1, system.nx)), np.empty_like(us)
@@ -214,7 +219,7 @@ def iteration(repeats: int) -> list[dict]:
     from trajopt.timing import Stopwatch
 
     problem = problems.make("arm")
-    system, N, clock = problem.system, problem.horizon, Stopwatch()
+    system, N, clock = cast(dynamics.RigidBodySystem, problem.system), problem.horizon, Stopwatch()
     start = trajopt.DDP(max_iterations=5).solve(problem)
     xs, us = start.xs, start.us
 

@@ -19,6 +19,7 @@ their legs, in turn forwards and backwards: zero controls lead to five of them a
 the same, now and then to 1.436101 or to 2.03 and more.
 """
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -54,7 +55,7 @@ def outline(xs: np.ndarray) -> np.ndarray:
 
 
 @cache
-def car_step(dt: float):
+def car_step(dt: float) -> Callable[[np.ndarray, np.ndarray, np.ndarray], None]:
     """step(x, u, out) of dt seconds, compiled."""
     d = WHEELBASE
 

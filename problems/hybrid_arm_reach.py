@@ -5,6 +5,8 @@ tendons, the rod sagging, and goes about 0.8 m across.  1.2 seconds, 60 knots of
 tensions and a little motion on the way, the tip's position and rest at the end.  Tendons only pull.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -9,11 +9,14 @@ rest where the steps lead.  Limits: the motors' torques, and contact forces with
 which can only push.
 """
 
-from collections.abc import Sequence
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import dynamics
 import trajopt
@@ -59,7 +62,9 @@ def knots_of(plan: Plan, horizon: int) -> list[int]:
     return (1 + np.diff(spare, prepend=0)).tolist()
 
 
-def feet_on_ground(model, footholds, feet, dt: float) -> list[dynamics.PointContact]:
+def feet_on_ground(
+    model: dynamics.RigidBodyModel, footholds: Mapping[str, np.ndarray], feet: Iterable[str], dt: float
+) -> list[dynamics.PointContact]:
     """Contacts that hold these feet on their footholds."""
     gains = GAINS[0] / dt**2, GAINS[1] / dt
     return [dynamics.PointContact(model, foot, gains, footholds[foot]) for foot in feet]
@@ -82,7 +87,7 @@ class Gait:
     weights : Weights
     """
 
-    def __init__(self, plan: Plan, stride, height: float, horizon: int, dt: float, weights: Weights):
+    def __init__(self, plan: Plan, stride: ArrayLike, height: float, horizon: int, dt: float, weights: Weights) -> None:
         self.model, self.weights, self.stride, self.height = quadruped(), weights, np.array(stride, float), height
         holds = {foot: dynamics.frame_placement(self.model, standing(), foot).p for foot in FEET}
         swings, phases = [], []
@@ -174,7 +179,7 @@ class Gait:
         )  # fmt: skip
 
 
-def with_feet_at(model, q: np.ndarray, feet: dict[str, np.ndarray]) -> np.ndarray:
+def with_feet_at(model: dynamics.RigidBodyModel, q: np.ndarray, feet: dict[str, np.ndarray]) -> np.ndarray:
     """The configurations q (K, nq), legs bent for the feet to be at these places (K, 3) or (3,): Newton's method."""
     for _ in range(NEWTON_STEPS):
         dq = np.zeros((len(q), model.nv))
@@ -187,7 +192,7 @@ def with_feet_at(model, q: np.ndarray, feet: dict[str, np.ndarray]) -> np.ndarra
     return q
 
 
-def states_along(model, q: np.ndarray, durations: np.ndarray) -> np.ndarray:
+def states_along(model: dynamics.RigidBodyModel, q: np.ndarray, durations: np.ndarray) -> np.ndarray:
     """States (N+1, nx) along the configurations q (N+1, nq): at rest first, and after a knot without duration."""
     v, moving = np.zeros((len(q), model.nv)), np.flatnonzero(durations)
     v[1:][moving] = dynamics.difference(model, q[:-1], q[1:])[moving] / durations[moving, None]

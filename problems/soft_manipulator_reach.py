@@ -6,6 +6,8 @@ on the way, the tip's position and rest at the end.  Tendons only pull, with 20 
 the tip would rest under the tensions GOAL.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -10,6 +10,8 @@ Figures: Mathew et al. 2025, section 4.5 and table 2, where the fifth cable is p
 assumption.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 
 import numpy as np

@@ -1,5 +1,7 @@
 """A soft robot with inputs, as `dynamics.rods.simulation.simulate` takes them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

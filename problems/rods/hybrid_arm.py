@@ -1,5 +1,7 @@
 """An arm of three driven joints that carries a soft link with three tendons."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
