@@ -10,6 +10,8 @@ U_a = B^-1 M:
 H is the Hessian of w'ID with w = B^-T lu, which is known before any backward pass; M is constant in a, so H_aa = 0.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from dynamics.algorithms.forward_dynamics import forward_dynamics
@@ -20,6 +22,7 @@ from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, 
 from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.joint_friction import add_friction_curvature, add_friction_slope, friction_forces, subtract_friction
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -36,6 +39,7 @@ from dynamics.simd import (
     splat,
     store,
 )
+from dynamics.systems.actuation import Actuation
 from dynamics.systems.lane_products import add_product
 
 
@@ -205,7 +209,7 @@ class AccelerationControl:
     fx (2 nv, 2 nv), fu (2 nv, nv) : x+ = fx x + fu a, exactly
     """
 
-    def __init__(self, model, actuation, dt: float, semi_implicit: bool):
+    def __init__(self, model: RigidBodyModel, actuation: Actuation, dt: float, semi_implicit: bool) -> None:
         n = model.nv
         self.model = model
         identity = np.eye(n)
@@ -239,7 +243,9 @@ class AccelerationControl:
         U, M = np.concatenate([d.dtau_dq, d.dtau_dv + slope[:, :, None] * np.eye(n)], axis=2), d.M
         return (U, M) if self._B_inverse is None else (self._B_inverse @ U, self._B_inverse @ M)
 
-    def substitute(self, xs: np.ndarray, a: np.ndarray, blocks, curvature: bool):
+    def substitute(
+        self, xs: np.ndarray, a: np.ndarray, blocks: Sequence[np.ndarray], curvature: bool
+    ) -> tuple[np.ndarray, ...]:
         """A quadratic model of costs in (x, u) as one in (x, a).
 
         Parameters: xs (N+1, 2 nv), a (N, nv); blocks lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx),

@@ -4,12 +4,16 @@ Where every control drives one degree of freedom in order, tau = (0, ..., 0, u),
 degrees of freedom is kept; any other B is a dense matrix.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.joint_friction import subtract_friction
 from dynamics.joints import FREE_FLYER
+from dynamics.model import RigidBodyModel
 from dynamics.simd import fma, kernel, load, splat, store
 from dynamics.validation import as_array
 
@@ -21,7 +25,7 @@ class Actuation(NamedTuple):
     skip: int
 
 
-def actuation_map(model, actuation) -> Actuation:
+def actuation_map(model: RigidBodyModel, actuation: str | ArrayLike | None) -> Actuation:
     """The map named by `actuation`: None (every degree of freedom), "floating_base" (all but the first six), or a
     matrix (nv, nu).  Raises ValueError for anything else."""
     n = model.nv

@@ -9,7 +9,9 @@ Euler:  H = Hessian of y'a  +  geometry,    y = h lam_v  (+ h^2 Jr'lam_q for the
 F is known on the way, so the first-order expansion can be had from the same call.
 """
 
+from dynamics.contacts.contact_set import ContactSet
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -164,7 +166,7 @@ def drive_expansion(first, last, work, block, contacts, B, skip, curved, rk, sem
                 scatter_blocks(F, c * LANES, 2 * n, nz, 2 * n, fu)
 
 
-def expansion_numbers(model, contacts, nu: int, rk4: bool) -> int:
+def expansion_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, rk4: bool) -> int:
     """Scratch numbers per lane of `drive_expansion`."""
     n, nq = model.nv, model.nq
     nz = 2 * n + nu

@@ -5,6 +5,8 @@ A system of its own supplies its state manifold, `check_state`, `integrate` and 
 order and write into arrays that are given, so that systems can be put together along a trajectory without copies.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -48,7 +50,7 @@ class DiscreteSystem(ABC):
     dt : float, s
     """
 
-    def __init__(self, nq: int, nv: int, nu: int, dt: float):
+    def __init__(self, nq: int, nv: int, nu: int, dt: float) -> None:
         self.nq, self.nv, self.nu, self.dt = nq, nv, nu, float(dt)
         self.nx, self.ndx = nq + nv, 2 * nv
 
@@ -125,7 +127,16 @@ class DiscreteSystem(ABC):
         return np.ascontiguousarray(xs[0])
 
     def closed_loop_rollout(
-        self, x0, xs, us, k, K, alphas, gaps=None, lower=None, upper=None
+        self,
+        x0: np.ndarray,
+        xs: np.ndarray,
+        us: np.ndarray,
+        k: np.ndarray,
+        K: np.ndarray,
+        alphas: np.ndarray,
+        gaps: np.ndarray | None = None,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Trajectories of u = us_t + alpha k_t + K_t difference(xs_t, x), one per step length, in lanes.
 
@@ -185,7 +196,9 @@ class DiscreteSystem(ABC):
         self.write_linearization(xs, us, fx, fu)
         return fx, fu
 
-    def hessian_products(self, xs, us, lam) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Hessian of lam_t' f per knot: Hxx (N, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu); lam (N, ndx)."""
         xs, us = self._knots(xs, us)
         lam = np.ascontiguousarray(lam, float)
@@ -196,7 +209,7 @@ class DiscreteSystem(ABC):
         self.write_hessian_products(xs, us, lam, *H)
         return H
 
-    def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first.
 
         Row i is `hessian_products` with the unit multiplier e_i.

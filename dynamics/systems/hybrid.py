@@ -1,5 +1,7 @@
 """A robot that holds one set of contacts after another, with impacts where it strikes the ground."""
 
+from __future__ import annotations
+
 import copy
 from collections.abc import Sequence
 
@@ -8,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.contacts.contact_set import ContactSet, as_damping
 from dynamics.contacts.impulses import as_restitution
+from dynamics.model import RigidBodyModel
 from dynamics.systems.discrete_system import ClosedLoops, Segment
 from dynamics.systems.impact import Impact
 from dynamics.systems.phases import checked_phases
@@ -58,10 +61,10 @@ class HybridSystem(RobotSystem):
 
     def __init__(
         self,
-        model,
+        model: RigidBodyModel,
         dt: float,
         phases: Sequence,
-        actuation="floating_base",
+        actuation: str | ArrayLike | None = "floating_base",
         integrator: str = "semi_implicit_euler",
         gains: tuple[float, float] = (0.0, 50.0),
         impacts: bool = True,
@@ -69,7 +72,7 @@ class HybridSystem(RobotSystem):
         contact_damping: float = 0.0,
         joint_friction: bool = True,
         friction_speed: float | None = None,
-    ):
+    ) -> None:
         if not isinstance(impacts, (bool, np.bool_)):
             raise TypeError(f"impacts: got {impacts!r}, expected True or False")
         restitution, damping = as_restitution(restitution), as_damping(contact_damping, "contact_damping")
@@ -116,7 +119,7 @@ class HybridSystem(RobotSystem):
         return f"HybridSystem({self.model!r}, dt={self.dt:g}, {{{names}}})"
 
     # -------------------------------------------------------------------------------------------- knots
-    def window(self, start: int, stop: int) -> "HybridSystem":
+    def window(self, start: int, stop: int) -> HybridSystem:
         """The system of the knots start <= t < stop alone; ValueError unless 0 <= start < stop <= horizon."""
         if not 0 <= start < stop <= self.horizon:
             raise ValueError(f"window: got ({start}, {stop}), expected 0 <= start < stop <= {self.horizon}")
@@ -238,7 +241,7 @@ class HybridSystem(RobotSystem):
         """What `linearize` and `hessian_products` return, knot by knot."""
         self._write("write_expansion", (xs, us, lam), (fx, fu, *H))
 
-    def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first."""
         xs, us = self._knots(xs, us)
         parts = [system.hessians(xs[a:b], us[a:b]) for _, system, a, b in self.segments_of(len(us))]

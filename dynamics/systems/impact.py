@@ -1,11 +1,15 @@
 """Contacts that stop, or bounce, in no time: one step of a system without duration."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set
 from dynamics.contacts.impulses import as_restitution, contact_impulse
+from dynamics.model import RigidBodyModel
 from dynamics.simd import launch
 from dynamics.systems.actuation import actuation_map
 from dynamics.systems.discrete_system import ClosedLoops
@@ -44,12 +48,12 @@ class Impact(RobotSystem):
 
     def __init__(
         self,
-        model,
+        model: RigidBodyModel,
         contacts: ContactSet | Sequence[Contact],
-        actuation=None,
+        actuation: str | ArrayLike | None = None,
         restitution: float = 0.0,
         contact_damping: float = 0.0,
-    ):
+    ) -> None:
         self.contacts = as_contact_set(model, contacts)
         if not len(self.contacts):
             raise ValueError("contacts: got none, expected at least one for an impact")

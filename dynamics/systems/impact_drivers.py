@@ -4,12 +4,14 @@ With z = (dq, dv) the step's differential is [[1, 0], [dv+/dq, dv+/dv]], and the
 lam_v'v+, whose block qq is symmetrised for exponential coordinates.  Controls have no effect.
 """
 
+from dynamics.contacts.contact_set import ContactSet
 from dynamics.contacts.curvature import carve_second_order, second_order_numbers
 from dynamics.contacts.derivatives import carve_first_order, first_order_numbers
 from dynamics.contacts.dynamics import carve_workspace, workspace_numbers
 from dynamics.contacts.impulse_hessian import contact_impulse_hessian_kernel
 from dynamics.contacts.impulses import contact_impulse_first_order, contact_impulse_kernel
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, scatter_blocks, store
 from dynamics.systems.rollouts import close_gap, feedback, start_lanes
 from dynamics.systems.steps import scale_into
@@ -120,12 +122,12 @@ def drive_impact_curvature(first, last, work, block, contacts, restitution, x, l
         scatter_blocks(H, c * LANES, 2 * n, 2 * n, 0, Hxx)
 
 
-def impact_numbers(model, contacts) -> int:
+def impact_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
     """Scratch numbers per lane of `drive_impacts` and `drive_impact_loops`."""
     return workspace_numbers(model, contacts) + 2 * model.nq + 4 * model.nv
 
 
-def impact_expansion_numbers(model, contacts) -> int:
+def impact_expansion_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
     """Scratch numbers per lane of `drive_impact_linearization` and `drive_impact_curvature`."""
     n = model.nv
     blocks = workspace_numbers(model, contacts) + first_order_numbers(model, contacts)

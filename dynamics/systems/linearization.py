@@ -9,7 +9,9 @@ where A = Ad_exp(-xi) and Jr act joint by joint and are the identity on ordinary
 fx and fu are written apart from the start: rows of whole blocks leave the lanes faster than parts of rows.
 """
 
+from dynamics.contacts.contact_set import ContactSet
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -133,7 +135,7 @@ def drive_linearization(first, last, work, block, contacts, B, skip, curved, rk,
             scatter_blocks(F, c * LANES, 2 * n, nz, 2 * n, fu)
 
 
-def linearization_numbers(model, contacts, nu: int, rk4: bool) -> int:
+def linearization_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, rk4: bool) -> int:
     """Scratch numbers per lane of `drive_linearization`."""
     n, nq = model.nv, model.nq
     blocks = dynamics_numbers(model, contacts) + derivative_numbers(model, contacts, nu)

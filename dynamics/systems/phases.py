@@ -7,6 +7,7 @@ import numpy as np
 
 from dynamics.contacts.contact_set import Contact, ContactSet
 from dynamics.contacts.point_contact import PointContact
+from dynamics.model import RigidBodyModel
 
 
 class Phase(NamedTuple):
@@ -17,7 +18,7 @@ class Phase(NamedTuple):
     knots: int  # none at an impact
 
 
-def checked_phases(model, phases: Any, gains: Any) -> list[Phase]:
+def checked_phases(model: RigidBodyModel, phases: Any, gains: Any) -> list[Phase]:
     """Phases whose sets of contacts are one object where they hold the same contacts.
 
     phases: sequence of (name, frames, knots); a frame's name stands for a `PointContact` with these gains.

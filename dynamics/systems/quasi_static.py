@@ -4,6 +4,8 @@ import numpy as np
 
 from dynamics.algorithms.frames import frame_jacobian, frame_placement
 from dynamics.algorithms.inverse_dynamics import gravity_forces
+from dynamics.contacts.contact_set import ContactSet
+from dynamics.model import RigidBodyModel
 
 AWAY = 1e-3
 """How far a contact's frame may be from its reference where a motion starts, m and rad."""
@@ -16,7 +18,7 @@ def undriven_basis(B: np.ndarray) -> np.ndarray:
     return U[:, rank:]
 
 
-def holding_controls(model, q: np.ndarray, B: np.ndarray, contacts) -> np.ndarray:
+def holding_controls(model: RigidBodyModel, q: np.ndarray, B: np.ndarray, contacts: ContactSet) -> np.ndarray:
     """u (K, nu) with B u = g - J'f, f the contact forces and moments of least norm (N and N m) with N'J'f = N'g,
     N'B = 0; q (K, nq).
 
@@ -31,7 +33,7 @@ def holding_controls(model, q: np.ndarray, B: np.ndarray, contacts) -> np.ndarra
     return load @ np.linalg.pinv(B).T
 
 
-def check_references(model, q: np.ndarray, contacts) -> None:
+def check_references(model: RigidBodyModel, q: np.ndarray, contacts: ContactSet) -> None:
     """Raise ValueError if at q (nq,) the frame of a contact is farther than `AWAY` from the contact's reference, or
     that of a rigid foot turned by more."""
     for held in contacts.contacts:

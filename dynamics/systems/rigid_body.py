@@ -1,5 +1,7 @@
 """A robot under an integrator: the discrete-time system that trajectory optimization works on."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +13,7 @@ from dynamics.contacts.dynamics import dynamics_of_set
 from dynamics.contacts.legs import leg_arrays
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.joint_friction import friction_forces
+from dynamics.model import RigidBodyModel
 from dynamics.simd import launch
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.actuation import actuation_map
@@ -72,16 +75,16 @@ class RigidBodySystem(RobotSystem):
 
     def __init__(
         self,
-        model,
+        model: RigidBodyModel,
         dt: float,
         integrator: str = "semi_implicit_euler",
-        actuation=None,
+        actuation: str | ArrayLike | None = None,
         contacts: ContactSet | Sequence[Contact] = (),
         formulation: str = "forward",
         contact_damping: float = 0.0,
         joint_friction: bool = True,
         friction_speed: float | None = None,
-    ):
+    ) -> None:
         check_time_step(dt)
         check_choice("integrator", integrator, INTEGRATORS)
         check_choice("formulation", formulation, FORMULATIONS)
@@ -195,7 +198,7 @@ class RigidBodySystem(RobotSystem):
         numbers = expansion_numbers(self.model, self.contacts, self.nu, self.integrator == "rk4")
         launch(drive_expansion, len(us), numbers, *self.plant, xs, us, lam, fx, fu, *H)
 
-    def hessians(self, xs, us) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first.
 
         Euler steps of ordinary joints without contacts take them from the IDSVA-SO tensors; elsewhere row i is

@@ -1,11 +1,16 @@
 """What the discrete-time systems of a rigid robot share: the manifold of its states x = [q; v]."""
 
+from __future__ import annotations
+
+from typing import cast
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.center_of_mass import center_of_mass
 from dynamics.algorithms.frames import frame_placement
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
+from dynamics.model import RigidBodyModel
 from dynamics.systems.actuation import Actuation
 from dynamics.systems.discrete_system import DiscreteSystem
 from dynamics.systems.skeleton import skeleton
@@ -25,7 +30,7 @@ class RobotSystem(DiscreteSystem):
     contact_frames : names of all frames that are held at some knot
     """
 
-    def __init__(self, model, dt: float, actuation: Actuation, contact_frames: tuple[str, ...]):
+    def __init__(self, model: RigidBodyModel, dt: float, actuation: Actuation, contact_frames: tuple[str, ...]) -> None:
         super().__init__(model.nq, model.nv, actuation.B.shape[1], dt)
         self.model, self.actuation = model, actuation
         self.euclidean = bool(model.is_euclidean)
@@ -54,11 +59,12 @@ class RobotSystem(DiscreteSystem):
         """dx with integrate(x0, dx) = x1;  x0, x1 (nx,) or (K, nx)."""
         return difference_of_states(self.model, x0, x1)
 
-    def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray):
+    def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Jacobian (K, ndx, ndx) of difference(x_ref, xs) in xs, and the Hessian (K, ndx, ndx) of mu' of it."""
-        return difference_expansion(self.model, x_ref, xs, mu)[1:]
+        _, J, H = difference_expansion(self.model, x_ref, xs, mu)
+        return J, cast(np.ndarray, H)
 
-    def difference_with_jacobian(self, x_ref: np.ndarray, xs: np.ndarray):
+    def difference_with_jacobian(self, x_ref: np.ndarray, xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """difference(x_ref, xs) (K, ndx) and its Jacobian (K, ndx, ndx) in xs, from one call."""
         return difference_expansion(self.model, x_ref, xs, None)[:2]
 

@@ -11,10 +11,13 @@ Only shapes are checked, because solvers call this in their inner loops and with
 is not finite gives a result that is not finite.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.kernel_model import kernel_model
+from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, carve, driver, gather, helper, launch, scatter
 from dynamics.systems.steps import combine
 from dynamics.tangent import (
@@ -121,7 +124,7 @@ def common_count(one: str, a: np.ndarray, other: str, b: np.ndarray) -> int:
     return len(b) if len(a) == 1 else len(a)
 
 
-def integrate_states(model, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
+def integrate_states(model: RigidBodyModel, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
     """x (+) dx;  x (nx,) or (K, nx), dx (2 nv,) or (K, 2 nv)."""
     n, nx = model.nv, model.nq + model.nv
     (x, one), (dx, other) = points("x", x, nx), points("dx", dx, 2 * n)
@@ -135,7 +138,7 @@ def integrate_states(model, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
     return out[0] if one and other else out
 
 
-def difference_of_states(model, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
+def difference_of_states(model: RigidBodyModel, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
     """The tangent vector from x0 to x1, each (nx,) or (K, nx)."""
     n, nx = model.nv, model.nq + model.nv
     (x0, one), (x1, other) = points("x0", x0, nx), points("x1", x1, nx)
@@ -149,7 +152,9 @@ def difference_of_states(model, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
     return out[0] if one and other else out
 
 
-def difference_expansion(model, x_ref: ArrayLike, xs: ArrayLike, mu: ArrayLike | None):
+def difference_expansion(
+    model: RigidBodyModel, x_ref: ArrayLike, xs: ArrayLike, mu: ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Expansion of r = difference(x_ref, x) in the tangent of x at every point of xs.
 
     Parameters: x_ref (nx,) or (K, nx), xs (K, nx), mu (K, 2 nv) or None.

@@ -6,7 +6,8 @@ As `dynamics.residuals.squares`, but with a Jacobian that is block diagonal over
 import numpy as np
 
 from dynamics.kernel_model import kernel_model
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, knots, requested, run
+from dynamics.model import RigidBodyModel
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, Blocks, knots, requested, run
 from dynamics.residuals.squares import SQUARES_ROW, add_entry, add_row, sum_lanes, weigh
 from dynamics.simd import LANES, carve, driver, fma, gather, kernel, load, splat, store
 from dynamics.systems.steps import combine
@@ -91,7 +92,7 @@ class StateDifference:
 
     sums_squares = True
 
-    def __init__(self, model, x_ref: np.ndarray):
+    def __init__(self, model: RigidBodyModel, x_ref: np.ndarray) -> None:
         n, nx = model.nv, model.nq + model.nv
         self.nr = 2 * n
         self._model, self._x_ref = model, np.array(x_ref, dtype=np.float64).reshape(1, nx)
@@ -105,7 +106,16 @@ class StateDifference:
     def __hash__(self) -> int:
         return hash(self._key)
 
-    def weighted_squares(self, xs, us, figures, start, stop, target, curvature) -> float:
+    def weighted_squares(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray,
+        figures: np.ndarray,
+        start: int,
+        stop: int,
+        target: Blocks | None,
+        curvature: Blocks | None,
+    ) -> float:
         """1/2 sum_i w_i s_i^2 over the knots start <= t < stop, its expansion added to arrays over all knots."""
         xs = knots("xs", xs, self._x_ref.shape[1])
         order, target, curvature = requested(target, curvature)

@@ -20,6 +20,7 @@ from dynamics.algorithms.articulated_body import forward_dynamics_kernel
 from dynamics.contacts.dynamics import contact_dynamics_kernel
 from dynamics.contacts.elimination import eliminated_dynamics_kernel
 from dynamics.contacts.legs import FIELDS
+from dynamics.model import RigidBodyModel
 from dynamics.simd import fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.systems.actuation import joint_torques
 from dynamics.tangent import integrate_configuration
@@ -128,6 +129,6 @@ def step_kernel(m, contacts, B, skip, curved, rk, semi, h, q, v, u, d, work, q_n
         _runge_kutta_step(m, contacts, B, skip, h, q, v, u, d, work, q_next, v_next)
 
 
-def step_numbers(model) -> int:
+def step_numbers(model: RigidBodyModel) -> int:
     """Size of `work` in `step_kernel`."""
     return model.nq + 6 * model.nv

@@ -9,12 +9,14 @@ import numpy as np
 
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION
 from dynamics.algorithms.kinematics import BODY, DOF
+from dynamics.contacts.contact_set import ContactSet
 from dynamics.contacts.curvature import SecondOrder, carve_second_order, second_order_numbers
 from dynamics.contacts.derivatives import FirstOrder, carve_first_order, first_order_numbers
 from dynamics.contacts.dynamics import Workspace, carve_workspace, workspace_numbers
 from dynamics.contacts.elimination import Elimination, carve_elimination, elimination_numbers
 from dynamics.contacts.legs import FIELDS, LegArrays
 from dynamics.derivatives.virtual import VIRTUAL_BODY
+from dynamics.model import RigidBodyModel
 from dynamics.simd import carve, helper
 from dynamics.tangent import TANGENT_SLOTS
 
@@ -162,7 +164,7 @@ def carve_curvature(m, contacts, nu, w):
     return Curvature(virtual, zeta, y, x, Hqq, Hqv, Hvv, Hqa, Hqu), w
 
 
-def dynamics_numbers(model, contacts, legs: LegArrays | None = None) -> int:
+def dynamics_numbers(model: RigidBodyModel, contacts: ContactSet, legs: LegArrays | None = None) -> int:
     """Scratch numbers per lane of `carve_dynamics`; contacts: the robot's `ContactSet`, which may be empty."""
     nb, n = len(model.arrays.parent), model.nv
     if legs is not None:
@@ -172,14 +174,14 @@ def dynamics_numbers(model, contacts, legs: LegArrays | None = None) -> int:
     return nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 3)
 
 
-def derivative_numbers(model, contacts, nu: int) -> int:
+def derivative_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int) -> int:
     nb, n = len(model.arrays.parent), model.nv
     if len(contacts) > 0:
         return n * nu + nb * TANGENT_SLOTS + first_order_numbers(model, contacts)
     return n * (1 + 4 * n + nu) + nb * TANGENT_SLOTS
 
 
-def curvature_numbers(model, contacts, nu: int) -> int:
+def curvature_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int) -> int:
     nb, n = len(model.arrays.parent), model.nv
     if len(contacts) > 0:
         return n * (1 + nu) + second_order_numbers(model, contacts)
