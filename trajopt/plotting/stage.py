@@ -49,7 +49,9 @@ class Stage:
     boxes : list of Box, what is shown at each frame
     """
 
-    def __init__(self, scene: Scene, view: tuple[float, float] | None, follow: bool, inches: tuple[float, float]):
+    def __init__(
+        self, scene: Scene, view: tuple[float, float] | None, follow: bool, inches: tuple[float, float]
+    ) -> None:
         self.scene = scene
         self._arrows = scene.arrows()
         self.boxes = _boxes(scene, self._arrows, follow)

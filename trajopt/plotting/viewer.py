@@ -66,7 +66,7 @@ class Viewer:
     slider, playing : its handles of the time [s] and of whether time runs
     """
 
-    def __init__(self, scene: Scene, name: str, viser: Any, port: int):
+    def __init__(self, scene: Scene, name: str, viser: Any, port: int) -> None:
         self.scene = scene
         self._arrows = np.stack([scene.points, scene.points + scene.arrows()], axis=2)  # (K, F, 2, 3)
         self.server = viser.ViserServer(host="127.0.0.1", port=port, label=name, verbose=False)
