@@ -27,7 +27,7 @@ class ResultFolder:
     Raises ValueError if the folder holds those of others.
     """
 
-    def __init__(self, path: Path, make_problem: Any, parameters: Sequence[Any], solver: Any):
+    def __init__(self, path: Path, make_problem: Any, parameters: Sequence[Any], solver: Any) -> None:
         self.path = path
         run = {
             "make_problem": name_of(make_problem),

@@ -66,7 +66,7 @@ class ManySolutions(PrintedAsTable, Sequence[Outcome]):
     def __getitem__(self, index: int) -> Outcome: ...
     @overload
     def __getitem__(self, index: slice) -> tuple[Outcome, ...]: ...
-    def __getitem__(self, index):
+    def __getitem__(self, index: int | slice) -> Outcome | tuple[Outcome, ...]:
         return self.outcomes[index]
 
     @property
@@ -127,6 +127,6 @@ class SolveManyInterrupted(KeyboardInterrupt):
     `results` has what arrived before; the error of the others is "Interrupted".
     """
 
-    def __init__(self, finished: int, results: ManySolutions):
+    def __init__(self, finished: int, results: ManySolutions) -> None:
         super().__init__(f"{finished} of {len(results)} problems were finished")
         self.results = results

@@ -25,7 +25,7 @@ from trajopt.batch.work import Answer, Place, failure, here, leave_interrupts_to
 class WorkerLost(Exception):
     """Workers died, one after another, over the same parameter."""
 
-    def __init__(self, deaths: int):
+    def __init__(self, deaths: int) -> None:
         super().__init__(
             f"{deaths} worker process{'es' if deaths > 1 else ''} died with this parameter: killed, perhaps for want "
             "of memory, or crashed in compiled code"
@@ -59,7 +59,7 @@ def _kill(lane: _Lane) -> None:
 class OwnProcesses:
     """Fresh interpreters (spawned: compiled kernels and their threads do not survive a fork), one call in each."""
 
-    def __init__(self, count: int):
+    def __init__(self, count: int) -> None:
         self.capacity: float = count
         self.single_outside: Place | None = here()
         self._context = multiprocessing.get_context("spawn")
@@ -114,7 +114,7 @@ class OwnProcesses:
 class GivenExecutor:
     """Any executor, with as many threads per worker as it was set up with; if it breaks, it is not ours to mend."""
 
-    def __init__(self, executor: Executor, single_outside: Place | None = None):
+    def __init__(self, executor: Executor, single_outside: Place | None = None) -> None:
         self.capacity: float = math.inf
         self.single_outside = single_outside
         self._executor = executor
@@ -148,7 +148,7 @@ class DaskWorkers(GivenExecutor):
     (``distributed.scheduler.allowed-failures``), also of calls that only waited on those workers.
     """
 
-    def __init__(self, client: Any):
+    def __init__(self, client: Any) -> None:
         from distributed import KilledWorker
 
         super().__init__(client.get_executor(pure=False), here())
