@@ -120,7 +120,9 @@ def _cross(h, scale, Ju, Jx, hessian, work):
         add_product(False, rows, width, H, Term(bent, matrix(Jx, t * nr * ndx, ndx), nr))
 
 
-def add_gauss_newton(r, w, h, scale, J, gradient, hessian):
+def add_gauss_newton(
+    r: np.ndarray, w: np.ndarray, h: np.ndarray, scale: float, J: np.ndarray, gradient: np.ndarray, hessian: np.ndarray
+) -> None:
     """gradient (K, n) += s J'(w r), hessian (K, n, n) += s J'h J, with J (K, nr, n), r (K, nr) and w (1 or K, nr).
 
     h is the Hessian of the cost in r: (1 or K, nr, nr), or its diagonal (1 or K, nr); for a quadratic cost h = w.
@@ -130,7 +132,7 @@ def add_gauss_newton(r, w, h, scale, J, gradient, hessian):
     _gauss_newton(r, w, h, scale, J, gradient, hessian, np.empty(nr * (1 + n + LANES)))
 
 
-def add_cross(h, scale, Ju, Jx, hessian):
+def add_cross(h: np.ndarray, scale: float, Ju: np.ndarray, Jx: np.ndarray, hessian: np.ndarray) -> None:
     """hessian (K, nu, ndx) += s Ju'h Jx, h as for `add_gauss_newton`."""
     nr, nu = Ju.shape[1:]
     _cross(h, scale, Ju, Jx, hessian, np.empty(nr * (nu + LANES)))

@@ -59,7 +59,7 @@ class Perturbing:
     name: str
     compiled_jacobians: Any
 
-    def __init__(self, function: Function, scale: np.ndarray):
+    def __init__(self, function: Function, scale: np.ndarray) -> None:
         self.function, self.scale = function, scale
         nz = len(scale)
         self._pairs = np.triu_indices(nz, 1)
@@ -90,7 +90,7 @@ class ComplexStep(Perturbing):
     name = "complex_step"
     compiled_jacobians = "complex_step"
 
-    def __init__(self, function: Function, scale: np.ndarray):
+    def __init__(self, function: Function, scale: np.ndarray) -> None:
         super().__init__(function, scale)
         self._axes = 1j * COMPLEX_STEP * np.eye(len(scale))
         shift = COMPLEX_CURVATURE_STEP * np.exp(0.25j * np.pi) * self._directions
@@ -111,7 +111,7 @@ class FiniteDifferences(Perturbing):
 
     name = "finite_differences"
 
-    def __init__(self, function: Function, scale: np.ndarray):
+    def __init__(self, function: Function, scale: np.ndarray) -> None:
         super().__init__(function, scale)
         D = CURVATURE_STEP * self._directions
         self._shifts = np.concatenate([D, -D, 2 * D, -2 * D, np.zeros((1, len(scale)))])

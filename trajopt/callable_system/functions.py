@@ -30,7 +30,7 @@ class Function:
 
     compiled = False
 
-    def __init__(self, name: str, function: Callable, nx: int, nu: int):
+    def __init__(self, name: str, function: Callable, nx: int, nu: int) -> None:
         self.name, self.function, self.nx, self.nu = name, function, nx, nu
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
@@ -79,7 +79,7 @@ def returning(function: Callable, width: int) -> Callable:
 class PointFunction(Function):
     """A Python function of one point."""
 
-    def __init__(self, name: str, function: Callable, nx: int, nu: int):
+    def __init__(self, name: str, function: Callable, nx: int, nu: int) -> None:
         super().__init__(name, function, nx, nu)
         self._call = returning(function, nx)
 
@@ -100,7 +100,7 @@ class PointFunction(Function):
 class BatchFunction(Function):
     """A Python function of many points, (K, nx) and (K, nu)."""
 
-    def __init__(self, name: str, function: Callable, nx: int, nu: int):
+    def __init__(self, name: str, function: Callable, nx: int, nu: int) -> None:
         super().__init__(name, function, nx, nu)
         self._call = returning(function, nx)
 
@@ -121,7 +121,7 @@ class CompiledFunction(Function):
 
     compiled = True
 
-    def __init__(self, name: str, function: Any, nx: int, nu: int):
+    def __init__(self, name: str, function: Any, nx: int, nu: int) -> None:
         super().__init__(name, function, nx, nu)
         self.in_place = wants_output(function)
 

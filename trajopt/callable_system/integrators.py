@@ -57,15 +57,15 @@ class Integrator(Protocol):
 class Discrete:
     """The user's function is the step itself."""
 
-    def step(self, g, X, U):
+    def step(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """x+ = g(x, u)."""
         return g.evaluate(X, U)
 
-    def jacobians(self, g, X, U):
+    def jacobians(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """Those of g."""
         return g.jacobians(X, U)
 
-    def hessian_products(self, g, X, U, lam):
+    def hessian_products(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """Those of g."""
         return g.hessian_products(X, U, lam)
 
@@ -73,7 +73,7 @@ class Discrete:
 class ExplicitRungeKutta:
     """Explicit Euler, the midpoint rule and the classical rule of fourth order."""
 
-    def __init__(self, a: tuple[float, ...], b: tuple[float, ...], h: float):
+    def __init__(self, a: tuple[float, ...], b: tuple[float, ...], h: float) -> None:
         self.a, self.b, self.h = a, b, h
 
     def _stages(self, g, X, U):
@@ -82,7 +82,7 @@ class ExplicitRungeKutta:
             points.append(X + self.h * a * g.evaluate(points[-1], U))
         return points
 
-    def step(self, g, X, U):
+    def step(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """x+ = x + h sum_s b_s k_s."""
         total, k = 0.0, None
         for a, b in zip((0.0, *self.a), self.b, strict=True):
@@ -106,17 +106,17 @@ class ExplicitRungeKutta:
             T[:, :n] += self.h * a * dk
         return points, Gs, Ts, np.eye(n, nz) + self.h * total
 
-    def jacobians(self, g, X, U):
+    def jacobians(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """I + h sum_s b_s G_s T_s."""
         return self._chain(g, X, U)[-1]
 
-    def hessian_products(self, g, X, U, lam):
+    def hessian_products(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """Sum over the stages with adjoints, see the head of this file."""
         if not self.a:
             return g.hessian_products(X, U, self.h * lam)
         n = X.shape[1]
         points, Gs, Ts, _ = self._chain(g, X, U)
-        H, pulled = 0.0, 0.0
+        H, pulled = np.zeros(()), 0.0
         for s in range(len(points) - 1, -1, -1):
             mu = self.h * self.b[s] * lam + pulled
             H = H + Ts[s].swapaxes(1, 2) @ g.hessian_products(points[s], U, mu) @ Ts[s]
@@ -128,10 +128,10 @@ class ExplicitRungeKutta:
 class SemiImplicitEuler:
     """v+ = v + h a(q, v, u), q+ = q + h v+; so fx[:, :n] = [I 0] + h fx[:, n:] and fu[:, :n] = h fu[:, n:] exactly."""
 
-    def __init__(self, h: float):
+    def __init__(self, h: float) -> None:
         self.h = h
 
-    def step(self, g, X, U):
+    def step(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """Reads only a, the lower half of g."""
         n, h = X.shape[1] // 2, self.h
         Y = np.empty_like(X)
@@ -139,7 +139,7 @@ class SemiImplicitEuler:
         Y[:, :n] = X[:, :n] + h * Y[:, n:]
         return Y
 
-    def jacobians(self, g, X, U):
+    def jacobians(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """Lower half from a, upper half from the lower."""
         n, h = X.shape[1] // 2, self.h
         J = g.jacobians(X, U)
@@ -150,7 +150,7 @@ class SemiImplicitEuler:
         J[:, rows, rows] += 1.0
         return J
 
-    def hessian_products(self, g, X, U, lam):
+    def hessian_products(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """Hessian of mu'a with mu = h lam_v + h^2 lam_q."""
         n, h = X.shape[1] // 2, self.h
         mu = np.zeros_like(lam)
@@ -161,10 +161,10 @@ class SemiImplicitEuler:
 class ImplicitMidpoint:
     """x+ = x + h k with k = g(x + h/2 k, u) by Newton's method; NaN where that does not converge."""
 
-    def __init__(self, h: float):
+    def __init__(self, h: float) -> None:
         self.h = h
 
-    def step(self, g, X, U):
+    def step(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """Newton with the Jacobian of g, on the points that have not converged yet."""
         n, h = X.shape[1], self.h
         k = g.evaluate(X, U)
@@ -191,12 +191,12 @@ class ImplicitMidpoint:
         G = g.jacobians(middle, U)
         return middle, G, np.eye(n) - 0.5 * self.h * G[:, :, :n]
 
-    def jacobians(self, g, X, U):
+    def jacobians(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """I + h dk."""
         _, G, A = self._middle(g, X, U)
         return np.eye(*G.shape[1:]) + self.h * solve(A, G)
 
-    def hessian_products(self, g, X, U, lam):
+    def hessian_products(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """One stage with T = d[middle; u]."""
         n, nz = X.shape[1], X.shape[1] + U.shape[1]
         middle, G, A = self._middle(g, X, U)

@@ -30,7 +30,7 @@ def double_precision() -> Any:
 class JaxFunction(Function):
     """g(x, u) of one point, traced by jax."""
 
-    def __init__(self, name: str, function: Callable, nx: int, nu: int, vectorized: bool):
+    def __init__(self, name: str, function: Callable, nx: int, nu: int, vectorized: bool) -> None:
         if vectorized:
             raise ValueError("vectorized: got True with derivatives='jax', wanted a function of one point")
         if wants_output(function):
@@ -54,7 +54,7 @@ class JaxDerivatives:
     name = "jax"
     compiled_jacobians = None
 
-    def __init__(self, function: Function):
+    def __init__(self, function: Function) -> None:
         jax, jnp = load_jax()
         self.function, nx, g = function, function.nx, function.function
 

@@ -80,7 +80,7 @@ class CallableSystem:
         scenery: Any = None,
         state_names: Sequence[str] | None = None,
         control_names: Sequence[str] | None = None,
-    ):
+    ) -> None:
         self.nx, self.nu = whole_number("nx", nx, 1), whole_number("nu", nu, 1)
         self.ndx = self.nx
         self.dt = _time_step(dt)
@@ -192,7 +192,16 @@ class CallableSystem:
         return xs
 
     def closed_loop_rollout(
-        self, x0, xs, us, k, K, alphas, gaps=None, lower=None, upper=None
+        self,
+        x0: np.ndarray,
+        xs: np.ndarray,
+        us: np.ndarray,
+        k: np.ndarray,
+        K: np.ndarray,
+        alphas: np.ndarray,
+        gaps: np.ndarray | None = None,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Trajectories of u = clip(us_t + alpha k_t + K_t (x - xs_t), lower_t, upper_t), one per step length alpha.
 

@@ -1,5 +1,8 @@
 """Knots over threads, as the rigid-body kernels do it: disjoint outputs, so results do not depend on their number."""
 
+from collections.abc import Callable
+from typing import Any
+
 from dynamics.simd import LANES, launch
 
 POINT_NUMBERS = 10
@@ -9,7 +12,7 @@ MOST_NUMBERS = 10_000
 """Of a chunk; `launch` sets aside scratch in proportion, which is not needed here."""
 
 
-def over_threads(loop, knots: int, points: int, *args) -> None:
+def over_threads(loop: Callable[..., Any], knots: int, points: int, *args: Any) -> None:
     """loop(first, last, *args) over all knots, each of so many evaluations, in parallel where that pays."""
 
     def drive(first, last, work, *args):

@@ -32,7 +32,7 @@ class UserDerivatives:
         scale: np.ndarray,
         X: np.ndarray,
         U: np.ndarray,
-    ):
+    ) -> None:
         self.function, self.scale = function, scale
         self._jacobians = _batched("jacobians", jacobians, vectorized, jacobian_loop, self._jacobian_blocks)
         self._products = (
