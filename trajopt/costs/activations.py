@@ -117,7 +117,7 @@ class WeightedQuadratic:
     matrix : (n, n) array, symmetric positive semidefinite
     """
 
-    def __init__(self, matrix: Any):
+    def __init__(self, matrix: Any) -> None:
         shape = np.shape(matrix)
         if len(shape) != 2 or shape[0] != shape[1]:
             raise ValueError(f"matrix: got shape {shape}, wanted a square one")
@@ -155,7 +155,7 @@ class SmoothAbs:
         p, in the units of the residual.
     """
 
-    def __init__(self, scale: Any):
+    def __init__(self, scale: Any) -> None:
         self.scale = _positive("scale", scale)
 
     def check(self, n: int) -> None:
@@ -182,7 +182,7 @@ class PseudoHuber:
         In the units of the residual.
     """
 
-    def __init__(self, delta: Any):
+    def __init__(self, delta: Any) -> None:
         self.delta = _positive("delta", delta)
 
     def check(self, n: int) -> None:
@@ -207,7 +207,7 @@ class SmoothNorm:
         p, in the units of the weighted norm.
     """
 
-    def __init__(self, scale: float):
+    def __init__(self, scale: float) -> None:
         self.scale = _one_positive("scale", scale)
 
     def check(self, n: int) -> None:
@@ -237,7 +237,7 @@ class LogBarrier:
         In the units of the residual.
     """
 
-    def __init__(self, lower: Any, upper: Any, delta: float):
+    def __init__(self, lower: Any, upper: Any, delta: float) -> None:
         self.lower, self.upper = _bounds(lower, upper)
         self.delta = _one_positive("delta", delta)
 
@@ -264,7 +264,7 @@ class QuadraticBarrier:
         -inf and inf for no bound.
     """
 
-    def __init__(self, lower: Any, upper: Any):
+    def __init__(self, lower: Any, upper: Any) -> None:
         self.lower, self.upper = _bounds(lower, upper)
 
     def check(self, n: int) -> None:

@@ -26,7 +26,7 @@ class ControlCost:
     knots : K, the number of knots at which it can be evaluated; None if reference and weights are constant.
     """
 
-    def __init__(self, weights: Any, reference: Any = 0.0, activation: Any = "quadratic"):
+    def __init__(self, weights: Any, reference: Any = 0.0, activation: Any = "quadratic") -> None:
         self.weights = weight_rows(weights, None)
         self.reference = scalars_or_rows("reference", reference, None)
         self.knots = common_knots("ControlCost", weights=self.weights, reference=self.reference)

@@ -36,7 +36,7 @@ class Deviation:
 
     sums_squares = True
 
-    def __init__(self, of_controls: bool, reference: np.ndarray):
+    def __init__(self, of_controls: bool, reference: np.ndarray) -> None:
         self._of_controls, self._reference = of_controls, np.array(reference, dtype=np.float64)
         self.nr = len(self._reference)
         self._key = of_controls, self._reference.tobytes()

@@ -49,7 +49,7 @@ class Loss:
     activation : "quadratic" or an Activation
     """
 
-    def __init__(self, weights: np.ndarray, activation: Any):
+    def __init__(self, weights: np.ndarray, activation: Any) -> None:
         self.weights = weights
         self.activation = None if is_quadratic(activation) else activation
         self._origin, self._ones = np.zeros((1, weights.shape[1])), np.ones((1, weights.shape[1]))

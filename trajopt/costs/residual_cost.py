@@ -33,7 +33,7 @@ class ResidualCost:
     knots : K, the number of knots at which it can be evaluated; None if weights and reference are constant.
     """
 
-    def __init__(self, residual: Residual, weights: Any, activation: Any = "quadratic", reference: Any = 0.0):
+    def __init__(self, residual: Residual, weights: Any, activation: Any = "quadratic", reference: Any = 0.0) -> None:
         for method in ("evaluate", "jacobians", "hessian_products"):
             if not callable(getattr(residual, method, None)):
                 raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")

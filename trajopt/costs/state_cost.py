@@ -28,7 +28,7 @@ class StateCost:
     knots : K, the number of knots at which it can be evaluated; None if reference and weights are constant.
     """
 
-    def __init__(self, system: System, reference: Any, weights: Any, activation: Any = "quadratic"):
+    def __init__(self, system: System, reference: Any, weights: Any, activation: Any = "quadratic") -> None:
         self.system = system
         self.reference = state_rows(system, "reference", reference)
         self.weights = np.full(system.ndx, 1.0) * weight_rows(weights, system.ndx)
