@@ -90,7 +90,7 @@ class Part(NamedTuple):
 class AugmentedTerm:
     """The cost rho/2 s^2 of one part."""
 
-    def __init__(self, part: Part):
+    def __init__(self, part: Part) -> None:
         self.part, self.name = part, part.constraint.name
 
     def check(self, system: System, terminal: bool) -> None:

@@ -77,7 +77,7 @@ class ControlBounds:
         For a lower limit above the upper one, NaN, or (from `trajopt.Problem`) a wrong number of limits.
     """
 
-    def __init__(self, lower: Any, upper: Any):
+    def __init__(self, lower: Any, upper: Any) -> None:
         self.lower, self.upper = _limit_rows("lower", lower, None), _limit_rows("upper", upper, None)
         _check_order("ControlBounds", self.lower, self.upper)
 
@@ -116,7 +116,9 @@ class ResidualConstraint:
         Naming the argument, what it got and what was wanted.
     """
 
-    def __init__(self, residual: Residual, lower: Any = 0.0, upper: Any = 0.0, at: Any = "path", name: str = ""):
+    def __init__(
+        self, residual: Residual, lower: Any = 0.0, upper: Any = 0.0, at: Any = "path", name: str = ""
+    ) -> None:
         for method in ("evaluate", "jacobians", "hessian_products"):
             if not callable(getattr(residual, method, None)):
                 raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
@@ -168,7 +170,7 @@ class StateBounds(ResidualConstraint):
 
     def __init__(
         self, system: System, lower: Any, upper: Any, reference: Any = None, at: Any = "all", name: str = "state bounds"
-    ):
+    ) -> None:
         low, high = (
             np.broadcast_to(_limit_rows(which, value, system.ndx), (system.ndx,))
             for which, value in (("lower", lower), ("upper", upper))

@@ -44,7 +44,7 @@ class ControlRateSystem:
 
     semi_implicit = False
 
-    def __init__(self, system: System):
+    def __init__(self, system: System) -> None:
         self.system: Any = system
         self.nx, self.ndx, self.nu = system.nx + system.nu, system.ndx + system.nu, system.nu
         self.dt = system.dt
@@ -201,7 +201,7 @@ class ControlRateCost:
     knots : K, the number of knots at which it can be evaluated; None if the weights are constant.
     """
 
-    def __init__(self, system: ControlRateSystem, weights: Any):
+    def __init__(self, system: ControlRateSystem, weights: Any) -> None:
         if not isinstance(system, ControlRateSystem):
             raise TypeError(f"system: got {type(system).__name__}, wanted a trajopt.ControlRateSystem")
         self.system = system
@@ -234,7 +234,7 @@ class ControlRateCost:
 class LiftedCost:
     """A cost of (x, u) as one of ((x, p), u)."""
 
-    def __init__(self, system: ControlRateSystem, cost: Cost):
+    def __init__(self, system: ControlRateSystem, cost: Cost) -> None:
         self.system, self.cost = system, cost
         self.knots = getattr(cost, "knots", None)
 
@@ -276,7 +276,7 @@ class LiftedCost:
 class LiftedResidual:
     """A residual r(x, u) as one of ((x, p), u); for costs and constraints."""
 
-    def __init__(self, system: ControlRateSystem, residual: Residual):
+    def __init__(self, system: ControlRateSystem, residual: Residual) -> None:
         self.system, self.residual, self.nr = system, residual, residual.nr
 
     def _widened(self, block: np.ndarray) -> np.ndarray:

@@ -94,7 +94,7 @@ class Objective:
     terms : Terms
     """
 
-    def __init__(self, terms: Iterable[Term]):
+    def __init__(self, terms: Iterable[Term]) -> None:
         self.terms = tuple(terms)
         self._parts: dict[tuple[int, ...], Parts] = {}
 

@@ -36,7 +36,7 @@ class PreparedSolver:
         If one of them is something else.
     """
 
-    def __init__(self, solver: "LoopOptions", problem: Problem):
+    def __init__(self, solver: "LoopOptions", problem: Problem) -> None:
         if not callable(getattr(solver, "solve", None)):
             raise TypeError(f"solver: got {type(solver).__name__}, wanted a trajopt.DDP or trajopt.ILQR")
         if not isinstance(problem, Problem):

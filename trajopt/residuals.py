@@ -24,7 +24,7 @@ class StateResidual:
         Which components of the tangent vector; all by default.
     """
 
-    def __init__(self, system: System, reference: Any = None, components: Any = None):
+    def __init__(self, system: System, reference: Any = None, components: Any = None) -> None:
         self.system = system
         self.reference = state_array(system, "reference", np.zeros(system.nx) if reference is None else reference)
         self.components = np.arange(system.ndx) if components is None else np.array(components, dtype=np.intp)
@@ -75,7 +75,7 @@ class ControlResidual:
     reference : number or (nu,) array
     """
 
-    def __init__(self, system: System, reference: Any = 0.0):
+    def __init__(self, system: System, reference: Any = 0.0) -> None:
         self.nr, self._ndx = system.nu, system.ndx
         self.reference = scalar_or_vector("reference", reference, system.nu)
 
@@ -108,7 +108,7 @@ class SquaredNorm:
 
     nr = 1
 
-    def __init__(self, residual: Residual):
+    def __init__(self, residual: Residual) -> None:
         for method in ("evaluate", "jacobians", "hessian_products"):
             if not callable(getattr(residual, method, None)):
                 raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")

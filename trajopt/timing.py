@@ -23,7 +23,7 @@ class _Part:
 class Stopwatch:
     """Seconds since it was made, and how many of them were spent in each part."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._start = time.perf_counter()
         self._parts = {part: _Part() for part in PARTS}
 

@@ -86,7 +86,7 @@ class ForwardFormulation:
         limits: Limits | None,
         curvature: Curvature,
         regularization: str,
-    ):
+    ) -> None:
         self.problem, self.objective, self.limits = problem, objective, limits
         self.curvature, self.regularization = curvature, regularization
         self._dt, self._leading = semi_implicit_form(problem.system)

@@ -58,7 +58,7 @@ class InverseFormulation:
     The system has an `acceleration_control` (see `dynamics.systems.acceleration_control`).
     """
 
-    def __init__(self, problem: Problem, objective: Objective, curvature: Curvature, regularization: str):
+    def __init__(self, problem: Problem, objective: Objective, curvature: Curvature, regularization: str) -> None:
         self.problem, self.objective = problem, objective
         self.curvature, self.regularization = curvature, regularization
         system: Any = problem.system

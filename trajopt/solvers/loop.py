@@ -95,7 +95,7 @@ class Loop:
         log: list[IterationRecord],
         measures: Measures,
         late: bool = False,
-    ):
+    ) -> None:
         self.formulation, self.objective, self.options, self.threshold = formulation, objective, options, threshold
         self.clock, self.log, self.measures = clock, log, measures
         self.regularization = Regularization(options.initial_regularization, options.max_regularization)
