@@ -1,8 +1,12 @@
 """Several solvers on one problem, side by side."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from numpy.typing import ArrayLike
 
 from trajopt.printed import PrintedAsTable
 from trajopt.problem import Problem
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
 class Solver(Protocol):
     """Anything with the `solve` of `ILQR` and `DDP`."""
 
-    def solve(self, problem: Problem, us: Any = None) -> Solution:
+    def solve(self, problem: Problem, us: ArrayLike | None = None) -> Solution:
         """Solve the problem from the controls us, or from the problem's own."""
         ...
 
@@ -41,7 +45,7 @@ class Comparison(PrintedAsTable, Mapping[str, Solution]):
         """True if every solver converged."""
         return all(solution.converged for solution in self.solutions.values())
 
-    def table(self) -> "Table":
+    def table(self) -> Table:
         """Status, iterations, cost, final gradient norm, and wall-clock time with its split, one row per solver."""
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
@@ -70,7 +74,7 @@ class Comparison(PrintedAsTable, Mapping[str, Solution]):
         return table
 
 
-def compare(problem: Problem, solvers: Mapping[str, Solver], us: Any = None) -> Comparison:
+def compare(problem: Problem, solvers: Mapping[str, Solver], us: ArrayLike | None = None) -> Comparison:
     """Solve the problem with each solver from the same controls.
 
     Each solver runs twice and the second run is reported: the first may compile kernels and warms caches, and as solves

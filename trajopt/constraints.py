@@ -4,9 +4,12 @@ Equal limits make an equality, an infinite one is none.  Limits of controls are 
 rollouts themselves; all others go through an augmented Lagrangian (`trajopt.augmented_lagrangian`).
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trajopt.residual import Residual
 from trajopt.residuals import StateResidual
@@ -77,7 +80,7 @@ class ControlBounds:
         For a lower limit above the upper one, NaN, or (from `trajopt.Problem`) a wrong number of limits.
     """
 
-    def __init__(self, lower: Any, upper: Any) -> None:
+    def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         self.lower, self.upper = _limit_rows("lower", lower, None), _limit_rows("upper", upper, None)
         _check_order("ControlBounds", self.lower, self.upper)
 
@@ -117,7 +120,12 @@ class ResidualConstraint:
     """
 
     def __init__(
-        self, residual: Residual, lower: Any = 0.0, upper: Any = 0.0, at: Any = "path", name: str = ""
+        self,
+        residual: Residual,
+        lower: ArrayLike = 0.0,
+        upper: ArrayLike = 0.0,
+        at: str | ArrayLike = "path",
+        name: str = "",
     ) -> None:
         for method in ("evaluate", "jacobians", "hessian_products"):
             if not callable(getattr(residual, method, None)):
@@ -169,7 +177,13 @@ class StateBounds(ResidualConstraint):
     """
 
     def __init__(
-        self, system: System, lower: Any, upper: Any, reference: Any = None, at: Any = "all", name: str = "state bounds"
+        self,
+        system: System,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        reference: ArrayLike | None = None,
+        at: str | ArrayLike = "all",
+        name: str = "state bounds",
     ) -> None:
         low, high = (
             np.broadcast_to(_limit_rows(which, value, system.ndx), (system.ndx,))

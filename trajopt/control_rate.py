@@ -12,10 +12,13 @@ have only blocks of f's derivatives, and constants:
 Costs and residuals made for the system inside are lifted: they see x and u, and know nothing of p.
 """
 
+from __future__ import annotations
+
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trajopt.cost_kernels import add_rates, weighted_squares
 from trajopt.costs import Cost, Quadratic
@@ -62,7 +65,7 @@ class ControlRateSystem:
         return f"ControlRateSystem({self.system!r})"
 
     # -------------------------------------------------------------------------------------------- the state manifold
-    def state(self, x: Any, u_before: Any = 0.0) -> np.ndarray:
+    def state(self, x: ArrayLike, u_before: ArrayLike = 0.0) -> np.ndarray:
         """z = (x, u_before), x (nx,) of the system inside, u_before a number or (nu,)."""
         before = np.full(self.nu, 1.0) * scalar_or_vector("u_before", u_before, self.nu)
         return np.concatenate([state_array(self.system, "x", x), before])
@@ -103,7 +106,7 @@ class ControlRateSystem:
             J[:, :n, :n], H[:, :n, :n] = self._manifold.difference_expansion(*inside)
         return J, H
 
-    def _window(self, start: int, stop: int) -> "ControlRateSystem":
+    def _window(self, start: int, stop: int) -> ControlRateSystem:
         return ControlRateSystem(window(self.system, start, stop))
 
     def _of_system(self, name: str, zs: np.ndarray, *us: np.ndarray) -> np.ndarray:
@@ -201,7 +204,7 @@ class ControlRateCost:
     knots : K, the number of knots at which it can be evaluated; None if the weights are constant.
     """
 
-    def __init__(self, system: ControlRateSystem, weights: Any) -> None:
+    def __init__(self, system: ControlRateSystem, weights: ArrayLike) -> None:
         if not isinstance(system, ControlRateSystem):
             raise TypeError(f"system: got {type(system).__name__}, wanted a trajopt.ControlRateSystem")
         self.system = system

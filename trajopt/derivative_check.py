@@ -15,11 +15,14 @@ and mixed second derivatives follow by polarization.  On a manifold these are th
 `System.hessian_products` promises.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trajopt.costs import Quadratic
 from trajopt.system import System, semi_implicit_form
@@ -97,8 +100,8 @@ class DerivativeReport:
 
 def check_derivatives(
     thing: Any,
-    x: Any = None,
-    u: Any = None,
+    x: ArrayLike | None = None,
+    u: ArrayLike | None = None,
     *,
     system: System | None = None,
     seed: int = 0,

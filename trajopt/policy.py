@@ -5,10 +5,12 @@
 Control, gain and planned state are held between knots, as in the rollouts that the gains were made for.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trajopt.solution import Solution
 from trajopt.system import System, knot_times, state_array
@@ -55,7 +57,7 @@ class Policy:
         begun = knot_times(self.system, len(self.us)) <= float(float_array("t", t, ())) + EARLY * self.system.dt
         return int(np.clip(np.count_nonzero(begun) - 1, 0, len(self.us) - 1))
 
-    def __call__(self, t: float, x: Any = None) -> np.ndarray:
+    def __call__(self, t: float, x: ArrayLike | None = None) -> np.ndarray:
         """The control (nu,) at t seconds from the start, in the state x (nx,), which an open loop does not need.
 
         Raises TypeError or ValueError naming t or x.

@@ -6,10 +6,13 @@ for bit, and keep nothing from one to the next: the first one compiles the kerne
 them, and no solution refers to it.
 """
 
+from __future__ import annotations
+
 import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trajopt.problem import Problem
 from trajopt.solution import Solution, WarmStart
@@ -36,7 +39,7 @@ class PreparedSolver:
         If one of them is something else.
     """
 
-    def __init__(self, solver: "LoopOptions", problem: Problem) -> None:
+    def __init__(self, solver: LoopOptions, problem: Problem) -> None:
         if not callable(getattr(solver, "solve", None)):
             raise TypeError(f"solver: got {type(solver).__name__}, wanted a trajopt.DDP or trajopt.ILQR")
         if not isinstance(problem, Problem):
@@ -46,7 +49,7 @@ class PreparedSolver:
     def __repr__(self) -> str:
         return f"PreparedSolver({self.solver!r}, {self.problem!r})"
 
-    def at(self, x0: Any) -> Problem:
+    def at(self, x0: ArrayLike) -> Problem:
         """The problem from another initial state x0 (nx,).
 
         Raises TypeError or ValueError if x0 is no state of the system.
@@ -58,11 +61,11 @@ class PreparedSolver:
 
     def solve(
         self,
-        x0: Any = None,
-        us: Any = None,
-        xs: Any = None,
+        x0: ArrayLike | None = None,
+        us: ArrayLike | None = None,
+        xs: ArrayLike | None = None,
         warm_start: WarmStart | Solution | None = None,
-        callback: "Callback | None" = None,
+        callback: Callback | None = None,
     ) -> Solution:
         """What ``solver.solve`` returns for the problem with the initial state x0 (nx,), or the problem's own.
 

@@ -3,11 +3,14 @@
 minimize  sum_t dt l(x_t, u_t) + l_N(x_N)  subject to  x_{t+1} = f(x_t, u_t), x_0 given, and constraints
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trajopt.constraints import ControlBounds, ResidualConstraint
 from trajopt.costs import Cost
@@ -99,12 +102,12 @@ class Problem:
         put("us_init", self._quasi_static() if resting else self.controls("us_init", self.us_init))
         put("xs_init", None if self.xs_init is None else self.states("xs_init", self.xs_init))
 
-    def controls(self, name: str, us: Any) -> np.ndarray:
+    def controls(self, name: str, us: ArrayLike | None) -> np.ndarray:
         """A checked copy of the controls us (N, nu) passed as the argument `name`; zeros for None."""
         shape = (self.horizon, self.system.nu)
         return np.zeros(shape) if us is None else float_array(name, us, shape)
 
-    def states(self, name: str, xs: Any) -> np.ndarray:
+    def states(self, name: str, xs: ArrayLike) -> np.ndarray:
         """A checked copy of the states xs (N+1, nx) passed as the argument `name`."""
         xs = float_array(name, xs, (self.horizon + 1, self.system.nx))
         try:

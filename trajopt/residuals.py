@@ -3,9 +3,10 @@
 Robots have more in `dynamics.residuals`.
 """
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trajopt.residual import Residual
 from trajopt.system import System, as_manifold, state_array
@@ -24,7 +25,7 @@ class StateResidual:
         Which components of the tangent vector; all by default.
     """
 
-    def __init__(self, system: System, reference: Any = None, components: Any = None) -> None:
+    def __init__(self, system: System, reference: ArrayLike | None = None, components: ArrayLike | None = None) -> None:
         self.system = system
         self.reference = state_array(system, "reference", np.zeros(system.nx) if reference is None else reference)
         self.components = np.arange(system.ndx) if components is None else np.array(components, dtype=np.intp)
@@ -75,7 +76,7 @@ class ControlResidual:
     reference : number or (nu,) array
     """
 
-    def __init__(self, system: System, reference: Any = 0.0) -> None:
+    def __init__(self, system: System, reference: ArrayLike = 0.0) -> None:
         self.nr, self._ndx = system.nu, system.ndx
         self.reference = scalar_or_vector("reference", reference, system.nu)
 

@@ -1,10 +1,12 @@
 """What a user's function must satisfy, tried at sample points when a system is made."""
 
+from __future__ import annotations
+
 import warnings
-from typing import Any
 
 import numpy as np
 from numba.core.errors import NumbaError
+from numpy.typing import ArrayLike
 
 from trajopt.callable_system.derivatives import ComplexStep, FiniteDifferences
 from trajopt.callable_system.functions import ARITHMETIC, Function, PointFunction
@@ -15,7 +17,9 @@ ANALYTIC_TOLERANCE = 1e-7
 """Between complex steps and differences, relative; a function that is not analytic is off by its own derivative."""
 
 
-def sample_points(x: Any, u: Any, scale: np.ndarray, nx: int, nu: int) -> tuple[np.ndarray, np.ndarray]:
+def sample_points(
+    x: ArrayLike | None, u: ArrayLike | None, scale: np.ndarray, nx: int, nu: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The example, zeros by default, and points around it: (SAMPLES, nx), (SAMPLES, nu)."""
     x = np.zeros(nx) if x is None else float_array("x_example", x, (nx,))
     u = np.zeros(nu) if u is None else float_array("u_example", u, (nu,))

@@ -1,5 +1,7 @@
 """A system from a user's function: discrete steps, or an ordinary differential equation under an integrator."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -72,12 +74,12 @@ class CallableSystem:
         hessian_products: Callable | None = None,
         derivatives: str = "auto",
         vectorized: bool = False,
-        scale: Any = 1.0,
-        x_example: Any = None,
-        u_example: Any = None,
+        scale: ArrayLike = 1.0,
+        x_example: ArrayLike | None = None,
+        u_example: ArrayLike | None = None,
         name: str | None = None,
         skeleton: Callable | None = None,
-        scenery: Any = None,
+        scenery: ArrayLike | None = None,
         state_names: Sequence[str] | None = None,
         control_names: Sequence[str] | None = None,
     ) -> None:

@@ -17,9 +17,12 @@ constraints", 2006; Feller, Ebenbauer, "Relaxed logarithmic barrier function bas
 systems", 2017.
 """
 
+from __future__ import annotations
+
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trajopt.cost_kernels import weighted_squares
 from trajopt.costs.activation_kernels import (
@@ -117,7 +120,7 @@ class WeightedQuadratic:
     matrix : (n, n) array, symmetric positive semidefinite
     """
 
-    def __init__(self, matrix: Any) -> None:
+    def __init__(self, matrix: ArrayLike) -> None:
         shape = np.shape(matrix)
         if len(shape) != 2 or shape[0] != shape[1]:
             raise ValueError(f"matrix: got shape {shape}, wanted a square one")
@@ -155,7 +158,7 @@ class SmoothAbs:
         p, in the units of the residual.
     """
 
-    def __init__(self, scale: Any) -> None:
+    def __init__(self, scale: ArrayLike) -> None:
         self.scale = _positive("scale", scale)
 
     def check(self, n: int) -> None:
@@ -182,7 +185,7 @@ class PseudoHuber:
         In the units of the residual.
     """
 
-    def __init__(self, delta: Any) -> None:
+    def __init__(self, delta: ArrayLike) -> None:
         self.delta = _positive("delta", delta)
 
     def check(self, n: int) -> None:
@@ -237,7 +240,7 @@ class LogBarrier:
         In the units of the residual.
     """
 
-    def __init__(self, lower: Any, upper: Any, delta: float) -> None:
+    def __init__(self, lower: ArrayLike, upper: ArrayLike, delta: float) -> None:
         self.lower, self.upper = _bounds(lower, upper)
         self.delta = _one_positive("delta", delta)
 
@@ -264,7 +267,7 @@ class QuadraticBarrier:
         -inf and inf for no bound.
     """
 
-    def __init__(self, lower: Any, upper: Any) -> None:
+    def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         self.lower, self.upper = _bounds(lower, upper)
 
     def check(self, n: int) -> None:

@@ -1,9 +1,13 @@
 """Cost of the controls' distance to a reference."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from trajopt.costs.activations import Activation
 from trajopt.costs.cost import Quadratic
 from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
@@ -26,7 +30,9 @@ class ControlCost:
     knots : K, the number of knots at which it can be evaluated; None if reference and weights are constant.
     """
 
-    def __init__(self, weights: Any, reference: Any = 0.0, activation: Any = "quadratic") -> None:
+    def __init__(
+        self, weights: ArrayLike, reference: ArrayLike = 0.0, activation: str | Activation = "quadratic"
+    ) -> None:
         self.weights = weight_rows(weights, None)
         self.reference = scalars_or_rows("reference", reference, None)
         self.knots = common_knots("ControlCost", weights=self.weights, reference=self.reference)

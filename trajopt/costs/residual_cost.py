@@ -1,10 +1,11 @@
 """Cost of any residual r(x, u)."""
 
-from typing import Any
+from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from trajopt.costs.activations import QuadraticBarrier
+from trajopt.costs.activations import Activation, QuadraticBarrier
 from trajopt.costs.cost import Quadratic
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
 from trajopt.costs.loss import Loss
@@ -33,7 +34,13 @@ class ResidualCost:
     knots : K, the number of knots at which it can be evaluated; None if weights and reference are constant.
     """
 
-    def __init__(self, residual: Residual, weights: Any, activation: Any = "quadratic", reference: Any = 0.0) -> None:
+    def __init__(
+        self,
+        residual: Residual,
+        weights: ArrayLike,
+        activation: str | Activation = "quadratic",
+        reference: ArrayLike = 0.0,
+    ) -> None:
         for method in ("evaluate", "jacobians", "hessian_products"):
             if not callable(getattr(residual, method, None)):
                 raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")

@@ -1,9 +1,13 @@
 """Cost of the state's distance to a reference, along the tangent of the state."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from trajopt.costs.activations import Activation
 from trajopt.costs.cost import Quadratic
 from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, state_rows, weight_rows
@@ -28,7 +32,9 @@ class StateCost:
     knots : K, the number of knots at which it can be evaluated; None if reference and weights are constant.
     """
 
-    def __init__(self, system: System, reference: Any, weights: Any, activation: Any = "quadratic") -> None:
+    def __init__(
+        self, system: System, reference: ArrayLike, weights: ArrayLike, activation: str | Activation = "quadratic"
+    ) -> None:
         self.system = system
         self.reference = state_rows(system, "reference", reference)
         self.weights = np.full(system.ndx, 1.0) * weight_rows(weights, system.ndx)

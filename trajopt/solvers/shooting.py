@@ -1,6 +1,8 @@
 """What iLQR and DDP have in common as seen from outside: options, `solve` and `prepare`."""
 
-from typing import Any
+from __future__ import annotations
+
+from numpy.typing import ArrayLike
 
 from trajopt.prepared import PreparedSolver
 from trajopt.problem import Problem
@@ -22,8 +24,8 @@ class ShootingSolver(LoopOptions):
     def solve(
         self,
         problem: Problem,
-        us: Any = None,
-        xs: Any = None,
+        us: ArrayLike | None = None,
+        xs: ArrayLike | None = None,
         callback: Callback | None = None,
         warm_start: WarmStart | Solution | None = None,
     ) -> Solution:

@@ -1,10 +1,13 @@
 """From a problem and options to a solution: pose the problem, run the loop or its rounds, report."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trajopt.augmented_lagrangian import AugmentedLagrangian, augmented_lagrangian
 from trajopt.backward_pass import empty_gains
@@ -49,8 +52,8 @@ def solve(
     options: LoopOptions,
     curvature: Curvature,
     threshold: float | None,
-    us: Any,
-    xs: Any,
+    us: ArrayLike | None,
+    xs: ArrayLike | None,
     callback: Callback | None,
     warm_start: WarmStart | Solution | None,
 ) -> Solution:
