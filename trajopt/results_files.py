@@ -13,6 +13,8 @@ A field of the layout is null (None), "array", "scalar", an object (a dict, or t
 tuple).
 """
 
+from __future__ import annotations
+
 import json
 import os
 import uuid

@@ -4,6 +4,8 @@ Such a residual has ``sums_squares`` true and a method ``weighted_squares`` (see
 running knots and at the last one become one sum for every run of knots; where none of them counts the weight is zero.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

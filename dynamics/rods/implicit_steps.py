@@ -10,6 +10,8 @@ The error of a step of Newmark's method in q is about h^2/12 (a+ - a)           
 Steps keep their length, and Newton's method its factors, until the estimate allows steps that are WORTH other ones.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Hybrid robots of rods and rigid bodies: what the builder makes and everything else reads."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 

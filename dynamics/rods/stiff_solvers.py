@@ -1,5 +1,7 @@
 """Motions by scipy's stiff solvers with the exact Jacobian, closed chains held by Baumgarte's method (index 1)."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import NamedTuple
 

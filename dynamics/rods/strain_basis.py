@@ -4,6 +4,8 @@ Components are [torsion, bending about y, bending about z; stretch, shear along 
 cross-section, whose x is the rod's axis.  Every coordinate belongs to one component; they are ordered by component.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -118,29 +119,29 @@ INLINED: Any = {"fastmath": FLAGS, "error_model": "numpy", "forceinline": True, 
 """How a helper is compiled, for overloaded functions, which numba compiles by itself."""
 
 
-def helper(function) -> Any:
+def helper(function: Callable[..., Any]) -> Any:
     """A small function inlined into its callers; like kernels and drivers it may not allocate arrays, which spares the
     reference counting of every array it touches (half the time of a small kernel)."""
     return _compiled(function, InnerDispatcher, forceinline=True, _nrt=False, no_cpython_wrapper=True)
 
 
-def kernel(function) -> Any:
+def kernel(function: Callable[..., Any]) -> Any:
     """One algorithm for one knot (or LANES knots): called from drivers and other kernels, and compiled into each."""
     return _compiled(function, InnerDispatcher, _nrt=False, no_cpython_wrapper=True)
 
 
-def shared_kernel(function) -> Any:
+def shared_kernel(function: Callable[..., Any]) -> Any:
     """A kernel compiled once for all its callers: for large ones that are called a few times per knot, which a call
     with its arguments in memory (about 50 ns) and the lack of inlining do not slow down."""
     return _compiled(function, SharedDispatcher, _nrt=False, no_cpython_wrapper=True)
 
 
-def driver(function) -> Any:
+def driver(function: Callable[..., Any]) -> Any:
     """A loop over a range of chunks, drive(first, last, work, ...), for `launch`: runs without the interpreter lock."""
     return _compiled(function, KeepingDispatcher, nogil=True, _nrt=False)
 
 
-def routine(function) -> Any:
+def routine(function: Callable[..., Any]) -> Any:
     """A compiled function for callers in Python, which may allocate its results."""
     return _compiled(function, KeepingDispatcher, nogil=True)
 

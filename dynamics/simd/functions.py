@@ -1,6 +1,7 @@
 """Functions of lane numbers."""
 
 import math
+from typing import Any
 
 from llvmlite import ir
 from numba import types
@@ -112,7 +113,7 @@ def _quadrant(typing, n, s, c):
     return types.UniTuple(t, 2)(t, t, t), generate
 
 
-def sincos(x):
+def sincos(x: Any) -> tuple[Any, Any]:
     """Sine and cosine, accurate to an ulp or two for |x| < 1e6; larger arguments lose digits but stay finite.
 
     Of complex lanes, if the imaginary part is at most 0.1: what a derivative by complex steps needs, and more."""
@@ -148,7 +149,7 @@ def _overload_sincos(x):
     return _complex_sincos if x == COMPLEX_VEC else _real_sincos
 
 
-def arctan2(y, x):
+def arctan2(y: Any, x: Any) -> Any:
     """Angle of the point (x, y), lane by lane (the C library's function: used per knot, not per degree of freedom)."""
     raise TypeError("arctan2 of lanes is for compiled kernels")
 

@@ -5,7 +5,9 @@ Chunks share nothing but read-only inputs and disjoint outputs, so results do no
 
 import os
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +68,7 @@ def scratch(numbers: int, threads: int = 1) -> np.ndarray:
     return blocks[key]
 
 
-def launch(drive, knots: int, numbers: int, *args) -> None:
+def launch(drive: Callable[..., Any], knots: int, numbers: int, *args: Any) -> None:
     """Call drive(first, last, work, *args) over all chunks of `knots` knots, work (numbers, LANES) per thread."""
     chunks = -(-knots // LANES)
     threads = max(1, min(_team.size, chunks, chunks * numbers // MINIMUM_WORK))

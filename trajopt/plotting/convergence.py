@@ -5,6 +5,8 @@ than J* while they are infeasible: |J - J*| is drawn then, with triangles where 
 constraint violation and the largest gap.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple

@@ -1,5 +1,7 @@
 """What the figures share: one look, and figures that touch no global state of matplotlib."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 

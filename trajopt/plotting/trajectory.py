@@ -1,5 +1,7 @@
 """The motion that was found: states and controls against time, and snapshots of the system in space."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -9,6 +9,8 @@
 Each round starts from the trajectory of the last one, with exact steps at once.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple

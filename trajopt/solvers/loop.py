@@ -15,6 +15,8 @@ from an optimum, and no regularization of it was found to be as good as a Gauss-
 What the sweep's controls are, and how trajectories follow from them, is the business of a `Formulation`.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from itertools import chain
