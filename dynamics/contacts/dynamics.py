@@ -210,7 +210,9 @@ def contact_dynamics(
     return dynamics_of_set(model, q, v, tau, as_contact_set(model, contacts), damping)
 
 
-def dynamics_of_set(model, q, v, tau, contacts: ContactSet, damping: float) -> ContactDynamics:
+def dynamics_of_set(
+    model: RigidBodyModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: ContactSet, damping: float
+) -> ContactDynamics:
     """`contact_dynamics` with a set that may have been made for a robot with other joint friction."""
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     K = len(q)

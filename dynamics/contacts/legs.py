@@ -8,6 +8,7 @@ from dynamics.algorithms.kinematics import COLUMN, DOF
 from dynamics.contacts.contact_motion import CONTACT, POINT, at_point, constraint
 from dynamics.contacts.contact_set import ContactArrays, ContactSet
 from dynamics.joints import FREE_FLYER
+from dynamics.model import RigidBodyModel
 from dynamics.simd import helper
 from dynamics.spatial import add3, add_scaled6, cross, dot3, dot6, join, load3, load6, scale3, scale6, store3, store6
 
@@ -31,7 +32,7 @@ FIELDS = len(LegArrays._fields)
 """By this length kernels tell `LegArrays` from other contacts, at compile time."""
 
 
-def leg_arrays(model, contacts: ContactSet, damping: float = 0.0) -> LegArrays | None:
+def leg_arrays(model: RigidBodyModel, contacts: ContactSet, damping: float = 0.0) -> LegArrays | None:
     """The legs of a robot that walks on point contacts, or None for one of another kind.
 
     The base is a free flyer without armature, and all other bodies form legs: chains of three joints of one degree of
