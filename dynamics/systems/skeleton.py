@@ -1,5 +1,7 @@
 """Line segments that stand for a robot in a picture."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
