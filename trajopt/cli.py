@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from trajopt.problem_packages import ProblemPackages, siblings_first
+from trajopt.capabilities import Skeleton, capability
 from trajopt.validation import did_you_mean
 
 HESSIANS = ("parallel", "value", "costate", "tensor")
@@ -155,7 +156,7 @@ def _solve(problems: Any, options: argparse.Namespace) -> int:
     exact = options.command == "compare" or options.solver == "ddp"
     cold = PROGRESS.compiled > before
     animated = options.command == "solve" and options.animate
-    if animated and not hasattr(problem.system, "skeleton"):
+    if animated and capability(problem.system, Skeleton) is None:
         sys.stderr.write(f"trajopt: {options.name} cannot be animated, its system has no skeleton\n")
         return USAGE
     us = problem.us_init + options.perturb * np.random.default_rng(options.seed).standard_normal(problem.us_init.shape)

@@ -10,26 +10,38 @@ have only blocks of f's derivatives, and constants:
     l_u = W (u - p)/dt^2 = -l_p    l_uu = l_pp = W/dt^2 = -l_up
 
 Costs and residuals made for the system inside are lifted: they see x and u, and know nothing of p.
+
+What the system inside offers besides (`trajopt.capabilities`) is offered here too, or refused with a reason.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trajopt.capabilities import AccelerationControlled, ControlNames, capability
 from trajopt.cost_kernels import add_rates, weighted_squares
-from trajopt.costs import Cost, Quadratic
+from trajopt.costs import Quadratic
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, weight_rows
-from trajopt.residual import Residual
+from trajopt.lifted import LiftedCost, LiftedResidual, check_dimensions
 from trajopt.stepwise import closed_loop_by_steps
-from trajopt.system import System, as_manifold, knot_durations, state_array, window
+from trajopt.system import System, as_manifold, state_array
 from trajopt.validation import scalar_or_vector
 
-PICTURES = ("skeleton", "contact_points", "contact_forces", "center_of_mass")
-"""What a system may say of its pictures, as functions of its states."""
+REFUSED = {
+    "difference_residual": "it sums squares over states of the system inside, without the control before; "
+    "difference_with_jacobian serves costs of both",
+    "idle": "a control that moves nothing is the control before of the next knot all the same",
+    "semi_implicit": "the rows of the control before do not have that structure",
+    "semi_implicit_from": "the rows of the control before do not have that structure",
+    "acceleration_control": "rates are those of the controls, which would have to be accelerations",
+    "nq": "the numbers of a state behind its positions are velocities and the control before",
+}
+"""Capabilities of the system inside that one with control rates has not got, and why."""
 
 
 class ControlRateSystem:
@@ -43,23 +55,39 @@ class ControlRateSystem:
     Attributes
     ----------
     nx, ndx : those of the system inside, plus nu.
+
+    Raises
+    ------
+    ValueError
+        If the system takes accelerations for controls (``formulation="inverse"``).
+
+    Notes
+    -----
+    It has those capabilities of the system inside that are in `FORWARDED`; those in `REFUSED` raise an AttributeError
+    that says why.
     """
 
-    semi_implicit = False
-
     def __init__(self, system: System) -> None:
+        if capability(system, AccelerationControlled) is not None:
+            raise ValueError(
+                f"system: got a {type(system).__name__} that takes accelerations for controls, wanted one with "
+                'formulation="forward", whose controls are torques: rates are those of the controls'
+            )
         self.system: Any = system
         self.nx, self.ndx, self.nu = system.nx + system.nu, system.ndx + system.nu, system.nu
         self.dt = system.dt
         self._manifold = as_manifold(system)
         self.euclidean = self._manifold is None
-        for name in PICTURES:
-            if hasattr(system, name):
-                setattr(self, name, partial(self._of_system, name))
-        if hasattr(system, "window"):
-            self.horizon = self.system.horizon
-            self.durations = knot_durations(system, self.horizon)
-            self.window = self._window
+
+    def __getattr__(self, name: str) -> Any:
+        """A capability of the system inside, where it has it."""
+        known = name in FORWARDED or name in REFUSED
+        offered = getattr(self.__dict__.get("system"), name, None) if known else None
+        if offered is None:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}, nor has the system inside")
+        if name in REFUSED:
+            raise AttributeError(f"{type(self).__name__} has no {name!r} of the system inside: {REFUSED[name]}")
+        return FORWARDED[name](self, offered)
 
     def __repr__(self) -> str:
         return f"ControlRateSystem({self.system!r})"
@@ -81,12 +109,6 @@ class ControlRateSystem:
         n = self.system.ndx
         return np.ascontiguousarray(dz[..., :n]), dz[..., n:]
 
-    def check_state(self, xs: np.ndarray) -> None:
-        """Raise ValueError if one of the states xs (K, nx + nu) is none for the system inside."""
-        check = getattr(self.system, "check_state", None)
-        if check is not None:
-            check(self.split(xs)[0])
-
     def integrate(self, x: np.ndarray, dx: np.ndarray) -> np.ndarray:
         """Move x along the tangent vector dx."""
         (inside, p), (d, dp) = self.split(x), self._split_tangent(dx)
@@ -106,12 +128,24 @@ class ControlRateSystem:
             J[:, :n, :n], H[:, :n, :n] = self._manifold.difference_expansion(*inside)
         return J, H
 
-    def _window(self, start: int, stop: int) -> ControlRateSystem:
-        return ControlRateSystem(window(self.system, start, stop))
+    def _difference_with_jacobian(self, inside, x_ref, zs):
+        """What the function of the system inside says, and the identity."""
+        (a, p), (b, q) = self.split(x_ref), self.split(zs)
+        n, J = self.system.ndx, np.tile(np.eye(self.ndx), (len(zs), 1, 1))
+        r, J[:, :n, :n] = inside(a, b)
+        return _joined(r, q - p), J
 
-    def _of_system(self, name: str, zs: np.ndarray, *us: np.ndarray) -> np.ndarray:
-        """What the function of this name of the system inside says."""
-        return getattr(self.system, name)(self.split(zs)[0], *us)
+    def _window(self, inside, start, stop):
+        return ControlRateSystem(inside(start, stop))
+
+    def _of_states(self, inside, zs, *us):
+        """What a function of the states of the system inside says."""
+        return inside(self.split(zs)[0], *us)
+
+    def _state_names(self, names):
+        commanded = capability(self.system, ControlNames)
+        controls = [f"u_{i + 1}" for i in range(self.nu)] if commanded is None else commanded.control_names
+        return (*names, *(f"{name} before" for name in controls))
 
     # -------------------------------------------------------------------------------------------- motion
     def step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -147,6 +181,17 @@ class ControlRateSystem:
         Fu[:, n:] = np.eye(self.nu)
         return Fz, Fu
 
+    def _write_expansion(self, inside, zs, us, lam, *outputs):
+        """F_z, F_u, Hzz, Huz, Huu of the blocks that the system inside writes."""
+        Fz, Fu, Hzz, Huz, Huu = outputs
+        N, n, m = len(us), self.system.ndx, self.nu
+        fx, fu, Hxx, Hux = (np.empty(shape) for shape in ((N, n, n), (N, n, m), (N, n, n), (N, m, n)))
+        inside(self.split(zs)[0], us, self._split_tangent(lam)[0], fx, fu, Hxx, Hux, Huu)
+        for whole in (Fz, Fu, Hzz, Huz):
+            whole[...] = 0.0
+        Fz[:, :n, :n], Fu[:, :n], Hzz[:, :n, :n], Huz[:, :, :n] = fx, fu, Hxx, Hux
+        Fu[:, n:] = np.eye(m)
+
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -177,18 +222,36 @@ class ControlRateSystem:
         raise TypeError(f"lift: got {type(inner).__name__}, wanted a cost or a residual")
 
 
+def _function(method: Callable[..., Any]) -> Callable[[ControlRateSystem, Any], Any]:
+    """Forwards a function of the system inside by a method that takes it as its first argument."""
+    return lambda system, offered: partial(method, system, offered)
+
+
+def _unchanged(system: ControlRateSystem, offered: Any) -> Any:
+    return offered
+
+
+FORWARDED: dict[str, Callable[[ControlRateSystem, Any], Any]] = {
+    "difference_with_jacobian": _function(ControlRateSystem._difference_with_jacobian),
+    "window": _function(ControlRateSystem._window),
+    "write_expansion": _function(ControlRateSystem._write_expansion),
+    "state_names": ControlRateSystem._state_names,
+    **dict.fromkeys(("horizon", "durations", "scenery", "control_names"), _unchanged),
+    **dict.fromkeys(
+        (
+            "check_state", "check_start", "quasi_static", "skeleton", "center_of_mass", "contact_points",
+            "contact_forces",
+        ),
+        _function(ControlRateSystem._of_states),
+    ),
+}
+"""How the capabilities of the system inside become those of one with control rates."""
+
+
 def _joined(x: np.ndarray, p: np.ndarray) -> np.ndarray:
     """(x, p), one of which may be a single point while the other is a batch."""
     batch = np.broadcast_shapes(x.shape[:-1], p.shape[:-1])
     return np.concatenate([np.broadcast_to(a, (*batch, a.shape[-1])) for a in (x, p)], axis=-1)
-
-
-def _check_system(cost: str, made_for: ControlRateSystem, system: System) -> None:
-    """Raise ValueError if the system has other dimensions, or another time step, than a cost was made for."""
-    wanted = made_for.nx, made_for.ndx, made_for.nu, made_for.dt
-    got = system.nx, system.ndx, system.nu, system.dt
-    if got != wanted:
-        raise ValueError(f"{cost}: made for a system with (nx, ndx, nu, dt) = {wanted}, got one with {got}")
 
 
 class ControlRateCost:
@@ -216,7 +279,7 @@ class ControlRateCost:
         """Raise ValueError at the terminal knot, or for a system of other dimensions."""
         if terminal:
             raise ValueError("terminal_costs: got a ControlRateCost, wanted costs of the state")
-        _check_system("ControlRateCost", self.system, system)
+        check_dimensions("ControlRateCost", self.system, system)
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx) and us (K, nu)."""
@@ -232,73 +295,3 @@ class ControlRateCost:
 
     def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Nothing: the rates are linear in state and control."""
-
-
-class LiftedCost:
-    """A cost of (x, u) as one of ((x, p), u)."""
-
-    def __init__(self, system: ControlRateSystem, cost: Cost) -> None:
-        self.system, self.cost = system, cost
-        self.knots = getattr(cost, "knots", None)
-
-    def check(self, system: System, terminal: bool) -> None:
-        """Raise ValueError for a system of other dimensions, or whatever the cost inside raises."""
-        _check_system("lifted cost", self.system, system)
-        self.cost.check(self.system.system, terminal)
-
-    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """Cost (K,) at xs (K, nx + nu) and us (K, nu)."""
-        return self.cost.value(self.system.split(xs)[0], us)
-
-    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times gradient and Gauss-Newton Hessian."""
-        inside = self._target(target)
-        self.cost.accumulate(self.system.split(xs)[0], us, scale, inside)
-        self._add(inside, target)
-
-    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times the residual curvature."""
-        inside = self._target(target)
-        self.cost.accumulate_curvature(self.system.split(xs)[0], us, scale, inside)
-        self._add(inside, target)
-
-    def _target(self, target: Quadratic) -> Quadratic:
-        """Zeros where the cost inside adds to x; controls are the same, so it adds to those of the target itself."""
-        K, n = len(target.lx), self.system.system.ndx
-        lux = None if target.lux is None else np.zeros((K, self.system.nu, n))
-        return target._replace(lx=np.zeros((K, n)), lxx=np.zeros((K, n, n)), lux=lux)
-
-    def _add(self, inside: Quadratic, target: Quadratic) -> None:
-        n = self.system.system.ndx
-        target.lx[:, :n] += inside.lx
-        target.lxx[:, :n, :n] += inside.lxx
-        if target.lux is not None:
-            target.lux[:, :, :n] += inside.lux
-
-
-class LiftedResidual:
-    """A residual r(x, u) as one of ((x, p), u); for costs and constraints."""
-
-    def __init__(self, system: ControlRateSystem, residual: Residual) -> None:
-        self.system, self.residual, self.nr = system, residual, residual.nr
-
-    def _widened(self, block: np.ndarray) -> np.ndarray:
-        """The block with columns of zeros for p."""
-        return np.concatenate([block, np.zeros((*block.shape[:-1], self.system.nu))], axis=-1)
-
-    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """r (K, nr)."""
-        return self.residual.evaluate(self.system.split(xs)[0], us)
-
-    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """rx (K, nr, ndx + nu) and ru (K, nr, nu) or None."""
-        rx, ru = self.residual.jacobians(self.system.split(xs)[0], us)
-        return self._widened(rx), ru
-
-    def hessian_products(
-        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
-    ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-        """Second derivatives of mu_t'r."""
-        Hxx, Hux, Huu = self.residual.hessian_products(self.system.split(xs)[0], us, mu)
-        Hzz = None if Hxx is None else self._widened(self._widened(Hxx).swapaxes(1, 2)).swapaxes(1, 2)
-        return Hzz, None if Hux is None else self._widened(Hux), Huu

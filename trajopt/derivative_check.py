@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trajopt.capabilities import KnotByKnot, capability
 from trajopt.costs import Quadratic
-from trajopt.system import System, semi_implicit_form
+from trajopt.system import System, check_states, semi_implicit_form
 from trajopt.validation import whole_number
 
 FIRST = {1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
@@ -155,13 +156,13 @@ def _points(system: System | None, x: Any, u: Any, rng: np.random.Generator) -> 
     U = None if u is None else _batch("u", u, np.shape(u)[-1] if system is None else system.nu)
     K = max([len(given) for given in (X, U) if given is not None], default=1)
     K = POINTS if X is None and K == 1 else K
-    K = getattr(system, "horizon", K)  # dynamics that differ from knot to knot want one point for each
+    varying = capability(system, KnotByKnot)
+    K = K if varying is None else varying.horizon  # one point for each knot
     if X is None:
         X = rng.standard_normal((K, nx))
-    check = getattr(system, "check_state", None)
-    if check is not None:
+    if system is not None:
         try:
-            check(X)
+            check_states(system, X)
         except ValueError as error:
             raise ValueError(f"x: wanted states on the manifold ({error})") from None
     if U is None and system is not None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynamics.simd import driver, routine
 from dynamics.simd.rows import Term, matrix
+from trajopt.capabilities import JointExpansion, capability
 from trajopt.matrix_products import row_product
 from trajopt.objective import Blocks, Objective, zero_blocks
 from trajopt.problem import Problem
@@ -76,9 +77,9 @@ def expand_exactly(
     lxx, lux, luu = blocks[2:]
     H = lxx[:-1], lux, luu
     with np.errstate(all="ignore"):
-        write = getattr(system, "write_expansion", None)
-        if write is not None:
-            write(xs, us, multiplier, *first, *H)
+        joint = capability(system, JointExpansion)
+        if joint is not None:
+            joint.write_expansion(xs, us, multiplier, *first, *H)
         else:
             found = *system.linearize(xs, us), *system.hessian_products(xs, us, multiplier)
             names = "linearize, fx", "linearize, fu", "hessian_products, Hxx", "hessian_products, Hux"

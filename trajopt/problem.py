@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trajopt.capabilities import CheckedStart, DifferenceExpansion, KnotByKnot, QuasiStatic, capability
 from trajopt.constraints import ControlBounds, ResidualConstraint
 from trajopt.costs import Cost
 from trajopt.objective import Objective, running_terms
-from trajopt.system import System, knot_durations, knot_times, state_array
+from trajopt.system import System, as_manifold, check_states, knot_durations, knot_times, state_array
 from trajopt.term import Term
 from trajopt.validation import float_array, one_of, whole_number
 
@@ -88,7 +89,8 @@ class Problem:
         put("horizon", whole_number("horizon", self.horizon, 1))
         _check_horizon(self.system, self.horizon)
         put("x0", state_array(self.system, "x0", self.x0))
-        getattr(self.system, "check_start", lambda x0: None)(self.x0)
+        if (checked := capability(self.system, CheckedStart)) is not None:
+            checked.check_start(self.x0)
         put("running_costs", _running_costs(self.running_costs, self.system, self.horizon))
         put("terminal_costs", _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True))
         running = running_terms(self.running_costs, knot_durations(self.system, self.horizon))
@@ -111,7 +113,7 @@ class Problem:
         """A checked copy of the states xs (N+1, nx) passed as the argument `name`."""
         xs = float_array(name, xs, (self.horizon + 1, self.system.nx))
         try:
-            getattr(self.system, "check_state", lambda _: None)(xs)
+            check_states(self.system, xs)
         except ValueError:
             for t, x in enumerate(xs):
                 state_array(self.system, f"{name}[{t}]", x)  # names the knot
@@ -120,10 +122,10 @@ class Problem:
 
     def _quasi_static(self) -> np.ndarray:
         one_of("us_init", self.us_init, ("quasi_static",))
-        at_rest = getattr(self.system, "quasi_static", None)
-        if at_rest is None:
+        resting = capability(self.system, QuasiStatic)
+        if resting is None:
             raise TypeError(f'us_init: got "quasi_static", but {type(self.system).__name__} has no such method')
-        us = np.broadcast_to(at_rest(self.x0), (self.horizon, self.system.nu))
+        us = np.broadcast_to(resting.quasi_static(self.x0), (self.horizon, self.system.nu))
         return self.controls("us_init", us)
 
     @property
@@ -143,14 +145,14 @@ def _check_system(system):
         raise TypeError(f"system: {type(system).__name__} lacks {', '.join(missing)}, wanted a trajopt.System")
     if not (np.isfinite(system.dt) and system.dt > 0):
         raise ValueError(f"system.dt: got {system.dt}, wanted a positive time step")
-    if not getattr(system, "euclidean", True) and not hasattr(system, "difference_expansion"):
+    if as_manifold(system) is not None and capability(system, DifferenceExpansion) is None:
         raise TypeError(f"system: {type(system).__name__} is not euclidean and lacks difference_expansion")
 
 
 def _check_horizon(system, horizon):
-    wanted = getattr(system, "horizon", horizon)
-    if horizon != wanted:
-        raise ValueError(f"horizon: got {horizon}, wanted {wanted}, which the phases fill")
+    varying = capability(system, KnotByKnot)
+    if varying is not None and horizon != varying.horizon:
+        raise ValueError(f"horizon: got {horizon}, wanted {varying.horizon}, which the phases fill")
 
 
 def _running_costs(costs: Any, system: System, horizon: int) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trajopt.capabilities import DifferenceResidual, capability
 from trajopt.residual import Residual
 from trajopt.system import System, as_manifold, state_array
 from trajopt.validation import scalar_or_vector
@@ -36,10 +37,10 @@ class StateResidual:
         self.nr = len(self.components)
         self._manifold = as_manifold(system)
         itself = np.array_equal(self.components, np.arange(system.ndx))
-        by_itself = getattr(system, "difference_residual", None) if self._manifold is not None and itself else None
+        by_itself = capability(system, DifferenceResidual) if self._manifold is not None and itself else None
         self.sums_squares = by_itself is not None
         if by_itself is not None:
-            self.weighted_squares = by_itself(self.reference).weighted_squares
+            self.weighted_squares = by_itself.difference_residual(self.reference).weighted_squares
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, nr)."""

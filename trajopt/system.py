@@ -4,58 +4,32 @@ A state x has nx numbers, its tangent space ndx (fewer on a manifold: a quaterni
 freedom).  `integrate` moves a state along a tangent vector, `difference` is its inverse, and every derivative is taken
 along the tangent, so no other part of the package ever subtracts two states.
 
-These promises are optional attributes, read by the functions at the end of this file:
-
-``semi_implicit`` (default False)
-    True if fx[:, :n] = [I 0] + dt fx[:, n:] and fu[:, :n] = dt fu[:, n:] exactly, with n = ndx/2, as semi-implicit
-    Euler integration gives; a structured backward pass then reads only the lower halves.  dt is each knot's duration
-    where these differ.
-``semi_implicit_from`` (default None)
-    A row b < n from which on this holds, fx[:, b:n] = [0 I 0] + dt fx[:, n + b:] and fu[:, b:n] = dt fu[:, n + b:], if
-    it does not hold for all rows: the b = 6 of a floating base move on a group.  The backward pass then reads the first
-    b rows and the lower halves.
-``euclidean`` (default True)
-    False if `difference` is not plain subtraction; the system then also has `difference_expansion` (see
-    `ManifoldSystem`).
-``difference_with_jacobian(x_ref, xs)``
-    difference(x_ref, xs) (K, ndx) and its Jacobian (K, ndx, ndx) in xs in one call; x_ref (nx,) or (K, nx).  Costs use
-    it, where it is there, in place of `difference` and `difference_expansion`.
-``check_state(xs)``
-    Raises ValueError if one of the states xs (K, nx) is no point of the manifold.
-``skeleton(xs)``, ``scenery``
-    Line segments (K, segments, 2, 3) to draw at each knot, and those (S, 2, 3) that never move.
-``contact_points(xs)``, ``contact_forces(xs, us)``
-    Positions (K, F, 3), m, of the F frames that are ever in contact, at any states; forces (N, F, 3), N, on them at the
-    knots, world axes, zero where a frame is not held.
-``center_of_mass(xs)``
-    Positions (K, 3), m, world axes.
-``horizon``, ``window(start, stop)``
-    Dynamics that differ from knot to knot: the number of knots, which a trajectory must have, and the system of the
-    knots start <= t < stop alone.  A system of one knot takes batches of any length, all at that knot.
-``durations`` (N,), ``idle`` (N,)
-    Seconds that each knot takes, by which running costs are weighed, where these are not all dt; a knot may take no
-    time.  And whether a knot's controls are without effect.
-``write_expansion(xs, us, lam, fx, fu, Hxx, Hux, Huu)``
-    Writes what `linearize` and `hessian_products` return into the arrays given, for less than the two together.
-``quasi_static(x)``
-    Controls (nu,), or (N, nu) of all knots, that hold the system still at x (nx,).
-``check_start(x0)``
-    Raises ValueError if a trajectory cannot sensibly begin at x0 (nx,).
-``state_names``, ``control_names``
-    What plots call the numbers of states (nx,) and controls (nu,).
+What only some systems can say or do, `trajopt.capabilities` lists; the functions at the end of this file ask for it.
 """
 
 from typing import Any, Protocol, cast
 
 import numpy as np
 
+from trajopt.capabilities import (
+    CheckedStates,
+    DifferenceExpansion,
+    Durations,
+    Euclidean,
+    IdleKnots,
+    KnotByKnot,
+    PartlySemiImplicit,
+    SemiImplicit,
+    capability,
+)
 from trajopt.validation import float_array
 
 
 class System(Protocol):
     """Discrete dynamics x_{t+1} = f(x_t, u_t) with first and second derivatives, all knots in one call.
 
-    Any object with these members will do; it need not inherit from this class.
+    Any object with these members will do; it need not inherit from this class.  `trajopt.capabilities` has what it may
+    offer besides.
     """
 
     @property
@@ -131,61 +105,63 @@ class System(Protocol):
         ...
 
 
-class ManifoldSystem(System, Protocol):
+class ManifoldSystem(System, DifferenceExpansion, Protocol):
     """A system whose states live on a manifold (``euclidean = False``)."""
-
-    def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Expand r = difference(x_ref, xs) along the tangent of xs (K, nx); x_ref (nx,) or (K, nx).
-
-        Returns J (K, ndx, ndx), the Jacobian of r, and H (K, ndx, ndx), the Hessian of mu'r with mu (K, ndx).
-        """
-        ...
 
 
 def as_manifold(system: System) -> ManifoldSystem | None:
     """The system itself if its states live on a manifold, None if `difference` is plain subtraction."""
-    return None if getattr(system, "euclidean", True) else cast(ManifoldSystem, system)
+    known = capability(system, Euclidean)
+    return None if known is None or known.euclidean else cast(ManifoldSystem, system)
 
 
 def window(system: System, start: int, stop: int) -> System:
     """The dynamics of the knots start <= t < stop: the system itself where all knots are alike."""
-    part = getattr(system, "window", None)
-    return system if part is None else part(start, stop)
+    varying = capability(system, KnotByKnot)
+    return system if varying is None else varying.window(start, stop)
 
 
 def knot_durations(system: System, horizon: int) -> np.ndarray:
     """Seconds (N,) that the knots take."""
-    return np.asarray(getattr(system, "durations", np.full(horizon, system.dt)), dtype=np.float64)
+    timed = capability(system, Durations)
+    return np.full(horizon, float(system.dt)) if timed is None else np.asarray(timed.durations, dtype=np.float64)
 
 
 def knot_times(system: System, horizon: int) -> np.ndarray:
     """Times (N+1,) of the knots, seconds."""
-    if not hasattr(system, "durations"):
+    if capability(system, Durations) is None:
         return system.dt * np.arange(horizon + 1)
     return np.concatenate([[0.0], np.cumsum(knot_durations(system, horizon))])
 
 
 def idle_knots(system: System) -> np.ndarray:
     """The knots whose controls are without effect."""
-    return np.flatnonzero(getattr(system, "idle", ()))
+    resting = capability(system, IdleKnots)
+    return np.flatnonzero(() if resting is None else resting.idle)
+
+
+def check_states(system: System, xs: np.ndarray) -> None:
+    """Raise ValueError if the system knows that one of the states xs (K, nx) is none."""
+    checked = capability(system, CheckedStates)
+    if checked is not None:
+        checked.check_state(xs)
 
 
 def state_array(system: System, name: str, value: Any) -> np.ndarray:
     """A state (nx,) that the system accepts as one; ValueError naming the argument otherwise."""
     x = float_array(name, value, (system.nx,))
-    check = getattr(system, "check_state", None)
-    if check is not None:
-        try:
-            check(x[None])
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
+    try:
+        check_states(system, x[None])
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
     return x
 
 
 def semi_implicit_form(system: System) -> tuple[float | np.ndarray, int]:
     """What the backward pass is told: the time step, or those of all knots, 0 without that structure; and the first row
     that has it."""
-    first = getattr(system, "semi_implicit_from", None)
-    if first is None and not getattr(system, "semi_implicit", False):
+    wholly, partly = capability(system, SemiImplicit), capability(system, PartlySemiImplicit)
+    if partly is None and (wholly is None or not wholly.semi_implicit):
         return 0.0, 0
-    return getattr(system, "durations", float(system.dt)), int(first or 0)
+    timed = capability(system, Durations)
+    return (float(system.dt) if timed is None else timed.durations), 0 if partly is None else partly.semi_implicit_from

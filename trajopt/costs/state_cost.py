@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.costs.activations import Activation
+from trajopt.capabilities import DifferenceResidual, DifferenceWithJacobian, capability
 from trajopt.costs.cost import Quadratic
 from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, state_rows, weight_rows
@@ -61,8 +62,8 @@ class StateCost:
             return None
         if self._manifold is None:
             return Deviation(False, self._reference[0]), self._loss.weights
-        residual = getattr(self.system, "difference_residual", None)
-        return None if residual is None else (residual(self._reference[0]), self._loss.weights)
+        known = capability(self.system, DifferenceResidual)
+        return None if known is None else (known.difference_residual(self._reference[0]), self._loss.weights)
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx)."""
@@ -92,8 +93,8 @@ class StateCost:
     def _first_order(self, xs):
         """The residuals and their Jacobians, in one call of a system that has both."""
         assert self._manifold is not None
-        both = getattr(self._manifold, "difference_with_jacobian", None)
+        both = capability(self._manifold, DifferenceWithJacobian)
         if both is not None:
-            return both(self.reference, xs)
+            return both.difference_with_jacobian(self.reference, xs)
         r = self._residual(xs)
         return r, self._manifold.difference_expansion(self.reference, xs, np.zeros_like(r))[0]

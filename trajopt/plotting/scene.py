@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trajopt.capabilities import CenterOfMass, ContactForces, ContactPoints, Scenery, Skeleton, capability
 from trajopt.solution import Solution
 
 LEVEL = 0.02
@@ -72,7 +73,7 @@ def as_drawable(solution: Solution) -> Any:
     if solution.problem is None:
         raise ValueError("solution: got one without its problem, expected that of Solution.load(path, problem)")
     system: Any = solution.problem.system
-    if not hasattr(system, "skeleton"):
+    if capability(system, Skeleton) is None:
         raise TypeError(f"solution: its system is a {type(system).__name__} without skeleton(xs), expected one with it")
     for name, values in (("xs", solution.xs), ("us", solution.us)):
         bad = ~np.isfinite(values).all(axis=1)
@@ -93,17 +94,16 @@ def scene_of(solution: Solution, times: np.ndarray) -> Scene:
     system, K = as_drawable(solution), len(times)
     xs, k = _states(solution, times)
     points, forces, center = np.empty((K, 0, 3)), np.empty((K, 0, 3)), np.empty((K, 0))
-    if hasattr(system, "contact_points"):
+    if capability(system, ContactPoints) is not None:
         points = _shaped("contact_points", system.contact_points(xs), (K, None, 3))
         forces = np.zeros_like(points)
-        if hasattr(system, "contact_forces"):
+        if capability(system, ContactForces) is not None:
             at_knots = system.contact_forces(solution.xs, solution.us)
             forces = _shaped("contact_forces", at_knots, (len(solution.us), points.shape[1], 3))[k]
-    if hasattr(system, "center_of_mass"):
+    if capability(system, CenterOfMass) is not None:
         center = _shaped("center_of_mass", system.center_of_mass(xs), (K, 3))
     segments = as_segments("skeleton", system.skeleton(xs), (K,))
-    scenery = as_segments("scenery", getattr(system, "scenery", np.empty((0, 2, 3))), ())
-    return Scene(times, segments, scenery, points, forces, center)
+    return Scene(times, segments, scenery_of(system), points, forces, center)
 
 
 def _states(solution: Solution, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -114,6 +114,12 @@ def _states(solution: Solution, times: np.ndarray) -> tuple[np.ndarray, np.ndarr
     share = ((times - knots[k]) / (knots[k + 1] - knots[k]))[:, None]
     system, x = solution.problem.system, solution.xs[k]
     return system.integrate(x, share * system.difference(x, solution.xs[k + 1])), k
+
+
+def scenery_of(system: Any) -> np.ndarray:
+    """Segments (S, 2, 3) that never move; none where the system has no scenery."""
+    surrounded = capability(system, Scenery)
+    return as_segments("scenery", np.empty((0, 2, 3)) if surrounded is None else surrounded.scenery, ())
 
 
 def as_segments(what: str, value: Any, leading: tuple[int, ...]) -> np.ndarray:

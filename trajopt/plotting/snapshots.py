@@ -10,7 +10,8 @@ from matplotlib.gridspec import SubplotSpec
 from matplotlib.lines import Line2D
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
-from trajopt.plotting.scene import as_segments
+from trajopt.capabilities import Skeleton, capability
+from trajopt.plotting.scene import as_segments, scenery_of
 from trajopt.plotting.style import GREY, tidy
 from trajopt.solution import Solution
 
@@ -21,7 +22,7 @@ PLANES = {1: (0, 2), 2: (0, 1), 0: (1, 2)}
 
 def drawable(system: Any) -> bool:
     """True if the system says which segments it consists of."""
-    return hasattr(system, "skeleton")
+    return capability(system, Skeleton) is not None
 
 
 def draw_snapshots(figure: Figure, where: SubplotSpec, solution: Solution, name: str) -> None:
@@ -34,7 +35,7 @@ def draw_snapshots(figure: Figure, where: SubplotSpec, solution: Solution, name:
     motion = as_segments("skeleton", system.skeleton(solution.xs), (len(solution.xs),))
     knots = np.unique(np.linspace(0, solution.problem.horizon, SNAPSHOTS).round().astype(int))
     poses, path = motion[knots], _path(motion)
-    scenery = as_segments("scenery", getattr(system, "scenery", np.empty((0, 2, 3))), ())
+    scenery = scenery_of(system)
     low, high, plane = _extent(np.concatenate([x.reshape(-1, 3) for x in (poses, path, scenery)]))
     axes = figure.add_subplot(where, projection="3d" if plane is None else None)
     shades = colormaps["viridis_r"](np.linspace(0.08, 1.0, len(knots)))

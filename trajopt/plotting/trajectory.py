@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from trajopt.capabilities import ControlNames, Coordinates, StateNames, capability
 from trajopt.plotting.snapshots import draw_snapshots, drawable
 from trajopt.plotting.style import DASHES, GREY, as_results, cheapest, new_figure, save, tidy
 from trajopt.problem import Problem
@@ -74,11 +75,13 @@ def plot_trajectory(results: Mapping[str, Solution] | Solution, path: str | Path
 def _series(solution: Solution) -> list[Series]:
     """The panels; states split into q and v where the system says nq."""
     system, xs = solution.problem.system, solution.xs
-    nq = getattr(system, "nq", getattr(getattr(system, "model", None), "nq", None))
-    states = _names(system, "state_names", system.nx)
-    controls = _names(system, "control_names", system.nu)
-    if nq is None:
+    mechanical, named = capability(system, Coordinates), capability(system, StateNames)
+    commanded = capability(system, ControlNames)
+    states = None if named is None else _names("state_names", named.state_names, system.nx)
+    controls = None if commanded is None else _names("control_names", commanded.control_names, system.nu)
+    if mechanical is None:
         return [Series("x", "states $x$", xs, states), Series("u", "controls $u$", solution.us, controls)]
+    nq = mechanical.nq
     return [
         Series("q", "configuration $q$ [rad, m]", xs[:, :nq], states and states[:nq]),
         Series("v", "velocity $v$ [rad/s, m/s]", xs[:, nq:], states and states[nq:]),
@@ -86,12 +89,11 @@ def _series(solution: Solution) -> list[Series]:
     ]
 
 
-def _names(system: Any, attribute: str, count: int) -> tuple[str, ...] | None:
-    """The system's own names of its states or controls, None if it has none."""
-    names = getattr(system, attribute, None)
-    if names is not None and len(names) != count:
+def _names(attribute: str, names: Sequence[str], count: int) -> tuple[str, ...]:
+    """The system's own names of its states or controls."""
+    if len(names) != count:
         raise ValueError(f"{attribute}: got {len(names)} names, wanted {count}")
-    return None if names is None else tuple(names)
+    return tuple(names)
 
 
 def _held(values: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from trajopt.augmented_lagrangian import AugmentedLagrangian, augmented_lagrangian
 from trajopt.backward_pass import empty_gains
+from trajopt.capabilities import AccelerationControlled, capability
 from trajopt.constraints import ControlBounds, ResidualConstraint
 from trajopt.expansions import adjoint, expand
 from trajopt.memory import keep_freed
@@ -34,7 +35,7 @@ BOUNDS = "control bounds"
 
 def takes_accelerations(system: System) -> bool:
     """Whether the system wants accelerations as the sweep's controls."""
-    return getattr(system, "acceleration_control", None) is not None
+    return capability(system, AccelerationControlled) is not None
 
 
 def pose(

@@ -1,0 +1,258 @@
+"""What a system may offer besides the members of `trajopt.System`: a small protocol each, and one way to ask for them.
+
+Nothing here is inherited from.  A system that has all members of a protocol has the capability; one that lacks them, or
+holds None in their place, does without.  `capability` is how this package asks, always.  A system around another one
+forwards every member, or refuses it with a reason, as `trajopt.ControlRateSystem` does.
+"""
+
+from functools import cache
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+C = TypeVar("C")
+
+
+# ------------------------------------------------------------------------------------------------ the state manifold
+class Euclidean(Protocol):
+    """Says whether `difference` is plain subtraction; True where it is not said."""
+
+    @property
+    def euclidean(self) -> bool:
+        """False: the states live on a manifold, and the system has a `DifferenceExpansion`."""
+        ...
+
+
+class DifferenceExpansion(Protocol):
+    """Derivatives of `difference`, which a system on a manifold must have."""
+
+    def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Expand r = difference(x_ref, xs) along the tangent of xs (K, nx); x_ref (nx,) or (K, nx).
+
+        Returns J (K, ndx, ndx), the Jacobian of r, and H (K, ndx, ndx), the Hessian of mu'r with mu (K, ndx).
+        """
+        ...
+
+
+class DifferenceWithJacobian(Protocol):
+    """The difference and its Jacobian together: costs use it in place of `difference` and `difference_expansion`."""
+
+    def difference_with_jacobian(self, x_ref: np.ndarray, xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """difference(x_ref, xs) (K, ndx) and its Jacobian (K, ndx, ndx) in xs; x_ref (nx,) or (K, nx)."""
+        ...
+
+
+class DifferenceResidual(Protocol):
+    """The difference from one state as a residual that sums its weighted squares by itself (see `trajopt.squares`)."""
+
+    def difference_residual(self, x_ref: np.ndarray) -> Any:
+        """r = difference(x_ref, x), x_ref (nx,)."""
+        ...
+
+
+class CheckedStates(Protocol):
+    """Knows which states are points of its manifold."""
+
+    def check_state(self, xs: np.ndarray) -> None:
+        """Raise ValueError if one of the states xs (K, nx) is none."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------ the start
+class CheckedStart(Protocol):
+    """Knows where a trajectory can begin."""
+
+    def check_start(self, x0: np.ndarray) -> None:
+        """Raise ValueError if it cannot sensibly begin at x0 (nx,)."""
+        ...
+
+
+class QuasiStatic(Protocol):
+    """Knows what holds it still."""
+
+    def quasi_static(self, x: np.ndarray) -> np.ndarray:
+        """Controls (nu,), or (N, nu) of all knots, that hold the system still at x (nx,)."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------ knots and time
+class KnotByKnot(Protocol):
+    """Dynamics that differ from knot to knot."""
+
+    @property
+    def horizon(self) -> int:
+        """Number of knots, which a trajectory must have."""
+        ...
+
+    def window(self, start: int, stop: int) -> Any:
+        """The system of the knots start <= t < stop alone; one of a single knot takes batches of any length, all at
+        that knot."""
+        ...
+
+
+class Durations(Protocol):
+    """Knots that do not all take dt."""
+
+    @property
+    def durations(self) -> np.ndarray:
+        """Seconds (N,) that each takes, by which running costs are weighed; a knot may take no time."""
+        ...
+
+
+class IdleKnots(Protocol):
+    """Knots whose controls are without effect."""
+
+    @property
+    def idle(self) -> np.ndarray:
+        """Which (N,) they are."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------ expansions
+class SemiImplicit(Protocol):
+    """Says whether fx and fu have the structure of semi-implicit Euler steps; False where it is not said."""
+
+    @property
+    def semi_implicit(self) -> bool:
+        """fx[:, :n] = [I 0] + dt fx[:, n:] and fu[:, :n] = dt fu[:, n:] exactly, with n = ndx/2 and dt each knot's
+        duration: a structured backward pass then reads only the lower halves."""
+        ...
+
+
+class PartlySemiImplicit(Protocol):
+    """That structure from a row on, where not all rows have it: the six of a floating base move on a group."""
+
+    @property
+    def semi_implicit_from(self) -> int:
+        """b < n with fx[:, b:n] = [0 I 0] + dt fx[:, n + b:] and fu[:, b:n] = dt fu[:, n + b:]: the backward pass then
+        reads the first b rows and the lower halves."""
+        ...
+
+
+class JointExpansion(Protocol):
+    """Derivatives of first and second order from one evaluation of the dynamics."""
+
+    def write_expansion(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray,
+        lam: np.ndarray,
+        fx: np.ndarray,
+        fu: np.ndarray,
+        Hxx: np.ndarray,
+        Hux: np.ndarray,
+        Huu: np.ndarray,
+    ) -> None:
+        """Write what `linearize` and `hessian_products` return into the arrays given."""
+        ...
+
+
+class AccelerationControlled(Protocol):
+    """Wants accelerations as the sweep's controls, its own an output (see `trajopt.solvers.inverse`)."""
+
+    @property
+    def acceleration_control(self) -> Any:
+        """The map between the two, as `dynamics.systems.acceleration_control` has it."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------ pictures and names
+class Skeleton(Protocol):
+    """Can be drawn."""
+
+    def skeleton(self, xs: np.ndarray) -> np.ndarray:
+        """Line segments (K, segments, 2, 3), m, at the states xs (K, nx)."""
+        ...
+
+
+class Scenery(Protocol):
+    """Stands among things that never move."""
+
+    @property
+    def scenery(self) -> np.ndarray:
+        """Their line segments (S, 2, 3), m."""
+        ...
+
+
+class ContactPoints(Protocol):
+    """Has frames that are in contact at some knot."""
+
+    def contact_points(self, xs: np.ndarray) -> np.ndarray:
+        """Positions (K, F, 3), m, world axes, of all frames that ever are, at any states xs (K, nx)."""
+        ...
+
+
+class ContactForces(Protocol):
+    """Knows the forces at its contact points."""
+
+    def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Forces (N, F, 3), N, on the frames at the knots, world axes, zero where a frame is not held."""
+        ...
+
+
+class CenterOfMass(Protocol):
+    """Knows where its centre of mass is."""
+
+    def center_of_mass(self, xs: np.ndarray) -> np.ndarray:
+        """Positions (K, 3), m, world axes."""
+        ...
+
+
+class Coordinates(Protocol):
+    """Mechanical: a state is positions and velocities."""
+
+    @property
+    def nq(self) -> int:
+        """The first nq numbers of a state are positions, all others velocities."""
+        ...
+
+
+class StateNames(Protocol):
+    """Names for plots."""
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Those of the numbers of a state (nx,)."""
+        ...
+
+
+class ControlNames(Protocol):
+    """Names for plots."""
+
+    @property
+    def control_names(self) -> tuple[str, ...]:
+        """Those of the controls (nu,)."""
+        ...
+
+
+CAPABILITIES: tuple[type, ...] = (
+    Euclidean, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates, CheckedStart,
+    QuasiStatic, KnotByKnot, Durations, IdleKnots, SemiImplicit, PartlySemiImplicit, JointExpansion,
+    AccelerationControlled, Skeleton, Scenery, ContactPoints, ContactForces, CenterOfMass, Coordinates, StateNames,
+    ControlNames,
+)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ asking
+@cache
+def members(kind: type) -> tuple[str, ...]:
+    """Names of the members of a capability."""
+    return tuple(name for name in vars(kind) if not name.startswith("_"))
+
+
+def capability(system: Any, kind: type[C]) -> C | None:
+    """The system as one with this capability, None if it has not got it.
+
+    Raises TypeError for a system that has some of the members that belong together, but not all.
+    """
+    names = members(kind)
+    missing = [name for name in names if getattr(system, name, None) is None]
+    if not missing:
+        return system
+    if len(missing) < len(names):
+        has = ", ".join(name for name in names if name not in missing)
+        raise TypeError(
+            f"system: {type(system).__name__} has {has}, but lacks {', '.join(missing)}, wanted all of what makes a "
+            f"trajopt.capabilities.{kind.__name__}, or nothing of it"
+        )
+    return None
