@@ -28,7 +28,7 @@ class SweepResult(NamedTuple):
     """Gains k (N, nu), K (N, nu, ndx); value function Vx (N+1, ndx), Vxx (N+1, ndx, ndx); expected change d1, d2.
 
     If not ok, Quu + mu I was not positive definite, or something not finite, at failed_knot (else -1), and the arrays
-    are incomplete.
+    are incomplete.  `finite` is False if that is because the sweep was given something that is not finite.
     """
 
     k: np.ndarray
@@ -39,6 +39,7 @@ class SweepResult(NamedTuple):
     d2: float
     ok: bool
     failed_knot: int = -1
+    finite: bool = True
 
 
 class Box(NamedTuple):
@@ -239,7 +240,10 @@ def backward_step(t, fx, fu, lx, lu, lxx, lux, luu, mu, gaps, box, ws, k, K, Vx,
     d1, d2 = value_function(t, ws, k, K, Vx, Vxx)
     if gaps is not None:
         shift_gradient(t, gaps, Vx, Vxx)
-    return d1, d2, np.isfinite(d1 + d2)
+    good = np.isfinite(d1 + d2)
+    if t == 0:  # no knot follows that would notice
+        good = good and np.isfinite(Vx[0]).all() and np.isfinite(Vxx[0]).all()
+    return d1, d2, good
 
 
 @routine

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynamics.simd import routine
 from trajopt.backward_pass import Box, SweepResult, backward_step, start_sweep, workspace
-from trajopt.expansions import Expansion
+from trajopt.expansions import Expansion, finite
 from trajopt.system import System, window
 
 
@@ -36,7 +36,7 @@ def sweep_products(
         luu[t] += Huu[0]
         a, b, ok = backward_step(t, fx, fu, lx, lu, lxx, lux, luu, float(mu), gaps, box, ws, *arrays)
         if not ok:
-            return SweepResult(*arrays, d1, d2, False, t)
+            return SweepResult(*arrays, d1, d2, False, t, finite(fx, fu, lx, lu, lxx, lux, luu))
         d1, d2 = d1 + a, d2 + b
     return SweepResult(*arrays, d1, d2, True)
 
@@ -81,4 +81,5 @@ def sweep_tensors(
         fx, fu, lx, lu, lxx.copy(), lux.copy(), luu.copy(), fxx, fux, fuu, float(mu), gaps, box, workspace(ndx, nu),
         *arrays,
     )  # fmt: skip
-    return SweepResult(*arrays, d1, d2, failed < 0, failed)
+    good = failed < 0
+    return SweepResult(*arrays, d1, d2, good, failed, good or finite(*expansion, fxx, fux, fuu))

@@ -14,6 +14,11 @@ from trajopt.system import idle_knots
 from trajopt.validation import same_shape
 
 
+def finite(*arrays: np.ndarray) -> bool:
+    """Whether all numbers are."""
+    return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
 class Expansion(NamedTuple):
     """First-order dynamics and second-order cost along a trajectory; running costs are already multiplied by dt.
 

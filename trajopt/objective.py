@@ -157,21 +157,44 @@ class Objective:
         return found
 
     def culprit(self, xs: np.ndarray, us: np.ndarray, ndx: int) -> str | None:
-        """The first term whose value or derivatives are not finite, and where; None if all are."""
-        N, nu = us.shape
+        """The first term whose value, gradient or Gauss-Newton Hessian is not finite, and where; None if all are."""
         with np.errstate(all="ignore"):
             for term in self.terms:
                 values = np.asarray(term.cost.value(*term.points(xs, us)))
-                if not np.isfinite(values).all():
-                    row = int(np.argmin(np.isfinite(values)))
-                    return f"cost term '{term.name}' is {number_name(values[row])} at knot {term.knot(row) % (N + 1)}"
-                blocks = zero_blocks(N, ndx, nu)
+                row = first_not_finite(values)
+                if row is not None:
+                    at = term.knot(row) % (len(us) + 1)
+                    return f"cost term '{term.name}' is {number_name(values[row])} at knot {at}"
+                blocks = zero_blocks(len(us), ndx, us.shape[1])
                 _accumulate(term, xs, us, blocks, None)
-                for what, block in zip(("lx", "lu", "lxx", "lux", "luu"), blocks, strict=True):
-                    good = np.isfinite(block.reshape(len(block), -1)).all(axis=1)
-                    if not good.all():
-                        return f"{what} of cost term '{term.name}' is not finite at knot {int(np.argmin(good))}"
+                if (found := _block_not_finite(blocks)) is not None:
+                    return f"{found[0]} of cost term '{term.name}' is not finite at knot {found[1]}"
         return None
+
+    def curvature_culprit(self, xs: np.ndarray, us: np.ndarray, ndx: int) -> str | None:
+        """The same of what Gauss-Newton Hessians leave out."""
+        with np.errstate(all="ignore"):
+            for term in self.terms:
+                blocks = zero_blocks(len(us), ndx, us.shape[1])
+                _accumulate(term, xs, us, None, blocks)
+                if (found := _block_not_finite(blocks)) is not None:
+                    return f"{found[0]} of the curvature of cost term '{term.name}' is not finite at knot {found[1]}"
+        return None
+
+
+def first_not_finite(rows: np.ndarray) -> int | None:
+    """The first of K rows with a number that is not, None if all are finite."""
+    good = np.isfinite(np.reshape(rows, (len(rows), -1))).all(axis=1)
+    return None if good.all() else int(np.argmin(good))
+
+
+def _block_not_finite(blocks: Blocks) -> tuple[str, int] | None:
+    """Name and knot of a number that is not finite."""
+    for what, block in zip(("lx", "lu", "lxx", "lux", "luu"), blocks, strict=True):
+        knot = first_not_finite(block)
+        if knot is not None:
+            return what, knot
+    return None
 
 
 def number_name(value: float) -> str:

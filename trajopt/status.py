@@ -11,6 +11,7 @@ class Status(StrEnum):
     LINE_SEARCH_FAILED = "line_search_failed"
     NOT_POSITIVE_DEFINITE = "not_positive_definite"
     INVALID_DERIVATIVES = "invalid_derivatives"
+    NOT_FINITE = "not_finite"
     DIVERGED = "diverged"
     STOPPED_BY_CALLBACK = "stopped_by_callback"
     INTERRUPTED = "interrupted"
@@ -23,14 +24,17 @@ class Status(StrEnum):
 
 
 _MESSAGES = {
-    Status.CONVERGED: "The predicted decrease of the cost is within the tolerance.",
-    Status.MAX_ITERATIONS: "The iteration limit was reached before the predicted decrease fell below the tolerance.",
+    Status.CONVERGED: "The predicted decrease of the cost is within the tolerance, or too small to show in the cost.",
+    Status.MAX_ITERATIONS: "The iteration limit was reached before the predicted decrease, and the violation of "
+    "constraints, fell below their tolerances.",
     Status.LINE_SEARCH_FAILED: "No step length lowers the cost, even with the largest regularization; "
     "the derivatives of the dynamics or of a cost may be wrong.",
     Status.NOT_POSITIVE_DEFINITE: "Quu is not positive definite even with the largest regularization.",
     Status.INVALID_DERIVATIVES: "The derivatives of the dynamics or of a cost are not finite at the last iterate.",
-    Status.DIVERGED: "The initial controls drive the state or the cost to infinity; start from other controls. "
-    "The states returned are the initial state, repeated.",
+    Status.NOT_FINITE: "Every step from the last iterate, however short, leads to a state, a cost or a constraint that "
+    "is not finite.",
+    Status.DIVERGED: "The initial controls drive the state, the cost or a constraint to infinity; start from other "
+    "controls. The states returned are the initial state, repeated.",
     Status.STOPPED_BY_CALLBACK: "The callback asked to stop.",
     Status.INTERRUPTED: "The solve was interrupted; this is the best iterate until then.",
     Status.INFEASIBLE: "No trajectory was found that meets the constraints, however much their violation costs.",

@@ -14,7 +14,7 @@ from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.regularization import FIRST
 from trajopt.rollout import ALPHAS, closed_loop, gaps_of, open_loop
-from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, sweep_of_kind, with_gaps, with_slope
+from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, completed, sweep_of_kind, with_slope
 from trajopt.sweep import sweep
 from trajopt.system import semi_implicit_form
 from trajopt.timing import Stopwatch
@@ -143,7 +143,7 @@ class ForwardFormulation:
 
     def _sweep(self, expansion: Expansion, gaps: np.ndarray | None, box: Box | None, mu: float) -> SweepResult:
         e, mu = regularized(expansion, gaps, mu, self.regularization)
-        return with_gaps(sweep(*e, mu, self._dt, gaps, box, leading=self._leading), e, gaps)
+        return completed(sweep(*e, mu, self._dt, gaps, box, leading=self._leading), e, gaps)
 
     def exact_sweep(
         self, model: LocalModel, gauss_newton: SweepResult | None, mu: float, clock: Stopwatch
@@ -174,7 +174,7 @@ class ForwardFormulation:
                 result = sweep_products(system, xs, us, expansion, mu, gaps, box)
             else:
                 result = sweep_tensors(expansion, tensors, mu, gaps, box)
-            return with_gaps(result, expansion, gaps)
+            return completed(result, expansion, gaps)
 
     def _no_curvature(self) -> tuple[np.ndarray, ...]:
         return zero_blocks(self.problem.horizon, self.problem.system.ndx, self.problem.system.nu)

@@ -18,7 +18,7 @@ from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
 from trajopt.rollout import ALPHAS
 from trajopt.solvers.forward import Curvature, regularized
-from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, with_gaps, with_slope
+from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, completed, with_slope
 from trajopt.sweep import sweep
 from trajopt.timing import Stopwatch
 
@@ -130,7 +130,7 @@ class InverseFormulation:
         with clock.measure("backward_pass"):
             gaps = model.iterate.gaps
             e, mu = regularized(model.expansion, gaps, mu, self.regularization)
-            return with_gaps(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
+            return completed(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
 
     def foresee(
         self, model: LocalModel, trial: Candidate, kind: str, mu: float, clock: Stopwatch

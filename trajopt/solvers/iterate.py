@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics.simd import routine
 from trajopt.backward_pass import Box, SweepResult
-from trajopt.expansions import Expansion
+from trajopt.expansions import Expansion, finite
 from trajopt.line_search import Candidate
 from trajopt.timing import Stopwatch
 
@@ -174,12 +174,15 @@ def with_slope(result: SweepResult, expansion: Expansion, gaps: np.ndarray | Non
     return result._replace(d1=d1, d2=-d1)
 
 
-def with_gaps(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
-    """The sweep's result with d1, d2 of the step that also closes the gaps: those of the linearized trajectory.
+def completed(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
+    """The sweep's result with d1, d2 of the step that also closes the gaps, those of the linearized trajectory; or, if
+    it failed, with what it has to know of that.
 
     dx_0 = gaps_0, du = k + K dx, dx' = fx dx + fu du + gaps';  d1 = sum lx'dx + lu'du, d2 the quadratic part.
     """
-    if gaps is None or not result.ok:
+    if not result.ok:
+        return result._replace(finite=result.finite and finite(*expansion))
+    if gaps is None:
         return result
     d1, d2 = _model_change(*expansion, gaps, result.k, result.K)
     return result._replace(d1=d1, d2=d2)

@@ -24,7 +24,7 @@ from itertools import chain
 import numpy as np
 
 from trajopt.backward_pass import SweepResult
-from trajopt.line_search import Candidate, Step, merit_weight, search
+from trajopt.line_search import INVISIBLE, Candidate, Refused, Step, merit_weight, search
 from trajopt.objective import Objective, all_finite
 from trajopt.regularization import Regularization
 from trajopt.solution import IterationRecord, Progress
@@ -42,8 +42,6 @@ from trajopt.solvers.options import LoopOptions
 from trajopt.status import Status
 from trajopt.timing import Stopwatch
 
-ROUNDING_LEVEL = 1e-12
-"""A predicted decrease below this fraction of the cost may be invisible in the cost itself."""
 LONG_STEP = 0.25
 """A step that must be shorter than this is compared with others: controls held at limits, no curvature."""
 HOLDS = 8
@@ -84,6 +82,15 @@ class Loop:
     measures : Measures
     late : bool
         Whether exact steps may begin at once.
+
+    Attributes
+    ----------
+    model : LocalModel
+        Of the last iterate.
+    refused : Refused
+        What a line search met there.
+    without_curvature : bool
+        Whether it has curvature that is not finite, and the last direction does without.
     """
 
     def __init__(
@@ -105,7 +112,8 @@ class Loop:
         self.trial: Candidate
         self.direction: Direction | None
         self.weight, self.predicted, self.tried = 0.0, 0.0 if late else np.inf, 0
-        self.start, self.direction = start, None
+        self.start, self.direction, self.refused = start, None, Refused()
+        self.invalid, self.without_curvature = False, False
 
     def run(self, max_iterations: int, callback: Callback | None) -> Status:
         """Iterate until an end; at most so many steps are tried."""
@@ -141,6 +149,7 @@ class Loop:
             status = self._end_without_step()
             self.regularization = self.regularization.increased()
             return status
+        self.refused = Refused()
         closing = self.model.iterate.gaps is not None
         self.regularization = self.regularization.after_step(step.alpha, closing)
         self.model = self._expanded(self._moved(step), used.sweep if step.alpha == 1.0 else None)
@@ -167,18 +176,22 @@ class Loop:
     # ------------------------------------------------------------------------------------------------ direction
     def _direction(self) -> Direction | None:
         """The direction of this iteration, mu raised as it needs; None if no sweep is positive definite."""
-        if not math.isfinite(self.model.gradient_norm):
+        self.invalid, self.without_curvature = not math.isfinite(self.model.gradient_norm), False
+        if self.invalid:
             return None
         late, knot = self._late(self.model.iterate.cost), -1
         if late and not self.formulation.needs_gauss_newton(self.model):
             newton = self.formulation.exact_sweep(self.model, None, self.regularization.mu, self.clock)
             if newton.ok:
                 return Direction(EXACT, newton, None, knot)
-            late, knot = False, newton.failed_knot
+            late, knot, self.without_curvature = False, newton.failed_knot, not newton.finite
             if self.model.exact:
                 self.model = self.formulation.expand(self.model.iterate, self.clock)
         gauss_newton = self.formulation.sweep(self.model, self.regularization.mu, self.clock)
         while not gauss_newton.ok:
+            self.invalid = not gauss_newton.finite
+            if self.invalid:
+                return None
             knot = gauss_newton.failed_knot
             self.regularization = self.regularization.increased()
             if self.regularization.exhausted:
@@ -188,7 +201,7 @@ class Loop:
             newton = self.formulation.exact_sweep(self.model, gauss_newton, self.regularization.mu, self.clock)
             if newton.ok:
                 return Direction(EXACT, newton, gauss_newton, knot)
-            knot = newton.failed_knot
+            knot, self.without_curvature = newton.failed_knot, not newton.finite
         return Direction(GAUSS_NEWTON, gauss_newton, None, knot)
 
     def _late(self, cost: float) -> bool:
@@ -201,8 +214,7 @@ class Loop:
         if stopping:
             return Status.STOPPED_BY_CALLBACK
         if found is None:
-            finite = math.isfinite(self.model.gradient_norm)
-            return Status.NOT_POSITIVE_DEFINITE if finite else Status.INVALID_DERIVATIVES
+            return Status.INVALID_DERIVATIVES if self.invalid else Status.NOT_POSITIVE_DEFINITE
         enough = max(self.options.tolerance * abs(self.model.iterate.cost), self.options.absolute_tolerance)
         if self.regularization.small and self.model.iterate.gaps is None and self.predicted <= enough:
             return Status.CONVERGED
@@ -210,10 +222,12 @@ class Loop:
 
     def _end_without_step(self) -> Status | None:
         """Why to stop after a line search without an acceptable step, None to try again with a larger mu."""
-        invisible = self.predicted <= ROUNDING_LEVEL * abs(self.model.iterate.cost)
+        invisible = self.predicted <= INVISIBLE * abs(self.model.iterate.cost)
         if self.regularization.small and self.model.iterate.gaps is None and invisible:
             return Status.CONVERGED  # what is left to gain is below the rounding of the cost
-        return Status.LINE_SEARCH_FAILED if self.regularization.increased().exhausted else None
+        if not self.regularization.increased().exhausted:
+            return None
+        return Status.LINE_SEARCH_FAILED if self.refused.blocked is None else Status.NOT_FINITE
 
     # ------------------------------------------------------------------------------------------------ step
     def _step(self, direction: Direction) -> tuple[Direction, Step | None]:
@@ -280,7 +294,7 @@ class Loop:
             candidates = iter(self.formulation.candidates(self.model, sweep))
             self.trial = next(candidates)
             tried = chain([self.trial], candidates)
-            return search(self.objective, iterate.cost, (sweep.d1, sweep.d2), tried, weighted)
+            return search(self.objective, iterate.cost, (sweep.d1, sweep.d2), tried, weighted, self.refused)
 
     # ------------------------------------------------------------------------------------------------ the log
     def _record(self, direction: Direction | None, step: Step | None) -> None:

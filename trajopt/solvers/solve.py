@@ -13,12 +13,13 @@ from trajopt.augmented_lagrangian import AugmentedLagrangian, augmented_lagrangi
 from trajopt.backward_pass import empty_gains
 from trajopt.capabilities import AccelerationControlled, capability
 from trajopt.constraints import ControlBounds, ResidualConstraint
-from trajopt.expansions import adjoint, expand
+from trajopt.expansions import adjoint, finite
 from trajopt.memory import keep_freed
-from trajopt.objective import Objective, number_name
+from trajopt.objective import Objective
 from trajopt.problem import Problem
 from trajopt.residuals import ControlResidual
 from trajopt.solution import ConstraintReport, IterationRecord, Solution, WarmStart
+from trajopt.solvers import trace
 from trajopt.solvers.constrained import minimize_in_rounds
 from trajopt.solvers.forward import Curvature, ForwardFormulation, Limits
 from trajopt.solvers.inverse import InverseFormulation
@@ -72,7 +73,7 @@ def solve(
     iterate = formulation.start(us, xs, clock)
     log: list[IterationRecord] = []
     if not np.isfinite(iterate.cost):
-        return _diverged(problem, iterate, clock)
+        return _diverged(problem, iterate, clock, problem.objective)
     if not constraints:
         loop = Loop(formulation, problem.objective, iterate, options, threshold, clock, log, _unconstrained)
         status = loop.run(options.max_iterations, callback)
@@ -85,6 +86,8 @@ def solve(
         posed, problem.objective, terms, iterate, options, threshold, clock, log, callback, warm
     )
     assert rounds.loop is not None
+    if not np.isfinite(rounds.loop.model.iterate.cost):  # of the objective with its terms for constraints
+        return _diverged(problem, iterate, clock, rounds.loop.objective)
     return _solution(problem, rounds.loop, rounds.status, rounds.terms, limits, rounds.tried, clock)
 
 
@@ -138,11 +141,12 @@ def _solution(
 ) -> Solution:
     model, formulation, N = loop.model, loop.formulation, problem.horizon
     xs, us, _, cost, gaps, _ = model.iterate
-    if loop.direction is None:
-        k, K, Vx, Vxx = empty_gains(N, problem.system.ndx, problem.system.nu)
-    else:
-        k, K = formulation.policy(model, loop.direction.sweep)
-        Vx, Vxx = loop.direction.sweep.Vx, loop.direction.sweep.Vxx
+    k, K, Vx, Vxx = empty_gains(N, problem.system.ndx, problem.system.nu)
+    if loop.direction is not None:
+        policy = formulation.policy(model, loop.direction.sweep)
+        if status is not Status.INVALID_DERIVATIVES or finite(*policy):
+            k, K = policy
+            Vx, Vxx = loop.direction.sweep.Vx, loop.direction.sweep.Vxx
     return Solution(
         problem=problem,
         xs=xs,
@@ -160,7 +164,7 @@ def _solution(
         timings=clock.split(),
         gaps=np.zeros((N + 1, problem.system.ndx)) if gaps is None else gaps,
         constraints=_reports(problem, loop, terms, limits),
-        cause=_cause(problem, loop) if status is Status.INVALID_DERIVATIVES else "",
+        cause=_cause(problem, loop, status),
     )
 
 
@@ -177,37 +181,32 @@ def _reports(
             continue
         assert isinstance(constraint, ControlBounds)
         lower, upper = constraint.limits(problem.horizon, problem.system.nu)
-        gradient = adjoint(loop.model.expansion)[1] if gradient is None else gradient
+        if gradient is None:
+            gradient = adjoint(loop.model.expansion)[1]
+            gradient = gradient if finite(gradient) else np.zeros_like(gradient)
         held = np.where(us <= lower, np.maximum(gradient, 0.0), 0.0)
         held += np.where(us >= upper, np.minimum(gradient, 0.0), 0.0)
         reports.append(ConstraintReport(BOUNDS, np.arange(problem.horizon), us, lower, upper, -held))
     return tuple(reports)
 
 
-def _cause(problem: Problem, loop: Loop) -> str:
-    """Which derivative is not finite, and where."""
+def _cause(problem: Problem, loop: Loop, status: Status) -> str:
+    """Which number was not finite, and where, if that is what the solve met at its end."""
     xs, us = loop.model.iterate.xs, loop.model.iterate.us
-    culprit = loop.objective.culprit(xs, us, problem.system.ndx)
-    if culprit is not None:
-        return culprit
-    for name, array in zip(("fx", "fu"), expand(problem, xs, us)[:2], strict=True):
-        good = np.isfinite(array.reshape(len(array), -1)).all(axis=1)
-        if not good.all():
-            return f"{name} of the dynamics is not finite at knot {int(np.argmin(good))}"
-    return "the gradient overflows although costs and dynamics are finite"
+    if status is Status.INVALID_DERIVATIVES:
+        return trace.of_derivatives(problem, loop.objective, loop.model.expansion, xs, us)
+    blocked = loop.refused.blocked
+    if blocked is not None and status in (Status.NOT_FINITE, Status.INFEASIBLE, Status.MAX_ITERATIONS):
+        cause = trace.of_trajectory(problem, loop.objective, blocked.xs, blocked.us)
+        return f"{cause} of the shortest step tried"
+    return trace.of_curvature(problem, loop.objective, xs, us) if loop.without_curvature else ""
 
 
-def _diverged(problem: Problem, iterate: Iterate, clock: Stopwatch) -> Solution:
+def _diverged(problem: Problem, iterate: Iterate, clock: Stopwatch, objective: Objective) -> Solution:
     """No iterate is good: the initial state repeated, and the controls that were given."""
     xs = np.repeat(problem.x0[None], problem.horizon + 1, axis=0)
     k, K, Vx, Vxx = empty_gains(problem.horizon, problem.system.ndx, problem.system.nu)
-    good = np.isfinite(iterate.xs).all(axis=1)
-    if not good.all():
-        t = int(np.argmin(good))
-        bad = iterate.xs[t][~np.isfinite(iterate.xs[t])][0]
-        cause = f"the state is {number_name(bad)} at knot {t}"
-    else:
-        cause = problem.objective.culprit(iterate.xs, iterate.us, problem.system.ndx) or "the sum of costs overflows"
+    cause = trace.of_trajectory(problem, objective, iterate.xs, iterate.us)
     status = Status.DIVERGED
     return Solution(
         problem, xs, iterate.us, np.inf, status, status.message, 0, k, K, Vx, Vxx, 0.0, (), clock.split(),
