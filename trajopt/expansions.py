@@ -146,6 +146,14 @@ def changed(expansion: Expansion, costs: Blocks) -> Expansion:
     return Expansion(expansion.fx, expansion.fu, *totals)
 
 
+def with_feedback(expansion: Expansion, K: np.ndarray) -> Expansion:
+    """First derivatives in du of u = us + du + K (x - xs), K (N, nu, ndx), in place of those in u: fx + fu K and
+    lx + K'lu.  Hessians are not changed."""
+    lx = expansion.lx.copy()
+    lx[:-1] += np.einsum("tij,ti->tj", K, expansion.lu)
+    return expansion._replace(fx=expansion.fx + expansion.fu @ K, lx=lx)
+
+
 def cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu)."""
     blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)

@@ -12,6 +12,7 @@ from tests.trajopt.systems import CartPole, CirclePendulum, LinearSystem, Pendul
 from trajopt import DDP, ControlCost, Problem, ResidualCost, StateCost, expand, total_cost
 from trajopt.control_rate import ControlRateCost, ControlRateSystem
 from trajopt.stepwise import closed_loop_by_steps
+from trajopt.system import semi_implicit_form
 
 
 class Circle(CirclePendulum):
@@ -68,7 +69,7 @@ def test_the_state_is_the_inner_one_and_the_control_before(system, rng):
     augmented, zs, _ = knots(inner, draw, rng)
     nx, ndx, nu = inner.nx, inner.ndx, inner.nu
     assert (augmented.nx, augmented.ndx, augmented.nu, augmented.dt) == (nx + nu, ndx + nu, nu, inner.dt)
-    assert augmented.semi_implicit is False and augmented.euclidean == getattr(inner, "euclidean", True)
+    assert semi_implicit_form(augmented) == (0.0, 0) and augmented.euclidean == getattr(inner, "euclidean", True)
     np.testing.assert_array_equal(augmented.state(zs[0, :nx])[nx:], np.zeros(nu))
     assert hasattr(augmented, "skeleton") == hasattr(inner, "skeleton")
     if hasattr(inner, "skeleton"):
@@ -137,6 +138,18 @@ def test_second_derivatives_embed_those_inside(system, rng):
         assert np.count_nonzero(got) == np.count_nonzero(got[cut])
     for H, F in zip(augmented.hessian_products(zs, us, lam), augmented.hessians(zs, us), strict=True):
         np.testing.assert_allclose(np.einsum("ti,tijk->tjk", lam, F), H, atol=1e-11 * max(1.0, np.abs(H).max()))
+
+
+def test_expansions_of_both_orders_from_one_evaluation(rng):
+    """Of a robot with a group in its state, what solvers take in place of two calls."""
+    augmented, zs, us = knots(*floating(), rng)
+    m, nu, lam = augmented.ndx, augmented.nu, rng.standard_normal((4, augmented.ndx))
+    written = [np.full(shape, np.nan) for shape in ((4, m, m), (4, m, nu), (4, m, m), (4, nu, m), (4, nu, nu))]
+    augmented.write_expansion(zs, us, lam, *written)
+    for got, wanted in zip(
+        written, (*augmented.linearize(zs, us), *augmented.hessian_products(zs, us, lam)), strict=True
+    ):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-12 * max(1.0, np.abs(wanted).max()))
 
 
 @pytest.mark.parametrize("inner", [Pendulum(), CartPole()])
@@ -267,7 +280,7 @@ def test_states_are_checked_by_the_system_inside():
         system.state([1.0, 1.0, 0.0])
     with pytest.raises(ValueError, match="x0: the angle is no unit vector"):
         Problem(system, [1.0, 1.0, 0.0, 0.0], 2)
-    ControlRateSystem(Pendulum()).check_state(np.ones((2, 3)))
+    assert not hasattr(ControlRateSystem(Pendulum()), "check_state")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import trajopt
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.systems import Pendulum
+from trajopt.capabilities import CAPABILITIES, capability, members
 from trajopt.expansions import adjoint, expand
-from trajopt.system import window
+from trajopt.system import semi_implicit_form, window
 
 MODEL = quadruped()
 DT = 0.02
@@ -175,6 +176,61 @@ def test_errors(system):
 def test_window_of_an_ordinary_system():
     plain = Pendulum()
     assert window(plain, 3, 4) is plain
+
+
+OF_THE_ROBOT = (
+    "euclidean", "difference_expansion", "difference_with_jacobian", "difference_residual", "check_state", "skeleton",
+    "contact_points", "center_of_mass", "nq",
+)  # fmt: skip
+"""Capabilities that have nothing to do with knots."""
+
+
+@pytest.mark.parametrize(("a", "b"), [(0, 3), (SWING - 1, SWING), (SWING - 2, N - 2), (IMPACT, IMPACT + 1), (N - 1, N)])
+def test_a_part_says_of_its_knots_what_the_whole_says(system, rng, a, b):
+    """Every capability: those of the robot are the same, those of knots are rows."""
+    part, x = system.window(a, b), system.state(standing())
+    kinds = [kind for kind in CAPABILITIES if capability(system, kind) is not None]
+    of_knots = {name for kind in kinds for name in members(kind)} - set(OF_THE_ROBOT)
+    assert {kind for kind in CAPABILITIES if capability(part, kind) is not None} == set(kinds)
+    assert part.contact_frames == system.contact_frames and part.dt == system.dt
+    xs, us, lam = np.tile(x, (N + 1, 1)), rng.standard_normal((N, 12)), rng.standard_normal((N, 36))
+    xs[:, 19:] = 0.1 * rng.standard_normal((N + 1, 18))
+    blocks = [
+        [np.full((knots, *shape), np.nan) for shape in ((36, 36), (36, 12), (36, 36), (12, 36), (12, 12))]
+        for knots in (N, b - a)
+    ]
+    system.write_expansion(xs, us, lam, *blocks[0])
+    part.write_expansion(xs[a : b + 1], us[a:b], lam[a:b], *blocks[1])
+    dt, first = semi_implicit_form(system)
+    rows = {
+        "durations": (part.durations, system.durations[a:b]),
+        "idle": (part.idle, system.idle[a:b]),
+        "horizon": (part.horizon, b - a),
+        "window": (part.window(0, 1).step(xs[a], us[a]), system.window(a, a + 1).step(xs[a], us[a])),
+        "quasi_static": (part.quasi_static(x), system.quasi_static(x)[a:b]),
+        "contact_forces": (part.contact_forces(xs[a:b], us[a:b]), system.contact_forces(xs, us)[a:b]),
+        "semi_implicit": (semi_implicit_form(part)[0], dt[a:b]),
+        "semi_implicit_from": (semi_implicit_form(part)[1], first),
+    }
+    assert set(rows) | {"check_start", "write_expansion"} == of_knots
+    expansions = [(alone, whole[a:b]) for whole, alone in zip(*blocks, strict=True)]
+    for got, wanted in [*rows.values(), *expansions]:
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_a_part_checks_its_own_start():
+    """A foot that the first phase holds in place; where the part begins it is in the air."""
+    foot = dynamics.PointContact(MODEL, FEET[0], (600.0, 50.0), [0.0, 0.0, 0.0])
+    phases = [("stance", [foot, *FEET[1:]], 2), ("swing", list(FEET[1:]), 2)]
+    system = dynamics.HybridSystem(MODEL, DT, phases)
+    x0 = system.state(standing())
+    with pytest.raises(ValueError, match="away from the reference"):
+        system.check_start(x0)
+    system.window(2, 4).check_start(x0)
+    rates = trajopt.ControlRateSystem(system)
+    with pytest.raises(ValueError, match="away from the reference"):
+        trajopt.Problem(rates, rates.state(x0), 4)
+    assert trajopt.Problem(rates.window(2, 4), rates.state(x0), 2, us_init="quasi_static").us_init.any()
 
 
 def test_plans_move_on(step_forwards):

@@ -8,10 +8,12 @@ from tests.trajopt.systems import LinearSystem, Pendulum, TipResidual
 from trajopt import (
     DDP,
     ILQR,
+    ControlBounds,
     ControlCost,
     Problem,
     ResidualConstraint,
     ResidualCost,
+    StateBounds,
     StateCost,
 )
 from trajopt.solvers.ddp import HESSIANS
@@ -123,10 +125,123 @@ def test_derivatives_of_a_cost_later_on(solver):
     assert_finite(solution)
 
 
-def test_curvature_that_is_not_finite_is_left_out():
-    solution = DDP().solve(problem(Spoilt(np.nan, "Hxx")))
+class SpoiltBlock(ControlCost):
+    """One block of its gradient and Hessian is bad at one knot."""
+
+    def __init__(self, block, knot):
+        super().__init__(1e-2)
+        self.block, self.knot = block, knot
+
+    def accumulate(self, xs, us, scale, target):
+        super().accumulate(xs, us, scale, target)
+        getattr(target, self.block)[self.knot] = np.nan
+
+
+@pytest.mark.parametrize("solver", ["ilqr", "parallel", "value"])
+@pytest.mark.parametrize("knot", [0, KNOT])
+@pytest.mark.parametrize("block", ["lx", "lu", "lxx", "lux", "luu"])
+@pytest.mark.parametrize("constraints", [(), (ControlBounds(-5.0, 5.0),)])
+def test_every_block_of_a_cost(solver, knot, block, constraints):
+    """A Hessian that is not finite is no lack of definiteness, at the first knot too, which no sweep goes beyond."""
+    system = Pendulum()
+    costs = [SpoiltBlock(block, knot)], [StateCost(system, [np.pi, 0.0], [50.0, 5.0])]
+    solution = SOLVERS[solver].solve(Problem(system, [0.3, 0.0], 40, *costs, constraints))
+    if (block, knot) == ("lx", 0):  # nothing depends on it but the value at a state that is given
+        assert solution.status in ("invalid_derivatives", "converged")
+    else:
+        assert solution.status == "invalid_derivatives"
+        assert solution.cause == f"{block} of cost term 'SpoiltBlock' is not finite at knot {knot}"
+    assert all(np.isfinite(report.multipliers).all() for report in solution.constraints)
+    assert_finite(solution)
+
+
+@pytest.mark.parametrize("hessian", HESSIANS)
+def test_curvature_that_is_not_finite_is_left_out(hessian):
+    """And named, although the optimum is found without."""
+    solution = DDP(hessian=hessian).solve(problem(Spoilt(np.nan, "Hxx")))
     assert solution.converged and {record.step for record in solution.log} == {"gauss_newton"}
     assert any(record.indefinite_knot >= 0 for record in solution.log)
+    term = "lxx of the curvature of cost term 'tip of the rod'"
+    assert solution.cause == f"{term} is not finite at knot 37, so the last step does without curvature"
+    assert f"Not finite: {solution.cause}." in " ".join(solution.explain().split())
+    assert_finite(solution)
+
+
+class SpoiltHessians(Pendulum):
+    """Second derivatives of the dynamics that are bad at knot 37, or at the only one."""
+
+    def hessians(self, xs, us):
+        found = super().hessians(xs, us)
+        found[0][min(KNOT, len(us) - 1)] = np.nan
+        return found
+
+
+@pytest.mark.parametrize("hessian", HESSIANS)
+def test_curvature_of_the_dynamics(hessian):
+    solution = DDP(hessian=hessian).solve(problem(system=SpoiltHessians()))
+    assert solution.converged and {record.step for record in solution.log} == {"gauss_newton"}
+    assert solution.cause.startswith("Hxx of the dynamics is not finite at knot 37")
+    assert_finite(solution)
+
+
+class Wall(Pendulum):
+    """Goes nowhere from angles beyond 2, or with any torque but zero."""
+
+    torque = np.inf
+
+    def step(self, x, u):
+        beyond = (np.asarray(x)[..., :1] > 2.0) | (np.abs(np.asarray(u)[..., :1]) > self.torque)
+        return super().step(x, u) + np.where(beyond, np.nan, 0.0)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_wall_that_every_step_runs_into(solver):
+    """Downhill leads to where nothing is finite: no blame on derivatives, which are right, and the best iterate."""
+    for spoilt, cause in (
+        (problem(Spoilt(angle=2.0)), "cost term 'tip of the rod' is NaN at knot 37"),
+        (problem(Spoilt(np.inf, angle=2.0)), "cost term 'tip of the rod' is Inf at knot 37"),
+        (problem(system=Wall()), "the state is NaN at knot 40"),
+    ):
+        solution = SOLVERS[solver].solve(spoilt)
+        assert solution.status == "not_finite" and solution.cause == f"{cause} of the shortest step tried"
+        assert solution.cost < solution.log[0].cost
+        said = " ".join(solution.explain().split())
+        assert f"Not finite: {cause}" in said and "derivatives" not in said and "larger tolerance" not in said
+        assert_finite(solution)
+    system = Wall()
+    system.torque = 0.0
+    solution = SOLVERS[solver].solve(problem(system=system))
+    assert solution.status == "not_finite" and solution.cause.startswith("the state is NaN at knot 1")
+
+
+def test_long_steps_that_diverge_are_no_excuse():
+    """Wrong derivatives stay what is blamed where short steps are finite; and a step found after longer ones that
+    diverged leaves no cause."""
+
+    class WrongWall(Wall):
+        def linearize(self, xs, us):
+            fx, fu = super().linearize(xs, us)
+            return fx, -fu
+
+    system = WrongWall()
+    system.torque = 5.0
+    solution = ILQR().solve(problem(system=system))
+    assert solution.status == "line_search_failed" and solution.cause == ""
+    system = Wall()
+    system.torque = 30.0
+    start = np.zeros((40, 1))
+    target = Problem(system, [0.3, 0.0], 40, [ControlCost(1e-4)], [StateCost(system, [1.5, 0.0], [50.0, 5.0])])
+    solution = DDP().solve(target, us=start)
+    assert solution.converged and solution.cause == ""
+
+
+@pytest.mark.parametrize("solver", ["ilqr", "parallel"])
+def test_rounds_for_constraints_end_at_the_wall(solver):
+    """What the last round met is not called a constraint that cannot be met."""
+    limit = StateBounds(Pendulum(), [2.5, -np.inf], [np.inf, np.inf], at="terminal")
+    solution = SOLVERS[solver].solve(problem(system=Wall(), constraints=[limit]))
+    assert solution.status in ("not_finite", "max_iterations")
+    assert solution.cause == "" or "the state is NaN at knot 40" in solution.cause
     assert_finite(solution)
 
 
@@ -163,14 +278,10 @@ def test_dynamics_that_diverge(solver):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_states_from_which_the_dynamics_are_not_finite(solver):
-    class Wall(Pendulum):
-        def step(self, x, u):
-            return super().step(x, u) + np.where(np.asarray(x)[..., :1] > 9.0, np.nan, 0.0)
-
-    system, xs = Wall(), np.zeros((41, 2))
+    xs = np.zeros((41, 2))
     xs[KNOT, 0] = 10.0
-    solution = SOLVERS[solver].solve(problem(system=system), xs=xs)
-    assert solution.status == "diverged" and solution.cause
+    solution = SOLVERS[solver].solve(problem(system=Wall()), xs=xs)
+    assert solution.status == "diverged" and solution.cause == "the step of the dynamics is not finite at knot 37"
     assert_finite(solution)
 
 
@@ -186,7 +297,7 @@ def test_constraints(where, what, solver):
     """From the start: the term is named as the constraint is, the knot is the right one."""
     limit = ResidualConstraint(Spoilt(np.nan, where), -np.inf, [0.5, 0.5, 0.5], name="limit of the tip")
     solution = SOLVERS[solver].solve(problem(constraints=[limit]))
-    assert solution.status in ("invalid_derivatives", "diverged")
+    assert solution.status == ("diverged" if where == "evaluate" else "invalid_derivatives")
     assert "limit of the tip" in solution.cause and what in solution.cause and "knot 37" in solution.cause
     assert_finite(solution)
 

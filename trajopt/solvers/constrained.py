@@ -124,13 +124,12 @@ def minimize_in_rounds(
                 terms, before = terms.updated(iterate.xs, iterate.us, growth), reached.residuals
                 tolerance = max(options.tolerance, TIGHTENING * tolerance)
                 if max((part.penalty for part in terms.parts), default=0.0) > MAX_PENALTY:
-                    return state._replace(status=_end(status, Status.INFEASIBLE), terms=terms)
+                    return state._replace(status=_end(status, reached, options), terms=terms)
             state = state._replace(terms=terms)
             if len(log) > tried:
                 log.pop()  # the next round records the same iterate
         if not (done or status in FINAL):
-            met = reached.violation <= options.feasibility_tolerance
-            status = _end(status, Status.MAX_ITERATIONS if met else Status.INFEASIBLE)
+            status = _end(status, reached, options)
         return state._replace(status=status, terms=terms.updated(iterate.xs, iterate.us))
     except KeyboardInterrupt:
         if state.loop is None:
@@ -153,9 +152,11 @@ def _round(pose, objective, state, start, options, threshold, clock, log, callba
     return Rounds(loop, status, terms, tried + loop.tried)
 
 
-def _end(last: Status, otherwise: Status) -> Status:
-    """How to call an end that no round was asked for: as the last one, if that met numbers that are not finite."""
-    return last if last is Status.NOT_FINITE else otherwise
+def _end(last: Status, reached: Measures, options: LoopOptions) -> Status:
+    """What to call an end without an optimum after the last round."""
+    if last is Status.NOT_FINITE:
+        return last
+    return Status.MAX_ITERATIONS if reached.violation <= options.feasibility_tolerance else Status.INFEASIBLE
 
 
 def _satisfied(reached: Measures, cost: float, options: LoopOptions) -> bool:

@@ -13,7 +13,7 @@ from trajopt.augmented_lagrangian import AugmentedLagrangian, augmented_lagrangi
 from trajopt.backward_pass import empty_gains
 from trajopt.capabilities import AccelerationControlled, capability
 from trajopt.constraints import ControlBounds, ResidualConstraint
-from trajopt.expansions import adjoint, finite
+from trajopt.expansions import adjoint, finite, with_feedback
 from trajopt.memory import keep_freed
 from trajopt.objective import Objective
 from trajopt.problem import Problem
@@ -163,15 +163,18 @@ def _solution(
         log=tuple(loop.log),
         timings=clock.split(),
         gaps=np.zeros((N + 1, problem.system.ndx)) if gaps is None else gaps,
-        constraints=_reports(problem, loop, terms, limits),
+        constraints=_reports(problem, loop, terms, limits, K),
         cause=_cause(problem, loop, status),
     )
 
 
 def _reports(
-    problem: Problem, loop: Loop, terms: AugmentedLagrangian | None, limits: Limits | None
+    problem: Problem, loop: Loop, terms: AugmentedLagrangian | None, limits: Limits | None, K: np.ndarray
 ) -> tuple[ConstraintReport, ...]:
-    """One report a constraint, in the problem's order."""
+    """One report a constraint, in the problem's order.
+
+    The multiplier of a control limit is the gradient that it holds, with the feedback K, in which no rounding grows.
+    """
     xs, us = loop.model.iterate.xs, loop.model.iterate.us
     smooth: Sequence[ConstraintReport] = [] if terms is None else terms.reports(xs, us)
     reports, remaining, gradient = [], iter(smooth), None
@@ -182,7 +185,7 @@ def _reports(
         assert isinstance(constraint, ControlBounds)
         lower, upper = constraint.limits(problem.horizon, problem.system.nu)
         if gradient is None:
-            gradient = adjoint(loop.model.expansion)[1]
+            gradient = adjoint(with_feedback(loop.model.expansion, K))[1]
             gradient = gradient if finite(gradient) else np.zeros_like(gradient)
         held = np.where(us <= lower, np.maximum(gradient, 0.0), 0.0)
         held += np.where(us >= upper, np.minimum(gradient, 0.0), 0.0)

@@ -1,0 +1,266 @@
+"""Optional capabilities of systems: one list, one way to ask, and a wrapper that forwards or refuses each of them."""
+
+import ast
+import inspect
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import trajopt
+from dynamics import RigidBodySystem
+from tests.reference.rigid_body_models import load_reference
+from tests.trajopt.systems import CirclePendulum, LinearSystem, Pendulum
+from trajopt import ControlCost, ControlRateSystem, Problem, StateCost, capabilities
+from trajopt.capabilities import (
+    CAPABILITIES,
+    AccelerationControlled,
+    DifferenceExpansion,
+    Euclidean,
+    KnotByKnot,
+    QuasiStatic,
+    capability,
+    members,
+)
+from trajopt.control_rate import FORWARDED, REFUSED
+from trajopt.system import semi_implicit_form, window
+
+N = 3
+MEMBERS = {name: kind for kind in CAPABILITIES for name in members(kind)}
+
+
+class Everything(CirclePendulum):
+    """A pendulum on a circle that has all capabilities but accelerations for controls; knot t has t + 1 times the
+    damping."""
+
+    semi_implicit_from, idle = 1, np.array([False, True, False])
+    scenery, state_names, control_names = np.ones((2, 2, 3)), ("c", "s", "w"), ("torque",)
+
+    def __init__(self, knots=range(N)):
+        super().__init__()
+        self.knots, self.horizon, self.durations = list(knots), len(knots), np.full(len(knots), 0.05)
+
+    def acceleration(self, z):
+        damping = 0.1 * (1.0 + np.array(self.knots))
+        self.damping = damping if len(z) == self.horizon else damping[0]
+        return super().acceleration(z)
+
+    def rollout(self, x0, us):
+        xs = [x0]
+        for t, u in enumerate(us):
+            xs.append(self.window(t, t + 1).step(xs[-1], u))
+        return np.array(xs)
+
+    def window(self, start, stop):
+        return Everything(self.knots[start:stop])
+
+    def check_state(self, xs):
+        if not np.allclose(xs[:, 0] ** 2 + xs[:, 1] ** 2, 1.0):
+            raise ValueError("the angle is no unit vector")
+
+    def check_start(self, x0):
+        if x0[2] > 5.0:
+            raise ValueError("x0: too fast to begin with")
+
+    def quasi_static(self, x):
+        return self.weight * np.asarray(x)[..., 1:2]
+
+    def difference_with_jacobian(self, x_ref, xs):
+        return self.difference(x_ref, xs), self.difference_expansion(x_ref, xs, np.zeros((len(xs), 2)))[0]
+
+    def difference_residual(self, x_ref):
+        raise NotImplementedError
+
+    def write_expansion(self, xs, us, lam, *outputs):
+        found = *self.linearize(xs, us), *self.hessian_products(xs, us, lam)
+        for into, part in zip(outputs, found, strict=True):
+            into[...] = part
+
+    def skeleton(self, xs):
+        return super().skeleton(self.chart(xs))
+
+    def contact_points(self, xs):
+        return np.ascontiguousarray(xs)[:, None]
+
+    def contact_forces(self, xs, us):
+        return np.concatenate([xs[: len(us), 1:], us], axis=1)[:, None]
+
+    def center_of_mass(self, xs):
+        return 0.5 * xs
+
+
+@pytest.fixture
+def inner():
+    return Everything()
+
+
+@pytest.fixture
+def trajectory(inner, rng):
+    """Of the system with control rates: zs (N+1, 4), us (N, 1)."""
+    us = rng.standard_normal((N, 1))
+    return ControlRateSystem(inner).rollout(np.r_[inner.embed(np.array([0.4, -0.3])), 0.7], us), us
+
+
+def expansion_of(system, xs, us, lam):
+    shapes = [(N, system.ndx, system.ndx), (N, system.ndx, 1)]
+    arrays = [np.full(shape, np.nan) for shape in (*shapes, shapes[0], (N, 1, system.ndx), (N, 1, 1))]
+    system.write_expansion(xs, us, lam, *arrays)
+    return arrays
+
+
+def embedded(blocks, system):
+    """Blocks of the inner system as those of F(z, u) = (f(x, u), u)."""
+    n, m = system.ndx, system.nu
+    wide = [np.zeros(shape) for shape in ((N, n + m, n + m), (N, n + m, m), (N, n + m, n + m), (N, m, n + m))]
+    for into, block in zip(wide, blocks, strict=False):
+        into[tuple(map(slice, block.shape))] = block
+    wide[1][:, n:] = np.eye(m)
+    return [*wide, blocks[4]]
+
+
+def same_window(wrapper, inner, zs, xs, us):
+    for t in range(N):
+        part = wrapper.window(t, t + 1)
+        yield part.durations, inner.durations[t : t + 1]
+        yield part.step(zs[t], us[t])[:3], inner.step(xs[:-1], us)[t]
+
+
+def same_expansion(wrapper, inner, zs, xs, us):
+    lam = np.arange(3.0 * N).reshape(N, 3)
+    wanted = embedded(expansion_of(inner, xs, us, np.ascontiguousarray(lam[:, :2])), inner)
+    by_parts = *wrapper.linearize(zs, us), *wrapper.hessian_products(zs, us, lam)
+    for got, expected, apart in zip(expansion_of(wrapper, zs, us, lam), wanted, by_parts, strict=True):
+        yield got, expected
+        yield got, apart
+
+
+def same_difference(wrapper, inner, zs, xs, us):
+    r, J = wrapper.difference_with_jacobian(zs[0], zs)
+    yield r, wrapper.difference(np.tile(zs[0], (N + 1, 1)), zs)
+    yield r[:, :2], inner.difference_with_jacobian(xs[0], xs)[0]
+    yield J, wrapper.difference_expansion(zs[0], zs, np.zeros_like(r))[0]
+
+
+def same_refusal(name, bad):
+    def pairs(wrapper, inner, zs, xs, us):
+        with pytest.raises(ValueError) as wanted:
+            getattr(inner, name)(bad)
+        with pytest.raises(ValueError) as got:
+            getattr(wrapper, name)(np.concatenate([bad, np.ones((*bad.shape[:-1], 1))], axis=-1))
+        getattr(wrapper, name)(zs if bad.ndim == 2 else zs[0])
+        assert str(got.value) == str(wanted.value)
+        return ()
+
+    return pairs
+
+
+def same(name):
+    return lambda wrapper, inner, *_: [(getattr(wrapper, name), getattr(inner, name))]
+
+
+SAME = {
+    "check_state": same_refusal("check_state", np.array([[1.0, 1.0, 0.0]])),
+    "check_start": same_refusal("check_start", np.array([1.0, 0.0, 6.0])),
+    "quasi_static": lambda w, i, zs, xs, us: [(w.quasi_static(zs[0]), i.quasi_static(xs[0]))],
+    "difference_with_jacobian": same_difference,
+    "window": same_window,
+    "write_expansion": same_expansion,
+    "skeleton": lambda w, i, zs, xs, us: [(w.skeleton(zs), i.skeleton(xs))],
+    "contact_points": lambda w, i, zs, xs, us: [(w.contact_points(zs), i.contact_points(xs))],
+    "contact_forces": lambda w, i, zs, xs, us: [(w.contact_forces(zs, us), i.contact_forces(xs, us))],
+    "center_of_mass": lambda w, i, zs, xs, us: [(w.center_of_mass(zs), i.center_of_mass(xs))],
+    "state_names": lambda w, i, *_: [(w.state_names, (*i.state_names, "torque before"))],
+    "horizon": same("horizon"),
+    "durations": same("durations"),
+    "scenery": same("scenery"),
+    "control_names": same("control_names"),
+    "euclidean": same("euclidean"),
+    "difference_expansion": lambda w, i, zs, xs, us: [
+        (a[:, :2, :2], b)
+        for a, b in zip(w.difference_expansion(zs[0], zs, np.ones((N + 1, 3))),
+                        i.difference_expansion(xs[0], xs, np.ones((N + 1, 2))), strict=True)
+    ],
+}  # fmt: skip
+"""For every member that is forwarded: pairs of equal numbers."""
+
+
+def test_the_list_is_whole():
+    """Every protocol is in it, no member is in two, and the system of these tests has all."""
+    kinds = [kind for _, kind in inspect.getmembers(capabilities, inspect.isclass)
+             if kind.__module__ == capabilities.__name__]  # fmt: skip
+    assert set(kinds) == set(CAPABILITIES) and len(MEMBERS) == sum(len(members(kind)) for kind in CAPABILITIES)
+    lacking = [kind for kind in CAPABILITIES if capability(Everything(), kind) is None]
+    assert lacking == [AccelerationControlled]
+
+
+def test_every_member_is_forwarded_or_refused():
+    """Who adds a capability decides what becomes of it, and adds numbers that are to be the same."""
+    assert set(SAME) | set(REFUSED) == set(MEMBERS) and not set(SAME) & set(REFUSED)
+    assert set(FORWARDED) == {name for name in SAME if name not in vars(ControlRateSystem) and name != "euclidean"}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_is_forwarded_has_the_same_numbers(name, inner, trajectory):
+    zs, us = trajectory
+    wrapper, xs = ControlRateSystem(inner), np.ascontiguousarray(zs[:, :3])
+    for system in (wrapper, pickle.loads(pickle.dumps(wrapper))):
+        for got, wanted in SAME[name](system, inner, zs, xs, us):
+            np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_says_why(name, inner):
+    if name == "acceleration_control":
+        model, _ = load_reference("ur5")
+        with pytest.raises(ValueError, match='takes accelerations for controls, wanted one with formulation="forward"'):
+            ControlRateSystem(RigidBodySystem(model, 0.02, formulation="inverse"))
+        return
+    wrapper = ControlRateSystem(inner)
+    with pytest.raises(AttributeError) as error:
+        getattr(wrapper, name)
+    assert REFUSED[name] in str(error.value) and capability(wrapper, MEMBERS[name]) is None
+
+
+def test_what_the_system_inside_lacks_its_wrapper_lacks():
+    wrapper = ControlRateSystem(LinearSystem(np.eye(2), np.eye(2)))
+    has = {kind for kind in CAPABILITIES if capability(wrapper, kind) is not None}
+    assert has == {Euclidean, DifferenceExpansion} and wrapper.euclidean
+    with pytest.raises(AttributeError, match="ControlRateSystem has no 'skeleton', nor has the system inside"):
+        _ = wrapper.skeleton
+    twice = ControlRateSystem(ControlRateSystem(Everything()))
+    assert twice.state_names == ("c", "s", "w", "torque before", "torque before")
+    assert semi_implicit_form(twice) == (0.0, 0) and window(twice, 1, 2).horizon == 1
+
+
+def test_problems_ask_for_what_is_forwarded(inner):
+    wrapper = ControlRateSystem(inner)
+    start = np.r_[inner.embed(np.array([0.4, 0.0])), 0.0]
+    problem = Problem(wrapper, start, N, [ControlCost(1.0)], us_init="quasi_static")
+    np.testing.assert_array_equal(problem.us_init, np.tile(inner.quasi_static(start[:3]), (N, 1)))
+    with pytest.raises(ValueError, match="x0: too fast to begin with"):
+        Problem(wrapper, start + [0.0, 0.0, 6.0, 0.0], N)
+    with pytest.raises(ValueError, match="horizon: got 4, wanted 3, which the phases fill"):
+        Problem(wrapper, start, N + 1)
+    solution = trajopt.DDP().solve(Problem(wrapper, start, N, [ControlCost(1.0)], [StateCost(wrapper, start, 1.0)]))
+    assert solution.converged
+
+
+def test_half_a_capability_is_an_error():
+    half = Pendulum()
+    half.horizon = 4
+    assert capability(half, QuasiStatic) is None
+    for ask in (lambda: capability(half, KnotByKnot), lambda: Problem(half, [0.0, 0.0], 4)):
+        with pytest.raises(TypeError, match="Pendulum has horizon, but lacks window, wanted all of what makes a"):
+            ask()
+
+
+def test_nobody_asks_in_another_way():
+    """No getattr or hasattr with the name of an optional member in the package, but where members are asked for."""
+    root, found = Path(trajopt.__file__).parent, []
+    for file in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.Call(func=ast.Name("getattr" | "hasattr"), args=[_, ast.Constant(name), *_]):
+                    found += [f"{file.name}:{node.lineno}"] if name in MEMBERS else []
+    assert not found
