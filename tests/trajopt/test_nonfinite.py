@@ -146,11 +146,8 @@ def test_every_block_of_a_cost(solver, knot, block, constraints):
     system = Pendulum()
     costs = [SpoiltBlock(block, knot)], [StateCost(system, [np.pi, 0.0], [50.0, 5.0])]
     solution = SOLVERS[solver].solve(Problem(system, [0.3, 0.0], 40, *costs, constraints))
-    if (block, knot) == ("lx", 0):  # nothing depends on it but the value at a state that is given
-        assert solution.status in ("invalid_derivatives", "converged")
-    else:
-        assert solution.status == "invalid_derivatives"
-        assert solution.cause == f"{block} of cost term 'SpoiltBlock' is not finite at knot {knot}"
+    assert solution.status == "invalid_derivatives"
+    assert solution.cause == f"{block} of cost term 'SpoiltBlock' is not finite at knot {knot}"
     assert all(np.isfinite(report.multipliers).all() for report in solution.constraints)
     assert_finite(solution)
 
@@ -228,11 +225,10 @@ def test_long_steps_that_diverge_are_no_excuse():
     solution = ILQR().solve(problem(system=system))
     assert solution.status == "line_search_failed" and solution.cause == ""
     system = Wall()
-    system.torque = 30.0
-    start = np.zeros((40, 1))
+    system.torque = 5.0
     target = Problem(system, [0.3, 0.0], 40, [ControlCost(1e-4)], [StateCost(system, [1.5, 0.0], [50.0, 5.0])])
-    solution = DDP().solve(target, us=start)
-    assert solution.converged and solution.cause == ""
+    solution = DDP().solve(target)
+    assert solution.converged and solution.log[0].alpha < 1.0 and solution.cause == ""
 
 
 @pytest.mark.parametrize("solver", ["ilqr", "parallel"])
@@ -240,8 +236,8 @@ def test_rounds_for_constraints_end_at_the_wall(solver):
     """What the last round met is not called a constraint that cannot be met."""
     limit = StateBounds(Pendulum(), [2.5, -np.inf], [np.inf, np.inf], at="terminal")
     solution = SOLVERS[solver].solve(problem(system=Wall(), constraints=[limit]))
-    assert solution.status in ("not_finite", "max_iterations")
-    assert solution.cause == "" or "the state is NaN at knot 40" in solution.cause
+    assert solution.status == "not_finite" and solution.violation > 0.1
+    assert solution.cause == "the state is NaN at knot 40 of the shortest step tried"
     assert_finite(solution)
 
 
