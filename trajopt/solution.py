@@ -128,14 +128,15 @@ class Solution:
         Gradient and Hessian of its cost-to-go.
     gradient_norm : float
         max |dJ/du| at us, of the Lagrangian under constraints, without entries that a control limit holds; 0 if the
-        initial rollout diverged.
+        initial rollout diverged.  Without feedback, so rounding grows in it where the system is unstable; `explain`
+        gives it in closed loop too.
     gaps : (N+1, ndx) array
         Tangent vectors from the states to x0 and to what the dynamics make of the state and control before; zero
         unless the solve started from states `xs` and ended before the gaps were closed.
     constraints : tuple of ConstraintReport
         The problem's constraints, in their order, with multipliers.
     cause : str
-        Where a number is not finite: the knot and the term.
+        Where a number is not finite, if the solve met one at its end: the term or the array, and the knot.
     log : tuple of IterationRecord
     timings : dict
         Wall-clock seconds: total, derivatives, backward_pass, rollouts, other.
