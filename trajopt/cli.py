@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.problem_packages import ProblemPackages, siblings_first
 from trajopt.capabilities import Skeleton, capability
+from trajopt.problem_packages import ProblemPackages, siblings_first
 from trajopt.validation import did_you_mean
 
 HESSIANS = ("parallel", "value", "costate", "tensor")

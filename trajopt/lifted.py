@@ -23,7 +23,7 @@ def check_dimensions(cost: str, made_for: System, system: System) -> None:
 class LiftedCost:
     """A cost of (x, u) as one of ((x, p), u)."""
 
-    def __init__(self, system: "ControlRateSystem", cost: Cost):
+    def __init__(self, system: "ControlRateSystem", cost: Cost) -> None:
         self.system, self.cost = system, cost
         self.knots = getattr(cost, "knots", None)
 
@@ -65,7 +65,7 @@ class LiftedCost:
 class LiftedResidual:
     """A residual r(x, u) as one of ((x, p), u); for costs and constraints."""
 
-    def __init__(self, system: "ControlRateSystem", residual: Residual):
+    def __init__(self, system: "ControlRateSystem", residual: Residual) -> None:
         self.system, self.residual, self.nr = system, residual, residual.nr
 
     def _widened(self, block: np.ndarray) -> np.ndarray:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.costs.activations import Activation
 from trajopt.capabilities import DifferenceResidual, DifferenceWithJacobian, capability
+from trajopt.costs.activations import Activation
 from trajopt.costs.cost import Quadratic
 from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, state_rows, weight_rows
