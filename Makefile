@@ -5,6 +5,7 @@ VENV   ?= .venv
 OUT    ?= results/arm
 ARGS   ?=
 JOBS   ?= 2
+LOWEST ?= .venv-lowest
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
@@ -12,12 +13,14 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 UNINSTALL := $(BIN)/python -m pip uninstall --disable-pip-version-check --yes -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench peers clean distclean
+.PHONY: help demo test test-processors test-narrow test-lowest lint bench peers clean distclean
 
 help:
 	@echo "make demo       solve the arm problem with iLQR and DDP; pictures and data go to $(OUT)"
 	@echo "make test       linters, type check, import contracts, tests   (ARGS='-k urdf' goes to pytest, JOBS=2 processes)"
 	@echo "make lint       the same without the tests"
+	@echo "make test-processors   the tests as other processors run them;  make test-narrow: a few of them, as one without AVX-512"
+	@echo "make test-lowest       the tests with the lowest versions of all libraries, in $(LOWEST); with Python 3.11 or 3.12"
 	@echo "make bench      time the kernels and solvers; Pinocchio beside them if 'make peers' was run"
 	@echo "make peers      install the libraries that benchmarks and experiments compare with"
 	@echo "make clean      remove caches and build products;  make distclean: also $(VENV) and results/"
@@ -30,6 +33,15 @@ demo: $(VENV)/.installed
 
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+test-processors: $(VENV)/.installed-test
+	$(BIN)/python -m tests.processors -- -n $(JOBS) $(ARGS)
+
+test-narrow: $(VENV)/.installed-test
+	$(BIN)/python -m tests.processors narrow -- -n $(JOBS) -m processor
+
+test-lowest: $(LOWEST)/.installed
+	$(LOWEST)/bin/python -m pytest -n $(JOBS) $(ARGS)
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
@@ -55,6 +67,12 @@ $(VENV)/.installed-%: pyproject.toml | $(VENV)/.created
 	@$(PIP) --editable '.[$*]'
 	@touch $(VENV)/.installed $@
 
+$(LOWEST)/.installed: pyproject.toml
+	@echo "Installing the lowest versions into $(LOWEST) (a minute or two) ..."
+	@$(PYTHON) -m venv $(LOWEST)
+	@$(LOWEST)/bin/python -m pip install --disable-pip-version-check --quiet --editable '.[test]' `$(PYTHON) tests/lowest.py`
+	@touch $@
+
 $(VENV)/.created:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	    echo "Python 3.11 or newer is needed, '$(PYTHON) --version' says: `$(PYTHON) --version 2>&1 || true`" >&2; \
@@ -69,4 +87,4 @@ clean:
 	find trajopt dynamics problems experiments tests -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
-	rm -rf $(VENV) results
+	rm -rf $(VENV) $(LOWEST) results

@@ -1,9 +1,20 @@
-"""How tests are shared out to processes: those that compile the same large kernels stay together.
+"""How tests are shared out to processes, and what all of them watch.
 
-With an empty kernel cache, two processes that reach contact dynamics at the same time would compile it twice.
+Tests that compile the same large kernels stay together: with an empty kernel cache, two processes that reach contact
+dynamics at the same time would compile it twice.
+
+The scratch of every driver is guarded (`dynamics.simd.scratch_guard`), and a run of all tests fails unless every driver
+was called and wrote its scratch to the end: sizes and what is carved from them are written in different places.
 """
 
+import ast
+import os
+from functools import cache
+from pathlib import Path
+
 import pytest
+
+os.environ["TRAJOPT_GUARD_SCRATCH"] = "1"  # read when `dynamics.simd` is imported, here and in processes started here
 
 GROUPS = {
     "soft": ("rod_", "rods", "soft", "link_translation"),
@@ -40,3 +51,65 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log):
 
     config.option.loadscopereorder = False
     return GroupScheduling(config, log)
+
+
+# ------------------------------------------------------------------------------------------------ scratch
+ROOT = Path(__file__).parents[1]
+unused: dict[str, int] = {}
+"""Of each driver called in any process: the fewest numbers at the end of its scratch that a call left alone."""
+
+
+@cache
+def drivers() -> set[str]:
+    """Module and name of every driver for `launch` in the project."""
+    found = set()
+    for file in (*ROOT.glob("dynamics/**/*.py"), *ROOT.glob("experiments/**/*.py")):
+        module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and "driver" in map(ast.unparse, node.decorator_list):
+                found.add(f"{module}.{node.name}")
+    return found
+
+
+def complaints() -> list[str]:
+    """What a run of all tests has found wrong with the scratch of drivers."""
+    never = [f"{name}: no test calls it through `launch`" for name in sorted(drivers() - unused.keys())]
+    least = {}  # of each module, whose drivers may share one size
+    for name, count in unused.items():
+        module = name.rpartition(".")[0]
+        least[module] = min(count, least.get(module, count))
+    return never + [f"{module}: asks for {n} numbers of scratch too many" for module, n in sorted(least.items()) if n]
+
+
+def note(found: dict[str, int]) -> None:
+    for name, count in found.items():
+        unused[name] = min(count, unused.get(name, count))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error) -> None:
+    """One of several processes has ended."""
+    note(getattr(node, "workeroutput", {}).get("unused", {}))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    from dynamics.simd import scratch_guard
+
+    config = session.config
+    note({name: count for name, count in scratch_guard.unused.items() if name in drivers()})
+    if hasattr(config, "workeroutput"):  # of one of several processes
+        config.workeroutput["unused"] = unused
+    elif all_tests(config) and exitstatus == 0 and complaints():
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+    if all_tests(config) and (lines := complaints()):
+        terminalreporter.section("scratch of drivers")
+        terminalreporter.write("".join(f"{line}\n" for line in lines))
+
+
+def all_tests(config: pytest.Config) -> bool:
+    """Whether none is left out on the command line."""
+    chosen = (getattr(config.option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "ignore"))
+    return config.args == config.getini("testpaths") and not any(chosen)

@@ -140,7 +140,7 @@ def multiply_negative(n, A, B, X):
 def first_order_numbers(model: RigidBodyModel) -> int:
     """Scratch numbers per lane of `drive_first_order`, without loads."""
     n = model.nv
-    return model.nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 6 + 4 * n) + model.nq
+    return model.nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 5 + 4 * n) + model.nq
 
 
 @driver

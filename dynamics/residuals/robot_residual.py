@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, chunk_count, helper, scratch
+from dynamics.simd import LANES, helper, launch
 
 VALUE, JACOBIAN, HESSIAN = 0, 1, 2
 """What a driver is asked for; the derivatives are bits, for drivers that are asked for both."""
@@ -35,7 +35,7 @@ NO_TARGET = NO_ROWS, NO_ROWS, NO_BLOCKS, NO_BLOCKS, NO_BLOCKS
 
 def run(drive: Callable[..., Any], count: int, numbers: int, *args: Any) -> Any:
     """Run a driver on the caller's thread: a hundred knots take less time than waking another one."""
-    return drive(0, chunk_count(count), scratch(numbers)[0], *args)
+    return launch(drive, count, numbers, *args, most_threads=1)
 
 
 Blocks = Sequence[np.ndarray]

@@ -6,21 +6,20 @@ file it imports, directly or not.
 """
 
 import hashlib
-import os
 import re
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import numba
+import numpy
 from numba.core import event
 
+from dynamics.simd.cache_folder import cache_root
 from dynamics.simd.dispatchers import InnerDispatcher, KeepingDispatcher, SharedDispatcher
 
 FLAGS = {"contract", "nsz"}
@@ -72,24 +71,11 @@ def _hash_of(path: Path) -> bytes:
 
 @cache
 def source_key(path: Path) -> str:
-    """Hash of the file, of what it imports from the project, and of the numba version."""
-    digest = hashlib.sha256(numba.__version__.encode())
+    """Hash of the file, of what it imports from the project, and of the versions of numba and numpy."""
+    digest = hashlib.sha256(f"{numba.__version__} {numpy.__version__}".encode())
     for source in sorted(sources_of(path)):
         digest.update(_hash_of(source))
     return digest.hexdigest()[:16]
-
-
-@cache
-def cache_root() -> Path:
-    """TRAJOPT_CACHE_DIR, else the user's cache folder, else a temporary one."""
-    if "TRAJOPT_CACHE_DIR" in os.environ:
-        return Path(os.environ["TRAJOPT_CACHE_DIR"]) / "kernels"
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trajopt" / "kernels"
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        root = Path(tempfile.gettempdir()) / f"trajopt-{os.getuid()}" / "kernels"
-    return root
 
 
 def _compiled(function, kind, folder="", **options):
@@ -98,21 +84,10 @@ def _compiled(function, kind, folder="", **options):
     path = Path(function.__code__.co_filename).resolve()
     options = {"nopython": True, "fastmath": FLAGS, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
     dispatcher = kind(function, targetoptions=options)
-    previous = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(cache_root() / source_key(path) / folder)
-    try:
-        dispatcher.enable_caching()
-    finally:
-        numba.config.CACHE_DIR = previous
-    _name_files_uniquely(dispatcher)
+    root = cache_root()
+    if root is not None:
+        dispatcher.keep_in(root / source_key(path) / hashlib.sha256(bytes(path.parent)).hexdigest()[:16] / folder)
     return dispatcher
-
-
-def _name_files_uniquely(dispatcher) -> None:
-    """numba numbers the files of a function's signatures.  Two processes that compile different ones at the same time
-    would give both one number, and load one in place of the other."""
-    names = dispatcher._cache._cache_file
-    names._data_name = lambda number: f"{names._index_name.removesuffix('.nbi')}.{uuid4().hex}.nbc"
 
 
 INLINED: Any = {"fastmath": FLAGS, "error_model": "numpy", "forceinline": True, "_nrt": False}

@@ -16,6 +16,7 @@ import copy
 import importlib
 import sys
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -26,6 +27,7 @@ from numba.core.imputils import user_function
 from numba.core.registry import CPUDispatcher
 
 from dynamics.simd.inner_code import InnerCache, InnerCompiler
+from dynamics.simd.kernel_cache import KernelCache
 
 CAN_SHARE = version_info.short >= (0, 63)
 """Whether numba can be told what a function from the disk needs."""
@@ -42,6 +44,12 @@ def _plain(x):
 
 class KeepingDispatcher(CPUDispatcher):
     """A compiled function whose callers inherit its bindings, also where it comes from the disk."""
+
+    _kind_of_cache = KernelCache
+
+    def keep_in(self, folder: Path) -> None:
+        """Keep it on the disk, in this folder and no other."""
+        self._cache = self._kind_of_cache(self.py_func, folder)
 
     def add_overload(self, cres):
         """Called by numba with a compiled function, new or from the disk: only the new one's library has bindings."""
@@ -85,12 +93,10 @@ class Binding(NamedTuple):
 class InnerDispatcher(UnwrappedDispatcher):
     """A function that is linked into its callers and optimised there."""
 
+    _kind_of_cache = InnerCache
+
     def __init__(self, py_func, targetoptions):
         super().__init__(py_func, targetoptions=targetoptions, pipeline_class=InnerCompiler)
-
-    def enable_caching(self):
-        """Keep it on the disk."""
-        self._cache = InnerCache(self.py_func)
 
 
 class SharedDispatcher(UnwrappedDispatcher):

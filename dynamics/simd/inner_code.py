@@ -6,9 +6,10 @@ to the functions at the top, which see the same code.
 """
 
 import llvmlite.binding as llvm
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
+
+from dynamics.simd.kernel_cache import KernelCache, KernelCacheImpl
 
 
 class _Forwarding:
@@ -76,13 +77,13 @@ class InnerCompiler(Compiler):
         return super().define_pipelines()
 
 
-class _InnerCacheImpl(CompileResultCacheImpl):
+class _InnerCacheImpl(KernelCacheImpl):
     def rebuild(self, target_context, payload):
         result = CompileResult._rebuild(_InnerContext(target_context), *payload)
         return result._replace(target_context=target_context)
 
 
-class InnerCache(FunctionCache):
+class InnerCache(KernelCache):
     """Loads an `InnerLibrary`."""
 
     _impl_class = _InnerCacheImpl

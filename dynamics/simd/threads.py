@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.simd import scratch_guard
 from dynamics.simd.vector import LANES, aligned_zeros
 
 MINIMUM_WORK = 30_000
@@ -68,19 +69,32 @@ def scratch(numbers: int, threads: int = 1) -> np.ndarray:
     return blocks[key]
 
 
-def launch(drive: Callable[..., Any], knots: int, numbers: int, *args: Any) -> None:
-    """Call drive(first, last, work, *args) over all chunks of `knots` knots, work (numbers, LANES) per thread."""
+def launch(
+    drive: Callable[..., Any], knots: int, numbers: int, *args: Any, most_threads: int | None = None
+) -> Any:
+    """Call drive(first, last, work, *args) over all chunks of `knots` knots, work (numbers, LANES) per thread.
+
+    Returns what drive returns for the first range, which is all there is with `most_threads=1`."""
     chunks = -(-knots // LANES)
-    threads = max(1, min(_team.size, chunks, chunks * numbers // MINIMUM_WORK))
-    work = scratch(numbers, threads)
+    threads = max(1, min(most_threads or _team.size, chunks, chunks * numbers // MINIMUM_WORK))
+    if not scratch_guard.ON:
+        return _share_out(drive, chunks, scratch(numbers, threads), args)
+    rows = scratch(numbers + scratch_guard.ROWS, threads)
+    scratch_guard.lay(rows)
+    result = _share_out(drive, chunks, rows[:, :numbers], args)
+    scratch_guard.check(drive, rows, numbers)
+    return result
+
+
+def _share_out(drive, chunks, work, args):
+    threads = len(work)
     if threads == 1:
-        drive(0, chunks, work[0], *args)
-        return
+        return drive(0, chunks, work[0], *args)
     bounds = [chunks * t // threads for t in range(threads + 1)]
     pool = _team.workers()
     rest = [pool.submit(drive, bounds[t], bounds[t + 1], work[t], *args) for t in range(1, threads)]
     try:
-        drive(bounds[0], bounds[1], work[0], *args)
+        return drive(bounds[0], bounds[1], work[0], *args)
     finally:
         for future in rest:
             future.result()

@@ -16,20 +16,32 @@ Arithmetic is in `arithmetic`, functions are in `functions`.
 
 import math
 from itertools import accumulate
+from typing import Any
 
 import llvmlite.binding as llvm
+import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic, models, register_model
+
+_SUM_OF_EIGHT = """define <8 x double> @twice(<8 x double> %x) {
+  %y = fadd <8 x double> %x, %x
+  ret <8 x double> %y
+}"""
 
 
 def _native_lanes() -> int:
-    """Eight doubles where the processor has 512-bit registers, else four."""
-    try:
-        return 8 if llvm.get_host_cpu_features().get("avx512f", False) else 4
-    except RuntimeError:  # the host cannot be asked
-        return 4
+    """Eight doubles where the processor that numba compiles for has 512-bit registers, else four: its name and features
+    are the host's or those of NUMBA_CPU_NAME and NUMBA_CPU_FEATURES, and LLVM knows what they mean."""
+    chosen: Any = numba.config
+    name = llvm.get_host_cpu_name() if chosen.CPU_NAME is None else chosen.CPU_NAME
+    features = get_host_cpu_features() if chosen.CPU_FEATURES is None else chosen.CPU_FEATURES
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(cpu=name, features=features)
+    return 8 if "zmm" in machine.emit_assembly(llvm.parse_assembly(_SUM_OF_EIGHT)) else 4
 
 
 LANES = _native_lanes()

@@ -215,7 +215,7 @@ class AccelerationControl:
         identity = np.eye(n)
         self._B, self._B_inverse = actuation.B, None if actuation.skip == 0 else np.linalg.inv(actuation.B)
         nb = len(model.arrays.parent)
-        self._numbers = nb * (BODY + VIRTUAL_BODY) + n * (DOF + 6 + 12) + 24 * n * n
+        self._numbers = nb * BODY + n * (DOF + 9 + 19 * n) + max(3 * n * n, nb * VIRTUAL_BODY + 6 * n)
         self.fx, self.fu = np.eye(2 * n), np.zeros((2 * n, n))
         self.fx[:n, n:] = dt * identity
         self.fu[n:] = dt * identity

@@ -65,7 +65,7 @@ def test_wrenches_on_named_frames_act_through_their_jacobians(rng, reference):
         expected -= np.einsum("kij,ki->kj", J, np.broadcast_to(wrenches[name], (4, 6)))
     assert relative_error(dynamics.inverse_dynamics(model, q, v, a, wrenches, reference), expected) <= IDENTITY
     alone = dynamics.inverse_dynamics(model, q, v, a, {"anchor": np.ones(6)}, reference)
-    assert np.array_equal(alone, dynamics.inverse_dynamics(model, q, v, a))
+    assert relative_error(alone, dynamics.inverse_dynamics(model, q, v, a)) <= IDENTITY
 
 
 @pytest.mark.parametrize("reference", REFERENCES)
@@ -86,7 +86,7 @@ def test_derivatives_and_hessian_against_differences(robot, reference):
     assert relative_error(second.Hqq, along_configuration(model, gradient, q)) <= SIXTH_ORDER_DIFFERENCES
     bare = dynamics.inverse_dynamics_derivatives(model, q, v, a)
     assert relative_error(first.dtau_dq, bare.dtau_dq) > 1e-3  # the loads matter
-    assert np.array_equal(first.dtau_dv, bare.dtau_dv)
+    assert relative_error(first.dtau_dv, bare.dtau_dv) <= IDENTITY
 
 
 @settings

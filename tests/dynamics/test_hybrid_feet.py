@@ -36,7 +36,7 @@ def test_runge_kutta_with_a_rigid_foot_that_yields(rng):
     assert np.array_equal(system.contact_forces(xs, us), [*on_points.f, np.zeros((2, 3)), *flat.f])
     assert np.array_equal(system.contact_moments(xs, us), [*np.zeros((3, 2, 3)), *flat.moment])
     assert flat.moment[:, 0].all() and not flat.moment[:, 1].any()
-    assert np.array_equal(xs[3], np.r_[xs[2, :19], struck.v])
+    assert relative_error(xs[3], np.r_[xs[2, :19], struck.v]) <= IDENTITY
     assert np.array_equal(system.contact_impulses(xs)[2], struck.f)
     hard = HybridSystem(MODEL, DT, LANDING, restitution=0.3)
     assert relative_error(hard.contact_impulses(xs)[2], struck.f) > 1e-3

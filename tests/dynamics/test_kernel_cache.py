@@ -1,14 +1,16 @@
-"""The kernels' disk cache: it notices edits of what a file imports, and lies where it is told to."""
+"""The kernels' disk cache: it notices edits, and lies where it is told to and others cannot write."""
 
 import os
+import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dynamics.simd import compilation, driver, kernel, shared_kernel
+from dynamics.simd import LANES, cache_folder, compilation, driver, kernel, kernel_cache, shared_kernel
 from dynamics.simd.dispatchers import CAN_SHARE
 
 ROOT = Path(compilation.__file__).parents[2]
@@ -117,16 +119,19 @@ def test_circular_imports_end(package):
     assert package(text, bottom="from dynamics.top import something\n") != before
 
 
-def test_numba_version_is_part_of_the_key(package, monkeypatch):
+@pytest.mark.parametrize("library", ["numba", "numpy"])
+def test_versions_are_part_of_the_key(package, monkeypatch, library):
     before = package("")
-    monkeypatch.setattr(compilation.numba, "__version__", "0.0")
+    monkeypatch.setattr(getattr(compilation, library), "__version__", "0.0")
     assert package("") != before
 
 
-def run(script, folder, *arguments):
-    environment = {**os.environ, "TRAJOPT_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT)}
+def run(script, folder, *arguments, warned=0, **environment):
+    """What a script prints that keeps its kernels in this folder, and warns so many times."""
+    environment = {**os.environ, "TRAJOPT_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT), **environment}
     command = [sys.executable, str(script), *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr.count("RuntimeWarning") == warned, done.stderr
     return done.stdout.split()
 
 
@@ -139,6 +144,110 @@ def test_cache_directory_and_reuse(tmp_path):
     assert run(script, folder) == ["0", "2.0"]
     script.write_text(KERNEL.replace("2.0 * x", "3.0 * x"))
     assert run(script, folder) == ["1", "3.0"]
+
+
+def test_each_processor_has_kernels_of_its_own(tmp_path):
+    """Code for a wide processor does not run on a narrow one."""
+    script, folder = tmp_path / "script.py", tmp_path / "cache"
+    script.write_text(KERNEL + "from dynamics.simd import LANES; print(LANES)")
+    for compiled in ("1", "0"):
+        assert run(script, folder) == [compiled, "2.0", str(LANES)]
+        narrow = run(script, folder, NUMBA_CPU_NAME="x86-64-v3", NUMBA_CPU_FEATURES="")
+        assert narrow == [compiled, "2.0", "4"]
+
+
+@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+def test_damaged_files_are_made_anew(tmp_path, suffix):
+    script, folder = tmp_path / "script.py", tmp_path / "cache"
+    script.write_text(KERNEL)
+    assert run(script, folder) == ["1", "2.0"]
+    for file in folder.rglob(f"*{suffix}"):
+        file.write_bytes(file.read_bytes()[:40])
+    assert run(script, folder) == ["1", "2.0"]
+    assert run(script, folder) == ["0", "2.0"]
+
+
+# ------------------------------------------------------------------------------------------------ the folder
+@pytest.mark.parametrize("obstacle", ["a file", "everybody"])
+def test_an_unfit_folder_is_not_used_nor_one_of_numbas_choice(tmp_path, obstacle):
+    """A folder for this process alone instead, which is gone afterwards, and one warning."""
+    script, folder, passing = tmp_path / "script.py", tmp_path / "cache", tmp_path / "passing"
+    script.write_text(KERNEL + "from dynamics.simd.cache_folder import cache_root; print(cache_root())")
+    if obstacle == "a file":
+        folder.write_text("")
+    else:
+        folder.mkdir()
+        folder.chmod(0o777)
+    passing.mkdir()
+    numbas = {"NUMBA_CACHE_DIR": str(tmp_path / "other"), "NUMBA_CACHE_LOCATOR_CLASSES": "InTreeCacheLocator"}
+    compiled, result, used = run(script, folder, warned=1, TMPDIR=str(passing), **numbas)
+    assert (compiled, result) == ("1", "2.0") and Path(used).parent == passing
+    assert not list(passing.iterdir()) and not list(tmp_path.rglob("*.nbi"))
+
+
+def test_without_a_home_kernels_are_kept_among_temporary_files_unless_others_were_there_first(tmp_path, monkeypatch):
+    monkeypatch.delenv("TRAJOPT_CACHE_DIR", raising=False)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ours = tmp_path / f"trajopt-{os.geteuid()}"
+    root = cache_folder.cache_root.__wrapped__
+    assert root() == ours / "kernels"
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in (ours, ours / "kernels")] == [0o700, 0o700]
+    ours.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match=f"{ours}: others can write to it") as caught:
+        passing = root()
+    assert len(caught) == 1 and passing.parent == tmp_path and passing != ours
+    assert stat.S_IMODE(passing.stat().st_mode) == 0o700
+
+
+def test_folders_are_made_for_the_user_alone_and_links_to_them_resolved(tmp_path):
+    before = os.umask(0)
+    try:
+        (tmp_path / "link").symlink_to(tmp_path)
+        folder = cache_folder.private_folder(tmp_path / "link" / "above" / "folder")
+    finally:
+        os.umask(before)
+    assert folder == tmp_path.resolve() / "above" / "folder"
+    assert [stat.S_IMODE(place.stat().st_mode) for place in (folder, folder.parent)] == [0o700, 0o700]
+    tmp_path.chmod(0o1777)  # as /tmp: others can make files, but not replace ours
+    assert cache_folder.private_folder(folder) == folder
+
+
+@pytest.mark.parametrize(
+    "flaw, message",
+    [
+        (lambda folder, patch: folder.chmod(0o777), "others can write to it"),
+        (lambda folder, patch: folder.chmod(0o770), "others can write to it"),
+        (lambda folder, patch: folder.parent.chmod(0o777), "others can write to"),
+        (lambda folder, patch: patch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1), "belongs to user"),
+        (lambda folder, patch: folder.rename(folder.parent / "x") and folder.symlink_to("x"), "is a link"),
+        (lambda folder, patch: folder.rmdir() or folder.symlink_to("nothing"), "exists"),
+    ],
+    ids=["everybody writes", "group writes", "everybody replaces", "owner", "link", "link to nothing"],
+)  # fmt: skip
+def test_folders_that_others_can_fill_are_refused(tmp_path, monkeypatch, flaw, message):
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o700)
+    flaw(folder, monkeypatch)
+    with pytest.raises(OSError, match=message):
+        cache_folder.private_folder(folder)
+
+
+def test_a_full_disk_costs_compilations_only(tmp_path, monkeypatch):
+    def full(*data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kernel_cache.KernelCache, "warned", False)
+    functions = [compilation.with_wrapper(twofold) for _ in range(2)]
+    for function in functions:
+        function.keep_in(tmp_path / "folder")
+        monkeypatch.setattr(function._cache._cache_file, "_save_data", full)
+    x = np.ones(1)
+    with pytest.warns(RuntimeWarning, match="No space left") as caught:
+        for function in functions:
+            function(x)
+    assert len(caught) == 1 and x[0] == 4.0
 
 
 needs_sharing = pytest.mark.skipif(not CAN_SHARE, reason="numba before 0.63 links all kernels into their callers")
@@ -195,7 +304,7 @@ def test_processes_that_compile_two_signatures_at_once(tmp_path, monkeypatch):
     """The second does not see what the first has saved, and the first is the last to write its code: one of the two is
     compiled again later, none taken for the other."""
     monkeypatch.setenv("TRAJOPT_CACHE_DIR", str(tmp_path))
-    compilation.cache_root.cache_clear()
+    cache_folder.cache_root.cache_clear()
     try:
         first, second, third = (compilation.with_wrapper(twofold) for _ in range(3))
         files, late = first._cache._cache_file, []
@@ -212,4 +321,4 @@ def test_processes_that_compile_two_signatures_at_once(tmp_path, monkeypatch):
             assert x[0] == 2.0
         assert third.stats.cache_hits and third.stats.cache_misses
     finally:
-        compilation.cache_root.cache_clear()
+        cache_folder.cache_root.cache_clear()

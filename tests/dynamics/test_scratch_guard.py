@@ -1,0 +1,64 @@
+"""The guard of drivers' scratch, which tests/conftest.py switches on: what it finds, and that it misses nobody."""
+
+import importlib
+import inspect
+
+import numpy as np
+import pytest
+
+from dynamics.simd import LANES, driver, lane, launch, load, scratch_guard, splat, store, threads
+from tests import conftest
+
+
+@driver
+def fill(first, last, work, count):
+    for i in range(count):
+        store(work, i, splat(work, 1.0))
+
+
+@driver
+def read(first, last, work, i, out):
+    out[0] = lane(load(work, i), 0)
+
+
+NAME = scratch_guard.name_of(fill)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_number_too_many_is_found_and_its_driver_named(count, monkeypatch):
+    monkeypatch.setattr(threads, "MINIMUM_WORK", 1)
+    monkeypatch.setattr(threads._team, "size", count)
+    launch(fill, 5 * LANES, 3, 3)
+    with pytest.raises(RuntimeError, match=f"{NAME}: asked for 3 numbers of scratch and wrote number 4"):
+        launch(fill, 5 * LANES, 3, 4)
+
+
+def test_numbers_left_alone_are_counted(monkeypatch):
+    """The fewest of all calls count."""
+    monkeypatch.setattr(scratch_guard, "unused", {})
+    for used, left in ((1, 4), (3, 2), (2, 2), (5, 0)):
+        launch(fill, 1, 5, used)
+        assert scratch_guard.unused[NAME] == left
+
+
+def test_what_was_never_written_is_no_number():
+    out = np.zeros(1)
+    launch(fill, 1, 2, 2)
+    launch(read, 1, 2, 1, out)
+    assert np.isnan(out[0])
+
+
+def test_every_driver_is_known(monkeypatch):
+    """And missed, where no test of all calls it; so is scratch that all drivers of a module leave alone."""
+    names = conftest.drivers()
+    assert len(names) > 70
+    for name in names:
+        module, _, function = name.rpartition(".")
+        found = getattr(importlib.import_module(module), function)
+        assert list(inspect.signature(found.py_func).parameters)[:3] == ["first", "last", "work"]
+    missed, *others = sorted(names)
+    module = "dynamics.derivatives.forward_dynamics"
+    left = dict.fromkeys(others, 0) | {name: 2 for name in others if name.startswith(module)}
+    monkeypatch.setattr(conftest, "unused", left)
+    never, too_many = conftest.complaints()
+    assert never.startswith(f"{missed}: no test calls it") and too_many.startswith(f"{module}: asks for 2 numbers")
