@@ -16,6 +16,7 @@ ILL_CONDITIONED = 1e-10  # trees of light bodies, at random configurations
 ORACLE = 1e-9
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
 @pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
 @pytest.mark.parametrize("name", contact_cases.ROBOTS)

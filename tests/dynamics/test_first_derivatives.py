@@ -35,6 +35,7 @@ def rng():
     return np.random.default_rng(104)
 
 
+@pytest.mark.processor
 def test_inverse_dynamics_of_the_reference(reference):
     model, data = reference
     dtau_dq, dtau_dv, M = inverse_dynamics_derivatives(model, data["q"], data["v"], data["a"])
@@ -44,6 +45,7 @@ def test_inverse_dynamics_of_the_reference(reference):
         assert relative_error(M[k], data["M"][k]) <= ORACLE
 
 
+@pytest.mark.processor
 def test_forward_dynamics_of_the_reference(reference):
     model, data = reference
     da_dq, da_dv, Minv = forward_dynamics_derivatives(model, data["q"], data["v"], data["tau"])

@@ -25,6 +25,7 @@ def rng():
     return np.random.default_rng(102)
 
 
+@pytest.mark.processor
 def test_reference(reference):
     model, data = reference
     a = forward_dynamics(model, data["q"], data["v"], data["tau"])

@@ -142,6 +142,7 @@ def test_half_sinc_is_the_chord_of_an_arc():
 
 
 # ------------------------------------------------------------------------------------------------ maps and forms
+@pytest.mark.processor
 @pytest.mark.parametrize("angle", ANGLES)
 def test_maps_equal_matrix_exponentials(group, angle):
     x = random_tangent(group, angle, np.random.default_rng(1))

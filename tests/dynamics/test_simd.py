@@ -37,6 +37,7 @@ from tests.tolerances import relative_error
 
 EPS = np.finfo(float).eps
 OUTPUTS = 16
+pytestmark = pytest.mark.processor
 
 
 @pytest.fixture
@@ -258,6 +259,6 @@ def test_aligned_arrays_share_memory_without_overlap():
     arrays = aligned_arrays(*shapes)
     for i, array in enumerate(arrays):
         array[...] = i
-        assert array.ctypes.data % 64 == 0
+        assert array.ctypes.data % (8 * LANES) == 0
     assert [array.shape for array in arrays] == list(shapes)
     assert all((array == i).all() for i, array in enumerate(arrays))

@@ -5,6 +5,8 @@ import pytest
 
 from dynamics.simd import LANES, aligned_zeros, group_size, load_group, routine, store_group
 
+pytestmark = pytest.mark.processor
+
 
 @routine
 def _double(ws, count, members):

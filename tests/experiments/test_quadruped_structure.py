@@ -52,6 +52,7 @@ def test_feedback_to_the_base_is_that_of_the_torques_to_first_order(iterate):
     np.testing.assert_allclose(np.divide(apart[:-1], apart[1:]), 4.0, rtol=0.15)
 
 
+@pytest.mark.processor
 def test_torques_give_the_accelerations_and_are_the_least(iterate):
     system = iterate.problem.system
     model, feet, legs = system.model, system.contacts, system.legs

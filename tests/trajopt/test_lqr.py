@@ -10,6 +10,7 @@ from tests.trajopt.systems import LinearSystem
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("solver", [ILQR(), DDP(), DDP(hessian="value"), DDP(hessian="costate"), DDP(hessian="tensor")])
 def test_one_step_solves_the_whole_kkt_system(solver, rng):
     problem = linear(rng)

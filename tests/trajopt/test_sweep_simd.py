@@ -50,6 +50,7 @@ def assert_agree(result, expected, tolerance=1e-11):
     np.testing.assert_allclose(result[4:6], expected[4:6], rtol=tolerance)
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("mu", [0.0, 0.5, 1e4])
 @pytest.mark.parametrize("h", [0.0, STEP], ids=["dense", "structured"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
