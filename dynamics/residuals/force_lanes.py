@@ -96,7 +96,7 @@ def _carve_force_lanes(n, nx, nu, blocks, S, nr, work):
 def force_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, S: int, nr: int) -> int:
     """Scratch numbers per lane of the drivers, for S of the contacts and nr numbers."""
     n, nz = model.nv, 2 * model.nv
-    own = model.nq + nz + nu + n + contacts.rows + (3 + SQUARES_ROW) * nr + 21 * S
+    own = model.nq + nz + nu + contacts.rows + (3 + SQUARES_ROW) * nr + 21 * S
     own += (3 * S + max(3 * S, nr)) * (nz + nu)
     own += nz + nu + nz * nz + nu * nz + nu * nu + n * nu
     contact = workspace_numbers(model, contacts), first_order_numbers(model, contacts)

@@ -124,7 +124,7 @@ def drive_impact_curvature(first, last, work, block, contacts, restitution, x, l
 
 def impact_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
     """Scratch numbers per lane of `drive_impacts` and `drive_impact_loops`."""
-    return workspace_numbers(model, contacts) + 2 * model.nq + 4 * model.nv
+    return workspace_numbers(model, contacts) + 2 * model.nq + 2 * model.nv  # two states, or feedback: nq + 3 nv
 
 
 def impact_expansion_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:

@@ -147,7 +147,7 @@ class RigidBodySystem(RobotSystem):
     def rollout_numbers(self) -> int:
         """Scratch numbers per lane of steps and rollouts."""
         scratch = dynamics_numbers(self.model, self.contacts, self.legs)
-        return scratch + step_numbers(self.model) + 2 * self.nx + self.nu + self.ndx
+        return scratch + step_numbers(self.model) + 2 * self.nx + self.nu
 
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the
