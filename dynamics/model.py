@@ -1,13 +1,14 @@
 """The robot model: a frozen tree of moving bodies, its names, limits and frames."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.content import ByContent
 from dynamics.joints import PRISMATIC, REVOLUTE, TRANSLATION, Joint
 from dynamics.kernel_model import model_block
 from dynamics.model_arrays import ModelArrays
@@ -25,8 +26,8 @@ class Frame(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RigidBodyModel:
-    """A robot, made by `load_urdf` or `ModelBuilder.build`; immutable, compared and hashed by identity.
+class RigidBodyModel(ByContent):
+    """A robot, made by `load_urdf` or `ModelBuilder.build`; immutable, compared and hashed by all but its own name.
 
     Attributes
     ----------
@@ -64,6 +65,10 @@ class RigidBodyModel:
         placements = (array for frame in self.frames.values() for array in (frame.R, frame.p))
         for array in (*limits, self.damping, self.friction, *placements):
             array.flags.writeable = False
+
+    def _parts(self) -> Mapping[str, Any]:
+        parts = {field.name: getattr(self, field.name) for field in fields(self)} | self.arrays._asdict()
+        return {name.replace("_", " "): part for name, part in parts.items() if name not in ("name", "arrays")}
 
     @property
     def nq(self) -> int:

@@ -22,8 +22,7 @@ lift, land = (
 costs = [[posture, torque] for _ in range(system.horizon)]  # one list for each knot
 costs[20].append(lift)
 costs[30] = [land]  # the impact: a knot that takes no time
-limit = robot.effort_limit[6:]
-limits = [trajopt.ControlBounds(-limit, limit)]
+limits = [trajopt.ControlBounds.from_model(system)]
 for name, feet_held, start, stop in system.segments:
     if feet_held.dt > 0:
         cone = dynamics.FrictionCone(feet_held, 0.6)

@@ -48,13 +48,8 @@ def make(horizon: int = 80, dt: float = 0.01) -> trajopt.Problem:
             trajopt.StateCost(system, x0, np.repeat([0.0, 1e1], 6)),
         ],
         constraints=[
-            trajopt.ControlBounds(-model.effort_limit, model.effort_limit),
-            trajopt.StateBounds(
-                system,
-                np.r_[model.lower_position, -model.velocity_limit],
-                np.r_[model.upper_position, model.velocity_limit],
-                name="ranges and speeds",
-            ),
+            trajopt.ControlBounds.from_model(system),
+            trajopt.StateBounds.from_model(system, name="ranges and speeds"),
             *apart,
         ],
         us_init=np.tile(dynamics.gravity_forces(model, START), (horizon, 1)),

@@ -169,12 +169,11 @@ class Gait:
         for swing in self.swings:
             self._add_swing(*swing)
         self._add_way()
-        limit = self.model.effort_limit[6:]
         goal = self.system.state(np.r_[self.start[:3] + self.shift, self.start[3 : self.model.nq]])
         end = trajopt.StateCost(self.system, goal, self.weights.end)
         return trajopt.Problem(
             self.system, self.start, self.system.horizon, running_costs=self.lists, terminal_costs=[end],
-            constraints=[trajopt.ControlBounds(-limit, limit), *self._cones()], us_init="quasi_static",
+            constraints=[trajopt.ControlBounds.from_model(self.system), *self._cones()], us_init="quasi_static",
             xs_init=self.motion(), name=name,
         )  # fmt: skip
 

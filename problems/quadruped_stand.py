@@ -37,7 +37,7 @@ def make(horizon: int = 50, dt: float = 0.01) -> trajopt.Problem:
         ],
         terminal_costs=[trajopt.StateCost(system, x0, rest), trajopt.ResidualCost(center, 1e5)],
         constraints=[
-            trajopt.ControlBounds(-model.effort_limit[6:], model.effort_limit[6:]),
+            trajopt.ControlBounds.from_model(system),
             trajopt.ResidualConstraint(cone, cone.lower, cone.upper, name="friction cones"),
         ],
         us_init="quasi_static",

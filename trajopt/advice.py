@@ -1,6 +1,6 @@
 """What to try after a solve, by how it ended and by what its numbers allow to say."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from trajopt.expansions import expand
 from trajopt.regularization import Regularization
 from trajopt.solution import ConstraintReport, Solution
 from trajopt.status import Status
+from trajopt.system import control_names
 
 NEARLY_DONE = 1e-6
 """A predicted decrease below this part of the cost is called small."""
@@ -16,6 +17,11 @@ MANY_STEPS = 20
 SHORT = 0.1
 SMALL_VIOLATION = 1e-6
 GO_ON = "go on from here with solver.solve(problem, warm_start=solution)"
+
+
+def called(names: Sequence[str], index: Any, what: str) -> str:
+    """The name of a component, in quotation marks, else what it is and its number."""
+    return repr(names[index]) if names else f"{what} {index}"
 
 
 def plural(count: int, what: str) -> str:
@@ -131,7 +137,8 @@ def _for_indefinite(solution: Solution, solver: Any) -> Iterator[str]:
         luu = expand(solution.problem, solution.xs, solution.us).luu
         free = np.flatnonzero((np.einsum("tii->ti", luu) <= 0.0).any(axis=0))
         if len(free):
-            names = ", ".join(map(str, free))
+            given = control_names(solution.problem.system)
+            names = ", ".join(repr(given[i]) if given else str(i) for i in free)
             yield f"a trajopt.ControlCost: no cost is convex in control {names} at some knot"
         largest = max(float(np.abs(block).max()) for block in (luu, solution.Vxx))
         if largest > 1e12:

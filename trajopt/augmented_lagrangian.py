@@ -26,6 +26,7 @@ from trajopt.residual import Residual
 from trajopt.solution import ConstraintReport, largest_product
 from trajopt.system import System
 from trajopt.term import Term
+from trajopt.validation import float_array
 
 
 class Shifted(NamedTuple):
@@ -209,15 +210,18 @@ class AugmentedLagrangian:
         """
         pairs = zip(multipliers, penalties, strict=True)
         given = dict(zip(map(id, self.constraints), pairs, strict=True))
+        total: dict[int, int] = {}
+        for part in self.parts:
+            total[id(part.constraint)] = total.get(id(part.constraint), 0) + len(part.knots)
         parts: list[Part] = []
         rows: dict[int, int] = {}
         for part in self.parts:
             array, penalty = given[id(part.constraint)]
+            shape = total[id(part.constraint)], part.constraint.nr
+            array = float_array(f"multipliers of {part.constraint.name}", array, shape)
             start = rows.get(id(part.constraint), 0)
             stop = start + len(part.knots)
             rows[id(part.constraint)] = stop
-            if array.ndim != 2 or array.shape[1] != part.constraint.nr or len(array) < stop:
-                raise ValueError(f"multipliers of {part.constraint.name}: got shape {array.shape}, which does not fit")
             parts.append(part._replace(multipliers=array[start:stop].copy(), penalty=penalty or part.penalty))
         return self._with(parts)
 
@@ -227,16 +231,17 @@ class AugmentedLagrangian:
 
     def _report(self, constraint: ResidualConstraint, xs: np.ndarray, us: np.ndarray) -> ConstraintReport:
         parts = [part for part in self.parts if part.constraint is constraint]
+        names = constraint.component_names
         if not parts:
             none = np.zeros((0, constraint.nr))
-            return ConstraintReport(constraint.name, np.zeros(0, dtype=np.intp), none, none, none, none)
+            return ConstraintReport(constraint.name, np.zeros(0, dtype=np.intp), none, none, none, none, 0.0, names)
         knots, lower, upper, multipliers = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("knots", "lower", "upper", "multipliers")
         )
         values = np.concatenate([part.values(*part.points(xs, us)) for part in parts])
         penalty = max(part.penalty for part in parts)
-        return ConstraintReport(constraint.name, knots, values, lower, upper, multipliers, penalty)
+        return ConstraintReport(constraint.name, knots, values, lower, upper, multipliers, penalty, names)
 
 
 def state_only(constraint: ResidualConstraint, problem: Problem) -> bool:

@@ -156,6 +156,60 @@ class AccelerationControlled(Protocol):
         ...
 
 
+# ------------------------------------------------------------------------------------------------ owners of terms
+class Subject(Protocol):
+    """What a cost or a residual is made for, compared by ``==``: the space of its states, a robot, a robot held at its
+    feet.  ``str`` says it in a few words."""
+
+    def unlike(self, other: Any) -> str:
+        """In what another subject differs, in words that follow "made for <this>, ", as "not for <the other>"."""
+        ...
+
+
+class Serving(Protocol):
+    """Says what terms may be made for (see `trajopt.owners`)."""
+
+    @property
+    def serves(self) -> tuple[Subject, ...]:
+        """First the space of its states, last all that a term can know of it, at all of its knots."""
+        ...
+
+
+class MadeFor(Protocol):
+    """Of costs and residuals: remembers what it was made for.  Others are accepted for the shapes that they return."""
+
+    @property
+    def made_for(self) -> Subject | None:
+        """What the system that it is used with must serve; None if that does not matter."""
+        ...
+
+
+# ------------------------------------------------------------------------------------------------ limits
+class NeutralState(Protocol):
+    """Has a state that limits are counted from; of others that is zero."""
+
+    @property
+    def neutral_state(self) -> np.ndarray:
+        """A state (nx,) of the manifold."""
+        ...
+
+
+class StateLimits(Protocol):
+    """Knows limits of its states."""
+
+    def state_limits(self, position: bool = True, velocity: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """lower and upper (ndx,) of the tangent at the neutral state, infinite where none is or is asked for."""
+        ...
+
+
+class ControlLimits(Protocol):
+    """Knows limits of its controls."""
+
+    def control_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """lower and upper (nu,), infinite where there are none."""
+        ...
+
+
 # ------------------------------------------------------------------------------------------------ pictures and names
 class Skeleton(Protocol):
     """Can be drawn."""
@@ -216,8 +270,26 @@ class StateNames(Protocol):
         ...
 
 
+class TangentNames(Protocol):
+    """Names for limits and reports."""
+
+    @property
+    def tangent_names(self) -> tuple[str, ...]:
+        """Those of the components of a tangent vector (ndx,), all different: "elbow", "elbow velocity", ..."""
+        ...
+
+
+class ComponentNames(Protocol):
+    """Of residuals: names for reports."""
+
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """Those of its numbers (nr,), or none."""
+        ...
+
+
 class ControlNames(Protocol):
-    """Names for plots."""
+    """Names for plots, limits and reports."""
 
     @property
     def control_names(self) -> tuple[str, ...]:
@@ -228,8 +300,8 @@ class ControlNames(Protocol):
 CAPABILITIES: tuple[type, ...] = (
     Euclidean, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates, CheckedStart,
     QuasiStatic, KnotByKnot, Durations, IdleKnots, SemiImplicit, PartlySemiImplicit, JointExpansion,
-    AccelerationControlled, Skeleton, Scenery, ContactPoints, ContactForces, CenterOfMass, Coordinates, StateNames,
-    ControlNames,
+    AccelerationControlled, Serving, NeutralState, StateLimits, ControlLimits, Skeleton, Scenery, ContactPoints,
+    ContactForces, CenterOfMass, Coordinates, StateNames, TangentNames, ControlNames,
 )  # fmt: skip
 
 

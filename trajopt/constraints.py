@@ -6,15 +6,20 @@ rollouts themselves; all others go through an augmented Lagrangian (`trajopt.aug
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.residual import Residual
+from trajopt.capabilities import ControlLimits, StateLimits, capability
+from trajopt.residual import Residual, component_names
 from trajopt.residuals import StateResidual
-from trajopt.system import System
-from trajopt.validation import one_of, whole_number
+from trajopt.system import System, control_names, tangent_names
+from trajopt.validation import did_you_mean, one_of, whole_number
+
+Limits = ArrayLike | Mapping[str, float]
+"""Numbers in the order of the components, or by their names."""
 
 WHERE = ("path", "terminal", "all")
 
@@ -30,6 +35,28 @@ def _limit_rows(name: str, value: Any, width: int | None) -> np.ndarray:
     if np.isnan(array).any():
         raise ValueError(f"{name}: got NaN, wanted numbers or infinities")
     return array
+
+
+def _by_name(argument: str, value: Limits, names: tuple[str, ...], rest: float) -> ArrayLike:
+    """Limits (n,) of a mapping from names to numbers, `rest` where a name is left out; anything else as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    if not names:
+        raise ValueError(f"{argument}: got limits by name, wanted a system= that names its components")
+    limits = np.full(len(names), rest)
+    for name, limit in value.items():
+        if name not in names:
+            shown = did_you_mean(name, names) or f"; known: {', '.join(names[:8])}" + ", ..." * (len(names) > 8)
+            raise ValueError(f"{argument}: got the unknown name {name!r}{shown}")
+        limits[names.index(name)] = float(_limit_rows(f"{argument}[{name!r}]", limit, 0))
+    return limits
+
+
+def _finite_limits(limits: tuple[np.ndarray, np.ndarray], system: System, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """The limits; ValueError if all are infinite."""
+    if not any(np.isfinite(limit).any() for limit in limits):
+        raise ValueError(f"system: {type(system).__name__} has no finite limit of {what}")
+    return limits
 
 
 def _check_order(what: str, lower: np.ndarray, upper: np.ndarray) -> None:
@@ -71,18 +98,37 @@ class ControlBounds:
 
     Parameters
     ----------
-    lower, upper : number, (nu,) or (N, nu) array
-        Limits, which may be infinite.
+    lower, upper : number, (nu,) or (N, nu) array, or mapping of controls' names to numbers
+        Limits, which may be infinite; those that are not given are.
+    system : System, optional
+        Its names are those of the mappings.
 
     Raises
     ------
     ValueError
-        For a lower limit above the upper one, NaN, or (from `trajopt.Problem`) a wrong number of limits.
+        For a lower limit above the upper one, NaN, an unknown name, or (from `trajopt.Problem`) a wrong number of
+        limits.
     """
 
-    def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
-        self.lower, self.upper = _limit_rows("lower", lower, None), _limit_rows("upper", upper, None)
+    def __init__(self, lower: Limits = -np.inf, upper: Limits = np.inf, system: System | None = None) -> None:
+        names = () if system is None else control_names(system)
+        self.lower = _limit_rows("lower", _by_name("lower", lower, names, -np.inf), None)
+        self.upper = _limit_rows("upper", _by_name("upper", upper, names, np.inf), None)
         _check_order("ControlBounds", self.lower, self.upper)
+
+    @classmethod
+    def from_model(cls, system: System) -> ControlBounds:
+        """The limits that the system knows: the efforts of a robot's motors.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For a system that knows none, or none that is finite.
+        """
+        limited = capability(system, ControlLimits)
+        if limited is None:
+            raise TypeError(f"system: {type(system).__name__} knows no limits of its controls")
+        return cls(*_finite_limits(limited.control_limits(), system, "controls"))
 
     def __repr__(self) -> str:
         return f"ControlBounds({self.lower.tolist()}, {self.upper.tolist()})"
@@ -112,6 +158,7 @@ class ResidualConstraint:
     Attributes
     ----------
     at : str, or the knots as a tuple of integers
+    component_names : how reports call the numbers of r, empty if the residual has no names for them
 
     Raises
     ------
@@ -135,6 +182,9 @@ class ResidualConstraint:
         self.lower, self.upper = _limit_rows("lower", lower, self.nr), _limit_rows("upper", upper, self.nr)
         self.at = _where(at)
         self.name = name or getattr(residual, "name", "") or type(residual).__name__
+        self.component_names = component_names(residual)
+        if len(self.component_names) not in (0, self.nr):
+            raise ValueError(f"residual.component_names: got {len(self.component_names)} names, wanted {self.nr}")
         _check_order(self.name, self.lower, self.upper)
 
     def __repr__(self) -> str:
@@ -167,10 +217,12 @@ class StateBounds(ResidualConstraint):
     Parameters
     ----------
     system : System
-    lower, upper : number or (ndx,) array
-        Limits of x (-) x_ref; components with two infinite limits are free.
+    lower, upper : number, (ndx,) array, or mapping of components' names to numbers
+        Limits of x (-) x_ref, infinite by default; components with two infinite limits are free.  Names are those that
+        the system has: of a robot those of its joints, as "elbow", and "elbow velocity".
     reference : (nx,) array, optional
-        x_ref, zeros by default, so that the limits are those of the state itself where it is a plain vector.
+        x_ref, by default the system's neutral state, or zeros, so that the limits are those of the state itself where
+        it is a plain vector, as angles of joints are.
     at : "all" (default), "path", "terminal" or an array of knots
         As for `ResidualConstraint`.  Knot 0 is left out: its state is given.
     name : str, optional
@@ -179,17 +231,42 @@ class StateBounds(ResidualConstraint):
     def __init__(
         self,
         system: System,
-        lower: ArrayLike,
-        upper: ArrayLike,
+        lower: Limits = -np.inf,
+        upper: Limits = np.inf,
         reference: ArrayLike | None = None,
         at: str | ArrayLike = "all",
         name: str = "state bounds",
     ) -> None:
+        names = tangent_names(system)
         low, high = (
-            np.broadcast_to(_limit_rows(which, value, system.ndx), (system.ndx,))
-            for which, value in (("lower", lower), ("upper", upper))
+            np.broadcast_to(_limit_rows(which, _by_name(which, value, names, rest), system.ndx), (system.ndx,))
+            for which, value, rest in (("lower", lower, -np.inf), ("upper", upper, np.inf))
         )
         used = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
         if not len(used):
             raise ValueError("StateBounds: got infinite limits alone, wanted a finite one")
         super().__init__(StateResidual(system, reference, used), low[used], high[used], at, name)
+
+    @classmethod
+    def from_model(
+        cls,
+        system: System,
+        position: bool = True,
+        velocity: bool = True,
+        at: str | ArrayLike = "all",
+        name: str = "state bounds",
+    ) -> StateBounds:
+        """The limits that the system knows: ranges and speeds of a robot's joints.
+
+        Parameters: position, velocity, whether to take those; at, name, as above.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For a system that knows none, none that is finite, or some that are none of its tangent vectors.
+        """
+        limited = capability(system, StateLimits)
+        if limited is None:
+            raise TypeError(f"system: {type(system).__name__} knows no limits of its states")
+        limits = limited.state_limits(position=position, velocity=velocity)
+        return cls(system, *_finite_limits(limits, system, "states"), at=at, name=name)

@@ -23,14 +23,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import AccelerationControlled, ControlNames, capability
+from trajopt.capabilities import AccelerationControlled, capability
 from trajopt.cost_kernels import add_rates, weighted_squares
 from trajopt.costs import Quadratic
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, weight_rows
-from trajopt.lifted import LiftedCost, LiftedResidual, check_dimensions
+from trajopt.lifted import LiftedCost, LiftedResidual, WithControls, check_dimensions
+from trajopt.owners import state_space
 from trajopt.stepwise import closed_loop_by_steps
-from trajopt.system import System, as_manifold, state_array
-from trajopt.validation import scalar_or_vector
+from trajopt.system import System, as_manifold, control_names, state_array
+from trajopt.validation import check_rows, scalar_or_vector
 
 REFUSED = {
     "difference_residual": "it sums squares over states of the system inside, without the control before; "
@@ -142,10 +143,17 @@ class ControlRateSystem:
         """What a function of the states of the system inside says."""
         return inside(self.split(zs)[0], *us)
 
-    def _state_names(self, names):
-        commanded = capability(self.system, ControlNames)
-        controls = [f"u_{i + 1}" for i in range(self.nu)] if commanded is None else commanded.control_names
+    def _with_controls_before(self, names):
+        controls = control_names(self.system) or [f"u_{i + 1}" for i in range(self.nu)]
         return (*names, *(f"{name} before" for name in controls))
+
+    def _serves(self, subjects):
+        return tuple(WithControls(subject, self.nu) for subject in subjects)
+
+    def _state_limits(self, inside, position=True, velocity=True):
+        """Those of the system inside, and none of the controls before."""
+        lower, upper = inside(position=position, velocity=velocity)
+        return np.append(lower, np.full(self.nu, -np.inf)), np.append(upper, np.full(self.nu, np.inf))
 
     # -------------------------------------------------------------------------------------------- motion
     def step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -235,11 +243,19 @@ FORWARDED: dict[str, Callable[[ControlRateSystem, Any], Any]] = {
     "difference_with_jacobian": _function(ControlRateSystem._difference_with_jacobian),
     "window": _function(ControlRateSystem._window),
     "write_expansion": _function(ControlRateSystem._write_expansion),
-    "state_names": ControlRateSystem._state_names,
-    **dict.fromkeys(("horizon", "durations", "scenery", "control_names"), _unchanged),
+    "serves": ControlRateSystem._serves,
+    "neutral_state": ControlRateSystem.state,
+    "state_limits": _function(ControlRateSystem._state_limits),
+    **dict.fromkeys(("state_names", "tangent_names"), ControlRateSystem._with_controls_before),
+    **dict.fromkeys(("horizon", "durations", "scenery", "control_names", "control_limits"), _unchanged),
     **dict.fromkeys(
         (
-            "check_state", "check_start", "quasi_static", "skeleton", "center_of_mass", "contact_points",
+            "check_state",
+            "check_start",
+            "quasi_static",
+            "skeleton",
+            "center_of_mass",
+            "contact_points",
             "contact_forces",
         ),
         _function(ControlRateSystem._of_states),
@@ -274,6 +290,7 @@ class ControlRateCost:
         self.weights = np.full(system.nu, 1.0) * weight_rows(weights, system.nu)
         self.knots = common_knots("ControlRateCost", weights=self.weights)
         self._weights = as_rows(self.weights, system.nu) / system.dt**2
+        self.made_for = state_space(system)
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError at the terminal knot, or for a system of other dimensions."""
@@ -285,13 +302,24 @@ class ControlRateCost:
         """Cost (K,) at xs (K, nx) and us (K, nu)."""
         assert us is not None
         check_knots("ControlRateCost", self.knots, us)
-        return weighted_squares(us, self.system.split(xs)[1], self._weights)
+        return weighted_squares(*self._controls(xs, us), self._weights)
 
     def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times gradient and Hessian, which is exact."""
         assert us is not None
         check_knots("ControlRateCost", self.knots, us)
-        add_rates(us, self.system.split(xs)[1], self._weights, scale, *target)
+        n, m = self.system.ndx, self.system.nu
+        for block, row in zip(target, ((n,), (m,), (n, n), (m, n), (m, m)), strict=True):
+            assert block is not None
+            check_rows("target", block, len(us), row)
+        add_rates(*self._controls(xs, us), self._weights, scale, *target)
+
+    def _controls(self, xs, us) -> tuple[np.ndarray, np.ndarray]:
+        """us and the controls before, (K, nu) each."""
+        before = self.system.split(xs)[1]
+        check_rows("us", us, 0, (self.system.nu,))
+        check_rows("xs", before, len(us), (self.system.nu,))
+        return us, before
 
     def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Nothing: the rates are linear in state and control."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from dynamics.simd import routine
 from trajopt.backward_pass import Box, SweepResult, backward_step, start_sweep, workspace
-from trajopt.expansions import Expansion, finite
+from trajopt.expansions import Expansion, finite, hessian_products
 from trajopt.system import System, window
+from trajopt.validation import same_shape
 
 
 def sweep_products(
@@ -30,7 +31,7 @@ def sweep_products(
     d1 = d2 = 0.0
     for t in range(N - 1, -1, -1):
         knot = window(system, t, t + 1)
-        Hxx, Hux, Huu = knot.hessian_products(xs[t : t + 2], us[t : t + 1], Vx[t + 1 : t + 2])
+        Hxx, Hux, Huu = hessian_products(knot, xs[t : t + 2], us[t : t + 1], Vx[t + 1 : t + 2])
         lxx[t] += Hxx[0]
         lux[t] += Hux[0]
         luu[t] += Huu[0]
@@ -76,7 +77,11 @@ def sweep_tensors(
     fx, fu, lx, lu, lxx, lux, luu = expansion
     _, ndx, nu = fu.shape
     arrays = start_sweep(lx, lxx, nu, gaps)
-    fxx, fux, fuu = (np.ascontiguousarray(tensor, dtype=np.float64) for tensor in tensors)
+    rows = (("fxx", lxx[:-1]), ("fux", lux), ("fuu", luu))
+    fxx, fux, fuu = (
+        same_shape(f"hessians, {name}", tensor, (len(fx), ndx, *block.shape[1:]))
+        for (name, block), tensor in zip(rows, tensors, strict=True)
+    )
     d1, d2, failed = _sweep_tensors(
         fx, fu, lx, lu, lxx.copy(), lux.copy(), luu.copy(), fxx, fux, fuu, float(mu), gaps, box, workspace(ndx, nu),
         *arrays,

@@ -10,7 +10,7 @@ from trajopt.capabilities import JointExpansion, capability
 from trajopt.matrix_products import row_product
 from trajopt.objective import Blocks, Objective, zero_blocks
 from trajopt.problem import Problem
-from trajopt.system import idle_knots
+from trajopt.system import System, idle_knots
 from trajopt.validation import same_shape
 
 
@@ -86,14 +86,27 @@ def expand_exactly(
         if joint is not None:
             joint.write_expansion(xs, us, multiplier, *first, *H)
         else:
-            found = *system.linearize(xs, us), *system.hessian_products(xs, us, multiplier)
-            names = "linearize, fx", "linearize, fu", "hessian_products, Hxx", "hessian_products, Hux"
-            for name, into, part in zip((*names, "hessian_products, Huu"), first + H, found, strict=True):
-                into[...] = same_shape(name, part, into.shape)
+            for name, into, part in zip(("fx", "fu"), first, system.linearize(xs, us), strict=True):
+                into[...] = same_shape(f"linearize, {name}", part, into.shape)
+            for into, part in zip(H, hessian_products(system, xs, us, multiplier), strict=True):
+                into[...] = part
     (objective or problem.objective).accumulate(xs, us, blocks, blocks if cost_curvature else None)
     expansion = Expansion(*first, *blocks)
     _settle_idle_controls(expansion, idle_knots(system))
     return expansion
+
+
+def hessian_products(
+    system: System, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`System.hessian_products`, the shapes of what it returns checked."""
+    (N, nu), n = us.shape, system.ndx
+    Hxx, Hux, Huu = system.hessian_products(xs, us, lam)
+    return (
+        same_shape("hessian_products, Hxx", Hxx, (N, n, n)),
+        same_shape("hessian_products, Hux", Hux, (N, nu, n)),
+        same_shape("hessian_products, Huu", Huu, (N, nu, nu)),
+    )
 
 
 def _blocks_for_dynamics(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:

@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.advice import advice, plural, promise, promise_is_plain, relative_promise
+from trajopt.advice import advice, called, plural, promise, promise_is_plain, relative_promise
 from trajopt.constraints import ControlBounds
 from trajopt.expansions import Expansion, adjoint, expand, with_feedback
 from trajopt.problem import Problem
 from trajopt.solution import ConstraintReport, Solution
 from trajopt.status import Status
+from trajopt.system import control_names, tangent_names
 from trajopt.term import Term
 
 WIDTH = 100
@@ -89,9 +90,10 @@ def _states(solution: Solution) -> str:
     if solution.consistent:
         return f"States follow from the controls (largest gap {gap:.1g})."
     knot, component = np.unravel_index(np.argmax(np.abs(solution.gaps)), solution.gaps.shape)
+    names = () if solution.problem is None else tangent_names(solution.problem.system)
     return (
         f"States do not follow from the controls yet: the largest gap to the dynamics is {gap:.2g}, at knot {knot}, "
-        f"component {component}."
+        f"{called(names, component, 'component')}."
     )
 
 
@@ -134,7 +136,8 @@ def _gradient(solution: Solution) -> Iterator[str]:
     if not np.isfinite(gradient).all():
         return
     knot, control = np.unravel_index(np.argmax(gradient), gradient.shape)
-    told = f"Largest gradient entry: {gradient.max():.2g}, of control {control} at knot {knot}."
+    name = called(control_names(solution.problem.system), control, "control")
+    told = f"Largest gradient entry: {gradient.max():.2g}, of {name} at knot {knot}."
     if np.isfinite(closed).all() and gradient.max() > AMPLIFIED * closed.max():
         told += (
             f" In closed loop, u = us + K (x - xs), it is {closed.max():.2g}: the rest is what the instability of the "
@@ -179,7 +182,10 @@ def _constraint(report: ConstraintReport) -> str:
     head = f"Constraint '{report.name}': "
     if not report.values.size:
         return head + "it holds at no knot."
-    worst = f" at knot {report.worst_knot}" if report.violation > 0.0 else ""
+    names, worst = report.components, ""
+    if report.violation > 0.0:
+        worst = f" of {names[report.worst_component]!r}" if names else ""
+        worst += f" at knot {report.worst_knot}"
     violation = f"largest violation {report.violation:.2g}{worst}; "
     if not report.active.any():
         return head + violation + "active nowhere."
@@ -188,7 +194,7 @@ def _constraint(report: ConstraintReport) -> str:
     where = f"{plural(components, 'component')} at {knots} of {plural(len(report.knots), 'knot')}"
     return (
         f"{head}{violation}active in {where}, largest multiplier {abs(report.multipliers[row, component]):.2g}, of "
-        f"component {component} at knot {report.knots[row]}."
+        f"{called(names, component, 'component')} at knot {report.knots[row]}."
     )
 
 

@@ -1,15 +1,38 @@
 """Costs and residuals of a state x and controls u, made to serve where the control before, p, is part of the state."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from trajopt.capabilities import Subject
 from trajopt.costs import Cost, Quadratic
-from trajopt.residual import Residual
+from trajopt.owners import subject_of
+from trajopt.residual import Residual, component_names
 from trajopt.system import System
 
 if TYPE_CHECKING:
     from trajopt.control_rate import ControlRateSystem
+
+
+class WithControls(NamedTuple):
+    """The subject of terms of a state with the control before, or of lifted ones."""
+
+    inside: Subject
+    nu: int
+
+    def __str__(self) -> str:
+        return f"{self.inside}, with {self.nu} controls before"
+
+    def unlike(self, other: Any) -> str:
+        """See `trajopt.capabilities.Subject`."""
+        alike = isinstance(other, WithControls) and other.nu == self.nu
+        return self.inside.unlike(other.inside) if alike else f"not for {other}"
+
+
+def _lifted(inner: object, system: "ControlRateSystem") -> WithControls | None:
+    """What a cost or a residual was made for, with the control before."""
+    subject = subject_of(inner)
+    return None if subject is None else WithControls(subject, system.nu)
 
 
 def check_dimensions(cost: str, made_for: System, system: System) -> None:
@@ -26,6 +49,7 @@ class LiftedCost:
     def __init__(self, system: "ControlRateSystem", cost: Cost) -> None:
         self.system, self.cost = system, cost
         self.knots = getattr(cost, "knots", None)
+        self.made_for = _lifted(cost, system)
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError for a system of other dimensions, or whatever the cost inside raises."""
@@ -67,6 +91,7 @@ class LiftedResidual:
 
     def __init__(self, system: "ControlRateSystem", residual: Residual) -> None:
         self.system, self.residual, self.nr = system, residual, residual.nr
+        self.made_for, self.component_names = _lifted(residual, system), component_names(residual)
 
     def _widened(self, block: np.ndarray) -> np.ndarray:
         """The block with columns of zeros for p."""

@@ -16,8 +16,9 @@ from trajopt.capabilities import CheckedStart, DifferenceExpansion, KnotByKnot, 
 from trajopt.constraints import ControlBounds, ResidualConstraint
 from trajopt.costs import Cost
 from trajopt.objective import Objective, running_terms
-from trajopt.system import System, as_manifold, check_states, knot_durations, knot_times, state_array
-from trajopt.term import Term
+from trajopt.owners import check_subject, is_served
+from trajopt.system import System, as_manifold, check_states, knot_durations, knot_times, state_array, window
+from trajopt.term import Term, runs
 from trajopt.validation import float_array, one_of, whole_number
 
 _SYSTEM_MEMBERS = (
@@ -62,7 +63,7 @@ class Problem:
     Raises
     ------
     TypeError, ValueError
-        Naming the argument, what it got and what was wanted.
+        Naming the argument, what it got and what was wanted; also for what was made for another robot or system.
     """
 
     system: System
@@ -99,6 +100,7 @@ class Problem:
             _check_knots(term, self.horizon)
         put("objective", Objective(terms))
         put("constraints", _checked_constraints(self.constraints, self.horizon))
+        _check_subjects(terms, self.residual_constraints, self.system, self.horizon)
         put("control_limits", _common_limits(self.constraints, self.horizon, self.system.nu))
         resting = isinstance(self.us_init, str)
         put("us_init", self._quasi_static() if resting else self.controls("us_init", self.us_init))
@@ -176,6 +178,32 @@ def _check_knots(term: Term, horizon: int) -> None:
     used = 1 if term.terminal else (horizon if term.knots is None else len(term.knots))
     if made_for is not None and made_for != used:
         raise ValueError(f"cost '{term.name}': made for {made_for} knots, used at {used}")
+
+
+def _check_subjects(
+    terms: Iterable[Term], constraints: Iterable[ResidualConstraint], system: System, horizon: int
+) -> None:
+    """Raise ValueError for a term or a constraint that was made for what the system does not serve at its knots."""
+    everywhere = np.arange(horizon)
+    for term in terms:
+        knots = everywhere[:0] if term.terminal else everywhere if term.knots is None else term.knots
+        where = f"{'terminal' if term.terminal else 'running'}_costs: {term.name!r}"
+        _check_subject(where, term.cost, system, knots)
+    for constraint in constraints:
+        knots = constraint.knots(horizon, state_only=False)
+        _check_subject(f"constraints: {constraint.name!r}", constraint.residual, system, knots[knots < horizon])
+
+
+def _check_subject(where: str, thing: object, system: System, knots: np.ndarray) -> None:
+    """What does not fit a system as a whole may fit the knots where it counts."""
+    if is_served(thing, system):
+        return
+    parts = [(run, window(system, *run)) for run in runs(knots)]
+    for (start, stop), part in parts:
+        if part is not system:
+            check_subject(f"{where}, at knots {start} to {stop - 1},", thing, part)
+    if not parts or parts[0][1] is system:
+        check_subject(where, thing, system)
 
 
 def _checked_constraints(constraints: Any, horizon: int) -> tuple[ControlBounds | ResidualConstraint, ...]:

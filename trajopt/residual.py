@@ -4,6 +4,8 @@ from typing import Protocol
 
 import numpy as np
 
+from trajopt.capabilities import ComponentNames, capability
+
 
 class Residual(Protocol):
     """A function r(x, u) of nr numbers, evaluated at K knots in one call.
@@ -11,7 +13,8 @@ class Residual(Protocol):
     Derivatives are taken along the tangent of the state.  A residual of the state alone returns None for what concerns
     u, and accepts ``us=None`` (the terminal knot has no control).
 
-    Optional: ``evaluate_with_jacobians(xs, us)`` returns r, rx, ru in one pass; ``name`` is what messages call it; if
+    Optional: ``evaluate_with_jacobians(xs, us)`` returns r, rx, ru in one pass; ``name`` is what messages call it, and
+    ``component_names`` (nr,) its numbers; ``made_for`` is what it is about (see `trajopt.owners`); if
     ``sums_squares`` is true, ``weighted_squares(xs, us, figures, start, stop, target, curvature)`` adds the expansion
     of a quadratic cost to the arrays of all knots and returns its value (see
     `dynamics.residuals.robot_residual.RobotResidual`).
@@ -36,3 +39,9 @@ class Residual(Protocol):
         """Second derivatives of mu_t'r, mu (K, nr): Hxx (K, ndx, ndx), Hux (K, nu, ndx), Huu (K, nu, nu), symmetric;
         None for a block that is zero."""
         ...
+
+
+def component_names(residual: object) -> tuple[str, ...]:
+    """Names (nr,) of a residual's numbers; none if it has none."""
+    named = capability(residual, ComponentNames)
+    return () if named is None else tuple(named.component_names)

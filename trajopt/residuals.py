@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.capabilities import DifferenceResidual, capability
+from trajopt.owners import state_space, subject_of
 from trajopt.residual import Residual
-from trajopt.system import System, as_manifold, state_array
+from trajopt.system import System, as_manifold, control_names, neutral_state, state_array, tangent_names
 from trajopt.validation import scalar_or_vector
 
 
@@ -21,20 +22,28 @@ class StateResidual:
     ----------
     system : System
     reference : (nx,) array, optional
-        Zeros by default, which a system on a manifold may refuse.
+        By default the system's neutral state, zeros where it names none.
     components : integers, optional
         Which components of the tangent vector; all by default.
+
+    Attributes
+    ----------
+    component_names : their names, empty if the system has none
+    made_for : the space of the system's states (see `trajopt.owners`)
     """
 
     def __init__(self, system: System, reference: ArrayLike | None = None, components: ArrayLike | None = None) -> None:
         self.system = system
-        self.reference = state_array(system, "reference", np.zeros(system.nx) if reference is None else reference)
+        self.reference = state_array(system, "reference", _default(system) if reference is None else reference)
         self.components = np.arange(system.ndx) if components is None else np.array(components, dtype=np.intp)
         if self.components.ndim != 1 or not len(self.components):
             raise ValueError(f"components: got shape {self.components.shape}, wanted a list of at least one index")
         if (self.components < 0).any() or (self.components >= system.ndx).any():
             raise ValueError(f"components: got {self.components.tolist()}, wanted indices from 0 to {system.ndx - 1}")
         self.nr = len(self.components)
+        self.made_for = state_space(system)
+        names = tangent_names(system)
+        self.component_names = tuple(names[i] for i in self.components) if names else ()
         self._manifold = as_manifold(system)
         itself = np.array_equal(self.components, np.arange(system.ndx))
         by_itself = capability(system, DifferenceResidual) if self._manifold is not None and itself else None
@@ -68,6 +77,14 @@ class StateResidual:
         return (None if self._manifold is None else self._expansion(xs, mu)[1]), None, None
 
 
+def _default(system: System) -> np.ndarray:
+    """The neutral state; ValueError if the system names none and does not accept zeros."""
+    try:
+        return state_array(system, "neutral_state", neutral_state(system))
+    except ValueError as error:
+        raise ValueError(f"reference: got none, wanted a state of {type(system).__name__} ({error})") from None
+
+
 class ControlResidual:
     """r = u - u_ref.
 
@@ -80,6 +97,8 @@ class ControlResidual:
     def __init__(self, system: System, reference: ArrayLike = 0.0) -> None:
         self.nr, self._ndx = system.nu, system.ndx
         self.reference = scalar_or_vector("reference", reference, system.nu)
+        self.made_for = state_space(system)
+        self.component_names = control_names(system)
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, nu)."""
@@ -115,6 +134,7 @@ class SquaredNorm:
             if not callable(getattr(residual, method, None)):
                 raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
         self.residual = residual
+        self.made_for = subject_of(residual)
         self.name = f"squared norm of {getattr(residual, 'name', type(residual).__name__)}"
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:

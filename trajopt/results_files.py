@@ -29,6 +29,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from trajopt.constraints import ControlBounds
 from trajopt.problem import Problem
 from trajopt.solution import ConstraintReport, IterationRecord, Solution
 from trajopt.status import Status
@@ -204,11 +205,19 @@ def _check_problem(name, solution: Solution, problem: Problem, arrays: dict[str,
     for what, array, shape in (
         ("xs", solution.xs, (N + 1, system.nx)),
         ("us", solution.us, (N, system.nu)),
+        ("k", solution.k, (N, system.nu)),
         ("K", solution.K, (N, system.nu, system.ndx)),
+        ("Vx", solution.Vx, (N + 1, system.ndx)),
+        ("Vxx", solution.Vxx, (N + 1, system.ndx, system.ndx)),
+        ("gaps", solution.gaps, (N + 1, system.ndx)),
     ):
         if array.shape != shape:
             raise ValueError(
                 f"problem: {name} has {what} of shape {array.shape}, wanted {shape} as in {problem.name!r}"
             )
+    widths = [system.nu if isinstance(c, ControlBounds) else c.nr for c in problem.constraints]
+    found = [report.values.shape[1] for report in solution.constraints]
+    if found and found != widths:
+        raise ValueError(f"problem: {name} has constraints of {found} numbers, wanted {widths} as in {problem.name!r}")
     if "dt" in arrays and float(arrays["dt"]) != system.dt:
         raise ValueError(f"problem: {name} has dt = {float(arrays['dt'])}, wanted {system.dt} as in {problem.name!r}")

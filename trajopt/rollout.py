@@ -8,6 +8,7 @@ import numpy as np
 from trajopt.backward_pass import SweepResult
 from trajopt.problem import Problem
 from trajopt.stepwise import closed_loop_by_steps
+from trajopt.validation import check_shape, same_shape
 
 ALPHAS = 0.5 ** np.arange(8)
 """Step lengths 1, 1/2, ..., 2^-7."""
@@ -16,7 +17,7 @@ ALPHAS = 0.5 ** np.arange(8)
 def open_loop(problem: Problem, us: np.ndarray) -> np.ndarray:
     """States (N+1, nx) under the controls us (N, nu); not finite where they diverge."""
     with np.errstate(all="ignore"):
-        return np.ascontiguousarray(problem.system.rollout(problem.x0, us), dtype=np.float64)
+        return same_shape("rollout", problem.system.rollout(problem.x0, us), (len(us) + 1, problem.system.nx))
 
 
 def gaps_of(problem: Problem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
@@ -25,10 +26,11 @@ def gaps_of(problem: Problem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
     All are NaN if the dynamics are not finite somewhere.
     """
     with np.errstate(all="ignore"):
-        reached = np.concatenate([problem.x0[None], problem.system.step(xs[:-1], us)])
+        following = same_shape("step", problem.system.step(xs[:-1], us), xs[1:].shape)
+        reached = np.concatenate([problem.x0[None], following])
         if not np.isfinite(reached).all():
             return np.full((len(xs), problem.system.ndx), np.nan)
-        return np.ascontiguousarray(problem.system.difference(xs, reached), dtype=np.float64)
+        return same_shape("difference", problem.system.difference(xs, reached), (len(xs), problem.system.ndx))
 
 
 @cache
@@ -51,7 +53,10 @@ def closed_loop(
     system, policy = problem.system, (xs, us, sweep.k, sweep.K, ALPHAS)
     with np.errstate(all="ignore"):
         if gaps is None and limits is None:
-            return system.closed_loop_rollout(problem.x0, *policy)
-        if _takes_gaps_and_limits(type(system)):
-            return system.closed_loop_rollout(problem.x0, *policy, gaps, *(limits or (None, None)))
-        return closed_loop_by_steps(system, problem.x0, *policy, gaps, *(limits or (None, None)))
+            found = system.closed_loop_rollout(problem.x0, *policy)
+        elif _takes_gaps_and_limits(type(system)):
+            found = system.closed_loop_rollout(problem.x0, *policy, gaps, *(limits or (None, None)))
+        else:
+            found = closed_loop_by_steps(system, problem.x0, *policy, gaps, *(limits or (None, None)))
+    xs_new = check_shape("closed_loop_rollout, xs_new", found[0], (len(ALPHAS), *xs.shape))
+    return xs_new, check_shape("closed_loop_rollout, us_new", found[1], (len(ALPHAS), *us.shape))

@@ -58,7 +58,8 @@ class ConstraintReport(NamedTuple):
     """A constraint lower <= r <= upper at the knots it holds at, and its multipliers.
 
     Arrays (K, nr) but knots (K,), N for the last one; a multiplier is positive where the upper limit presses.  The
-    penalty of the augmented Lagrangian is 0 for control limits kept by a box QP.
+    penalty of the augmented Lagrangian is 0 for control limits kept by a box QP.  Components, the numbers of r, have
+    names where the residual has.
     """
 
     name: str
@@ -68,6 +69,7 @@ class ConstraintReport(NamedTuple):
     upper: np.ndarray
     multipliers: np.ndarray
     penalty: float = 0.0
+    components: tuple[str, ...] = ()
 
     @property
     def violations(self) -> np.ndarray:
@@ -83,6 +85,11 @@ class ConstraintReport(NamedTuple):
     def worst_knot(self) -> int:
         """The knot of the largest violation."""
         return int(self.knots[np.argmax(self.violations.max(axis=1))])
+
+    @property
+    def worst_component(self) -> int:
+        """Which of the numbers of r has the largest violation."""
+        return int(np.argmax(self.violations.max(axis=0)))
 
     @property
     def complementarity(self) -> float:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import LANES
-from trajopt.term import Term
+from trajopt.term import Term, runs
 
 UNUSED = LANES
 """A run of knots does not go on over more knots than this where no term counts."""
@@ -59,14 +59,14 @@ def _sums(rows: Sequence[_Rows]) -> list[SquaresOfResidual]:
     present = np.unique(knots)
     if len(present) < len(knots):
         return [found for row in rows for found in _sums([row])]
-    runs = [(int(run[0]), int(run[-1]) + 1) for run in np.split(present, np.flatnonzero(np.diff(present) > UNUSED) + 1)]
-    if len(rows) == 1 and len(rows[0].figures) == 1 and len(present) == sum(stop - start for start, stop in runs):
-        return [SquaresOfResidual(residual, rows[0].figures, *run) for run in runs]
+    spans = runs(present, UNUSED - 1)
+    if len(rows) == 1 and len(rows[0].figures) == 1 and len(present) == sum(stop - start for start, stop in spans):
+        return [SquaresOfResidual(residual, rows[0].figures, *span) for span in spans]
     figures = np.zeros((int(knots.max()) + 1 - first, rows[0].figures.shape[1]))
     figures[:, 2 * nr : 3 * nr], figures[:, 3 * nr :] = -np.inf, np.inf
     for row in rows:
         figures[row.knots - first] = row.figures
-    return [SquaresOfResidual(residual, figures[start - first : stop - first], start, stop) for start, stop in runs]
+    return [SquaresOfResidual(residual, figures[start - first : stop - first], start, stop) for start, stop in spans]
 
 
 def gather_squares(

@@ -13,13 +13,16 @@ import numpy as np
 
 from trajopt.capabilities import (
     CheckedStates,
+    ControlNames,
     DifferenceExpansion,
     Durations,
     Euclidean,
     IdleKnots,
     KnotByKnot,
+    NeutralState,
     PartlySemiImplicit,
     SemiImplicit,
+    TangentNames,
     capability,
 )
 from trajopt.validation import float_array
@@ -145,6 +148,30 @@ def check_states(system: System, xs: np.ndarray) -> None:
     checked = capability(system, CheckedStates)
     if checked is not None:
         checked.check_state(xs)
+
+
+def neutral_state(system: System) -> np.ndarray:
+    """The state (nx,) that limits are counted from."""
+    known = capability(system, NeutralState)
+    return np.zeros(system.nx) if known is None else np.asarray(known.neutral_state)
+
+
+def tangent_names(system: System) -> tuple[str, ...]:
+    """Names (ndx,) of the components of a tangent vector; none if the system has none."""
+    known = capability(system, TangentNames)
+    return () if known is None else _all_named("tangent_names", known.tangent_names, system.ndx)
+
+
+def control_names(system: System) -> tuple[str, ...]:
+    """Names (nu,) of the controls; none if the system has none."""
+    known = capability(system, ControlNames)
+    return () if known is None else _all_named("control_names", known.control_names, system.nu)
+
+
+def _all_named(what: str, names: Any, count: int) -> tuple[str, ...]:
+    if len(names) != count:
+        raise ValueError(f"{what}: got {len(names)} names, wanted {count}")
+    return tuple(names)
 
 
 def state_array(system: System, name: str, value: Any) -> np.ndarray:

@@ -7,6 +7,12 @@ import numpy as np
 from trajopt.costs import Cost
 
 
+def runs(knots: np.ndarray, gap: int = 0) -> list[tuple[int, int]]:
+    """Runs start <= t < stop of growing knots, across at most `gap` missing ones."""
+    pieces = np.split(knots, np.flatnonzero(np.diff(knots) > gap + 1) + 1)
+    return [(int(piece[0]), int(piece[-1]) + 1) for piece in pieces if len(piece)]
+
+
 class Term(NamedTuple):
     """A cost, the knots it is evaluated at (None: all N running ones; the last one if terminal), and its factor."""
 

@@ -73,3 +73,17 @@ def same_shape(what: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarr
     if array.shape != shape:
         raise ValueError(f"{what}: returned shape {array.shape}, wanted {shape}")
     return array
+
+
+def check_shape(what: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The array as it is, strided or not; ValueError if it has another shape."""
+    if np.shape(array) != shape:
+        raise ValueError(f"{what}: returned shape {np.shape(array)}, wanted {shape}")
+    return array
+
+
+def check_rows(what: str, array: np.ndarray, rows: int, row: tuple[int, ...]) -> None:
+    """Raise ValueError unless the array is (K, *row) with K at least `rows`; kernels read and write that far."""
+    if array.shape[1:] != row or array.shape[0] < rows:
+        wanted = ", ".join(map(str, (f"at least {rows}", *row)))
+        raise ValueError(f"{what}: got shape {array.shape}, wanted ({wanted})")

@@ -65,7 +65,7 @@ class ContactSet:
         for i, contact in enumerate(contacts):
             if not isinstance(contact, Contact):
                 raise TypeError(f"contacts[{i}]: got {type(contact).__name__}, expected a PointContact or RigidContact")
-            if contact.model is not model:
+            if contact.model != model:
                 raise ValueError(f"contacts[{i}]: the contact of {contact.frame!r} belongs to another model")
         frames = tuple(contact.frame for contact in contacts)
         for i, frame in enumerate(frames):
@@ -143,7 +143,7 @@ Contacts = ContactSet | Sequence[Contact]
 def as_contact_set(model: RigidBodyModel, contacts: Contacts) -> ContactSet:
     """The set itself, or one made of the contacts; errors as `ContactSet`."""
     if isinstance(contacts, ContactSet):
-        if contacts.model is not model:
+        if contacts.model != model:
             raise ValueError("contacts: the set belongs to another model")
         return contacts
     return ContactSet(model, contacts)

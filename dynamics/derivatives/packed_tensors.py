@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import empty_matrices, launch, square_matrices, unbatch
 from dynamics.derivatives.hessian import InverseDynamicsHessian
-from dynamics.derivatives.packed import contract_packed_kernel, place_dof
+from dynamics.derivatives.packed import contract_packed_kernel, packed_size, place_dof
 from dynamics.kernel_model import kernel_model
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, aligned_empty, carve, driver, gather, scatter
+from dynamics.simd import LANES, aligned_empty, carve, chunk_count, driver, gather, scatter
 from dynamics.simd.streaming import stream
 from dynamics.validation import as_batch
 
@@ -85,6 +85,11 @@ class PackedSecondDerivatives:
     chunks: np.ndarray
     knots: int
     single: bool
+
+    def __post_init__(self):
+        shape = chunk_count(self.knots), packed_size(self.model.arrays), LANES
+        if self.chunks.shape != shape:
+            raise ValueError(f"chunks: got shape {self.chunks.shape}, expected {shape} for this model")
 
     def __len__(self) -> int:
         return self.knots

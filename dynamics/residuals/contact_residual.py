@@ -22,6 +22,7 @@ from dynamics.residuals.robot_residual import (
     knots,
 )
 from dynamics.simd import chunk_count, launch
+from dynamics.subject import Subject
 
 if TYPE_CHECKING:
     from dynamics.systems.rigid_body import RigidBodySystem
@@ -68,6 +69,7 @@ class ContactResidual(RobotResidual):
     _B: np.ndarray
     _skip: int
     _numbers: int
+    _subject: Subject
 
     def _prepare(self, system: RigidBodySystem, contacts: ContactArrays, forces: ForceMap) -> None:
         """Keep what the drivers need: the contacts, whose `local` says in which axes forces count, and r of them."""
@@ -77,7 +79,12 @@ class ContactResidual(RobotResidual):
         numbers = force_numbers(system.model, system.contacts, system.nu, len(forces.contact), nr)
         self._set(nr=nr, nu=system.nu, frames=tuple(held[c].frame for c in forces.contact))
         self._set(_block=system.plant_model.block, _B=B, _skip=skip)
-        self._set(_forces=forces, _contacts=contacts, _numbers=numbers)
+        self._set(_forces=forces, _contacts=contacts, _numbers=numbers, _subject=system.serves[-1])
+
+    @property
+    def made_for(self) -> Subject:
+        """The robot with its actuation and its contacts."""
+        return self._subject
 
     @property
     def _plant(self):

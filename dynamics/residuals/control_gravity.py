@@ -59,6 +59,7 @@ from dynamics.spatial import (
     scale3,
     store3,
 )
+from dynamics.subject import Subject
 from dynamics.systems.actuation import actuation_map, torques_of_controls
 
 # where the vectors of a degree of freedom x are kept in its block, and sums over the tree in that of a body
@@ -281,6 +282,11 @@ class ControlGravity(RobotResidual):
         n, nu = B.shape
         numbers = model.nb * BODY + n * (DOF + 3 + n) + nu + self.nx + SQUARES_ROW * n
         self._set(nr=n, nu=nu, actuation=B.copy(), _B=B, _skip=skip, _numbers=numbers, _columns=np.arange(n))
+
+    @property
+    def made_for(self) -> Subject:
+        """The robot with its actuation."""
+        return Subject(self.model, self.actuation)
 
     def evaluate(self, xs: ArrayLike, us: ArrayLike | None = None) -> np.ndarray:
         """Residuals.

@@ -7,13 +7,14 @@ of freedom on a path the one nearer the root counts as differentiated last; insi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, helper, launch
+from dynamics.subject import Subject
 
 VALUE, JACOBIAN, HESSIAN = 0, 1, 2
 """What a driver is asked for; the derivatives are bits, for drivers that are asked for both."""
@@ -41,10 +42,46 @@ def run(drive: Callable[..., Any], count: int, numbers: int, *args: Any) -> Any:
 Blocks = Sequence[np.ndarray]
 
 
-def requested(target: Blocks | None, curvature: Blocks | None) -> tuple[int, Blocks, Blocks]:
-    """What `weighted_squares` is asked for by these arguments, and arrays for a driver in their place."""
-    order = (VALUE if target is None else JACOBIAN) | (VALUE if curvature is None else HESSIAN)
-    return order, target or NO_TARGET, curvature or NO_TARGET
+class Run(NamedTuple):
+    """What `weighted_squares` is asked for: knots start <= t < stop of a residual of nr numbers, which has derivatives
+    in ndx directions of the state and in nu controls, None for a residual of the state alone."""
+
+    nr: int
+    ndx: int
+    nu: int | None
+    start: int
+    stop: int
+
+    def requested(
+        self, xs: np.ndarray, us: np.ndarray, figures: np.ndarray, target: Blocks | None, curvature: Blocks | None
+    ) -> tuple[int, Blocks, Blocks]:
+        """By order what a driver is to do, and arrays for it in the place of arguments that are None.
+
+        Drivers write where these sizes say, so all arrays are compared with them.  Raises ValueError.
+        """
+        start, stop, nr, ndx, nu = self.start, self.stop, self.nr, self.ndx, self.nu
+        if not 0 <= start < stop <= len(xs):
+            raise ValueError(f"start, stop: got {start}, {stop}, expected knots among those of {len(xs)} states")
+        if figures.ndim != 2 or figures.shape[0] not in (1, stop - start) or figures.shape[1] not in (nr, 4 * nr):
+            raise ValueError(f"figures: got shape {figures.shape}, expected (1 or {stop - start}, {nr} or {4 * nr})")
+        for blocks in (target, None if curvature is target else curvature):
+            if blocks is None:
+                continue
+            _fit("lx", blocks[0], stop, (ndx,))
+            _fit("lxx", blocks[2], stop, (ndx, ndx))
+            if nu is not None:
+                rows = min(stop, len(us))
+                _fit("lu", blocks[1], rows, (nu,))
+                _fit("lux", blocks[3], rows, (nu, ndx))
+                _fit("luu", blocks[4], rows, (nu, nu))
+        order = (VALUE if target is None else JACOBIAN) | (VALUE if curvature is None else HESSIAN)
+        return order, target or NO_TARGET, curvature or NO_TARGET
+
+
+def _fit(name: str, array: np.ndarray, rows: int, row: tuple[int, ...]) -> None:
+    if array.shape[1:] != row or array.shape[0] < rows:
+        wanted = ", ".join(map(str, (f"at least {rows}", *row)))
+        raise ValueError(f"{name}: got shape {array.shape}, expected ({wanted}) as for the residual's own robot")
 
 
 def path_dofs(model: RigidBodyModel, body: int) -> np.ndarray:
@@ -78,10 +115,16 @@ class RobotResidual:
     model: RigidBodyModel
     nx: int
     ndx: int
+    nu: int | None = None
     name: str
 
     def __init__(self, model: RigidBodyModel, name: str) -> None:
         self._set(model=model, nx=model.nq + model.nv, ndx=2 * model.nv, name=name)
+
+    @property
+    def made_for(self) -> Subject:
+        """What it is about: systems that do not serve this are refused by `trajopt.Problem`."""
+        return Subject(self.model)
 
     def _set(self, **attributes) -> None:
         for key, value in attributes.items():
@@ -165,10 +208,11 @@ class RobotResidual:
 
         Raises
         ------
-        ValueError : xs, or us where it is used, of a wrong shape.
+        ValueError : xs, us where it is used, figures or an array of another shape than above, or other knots.
         """
         xs = knots("xs", xs, self.nx)
-        order, target, curvature = requested(target, curvature)
+        asked = Run(self.nr, self.ndx, self.nu, start, stop)
+        order, target, curvature = asked.requested(xs, us, figures, target, curvature)
         return self._drive_squares(figures, start, stop, order, xs, us, target, curvature)
 
     def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature) -> float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
+from dynamics.content import ByContent
 from dynamics.rods.arrays import RodArrays
 from dynamics.rods.closed_joint import Closure
 from dynamics.rods.closure_arrays import ClosureArrays
@@ -16,9 +18,9 @@ from dynamics.rods.strain_basis import StrainBasis
 from dynamics.validation import unknown_name
 
 
-@dataclass(frozen=True)
-class Rod:
-    """A soft link: its figures, and where it stands in the model.
+@dataclass(frozen=True, eq=False)
+class Rod(ByContent):
+    """A soft link: its figures, and where it stands in the model; compared by content.
 
     Attributes
     ----------
@@ -45,6 +47,10 @@ class Rod:
     coordinates: slice
     segments: slice
 
+    def _parts(self) -> Mapping[str, Any]:
+        values = self.basis.values(self.nodes / self.length)  # functions have no content but their values
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"basis": (self.basis.rows, values)}
+
     @property
     def figures(self) -> SectionFigures:
         """Section figures at the nodes."""
@@ -61,9 +67,11 @@ class Rod:
         return total
 
 
-@dataclass(frozen=True)
-class RodModel:
+@dataclass(frozen=True, eq=False)
+class RodModel(ByContent):
     """A tree of rods and rigid bodies, fixed to the world at its base; made by `RodModelBuilder`.
+
+    Compared and hashed by all but its own name.
 
     The configuration is a vector space: strains of rods, angles and displacements of joints, rotation vectors of
     spherical joints (shorter than 2 pi), exponential coordinates [angular; linear] of free-flyers and of planar joints.
@@ -100,6 +108,9 @@ class RodModel:
     closed_joints: tuple[Closure, ...]
     closures: ClosureArrays
     reaction_loads: LoadArrays
+
+    def _parts(self) -> Mapping[str, Any]:
+        return {field.name.replace("_", " "): getattr(self, field.name) for field in fields(self)[1:]}
 
     @property
     def nv(self) -> int:

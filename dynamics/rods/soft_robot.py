@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
+from dynamics.content import ByContent
 from dynamics.rods.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
 from dynamics.rods.constrained_dynamics import constrained_motion
 from dynamics.rods.evaluation import common_length, flat_wrenches
@@ -65,8 +66,8 @@ class AccelerationHessian(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SoftRobot:
-    """A tree of rods and rigid bodies with its elasticity, its damping and its actuators.
+class SoftRobot(ByContent):
+    """A tree of rods and rigid bodies with its elasticity, its damping and its actuators; compared by content.
 
         r(q, v, a, u, lambda) = ID(q, v, a) + K q + D v - B(q) u - A(q)'lambda = 0                  [GVS, eq. 6a]
 
@@ -108,6 +109,9 @@ class SoftRobot:
         arrays = robot_arrays(self.model, tendon_arrays(self.model, tendons), len(tendons), driven)
         for name, value in (("tendons", tendons), ("torques", tuple(self.torques)), ("arrays", arrays)):
             object.__setattr__(self, name, value)
+
+    def _parts(self) -> Mapping[str, Any]:
+        return {"model": self.model, "controls": self.control_names, "arrays": self.arrays}
 
     @property
     def nq(self) -> int:

@@ -10,6 +10,7 @@ from dynamics.rods.soft_drivers import drive_soft_closed_loops, drive_soft_expan
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.soft_steps import INTEGRATORS, expansion_numbers, motion_numbers
 from dynamics.simd import launch
+from dynamics.subject import Subject
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
 from dynamics.validation import check_choice, check_time_step
 
@@ -31,7 +32,8 @@ class SoftRobotSystem(DiscreteSystem):
     Attributes
     ----------
     model : RodModel
-    state_names, control_names : tuples of str, as long as states and controls
+    state_names, tangent_names, control_names : tuples of str, as long as states, tangents and controls
+    serves : tuple of what terms may be made for, the model alone
 
     Raises
     ------
@@ -60,6 +62,8 @@ class SoftRobotSystem(DiscreteSystem):
         coordinates = robot.model.coordinate_names
         self.state_names = (*coordinates, *(f"d({name})/dt" for name in coordinates))
         self.control_names = robot.control_names
+        self.tangent_names = (*coordinates, *(f"{name} velocity" for name in coordinates))
+        self.serves = (Subject(self.model),)
         self._plant = robot.model.arrays, robot.arrays, INTEGRATORS.index(integrator), self.dt
         self._motion_numbers = 2 * self.nx + self.nu + motion_numbers(robot.model, robot.nu)
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from dynamics.contacts.contact_set import ContactSet, as_damping
 from dynamics.contacts.impulses import as_restitution
 from dynamics.model import RigidBodyModel
+from dynamics.subject import Subject
 from dynamics.systems.discrete_system import ClosedLoops, Segment
 from dynamics.systems.impact import Impact
 from dynamics.systems.phases import checked_phases
@@ -129,6 +130,12 @@ class HybridSystem(RobotSystem):
             [s._replace(start=max(s.start, start) - start, stop=min(s.stop, stop) - start) for s in inside]
         )  # fmt: skip
         return part
+
+    @property
+    def serves(self) -> tuple[Subject, ...]:
+        """As of `RigidBodySystem`, without contacts where these change or an impact is."""
+        held = {segment.system.serves[2:] for segment in self.segments}
+        return self._serves + (held.pop() if len(held) == 1 else ())
 
     def knots_in_contact(self, frame: str) -> np.ndarray:
         """The knots, impacts aside, at which a frame is held; ValueError for one that never is."""

@@ -15,6 +15,7 @@ from dynamics.derivatives.forward_dynamics import forward_dynamics_second_deriva
 from dynamics.joint_friction import friction_forces
 from dynamics.model import RigidBodyModel
 from dynamics.simd import launch
+from dynamics.subject import Subject
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.actuation import actuation_map
 from dynamics.systems.curvature import drive_expansion, expansion_numbers
@@ -101,6 +102,8 @@ class RigidBodySystem(RobotSystem):
         B, skip = self.actuation
         self.formulation = formulation
         self.plant_model = plant_model(model, dt, rk4, joint_friction, friction_speed)
+        held = self.contacts.frames, self.contact_arrays
+        self._serves += (Subject(model, self.actuation.B, *held, self.plant_model),)
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
         self.legs = leg_arrays(self.plant_model, self.contacts, self.contact_damping)
         self._rollout_numbers = self.rollout_numbers()

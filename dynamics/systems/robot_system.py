@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.center_of_mass import center_of_mass
+from dynamics.algorithms.configuration import neutral
 from dynamics.algorithms.frames import frame_placement
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.model import RigidBodyModel
+from dynamics.subject import Subject
 from dynamics.systems.actuation import Actuation
 from dynamics.systems.discrete_system import DiscreteSystem
+from dynamics.systems.limits import control_names, effort_limits, position_limits
 from dynamics.systems.skeleton import skeleton
 from dynamics.systems.state_difference import difference_expansion, difference_of_states, integrate_states
 from dynamics.systems.state_squares import StateDifference
@@ -35,6 +38,51 @@ class RobotSystem(DiscreteSystem):
         self.model, self.actuation = model, actuation
         self.euclidean = bool(model.is_euclidean)
         self.contact_frames = contact_frames
+        self._serves: tuple[Subject, ...] = (Subject(model), Subject(model, actuation.B))
+
+    # -------------------------------------------------------------------------------------------- names and limits
+    @property
+    def serves(self) -> tuple[Subject, ...]:
+        """What terms may be made for: the robot; with its actuation; with its contacts, where these are one set."""
+        return self._serves
+
+    @property
+    def neutral_state(self) -> np.ndarray:
+        """The neutral configuration at rest (nx,)."""
+        return self.state(neutral(self.model))
+
+    @property
+    def tangent_names(self) -> tuple[str, ...]:
+        """Names (ndx,) of displacements, those of the degrees of freedom, and of their velocities."""
+        dofs = self.model.dof_names
+        return (*dofs, *(f"{name} velocity" for name in dofs))
+
+    @property
+    def control_names(self) -> tuple[str, ...]:
+        """Names (nu,) of the degrees of freedom that the controls drive, one each; else numbers."""
+        return control_names(self.model, self.actuation.B)
+
+    def state_limits(self, position: bool = True, velocity: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """The model's limits as lower and upper (ndx,) of the tangent at `neutral_state`, infinite where it has none.
+
+        Parameters: position, velocity, whether to take those.  Raises ValueError for limits of a joint whose
+        configuration is no vector.
+        """
+        lower, upper = np.full(self.ndx, -np.inf), np.full(self.ndx, np.inf)
+        if position:
+            lower[: self.nv], upper[: self.nv] = position_limits(self.model)
+        if velocity:
+            lower[self.nv :], upper[self.nv :] = -self.model.velocity_limit, self.model.velocity_limit
+        return lower, upper
+
+    def control_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """lower and upper (nu,) of the controls that keep to the model's effort limits, infinite where it has none.
+
+        Raises ValueError for an actuation in which an effort limit binds several controls together.
+        """
+        return effort_limits(self.model, self.actuation.B)
+
+    # -------------------------------------------------------------------------------------------- the manifold
 
     def first_plain_row(self) -> int | None:
         """Degrees of freedom up to the last joint that moves on a group, the rows of which are not in semi-implicit

@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics.kernel_model import kernel_model
 from dynamics.model import RigidBodyModel
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, Blocks, knots, requested, run
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, Blocks, Run, knots, run
 from dynamics.residuals.squares import SQUARES_ROW, add_entry, add_row, sum_lanes, weigh
 from dynamics.simd import LANES, carve, driver, fma, gather, kernel, load, splat, store
 from dynamics.systems.steps import combine
@@ -87,7 +87,7 @@ def _drive(first, last, work, block, x_ref, figures, start, stop, order, xs, lx,
 class StateDifference:
     """r = x (-) x_ref (2 nv,) of a robot; see `dynamics.residuals.robot_residual.RobotResidual.weighted_squares`.
 
-    Two of one model and one reference are equal.
+    Two of equal models and references are equal.
     """
 
     sums_squares = True
@@ -98,7 +98,7 @@ class StateDifference:
         self._model, self._x_ref = model, np.array(x_ref, dtype=np.float64).reshape(1, nx)
         nb = len(model.arrays.parent)
         self._numbers = 2 * nx + 6 * n + nb * TANGENT_SLOTS + n * n + SQUARES_ROW * self.nr
-        self._key = id(model), self._x_ref.tobytes()
+        self._key = model, self._x_ref.tobytes()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StateDifference) and self._key == other._key
@@ -118,6 +118,7 @@ class StateDifference:
     ) -> float:
         """1/2 sum_i w_i s_i^2 over the knots start <= t < stop, its expansion added to arrays over all knots."""
         xs = knots("xs", xs, self._x_ref.shape[1])
-        order, target, curvature = requested(target, curvature)
+        asked = Run(self.nr, self.nr, None, start, stop)
+        order, target, curvature = asked.requested(xs, us, figures, target, curvature)
         place = self._model.block, self._x_ref, figures, start, stop
         return run(_drive, stop - start, self._numbers, *place, order, xs, target[0], target[2], curvature[2])

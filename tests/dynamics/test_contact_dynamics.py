@@ -163,7 +163,7 @@ def test_errors(rng):
     with pytest.raises(ValueError, match=r"damping: got -1.0, expected a number of at least zero"):
         contact_dynamics(model, q, v, tau, contacts, -1.0)
     with pytest.raises(ValueError, match="contacts: the set belongs to another model"):
-        contact_dynamics(load_reference("hyq")[0], q, v, tau, ContactSet(model, contacts))
+        contact_dynamics(with_armature(model, rng), q, v, tau, ContactSet(model, contacts))
 
 
 # ------------------------------------------------------------------------------------------------ Pinocchio

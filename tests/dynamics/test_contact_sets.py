@@ -54,7 +54,8 @@ def test_errors_of_a_set(model):
     with pytest.raises(TypeError, match=r"contacts\[0\]: got str, expected a PointContact"):
         ContactSet(model, ["lf_foot"])  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"contacts\[0\]: the contact of 'lf_foot' belongs to another model"):
-        ContactSet(load_reference("hyq")[0], [foot])
+        ContactSet(load_reference("solo12")[0], [foot])
+    assert ContactSet(load_reference("hyq")[0], [foot]).frames == ("lf_foot",)  # an equal robot is the same
 
 
 def test_a_foot_keeps_its_own_reference(model):

@@ -3,6 +3,8 @@
 Robots: HyQ on four feet and on two, the project's quadruped with gains, and an arm held at its tip, all moving.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -52,9 +54,7 @@ def make_contact_system(case, dt, integrator, rng, axes="local_world_aligned", d
     contacts = contacts_on(model, frames[:count], rng, gains, axes, *rigid)
     actuation = "floating_base" if name == "hyq" else None
     speed = SMOOTHING if rubs else None
-    system = RigidBodySystem(
-        model, dt, integrator, actuation, contacts, contact_damping=damping, friction_speed=speed
-    )
+    system = RigidBodySystem(model, dt, integrator, actuation, contacts, contact_damping=damping, friction_speed=speed)
     tau = dynamics.inverse_dynamics(model, q, v, np.zeros_like(v))
     return system, np.hstack([q, v]), tau @ system.actuation.B
 
@@ -215,8 +215,10 @@ def test_errors_of_the_constructor():
     arm, tips = contact_cases.robot("ur5", np.random.default_rng(0))
     with pytest.raises(ValueError, match='formulation is "inverse", which needs no contacts'):
         RigidBodySystem(arm, 0.01, contacts=[PointContact(arm, tips[0])], formulation="inverse")
+    heavier = replace(model, arrays=model.arrays._replace(mass=2.0 * model.arrays.mass))
     with pytest.raises(ValueError, match="belongs to another model"):
-        RigidBodySystem(quadruped(), 0.01, contacts=feet)
+        RigidBodySystem(heavier, 0.01, contacts=feet)
+    assert RigidBodySystem(quadruped(), 0.01, contacts=feet).in_contact  # an equal robot is the same
     with pytest.raises(TypeError, match=r"contacts\[0\]: got str, expected a PointContact"):
         RigidBodySystem(model, 0.01, contacts=["lf_foot"])  # pyright: ignore[reportArgumentType]
 

@@ -15,7 +15,9 @@ from trajopt.callable_system.compiled_steps import CompiledPlant
 from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, SlowDynamicsWarning, plain
 from trajopt.callable_system.integrators import INTEGRATORS, make_integrator
 from trajopt.callable_system.sources import Derivatives, make_function, make_source
+from trajopt.owners import VectorSpace
 from trajopt.stepwise import closed_loop_by_steps
+from trajopt.system import tangent_names
 from trajopt.validation import float_array, one_of, same_shape, scalar_or_vector, whole_number
 
 
@@ -89,6 +91,7 @@ class CallableSystem:
         self.integrator = _integrator_name(step, xdot, integrator)
         self.name = name
         self._describe(skeleton, scenery, state_names, control_names)
+        self.serves = (VectorSpace(self.nx, tangent_names(self)),)
         argument, function = ("step", step) if xdot is None else ("xdot", xdot)
         wish = Derivatives(derivatives, jacobians, hessian_products, vectorized, _sizes(scale, self.nx + self.nu))
         X, U = sample_points(x_example, u_example, wish.scale, self.nx, self.nu)
@@ -131,7 +134,7 @@ class CallableSystem:
         if scenery is not None:
             self.scenery = float_array("scenery", scenery, (*np.shape(scenery)[:1], 2, 3))
         if state_names is not None:
-            self.state_names = _names("state_names", state_names, self.nx)
+            self.state_names = self.tangent_names = _names("state_names", state_names, self.nx)
         if control_names is not None:
             self.control_names = _names("control_names", control_names, self.nu)
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.simd import routine
+from trajopt.validation import check_rows
 
 
 @routine
@@ -51,7 +52,11 @@ class Deviation:
         self, xs: np.ndarray, us: np.ndarray, figures: np.ndarray, start: int, stop: int, target: Any, curvature: Any
     ) -> float:
         """The sum over knots start <= t < stop; gradient and Hessian, which is exact, are added to the target."""
-        z, gradient, hessian = (us if self._of_controls else xs), _NO_ROWS, _NO_BLOCKS
+        n, z, gradient, hessian = self.nr, (us if self._of_controls else xs), _NO_ROWS, _NO_BLOCKS
+        check_rows("us" if self._of_controls else "xs", z, stop, (n,))
+        check_rows("figures", figures, 1 if len(figures) == 1 else stop - start, (n,))
         if target is not None:
             gradient, hessian = (target[1], target[4]) if self._of_controls else (target[0], target[2])
+            check_rows("gradient", gradient, stop, (n,))
+            check_rows("hessian", hessian, stop, (n, n))
         return _squares(z, self._reference, figures, start, stop, gradient, hessian)

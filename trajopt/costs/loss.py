@@ -13,7 +13,7 @@ import numpy as np
 
 from trajopt.cost_kernels import add_cross, add_diagonal, add_gauss_newton, weighted_squares
 from trajopt.costs.activations import QuadraticActivation
-from trajopt.validation import one_of, same_shape
+from trajopt.validation import check_rows, one_of, same_shape
 
 
 class Model(NamedTuple):
@@ -58,6 +58,7 @@ class Loss:
 
     def value(self, z: np.ndarray, z_ref: np.ndarray | None = None) -> np.ndarray:
         """A (K,) of the residuals z (K, n) less z_ref (1 or K, n)."""
+        check_rows("residual", z, 0, self.weights.shape[1:])
         if self.activation is None:
             return weighted_squares(z, self._origin if z_ref is None else z_ref, self.weights)
         r = z if z_ref is None else z - z_ref
@@ -86,6 +87,9 @@ class Loss:
         self, z: np.ndarray, z_ref: np.ndarray, scale: float, gradient: np.ndarray, hessian: np.ndarray
     ) -> None:
         """Add scale times the derivatives in z of A(z - z_ref): the Jacobian is the identity."""
+        check_rows("residual", z, 0, self.weights.shape[1:])
+        check_rows("gradient", gradient, len(z), z.shape[1:])
+        check_rows("hessian", hessian, len(z), (z.shape[1], z.shape[1]))
         if self.activation is None:
             add_diagonal(z, z_ref, self.weights, scale, gradient, hessian)
             return

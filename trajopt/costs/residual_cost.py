@@ -10,6 +10,7 @@ from trajopt.costs.cost import Quadratic
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
 from trajopt.costs.loss import Loss
 from trajopt.costs.residual_expansion import add_curvature, add_gradient, evaluated, linearized
+from trajopt.owners import subject_of
 from trajopt.residual import Residual
 from trajopt.system import System
 from trajopt.validation import whole_number
@@ -32,6 +33,7 @@ class ResidualCost:
     Attributes
     ----------
     knots : K, the number of knots at which it can be evaluated; None if weights and reference are constant.
+    made_for : what the residual was made for (see `trajopt.owners`)
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class ResidualCost:
         self.reference = scalars_or_rows("reference", reference, self.nr)
         self.knots = common_knots("ResidualCost", weights=self.weights, reference=self.reference)
         self.activation = activation
+        self.made_for = subject_of(residual)
         self._loss = Loss(as_rows(self.weights, self.nr), activation)
 
     def check(self, system: System, terminal: bool) -> None:

@@ -13,6 +13,7 @@ from trajopt.costs.cost import Quadratic
 from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, state_rows, weight_rows
 from trajopt.costs.loss import Loss
+from trajopt.owners import state_space
 from trajopt.system import System, as_manifold
 from trajopt.validation import same_shape
 
@@ -31,6 +32,7 @@ class StateCost:
     Attributes
     ----------
     knots : K, the number of knots at which it can be evaluated; None if reference and weights are constant.
+    made_for : the space of the system's states, which those of a problem must be (see `trajopt.owners`)
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class StateCost:
         self._loss = Loss(as_rows(self.weights, system.ndx), activation)
         self._reference = as_rows(self.reference, system.nx)
         self._manifold = as_manifold(system)
+        self.made_for = state_space(system)
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError if the cost was made for states of other dimensions."""
@@ -54,7 +57,7 @@ class StateCost:
 
     def _residual(self, xs):
         reference = self._reference if len(self._reference) == len(xs) else self._reference.repeat(len(xs), axis=0)
-        return np.ascontiguousarray(self.system.difference(reference, xs))
+        return same_shape("difference", self.system.difference(reference, xs), (len(xs), self.system.ndx))
 
     def squares(self, nu: int) -> tuple[Any, np.ndarray] | None:
         """A residual that sums its squares, and weights, where this is 1/2 sum w r^2 with one reference."""
@@ -79,6 +82,7 @@ class StateCost:
             self._loss.add_shifted(xs, self._reference, scale, target.lx, target.lxx)
         else:
             r, J = self._first_order(xs)
+            r = same_shape("difference", r, (len(xs), self.system.ndx))
             J = same_shape("difference_expansion", J, (len(xs), self.system.ndx, self.system.ndx))
             self._loss.expand(r).add(scale, J, target.lx, target.lxx)
 
@@ -88,7 +92,7 @@ class StateCost:
             check_knots("StateCost", self.knots, xs)
             gradient = self._loss.expand(self._residual(xs)).gradient
             _, H = self._manifold.difference_expansion(self.reference, xs, scale * gradient)
-            np.add(target.lxx, H, out=target.lxx)
+            np.add(target.lxx, same_shape("difference_expansion", H, target.lxx.shape), out=target.lxx)
 
     def _first_order(self, xs):
         """The residuals and their Jacobians, in one call of a system that has both."""

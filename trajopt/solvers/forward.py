@@ -8,7 +8,16 @@ import numpy as np
 from dynamics.simd import routine
 from trajopt.backward_pass import Box, SweepResult, box_around
 from trajopt.curvature_sweeps import sweep_products, sweep_tensors
-from trajopt.expansions import Expansion, adjoint, changed, expand, expand_exactly, largest_gradient, with_hessians
+from trajopt.expansions import (
+    Expansion,
+    adjoint,
+    changed,
+    expand,
+    expand_exactly,
+    hessian_products,
+    largest_gradient,
+    with_hessians,
+)
 from trajopt.line_search import Candidate
 from trajopt.objective import Objective, zero_blocks
 from trajopt.problem import Problem
@@ -18,6 +27,7 @@ from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, completed, sweep
 from trajopt.sweep import sweep
 from trajopt.system import semi_implicit_form
 from trajopt.timing import Stopwatch
+from trajopt.validation import same_shape
 
 Limits = tuple[np.ndarray, np.ndarray]
 
@@ -126,7 +136,8 @@ class ForwardFormulation:
         if self.curvature.hessian != "parallel":
             return None
         with clock.measure("derivatives"):
-            dx = self.problem.system.difference(model.iterate.xs, moved.xs)
+            found = self.problem.system.difference(model.iterate.xs, moved.xs)
+            dx = same_shape("difference", found, (len(moved.xs), self.problem.system.ndx))
             gaps = model.iterate.gaps
             return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)
 
@@ -165,7 +176,7 @@ class ForwardFormulation:
                 else:
                     assert gauss_newton is not None
                     multiplier = gauss_newton.Vx
-                products = system.hessian_products(xs, us, np.ascontiguousarray(multiplier[1:]))
+                products = hessian_products(system, xs, us, np.ascontiguousarray(multiplier[1:]))
                 expansion, tensors = with_hessians(e, curvature, products), None
         with clock.measure("backward_pass"):
             if hessian not in ("value", "tensor"):

@@ -27,7 +27,7 @@ from trajopt.solvers.iterate import Formulation, Iterate
 from trajopt.solvers.loop import Callback, Loop
 from trajopt.solvers.options import LoopOptions
 from trajopt.status import Status
-from trajopt.system import System
+from trajopt.system import System, control_names
 from trajopt.timing import Stopwatch
 
 BOUNDS = "control bounds"
@@ -120,10 +120,9 @@ def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstrai
 
 def _smooth_part(problem: Problem, start: WarmStart, boxed: bool) -> tuple[list[np.ndarray], list[float]]:
     """Multipliers and penalties of the warm start that belong to constraints of the augmented Lagrangian."""
-    if len(start.multipliers) != len(problem.constraints):
-        raise ValueError(
-            f"warm_start: got multipliers of {len(start.multipliers)} constraints, wanted {len(problem.constraints)}"
-        )
+    for name, given in (("multipliers", start.multipliers), ("penalties", start.penalties)):
+        if len(given) != len(problem.constraints):
+            raise ValueError(f"warm_start: got {name} of {len(given)} constraints, wanted {len(problem.constraints)}")
     chosen = [not boxed or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints]
     multipliers = [m for m, wanted in zip(start.multipliers, chosen, strict=True) if wanted]
     return multipliers, [p for p, wanted in zip(start.penalties, chosen, strict=True) if wanted]
@@ -189,7 +188,8 @@ def _reports(
             gradient = gradient if finite(gradient) else np.zeros_like(gradient)
         held = np.where(us <= lower, np.maximum(gradient, 0.0), 0.0)
         held += np.where(us >= upper, np.minimum(gradient, 0.0), 0.0)
-        reports.append(ConstraintReport(BOUNDS, np.arange(problem.horizon), us, lower, upper, -held))
+        knots, names = np.arange(problem.horizon), control_names(problem.system)
+        reports.append(ConstraintReport(BOUNDS, knots, us, lower, upper, -held, components=names))
     return tuple(reports)
 
 

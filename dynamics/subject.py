@@ -1,0 +1,73 @@
+"""What a residual is about: a robot, a robot with its actuators, a robot with actuators and contacts.
+
+A residual remembers its subject, a system has those that it can serve, and `trajopt.Problem` compares them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dynamics.content import ByContent
+
+SHOWN = 4
+"""Differences that are named."""
+
+
+class Subject(ByContent):
+    """Equal to another one with the same content.
+
+    Parameters
+    ----------
+    model : RigidBodyModel or RodModel
+    B : (nv, nu), torques of the controls, or None where these do not matter
+    frames, contacts : names of the frames that are held and the arrays of their contacts, or None
+    plant : the model with the friction of its joints as a system steps it, or None
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        B: np.ndarray | None = None,
+        frames: Sequence[str] | None = None,
+        contacts: Any = None,
+        plant: Any = None,
+    ) -> None:
+        self.model, self.B, self.contacts, self.plant = model, B, contacts, plant
+        self.frames = None if frames is None else tuple(frames)
+
+    def _parts(self) -> Mapping[str, Any]:
+        return {
+            "model": self.model, "actuation": self.B, "contacts": (self.frames, self.contacts), "plant": self.plant
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        model = f"{type(self.model).__name__} {self.model.name!r} (nq {self.model.nq}, nv {self.model.nv})"
+        if self.B is not None:
+            model += f" with {self.B.shape[1]} controls"
+        return model if self.frames is None else f"{model} and contacts {_list(self.frames)}"
+
+    def unlike(self, other: Any) -> str:
+        """In what another subject, that of a system, differs: words to follow "made for <this>, "."""
+        if not isinstance(other, Subject) or type(self.model) is not type(other.model):
+            return f"not for {other}"
+        mine, theirs = self.model, other.model
+        different = mine.differences(theirs)
+        if different:
+            if (mine.name, mine.nq, mine.nv) != (theirs.name, theirs.nq, theirs.nv):
+                return f"not for {Subject(theirs)}"
+            more = f" and {len(different) - SHOWN} more" if len(different) > SHOWN else ""
+            return f"not for another {mine.name!r}, which differs in {_list(different[:SHOWN])}{more}"
+        if self.B is not None and (other.B is None or not np.array_equal(self.B, other.B)):
+            return "not for this robot with another actuation"
+        if other.frames is None:
+            return "not where contacts change, or an impact is"
+        if self.frames != other.frames:
+            return f"not for contacts {_list(other.frames)}"
+        if "plant" in self.differences(other):
+            return "not for this robot with other friction of its joints, or damping over another time step"
+        return "not for the same frames with other gains, references, axes or damping"
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
