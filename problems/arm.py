@@ -39,6 +39,7 @@ def make(horizon: int = 100, dt: float = 0.01) -> trajopt.Problem:
             trajopt.ResidualCost(dynamics.FramePlacement(model, "tool", pose), np.r_[np.full(3, 1e3), np.full(3, 1e2)]),
             trajopt.StateCost(system, x0, rest),
         ],
+        scenery=[trajopt.Target(pose.p, 0.05, pose.R)],
         us_init=np.tile(dynamics.gravity_forces(model, START), (horizon, 1)),
         name="arm",
     )

@@ -14,8 +14,8 @@ from problems.arm import GOAL, MODEL, START
 from trajopt import SquaredNorm
 
 CENTRE = (-0.38, -0.27, 0.22)
-DISTANCE = 0.2
-"""Least distance [m] of the frames from the middle of the ball."""
+RADIUS, DISTANCE = 0.1, 0.2
+"""Of the ball, and least distance of the frames from its middle [m]."""
 FRAMES = ("tool", "wrist_2", "elbow")
 
 
@@ -52,6 +52,7 @@ def make(horizon: int = 80, dt: float = 0.01) -> trajopt.Problem:
             trajopt.StateBounds.from_model(system, name="ranges and speeds"),
             *apart,
         ],
+        scenery=[trajopt.Sphere(CENTRE, RADIUS), trajopt.Target(pose.p, 0.05, pose.R)],
         us_init=np.tile(dynamics.gravity_forces(model, START), (horizon, 1)),
         name="arm_obstacle",
     )

@@ -81,7 +81,6 @@ def make(horizon: int = 500, dt: float = STEP) -> trajopt.Problem:
         dt=dt,
         name="car",
         skeleton=outline,
-        scenery=outline(np.zeros((1, 4)))[0],
         state_names=["$x$ [m]", "$y$ [m]", r"$\theta$ [rad]", "$v$ [m/s]"],
         control_names=["$w$ [rad]", "$a$ [m/s²]"],
     )
@@ -99,5 +98,6 @@ def make(horizon: int = 500, dt: float = STEP) -> trajopt.Problem:
             trajopt.StateCost(system, goal, [1e-3, 1e-3, 0.0, 0.0], near),
         ],
         constraints=[trajopt.ControlBounds(-LIMITS, LIMITS)],
+        scenery=[trajopt.Lines(outline(goal[None])[0], target=True)],
         name="car_parking",
     )

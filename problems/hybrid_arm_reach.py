@@ -47,5 +47,6 @@ def make(horizon: int = 60, dt: float = 0.02, target: ArrayLike = TARGET) -> tra
             )
         ],
         us_init=np.tile(holding, (horizon, 1)),
+        scenery=[trajopt.Target(target, 0.05)],
         name="hybrid_arm_reach",
     )

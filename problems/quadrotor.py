@@ -58,5 +58,6 @@ def make(horizon: int = 75, dt: float = 0.02) -> trajopt.Problem:
         terminal_costs=[trajopt.StateCost(system, goal, np.repeat([1e3, 1e2], 6))],
         constraints=[trajopt.ControlBounds(0.0, LARGEST_THRUST)],
         us_init=np.full((horizon, 4), hover),
+        scenery=[trajopt.Target(GOAL_POSITION, ARM, dynamics.frame_placement(robot, goal[: robot.nq], "body").R)],
         name="quadrotor",
     )

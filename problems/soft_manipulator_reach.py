@@ -35,7 +35,8 @@ def make(
     system = SoftRobotSystem(robot, dt, integrator)
     n, nu = system.nv, system.nu
     x0 = system.state(static_equilibrium(robot, np.zeros(nu)).q)
-    tip = LinkTranslation(robot.model, ROD, resting_tip(robot, GOAL) if target is None else target)
+    target = resting_tip(robot, GOAL) if target is None else target
+    tip = LinkTranslation(robot.model, ROD, target)
     return trajopt.Problem(
         system,
         x0,
@@ -49,6 +50,7 @@ def make(
             trajopt.StateCost(system, x0, np.r_[np.zeros(n), np.full(n, 10.0)]),
         ],
         constraints=[trajopt.ControlBounds(np.zeros(nu), np.full(nu, LARGEST_TENSION))],
+        scenery=[trajopt.Target(target, 0.03)],
         name="soft_manipulator_reach",
     )
 

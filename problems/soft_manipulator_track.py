@@ -36,6 +36,7 @@ def make(horizon: int = 100, dt: float = 0.02) -> trajopt.Problem:
             trajopt.StateCost(system, x0, np.r_[np.zeros(n), np.full(n, 0.1)]),
         ],
         constraints=[trajopt.ControlBounds(np.zeros(nu), np.full(nu, LARGEST_TENSION))],
+        scenery=[trajopt.Lines(np.stack([path[:-1], path[1:]], axis=1), target=True)],
         name="soft_manipulator_track",
     )
 

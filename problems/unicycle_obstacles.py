@@ -34,22 +34,12 @@ def unicycle(x, u, out):
     out[2] = u[1]
 
 
-def polygon(centres: np.ndarray, radius: float, angles: np.ndarray) -> np.ndarray:
-    """Segments (K, corners, 2, 3) of flat polygons with corners at the angles (K, corners) about centres (K, 2)."""
-    x, y = centres[:, :1] + radius * np.cos(angles), centres[:, 1:] + radius * np.sin(angles)
-    corners = np.stack([x, y, np.zeros_like(x)], axis=-1)
-    return np.stack([corners, np.roll(corners, -1, axis=1)], axis=2)
-
-
 def outline(xs: np.ndarray) -> np.ndarray:
     """A triangle (K, 3, 2, 3) within the vehicle's radius that points where it goes, at states xs (K, 3)."""
-    return polygon(xs[:, :2], VEHICLE, xs[:, 2:] + np.array([0.0, 2.5, -2.5]))
-
-
-def discs() -> np.ndarray:
-    """Segments (corners of all discs, 2, 3)."""
-    turn = np.linspace(0.0, 2 * np.pi, 48, endpoint=False)
-    return polygon(CENTRES, DISC, np.tile(turn, (len(CENTRES), 1))).reshape(-1, 2, 3)
+    angles = xs[:, 2:] + np.array([0.0, 2.5, -2.5])
+    x, y = xs[:, :1] + VEHICLE * np.cos(angles), xs[:, 1:2] + VEHICLE * np.sin(angles)
+    corners = np.stack([x, y, np.zeros_like(x)], axis=-1)
+    return np.stack([corners, np.roll(corners, -1, axis=1)], axis=2)
 
 
 def make(horizon: int = 100, dt: float = 0.05) -> trajopt.Problem:
@@ -61,7 +51,6 @@ def make(horizon: int = 100, dt: float = 0.05) -> trajopt.Problem:
         dt=dt,
         name="unicycle",
         skeleton=outline,
-        scenery=discs(),
         state_names=["$x$ [m]", "$y$ [m]", r"$\theta$ [rad]"],
         control_names=["$v$ [m/s]", r"$\omega$ [rad/s]"],
     )
@@ -81,6 +70,10 @@ def make(horizon: int = 100, dt: float = 0.05) -> trajopt.Problem:
             trajopt.ControlBounds([0.0, -3.0], [3.0, 3.0]),
             *apart,
             trajopt.ResidualConstraint(StateResidual(system, GOAL), at="terminal", name="goal"),
+        ],
+        scenery=[
+            *(trajopt.Cylinder([*centre, 0.0], DISC) for centre in CENTRES),
+            trajopt.Lines(outline(GOAL[None])[0], target=True),
         ],
         us_init=np.tile([np.hypot(*GOAL[:2]) / (horizon * dt), 0.0], (horizon, 1)),
         name="unicycle_obstacles",

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from trajopt.problem import Problem
     from trajopt.residual import Residual
     from trajopt.residuals import ControlResidual, SquaredNorm, StateResidual
+    from trajopt.scenery import Cylinder, Lines, Shape, Sphere, Target
     from trajopt.solution import ConstraintReport, IterationRecord, Progress, Solution, WarmStart
     from trajopt.solvers.ddp import DDP
     from trajopt.solvers.ilqr import ILQR
@@ -55,11 +56,13 @@ _HOME = {
     "ControlRateSystem": "control_rate",
     "ControlResidual": "residuals",
     "Cost": "costs",
+    "Cylinder": "scenery",
     "DDP": "solvers.ddp",
     "DerivativeReport": "derivative_check",
     "Expansion": "expansions",
     "ILQR": "solvers.ilqr",
     "IterationRecord": "solution",
+    "Lines": "scenery",
     "LogBarrier": "costs",
     "LoopOptions": "solvers.options",
     "ManifoldSystem": "system",
@@ -74,17 +77,20 @@ _HOME = {
     "Residual": "residual",
     "ResidualConstraint": "constraints",
     "ResidualCost": "costs",
+    "Shape": "scenery",
     "SlowDynamicsWarning": "callable_system",
     "SmoothAbs": "costs",
     "SmoothNorm": "costs",
     "Solution": "solution",
     "SolveManyInterrupted": "batch.outcomes",
+    "Sphere": "scenery",
     "SquaredNorm": "residuals",
     "StateBounds": "constraints",
     "StateCost": "costs",
     "StateResidual": "residuals",
     "Status": "status",
     "System": "system",
+    "Target": "scenery",
     "Viewer": "plotting",
     "WarmStart": "solution",
     "WeightedQuadratic": "costs",
@@ -102,13 +108,13 @@ _HOME = {
 
 __all__ = [
     "Activation", "BlockCheck", "CallableSystem", "Comparison", "ConstraintReport", "ControlBounds", "ControlCost",
-    "ControlRateCost", "ControlRateSystem", "ControlResidual", "Cost", "DDP", "DerivativeReport", "Expansion", "ILQR",
-    "IterationRecord", "LogBarrier", "LoopOptions", "ManifoldSystem", "ManySolutions", "Outcome", "Policy",
-    "PreparedSolver", "Problem", "Progress", "PseudoHuber", "QuadraticBarrier", "Residual", "ResidualConstraint",
-    "ResidualCost", "SlowDynamicsWarning", "SmoothAbs", "SmoothNorm", "Solution", "SolveManyInterrupted", "SquaredNorm",
-    "StateBounds", "StateCost", "StateResidual", "Status", "System", "Viewer", "WarmStart", "WeightedQuadratic",
-    "animate", "check_derivatives", "compare", "cost_curvature", "expand", "plot_convergence", "plot_trajectory",
-    "solve_many", "total_cost", "view",
+    "ControlRateCost", "ControlRateSystem", "ControlResidual", "Cost", "Cylinder", "DDP", "DerivativeReport",
+    "Expansion", "ILQR", "IterationRecord", "Lines", "LogBarrier", "LoopOptions", "ManifoldSystem", "ManySolutions",
+    "Outcome", "Policy", "PreparedSolver", "Problem", "Progress", "PseudoHuber", "QuadraticBarrier", "Residual",
+    "ResidualConstraint", "ResidualCost", "Shape", "SlowDynamicsWarning", "SmoothAbs", "SmoothNorm", "Solution",
+    "SolveManyInterrupted", "Sphere", "SquaredNorm", "StateBounds", "StateCost", "StateResidual", "Status", "System",
+    "Target", "Viewer", "WarmStart", "WeightedQuadratic", "animate", "check_derivatives", "compare", "cost_curvature",
+    "expand", "plot_convergence", "plot_trajectory", "solve_many", "total_cost", "view",
 ]  # fmt: skip
 
 

@@ -220,7 +220,7 @@ class Skeleton(Protocol):
 
 
 class Scenery(Protocol):
-    """Stands among things that never move."""
+    """Brings things along that never move, as a rail; obstacles and targets are the problem's (`trajopt.scenery`)."""
 
     @property
     def scenery(self) -> np.ndarray:

@@ -1,8 +1,8 @@
-"""The command line: trajopt list | solve NAME | compare NAME | bench."""
+"""The command line: trajopt list | solve NAME | compare NAME | view FILE_OR_NAME | bench."""
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,15 @@ OK, NOT_CONVERGED, USAGE = 0, 1, 2
 COMPILE = "_compile"
 SECOND = "import sys; sys.path[:] = {path!r}; from trajopt.cli import main; sys.exit(main())"
 """This program in a second process, which looks for modules where this one does and not in the current folder."""
+HOST, PORT = "127.0.0.1", 8080
+
+
+class _Refused(Exception):
+    """A command that cannot be done as it was given."""
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The argument parser with its four commands."""
+    """The argument parser with its five commands."""
     parser = argparse.ArgumentParser(
         prog="trajopt",
         description="Trajectory optimization with exact second-order dynamics.",
@@ -42,6 +47,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     for command in (solve, compare):
         _add_problem_options(command)
+    compare.set_defaults(animate=False, view=False)
+    _add_view(commands, solve)
     commands.add_parser("bench", help="measure speed", description="Measure speed.", add_help=False)
     return parser
 
@@ -75,6 +82,23 @@ def _add_problem_options(command: argparse.ArgumentParser) -> None:
         "--hessian", choices=HESSIANS, default="parallel", help="multiplier of DDP (default: parallel)"
     )
     command.add_argument("--max-iterations", type=_count, default=500, metavar="N", help="default: 500")
+
+
+def _add_view(commands: Any, solve: argparse.ArgumentParser) -> None:
+    """The command `view`, and `solve --view`."""
+    solve.add_argument("--view", action="store_true", help="show the motion in the browser, as 'trajopt view' does")
+    view = commands.add_parser(
+        "view",
+        help="show a motion in the browser",
+        description="Show a saved solution, or a problem solved by DDP, in the browser until Ctrl-C.",
+    )
+    view.add_argument("name", metavar="FILE_OR_NAME", help="an .npz that 'trajopt solve' wrote, or a problem")
+    view.add_argument("--problem", metavar="NAME", help="what the file is a solution of (default: what it says itself)")
+    as_solve = {"solver": "ddp", "hessian": "parallel", "perturb": 0.0, "seed": 0, "max_iterations": 500}
+    view.set_defaults(**as_solve, animate=False, view=True)
+    for command in (solve, view):
+        command.add_argument("--host", default=HOST, help="address of the page (default: this machine only)")
+        command.add_argument("--port", type=int, default=PORT, help=f"default: {PORT}, or the next one that is free")
 
 
 def _scale(text: str) -> float:
@@ -117,7 +141,14 @@ def _run(arguments: list[str]) -> int:
     except SystemExit as end:
         return int(end.code or OK)
     problems = ProblemPackages()
-    return _list(problems) if options.command == "list" else _solve(problems, options)
+    if options.command == "list":
+        return _list(problems)
+    saved = options.command == "view" and options.name not in problems.names()
+    try:
+        return _view_saved(problems, options) if saved else _solve(problems, options)
+    except _Refused as error:
+        sys.stderr.write(f"trajopt: {error}\n")
+        return USAGE
 
 
 def _list(problems: Any) -> int:
@@ -142,11 +173,14 @@ def _solve(problems: Any, options: argparse.Namespace) -> int:
     from rich.console import Console
 
     console = Console()
-    names = list(problems.names())
-    if options.name not in names:
-        hint = did_you_mean(options.name, names)
-        sys.stderr.write(f"trajopt: no problem {options.name!r}{hint}\nproblems: {', '.join(names)}\n")
-        return USAGE
+    if options.name not in problems.names():
+        raise _unknown("no problem", options.name, problems)
+    if options.command == "view" and options.problem is not None:
+        raise _Refused(f"--problem: {options.name} is a problem itself, not the file of a solution")
+    if options.view:
+        _check_page(options)
+    elif options.command == "solve" and (options.host, options.port) != (HOST, PORT):
+        raise _Refused("--host and --port: got one without --view")
     from dynamics.simd import PROGRESS
     from trajopt.comparison import compare
     from trajopt.compile_ahead import compiling_together
@@ -155,17 +189,67 @@ def _solve(problems: Any, options: argparse.Namespace) -> int:
     problem = problems.make(options.name)
     exact = options.command == "compare" or options.solver == "ddp"
     cold = PROGRESS.compiled > before
-    animated = options.command == "solve" and options.animate
-    if animated and capability(problem.system, Skeleton) is None:
-        sys.stderr.write(f"trajopt: {options.name} cannot be animated, its system has no skeleton\n")
-        return USAGE
+    if (options.animate or options.view) and capability(problem.system, Skeleton) is None:
+        done = "animated" if options.animate else "viewed"
+        raise _Refused(f"{options.name} cannot be {done}, its system has no skeleton")
     us = problem.us_init + options.perturb * np.random.default_rng(options.seed).standard_normal(problem.us_init.shape)
     with compiling_together(problem, cold and exact, ["-c", SECOND.format(path=sys.path), COMPILE, options.name]):
         results = compare(problem, _solvers(options), us)
     console.print(results)
-    for path in _write(results, options.out or Path("results") / options.name, animated):
-        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    if options.command != "view":
+        for path in _write(results, options.out or Path("results") / options.name, options.animate):
+            console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    if options.view:
+        _show(results[options.solver], options)
     return OK if results.converged else NOT_CONVERGED
+
+
+def _unknown(what: str, name: str, problems: Any) -> _Refused:
+    names = list(problems.names())
+    return _Refused(f"{what} {name!r}{did_you_mean(name, names)}\nproblems: {', '.join(names)}")
+
+
+def _view_saved(problems: Any, options: argparse.Namespace) -> int:
+    """Show the solution in a file; its problem is made again."""
+    path = Path(options.name)
+    if path.suffix != ".npz" and not path.is_file():
+        raise _unknown("neither a file nor a problem", options.name, problems)
+    _check_page(options)
+    from trajopt.results_files import load_solution, problem_name_in
+
+    name = options.problem or _attempt(problem_name_in, path)
+    if name is None:
+        raise _Refused(f"{path} does not say of what problem it is; give --problem")
+    if name not in problems.names():
+        raise _unknown("--problem: got" if options.problem else f"{path} is of a problem of your own,", name, problems)
+    return _show(_attempt(load_solution, path, problems.make(name)), options)
+
+
+def _check_page(options: argparse.Namespace) -> None:
+    from trajopt.plotting.viewer import check_page
+
+    _attempt(check_page, options.port, options.host)
+
+
+def _show(solution: Any, options: argparse.Namespace) -> int:
+    """Serve the page until the keyboard interrupts."""
+    from trajopt.plotting import view
+
+    sys.stdout.write("Ctrl-C closes the page.\n")
+    sys.stdout.flush()
+    try:
+        _attempt(view, solution, options.port, host=options.host)
+    except KeyboardInterrupt:  # before the page was there
+        pass
+    return OK
+
+
+def _attempt(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """What the function returns; its objections end the command."""
+    try:
+        return function(*args, **options)
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise _Refused(str(error)) from error
 
 
 def _solvers(options: argparse.Namespace) -> dict[str, Any]:

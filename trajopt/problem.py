@@ -19,6 +19,7 @@ from trajopt.objective import Objective, running_terms
 from trajopt.owners import check_subject, is_served
 from trajopt.system import System, as_manifold, check_states, knot_durations, knot_times, state_array, window
 from trajopt.term import Term, runs
+from trajopt.scenery import Shape, check_scenery
 from trajopt.validation import float_array, one_of, whole_number
 
 _SYSTEM_MEMBERS = (
@@ -52,6 +53,8 @@ class Problem:
         Heading of tables and figures.
     xs_init : (N+1, nx) array, optional
         States to start from, which need not be what the dynamics lead to; by default those that us_init leads to.
+    scenery : list of Sphere, Cylinder, Lines, Target or other shapes, optional
+        Obstacles, targets and whatever else pictures are to show beside the system; see `trajopt.scenery`.
 
     Attributes
     ----------
@@ -75,6 +78,7 @@ class Problem:
     us_init: Any = None
     name: str = "problem"
     xs_init: np.ndarray | None = None
+    scenery: Sequence[Shape] = ()
     objective: Objective = field(init=False, compare=False)
     control_limits: tuple[np.ndarray, np.ndarray] | None = field(init=False, compare=False)
 
@@ -105,6 +109,7 @@ class Problem:
         resting = isinstance(self.us_init, str)
         put("us_init", self._quasi_static() if resting else self.controls("us_init", self.us_init))
         put("xs_init", None if self.xs_init is None else self.states("xs_init", self.xs_init))
+        put("scenery", check_scenery(self.scenery))
 
     def controls(self, name: str, us: ArrayLike | None) -> np.ndarray:
         """A checked copy of the controls us (N, nu) passed as the argument `name`; zeros for None."""

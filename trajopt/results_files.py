@@ -132,6 +132,23 @@ def load_solution(source: str | os.PathLike | IO[bytes], problem: Problem | None
         The file is not one of `save_solution`, is cut short or damaged, was made by a newer version, or does not fit
         the problem.
     """
+    name, arrays = _checked(source)
+    layout = json.loads(str(arrays["layout"]))
+    values = {field: _unpack(field, node, arrays) for field, node in layout.items()}
+    solution = Solution(problem=problem, **_fields(name, values))  # pyright: ignore[reportArgumentType]
+    if problem is not None:
+        _check_problem(name, solution, problem, arrays)
+    return solution
+
+
+def problem_name_in(source: str | os.PathLike) -> str | None:
+    """The name of the problem that a solution file is of, None if it was not known; errors as `load_solution`."""
+    _, arrays = _checked(source)
+    return str(arrays["problem_name"]) if "problem_name" in arrays else None
+
+
+def _checked(source: str | os.PathLike | IO[bytes]) -> tuple[Any, dict[str, np.ndarray]]:
+    """What errors call the file, and its arrays, which are those of a solution."""
     name = source if isinstance(source, (str, os.PathLike)) else "source"
     try:
         arrays = _read(source)
@@ -142,12 +159,7 @@ def load_solution(source: str | os.PathLike | IO[bytes], problem: Problem | None
     version = int(arrays["format_version"])
     if version > VERSION:
         raise ValueError(f"{name}: got format {version} of a newer trajopt, wanted at most {VERSION}; update trajopt")
-    layout = json.loads(str(arrays["layout"]))
-    values = {field: _unpack(field, node, arrays) for field, node in layout.items()}
-    solution = Solution(problem=problem, **_fields(name, values))  # pyright: ignore[reportArgumentType]
-    if problem is not None:
-        _check_problem(name, solution, problem, arrays)
-    return solution
+    return name, arrays
 
 
 def _read(source) -> dict[str, np.ndarray]:

@@ -247,3 +247,34 @@ class TipResidual:
         Hux = np.zeros((len(q), 1, 2))
         Hux[:, 0, 1] = mu[:, 2]
         return Hxx, Hux, None
+
+
+FEET = np.array([[0.3, 0.2, 0.0], [-0.3, -0.2, 0.0]])
+
+
+class Walker(LinearSystem):
+    """A point at (x, y, 1) over two feet that follow it; the first carries 20 N in the first half, the second after.
+
+    The middle knot takes no time.
+    """
+
+    def __init__(self, horizon=10):
+        super().__init__(np.eye(2), 0.1 * np.eye(2), dt=0.1)
+        self.durations = np.full(horizon, 0.1)
+        self.durations[horizon // 2] = 0.0
+
+    def center_of_mass(self, xs):
+        return np.concatenate([xs, np.ones((len(xs), 1))], axis=1)
+
+    def contact_points(self, xs):
+        return self.center_of_mass(xs)[:, None] - [0.0, 0.0, 1.0] + FEET
+
+    def skeleton(self, xs):
+        feet = self.contact_points(xs)
+        return np.stack([np.broadcast_to(self.center_of_mass(xs)[:, None], feet.shape), feet], axis=2)
+
+    def contact_forces(self, xs, us):
+        forces, half = np.zeros((len(us), 2, 3)), len(us) // 2
+        forces[:half, 0], forces[half + 1 :, 1] = [0.0, 3.0, 20.0], [0.0, -3.0, 20.0]
+        forces[half] = 1e6  # an impulse
+        return forces

@@ -1,65 +1,22 @@
-"""Moving pictures: files, what the frames show, and the page in the browser; a point on two feet stands for a robot."""
+"""Moving pictures: files, and what the frames show; a point on two feet stands for a robot."""
 
 import dataclasses
 import sys
 from itertools import pairwise
-from threading import Event
 
 import numpy as np
 import pytest
 from matplotlib.animation import FFMpegWriter
 from PIL import Image
 
-from tests.trajopt.cases import pendulum
-from tests.trajopt.systems import LinearSystem
-from trajopt import DDP, ILQR, ControlCost, ControlRateSystem, Problem, Solution, StateCost, animate, view
+from tests.trajopt.systems import LinearSystem, Walker
+from trajopt import ILQR, ControlCost, ControlRateSystem, Problem, Solution, StateCost, animate
 from trajopt.plotting import animation
-from trajopt.plotting.scene import Scene, frame_times, scene_of
+from trajopt.plotting.scene import frame_times, scene_of
 from trajopt.plotting.stage import Stage
+from trajopt.scenery import Lines
 
 SMALL = (240, 180)
-FEET = np.array([[0.3, 0.2, 0.0], [-0.3, -0.2, 0.0]])
-
-
-class Walker(LinearSystem):
-    """A point at (x, y, 1) over two feet that follow it; the first carries 20 N in the first half, the second after.
-
-    The middle knot takes no time.
-    """
-
-    def __init__(self, horizon=10):
-        super().__init__(np.eye(2), 0.1 * np.eye(2), dt=0.1)
-        self.durations = np.full(horizon, 0.1)
-        self.durations[horizon // 2] = 0.0
-
-    def center_of_mass(self, xs):
-        return np.concatenate([xs, np.ones((len(xs), 1))], axis=1)
-
-    def contact_points(self, xs):
-        return self.center_of_mass(xs)[:, None] - [0.0, 0.0, 1.0] + FEET
-
-    def skeleton(self, xs):
-        feet = self.contact_points(xs)
-        return np.stack([np.broadcast_to(self.center_of_mass(xs)[:, None], feet.shape), feet], axis=2)
-
-    def contact_forces(self, xs, us):
-        forces, half = np.zeros((len(us), 2, 3)), len(us) // 2
-        forces[:half, 0], forces[half + 1 :, 1] = [0.0, 3.0, 20.0], [0.0, -3.0, 20.0]
-        forces[half] = 1e6  # an impulse
-        return forces
-
-
-@pytest.fixture(scope="module")
-def walk():
-    system, effort = Walker(), ControlCost(1.0)
-    costs = [[effort]] * 10  # at the knot that takes no time, too, whose control moves the point like all others
-    problem = Problem(system, [0.0, 0.0], 10, costs, [StateCost(system, [3.0, 1.0], 1e3)], name="walk")
-    return ILQR().solve(problem)
-
-
-@pytest.fixture(scope="module")
-def swing():
-    return DDP().solve(pendulum())
 
 
 def frames(path):
@@ -150,17 +107,11 @@ def test_points_at_several_heights_stand_on_no_plane(walk):
     assert scene._replace(forces=np.zeros_like(scene.forces)).ground is None
 
 
-def drawn(scene):
-    """All moving points (K, P, 3)."""
-    K = len(scene.times)
-    return np.concatenate([scene.segments.reshape(K, -1, 3), scene.points, scene.points + scene.arrows()], axis=1)
-
-
 @pytest.mark.parametrize("follow", [False, True])
 def test_nothing_leaves_the_picture(walk, follow):
     scene = scene_of(walk, frame_times(walk, 25.0))
     stage = Stage(scene, None, follow, (3.0, 2.0))
-    for box, points in zip(stage.boxes, drawn(scene), strict=True):
+    for box, points in zip(stage.boxes, scene.moving(), strict=True):
         assert box.holds(points).all()
     sides = np.array([box.high - box.low for box in stage.boxes])
     np.testing.assert_allclose(sides, sides[:1].repeat(len(sides), axis=0))
@@ -212,7 +163,7 @@ def test_a_system_without_contacts(swing):
 def test_scenery_is_in_the_box(swing):
     scene = scene_of(swing, np.array([0.0]))
     wall = np.array([[[2.0, 0.0, 0.0], [2.0, 0.0, 3.0]]])
-    (box,) = Stage(scene._replace(scenery=wall), None, False, (3.0, 2.0)).boxes
+    (box,) = Stage(scene._replace(shapes=(Lines(wall),)), None, False, (3.0, 2.0)).boxes
     assert box.holds(wall).all()
 
 
@@ -264,37 +215,3 @@ def test_what_cannot_be_animated(swing, walk, tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match=r"path: got an .mp4, which needs the program ffmpeg"):
         animate(swing, tmp_path / "a.mp4")
     assert [p.name for p in tmp_path.iterdir()] == ["swing.npz"]
-
-
-# ------------------------------------------------------------------------------------------------ the page
-def test_the_page_needs_viser(swing, monkeypatch):
-    monkeypatch.setitem(sys.modules, "viser", None)
-    with pytest.raises(ImportError, match=r"trajopt.view needs viser: pip install '"):
-        view(swing)
-
-
-@pytest.mark.filterwarnings("ignore:websockets:DeprecationWarning")
-def test_a_page_shows_what_the_slider_says(walk):
-    pytest.importorskip("viser")
-    with view(walk, port=18431, block=False) as page:
-        assert page.url.startswith("http://127.0.0.1:") and not page.playing.value
-        for seconds in (0.0, 0.7):
-            page.slider.value = seconds
-            frame = int(np.abs(page.scene.times - seconds).argmin())
-            scene: Scene = page.scene
-            np.testing.assert_allclose(page.skeleton.points, scene.segments[frame], rtol=1e-6)
-            np.testing.assert_allclose([p.position for p in page.points], scene.points[frame], atol=1e-6)
-            assert [force.visible for force in page.forces] == scene.held[frame].tolist()
-            colors = {bool(h): tuple(p.color) for p, h in zip(page.points, scene.held[frame], strict=True)}
-            assert len(set(colors.values())) == 2
-        before, moved = page.slider.value, Event()
-        page.slider.on_update(lambda _: moved.set())
-        page.playing.value = True
-        assert moved.wait(20.0) and page.slider.value != before
-
-
-def test_a_page_of_a_system_without_contacts(swing):
-    pytest.importorskip("viser")
-    with view(swing, port=18431, block=False) as page:
-        assert page.points == [] and page.center is None
-        page.show(0.5)

@@ -1,5 +1,6 @@
 """The command line, in process, with a small stand-in for the problems package."""
 
+import dataclasses
 import io
 import subprocess
 import sys
@@ -142,6 +143,67 @@ def test_solve_animates_what_has_a_skeleton(problems, tmp_path, capsys, monkeypa
     assert not (tmp_path / "results" / "cartpole").exists()
 
 
+@pytest.fixture
+def pages(monkeypatch):
+    """Calls of a stand-in for `trajopt.view`, with viser installed."""
+    calls = []
+    monkeypatch.setitem(sys.modules, "viser", types.ModuleType("viser"))
+    monkeypatch.setattr("trajopt.plotting.view", lambda solution, port, host: calls.append((solution, port, host)))
+    return calls
+
+
+def test_view_solves_or_loads(problems, pages, tmp_path, capsys):
+    assert main(["solve", "pendulum", "--view", "--port", "18500", "--host", "localhost"]) == 0
+    assert main(["view", "pendulum"]) == 0
+    saved = tmp_path / "results" / "pendulum" / "ddp.npz"
+    assert main(["view", str(saved)]) == 0
+    assert [call[1:] for call in pages] == [(18500, "localhost"), *[(8080, "127.0.0.1")] * 2]
+    for solution, _, _ in pages:
+        assert solution.problem.name == "pendulum"
+        np.testing.assert_array_equal(solution.xs, pages[0][0].xs)
+    saved.unlink()
+    assert main(["view", "pendulum"]) == 0 and not saved.exists()  # writes nothing
+    assert main(["view", "tip", "--port", "0"]) == 0 and pages[-1][1] == 0
+
+
+def test_view_of_a_file_says_what_is_wrong_with_it(problems, pages, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(MAKERS, "cartpole", cartpole)
+
+    def refused(*arguments):
+        assert main(["view", *arguments]) == 2
+        return capsys.readouterr().err
+
+    own, unnamed = tmp_path / "own.npz", tmp_path / "unnamed.npz"
+    solution = DDP().solve(pendulum())
+    dataclasses.replace(solution, problem=dataclasses.replace(solution.problem, name="mine")).save(own)
+    dataclasses.replace(solution, problem=None).save(unnamed)
+    assert "neither a file nor a problem 'pendulm'; did you mean 'pendulum'?" in refused("pendulm")
+    assert "no.npz" in refused("no.npz")
+    assert "own.npz is of a problem of your own, 'mine'" in refused(str(own))
+    assert "unnamed.npz does not say of what problem it is; give --problem" in refused(str(unnamed))
+    assert "--problem: got 'pendulm'; did you mean 'pendulum'?" in refused(str(own), "--problem", "pendulm")
+    (tmp_path / "broken.npz").write_bytes(own.read_bytes()[:1000])
+    assert "broken.npz: got a file that is cut short" in refused(str(tmp_path / "broken.npz"))
+    assert "pendulum is a problem itself" in refused("pendulum", "--problem", "tip")
+    assert "cartpole cannot be viewed, its system has no skeleton" in refused("cartpole")
+    assert "port: got 70000" in refused("pendulum", "--port", "70000")
+    assert "host: got '192.0.2.1'" in refused(str(own), "--host", "192.0.2.1")
+    assert pages == []
+    for file in (own, unnamed):
+        assert main(["view", str(file), "--problem", "pendulum"]) == 0
+    assert [call[0].problem.name for call in pages] == ["pendulum"] * 2
+    assert main(["solve", "pendulum", "--port", "1234"]) == 2
+    assert "--host and --port: got one without --view" in capsys.readouterr().err
+
+
+def test_view_says_what_to_install_before_it_solves(problems, capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "viser", None)
+    for arguments in (["view", "pendulum"], ["solve", "pendulum", "--view"], ["view", "results.npz"]):
+        assert main(arguments) == 2
+        assert "trajopt.view needs viser: pip install" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_wrong_name_lists_the_right_ones(problems, capsys, tmp_path):
     for command in ("solve", "compare"):
         assert main([command, "pendulm"]) == 2
@@ -156,7 +218,7 @@ def test_wrong_name_lists_the_right_ones(problems, capsys, tmp_path):
         [], ["optimize"], ["solve"], ["solve", "tip", "--solver", "sqp"], ["solve", "tip", "--perturb", "-1"],
         ["solve", "tip", "--perturb", "nan"], ["solve", "tip", "--max-iterations", "0"],
         ["solve", "tip", "--seed", "-3"], ["compare", "tip", "--solver", "ddp"],
-        ["compare", "tip", "--animate"],
+        ["compare", "tip", "--animate"], ["compare", "tip", "--view"], ["view"], ["view", "tip", "--port", "x"],
     ],
 )  # fmt: skip
 def test_wrong_arguments(problems, arguments, capsys):
@@ -164,7 +226,7 @@ def test_wrong_arguments(problems, arguments, capsys):
     assert "usage: trajopt" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["list", "solve", "compare"])
+@pytest.mark.parametrize("command", ["list", "solve", "compare", "view"])
 def test_help(problems, command, capsys):
     assert main([command, "--help"]) == 0
     assert f"usage: trajopt {command}" in capsys.readouterr().out

@@ -206,8 +206,8 @@ def test_a_planar_vehicle_is_seen_from_above_with_its_scenery_and_path(tmp_path)
 
 
 def test_what_is_held_in_place_leaves_no_path(comparison):
-    still, path, *_ = plot_trajectory(comparison).axes[-1].collections
-    assert not len(still.get_segments()) and not len(path.get_segments())
+    path, *poses = plot_trajectory(comparison).axes[-1].collections
+    assert not len(path.get_segments()) and all(len(pose.get_segments()) for pose in poses)
 
 
 def test_a_skeleton_without_segments_and_one_of_a_wrong_shape():
@@ -274,8 +274,8 @@ def test_vehicles_of_the_problems_are_drawn_where_they_are():
     unicycle = unicycle_obstacles.outline(np.array([[1.0, 2.0, np.pi / 2]]))[0]
     np.testing.assert_allclose(np.linalg.norm(unicycle - [1.0, 2.0, 0.0], axis=-1), unicycle_obstacles.VEHICLE)
     np.testing.assert_allclose(unicycle[0, 0], [1.0, 2.0 + unicycle_obstacles.VEHICLE, 0.0])
-    discs = unicycle_obstacles.discs().reshape(3, -1, 3) - np.pad(unicycle_obstacles.CENTRES, ((0, 0), (0, 1)))[:, None]
-    np.testing.assert_allclose(np.linalg.norm(discs, axis=-1), unicycle_obstacles.DISC)
+    for disc, centre in zip(unicycle_obstacles.make().scenery[:3], unicycle_obstacles.CENTRES, strict=True):
+        np.testing.assert_allclose(np.linalg.norm(disc.lines() - [*centre, 0.0], axis=-1), unicycle_obstacles.DISC)
 
 
 def test_states_of_a_system_without_configuration(rng):

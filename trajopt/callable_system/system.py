@@ -45,7 +45,8 @@ class CallableSystem:
     x_example, u_example : a point at which the function is defined, zeros by default; tried when the system is made
     name : shown by repr
     skeleton : skeleton(xs) -> (K, segments, 2, 3), the lines [m] to draw the system with at states xs (K, nx)
-    scenery : (segments, 2, 3) array, lines [m] that stay where they are, for pictures of systems with a skeleton
+    scenery : (segments, 2, 3) array, lines [m] of the system that stay where they are, for pictures of systems with a
+        skeleton; obstacles and targets are the problem's, `Problem(..., scenery=)`
     state_names, control_names : nx and nu names for legends, with units, as "speed [m/s]"
 
     Raises

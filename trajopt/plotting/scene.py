@@ -1,4 +1,4 @@
-"""What a solution looks like in space at any time, from what its system says of its own picture.
+"""What a solution looks like in space at any time, from what its system and its problem say of their picture.
 
 Between knots states move along the geodesic from one to the next, and contact forces stay what they are at the knot
 before.  An impact that takes no time has no picture of its own.
@@ -9,10 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajopt.capabilities import CenterOfMass, ContactForces, ContactPoints, Scenery, Skeleton, capability
+from trajopt.problem import Problem
+from trajopt.scenery import Lines, Shape
 from trajopt.solution import Solution
 
 LEVEL = 0.02
-"""Held points whose heights differ by no more than this share of the robot's size stand on one plane."""
+"""Heights that differ by no more than this share of the robot's size are those of one plane."""
+AXES = (1, 2, 0)
+"""In the order in which a motion is asked whether it stays in the plane normal to one."""
 ARROW = 0.3
 """Length that the largest contact force is not drawn shorter than by much, as a share of the robot's size."""
 
@@ -22,7 +26,7 @@ class Scene(NamedTuple):
 
     times: np.ndarray  # (K,) s
     segments: np.ndarray  # (K, S, 2, 3) of the skeleton
-    scenery: np.ndarray  # (L, 2, 3)
+    shapes: tuple[Shape, ...]  # that never move
     points: np.ndarray  # (K, F, 3) that are ever in contact
     forces: np.ndarray  # (K, F, 3) N
     center: np.ndarray  # (K, 3), or (K, 0) if the system does not say where its centre of mass is
@@ -40,24 +44,67 @@ class Scene(NamedTuple):
         return max(float(np.ptp(parts, axis=1).max()), 1e-6) if parts.size else 1.0
 
     @property
-    def ground(self) -> float | None:
-        """Height of the horizontal plane on which all points stand while they are held, None if there is none."""
-        heights = self.points[self.held][:, 2]
-        if not len(heights) or np.ptp(heights) > LEVEL * self.size:
+    def scenery(self) -> np.ndarray:
+        """Lines (L, 2, 3) of all that never moves."""
+        return np.concatenate([np.empty((0, 2, 3)), *(shape.lines() for shape in self.shapes)])
+
+    def moving(self) -> np.ndarray:
+        """All points (K, P, 3) that move: of the skeleton, in contact, the tips of the arrows, the centre of mass."""
+        K = len(self.times)
+        parts = [self.segments.reshape(K, -1, 3), self.points, self.points + self.arrows()]
+        if self.center.size:
+            parts.append(self.center[:, None])
+        moving = np.concatenate(parts, axis=1)
+        return moving if moving.shape[1] else np.zeros((K, 1, 3))
+
+    def drawn(self) -> np.ndarray:
+        """All points (P, 3) of what moves and of what does not; those that are not finite are not drawn."""
+        points = np.concatenate([self.moving().reshape(-1, 3), self.scenery.reshape(-1, 3)])
+        return points[np.isfinite(points).all(axis=1)]
+
+    @property
+    def flat(self) -> int | None:
+        """The axis along which nothing extends, if there is one and nothing is ever held."""
+        points = np.concatenate([part.reshape(-1, 3) for part in (self.segments, self.points, self.scenery)])
+        if not len(points) or self.held.any():
             return None
-        return float(heights.min())
+        spans = np.ptp(points, axis=0)
+        return next((axis for axis in AXES if spans[axis] < 1e-9 * spans.max()), None)
+
+    @property
+    def ground(self) -> float | None:
+        """Height of the horizontal plane that the system stands on, None if there is none.
+
+        That of the points in contact while they are held, if they have one height; of a system without contacts, that
+        of the lowest point that stays in its place, if nothing else goes lower, or at which all of it moves.
+        """
+        heights, near = self.points[self.held][:, 2], LEVEL * self.size
+        if len(heights):
+            return None if np.ptp(heights) > near else float(heights.min())
+        parts = self.segments.reshape(len(self.times), -1, 3)
+        if not parts.size:
+            return None
+        fixed = parts[0, (np.ptp(parts, axis=0) < 1e-9 * self.size).all(axis=1), 2]
+        lowest = parts[..., 2].min()
+        if np.ptp(parts[..., 2]) < 1e-9 * self.size or (len(fixed) and lowest > fixed.min() - near):
+            return float(lowest)
+        return None
 
     @property
     def newtons_per_metre(self) -> float:
         """Scale of the force arrows: 1, 2 or 5 times a power of ten."""
         largest = np.linalg.norm(self.forces, axis=-1).max(initial=0.0)
-        wanted = max(largest, 1e-12) / (ARROW * self.size)
-        power = 10.0 ** np.floor(np.log10(wanted))
-        return float(power * next(digit for digit in (1.0, 2.0, 5.0, 10.0) if digit * power >= (1.0 - 1e-9) * wanted))
+        return rounded_up(max(largest, 1e-12) / (ARROW * self.size))
 
     def arrows(self) -> np.ndarray:
         """Vectors (K, F, 3), m, that stand for the forces."""
         return self.forces / self.newtons_per_metre
+
+
+def rounded_up(least: float) -> float:
+    """The first of 1, 2 or 5 times a power of ten that is not smaller."""
+    power = 10.0 ** np.floor(np.log10(least))
+    return float(power * next(digit for digit in (1.0, 2.0, 5.0, 10.0) if digit * power >= (1.0 - 1e-9) * least))
 
 
 def as_drawable(solution: Solution) -> Any:
@@ -103,7 +150,16 @@ def scene_of(solution: Solution, times: np.ndarray) -> Scene:
     if capability(system, CenterOfMass) is not None:
         center = _shaped("center_of_mass", system.center_of_mass(xs), (K, 3))
     segments = as_segments("skeleton", system.skeleton(xs), (K,))
-    return Scene(times, segments, scenery_of(system), points, forces, center)
+    return Scene(times, segments, shapes_of(solution.problem), points, forces, center)
+
+
+def shapes_of(problem: Problem) -> tuple[Shape, ...]:
+    """What never moves: the lines that the system brings along, and the scenery of the problem."""
+    own = capability(problem.system, Scenery)
+    brought = () if own is None else (Lines(as_segments("scenery", own.scenery, ())),)
+    for shape in problem.scenery:
+        as_segments(f"lines of {type(shape).__name__}", shape.lines(), ())
+    return (*brought, *problem.scenery)
 
 
 def _states(solution: Solution, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -114,12 +170,6 @@ def _states(solution: Solution, times: np.ndarray) -> tuple[np.ndarray, np.ndarr
     share = ((times - knots[k]) / (knots[k + 1] - knots[k]))[:, None]
     system, x = solution.problem.system, solution.xs[k]
     return system.integrate(x, share * system.difference(x, solution.xs[k + 1])), k
-
-
-def scenery_of(system: Any) -> np.ndarray:
-    """Segments (S, 2, 3) that never move; none where the system has no scenery."""
-    surrounded = capability(system, Scenery)
-    return as_segments("scenery", np.empty((0, 2, 3)) if surrounded is None else surrounded.scenery, ())
 
 
 def as_segments(what: str, value: Any, leading: tuple[int, ...]) -> np.ndarray:

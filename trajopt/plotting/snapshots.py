@@ -11,13 +11,13 @@ from matplotlib.lines import Line2D
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
 from trajopt.capabilities import Skeleton, capability
-from trajopt.plotting.scene import as_segments, scenery_of
-from trajopt.plotting.style import GREY, tidy
+from trajopt.plotting.scene import AXES, as_segments, shapes_of
+from trajopt.plotting.style import GREY, TARGET, tidy
 from trajopt.solution import Solution
 
 SNAPSHOTS = 9
 PLANES = {1: (0, 2), 2: (0, 1), 0: (1, 2)}
-"""The axes to draw where the motion stays in the plane normal to an axis, in the order in which they are tried."""
+"""The axes to draw where the motion stays in the plane normal to an axis."""
 
 
 def drawable(system: Any) -> bool:
@@ -35,11 +35,12 @@ def draw_snapshots(figure: Figure, where: SubplotSpec, solution: Solution, name:
     motion = as_segments("skeleton", system.skeleton(solution.xs), (len(solution.xs),))
     knots = np.unique(np.linspace(0, solution.problem.horizon, SNAPSHOTS).round().astype(int))
     poses, path = motion[knots], _path(motion)
-    scenery = scenery_of(system)
-    low, high, plane = _extent(np.concatenate([x.reshape(-1, 3) for x in (poses, path, scenery)]))
+    shapes = [(shape.lines(), TARGET if shape.target else GREY) for shape in shapes_of(solution.problem)]
+    low, high, plane = _extent(np.concatenate([x.reshape(-1, 3) for x in (poses, path, *(s for s, _ in shapes))]))
     axes = figure.add_subplot(where, projection="3d" if plane is None else None)
     shades = colormaps["viridis_r"](np.linspace(0.08, 1.0, len(knots)))
-    _add_lines(axes, scenery, GREY, 1.2, plane)
+    for lines, color in shapes:
+        _add_lines(axes, lines, color, 1.2, plane)
     _add_lines(axes, path, GREY, 0.8, plane)
     for shade, lines in zip(shades, poses, strict=True):
         _add_lines(axes, lines, shade, 2.2, plane)
@@ -68,7 +69,7 @@ def _extent(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, int]
     low, high = points.min(axis=0), points.max(axis=0)
     reach = max(0.5 * float((high - low).max()), 1e-6) * 1.08
     middle = 0.5 * (low + high)
-    flat = [axis for axis in PLANES if high[axis] - low[axis] < 1e-9 * reach]
+    flat = [axis for axis in AXES if high[axis] - low[axis] < 1e-9 * reach]
     return middle - reach, middle + reach, PLANES[flat[0]] if flat else None
 
 

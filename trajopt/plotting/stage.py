@@ -10,14 +10,12 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 from mpl_toolkits.mplot3d import proj3d
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
+from trajopt.plotting.camera import direction
 from trajopt.plotting.scene import Scene
-from trajopt.plotting.style import COLORS, GREY
+from trajopt.plotting.style import COLORS, GREY, TARGET
 
 BODY, FORCE, CENTER = "0.15", COLORS[1], COLORS[0]
 GROUND = "#e8e4da"
-VIEW = (18.0, -60.0)
-ALONG = {1: (0.0, -90.0), 2: (90.0, -90.0), 0: (0.0, 0.0)}
-"""Views along an axis, onto the plane of the other two."""
 MARGIN = 1.06
 FLATTEST = 0.12
 """The box is at no side thinner than this share of its longest."""
@@ -54,15 +52,17 @@ class Stage:
     ) -> None:
         self.scene = scene
         self._arrows = scene.arrows()
-        self.boxes = _boxes(scene, self._arrows, follow)
+        self.ground = scene.ground if scene.flat is None else None  # seen along an axis, it is a line or all there is
+        self.boxes = _boxes(scene, self.ground, follow)
         self.figure = Figure(figsize=inches)
         FigureCanvasAgg(self.figure)
         self._axes: Any = self.figure.add_axes(_square(inches), projection="3d", computed_zorder=False)
-        _place_camera(self._axes, view, _flat_axis(scene))
+        _place_camera(self._axes, view, scene.flat)
         low, high = self.boxes[0]
         self._axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
         _fit(self._axes, self.boxes[0])
-        self._add_lines(scene.scenery, GREY, 1.2, 1)
+        for shape in scene.shapes:
+            self._add_lines(shape.lines(), TARGET if shape.target else GREY, 1.2, 1)
         self._add_artists()
         self._last_quiver: Any = None
         handles = self._handles()
@@ -72,7 +72,7 @@ class Stage:
     def _add_artists(self) -> None:
         scene = self.scene
         self._ground = Poly3DCollection([], facecolor=GROUND, edgecolor=GREY, linewidth=0.6, zorder=0)
-        if scene.ground is not None:
+        if self.ground is not None:
             self._axes.add_collection3d(self._ground)
         (self._trail,) = self._axes.plot([], [], [], color=CENTER, linewidth=1.3, zorder=2)
         self._skeleton = self._add_lines(scene.segments[0], BODY, 2.4, 3)
@@ -127,37 +127,27 @@ class Stage:
         """Show a box, and the ground in it."""
         low, high = box
         self._axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
-        z = self.scene.ground
+        z = self.ground
         if z is not None:
             corners = [(low[0], low[1], z), (high[0], low[1], z), (high[0], high[1], z), (low[0], high[1], z)]
             self._ground.set_verts([corners])
 
 
-def _drawn(scene: Scene, arrows: np.ndarray) -> np.ndarray:
-    """All points (K, P, 3) that move."""
-    K = len(scene.times)
-    parts = [scene.segments.reshape(K, -1, 3), scene.points, scene.points + arrows]
-    if scene.center.size:
-        parts.append(scene.center[:, None])
-    moving = np.concatenate(parts, axis=1)
-    return moving if moving.shape[1] else np.zeros((K, 1, 3))
-
-
-def _boxes(scene: Scene, arrows: np.ndarray, follow: bool) -> list[Box]:
+def _boxes(scene: Scene, ground: float | None, follow: bool) -> list[Box]:
     """A box for all frames, or one of constant size about the middle of the skeleton at each."""
-    moving = _drawn(scene, arrows)
+    moving = scene.moving()
     K = len(moving)
     low, high = moving.min(axis=(0, 1)), moving.max(axis=(0, 1))
     if not follow:
         still = scene.scenery.reshape(-1, 3)
-        return [_widened(np.vstack([low, high, still]), scene.ground)] * K
+        return [_widened(np.vstack([low, high, still]), ground)] * K
     middle = scene.segments.reshape(K, -1, 3).mean(axis=1) if scene.segments.size else moving.mean(axis=1)
     about = moving - middle[:, None]
     reach = np.abs(about).max(axis=(0, 1))
     corners = np.stack([middle - reach, middle + reach], axis=1)  # (K, 2, 3)
-    if scene.ground is not None:
+    if ground is not None:
         corners[:, 0, 2], corners[:, 1, 2] = low[2], high[2]
-    return [_widened(pair, scene.ground) for pair in corners]
+    return [_widened(pair, ground) for pair in corners]
 
 
 def _widened(points: np.ndarray, ground: float | None) -> Box:
@@ -170,15 +160,6 @@ def _widened(points: np.ndarray, ground: float | None) -> Box:
     if ground is not None:
         box.low[2] = min(points[:, 2].min(), ground) - 0.01 * longest
     return box
-
-
-def _flat_axis(scene: Scene) -> int | None:
-    """The axis along which nothing extends, if there is one and nothing touches the ground."""
-    points = np.concatenate([part.reshape(-1, 3) for part in (scene.segments, scene.points, scene.scenery)])
-    if not len(points) or scene.held.any():
-        return None
-    spans = np.ptp(points, axis=0)
-    return next((axis for axis in ALONG if spans[axis] < 1e-9 * spans.max()), None)
 
 
 def _place_camera(axes: Any, view: tuple[float, float] | None, flat: int | None) -> None:
@@ -194,9 +175,7 @@ def _place_camera(axes: Any, view: tuple[float, float] | None, flat: int | None)
             getattr(axes, f"set_{names[i]}label")(f"{names[i]} [m]", fontsize=9, labelpad=6)
     if view is None and flat is not None:
         axes.set_proj_type("ortho")
-        axes.view_init(*ALONG[flat])
-    else:
-        axes.view_init(*(VIEW if view is None else view))
+    axes.view_init(*(direction(flat) if view is None else view))
 
 
 def _square(inches: tuple[float, float]) -> tuple[float, float, float, float]:

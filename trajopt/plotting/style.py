@@ -14,8 +14,8 @@ from trajopt.solution import Solution
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999")
 """Okabe and Ito's palette, distinguishable without red-green vision."""
 DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (8, 3)))
-GREY = "0.55"
-"""Of what is not part of a solution: limits, scenery."""
+GREY, TARGET = "0.55", COLORS[2]
+"""Of what is not part of a solution: limits, scenery; places to arrive at."""
 DPI = 130
 FEASIBLE = 1e-6
 """Largest violation and gap of a solution that counts as feasible though it did not converge."""

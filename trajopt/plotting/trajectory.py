@@ -37,9 +37,10 @@ def plot_trajectory(results: Mapping[str, Solution] | Solution, path: str | Path
     """Draw configuration, velocity and controls of each solver against time; one colour a component, one dash a solver.
 
     Control limits near the controls are thin grey lines.  A system with ``skeleton(xs)`` gets a panel of snapshots of
-    the cheapest feasible solution, light at the start, dark at the end, with its ``scenery`` and the path of what is
-    not held in place in grey: in three dimensions, or in the plane if the motion stays in one that is normal to an
-    axis.  Components are called as the system says in ``state_names`` and ``control_names``, else numbered.
+    the cheapest feasible solution, light at the start, dark at the end, with the problem's ``scenery`` and the path of
+    what is not held in place in grey, targets in green: in three dimensions, or in the plane if the motion stays in one
+    that is normal to an axis.  Components are called as the system says in ``state_names`` and ``control_names``, else
+    numbered.
 
     Parameters
     ----------

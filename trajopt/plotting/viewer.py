@@ -1,5 +1,6 @@
 """A page in the browser that plays a solution, by way of viser."""
 
+import socket
 import time
 from importlib import import_module
 from threading import Event, Thread
@@ -8,26 +9,40 @@ from typing import Any
 import numpy as np
 
 from dynamics.distribution import how_to_install
-from trajopt.plotting.scene import Scene, as_drawable, frame_times, scene_of
+from trajopt.plotting.camera import Camera, direction, fitted
+from trajopt.plotting.scene import Scene, as_drawable, frame_times, rounded_up, scene_of
+from trajopt.scenery import Cylinder, Sphere
 from trajopt.solution import Solution
+from trajopt.validation import whole_number
 
 FPS = 30.0
-BODY, HELD, FREE, FORCE, CENTER, SCENERY = (
-    (40, 40, 40), (213, 94, 0), (230, 230, 230), (213, 94, 0), (0, 114, 178), (140, 140, 140),
+BODY, HELD, FREE, FORCE, CENTER, OBSTACLE, TARGET = (
+    (38, 46, 66), (213, 94, 0), (230, 230, 230), (213, 94, 0), (0, 114, 178), (150, 150, 150), (0, 158, 115),
 )  # fmt: skip
+CELLS, SECTIONS = (222, 222, 222), (190, 190, 190)
+TUBE, LEAST_TUBE = 0.012, 0.003
+"""Radius of what stands for the robot's lines: a share of the robot's size, and at least one of all that is shown."""
+ASPECT = 4.0 / 3.0
+"""Width / height for which the first picture is made; each page then gets its own."""
+MAP = (60.0, -90.0)
+"""View of what moves in a horizontal plane: not from right above, where a page cannot be turned by hand."""
+LARGEST_PORT = 65535
 
 
-def view(solution: Solution, port: int = 8080, block: bool = True) -> "Viewer":
+def view(solution: Solution, port: int = 8080, block: bool = True, host: str = "127.0.0.1") -> "Viewer":
     """Show a solution in the browser, at http://127.0.0.1:port, with a slider of time and a button that plays it.
 
-    What is drawn is that of `trajopt.animate`: skeleton, scenery, contact points coloured while they carry force,
-    contact forces, the path of the centre of mass, the ground.  The page is for this machine only.
+    What is drawn is that of `trajopt.animate`: skeleton, scenery of the problem, contact points coloured while they
+    carry force, contact forces, the path of the centre of mass, the ground.  The camera starts where all of the motion
+    fills the page.  Nobody but this machine can see the page unless another `host` is given.
 
     Parameters
     ----------
     solution : Solution
-    port : number of the port; a free one nearby if it is taken
-    block : whether to wait until the keyboard interrupts, and then to close the page; otherwise the caller closes it
+    port : number of the port; the next free one if it is taken; 0 for any free one
+    block : whether to wait until the keyboard interrupts, and then to close the page; otherwise the caller closes it,
+        by `Viewer.close` or a `with` statement, and it closes with the process
+    host : address of this machine on which the page is served; "0.0.0.0" shows it to everybody on the network
 
     Returns
     -------
@@ -36,10 +51,11 @@ def view(solution: Solution, port: int = 8080, block: bool = True) -> "Viewer":
     Raises
     ------
     ImportError : viser is not installed.
-    TypeError, ValueError : as `trajopt.animate`, for the solution.
+    TypeError, ValueError : as `trajopt.animate`, for the solution; a port or a host that cannot be served.
     """
     as_drawable(solution)
-    viewer = Viewer(scene_of(solution, frame_times(solution, FPS)), solution.problem.name, _load_viser(), port)
+    viser = check_page(port, host)
+    viewer = Viewer(scene_of(solution, frame_times(solution, FPS)), solution.problem.name, viser, port, host)
     if block:
         try:
             Event().wait()
@@ -50,11 +66,28 @@ def view(solution: Solution, port: int = 8080, block: bool = True) -> "Viewer":
     return viewer
 
 
-def _load_viser() -> Any:
+def check_page(port: int, host: str) -> Any:
+    """The module that serves pages, if one can be served at this address; errors as `view`."""
     try:
-        return import_module("viser")
+        viser = import_module("viser")
     except ImportError as error:
         raise ImportError(f"trajopt.view needs viser: {how_to_install('view')}") from error
+    if whole_number("port", port, 0) > LARGEST_PORT:
+        raise ValueError(f"port: got {port}, wanted at most {LARGEST_PORT}")
+    _check_host(host)
+    return viser
+
+
+def _check_host(host: Any) -> None:
+    """Raise ValueError unless some port of this address can be bound: viser would wait for ever."""
+    if not isinstance(host, str) or not host:
+        raise ValueError(f"host: got {host!r}, wanted an address of this machine, as '127.0.0.1' or '0.0.0.0'")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.bind(address)
+    except OSError as error:
+        raise ValueError(f"host: got {host!r}, which is no address of this machine ({error.strerror})") from error
 
 
 class Viewer:
@@ -64,12 +97,17 @@ class Viewer:
     ----------
     server : viser.ViserServer
     slider, playing : its handles of the time [s] and of whether time runs
+    skeleton, scenery, ground : its handles of what is drawn of the robot (tubes and balls), of the problem's shapes
+        and of the ground (none or one), each in a tuple
     """
 
-    def __init__(self, scene: Scene, name: str, viser: Any, port: int) -> None:
-        self.scene = scene
+    def __init__(self, scene: Scene, name: str, viser: Any, port: int, host: str = "127.0.0.1") -> None:
+        self.scene, self.host = scene, host
         self._arrows = np.stack([scene.points, scene.points + scene.arrows()], axis=2)  # (K, F, 2, 3)
-        self.server = viser.ViserServer(host="127.0.0.1", port=port, label=name, verbose=False)
+        self._tube = max(TUBE * scene.size, LEAST_TUBE * float(np.ptp(scene.drawn(), axis=0).max()))
+        self.server = viser.ViserServer(host=host, port=port, label=name, verbose=False)
+        self.server.gui.configure_theme(show_logo=False, show_share_button=False)  # which would publish the page
+        self.server.gui.main_panel.dock_right()
         end = float(scene.times[-1])
         self.slider = self.server.gui.add_slider("time [s]", 0.0, end, step=1e-3, initial_value=0.0)
         self.playing = self.server.gui.add_checkbox("play", False)
@@ -79,6 +117,8 @@ class Viewer:
         self._add_what_stands_still()
         self._add_what_moves()
         self.show(0.0)
+        _place(self.server.initial_camera, page_camera(scene, ASPECT))
+        self.server.on_client_connect(self._fit)
         self.slider.on_update(lambda _: self.show(self.slider.value))
         self._closing = Event()
         self._player = Thread(target=self._play, daemon=True)
@@ -92,27 +132,63 @@ class Viewer:
 
     @property
     def url(self) -> str:
-        """Where the page is."""
-        return f"http://127.0.0.1:{self.server.get_port()}"
+        """Where the page is, as seen from this machine."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.server.get_port()}"
+
+    def _fit(self, client: Any) -> None:
+        """Place the camera of a page that opens, and again whenever its width / height changes."""
+        fitted_to = 0.0
+
+        def fit(camera: Any) -> None:
+            nonlocal fitted_to
+            if camera.aspect != fitted_to:
+                fitted_to = camera.aspect
+                _place(camera, page_camera(self.scene, fitted_to))
+
+        fit(client.camera)
+        client.camera.on_update(fit)
 
     def _add_what_stands_still(self) -> None:
         scene, world = self.scene, self.server.scene
-        if len(scene.scenery):
-            world.add_line_segments("/scenery", scene.scenery, SCENERY, thickness=2.0, thickness_units="screen")
+        self.scenery = []
+        for i, shape in enumerate(scene.shapes):
+            name, color, surface = f"/scenery {i}", TARGET if shape.target else OBSTACLE, shape.surface()
+            if surface is None:
+                width = {"thickness": 4.0 if shape.target else 2.0, "thickness_units": "screen"}
+                self.scenery.append(world.add_line_segments(name, shape.lines(), color, **width))
+            else:
+                self.scenery.append(world.add_mesh_simple(name, *surface, color=color, side="double"))
         if scene.center.size and len(scene.times) > 1:
             path = np.stack([scene.center[:-1], scene.center[1:]], axis=1)
             world.add_line_segments("/centre of mass", path, CENTER, thickness=2.0, thickness_units="screen")
+        self.ground = []
         if scene.ground is not None:
-            side, middle = 4.0 * scene.size, scene.points[scene.held].mean(axis=0)
-            span = side + np.ptp(scene.points.reshape(-1, 3), axis=0)
-            at = (middle[0], middle[1], scene.ground)
-            world.add_grid("/ground", span[0], span[1], cell_size=0.25 * scene.size, position=at)
+            low, high = scene.drawn().min(axis=0), scene.drawn().max(axis=0)
+            extent, middle = max(float((high - low).max()), 1e-6), 0.5 * (low + high)
+            cell = rounded_up(0.1 * extent)
+            side = 2.0 * np.ceil(1.5 * extent / cell) * cell
+            self.ground.append(
+                world.add_grid(
+                    "/ground", side, side, cell_size=cell, section_size=5.0 * cell, cell_color=CELLS,
+                    section_color=SECTIONS, position=(*middle[:2], scene.ground - self._tube),
+                )
+            )  # fmt: skip
 
     def _add_what_moves(self) -> None:
         scene, world, size = self.scene, self.server.scene, self.scene.size
-        self.skeleton = world.add_line_segments(
-            "/skeleton", scene.segments[0], BODY, thickness=5.0, thickness_units="screen"
-        )
+        count = scene.segments.shape[1]
+        wxyzs = np.tile([1.0, 0.0, 0.0, 0.0], (2 * count, 1))
+        tube, ball = Cylinder(np.zeros(3), 1.0, 1.0).surface(), Sphere(np.zeros(3), self._tube).surface()
+        self.skeleton = (
+            world.add_batched_meshes_simple(
+                "/tubes", *tube, wxyzs[:count], np.zeros((count, 3)), batched_scales=np.ones((count, 3)),
+                batched_colors=BODY, lod="off",
+            ),
+            world.add_batched_meshes_simple(
+                "/joints", *ball, wxyzs, np.zeros((2 * count, 3)), batched_colors=BODY, lod="off"
+            ),
+        )  # fmt: skip
         self.points = [
             world.add_icosphere(f"/contact {i}", 0.025 * size, FREE, subdivisions=2)
             for i in range(scene.points.shape[1])
@@ -130,13 +206,23 @@ class Viewer:
         """Show the frame that is nearest to this time."""
         frame = int(np.abs(self.scene.times - seconds).argmin())
         with self.server.atomic():
-            self.skeleton.points = self.scene.segments[frame].astype(np.float32)
+            self._show_skeleton(self.scene.segments[frame])
             if self.center is not None:
                 self.center.position = self.scene.center[frame]
             held = self.scene.held[frame]
             for i, (point, force) in enumerate(zip(self.points, self.forces, strict=True)):
                 point.position, point.color = self.scene.points[frame, i], HELD if held[i] else FREE
                 force.points, force.visible = self._arrows[frame, i : i + 1].astype(np.float32), bool(held[i])
+
+    def _show_skeleton(self, segments: np.ndarray) -> None:
+        """Lay tubes along segments (S, 2, 3), and balls at their ends."""
+        tubes, joints = self.skeleton
+        along = segments[:, 1] - segments[:, 0]
+        lengths = np.linalg.norm(along, axis=1)
+        tubes.batched_positions = segments.mean(axis=1).astype(np.float32)
+        tubes.batched_wxyzs = _turns_from_z(along).astype(np.float32)
+        tubes.batched_scales = np.stack([0.0 * lengths + self._tube] * 2 + [lengths], axis=1).astype(np.float32)
+        joints.batched_positions = segments.reshape(-1, 3).astype(np.float32)
 
     def _play(self) -> None:
         """Move the slider with the clock, over and over."""
@@ -149,7 +235,32 @@ class Viewer:
             before = now
 
     def close(self) -> None:
-        """Stop serving the page."""
+        """Stop serving the page; nothing if that is done."""
+        if self._closing.is_set():
+            return
         self._closing.set()
         self._player.join()
         self.server.stop()
+
+
+def page_camera(scene: Scene, aspect: float) -> Camera:
+    """The camera that shows all of a motion and its scenery in a page of this width / height."""
+    return fitted(scene.drawn(), MAP if scene.flat == 2 else direction(scene.flat), aspect)
+
+
+def _place(handle: Any, camera: Camera) -> None:
+    """Tell one of viser's cameras where to be; what is too near or too far to be seen goes with its distance."""
+    distance = float(np.linalg.norm(camera.position - camera.look_at))
+    handle.near, handle.far = 1e-2 * distance, 1e2 * distance
+    handle.fov, handle.position, handle.look_at = camera.field_of_view, camera.position, camera.look_at
+
+
+def _turns_from_z(along: np.ndarray) -> np.ndarray:
+    """Quaternions w x y z (S, 4) of rotations that take the z axis to the directions of vectors (S, 3).
+
+    Of a unit vector d, (1 + d_z, -d_y, d_x, 0) made a unit quaternion; a half turn about x where d is -z.
+    """
+    d = along / np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-300)
+    turns = np.stack([1.0 + d[:, 2], -d[:, 1], d[:, 0], np.zeros(len(d))], axis=1)
+    lengths = np.linalg.norm(turns, axis=1, keepdims=True)
+    return np.where(lengths > 1e-7, turns / np.maximum(lengths, 1e-7), [0.0, 1.0, 0.0, 0.0])
