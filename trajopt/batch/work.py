@@ -10,6 +10,9 @@ import socket
 import time
 import traceback
 from collections.abc import Callable
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
+from threading import Thread
 from typing import Any, NamedTuple
 
 from trajopt.problem import Problem
@@ -65,6 +68,22 @@ def solve_one(
         return failure(error, time.perf_counter() - start)
 
 
-def leave_interrupts_to_the_caller() -> None:
-    """Ctrl-C reaches every process of a terminal; the caller ends its workers itself."""
+LOOK = 1.0
+"""Seconds after which a worker looks for its caller, though the pipe between them is open."""
+
+
+def start_worker() -> None:
+    """Ctrl-C reaches every process of a terminal, but the caller ends its workers itself; where it is killed and
+    cannot, they end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_the_caller, name="caller's death", daemon=True).start()
+
+
+def _end_with_the_caller() -> None:
+    """The pipe of a spawned process, whose other end the caller holds, closes with the caller; a process that the
+    caller has forked holds that end too, but an orphan is given another parent."""
+    caller = parent_process()
+    assert caller is not None
+    while os.getppid() == caller.pid and not wait([caller.sentinel], LOOK):
+        pass
+    os._exit(1)

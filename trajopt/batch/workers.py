@@ -19,7 +19,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
 
-from trajopt.batch.work import Answer, Place, failure, here, leave_interrupts_to_the_caller, solve_one
+from trajopt.batch.work import Answer, Place, failure, here, solve_one, start_worker
 
 
 class WorkerLost(Exception):
@@ -68,7 +68,7 @@ class OwnProcesses:
         self._started = False
 
     def _lane(self) -> _Lane:
-        pool = ProcessPoolExecutor(1, self._context, leave_interrupts_to_the_caller)
+        pool = ProcessPoolExecutor(1, self._context, start_worker)
         return _Lane(pool, pool.submit(os.getpid))
 
     def submit(self, *call: Any) -> Future:
