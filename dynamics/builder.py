@@ -19,6 +19,7 @@ from dynamics.joint_figures import dof_figures, position_limits
 from dynamics.joints import Joint
 from dynamics.model import Frame, RigidBodyModel
 from dynamics.model_arrays import ModelArrays, model_arrays
+from dynamics.simd.caller import warn
 from dynamics.validation import as_array, as_inertia, as_name, as_placement, unknown_name
 
 WORLD = -1
@@ -243,10 +244,9 @@ class ModelBuilder:
                 raise ValueError(f"{label}{defect}")
         if suspicious:
             names = ", ".join(repr(self._links[number].name) for number in suspicious)
-            warnings.warn(
+            warn(
                 f"no body can have the inertia given for {names}; used as given, because the moving bodies they are "
-                f"fixed to are physical (the first: {self._links[suspicious[0]].defect})",
-                stacklevel=3,
+                f"fixed to are physical (the first: {self._links[suspicious[0]].defect})"
             )
 
     def _frames(self, order: list[int], anchors: dict[int, Frame]) -> dict[str, Frame]:

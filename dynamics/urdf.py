@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from dynamics.builder import ModelBuilder
 from dynamics.joints import Continuous, Fixed, FreeFlyer, Joint, Planar, Prismatic, Revolute
 from dynamics.model import RigidBodyModel
+from dynamics.simd.caller import warn
 from dynamics.validation import unknown_name
 
 ROOT_JOINT = "root_joint"
@@ -210,7 +211,7 @@ def _read_joint(element: Element, links: dict[str, Element]) -> _Joint:
         ends.append(link)
     joint = _joint_of_type(kind, element, where)
     if element.find("mimic") is not None:
-        warnings.warn(f"{where}: <mimic> is not supported, read as an ordinary joint", stacklevel=3)
+        warn(f"{where}: <mimic> is not supported, read as an ordinary joint")
     figures = _read_figures(element, kind, where) if joint.nv == 1 else {}
     return _Joint(name, ends[0], ends[1], joint, _read_origin(element, where), figures)
 

@@ -1,4 +1,4 @@
-"""Scripts that solve many problems: interrupted from the keyboard, killed, and without the guard that processes need."""
+"""Scripts that solve many problems: interrupted, killed, and without the guard that processes need."""
 
 import os
 import signal

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.simd.caller import warn
 from trajopt.callable_system.checks import check_mechanical, check_values, sample_points
 from trajopt.callable_system.compiled_rollouts import closed_loops, steps
 from trajopt.callable_system.compiled_steps import CompiledPlant
@@ -105,7 +106,7 @@ class CallableSystem:
         self._integrator = make_integrator(self.integrator, self.dt)
         self._plant = self._compiled_plant()
         if not (self.compiled or vectorized or derivatives == "jax"):
-            warnings.warn(_slow(argument, self._function.compiled), SlowDynamicsWarning, stacklevel=2)
+            warn(_slow(argument, self._function.compiled), SlowDynamicsWarning)
 
     def __repr__(self) -> str:
         kind = "discrete" if self.integrator is None else f"integrator={self.integrator!r}"

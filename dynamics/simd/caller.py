@@ -1,0 +1,26 @@
+"""Warnings that point at the line outside of the project whose call they are about, however deep they arise.
+
+Serves both packages, and so lies here: `trajopt` takes nothing else from `dynamics`.
+"""
+
+import sys
+import warnings
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = tuple(f"{ROOT / name}/" for name in ("dynamics", "trajopt", "problems"))
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """As `warnings.warn`, from the innermost frame outside of these packages."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _inside(frame.f_globals):
+        frame = frame.f_back
+    place, names = frame.f_code.co_filename, frame.f_globals
+    registry = names.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, place, frame.f_lineno, names.get("__name__"), registry)
+
+
+def _inside(names: dict) -> bool:
+    """By the module's file, not the code's: a dataclass has its `__init__` from a string."""
+    return str(names.get("__file__")).startswith(PACKAGES)

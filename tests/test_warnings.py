@@ -1,0 +1,80 @@
+"""Warnings of the project point at the line of the caller."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dynamics
+import trajopt
+from dynamics.simd import caller
+
+BODY = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="{}"/></inertial>'
+LINKS = "".join(f'<link name="{name}">{BODY.format(3 if name == "c" else 1)}</link>' for name in "abc")
+JOINT = '<joint name="{}{}" type="{}"><parent link="{}"/><child link="{}"/>{}</joint>'
+HINGE = JOINT.format("a", "b", "continuous", "a", "b", '<mimic joint="bc"/>')
+FAULTY = f'<robot name="r">{LINKS}{HINGE}{JOINT.format("b", "c", "fixed", "b", "c", "")}</robot>'
+
+
+def load(**options):
+    return dynamics.load_urdf(FAULTY, **options)
+
+
+def build():
+    builder = dynamics.ModelBuilder(strict=False)
+    body = {"mass": 1.0, "inertia": np.eye(3)}
+    builder.add_body("a", "world", dynamics.Revolute("z"), **body)
+    builder.add_body("b", "a", dynamics.Fixed(), **body | {"inertia": np.diag([1.0, 1.0, 3.0])})
+    return builder.build()
+
+
+class Doubling(trajopt.CallableSystem):
+    def __init__(self):
+        super().__init__(lambda x, u: 2.0 * x + u, nx=1, nu=1, dt=0.1, derivatives="finite_differences")
+
+
+@pytest.mark.parametrize(
+    ("call", "messages"),
+    [
+        (load, ["<joint name='ab'>: <mimic> is not supported", "no body can have the inertia given for 'c'"]),
+        (build, ["no body can have the inertia given for 'b'"]),
+        (Doubling, ["step: "]),
+    ],
+)
+def test_warnings_point_here(call, messages):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    assert [str(warning.message)[: len(wanted)] for warning, wanted in zip(caught, messages, strict=True)] == messages
+    for warning in caught:
+        assert warning.filename == __file__ and Path(__file__).read_text().splitlines()[warning.lineno - 1].strip() in (
+            "return dynamics.load_urdf(FAULTY, **options)", "return builder.build()",
+            'super().__init__(lambda x, u: 2.0 * x + u, nx=1, nu=1, dt=0.1, derivatives="finite_differences")',
+        )  # fmt: skip
+
+
+def test_filters_by_module_and_once_for_a_line():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("default", module=__name__.replace(".", r"\."))
+        for _ in range(3):
+            caller.warn("only once")
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("package", ["dynamics", "trajopt", "problems"])
+def test_code_from_strings_is_the_projects_too(package):
+    """A dataclass has its __init__ from a string; and a call that never leaves the project points at its start."""
+    names = {"__file__": str(caller.ROOT / package / "some.py"), "__name__": f"{package}.some", "warn": caller.warn}
+    exec("def check(): warn('deep')\ndef init(): check()", names)
+    with pytest.warns(UserWarning, match="deep") as caught:
+        names["init"]()
+    assert caught[0].filename == __file__
+
+
+def test_nothing_warns_in_another_way():
+    for package in caller.PACKAGES:
+        for path in Path(package).rglob("*.py"):
+            if path != Path(caller.__file__):
+                assert "warnings.warn(" not in path.read_text(encoding="utf-8"), path
