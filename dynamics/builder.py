@@ -20,7 +20,7 @@ from dynamics.joints import Joint
 from dynamics.model import Frame, RigidBodyModel
 from dynamics.model_arrays import ModelArrays, model_arrays
 from dynamics.simd.caller import warn
-from dynamics.validation import as_array, as_inertia, as_name, as_placement, unknown_name
+from dynamics.validation import as_array, as_flag, as_inertia, as_name, as_placement, unknown_name
 
 WORLD = -1
 
@@ -56,7 +56,7 @@ class ModelBuilder:
     def __init__(self, gravity: ArrayLike = (0.0, 0.0, -9.81), name: str = "robot", strict: bool = True) -> None:
         self._gravity = as_array("gravity", gravity, (3,)).copy()
         self._name = as_name("name", name)
-        self._strict = strict
+        self._strict = as_flag("strict", strict)
         self._links: list[_Link] = []
         self._numbers: dict[str, int] = {}
         self._joint_names: set[str] = set()

@@ -12,7 +12,7 @@ from dynamics.content import ByContent
 from dynamics.joints import PRISMATIC, REVOLUTE, TRANSLATION, Joint
 from dynamics.kernel_model import model_block
 from dynamics.model_arrays import ModelArrays
-from dynamics.validation import unknown_name
+from dynamics.validation import as_kind, look_up
 
 _EUCLIDEAN_TYPES = (REVOLUTE, PRISMATIC, TRANSLATION)
 
@@ -165,15 +165,15 @@ class RigidBodyModel(ByContent):
 
     def frame_index(self, name: str) -> int:
         """Position of a frame in `frame_names`; ValueError with the nearest matches if there is none."""
-        return _lookup("frame", name, self._frame_numbers)
+        return look_up("frame", name, self._frame_numbers)
 
     def joint_index(self, name: str) -> int:
         """Position of a joint in `joint_names`; ValueError with the nearest matches if there is none."""
-        return _lookup("joint", name, self._joint_numbers)
+        return look_up("joint", name, self._joint_numbers)
 
     def frame(self, name: str) -> Frame:
         """The frame of this name; ValueError with the nearest matches if there is none."""
-        return _lookup("frame", name, self.frames)
+        return look_up("frame", name, self.frames)
 
     def __reduce__(self) -> tuple[Any, ...]:
         values = {field: getattr(self, field) for field in self.__dataclass_fields__}
@@ -195,11 +195,10 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     return copy
 
 
+def check_model(model: object) -> RigidBodyModel:
+    """The model; TypeError unless it is that of a rigid robot."""
+    return as_kind("model", model, RigidBodyModel)
+
+
 def _rebuild(values: dict) -> RigidBodyModel:
     return RigidBodyModel(**values)
-
-
-def _lookup(kind, name, table):
-    if not isinstance(name, str) or name not in table:
-        raise unknown_name(kind, name, table)
-    return table[name]

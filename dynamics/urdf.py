@@ -21,7 +21,7 @@ from dynamics.builder import ModelBuilder
 from dynamics.joints import Continuous, Fixed, FreeFlyer, Joint, Planar, Prismatic, Revolute
 from dynamics.model import RigidBodyModel
 from dynamics.simd.caller import warn
-from dynamics.validation import unknown_name
+from dynamics.validation import as_flag, unknown_name
 
 ROOT_JOINT = "root_joint"
 JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
@@ -77,7 +77,7 @@ def load_urdf(
     joints = [_read_joint(element, links) for element in _by_name(robot, "joint").values()]
     tree = _tree(links, joints)
     builder = ModelBuilder(gravity=gravity, name=robot.get("name") or "robot", strict=False)
-    root_joint, root_name = (FreeFlyer(), ROOT_JOINT) if floating_base else (Fixed(), None)
+    root_joint, root_name = (FreeFlyer(), ROOT_JOINT) if as_flag("floating_base", floating_base) else (Fixed(), None)
     builder.add_body(tree.root, "world", root_joint, joint_name=root_name, **_read_inertial(links[tree.root]))
     pending = list(reversed(tree.joints.get(tree.root, [])))
     while pending:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,14 +16,21 @@ PLACEMENT_TOLERANCE = 1e-6  # on R'R - I: rotations printed with seven digits pa
 SYMMETRY_TOLERANCE = 1e-6  # relative to the largest entry
 QUATERNION_TOLERANCE = 1e-6  # on |norm - 1|
 
+T = TypeVar("T")
 
-def _as_float64(name: str, value: ArrayLike) -> np.ndarray:
-    """C-contiguous float64 array of real numbers."""
+
+def as_floats(name: str, value: ArrayLike) -> np.ndarray:
+    """C-contiguous float64 array of real numbers, of any shape and perhaps not finite; truth values are no numbers.
+
+    The caller's own array where that already fits; ValueError names the argument.
+    """
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.c_contiguous:
+        return value
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name}: expected an array of real numbers, got {_shorten(value)} ({error})") from None
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in "fiu":
         raise ValueError(f"{name}: expected an array of real numbers, got {_shorten(value)} (dtype {array.dtype})")
     return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
 
@@ -58,7 +65,7 @@ def as_array(
     (or an infinity, unless `allow_infinite`); the latter gives the index of the first bad entry.  `finite=False` leaves
     that to the caller.
     """
-    array = _as_float64(name, value)
+    array = as_floats(name, value)
     fits = shape is None or (
         array.ndim == len(shape) and all(n is None or n == got for n, got in zip(shape, array.shape, strict=True))
     )
@@ -70,12 +77,27 @@ def as_array(
     return array
 
 
+def as_positive(name: str, value: float) -> float:
+    """A positive finite number; ValueError otherwise."""
+    number = float(as_array(name, value, ()))
+    if number <= 0.0:
+        raise ValueError(f"{name}: got {number}, expected a positive number")
+    return number
+
+
+def as_whole_number(name: str, value: int, least: int) -> int:
+    """A whole number of at least this size; ValueError otherwise, also for a float or a truth value."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{name}: got {_shorten(value)}, expected a whole number of at least {least}")
+    return int(value)
+
+
 def as_batch(name: str, value: ArrayLike, n: int) -> tuple[np.ndarray, bool]:
     """One point (n,) or a batch (K, n) as an array (K, n), and whether it was one point.
 
     Raises ValueError as `as_array` does.
     """
-    array = _as_float64(name, value)
+    array = as_floats(name, value)
     single = array.ndim == 1
     if array.ndim not in (1, 2) or array.shape[-1] != n:
         raise ValueError(f"{name}: got shape {array.shape}, expected ({n},) or (K, {n})")
@@ -115,6 +137,28 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
         raise ValueError(f'{name} is "{value}"; expected one of {", ".join(choices)}')
 
 
+def as_flag(name: str, value: bool) -> bool:
+    """True or False; TypeError for what is merely one of them if asked."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}: got {_shorten(value)}, expected True or False")
+    return bool(value)
+
+
+def as_kind(name: str, value: object, kind: type[T], wanted: str | None = None) -> T:
+    """The value; TypeError, with its class and the one wanted, unless it is of this kind."""
+    if not isinstance(value, kind):
+        wanted = wanted or f"a{'n' * (kind.__name__[0] in 'AEIOU')} {kind.__name__}"
+        raise TypeError(f"{name}: got {type(value).__name__}, expected {wanted}")
+    return value
+
+
+def as_items(name: str, value: Iterable[Any], what: str) -> tuple[Any, ...]:
+    """The items of a sequence; TypeError for what has none, and for text and mappings."""
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name}: got {type(value).__name__}, expected a sequence of {what}")
+    return tuple(value)
+
+
 def as_name(argument: str, value: object) -> str:
     """A nonempty string."""
     if not isinstance(value, str) or not value:
@@ -133,6 +177,13 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> ValueError:
     else:
         hint = "there are none yet"
     return ValueError(f"unknown {kind} {name!r}; {hint}")
+
+
+def look_up(kind: str, name: object, known: Mapping[str, T]) -> T:
+    """What is known by a name; ValueError, as `unknown_name`, also for what can be no name."""
+    if not isinstance(name, str) or name not in known:
+        raise unknown_name(kind, name, known)
+    return known[name]
 
 
 def as_placement(name: str, value: tuple[ArrayLike, ArrayLike] | None) -> tuple[np.ndarray, np.ndarray]:

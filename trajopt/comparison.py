@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from numpy.typing import ArrayLike
 
 from trajopt.printed import PrintedAsTable
-from trajopt.problem import Problem
+from trajopt.problem import Problem, check_problem
 from trajopt.solution import Solution
 
 if TYPE_CHECKING:
@@ -89,6 +89,10 @@ def compare(problem: Problem, solvers: Mapping[str, Solver], us: ArrayLike | Non
     """
     if not isinstance(solvers, Mapping) or not solvers:
         raise TypeError(f"solvers: got {solvers!r}, wanted a non-empty dict of name to solver")
+    check_problem(problem)
+    for name, solver in solvers.items():
+        if isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
+            raise TypeError(f"solvers[{name!r}]: got {solver!r}, wanted a solver such as trajopt.DDP()")
     start = problem.us_init if us is None else problem.controls("us", us)
     solutions = {}
     for name, solver in solvers.items():

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.capabilities import ControlLimits, StateLimits, capability
-from trajopt.residual import Residual, component_names
+from trajopt.residual import Residual, check_residual, component_names
 from trajopt.residuals import StateResidual
-from trajopt.system import System, control_names, tangent_names
-from trajopt.validation import did_you_mean, one_of, whole_number
+from trajopt.system import System, check_system, control_names, tangent_names
+from trajopt.validation import did_you_mean, numbers, one_of, text, whole_number
 
 Limits = ArrayLike | Mapping[str, float]
 """Numbers in the order of the components, or by their names."""
@@ -26,11 +26,8 @@ WHERE = ("path", "terminal", "all")
 
 def _limit_rows(name: str, value: Any, width: int | None) -> np.ndarray:
     """Limits of shape (), (width,) or (K, width); infinite ones are allowed, NaN is not."""
-    try:
-        array = np.array(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}: got {type(value).__name__}, wanted numbers") from error
-    if array.ndim > 2 or (array.ndim and width is not None and array.shape[-1] != width):
+    array = np.array(numbers(name, value), dtype=np.float64, order="C")
+    if array.ndim > 2 or not array.size or (array.ndim and width is not None and array.shape[-1] != width):
         raise ValueError(f"{name}: got shape {array.shape}, wanted a number, ({width},) or (K, {width})")
     if np.isnan(array).any():
         raise ValueError(f"{name}: got NaN, wanted numbers or infinities")
@@ -174,14 +171,12 @@ class ResidualConstraint:
         at: str | ArrayLike = "path",
         name: str = "",
     ) -> None:
-        for method in ("evaluate", "jacobians", "hessian_products"):
-            if not callable(getattr(residual, method, None)):
-                raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
+        check_residual(residual)
         self.residual = residual
         self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
         self.lower, self.upper = _limit_rows("lower", lower, self.nr), _limit_rows("upper", upper, self.nr)
         self.at = _where(at)
-        self.name = name or getattr(residual, "name", "") or type(residual).__name__
+        self.name = text("name", name) or getattr(residual, "name", "") or type(residual).__name__
         self.component_names = component_names(residual)
         if len(self.component_names) not in (0, self.nr):
             raise ValueError(f"residual.component_names: got {len(self.component_names)} names, wanted {self.nr}")
@@ -237,6 +232,7 @@ class StateBounds(ResidualConstraint):
         at: str | ArrayLike = "all",
         name: str = "state bounds",
     ) -> None:
+        check_system(system, "nx", "ndx", "difference")
         names = tangent_names(system)
         low, high = (
             np.broadcast_to(_limit_rows(which, _by_name(which, value, names, rest), system.ndx), (system.ndx,))

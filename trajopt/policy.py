@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from trajopt.solution import Solution
 from trajopt.system import System, knot_times, state_array
-from trajopt.validation import float_array
+from trajopt.validation import flag, float_array
 
 EARLY = 1e-6
 """A time this part of a step before a knot belongs to the knot: sums and multiples of decimal steps are rounded."""
@@ -86,12 +86,10 @@ def policy_of(solution: Solution, feedback: bool = True) -> Policy:
     TypeError, ValueError
         Naming the argument, what it got and what was wanted.
     """
-    if not isinstance(feedback, (bool, np.bool_)):
-        raise TypeError(f"feedback: got {feedback!r}, wanted True or False")
     if solution.problem is None:
         raise ValueError("solution: got one without its problem, wanted one read by Solution.load(path, problem)")
     if not np.isfinite(solution.cost):
         raise ValueError("solution: got one that diverged, wanted a trajectory to follow")
     problem = solution.problem
     plan = solution.xs.copy(), solution.us.copy(), solution.K.copy()
-    return Policy(problem.system, *plan, problem.control_limits, bool(feedback))
+    return Policy(problem.system, *plan, problem.control_limits, flag("feedback", feedback))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.problem import Problem
+from trajopt.problem import Problem, check_problem
 from trajopt.solution import Solution, WarmStart
 from trajopt.system import state_array, window
 from trajopt.validation import whole_number
@@ -42,8 +42,7 @@ class PreparedSolver:
     def __init__(self, solver: LoopOptions, problem: Problem) -> None:
         if not callable(getattr(solver, "solve", None)):
             raise TypeError(f"solver: got {type(solver).__name__}, wanted a trajopt.DDP or trajopt.ILQR")
-        if not isinstance(problem, Problem):
-            raise TypeError(f"problem: got {type(problem).__name__}, wanted a trajopt.Problem")
+        check_problem(problem)
         self.solver, self.problem = solver, problem
 
     def __repr__(self) -> str:

@@ -17,10 +17,10 @@ from trajopt.constraints import ControlBounds, ResidualConstraint
 from trajopt.costs import Cost
 from trajopt.objective import Objective, running_terms
 from trajopt.owners import check_subject, is_served
-from trajopt.system import System, as_manifold, check_states, knot_durations, knot_times, state_array, window
+from trajopt.system import System, as_manifold, check_states, check_system, knot_durations, knot_times, state_array, window
 from trajopt.term import Term, runs
 from trajopt.scenery import Shape, check_scenery
-from trajopt.validation import float_array, one_of, whole_number
+from trajopt.validation import float_array, one_of, text, whole_number
 
 _SYSTEM_MEMBERS = (
     "nx", "ndx", "nu", "dt", "integrate", "difference", "step", "rollout", "closed_loop_rollout", "linearize",
@@ -91,6 +91,7 @@ class Problem:
         def put(name: str, value: Any):
             object.__setattr__(self, name, value)  # the class is frozen; its fields are normalised here, once
 
+        text("name", self.name)
         put("horizon", whole_number("horizon", self.horizon, 1))
         _check_horizon(self.system, self.horizon)
         put("x0", state_array(self.system, "x0", self.x0))
@@ -146,10 +147,14 @@ class Problem:
         return knot_times(self.system, self.horizon)
 
 
+def check_problem(problem: object) -> None:
+    """TypeError unless it is one."""
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem: got {type(problem).__name__}, wanted a trajopt.Problem")
+
+
 def _check_system(system):
-    missing = [member for member in _SYSTEM_MEMBERS if not hasattr(system, member)]
-    if missing:
-        raise TypeError(f"system: {type(system).__name__} lacks {', '.join(missing)}, wanted a trajopt.System")
+    check_system(system, *_SYSTEM_MEMBERS)
     if not (np.isfinite(system.dt) and system.dt > 0):
         raise ValueError(f"system.dt: got {system.dt}, wanted a positive time step")
     if as_manifold(system) is not None and capability(system, DifferenceExpansion) is None:

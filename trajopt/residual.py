@@ -45,3 +45,12 @@ def component_names(residual: object) -> tuple[str, ...]:
     """Names (nr,) of a residual's numbers; none if it has none."""
     named = capability(residual, ComponentNames)
     return () if named is None else tuple(named.component_names)
+
+
+def check_residual(residual: object) -> None:
+    """TypeError unless it is an object with the three methods."""
+    for method in ("evaluate", "jacobians", "hessian_products"):
+        if not callable(getattr(residual, method, None)):
+            raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
+    if isinstance(residual, type):
+        raise TypeError(f"residual: got the class {residual.__name__}, wanted an object of it")

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from trajopt.capabilities import DifferenceResidual, capability
 from trajopt.owners import state_space, subject_of
-from trajopt.residual import Residual
-from trajopt.system import System, as_manifold, control_names, neutral_state, state_array, tangent_names
+from trajopt.residual import Residual, check_residual
+from trajopt.system import System, as_manifold, check_system, control_names, neutral_state, state_array, tangent_names
 from trajopt.validation import scalar_or_vector
 
 
@@ -33,6 +33,7 @@ class StateResidual:
     """
 
     def __init__(self, system: System, reference: ArrayLike | None = None, components: ArrayLike | None = None) -> None:
+        check_system(system, "nx", "ndx", "difference")
         self.system = system
         self.reference = state_array(system, "reference", _default(system) if reference is None else reference)
         self.components = np.arange(system.ndx) if components is None else np.array(components, dtype=np.intp)
@@ -95,6 +96,7 @@ class ControlResidual:
     """
 
     def __init__(self, system: System, reference: ArrayLike = 0.0) -> None:
+        check_system(system, "ndx", "nu")
         self.nr, self._ndx = system.nu, system.ndx
         self.reference = scalar_or_vector("reference", reference, system.nu)
         self.made_for = state_space(system)
@@ -130,9 +132,7 @@ class SquaredNorm:
     nr = 1
 
     def __init__(self, residual: Residual) -> None:
-        for method in ("evaluate", "jacobians", "hessian_products"):
-            if not callable(getattr(residual, method, None)):
-                raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
+        check_residual(residual)
         self.residual = residual
         self.made_for = subject_of(residual)
         self.name = f"squared norm of {getattr(residual, 'name', type(residual).__name__)}"

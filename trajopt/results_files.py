@@ -30,7 +30,7 @@ from typing import IO, Any
 import numpy as np
 
 from trajopt.constraints import ControlBounds
-from trajopt.problem import Problem
+from trajopt.problem import Problem, check_problem
 from trajopt.solution import ConstraintReport, IterationRecord, Solution
 from trajopt.status import Status
 
@@ -213,6 +213,7 @@ def _compare(name, prefix: str, found: set[str], wanted: dict[str, bool]) -> Non
 
 
 def _check_problem(name, solution: Solution, problem: Problem, arrays: dict[str, np.ndarray]) -> None:
+    check_problem(problem)
     system, N = problem.system, problem.horizon
     for what, array, shape in (
         ("xs", solution.xs, (N + 1, system.nx)),

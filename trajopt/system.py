@@ -174,6 +174,13 @@ def _all_named(what: str, names: Any, count: int) -> tuple[str, ...]:
     return tuple(names)
 
 
+def check_system(system: object, *members: str) -> None:
+    """TypeError unless it has these members of a system."""
+    missing = [member for member in members if not hasattr(system, member)]
+    if missing:
+        raise TypeError(f"system: {type(system).__name__} lacks {', '.join(missing)}, wanted a trajopt.System")
+
+
 def state_array(system: System, name: str, value: Any) -> np.ndarray:
     """A state (nx,) that the system accepts as one; ValueError naming the argument otherwise."""
     x = float_array(name, value, (system.nx,))

@@ -7,16 +7,26 @@ from typing import Any
 import numpy as np
 
 
-def float_array(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """A fresh C-ordered float64 copy of value, which must be finite and have exactly this shape.
+def numbers(name: str, value: Any, wanted: str = "numbers") -> np.ndarray:
+    """An array of real numbers, of any shape and perhaps not finite; TypeError for text, truth values and the like."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: got {type(value).__name__}, wanted {wanted}") from error
+    if array.dtype.kind not in "fiu":
+        of = f" of {array.dtype.name}" if array.dtype.kind in "bcSU" and array.ndim else ""
+        raise TypeError(f"{name}: got {type(value).__name__}{of}, wanted {wanted}")
+    return array
+
+
+def float_array(name: str, value: Any, shape: tuple[int, ...] | None) -> np.ndarray:
+    """A fresh C-ordered float64 copy of value, which must be finite and have exactly this shape; None admits any.
 
     Raises TypeError if value is not numeric, ValueError if the shape or a number is wrong.
     """
-    try:
-        array = np.array(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}: got {type(value).__name__}, wanted an array of numbers of shape {shape}") from error
-    if array.shape != shape:
+    wanted = "an array of numbers" if shape is None else f"an array of numbers of shape {shape}"
+    array = np.array(numbers(name, value, wanted), dtype=np.float64, order="C")
+    if shape is not None and array.shape != shape:
         raise ValueError(f"{name}: got shape {array.shape}, wanted {shape}")
     if not np.isfinite(array).all():
         raise ValueError(f"{name}: got NaN or Inf, wanted finite numbers")
@@ -25,10 +35,9 @@ def float_array(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 def scalar_or_vector(name: str, value: Any, length: int | None) -> np.ndarray:
     """A finite float64 array of shape () or (length,); any length if it is None."""
-    shape = np.shape(value)
-    if len(shape) > 1:
-        raise ValueError(f"{name}: got shape {shape}, wanted a number or a vector")
-    array = float_array(name, value, shape)
+    array = float_array(name, value, None)
+    if array.ndim > 1 or not array.size:
+        raise ValueError(f"{name}: got shape {array.shape}, wanted a number or a vector")
     if array.ndim == 1 and length is not None and array.shape != (length,):
         raise ValueError(f"{name}: got {array.shape[0]} numbers, wanted one or {length}")
     return array
@@ -51,6 +60,20 @@ def whole_number(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
+def flag(name: str, value: Any) -> bool:
+    """True or False; TypeError for what is merely one of them if asked."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}: got {value!r}, wanted True or False")
+    return bool(value)
+
+
+def text(name: str, value: Any) -> str:
+    """A string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: got {value!r}, wanted text")
+    return value
+
+
 def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     """The value if it is among the choices, else an error with the nearest one."""
     choices = tuple(choices)
@@ -67,8 +90,10 @@ def did_you_mean(value: Any, choices: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def same_shape(what: str, array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def same_shape(what: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:
     """A C-ordered float64 view or copy of an array that a user's object returned; kernels trust its shape."""
+    if getattr(array, "dtype", None) != np.float64:
+        array = numbers(what, array)
     array = np.ascontiguousarray(array, dtype=np.float64)
     if array.shape != shape:
         raise ValueError(f"{what}: returned shape {array.shape}, wanted {shape}")

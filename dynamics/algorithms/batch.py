@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.model import RigidBodyModel
+from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import LANES, aligned_empty, launch, routine, scratch
 from dynamics.validation import QUATERNION_TOLERANCE, as_batch, check_configuration
 
@@ -26,6 +26,7 @@ def points(model: RigidBodyModel, q: ArrayLike, **vectors: ArrayLike) -> tuple[b
     Returns: single (bool), [q (K, nq), then one (K, nv) array per vector].
     Raises ValueError naming the argument, its shape and the one wanted, or the first bad entry.
     """
+    check_model(model)
     if _is_batch(model, q, vectors):
         return False, cast("list[np.ndarray]", [q, *vectors.values()])
     batch, single = as_batch("q", q, model.nq)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, ROTATION, place_bodies
 from dynamics.kernel_model import kernel_model
-from dynamics.model import RigidBodyModel
+from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, scatter, splat
 from dynamics.spatial import (
     accumulate,
@@ -74,6 +74,7 @@ def _drive(first, last, work, block, q, derivatives, out):
 
 def require_mass(model: RigidBodyModel) -> None:
     """Raise ValueError unless the robot has mass, and so a centre of mass."""
+    check_model(model)
     if not model.total_mass > 0.0:
         raise ValueError(f"model {model.name!r} has total mass {model.total_mass:g} kg and no centre of mass")
 
@@ -111,4 +112,4 @@ def center_of_mass_jacobian(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
 
     Parameters: q (nq,) or (K, nq).  Returns: (3, nv) or (K, 3, nv).  Raises: ValueError as `center_of_mass`.
     """
-    return _evaluate(model, q, True, (3, model.nv))
+    return _evaluate(model, q, True, (3, check_model(model).nv))

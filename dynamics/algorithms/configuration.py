@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.joints import FREE_FLYER, PLANAR, PRISMATIC, TRANSLATION
 from dynamics.kernel_model import kernel_model
-from dynamics.model import RigidBodyModel
+from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import LANES, carve, driver, gather, scatter
 from dynamics.tangent import difference_configuration, integrate_configuration
-from dynamics.validation import check_configuration
+from dynamics.validation import as_kind, check_configuration
 
 
 @driver
@@ -49,6 +49,7 @@ def _difference_all(first, last, work, block, q0, q1, out):
 
 def neutral(model: RigidBodyModel) -> np.ndarray:
     """Configuration (nq,) at which every joint frame lies on its placement: zeros, quaternions (0, 0, 0, 1)."""
+    check_model(model)
     return np.concatenate([joint.neutral() for joint in model.joints]) if model.joints else np.zeros(0)
 
 
@@ -83,6 +84,7 @@ def difference(model: RigidBodyModel, q0: ArrayLike, q1: ArrayLike) -> np.ndarra
 
     Parameters: q0, q1 (nq,) or (K, nq).  Returns: (nv,) or (K, nv).  Raises: ValueError as `integrate`.
     """
+    check_model(model)
     q0, one = check_configuration(model, q0, "q0")
     q1, other = check_configuration(model, q1, "q1")
     K = max(len(q0), len(q1)) if len(q0) and len(q1) else 0
@@ -100,6 +102,8 @@ def random_configuration(model: RigidBodyModel, rng: np.random.Generator) -> np.
     Without limits, displacements are drawn from [-1, 1] (m) and angles from [-pi, pi]; with one limit, from an interval
     of the same length that starts there.
     """
+    check_model(model)
+    as_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
     half = np.full(model.nq, np.pi)
     for joint, start in zip(model.joints, model.q_index, strict=True):
         if joint.code in (PRISMATIC, TRANSLATION):

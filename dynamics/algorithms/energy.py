@@ -75,4 +75,4 @@ def potential_energy(model: RigidBodyModel, q: ArrayLike) -> float | np.ndarray:
     Parameters: q (nq,) or (K, nq).  Returns: float or (K,), J.  Raises: ValueError as `kinetic_energy`, and for a model
     without mass.
     """
-    return -model.total_mass * (center_of_mass(model, q) @ model.gravity)
+    return -(center_of_mass(model, q) @ model.gravity) * model.total_mass

@@ -12,7 +12,7 @@ from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.loads import Wrenches, gather_loads, loads_batch, loads_numbers
 from dynamics.kernel_model import kernel_model
-from dynamics.model import RigidBodyModel
+from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import LANES, carve, driver, gather, scatter
 from dynamics.validation import as_array
 
@@ -130,6 +130,7 @@ def hybrid_dynamics(
     ValueError : wrong shape, non-finite given entry, a quaternion that is not of unit length, `prescribed` not boolean,
         or an unknown frame or reference; names the argument.
     """
+    check_model(model)
     chosen = as_choice("prescribed", prescribed, model.nv)
     a, tau = given_entries("a", a, chosen), given_entries("tau", tau, ~chosen)
     single, (q, v, a, tau) = points(model, q, v=v, a=a, tau=tau)

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies
 from dynamics.kernel_model import kernel_model
-from dynamics.model import RigidBodyModel
+from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, shared_kernel, splat
 from dynamics.spatial import (
     add_cross,
@@ -186,6 +186,7 @@ def _drive(first, last, work, block, i, frame, reference, quantity, q, v, a, out
 # ------------------------------------------------------------------------------------------------ public
 def frame_numbers(model: RigidBodyModel, name: str) -> tuple[int, np.ndarray]:
     """Body (-1 the world) and placement (FRAME,) of a frame, for kernels; ValueError if there is none of this name."""
+    check_model(model)
     frame = model.frame(name)
     return int(frame.body), np.concatenate([np.ravel(frame.R), frame.p])
 

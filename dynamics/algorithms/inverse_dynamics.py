@@ -9,7 +9,7 @@ from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, FORCE, FORCES, forward_pass
 from dynamics.algorithms.loads import Wrenches, add_loads, gather_loads, loads_batch, loads_numbers
 from dynamics.kernel_model import kernel_model
-from dynamics.model import RigidBodyModel
+from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -103,9 +103,10 @@ def inverse_dynamics(
 
 def bias_forces(model: RigidBodyModel, q: ArrayLike, v: ArrayLike) -> np.ndarray:
     """C(q, v) v + g(q): Coriolis, centrifugal and gravity torques.  Shapes and errors as `inverse_dynamics`."""
-    return inverse_dynamics(model, q, v, np.zeros(model.nv))
+    return inverse_dynamics(model, q, v, np.zeros(check_model(model).nv))
 
 
 def gravity_forces(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """g(q): torques that hold the robot still.  Shapes and errors as `inverse_dynamics`."""
-    return inverse_dynamics(model, q, np.zeros(model.nv), np.zeros(model.nv))
+    zero = np.zeros(check_model(model).nv)
+    return inverse_dynamics(model, q, zero, zero)

@@ -136,7 +136,7 @@ def loads_batch(
 def _frames_and_values(model, argument, wrenches, K):
     """The loaded frames and the wrenches (K, frames, 6) on them."""
     if isinstance(wrenches, Mapping):
-        frames = [model.frame(name) for name in wrenches]
+        frames = [_named_frame(model, argument, name) for name in wrenches]
         values = np.zeros((K, len(frames), 6))
         for i, (frame, value) in enumerate(wrenches.items()):
             w = as_array(f"{argument}[{frame!r}]", value)
@@ -151,6 +151,13 @@ def _frames_and_values(model, argument, wrenches, K):
             f"{argument} has shape {w.shape}; expected ({nb}, 6) or ({K}, {nb}, 6), or a mapping of frame names"
         )
     return [model.frame(name) for name in model.body_names], np.broadcast_to(w, (K, nb, 6))
+
+
+def _named_frame(model, argument, name):
+    try:
+        return model.frame(name)
+    except ValueError as error:
+        raise ValueError(f"{argument}: {error}") from None
 
 
 def _on_bodies(model, frames, values) -> np.ndarray:

@@ -21,7 +21,7 @@ from dynamics.contacts.point_contact import PointContact
 from dynamics.contacts.rigid_contact import RigidContact
 from dynamics.kernel_model import model_block
 from dynamics.model import RigidBodyModel
-from dynamics.validation import as_array
+from dynamics.validation import as_array, as_items, as_kind
 
 Contact = PointContact | RigidContact
 
@@ -61,7 +61,8 @@ class ContactSet:
     """
 
     def __init__(self, model: RigidBodyModel, contacts: Sequence[Contact]) -> None:
-        contacts = tuple(contacts)
+        as_kind("model", model, RigidBodyModel)
+        contacts = as_items("contacts", contacts, "PointContacts and RigidContacts")
         for i, contact in enumerate(contacts):
             if not isinstance(contact, Contact):
                 raise TypeError(f"contacts[{i}]: got {type(contact).__name__}, expected a PointContact or RigidContact")

@@ -9,7 +9,7 @@ bodies are turned against it.
 import numpy as np
 
 from dynamics.joints import PLANAR
-from dynamics.model import RigidBodyModel
+from dynamics.model import RigidBodyModel, check_model
 
 INERTIAL = 10
 _ROW, _COLUMN = (0, 0, 1, 0, 1, 2), (0, 1, 1, 2, 2, 2)  # of the inertia's entries
@@ -22,6 +22,7 @@ def inertial_parameters(model: RigidBodyModel) -> np.ndarray:
     body's frame, in its axes.  `inverse_dynamics_regressor` multiplies them, `parameter_derivatives` takes directions
     of them.
     """
+    check_model(model)
     m = model.arrays
     parameters = np.column_stack([m.mass, m.first_moment, m.rotational_inertia[:, [0, 1, 3, 2, 4, 5]]])
     for i, R in turned_bodies(model):

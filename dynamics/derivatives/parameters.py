@@ -19,7 +19,7 @@ from dynamics.algorithms.loads import Wrenches, add_loads, gather_loads, loads_n
 from dynamics.derivatives.parameter_directions import direction_batch, direction_numbers, gather_direction
 from dynamics.derivatives.parameter_recursion import CHANGE, change_of_hybrid_dynamics, change_of_inverse_dynamics
 from dynamics.kernel_model import kernel_model
-from dynamics.model import RigidBodyModel
+from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import LANES, carve, driver, gather, gather_state, scatter
 
 
@@ -117,7 +117,7 @@ def parameter_derivatives(
         length, an unknown frame or reference, `prescribed` not boolean, neither a nor tau, both of them without
         `prescribed`, or the direction of an unknown; names the argument.
     """
-    chosen = _given_accelerations(model.nv, a, tau, prescribed, da, dtau)
+    chosen = _given_accelerations(check_model(model).nv, a, tau, prescribed, da, dtau)
     if chosen is not None:  # whatever is not given reads zero
         everywhere = np.zeros(model.nv)
         a, da = (given_entries(name, everywhere if x is None else x, chosen) for name, x in (("a", a), ("da", da)))

@@ -37,6 +37,7 @@ from dynamics.simd import (
     launch,
 )
 from dynamics.simd.streaming import stream
+from dynamics.validation import as_flag
 
 __all__ = [
     "InverseDynamicsSecondDerivatives", "PackedSecondDerivatives", "drive_second_order",
@@ -136,6 +137,7 @@ def inverse_dynamics_second_derivatives(
     ------
     ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
     """
+    packed = as_flag("packed", packed)
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
     loads = loads_batch(model, external_wrenches, wrench_reference, K)

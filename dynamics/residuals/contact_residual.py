@@ -23,6 +23,7 @@ from dynamics.residuals.robot_residual import (
 )
 from dynamics.simd import chunk_count, launch
 from dynamics.subject import Subject
+from dynamics.validation import as_items
 
 if TYPE_CHECKING:
     from dynamics.systems.rigid_body import RigidBodySystem
@@ -42,7 +43,7 @@ def contacts_of(system: RigidBodySystem, frames: Frames) -> np.ndarray:
     if len(contacts) == 0:
         raise ValueError("system: has no contacts, expected a RigidBodySystem with at least one")
     held = [contact.frame for contact in contacts.contacts]
-    names = held if frames is None else [frames] if isinstance(frames, str) else list(frames)
+    names = held if frames is None else [frames] if isinstance(frames, str) else as_items("frames", frames, "names")
     for i, name in enumerate(names):
         system.model.frame(name)
         if name not in held:

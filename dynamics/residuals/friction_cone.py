@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.residuals.contact_residual import ContactResidual, Frames, contacts_of
 from dynamics.residuals.force_map import ForceMap
-from dynamics.validation import as_array
+from dynamics.validation import as_array, as_flag, as_positive
 
 if TYPE_CHECKING:
     from dynamics.systems.rigid_body import RigidBodySystem
@@ -81,11 +81,11 @@ class FrictionCone(ContactResidual):
         smoothing: float = 1e-3,
     ) -> None:
         contact = contacts_of(system, frames)
-        mu, normal = _positive("mu", mu), _unit("normal", normal)
-        _check_facets(facets, inner)
+        mu, normal = as_positive("mu", mu), _unit("normal", normal)
+        _check_facets(facets, as_flag("inner", inner))
         least = 0.0 if min_normal_force is None else float(as_array("min_normal_force", min_normal_force, ()))
         if facets is None:
-            smoothing, A = _positive("smoothing", smoothing), np.array([mu * normal, normal])
+            smoothing, A = as_positive("smoothing", smoothing), np.array([mu * normal, normal])
         else:
             smoothing = 0.0
             A = np.vstack([(mu * np.cos(np.pi / facets) if inner else mu) * normal - _tangents(normal, facets), normal])
@@ -99,13 +99,6 @@ class FrictionCone(ContactResidual):
 
     def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature) -> float:
         return self._squares(figures, start, stop, order, xs, us, target, curvature)
-
-
-def _positive(name: str, value) -> float:
-    number = float(as_array(name, value, ()))
-    if number <= 0.0:
-        raise ValueError(f"{name}: got {number}, expected a positive number")
-    return number
 
 
 def _unit(name: str, value: ArrayLike) -> np.ndarray:

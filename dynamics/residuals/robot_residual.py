@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, helper, launch
+from dynamics.simd import LANES, chunk_count, helper, launch, scratch
 from dynamics.subject import Subject
+from dynamics.validation import as_floats
 
 VALUE, JACOBIAN, HESSIAN = 0, 1, 2
 """What a driver is asked for; the derivatives are bits, for drivers that are asked for both."""
@@ -96,10 +97,10 @@ def path_dofs(model: RigidBodyModel, body: int) -> np.ndarray:
 
 def knots(name: str, value: ArrayLike, columns: int, count: int | None = None) -> np.ndarray:
     """A batch (K, columns) for a driver; only the shape is checked, as solvers call this in their inner loops."""
-    array = np.ascontiguousarray(value, dtype=np.float64)
+    array = as_floats(name, value)
     if array.ndim != 2 or array.shape[1] != columns or (count is not None and len(array) != count):
         raise ValueError(
-            f"{name}: got shape {np.shape(value)}, expected ({'K' if count is None else count}, {columns})"
+            f"{name}: got shape {array.shape}, expected ({'K' if count is None else count}, {columns})"
         )
     return array if array.flags.writeable else array.copy()  # a read-only array would compile the driver anew
 

@@ -20,7 +20,7 @@ from dynamics.rods.model import Rod, RodModel
 from dynamics.rods.rod_checks import check_points, check_stiffness
 from dynamics.rods.segment_list import SegmentList, inertia_about_frame, joint_motion
 from dynamics.rods.strain_basis import COMPONENTS, StrainBasis
-from dynamics.validation import as_array, as_inertia, as_name, as_placement, unknown_name
+from dynamics.validation import as_array, as_flag, as_inertia, as_kind, as_name, as_placement, look_up
 
 Placement = tuple[ArrayLike, ArrayLike]
 IDENTITY = (np.eye(3), np.zeros(3))
@@ -80,6 +80,8 @@ class RodModelBuilder:
         TypeError : if `joint` is no joint.
         """
         label = f"body {name!r}: "
+        if joint is None:
+            raise TypeError(f"{label}joint: got None, expected a joint such as Revolute('z')")
         parent_segment = self._new(name, parent, joint, label)
         mass = float(as_array(label + "mass", mass, ()))
         if mass < 0.0:
@@ -129,8 +131,7 @@ class RodModelBuilder:
         label = f"rod {name!r}: "
         kinds = {"section": (section, Section), "material": (material, Elastic), "basis": (basis, StrainBasis)}
         for what, (value, kind) in kinds.items():
-            if not isinstance(value, kind):
-                raise TypeError(f"{label}{what}: got {type(value).__name__}")
+            as_kind(label + what, value, kind, "Circular or Rectangular" if what == "section" else None)
         parent_segment = self._new(name, parent, joint, label)
         length = float(as_array(label + "length", length, ()))
         if length <= 0.0:
@@ -183,7 +184,9 @@ class RodModelBuilder:
             raise TypeError(f"{label}joint: got {joint!r}, expected Revolute(axis), Spherical() or Fixed()")
         if link_a == link_b:
             raise ValueError(f"{label}link_b: got {link_b!r} on both sides, expected two links")
-        segments = self._segment_of(link_a), -1 if link_b == "world" else self._segment_of(link_b)
+        world = isinstance(link_b, str) and link_b == "world"
+        segment_b = -1 if world else self._segment_of(link_b, label + "link_b")
+        segments = self._segment_of(link_a, label + "link_a"), segment_b
         placements = as_placement(label + "placement_a", placement_a), as_placement(label + "placement_b", placement_b)
         self._closures.append(Closure(name, segments, joint, placements))
 
@@ -204,17 +207,16 @@ class RodModelBuilder:
         ------
         ValueError : an unknown link, a name given twice.
         """
-        kind = FOLLOWER if follower else WRENCH
+        segment, kind = self._segment_of(link), FOLLOWER if as_flag("follower", follower) else WRENCH
         name = as_name("name", link if name is None else name)
-        self._loads.add_wrench(self._segment_of(link), kind, name, as_array("point", point, (3,)))
+        self._loads.add_wrench(segment, kind, name, as_array("point", point, (3,)))
 
     def add_contact(self, rod: str, contact: CylinderContact) -> None:
         """Let the nodes of a circular rod touch a cylinder from inside.
 
         Raises: ValueError for an unknown rod or one of another section, TypeError for another kind of contact.
         """
-        if not isinstance(contact, CylinderContact):
-            raise TypeError(f"contact: got {type(contact).__name__}, expected a CylinderContact")
+        as_kind("contact", contact, CylinderContact)
         part, section = self._circular(rod)
         for k, load in enumerate(cylinder_loads(contact, section.radii(part.nodes[1:] / part.length))):
             self._loads.add(part.segments.start + k, *load)
@@ -224,8 +226,7 @@ class RodModelBuilder:
 
         Raises: ValueError for an unknown rod or one of another section, TypeError for another kind of fluid.
         """
-        if not isinstance(fluid, Fluid):
-            raise TypeError(f"fluid: got {type(fluid).__name__}, expected a Fluid")
+        as_kind("fluid", fluid, Fluid)
         part, section = self._circular(rod)
         radii, areas = section.radii(part.nodes / part.length), part.figures.A
         for k in range(1, len(part.nodes) - 1):
@@ -247,25 +248,23 @@ class RodModelBuilder:
     def add_added_mass(self, link: str, matrix: ArrayLike) -> None:
         """Add inertia (6, 6), symmetric, axes of the link's frame [angular; linear], that has no weight.
 
-        Raises: ValueError for an unknown link or a matrix that is not symmetric.
+        Raises: ValueError for an unknown link or a matrix that is not symmetric, or has a negative eigenvalue.
         """
         M = as_array("matrix", matrix, (6, 6))
         if np.abs(M - M.T).max() > 1e-9 * np.abs(M).max():
             raise ValueError("matrix: got one that is not symmetric")
+        if (least := np.linalg.eigvalsh(M)[0]) < -1e-9 * np.abs(M).max():
+            raise ValueError(f"matrix: got one with the eigenvalue {least:.3g}, expected none below zero")
         self._loads.add(self._segment_of(link), ADDED_MASS, (0.5 * (M + M.T)).ravel())
 
-    def _segment_of(self, link: str) -> int:
-        if link not in self._links:
-            raise unknown_name("link", link, list(self._links))
-        return self._links[link]
+    def _segment_of(self, link: str, argument: str = "link") -> int:
+        return look_up(argument, link, self._links)
 
     def _circular(self, name: str) -> tuple[Rod, Circular]:
-        if name not in self._rods:
-            raise unknown_name("rod", name, list(self._rods))
-        section = self._rods[name].section
-        if not isinstance(section, Circular):
-            raise ValueError(f"rod: {name!r} has a {type(section).__name__} section, expected Circular")
-        return self._rods[name], section
+        rod = look_up("rod", name, self._rods)
+        if not isinstance(rod.section, Circular):
+            raise ValueError(f"rod: {name!r} has a {type(rod.section).__name__} section, expected Circular")
+        return rod, rod.section
 
     # -------------------------------------------------------------------------------------------- parts of these
     def _new(self, name: str, parent: str, joint: Joint | None, label: str) -> int:
@@ -274,11 +273,7 @@ class RodModelBuilder:
             raise ValueError(f"name: {name!r} is taken")
         if joint is not None and not isinstance(joint, Joint):
             raise TypeError(f"{label}joint: got {joint!r}, expected a joint such as Revolute('z')")
-        if parent == "world":
-            return -1
-        if parent not in self._links:
-            raise unknown_name(label + "parent", parent, ["world", *self._links])
-        return self._links[parent]
+        return look_up(label + "parent", parent, {"world": -1, **self._links})
 
     def _add_joint(self, name, parent, joint, placement, figures, stiffness, damping) -> int:
         components, axes = joint_motion(joint)
@@ -287,10 +282,10 @@ class RodModelBuilder:
         own = slice(self._n, self._n + count)
         values = []
         for what, value in (("stiffness", stiffness), ("damping", damping)):
-            figure = np.broadcast_to(as_array(label + what, value), (count,))
+            figure = as_array(label + what, value, () if np.ndim(value) == 0 else (count,))
             if (figure < 0.0).any():
                 raise ValueError(f"{label}{what}: got {value}, expected numbers >= 0")
-            values.append(np.diag(figure))
+            values.append(np.diag(np.broadcast_to(figure, (count,))))
         self._energies.append((own, *values))
         self._joints[name] = own
         self._names += [f"{name} {COMPONENT_LETTERS[r]}" for r in components]
@@ -343,7 +338,7 @@ class RodModelBuilder:
             self._name, self._n, tuple(self._links), tuple(self._names), MappingProxyType(dict(self._rods)),
             MappingProxyType(dict(self._links)), MappingProxyType(dict(self._joints)), K, D, self._mass,
             tuple(self._loads.wrench_names), self._segments.arrays(self._n, self._base, self._gravity),
-            external, (), no_closures(), external,
+            external, (), no_closures(), external, np.empty(0),
         )  # fmt: skip
         return closed(model, self._closures, self._loads)
 

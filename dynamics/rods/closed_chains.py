@@ -13,8 +13,10 @@ from dynamics.rods.closure_arrays import closure_numbers, input_numbers
 from dynamics.rods.evaluation import inverse_dynamics_kernel, work_numbers
 from dynamics.rods.model import RodModel
 from dynamics.simd import routine
-from dynamics.validation import as_array, unknown_name
+from dynamics.validation import as_array, as_items, as_kind, as_positive, as_whole_number, look_up
 
+OPEN = 1e-6
+"""Of e and e' where a motion starts, m and m/s or cosines and their rates, above which chains count as open."""
 SHORTEST = 1e-4
 """Step of `assemble` below which no decrease counts as none."""
 
@@ -76,12 +78,16 @@ def closure_error(model: RodModel, q: ArrayLike) -> np.ndarray:
     Rows are those of the closed joints in turn, without those that vanish at all configurations.
     Raises: ValueError for a wrong shape or a number that is not finite; the functions below too.
     """
-    return evaluate_chains(model, FORCES, as_array("q", q, (model.nq,)))[1].e
+    return evaluate_chains(model, FORCES, _configuration(model, q))[1].e
 
 
 def closure_jacobian(model: RodModel, q: ArrayLike) -> np.ndarray:
     """A = de/dq (G, n) at q (n,); generalised forces of multipliers are A'lambda."""
-    return evaluate_chains(model, MASS_MATRIX, as_array("q", q, (model.nq,)))[1].A
+    return evaluate_chains(model, MASS_MATRIX, _configuration(model, q))[1].A
+
+
+def _configuration(model: RodModel, q: ArrayLike) -> np.ndarray:
+    return as_array("q", q, (as_kind("model", model, RodModel).nq,))
 
 
 def assemble(
@@ -108,16 +114,21 @@ def assemble(
     -------
     Assembly(q, converged, iterations, error, reversed_joints).  Where it did not converge, as for chains that cannot be
     closed, q is the best point so far.
+
+    Raises
+    ------
+    ValueError, TypeError : names the argument, what came and what was expected.
     """
+    as_kind("model", model, RodModel)
+    tolerance = as_positive("tolerance", tolerance)
+    max_iterations = as_whole_number("max_iterations", max_iterations, 0)
     q = np.zeros(model.nq) if q0 is None else as_array("q0", q0, (model.nq,)).copy()
     stiffness = np.diag(model.stiffness).copy()
     stiff = stiffness[stiffness > 0.0]
     stiffness += 1e-3 * (np.exp(np.log(stiff).mean()) if len(stiff) else 1.0)
     weights = 1.0 / stiffness
-    for link in fixed:
-        if link not in model.joint_coordinates:
-            raise unknown_name("link with a joint", link, model.joint_coordinates)
-        weights[model.joint_coordinates[link]] = 0.0
+    for k, link in enumerate(as_items("fixed", fixed, "names of links")):
+        weights[look_up(f"fixed[{k}]: link with a joint", link, model.joint_coordinates)] = 0.0
     values, count = evaluate_chains(model, MASS_MATRIX, q)[1], 0
     while np.abs(values.e).max(initial=0.0) > tolerance and count < max_iterations:
         scaled = values.A * np.sqrt(weights)

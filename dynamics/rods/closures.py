@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics.joints import Fixed, Revolute, Spherical
 from dynamics.rods.arrays import FORCES, MASS_MATRIX
-from dynamics.rods.closed_chains import evaluate_chains, rotation
+from dynamics.rods.closed_chains import OPEN, evaluate_chains, rotation
 from dynamics.rods.closed_joint import Closure
 from dynamics.rods.closure_arrays import ORIENTATION, POSITION, ClosureArrays
 from dynamics.rods.external_loads import LoadList
@@ -43,10 +43,10 @@ def closed(model: RodModel, joints: list[Closure], loads: LoadList) -> RodModel:
     model = replace(model, closed_joints=tuple(joints), reaction_loads=held)
     rows = [_rows(model, joint) for joint in joints]
     whole = replace(model, closures=_arrays(model, joints, rows))
-    kept = _independent(whole, joints)
+    sizes, kept = _independent(whole, joints)
     starts = whole.closures.row_start
     rows = [[row for i, row in enumerate(own) if kept[starts[c] + i]] for c, own in enumerate(rows)]
-    return replace(model, closures=_arrays(model, joints, rows))
+    return replace(model, closures=_arrays(model, joints, rows), constraint_sizes=sizes[kept])
 
 
 def _rows(model: RodModel, joint: Closure) -> list[tuple[int, np.ndarray, np.ndarray]]:
@@ -91,8 +91,8 @@ def coordinate_scales(model: RodModel) -> np.ndarray:
     return scales
 
 
-def _independent(model: RodModel, joints: list[Closure]) -> np.ndarray:
-    """Which rows do not vanish; ValueError where what is left is not independent."""
+def _independent(model: RodModel, joints: list[Closure]) -> tuple[np.ndarray, np.ndarray]:
+    """Sizes of rows for moderate coordinates, and which do not vanish; ValueError where these depend on each other."""
     rng, scales, k = np.random.default_rng(0), coordinate_scales(model), model.closures
     samples = [scales * rng.uniform(-1.0, 1.0, model.nq) for _ in range(SAMPLES)]
     A = np.array([evaluate_chains(model, MASS_MATRIX, q)[1].A * scales for q in samples])
@@ -109,10 +109,42 @@ def _independent(model: RodModel, joints: list[Closure]) -> np.ndarray:
                 f"closure {joint.name!r}: the {len(own)} constraints up to it have rank {rank}, expected {len(own)}; "
                 "a joint that leaves more freedom has fewer"
             )
-    return kept
+    return sizes, kept
 
 
 def _rank(A: np.ndarray) -> int:
     values = np.linalg.svd(A, compute_uv=False)
     return int((values > DEPENDENT * values[0]).sum())
+
+
+def check_independence(model: RodModel, qs: np.ndarray, argument: str, free: np.ndarray | slice = slice(None)) -> None:
+    """ValueError where the constraints depend on each other at one of the configurations qs (K, n).
+
+    There, as where bars are in line, forces in the closed joints are not determined, nor are accelerations.  The free
+    coordinates (F,) move, by default all.
+    """
+    if not model.constraint_count:
+        return
+    scales, G = coordinate_scales(model), model.constraint_count
+    for k, q in enumerate(qs):
+        chains = evaluate_chains(model, MASS_MATRIX, q)[1]
+        A = (chains.A * scales / model.constraint_sizes[:, None])[:, free]
+        values = np.linalg.svd(A, compute_uv=False) if np.isfinite(A).all() else np.ones(G)
+        rank = int((values > DEPENDENT * values.max(initial=1.0)).sum())
+        if rank < G:
+            where = f"{argument}[{k}]" if len(qs) > 1 else argument
+            raise ValueError(
+                f"{where}: the {G} constraints of closed chains have rank {rank} here, expected {G}; fewer "
+                f"determine no accelerations; {_way_out(model, chains.e)}"
+            )
+
+
+def _way_out(model: RodModel, e: np.ndarray) -> str:
+    """What to do where chains open by e (G,) are singular."""
+    gaps = [float(np.abs(own).max()) for own in np.split(e, model.closures.row_start[1:-1])]
+    widest = int(np.argmax(gaps))
+    if gaps[widest] <= OPEN:
+        return "the chains are closed: choose another configuration, perhaps one close by"
+    name = model.closure_names[widest]
+    return f"closure {name!r} is open by {gaps[widest]:.3g}: `assemble` finds coordinates that close the chains"
 

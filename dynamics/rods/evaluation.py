@@ -31,7 +31,7 @@ from dynamics.simd import (
     scatter,
     shared_kernel,
 )
-from dynamics.validation import as_batch
+from dynamics.validation import as_batch, as_floats, as_kind
 
 
 class InverseDynamicsDerivatives(NamedTuple):
@@ -113,7 +113,7 @@ def driver_numbers(model: RodModel) -> int:
 # ------------------------------------------------------------------------------------------------ public
 def _batches(model: RodModel, wrenches=None, **vectors) -> tuple[bool, np.ndarray, np.ndarray]:
     """Whether it is one point, the states (K, 4 n) of q, v, a, w, and the wrenches (K, 6 W), by default zero."""
-    W = model.wrench_count
+    W = as_kind("model", model, RodModel).wrench_count
     vectors["wrenches"] = np.zeros(6 * W) if wrenches is None else flat_wrenches(wrenches, model)
     arrays, single = {}, True
     for name, value in vectors.items():
@@ -138,7 +138,7 @@ def common_length(batches: Mapping[str, np.ndarray]) -> int:
 
 def flat_wrenches(wrenches: ArrayLike, model: RodModel) -> np.ndarray:
     """The wrenches (W, 6) or (K, W, 6) in a row (6 W) or (K, 6 W)."""
-    count, array = model.wrench_count, np.asarray(wrenches, dtype=np.float64)
+    count, array = model.wrench_count, as_floats("wrenches", wrenches)
     if array.shape[-2:] != (count, 6) or array.ndim not in (2, 3):
         raise ValueError(f"wrenches: got shape {array.shape}, expected ({count}, 6) or (K, {count}, 6)")
     return array.reshape(*array.shape[:-2], 6 * count)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.joints import unit_axis
 from dynamics.rods.load_arrays import ADDED_MASS, CYLINDER, DEAD, DRAG, FIGURES, LoadArrays
-from dynamics.validation import as_array
+from dynamics.validation import as_array, as_flag
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class CylinderContact:
             raise ValueError(f"exponent: got {exponent}, expected a multiple of 1/2 of at least 1")
         if float(as_array("smoothing", self.smoothing, ())) < 0.0:
             raise ValueError(f"smoothing: got {self.smoothing}, expected at least 0")
+        as_array("point", self.point, (3,))
+        unit_axis(self.axis)
 
     def figures(self, node_radius: float) -> np.ndarray:
         """Numbers of the load of a node."""
@@ -83,12 +85,14 @@ class Fluid:
     def __post_init__(self):
         if float(as_array("density", self.density, ())) <= 0.0:
             raise ValueError(f"density: got {self.density}, expected a positive number")
-        as_array("drag", self.drag, (3,))
+        if (as_array("drag", self.drag, (3,)) < 0.0).any():
+            raise ValueError(f"drag: got {self.drag}, expected numbers >= 0")
         as_array("lift", self.lift, ())
         if (as_array("added_mass", self.added_mass, (2,)) < 0.0).any():
             raise ValueError(f"added_mass: got {self.added_mass}, expected numbers >= 0")
         if float(as_array("smoothing", self.smoothing, ())) < 0.0:
             raise ValueError(f"smoothing: got {self.smoothing}, expected at least 0")
+        as_flag("buoyancy", self.buoyancy)
 
     def node_loads(
         self, length: float, radius: float, area: float, gravity: np.ndarray

@@ -16,7 +16,7 @@ from dynamics.algorithms.batch import unbatch
 from dynamics.rods.arrays import JOINT, ROD
 from dynamics.rods.cross_section import Circular
 from dynamics.rods.model import Rod, RodModel
-from dynamics.validation import as_batch
+from dynamics.validation import as_batch, as_kind, as_whole_number
 
 Pose = tuple[np.ndarray, np.ndarray]
 """Rotations (..., 3, 3) and positions (..., 3)."""
@@ -54,7 +54,7 @@ def link_placements(model: RodModel, q: ArrayLike) -> Pose:
     ------
     ValueError : a wrong shape, or a number that is not finite; so do the functions below.
     """
-    qs, single = as_batch("q", q, model.nq)
+    qs, single = _configurations(model, q)
     _, ends = _segment_poses(model, qs)
     of_links = [ends[model.link_segments[name]] for name in model.link_names]
     R, p = (np.stack(part, axis=1) for part in zip(*of_links, strict=True))
@@ -64,8 +64,8 @@ def link_placements(model: RodModel, q: ArrayLike) -> Pose:
 
 def link_placement(model: RodModel, link: str, q: ArrayLike) -> Pose:
     """R (3, 3) or (K, 3, 3) and p (3,) or (K, 3) of one link's frame; q as above.  ValueError for an unknown link."""
+    qs, single = _configurations(model, q)
     segment = model.segment_of(link)
-    qs, single = as_batch("q", q, model.nq)
     _, ends = _segment_poses(model, qs)
     R, p = unbatch(single, *ends[segment])
     return R, p
@@ -80,11 +80,10 @@ def center_lines(model: RodModel, q: ArrayLike, points: int = 20) -> dict[str, C
     q : (n,) or (K, n)
     points : P of a rod, at least 2
     """
-    qs, single = as_batch("q", q, model.nq)
-    if isinstance(points, bool) or not isinstance(points, (int, np.integer)) or points < 2:
-        raise ValueError(f"points: got {points!r}, expected a whole number of at least 2")
+    qs, single = _configurations(model, q)
+    points = as_whole_number("points", points, 2)
     starts, ends = _segment_poses(model, qs)
-    lines = _all_lines(model, qs, starts, ends, int(points))
+    lines = _all_lines(model, qs, starts, ends, points)
     return {name: CenterLine(unbatch(single, line.points)[0], line.radii) for name, line in lines.items()}
 
 
@@ -94,7 +93,8 @@ def skeleton(model: RodModel, q: ArrayLike, points: int = 20) -> np.ndarray:
     Rods are joined to their parent's frame; segments that never have a length are left out.  Parameters as
     `center_lines`; for q (n,), K = 1.
     """
-    qs, _ = as_batch("q", q, model.nq)
+    qs, _ = _configurations(model, q)
+    points = as_whole_number("points", points, 2)
     starts, ends = _segment_poses(model, qs)
     lines = _all_lines(model, qs, starts, ends, points)
     parts = [np.stack([line.points[:, :-1], line.points[:, 1:]], axis=2) for line in lines.values()]
@@ -107,6 +107,11 @@ def skeleton(model: RodModel, q: ArrayLike, points: int = 20) -> np.ndarray:
     segments = np.concatenate(parts, axis=1)
     lengths = np.linalg.norm(segments[:, :, 1] - segments[:, :, 0], axis=-1)
     return segments[:, lengths.max(axis=0, initial=0.0) > 1e-9]
+
+
+def _configurations(model: RodModel, q: ArrayLike) -> tuple[np.ndarray, bool]:
+    """q as (K, n), and whether it was one point."""
+    return as_batch("q", q, as_kind("model", model, RodModel).nq)
 
 
 # ------------------------------------------------------------------------------------------------ curves

@@ -26,7 +26,7 @@ from dynamics.rods.strains import load_column
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, store
 from dynamics.spatial import add_cross, load3, store3
 from dynamics.tangent import store_column3
-from dynamics.validation import as_array
+from dynamics.validation import as_array, as_kind
 
 
 @kernel
@@ -132,8 +132,7 @@ class LinkTranslation(RobotResidual):
     nr = 3
 
     def __init__(self, model: RodModel, link: str, target: ArrayLike) -> None:
-        if not isinstance(model, RodModel):
-            raise TypeError(f"model: got {type(model).__name__}, expected a RodModel")
+        as_kind("model", model, RodModel)
         m, segment, n = model.arrays, model.segment_of(link), model.nq
         target = as_array("target", target, (3,)).copy()
         super().__init__(cast(Any, model), f"translation of {link}")

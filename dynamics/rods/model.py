@@ -15,7 +15,7 @@ from dynamics.rods.closure_arrays import ClosureArrays
 from dynamics.rods.cross_section import Elastic, Section, SectionFigures
 from dynamics.rods.load_arrays import LoadArrays
 from dynamics.rods.strain_basis import StrainBasis
-from dynamics.validation import unknown_name
+from dynamics.validation import look_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,8 @@ class RodModel(ByContent):
     total_mass : kg
     wrench_names : tuple of str, of the external loads that take a wrench, W of them
     closed_joints : tuple of Closure
-    arrays, external, closures, reaction_loads : the same as arrays, the last the loads with the reactions
+    constraint_sizes : (G,) of the rows of their Jacobian, for moderate coordinates
+    arrays, external, closures, reaction_loads : RodArrays, LoadArrays, ClosureArrays, and the loads with the reactions
         of closed joints among them; for kernels
     """
 
@@ -108,6 +109,7 @@ class RodModel(ByContent):
     closed_joints: tuple[Closure, ...]
     closures: ClosureArrays
     reaction_loads: LoadArrays
+    constraint_sizes: np.ndarray
 
     def _parts(self) -> Mapping[str, Any]:
         return {field.name.replace("_", " "): getattr(self, field.name) for field in fields(self)[1:]}
@@ -134,9 +136,7 @@ class RodModel(ByContent):
 
     def segment_of(self, link: str) -> int:
         """The segment whose end is a link's frame; ValueError for an unknown link, with the nearest matches."""
-        if link not in self.link_segments:
-            raise unknown_name("link", link, self.link_names)
-        return int(self.link_segments[link])
+        return int(look_up("link", link, self.link_segments))
 
     @property
     def gravity(self) -> np.ndarray:

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.rods.arrays import MASS_MATRIX
-from dynamics.rods.closed_chains import evaluate_chains
+from dynamics.rods.arrays import FORCES, MASS_MATRIX
+from dynamics.rods.closed_chains import OPEN, evaluate_chains
+from dynamics.rods.closures import check_independence
 from dynamics.rods.constrained_dynamics import ConstrainedMotion, constrained_motion
 from dynamics.rods.prescribed_motion import PrescribedMotion
 from dynamics.rods.soft_robot import SoftRobot
@@ -17,8 +18,6 @@ Run = tuple[np.ndarray, np.ndarray, np.ndarray, int, int, int, np.ndarray, dict[
 """What a method returns: the fields of a `Simulation`."""
 Report = Callable[[float], object]
 """Called with the times that a method reaches."""
-OPEN = 1e-6
-"""Of e and e' at the start, m and m/s or cosines and their rates, above which chains count as open."""
 
 
 class Plant(NamedTuple):
@@ -53,11 +52,12 @@ class Plant(NamedTuple):
         return constrained_motion(self.robot.model, self.robot.arrays, level, states, self.prescribed.free, self.rate)
 
     def start(self, q: np.ndarray, v: np.ndarray) -> State:
-        """q, v (n,) with the prescribed coordinates at t = 0.  ValueError where chains are open or about to open."""
+        """q, v (n,) with the prescribed coordinates at t = 0.  ValueError where chains are open, about to open, or
+        singular."""
         n, state = self.robot.nq, self.states(0.0, q[None], v[None])[0]
         q, v = state[:n].copy(), state[n : 2 * n].copy()
         if self.robot.model.constraint_count:
-            _, chains = evaluate_chains(self.robot.model, MASS_MATRIX, q, v)
+            _, chains = evaluate_chains(self.robot.model, FORCES, q, v)
             for name, values, hint in (
                 ("q0", chains.e, "`assemble` finds coordinates that close them"),
                 ("v0", chains.rate, "velocities have to keep them closed"),
@@ -66,6 +66,7 @@ class Plant(NamedTuple):
                 if gap > OPEN:
                     what = "open by" if name == "q0" else "opening at the rate"
                     raise ValueError(f"{name}: the chains are {what} {gap:.3g}, expected at most {OPEN}; {hint}")
+            check_independence(self.robot.model, q[None], "q0", self.prescribed.free)
         return q, v
 
     def reactions(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.rods.model import RodModel
-from dynamics.validation import as_array, unknown_name
+from dynamics.validation import as_array, as_floats, as_kind, look_up
 
+T = TypeVar("T")
 Motion = Callable[[float], ArrayLike]
 
 
@@ -43,7 +44,7 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
     TypeError : no function.
     """
     links, coordinates, motions = {}, [], []
-    for name, motion in (prescribed or {}).items():
+    for name, motion in _by_link(prescribed).items():
         own = _coordinates(model, name)
         if not callable(motion):
             raise TypeError(f"prescribed[{name!r}]: got {type(motion).__name__}, expected a function of t")
@@ -55,8 +56,7 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
     def values(t: float) -> np.ndarray:
         rows = np.empty((3, len(indices)))
         for name, motion, own in motions:
-            given = np.asarray(motion(t), dtype=np.float64)
-            rows[:, own] = _as_rows(name, t, given, own.stop - own.start)
+            rows[:, own] = _as_rows(name, t, motion(t), own.stop - own.start)
         if not np.isfinite(rows).all():
             for name, _, own in motions:
                 at_time(f"prescribed[{name!r}]", t, rows[:, own], rows[:, own].shape)
@@ -65,14 +65,17 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
     return PrescribedMotion(links, indices, np.setdiff1d(np.arange(model.nq), indices), values)
 
 
+def _by_link(prescribed: Mapping[str, T] | None) -> Mapping[str, T]:
+    return {} if prescribed is None else as_kind("prescribed", prescribed, Mapping, "a mapping by name of link")
+
+
 def _coordinates(model: RodModel, name: str) -> slice:
-    if name not in model.joint_coordinates:
-        raise unknown_name("prescribed: link with a joint", name, model.joint_coordinates)
-    return model.joint_coordinates[name]
+    return look_up("prescribed: link with a joint", name, model.joint_coordinates)
 
 
-def _as_rows(name: str, t: float, given: np.ndarray, dof: int) -> np.ndarray:
+def _as_rows(name: str, t: float, value: ArrayLike, dof: int) -> np.ndarray:
     """Coordinates, rates and accelerations (3, dof), of one degree of freedom also (3,); ValueError for others."""
+    given = as_floats(f"prescribed[{name!r}]({t:.6g})", value)
     if dof == 1 and given.ndim == 1:
         given = given[:, None]
     return given if given.shape == (3, dof) else as_array(f"prescribed[{name!r}]({t:.6g})", given, (3, dof))
@@ -80,10 +83,9 @@ def _as_rows(name: str, t: float, given: np.ndarray, dof: int) -> np.ndarray:
 
 def at_time(name: str, t: float, value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     """What a function of t gave, as an array; ValueError names the function and t."""
-    array = np.asarray(value, dtype=np.float64)
-    if array.shape != shape or not np.isfinite(array).all():
-        return as_array(f"{name}({t:.6g})", value, shape)
-    return array
+    if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == shape and np.isfinite(value).all():
+        return value
+    return as_array(f"{name}({t:.6g})", value, shape)
 
 
 def prescribed_values(model: RodModel, prescribed: Mapping[str, ArrayLike] | None) -> PrescribedMotion:
@@ -91,8 +93,8 @@ def prescribed_values(model: RodModel, prescribed: Mapping[str, ArrayLike] | Non
 
     def at_rest(name: str, value: ArrayLike) -> Motion:
         own = _coordinates(model, name)
-        q = np.atleast_1d(np.asarray(value, dtype=np.float64))
-        q = as_array(f"prescribed[{name!r}]", q, (own.stop - own.start,))
+        label = f"prescribed[{name!r}]"
+        q = as_array(label, np.atleast_1d(as_floats(label, value)), (own.stop - own.start,))
         return lambda t: np.array([q, 0.0 * q, 0.0 * q])
 
-    return prescribed_motion(model, {name: at_rest(name, value) for name, value in (prescribed or {}).items()})
+    return prescribed_motion(model, {name: at_rest(name, value) for name, value in _by_link(prescribed).items()})

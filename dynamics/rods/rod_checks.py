@@ -3,6 +3,7 @@
 import numpy as np
 
 from dynamics.rods.strain_basis import COMPONENTS, StrainBasis
+from dynamics.validation import as_whole_number
 
 SINGULAR = 1e-12
 """A stiffness matrix scaled to a diagonal of ones, with an eigenvalue below this, has a direction without stiffness."""
@@ -10,8 +11,7 @@ SINGULAR = 1e-12
 
 def check_points(label: str, points: int, basis: StrainBasis) -> None:
     """ValueError unless this many points resolve the functions of every component."""
-    if isinstance(points, bool) or not isinstance(points, (int, np.integer)) or points < 1:
-        raise ValueError(f"{label}points: got {points!r}, expected a whole number of at least 1")
+    as_whole_number(f"{label}points", points, 1)
     counts = np.diff(basis.rows)
     most = int(np.argmax(counts))
     if counts[most] > points:

@@ -16,7 +16,7 @@ from dynamics.rods.plant import Plant, Run
 from dynamics.rods.prescribed_motion import Motion, at_time, prescribed_motion
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.stiff_solvers import stiff_motion
-from dynamics.validation import as_array
+from dynamics.validation import as_array, as_flag, as_kind, as_positive
 
 Signal = Callable[[float], ArrayLike] | ArrayLike
 STIFF = {"bdf": BDF, "radau": Radau}
@@ -97,14 +97,16 @@ def simulate(
         open at the start; "implicit_midpoint" for closed chains, which it does not know.
     RuntimeError : the method cannot go on; names the time.
     """
-    duration, dt = _positive("duration", duration), None if dt is None else _positive("dt", dt)
-    rtol, atol = _positive("rtol", rtol), _positive("atol", atol)
-    if method not in STIFF and method not in FIXED:
+    as_kind("robot", robot, SoftRobot)
+    jacobian, progress = as_flag("jacobian", jacobian), as_flag("progress", progress)
+    duration, dt = as_positive("duration", duration), None if dt is None else as_positive("dt", dt)
+    rtol, atol = as_positive("rtol", rtol), as_positive("atol", atol)
+    if not isinstance(method, str) or method not in {**STIFF, **FIXED}:
         raise ValueError(f"method: got {method!r}, expected one of {', '.join((*STIFF, *FIXED))}")
     if method == "implicit_midpoint" and dt is None:
         raise ValueError("dt: got None, expected the step of implicit_midpoint in seconds")
-    longest = np.inf if max_step is None else _positive("max_step", max_step)
-    motion, rate = prescribed_motion(robot.model, prescribed), 1.0 / _positive("baumgarte", baumgarte)
+    longest = np.inf if max_step is None else as_positive("max_step", max_step)
+    motion, rate = prescribed_motion(robot.model, prescribed), 1.0 / as_positive("baumgarte", baumgarte)
     plant = Plant(robot, _inputs(robot, controls, wrenches), motion, rate)
     if method == "implicit_midpoint" and robot.model.constraint_count > 0:
         raise ValueError("method: implicit_midpoint knows no closed chains, of which the robot has some; use newmark")
@@ -121,13 +123,6 @@ def simulate(
 
 
 # ------------------------------------------------------------------------------------------------ arguments
-def _positive(name: str, value: float) -> float:
-    number = float(as_array(name, value, ()))
-    if number <= 0.0:
-        raise ValueError(f"{name}: got {number}, expected a positive number")
-    return number
-
-
 def _signal(name: str, value: Signal, shape: tuple[int, ...]) -> Callable[[float], np.ndarray]:
     if callable(value):
         return lambda t: at_time(name, t, value(t), shape).ravel()

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import unbatch
 from dynamics.content import ByContent
 from dynamics.rods.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
+from dynamics.rods.closures import check_independence
 from dynamics.rods.constrained_dynamics import constrained_motion
 from dynamics.rods.evaluation import common_length, flat_wrenches
 from dynamics.rods.forward_dynamics import accelerations_driver_numbers, drive_accelerations
@@ -20,7 +21,7 @@ from dynamics.rods.residual_kernel import drive_residual, residual_driver_number
 from dynamics.rods.robot_arrays import RobotArrays, robot_arrays
 from dynamics.rods.tendons import Tendon, named_tendons, tendon_arrays
 from dynamics.simd import launch
-from dynamics.validation import as_batch, unknown_name
+from dynamics.validation import as_batch, as_items, as_kind, look_up
 
 
 class ResidualDerivatives(NamedTuple):
@@ -102,8 +103,7 @@ class SoftRobot(ByContent):
     arrays: RobotArrays = field(init=False, repr=False)
 
     def __post_init__(self):
-        if not isinstance(self.model, RodModel):
-            raise TypeError(f"model: got {type(self.model).__name__}, expected a RodModel")
+        as_kind("model", self.model, RodModel)
         tendons = named_tendons(self.model, self.tendons)
         driven = _driven_coordinates(self.model, self.torques)
         arrays = robot_arrays(self.model, tendon_arrays(self.model, tendons), len(tendons), driven)
@@ -201,16 +201,20 @@ class SoftRobot(ByContent):
     def forward_dynamics(
         self, q: ArrayLike, v: ArrayLike, u: ArrayLike, wrenches: ArrayLike | None = None
     ) -> np.ndarray:
-        """Accelerations a with r(q, v, a, u) = 0, and, where chains are closed, e'' = 0; (n,) or (K, n)."""
+        """Accelerations a with r(q, v, a, u) = 0, and, where chains are closed, e'' = 0; (n,) or (K, n).
+
+        Raises: ValueError, so do the two methods below, where there are none: chains whose constraints depend on each
+        other, as of bars in line, or a joint that moves no mass.
+        """
         single, states = self._states(wrenches, q=q, v=v, u=u)
-        return unbatch(single, self._accelerations(MASS_MATRIX, states)[0])[0]
+        return unbatch(single, self._motion(MASS_MATRIX, states)[0])[0]
 
     def forward_dynamics_derivatives(
         self, q: ArrayLike, v: ArrayLike, u: ArrayLike, wrenches: ArrayLike | None = None
     ) -> AccelerationDerivatives:
         """First derivatives of a(q, v, u): AccelerationDerivatives(da_dq, da_dv, da_du)."""
         single, states = self._states(wrenches, q=q, v=v, u=u)
-        return AccelerationDerivatives(*unbatch(single, *self._accelerations(FIRST, states)[1:4]))
+        return AccelerationDerivatives(*unbatch(single, *self._motion(FIRST, states)[1:4]))
 
     def forward_dynamics_hessian(
         self, q: ArrayLike, v: ArrayLike, u: ArrayLike, w: ArrayLike, wrenches: ArrayLike | None = None
@@ -220,7 +224,7 @@ class SoftRobot(ByContent):
         Raises: NotImplementedError for a robot with closed chains.
         """
         single, states = self._states(wrenches, q=q, v=v, u=u, w=w)
-        return AccelerationHessian(*unbatch(single, *self._accelerations(SECOND, states)[4:]))
+        return AccelerationHessian(*unbatch(single, *self._motion(SECOND, states)[4:]))
 
     # -------------------------------------------------------------------------------------------- batches
     def _refuse_closed_chains(self, level: int) -> None:
@@ -228,14 +232,14 @@ class SoftRobot(ByContent):
             names = ", ".join(self.model.closure_names)
             raise NotImplementedError(f"second derivatives of closed chains ({names}); only first ones exist")
 
-    def _states(self, wrenches: ArrayLike | None, **vectors: ArrayLike | None) -> tuple[bool, np.ndarray]:
+    def _states(self, wrenches: ArrayLike | None, **vectors: Any) -> tuple[bool, np.ndarray]:
         """Whether it is one point, and the states (K, .) as `residual_kernel` reads them."""
         n, nu, numbers = self.nq, self.nu, 6 * self.model.wrench_count
         G, size = self.model.constraint_count, 4 * n + nu + int(self.arrays.numbers[1])
         starts = {"q": 0, "v": n, "a": 2 * n, "w": 3 * n, "u": 4 * n, "wrenches": 4 * n + nu, "multipliers": size - G}
         batches, single = {}, True
         for name, value in vectors.items():
-            if value is not None:
+            if value is not None or name != "multipliers":
                 batches[name], one = as_batch(name, value, {"u": nu, "multipliers": G}.get(name, n))
                 single = single and one
         if wrenches is not None:
@@ -264,6 +268,24 @@ class SoftRobot(ByContent):
         launch(drive_residual, len(states), numbers, *arguments)
         return [r, *out.values()]
 
+    def _motion(self, level: int, states: np.ndarray) -> list[np.ndarray]:
+        """As `_accelerations`; ValueError where the robot has none."""
+        given = states.copy()
+        check_independence(self.model, given[:, : self.nq], "q")
+        out = self._accelerations(level, states)
+        bad = np.flatnonzero(~np.isfinite(out[0]).all(axis=1))
+        if len(bad):
+            raise self._no_acceleration(bad[0], self._residual(MASS_MATRIX, given[bad[:1]])[3][0])
+        return out
+
+    def _no_acceleration(self, k: int, M: np.ndarray) -> ValueError:
+        """The error for point k with the mass matrix M."""
+        idle = np.flatnonzero(np.diag(M) <= 0.0)
+        why = "numbers overflow"
+        if len(idle):
+            why = f"{self.model.coordinate_names[idle[0]]!r} moves no mass"
+        return ValueError(f"q, v, u: point {k} has no finite accelerations: {why}")
+
     def _accelerations(self, level: int, states: np.ndarray) -> list[np.ndarray]:
         """a, a_q, a_v, a_u and the Hessian's qq, qv, vv, qu, empty beyond the level, for states (K, .)."""
         self._refuse_closed_chains(level)
@@ -284,10 +306,8 @@ class SoftRobot(ByContent):
 def _driven_coordinates(model: RodModel, torques: Sequence[str]) -> list[int]:
     """Coordinates of the joints of these links."""
     driven: list[int] = []
-    for k, name in enumerate(torques):
-        if name not in model.joint_coordinates:
-            raise unknown_name(f"torques[{k}]: link with a joint", name, model.joint_coordinates)
-        own = model.joint_coordinates[name]
+    for k, name in enumerate(as_items("torques", torques, "names of links")):
+        own = look_up(f"torques[{k}]: link with a joint", name, model.joint_coordinates)
         if own.stop - own.start != 1:
             raise ValueError(
                 f"torques[{k}]: the joint of {name!r} has {own.stop - own.start} degrees of freedom, expected one"

@@ -12,7 +12,7 @@ from dynamics.rods.soft_steps import INTEGRATORS, expansion_numbers, motion_numb
 from dynamics.simd import launch
 from dynamics.subject import Subject
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
-from dynamics.validation import check_choice, check_time_step
+from dynamics.validation import as_array, as_floats, as_kind, check_choice, check_time_step
 
 
 class SoftRobotSystem(DiscreteSystem):
@@ -50,8 +50,7 @@ class SoftRobotSystem(DiscreteSystem):
     euclidean = True
 
     def __init__(self, robot: SoftRobot, dt: float, integrator: str = "semi_implicit_euler") -> None:
-        if not isinstance(robot, SoftRobot):
-            raise TypeError(f"robot: got {type(robot).__name__}, expected a SoftRobot")
+        as_kind("robot", robot, SoftRobot)
         if robot.model.constraint_count:
             raise ValueError(f"robot: got closed chains {robot.model.closure_names}, expected a tree")
         check_time_step(dt)
@@ -83,7 +82,7 @@ class SoftRobotSystem(DiscreteSystem):
         return self._sum("x1", x1, "x0", x0, -1.0)
 
     def _sum(self, first: str, x: ArrayLike, second: str, y: ArrayLike, sign: float) -> np.ndarray:
-        xs, ys = np.asarray(x, float), np.asarray(y, float)
+        xs, ys = as_floats(first, x), as_floats(second, y)
         for name, array in ((first, xs), (second, ys)):
             if array.ndim not in (1, 2) or array.shape[-1] != self.nx:
                 raise ValueError(f"{name} has shape {array.shape}; expected ({self.nx},) or (K, {self.nx})")
@@ -91,7 +90,7 @@ class SoftRobotSystem(DiscreteSystem):
 
     def skeleton(self, xs: np.ndarray) -> np.ndarray:
         """Line segments (K, segments, 2, 3) that draw the robot at states xs (K, nx)."""
-        return skeleton(self.model, xs[:, : self.nq])
+        return skeleton(self.model, as_array("xs", xs, (None, self.nx))[:, : self.nq])
 
     # -------------------------------------------------------------------------------------------- motion
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:

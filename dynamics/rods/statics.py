@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from dynamics.rods.newton import CONVERGED, MESSAGES, Newton
 from dynamics.rods.prescribed_motion import prescribed_values
 from dynamics.rods.soft_robot import SoftRobot
-from dynamics.validation import as_array
+from dynamics.validation import as_array, as_kind, as_positive, as_whole_number
 
 
 class StaticEquilibrium(NamedTuple):
@@ -68,18 +68,16 @@ def static_equilibrium(
     ------
     ValueError : a wrong shape, a number that is not finite, tolerance or max_iterations out of range.
     """
-    count = robot.model.wrench_count
+    count = as_kind("robot", robot, SoftRobot).model.wrench_count
     given = np.zeros((count, 6)) if wrenches is None else as_array("wrenches", wrenches, (count, 6))
     inputs = np.concatenate([as_array("u", u, (robot.nu,)), given.ravel()])
     q0 = np.zeros(robot.nq) if q0 is None else as_array("q0", q0, (robot.nq,))
-    if not tolerance > 0.0:
-        raise ValueError(f"tolerance: got {tolerance}, expected a positive number")
-    if max_iterations < 1:
-        raise ValueError(f"max_iterations: got {max_iterations}, expected at least 1")
+    tolerance = as_positive("tolerance", tolerance)
+    max_iterations = as_whole_number("max_iterations", max_iterations, 1)
     held, base = prescribed_values(robot.model, prescribed), np.zeros((3, robot.nq))
     base[:, held.coordinates] = held.values(0.0)
     method = Newton(robot, held.free)
-    result = method.solve(base, (1.0, 0.0, 0.0), inputs, q0, float(tolerance), int(max_iterations), final=True)
+    result = method.solve(base, (1.0, 0.0, 0.0), inputs, q0, tolerance, max_iterations, final=True)
     residual = float(np.abs(result.forces[held.free]).max(initial=0.0))
     found = result.status == CONVERGED, MESSAGES[result.status], result.iterations, residual
     return StaticEquilibrium(base[0] + result.z, *found, result.multipliers, held.of_links(result.forces))

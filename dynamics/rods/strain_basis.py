@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.polynomial import legendre
 
+from dynamics.validation import as_items, as_kind
+
 COMPONENTS = ("torsion", "bending_y", "bending_z", "stretch", "shear_y", "shear_z")
 
 StrainFunction = Callable[[np.ndarray], np.ndarray]
@@ -37,10 +39,13 @@ class StrainBasis:
     """
 
     def __init__(self, functions: Mapping[str, Sequence[StrainFunction]]) -> None:
+        as_kind("functions", functions, Mapping, "a mapping from components to functions")
         unknown = [name for name in functions if name not in COMPONENTS]
         if unknown:
             raise ValueError(f"functions: got component {unknown[0]!r}, expected names among {', '.join(COMPONENTS)}")
-        self._functions = [tuple(functions.get(name, ())) for name in COMPONENTS]
+        self._functions = [
+            as_items(f"functions[{name!r}]", functions.get(name, ()), "functions of s") for name in COMPONENTS
+        ]
         for name, of_component in zip(COMPONENTS, self._functions, strict=True):
             for function in of_component:
                 if not callable(function):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.rods.model import Rod, RodModel
-from dynamics.validation import as_array, as_name, unknown_name
+from dynamics.validation import as_array, as_flag, as_items, as_kind, as_name, unknown_name
 
 Route = Callable[[float], float] | float
 
@@ -50,6 +50,7 @@ class Tendon:
             route = getattr(self, what)
             if not callable(route) and (route is not None or what in ("y", "z")):
                 as_array(what, route, ())
+        as_flag("normalized", self.normalized)
 
     @staticmethod
     def straight(rod: str, y: float, z: float, name: str | None = None) -> "Tendon":
@@ -133,9 +134,8 @@ class TendonArrays(NamedTuple):
 def named_tendons(model: RodModel, tendons: Sequence[Tendon]) -> tuple[Tendon, ...]:
     """The tendons, each with a name.  TypeError for what is no tendon, ValueError for rods and names."""
     named: list[Tendon] = []
-    for k, tendon in enumerate(tendons):
-        if not isinstance(tendon, Tendon):
-            raise TypeError(f"tendons[{k}]: got {type(tendon).__name__}, expected a Tendon")
+    for k, tendon in enumerate(as_items("tendons", tendons, "Tendons")):
+        as_kind(f"tendons[{k}]", tendon, Tendon)
         name = tendon.name or f"tendon {k}"
         if any(name == other.name for other in named):
             raise ValueError(f"tendons[{k}]: the name {name!r} is taken")

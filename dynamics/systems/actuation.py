@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.joint_friction import subtract_friction
 from dynamics.joints import FREE_FLYER
-from dynamics.model import RigidBodyModel
+from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import fma, kernel, load, splat, store
 from dynamics.validation import as_array
 
@@ -28,6 +28,7 @@ class Actuation(NamedTuple):
 def actuation_map(model: RigidBodyModel, actuation: str | ArrayLike | None) -> Actuation:
     """The map named by `actuation`: None (every degree of freedom), "floating_base" (all but the first six), or a
     matrix (nv, nu).  Raises ValueError for anything else."""
+    check_model(model)
     n = model.nv
     if actuation is None:
         return Actuation(np.eye(n), 0)

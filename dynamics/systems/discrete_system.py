@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.simd import LANES, aligned_arrays, chunk_count
-from dynamics.validation import as_array, as_batch
+from dynamics.validation import as_array, as_batch, as_floats
 
 
 class ClosedLoops(NamedTuple):
@@ -148,22 +148,27 @@ class DiscreteSystem(ABC):
         """
         xs, us = self._knots(xs, us)
         N = len(us)
-        self._check_shapes(x0=(x0, (self.nx,)), k=(k, us.shape), K=(K, (N, self.nu, self.ndx)))
-        limits = None
+        x0, k, K = self._shaped(x0=(x0, (self.nx,)), k=(k, us.shape), K=(K, (N, self.nu, self.ndx)))
+        alphas, limits = as_array("alphas", alphas, (None,), finite=False), None
+        if not len(alphas):
+            raise ValueError("alphas: got none, expected at least one step length")
         if gaps is not None:
-            self._check_shapes(gaps=(gaps, (N + 1, self.ndx)))
+            (gaps,) = self._shaped(gaps=(gaps, (N + 1, self.ndx)))
         if lower is not None or upper is not None:
             if lower is None or upper is None:
                 raise ValueError("lower and upper: got one of them, expected both or neither")
-            self._check_shapes(lower=(lower, us.shape), upper=(upper, us.shape))
-            limits = np.stack([lower, upper], axis=1)
+            limits = np.stack(self._shaped(lower=(lower, us.shape), upper=(upper, us.shape)), axis=1)
         return self._closed_loops(x0, xs, us, k, K, alphas, gaps, limits)
 
     @staticmethod
-    def _check_shapes(**arguments):
-        for name, (array, shape) in arguments.items():
-            if np.shape(array) != shape:
-                raise ValueError(f"{name}: got shape {np.shape(array)}, expected {shape}")
+    def _shaped(**arguments) -> list[np.ndarray]:
+        """Arrays of these shapes; no other check, as solvers call this in their inner loops."""
+        arrays = []
+        for name, (value, shape) in arguments.items():
+            arrays.append(array := as_floats(name, value))
+            if array.shape != shape:
+                raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
+        return arrays
 
     def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None):
         N, A = len(us), len(alphas)
@@ -172,16 +177,14 @@ class DiscreteSystem(ABC):
         lanes, X, U = aligned_arrays(*shapes)
         lanes[...] = 0.0
         lanes.reshape(-1)[:A] = alphas
-        arrays = [np.ascontiguousarray(y, np.float64) for y in (x0, xs, us, k, K)]
-        gaps = None if gaps is None else np.ascontiguousarray(gaps, np.float64)
-        self.roll(ClosedLoops(*arrays, lanes, gaps, limits), 0, N, X, U)
+        self.roll(ClosedLoops(x0, xs, us, k, K, lanes, gaps, limits), 0, N, X, U)
         if chunks == 1:
             return X[0].transpose(2, 0, 1)[:A], U[0].transpose(2, 0, 1)[:A]
         return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] for Y in (X, U))
 
     # -------------------------------------------------------------------------------------------- expansions
     def _knots(self, xs, us):
-        xs, us = np.ascontiguousarray(xs, float), np.ascontiguousarray(us, float)
+        xs, us = as_floats("xs", xs), as_floats("us", us)
         if us.ndim != 2 or us.shape[1] != self.nu:
             raise ValueError(f"us has shape {us.shape}; expected (N, {self.nu})")
         if xs.ndim != 2 or xs.shape[1] != self.nx or len(xs) not in (len(us), len(us) + 1):
@@ -201,7 +204,7 @@ class DiscreteSystem(ABC):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Hessian of lam_t' f per knot: Hxx (N, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu); lam (N, ndx)."""
         xs, us = self._knots(xs, us)
-        lam = np.ascontiguousarray(lam, float)
+        lam = as_floats("lam", lam)
         N = len(us)
         if lam.shape != (N, self.ndx):
             raise ValueError(f"lam has shape {lam.shape}; expected ({N}, {self.ndx})")

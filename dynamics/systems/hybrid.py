@@ -18,7 +18,7 @@ from dynamics.systems.phases import checked_phases
 from dynamics.systems.quasi_static import check_references, undriven_basis
 from dynamics.systems.rigid_body import RigidBodySystem
 from dynamics.systems.robot_system import RobotSystem
-from dynamics.validation import as_array, as_name, unknown_name
+from dynamics.validation import as_array, as_flag, as_name, as_whole_number, unknown_name
 
 
 class HybridSystem(RobotSystem):
@@ -74,8 +74,7 @@ class HybridSystem(RobotSystem):
         joint_friction: bool = True,
         friction_speed: float | None = None,
     ) -> None:
-        if not isinstance(impacts, (bool, np.bool_)):
-            raise TypeError(f"impacts: got {impacts!r}, expected True or False")
+        impacts = as_flag("impacts", impacts)
         restitution, damping = as_restitution(restitution), as_damping(contact_damping, "contact_damping")
         flows: dict[ContactSet, RigidBodySystem] = {}
         strikes: dict[ContactSet, Impact] = {}
@@ -122,6 +121,7 @@ class HybridSystem(RobotSystem):
     # -------------------------------------------------------------------------------------------- knots
     def window(self, start: int, stop: int) -> HybridSystem:
         """The system of the knots start <= t < stop alone; ValueError unless 0 <= start < stop <= horizon."""
+        start, stop = as_whole_number("start", start, 0), as_whole_number("stop", stop, 0)
         if not 0 <= start < stop <= self.horizon:
             raise ValueError(f"window: got ({start}, {stop}), expected 0 <= start < stop <= {self.horizon}")
         inside = [s for s in self.segments if s.start < stop and s.stop > start]

@@ -19,7 +19,7 @@ from dynamics.systems.limits import control_names, effort_limits, position_limit
 from dynamics.systems.skeleton import skeleton
 from dynamics.systems.state_difference import difference_expansion, difference_of_states, integrate_states
 from dynamics.systems.state_squares import StateDifference
-from dynamics.validation import check_configuration
+from dynamics.validation import as_array, check_configuration
 
 
 class RobotSystem(DiscreteSystem):
@@ -122,14 +122,17 @@ class RobotSystem(DiscreteSystem):
 
     def skeleton(self, xs: np.ndarray) -> np.ndarray:
         """Line segments (K, segments, 2, 3) that draw the robot at states xs (K, nx)."""
-        return skeleton(self.model, np.ascontiguousarray(xs[:, : self.nq]))
+        return skeleton(self.model, self._configurations(xs))
 
     def contact_points(self, xs: np.ndarray) -> np.ndarray:
         """Positions (K, F, 3) of the frames `contact_frames`, m, world axes, at states xs (K, nx)."""
-        q = np.ascontiguousarray(xs[:, : self.nq])
+        q = self._configurations(xs)
         points = [frame_placement(self.model, q, frame).p for frame in self.contact_frames]
-        return np.stack(points, axis=1) if points else np.empty((len(xs), 0, 3))
+        return np.stack(points, axis=1) if points else np.empty((len(q), 0, 3))
 
     def center_of_mass(self, xs: np.ndarray) -> np.ndarray:
         """Centre of mass (K, 3), m, world axes, at states xs (K, nx)."""
-        return center_of_mass(self.model, np.ascontiguousarray(xs[:, : self.nq]))
+        return center_of_mass(self.model, self._configurations(xs))
+
+    def _configurations(self, xs: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(as_array("xs", xs, (None, self.nx))[:, : self.nq])

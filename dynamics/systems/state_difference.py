@@ -29,6 +29,7 @@ from dynamics.tangent import (
     tangent_maps_inverse,
 )
 from dynamics.tangent_geometry import add_log_hessian
+from dynamics.validation import as_floats
 
 
 @driver
@@ -109,9 +110,9 @@ def _drive_expansion(first, last, work, block, x_ref, x, mu, r, J, H):
 # ------------------------------------------------------------------------------------------------ from arrays
 def points(name: str, value: ArrayLike, size: int) -> tuple[np.ndarray, bool]:
     """A batch (K, size) for a driver, and whether it came as one point (size,); only the shape is checked."""
-    array = np.ascontiguousarray(value, dtype=np.float64)
+    array = as_floats(name, value)
     if array.ndim not in (1, 2) or array.shape[-1] != size:
-        raise ValueError(f"{name}: got shape {np.shape(value)}, expected ({size},) or (K, {size})")
+        raise ValueError(f"{name}: got shape {array.shape}, expected ({size},) or (K, {size})")
     if not array.flags.writeable:
         array = array.copy()  # a read-only array would compile the driver anew
     return array.reshape(-1, size), array.ndim == 1

@@ -93,7 +93,7 @@ class PointFunction(Function):
                     y = np.asarray(self._call(X[t], U[t]))
                 except ARITHMETIC:
                     continue
-                Y[t] = _checked(self.name, y, (self.nx,))
+                Y[t] = _checked(self.name, y, (self.nx,), Y.dtype)
         return Y
 
 
@@ -113,7 +113,8 @@ class BatchFunction(Function):
                 if len(X) == 1:
                     return undefined((1, self.nx), np.result_type(X, U))
                 return np.concatenate([self.evaluate(X[t : t + 1], U[t : t + 1]) for t in range(len(X))])
-        return _checked(self.name, y, (len(X), self.nx)).astype(np.result_type(X, U), copy=False)
+        number = np.result_type(X, U)
+        return _checked(self.name, y, (len(X), self.nx), number).astype(number, copy=False)
 
 
 class CompiledFunction(Function):
@@ -164,7 +165,9 @@ def plain(array: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
     return array if array.flags.writeable else array.copy()
 
 
-def _checked(name, y, shape):
+def _checked(name, y, shape, number):
+    if y.dtype.kind not in ("fiuc" if number.kind == "c" else "fiu"):
+        raise TypeError(f"{name}: returned {y.dtype.name}, wanted {number.name}")
     if y.shape != shape:
         raise ValueError(f"{name}: returned shape {y.shape}, wanted {shape}")
     return y

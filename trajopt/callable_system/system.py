@@ -19,7 +19,16 @@ from trajopt.callable_system.sources import Derivatives, make_function, make_sou
 from trajopt.owners import VectorSpace
 from trajopt.stepwise import closed_loop_by_steps
 from trajopt.system import tangent_names
-from trajopt.validation import float_array, one_of, same_shape, scalar_or_vector, whole_number
+from trajopt.validation import (
+    flag,
+    float_array,
+    numbers,
+    one_of,
+    same_shape,
+    scalar_or_vector,
+    text,
+    whole_number,
+)
 
 
 class CallableSystem:
@@ -91,7 +100,8 @@ class CallableSystem:
         self.ndx = self.nx
         self.dt = _time_step(dt)
         self.integrator = _integrator_name(step, xdot, integrator)
-        self.name = name
+        self.name = None if name is None else text("name", name)
+        flag("vectorized", vectorized)
         self._describe(skeleton, scenery, state_names, control_names)
         self.serves = (VectorSpace(self.nx, tangent_names(self)),)
         argument, function = ("step", step) if xdot is None else ("xdot", xdot)
@@ -134,7 +144,8 @@ class CallableSystem:
                 raise TypeError(f"skeleton: got {type(skeleton).__name__}, wanted a function of states")
             self.skeleton = skeleton
         if scenery is not None:
-            self.scenery = float_array("scenery", scenery, (*np.shape(scenery)[:1], 2, 3))
+            lines = numbers("scenery", scenery)
+            self.scenery = float_array("scenery", lines, (*lines.shape[:1], 2, 3))
         if state_names is not None:
             self.state_names = self.tangent_names = _names("state_names", state_names, self.nx)
         if control_names is not None:
@@ -188,7 +199,7 @@ class CallableSystem:
             raise ValueError(f"us: got shape {us.shape}, wanted (N, {self.nu})")
         N, open_loop = len(us), np.empty((0, self.nu, self.nx))
         zeros = np.zeros((N + 1, self.nx)), us, np.zeros((N, self.nu)), open_loop
-        x0 = same_shape("x0", np.asarray(x0), (self.nx,))
+        x0 = same_shape("x0", x0, (self.nx,))
         xs = self._compiled_rollout(x0, *zeros, np.zeros(1), None, None, None)
         if xs is not None:
             return xs[0][0]
@@ -268,7 +279,7 @@ class CallableSystem:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Hessians of lam_t'f, lam (N, nx): Hxx (N, nx, nx), Hux (N, nu, nx), Huu (N, nu, nu), symmetric."""
         X, U = self._knots(xs, us)
-        lam = same_shape("lam", np.asarray(lam), X.shape)
+        lam = same_shape("lam", lam, X.shape)
         with np.errstate(all="ignore"):
             H = self._integrator.hessian_products(self._source, X, U, lam)
         n = self.nx
@@ -294,10 +305,7 @@ class CallableSystem:
 
 def _points(name: str, value: ArrayLike, size: int) -> np.ndarray:
     """One point (size,) or a batch (K, size) of floats."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name}: got {type(value).__name__}, wanted numbers of shape ({size},)") from error
+    array = np.asarray(numbers(name, value, f"numbers of shape ({size},)"), dtype=np.float64)
     if array.ndim not in (1, 2) or array.shape[-1] != size:
         raise ValueError(f"{name}: got shape {array.shape}, wanted ({size},) or (K, {size})")
     return array

@@ -85,7 +85,7 @@ def _bounds(lower: Any, upper: Any) -> tuple[np.ndarray, np.ndarray]:
     bounds = []
     for name, value, absent in (("lower", lower, -np.inf), ("upper", upper, np.inf)):
         numbers = np.atleast_1d(np.asarray(value))
-        if numbers.ndim != 1 or numbers.dtype.kind not in "fiu":
+        if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "fiu":
             raise ValueError(f"{name}: got {value!r}, wanted a number or a vector")
         if not (np.isfinite(numbers) | (numbers == absent)).all():
             raise ValueError(f"{name}: got {value!r}, wanted finite numbers or {absent}")
@@ -121,10 +121,9 @@ class WeightedQuadratic:
     """
 
     def __init__(self, matrix: ArrayLike) -> None:
-        shape = np.shape(matrix)
-        if len(shape) != 2 or shape[0] != shape[1]:
-            raise ValueError(f"matrix: got shape {shape}, wanted a square one")
-        Q = float_array("matrix", matrix, shape)
+        Q = float_array("matrix", matrix, None)
+        if Q.ndim != 2 or Q.shape[0] != Q.shape[1]:
+            raise ValueError(f"matrix: got shape {Q.shape}, wanted a square one")
         rounding = 1e-10 * max(float(np.abs(Q).max(initial=0.0)), np.finfo(float).tiny)
         if np.abs(Q - Q.T).max(initial=0.0) > rounding:
             raise ValueError("matrix: got one that is not symmetric")

@@ -11,7 +11,7 @@ from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, scalars_
 from trajopt.costs.loss import Loss
 from trajopt.costs.residual_expansion import add_curvature, add_gradient, evaluated, linearized
 from trajopt.owners import subject_of
-from trajopt.residual import Residual
+from trajopt.residual import Residual, check_residual
 from trajopt.system import System
 from trajopt.validation import whole_number
 
@@ -43,9 +43,7 @@ class ResidualCost:
         activation: str | Activation = "quadratic",
         reference: ArrayLike = 0.0,
     ) -> None:
-        for method in ("evaluate", "jacobians", "hessian_products"):
-            if not callable(getattr(residual, method, None)):
-                raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
+        check_residual(residual)
         self.residual = residual
         self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
         self.weights = np.full(self.nr, 1.0) * weight_rows(weights, self.nr)

@@ -14,7 +14,7 @@ from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, state_rows, weight_rows
 from trajopt.costs.loss import Loss
 from trajopt.owners import state_space
-from trajopt.system import System, as_manifold
+from trajopt.system import System, as_manifold, check_system
 from trajopt.validation import same_shape
 
 
@@ -38,6 +38,7 @@ class StateCost:
     def __init__(
         self, system: System, reference: ArrayLike, weights: ArrayLike, activation: str | Activation = "quadratic"
     ) -> None:
+        check_system(system, "nx", "ndx", "difference")
         self.system = system
         self.reference = state_rows(system, "reference", reference)
         self.weights = np.full(system.ndx, 1.0) * weight_rows(weights, system.ndx)

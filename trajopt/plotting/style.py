@@ -52,8 +52,10 @@ def as_results(results: Mapping[str, Solution] | Solution) -> dict[str, Solution
     """Solutions by name; a lone solution gets one."""
     if isinstance(results, Solution):
         return {"solution": results}
-    if not results or not all(isinstance(s, Solution) for s in results.values()):
-        raise TypeError("results: wanted a Solution, or a non-empty dict of name to Solution")
+    by_name = isinstance(results, Mapping) and results and all(isinstance(s, Solution) for s in results.values())
+    if not by_name:
+        kind = type(results).__name__
+        raise TypeError(f"results: got {kind}, wanted a Solution, or a non-empty dict of name to Solution")
     return dict(results)
 
 

@@ -15,8 +15,8 @@ from trajopt.capabilities import AccelerationControlled, capability
 from trajopt.constraints import ControlBounds, ResidualConstraint
 from trajopt.expansions import adjoint, finite, with_feedback
 from trajopt.memory import keep_freed
-from trajopt.objective import Objective
-from trajopt.problem import Problem
+from trajopt.objective import Objective, number_name
+from trajopt.problem import Problem, check_problem
 from trajopt.residuals import ControlResidual
 from trajopt.solution import ConstraintReport, IterationRecord, Solution, WarmStart
 from trajopt.solvers import trace
@@ -61,6 +61,9 @@ def solve(
 ) -> Solution:
     """Improve the controls until an end with a name; threshold None is iLQR, the others as for `trajopt.DDP.solve`."""
     clock = Stopwatch()
+    check_problem(problem)
+    if not (callback is None or callable(callback)):
+        raise TypeError(f"callback: got {type(callback).__name__}, wanted a function of the progress")
     start = warm_start.warm_start() if isinstance(warm_start, Solution) else warm_start
     if not (start is None or isinstance(start, WarmStart)):
         raise TypeError(f"warm_start: got {type(start).__name__}, wanted a Solution or a WarmStart")
