@@ -7,7 +7,6 @@ which they were added, and adds up the inertia of each moving body about the ori
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Container
 from dataclasses import dataclass
 

@@ -6,7 +6,6 @@ one tree, and the tree is handed to `ModelBuilder`, children in alphabetical ord
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any

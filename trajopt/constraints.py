@@ -16,7 +16,7 @@ from trajopt.capabilities import ControlLimits, StateLimits, capability
 from trajopt.residual import Residual, check_residual, component_names
 from trajopt.residuals import StateResidual
 from trajopt.system import System, check_system, control_names, tangent_names
-from trajopt.validation import did_you_mean, numbers, one_of, text, whole_number
+from trajopt.validation import did_you_mean, number_array, one_of, text, whole_number
 
 Limits = ArrayLike | Mapping[str, float]
 """Numbers in the order of the components, or by their names."""
@@ -26,7 +26,7 @@ WHERE = ("path", "terminal", "all")
 
 def _limit_rows(name: str, value: Any, width: int | None) -> np.ndarray:
     """Limits of shape (), (width,) or (K, width); infinite ones are allowed, NaN is not."""
-    array = np.array(numbers(name, value), dtype=np.float64, order="C")
+    array = np.array(number_array(name, value), dtype=np.float64, order="C")
     if array.ndim > 2 or not array.size or (array.ndim and width is not None and array.shape[-1] != width):
         raise ValueError(f"{name}: got shape {array.shape}, wanted a number, ({width},) or (K, {width})")
     if np.isnan(array).any():

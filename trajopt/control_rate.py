@@ -30,7 +30,7 @@ from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, weight_r
 from trajopt.lifted import LiftedCost, LiftedResidual, WithControls, check_dimensions
 from trajopt.owners import state_space
 from trajopt.stepwise import closed_loop_by_steps
-from trajopt.system import System, as_manifold, check_system, control_names, knot_durations, state_array, window
+from trajopt.system import System, as_manifold, check_system, control_names, state_array
 from trajopt.validation import check_rows, scalar_or_vector
 
 REFUSED = {

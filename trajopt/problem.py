@@ -17,9 +17,18 @@ from trajopt.constraints import ControlBounds, ResidualConstraint
 from trajopt.costs import Cost
 from trajopt.objective import Objective, running_terms
 from trajopt.owners import check_subject, is_served
-from trajopt.system import System, as_manifold, check_states, check_system, knot_durations, knot_times, state_array, window
-from trajopt.term import Term, runs
 from trajopt.scenery import Shape, check_scenery
+from trajopt.system import (
+    System,
+    as_manifold,
+    check_states,
+    check_system,
+    knot_durations,
+    knot_times,
+    state_array,
+    window,
+)
+from trajopt.term import Term, runs
 from trajopt.validation import float_array, one_of, text, whole_number
 
 _SYSTEM_MEMBERS = (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 
-def numbers(name: str, value: Any, wanted: str = "numbers") -> np.ndarray:
+def number_array(name: str, value: Any, wanted: str = "numbers") -> np.ndarray:
     """An array of real numbers, of any shape and perhaps not finite; TypeError for text, truth values and the like."""
     try:
         array = np.asarray(value)
@@ -25,7 +25,7 @@ def float_array(name: str, value: Any, shape: tuple[int, ...] | None) -> np.ndar
     Raises TypeError if value is not numeric, ValueError if the shape or a number is wrong.
     """
     wanted = "an array of numbers" if shape is None else f"an array of numbers of shape {shape}"
-    array = np.array(numbers(name, value, wanted), dtype=np.float64, order="C")
+    array = np.array(number_array(name, value, wanted), dtype=np.float64, order="C")
     if shape is not None and array.shape != shape:
         raise ValueError(f"{name}: got shape {array.shape}, wanted {shape}")
     if not np.isfinite(array).all():
@@ -93,7 +93,7 @@ def did_you_mean(value: Any, choices: Iterable[str]) -> str:
 def same_shape(what: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:
     """A C-ordered float64 view or copy of an array that a user's object returned; kernels trust its shape."""
     if getattr(array, "dtype", None) != np.float64:
-        array = numbers(what, array)
+        array = number_array(what, array)
     array = np.ascontiguousarray(array, dtype=np.float64)
     if array.shape != shape:
         raise ValueError(f"{what}: returned shape {array.shape}, wanted {shape}")

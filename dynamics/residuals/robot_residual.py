@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, chunk_count, helper, launch, scratch
+from dynamics.simd import LANES, helper, launch
 from dynamics.subject import Subject
 from dynamics.validation import as_floats
 

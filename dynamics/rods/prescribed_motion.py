@@ -83,8 +83,9 @@ def _as_rows(name: str, t: float, value: ArrayLike, dof: int) -> np.ndarray:
 
 def at_time(name: str, t: float, value: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     """What a function of t gave, as an array; ValueError names the function and t."""
-    if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == shape and np.isfinite(value).all():
-        return value
+    if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == shape:
+        if np.isfinite(value).all():
+            return value
     return as_array(f"{name}({t:.6g})", value, shape)
 
 

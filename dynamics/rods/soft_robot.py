@@ -238,10 +238,11 @@ class SoftRobot(ByContent):
         G, size = self.model.constraint_count, 4 * n + nu + int(self.arrays.numbers[1])
         starts = {"q": 0, "v": n, "a": 2 * n, "w": 3 * n, "u": 4 * n, "wrenches": 4 * n + nu, "multipliers": size - G}
         batches, single = {}, True
+        if vectors.get("multipliers", ()) is None:
+            del vectors["multipliers"]
         for name, value in vectors.items():
-            if value is not None or name != "multipliers":
-                batches[name], one = as_batch(name, value, {"u": nu, "multipliers": G}.get(name, n))
-                single = single and one
+            batches[name], one = as_batch(name, value, {"u": nu, "multipliers": G}.get(name, n))
+            single = single and one
         if wrenches is not None:
             batches["wrenches"], one = as_batch("wrenches", flat_wrenches(wrenches, self.model), numbers)
             single = single and one

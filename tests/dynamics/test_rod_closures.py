@@ -12,6 +12,7 @@ from dynamics.rods.constrained_dynamics import constrained_motion
 from dynamics.rods.cross_section import Circular
 from dynamics.rods.kinematics import link_placement
 from dynamics.rods.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.simulation import simulate
 from dynamics.rods.soft_robot import SoftRobot
 from dynamics.rods.strain_basis import LegendreBasis
 from tests.reference.rod_robots import SOFT, complex_steps, hybrid_builder
@@ -154,13 +155,34 @@ def two_bars() -> RodModelBuilder:
     return builder
 
 
-def test_a_plane_needs_two_constraints_of_a_hinge():
-    """Those out of the plane vanish; a hinge that stands across the plane keeps its own."""
+def far_tips() -> SoftRobot:
+    """Two rods whose tips are three metres apart, in line, so that bending does not draw them together."""
+    builder = RodModelBuilder()
+    for name, place in (("left", 0.0), ("right", 3.0)):
+        basis = LegendreBasis(bending_y=1)
+        builder.add_rod(name, "world", 0.5, Circular(0.01), SOFT, basis, placement=(np.eye(3), [place, 0.0, 0.0]))
+    builder.add_closure("tips", "left", "right", Spherical())
+    return SoftRobot(builder.build())
+
+
+def parallelogram() -> SoftRobot:
     builder = two_bars()
     builder.add_body("bar", "left", Revolute("y"), (np.eye(3), [0.0, 0.0, 0.5]), 1.0, inertia=0.1 * np.eye(3))
     ends = (np.eye(3), [1.0, 0.0, 0.0]), (np.eye(3), [0.0, 0.0, 0.5])
     builder.add_closure("pin", "bar", "right", Revolute("y"), *ends)
-    model = builder.build()
+    return SoftRobot(builder.build())
+
+
+def hinged_ball() -> SoftRobot:
+    builder = RodModelBuilder()
+    builder.add_body("ball", "world", Spherical(), mass=1.0, inertia=np.eye(3))
+    builder.add_closure("hinge", "ball", "world", Revolute("z"))
+    return SoftRobot(builder.build())
+
+
+def test_a_plane_needs_two_constraints_of_a_hinge():
+    """Those out of the plane vanish; a hinge that stands across the plane keeps its own."""
+    model = parallelogram().model
     assert model.constraint_count == 2 and model.closure_names == ("pin",)
     assert np.abs(closure_error(model, np.zeros(3))).max() <= 1e-15
 
@@ -184,23 +206,50 @@ def test_refused_closures(call, error, message):
 
 
 def test_chains_that_cannot_be_closed():
-    """Two short rods whose tips are far apart."""
-    builder = RodModelBuilder()
-    for name, place in (("left", 0.0), ("right", 3.0)):
-        basis = LegendreBasis(bending_y=1)
-        builder.add_rod(name, "world", 0.5, Circular(0.01), SOFT, basis, placement=(np.eye(3), [place, 0.0, 0.0]))
-    builder.add_closure("tips", "left", "right", Spherical())
-    model = builder.build()
-    found = assemble(model)
+    found = assemble(far_tips().model)
     assert not found.converged and found.error > 1.0
 
 
 def test_joints_closed_the_wrong_way_round():
     """Half a turn of a hinge's axis satisfies its constraints, but is no assembly."""
-    builder = RodModelBuilder()
-    builder.add_body("ball", "world", Spherical(), mass=1.0, inertia=np.eye(3))
-    builder.add_closure("hinge", "ball", "world", Revolute("z"))
-    model = builder.build()
+    model = hinged_ball().model
     assert model.constraint_count == 2 and assemble(model).converged
     found = assemble(model, [np.pi, 0.0, 0.0])
     assert not found.converged and found.error < 1e-12 and found.reversed_joints == ("hinge",)
+
+
+# ------------------------------------------------------------------------------------------------ singular
+SINGULAR = [
+    (far_tips, [0.0] * 4, "rank 1 here, expected 2; .* closure 'tips' is open by 3: `assemble` finds"),
+    (parallelogram, [np.pi / 2, np.pi / 2, -np.pi / 2], "rank 1 here, .* the chains are closed: choose another"),
+    (hinged_ball, [np.pi / 2, 0.0, 0.0], "rank 1 here, .* closure 'hinge' is open by 1: `assemble` finds"),
+]
+"""Open chains, bars in line, and a hinge whose axis stands across its place."""
+
+
+@pytest.mark.parametrize(("make", "q", "message"), SINGULAR)
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_chains_that_determine_no_accelerations(make, q, message, rate):
+    """They say so, in whatever way accelerations are asked for; a little beside, there are some."""
+    robot, v = make(), np.full(len(q), rate)
+    with pytest.raises(ValueError, match=f"q: the 2 constraints of closed chains have {message}"):
+        robot.forward_dynamics(q, v, [])
+    with pytest.raises(ValueError, match=r"q\[1\]: the 2 constraints"):
+        robot.forward_dynamics_derivatives([np.add(q, 0.2), q], v, [])
+    beside = np.add(q, np.linspace(0.1, 0.2, len(q)))
+    assert np.isfinite(robot.forward_dynamics(beside, v, [])).all()
+    assert all(np.isfinite(block).all() for block in robot.forward_dynamics_derivatives(beside, v, []))
+
+
+@pytest.mark.parametrize("method", ["bdf", "newmark"])
+def test_no_motion_starts_where_there_are_no_accelerations(method):
+    make, q, _ = SINGULAR[1]
+    with pytest.raises(ValueError, match="q0: the 2 constraints of closed chains have rank 1 here"):
+        simulate(make(), 0.1, [], q0=q, method=method)
+
+
+def test_joints_that_move_no_mass():
+    builder = RodModelBuilder()
+    builder.add_body("idle", "world", Revolute("z"))
+    with pytest.raises(ValueError, match="point 0 has no finite accelerations: 'idle rz' moves no mass"):
+        SoftRobot(builder.build()).forward_dynamics([0.0], [0.0], [])

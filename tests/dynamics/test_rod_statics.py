@@ -107,7 +107,7 @@ def test_bad_arguments():
         static_equilibrium(robot, np.zeros(5), q0=np.zeros(5))
     with pytest.raises(ValueError, match="tolerance: got 0"):
         static_equilibrium(robot, np.zeros(5), tolerance=0.0)
-    with pytest.raises(ValueError, match="max_iterations: got 0, expected at least 1"):
+    with pytest.raises(ValueError, match="max_iterations: got 0, expected a whole number of at least 1"):
         static_equilibrium(robot, np.zeros(5), max_iterations=0)
     limited = static_equilibrium(robot, np.full(5, 20.0), max_iterations=1)
     assert not limited.converged and limited.iterations == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from trajopt.system import tangent_names
 from trajopt.validation import (
     flag,
     float_array,
-    numbers,
+    number_array,
     one_of,
     same_shape,
     scalar_or_vector,
@@ -144,7 +143,7 @@ class CallableSystem:
                 raise TypeError(f"skeleton: got {type(skeleton).__name__}, wanted a function of states")
             self.skeleton = skeleton
         if scenery is not None:
-            lines = numbers("scenery", scenery)
+            lines = number_array("scenery", scenery)
             self.scenery = float_array("scenery", lines, (*lines.shape[:1], 2, 3))
         if state_names is not None:
             self.state_names = self.tangent_names = _names("state_names", state_names, self.nx)
@@ -305,7 +304,7 @@ class CallableSystem:
 
 def _points(name: str, value: ArrayLike, size: int) -> np.ndarray:
     """One point (size,) or a batch (K, size) of floats."""
-    array = np.asarray(numbers(name, value, f"numbers of shape ({size},)"), dtype=np.float64)
+    array = np.asarray(number_array(name, value, f"numbers of shape ({size},)"), dtype=np.float64)
     if array.ndim not in (1, 2) or array.shape[-1] != size:
         raise ValueError(f"{name}: got shape {array.shape}, wanted ({size},) or (K, {size})")
     return array

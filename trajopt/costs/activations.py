@@ -33,7 +33,7 @@ from trajopt.costs.activation_kernels import (
     smooth_norm_derivatives,
     smooth_norm_values,
 )
-from trajopt.validation import float_array, scalar_or_vector
+from trajopt.validation import float_array, number_array, scalar_or_vector
 
 
 class Activation(Protocol):
@@ -84,8 +84,8 @@ def _bounds(lower: Any, upper: Any) -> tuple[np.ndarray, np.ndarray]:
     """Bounds lower < upper as vectors of length one or n; -inf below and inf above are allowed."""
     bounds = []
     for name, value, absent in (("lower", lower, -np.inf), ("upper", upper, np.inf)):
-        numbers = np.atleast_1d(np.asarray(value))
-        if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "fiu":
+        numbers = np.atleast_1d(number_array(name, value, "a number or a vector"))
+        if numbers.ndim != 1 or not numbers.size:
             raise ValueError(f"{name}: got {value!r}, wanted a number or a vector")
         if not (np.isfinite(numbers) | (numbers == absent)).all():
             raise ValueError(f"{name}: got {value!r}, wanted finite numbers or {absent}")

@@ -15,7 +15,7 @@ from trajopt.capabilities import AccelerationControlled, capability
 from trajopt.constraints import ControlBounds, ResidualConstraint
 from trajopt.expansions import adjoint, finite, with_feedback
 from trajopt.memory import keep_freed
-from trajopt.objective import Objective, number_name
+from trajopt.objective import Objective
 from trajopt.problem import Problem, check_problem
 from trajopt.residuals import ControlResidual
 from trajopt.solution import ConstraintReport, IterationRecord, Solution, WarmStart

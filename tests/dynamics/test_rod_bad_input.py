@@ -1,0 +1,230 @@
+"""Soft robots: every argument of every public name refuses what it cannot be, and says which one it is."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from dynamics import Prismatic, Revolute, Spherical, rods
+from tests.reference.bad_values import (
+    AT_LEAST_ZERO,
+    CHOICES,
+    FLAGS,
+    KINDS,
+    NAMES,
+    NEW_NAMES,
+    NUMBERS,
+    PLACEMENTS,
+    POSITIVE,
+    SEQUENCES,
+    THING,
+    WHOLE,
+    arrays,
+    assert_refused,
+    rows,
+)
+from tests.reference.rod_robots import SOFT
+
+BASIS = rods.LegendreBasis(0, 1, 1)
+INERTIA = 0.1 * np.eye(3)
+FREE = Revolute("z")
+
+
+def builder() -> rods.RodModelBuilder:
+    made = rods.RodModelBuilder()
+    made.add_rod("rod", "world", 0.5, rods.Circular(0.02), SOFT, BASIS)
+    made.add_body("body", "rod", FREE, mass=1.0, inertia=INERTIA)
+    return made
+
+
+@cache
+def robot(closed: bool = False) -> rods.SoftRobot:
+    made = builder()
+    made.add_wrench("rod")
+    if closed:
+        made.add_closure("loop", "body", "world", Spherical())
+    return rods.SoftRobot(made.build(), [rods.Tendon("rod", 0.0, 0.01)], ["body"])
+
+
+@cache
+def system() -> rods.SoftRobotSystem:
+    return rods.SoftRobotSystem(robot(), 0.01)
+
+
+def adding(method):
+    return lambda **arguments: getattr(builder(), method)(**arguments)
+
+
+def with_tendon(**routes):
+    rods.SoftRobot(robot().model, [rods.Tendon("rod", **{"y": 0.0, "z": 0.0, **routes})])
+
+
+N = 6
+Z = np.zeros(N)
+Q = arrays(N)
+OF_LINKS = (3, THING, "nonsense", ["nonsense"], [["body"]], ["rod"])  # in place of names of links with a joint
+ROUTES = tuple(lambda X, y=y: y for y in (None, "text", [1.0, 2.0], 1j, np.nan, THING))
+SIGNALS = tuple(lambda t, u=u: u for u in (None, "text", 1j, np.nan, THING, [1.0]))
+MOTIONS = tuple({"body": lambda t, x=x: x} for x in (None, "text", [1.0], np.nan, [np.nan] * 3, [1j] * 3, THING))
+BY_LINK = ("text", THING, 3.0, [1.0], {"rod": 0.0}, {3: 0.0}, {"body": None})
+
+BUILDING = [
+    *rows("Circular", rods.Circular, {"radius": 0.1}, radius=POSITIVE, radius_at_tip=AT_LEAST_ZERO[1:]),
+    *rows(
+        "Rectangular", rods.Rectangular, {"height": 0.1, "width": 0.1}, height=POSITIVE, width=POSITIVE,
+        height_at_tip=AT_LEAST_ZERO[1:], width_at_tip=AT_LEAST_ZERO[1:],
+    ),
+    *rows(
+        "Elastic", rods.Elastic, {"young": 1e6, "poisson": 0.5, "density": 1e3}, young=POSITIVE,
+        poisson=(*NUMBERS, -1.0), density=POSITIVE, viscosity=AT_LEAST_ZERO,
+    ),
+    *rows("LegendreBasis", rods.LegendreBasis, {"torsion": 0}, bending_y=WHOLE[1:], shear_z=WHOLE[1:]),
+    *rows(
+        "StrainBasis", rods.StrainBasis,
+        functions=(*KINDS, {}, {3: [np.sin]}, *({"torsion": x} for x in (3, np.sin, None, [None], []))),
+    ),
+    *rows(
+        "CylinderContact", rods.CylinderContact, {"radius": 0.1, "stiffness": 1e3}, radius=POSITIVE,
+        stiffness=POSITIVE, exponent=(*NUMBERS, 0.5), smoothing=AT_LEAST_ZERO, point=arrays(3),
+        axis=(*arrays(3), "w", np.zeros(3)),
+    ),
+    *rows(
+        "Fluid", rods.Fluid, {"density": 1e3}, density=POSITIVE, drag=(*arrays(3), [-1.0, 0.0, 0.0]), lift=NUMBERS,
+        added_mass=(*arrays(2), [-1.0, 0.0]), smoothing=AT_LEAST_ZERO, buoyancy=FLAGS,
+    ),
+    *rows(
+        "Tendon", rods.Tendon, {"rod": "rod", "y": 0.0, "z": 0.0}, rod=NEW_NAMES, y=NUMBERS, z=NUMBERS, dy=NUMBERS[1:],
+        dz=NUMBERS[1:], name=NEW_NAMES[1:], normalized=FLAGS,
+    ),
+    *rows(
+        "helix", rods.Tendon.helix, {"rod": "rod", "radius": 0.01, "turns": 1.0}, radius=NUMBERS, turns=NUMBERS,
+        phase=NUMBERS,
+    ),
+    *rows("routing", with_tendon, y=ROUTES, dz=ROUTES),
+    *rows("RodModelBuilder", rods.RodModelBuilder, gravity=arrays(3), name=NEW_NAMES, base=PLACEMENTS),
+    *rows(
+        "add_body", adding("add_body"), {"name": "x", "parent": "rod", "joint": FREE, "mass": 1.0, "inertia": INERTIA},
+        name=(*NEW_NAMES, "rod", "world"), parent=NAMES, joint=KINDS, placement=PLACEMENTS, mass=AT_LEAST_ZERO,
+        com=arrays(3), inertia=arrays(3, 3)[1:], stiffness=(*AT_LEAST_ZERO, [[1.0]]), damping=(*AT_LEAST_ZERO, [[1.0]]),
+    ),
+    *rows(
+        "add_rod", adding("add_rod"),
+        {"name": "x", "parent": "rod", "length": 0.5, "section": rods.Circular(0.1), "material": SOFT, "basis": BASIS},
+        name=(*NEW_NAMES, "rod", "world"), parent=NAMES, length=POSITIVE, section=KINDS, material=KINDS, basis=KINDS,
+        joint=KINDS[1:], placement=PLACEMENTS, points=(*WHOLE, 0), reference=arrays(6),
+    ),
+    *rows(
+        "add_closure", adding("add_closure"), {"name": "x", "link_a": "body", "link_b": "world", "joint": Spherical()},
+        name=NEW_NAMES, link_a=NAMES, link_b=(*NAMES, "body"), joint=(*KINDS, Prismatic("x")), placement_a=PLACEMENTS,
+        placement_b=PLACEMENTS,
+    ),
+    *rows(
+        "add_wrench", adding("add_wrench"), {"link": "rod"}, link=NAMES, name=NEW_NAMES[1:], follower=FLAGS,
+        point=arrays(3),
+    ),
+    *rows(
+        "add_contact", adding("add_contact"), {"rod": "rod", "contact": rods.CylinderContact(0.1, 1e3)},
+        rod=(*NAMES, "body"), contact=KINDS,
+    ),
+    *rows(
+        "add_fluid", adding("add_fluid"), {"rod": "rod", "fluid": rods.Fluid(1.0)}, rod=(*NAMES, "body"), fluid=KINDS
+    ),
+    *rows(
+        "add_drag", adding("add_drag"), {"link": "rod", "matrix": np.eye(6)}, link=NAMES, matrix=arrays(6, 6),
+        smoothing=AT_LEAST_ZERO,
+    ),
+    *rows(
+        "add_added_mass", adding("add_added_mass"), {"link": "rod", "matrix": np.eye(6)}, link=NAMES,
+        matrix=(*arrays(6, 6), -np.eye(6)),
+    ),
+    *rows(
+        "SoftRobot", lambda model=None, **given: rods.SoftRobot(model or robot().model, **given), model=KINDS[1:-1],
+        tendons=(*SEQUENCES[:-2], "text", rods.Tendon("rod", 0.0, 0.0)), torques=(None, *OF_LINKS),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "good", "name", "values"), BUILDING)
+def test_what_builds_a_robot(call, good, name, values):
+    assert_refused(call, good, name, values)
+
+
+def of_robot(method):
+    return lambda **given: getattr(robot(), method)(**given)
+
+
+def of_model(function):
+    """With the model by default."""
+    return lambda **given: getattr(rods, function)(**{"model": robot().model, **given})
+
+
+def of_chains(function):
+    return lambda **given: getattr(rods, function)(**{"model": robot(True).model, **given})
+
+
+def of_system(method):
+    return lambda **given: getattr(system(), method)(**given)
+
+
+POINT = {"q": Z, "v": Z, "a": Z, "u": [0.0, 0.0]}
+FORWARD = {"q": Z, "v": Z, "u": [0.0, 0.0]}
+WRENCHES = arrays(1, 6)[1:]
+X, U = np.zeros(2 * N), np.zeros(2)
+XS, US = np.zeros((4, 2 * N)), np.zeros((3, 2))
+
+USING = [
+    *rows("residual", of_robot("residual"), POINT, q=Q, v=Q, a=Q, u=arrays(2), wrenches=WRENCHES),
+    *rows("multipliers", lambda **given: robot(True).residual(**POINT, **given), multipliers=arrays(3)[1:]),
+    *rows("hessian", of_robot("residual_hessian"), POINT, w=Q),
+    *rows("forward", of_robot("forward_dynamics"), FORWARD, q=Q, v=Q, u=arrays(2), wrenches=WRENCHES),
+    *rows(
+        "inverse", of_model("inverse_dynamics"), {"q": Z, "v": Z, "a": Z}, model=KINDS, q=Q, v=Q, a=Q, wrenches=WRENCHES
+    ),
+    *rows("mass_matrix", of_model("mass_matrix"), {"q": Z}, model=KINDS, q=Q),
+    *rows("link_placements", of_model("link_placements"), {"q": Z}, model=KINDS, q=Q),
+    *rows("link_placement", of_model("link_placement"), {"link": "rod", "q": Z}, model=KINDS, link=NAMES, q=Q),
+    *rows("center_lines", of_model("center_lines"), {"q": Z}, model=KINDS, q=Q, points=(*WHOLE, 1)),
+    *rows("skeleton", of_model("skeleton"), {"q": Z}, model=KINDS, q=Q, points=(*WHOLE, 1)),
+    *rows("closure_error", of_chains("closure_error"), {"q": Z}, model=KINDS, q=Q),
+    *rows("closure_jacobian", of_chains("closure_jacobian"), {"q": Z}, model=KINDS, q=Q),
+    *rows(
+        "assemble", of_chains("assemble"), model=KINDS, q0=Q[1:], fixed=(None, "body", *OF_LINKS), tolerance=POSITIVE,
+        max_iterations=WHOLE,
+    ),
+    *rows("LinkTranslation", of_model("LinkTranslation"), {"link": "rod", "target": np.zeros(3)}, model=KINDS,
+          link=NAMES, target=arrays(3)),
+    *rows(
+        "static", lambda robot=None, **given: rods.static_equilibrium(**{"robot": robot, **given}),
+        {"u": [0.0, 0.0]}, robot=KINDS,
+    ),
+    *rows(
+        "static", lambda **given: rods.static_equilibrium(robot(), **given), {"u": [0.0, 0.0]}, u=arrays(2), q0=Q[1:],
+        wrenches=WRENCHES, tolerance=POSITIVE, max_iterations=(*WHOLE, 0),
+        prescribed=(*BY_LINK, *({"body": x} for x in ("text", [1.0, 2.0], np.nan, THING, 1j, True))),
+    ),
+    *rows("simulate", lambda **given: rods.simulate(**given), {"duration": 1.0, "controls": U}, robot=KINDS),
+    *rows(
+        "simulate", lambda **given: rods.simulate(robot(), **given), {"duration": 1.0, "controls": U},
+        duration=POSITIVE, controls=(*arrays(2), *SIGNALS), q0=Q[1:], v0=Q[1:], wrenches=(*WRENCHES, *SIGNALS),
+        method=CHOICES, dt=POSITIVE[1:], rtol=POSITIVE, atol=POSITIVE, jacobian=FLAGS, progress=FLAGS,
+        prescribed=(*BY_LINK, {"body": 3.0}, *MOTIONS), baumgarte=POSITIVE, max_step=POSITIVE[1:],
+    ),
+    *rows("system", lambda **given: rods.SoftRobotSystem(**given), {"dt": 0.1}, robot=KINDS),
+    *rows("system", lambda **given: rods.SoftRobotSystem(robot(), **{"dt": 0.1, **given}), dt=POSITIVE,
+          integrator=CHOICES),
+    *rows("state", of_system("state"), {"q": Z}, q=Q, v=Q[1:]),
+    *rows("step", of_system("step"), {"x": X, "u": U}, x=arrays(2 * N), u=arrays(2)),
+    *rows("rollout", of_system("rollout"), {"x0": X, "us": US}, x0=arrays(2 * N), us=arrays(3, 2)),
+    *rows("integrate", of_system("integrate"), {"x": X, "dx": X}, x=arrays(2 * N, finite=False),
+          dx=arrays(2 * N, finite=False)),
+    *rows("difference", of_system("difference"), {"x0": X, "x1": X}, x0=arrays(2 * N, finite=False),
+          x1=arrays(2 * N, finite=False)),
+    *rows("linearize", of_system("linearize"), {"xs": XS, "us": US}, xs=arrays(4, 2 * N, finite=False),
+          us=arrays(3, 2, finite=False)),
+    *rows("lines", of_system("skeleton"), xs=arrays(4, 2 * N)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "good", "name", "values"), USING)
+def test_what_uses_a_robot(call, good, name, values):
+    assert_refused(call, good, name, values)

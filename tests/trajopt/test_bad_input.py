@@ -1,0 +1,124 @@
+"""Costs, constraints, problems, solvers and systems of functions: what they are given by mistake is refused by name.
+
+Beside the errors that the files of each of them test: text, truth values and complex numbers in place of numbers, and
+other things in place of systems, residuals, problems, solvers and solutions.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import trajopt
+from tests.reference.bad_values import CHOICES, FLAGS, KINDS, NUMBERS, THING, arrays, assert_refused, rows
+from tests.trajopt.systems import Pendulum
+from trajopt import DDP, CallableSystem, ControlBounds, ControlCost, Problem, StateCost
+
+SYSTEM = Pendulum()
+TEXTS = (3, THING, ["a"], b"x")
+NOT_NUMBERS = ("text", THING, "3", ["1", "2"], 1j, 1j * np.ones(2), True, np.ones(2) > 0.0, [], [[1.0], [2.0, 3.0]], {})
+"""In place of a number, or of two."""
+
+
+class Angles:
+    """A residual of two numbers."""
+
+    nr = 2
+
+    def evaluate(self, xs, us):
+        return xs
+
+    def jacobians(self, xs, us):
+        return np.tile(np.eye(2), (len(xs), 1, 1)), None
+
+    def hessian_products(self, xs, us, mu):
+        return None, None, None
+
+
+RESIDUALS = (*KINDS, Angles)
+PLAIN = {"nx": 2, "nu": 1, "dt": 0.1, "derivatives": "finite_differences", "vectorized": True}
+
+
+def make_problem(**given):
+    costs = {"running_costs": [ControlCost(1.0)], "terminal_costs": [StateCost(SYSTEM, [0.0, 0.0], 1.0)]}
+    return Problem(**{"system": SYSTEM, "x0": [0.1, 0.0], "horizon": 5, **costs, **given})
+
+
+@cache
+def problem():
+    return make_problem()
+
+
+@cache
+def solution():
+    return DDP().solve(problem())
+
+
+@cache
+def doubling():
+    return CallableSystem(lambda x, u: 2.0 * x + u, **PLAIN)
+
+
+def of_doubling(method):
+    return lambda **given: getattr(doubling(), method)(**given)
+
+
+RETURNED = tuple(lambda x, u, y=y: y for y in (None, "a", [1.0], 1j * np.ones(2), [True, False], ["1", "2"], 1.0))
+X, U, XS, US = np.zeros(2), np.zeros(1), np.zeros((4, 2)), np.zeros((3, 1))
+TABLE = [
+    *rows("StateCost", StateCost, {"system": SYSTEM, "reference": X, "weights": 1.0}, system=KINDS,
+          reference=arrays(2), weights=(*NOT_NUMBERS, None, np.nan, -1.0), activation=CHOICES[1:]),
+    *rows("ControlCost", ControlCost, {"weights": 1.0}, weights=(*NOT_NUMBERS, None, np.inf, -1.0),
+          reference=NOT_NUMBERS),
+    *rows(
+        "ResidualCost", trajopt.ResidualCost, {"residual": Angles(), "weights": 1.0}, residual=RESIDUALS,
+        weights=(*NOT_NUMBERS, None, -1.0), reference=NOT_NUMBERS,
+    ),
+    *rows("SquaredNorm", trajopt.SquaredNorm, residual=RESIDUALS),
+    *rows("StateResidual", trajopt.StateResidual, {"system": SYSTEM}, system=KINDS, reference=arrays(2)[1:]),
+    *rows("ControlResidual", trajopt.ControlResidual, {"system": SYSTEM}, system=KINDS, reference=NOT_NUMBERS),
+    *rows("ControlBounds", ControlBounds, {"lower": -1.0, "upper": 1.0}, lower=(*NOT_NUMBERS, None, np.nan, 2.0),
+          upper=(*NOT_NUMBERS, None, np.nan, -2.0)),
+    *rows("StateBounds", trajopt.StateBounds, {"system": SYSTEM, "lower": -1.0, "upper": 1.0}, system=KINDS,
+          lower=NOT_NUMBERS, upper=NOT_NUMBERS, name=TEXTS),
+    *rows("ResidualConstraint", trajopt.ResidualConstraint, {"residual": Angles()}, residual=RESIDUALS,
+          lower=NOT_NUMBERS, upper=NOT_NUMBERS, name=TEXTS),
+    *rows("ControlRateSystem", trajopt.ControlRateSystem, system=KINDS),
+    *rows("LogBarrier", trajopt.LogBarrier, {"lower": -1.0, "upper": 1.0, "delta": 0.1}, lower=NOT_NUMBERS,
+          upper=NOT_NUMBERS, delta=(*NUMBERS, 0.0)),
+    *rows("SmoothAbs", trajopt.SmoothAbs, scale=NOT_NUMBERS),
+    *rows("WeightedQuadratic", trajopt.WeightedQuadratic, matrix=(*NOT_NUMBERS, None, np.ones((2, 3)), -np.eye(2))),
+    *rows("Problem", make_problem, system=KINDS, x0=arrays(2), us_init=arrays(5, 1)[1:], xs_init=arrays(6, 2)[1:],
+          name=TEXTS),
+    *rows(
+        "solve", lambda **given: DDP().solve(**{"problem": problem(), **given}), problem=(*KINDS, SYSTEM),
+        us=arrays(5, 1)[1:], xs=arrays(6, 2)[1:], callback=KINDS[1:], warm_start=KINDS[1:],
+    ),
+    *rows("compare", trajopt.compare, {"problem": problem(), "solvers": {"ddp": DDP()}}, problem=KINDS,
+          solvers=(*KINDS, {}, {"a": 3}, {"a": DDP})),
+    *rows("plot", trajopt.plot_convergence, results=(*KINDS, {}, {"a": 3})),
+    *rows("policy", lambda **given: solution().policy()(**{"t": 0.0, **given}), x=arrays(2)[1:]),
+    *rows(
+        "CallableSystem", CallableSystem, {"step": lambda x, u: 2.0 * x + u, **PLAIN}, vectorized=FLAGS, name=TEXTS,
+        scale=NOT_NUMBERS, x_example=arrays(2)[1:], u_example=arrays(1)[1:], scenery=arrays(1, 2, 3)[1:],
+        step=(*KINDS[1:], *RETURNED),
+    ),
+    *rows("point by point", CallableSystem, {**PLAIN, "vectorized": False}, step=RETURNED),
+    *rows("step", of_doubling("step"), {"x": X, "u": U}, x=arrays(2, finite=False), u=arrays(1, finite=False)),
+    *rows("rollout", of_doubling("rollout"), {"x0": X, "us": US}, x0=arrays(2, finite=False),
+          us=arrays(3, 1, finite=False)),
+    *rows("linearize", of_doubling("linearize"), {"xs": XS, "us": US}, xs=arrays(4, 2, finite=False)),
+    *rows("hessians", of_doubling("hessian_products"), {"xs": XS, "us": US}, lam=arrays(3, 2, finite=False)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "good", "name", "values"), TABLE)
+def test_bad_input(call, good, name, values):
+    assert_refused(call, good, name, values)
+
+
+@pytest.mark.parametrize("other", [SYSTEM, "text", 3.0])
+def test_the_problem_of_a_solution_that_is_read(other, tmp_path):
+    solution().save(tmp_path / "solution.npz")
+    with pytest.raises(TypeError, match=r"problem: got .*, wanted a trajopt\.Problem"):
+        trajopt.Solution.load(tmp_path / "solution.npz", other)
