@@ -64,7 +64,7 @@ class ControlRateSystem:
 
     Notes
     -----
-    It has those capabilities of the system inside that are in `FORWARDED`; those in `REFUSED` raise an AttributeError
+    It has most capabilities of the system inside; those that it cannot carry raise an AttributeError
     that says why.
     """
 

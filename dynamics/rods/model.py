@@ -89,7 +89,7 @@ class RodModel(ByContent):
     wrench_names : tuple of str, of the external loads that take a wrench, W of them
     closed_joints : tuple of Closure
     constraint_sizes : (G,) of the rows of their Jacobian, for moderate coordinates
-    arrays, external, closures, reaction_loads : RodArrays, LoadArrays, ClosureArrays, and the loads with the reactions
+    arrays, external, closures, reaction_loads : the same as arrays, the last the loads with the reactions
         of closed joints among them; for kernels
     """
 
