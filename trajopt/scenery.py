@@ -5,10 +5,13 @@ alone: costs and constraints know nothing of it.  Figures and moving pictures dr
 browser its surface where it has one.  A shape is any object with the members of `Shape`.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trajopt.validation import float_array
 
@@ -38,7 +41,7 @@ class Shape(Protocol):
 class Sphere:
     """A ball with its centre (3,) and radius, m."""
 
-    center: Any
+    center: ArrayLike
     radius: float
     target: bool = False
 
@@ -63,10 +66,10 @@ class Sphere:
 class Cylinder:
     """A pillar about its centre (3,), with a radius and a height, m, along an axis (3,); a disc if it has no height."""
 
-    center: Any
+    center: ArrayLike
     radius: float
     height: float = 0.0
-    axis: Any = (0.0, 0.0, 1.0)
+    axis: ArrayLike = (0.0, 0.0, 1.0)
     target: bool = False
 
     def __post_init__(self):
@@ -90,7 +93,7 @@ class Cylinder:
         return _triangles(self._grid(radii, ends))
 
     def _grid(self, radii: Any, heights: Any) -> np.ndarray:
-        z = self.axis / np.linalg.norm(self.axis)
+        z = np.asarray(self.axis) / np.linalg.norm(self.axis)
         x = np.cross(np.eye(3)[np.abs(z).argmin()], z)
         x /= np.linalg.norm(x)
         return _revolved(self.center, np.stack([x, np.cross(z, x), z]), np.array(radii), np.array(heights), TURN)
@@ -100,7 +103,7 @@ class Cylinder:
 class Lines:
     """Any line segments (S, 2, 3), m: a wall, the outline of a parking place, a path to follow."""
 
-    segments: Any
+    segments: ArrayLike
     target: bool = False
 
     def __post_init__(self):
@@ -108,7 +111,7 @@ class Lines:
 
     def lines(self) -> np.ndarray:
         """The segments."""
-        return self.segments
+        return np.asarray(self.segments)
 
     def surface(self) -> None:
         """None."""
@@ -118,9 +121,9 @@ class Lines:
 class Target:
     """A point (3,) to reach: a cross of arms of this length, m, along the world's axes or the columns of R (3, 3)."""
 
-    position: Any
+    position: ArrayLike
     size: float = 0.05
-    R: Any = None
+    R: ArrayLike | None = None
     target = True
 
     def __post_init__(self):
@@ -129,7 +132,8 @@ class Target:
 
     def lines(self) -> np.ndarray:
         """Three segments."""
-        return self.position + self.size * np.stack([-self.R.T, self.R.T], axis=1)
+        arms = self.size * np.transpose(np.asarray(self.R))
+        return self.position + np.stack([-arms, arms], axis=1)
 
     def surface(self) -> None:
         """None."""
@@ -157,7 +161,7 @@ def _positive(name: str, value: Any) -> float:
     return float(value)
 
 
-def _revolved(center: np.ndarray, axes: np.ndarray, radii: np.ndarray, heights: np.ndarray, corners: int) -> np.ndarray:
+def _revolved(center: Any, axes: np.ndarray, radii: np.ndarray, heights: np.ndarray, corners: int) -> np.ndarray:
     """Points (P, corners, 3) of circles about the last of the axes (3, 3), its rows."""
     angles = np.linspace(0.0, 2.0 * np.pi, corners, endpoint=False)
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1) @ axes[:2]
