@@ -111,5 +111,6 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
 
 def all_tests(config: pytest.Config) -> bool:
     """Whether none is left out on the command line."""
-    chosen = (getattr(config.option, name, None) for name in ("keyword", "markexpr", "deselect", "lf", "ignore"))
-    return config.args == config.getini("testpaths") and not any(chosen)
+    choices = "keyword", "markexpr", "deselect", "lf", "ignore", "collectonly"
+    chosen = any(getattr(config.option, name, None) for name in choices)
+    return config.args == config.getini("testpaths") and not chosen
