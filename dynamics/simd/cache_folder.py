@@ -7,11 +7,12 @@ import os
 import shutil
 import stat
 import tempfile
-import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+
+from dynamics.simd.caller import warn
 
 
 class UnsafeFolderError(PermissionError):
@@ -33,11 +34,10 @@ def cache_root() -> Path | None:
             problems.append(error)
     kept = root or _passing_folder()
     if root is None or any(isinstance(problem, UnsafeFolderError) for problem in problems):
-        warnings.warn(
+        warn(
             f"{'; '.join(map(str, problems))}.  Compiled kernels are kept in {kept or 'memory only'}; "
             "TRAJOPT_CACHE_DIR may name a folder that belongs to you and that only you can write to",
             RuntimeWarning,
-            stacklevel=2,
         )
     return kept
 

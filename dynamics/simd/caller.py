@@ -1,6 +1,6 @@
 """Warnings that point at the line outside of the project whose call they are about, however deep they arise.
 
-Serves both packages, and so lies here: `trajopt` takes nothing else from `dynamics`.
+Serves both packages and imports nothing of the project, so that the cache of kernels can warn, too.
 """
 
 import sys
@@ -9,6 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = tuple(f"{ROOT / name}/" for name in ("dynamics", "trajopt", "problems"))
+BETWEEN = ("contextlib", "importlib", "numba")
+"""Who calls the project's code on its own behalf: it is compiled or imported."""
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -23,4 +25,6 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 def _inside(names: dict) -> bool:
     """By the module's file, not the code's: a dataclass has its `__init__` from a string."""
+    if str(names.get("__name__")).partition(".")[0] in BETWEEN:
+        return True
     return str(names.get("__file__")).startswith(PACKAGES)

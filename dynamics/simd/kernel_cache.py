@@ -6,7 +6,6 @@ kernels survive edits of the files that they depend on.
 
 import inspect
 import sys
-import warnings
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -14,6 +13,7 @@ from uuid import uuid4
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
 from dynamics.simd.cache_folder import make_folder
+from dynamics.simd.caller import warn
 
 
 class _Place(_CacheLocator):
@@ -82,9 +82,8 @@ class KernelCache(FunctionCache):
         self.disable()
         if not KernelCache.warned:
             KernelCache.warned = True
-            warnings.warn(
+            warn(
                 f"compiled kernels cannot be kept in {self.cache_path} ({type(error).__name__}: {error}), so they will "
                 "be compiled again; TRAJOPT_CACHE_DIR names another folder for them",
                 RuntimeWarning,
-                stacklevel=2,
             )

@@ -8,7 +8,6 @@ velocities v and must not turn them round: e is such that this matrix has no eig
 configurations, and at least `SLOW`.
 """
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from dynamics.algorithms.configuration import neutral, random_configuration
 from dynamics.algorithms.mass_matrix import mass_matrix
 from dynamics.model import RigidBodyModel
+from dynamics.simd.caller import warn
 from dynamics.validation import as_array
 
 SLOW = 0.01
@@ -86,10 +86,9 @@ def _warn_of_stiffness(model: RigidBodyModel, W: np.ndarray) -> None:
     ratios = (model.damping * np.einsum("kii->ki", W)).max(axis=0)
     k = int(ratios.argmax())
     if ratios[k] > DAMPING_LIMIT:
-        warnings.warn(
+        warn(
             f"damping of {model.dof_names[k]!r}: times dt and over the inertia of its joint it is up to "
             f"{ratios[k]:.3g}, and RK4 needs less than {DAMPING_LIMIT}: take a smaller dt, an Euler integrator, which "
             "takes damping implicitly, or joint_friction=False",
             RuntimeWarning,
-            stacklevel=4,
         )
