@@ -157,30 +157,12 @@ class AccelerationControlled(Protocol):
 
 
 # ------------------------------------------------------------------------------------------------ owners of terms
-class Subject(Protocol):
-    """What a cost or a residual is made for, compared by ``==``: the space of its states, a robot, a robot held at its
-    feet.  ``str`` says it in a few words."""
-
-    def unlike(self, other: Any) -> str:
-        """In what another subject differs, in words that follow "made for <this>, ", as "not for <the other>"."""
-        ...
-
-
 class Serving(Protocol):
     """Says what terms may be made for (see `trajopt.owners`)."""
 
     @property
-    def serves(self) -> tuple[Subject, ...]:
-        """First the space of its states, last all that a term can know of it, at all of its knots."""
-        ...
-
-
-class MadeFor(Protocol):
-    """Of costs and residuals: remembers what it was made for.  Others are accepted for the shapes that they return."""
-
-    @property
-    def made_for(self) -> Subject | None:
-        """What the system that it is used with must serve; None if that does not matter."""
+    def serves(self) -> tuple[Any, ...]:
+        """First the space of its states, last all that a term can know of it at all of its knots; compared by ==."""
         ...
 
 
@@ -276,15 +258,6 @@ class TangentNames(Protocol):
     @property
     def tangent_names(self) -> tuple[str, ...]:
         """Those of the components of a tangent vector (ndx,), all different: "elbow", "elbow velocity", ..."""
-        ...
-
-
-class ComponentNames(Protocol):
-    """Of residuals: names for reports."""
-
-    @property
-    def component_names(self) -> tuple[str, ...]:
-        """Those of its numbers (nr,), or none."""
         ...
 
 

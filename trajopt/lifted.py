@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from trajopt.capabilities import Subject
 from trajopt.costs import Cost, Quadratic
-from trajopt.owners import subject_of
+from trajopt.owners import Subject, subject_of
 from trajopt.residual import Residual, component_names
 from trajopt.system import System
 
@@ -24,7 +23,7 @@ class WithControls(NamedTuple):
         return f"{self.inside}, with {self.nu} controls before"
 
     def unlike(self, other: Any) -> str:
-        """See `trajopt.capabilities.Subject`."""
+        """See `trajopt.owners.Subject`."""
         alike = isinstance(other, WithControls) and other.nu == self.nu
         return self.inside.unlike(other.inside) if alike else f"not for {other}"
 

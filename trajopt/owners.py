@@ -4,10 +4,30 @@ A term of the states alone is at home wherever the states are the same; one of c
 too.  So a term remembers one `Subject`, and a system serves several of them.
 """
 
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-from trajopt.capabilities import MadeFor, Serving, Subject, capability
+from typing import Any, NamedTuple, Protocol
+
+from trajopt.capabilities import Serving, capability
 from trajopt.system import System
+
+
+class Subject(Protocol):
+    """What a cost or a residual is made for, compared by ``==``: the space of its states, a robot, a robot held at its
+    feet.  ``str`` says it in a few words."""
+
+    def unlike(self, other: Any) -> str:
+        """In what another subject differs, in words that follow "made for <this>, ", as "not for <the other>"."""
+        ...
+
+
+class MadeFor(Protocol):
+    """Of costs and residuals: remembers what it was made for.  Others are accepted for the shapes that they return."""
+
+    @property
+    def made_for(self) -> Subject | None:
+        """What the system that it is used with must serve; None if that does not matter."""
+        ...
 
 
 class VectorSpace(NamedTuple):

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import numpy as np
 
-from trajopt.capabilities import ComponentNames, capability
+from trajopt.capabilities import capability
 
 
 class Residual(Protocol):
@@ -38,6 +38,15 @@ class Residual(Protocol):
     ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
         """Second derivatives of mu_t'r, mu (K, nr): Hxx (K, ndx, ndx), Hux (K, nu, ndx), Huu (K, nu, nu), symmetric;
         None for a block that is zero."""
+        ...
+
+
+class ComponentNames(Protocol):
+    """Of residuals: names for reports."""
+
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """Those of its numbers (nr,), or none."""
         ...
 
 

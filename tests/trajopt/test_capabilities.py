@@ -24,6 +24,8 @@ from trajopt.capabilities import (
     members,
 )
 from trajopt.control_rate import FORWARDED, REFUSED
+from trajopt.lifted import WithControls
+from trajopt.owners import VectorSpace
 from trajopt.system import semi_implicit_form, window
 
 N = 3
@@ -36,6 +38,7 @@ class Everything(CirclePendulum):
 
     semi_implicit_from, idle = 1, np.array([False, True, False])
     scenery, state_names, control_names = np.ones((2, 2, 3)), ("c", "s", "w"), ("torque",)
+    tangent_names, neutral_state, serves = ("angle", "rate"), np.array([1.0, 0.0, 0.0]), (VectorSpace(2),)
 
     def __init__(self, knots=range(N)):
         super().__init__()
@@ -88,6 +91,12 @@ class Everything(CirclePendulum):
 
     def center_of_mass(self, xs):
         return 0.5 * xs
+
+    def state_limits(self, position=True, velocity=True):
+        return np.array([-np.inf, -2.0]), np.array([1.0 if position else np.inf, 2.0])
+
+    def control_limits(self):
+        return np.array([-3.0]), np.array([4.0])
 
 
 @pytest.fixture
@@ -171,6 +180,14 @@ SAME = {
     "contact_forces": lambda w, i, zs, xs, us: [(w.contact_forces(zs, us), i.contact_forces(xs, us))],
     "center_of_mass": lambda w, i, zs, xs, us: [(w.center_of_mass(zs), i.center_of_mass(xs))],
     "state_names": lambda w, i, *_: [(w.state_names, (*i.state_names, "torque before"))],
+    "tangent_names": lambda w, i, *_: [(w.tangent_names, (*i.tangent_names, "torque before"))],
+    "serves": lambda w, i, *_: [(w.serves == tuple(WithControls(s, 1) for s in i.serves), True)],
+    "neutral_state": lambda w, i, *_: [(w.neutral_state, [*i.neutral_state, 0.0])],
+    "state_limits": lambda w, i, *_: [
+        (w.state_limits(), [[-np.inf, -2.0, -np.inf], [1.0, 2.0, np.inf]]),
+        (w.state_limits(position=False)[1], [np.inf, 2.0, np.inf]),
+    ],
+    "control_limits": lambda w, i, *_: [(w.control_limits(), i.control_limits())],
     "horizon": same("horizon"),
     "durations": same("durations"),
     "scenery": same("scenery"),

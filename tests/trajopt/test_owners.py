@@ -143,6 +143,12 @@ def test_forces_belong_to_their_contacts(kind):
     ):
         with pytest.raises(ValueError, match=rf"running_costs: .* was made for .*{words}"):
             trajopt.Problem(other, x0, N, [cost])
+    damped = replace(robot, damping=np.full(18, 0.1))
+    cost = contact_costs(stand(damped))[kind]
+    assert trajopt.Problem(stand(damped), x0, N, [cost]).horizon == N
+    for other in (stand(damped, dt=0.02), stand(damped, joint_friction=False)):
+        with pytest.raises(ValueError, match="not for this robot with other friction of its joints"):
+            trajopt.Problem(other, x0, N, [cost])
 
 
 def test_forces_belong_to_their_phases():
