@@ -70,13 +70,19 @@ def scratch(numbers: int, threads: int = 1) -> np.ndarray:
 
 
 def launch(
-    drive: Callable[..., Any], knots: int, numbers: int, *args: Any, most_threads: int | None = None
+    drive: Callable[..., Any],
+    knots: int,
+    numbers: int,
+    *args: Any,
+    effort: int | None = None,
+    most_threads: int | None = None,
 ) -> Any:
     """Call drive(first, last, work, *args) over all chunks of `knots` knots, work (numbers, LANES) per thread.
 
-    Returns what drive returns for the first range, which is all there is with `most_threads=1`."""
+    `effort` measures the work of a chunk in place of `numbers`, for drivers of little scratch.  Returns what drive
+    returns for the first range, which is all there is with `most_threads=1`."""
     chunks = -(-knots // LANES)
-    threads = max(1, min(most_threads or _team.size, chunks, chunks * numbers // MINIMUM_WORK))
+    threads = max(1, min(most_threads or _team.size, chunks, chunks * (effort or numbers) // MINIMUM_WORK))
     if not scratch_guard.ON:
         return _share_out(drive, chunks, scratch(numbers, threads), args)
     rows = scratch(numbers + scratch_guard.ROWS, threads)

@@ -104,4 +104,4 @@ def _drive_peak(first, last, work, turns):
 
 def fma_peak(chunks: int = 1) -> None:
     """PEAK_OPERATIONS per chunk as fast as a core can, in registers; chunks are shared among threads."""
-    launch(_drive_peak, chunks * LANES, MINIMUM_WORK, TURNS)
+    launch(_drive_peak, chunks * LANES, ACCUMULATORS + 2, TURNS, effort=MINIMUM_WORK)

@@ -65,6 +65,17 @@ def test_difference_with_its_jacobian(robot):
         assert relative_error(J, system.difference_expansion(reference, xs, dx)[0]) <= IDENTITY
 
 
+def test_squares_of_what_exceeds_limits(robot, rng):
+    system, xs, _ = robot
+    w, shift, lower = rng.uniform(0.1, 1.0, (3, len(xs), system.ndx))
+    y = system.difference(xs[2], xs) + shift
+    expected = 0.5 * np.sum(w * (y - np.clip(y, lower, lower + 0.2)) ** 2)
+    figures = np.hstack([w, shift, lower, lower + 0.2])
+    squares = system.difference_residual(xs[2]).weighted_squares
+    us = np.zeros((len(xs) - 1, system.nu))
+    assert squares(xs, us, figures, 0, len(xs), None, None) == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_diverged_states_stay_in_their_row(robot, bad):
     """One entry at a time: that row is not finite, all others are as they were; nothing is raised."""

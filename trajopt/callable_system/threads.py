@@ -8,8 +8,6 @@ from dynamics.simd import LANES, launch
 POINT_NUMBERS = 10
 """Work of one evaluation of a user's function in the measure of `launch`: 100 ns would be 30 or more, but how cheap the
 function is nobody knows, and a hand-over that does not pay costs more than one that is missed."""
-MOST_NUMBERS = 10_000
-"""Of a chunk; `launch` sets aside scratch in proportion, which is not needed here."""
 
 
 def over_threads(loop: Callable[..., Any], knots: int, points: int, *args: Any) -> None:
@@ -18,4 +16,4 @@ def over_threads(loop: Callable[..., Any], knots: int, points: int, *args: Any) 
     def drive(first, last, work, *args):
         loop(first * LANES, min(last * LANES, knots), *args)
 
-    launch(drive, knots, min(POINT_NUMBERS * points * LANES, MOST_NUMBERS), *args)
+    launch(drive, knots, 0, *args, effort=POINT_NUMBERS * points * LANES)
