@@ -36,7 +36,7 @@ def float_array(name: str, value: Any, shape: tuple[int, ...] | None) -> np.ndar
 def scalar_or_vector(name: str, value: Any, length: int | None) -> np.ndarray:
     """A finite float64 array of shape () or (length,); any length if it is None."""
     array = float_array(name, value, None)
-    if array.ndim > 1 or not array.size:
+    if array.ndim > 1 or (not array.size and length is None):
         raise ValueError(f"{name}: got shape {array.shape}, wanted a number or a vector")
     if array.ndim == 1 and length is not None and array.shape != (length,):
         raise ValueError(f"{name}: got {array.shape[0]} numbers, wanted one or {length}")

@@ -84,7 +84,10 @@ def _bounds(lower: Any, upper: Any) -> tuple[np.ndarray, np.ndarray]:
     """Bounds lower < upper as vectors of length one or n; -inf below and inf above are allowed."""
     bounds = []
     for name, value, absent in (("lower", lower, -np.inf), ("upper", upper, np.inf)):
-        numbers = np.atleast_1d(number_array(name, value, "a number or a vector"))
+        try:
+            numbers = np.atleast_1d(number_array(name, value))
+        except TypeError:
+            numbers = np.empty(0)
         if numbers.ndim != 1 or not numbers.size:
             raise ValueError(f"{name}: got {value!r}, wanted a number or a vector")
         if not (np.isfinite(numbers) | (numbers == absent)).all():
