@@ -41,6 +41,9 @@ class Subject(ByContent):
             "model": self.model, "actuation": self.B, "contacts": (self.frames, self.contacts), "plant": self.plant
         }  # fmt: skip
 
+    def __repr__(self) -> str:
+        return f"Subject({self})"
+
     def __str__(self) -> str:
         model = f"{type(self.model).__name__} {self.model.name!r} (nq {self.model.nq}, nv {self.model.nv})"
         if self.B is not None:

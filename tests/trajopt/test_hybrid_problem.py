@@ -180,7 +180,8 @@ def test_window_of_an_ordinary_system():
 
 OF_THE_ROBOT = (
     "euclidean", "difference_expansion", "difference_with_jacobian", "difference_residual", "check_state", "skeleton",
-    "contact_points", "center_of_mass", "nq",
+    "contact_points", "center_of_mass", "nq", "neutral_state", "tangent_names", "control_names", "state_limits",
+    "control_limits",
 )  # fmt: skip
 """Capabilities that have nothing to do with knots."""
 
@@ -212,7 +213,9 @@ def test_a_part_says_of_its_knots_what_the_whole_says(system, rng, a, b):
         "semi_implicit": (semi_implicit_form(part)[0], dt[a:b]),
         "semi_implicit_from": (semi_implicit_form(part)[1], first),
     }
-    assert set(rows) | {"check_start", "write_expansion"} == of_knots
+    in_one_phase = len(part.segments) == 1 and a != IMPACT
+    assert part.serves[:2] == system.serves and len(part.serves) == 2 + in_one_phase
+    assert set(rows) | {"check_start", "write_expansion", "serves"} == of_knots
     expansions = [(alone, whole[a:b]) for whole, alone in zip(*blocks, strict=True)]
     for got, wanted in [*rows.values(), *expansions]:
         np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
