@@ -9,7 +9,6 @@ stands for the address.
 
 A caller that comes from the disk finds the symbol because numba runs the functions that it saved along with it, the
 library's `_reload_init`, before it links the code; each of them (`Binding`) loads a shared kernel and binds a symbol.
-Before version 0.63 numba has no such list, and all functions are linked into their callers.
 """
 
 import copy
@@ -21,16 +20,12 @@ from typing import NamedTuple
 from uuid import uuid4
 
 import llvmlite.binding as llvm
-from numba import version_info
 from numba.core import sigutils, types
 from numba.core.imputils import user_function
 from numba.core.registry import CPUDispatcher
 
 from dynamics.simd.inner_code import InnerCache, InnerCompiler
 from dynamics.simd.kernel_cache import KernelCache
-
-CAN_SHARE = version_info.short >= (0, 63)
-"""Whether numba can be told what a function from the disk needs."""
 
 
 def _without_literals(args, kws):
@@ -53,8 +48,7 @@ class KeepingDispatcher(CPUDispatcher):
 
     def add_overload(self, cres):
         """Called by numba with a compiled function, new or from the disk: only the new one's library has bindings."""
-        if CAN_SHARE:
-            cres.library._reload_init.update(cres.reload_init or ())
+        cres.library._reload_init.update(cres.reload_init or ())
         super().add_overload(cres)
 
 
@@ -116,7 +110,7 @@ class SharedDispatcher(UnwrappedDispatcher):
         """Called by numba for the key under which it knows how to call the function compiled for these types."""
         linked = super().get_overload(sig)
         module, name = self.py_func.__module__, self.py_func.__qualname__
-        if not CAN_SHARE or getattr(sys.modules.get(module), name, None) is not self:
+        if getattr(sys.modules.get(module), name, None) is not self:
             return linked
         args = tuple(sigutils.normalize_signature(sig)[0])
         if args not in self._symbols:

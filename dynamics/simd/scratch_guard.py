@@ -1,5 +1,6 @@
 """For tests: a pattern in and behind the scratch of every thread that `launch` starts, so that a driver that writes
-more numbers than it asked for is found and named, and one that reads what it never wrote computes NaN.
+more numbers than it asked for is found and named, and one that reads what it never wrote computes NaN; and a look at
+the layout of the drivers' arguments.
 
 On in processes with TRAJOPT_GUARD_SCRATCH in their environment.
 """
@@ -21,6 +22,16 @@ unused: dict[str, int] = {}
 def name_of(drive) -> str:
     """Module and name of a driver."""
     return f"{drive.__module__}.{drive.__qualname__}"
+
+
+def check_layout(drive, args) -> None:
+    """Raise RuntimeError for an array among the arguments whose numbers do not lie one after the other: numba compiles
+    a driver once more for every layout, a minute for the large ones, and gives no sign of it."""
+    for x in args:
+        if isinstance(x, tuple):
+            check_layout(drive, x)
+        elif isinstance(x, np.ndarray) and not x.flags.c_contiguous:
+            raise RuntimeError(f"{name_of(drive)}: got {x.shape} with strides {x.strides}, expected C-contiguous arrays")
 
 
 def lay(rows: np.ndarray) -> None:

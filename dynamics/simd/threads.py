@@ -85,6 +85,7 @@ def launch(
     threads = max(1, min(most_threads or _team.size, chunks, chunks * (effort or numbers) // MINIMUM_WORK))
     if not scratch_guard.ON:
         return _share_out(drive, chunks, scratch(numbers, threads), args)
+    scratch_guard.check_layout(drive, args)
     rows = scratch(numbers + scratch_guard.ROWS, threads)
     scratch_guard.lay(rows)
     result = _share_out(drive, chunks, rows[:, :numbers], args)

@@ -16,7 +16,7 @@ from dynamics.algorithms.configuration import neutral, random_configuration
 from dynamics.algorithms.mass_matrix import mass_matrix
 from dynamics.model import RigidBodyModel
 from dynamics.simd.caller import warn
-from dynamics.validation import as_array
+from dynamics.validation import as_array, as_flag
 
 SLOW = 0.01
 """Least smoothing speed, rad/s or m/s."""
@@ -35,8 +35,7 @@ def plant_model(
     where its joints have no friction or it is to be left out.
 
     Raises ValueError or TypeError for `joint_friction` or `friction_speed`; warns of damping too stiff for RK4."""
-    if not isinstance(joint_friction, (bool, np.bool_)):
-        raise TypeError(f"joint_friction: got {joint_friction!r}, expected True or False")
+    joint_friction = as_flag("joint_friction", joint_friction)
     rubs = joint_friction and model.friction.any()
     if friction_speed is not None:
         friction_speed = float(as_array("friction_speed", friction_speed, ()))

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from dynamics.simd import cache_folder, compilation, driver, kernel, kernel_cache, shared_kernel, vector
-from dynamics.simd.dispatchers import CAN_SHARE
 
 ROOT = Path(compilation.__file__).parents[2]
 KERNEL = """
@@ -256,10 +255,6 @@ def test_a_full_disk_costs_compilations_only(tmp_path, monkeypatch):
     assert len(caught) == 1 and x[0] == 4.0 and caught[0].filename == __file__  # numba is in between
 
 
-needs_sharing = pytest.mark.skipif(not CAN_SHARE, reason="numba before 0.63 links all kernels into their callers")
-
-
-@needs_sharing
 def test_callers_of_a_shared_kernel_from_the_disk(tmp_path):
     """They find the kernel in a process that compiles nothing, or that has to compile the kernel anew, also through a
     helper that came from the disk itself."""
@@ -280,7 +275,6 @@ def negate(x):
     x[0] = -x[0]
 
 
-@needs_sharing
 def test_a_shared_kernel_that_cannot_be_found_by_name_is_linked():
     hidden = shared_kernel(negate.py_func)
 

@@ -48,6 +48,14 @@ def test_what_was_never_written_is_no_number():
     assert np.isnan(out[0])
 
 
+def test_arrays_in_another_order_are_named():
+    """Alone and in tuples: numba would compile the driver once more for them."""
+    for array in (np.ones((2, 3), order="F"), np.ones(4)[::2]):
+        for argument in (array, (1.0, (array,))):
+            with pytest.raises(RuntimeError, match=f"{NAME}: got .*strides.*expected C-contiguous"):
+                launch(fill, 1, 2, argument)
+
+
 def test_every_driver_is_known(monkeypatch):
     """And missed, where no test of all calls it; so is scratch that all drivers of a module leave alone."""
     names = conftest.drivers()
