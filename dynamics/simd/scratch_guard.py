@@ -31,7 +31,7 @@ def check_layout(drive, args) -> None:
         if isinstance(x, tuple):
             check_layout(drive, x)
         elif isinstance(x, np.ndarray) and not x.flags.c_contiguous:
-            raise RuntimeError(f"{name_of(drive)}: got {x.shape} with strides {x.strides}, expected C-contiguous arrays")
+            raise RuntimeError(f"{name_of(drive)}: got {x.shape} of strides {x.strides}, expected a C-contiguous array")
 
 
 def lay(rows: np.ndarray) -> None:

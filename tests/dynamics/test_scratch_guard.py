@@ -52,7 +52,7 @@ def test_arrays_in_another_order_are_named():
     """Alone and in tuples: numba would compile the driver once more for them."""
     for array in (np.ones((2, 3), order="F"), np.ones(4)[::2]):
         for argument in (array, (1.0, (array,))):
-            with pytest.raises(RuntimeError, match=f"{NAME}: got .*strides.*expected C-contiguous"):
+            with pytest.raises(RuntimeError, match=f"{NAME}: got .*strides.*expected a C-contiguous array"):
                 launch(fill, 1, 2, argument)
 
 

@@ -305,7 +305,7 @@ def test_a_solver_of_something_else():
     "progress, terminal, shown", [(True, False, True), (False, True, False), (None, False, False), (None, True, True)]
 )
 def test_progress_is_shown_on_a_terminal_or_if_asked(progress, terminal, shown, capsys, monkeypatch):
-    for name in ("TTY_COMPATIBLE", "FORCE_COLOR"):  # rich draws as on a terminal; before version 14 the latter asks it to
+    for name in ("TTY_COMPATIBLE", "FORCE_COLOR"):  # rich draws as on a terminal; the latter is older
         monkeypatch.setenv(name, "1")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     here([1.0, 2.0], progress=progress)
