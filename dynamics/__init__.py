@@ -44,7 +44,7 @@ _HOME = {
     ),
     "dynamics.contacts.impulse_hessian": ("ContactImpulseHessian", "contact_impulse_hessian"),
     "dynamics.systems.rigid_body": ("RigidBodySystem",),
-    "dynamics.rods.soft_system": ("SoftRobotSystem",),
+    "dynamics.rods.stepping.soft_system": ("SoftRobotSystem",),
     "dynamics.systems.hybrid": ("HybridSystem",),
     "dynamics.systems.impact": ("Impact",),
     "dynamics.systems.skeleton": ("skeleton",),

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from dynamics.simd.compilation import routine
-from trajopt.backward_pass import sweep_loops
-from trajopt.sweep_simd import sweep
+from trajopt.backward.backward_pass import sweep_loops
+from trajopt.backward.sweep_simd import sweep
 
 SIZES = [(4, 1), (12, 6), (18, 9), (36, 12), (36, 18)]
 STEP = 0.01

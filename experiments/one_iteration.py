@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 import trajopt
-from trajopt.line_search import Step, search
 from trajopt.solvers.forward import Curvature
+from trajopt.solvers.line_search import Step, search
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.solve import pose
-from trajopt.timing import Stopwatch
+from trajopt.solvers.timing import Stopwatch
 
 
 def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[], Step]]:

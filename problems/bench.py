@@ -209,14 +209,14 @@ def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
 def iteration(repeats: int) -> list[dict]:
     """Parts of one iteration on the arm, at a trajectory three steps into its solution."""
     import trajopt
-    from trajopt.expansions import total_cost
-    from trajopt.line_search import search
+    from trajopt.backward.expansions import total_cost
+    from trajopt.backward.sweep import sweep
+    from trajopt.interfaces.system import semi_implicit_form
     from trajopt.solvers.forward import Curvature
+    from trajopt.solvers.line_search import search
     from trajopt.solvers.options import LoopOptions
     from trajopt.solvers.solve import pose
-    from trajopt.sweep import sweep
-    from trajopt.system import semi_implicit_form
-    from trajopt.timing import Stopwatch
+    from trajopt.solvers.timing import Stopwatch
 
     problem = problems.make("arm")
     system, N, clock = cast(dynamics.RigidBodySystem, problem.system), problem.horizon, Stopwatch()

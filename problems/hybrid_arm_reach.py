@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import trajopt
-from dynamics.rods.link_translation import LinkTranslation
-from dynamics.rods.soft_system import SoftRobotSystem
-from dynamics.rods.statics import static_equilibrium
+from dynamics.rods.robot.link_translation import LinkTranslation
+from dynamics.rods.statics.equilibrium import static_equilibrium
+from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from problems.rods.hybrid_arm import JOINTS, TIP, hybrid_arm
 
 START = (0.0, -0.9, 1.5)  # rad

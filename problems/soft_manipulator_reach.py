@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 import trajopt
-from dynamics.rods.kinematics import link_placement
-from dynamics.rods.link_translation import LinkTranslation
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.soft_system import SoftRobotSystem
-from dynamics.rods.statics import static_equilibrium
+from dynamics.rods.kinematics.center_lines import link_placement
+from dynamics.rods.robot.link_translation import LinkTranslation
+from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.statics.equilibrium import static_equilibrium
+from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from problems.rods.cable_manipulator import ROD, cable_manipulator
 
 LARGEST_TENSION = 20.0  # N

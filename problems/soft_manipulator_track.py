@@ -9,9 +9,9 @@ within that plane, and rest at the end.  Tendons only pull, with 30 N at most.
 import numpy as np
 
 import trajopt
-from dynamics.rods.link_translation import LinkTranslation
-from dynamics.rods.soft_system import SoftRobotSystem
-from dynamics.rods.statics import static_equilibrium
+from dynamics.rods.robot.link_translation import LinkTranslation
+from dynamics.rods.statics.equilibrium import static_equilibrium
+from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from problems.rods.cable_manipulator import ROD, cable_manipulator
 
 RADIUS = 0.06  # m

@@ -13,7 +13,7 @@ import dynamics
 import problems
 import trajopt
 from dynamics import distribution
-from trajopt.cli import main
+from trajopt.command_line.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
+    from trajopt.backward.expansions import Expansion, cost_curvature, expand, total_cost
     from trajopt.batch.many import solve_many
     from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
     from trajopt.callable_system import CallableSystem, SlowDynamicsWarning
-    from trajopt.comparison import Comparison, compare
-    from trajopt.constraints import ControlBounds, ResidualConstraint, StateBounds
-    from trajopt.control_rate import ControlRateCost, ControlRateSystem
     from trajopt.costs import (
         Activation,
         ControlCost,
@@ -28,102 +26,62 @@ if TYPE_CHECKING:
         StateCost,
         WeightedQuadratic,
     )
-    from trajopt.derivative_check import BlockCheck, DerivativeReport, check_derivatives
-    from trajopt.expansions import Expansion, cost_curvature, expand, total_cost
+    from trajopt.costs.residuals import ControlResidual, SquaredNorm, StateResidual
+    from trajopt.interfaces.residual import Residual
+    from trajopt.interfaces.system import ManifoldSystem, System
     from trajopt.plotting import Viewer, animate, plot_convergence, plot_trajectory, view
-    from trajopt.policy import Policy
-    from trajopt.prepared import PreparedSolver
-    from trajopt.problem import Problem
-    from trajopt.residual import Residual
-    from trajopt.residuals import ControlResidual, SquaredNorm, StateResidual
-    from trajopt.scenery import Cylinder, Lines, Shape, Sphere, Target
-    from trajopt.solution import ConstraintReport, IterationRecord, Progress, Solution, WarmStart
+    from trajopt.problem.constraints import ControlBounds, ResidualConstraint, StateBounds
+    from trajopt.problem.control_rate import ControlRateCost, ControlRateSystem
+    from trajopt.problem.derivative_check import BlockCheck, DerivativeReport, check_derivatives
+    from trajopt.problem.problem import Problem
+    from trajopt.problem.scenery import Cylinder, Lines, Shape, Sphere, Target
+    from trajopt.results.comparison import Comparison, compare
+    from trajopt.results.policy import Policy
+    from trajopt.results.records import ConstraintReport, IterationRecord, Progress, WarmStart
+    from trajopt.results.solution import Solution
+    from trajopt.results.status import Status
     from trajopt.solvers.ddp import DDP
     from trajopt.solvers.ilqr import ILQR
     from trajopt.solvers.options import LoopOptions
-    from trajopt.status import Status
-    from trajopt.system import ManifoldSystem, System
+    from trajopt.solvers.prepared import PreparedSolver
 
 _HOME = {
-    "Activation": "costs",
-    "BlockCheck": "derivative_check",
-    "CallableSystem": "callable_system",
-    "Comparison": "comparison",
-    "ConstraintReport": "solution",
-    "ControlBounds": "constraints",
-    "ControlCost": "costs",
-    "ControlRateCost": "control_rate",
-    "ControlRateSystem": "control_rate",
-    "ControlResidual": "residuals",
-    "Cost": "costs",
-    "Cylinder": "scenery",
-    "DDP": "solvers.ddp",
-    "DerivativeReport": "derivative_check",
-    "Expansion": "expansions",
-    "ILQR": "solvers.ilqr",
-    "IterationRecord": "solution",
-    "Lines": "scenery",
-    "LogBarrier": "costs",
-    "LoopOptions": "solvers.options",
-    "ManifoldSystem": "system",
-    "ManySolutions": "batch.outcomes",
-    "Outcome": "batch.outcomes",
-    "Policy": "policy",
-    "PreparedSolver": "prepared",
-    "Problem": "problem",
-    "Progress": "solution",
-    "PseudoHuber": "costs",
-    "QuadraticBarrier": "costs",
-    "Residual": "residual",
-    "ResidualConstraint": "constraints",
-    "ResidualCost": "costs",
-    "Shape": "scenery",
-    "SlowDynamicsWarning": "callable_system",
-    "SmoothAbs": "costs",
-    "SmoothNorm": "costs",
-    "Solution": "solution",
-    "SolveManyInterrupted": "batch.outcomes",
-    "Sphere": "scenery",
-    "SquaredNorm": "residuals",
-    "StateBounds": "constraints",
-    "StateCost": "costs",
-    "StateResidual": "residuals",
-    "Status": "status",
-    "System": "system",
-    "Target": "scenery",
-    "Viewer": "plotting",
-    "WarmStart": "solution",
-    "WeightedQuadratic": "costs",
-    "animate": "plotting",
-    "check_derivatives": "derivative_check",
-    "compare": "comparison",
-    "cost_curvature": "expansions",
-    "expand": "expansions",
-    "plot_convergence": "plotting",
-    "plot_trajectory": "plotting",
-    "solve_many": "batch.many",
-    "total_cost": "expansions",
-    "view": "plotting",
-}
-
-__all__ = [
-    "Activation", "BlockCheck", "CallableSystem", "Comparison", "ConstraintReport", "ControlBounds", "ControlCost",
-    "ControlRateCost", "ControlRateSystem", "ControlResidual", "Cost", "Cylinder", "DDP", "DerivativeReport",
-    "Expansion", "ILQR", "IterationRecord", "Lines", "LogBarrier", "LoopOptions", "ManifoldSystem", "ManySolutions",
-    "Outcome", "Policy", "PreparedSolver", "Problem", "Progress", "PseudoHuber", "QuadraticBarrier", "Residual",
-    "ResidualConstraint", "ResidualCost", "Shape", "SlowDynamicsWarning", "SmoothAbs", "SmoothNorm", "Solution",
-    "SolveManyInterrupted", "Sphere", "SquaredNorm", "StateBounds", "StateCost", "StateResidual", "Status", "System",
-    "Target", "Viewer", "WarmStart", "WeightedQuadratic", "animate", "check_derivatives", "compare", "cost_curvature",
-    "expand", "plot_convergence", "plot_trajectory", "solve_many", "total_cost", "view",
-]  # fmt: skip
+    "backward.expansions": ("Expansion", "cost_curvature", "expand", "total_cost"),
+    "batch.many": ("solve_many",),
+    "batch.outcomes": ("ManySolutions", "Outcome", "SolveManyInterrupted"),
+    "callable_system": ("CallableSystem", "SlowDynamicsWarning"),
+    "costs": (
+        "Activation", "ControlCost", "Cost", "LogBarrier", "PseudoHuber", "QuadraticBarrier", "ResidualCost",
+        "SmoothAbs", "SmoothNorm", "StateCost", "WeightedQuadratic",
+    ),
+    "costs.residuals": ("ControlResidual", "SquaredNorm", "StateResidual"),
+    "interfaces.residual": ("Residual",),
+    "interfaces.system": ("ManifoldSystem", "System"),
+    "plotting": ("Viewer", "animate", "plot_convergence", "plot_trajectory", "view"),
+    "problem.constraints": ("ControlBounds", "ResidualConstraint", "StateBounds"),
+    "problem.control_rate": ("ControlRateCost", "ControlRateSystem"),
+    "problem.derivative_check": ("BlockCheck", "DerivativeReport", "check_derivatives"),
+    "problem.problem": ("Problem",),
+    "problem.scenery": ("Cylinder", "Lines", "Shape", "Sphere", "Target"),
+    "results.comparison": ("Comparison", "compare"),
+    "results.policy": ("Policy",),
+    "results.solution": ("ConstraintReport", "IterationRecord", "Progress", "Solution", "WarmStart"),
+    "results.status": ("Status",),
+    "solvers.ddp": ("DDP",),
+    "solvers.ilqr": ("ILQR",),
+    "solvers.options": ("LoopOptions",),
+    "solvers.prepared": ("PreparedSolver",),
+}  # fmt: skip
+_MODULE = {name: module for module, names in _HOME.items() for name in names}
+__all__ = sorted(_MODULE)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("dynamics.distribution").version()
-    if name not in _HOME:
+    if name not in _MODULE:
         raise AttributeError(f"module 'trajopt' has no attribute {name!r}")
-    value = getattr(import_module(f"trajopt.{_HOME[name]}"), name)
+    value = getattr(import_module(f"trajopt.{_MODULE[name]}"), name)
     globals()[name] = value
     return value
 

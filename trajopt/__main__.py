@@ -2,7 +2,7 @@
 
 import sys
 
-from trajopt.cli import main
+from trajopt.command_line.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -43,7 +43,7 @@ class DifferenceWithJacobian(Protocol):
 
 
 class DifferenceResidual(Protocol):
-    """The difference from one state as a residual that sums its weighted squares by itself (see `trajopt.squares`)."""
+    """The difference from one state as a residual that sums its weighted squares (see `trajopt.problem.squares`)."""
 
     def difference_residual(self, x_ref: np.ndarray) -> Any:
         """r = difference(x_ref, x), x_ref (nx,)."""
@@ -158,7 +158,7 @@ class AccelerationControlled(Protocol):
 
 # ------------------------------------------------------------------------------------------------ owners of terms
 class Serving(Protocol):
-    """Says what terms may be made for (see `trajopt.owners`)."""
+    """Says what terms may be made for (see `trajopt.interfaces.owners`)."""
 
     @property
     def serves(self) -> tuple[Any, ...]:
@@ -202,7 +202,7 @@ class Skeleton(Protocol):
 
 
 class Scenery(Protocol):
-    """Brings things along that never move, as a rail; obstacles and targets are the problem's (`trajopt.scenery`)."""
+    """Brings along what never moves, as a rail; obstacles and targets are the problem's (`trajopt.problem.scenery`)."""
 
     @property
     def scenery(self) -> np.ndarray:

@@ -6,26 +6,26 @@ Names load on first use.
 import importlib
 
 _HOME = {
-    "builder": ("RodModelBuilder",),
-    "closed_joint": ("Closure",),
-    "closed_chains": ("Assembly", "assemble", "closure_error", "closure_jacobian"),
-    "cross_section": ("Circular", "Elastic", "Rectangular"),
-    "evaluation": (
+    "chains.closed_chains": ("Assembly", "assemble", "closure_error", "closure_jacobian"),
+    "kinematics.center_lines": ("CenterLine", "center_lines", "link_placement", "link_placements", "skeleton"),
+    "loads.external_loads": ("CylinderContact", "Fluid"),
+    "loads.tendons": ("Tendon",),
+    "model.closed_joint": ("Closure",),
+    "model.cross_section": ("Circular", "Elastic", "Rectangular"),
+    "model.rod_model": ("Rod", "RodModel"),
+    "model.strain_basis": ("LegendreBasis", "StrainBasis"),
+    "recursion.evaluation": (
         "InverseDynamicsDerivatives", "InverseDynamicsHessian", "inverse_dynamics", "inverse_dynamics_derivatives",
         "inverse_dynamics_hessian", "mass_matrix",
     ),
-    "external_loads": ("CylinderContact", "Fluid"),
-    "kinematics": ("CenterLine", "center_lines", "link_placement", "link_placements", "skeleton"),
-    "link_translation": ("LinkTranslation",),
-    "model": ("Rod", "RodModel"),
-    "simulation": ("Simulation", "simulate"),
-    "soft_robot": (
+    "robot.builder": ("RodModelBuilder",),
+    "robot.link_translation": ("LinkTranslation",),
+    "robot.soft_robot": (
         "AccelerationDerivatives", "AccelerationHessian", "ResidualDerivatives", "ResidualHessian", "SoftRobot",
     ),
-    "soft_system": ("SoftRobotSystem",),
-    "statics": ("StaticEquilibrium", "static_equilibrium"),
-    "strain_basis": ("LegendreBasis", "StrainBasis"),
-    "tendons": ("Tendon",),
+    "statics.equilibrium": ("StaticEquilibrium", "static_equilibrium"),
+    "stepping.simulation": ("Simulation", "simulate"),
+    "stepping.soft_system": ("SoftRobotSystem",),
 }  # fmt: skip
 _MODULE = {name: module for module, names in _HOME.items() for name in names}
 __all__ = sorted(_MODULE)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy
 from numba.core import event
 
 from dynamics.simd.cache_folder import cache_root
-from dynamics.simd.dispatchers import InnerDispatcher, KeepingDispatcher, SharedDispatcher
+from dynamics.simd.dispatchers import InnerDispatcher, KeepingDispatcher, SharedDispatcher, UnwrappedDispatcher
 
 FLAGS = {"contract", "nsz"}
 """Floating-point freedom given to LLVM: fuse multiply and add, ignore the sign of zero.  Never reassociate: results
@@ -84,6 +84,9 @@ def _compiled(function, kind, folder="", **options):
     path = Path(function.__code__.co_filename).resolve()
     options = {"nopython": True, "fastmath": FLAGS, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
     dispatcher = kind(function, targetoptions=options)
+    if issubclass(kind, UnwrappedDispatcher):  # for Python, in a place of its own: numba knows functions by name only
+        for_python = {**options, "no_cpython_wrapper": False}
+        dispatcher.wrapped = partial(_compiled, function, KeepingDispatcher, "python", **for_python)
     root = cache_root()
     if root is not None:
         dispatcher.keep_in(root / source_key(path) / hashlib.sha256(bytes(path.parent)).hexdigest()[:16] / folder)
@@ -119,13 +122,6 @@ def driver(function: Callable[..., Any]) -> Any:
 def routine(function: Callable[..., Any]) -> Any:
     """A compiled function for callers in Python, which may allocate its results."""
     return _compiled(function, KeepingDispatcher, nogil=True)
-
-
-def with_wrapper(inner: InnerDispatcher) -> Any:
-    """The same function for callers in Python; it has a place of its own on the disk, where numba knows functions by
-    name only."""
-    options = {**inner.targetoptions, "no_cpython_wrapper": False}
-    return _compiled(inner.py_func, KeepingDispatcher, "python", **options)
 
 
 class _Progress(event.Listener):

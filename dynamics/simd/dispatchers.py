@@ -14,6 +14,7 @@ library's `_reload_init`, before it links the code; each of them (`Binding`) loa
 import copy
 import importlib
 import sys
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -53,13 +54,14 @@ class KeepingDispatcher(CPUDispatcher):
 
 
 class UnwrappedDispatcher(KeepingDispatcher):
-    """A function for compiled callers.  A call from Python, as in tests, compiles it once more with a wrapper."""
+    """A function for compiled callers.  A call from Python, as in tests, compiles it once more: `wrapped` gives that
+    function."""
+
+    wrapped: Callable[[], CPUDispatcher]
 
     @cached_property
     def _for_python(self):
-        from dynamics.simd.compilation import with_wrapper  # which imports this file
-
-        return with_wrapper(self)
+        return self.wrapped()
 
     def __call__(self, *args):
         return self._for_python(*args)

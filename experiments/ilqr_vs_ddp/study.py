@@ -32,7 +32,7 @@ def same_minimum(a: float, b: float) -> bool:
     return abs(a - b) <= SAME * max(abs(a), abs(b))
 
 
-def settled(solution: trajopt.Solution, tolerance: float = TOLERANCE) -> trajopt.solution.IterationRecord:
+def settled(solution: trajopt.Solution, tolerance: float = TOLERANCE) -> trajopt.results.solution.IterationRecord:
     """The first iterate from which on all are within tolerance of the last."""
     distance = np.abs(solution.history("cost") - solution.cost)
     outside = (distance > tolerance * abs(solution.cost)) | (solution.history("violation") > FEASIBLE)

@@ -12,7 +12,7 @@ import numpy as np
 
 import dynamics
 import trajopt
-from trajopt.prepared import PreparedSolver
+from trajopt.solvers.prepared import PreparedSolver
 
 DT, FINE = 0.02, 10
 DURATION, WINDOW = 200, 50

@@ -11,13 +11,13 @@ import trajopt
 from dynamics.simd import num_threads, set_num_threads
 from experiments.one_iteration import iterations
 from problems.quadruped_model import FEET, quadruped, standing
-from trajopt.expansions import adjoint, expand
+from trajopt.backward.expansions import adjoint, expand
+from trajopt.backward.sweep import sweep
+from trajopt.interfaces.system import semi_implicit_form
 from trajopt.solvers.forward import Curvature
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.solve import pose
-from trajopt.sweep import sweep
-from trajopt.system import semi_implicit_form
-from trajopt.timing import Stopwatch
+from trajopt.solvers.timing import Stopwatch
 
 KNOTS, STEP, DAMPING = 100, 0.01, 50.0
 SHIFT = np.array([0.03, 0.02, 0.02])

@@ -44,11 +44,11 @@ from experiments.one_iteration import iterations
 from experiments.quadruped.following import drive_accelerations, drive_following, drive_torques, following_numbers
 from experiments.quadruped.parts import shift_problem, threads
 from experiments.quadruped.timing import run
-from trajopt.rollout import ALPHAS
 from trajopt.solvers.forward import Curvature
 from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.rollout import ALPHAS
 from trajopt.solvers.solve import pose
-from trajopt.timing import Stopwatch
+from trajopt.solvers.timing import Stopwatch
 
 REPEATS = 300
 ITERATION = "iLQR"

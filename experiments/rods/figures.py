@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
-from dynamics.rods.kinematics import CenterLine, center_lines, skeleton
-from dynamics.rods.simulation import Simulation
+from dynamics.rods.kinematics.center_lines import CenterLine, center_lines, skeleton
+from dynamics.rods.stepping.simulation import Simulation
 from problems.rods.example import RodExample
 from trajopt.plotting.style import GREY, new_figure, save
 

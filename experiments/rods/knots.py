@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from dynamics.rods.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
-from dynamics.rods.evaluation import evaluate
-from dynamics.rods.residual_kernel import residual_kernel, residual_work, result_numbers
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.statics import static_equilibrium
+from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
+from dynamics.rods.recursion.evaluation import evaluate
+from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.statics.equilibrium import static_equilibrium
 from dynamics.simd import routine
 from experiments.ilqr_vs_ddp.tables import table
 from experiments.quadruped.parts import threads

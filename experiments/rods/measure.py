@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.rods.kinematics import link_placements
-from dynamics.rods.simulation import Simulation, simulate
-from dynamics.rods.statics import static_equilibrium
+from dynamics.rods.kinematics.center_lines import link_placements
+from dynamics.rods.statics.equilibrium import static_equilibrium
+from dynamics.rods.stepping.simulation import Simulation, simulate
 from experiments.rods.paper import TABLE
 from experiments.rods.systems import static_inputs
 from problems.rods.example import RodExample

@@ -7,7 +7,7 @@ from matplotlib import colormaps
 from matplotlib.lines import Line2D
 
 import trajopt
-from dynamics.rods.kinematics import center_lines
+from dynamics.rods.kinematics.center_lines import center_lines
 from problems.rods.cable_manipulator import ROD
 from trajopt.plotting.style import COLORS, DASHES, GREY, new_figure, save, tidy
 

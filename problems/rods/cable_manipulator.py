@@ -17,12 +17,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.rods.builder import Placement, RodModelBuilder
-from dynamics.rods.cross_section import Circular, Elastic
-from dynamics.rods.external_loads import CylinderContact
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.strain_basis import LegendreBasis
-from dynamics.rods.tendons import Tendon
+from dynamics.rods.loads.external_loads import CylinderContact
+from dynamics.rods.loads.tendons import Tendon
+from dynamics.rods.model.cross_section import Circular, Elastic
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.robot.builder import Placement, RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
 
 ROD = "arm"
 LENGTH, BASE, TIP = 0.5, 0.03, 0.015

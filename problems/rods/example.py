@@ -1,4 +1,4 @@
-"""A soft robot with inputs, as `dynamics.rods.simulation.simulate` takes them."""
+"""A soft robot with inputs, as `dynamics.rods.stepping.simulation.simulate` takes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from dynamics.rods.soft_robot import SoftRobot
+from dynamics.rods.robot.soft_robot import SoftRobot
 
 
 @dataclass(frozen=True)

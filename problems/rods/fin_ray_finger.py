@@ -17,10 +17,10 @@ density, damping, slider and its motion are not given there.
 import numpy as np
 
 from dynamics import Fixed, Prismatic, Revolute
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.cross_section import Elastic, Rectangular
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.strain_basis import LegendreBasis
+from dynamics.rods.model.cross_section import Elastic, Rectangular
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
 from problems.rods.example import RodExample
 
 LINK, WIDTH, THICKNESS, LINKS = 0.03, 0.06, 0.001, 6

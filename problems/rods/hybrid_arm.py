@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.joints import Revolute
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.cross_section import Circular, Elastic
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.strain_basis import LegendreBasis
-from dynamics.rods.tendons import Tendon
+from dynamics.rods.loads.tendons import Tendon
+from dynamics.rods.model.cross_section import Circular, Elastic
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
 
 TIP = "finger"
 JOINTS = ("column", "upper arm", "forearm")

@@ -18,10 +18,10 @@ constraints each, 51 freedoms left.  Places of the pillars and the signals are n
 import numpy as np
 
 from dynamics import Fixed, Spherical
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.cross_section import Elastic, Rectangular
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.strain_basis import LegendreBasis
+from dynamics.rods.model.cross_section import Elastic, Rectangular
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
 from problems.rods.example import RodExample
 
 SOFT = Elastic(1e6, 0.5, 1000.0, 1e4)

@@ -15,10 +15,10 @@ from collections.abc import Callable
 import numpy as np
 
 from dynamics import Revolute
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.cross_section import Circular
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.strain_basis import LegendreBasis
+from dynamics.rods.model.cross_section import Circular
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
 from problems.rods.cable_manipulator import SOFT
 from problems.rods.example import RodExample
 from problems.rods.manipulator_motion import HANGING

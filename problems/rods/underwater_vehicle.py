@@ -15,11 +15,11 @@ of the flagella are those of the authors' toolbox for a similar robot.  Body, sh
 import numpy as np
 
 from dynamics import Fixed, FreeFlyer, Revolute
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.cross_section import Circular
-from dynamics.rods.external_loads import Fluid
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.strain_basis import LegendreBasis
+from dynamics.rods.loads.external_loads import Fluid
+from dynamics.rods.model.cross_section import Circular
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
 from problems.rods.cable_manipulator import SOFT
 from problems.rods.example import RodExample
 

@@ -18,7 +18,7 @@ from tests.reference.contact_cases import GAINS, contacts_on
 from tests.reference.random_robots import random_states
 from tests.reference.robot_systems import SMOOTHING, model_slopes, rough, step
 from tests.tolerances import CONTRACTED, IDENTITY, SLOPE, relative_error
-from trajopt.stepwise import closed_loop_by_steps
+from trajopt.interfaces.stepwise import closed_loop_by_steps
 
 EULER = ("semi_implicit_euler", "explicit_euler")
 CASES = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.reference.robot_systems import INTEGRATORS, make_system
-from trajopt.stepwise import closed_loop_by_steps
+from trajopt.interfaces.stepwise import closed_loop_by_steps
 
 ALPHAS = 0.5 ** np.arange(8)
 KNOTS = 6

@@ -14,7 +14,7 @@ from problems.quadruped_model import FEET, quadruped, standing
 from tests.reference import contact_cases
 from tests.reference.robot_systems import both_orders_at_once, model_slopes
 from tests.tolerances import CONTRACTED, IDENTITY, SLOPE, relative_error
-from trajopt.stepwise import closed_loop_by_steps
+from trajopt.interfaces.stepwise import closed_loop_by_steps
 
 MODEL = quadruped()
 PAIR = [FEET[0], FEET[3]]

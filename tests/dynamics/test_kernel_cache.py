@@ -244,7 +244,7 @@ def test_a_full_disk_costs_compilations_only(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(kernel_cache.KernelCache, "warned", False)
-    functions = [compilation.with_wrapper(twofold) for _ in range(2)]
+    functions = [twofold.wrapped() for _ in range(2)]
     for function in functions:
         function.keep_in(tmp_path / "folder")
         monkeypatch.setattr(function._cache._cache_file, "_save_data", full)
@@ -306,7 +306,7 @@ def test_processes_that_compile_two_signatures_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv("TRAJOPT_CACHE_DIR", str(tmp_path))
     cache_folder.cache_root.cache_clear()
     try:
-        first, second, third = (compilation.with_wrapper(twofold) for _ in range(3))
+        first, second, third = (twofold.wrapped() for _ in range(3))
         files, late = first._cache._cache_file, []
         monkeypatch.setattr(second._cache._cache_file, "_load_index", dict)
         with monkeypatch.context() as patch:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynamics.rods.link_translation import LinkTranslation
+from dynamics.rods.robot.link_translation import LinkTranslation
 from tests.dynamics.test_weighted_squares import check, figures
 from tests.reference.rod_robots import ROBOTS, manipulator, tip
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, relative_error

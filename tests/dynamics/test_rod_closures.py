@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 
 from dynamics import Fixed, Prismatic, Revolute, Spherical
-from dynamics.rods.arrays import FIRST, FORCES
-from dynamics.rods.blocks import BLOCKS
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.closed_chains import assemble, closure_error, closure_jacobian
-from dynamics.rods.constrained_dynamics import constrained_motion
-from dynamics.rods.cross_section import Circular
-from dynamics.rods.kinematics import link_placement
-from dynamics.rods.residual_kernel import residual_kernel, residual_work, result_numbers
-from dynamics.rods.simulation import simulate
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.strain_basis import LegendreBasis
+from dynamics.rods.chains.closed_chains import assemble, closure_error, closure_jacobian
+from dynamics.rods.chains.constrained_dynamics import constrained_motion
+from dynamics.rods.kinematics.center_lines import link_placement
+from dynamics.rods.model.arrays import FIRST, FORCES
+from dynamics.rods.model.cross_section import Circular
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.recursion.blocks import BLOCKS
+from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.stepping.simulation import simulate
 from tests.reference.rod_robots import SOFT, complex_steps, hybrid_builder
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from dynamics import Prismatic, Revolute, Spherical
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.closed_chains import assemble, closure_error, closure_jacobian
-from dynamics.rods.cross_section import Circular
-from dynamics.rods.kinematics import link_placement
-from dynamics.rods.simulation import simulate
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.statics import static_equilibrium
-from dynamics.rods.strain_basis import LegendreBasis
+from dynamics.rods.chains.closed_chains import assemble, closure_error, closure_jacobian
+from dynamics.rods.kinematics.center_lines import link_placement
+from dynamics.rods.model.cross_section import Circular
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.statics.equilibrium import static_equilibrium
+from dynamics.rods.stepping.simulation import simulate
 from tests.reference.rod_robots import SOFT, hybrid
 from tests.tolerances import relative_error
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from dynamics import FreeFlyer, Revolute
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.cross_section import Circular, Rectangular
-from dynamics.rods.kinematics import center_lines, link_placements, skeleton
-from dynamics.rods.strain_basis import LegendreBasis
+from dynamics.rods.kinematics.center_lines import center_lines, link_placements, skeleton
+from dynamics.rods.model.cross_section import Circular, Rectangular
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.robot.builder import RodModelBuilder
 from tests.reference.rod_robots import REFERENCE, ROBOTS, SOFT, tip
 from tests.tolerances import IDENTITY, relative_error
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from dynamics.joints import Revolute
-from dynamics.rods import evaluation
-from dynamics.rods.arrays import FIRST, FORCES
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.cross_section import Circular, Rectangular
-from dynamics.rods.external_loads import CylinderContact, Fluid
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.strain_basis import LegendreBasis
+from dynamics.rods.loads.external_loads import CylinderContact, Fluid
+from dynamics.rods.model.arrays import FIRST, FORCES
+from dynamics.rods.model.cross_section import Circular, Rectangular
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.recursion import evaluation
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
 from tests.reference.rod_robots import SOFT, complex_steps, hybrid_builder
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 

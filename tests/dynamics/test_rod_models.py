@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dynamics import FreeFlyer, Revolute
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.cross_section import Circular, Elastic, Rectangular
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.strain_basis import LegendreBasis, StrainBasis
-from dynamics.rods.tendons import Tendon
+from dynamics.rods.loads.tendons import Tendon
+from dynamics.rods.model.cross_section import Circular, Elastic, Rectangular
+from dynamics.rods.model.strain_basis import LegendreBasis, StrainBasis
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
 from tests.reference.rod_robots import SOFT, hybrid, manipulator
 from tests.tolerances import IDENTITY, relative_error
 

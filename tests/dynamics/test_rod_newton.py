@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from dynamics.rods import implicit_steps
-from dynamics.rods.arrays import MASS_MATRIX
-from dynamics.rods.closed_chains import closure_jacobian
-from dynamics.rods.newton import CONVERGED, Newton
-from dynamics.rods.plant import Plant
-from dynamics.rods.prescribed_motion import prescribed_motion
-from dynamics.rods.simulation import simulate
+from dynamics.rods.chains.closed_chains import closure_jacobian
+from dynamics.rods.model.arrays import MASS_MATRIX
+from dynamics.rods.robot.plant import Plant
+from dynamics.rods.robot.prescribed_motion import prescribed_motion
+from dynamics.rods.statics.newton import CONVERGED, Newton
+from dynamics.rods.stepping import implicit_steps
+from dynamics.rods.stepping.simulation import simulate
 from problems.rods.parallel_robot import parallel_robot
 from tests.reference.rod_robots import manipulator
 from tests.tolerances import relative_error

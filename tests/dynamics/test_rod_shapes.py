@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.cross_section import Circular, Elastic
-from dynamics.rods.kinematics import center_lines, link_placements
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.statics import static_equilibrium
-from dynamics.rods.strain_basis import LegendreBasis
+from dynamics.rods.kinematics.center_lines import center_lines, link_placements
+from dynamics.rods.model.cross_section import Circular, Elastic
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.statics.equilibrium import static_equilibrium
 from problems.rods.cable_manipulator import BASE, ROD, SOFT, TIP, cable_manipulator
 from problems.rods.cable_manipulator import LENGTH as ARM_LENGTH
 from tests.reference.rod_robots import REFERENCE, cantilever

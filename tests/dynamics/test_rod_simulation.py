@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from dynamics import Prismatic
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.simulation import simulate
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.strain_basis import LegendreBasis
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.stepping.simulation import simulate
 from tests.reference.rod_robots import REFERENCE, cantilever, hybrid, manipulator
 from tests.tolerances import relative_error
 

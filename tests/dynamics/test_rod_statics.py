@@ -5,11 +5,11 @@ import pytest
 from scipy.linalg import eigh
 
 from dynamics import Prismatic
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.cross_section import Circular, Elastic
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.statics import static_equilibrium
-from dynamics.rods.strain_basis import LegendreBasis
+from dynamics.rods.model.cross_section import Circular, Elastic
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.statics.equilibrium import static_equilibrium
 from tests.reference.rod_robots import REFERENCE, cantilever, manipulator, tip
 from tests.tolerances import IDENTITY, SLOPE, relative_error
 

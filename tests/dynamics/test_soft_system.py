@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dynamics.rods.simulation import simulate
-from dynamics.rods.soft_steps import INTEGRATORS
-from dynamics.rods.soft_system import SoftRobotSystem
+from dynamics.rods.stepping.simulation import simulate
+from dynamics.rods.stepping.soft_steps import INTEGRATORS
+from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from problems.rods.parallel_robot import parallel_robot
 from tests.reference.robot_systems import slope
 from tests.reference.rod_robots import ROBOTS, manipulator

@@ -6,7 +6,7 @@ import pytest
 import problems
 import trajopt
 from trajopt import ControlBounds, Problem
-from trajopt.expansions import adjoint, expand
+from trajopt.backward.expansions import adjoint, expand
 
 SHARES = {"pendulum": 0.8, "double_pendulum": 0.6, "cartpole": 0.6}
 """Limits as a part of the largest torque without limits."""

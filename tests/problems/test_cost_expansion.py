@@ -17,7 +17,7 @@ import dynamics
 import problems
 import trajopt
 from tests.reference.rigid_body_models import load_reference
-from trajopt.expansions import adjoint, cost_curvature, expand, total_cost
+from trajopt.backward.expansions import adjoint, cost_curvature, expand, total_cost
 
 DIRECTIONS = 8
 

@@ -69,7 +69,7 @@ def test_kkt_conditions_in_torques(name, solver):
     assert solution.converged and solution.consistent
     scale = dense_kkt.kkt_residual(torques, torques.system.rollout(torques.x0, torques.us_init), torques.us_init)
     assert dense_kkt.kkt_residual(torques, solution.xs, solution.us) < (1e-5 if solver == "ilqr" else 1e-7) * scale
-    gradient = trajopt.expansions.adjoint(trajopt.expand(torques, solution.xs, solution.us))[1]
+    gradient = trajopt.backward.expansions.adjoint(trajopt.expand(torques, solution.xs, solution.us))[1]
     assert solution.gradient_norm == pytest.approx(np.abs(gradient).max(), rel=1e-6, abs=1e-12 * scale)
     assert trajopt.ILQR().solve(torques, us=solution.us).cost == pytest.approx(solution.cost, rel=1e-9)
 

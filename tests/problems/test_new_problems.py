@@ -10,7 +10,7 @@ import problems
 import trajopt
 from problems import acrobot, arm_obstacle, car_parking, cartpole, pendulum_limits, quadrotor, unicycle_obstacles
 from tests.tolerances import IDENTITY
-from trajopt.residuals import ControlResidual, SquaredNorm, StateResidual
+from trajopt.costs.residuals import ControlResidual, SquaredNorm, StateResidual
 
 LIMITED = ("arm_obstacle", "car_parking", "pendulum_limits", "quadrotor", "unicycle_obstacles")
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from dynamics.rods.closed_chains import closure_error
-from dynamics.rods.kinematics import link_placement
-from dynamics.rods.simulation import simulate
-from dynamics.rods.statics import static_equilibrium
+from dynamics.rods.chains.closed_chains import closure_error
+from dynamics.rods.kinematics.center_lines import link_placement
+from dynamics.rods.statics.equilibrium import static_equilibrium
+from dynamics.rods.stepping.simulation import simulate
 from problems.rods.fin_ray_finger import fin_ray_finger
 from problems.rods.parallel_robot import parallel_robot
 from tests.tolerances import relative_error

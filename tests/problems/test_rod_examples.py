@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dynamics.rods.kinematics import link_placements
-from dynamics.rods.simulation import simulate
+from dynamics.rods.kinematics.center_lines import link_placements
+from dynamics.rods.stepping.simulation import simulate
 from problems.rods.cable_manipulator import TIP, cable_manipulator
 from problems.rods.manipulator_motion import HANGING, WALL, manipulator_in_cylinder, manipulator_motion
 from problems.rods.serial_arm import serial_arm

@@ -6,7 +6,7 @@ import pytest
 import problems
 import trajopt
 from problems.soft_manipulator_reach import GOAL, LARGEST_TENSION, resting_tip
-from trajopt.expansions import adjoint, expand
+from trajopt.backward.expansions import adjoint, expand
 
 REACH = {"horizon": 16, "dt": 0.05}
 SMALL = {

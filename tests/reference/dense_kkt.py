@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.constraints import ResidualConstraint
-from trajopt.expansions import adjoint, cost_curvature, expand
-from trajopt.problem import Problem
-from trajopt.solution import Solution
+from trajopt.backward.expansions import adjoint, cost_curvature, expand
+from trajopt.problem.constraints import ResidualConstraint
+from trajopt.problem.problem import Problem
+from trajopt.results.solution import Solution
 
 
 class KKTPoint(NamedTuple):

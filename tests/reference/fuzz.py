@@ -26,8 +26,8 @@ from trajopt import (
     StateResidual,
     Status,
 )
-from trajopt.rollout import gaps_of
 from trajopt.solvers.ddp import HESSIANS
+from trajopt.solvers.rollout import gaps_of
 from trajopt.solvers.solve import takes_accelerations
 
 EVALUATIONS = 20_000

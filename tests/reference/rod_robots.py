@@ -8,14 +8,14 @@ import numpy as np
 from scipy.linalg import expm
 
 from dynamics import Planar, Prismatic, Revolute, Spherical
-from dynamics.rods.arrays import END, FORCES, SEGMENT
-from dynamics.rods.builder import RodModelBuilder
-from dynamics.rods.cross_section import Circular, Elastic, Rectangular
-from dynamics.rods.forward_dynamics import accelerations_kernel
-from dynamics.rods.residual_kernel import residual_kernel, residual_work, result_numbers
-from dynamics.rods.soft_robot import SoftRobot
-from dynamics.rods.strain_basis import LegendreBasis
-from dynamics.rods.tendons import Tendon
+from dynamics.rods.loads.tendons import Tendon
+from dynamics.rods.model.arrays import END, FORCES, SEGMENT
+from dynamics.rods.model.cross_section import Circular, Elastic, Rectangular
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.recursion.forward_dynamics import accelerations_kernel
+from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.simd import LANES, aligned_zeros
 from problems.rods.cable_manipulator import cable_manipulator
 

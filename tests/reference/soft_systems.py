@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from dynamics.rods.arrays import FIRST
-from dynamics.rods.soft_steps import (
+from dynamics.rods.model.arrays import FIRST
+from dynamics.rods.stepping.soft_steps import (
     INTEGRATORS,
     carve_expansion,
     carve_motion,
@@ -12,7 +12,7 @@ from dynamics.rods.soft_steps import (
     motion_numbers,
     step_kernel,
 )
-from dynamics.rods.soft_system import SoftRobotSystem
+from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from dynamics.simd import LANES, aligned_zeros, kernel
 from tests.reference.rod_robots import STEP
 

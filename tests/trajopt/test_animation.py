@@ -14,7 +14,7 @@ from trajopt import ILQR, ControlCost, ControlRateSystem, Problem, Solution, Sta
 from trajopt.plotting import animation
 from trajopt.plotting.scene import frame_times, scene_of
 from trajopt.plotting.stage import Stage
-from trajopt.scenery import Lines
+from trajopt.problem.scenery import Lines
 
 SMALL = (240, 180)
 

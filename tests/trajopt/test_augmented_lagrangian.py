@@ -19,8 +19,8 @@ from trajopt import (
     StateResidual,
     Status,
 )
-from trajopt.augmented_lagrangian import augmented_lagrangian
-from trajopt.objective import Objective, zero_blocks
+from trajopt.problem.objective import Objective, zero_blocks
+from trajopt.solvers.augmented_lagrangian import augmented_lagrangian
 from trajopt.solvers.ddp import HESSIANS
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tests.trajopt.cases import NONLINEAR, cartpole
-from trajopt.backward_pass import sweep_loops
-from trajopt.curvature_sweeps import sweep_products, sweep_tensors
-from trajopt.expansions import Expansion, expand
-from trajopt.sweep import sweep
+from trajopt.backward.backward_pass import sweep_loops
+from trajopt.backward.curvature_sweeps import sweep_products, sweep_tensors
+from trajopt.backward.expansions import Expansion, expand
+from trajopt.backward.sweep import sweep
 
 
 def random_expansion(rng, N=6, n=4, m=2):

@@ -11,7 +11,7 @@ import problems
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 from tests.trajopt.systems import Pendulum
 from trajopt.callable_system import CallableSystem, SlowDynamicsWarning
-from trajopt.derivative_check import check_derivatives
+from trajopt.problem.derivative_check import check_derivatives
 
 INTEGRATORS = ("explicit_euler", "semi_implicit_euler", "rk2", "rk4", "implicit_midpoint")
 DIFFERENCES = 1e-8  # of Hessians; those of sixth order that they are compared with are good to 1e-10

@@ -11,7 +11,7 @@ import trajopt
 from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.systems import LinearSystem
 from trajopt.callable_system import CallableSystem, SlowDynamicsWarning
-from trajopt.stepwise import closed_loop_by_steps
+from trajopt.interfaces.stepwise import closed_loop_by_steps
 
 INTEGRATORS = ("explicit_euler", "semi_implicit_euler", "rk2", "rk4", "implicit_midpoint")
 
@@ -110,7 +110,7 @@ def test_semi_implicit_euler_is_the_built_in_one(rng):
     xs, us = trajectory(system, rng, 20)
     assert relative_error(built_in.rollout(xs[0], us), xs) < IDENTITY
     assert system.semi_implicit
-    assert trajopt.system.semi_implicit_form(system) == (0.02, 0)
+    assert trajopt.interfaces.system.semi_implicit_form(system) == (0.02, 0)
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)

@@ -23,10 +23,10 @@ from trajopt.capabilities import (
     capability,
     members,
 )
-from trajopt.control_rate import FORWARDED, REFUSED
-from trajopt.lifted import WithControls
-from trajopt.owners import VectorSpace
-from trajopt.system import semi_implicit_form, window
+from trajopt.interfaces.owners import VectorSpace
+from trajopt.interfaces.system import semi_implicit_form, window
+from trajopt.problem.control_rate import FORWARDED, REFUSED
+from trajopt.problem.lifted import WithControls
 
 N = 3
 MEMBERS = {name: kind for kind in CAPABILITIES for name in members(kind)}

@@ -12,9 +12,10 @@ import pytest
 from rich.console import Console
 
 from tests.trajopt.cases import cartpole, pendulum, tip
-from trajopt import DDP, ILQR, compare, problem_packages
-from trajopt.cli import SECOND, main
-from trajopt.problem_packages import GROUP
+from trajopt import DDP, ILQR, compare
+from trajopt.command_line import problem_packages
+from trajopt.command_line.cli import SECOND, main
+from trajopt.command_line.problem_packages import GROUP
 
 MAKERS = {"pendulum": pendulum, "tip": tip}
 

@@ -15,8 +15,8 @@ from trajopt import (
     StateBounds,
     StateResidual,
 )
-from trajopt.augmented_lagrangian import augmented_lagrangian
-from trajopt.objective import Objective, zero_blocks
+from trajopt.problem.objective import Objective, zero_blocks
+from trajopt.solvers.augmented_lagrangian import augmented_lagrangian
 
 SYSTEM = Pendulum()
 TIP = TipResidual()

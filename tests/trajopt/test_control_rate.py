@@ -10,9 +10,9 @@ from tests.tolerances import SIXTH_ORDER_DIFFERENCES
 from tests.trajopt.cost_differences import assert_exact_hessians, assert_gradients, random_trajectory
 from tests.trajopt.systems import CartPole, CirclePendulum, LinearSystem, Pendulum, TipResidual
 from trajopt import DDP, ControlCost, Problem, ResidualCost, StateCost, expand, total_cost
-from trajopt.control_rate import ControlRateCost, ControlRateSystem
-from trajopt.stepwise import closed_loop_by_steps
-from trajopt.system import semi_implicit_form
+from trajopt.interfaces.stepwise import closed_loop_by_steps
+from trajopt.interfaces.system import semi_implicit_form
+from trajopt.problem.control_rate import ControlRateCost, ControlRateSystem
 
 
 class Circle(CirclePendulum):

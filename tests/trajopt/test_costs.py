@@ -7,9 +7,9 @@ from tests.trajopt.cases import NONLINEAR, tip
 from tests.trajopt.cost_differences import assert_exact_hessians, assert_gradients, random_trajectory
 from tests.trajopt.systems import NumpySystem, Pendulum, TipResidual
 from trajopt import ControlCost, Problem, ResidualCost, StateCost, expand, total_cost
-from trajopt.cost_kernels import add_cross, add_gauss_newton
-from trajopt.expansions import adjoint
-from trajopt.objective import zero_blocks
+from trajopt.backward.expansions import adjoint
+from trajopt.costs.cost_kernels import add_cross, add_gauss_newton
+from trajopt.problem.objective import zero_blocks
 
 
 class StretchedSystem(NumpySystem):

@@ -6,7 +6,7 @@ import pytest
 import dynamics
 from tests.trajopt.systems import CartPole, CirclePendulum, Pendulum, TipResidual
 from trajopt import ControlCost, ResidualCost, StateCost
-from trajopt.derivative_check import check_derivatives
+from trajopt.problem.derivative_check import check_derivatives
 
 
 class Off:

@@ -10,9 +10,9 @@ from tests.reference import dense_kkt
 from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.cases import cartpole, linear, tip
 from trajopt import DDP
-from trajopt.expansions import cost_curvature, expand, expand_exactly
+from trajopt.backward.expansions import cost_curvature, expand, expand_exactly
 from trajopt.solvers.forward import Curvature, ForwardFormulation
-from trajopt.timing import Stopwatch
+from trajopt.solvers.timing import Stopwatch
 
 MANY = {
     "no single call": cartpole,

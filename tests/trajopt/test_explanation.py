@@ -19,7 +19,7 @@ from trajopt import (
     Status,
     total_cost,
 )
-from trajopt.explanation import explain, lagrangian_gradient, term_values
+from trajopt.results.explanation import explain, lagrangian_gradient, term_values
 
 
 class WrongDerivatives(Pendulum):

@@ -18,8 +18,8 @@ from trajopt import (
     StateCost,
     Status,
 )
-from trajopt.expansions import adjoint, expand
-from trajopt.explanation import lagrangian_gradient
+from trajopt.backward.expansions import adjoint, expand
+from trajopt.results.explanation import lagrangian_gradient
 
 
 def unstable(horizon, constraints=()):

@@ -6,13 +6,13 @@ import pytest
 from tests.trajopt.cases import cartpole, linear, pendulum, tip
 from tests.trajopt.systems import LinearSystem, Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost, Status
-from trajopt.line_search import acceptable, search
-from trajopt.regularization import Regularization
+from trajopt.backward.regularization import Regularization
 from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.iterate import Direction
+from trajopt.solvers.line_search import acceptable, search
 from trajopt.solvers.loop import Loop
-from trajopt.timing import Stopwatch
+from trajopt.solvers.timing import Stopwatch
 
 
 def assert_finite(solution):

@@ -8,9 +8,9 @@ import trajopt
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.systems import Pendulum
+from trajopt.backward.expansions import adjoint, expand
 from trajopt.capabilities import CAPABILITIES, capability, members
-from trajopt.expansions import adjoint, expand
-from trajopt.system import semi_implicit_form, window
+from trajopt.interfaces.system import semi_implicit_form, window
 
 MODEL = quadruped()
 DT = 0.02

@@ -14,7 +14,7 @@ from problems.quadruped_model import FEET, quadruped, standing
 from tests.trajopt.cases import pendulum
 from tests.trajopt.systems import Pendulum, TipResidual
 from trajopt.costs.deviation import Deviation
-from trajopt.objective import zero_blocks
+from trajopt.problem.objective import zero_blocks
 
 N = 6
 

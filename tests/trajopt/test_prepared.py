@@ -8,7 +8,7 @@ import pytest
 from tests.trajopt.cases import NONLINEAR, cartpole, pendulum
 from tests.trajopt.systems import LinearSystem
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateBounds, StateCost
-from trajopt.rollout import gaps_of
+from trajopt.solvers.rollout import gaps_of
 
 ARRAYS = "xs", "us", "k", "K", "Vx", "Vxx", "gaps"
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.trajopt.cases import pendulum, tip
 from trajopt import DDP, ILQR, Solution
-from trajopt import results_files as files
-from trajopt.results_files import load_solution, save_solution
-from trajopt.solution import ConstraintReport
-from trajopt.status import Status
+from trajopt.results import results_files as files
+from trajopt.results.records import ConstraintReport
+from trajopt.results.results_files import save_solution
+from trajopt.results.status import Status
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def edited(path, **changes):
 def test_every_field_comes_back(solution, tmp_path):
     path = save_solution(solution, tmp_path / "new" / "folder" / "numbers")
     assert path == tmp_path / "new" / "folder" / "numbers" and [path] == list(path.parent.iterdir())
-    loaded = load_solution(str(path))
+    loaded = Solution.load(str(path))
     assert loaded.problem is None
     for field in fields(Solution):
         if field.name != "problem":
@@ -66,7 +66,7 @@ def test_files_are_plain_arrays_with_the_names_of_the_fields(solution, tmp_path)
 @pytest.mark.parametrize("us", [None, [[1e200], [1e200]]])
 def test_solutions_without_any_iteration_come_back(us, tmp_path):
     solution = ILQR(max_iterations=0).solve(pendulum(2), us)
-    loaded = load_solution(save_solution(solution, tmp_path / "a.npz"))
+    loaded = Solution.load(save_solution(solution, tmp_path / "a.npz"))
     assert loaded.status == solution.status and loaded.log == solution.log
     assert_same(solution.cost, loaded.cost)
 
@@ -78,7 +78,7 @@ def test_constraints_come_back(solution, tmp_path):
         for name, r in (("tool", rng.standard_normal((10, 3))), ("floor", rng.standard_normal((1, 1))))
     )
     path = save_solution(replace(solution, constraints=reports), tmp_path / "a.npz")
-    loaded = load_solution(path)
+    loaded = Solution.load(path)
     assert [type(report) for report in loaded.constraints] == [ConstraintReport] * 2
     for report, original in zip(loaded.constraints, reports, strict=True):
         assert_same(original._asdict(), report._asdict())
@@ -118,14 +118,13 @@ def test_added_fields_are_saved_where_present(solution, tmp_path, monkeypatch):
     }
     path = save_solution(larger(solution, **more), tmp_path / "a.npz")
     with pytest.raises(ValueError, match=r"another trajopt, with duals, feasible, .* too much, nothing missing"):
-        load_solution(path)
-    monkeypatch.setattr(files, "Solution", Larger)
-    loaded = load_solution(path)
+        Solution.load(path)
+    loaded = Larger.load(path)
     for name, value in more.items():
         assert_same(value, getattr(loaded, name))
     assert loaded.missing is None
     # files from before those fields take their defaults
-    assert load_solution(save_solution(solution, path)).slope is None
+    assert Larger.load(save_solution(solution, path)).slope is None
 
 
 @pytest.mark.parametrize(
@@ -156,64 +155,64 @@ def test_a_file_is_cut_anywhere(solution, tmp_path):
     for length in (0, 3, 100, len(content) // 2, len(content) - 1):
         path.write_bytes(content[:length])
         with pytest.raises(ValueError, match=r"a\.npz: got a file that is cut short or not a solution file"):
-            load_solution(path)
+            Solution.load(path)
     path.write_bytes(content[:2000] + bytes(200) + content[2200:])
     with pytest.raises(ValueError, match=r"a\.npz: got a file that is cut short"):
-        load_solution(path)
+        Solution.load(path)
 
 
 def test_files_of_others_are_refused(solution, tmp_path):
     path = tmp_path / "a.npz"
     with pytest.raises(FileNotFoundError):
-        load_solution(path)
+        Solution.load(path)
     with open(path, "wb") as stream:
         np.save(stream, np.ones(3))
     with pytest.raises(ValueError, match="not a solution file"):
-        load_solution(path)
+        Solution.load(path)
     path.write_text("xs, us\n1, 2\n")
     with pytest.raises(ValueError, match="not a solution file"):
-        load_solution(path)
+        Solution.load(path)
     np.savez(path, xs=solution.xs)
     with pytest.raises(ValueError, match=r"without the mark 'trajopt\.Solution'"):
-        load_solution(path)
+        Solution.load(path)
     save_solution(solution, path)
     edited(path, us=np.array([object()]))  # a pickle, which is never opened
     with pytest.raises(ValueError, match="not a solution file"):
-        load_solution(path)
+        Solution.load(path)
 
 
 def test_versions(solution, tmp_path):
     path = save_solution(solution, tmp_path / "a.npz")
     edited(path, format_version=np.array(2))
     with pytest.raises(ValueError, match="format 2 of a newer trajopt, wanted at most 1"):
-        load_solution(path)
+        Solution.load(path)
     edited(path, format_version=np.array(1), layout=np.array('{"xs": "array"}'))
     with pytest.raises(ValueError, match=r"with nothing too much, us, .*K, .* missing"):
-        load_solution(path)
+        Solution.load(path)
     save_solution(solution, path)
     with np.load(path) as data:
         layout = str(data["layout"])
     edited(path, layout=np.array(layout.replace('"alpha"', '"colour"')), log_colour=np.zeros(len(solution.log)))
     with pytest.raises(ValueError, match="with log_colour too much, log_alpha missing"):
-        load_solution(path)
+        Solution.load(path)
 
 
 def test_a_problem_that_fits(solution, tmp_path):
     path = save_solution(solution, tmp_path / "a.npz")
     problem = tip(10)
-    loaded = load_solution(path, problem)
+    loaded = Solution.load(path, problem)
     assert loaded.problem is problem
     again = DDP().solve(problem, loaded.us)
     assert again.converged and again.cost <= solution.cost
     # a solution without its problem can be written again
-    assert load_solution(save_solution(load_solution(path), path), problem).problem is problem
+    assert Solution.load(save_solution(Solution.load(path), path), problem).problem is problem
 
 
 def test_a_problem_that_does_not_fit(solution, tmp_path):
     path = save_solution(solution, tmp_path / "a.npz")
     with pytest.raises(ValueError, match=r"problem: .*a\.npz has xs of shape \(11, 2\), wanted \(13, 2\) as in 'tip'"):
-        load_solution(path, tip(12))
+        Solution.load(path, tip(12))
     other = tip(10)
     other.system.dt = 0.1
     with pytest.raises(ValueError, match=r"has dt = 0\.05, wanted 0\.1 as in 'tip'"):
-        load_solution(path, other)
+        Solution.load(path, other)

@@ -19,7 +19,7 @@ from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
 from trajopt.batch.many import solve_many
 from trajopt.batch.outcomes import SolveManyInterrupted
 from trajopt.batch.workers import OwnProcesses, answers
-from trajopt.results_files import load_solution
+from trajopt.results.solution import Solution
 
 ROOT = Path(__file__).resolve().parents[2]
 MADE = []  # parameters whose problem was made in this process
@@ -159,7 +159,7 @@ def test_a_restart_solves_what_failed_what_is_new_and_what_changed(tmp_path):
     manifest = json.loads((tmp_path / "a" / "manifest.json").read_text())
     assert [entry["parameter"] for entry in manifest["parameters"]] == ["0.5", "3.0"]
     for entry, mass in zip(manifest["parameters"], (0.5, 3.0), strict=True):
-        solution = load_solution(tmp_path / "a" / entry["file"], swing(mass))
+        solution = Solution.load(tmp_path / "a" / entry["file"], swing(mass))
         assert_same(solution, DDP().solve(swing(mass)))
 
 

@@ -10,7 +10,7 @@ from tests.trajopt.cases import NONLINEAR, cartpole, circle_pendulum, pendulum, 
 from trajopt import DDP, ILQR, Problem, total_cost
 from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.forward import Curvature, ForwardFormulation
-from trajopt.timing import Stopwatch
+from trajopt.solvers.timing import Stopwatch
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
 

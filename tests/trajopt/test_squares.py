@@ -8,9 +8,9 @@ import problems
 import trajopt
 from dynamics.simd import LANES
 from tests.reference.rigid_body_models import load_reference
-from trajopt.augmented_lagrangian import augmented_lagrangian
-from trajopt.objective import Objective, zero_blocks
-from trajopt.squares import gather_squares
+from trajopt.problem.objective import Objective, zero_blocks
+from trajopt.problem.squares import gather_squares
+from trajopt.solvers.augmented_lagrangian import augmented_lagrangian
 
 N = 12
 NU = 6

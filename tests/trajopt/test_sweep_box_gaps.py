@@ -7,10 +7,10 @@ from scipy.optimize import lsq_linear
 from tests.reference import dense_kkt
 from tests.trajopt.cases import linear
 from tests.trajopt.test_sweep_simd import STEP, assert_agree, expansion
-from trajopt.backward_pass import box_around, sweep_loops
+from trajopt.backward.backward_pass import box_around, sweep_loops
+from trajopt.backward.sweep_simd import sweep
 from trajopt.solvers.forward import Curvature, ForwardFormulation
-from trajopt.sweep_simd import sweep
-from trajopt.timing import Stopwatch
+from trajopt.solvers.timing import Stopwatch
 
 SIZES = [(4, 1), (12, 6), (14, 7), (6, 9)]
 KNOTS = 12

@@ -9,10 +9,10 @@ from tests.reference.rigid_body_models import load_reference
 from tests.reference.robot_systems import make_system
 from tests.trajopt.test_sweep_box_gaps import assert_agree_or_zero, random_limits
 from tests.trajopt.test_sweep_simd import STEP, assert_agree, expansion, reference
-from trajopt.backward_pass import box_around, sweep_loops
-from trajopt.derivative_check import check_derivatives
-from trajopt.sweep_simd import sweep
-from trajopt.system import semi_implicit_form
+from trajopt.backward.backward_pass import box_around, sweep_loops
+from trajopt.backward.sweep_simd import sweep
+from trajopt.interfaces.system import semi_implicit_form
+from trajopt.problem.derivative_check import check_derivatives
 
 SIZES = [(36, 12, 6), (14, 7, 3), (24, 3, 6), (20, 2, 9), (4, 1, 1), (46, 10, 6)]
 

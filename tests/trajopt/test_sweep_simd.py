@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trajopt.sweep_simd import sweep
+from trajopt.backward.sweep_simd import sweep
 
 SMALL = [(2, 1), (4, 1), (4, 6), (6, 3), (8, 1), (8, 8), (10, 2), (12, 6), (14, 7)]
 SIZES = [*SMALL, (18, 9), (36, 12), (36, 18), (46, 23)]

@@ -7,8 +7,8 @@ import dynamics
 from tests.trajopt.cases import linear
 from tests.trajopt.systems import LinearSystem
 from trajopt import DDP, ILQR, ControlCost, Problem, ResidualCost, StateCost
-from trajopt.expansions import expand
-from trajopt.regularization import FIRST, Regularization
+from trajopt.backward.expansions import expand
+from trajopt.backward.regularization import FIRST, Regularization
 from trajopt.solvers.forward import regularized
 from trajopt.solvers.iterate import remaining_gaps
 

@@ -1,7 +1,7 @@
 """A folder of results: one file per parameter, named by its index and hash, and a manifest of all of them.
 
     manifest.json                   make_problem, solver, and every parameter with its file
-    00007_1a2b3c4d5e6f7a8b.npz      the solution, see `trajopt.results_files`
+    00007_1a2b3c4d5e6f7a8b.npz      the solution, see `trajopt.results.results_files`
     00007_1a2b3c4d5e6f7a8b.error.json   instead of it: what went wrong
 
 Every file appears complete or not at all, so a run that was killed leaves a folder that the next one continues.
@@ -14,8 +14,8 @@ from typing import Any
 
 from trajopt.batch.digest import digest, name_of
 from trajopt.batch.work import Answer
-from trajopt.results_files import load_solution, write_atomically
-from trajopt.solution import Solution
+from trajopt.results.results_files import write_atomically
+from trajopt.results.solution import Solution
 
 MANIFEST = "manifest.json"
 FORMAT, VERSION = "trajopt.solve_many", 1
@@ -67,7 +67,7 @@ class ResultFolder:
     def solution(self, index: int) -> Solution | None:
         """What an earlier run found for this parameter; None if nothing, or if the file cannot be read."""
         try:
-            return load_solution(self.path / f"{self._names[index]}.npz")
+            return Solution.load(self.path / f"{self._names[index]}.npz")
         except (FileNotFoundError, ValueError):
             return None
 

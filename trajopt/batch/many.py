@@ -15,9 +15,8 @@ from trajopt.batch.folder import ResultFolder
 from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
 from trajopt.batch.work import Answer
 from trajopt.batch.workers import DaskWorkers, GivenExecutor, OwnProcesses, Workers, answers
-from trajopt.problem import Problem
-from trajopt.results_files import load_solution
-from trajopt.solution import Solution
+from trajopt.problem.problem import Problem
+from trajopt.results.solution import Solution
 from trajopt.validation import whole_number
 
 INTERRUPTED = Answer(None, "Interrupted: the call of solve_many was, before this problem was solved", None, math.nan)
@@ -99,7 +98,7 @@ def _in_order(done: dict[int, Outcome], parameters: tuple[Any, ...], make_proble
 def _outcome(parameter: Any, answer: Answer) -> Outcome:
     if answer.file is None:
         return _failed(parameter, answer)
-    return _solved(parameter, load_solution(BytesIO(answer.file)))
+    return _solved(parameter, Solution.load(BytesIO(answer.file)))
 
 
 def _solved(parameter: Any, solution: Solution) -> Outcome:

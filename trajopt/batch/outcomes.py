@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from trajopt.printed import PrintedAsTable
-from trajopt.problem import Problem
-from trajopt.solution import Solution
+from trajopt.problem.problem import Problem
+from trajopt.results.printed import PrintedAsTable
+from trajopt.results.solution import Solution
 
 if TYPE_CHECKING:
     from rich.table import Table

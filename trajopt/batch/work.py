@@ -15,9 +15,9 @@ from multiprocessing.connection import wait
 from threading import Thread
 from typing import Any, NamedTuple
 
-from trajopt.problem import Problem
-from trajopt.results_files import solution_bytes
-from trajopt.solution import Solution
+from trajopt.problem.problem import Problem
+from trajopt.results.results_files import solution_bytes
+from trajopt.results.solution import Solution
 
 
 class Answer(NamedTuple):

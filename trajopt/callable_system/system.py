@@ -15,9 +15,9 @@ from trajopt.callable_system.compiled_steps import CompiledPlant
 from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, SlowDynamicsWarning, plain
 from trajopt.callable_system.integrators import INTEGRATORS, make_integrator
 from trajopt.callable_system.sources import Derivatives, make_function, make_source
-from trajopt.owners import VectorSpace
-from trajopt.stepwise import closed_loop_by_steps
-from trajopt.system import tangent_names
+from trajopt.interfaces.owners import VectorSpace
+from trajopt.interfaces.stepwise import closed_loop_by_steps
+from trajopt.interfaces.system import tangent_names
 from trajopt.validation import (
     flag,
     float_array,

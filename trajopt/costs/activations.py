@@ -24,7 +24,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.cost_kernels import weighted_squares
 from trajopt.costs.activation_kernels import (
     log_barrier_derivatives,
     log_barrier_values,
@@ -33,6 +32,7 @@ from trajopt.costs.activation_kernels import (
     smooth_norm_derivatives,
     smooth_norm_values,
 )
+from trajopt.costs.cost_kernels import weighted_squares
 from trajopt.validation import float_array, number_array, scalar_or_vector
 
 

@@ -12,7 +12,7 @@ from trajopt.costs.cost import Quadratic
 from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
 from trajopt.costs.loss import Loss, is_quadratic
-from trajopt.system import System
+from trajopt.interfaces.system import System
 
 
 class ControlCost:

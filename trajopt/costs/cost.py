@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from trajopt.system import System
+from trajopt.interfaces.system import System
 
 
 class Quadratic(NamedTuple):
@@ -25,7 +25,7 @@ class Cost(Protocol):
 
     Optional: ``accumulate_exact`` does what the last two methods do, in one pass; ``knots`` is how many knots a cost
     was made for, None for any number; ``name`` is what messages call it; ``squares`` says what it is the sum of squares
-    of (see `trajopt.squares`).
+    of (see `trajopt.problem.squares`).
     """
 
     def check(self, system: System, terminal: bool) -> None:

@@ -27,7 +27,9 @@ _NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 
 
 class Deviation:
-    """r = x - x_ref, or u - u_ref; figures hold weights alone (see `trajopt.squares`).  Equal where all this is equal.
+    """r = x - x_ref, or u - u_ref; figures hold weights alone (see `trajopt.problem.squares`).
+
+    Equal where all this is equal.
 
     Parameters
     ----------

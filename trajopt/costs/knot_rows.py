@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.system import System, state_array
+from trajopt.interfaces.system import System, state_array
 from trajopt.validation import float_array, scalar_or_vector, weights_array
 
 

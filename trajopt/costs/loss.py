@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.cost_kernels import add_cross, add_diagonal, add_gauss_newton, weighted_squares
 from trajopt.costs.activations import QuadraticActivation
+from trajopt.costs.cost_kernels import add_cross, add_diagonal, add_gauss_newton, weighted_squares
 from trajopt.validation import check_rows, one_of, same_shape
 
 

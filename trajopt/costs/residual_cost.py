@@ -10,9 +10,9 @@ from trajopt.costs.cost import Quadratic
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
 from trajopt.costs.loss import Loss
 from trajopt.costs.residual_expansion import add_curvature, add_gradient, evaluated, linearized
-from trajopt.owners import subject_of
-from trajopt.residual import Residual, check_residual
-from trajopt.system import System
+from trajopt.interfaces.owners import subject_of
+from trajopt.interfaces.residual import Residual, check_residual
+from trajopt.interfaces.system import System
 from trajopt.validation import whole_number
 
 
@@ -33,7 +33,7 @@ class ResidualCost:
     Attributes
     ----------
     knots : K, the number of knots at which it can be evaluated; None if weights and reference are constant.
-    made_for : what the residual was made for (see `trajopt.owners`)
+    made_for : what the residual was made for (see `trajopt.interfaces.owners`)
     """
 
     def __init__(

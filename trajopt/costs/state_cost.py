@@ -13,8 +13,8 @@ from trajopt.costs.cost import Quadratic
 from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, state_rows, weight_rows
 from trajopt.costs.loss import Loss
-from trajopt.owners import state_space
-from trajopt.system import System, as_manifold, check_system
+from trajopt.interfaces.owners import state_space
+from trajopt.interfaces.system import System, as_manifold, check_system
 from trajopt.validation import same_shape
 
 
@@ -32,7 +32,7 @@ class StateCost:
     Attributes
     ----------
     knots : K, the number of knots at which it can be evaluated; None if reference and weights are constant.
-    made_for : the space of the system's states, which those of a problem must be (see `trajopt.owners`)
+    made_for : the space of the system's states, which those of a problem must be (see `trajopt.interfaces.owners`)
     """
 
     def __init__(

@@ -8,8 +8,8 @@ from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, PillowWriter
 
 from trajopt.plotting.scene import Scene, as_drawable, frame_times, scene_of
 from trajopt.plotting.stage import Stage
-from trajopt.results_files import draft_of
-from trajopt.solution import Solution
+from trajopt.results.results_files import draft_of
+from trajopt.results.solution import Solution
 
 WIDTH = 7.2
 """Inches of a picture of any number of pixels: text and lines grow with it."""
@@ -35,7 +35,7 @@ def animate(
     Contact points are discs, filled while they carry force; contact forces are arrows, to the scale that the legend
     states; the ground is drawn where all points in contact stand at one height, or a robot without contacts on its
     fixed base, and the path of the centre of mass up to the present.  Each of these is there if the system speaks of it
-    (see `trajopt.system`).  All scales are equal, and nothing that moves leaves the picture.
+    (see `trajopt.interfaces.system`).  All scales are equal, and nothing that moves leaves the picture.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from trajopt.plotting.style import COLORS, as_results, cheapest, new_figure, save, tidy
-from trajopt.solution import Solution
+from trajopt.results.solution import Solution
 
 REFUSED = 2.0**-8
 """Where a line search without an acceptable step is drawn."""

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajopt.capabilities import CenterOfMass, ContactForces, ContactPoints, Scenery, Skeleton, capability
-from trajopt.problem import Problem
-from trajopt.scenery import Lines, Shape
-from trajopt.solution import Solution
+from trajopt.problem.problem import Problem
+from trajopt.problem.scenery import Lines, Shape
+from trajopt.results.solution import Solution
 
 LEVEL = 0.02
 """Heights that differ by no more than this share of the robot's size are those of one plane."""

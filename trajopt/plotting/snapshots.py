@@ -13,7 +13,7 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection
 from trajopt.capabilities import Skeleton, capability
 from trajopt.plotting.scene import AXES, as_segments, shapes_of
 from trajopt.plotting.style import GREY, TARGET, tidy
-from trajopt.solution import Solution
+from trajopt.results.solution import Solution
 
 SNAPSHOTS = 9
 PLANES = {1: (0, 2), 2: (0, 1), 0: (1, 2)}

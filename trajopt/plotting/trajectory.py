@@ -15,8 +15,8 @@ from matplotlib.lines import Line2D
 from trajopt.capabilities import ControlNames, Coordinates, StateNames, capability
 from trajopt.plotting.snapshots import draw_snapshots, drawable
 from trajopt.plotting.style import DASHES, GREY, as_results, cheapest, new_figure, save, tidy
-from trajopt.problem import Problem
-from trajopt.solution import Solution
+from trajopt.problem.problem import Problem
+from trajopt.results.solution import Solution
 
 NAMED = 10
 """Components are listed in a legend up to this many."""

@@ -11,8 +11,8 @@ import numpy as np
 from dynamics.distribution import how_to_install
 from trajopt.plotting.camera import Camera, direction, fitted
 from trajopt.plotting.scene import Scene, as_drawable, frame_times, rounded_up, scene_of
-from trajopt.scenery import Cylinder, Sphere
-from trajopt.solution import Solution
+from trajopt.problem.scenery import Cylinder, Sphere
+from trajopt.results.solution import Solution
 from trajopt.validation import whole_number
 
 FPS = 30.0

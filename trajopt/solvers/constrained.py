@@ -17,14 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.augmented_lagrangian import AugmentedLagrangian, Measures, Part
-from trajopt.objective import Objective
-from trajopt.solution import IterationRecord
+from trajopt.problem.objective import Objective
+from trajopt.results.records import IterationRecord
+from trajopt.results.status import Status
+from trajopt.solvers.augmented_lagrangian import AugmentedLagrangian, Measures, Part
 from trajopt.solvers.iterate import Formulation, Iterate
 from trajopt.solvers.loop import Callback, Loop
 from trajopt.solvers.options import LoopOptions
-from trajopt.status import Status
-from trajopt.timing import Stopwatch
+from trajopt.solvers.timing import Stopwatch
 
 PROBE_TOLERANCE, FIRST_TOLERANCE = 1e-2, 1e-4
 """Predicted decrease, relative to the cost, that ends the round with small penalties and the one after it."""

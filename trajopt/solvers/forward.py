@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward_pass import Box, SweepResult, box_around
-from trajopt.curvature_sweeps import sweep_products, sweep_tensors
-from trajopt.expansions import (
+from trajopt.backward.backward_pass import Box, SweepResult, box_around
+from trajopt.backward.curvature_sweeps import sweep_products, sweep_tensors
+from trajopt.backward.expansions import (
     Expansion,
     adjoint,
     changed,
@@ -18,15 +18,15 @@ from trajopt.expansions import (
     largest_gradient,
     with_hessians,
 )
-from trajopt.line_search import Candidate
-from trajopt.objective import Objective, zero_blocks
-from trajopt.problem import Problem
-from trajopt.regularization import FIRST
-from trajopt.rollout import ALPHAS, closed_loop, gaps_of, open_loop
+from trajopt.backward.regularization import FIRST
+from trajopt.backward.sweep import sweep
+from trajopt.interfaces.system import semi_implicit_form
+from trajopt.problem.objective import Objective, zero_blocks
+from trajopt.problem.problem import Problem
 from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, completed, sweep_of_kind, with_slope
-from trajopt.sweep import sweep
-from trajopt.system import semi_implicit_form
-from trajopt.timing import Stopwatch
+from trajopt.solvers.line_search import Candidate
+from trajopt.solvers.rollout import ALPHAS, closed_loop, gaps_of, open_loop
+from trajopt.solvers.timing import Stopwatch
 from trajopt.validation import same_shape
 
 Limits = tuple[np.ndarray, np.ndarray]

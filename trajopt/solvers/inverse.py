@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward_pass import SweepResult
-from trajopt.expansions import Expansion, adjoint, changed, expand, largest_gradient
-from trajopt.line_search import Candidate
-from trajopt.objective import Objective, zero_blocks
-from trajopt.problem import Problem
-from trajopt.rollout import ALPHAS
+from trajopt.backward.backward_pass import SweepResult
+from trajopt.backward.expansions import Expansion, adjoint, changed, expand, largest_gradient
+from trajopt.backward.sweep import sweep
+from trajopt.problem.objective import Objective, zero_blocks
+from trajopt.problem.problem import Problem
 from trajopt.solvers.forward import Curvature, regularized
 from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, completed, with_slope
-from trajopt.sweep import sweep
-from trajopt.timing import Stopwatch
+from trajopt.solvers.line_search import Candidate
+from trajopt.solvers.rollout import ALPHAS
+from trajopt.solvers.timing import Stopwatch
 
 
 class Blocks(NamedTuple):

@@ -6,10 +6,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward_pass import Box, SweepResult
-from trajopt.expansions import Expansion, finite
-from trajopt.line_search import Candidate
-from trajopt.timing import Stopwatch
+from trajopt.backward.backward_pass import Box, SweepResult
+from trajopt.backward.expansions import Expansion, finite
+from trajopt.solvers.line_search import Candidate
+from trajopt.solvers.timing import Stopwatch
 
 GAUSS_NEWTON, EXACT = "gauss_newton", "exact"
 EPSILON = float(np.finfo(np.float64).eps)

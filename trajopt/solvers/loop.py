@@ -23,11 +23,11 @@ from itertools import chain
 
 import numpy as np
 
-from trajopt.backward_pass import SweepResult
-from trajopt.line_search import INVISIBLE, Candidate, Refused, Step, merit_weight, search
-from trajopt.objective import Objective, all_finite
-from trajopt.regularization import Regularization
-from trajopt.solution import IterationRecord, Progress
+from trajopt.backward.backward_pass import SweepResult
+from trajopt.backward.regularization import Regularization
+from trajopt.problem.objective import Objective, all_finite
+from trajopt.results.records import IterationRecord, Progress
+from trajopt.results.status import Status
 from trajopt.solvers.iterate import (
     EXACT,
     GAUSS_NEWTON,
@@ -38,9 +38,9 @@ from trajopt.solvers.iterate import (
     remaining_gaps,
     sweep_of_kind,
 )
+from trajopt.solvers.line_search import INVISIBLE, Candidate, Refused, Step, merit_weight, search
 from trajopt.solvers.options import LoopOptions
-from trajopt.status import Status
-from trajopt.timing import Stopwatch
+from trajopt.solvers.timing import Stopwatch
 
 LONG_STEP = 0.25
 """A step that must be shorter than this is compared with others: controls held at limits, no curvature."""

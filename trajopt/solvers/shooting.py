@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from numpy.typing import ArrayLike
 
-from trajopt.prepared import PreparedSolver
-from trajopt.problem import Problem
-from trajopt.solution import Solution, WarmStart
+from trajopt.problem.problem import Problem
+from trajopt.results.records import WarmStart
+from trajopt.results.solution import Solution
 from trajopt.solvers.forward import Curvature
 from trajopt.solvers.loop import Callback
 from trajopt.solvers.options import LoopOptions, solver_options
+from trajopt.solvers.prepared import PreparedSolver
 from trajopt.solvers.solve import solve
 
 

@@ -9,26 +9,27 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.augmented_lagrangian import AugmentedLagrangian, augmented_lagrangian
-from trajopt.backward_pass import empty_gains
+from trajopt.backward.backward_pass import empty_gains
+from trajopt.backward.expansions import adjoint, finite, with_feedback
 from trajopt.capabilities import AccelerationControlled, capability
-from trajopt.constraints import ControlBounds, ResidualConstraint
-from trajopt.expansions import adjoint, finite, with_feedback
-from trajopt.memory import keep_freed
-from trajopt.objective import Objective
-from trajopt.problem import Problem, check_problem
-from trajopt.residuals import ControlResidual
-from trajopt.solution import ConstraintReport, IterationRecord, Solution, WarmStart
+from trajopt.costs.residuals import ControlResidual
+from trajopt.interfaces.system import System, control_names
+from trajopt.problem.constraints import ControlBounds, ResidualConstraint
+from trajopt.problem.objective import Objective
+from trajopt.problem.problem import Problem, check_problem
+from trajopt.results.records import ConstraintReport, IterationRecord, WarmStart
+from trajopt.results.solution import Solution
+from trajopt.results.status import Status
 from trajopt.solvers import trace
+from trajopt.solvers.augmented_lagrangian import AugmentedLagrangian, augmented_lagrangian
 from trajopt.solvers.constrained import minimize_in_rounds
 from trajopt.solvers.forward import Curvature, ForwardFormulation, Limits
 from trajopt.solvers.inverse import InverseFormulation
 from trajopt.solvers.iterate import Formulation, Iterate
 from trajopt.solvers.loop import Callback, Loop
+from trajopt.solvers.memory import keep_freed
 from trajopt.solvers.options import LoopOptions
-from trajopt.status import Status
-from trajopt.system import System, control_names
-from trajopt.timing import Stopwatch
+from trajopt.solvers.timing import Stopwatch
 
 BOUNDS = "control bounds"
 """What reports call limits of controls."""

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trajopt.expansions import Expansion, adjoint, expand, expand_exactly
-from trajopt.objective import Objective, first_not_finite, number_name
-from trajopt.problem import Problem
+from trajopt.backward.expansions import Expansion, adjoint, expand, expand_exactly
+from trajopt.problem.objective import Objective, first_not_finite, number_name
+from trajopt.problem.problem import Problem
 
 
 def of_derivatives(problem: Problem, objective: Objective, expansion: Expansion, xs: np.ndarray, us: np.ndarray) -> str:

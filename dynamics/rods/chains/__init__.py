@@ -1,0 +1,1 @@
+"""Closed chains: their configurations, and motion under their constraints."""

@@ -1,0 +1,157 @@
+"""Closed chains of a model at a configuration: how far they are open, and configurations that close them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.rods.model.arrays import END, FORCES, MASS_MATRIX, SEGMENT
+from dynamics.rods.model.closure_arrays import closure_numbers, input_numbers
+from dynamics.rods.model.rod_model import RodModel
+from dynamics.rods.recursion.blocks import BLOCKS
+from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers
+from dynamics.simd import routine
+from dynamics.validation import as_array, as_items, as_kind, as_positive, as_whole_number, look_up
+
+OPEN = 1e-6
+"""Of e and e' where a motion starts, m and m/s or cosines and their rates, above which chains count as open."""
+SHORTEST = 1e-4
+"""Step of `assemble` below which no decrease counts as none."""
+
+
+class ChainValues(NamedTuple):
+    """e, its first two time derivatives (G,) and the Jacobian A (G, n), which FORCES leaves zero."""
+
+    e: np.ndarray
+    rate: np.ndarray
+    rate_2: np.ndarray
+    A: np.ndarray
+
+
+class Assembly(NamedTuple):
+    """Coordinates q (n,), whether the chains are closed there, the number of steps, the largest |e_i| at q, names of
+    joints that are closed the wrong way round, by half a turn, where e vanishes as well."""
+
+    q: np.ndarray
+    converged: bool
+    iterations: int
+    error: float
+    reversed_joints: tuple[str, ...]
+
+
+@routine
+def _evaluate(m, external, closures, level, state, wrenches, work_numbers, closed_numbers):
+    n = m.numbers[0]
+    work, tau, A, closed = np.empty(work_numbers), np.empty(n), np.empty(BLOCKS * n * n), np.empty(closed_numbers)
+    inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work, tau, A, closed)
+    return work, closed
+
+
+def evaluate_chains(
+    model: RodModel, level: int, q: np.ndarray, v: np.ndarray | None = None
+) -> tuple[np.ndarray, ChainValues]:
+    """The workspace of the kernel, first of it the segments, and ChainValues, at q, v (n,) without acceleration."""
+    n, G = model.nq, model.constraint_count
+    state, wrenches = np.zeros(4 * n), np.zeros(6 * model.wrench_count + input_numbers(model.closures))
+    state[:n] = q
+    if v is not None:
+        state[n : 2 * n] = v
+    work, closed = _evaluate(
+        model.arrays, model.external, model.closures, level, state, wrenches, work_numbers(model),
+        closure_numbers(model.closures, n),
+    )  # fmt: skip
+    e, rate, rate_2 = closed[: 3 * G].reshape(3, G)
+    return work, ChainValues(e, rate, rate_2, closed[3 * G : (3 + n) * G].reshape(G, n))
+
+
+def rotation(work: np.ndarray, segment: int) -> np.ndarray:
+    """Axes (3, 3) of a segment's end, of the world for -1, from that workspace."""
+    return np.eye(3) if segment < 0 else work[segment * SEGMENT + END :][:9].reshape(3, 3)
+
+
+# ------------------------------------------------------------------------------------------------ public
+def closure_error(model: RodModel, q: ArrayLike) -> np.ndarray:
+    """How far the chains are open at q (n,): e (G,), distances in m, then cosines of angles that ought to be right.
+
+    Rows are those of the closed joints in turn, without those that vanish at all configurations.
+    Raises: ValueError for a wrong shape or a number that is not finite; the functions below too.
+    """
+    return evaluate_chains(model, FORCES, _configuration(model, q))[1].e
+
+
+def closure_jacobian(model: RodModel, q: ArrayLike) -> np.ndarray:
+    """A = de/dq (G, n) at q (n,); generalised forces of multipliers are A'lambda."""
+    return evaluate_chains(model, MASS_MATRIX, _configuration(model, q))[1].A
+
+
+def _configuration(model: RodModel, q: ArrayLike) -> np.ndarray:
+    return as_array("q", q, (as_kind("model", model, RodModel).nq,))
+
+
+def assemble(
+    model: RodModel,
+    q0: ArrayLike | None = None,
+    fixed: tuple[str, ...] = (),
+    tolerance: float = 1e-12,
+    max_iterations: int = 100,
+) -> Assembly:
+    """Coordinates near q0 that close the chains, by Gauss-Newton steps that change the elastic energy least.
+
+        dq = - W^-1 A' (A W^-1 A')^+ e,      W = K + a little of its mean diagonal
+
+    halved until they decrease e.
+
+    Parameters
+    ----------
+    q0 : (n,) start; by default zero
+    fixed : names of links whose joint keeps its coordinates
+    tolerance : largest |e_i|, m or cosines, of closed chains
+    max_iterations : number of steps at most
+
+    Returns
+    -------
+    Assembly(q, converged, iterations, error, reversed_joints).  Where it did not converge, as for chains that cannot be
+    closed, q is the best point so far.
+
+    Raises
+    ------
+    ValueError, TypeError : names the argument, what came and what was expected.
+    """
+    as_kind("model", model, RodModel)
+    tolerance = as_positive("tolerance", tolerance)
+    max_iterations = as_whole_number("max_iterations", max_iterations, 0)
+    q = np.zeros(model.nq) if q0 is None else as_array("q0", q0, (model.nq,)).copy()
+    stiffness = np.diag(model.stiffness).copy()
+    stiff = stiffness[stiffness > 0.0]
+    stiffness += 1e-3 * (np.exp(np.log(stiff).mean()) if len(stiff) else 1.0)
+    weights = 1.0 / stiffness
+    for k, link in enumerate(as_items("fixed", fixed, "names of links")):
+        weights[look_up(f"fixed[{k}]: link with a joint", link, model.joint_coordinates)] = 0.0
+    values, count = evaluate_chains(model, MASS_MATRIX, q)[1], 0
+    while np.abs(values.e).max(initial=0.0) > tolerance and count < max_iterations:
+        scaled = values.A * np.sqrt(weights)
+        step = -np.sqrt(weights) * np.linalg.lstsq(scaled, values.e, rcond=1e-12)[0]
+        length, error = 1.0, np.linalg.norm(values.e)
+        while length > SHORTEST:
+            trial = evaluate_chains(model, MASS_MATRIX, q + length * step)[1]
+            if np.linalg.norm(trial.e) < (1.0 - 0.1 * length) * error:
+                break
+            length *= 0.5
+        else:
+            break
+        q, values, count = q + length * step, trial, count + 1
+    error = float(np.abs(values.e).max(initial=0.0))
+    wrong = _reversed_joints(model, q) if error <= tolerance else ()
+    return Assembly(q, error <= tolerance and not wrong, count, error, wrong)
+
+
+def _reversed_joints(model: RodModel, q: np.ndarray) -> tuple[str, ...]:
+    work, _ = evaluate_chains(model, FORCES, q)
+    names = []
+    for joint in model.closed_joints:
+        (a, b), (A, B) = joint.segments, joint.frames
+        if joint.reversed((rotation(work, a) @ A, rotation(work, b) @ B)):
+            names.append(joint.name)
+    return tuple(names)

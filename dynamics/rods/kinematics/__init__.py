@@ -1,0 +1,1 @@
+"""Strains, poses and twists along segments, their derivatives and curvatures."""

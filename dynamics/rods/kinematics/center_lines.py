@@ -1,0 +1,237 @@
+"""Where links and center lines of soft robots are, for reading results and drawing them; in numpy, a batch at once.
+
+A point between two nodes of a rod is one Magnus step away from the node before it, so that curves pass through the
+nodes of the model and end at its tip.
+"""
+
+from __future__ import annotations
+
+from math import factorial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.algorithms.batch import unbatch
+from dynamics.rods.model.arrays import JOINT, ROD
+from dynamics.rods.model.cross_section import Circular
+from dynamics.rods.model.rod_model import Rod, RodModel
+from dynamics.validation import as_batch, as_kind, as_whole_number
+
+Pose = tuple[np.ndarray, np.ndarray]
+"""Rotations (..., 3, 3) and positions (..., 3)."""
+SMALL, TERMS = 0.5, 9
+"""Squared angles below which coefficients of the exponential are summed as series, of so many terms."""
+
+
+class CenterLine(NamedTuple):
+    """What to draw of a link.
+
+    Attributes
+    ----------
+    points : (P, 3) or (K, P, 3), world axes, m.  Of a rod, at equal distances from base to tip; of a body, its parent's
+        frame, where it starts, its own frame and, if it carries no link, its centre of mass
+    radii : (P,) m, half of the smallest width of the rod's sections; zeros of a body
+    """
+
+    points: np.ndarray
+    radii: np.ndarray
+
+
+def link_placements(model: RodModel, q: ArrayLike) -> Pose:
+    """Frames of all links in the order of `model.link_names`; that of a rod is at its tip.
+
+    Parameters
+    ----------
+    model : RodModel
+    q : (n,) or (K, n)
+
+    Returns
+    -------
+    R : (L, 3, 3) or (K, L, 3, 3), from link to world;  p : (L, 3) or (K, L, 3), m
+
+    Raises
+    ------
+    ValueError : a wrong shape, or a number that is not finite; so do the functions below.
+    """
+    qs, single = _configurations(model, q)
+    _, ends = _segment_poses(model, qs)
+    of_links = [ends[model.link_segments[name]] for name in model.link_names]
+    R, p = (np.stack(part, axis=1) for part in zip(*of_links, strict=True))
+    R, p = unbatch(single, R, p)
+    return R, p
+
+
+def link_placement(model: RodModel, link: str, q: ArrayLike) -> Pose:
+    """R (3, 3) or (K, 3, 3) and p (3,) or (K, 3) of one link's frame; q as above.  ValueError for an unknown link."""
+    qs, single = _configurations(model, q)
+    segment = model.segment_of(link)
+    _, ends = _segment_poses(model, qs)
+    R, p = unbatch(single, *ends[segment])
+    return R, p
+
+
+def center_lines(model: RodModel, q: ArrayLike, points: int = 20) -> dict[str, CenterLine]:
+    """A curve for every link, by name.
+
+    Parameters
+    ----------
+    model : RodModel
+    q : (n,) or (K, n)
+    points : P of a rod, at least 2
+    """
+    qs, single = _configurations(model, q)
+    points = as_whole_number("points", points, 2)
+    starts, ends = _segment_poses(model, qs)
+    lines = _all_lines(model, qs, starts, ends, points)
+    return {name: CenterLine(unbatch(single, line.points)[0], line.radii) for name, line in lines.items()}
+
+
+def skeleton(model: RodModel, q: ArrayLike, points: int = 20) -> np.ndarray:
+    """Segments (K, S, 2, 3) of all curves, m, as `trajopt.animate` draws them.
+
+    Rods are joined to their parent's frame; segments that never have a length are left out.  Parameters as
+    `center_lines`; for q (n,), K = 1.
+    """
+    qs, _ = _configurations(model, q)
+    points = as_whole_number("points", points, 2)
+    starts, ends = _segment_poses(model, qs)
+    lines = _all_lines(model, qs, starts, ends, points)
+    parts = [np.stack([line.points[:, :-1], line.points[:, 1:]], axis=2) for line in lines.values()]
+    for rod in model.rods.values():
+        first = rod.segments.start
+        joint = first - 1 if rod.name in model.joint_coordinates else first
+        parent = model.arrays.parent[joint]
+        if parent >= 0 and not _is_loose(model, joint):
+            parts.append(np.stack([ends[parent][1], starts[first][1]], axis=1)[:, None])
+    segments = np.concatenate(parts, axis=1)
+    lengths = np.linalg.norm(segments[:, :, 1] - segments[:, :, 0], axis=-1)
+    return segments[:, lengths.max(axis=0, initial=0.0) > 1e-9]
+
+
+def _configurations(model: RodModel, q: ArrayLike) -> tuple[np.ndarray, bool]:
+    """q as (K, n), and whether it was one point."""
+    return as_batch("q", q, as_kind("model", model, RodModel).nq)
+
+
+# ------------------------------------------------------------------------------------------------ curves
+def _all_lines(model: RodModel, qs: np.ndarray, starts: list[Pose], ends: list[Pose], points: int):
+    """`CenterLine` of every link for a batch."""
+    lines = {}
+    for name in model.link_names:
+        if name in model.rods:
+            lines[name] = CenterLine(*_rod_curve(model.rods[name], qs, starts, points))
+        else:
+            curve = _body_line(model, name, starts, ends)
+            lines[name] = CenterLine(curve, np.zeros(curve.shape[1]))
+    return lines
+
+
+def _is_loose(model: RodModel, s: int) -> bool:
+    """Whether a joint leaves its link no place to be drawn from: it moves along two directions or three."""
+    m = model.arrays
+    return m.kind[s] == JOINT and m.rows[s, 6] - m.rows[s, 3] > 1
+
+
+def _rod_curve(rod: Rod, qs: np.ndarray, starts: list[Pose], points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points (K, P, 3) at equal distances, and radii (P,)."""
+    X = np.linspace(0.0, rod.length, points)
+    k = np.clip(np.searchsorted(rod.nodes, X, side="left") - 1, 0, len(rod.nodes) - 2)
+    h = X - rod.nodes[k]
+    middle, offset = rod.nodes[k] + 0.5 * h, np.sqrt(3.0) / 6.0 * h
+    strains = [_strains(rod, qs, (middle + sign * offset) / rod.length) for sign in (-1.0, 1.0)]
+    _, step = _exponential(_magnus(h, *strains))
+    own = rod.segments.start + k
+    R, p = (np.stack([starts[s][part] for s in own], axis=1) for part in (0, 1))
+    section, s = rod.section, X / rod.length
+    radii = section.radii(s) if isinstance(section, Circular) else 0.5 * np.minimum(*section.sides(s))
+    return p + _turned(R, step), radii
+
+
+def _strains(rod: Rod, qs: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """xi (K, P, 6) at s (P,)."""
+    Phi, x = rod.basis.values(s), qs[:, rod.coordinates]
+    of_components = [x[:, a:b] @ Phi[:, a:b].T for a, b in zip(rod.basis.rows[:-1], rod.basis.rows[1:], strict=True)]
+    return rod.reference + np.stack(of_components, axis=-1)
+
+
+def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose]) -> np.ndarray:
+    """Points (K, P, 3): the parent's frame, where the joint is, the body's frame, its centre of mass."""
+    m, s = model.arrays, model.link_segments[name]
+    R, p = ends[s]
+    points = [p]
+    if not _is_loose(model, s):
+        points.insert(0, starts[s][1])
+        if m.parent[s] >= 0:
+            points.insert(0, ends[m.parent[s]][1])
+    if m.inertia[s, 0] > 0.0 and not (m.parent == s).any():
+        points.append(p + R @ (m.inertia[s, 1:4] / m.inertia[s, 0]))
+    return np.stack(points, axis=1)
+
+
+# ------------------------------------------------------------------------------------------------ segments
+def _segment_poses(model: RodModel, qs: np.ndarray) -> tuple[list[Pose], list[Pose]]:
+    """Frames at the starts and at the ends of all segments, as `forward_pass` has them."""
+    m, starts, ends = model.arrays, [], []
+    base = _fixed(m.base)
+    for s, parent in enumerate(m.parent):
+        start = _composed(ends[parent] if parent >= 0 else _repeated(base, len(qs)), _fixed(m.before[s]))
+        starts.append(start)
+        ends.append(_composed(_composed(start, _exponential(_displacement(m, s, qs))), _fixed(m.after[s])))
+    return starts, ends
+
+
+def _displacement(m, s: int, qs: np.ndarray) -> np.ndarray:
+    """Omega (K, 6) of a segment."""
+    rows, first = m.rows[s], m.first_mode[s]
+    xi = np.empty((2, len(qs), 6))
+    for r in range(6):
+        modes = m.modes[first + rows[r] - rows[0] : first + rows[r + 1] - rows[0]]
+        xi[:, :, r] = m.reference[s, r] + (qs[:, rows[r] : rows[r + 1]] @ modes).T
+    return _magnus(m.step[s, 0], xi[0], xi[1]) if m.kind[s] == ROD else xi[0]
+
+
+def _magnus(h, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """h/2 (xi_1 + xi_2) + sqrt(3) h^2 / 12 ad(xi_1) xi_2 (..., 6) for lengths h (...)                  [GVS, C1]."""
+    h = np.asarray(h)[..., None]
+    (k1, e1), (k2, e2) = np.split(first, 2, axis=-1), np.split(second, 2, axis=-1)
+    bracket = np.concatenate([np.cross(k1, k2), np.cross(e1, k2) + np.cross(k1, e2)], axis=-1)
+    return 0.5 * h * (first + second) + np.sqrt(3.0) / 12.0 * h * h * bracket
+
+
+def _exponential(x: np.ndarray) -> Pose:
+    """exp x for twists x = [w; u] (..., 6), of any angle."""
+    w, u = x[..., :3], x[..., 3:]
+    c1, c2, c3 = (c[..., None, None] for c in _stumpff(np.einsum("...i,...i->...", w, w)))
+    W = np.cross(w[..., None, :], np.eye(3)).swapaxes(-1, -2)
+    WW = W @ W
+    return np.eye(3) + c1 * W + c2 * WW, _turned(np.eye(3) + c2 * W + c3 * WW, u)
+
+
+def _stumpff(s: np.ndarray) -> list[np.ndarray]:
+    """c_k(s) = sum (-s)^j / (2j + k)! for k = 1, 2, 3 and squared angles s."""
+    small = s < SMALL
+    near, far = np.where(small, s, 0.0), np.where(small, 1.0, s)
+    angle = np.sqrt(far)
+    sine = np.sin(angle) / angle
+    closed = sine, (1.0 - np.cos(angle)) / far, (1.0 - sine) / far
+    series = [sum((-near) ** j / factorial(2 * j + k) for j in range(TERMS)) for k in (1, 2, 3)]
+    return [np.where(small, x, y) for x, y in zip(series, closed, strict=True)]
+
+
+def _fixed(numbers: np.ndarray) -> Pose:
+    """R and p from twelve numbers."""
+    return numbers[:9].reshape(3, 3), numbers[9:]
+
+
+def _repeated(pose: Pose, K: int) -> Pose:
+    return np.broadcast_to(pose[0], (K, 3, 3)), np.broadcast_to(pose[1], (K, 3))
+
+
+def _composed(a: Pose, b: Pose) -> Pose:
+    return a[0] @ b[0], a[1] + _turned(a[0], b[1])
+
+
+def _turned(R: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """R x (..., 3)"""
+    return (R @ x[..., None])[..., 0]

@@ -1,0 +1,149 @@
+"""The exponential map of SE(3) along a path of twists, and its curvature, by entire functions of s = |w|^2.
+
+For a twist x = [w; u] and its path x(t), in dual numbers (`jets`), with the Stumpff functions c_k(s),
+
+    exp x     R = c0 I + c1 w~ + c2 w w'          p = T3 u, T3 the real part of T
+    T(x)      = c1 I + c2 w~ + c3 w w'            the tangent operator:  d exp(x) = (T dx)^ exp(x)
+    E(x; c)   = sym d(T'c)/dx / 2                 for a constant wrench c                   [rod_hessian, section 3]
+              = c3 (w.c) I + w g' + g w',         g = c3'(w.c) w - (c3/2 + s c3') c - c2' (w x c)
+
+No norm, no branch, no division: the formulas hold at w = 0, and for complex numbers.  The coefficients are accurate to
+rounding up to |w| = pi and to 1e-11 up to 2 pi.
+"""
+
+from math import factorial
+
+from dynamics.rods.kinematics import jets
+from dynamics.simd import fma, fnma, helper
+from dynamics.spatial import add6, add_rotated, angular, join, linear, rotate, scale6, sub6
+
+TERMS = 14
+_INVERSE = tuple(1.0 / factorial(k) for k in range(2 * TERMS + 12))
+
+
+# ------------------------------------------------------------------------------------------------ Stumpff functions
+@helper
+def _series(s, k):
+    """c_k(s) = sum (-s)^j / (2j + k)!."""
+    x = fnma(s, _INVERSE[k + 26], _INVERSE[k + 24])
+    x = fnma(s, fnma(s, fnma(s, x, _INVERSE[k + 22]), _INVERSE[k + 20]), _INVERSE[k + 18])
+    x = fnma(s, fnma(s, fnma(s, x, _INVERSE[k + 16]), _INVERSE[k + 14]), _INVERSE[k + 12])
+    x = fnma(s, fnma(s, fnma(s, x, _INVERSE[k + 10]), _INVERSE[k + 8]), _INVERSE[k + 6])
+    return fnma(s, fnma(s, fnma(s, x, _INVERSE[k + 4]), _INVERSE[k + 2]), _INVERSE[k])
+
+
+@helper
+def _slope(k, c_next, c_after):
+    """c_k' = (k c_{k+2} - c_{k+1}) / 2"""
+    return 0.5 * fma(float(k), c_after, -c_next)
+
+
+@helper
+def stumpff_slopes(s):
+    """(c1, ..., c1'''), (c2, ..., c2''''), (c3, ..., c3'''') at s."""
+    c11, c10 = _series(s, 11), _series(s, 10)
+    c9, c8 = fnma(s, c11, _INVERSE[9]), fnma(s, c10, _INVERSE[8])
+    c7, c6 = fnma(s, c9, _INVERSE[7]), fnma(s, c8, _INVERSE[6])
+    c5, c4 = fnma(s, c7, _INVERSE[5]), fnma(s, c6, _INVERSE[4])
+    c3, c2 = fnma(s, c5, _INVERSE[3]), fnma(s, c4, _INVERSE[2])
+    c1 = fnma(s, c3, 1.0)
+    d1, d2, d3 = _slope(1, c2, c3), _slope(2, c3, c4), _slope(3, c4, c5)
+    d4, d5, d6 = _slope(4, c5, c6), _slope(5, c6, c7), _slope(6, c7, c8)
+    d7, d8, d9 = _slope(7, c8, c9), _slope(8, c9, c10), _slope(9, c10, c11)
+    e1, e2, e3 = _slope(1, d2, d3), _slope(2, d3, d4), _slope(3, d4, d5)
+    e4, e5, e6, e7 = _slope(4, d5, d6), _slope(5, d6, d7), _slope(6, d7, d8), _slope(7, d8, d9)
+    g1, g2, g3 = _slope(1, e2, e3), _slope(2, e3, e4), _slope(3, e4, e5)
+    g4, g5 = _slope(4, e5, e6), _slope(5, e6, e7)
+    return (c1, d1, e1, g1), (c2, d2, e2, g2, _slope(2, g3, g4)), (c3, d3, e3, g3, _slope(3, g4, g5))
+
+
+# ------------------------------------------------------------------------------------------------ tangent operator
+@helper
+def tangent_jet(w, s, slopes):
+    """T3 = c1 I + c2 w~ + c3 w w' as nine jets, row-major; s = w.w."""
+    first, second, third = slopes
+    a = jets.compose(first, s)
+    b = jets.compose((second[0], second[1], second[2], second[3]), s)
+    c = jets.compose((third[0], third[1], third[2], third[3]), s)
+    x, y, z = w
+    bx, by, bz = jets.times(b, x), jets.times(b, y), jets.times(b, z)
+    cx, cy = jets.times(c, x), jets.times(c, y)
+    xy, xz, yz = jets.times(cx, y), jets.times(cx, z), jets.times(cy, z)
+    return (
+        add6(a, jets.times(cx, x)), sub6(xy, bz), add6(xz, by),
+        add6(xy, bz), add6(a, jets.times(cy, y)), sub6(yz, bx),
+        sub6(xz, by), add6(yz, bx), add6(a, jets.times(jets.times(c, z), z)),
+    )  # fmt: skip
+
+
+@helper
+def of_order(T, k):
+    """The coefficients k of nine jets."""
+    return (T[0][k], T[1][k], T[2][k], T[3][k], T[4][k], T[5][k], T[6][k], T[7][k], T[8][k])
+
+
+@helper
+def tangent_times(Tr, Td, x):
+    """T x = [[Tr, 0], [Td, Tr]] x"""
+    w = angular(x)
+    return join(rotate(Tr, w), add_rotated(rotate(Tr, linear(x)), Td, w))
+
+
+@helper
+def transposed9(A):
+    return (A[0], A[3], A[6], A[1], A[4], A[7], A[2], A[5], A[8])
+
+
+@helper
+def tangent_transposed_times(Tr, Td, c):
+    """T'c"""
+    t, f = transposed9(Tr), linear(c)
+    return join(add_rotated(rotate(t, angular(c)), transposed9(Td), f), rotate(t, f))
+
+
+@helper
+def exponential(x, slopes, T0):
+    """R (nine numbers) and p of exp x; T0: order 0 of T3."""
+    c1, c2 = slopes[0][0], slopes[1][0]
+    a, b, c = angular(x)
+    cosine = fnma(c2, fma(a, a, fma(b, b, c * c)), 1.0)
+    sa, sb, sc, ca, cb = c1 * a, c1 * b, c1 * c, c2 * a, c2 * b
+    R = (
+        fma(ca, a, cosine), fma(ca, b, -sc), fma(ca, c, sb),
+        fma(ca, b, sc), fma(cb, b, cosine), fma(cb, c, -sa),
+        fma(ca, c, -sb), fma(cb, c, sa), fma(c2 * c, c, cosine),
+    )  # fmt: skip
+    return R, rotate(T0, linear(x))
+
+
+# ------------------------------------------------------------------------------------------------ curvature
+@helper
+def curvature_jet(w, c, s, slopes):
+    """E3(w; c) as six jets, xx xy xz yy yz zz."""
+    _, second, third = slopes
+    b = jets.compose((third[0], third[1], third[2], third[3]), s)
+    b_slope = jets.compose((third[1], third[2], third[3], third[4]), s)
+    a_slope = jets.compose((second[1], second[2], second[3], second[4]), s)
+    wc, z = jets.dot(w, c), jets.cross(w, c)
+    half = add6(scale6(b, 0.5), jets.times(s, b_slope))
+    k, diagonal = jets.times(b_slope, wc), jets.times(b, wc)
+    g = (
+        sub6(jets.times(k, w[0]), add6(jets.times(half, c[0]), jets.times(a_slope, z[0]))),
+        sub6(jets.times(k, w[1]), add6(jets.times(half, c[1]), jets.times(a_slope, z[1]))),
+        sub6(jets.times(k, w[2]), add6(jets.times(half, c[2]), jets.times(a_slope, z[2]))),
+    )
+    xx, yy, zz = jets.times(w[0], g[0]), jets.times(w[1], g[1]), jets.times(w[2], g[2])
+    return (
+        add6(diagonal, add6(xx, xx)),
+        add6(jets.times(w[0], g[1]), jets.times(w[1], g[0])),
+        add6(jets.times(w[0], g[2]), jets.times(w[2], g[0])),
+        add6(diagonal, add6(yy, yy)),
+        add6(jets.times(w[1], g[2]), jets.times(w[2], g[1])),
+        add6(diagonal, add6(zz, zz)),
+    )
+
+
+@helper
+def symmetric_of_order(E, k):
+    """The coefficients k of six jets."""
+    return (E[0][k], E[1][k], E[2][k], E[3][k], E[4][k], E[5][k])

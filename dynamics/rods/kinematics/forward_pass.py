@@ -1,0 +1,279 @@
+"""Forward pass over a tree of rods and joints: poses, twists, and how these change with the coordinates.
+
+Everything is in the world frame, where families of columns are plain sums along the path from the base.  Of a segment
+with start twists mu (virtual), eta and eta' (acceleration, gravity folded in), the increments are      [rod_hessian, 2]
+
+    S = T Z      R = S' + eta x S      Q = S'' + 2 eta x S' + (eta' x + eta x eta x) S      W = S_lambda + mu x S
+
+with time derivatives along q, v, a, and the twists advance by S lambda, S v, and S a + R v.
+"""
+
+
+from dynamics.rods.kinematics import jets
+from dynamics.rods.kinematics.exponential import (
+    exponential,
+    of_order,
+    stumpff_slopes,
+    tangent_jet,
+    tangent_times,
+)
+from dynamics.rods.kinematics.strains import (
+    add_families,
+    component_of,
+    half_columns,
+    is_idle,
+    store_displacements,
+    store_strains,
+    strain_columns,
+)
+from dynamics.rods.model.arrays import (
+    ACCELERATION,
+    COLUMNS,
+    COMPOSITE,
+    COMPOSITE_NUMBERS,
+    END,
+    FAMILIES,
+    FIRST,
+    MASS_MATRIX,
+    OMEGA,
+    ROD,
+    SCREW,
+    SECOND,
+    SEGMENT,
+    START,
+    TWIST,
+    VALUES,
+    VIRTUAL,
+    RodArrays,
+)
+from dynamics.simd import align_stack, helper, kernel, load, sincos, splat
+from dynamics.spatial import (
+    add6,
+    add_cross,
+    add_cross_motion,
+    add_rotated,
+    add_scaled6,
+    angular,
+    cross_motion,
+    join,
+    linear,
+    load3,
+    load6,
+    load9,
+    multiply,
+    rotate,
+    scale6,
+    store3,
+    store6,
+    store9,
+)
+
+TANGENT = 54  # T3 as nine jets: real parts of orders 0, 1, 2, then dual ones
+
+
+# ------------------------------------------------------------------------------------------------ helpers
+@helper
+def move_twist(R, p, x):
+    """Twist x in the axes of the frame at (R, p), about the world origin: Ad_g x."""
+    w = rotate(R, angular(x))
+    return join(w, add_cross(rotate(R, linear(x)), p, w))
+
+
+@helper
+def placed(R, p, placement, s):
+    """(R, p) times the fixed placement in row s."""
+    A = (
+        placement[s, 0], placement[s, 1], placement[s, 2], placement[s, 3], placement[s, 4], placement[s, 5],
+        placement[s, 6], placement[s, 7], placement[s, 8],
+    )  # fmt: skip
+    return multiply(R, A), add_rotated(p, R, (placement[s, 9], placement[s, 10], placement[s, 11]))
+
+
+@kernel
+def store_tangent(w, s, slopes, T):
+    """T3 of a path into T: real parts of orders 0 to 2, then dual ones."""
+    jet = tangent_jet(w, s, slopes)
+    for_order = (0, 9, 18, 27, 36, 45)
+    store9(T, for_order[0], of_order(jet, 0))
+    store9(T, for_order[1], of_order(jet, 1))
+    store9(T, for_order[2], of_order(jet, 2))
+    store9(T, for_order[3], of_order(jet, 3))
+    store9(T, for_order[4], of_order(jet, 4))
+    store9(T, for_order[5], of_order(jet, 5))
+
+
+# ------------------------------------------------------------------------------------------------ increments
+@helper
+def _applied(T, k, x):
+    """T3's order k, real and dual, on a twist."""
+    return tangent_times(load9(T, 9 * k), load9(T, 27 + 9 * k), x)
+
+
+@kernel
+def _curved_increments(columns, level, R, p, seg, Z, T, TL):
+    """Columns S, R, Q, W of a rod's segment or a joint of several degrees of freedom; frame (R, p) at its start."""
+    align_stack(seg)
+    mu, V, A = load6(seg, START + VIRTUAL), load6(seg, START + TWIST), load6(seg, START + ACCELERATION)
+    two = splat(seg, 2.0)
+    for c in range(columns):
+        z0, z1, z2 = load6(Z, 6 * c), load6(Z, 72 + 6 * c), load6(Z, 144 + 6 * c)
+        o = COLUMNS + 6 * c
+        S = move_twist(R, p, _applied(T, 0, z0))
+        S1 = move_twist(R, p, add6(_applied(T, 1, z0), _applied(T, 0, z1)))
+        VS = cross_motion(V, S)
+        store6(seg, o, S)
+        store6(seg, o + 72, add6(S1, VS))
+        if level >= FIRST:
+            S2 = add_scaled6(_applied(T, 0, z2), two, add6(_applied(T, 2, z0), _applied(T, 1, z1)))
+            inner = add_scaled6(VS, two, S1)
+            store6(seg, o + 144, add_cross_motion(add_cross_motion(move_twist(R, p, S2), A, S), V, inner))
+        if level >= SECOND:
+            SL = add6(_applied(TL, 1, z0), _applied(T, 0, load6(Z, 216 + 6 * c)))
+            store6(seg, o + 216, add_cross_motion(move_twist(R, p, SL), mu, S))
+
+
+@kernel
+def _screw_increments(level, component, R, p, seg):
+    """The column of a joint of one degree of freedom: S moves with the frame, S' = S'' = S_lambda = 0."""
+    align_stack(seg)
+    z, one = splat(seg, 0.0), splat(seg, 1.0)
+    mu, V, A = load6(seg, START + VIRTUAL), load6(seg, START + TWIST), load6(seg, START + ACCELERATION)
+    axis = (
+        one if component == 0 else z, one if component == 1 else z, one if component == 2 else z,
+        one if component == 3 else z, one if component == 4 else z, one if component == 5 else z,
+    )  # fmt: skip
+    o, S = COLUMNS + 6 * component, move_twist(R, p, axis)
+    VS = cross_motion(V, S)
+    store6(seg, o, S)
+    store6(seg, o + 72, VS)
+    if level >= FIRST:
+        store6(seg, o + 144, add_cross_motion(cross_motion(A, S), V, VS))
+    if level >= SECOND:
+        store6(seg, o + 216, cross_motion(mu, S))
+
+
+@helper
+def screw_motion(component, x, like):
+    """R and p of a rotation about, or translation along, a coordinate axis by x."""
+    z, one = splat(like, 0.0), splat(like, 1.0)
+    R, p = (one, z, z, z, one, z, z, z, one), (z, z, z)
+    sine, cosine = sincos(x)
+    if component == 0:
+        R = (one, z, z, z, cosine, -sine, z, sine, cosine)
+    elif component == 1:
+        R = (cosine, z, sine, z, one, z, -sine, z, cosine)
+    elif component == 2:
+        R = (cosine, -sine, z, sine, cosine, z, z, z, one)
+    elif component == 3:
+        p = (x, z, z)
+    elif component == 4:
+        p = (z, x, z)
+    else:
+        p = (z, z, x)
+    return R, p
+
+
+@kernel
+def _advance_twists(m, s, level, seg):
+    """Twists at the end: mu + S lambda, eta + S v, eta' + S a + R v."""
+    align_stack(seg)
+    mu, V, A = load6(seg, START + VIRTUAL), load6(seg, START + TWIST), load6(seg, START + ACCELERATION)
+    for c in range(half_columns(m, s)):
+        if is_idle(m, s, c):
+            continue
+        S, R = load6(seg, COLUMNS + 6 * c), load6(seg, COLUMNS + 72 + 6 * c)
+        v = load(seg, VALUES + 12 + c)
+        V = add_scaled6(V, v, S)
+        A = add_scaled6(add_scaled6(A, load(seg, VALUES + 24 + c), S), v, R)
+        if level >= SECOND:
+            mu = add_scaled6(mu, load(seg, VALUES + 36 + c), S)
+    store6(seg, END + VIRTUAL, mu)
+    store6(seg, END + TWIST, V)
+    store6(seg, END + ACCELERATION, A)
+
+
+# ------------------------------------------------------------------------------------------------ the pass
+@kernel
+def _start(m, s, level, segments, seg):
+    """State at the segment's start: that at its parent's end, or of the base, moved by the placement before."""
+    align_stack(seg)
+    parent = m.parent[s]
+    if parent < 0:
+        z, b = splat(seg, 0.0), m.base
+        R = (z + b[0], z + b[1], z + b[2], z + b[3], z + b[4], z + b[5], z + b[6], z + b[7], z + b[8])
+        p, still = (z + b[9], z + b[10], z + b[11]), (z, z, z, z, z, z)
+        mu, V, A = still, still, (z, z, z, z - m.gravity[0], z - m.gravity[1], z - m.gravity[2])
+    else:
+        before = segments[parent * SEGMENT + END :]
+        R, p = load9(before, 0), load3(before, 9)
+        mu, V, A = load6(before, VIRTUAL), load6(before, TWIST), load6(before, ACCELERATION)
+    R, p = placed(R, p, m.before, s)
+    store9(seg, START, R)
+    store3(seg, START + 9, p)
+    store6(seg, START + VIRTUAL, mu)
+    store6(seg, START + TWIST, V)
+    store6(seg, START + ACCELERATION, A)
+    return R, p
+
+
+@kernel
+def _curved_motion(m, s, level, seg, ws, R, p):
+    """Increments of a rod's segment or a joint of several degrees of freedom; returns its R and p."""
+    align_stack(seg)
+    rod, count = m.kind[s] == ROD, 4 if level >= SECOND else 3
+    h, b = m.step[s, 0], m.step[s, 1]
+    if rod:
+        store_displacements(h, b, count, seg)
+    else:
+        for k in range(count):
+            x = load6(seg, VALUES + 12 * k)
+            store6(seg, OMEGA + 6 * k, scale6(x, splat(seg, 0.5 if k == 2 else 1.0)))
+    Z, T, TL = ws[:288], ws[288 : 288 + TANGENT], ws[288 + TANGENT : 288 + 2 * TANGENT]
+    strain_columns(h, b, 2 if rod else 1, count, seg, Z)
+    z = splat(seg, 0.0)
+    omega = load6(seg, OMEGA)
+    w = jets.of_twists(omega, load6(seg, OMEGA + 6), load6(seg, OMEGA + 12))
+    slopes = stumpff_slopes(w[0][0] * w[0][0] + w[1][0] * w[1][0] + w[2][0] * w[2][0])
+    store_tangent(w, jets.dot(w, w), slopes, T)
+    if level >= SECOND:
+        along = jets.of_twists(omega, load6(seg, OMEGA + 18), (z, z, z, z, z, z))
+        store_tangent(along, jets.dot(along, along), slopes, TL)
+    _curved_increments(12 if rod else 6, level, R, p, seg, Z, T, TL)
+    return exponential(omega, slopes, load9(T, 0))
+
+
+@kernel
+def forward_pass(m, level, state, segments, columns, ws):
+    """Fill the segments, and J, R, Q, W (columns) as the level needs them; state: q, v, a, lambda (n each)."""
+    align_stack(state)
+    n = m.numbers[0]
+    families = 4 if level >= SECOND else (3 if level >= FIRST else (1 if level >= MASS_MATRIX else 0))
+    columns[: FAMILIES * n] = 0.0
+    for s in range(m.parent.size):
+        seg = segments[s * SEGMENT : (s + 1) * SEGMENT]
+        seg[COMPOSITE : COMPOSITE + COMPOSITE_NUMBERS] = 0.0
+        R, p = _start(m, s, level, segments, seg)
+        if m.rows[s, 0] == m.rows[s, 6] and m.kind[s] != ROD:
+            _advance_twists(m, s, level, seg)
+        else:
+            store_strains(m, s, n, state, 4 if level >= SECOND else 3, seg)
+            if m.kind[s] == SCREW:
+                component = component_of(m, s, m.rows[s, 0])
+                _screw_increments(level, component, R, p, seg)
+                E, r = screw_motion(component, load(seg, VALUES + component), seg)
+            else:
+                E, r = _curved_motion(m, s, level, seg, ws, R, p)
+            _advance_twists(m, s, level, seg)
+            add_families(m, s, 1.0, families, seg, columns)
+            p = add_rotated(p, R, r)
+            R = multiply(R, E)
+        R, p = placed(R, p, m.after, s)
+        store9(seg, END, R)
+        store3(seg, END + 9, p)
+
+
+def forward_numbers(arrays: RodArrays) -> tuple[int, int, int]:
+    """Numbers of the segments, of the columns and of the scratch of `forward_pass`."""
+    return len(arrays.parent) * SEGMENT, FAMILIES * int(arrays.numbers[0]), 288 + 2 * TANGENT
+
+

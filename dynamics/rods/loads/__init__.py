@@ -1,0 +1,1 @@
+"""What acts on segments: weight, water, contact, given wrenches, tendons."""

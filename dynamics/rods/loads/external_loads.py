@@ -1,0 +1,148 @@
+"""External loads of a model as users describe them, and how they become loads of nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.joints import unit_axis
+from dynamics.rods.model.load_arrays import ADDED_MASS, CYLINDER, DEAD, DRAG, FIGURES, LoadArrays
+from dynamics.validation import as_array, as_flag
+
+
+@dataclass(frozen=True)
+class CylinderContact:
+    """A cylinder around a rod whose nodes touch it from inside as spheres of the rod's radius, k depth^p [Hertz].
+
+    Parameters
+    ----------
+    radius : m
+    stiffness : k, N / m^p
+    exponent : p, a multiple of 1/2, at least 1; by default 3/2
+    smoothing : width w, m, within which the depth is replaced by a function with two continuous derivatives that is 0
+        below -w and the depth above w.  With w = 0, the default, the force of Hertz has no second derivative at first
+        touch: exact Hessians want w > 0.
+    point, axis : a point (3,) of the axis and its direction; by default the z axis of the world
+
+    Raises
+    ------
+    ValueError : a figure out of range.
+    """
+
+    radius: float
+    stiffness: float
+    exponent: float = 1.5
+    smoothing: float = 0.0
+    point: ArrayLike = (0.0, 0.0, 0.0)
+    axis: ArrayLike | str = "z"
+
+    def __post_init__(self):
+        for name in ("radius", "stiffness"):
+            if float(as_array(name, getattr(self, name), ())) <= 0.0:
+                raise ValueError(f"{name}: got {getattr(self, name)}, expected a positive number")
+        exponent = float(as_array("exponent", self.exponent, ()))
+        if exponent < 1.0 or (2.0 * exponent) % 1.0 != 0.0:
+            raise ValueError(f"exponent: got {exponent}, expected a multiple of 1/2 of at least 1")
+        if float(as_array("smoothing", self.smoothing, ())) < 0.0:
+            raise ValueError(f"smoothing: got {self.smoothing}, expected at least 0")
+        as_array("point", self.point, (3,))
+        unit_axis(self.axis)
+
+    def figures(self, node_radius: float) -> np.ndarray:
+        """Numbers of the load of a node."""
+        point, axis = as_array("point", self.point, (3,)), unit_axis(self.axis)
+        first = self.stiffness, self.exponent, self.smoothing, self.radius, node_radius
+        return np.concatenate([first, point, axis])
+
+
+@dataclass(frozen=True)
+class Fluid:
+    """A fluid at rest around slender rods: drag, lift, added mass and buoyancy per length, of the rod's radius r.
+
+    Force on a length, with the velocity v in axes of the section:
+
+        drag, lift    -density r |v| [pi/2 cx 0 0; 0 cy -cl; 0 cl cz] v
+        added mass    -density A diag(0, ay, az) (acceleration, as of a rigid body)
+        buoyancy      -density A gravity
+
+    Parameters
+    ----------
+    density : kg/m^3
+    drag : (cx, cy, cz);  lift : cl;  added_mass : (ay, az)
+    smoothing : s of the speed sqrt(v.v + s s), m/s: drag |v| v has no second derivative at rest
+    buoyancy : bool
+    """
+
+    density: float
+    drag: ArrayLike = (0.0, 1.1, 1.1)
+    lift: float = -0.1
+    added_mass: ArrayLike = (0.6, 0.6)
+    smoothing: float = 1e-3
+    buoyancy: bool = True
+
+    def __post_init__(self):
+        if float(as_array("density", self.density, ())) <= 0.0:
+            raise ValueError(f"density: got {self.density}, expected a positive number")
+        if (as_array("drag", self.drag, (3,)) < 0.0).any():
+            raise ValueError(f"drag: got {self.drag}, expected numbers >= 0")
+        as_array("lift", self.lift, ())
+        if (as_array("added_mass", self.added_mass, (2,)) < 0.0).any():
+            raise ValueError(f"added_mass: got {self.added_mass}, expected numbers >= 0")
+        if float(as_array("smoothing", self.smoothing, ())) < 0.0:
+            raise ValueError(f"smoothing: got {self.smoothing}, expected at least 0")
+        as_flag("buoyancy", self.buoyancy)
+
+    def node_loads(
+        self, length: float, radius: float, area: float, gravity: np.ndarray
+    ) -> list[tuple[int, np.ndarray]]:
+        """Kinds and numbers of the loads of a node that stands for this length, m."""
+        cx, cy, cz = as_array("drag", self.drag, (3,))
+        D, M = np.zeros((6, 6)), np.zeros((6, 6))
+        D[3:, 3:] = [[0.5 * np.pi * cx, 0.0, 0.0], [0.0, cy, -self.lift], [0.0, self.lift, cz]]
+        M[4, 4], M[5, 5] = self.density * area * length * as_array("added_mass", self.added_mass, (2,))
+        loads = [(DRAG, np.append(self.density * radius * length * D.ravel(), self.smoothing)), (ADDED_MASS, M.ravel())]
+        if self.buoyancy:
+            loads.append((DEAD, -self.density * area * length * gravity))
+        return loads
+
+
+@dataclass
+class LoadList:
+    """Loads as they are added: (segment, kind, numbers)."""
+
+    wrench_names: list[str] = field(default_factory=list)
+    entries: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
+
+    def add(self, segment: int, kind: int, figures: ArrayLike) -> None:
+        """Append a load at the end of a segment."""
+        self.entries.append((segment, kind, np.asarray(figures, float)))
+
+    def add_wrench(self, segment: int, kind: int, name: str, point: np.ndarray) -> None:
+        """Append a load that takes a wrench of its own, at a point (3,) of the link."""
+        if name in self.wrench_names:
+            raise ValueError(f"name: {name!r} is taken")
+        self.add(segment, kind, [len(self.wrench_names), *point])
+        self.wrench_names.append(name)
+
+    def arrays(self, parents: list[int]) -> LoadArrays:
+        """Sorted by segment, with the segments that carry any further out."""
+        S = len(parents)
+        ordered = sorted(self.entries, key=lambda entry: entry[0])
+        counts = np.bincount([segment for segment, _, _ in ordered], minlength=S) if ordered else np.zeros(S)
+        loaded = counts > 0
+        for s in range(S - 1, -1, -1):
+            if loaded[s] and parents[s] >= 0:
+                loaded[parents[s]] = True
+        figures = np.zeros((len(ordered), FIGURES))
+        for row, (_, _, numbers) in zip(figures, ordered, strict=True):
+            row[: len(numbers)] = numbers
+        start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        kinds = np.array([kind for _, kind, _ in ordered], np.int64)
+        return LoadArrays(start, kinds, figures, loaded.astype(np.int64))
+
+
+def cylinder_loads(contact: CylinderContact, radii: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """Kind and numbers of the load of each node with these radii."""
+    return [(CYLINDER, contact.figures(float(r))) for r in radii]

@@ -1,0 +1,50 @@
+"""External loads at the ends of segments, added to the composites of the backward pass.
+
+What loads add to derivatives and Hessians are 6x6 matrices in the world frame, summed towards the base beside the
+composites of rigid bodies: P and C of those that depend on the pose, N and B of those that depend on the twist, M, N
+and B of added mass (`pose_loads`, `fluid_loads`).  The wrench e = P'mu is one of the composites.
+"""
+
+from dynamics.rods.loads.composites import add_at
+from dynamics.rods.loads.fluid_loads import add_added_mass, add_drag
+from dynamics.rods.loads.pose_loads import add_contact, add_pose_terms, wrench_about_origin
+from dynamics.rods.model.arrays import COMPOSITE, END, FIRST, FORCE, VIRTUAL
+from dynamics.rods.model.load_arrays import CYLINDER, DEAD, DRAG, FOLLOWER, LOADS, WRENCH
+from dynamics.simd import align_stack, kernel, splat
+from dynamics.spatial import accumulate, add_rotated, load3, load6, load9, rotate, scale3
+
+
+@kernel
+def add_loads(m, external, wrenches, s, level, seg, extra, work):
+    """Add the loads at the end of segment s; wrenches: (6 each) in the order of those given; work: 72 numbers."""
+    align_stack(seg)
+    R, p, mu = load9(seg, END), load3(seg, END + 9), load6(seg, END + VIRTUAL)
+    M, A = work[:36], work[36:72]
+    z = splat(seg, 0.0)
+    zero, none = (z, z, z), (z, z, z, z, z, z)
+    for k in range(external.start[s], external.start[s + 1]):
+        kind, figures = external.kind[k], external.figures[k]
+        if kind == CYLINDER:
+            add_contact(figures, level, p, mu, seg, A, extra)
+        elif kind == DRAG:
+            add_drag(figures, level, R, p, mu, seg, M, A, extra)
+        elif kind >= WRENCH and kind <= DEAD:
+            moment, force, point = zero, (z + figures[0], z + figures[1], z + figures[2]), p
+            if kind != DEAD:
+                i = 6 * int(figures[0])
+                point = add_rotated(p, R, (z + figures[1], z + figures[2], z + figures[3]))
+                moment, force = load3(wrenches, i), load3(wrenches, i + 3)
+                if kind == FOLLOWER:
+                    moment, force = rotate(R, moment), rotate(R, force)
+            add_at(seg, COMPOSITE + FORCE, wrench_about_origin(point, scale3(moment, -1.0), scale3(force, -1.0)))
+            if kind != FOLLOWER and level >= FIRST:
+                add_pose_terms(level, point, moment, force, none, none, mu, seg, A, extra)
+        else:
+            add_added_mass(figures, m.gravity, level, R, p, mu, seg, M, A, extra)
+
+
+@kernel
+def add_loads_to_parent(m, external, s, loads):
+    """Add what the loads of a subtree come to, to its parent's."""
+    if m.parent[s] >= 0 and external.loaded[s] == 1:
+        accumulate(loads, m.parent[s] * LOADS, s * LOADS, LOADS)

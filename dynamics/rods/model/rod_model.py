@@ -1,0 +1,147 @@
+"""Hybrid robots of rods and rigid bodies: what the builder makes and everything else reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from dynamics.content import ByContent
+from dynamics.rods.model.arrays import RodArrays
+from dynamics.rods.model.closed_joint import Closure
+from dynamics.rods.model.closure_arrays import ClosureArrays
+from dynamics.rods.model.cross_section import Elastic, Section, SectionFigures
+from dynamics.rods.model.load_arrays import LoadArrays
+from dynamics.rods.model.strain_basis import StrainBasis
+from dynamics.validation import look_up
+
+
+@dataclass(frozen=True, eq=False)
+class Rod(ByContent):
+    """A soft link: its figures, and where it stands in the model; compared by content.
+
+    Attributes
+    ----------
+    name : str
+    length : m
+    section : Circular or Rectangular
+    material : Elastic
+    basis : StrainBasis
+    reference : (6,) strains at rest
+    nodes : (P,) positions X along the rod, m: 0, the Gauss-Legendre points, length
+    weights : (P,) of the quadrature, m; zero at both ends
+    coordinates : slice of its coordinates in q
+    segments : slice of its P - 1 segments in the arrays
+    """
+
+    name: str
+    length: float
+    section: Section
+    material: Elastic
+    basis: StrainBasis
+    reference: np.ndarray
+    nodes: np.ndarray
+    weights: np.ndarray
+    coordinates: slice
+    segments: slice
+
+    def _parts(self) -> Mapping[str, Any]:
+        values = self.basis.values(self.nodes / self.length)  # functions have no content but their values
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"basis": (self.basis.rows, values)}
+
+    @property
+    def figures(self) -> SectionFigures:
+        """Section figures at the nodes."""
+        return self.section.figures(self.nodes / self.length)
+
+    def energy_matrix(self, densities: np.ndarray) -> np.ndarray:
+        """sum_k w_k Phi_k' diag(densities_k) Phi_k (size, size) for densities (P, 6) at the nodes."""
+        values = self.basis.values(self.nodes / self.length)
+        total = np.zeros((self.basis.size, self.basis.size))
+        for r in range(6):
+            own = slice(self.basis.rows[r], self.basis.rows[r + 1])
+            Phi = values[:, own]
+            total[own, own] = Phi.T @ ((self.weights * densities[:, r])[:, None] * Phi)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class RodModel(ByContent):
+    """A tree of rods and rigid bodies, fixed to the world at its base; made by `RodModelBuilder`.
+
+    Compared and hashed by all but its own name.
+
+    The configuration is a vector space: strains of rods, angles and displacements of joints, rotation vectors of
+    spherical joints (shorter than 2 pi), exponential coordinates [angular; linear] of free-flyers and of planar joints.
+
+    Attributes
+    ----------
+    name : str
+    nq, nv : number of coordinates n; nq = nv
+    link_names, coordinate_names : tuples of str
+    rods : mapping of name to `Rod`
+    link_segments : mapping of a link's name to its last segment, whose end is the link's frame (of a rod: its tip)
+    joint_coordinates : mapping of a link's name to the slice of its joint's coordinates
+    stiffness, damping : (n, n), of rods and joints
+    total_mass : kg
+    wrench_names : tuple of str, of the external loads that take a wrench, W of them
+    closed_joints : tuple of Closure
+    constraint_sizes : (G,) of the rows of their Jacobian, for moderate coordinates
+    arrays, external, closures, reaction_loads : the same as arrays, the last the loads with the reactions
+        of closed joints among them; for kernels
+    """
+
+    name: str
+    nq: int
+    link_names: tuple[str, ...]
+    coordinate_names: tuple[str, ...]
+    rods: Mapping[str, Rod]
+    link_segments: Mapping[str, int]
+    joint_coordinates: Mapping[str, slice]
+    stiffness: np.ndarray
+    damping: np.ndarray
+    total_mass: float
+    wrench_names: tuple[str, ...]
+    arrays: RodArrays
+    external: LoadArrays
+    closed_joints: tuple[Closure, ...]
+    closures: ClosureArrays
+    reaction_loads: LoadArrays
+    constraint_sizes: np.ndarray
+
+    def _parts(self) -> Mapping[str, Any]:
+        return {field.name.replace("_", " "): getattr(self, field.name) for field in fields(self)[1:]}
+
+    @property
+    def nv(self) -> int:
+        """As nq."""
+        return self.nq
+
+    @property
+    def wrench_count(self) -> int:
+        """W."""
+        return len(self.wrench_names)
+
+    @property
+    def closure_names(self) -> tuple[str, ...]:
+        """Names of the closed joints."""
+        return tuple(joint.name for joint in self.closed_joints)
+
+    @property
+    def constraint_count(self) -> int:
+        """Constraints G of the closed joints."""
+        return len(self.closures.kind)
+
+    def segment_of(self, link: str) -> int:
+        """The segment whose end is a link's frame; ValueError for an unknown link, with the nearest matches."""
+        return int(look_up("link", link, self.link_segments))
+
+    @property
+    def gravity(self) -> np.ndarray:
+        """Acceleration (3,), m/s^2."""
+        return self.arrays.gravity
+
+    def __repr__(self) -> str:
+        return f"RodModel({self.name!r}, {len(self.rods)} rods, {len(self.link_names)} links, nq={self.nq})"

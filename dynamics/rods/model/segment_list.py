@@ -1,0 +1,103 @@
+"""Columns of `RodArrays` as a builder adds segments, and what joints and bodies put into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.joints import Continuous, FreeFlyer, Joint, Planar, Prismatic, Revolute, Spherical, Translation
+from dynamics.rods.model.arrays import RodArrays
+
+
+@dataclass
+class SegmentList:
+    """Columns of `RodArrays` as they grow."""
+
+    parent: list[int] = field(default_factory=list)
+    kind: list[int] = field(default_factory=list)
+    rows: list[np.ndarray] = field(default_factory=list)
+    step: list[tuple[float, float]] = field(default_factory=list)
+    reference: list[np.ndarray] = field(default_factory=list)
+    first_mode: list[int] = field(default_factory=list)
+    modes: list[tuple[float, float]] = field(default_factory=list)
+    before: list[np.ndarray] = field(default_factory=list)
+    after: list[np.ndarray] = field(default_factory=list)
+    inertia: list[np.ndarray] = field(default_factory=list)
+
+    def add(
+        self,
+        parent: int,
+        kind: int,
+        rows: ArrayLike,
+        step: tuple[float, float],
+        reference: np.ndarray,
+        modes: Iterable[Sequence[float]],
+        before: tuple[np.ndarray, np.ndarray],
+        after: tuple[np.ndarray, np.ndarray],
+        inertia: ArrayLike,
+    ) -> int:
+        """Append a segment; returns its number."""
+        self.parent.append(parent)
+        self.kind.append(kind)
+        self.rows.append(np.asarray(rows, np.int64))
+        self.step.append(step)
+        self.reference.append(np.asarray(reference, float))
+        self.first_mode.append(len(self.modes))
+        self.modes.extend((float(one), float(two)) for one, two in modes)
+        self.before.append(np.concatenate([before[0].ravel(), before[1]]))
+        self.after.append(np.concatenate([after[0].ravel(), after[1]]))
+        self.inertia.append(np.asarray(inertia, float))
+        return len(self.parent) - 1
+
+    def arrays(self, n: int, base: tuple[np.ndarray, np.ndarray], gravity: np.ndarray) -> RodArrays:
+        """All of it, with the coordinates on the path to each segment."""
+        path, start = [], [0]
+        for s in range(len(self.parent)):
+            on_path, k = set(), s
+            while k >= 0:
+                on_path.update(range(self.rows[k][0], self.rows[k][6]))
+                k = self.parent[k]
+            path += sorted(on_path)
+            start.append(len(path))
+        whole = (self.parent, self.kind, self.rows)
+        parent, kind, rows = (np.array(column, np.int64) for column in whole)
+        modes = np.array(self.modes, float).reshape(-1, 2)
+        return RodArrays(
+            parent, kind, rows.reshape(-1, 7), np.array(self.step), np.array(self.reference),
+            np.array(self.first_mode, np.int64), modes, np.array(self.before), np.array(self.after),
+            np.array(self.inertia), np.array(start, np.int64), np.array(path, np.int64),
+            np.concatenate([base[0].ravel(), base[1]]), gravity.copy(), np.array([n], np.int64),
+        )  # fmt: skip
+
+
+def joint_motion(joint: Joint) -> tuple[list[int], np.ndarray]:
+    """Components [angular; linear] that the joint moves in its standard frame, and that frame's axes (3, 3)."""
+    if isinstance(joint, (Revolute, Continuous, Prismatic)):
+        axes, _ = joint.motion_subspace()
+        return [5 if isinstance(joint, Prismatic) else 2], _frame_with_z(axes[0])
+    if isinstance(joint, Planar):
+        return [2, 3, 4], joint.alignment()
+    if isinstance(joint, Spherical):
+        return [0, 1, 2], np.eye(3)
+    if isinstance(joint, Translation):
+        return [3, 4, 5], np.eye(3)
+    if isinstance(joint, FreeFlyer):
+        return list(range(6)), np.eye(3)
+    return [], np.eye(3)
+
+
+def _frame_with_z(axis: np.ndarray) -> np.ndarray:
+    """A rotation (3, 3) whose third column is the axis."""
+    x = np.eye(3)[int(np.argmin(np.abs(axis)))]
+    x = x - (x @ axis) * axis
+    x = x / np.linalg.norm(x)
+    return np.column_stack([x, np.cross(axis, x), axis])
+
+
+def inertia_about_frame(mass: float, com: np.ndarray, symmetric: np.ndarray) -> np.ndarray:
+    """Mass, first moment, and xx xy xz yy yz zz about the frame's origin."""
+    I = symmetric + mass * (com @ com * np.eye(3) - np.outer(com, com))
+    return np.concatenate([[mass], mass * com, I[np.triu_indices(3)]])

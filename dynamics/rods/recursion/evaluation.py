@@ -1,0 +1,198 @@
+"""Inverse dynamics of rods and rigid bodies with its derivatives, knots in lanes, or one knot in plain numbers.
+
+    ID(q, v, a) = M(q) a + c(q, v) + g(q): what inertia and gravity ask of the generalised forces, without elasticity
+
+Levels: FORCES alone, then also MASS_MATRIX, FIRST derivatives, SECOND, the Hessian of w'ID.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.algorithms.batch import unbatch
+from dynamics.rods.kinematics.closure_kernel import closure_rows, subtract_turning
+from dynamics.rods.kinematics.forward_pass import forward_numbers, forward_pass
+from dynamics.rods.model.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, SEGMENT
+from dynamics.rods.model.closure_arrays import no_closures
+from dynamics.rods.model.load_arrays import LOADS
+from dynamics.rods.model.rod_model import RodModel
+from dynamics.rods.recursion.backward_pass import backward_numbers, backward_pass
+from dynamics.rods.recursion.blocks import BLOCKS
+from dynamics.simd import (
+    LANES,
+    carve,
+    driver,
+    gather,
+    launch,
+    scatter,
+    shared_kernel,
+)
+from dynamics.validation import as_batch, as_floats, as_kind
+
+
+class InverseDynamicsDerivatives(NamedTuple):
+    """First derivatives of the generalised forces, and the mass matrix; each (n, n) or (K, n, n)."""
+
+    dtau_dq: np.ndarray
+    dtau_dv: np.ndarray
+    M: np.ndarray
+
+
+class InverseDynamicsHessian(NamedTuple):
+    """Second derivatives of w'ID; each (n, n) or (K, n, n).  Of Hqv and Hqa rows are q; Hva = Haa = 0."""
+
+    Hqq: np.ndarray
+    Hqv: np.ndarray
+    Hvv: np.ndarray
+    Hqa: np.ndarray
+
+
+# ------------------------------------------------------------------------------------------------ kernels
+@shared_kernel
+def inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work, tau, A, closed):
+    """tau (n) and, in A, blocks (n n): dtau/dq, dtau/dv, M, Hqq, Hqv, -, Hvv, Hqa, -, as far as the level
+    goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each); wrenches of external loads (6 each), then reactions and
+    multipliers of closed chains, whose results are `closed` (`closure_arrays`); work: `work_numbers`."""
+    n = m.numbers[0]
+    segments, w = carve(work, m.parent.size * SEGMENT)
+    columns, w = carve(w, FAMILIES * n)
+    loads, w = carve(w, m.parent.size * LOADS)
+    forward_pass(m, level, state, segments, columns, w)
+    if closures.kind.size > 0:
+        closure_rows(m, closures, level, segments, columns, wrenches, w, closed)
+    backward_pass(m, external, level, wrenches, segments, columns, loads, w, tau, A)
+    if level >= FIRST and closures.kind.size > 0:
+        subtract_turning(m, closures, closed, A)
+
+
+def work_numbers(model: RodModel) -> int:
+    """Scratch numbers per lane of `inverse_dynamics_kernel`."""
+    segments, columns, scratch = forward_numbers(model.arrays)
+    return segments + columns + len(model.arrays.parent) * LOADS + max(scratch, backward_numbers())
+
+
+@driver
+def drive_inverse_dynamics(
+    first, last, work, m, external, closures, level, states, wrenches, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa
+):
+    """Rows of the arrays for the knots of `states` (K, 4 n) and `wrenches` (K, 6 W), knots in lanes."""
+    n = m.numbers[0]
+    size = n * n
+    x, w = carve(work, 4 * n)
+    y, w = carve(w, wrenches.shape[1])
+    forces, w = carve(w, n)
+    A, w = carve(w, BLOCKS * size)
+    for c in range(first, last):
+        t = c * LANES
+        gather(states, t, x)
+        gather(wrenches, t, y)
+        inverse_dynamics_kernel(m, external, closures, level, x, y, w, forces, A, w[:0])
+        scatter(forces, t, tau)
+        if level >= MASS_MATRIX:
+            scatter(A[2 * size :], t, M)
+        if level >= FIRST:
+            scatter(A, t, dq)
+            scatter(A[size:], t, dv)
+        if level >= SECOND:
+            scatter(A[3 * size :], t, Hqq)
+            scatter(A[4 * size :], t, Hqv)
+            scatter(A[6 * size :], t, Hvv)
+            scatter(A[7 * size :], t, Hqa)
+
+
+def driver_numbers(model: RodModel) -> int:
+    """Scratch numbers per lane of `drive_inverse_dynamics`."""
+    n = model.nq
+    return work_numbers(model) + 5 * n + 6 * model.wrench_count + BLOCKS * n * n
+
+
+# ------------------------------------------------------------------------------------------------ public
+def _batches(model: RodModel, wrenches=None, **vectors) -> tuple[bool, np.ndarray, np.ndarray]:
+    """Whether it is one point, the states (K, 4 n) of q, v, a, w, and the wrenches (K, 6 W), by default zero."""
+    W = as_kind("model", model, RodModel).wrench_count
+    vectors["wrenches"] = np.zeros(6 * W) if wrenches is None else flat_wrenches(wrenches, model)
+    arrays, single = {}, True
+    for name, value in vectors.items():
+        arrays[name], one = as_batch(name, value, 6 * W if name == "wrenches" else model.nq)
+        single = single and one
+    K = common_length(arrays)
+    given = np.array(np.broadcast_to(arrays.pop("wrenches"), (K, 6 * W)))
+    states = np.zeros((K, 4 * model.nq))
+    for k, array in enumerate(arrays.values()):
+        states[:, k * model.nq : (k + 1) * model.nq] = array
+    return single, states, given
+
+
+def common_length(batches: Mapping[str, np.ndarray]) -> int:
+    """The number of points K of batches of 1 or K points; ValueError names one of another length."""
+    K = max(len(array) for array in batches.values())
+    for name, array in batches.items():
+        if len(array) not in (1, K):
+            raise ValueError(f"{name}: got {len(array)} points, expected 1 or {K}")
+    return K
+
+
+def flat_wrenches(wrenches: ArrayLike, model: RodModel) -> np.ndarray:
+    """The wrenches (W, 6) or (K, W, 6) in a row (6 W) or (K, 6 W)."""
+    count, array = model.wrench_count, as_floats("wrenches", wrenches)
+    if array.shape[-2:] != (count, 6) or array.ndim not in (2, 3):
+        raise ValueError(f"wrenches: got shape {array.shape}, expected ({count}, 6) or (K, {count}, 6)")
+    return array.reshape(*array.shape[:-2], 6 * count)
+
+
+def evaluate(model: RodModel, level: int, states: np.ndarray, wrenches: np.ndarray) -> list[np.ndarray]:
+    """tau (K, n) and, as far as the level goes, dq, dv, M, Hqq, Hqv, Hvv, Hqa (K, n n), for states (K, 4 n) and
+    wrenches (K, 6 W) of the external loads."""
+    K, n = len(states), model.nq
+    wanted = (FIRST, FIRST, MASS_MATRIX, SECOND, SECOND, SECOND, SECOND)
+    blocks = [np.empty((K if level >= least else 0, n * n)) for least in wanted]
+    tau = np.empty((K, n))
+    plant = model.arrays, model.external, no_closures()
+    launch(drive_inverse_dynamics, K, driver_numbers(model), *plant, level, states, wrenches, tau, *blocks)
+    return [tau, *blocks]
+
+
+def _matrices(single: bool, n: int, blocks) -> tuple[np.ndarray, ...]:
+    return unbatch(single, *(block.reshape(-1, n, n) for block in blocks))
+
+
+def inverse_dynamics(
+    model: RodModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None
+) -> np.ndarray:
+    """Generalised forces tau = ID(q, v, a) of inertia and gravity, without elasticity and damping.
+
+    Parameters: q, v, a (n,) or (K, n); wrenches (W, 6) or (K, W, 6), [moment; force] of the external loads that take
+    one, in the order in which they were added, by default zero.
+    Returns: (n,) or (K, n), N m or N along the coordinates.
+    Raises: ValueError for a wrong shape or a number that is not finite; the functions below too.
+    """
+    single, states, given = _batches(model, wrenches, q=q, v=v, a=a)
+    (tau,) = unbatch(single, evaluate(model, FORCES, states, given)[0])
+    return tau
+
+
+def mass_matrix(model: RodModel, q: ArrayLike) -> np.ndarray:
+    """M (n, n) or (K, n, n), symmetric; q (n,) or (K, n)."""
+    single, states, given = _batches(model, q=q)
+    (M,) = _matrices(single, model.nq, evaluate(model, MASS_MATRIX, states, given)[3:4])
+    return M
+
+
+def inverse_dynamics_derivatives(
+    model: RodModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None
+) -> InverseDynamicsDerivatives:
+    """First derivatives of ID in q and v, and M, its derivative in a; q, v, a (n,) or (K, n)  [Mathew 2025, eq. 35]."""
+    single, states, given = _batches(model, wrenches, q=q, v=v, a=a)
+    return InverseDynamicsDerivatives(*_matrices(single, model.nq, evaluate(model, FIRST, states, given)[1:4]))
+
+
+def inverse_dynamics_hessian(
+    model: RodModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, w: ArrayLike, wrenches: ArrayLike | None = None
+) -> InverseDynamicsHessian:
+    """Hessian of w'ID; q, v, a, w (n,) or (K, n).  No tensor is formed."""
+    single, states, given = _batches(model, wrenches, q=q, v=v, a=a, w=w)
+    return InverseDynamicsHessian(*_matrices(single, model.nq, evaluate(model, SECOND, states, given)[4:]))

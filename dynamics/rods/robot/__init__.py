@@ -1,0 +1,1 @@
+"""Soft robots as users have them: built, driven, tracked."""

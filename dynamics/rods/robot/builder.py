@@ -1,0 +1,346 @@
+"""Building a model of rods and rigid bodies link by link, each after its parent."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.body_inertia import inertia_defect
+from dynamics.joints import Fixed, Joint, Revolute, Spherical
+from dynamics.rods.chains.closures import closed
+from dynamics.rods.loads.external_loads import CylinderContact, Fluid, LoadList, cylinder_loads
+from dynamics.rods.model.arrays import JOINT, ROD, SCREW
+from dynamics.rods.model.closed_joint import Closure
+from dynamics.rods.model.closure_arrays import no_closures
+from dynamics.rods.model.cross_section import Circular, Elastic, Section
+from dynamics.rods.model.load_arrays import ADDED_MASS, DRAG, FOLLOWER, WRENCH
+from dynamics.rods.model.rod_checks import check_points, check_stiffness
+from dynamics.rods.model.rod_model import Rod, RodModel
+from dynamics.rods.model.segment_list import SegmentList, inertia_about_frame, joint_motion
+from dynamics.rods.model.strain_basis import COMPONENTS, StrainBasis
+from dynamics.validation import as_array, as_flag, as_inertia, as_kind, as_name, as_placement, look_up
+
+Placement = tuple[ArrayLike, ArrayLike]
+IDENTITY = (np.eye(3), np.zeros(3))
+STRAIGHT = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+
+
+class RodModelBuilder:
+    """Builds a `RodModel` from rods and bodies added one by one, each after its parent.
+
+    Parameters
+    ----------
+    gravity : (3,) acceleration in the world frame, m/s^2
+    name : name of the model
+    base : (R, p), frame in the world to which links with the parent "world" are attached; by default the world's
+    """
+
+    def __init__(
+        self, gravity: ArrayLike = (0.0, 0.0, -9.81), name: str = "soft robot", base: Placement | None = None
+    ) -> None:
+        self._gravity = as_array("gravity", gravity, (3,))
+        self._name, self._base = as_name("name", name), as_placement("base", base)
+        self._segments, self._n, self._mass = SegmentList(), 0, 0.0
+        self._links: dict[str, int] = {}
+        self._rods: dict[str, Rod] = {}
+        self._joints: dict[str, slice] = {}
+        self._names: list[str] = []
+        self._energies: list[tuple[slice, np.ndarray, np.ndarray]] = []
+        self._loads = LoadList()
+        self._closures: list[Closure] = []
+
+    # -------------------------------------------------------------------------------------------- links
+    def add_body(
+        self,
+        name: str,
+        parent: str,
+        joint: Joint,
+        placement: Placement | None = None,
+        mass: float = 0.0,
+        com: ArrayLike = (0.0, 0.0, 0.0),
+        inertia: ArrayLike | None = None,
+        stiffness: ArrayLike = 0.0,
+        damping: ArrayLike = 0.0,
+    ) -> None:
+        """Add a rigid body, carried by a joint that is attached to its parent.
+
+        Parameters
+        ----------
+        name, joint, mass, com, inertia : as `ModelBuilder.add_body` has them
+        parent : a link added before, a rod being held by its tip; or "world"
+        placement : (R, p), joint frame in the parent's frame; by default the identity
+        stiffness, damping : (nv,) or one number for every degree of freedom of the joint; N m / rad or N / m, and
+            these times s
+
+        Raises
+        ------
+        ValueError : a name given twice, an unknown parent, values out of range.
+        TypeError : if `joint` is no joint.
+        """
+        label = f"body {name!r}: "
+        if joint is None:
+            raise TypeError(f"{label}joint: got None, expected a joint such as Revolute('z')")
+        parent_segment = self._new(name, parent, joint, label)
+        mass = float(as_array(label + "mass", mass, ()))
+        if mass < 0.0:
+            raise ValueError(f"{label}mass: got {mass}, expected a number >= 0")
+        symmetric = as_inertia(label + "inertia", inertia)
+        defect = inertia_defect(mass, symmetric)
+        if defect:
+            raise ValueError(f"{label}inertia: {defect}")
+        figures = inertia_about_frame(mass, as_array(label + "com", com, (3,)), symmetric)
+        placement_ = as_placement(label + "placement", placement)
+        self._links[name] = self._add_joint(name, parent_segment, joint, placement_, figures, stiffness, damping)
+        self._mass += mass
+
+    def add_rod(
+        self,
+        name: str,
+        parent: str,
+        length: float,
+        section: Section,
+        material: Elastic,
+        basis: StrainBasis,
+        joint: Joint | None = None,
+        placement: Placement | None = None,
+        points: int = 5,
+        reference: ArrayLike = STRAIGHT,
+    ) -> None:
+        """Add a rod along the x axis of its joint's frame.
+
+        Parameters
+        ----------
+        name, parent, placement : as for `add_body`; children of the rod are attached to the frame of its tip
+        length : m
+        section : Circular or Rectangular
+        material : Elastic
+        basis : StrainBasis, such as LegendreBasis(bending_y=4, bending_z=4)
+        joint : between parent and rod; None, the default: clamped
+        points : Gauss-Legendre points of the quadrature of forces and inertia, at least the functions of a component;
+            together with both ends also the points between which kinematics are integrated
+        reference : (6,) strains at rest [torsion, bending y, z, stretch, shear y, z]; by default straight
+
+        Raises
+        ------
+        ValueError : as `add_body`; more functions in a component than points resolve; functions that leave a direction
+            without stiffness.
+        TypeError : arguments of another kind.
+        """
+        label = f"rod {name!r}: "
+        kinds = {"section": (section, Section), "material": (material, Elastic), "basis": (basis, StrainBasis)}
+        for what, (value, kind) in kinds.items():
+            as_kind(label + what, value, kind, "Circular or Rectangular" if what == "section" else None)
+        parent_segment = self._new(name, parent, joint, label)
+        length = float(as_array(label + "length", length, ()))
+        if length <= 0.0:
+            raise ValueError(f"{label}length: got {length}, expected a positive number of metres")
+        check_points(label, points, basis)
+        reference = as_array(label + "reference", reference, (6,))
+        placement_ = as_placement(label + "placement", placement)
+        if joint is not None:
+            massless = np.zeros(10)
+            parent_segment = self._add_joint(name, parent_segment, joint, placement_, massless, 0.0, 0.0)
+            placement_ = IDENTITY
+        rod = self._rod(name, length, section, material, basis, points, reference)
+        K = rod.energy_matrix(material.stiffness(rod.figures))
+        check_stiffness(label, K)
+        self._energies.append((rod.coordinates, K, rod.energy_matrix(material.damping(rod.figures))))
+        self._links[name] = self._add_segments(rod, parent_segment, placement_)
+        self._rods[name] = rod
+
+    def add_closure(
+        self,
+        name: str,
+        link_a: str,
+        link_b: str,
+        joint: Joint,
+        placement_a: Placement | None = None,
+        placement_b: Placement | None = None,
+    ) -> None:
+        """Close a chain: a joint between two links that are there already.
+
+        Parameters
+        ----------
+        name : of the closed joint
+        link_a, link_b : links added before; link_b may be "world"
+        joint : Revolute(axis), the axis having the same coordinates in both frames, Spherical() or Fixed()
+        placement_a, placement_b : (R, p), the joint's frame in the links' frames, of rods those of their tips; by
+            default the identity
+
+        Raises
+        ------
+        ValueError : a name given twice, an unknown link, twice the same link.
+        TypeError : another joint.
+
+        `build` drops constraints that vanish at any configuration, and raises ValueError where others depend on each
+        other.  The chains need not be closed at q = 0: `assemble` finds coordinates that close them.
+        """
+        label = f"closure {name!r}: "
+        if as_name("name", name) in (closure.name for closure in self._closures):
+            raise ValueError(f"name: {name!r} is taken")
+        if type(joint) not in (Revolute, Spherical, Fixed):
+            raise TypeError(f"{label}joint: got {joint!r}, expected Revolute(axis), Spherical() or Fixed()")
+        if link_a == link_b:
+            raise ValueError(f"{label}link_b: got {link_b!r} on both sides, expected two links")
+        world = isinstance(link_b, str) and link_b == "world"
+        segment_b = -1 if world else self._segment_of(link_b, label + "link_b")
+        segments = self._segment_of(link_a, label + "link_a"), segment_b
+        placements = as_placement(label + "placement_a", placement_a), as_placement(label + "placement_b", placement_b)
+        self._closures.append(Closure(name, segments, joint, placements))
+
+    # -------------------------------------------------------------------------------------------- external loads
+    def add_wrench(
+        self, link: str, name: str | None = None, follower: bool = False, point: ArrayLike = (0.0, 0.0, 0.0)
+    ) -> None:
+        """Let a wrench [moment; force], N m and N, act on a link; its value is an argument of the dynamics.
+
+        Parameters
+        ----------
+        link : a link added before
+        name : by default that of the link
+        follower : whether its axes are those of the link, else of the world
+        point : (3,) where it acts, in the link's frame, of a rod that of its tip; by default the frame's origin
+
+        Raises
+        ------
+        ValueError : an unknown link, a name given twice.
+        """
+        segment, kind = self._segment_of(link), FOLLOWER if as_flag("follower", follower) else WRENCH
+        name = as_name("name", link if name is None else name)
+        self._loads.add_wrench(segment, kind, name, as_array("point", point, (3,)))
+
+    def add_contact(self, rod: str, contact: CylinderContact) -> None:
+        """Let the nodes of a circular rod touch a cylinder from inside.
+
+        Raises: ValueError for an unknown rod or one of another section, TypeError for another kind of contact.
+        """
+        as_kind("contact", contact, CylinderContact)
+        part, section = self._circular(rod)
+        for k, load in enumerate(cylinder_loads(contact, section.radii(part.nodes[1:] / part.length))):
+            self._loads.add(part.segments.start + k, *load)
+
+    def add_fluid(self, rod: str, fluid: Fluid) -> None:
+        """Surround a circular rod with a fluid at rest.
+
+        Raises: ValueError for an unknown rod or one of another section, TypeError for another kind of fluid.
+        """
+        as_kind("fluid", fluid, Fluid)
+        part, section = self._circular(rod)
+        radii, areas = section.radii(part.nodes / part.length), part.figures.A
+        for k in range(1, len(part.nodes) - 1):
+            weight, radius = float(part.weights[k]), float(radii[k])
+            for load in fluid.node_loads(weight, radius, float(areas[k]), self._gravity):
+                self._loads.add(part.segments.start + k - 1, *load)
+
+    def add_drag(self, link: str, matrix: ArrayLike, smoothing: float = 1e-3) -> None:
+        """Resist the motion of a link's frame by the wrench |v| D eta, eta its twist [angular; linear] in own axes.
+
+        Parameters: matrix D (6, 6); smoothing s of |v| = sqrt(v.v + s s), m/s, at least 0.
+        Raises: ValueError for an unknown link or figures out of range.
+        """
+        D, s = as_array("matrix", matrix, (6, 6)), float(as_array("smoothing", smoothing, ()))
+        if s < 0.0:
+            raise ValueError(f"smoothing: got {s}, expected at least 0")
+        self._loads.add(self._segment_of(link), DRAG, np.append(D.ravel(), s))
+
+    def add_added_mass(self, link: str, matrix: ArrayLike) -> None:
+        """Add inertia (6, 6), symmetric, axes of the link's frame [angular; linear], that has no weight.
+
+        Raises: ValueError for an unknown link or a matrix that is not symmetric, or has a negative eigenvalue.
+        """
+        M = as_array("matrix", matrix, (6, 6))
+        if np.abs(M - M.T).max() > 1e-9 * np.abs(M).max():
+            raise ValueError("matrix: got one that is not symmetric")
+        if (least := np.linalg.eigvalsh(M)[0]) < -1e-9 * np.abs(M).max():
+            raise ValueError(f"matrix: got one with the eigenvalue {least:.3g}, expected none below zero")
+        self._loads.add(self._segment_of(link), ADDED_MASS, (0.5 * (M + M.T)).ravel())
+
+    def _segment_of(self, link: str, argument: str = "link") -> int:
+        return look_up(argument, link, self._links)
+
+    def _circular(self, name: str) -> tuple[Rod, Circular]:
+        rod = look_up("rod", name, self._rods)
+        if not isinstance(rod.section, Circular):
+            raise ValueError(f"rod: {name!r} has a {type(rod.section).__name__} section, expected Circular")
+        return rod, rod.section
+
+    # -------------------------------------------------------------------------------------------- parts of these
+    def _new(self, name: str, parent: str, joint: Joint | None, label: str) -> int:
+        """Number of the parent's segment, once the names are in order."""
+        if as_name("name", name) in self._links or name == "world":
+            raise ValueError(f"name: {name!r} is taken")
+        if joint is not None and not isinstance(joint, Joint):
+            raise TypeError(f"{label}joint: got {joint!r}, expected a joint such as Revolute('z')")
+        return look_up(label + "parent", parent, {"world": -1, **self._links})
+
+    def _add_joint(self, name, parent, joint, placement, figures, stiffness, damping) -> int:
+        components, axes = joint_motion(joint)
+        count, label = len(components), f"link {name!r}: "
+        rows = self._n + np.concatenate([[0], np.cumsum([r in components for r in range(6)])])
+        own = slice(self._n, self._n + count)
+        values = []
+        for what, value in (("stiffness", stiffness), ("damping", damping)):
+            figure = as_array(label + what, value, () if np.ndim(value) == 0 else (count,))
+            if (figure < 0.0).any():
+                raise ValueError(f"{label}{what}: got {value}, expected numbers >= 0")
+            values.append(np.diag(np.broadcast_to(figure, (count,))))
+        self._energies.append((own, *values))
+        self._joints[name] = own
+        self._names += [f"{name} {COMPONENT_LETTERS[r]}" for r in components]
+        self._n += count
+        kind = SCREW if count == 1 else JOINT
+        before = placement[0] @ axes, placement[1]
+        modes = [(1.0, 0.0)] * count
+        return self._segments.add(
+            parent, kind, rows, (2.0, 0.0), np.zeros(6), modes, before, (axes.T, np.zeros(3)), figures
+        )  # fmt: skip
+
+    def _rod(self, name, length, section, material, basis, points, reference) -> Rod:
+        x, w = np.polynomial.legendre.leggauss(points)
+        nodes = np.concatenate([[0.0], 0.5 * length * (x + 1.0), [length]])
+        weights = np.concatenate([[0.0], 0.5 * length * w, [0.0]])
+        first = len(self._segments.parent)
+        own = slice(self._n, self._n + basis.size)
+        for r, component in enumerate(COMPONENTS):
+            self._names += [f"{name} {component} {k}" for k in range(basis.rows[r + 1] - basis.rows[r])]
+        self._n += basis.size
+        segments = slice(first, first + points + 1)
+        return Rod(name, length, section, material, basis, reference.copy(), nodes, weights, own, segments)
+
+    def _add_segments(self, rod: Rod, parent: int, placement) -> int:
+        M = rod.material.inertia(rod.figures) * rod.weights[:, None]
+        self._mass += float(M[:, 3].sum())
+        rows = rod.coordinates.start + rod.basis.rows
+        for k in range(len(rod.nodes) - 1):
+            h = rod.nodes[k + 1] - rod.nodes[k]
+            middle, offset = rod.nodes[k] + 0.5 * h, np.sqrt(3.0) / 6.0 * h
+            modes = rod.basis.values(np.array([middle - offset, middle + offset]) / rod.length).T
+            Jx, Jy, Jz, A = M[k + 1, :4]
+            inertia = np.array([A, 0.0, 0.0, 0.0, Jx, 0.0, 0.0, Jy, 0.0, Jz])
+            before = placement if k == 0 else IDENTITY
+            step = (h, np.sqrt(3.0) * h * h / 12.0)
+            parent = self._segments.add(parent, ROD, rows, step, rod.reference, modes, before, IDENTITY, inertia)
+        return parent
+
+    # -------------------------------------------------------------------------------------------- the model
+    def build(self) -> RodModel:
+        """The model; the builder may go on.  ValueError if it has no coordinates, or closed chains whose
+        constraints depend on each other."""
+        if self._n == 0:
+            raise ValueError("build: the model has no coordinates, expected at least one rod or movable body")
+        K, D = np.zeros((self._n, self._n)), np.zeros((self._n, self._n))
+        for own, stiffness, damping in self._energies:
+            K[own, own], D[own, own] = stiffness, damping
+        external = self._loads.arrays(self._segments.parent)
+        model = RodModel(
+            self._name, self._n, tuple(self._links), tuple(self._names), MappingProxyType(dict(self._rods)),
+            MappingProxyType(dict(self._links)), MappingProxyType(dict(self._joints)), K, D, self._mass,
+            tuple(self._loads.wrench_names), self._segments.arrays(self._n, self._base, self._gravity),
+            external, (), no_closures(), external, np.empty(0),
+        )  # fmt: skip
+        return closed(model, self._closures, self._loads)
+
+
+COMPONENT_LETTERS = ("rx", "ry", "rz", "x", "y", "z")

@@ -1,0 +1,319 @@
+"""Soft robots: rods and rigid bodies with elasticity, damping, tendons and driven joints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.algorithms.batch import unbatch
+from dynamics.content import ByContent
+from dynamics.rods.chains.closures import check_independence
+from dynamics.rods.chains.constrained_dynamics import constrained_motion
+from dynamics.rods.loads.robot_arrays import RobotArrays, robot_arrays
+from dynamics.rods.loads.tendons import Tendon, named_tendons, tendon_arrays
+from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
+from dynamics.rods.model.rod_model import RodModel
+from dynamics.rods.recursion.evaluation import common_length, flat_wrenches
+from dynamics.rods.recursion.forward_dynamics import accelerations_driver_numbers, drive_accelerations
+from dynamics.rods.recursion.residual_kernel import drive_residual, residual_driver_numbers
+from dynamics.simd import launch
+from dynamics.validation import as_batch, as_items, as_kind, look_up
+
+
+class ResidualDerivatives(NamedTuple):
+    """First derivatives of r(q, v, a, u): dr/dq, dr/dv, dr/da = M, each (n, n), and B = - dr/du (n, nu); or (K, .)."""
+
+    dr_dq: np.ndarray
+    dr_dv: np.ndarray
+    M: np.ndarray
+    B: np.ndarray
+
+
+class ResidualHessian(NamedTuple):
+    """Second derivatives of w'r, (n, n) or (K, n, n), Hqu (n, nu) or (K, n, nu); of Hqv, Hqa, Hqu rows are q.
+
+    The others, Hva, Haa, Hvu, Hau and Huu, are zero.
+    """
+
+    Hqq: np.ndarray
+    Hqv: np.ndarray
+    Hvv: np.ndarray
+    Hqa: np.ndarray
+    Hqu: np.ndarray
+
+
+class AccelerationDerivatives(NamedTuple):
+    """First derivatives of a(q, v, u): (n, n), (n, n) and (n, nu), or (K, .); row = acceleration."""
+
+    da_dq: np.ndarray
+    da_dv: np.ndarray
+    da_du: np.ndarray
+
+
+class AccelerationHessian(NamedTuple):
+    """Second derivatives of w'a, (n, n) or (K, n, n), Hqu (n, nu) or (K, n, nu); of Hqv and Hqu rows are q.
+
+    Hvu and Huu are zero.
+    """
+
+    Hqq: np.ndarray
+    Hqv: np.ndarray
+    Hvv: np.ndarray
+    Hqu: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class SoftRobot(ByContent):
+    """A tree of rods and rigid bodies with its elasticity, its damping and its actuators; compared by content.
+
+        r(q, v, a, u, lambda) = ID(q, v, a) + K q + D v - B(q) u - A(q)'lambda = 0                  [GVS, eq. 6a]
+
+    where ID holds the external loads of the model; closed chains e(q) = 0 have the Jacobian A = de/dq and multipliers
+    lambda (G,), N and N m.  Of robots with closed chains there are no Hessians.
+
+    Controls u are the tensions of the tendons, N, positive where they pull, then the torques (forces) of driven joints,
+    N m (N).
+
+    Parameters
+    ----------
+    model : RodModel, from `RodModelBuilder`
+    tendons : Tendon objects
+    torques : names of links whose joint, of one degree of freedom, is driven
+
+    Attributes
+    ----------
+    nq, nv, nu : numbers of coordinates n = nq = nv and of controls
+    control_names : (nu,) tuple of str
+    arrays : the robot as arrays, for kernels
+
+    Raises
+    ------
+    TypeError : no model, no tendon.
+    ValueError : a tendon's unknown rod, a name given twice, a tendon that leaves the section of its rod; an unknown
+        link in `torques`, or one whose joint has not one degree of freedom, or given twice.
+    """
+
+    model: RodModel
+    tendons: Sequence[Tendon] = ()
+    torques: Sequence[str] = ()
+    arrays: RobotArrays = field(init=False, repr=False)
+
+    def __post_init__(self):
+        as_kind("model", self.model, RodModel)
+        tendons = named_tendons(self.model, self.tendons)
+        driven = _driven_coordinates(self.model, self.torques)
+        arrays = robot_arrays(self.model, tendon_arrays(self.model, tendons), len(tendons), driven)
+        for name, value in (("tendons", tendons), ("torques", tuple(self.torques)), ("arrays", arrays)):
+            object.__setattr__(self, name, value)
+
+    def _parts(self) -> Mapping[str, Any]:
+        return {"model": self.model, "controls": self.control_names, "arrays": self.arrays}
+
+    @property
+    def nq(self) -> int:
+        """Number of coordinates n."""
+        return self.model.nq
+
+    @property
+    def nv(self) -> int:
+        """As nq."""
+        return self.model.nq
+
+    @property
+    def nu(self) -> int:
+        """Number of controls."""
+        return int(self.arrays.numbers[0])
+
+    @property
+    def control_names(self) -> tuple[str, ...]:
+        """Names of tendons, then of driven links."""
+        return (*(tendon.name or "" for tendon in self.tendons), *self.torques)
+
+    # -------------------------------------------------------------------------------------------- equation of motion
+    def residual(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        u: ArrayLike,
+        wrenches: ArrayLike | None = None,
+        multipliers: ArrayLike | None = None,
+    ) -> np.ndarray:
+        """Generalised forces r = ID + K q + D v - B u - A'lambda that are missing, N m or N along the coordinates.
+
+        Parameters
+        ----------
+        q, v, a : (n,) or (K, n);  u : (nu,) or (K, nu); single points are repeated
+        wrenches : (W, 6) or (K, W, 6), [moment; force] of the external loads that take one, N m and N, in the order in
+            which they were added; by default zero
+        multipliers : lambda (G,) or (K, G) of the closed chains; by default zero
+
+        Returns
+        -------
+        (n,) or (K, n)
+
+        Raises
+        ------
+        ValueError : a wrong shape, or a number that is not finite; so do the methods below.
+        """
+        single, states = self._states(wrenches, q=q, v=v, a=a, u=u, multipliers=multipliers)
+        return unbatch(single, self._residual(FORCES, states)[0])[0]
+
+    def residual_derivatives(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        u: ArrayLike,
+        wrenches: ArrayLike | None = None,
+        multipliers: ArrayLike | None = None,
+    ) -> ResidualDerivatives:
+        """First derivatives of the residual, and B, whose columns are what a unit of each control gives.
+
+        Parameters as `residual`.  Returns ResidualDerivatives(dr_dq, dr_dv, M, B).
+        """
+        single, states = self._states(wrenches, q=q, v=v, a=a, u=u, multipliers=multipliers)
+        _, dq, dv, M, B, *_ = self._residual(FIRST, states)
+        return ResidualDerivatives(*unbatch(single, dq, dv, M, B))
+
+    def residual_hessian(
+        self,
+        q: ArrayLike,
+        v: ArrayLike,
+        a: ArrayLike,
+        u: ArrayLike,
+        w: ArrayLike,
+        wrenches: ArrayLike | None = None,
+    ) -> ResidualHessian:
+        """Second derivatives of w'r for a multiplier w (n,) or (K, n)             [rod_hessian, sections 2 and 4].
+
+        Other parameters as `residual`.  Returns ResidualHessian(Hqq, Hqv, Hvv, Hqa, Hqu).
+        Raises: NotImplementedError for a robot with closed chains.
+        """
+        single, states = self._states(wrenches, q=q, v=v, a=a, u=u, w=w)
+        return ResidualHessian(*unbatch(single, *self._residual(SECOND, states)[5:]))
+
+    # -------------------------------------------------------------------------------------------- forward dynamics
+    def forward_dynamics(
+        self, q: ArrayLike, v: ArrayLike, u: ArrayLike, wrenches: ArrayLike | None = None
+    ) -> np.ndarray:
+        """Accelerations a with r(q, v, a, u) = 0, and, where chains are closed, e'' = 0; (n,) or (K, n).
+
+        Raises: ValueError, so do the two methods below, where there are none: chains whose constraints depend on each
+        other, as of bars in line, or a joint that moves no mass.
+        """
+        single, states = self._states(wrenches, q=q, v=v, u=u)
+        return unbatch(single, self._motion(MASS_MATRIX, states)[0])[0]
+
+    def forward_dynamics_derivatives(
+        self, q: ArrayLike, v: ArrayLike, u: ArrayLike, wrenches: ArrayLike | None = None
+    ) -> AccelerationDerivatives:
+        """First derivatives of a(q, v, u): AccelerationDerivatives(da_dq, da_dv, da_du)."""
+        single, states = self._states(wrenches, q=q, v=v, u=u)
+        return AccelerationDerivatives(*unbatch(single, *self._motion(FIRST, states)[1:4]))
+
+    def forward_dynamics_hessian(
+        self, q: ArrayLike, v: ArrayLike, u: ArrayLike, w: ArrayLike, wrenches: ArrayLike | None = None
+    ) -> AccelerationHessian:
+        """Second derivatives of w'a(q, v, u) for a multiplier w: AccelerationHessian(Hqq, Hqv, Hvv, Hqu).
+
+        Raises: NotImplementedError for a robot with closed chains.
+        """
+        single, states = self._states(wrenches, q=q, v=v, u=u, w=w)
+        return AccelerationHessian(*unbatch(single, *self._motion(SECOND, states)[4:]))
+
+    # -------------------------------------------------------------------------------------------- batches
+    def _refuse_closed_chains(self, level: int) -> None:
+        if level >= SECOND and self.model.constraint_count:
+            names = ", ".join(self.model.closure_names)
+            raise NotImplementedError(f"second derivatives of closed chains ({names}); only first ones exist")
+
+    def _states(self, wrenches: ArrayLike | None, **vectors: Any) -> tuple[bool, np.ndarray]:
+        """Whether it is one point, and the states (K, .) as `residual_kernel` reads them."""
+        n, nu, numbers = self.nq, self.nu, 6 * self.model.wrench_count
+        G, size = self.model.constraint_count, 4 * n + nu + int(self.arrays.numbers[1])
+        starts = {"q": 0, "v": n, "a": 2 * n, "w": 3 * n, "u": 4 * n, "wrenches": 4 * n + nu, "multipliers": size - G}
+        batches, single = {}, True
+        if vectors.get("multipliers", ()) is None:
+            del vectors["multipliers"]
+        for name, value in vectors.items():
+            batches[name], one = as_batch(name, value, {"u": nu, "multipliers": G}.get(name, n))
+            single = single and one
+        if wrenches is not None:
+            batches["wrenches"], one = as_batch("wrenches", flat_wrenches(wrenches, self.model), numbers)
+            single = single and one
+        K = common_length(batches)
+        states = np.zeros((K, size))
+        for name, array in batches.items():
+            states[:, starts[name] : starts[name] + array.shape[1]] = array
+        return single, states
+
+    def _residual(self, level: int, states: np.ndarray) -> list[np.ndarray]:
+        """r, dr/dq, dr/dv, M, B, Hqq, Hqv, Hvv, Hqa, Hqu, empty beyond the level, for states (K, .)."""
+        self._refuse_closed_chains(level)
+        r, n, nu = np.empty((len(states), self.nq)), self.nq, self.nu
+        least = {"dq": FIRST, "dv": FIRST, "M": MASS_MATRIX, "B": FIRST}
+        least |= dict.fromkeys(("Hqq", "Hqv", "Hvv", "Hqa", "Hqu"), SECOND)
+        out = {
+            name: np.empty((len(states) if level >= of else 0, n, nu if name in ("B", "Hqu") else n))
+            for name, of in least.items()
+        }
+        flat = {name: x.reshape(len(x), x.shape[1] * x.shape[2]) for name, x in out.items()}
+        order = ("dq", "dv", "M", "Hqq", "Hqv", "Hvv", "Hqa", "B", "Hqu")
+        numbers = residual_driver_numbers(self.model, nu)
+        arguments = self.model.arrays, self.arrays, level, states, r, *(flat[name] for name in order)
+        launch(drive_residual, len(states), numbers, *arguments)
+        return [r, *out.values()]
+
+    def _motion(self, level: int, states: np.ndarray) -> list[np.ndarray]:
+        """As `_accelerations`; ValueError where the robot has none."""
+        given = states.copy()
+        check_independence(self.model, given[:, : self.nq], "q")
+        out = self._accelerations(level, states)
+        bad = np.flatnonzero(~np.isfinite(out[0]).all(axis=1))
+        if len(bad):
+            raise self._no_acceleration(bad[0], self._residual(MASS_MATRIX, given[bad[:1]])[3][0])
+        return out
+
+    def _no_acceleration(self, k: int, M: np.ndarray) -> ValueError:
+        """The error for point k with the mass matrix M."""
+        idle = np.flatnonzero(np.diag(M) <= 0.0)
+        why = "numbers overflow"
+        if len(idle):
+            why = f"{self.model.coordinate_names[idle[0]]!r} moves no mass"
+        return ValueError(f"q, v, u: point {k} has no finite accelerations: {why}")
+
+    def _accelerations(self, level: int, states: np.ndarray) -> list[np.ndarray]:
+        """a, a_q, a_v, a_u and the Hessian's qq, qv, vv, qu, empty beyond the level, for states (K, .)."""
+        self._refuse_closed_chains(level)
+        n, nu = self.nq, self.nu
+        if self.model.constraint_count:
+            motion = constrained_motion(self.model, self.arrays, level, states, np.arange(n), 0.0)
+            of_q, of_v, of_u = np.split(motion.derivatives[:, :n], (n, 2 * n), axis=2)
+            return [motion.a, of_q, of_v, of_u]
+        wanted = ((FIRST, n), (FIRST, n), (FIRST, nu), (SECOND, n), (SECOND, n), (SECOND, n), (SECOND, nu))
+        a = np.empty((len(states), n))
+        out = [np.empty((len(states) if level >= least else 0, n, columns)) for least, columns in wanted]
+        flat = [x.reshape(len(x), n * x.shape[2]) for x in out]
+        numbers = accelerations_driver_numbers(self.model, nu)
+        launch(drive_accelerations, len(states), numbers, self.model.arrays, self.arrays, level, states, a, *flat)
+        return [a, *out]
+
+
+def _driven_coordinates(model: RodModel, torques: Sequence[str]) -> list[int]:
+    """Coordinates of the joints of these links."""
+    driven: list[int] = []
+    for k, name in enumerate(as_items("torques", torques, "names of links")):
+        own = look_up(f"torques[{k}]: link with a joint", name, model.joint_coordinates)
+        if own.stop - own.start != 1:
+            raise ValueError(
+                f"torques[{k}]: the joint of {name!r} has {own.stop - own.start} degrees of freedom, expected one"
+            )
+        if own.start in driven:
+            raise ValueError(f"torques[{k}]: {name!r} is given twice")
+        driven.append(own.start)
+    return driven

@@ -1,0 +1,1 @@
+"""Shapes of rest, by Newton's method."""

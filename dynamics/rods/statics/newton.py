@@ -1,0 +1,286 @@
+"""Damped Newton's method on the residual of a soft robot, for statics and for implicit time steps.
+
+The unknown z (n) moves coordinates, velocities and accelerations along together,
+
+    q = q0 + cq z,    v = v0 + cv z,    a = a0 + ca z,          r(q, v, a, u) = 0,      J = cq r_q + cv r_v + ca M
+
+so that statics is (1, 0, 0), and Newmark's step or the implicit midpoint rule is (c h^2, c' h, 1).  Prescribed
+coordinates have z = 0.  Closed chains add the multipliers to the unknowns, e(q) / cq = 0 to the equations, and
+
+    [J_ff  -A_f'; A_f  0]
+
+to the Jacobian.  A step is halved until it decreases sum (rho_i / s_i)^2, rho = (r_f, e / cq), with s_i^2 = |J_ii| and
+sum_j A_ij^2 / |J_jj| of the first Jacobian: all terms are energies.
+
+A Jacobian serves as long as two steps with it leave little of the residual, also in later calls with the same cq, cv,
+ca (`kept_factors`).  Steps that shrink at a rate theta leave an error of about theta / (1 - theta) times the last, by
+which they are judged.                                                       [Hairer, Wanner 1996, section IV.8]
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.rods.chains.constrained_dynamics import fill_border, project_motion
+from dynamics.rods.model.arrays import FIRST, FORCES
+from dynamics.rods.recursion.blocks import BLOCKS
+from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.statics.kept_factors import UPDATES, Steps, factorize, keep_record, move, no_factors, set_step
+from dynamics.simd import kernel, routine
+
+CONVERGED, TOO_MANY, SINGULAR, STALLED = 0, 1, 2, 3
+MESSAGES = ("converged", "too many iterations", "a singular Jacobian", "no decrease of the residual along the step")
+SHORTEST = 1e-6
+ROUNDING = 1e3
+"""Times the tolerance, a step that decreases the residual no more for rounding is small enough."""
+DECREASE = 1e-4
+"""Of the residual, relative to what the linear model promises, that a step must give."""
+FAST = 0.1
+"""Share of the residual that a step may leave for the next one to have the same Jacobian, and of the tolerance that is
+allowed for the error."""
+UNTRIED = 100.0
+"""Bound on the error after the first step with a Jacobian of an earlier call, relative to the step: a rate of 0.99."""
+LEAST_RATE = 0.01
+"""Rates below are not relied upon."""
+
+
+class NewtonResult(NamedTuple):
+    """The unknown z (n), multipliers (G,), the status, the numbers of steps, of evaluations and of Jacobians among
+    them, and r (n,) where it was evaluated last, which along prescribed coordinates is what holds them."""
+
+    z: np.ndarray
+    multipliers: np.ndarray
+    status: int
+    iterations: int
+    evaluations: int
+    jacobians: int
+    forces: np.ndarray
+
+
+# ------------------------------------------------------------------------------------------------ pieces of a step
+class _Problem(NamedTuple):
+    """The equations, and places for what `residual_kernel` reads and writes."""
+
+    m: Any  # RodArrays
+    e: Any  # RobotArrays
+    free: np.ndarray  # (F,)
+    base: np.ndarray  # (3, n)
+    c: np.ndarray  # (3,)
+    state: np.ndarray  # as `residual_kernel` reads it, multipliers (G) last
+    work: np.ndarray
+    r: np.ndarray  # (n,)
+    A: np.ndarray
+    chains: np.ndarray  # the end of A, results of closed chains: e first, A after 3 G
+    rho: np.ndarray  # (F + G,)
+    counts: np.ndarray  # (2,) evaluations, and Jacobians among them
+
+
+@kernel
+def _evaluate(p, level, y):
+    """rho, and the blocks A of the level, at y = (z_f, multipliers)."""
+    n, F, level = p.r.size, p.free.size, np.int64(level)  # for a literal numba would compile everything once more
+    G = len(y) - F
+    for x in range(F):
+        for k in range(3):
+            p.state[k * n + p.free[x]] = p.base[k, p.free[x]] + p.c[k] * y[x]
+    for g in range(G):
+        p.state[len(p.state) - G + g] = y[F + g]
+    residual_kernel(p.m, p.e, level, p.state, p.work, p.r, p.A)
+    for x in range(F):
+        p.rho[x] = p.r[p.free[x]]
+    for g in range(G):
+        p.rho[F + g] = p.chains[g] / p.c[0]
+    p.counts[0] += 1
+    p.counts[1] += level >= FIRST
+
+
+@kernel
+def _fill_jacobian(p, J):
+    """J (F + G, F + G) from dr/dq, dr/dv, M and A."""
+    n, c, F = p.r.size, p.c, p.free.size
+    fill_border(n, p.free, p.chains[3 * (len(J) - F) :], J)
+    for x in range(F):
+        for y in range(F):
+            k = p.free[x] * n + p.free[y]
+            J[x, y] = c[0] * p.A[k] + c[1] * p.A[n * n + k] + c[2] * p.A[2 * n * n + k]
+
+
+@kernel
+def _merit(rho, scale):
+    total = 0.0
+    for i in range(len(scale)):
+        total += (rho[i] * scale[i]) ** 2
+    return total
+
+
+@kernel
+def _set_scale(F, J, scale):
+    """1 / sqrt |J_ii|, where that is far below the others that of a millionth of the largest; for rows of closed chains
+    1 / sqrt of sum_j A_ij^2 / |J_jj|."""
+    largest = 0.0
+    for i in range(F):
+        largest = max(largest, abs(J[i, i]))
+    floor = 1e-6 * largest if largest > 0.0 else 1.0
+    for i in range(F):
+        scale[i] = 1.0 / np.sqrt(max(abs(J[i, i]), floor))
+    for i in range(F, len(scale)):
+        total = 0.0
+        for j in range(F):
+            total += (J[i, j] * scale[j]) ** 2
+        scale[i] = 1.0 / np.sqrt(total) if total > 0.0 else 0.0
+
+
+@kernel
+def _size(p, y, step):
+    """Largest change of coordinates and velocities, relative to 1 + their size."""
+    largest = 0.0
+    for x in range(p.free.size):
+        for k in range(2):
+            size = abs(p.c[k] * step[x]) / (1.0 + abs(p.base[k, p.free[x]] + p.c[k] * y[x]))
+            if not size <= largest:
+                largest = size if size > largest else np.inf
+    return largest
+
+
+@kernel
+def _search(p, level, y, step, scale, shortest, trial):
+    """The first of the steps 1, 1/2, 1/4 ... down to the shortest that decreases the residual enough, 0 if none does:
+    evaluated there, the first one at the level."""
+    merit, length = _merit(p.rho, scale), 1.0
+    while length >= shortest:
+        move(y, length, step, trial)
+        _evaluate(p, level if length == 1.0 else FORCES, trial)
+        if _merit(p.rho, scale) <= (1.0 - 2.0 * DECREASE * length) * merit:
+            return length
+        length *= 0.5
+    return 0.0
+
+
+@kernel
+def _renew(p, rescale, k):
+    """Factors of the Jacobian that was evaluated last; whether it is regular."""
+    _fill_jacobian(p, k.J)
+    if rescale:
+        _set_scale(p.free.size, k.J, k.scale)
+    return factorize(k, p.c)
+
+
+# ------------------------------------------------------------------------------------------------ the method
+@kernel
+def _error(count, fresh, sizes):
+    """Bound on the error after the last of `count` steps with a Jacobian, relative to the step."""
+    if count == 1:
+        return FAST if fresh else UNTRIED
+    rate = max(sizes[2] / sizes[1], sizes[1] / sizes[0] if count > 2 else FAST, LEAST_RATE)
+    return rate / (1.0 - rate) if rate < 1.0 else np.inf
+
+
+@kernel
+def _iterate(p, k, y, tolerance, max_iterations, s, sizes, trial):
+    """Improve y = (z_f, multipliers) in place, at first with the factors k if their coefficients are these; the status
+    and the number of steps."""
+    fresh = k.c[0] != p.c[0] or k.c[1] != p.c[1] or k.c[2] != p.c[2]  # the Jacobian is that of y
+    rescale, count, before = fresh, 0, 0.0
+    full = np.int64(FORCES)  # the level at which full steps are evaluated
+    _evaluate(p, np.int64(FIRST if fresh else FORCES), y)
+    for iteration in range(max_iterations):
+        if fresh:
+            if not _renew(p, rescale, k):
+                return SINGULAR, iteration
+            rescale, count = False, 0
+        merit, count = _merit(p.rho, k.scale), set_step(k, p.rho, count, s)
+        sizes[0], sizes[1], sizes[2] = sizes[1], sizes[2], _size(p, y, s.now)
+        if sizes[2] * _error(count, fresh, sizes) <= FAST * tolerance:
+            move(y, 1.0, s.now, y)
+            return CONVERGED, iteration + 1
+        length = _search(p, full, y, s.now, k.scale, SHORTEST if fresh else 1.0, trial)
+        if length == 0.0 and fresh:
+            return CONVERGED if sizes[2] <= ROUNDING * tolerance else STALLED, iteration + 1
+        slow, known = True, False
+        if length > 0.0:
+            move(y, length, s.now, y)
+            left = _merit(p.rho, k.scale) / merit
+            slow = length < 1.0 or (left > FAST**2 and (count == 1 or left * before > FAST**4))
+            before, known = left, full == FIRST and length == 1.0
+        full = np.int64(FIRST if slow and fresh else FORCES)
+        if slow and not known:
+            _evaluate(p, np.int64(FIRST), y)
+        fresh = slow or known
+    return TOO_MANY, max_iterations
+
+
+@routine
+def _newton(p, k, y, tolerance, max_iterations, final):
+    """As `_iterate`; finally r at y."""
+    N = len(y)
+    s = Steps(np.empty((UPDATES, N)), np.empty(N), np.empty((N, 1)))
+    result = _iterate(p, k, y, tolerance, max_iterations, s, np.zeros(3), np.empty(N))
+    keep_record(k, p.counts[0], p.counts[1])
+    if final:
+        _evaluate(p, np.int64(FORCES), y)
+    return result
+
+
+class Newton:
+    """Newton's method for one robot, whose calls share the factors of the last Jacobian.
+
+    Parameters
+    ----------
+    robot : SoftRobot
+    free : (F,) coordinates that are; others stay at their base.  By default all
+    """
+
+    def __init__(self, robot: SoftRobot, free: np.ndarray | None = None) -> None:
+        n, nu, G = robot.nq, robot.nu, robot.model.constraint_count
+        self._free, self._chains = np.arange(n) if free is None else free, G
+        N = len(self._free) + G
+        numbers, results = robot.arrays.numbers, result_numbers(n, nu, int(robot.arrays.numbers[2]))
+        state, A = np.zeros(4 * n + nu + int(numbers[1])), np.empty(results)
+        base, r, rho, counts = np.empty((3, n)), np.empty(n), np.empty(N), np.zeros(2, np.int64)
+        self._problem = _Problem(
+            robot.model.arrays, robot.arrays, self._free, base, np.empty(3), state,
+            np.empty(residual_work(robot.model)), r, A, A[BLOCKS * n * n + 2 * n * nu :], rho, counts,
+        )  # fmt: skip
+        self._factors = no_factors(N)
+
+    def solve(
+        self,
+        base: np.ndarray,
+        coefficients: ArrayLike,
+        inputs: np.ndarray,
+        z: np.ndarray,
+        tolerance: float,
+        max_iterations: int,
+        multipliers: np.ndarray | None = None,
+        final: bool = False,
+    ) -> NewtonResult:
+        """Solve r(q, v, a, u) = 0 for z; base (3, n): q0, v0, a0; coefficients (3,): cq, cv, ca; inputs: u (nu),
+        external wrenches (6 W).
+
+        It ends when errors left in coordinates and velocities are at most FAST `tolerance` (1 + their size), as are
+        those after a step of Newton's method by the tolerance or less; z (n,) is a start, and so are the multipliers
+        (G,).  `final`: evaluate r at the solution.
+        """
+        p, n, F = self._problem, len(z), len(self._free)
+        p.base[:], p.c[:], p.counts[:] = base, coefficients, 0
+        p.state[: 3 * n], p.state[4 * n : 4 * n + len(inputs)] = p.base.ravel(), inputs
+        y = np.zeros(len(p.rho))
+        y[:F] = z[self._free]
+        if multipliers is not None:
+            y[F:] = multipliers
+        status, count = _newton(p, self._factors, y, tolerance, max_iterations, final)
+        z = np.zeros(n)
+        z[self._free] = y[:F]
+        return NewtonResult(z, y[F:], status, count, int(p.counts[0]), int(p.counts[1]), p.r.copy())
+
+    def project(self, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """q, v, a (3, n) with velocities and accelerations that keep the chains closed, under the inputs of the last
+        call; multipliers (G,) and forces (n,) of the motion from there."""
+        p, n = self._problem, len(q)
+        p.state[: 3 * n] = np.concatenate([q, v, a])
+        project_motion(p.m, p.e, p.free, p.state, p.work, p.r, p.A)
+        return p.state[: 3 * n].reshape(3, n).copy(), p.state[len(p.state) - self._chains :].copy(), p.r.copy()

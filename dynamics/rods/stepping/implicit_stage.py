@@ -1,0 +1,259 @@
+"""Accelerations at the end of an implicit stage, by Newton's method in the lanes, and their derivatives.
+
+    a(q, v, u) with  r(q', v', a, u) = 0,    q' = q + cq a,    v' = v + cv a
+    a_q = - J^-1 r_q,    a_v = - J^-1 r_v,    a_u = J^-1 B,    J = M + cq r_q + cv r_v    at (q', v')
+
+The Hessian of y'a is that of w'r along (q', v', a, u), with J'w = - y.  In terms of z = (q, v, u) and of a alone, it is
+
+    H_zz + Z a_z + (Z a_z)' + a_z' S a_z,     Z = H_za,   S = H_aa  of  R(q, v, a, u) = w'r(q + cq a, v + cv a, a, u)
+    Z: q: Hqa + cq Hqq + cv Hqv,    v: cq Hvq + cv Hvv,    u: cq Huq            S = cq (Haq + Zq) + cv Zv
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.rods.model.arrays import FIRST, SECOND
+from dynamics.rods.model.rod_model import RodModel
+from dynamics.rods.recursion.blocks import BLOCKS
+from dynamics.rods.recursion.residual_kernel import (
+    DV,
+    HQA,
+    HQQ,
+    HQV,
+    HVV,
+    MASS,
+    residual_kernel,
+    residual_work,
+    result_numbers,
+)
+from dynamics.rods.stepping.lane_factor import factorize_lanes, solve_lanes, solve_transposed
+from dynamics.simd import (
+    absolute,
+    align_stack,
+    carve,
+    fma,
+    helper,
+    kernel,
+    load,
+    select_less,
+    shared_kernel,
+    splat,
+    store,
+)
+from dynamics.simd.comparison import all_less
+from dynamics.systems.lane_products import add_product
+
+TOLERANCE = 1e-10
+"""Change of coordinates and velocities, relative to one plus their size, by a last step."""
+MAX_STEPS = 40
+
+
+class Stage(NamedTuple):
+    """Scratch of an evaluation of the residual and of the equations with its Jacobian."""
+
+    state: np.ndarray  # q, v, a, w (n each), u (nu), external wrenches (6 W), zero
+    r: np.ndarray  # (n)
+    J: np.ndarray  # (n n)
+    A: np.ndarray  # `residual_kernel`
+    accepted: np.ndarray  # (n), of Newton's method: the best a so far, the step from there, weights of the residual
+    step: np.ndarray  # (n)
+    scale: np.ndarray  # (n)
+    work: np.ndarray
+
+
+class Curvature(NamedTuple):
+    """Places for Z (nz n) and S (n n)."""
+
+    Z: np.ndarray
+    S: np.ndarray
+
+
+@helper
+def carve_stage(m, e, w):
+    """A `Stage`, the last member of which is all that is left of w."""
+    n, nu, wrenches = m.numbers[0], e.numbers[0], e.numbers[1]
+    state, w = carve(w, 4 * n + nu + wrenches)
+    r, w = carve(w, n)
+    J, w = carve(w, n * n)
+    A, w = carve(w, BLOCKS * n * n + 2 * n * nu)
+    accepted, w = carve(w, n)
+    step, w = carve(w, n)
+    scale, w = carve(w, n)
+    state[:] = 0.0
+    return Stage(state, r, J, A, accepted, step, scale, w)
+
+
+def stage_numbers(model: RodModel, nu: int) -> int:
+    """Scratch numbers of `carve_stage` and of the residual's work."""
+    n = model.nq
+    return 8 * n + nu + 6 * model.wrench_count + n * n + result_numbers(n, nu) + residual_work(model)
+
+
+# ------------------------------------------------------------------------------------------------ Newton's method
+@kernel
+def advance(n, t, cq, cv, x, a, out):
+    """out = (q + t v + cq a, v + cv a) for x = (q, v)."""
+    for i in range(n):
+        q, v, ai = load(x, i), load(x, n + i), load(a, i)
+        store(out, i, fma(t, v, fma(cq, ai, q)))
+        store(out, n + i, fma(cv, ai, v))
+
+
+@kernel
+def _store_jacobian(n, cq, cv, A, J):
+    align_stack(J)
+    for k in range(n * n):
+        store(J, k, fma(cq, load(A, k), fma(cv, load(A, DV * n * n + k), load(A, MASS * n * n + k))))
+
+
+@kernel
+def _merit(n, first, s):
+    """sum r_i^2 / J_ii with the Jacobian of the first evaluation: all terms are energies."""
+    total = splat(s.r, 0.0)
+    for i in range(n):
+        r = load(s.r, i)
+        if first:
+            store(s.scale, i, 1.0 / load(s.J, i * n + i))
+        total = fma(r * r, load(s.scale, i), total)
+    return total
+
+
+@kernel
+def _next_trial(n, cq, cv, better, active, s):
+    """Where the trial was better, take it and the Newton step in s.r, elsewhere half the step before; move the trials
+    of active lanes by it.  Returns 1 in those lanes that are not done, else 0: a lane is done where a Newton step
+    changes coordinates and velocities by no more than the tolerance, or is no number."""
+    zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
+    a = s.state[2 * n : 3 * n]
+    running = select_less(0.5, better, zero, one)
+    for i in range(n):
+        accepted = select_less(0.5, better, load(a, i), load(s.accepted, i))
+        step = select_less(0.5, better, load(s.r, i), 0.5 * load(s.step, i))
+        store(s.accepted, i, accepted)
+        store(s.step, i, step)
+        for k in range(2):
+            bound = fma(TOLERANCE, absolute(load(s.state, k * n + i)), TOLERANCE)
+            running = select_less(bound, (cq if k == 0 else cv) * absolute(step), one, running)
+        store(a, i, select_less(0.5, active, accepted - step, load(a, i)))
+    return select_less(0.5, active, running, zero)
+
+
+@shared_kernel
+def solve_stage(m, e, cq, cv, base, s):
+    """a of the stage at base = (q, v), in the state's third part, which has a start, and q', v' in its first two; NaN
+    in lanes in which the method has not converged.
+
+    Each lane halves its own steps until they decrease the residual, and keeps its a once it is done, whatever the
+    others need."""
+    align_stack(base)
+    n, level = m.numbers[0], np.int64(FIRST)
+    a = s.state[2 * n : 3 * n]
+    s.accepted[:], s.step[:] = 0.0, 0.0
+    zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
+    active, least = one, splat(s.r, np.inf)
+    count = 0
+    while count < MAX_STEPS and not all_less(active, 0.5):
+        advance(n, 0.0, cq, cv, base, a, s.state)
+        residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
+        _store_jacobian(n, cq, cv, s.A, s.J)
+        merit = _merit(n, count == 0, s)
+        better = one if count == 0 else select_less(merit, least, one, zero)
+        least = select_less(merit, least, merit, least)
+        factorize_lanes(n, s.J)
+        solve_lanes(n, s.J, s.r, 1)
+        active = _next_trial(n, cq, cv, better, active, s)
+        count += 1
+    for i in range(n):
+        store(a, i, select_less(0.5, active, splat(a, np.nan), load(a, i)))
+    advance(n, 0.0, cq, cv, base, a, s.state)
+
+
+# ------------------------------------------------------------------------------------------------ derivatives
+@kernel
+def store_acceleration_rows(n, nu, sign, A, az):
+    """az (n nz) = [q, v, sign u] of the blocks in A."""
+    align_stack(az)
+    nz, B = 2 * n + nu, A[BLOCKS * n * n :]
+    for i in range(n):
+        for j in range(n):
+            store(az, i * nz + j, load(A, i * n + j))
+            store(az, i * nz + n + j, load(A, DV * n * n + i * n + j))
+        for j in range(nu):
+            store(az, i * nz + 2 * n + j, sign * load(B, i * nu + j))
+
+
+@kernel
+def add_hessian_blocks(n, nu, A, H):
+    """H (nz nz) += [[Hqq, Hqv, Hqu], [., Hvv, 0], [., 0, 0]] of the blocks in A."""
+    align_stack(H)
+    size, nz = n * n, 2 * n + nu
+    Hqu = A[BLOCKS * size + n * nu :]
+    for i in range(n):
+        for j in range(n):
+            k = i * n + j
+            store(H, i * nz + j, load(H, i * nz + j) + load(A, HQQ * size + k))
+            store(H, (n + i) * nz + n + j, load(H, (n + i) * nz + n + j) + load(A, HVV * size + k))
+            x = load(A, HQV * size + k)
+            store(H, i * nz + n + j, load(H, i * nz + n + j) + x)
+            store(H, (n + j) * nz + i, load(H, (n + j) * nz + i) + x)
+        for j in range(nu):
+            x = load(Hqu, i * nu + j)
+            store(H, i * nz + 2 * n + j, load(H, i * nz + 2 * n + j) + x)
+            store(H, (2 * n + j) * nz + i, load(H, (2 * n + j) * nz + i) + x)
+
+
+@kernel
+def _store_mixed(n, nu, cq, cv, A, c):
+    """Z and S of the stage, from the Hessian of w'r in A."""
+    align_stack(A)
+    size = n * n
+    Hqq, Hqv, Hvv, Hqa = A[HQQ * size :], A[HQV * size :], A[HVV * size :], A[HQA * size :]
+    Hqu = A[BLOCKS * size + n * nu :]
+    for i in range(n):
+        for j in range(n):
+            k, t = i * n + j, j * n + i
+            zq = fma(cq, load(Hqq, k), fma(cv, load(Hqv, k), load(Hqa, k)))
+            zv = fma(cq, load(Hqv, t), cv * load(Hvv, k))
+            store(c.Z, k, zq)
+            store(c.Z, size + k, zv)
+            store(c.S, k, fma(cq, load(Hqa, t) + zq, cv * zv))
+        for j in range(nu):
+            store(c.Z, 2 * size + j * n + i, cq * load(Hqu, i * nu + j))
+
+
+@shared_kernel
+def add_along_accelerations(n, nz, az, c, H):
+    """H (nz nz), symmetric, += Z a_z + (Z a_z)' + a_z' S a_z; overwrites Z."""
+    align_stack(H)
+    add_product(False, n, nz, n, 1.0, 0.5, az, 1, nz, c.S, c.Z)
+    add_product(False, n, nz, nz, 0.5, 1.0, c.Z, n, 1, az, H)
+    for i in range(nz):
+        for j in range(i + 1):
+            x = load(H, i * nz + j) + load(H, j * nz + i)
+            store(H, i * nz + j, x)
+            store(H, j * nz + i, x)
+
+
+@shared_kernel
+def differentiate_stage(m, e, cq, cv, level, y, s, az, c, H):
+    """After `solve_stage`, az (n nz) = da/d(q, v, u) and, of SECOND, H (nz nz), the Hessian of y'a."""
+    align_stack(az)
+    n, nu, first = m.numbers[0], e.numbers[0], np.int64(FIRST)
+    residual_kernel(m, e, first, s.state, s.work, s.r, s.A)
+    _store_jacobian(n, cq, cv, s.A, s.J)
+    factorize_lanes(n, s.J)
+    store_acceleration_rows(n, nu, -1.0, s.A, az)
+    solve_lanes(n, s.J, az, 2 * n + nu)
+    for k in range(n * (2 * n + nu)):
+        store(az, k, -load(az, k))
+    if level >= SECOND:
+        w = s.state[3 * n : 4 * n]
+        for i in range(n):
+            store(w, i, -load(y, i))
+        solve_transposed(n, s.J, w)
+        residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
+        H[:] = 0.0
+        add_hessian_blocks(n, nu, s.A, H)
+        _store_mixed(n, nu, cq, cv, s.A, c)
+        add_along_accelerations(n, 2 * n + nu, az, c, H)

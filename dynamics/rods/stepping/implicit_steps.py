@@ -1,0 +1,189 @@
+"""Implicit one-step methods of second order for soft robots, each step by Newton's method for the accelerations.
+
+    Newmark     q+ = q + h v + h^2/4 (a + a+)     v+ = v + h/2 (a + a+)     r(q+, v+, a+, u+) = 0
+    midpoint    q+ = q + h v + h^2/2 a            v+ = v + h a              r(q + h/2 v + h^2/4 a, v + h/2 a, a, u) = 0
+
+Both have the Jacobian M + h/2 r_v + h^2/4 r_q.                                                       [GVS, section 11]
+With closed chains (index 3) Newmark's step has e(q+) = 0 and the multipliers among its unknowns.  Velocities and
+accelerations would then alternate about those that keep the chains closed, more and more; they are projected.
+The error of a step of Newmark's method in q is about h^2/12 (a+ - a)                            [Zienkiewicz 1991].
+Steps keep their length, and Newton's method its factors, until the estimate allows steps that are WORTH other ones.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.rods.model.arrays import MASS_MATRIX
+from dynamics.rods.robot.plant import Plant, Report, Run, State
+from dynamics.rods.statics.newton import CONVERGED, MESSAGES, Newton, NewtonResult
+
+TOLERANCE, MAX_ITERATIONS = 1e-9, 30
+CLOSER = 0.1
+"""Share of the tolerated error of a step to which Newton's method solves it."""
+SAFETY, LEAST, MOST = 0.9, 0.2, 2.0
+"""Of the step size that the error estimate asks for, and limits of its change from step to step."""
+WORTH = 1.2
+"""Least growth of the step for which Newton's method needs another Jacobian."""
+SHORTEST = 1e-10  # step, relative to the duration
+
+
+def _method(plant: Plant) -> Newton:
+    return Newton(plant.robot, plant.prescribed.free)
+
+
+def _solve(
+    method: Newton, plant: Plant, t: float, q, v, a, h: float, multipliers=None, tolerance=TOLERANCE, final=False
+) -> tuple[np.ndarray, NewtonResult]:
+    """q + h^2/4 z, v + h/2 z, z (3, n) with r = 0 there at the time t, from the start z = a and multipliers."""
+    c, base = np.array([0.25 * h * h, 0.5 * h, 1.0]), np.array([q, v, 0.0 * v])
+    if plant.constrained:
+        base[:, plant.prescribed.coordinates] = plant.prescribed.values(t)
+    result = method.solve(base, c, plant.inputs(t), a, tolerance, MAX_ITERATIONS, multipliers, final)
+    return base + c[:, None] * result.z, result
+
+
+def _start(plant: Plant, q, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Accelerations at the start, multipliers and forces."""
+    motion = plant.motion(MASS_MATRIX, 0.0, q[None], v[None])
+    return finite(0.0, motion.a[0]).copy(), motion.multipliers[0].copy(), motion.forces[0]
+
+
+def finite(t: float, x: np.ndarray) -> np.ndarray:
+    """x, or RuntimeError where it is not finite."""
+    if not np.isfinite(x).all():
+        raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the motion is not finite")
+    return x
+
+
+def _failure(t: float, h: float, result: NewtonResult) -> RuntimeError:
+    return RuntimeError(f"simulate: failed at t = {t:.6g} s, step {h:.3g} s: {MESSAGES[result.status]}")
+
+
+class _Record:
+    """States along the way, and counts."""
+
+    def __init__(self, q, v):
+        self.rows = [(0.0, q, v)]
+        self.evaluations = self.jacobians = 0
+
+    def count(self, result: NewtonResult):
+        self.evaluations += result.evaluations
+        self.jacobians += result.jacobians
+
+    def add(self, t, q, v):
+        self.rows.append((t, q, v))
+
+    def result(self):
+        t, q, v = (np.array(column) for column in zip(*self.rows, strict=True))
+        return t, q, v, len(t) - 1, self.evaluations, self.jacobians
+
+
+def implicit_midpoint(
+    plant: Plant, duration: float, start: State, dt: float, tolerances: tuple[float, float], report: Report
+) -> Run:
+    """Steps of length dt; the last one ends at the duration."""
+    (q, v), driven = start, plant.prescribed.coordinates
+    a, record, method = _start(plant, q, v)[0], _Record(q, v), _method(plant)
+    for t, h in _steps(duration, dt):
+        _, result = _solve(method, plant, t + 0.5 * h, q + 0.5 * h * v, v, a, h)
+        record.count(result)
+        if result.status != CONVERGED:
+            raise _failure(t, h, result)
+        a = result.z
+        q, v = q + h * v + 0.5 * h * h * a, v + h * a
+        q[driven], v[driven] = plant.prescribed.values(t + h)[:2]
+        record.add(t + h, q, v)
+        report(t + h)
+    run = record.result()
+    return *run, *plant.reactions(*run[:3])  # of the ends of the steps, not of their middles
+
+
+def _steps(duration: float, dt: float):
+    """Starts and lengths of equal steps, the last one cut short."""
+    count = int(np.ceil(duration / dt * (1.0 - 1e-12)))
+    for k in range(count):
+        yield k * dt, min(dt, duration - k * dt)
+
+
+class _Trial(NamedTuple):
+    """A step: how it was found, q, v, a (3, n) after it, multipliers and forces there."""
+
+    result: NewtonResult
+    state: np.ndarray
+    multipliers: np.ndarray
+    forces: np.ndarray
+
+
+class _Newmark:
+    """Steps from a state q, v, a (3, n) at a time t; Newton's method starts from accelerations that go on changing."""
+
+    def __init__(self, plant: Plant, start):
+        a, *reactions = _start(plant, *start)
+        self.record, self.reactions = _Record(*start), [reactions]
+        self.plant, self.method = plant, _method(plant)
+        self.t, self.state, self.multipliers, self.slope = 0.0, np.array([*start, a]), None, 0.0
+
+    def trial(self, h: float, tolerance: float) -> _Trial:
+        """A step of length h."""
+        q, v, a = self.state
+        closed = self.plant.robot.model.constraint_count > 0
+        state, result = _solve(
+            self.method, self.plant, self.t + h, q + h * v + 0.25 * h * h * a, v + 0.5 * h * a, a + h * self.slope, h,
+            self.multipliers, tolerance, final=not closed and self.plant.constrained,
+        )  # fmt: skip
+        self.record.count(result)
+        if closed and result.status == CONVERGED:
+            return _Trial(result, *self.method.project(*state))
+        return _Trial(result, state, result.multipliers, result.forces)
+
+    def accept(self, t: float, h: float, trial: _Trial, report) -> None:
+        """Go on from there."""
+        self.slope = (trial.state[2] - self.state[2]) / h
+        self.t, self.state, self.multipliers = t, trial.state, trial.result.multipliers
+        self.record.add(t, *trial.state[:2])
+        self.reactions.append([trial.multipliers, trial.forces])
+        report(t)
+
+    def result(self):
+        """The motion, what it took, multipliers and forces of prescribed joints."""
+        multipliers, forces = (np.array(column) for column in zip(*self.reactions, strict=True))
+        return *self.record.result(), multipliers, self.plant.prescribed.of_links(forces)
+
+
+def newmark(
+    plant: Plant, duration: float, start: State, dt: float | None, tolerances: tuple[float, float], report: Report
+) -> Run:
+    """Steps of length dt, or as long as the tolerances allow."""
+    steps = _Newmark(plant, start)
+    if dt is None:
+        _adapt(steps, duration, tolerances, report)
+    else:
+        for t, h in _steps(duration, dt):
+            trial = steps.trial(h, TOLERANCE)
+            if trial.result.status != CONVERGED:
+                raise _failure(t, h, trial.result)
+            steps.accept(t + h, h, trial, report)
+    return steps.result()
+
+
+def _adapt(steps: _Newmark, duration, tolerances, report):
+    h, tolerance = 1e-4 * duration, max(TOLERANCE, CLOSER * min(tolerances))
+    while steps.t < duration:
+        t, before = steps.t, steps.state
+        h = min(h, duration - t)
+        trial, error = steps.trial(h, tolerance), np.inf
+        if trial.result.status == CONVERGED:
+            allowed = tolerances[1] + tolerances[0] * np.maximum(np.abs(before[0]), np.abs(trial.state[0]))
+            error = h * h / 12.0 * np.sqrt(np.mean(((trial.state[2] - before[2]) / allowed) ** 2))
+        if error <= 1.0:
+            steps.accept(duration if h == duration - t else t + h, h, trial, report)
+        change = min(MOST, max(LEAST, SAFETY * max(error, 1e-12) ** (-1.0 / 3.0)))
+        if error > 1.0 or change > WORTH:
+            h *= change
+        if steps.t < duration and h < SHORTEST * duration:
+            if trial.result.status != CONVERGED:
+                raise _failure(t, h, trial.result)
+            raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the tolerances ask for steps below {h:.3g} s")

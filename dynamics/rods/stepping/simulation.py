@@ -1,0 +1,150 @@
+"""Simulation of soft robots: stiff solvers of scipy with the exact Jacobian, Newmark's method, the midpoint rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from scipy.integrate import BDF, Radau
+
+from dynamics.rods.robot.plant import Plant, Run
+from dynamics.rods.robot.prescribed_motion import Motion, at_time, prescribed_motion
+from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.stepping.implicit_steps import implicit_midpoint, newmark
+from dynamics.rods.stepping.stiff_solvers import stiff_motion
+from dynamics.validation import as_array, as_flag, as_kind, as_positive
+
+Signal = Callable[[float], ArrayLike] | ArrayLike
+STIFF = {"bdf": BDF, "radau": Radau}
+FIXED: dict[str, Callable[..., Run]] = {"newmark": newmark, "implicit_midpoint": implicit_midpoint}
+
+
+class Simulation(NamedTuple):
+    """Times t (T,), coordinates q and velocities v (T, n), and what it took.
+
+    Attributes
+    ----------
+    steps : accepted steps
+    evaluations : of the equation of motion, those of a numerical Jacobian not counted
+    jacobians : evaluations of its Jacobian; Newmark and the midpoint rule keep one for many steps of equal length
+    multipliers : (T, G) of closed chains, N and N m
+    prescribed_forces : mapping of each prescribed link to what its joint takes, (T, dof), N or N m
+    """
+
+    t: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    steps: int
+    evaluations: int
+    jacobians: int
+    multipliers: np.ndarray
+    prescribed_forces: Mapping[str, np.ndarray]
+
+
+def simulate(
+    robot: SoftRobot,
+    duration: float,
+    controls: Signal,
+    q0: ArrayLike | None = None,
+    v0: ArrayLike | None = None,
+    wrenches: Signal | None = None,
+    method: str = "bdf",
+    dt: float | None = None,
+    rtol: float = 1e-3,
+    atol: float = 1e-6,
+    jacobian: bool = True,
+    progress: bool = False,
+    prescribed: Mapping[str, Motion] | None = None,
+    baumgarte: float = 0.01,
+    max_step: float | None = None,
+) -> Simulation:
+    """Motion from t = 0 to `duration` under given controls.
+
+    Parameters
+    ----------
+    robot : SoftRobot
+    duration : s
+    controls : function of t that returns u (nu,), or constant u (nu,)
+    q0, v0 : (n,) at the start; by default zero
+    wrenches : function of t that returns (W, 6), or constant (W, 6): [moment; force] of the external loads that take
+        one; by default zero
+    method : "bdf" or "radau", variable steps and orders (scipy); "newmark", average acceleration (beta = 1/4,
+        gamma = 1/2); "implicit_midpoint".  The last two keep energy and are of second order      [GVS, section 4.4]
+    dt : for "newmark" and "implicit_midpoint" the step, s; None: "newmark" chooses steps by an error estimate, and
+        "implicit_midpoint" refuses.  For "bdf" and "radau" the spacing of the output; None: at their own steps
+    rtol, atol : of the local error |e_i| <= atol + rtol |x_i|, for q and v (of "newmark", for q); not used for fixed
+        steps, whose Newton's method ends when q and v change by less than 1e-9 (1 + |x_i|), or, where its steps
+        shrink faster than tenfold, as soon as that leaves no larger an error
+    jacobian : for "bdf" and "radau": use the exact Jacobian; False: differences
+    progress : show a progress bar
+    prescribed : coordinate-controlled joints, by name of link: functions of t that return coordinate, rate and
+        acceleration, (3,) or (3, dof)
+    baumgarte : for "bdf" and "radau": T, s, of the equation e'' + 2 e' / T + e / T^2 = 0 of chains, which keeps them
+        closed; "newmark" has e = 0 itself
+    max_step : for "bdf" and "radau": the longest step, s
+
+    Returns
+    -------
+    Simulation(t, q, v, steps, evaluations, jacobians, multipliers, prescribed_forces)
+
+    Raises
+    ------
+    ValueError : a wrong shape, a number that is not finite or out of range, an unknown method or link; chains that are
+        open at the start; "implicit_midpoint" for closed chains, which it does not know.
+    RuntimeError : the method cannot go on; names the time.
+    """
+    as_kind("robot", robot, SoftRobot)
+    jacobian, progress = as_flag("jacobian", jacobian), as_flag("progress", progress)
+    duration, dt = as_positive("duration", duration), None if dt is None else as_positive("dt", dt)
+    rtol, atol = as_positive("rtol", rtol), as_positive("atol", atol)
+    if not isinstance(method, str) or method not in {**STIFF, **FIXED}:
+        raise ValueError(f"method: got {method!r}, expected one of {', '.join((*STIFF, *FIXED))}")
+    if method == "implicit_midpoint" and dt is None:
+        raise ValueError("dt: got None, expected the step of implicit_midpoint in seconds")
+    longest = np.inf if max_step is None else as_positive("max_step", max_step)
+    motion, rate = prescribed_motion(robot.model, prescribed), 1.0 / as_positive("baumgarte", baumgarte)
+    plant = Plant(robot, _inputs(robot, controls, wrenches), motion, rate)
+    if method == "implicit_midpoint" and robot.model.constraint_count > 0:
+        raise ValueError("method: implicit_midpoint knows no closed chains, of which the robot has some; use newmark")
+    zero = np.zeros(robot.nq)
+    given = [as_array(name, zero if x is None else x, zero.shape) for name, x in (("q0", q0), ("v0", v0))]
+    start = plant.start(*given)
+    with _progress_bar(progress, duration) as report:
+        if method in STIFF:
+            options = {"rtol": rtol, "atol": atol, "max_step": longest}
+            run = stiff_motion(plant, duration, start, STIFF[method], dt, options, jacobian, report)
+        else:
+            run = FIXED[method](plant, duration, start, dt, (rtol, atol), report)
+    return Simulation(*run)
+
+
+# ------------------------------------------------------------------------------------------------ arguments
+def _signal(name: str, value: Signal, shape: tuple[int, ...]) -> Callable[[float], np.ndarray]:
+    if callable(value):
+        return lambda t: at_time(name, t, value(t), shape).ravel()
+    constant = as_array(name, value, shape).ravel()
+    return lambda t: constant
+
+
+def _inputs(robot: SoftRobot, controls: Signal, wrenches: Signal | None) -> Callable[[float], np.ndarray]:
+    """u (nu) and external wrenches (6 W) at a time."""
+    count = robot.model.wrench_count
+    u = _signal("controls", controls, (robot.nu,))
+    w = _signal("wrenches", np.zeros((count, 6)) if wrenches is None else wrenches, (count, 6))
+    return lambda t: np.concatenate([u(t), w(t)])
+
+
+@contextmanager
+def _progress_bar(show: bool, duration: float):
+    """A function to tell the time reached."""
+    if not show:
+        yield lambda t: None
+        return
+    columns = TextColumn("simulating"), BarColumn(), TextColumn("{task.fields[t]}"), TimeRemainingColumn()
+    with Progress(*columns) as bar:
+        task = bar.add_task("", total=duration, t="")
+        yield lambda t: bar.update(task, completed=t, t=f"{t:.3g} of {duration:.3g} s")

@@ -1,0 +1,73 @@
+"""Trajectories of soft robots and their expansions: knots in lanes, or candidates of a line search."""
+
+import numpy as np
+
+from dynamics.rods.model.arrays import FIRST, SECOND
+from dynamics.rods.stepping.soft_steps import carve_expansion, carve_motion, expand_kernel, step_kernel
+from dynamics.simd import LANES, carve, driver, gather, load, scatter, scatter_blocks
+from dynamics.systems.rollouts import close_gap, feedback, start_lanes
+
+
+@driver
+def drive_soft_steps(first, last, work, m, e, integrator, h, x, u, x_next):
+    """x_next[t] = f(x[t], u[t]), knots in lanes."""
+    x_, w = carve(work, x.shape[1])
+    y_, w = carve(w, x.shape[1])
+    u_, w = carve(w, u.shape[1])
+    d = carve_motion(m, e, w)
+    for c in range(first, last):
+        gather(x, c * LANES, x_)
+        gather(u, c * LANES, u_)
+        step_kernel(m, e, integrator, h, x_, u_, d, y_)
+        scatter(y_, c * LANES, x_next)
+
+
+@driver
+def drive_soft_closed_loops(
+    first, last, work, m, e, integrator, h, x0, xs, us, k, K, alphas, gaps, limits, start, stop, X, U
+):
+    """Closed loops over the knots start <= t < stop, one step length per lane, as
+    `dynamics.systems.rollouts.drive_closed_loops`."""
+    nx = x0.shape[0]
+    own, w = carve(work, 2 * nx)
+    d = carve_motion(m, e, w)
+    for c in range(first, last):
+        alpha = load(alphas, c)
+        if start == 0:
+            start_lanes(e, None, x0, gaps, alpha, own, X[c, 0])
+        for t in range(start, stop):
+            x, u, x_next = X[c, t], U[c, t], X[c, t + 1]
+            feedback(e, None, xs[t], us[t], k[t], K[t], alpha, limits, t, own, x, u)
+            step_kernel(m, e, integrator, h, x, u, d, x_next)
+            if gaps is not None:
+                close_gap(e, None, gaps[t + 1], alpha, x_next, own)
+
+
+@driver
+def drive_soft_expansion(first, last, work, m, e, integrator, h, x, u, lam, fx, fu, Hxx, Hux, Huu):
+    """fx[t], fu[t], unless these are arrays of no knots, and, if lam has rows, the Hessian of lam[t]'f at (x[t], u[t])
+    in Hxx[t], Hux[t], Huu[t]; knots in lanes."""
+    n, nu = m.numbers[0], e.numbers[0]
+    nz, knots = 2 * n + nu, u.shape[0]
+    level = np.int64(SECOND if lam.shape[0] > 0 else FIRST)
+    x_, w = carve(work, 2 * n)
+    u_, w = carve(w, nu)
+    lam_, w = carve(w, 2 * n)
+    F, w = carve(w, 2 * n * nz)
+    H, w = carve(w, nz * nz)
+    p, w = carve_expansion(m, e, w)
+    d = carve_motion(m, e, w)
+    for c in range(first, last):
+        t = c * LANES
+        gather(x[:knots], t, x_)
+        gather(u, t, u_)
+        if level >= SECOND:
+            gather(lam, t, lam_)
+        expand_kernel(m, e, integrator, h, level, x_, u_, lam_, d, p, F, H)
+        if fx.shape[0] > 0:
+            scatter_blocks(F, t, 2 * n, nz, 0, fx)
+            scatter_blocks(F, t, 2 * n, nz, 2 * n, fu)
+        if level >= SECOND:
+            scatter_blocks(H, t, 2 * n, nz, 0, Hxx)
+            scatter_blocks(H[2 * n * nz :], t, nu, nz, 0, Hux)
+            scatter_blocks(H[2 * n * nz :], t, nu, nz, 2 * n, Huu)

@@ -1,0 +1,265 @@
+"""One time step of a soft robot and its expansion, one knot per lane.
+
+    semi-implicit Euler    v+ = v + h a    q+ = q + h v+            ID(q, v, a) + K q+ + D v+ - B(q) u = 0
+    implicit midpoint      v+ = v + h a    q+ = q + h v + h^2/2 a   r(q + h/2 v + h^2/4 a, v + h/2 a, a, u) = 0
+    Newmark                v+ = v~ + h/2 a1            q+ = q~ + h^2/4 a1            r(q+, v+, a1, u) = 0
+                           v~ = v + h/2 a0             q~ = q + h v + h^2/4 a0       r(q, v, a0, u) = 0
+
+(average acceleration).  With z = (q, v, u) and lam = (lam_q, lam_v) at the step's output, F = dx+/dz, and H is the
+Hessian of lam'x+.  The first two methods have one acceleration: H is the Hessian of y'a, y = h lam_v + (h^2 or h^2/2)
+lam_q.  Newmark's chains two: with y1 = h/2 lam_v + h^2/4 lam_q and G = h^2/4 da1/dq~ + h/2 da1/dv~,
+
+    da1/dz = da1/dz~ [1 h; 0 1] + G a0_z,    H = d(z~)' H1 d(z~) + Hessian of y0'a0,    y0 = y1 + G'y1
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.rods.model.arrays import MASS_MATRIX, SECOND
+from dynamics.rods.model.rod_model import RodModel
+from dynamics.rods.recursion.forward_dynamics import accelerations_kernel, linearly_implicit_kernel
+from dynamics.rods.stepping.implicit_stage import (
+    Curvature,
+    Stage,
+    add_along_accelerations,
+    add_hessian_blocks,
+    advance,
+    carve_stage,
+    differentiate_stage,
+    solve_stage,
+    stage_numbers,
+    store_acceleration_rows,
+)
+from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, store
+from dynamics.systems.lane_products import add_product
+
+SEMI_IMPLICIT_EULER, IMPLICIT_MIDPOINT, NEWMARK = 0, 1, 2
+INTEGRATORS = ("semi_implicit_euler", "implicit_midpoint", "newmark")
+
+
+class Motion(NamedTuple):
+    """Scratch of a step."""
+
+    base: np.ndarray  # q, v of a stage (2 n)
+    stage: Stage
+
+
+class Expansion(NamedTuple):
+    """Scratch of its derivatives."""
+
+    y: np.ndarray  # (n)
+    az: np.ndarray  # (n nz), of the first acceleration
+    bz: np.ndarray  # (n nz), of Newmark's second
+    G: np.ndarray  # (n n)
+    curvature: Curvature
+
+
+@helper
+def carve_motion(m, e, w):
+    """A `Motion`, the scratch of which is all that is left of w."""
+    base, w = carve(w, 2 * m.numbers[0])
+    return Motion(base, carve_stage(m, e, w))
+
+
+@helper
+def carve_expansion(m, e, w):
+    """An `Expansion`, and the rest of w."""
+    n = m.numbers[0]
+    nz = 2 * n + e.numbers[0]
+    y, w = carve(w, n)
+    az, w = carve(w, n * nz)
+    bz, w = carve(w, n * nz)
+    G, w = carve(w, n * n)
+    Z, w = carve(w, nz * n)
+    S, w = carve(w, n * n)
+    return Expansion(y, az, bz, G, Curvature(Z, S)), w
+
+
+def motion_numbers(model: RodModel, nu: int) -> int:
+    """Scratch numbers of `carve_motion`."""
+    return 2 * model.nq + stage_numbers(model, nu)
+
+
+def expansion_numbers(model: RodModel, nu: int) -> int:
+    """Scratch numbers of `carve_expansion`."""
+    n, nz = model.nq, 2 * model.nq + nu
+    return n * (1 + 3 * nz + 2 * n)
+
+
+# ------------------------------------------------------------------------------------------------ motion
+@kernel
+def _enter(n, x, u, s):
+    """Put x = (q, v) and u into the state of a stage."""
+    for i in range(2 * n):
+        store(s.state, i, load(x, i))
+    for i in range(u.shape[0]):
+        store(s.state, 4 * n + i, load(u, i))
+
+
+@kernel
+def _solve_midpoint(m, e, h, x, d):
+    """a of the midpoint rule and the state there, in the stage's state."""
+    n, a = m.numbers[0], d.stage.state[2 * m.numbers[0] : 3 * m.numbers[0]]
+    for i in range(n):
+        store(d.base, i, fma(0.5 * h, load(x, n + i), load(x, i)))
+        store(d.base, n + i, load(x, n + i))
+    a[:] = 0.0
+    solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, d.stage)
+
+
+@kernel
+def _solve_newmark(m, e, h, x, d):
+    """a1 of Newmark's method and the state at the end, in the stage's state; q~, v~ in d.base.
+
+    The start a1 = -a0, at q+ = q + h v and v+ = v, is where a stiff motion ends that a0 has pushed far away."""
+    n, s, least = m.numbers[0], d.stage, np.int64(MASS_MATRIX)
+    a = s.state[2 * n : 3 * n]
+    accelerations_kernel(m, e, least, s.state, s.J, s.work, s.r, s.A)
+    advance(n, h, 0.25 * h * h, 0.5 * h, x, a, d.base)
+    for i in range(n):
+        store(a, i, -load(a, i))
+    solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, s)
+
+
+@shared_kernel
+def step_kernel(m, e, integrator, h, x, u, d, x_next):
+    """x+ = f(x, u), apart from x; d: `carve_motion`."""
+    align_stack(x)
+    n, s, least = m.numbers[0], d.stage, np.int64(MASS_MATRIX)
+    a = s.state[2 * n : 3 * n]
+    _enter(n, x, u, s)
+    if integrator == SEMI_IMPLICIT_EULER:
+        linearly_implicit_kernel(m, e, h, least, s.state, s.J, s.work, s.r, s.A)
+        advance(n, h, h * h, h, x, a, x_next)
+    elif integrator == IMPLICIT_MIDPOINT:
+        _solve_midpoint(m, e, h, x, d)
+        advance(n, h, 0.5 * h * h, h, x, a, x_next)
+    else:
+        _solve_newmark(m, e, h, x, d)
+        for i in range(2 * n):
+            store(x_next, i, load(s.state, i))
+
+
+# ------------------------------------------------------------------------------------------------ derivatives
+@kernel
+def _shift_columns(rows, n, nz, t, X):
+    """X (rows nz) <- X [1 t 0; 0 1 0; 0 0 1]: what derivatives along (q + t v, v, u) are along (q, v, u)."""
+    align_stack(X)
+    for i in range(rows):
+        for j in range(n):
+            k = i * nz + n + j
+            store(X, k, fma(t, load(X, i * nz + j), load(X, k)))
+
+
+@kernel
+def _shift_rows(n, columns, t, X):
+    """The same from the left, for X (nz columns)."""
+    align_stack(X)
+    for k in range(n * columns):
+        store(X, n * columns + k, fma(t, load(X, k), load(X, n * columns + k)))
+
+
+@kernel
+def _combine_columns(rows, n, nz, cq, cv, X, Y):
+    """Y (rows n) = cq X_q + cv X_v for X (rows nz)."""
+    align_stack(X)
+    for i in range(rows):
+        for j in range(n):
+            store(Y, i * n + j, fma(cq, load(X, i * nz + j), cv * load(X, i * nz + n + j)))
+
+
+@kernel
+def _store_step_rows(n, nz, t, cq, cv, az, F):
+    """F (2 n nz) of the step (q + t v + cq a, v + cv a)."""
+    align_stack(F)
+    for i in range(n):
+        for j in range(nz):
+            x = load(az, i * nz + j)
+            store(F, i * nz + j, cq * x)
+            store(F, (n + i) * nz + j, cv * x)
+        for k in (i * nz + i, (n + i) * nz + n + i):
+            store(F, k, load(F, k) + 1.0)
+        store(F, i * nz + n + i, load(F, i * nz + n + i) + t)
+
+
+@kernel
+def _weigh(n, cq, cv, lam, y):
+    """y = cq lam_q + cv lam_v"""
+    for i in range(n):
+        store(y, i, fma(cq, load(lam, i), cv * load(lam, n + i)))
+
+
+@kernel
+def _expand_euler(m, e, h, level, x, u, lam, d, p, F, H):
+    n, nu, s = m.numbers[0], e.numbers[0], d.stage
+    _enter(n, x, u, s)
+    if level >= SECOND:
+        _weigh(n, h * h, h, lam, s.state[3 * n :])
+    linearly_implicit_kernel(m, e, h, level, s.state, s.J, s.work, s.r, s.A)
+    store_acceleration_rows(n, nu, 1.0, s.A, p.az)
+    _store_step_rows(n, 2 * n + nu, h, h * h, h, p.az, F)
+    if level >= SECOND:
+        H[:] = 0.0
+        add_hessian_blocks(n, nu, s.A, H)
+
+
+@kernel
+def _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H):
+    n, nz, s = m.numbers[0], 2 * m.numbers[0] + e.numbers[0], d.stage
+    cq, cv = 0.25 * h * h, 0.5 * h
+    _enter(n, x, u, s)
+    _solve_midpoint(m, e, h, x, d)
+    if level >= SECOND:
+        _weigh(n, 2.0 * cq, h, lam, p.y)
+    differentiate_stage(m, e, cq, cv, level, p.y, s, p.az, p.curvature, H)
+    _shift_columns(n, n, nz, cv, p.az)
+    _store_step_rows(n, nz, h, 2.0 * cq, h, p.az, F)
+    if level >= SECOND:
+        _shift_columns(nz, n, nz, cv, H)
+        _shift_rows(n, nz, cv, H)
+
+
+@kernel
+def _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H):
+    n, nu, s, c = m.numbers[0], e.numbers[0], d.stage, p.curvature
+    nz, cq, cv = 2 * n + nu, 0.25 * h * h, 0.5 * h
+    _enter(n, x, u, s)
+    _solve_newmark(m, e, h, x, d)
+    if level >= SECOND:
+        _weigh(n, cq, cv, lam, p.y)
+    differentiate_stage(m, e, cq, cv, level, p.y, s, p.bz, c, H)
+    _combine_columns(n, n, nz, cq, cv, p.bz, p.G)
+    _enter(n, x, u, s)
+    if level >= SECOND:
+        y0 = s.state[3 * n : 4 * n]
+        for i in range(n):
+            store(y0, i, load(p.y, i))
+        add_product(False, n, n, 1, 1.0, 1.0, p.G, 1, n, p.y, y0)
+        _combine_columns(nz, n, nz, cq, cv, H, c.Z)
+        for k in range(n * n):
+            store(c.S, k, fma(cq, load(c.Z, k), cv * load(c.Z, n * n + k)))
+        _shift_rows(n, n, h, c.Z)
+        _shift_columns(nz, n, nz, h, H)
+        _shift_rows(n, nz, h, H)
+    accelerations_kernel(m, e, level, s.state, s.J, s.work, s.r, s.A)
+    store_acceleration_rows(n, nu, 1.0, s.A, p.az)
+    if level >= SECOND:
+        add_along_accelerations(n, nz, p.az, c, H)
+        add_hessian_blocks(n, nu, s.A, H)
+    _shift_columns(n, n, nz, h, p.bz)
+    add_product(False, n, n, nz, 1.0, 1.0, p.G, n, 1, p.az, p.bz)
+    for k in range(n * nz):
+        store(p.bz, k, load(p.bz, k) + load(p.az, k))
+    _store_step_rows(n, nz, h, cq, cv, p.bz, F)
+
+
+@shared_kernel
+def expand_kernel(m, e, integrator, h, level, x, u, lam, d, p, F, H):
+    """F (2 n nz) and, of the level SECOND, H (nz nz); d: `carve_motion`, p: `carve_expansion`."""
+    if integrator == SEMI_IMPLICIT_EULER:
+        _expand_euler(m, e, h, level, x, u, lam, d, p, F, H)
+    elif integrator == IMPLICIT_MIDPOINT:
+        _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H)
+    else:
+        _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H)

@@ -1,0 +1,124 @@
+"""A soft robot under an integrator: the discrete-time system that trajectory optimization works on."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.rods.kinematics.center_lines import skeleton
+from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.stepping.soft_drivers import drive_soft_closed_loops, drive_soft_expansion, drive_soft_steps
+from dynamics.rods.stepping.soft_steps import INTEGRATORS, expansion_numbers, motion_numbers
+from dynamics.simd import launch
+from dynamics.subject import Subject
+from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
+from dynamics.validation import as_array, as_floats, as_kind, check_choice, check_time_step
+
+
+class SoftRobotSystem(DiscreteSystem):
+    """x+ = f(x, u) for a soft robot with state x = [q; v] and the robot's controls u: tensions, then joint torques.
+
+    Parameters
+    ----------
+    robot : SoftRobot
+        The external wrenches that its model may take are zero.
+    dt : float, time step h [s], positive
+    integrator : "semi_implicit_euler" (default), "implicit_midpoint" or "newmark"
+        v+ = v + h a, q+ = q + h v+, where a is linear in elasticity and damping at the end of the step: stable for
+        stiff rods, one linear solve a step.  Or the implicit midpoint rule; or Newmark's method of average
+        acceleration, whose first acceleration is that of the state.  Both are of second order, with Newton's method,
+        and let stiff motion swing that a step does not resolve; Newmark's method wants states not far from smooth ones.
+
+    Attributes
+    ----------
+    model : RodModel
+    state_names, tangent_names, control_names : tuples of str, as long as states, tangents and controls
+    serves : tuple of what terms may be made for, the model alone
+
+    Raises
+    ------
+    TypeError : no SoftRobot.
+    ValueError : names the argument, what came and what was expected.
+
+    Notes
+    -----
+    The state space is a vector space: differences and derivatives are plain.  All knots are evaluated in one call,
+    LANES at a time, over all threads.  First derivatives and Hessians are exact, those of the implicit methods by
+    the implicit function theorem at the solution.  A knot whose Newton's method does not converge gives NaN.
+    """
+
+    euclidean = True
+
+    def __init__(self, robot: SoftRobot, dt: float, integrator: str = "semi_implicit_euler") -> None:
+        as_kind("robot", robot, SoftRobot)
+        if robot.model.constraint_count:
+            raise ValueError(f"robot: got closed chains {robot.model.closure_names}, expected a tree")
+        check_time_step(dt)
+        check_choice("integrator", integrator, INTEGRATORS)
+        super().__init__(robot.nq, robot.nv, robot.nu, dt)
+        self.robot, self.model, self.integrator = robot, robot.model, integrator
+        self.semi_implicit = integrator == "semi_implicit_euler"
+        coordinates = robot.model.coordinate_names
+        self.state_names = (*coordinates, *(f"d({name})/dt" for name in coordinates))
+        self.control_names = robot.control_names
+        self.tangent_names = (*coordinates, *(f"{name} velocity" for name in coordinates))
+        self.serves = (Subject(self.model),)
+        self._plant = robot.model.arrays, robot.arrays, INTEGRATORS.index(integrator), self.dt
+        self._motion_numbers = 2 * self.nx + self.nu + motion_numbers(robot.model, robot.nu)
+
+    def __repr__(self) -> str:
+        return f"SoftRobotSystem({self.model!r}, dt={self.dt:g}, integrator={self.integrator!r}, nu={self.nu})"
+
+    # -------------------------------------------------------------------------------------------- the state space
+    def check_state(self, x: np.ndarray) -> None:
+        """Accept all states."""
+
+    def integrate(self, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
+        """x + dx;  x (nx,) or (K, nx), dx (ndx,) or (K, ndx)."""
+        return self._sum("x", x, "dx", dx, 1.0)
+
+    def difference(self, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
+        """x1 - x0;  x0, x1 (nx,) or (K, nx)."""
+        return self._sum("x1", x1, "x0", x0, -1.0)
+
+    def _sum(self, first: str, x: ArrayLike, second: str, y: ArrayLike, sign: float) -> np.ndarray:
+        xs, ys = as_floats(first, x), as_floats(second, y)
+        for name, array in ((first, xs), (second, ys)):
+            if array.ndim not in (1, 2) or array.shape[-1] != self.nx:
+                raise ValueError(f"{name} has shape {array.shape}; expected ({self.nx},) or (K, {self.nx})")
+        return xs + sign * ys
+
+    def skeleton(self, xs: np.ndarray) -> np.ndarray:
+        """Line segments (K, segments, 2, 3) that draw the robot at states xs (K, nx)."""
+        return skeleton(self.model, as_array("xs", xs, (None, self.nx))[:, : self.nq])
+
+    # -------------------------------------------------------------------------------------------- motion
+    def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
+        """out[t] = f(xs[t], us[t])."""
+        launch(drive_soft_steps, len(us), self._motion_numbers, *self._plant, xs, us, out)
+
+    def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
+        """Closed loops over the knots start <= t < stop; see `DiscreteSystem.roll`."""
+        numbers = self._motion_numbers
+        launch(drive_soft_closed_loops, loops.alphas.size, numbers, *self._plant, *loops, start, stop, X, U)
+
+    # -------------------------------------------------------------------------------------------- expansions
+    def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
+        """What `linearize` returns."""
+        self.write_expansion(xs, us, np.empty((0, self.ndx)), fx, fu, *self._no_blocks(self.ndx, self.nu, self.nu))
+
+    def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
+        """What `hessian_products` returns."""
+        fx, fu = self._no_blocks(self.ndx, self.ndx)
+        self.write_expansion(xs, us, lam, fx, fu, *H)
+
+    def _no_blocks(self, *rows: int) -> list[np.ndarray]:
+        return [np.empty((0, count, self.ndx)) for count in rows]
+
+    def write_expansion(
+        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
+    ) -> None:
+        """What `linearize` and `hessian_products` return, from one evaluation of the dynamics."""
+        n, nz = self.nv, self.ndx + self.nu
+        numbers = self._motion_numbers + nz * (2 * n + nz) + expansion_numbers(self.model, self.nu)
+        launch(drive_soft_expansion, len(us), numbers, *self._plant, xs, us, lam, fx, fu, *H)

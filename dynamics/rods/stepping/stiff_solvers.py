@@ -1,0 +1,131 @@
+"""Motions by scipy's stiff solvers with the exact Jacobian, closed chains held by Baumgarte's method (index 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from scipy.integrate import OdeSolver
+from scipy.linalg import lu_factor, lu_solve
+
+from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
+from dynamics.rods.robot.plant import Plant, Report, Run, State
+from dynamics.rods.stepping.implicit_steps import finite
+from dynamics.simd import factorize_dense, routine, solve_dense
+
+
+class _StateSpace:
+    """x' = [v_f; a_f(q, v, u(t))] for x = [q_f; v_f] of the free coordinates, and its Jacobian."""
+
+    def __init__(self, plant: Plant):
+        self.plant, self.free = plant, plant.prescribed.free
+
+    def coordinates(self, t: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """q, v (K, n) of states (2 F, K)."""
+        K, F, p = x.shape[1], len(self.free), self.plant.prescribed.coordinates
+        q, v = np.zeros((2, K, self.plant.robot.nq))
+        q[:, self.free], v[:, self.free] = x[:F].T, x[F:].T
+        if len(p):
+            values = self.plant.prescribed.values(t)
+            q[:, p], v[:, p] = values[0], values[1]
+        return q, v
+
+    def rates(self, t: float, x: np.ndarray) -> np.ndarray:
+        """x' (2 F, K)."""
+        q, v = self.coordinates(t, x)
+        if len(q) > 1 and not self.plant.constrained:  # knots in lanes
+            a = self.plant.robot._accelerations(MASS_MATRIX, self.plant.states(t, q, v))[0]
+        else:
+            a = self.plant.motion(MASS_MATRIX, t, q, v).a
+        return np.vstack([x[len(self.free) :], a[:, self.free].T])
+
+    def jacobian(self, t: float, x: np.ndarray) -> np.ndarray:
+        """dx'/dx (2 F, 2 F)."""
+        F, J = len(self.free), np.zeros((2 * len(self.free),) * 2)
+        J[:F, F:] = np.eye(F)
+        J[F:] = self.plant.motion(FIRST, t, *self.coordinates(t, x[:, None])).derivatives[0, :F, : 2 * F]
+        return finite(t, J)
+
+
+class _Factors(NamedTuple):
+    """Of [a I, b I; C, D] for states [q; v]: a, b, C / a, and L, U and pivots of D - b C / a."""
+
+    a: complex
+    b: complex
+    C: np.ndarray
+    LU: np.ndarray
+    pivots: np.ndarray
+
+
+def _factors(A: np.ndarray) -> _Factors:
+    """Of A (2 F, 2 F) = m I - J, J the Jacobian of [v; a(q, v)]; on one thread: BLAS shares matrices of this size out,
+    and waits.  Complex matrices, which Radau has besides, are left to it all the same."""
+    F = len(A) // 2
+    a, b, C = A[0, 0], A[0, F], A[F:, :F] / A[0, 0]
+    LU, pivots = A[F:, F:] - b * C, np.empty(F, np.int64)
+    if np.iscomplexobj(LU):
+        LU, pivots = lu_factor(LU, overwrite_a=True)
+    else:
+        _factorize(LU, pivots)
+    return _Factors(a, b, C, LU, pivots)
+
+
+def _solution(factors: _Factors, r: np.ndarray) -> np.ndarray:
+    """A^-1 r."""
+    F = len(factors.pivots)
+    v = r[F:] - factors.C @ r[:F]
+    if np.iscomplexobj(factors.LU):
+        v = lu_solve((factors.LU, factors.pivots), v)
+    else:
+        _solve(factors.LU, factors.pivots, v[:, None])
+    return np.concatenate([(r[:F] - factors.b * v) / factors.a, v])
+
+
+@routine
+def _factorize(A, pivots):
+    factorize_dense(A, pivots)
+
+
+@routine
+def _solve(A, pivots, X):
+    solve_dense(A, pivots, X)
+
+
+def stiff_motion(
+    plant: Plant,
+    duration: float,
+    start: State,
+    method: type[OdeSolver],
+    dt: float | None,
+    options: Mapping[str, float],
+    jacobian: bool,
+    report: Report,
+) -> Run:
+    """Times, q, v, steps, evaluations, Jacobians, reactions of the solver `method` of scipy with these options."""
+    space = _StateSpace(plant)
+    x = np.concatenate([start[0][space.free], start[1][space.free]])
+    finite(0.0, space.rates(0.0, x[:, None]))
+    jac = space.jacobian if jacobian else None
+    solver = method(space.rates, 0.0, x, duration, jac=jac, vectorized=True, **options)
+    solver.lu, solver.solve_lu = _factors, _solution
+    ts, xs, steps = [0.0], [solver.y], 0
+    while solver.status == "running":
+        message = solver.step()
+        if solver.status == "failed":
+            raise RuntimeError(f"simulate: failed at t = {solver.t:.6g} s: {message}")
+        finite(solver.t, solver.y)
+        steps += 1
+        if dt is None:
+            ts.append(solver.t)
+            xs.append(solver.y)
+        else:
+            output = solver.dense_output()
+            while (t := len(ts) * dt) <= solver.t * (1.0 + 1e-12):
+                ts.append(t)
+                xs.append(output(min(t, solver.t)))
+        report(solver.t)
+    states = [space.coordinates(t, x[:, None]) for t, x in zip(ts, xs, strict=True)]
+    q, v = (np.concatenate(parts) for parts in zip(*states, strict=True))
+    t = np.array(ts)
+    return t, q, v, steps, solver.nfev, solver.njev, *plant.reactions(t, q, v)

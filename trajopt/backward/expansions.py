@@ -1,0 +1,216 @@
+"""Cost of a trajectory, its second-order expansion, and the exact gradient of the cost in the controls."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.simd import driver, routine
+from dynamics.simd.rows import Term, matrix
+from trajopt.capabilities import JointExpansion, capability
+from trajopt.interfaces.system import System, idle_knots
+from trajopt.matrix_products import row_product
+from trajopt.problem.objective import Blocks, Objective, zero_blocks
+from trajopt.problem.problem import Problem
+from trajopt.validation import same_shape
+
+
+def finite(*arrays: np.ndarray) -> bool:
+    """Whether all numbers are."""
+    return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+class Expansion(NamedTuple):
+    """First-order dynamics and second-order cost along a trajectory; running costs are already multiplied by dt.
+
+    fx (N, ndx, ndx), fu (N, ndx, nu), lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx),
+    luu (N, nu, nu).
+    """
+
+    fx: np.ndarray
+    fu: np.ndarray
+    lx: np.ndarray
+    lu: np.ndarray
+    lxx: np.ndarray
+    lux: np.ndarray
+    luu: np.ndarray
+
+
+def total_cost(problem: Problem, xs: np.ndarray, us: np.ndarray) -> float:
+    """J = sum_t dt l(x_t, u_t) + l_N(x_N); inf wherever the trajectory or a cost is not finite."""
+    return problem.objective.value(xs, us)
+
+
+def expand(
+    problem: Problem,
+    xs: np.ndarray,
+    us: np.ndarray,
+    objective: Objective | None = None,
+    curvature: Blocks | None = None,
+) -> Expansion:
+    """Expand dynamics to first and costs to Gauss-Newton second order along xs (N+1, nx), us (N, nu).
+
+    ``objective`` replaces that of the problem; to the Hessians in ``curvature`` is added what Gauss-Newton leaves out.
+    """
+    system, N = problem.system, problem.horizon
+    with np.errstate(all="ignore"):
+        fx, fu = system.linearize(xs, us)
+    blocks = zero_blocks(N, system.ndx, system.nu)
+    (objective or problem.objective).accumulate(xs, us, blocks, curvature)
+    shapes = (N, system.ndx, system.ndx), (N, system.ndx, system.nu)
+    expansion = Expansion(
+        same_shape("linearize, fx", fx, shapes[0]), same_shape("linearize, fu", fu, shapes[1]), *blocks
+    )
+    _settle_idle_controls(expansion, idle_knots(system))
+    return expansion
+
+
+def expand_exactly(
+    problem: Problem,
+    xs: np.ndarray,
+    us: np.ndarray,
+    multiplier: np.ndarray,
+    objective: Objective | None = None,
+    cost_curvature: bool = True,
+) -> Expansion:
+    """The expansion with all curvature: that of multiplier' f (N, ndx), and of the costs if wanted.
+
+    A system that has `write_expansion` evaluates its dynamics but once for both orders.
+    """
+    system, N = problem.system, problem.horizon
+    n, nu = system.ndx, system.nu
+    first, blocks = (np.empty((N, n, n)), np.empty((N, n, nu))), _blocks_for_dynamics(N, n, nu)
+    lxx, lux, luu = blocks[2:]
+    H = lxx[:-1], lux, luu
+    with np.errstate(all="ignore"):
+        joint = capability(system, JointExpansion)
+        if joint is not None:
+            joint.write_expansion(xs, us, multiplier, *first, *H)
+        else:
+            for name, into, part in zip(("fx", "fu"), first, system.linearize(xs, us), strict=True):
+                into[...] = same_shape(f"linearize, {name}", part, into.shape)
+            for into, part in zip(H, hessian_products(system, xs, us, multiplier), strict=True):
+                into[...] = part
+    (objective or problem.objective).accumulate(xs, us, blocks, blocks if cost_curvature else None)
+    expansion = Expansion(*first, *blocks)
+    _settle_idle_controls(expansion, idle_knots(system))
+    return expansion
+
+
+def hessian_products(
+    system: System, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`System.hessian_products`, the shapes of what it returns checked."""
+    (N, nu), n = us.shape, system.ndx
+    Hxx, Hux, Huu = system.hessian_products(xs, us, lam)
+    return (
+        same_shape("hessian_products, Hxx", Hxx, (N, n, n)),
+        same_shape("hessian_products, Hux", Hux, (N, nu, n)),
+        same_shape("hessian_products, Huu", Huu, (N, nu, nu)),
+    )
+
+
+def _blocks_for_dynamics(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
+    """As `zero_blocks`, but for the Hessians of the knots before the last, which dynamics will write."""
+    lxx = np.empty((N + 1, ndx, ndx))
+    lxx[N] = 0.0
+    return np.zeros((N + 1, ndx)), np.zeros((N, nu)), lxx, np.empty((N, nu, ndx)), np.empty((N, nu, nu))
+
+
+def _settle_idle_controls(expansion: Expansion, knots: np.ndarray) -> None:
+    """Curvature 1 for controls that have neither cost nor effect at these knots, for Quu to be regular."""
+    for t in knots:
+        diagonal = np.einsum("ii->i", expansion.luu[t])
+        diagonal[(diagonal == 0.0) & ~expansion.fu[t].any(axis=0)] = 1.0
+
+
+@routine
+def _sum(a, b, c, total):
+    """total = a + b + c of flat arrays; b may be empty, c shorter."""
+    if b.size > 0:
+        for i in range(c.size):
+            total[i] = a[i] + b[i] + c[i]
+        for i in range(c.size, a.size):
+            total[i] = a[i] + b[i]
+    else:
+        for i in range(c.size):
+            total[i] = a[i] + c[i]
+        for i in range(c.size, a.size):
+            total[i] = a[i]
+
+
+_NOTHING = np.empty(0)
+
+
+def with_hessians(expansion: Expansion, costs: Blocks | None, dynamics: Blocks | None = None) -> Expansion:
+    """The expansion with more in its Hessians: those of blocks of the costs, and Hxx, Hux, Huu of N knots."""
+    totals = []
+    for i, H in enumerate(expansion[4:]):
+        total = np.empty_like(H)
+        of_costs = _NOTHING if costs is None else costs[2 + i].ravel()
+        of_dynamics = _NOTHING if dynamics is None else dynamics[i].ravel()
+        _sum(H.ravel(), of_costs, of_dynamics, total.reshape(-1))
+        totals.append(total)
+    return Expansion(*expansion[:4], *totals)
+
+
+def changed(expansion: Expansion, costs: Blocks) -> Expansion:
+    """The expansion with more in its costs."""
+    totals = (block + more for block, more in zip(expansion[2:], costs, strict=True))
+    return Expansion(expansion.fx, expansion.fu, *totals)
+
+
+def with_feedback(expansion: Expansion, K: np.ndarray) -> Expansion:
+    """First derivatives in du of u = us + du + K (x - xs), K (N, nu, ndx), in place of those in u: fx + fu K and
+    lx + K'lu.  Hessians are not changed."""
+    lx = expansion.lx.copy()
+    lx[:-1] += np.einsum("tij,ti->tj", K, expansion.lu)
+    return expansion._replace(fx=expansion.fx + expansion.fu @ K, lx=lx)
+
+
+def cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu)."""
+    blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)
+    problem.objective.accumulate(xs, us, None, blocks)
+    return blocks[2], blocks[3], blocks[4]
+
+
+@driver
+def _adjoint(fx, fu, lx, lu, costate, gradient):
+    N, ndx, nu = fu.shape
+    for i in range(ndx):
+        costate[N, i] = lx[N, i]
+    for t in range(N - 1, -1, -1):
+        p = matrix(costate, (t + 1) * ndx, 1)
+        by_state, by_control = Term(p, matrix(fx, t * ndx * ndx, ndx), ndx), Term(p, matrix(fu, t * ndx * nu, nu), ndx)
+        row_product(0, 0, nu, matrix(gradient, t * nu, nu), matrix(lu, t * nu, nu), (by_control,))
+        row_product(0, 0, ndx, matrix(costate, t * ndx, ndx), matrix(lx, t * ndx, ndx), (by_state,))
+
+
+@routine
+def _largest_gradient(gradient, us, lower, upper):
+    largest = 0.0
+    for t in range(us.shape[0]):
+        for i in range(us.shape[1]):
+            g = gradient[t, i]
+            if lower is not None and ((us[t, i] <= lower[t, i] and g > 0.0) or (us[t, i] >= upper[t, i] and g < 0.0)):
+                continue
+            if not abs(g) < np.inf:
+                return np.inf
+            largest = max(largest, abs(g))
+    return largest
+
+
+def largest_gradient(gradient: np.ndarray, us: np.ndarray, limits: tuple[np.ndarray, np.ndarray] | None) -> float:
+    """Largest entry of the gradient (N, nu) that a control can follow; inf if it is not finite."""
+    lower, upper = limits or (None, None)
+    return _largest_gradient(gradient, us, lower, upper)
+
+
+def adjoint(expansion: Expansion) -> tuple[np.ndarray, np.ndarray]:
+    """Costate lam_t = lx_t + fx'lam_{t+1}, lam_N = lx_N, and gradient dJ/du_t = lu_t + fu'lam_{t+1}.
+
+    Returns: costate (N+1, ndx), gradient (N, nu).
+    """
+    costate, gradient = np.empty_like(expansion.lx), np.empty_like(expansion.lu)
+    _adjoint(expansion.fx, expansion.fu, expansion.lx, expansion.lu, costate, gradient)
+    return costate, gradient

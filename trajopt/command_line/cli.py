@@ -1,0 +1,280 @@
+"""The command line: trajopt list | solve NAME | compare NAME | view FILE_OR_NAME | bench."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trajopt.capabilities import Skeleton, capability
+from trajopt.command_line.problem_packages import ProblemPackages, siblings_first
+from trajopt.validation import did_you_mean
+
+HESSIANS = ("parallel", "value", "costate", "tensor")
+OK, NOT_CONVERGED, USAGE = 0, 1, 2
+COMPILE = "_compile"
+SECOND = "import sys; sys.path[:] = {path!r}; from trajopt.command_line.cli import main; sys.exit(main())"
+"""This program in a second process, which looks for modules where this one does and not in the current folder."""
+HOST, PORT = "127.0.0.1", 8080
+
+
+class _Refused(Exception):
+    """A command that cannot be done as it was given."""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The argument parser with its five commands."""
+    parser = argparse.ArgumentParser(
+        prog="trajopt",
+        description="Trajectory optimization with exact second-order dynamics.",
+        epilog="Exit code 0: done; 1: a solver did not converge; 2: wrong arguments.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and where it is installed")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("list", help="list the problems", description="List the problems by name.")
+    solve = commands.add_parser(
+        "solve", help="solve a problem with one solver", description="Solve a problem; write figures and numbers."
+    )
+    solve.add_argument("--solver", choices=("ddp", "ilqr"), default="ddp", help="default: ddp")
+    solve.add_argument("--animate", action="store_true", help="write a moving picture, animation.gif")
+    compare = commands.add_parser(
+        "compare",
+        help="solve a problem with iLQR and DDP",
+        description="Solve a problem with iLQR and with DDP; print a table, write figures and numbers.",
+    )
+    for command in (solve, compare):
+        _add_problem_options(command)
+    compare.set_defaults(animate=False, view=False)
+    _add_view(commands, solve)
+    commands.add_parser("bench", help="measure speed", description="Measure speed.", add_help=False)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Looks at what is installed only when it is asked for."""
+
+    def __call__(self, parser, *_: Any) -> None:
+        from dynamics.distribution import ROOT, distribution, intruders, version
+
+        found = distribution()
+        name = "not installed" if found is None else f"distribution {found.metadata['Name']}"
+        print(f"trajopt {version()} from {ROOT} ({name})")
+        for other in intruders():
+            sys.stderr.write(
+                f"trajopt: {other} is installed too, a different project whose packages have the same names; each "
+                "overwrites the other's files.  Uninstall both, then install this one again\n"
+            )
+        parser.exit()
+
+
+def _add_problem_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("name", metavar="NAME", help="a problem; 'trajopt list' shows them")
+    command.add_argument("--out", type=Path, metavar="DIR", help="folder to write to (default: results/NAME)")
+    command.add_argument(
+        "--perturb", type=_scale, default=0.0, metavar="SIGMA",
+        help="add normal random numbers of this standard deviation to the initial controls (default: 0)",
+    )  # fmt: skip
+    command.add_argument("--seed", type=_seed, default=0, help="seed of those random numbers (default: 0)")
+    command.add_argument(
+        "--hessian", choices=HESSIANS, default="parallel", help="multiplier of DDP (default: parallel)"
+    )
+    command.add_argument("--max-iterations", type=_count, default=500, metavar="N", help="default: 500")
+
+
+def _add_view(commands: Any, solve: argparse.ArgumentParser) -> None:
+    """The command `view`, and `solve --view`."""
+    solve.add_argument("--view", action="store_true", help="show the motion in the browser, as 'trajopt view' does")
+    view = commands.add_parser(
+        "view",
+        help="show a motion in the browser",
+        description="Show a saved solution, or a problem solved by DDP, in the browser until Ctrl-C.",
+    )
+    view.add_argument("name", metavar="FILE_OR_NAME", help="an .npz that 'trajopt solve' wrote, or a problem")
+    view.add_argument("--problem", metavar="NAME", help="what the file is a solution of (default: what it says itself)")
+    as_solve = {"solver": "ddp", "hessian": "parallel", "perturb": 0.0, "seed": 0, "max_iterations": 500}
+    view.set_defaults(**as_solve, animate=False, view=True)
+    for command in (solve, view):
+        command.add_argument("--host", default=HOST, help="address of the page (default: this machine only)")
+        command.add_argument("--port", type=int, default=PORT, help=f"default: {PORT}, or the next one that is free")
+
+
+def _scale(text: str) -> float:
+    value = float(text)
+    if not (np.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"got {text}, wanted a finite number >= 0")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"got {text}, wanted an integer >= 1")
+    return value
+
+
+def _seed(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"got {text}, wanted an integer >= 0")
+    return value
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    with siblings_first():
+        return _run(list(sys.argv[1:] if argv is None else argv))
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments[:1] == [COMPILE]:  # a second process of this program, see `compile_ahead`
+        from trajopt.command_line.compile_ahead import compile_exact
+
+        compile_exact(ProblemPackages().make(arguments[1]))
+        return OK
+    if arguments[:1] == ["bench"]:  # its options are its own
+        return int(import_module("problems.bench").main(arguments[1:]) or OK)
+    try:
+        options = build_parser().parse_args(arguments)
+    except SystemExit as end:
+        return int(end.code or OK)
+    problems = ProblemPackages()
+    if options.command == "list":
+        return _list(problems)
+    saved = options.command == "view" and options.name not in problems.names()
+    try:
+        return _view_saved(problems, options) if saved else _solve(problems, options)
+    except _Refused as error:
+        sys.stderr.write(f"trajopt: {error}\n")
+        return USAGE
+
+
+def _list(problems: Any) -> int:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "problem", box=None)
+    for name in problems.names():
+        table.add_row(name, problems.describe(name))
+    console = Console()
+    console.print(table)
+    scripts = Table("python -m experiments.", "measures (run it in the checkout)", box=None)
+    for name, purpose in problems.experiments().items():
+        scripts.add_row(name, purpose)
+    if scripts.row_count:
+        console.print()
+        console.print(scripts)
+    return OK
+
+
+def _solve(problems: Any, options: argparse.Namespace) -> int:
+    from rich.console import Console
+
+    console = Console()
+    if options.name not in problems.names():
+        raise _unknown("no problem", options.name, problems)
+    if options.command == "view" and options.problem is not None:
+        raise _Refused(f"--problem: {options.name} is a problem itself, not the file of a solution")
+    if options.view:
+        _check_page(options)
+    elif options.command == "solve" and (options.host, options.port) != (HOST, PORT):
+        raise _Refused("--host and --port: got one without --view")
+    from dynamics.simd import PROGRESS
+    from trajopt.command_line.compile_ahead import compiling_together
+    from trajopt.results.comparison import compare
+
+    PROGRESS.announce, before = True, PROGRESS.compiled
+    problem = problems.make(options.name)
+    exact = options.command == "compare" or options.solver == "ddp"
+    cold = PROGRESS.compiled > before
+    if (options.animate or options.view) and capability(problem.system, Skeleton) is None:
+        done = "animated" if options.animate else "viewed"
+        raise _Refused(f"{options.name} cannot be {done}, its system has no skeleton")
+    us = problem.us_init + options.perturb * np.random.default_rng(options.seed).standard_normal(problem.us_init.shape)
+    with compiling_together(problem, cold and exact, ["-c", SECOND.format(path=sys.path), COMPILE, options.name]):
+        results = compare(problem, _solvers(options), us)
+    console.print(results)
+    if options.command != "view":
+        for path in _write(results, options.out or Path("results") / options.name, options.animate):
+            console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    if options.view:
+        _show(results[options.solver], options)
+    return OK if results.converged else NOT_CONVERGED
+
+
+def _unknown(what: str, name: str, problems: Any) -> _Refused:
+    names = list(problems.names())
+    return _Refused(f"{what} {name!r}{did_you_mean(name, names)}\nproblems: {', '.join(names)}")
+
+
+def _view_saved(problems: Any, options: argparse.Namespace) -> int:
+    """Show the solution in a file; its problem is made again."""
+    path = Path(options.name)
+    if path.suffix != ".npz" and not path.is_file():
+        raise _unknown("neither a file nor a problem", options.name, problems)
+    _check_page(options)
+    from trajopt.results.results_files import problem_name_in
+    from trajopt.results.solution import Solution
+
+    name = options.problem or _attempt(problem_name_in, path)
+    if name is None:
+        raise _Refused(f"{path} does not say of what problem it is; give --problem")
+    if name not in problems.names():
+        raise _unknown("--problem: got" if options.problem else f"{path} is of a problem of your own,", name, problems)
+    return _show(_attempt(Solution.load, path, problems.make(name)), options)
+
+
+def _check_page(options: argparse.Namespace) -> None:
+    from trajopt.plotting.viewer import check_page
+
+    _attempt(check_page, options.port, options.host)
+
+
+def _show(solution: Any, options: argparse.Namespace) -> int:
+    """Serve the page until the keyboard interrupts."""
+    from trajopt.plotting import view
+
+    sys.stdout.write("Ctrl-C closes the page.\n")
+    sys.stdout.flush()
+    try:
+        _attempt(view, solution, options.port, host=options.host)
+    except KeyboardInterrupt:  # before the page was there
+        pass
+    return OK
+
+
+def _attempt(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """What the function returns; its objections end the command."""
+    try:
+        return function(*args, **options)
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        raise _Refused(str(error)) from error
+
+
+def _solvers(options: argparse.Namespace) -> dict[str, Any]:
+    from trajopt.solvers.ddp import DDP
+    from trajopt.solvers.ilqr import ILQR
+
+    ilqr = ILQR(max_iterations=options.max_iterations)
+    ddp = DDP(max_iterations=options.max_iterations, hessian=options.hessian)
+    if options.command == "compare":
+        return {"ilqr": ilqr, "ddp": ddp}
+    return {options.solver: ddp if options.solver == "ddp" else ilqr}
+
+
+def _write(results: Any, folder: Path, animated: bool) -> list[Path]:
+    """convergence.png, motion.png and one npz per solver; animation.gif of a finite solution if it is asked for."""
+    from trajopt.plotting import animate, plot_convergence, plot_trajectory
+    from trajopt.results.results_files import save_solution
+
+    plot_convergence(results, folder / "convergence.png")
+    plot_trajectory(results, folder / "motion.png")
+    finite = [solution for solution in results.values() if np.isfinite(solution.xs).all()]
+    return [
+        folder / "convergence.png",
+        folder / "motion.png",
+        *(save_solution(solution, folder / f"{name}.npz") for name, solution in results.items()),
+        *(animate(solution, folder / "animation.gif") for solution in finite[:animated]),
+    ]

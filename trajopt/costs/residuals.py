@@ -1,0 +1,175 @@
+"""Residuals of any system: the deviation of a state, the controls, the squared norm of another residual.
+
+Robots have more in `dynamics.residuals`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trajopt.capabilities import DifferenceResidual, capability
+from trajopt.interfaces.owners import state_space, subject_of
+from trajopt.interfaces.residual import Residual, check_residual
+from trajopt.interfaces.system import (
+    System,
+    as_manifold,
+    check_system,
+    control_names,
+    neutral_state,
+    state_array,
+    tangent_names,
+)
+from trajopt.validation import scalar_or_vector
+
+
+class StateResidual:
+    """r = x (-) x_ref, the tangent vector from the reference to the state.
+
+    Parameters
+    ----------
+    system : System
+    reference : (nx,) array, optional
+        By default the system's neutral state, zeros where it names none.
+    components : integers, optional
+        Which components of the tangent vector; all by default.
+
+    Attributes
+    ----------
+    component_names : their names, empty if the system has none
+    made_for : the space of the system's states (see `trajopt.interfaces.owners`)
+    """
+
+    def __init__(self, system: System, reference: ArrayLike | None = None, components: ArrayLike | None = None) -> None:
+        check_system(system, "nx", "ndx", "difference")
+        self.system = system
+        self.reference = state_array(system, "reference", _default(system) if reference is None else reference)
+        self.components = np.arange(system.ndx) if components is None else np.array(components, dtype=np.intp)
+        if self.components.ndim != 1 or not len(self.components):
+            raise ValueError(f"components: got shape {self.components.shape}, wanted a list of at least one index")
+        if (self.components < 0).any() or (self.components >= system.ndx).any():
+            raise ValueError(f"components: got {self.components.tolist()}, wanted indices from 0 to {system.ndx - 1}")
+        self.nr = len(self.components)
+        self.made_for = state_space(system)
+        names = tangent_names(system)
+        self.component_names = tuple(names[i] for i in self.components) if names else ()
+        self._manifold = as_manifold(system)
+        itself = np.array_equal(self.components, np.arange(system.ndx))
+        by_itself = capability(system, DifferenceResidual) if self._manifold is not None and itself else None
+        self.sums_squares = by_itself is not None
+        if by_itself is not None:
+            self.weighted_squares = by_itself.difference_residual(self.reference).weighted_squares
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, nr)."""
+        if self._manifold is None:
+            return xs[:, self.components] - self.reference[self.components]
+        return np.asarray(self.system.difference(np.broadcast_to(self.reference, xs.shape), xs))[:, self.components]
+
+    def _expansion(self, xs, mu):
+        full = np.zeros((len(xs), self.system.ndx))
+        full[:, self.components] = mu
+        assert self._manifold is not None
+        return self._manifold.difference_expansion(self.reference, xs, full)
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
+        """rx (K, nr, ndx), None."""
+        if self._manifold is None:
+            return np.tile(np.eye(self.system.ndx)[self.components], (len(xs), 1, 1)), None
+        J, _ = self._expansion(xs, 0.0)
+        return np.ascontiguousarray(J[:, self.components]), None
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[np.ndarray | None, None, None]:
+        """Hessians of mu'r: the curvature of the difference, None where it is plain subtraction."""
+        return (None if self._manifold is None else self._expansion(xs, mu)[1]), None, None
+
+
+def _default(system: System) -> np.ndarray:
+    """The neutral state; ValueError if the system names none and does not accept zeros."""
+    try:
+        return state_array(system, "neutral_state", neutral_state(system))
+    except ValueError as error:
+        raise ValueError(f"reference: got none, wanted a state of {type(system).__name__} ({error})") from None
+
+
+class ControlResidual:
+    """r = u - u_ref.
+
+    Parameters
+    ----------
+    system : System
+    reference : number or (nu,) array
+    """
+
+    def __init__(self, system: System, reference: ArrayLike = 0.0) -> None:
+        check_system(system, "ndx", "nu")
+        self.nr, self._ndx = system.nu, system.ndx
+        self.reference = scalar_or_vector("reference", reference, system.nu)
+        self.made_for = state_space(system)
+        self.component_names = control_names(system)
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, nu)."""
+        if us is None:
+            raise ValueError("ControlResidual: the terminal knot has no control")
+        return us - self.reference
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """rx (K, nu, ndx) = 0, ru (K, nu, nu) = 1."""
+        return np.zeros((len(xs), self.nr, self._ndx)), np.tile(np.eye(self.nr), (len(xs), 1, 1))
+
+    def hessian_products(self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray) -> tuple[None, None, None]:
+        """No curvature."""
+        return None, None, None
+
+
+class SquaredNorm:
+    """r = |s|^2 of another residual s: with a position for s, the squared distance that obstacles are kept at.
+
+    Smooth everywhere, unlike the distance itself.  With J = ds/d(x, u) the Jacobian is 2 s'J and the Hessian of mu r is
+    2 mu J'J + the Hessian of (2 mu s)'s.
+
+    Parameters
+    ----------
+    residual : Residual
+        s.
+    """
+
+    nr = 1
+
+    def __init__(self, residual: Residual) -> None:
+        check_residual(residual)
+        self.residual = residual
+        self.made_for = subject_of(residual)
+        self.name = f"squared norm of {getattr(residual, 'name', type(residual).__name__)}"
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, 1)."""
+        s = self.residual.evaluate(xs, us)
+        return np.einsum("ki,ki->k", s, s)[:, None]
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """rx (K, 1, ndx), and ru (K, 1, nu) or None."""
+        s = 2.0 * self.residual.evaluate(xs, us)[:, None, :]
+        sx, su = self.residual.jacobians(xs, us)
+        return s @ sx, None if su is None else s @ su
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Hessians of mu r."""
+        s, (sx, su) = self.residual.evaluate(xs, us), self.residual.jacobians(xs, us)
+        inner = self.residual.hessian_products(xs, us, 2.0 * mu * s)
+        scaled = 2.0 * mu[:, :, None] * sx
+        Hxx = _sum(scaled.transpose(0, 2, 1) @ sx, inner[0])
+        if su is None:
+            return Hxx, None, None
+        lifted = su.transpose(0, 2, 1)
+        return Hxx, _sum(lifted @ scaled, inner[1]), _sum(lifted @ (2.0 * mu[:, :, None] * su), inner[2])
+
+
+def _sum(H: np.ndarray, other: np.ndarray | None) -> np.ndarray:
+    """H and a block of curvature, None for none."""
+    return H if other is None else H + other

@@ -1,0 +1,65 @@
+"""A residual r(x, u): one vector per knot, its Jacobians and its exact curvature.  Serves costs and constraints."""
+
+from typing import Protocol
+
+import numpy as np
+
+from trajopt.capabilities import capability
+
+
+class Residual(Protocol):
+    """A function r(x, u) of nr numbers, evaluated at K knots in one call.
+
+    Derivatives are taken along the tangent of the state.  A residual of the state alone returns None for what concerns
+    u, and accepts ``us=None`` (the terminal knot has no control).
+
+    Optional: ``evaluate_with_jacobians(xs, us)`` returns r, rx, ru in one pass; ``name`` is what messages call it, and
+    ``component_names`` (nr,) its numbers; ``made_for`` is what it is about (see `trajopt.interfaces.owners`); if
+    ``sums_squares`` is true, ``weighted_squares(xs, us, figures, start, stop, target, curvature)`` adds the expansion
+    of a quadratic cost to the arrays of all knots and returns its value (see
+    `dynamics.residuals.robot_residual.RobotResidual`).
+    """
+
+    @property
+    def nr(self) -> int:
+        """Numbers in the residual."""
+        ...
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, nr) at xs (K, nx) and us (K, nu)."""
+        ...
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """rx (K, nr, ndx) and ru (K, nr, nu) or None."""
+        ...
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+        """Second derivatives of mu_t'r, mu (K, nr): Hxx (K, ndx, ndx), Hux (K, nu, ndx), Huu (K, nu, nu), symmetric;
+        None for a block that is zero."""
+        ...
+
+
+class ComponentNames(Protocol):
+    """Of residuals: names for reports."""
+
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """Those of its numbers (nr,), or none."""
+        ...
+
+
+def component_names(residual: object) -> tuple[str, ...]:
+    """Names (nr,) of a residual's numbers; none if it has none."""
+    named = capability(residual, ComponentNames)
+    return () if named is None else tuple(named.component_names)
+
+
+def check_residual(residual: object) -> None:
+    """TypeError unless it is an object with the three methods."""
+    for method in ("evaluate", "jacobians", "hessian_products"):
+        if not callable(getattr(residual, method, None)):
+            raise TypeError(f"residual: {type(residual).__name__} has no method {method!r}")
+    if isinstance(residual, type):
+        raise TypeError(f"residual: got the class {residual.__name__}, wanted an object of it")

@@ -1,0 +1,45 @@
+"""Closed-loop rollouts for any system, one call of `step` per knot with all step lengths in a batch.
+
+A system that compiles its rollouts is many times faster; this is what serves all others.
+"""
+
+import numpy as np
+
+from trajopt.interfaces.system import System, window
+
+
+def closed_loop_by_steps(
+    system: System,
+    x0: np.ndarray,
+    xs: np.ndarray,
+    us: np.ndarray,
+    k: np.ndarray,
+    K: np.ndarray,
+    alphas: np.ndarray,
+    gaps: np.ndarray | None = None,
+    lower: np.ndarray | None = None,
+    upper: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """What `System.closed_loop_rollout` returns, by `step`, `difference` and `integrate` alone."""
+    A, N = len(alphas), len(us)
+    X, U = np.full((A, N + 1, system.nx), np.nan), np.full((A, N, system.nu), np.nan)
+    alphas = np.asarray(alphas)
+    left = (1.0 - alphas)[:, None]
+    X[:, 0] = x0 if gaps is None else system.integrate(np.tile(x0, (A, 1)), -left * gaps[0])
+    alive = np.arange(A)  # a system may refuse states that are not finite, so diverged candidates are left behind
+    for t in range(N):
+        dx = system.difference(np.tile(xs[t], (len(alive), 1)), X[alive, t])
+        u = us[t] + np.multiply.outer(alphas[alive], k[t]) + dx @ K[t].T
+        if lower is not None and upper is not None:
+            u = np.clip(u, lower[t], upper[t])
+        U[alive, t] = u
+        finite = np.isfinite(u).all(axis=1)
+        alive = alive[finite]
+        following = window(system, t, t + 1).step(X[alive, t], u[finite])
+        X[alive, t + 1] = following
+        alive = alive[np.isfinite(following).all(axis=1)]
+        if gaps is not None:
+            X[alive, t + 1] = system.integrate(X[alive, t + 1], -left[alive] * gaps[t + 1])
+        if len(alive) == 0:
+            break
+    return X, U

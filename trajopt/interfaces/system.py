@@ -1,0 +1,202 @@
+"""What trajectory optimization needs of a discrete-time dynamical system, and nothing more.
+
+A state x has nx numbers, its tangent space ndx (fewer on a manifold: a quaternion has four numbers and three degrees of
+freedom).  `integrate` moves a state along a tangent vector, `difference` is its inverse, and every derivative is taken
+along the tangent, so no other part of the package ever subtracts two states.
+
+What only some systems can say or do, `trajopt.capabilities` lists; the functions at the end of this file ask for it.
+"""
+
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from trajopt.capabilities import (
+    CheckedStates,
+    ControlNames,
+    DifferenceExpansion,
+    Durations,
+    Euclidean,
+    IdleKnots,
+    KnotByKnot,
+    NeutralState,
+    PartlySemiImplicit,
+    SemiImplicit,
+    TangentNames,
+    capability,
+)
+from trajopt.validation import float_array
+
+
+class System(Protocol):
+    """Discrete dynamics x_{t+1} = f(x_t, u_t) with first and second derivatives, all knots in one call.
+
+    Any object with these members will do; it need not inherit from this class.  `trajopt.capabilities` has what it may
+    offer besides.
+    """
+
+    @property
+    def nx(self) -> int:
+        """Numbers in a state."""
+        ...
+
+    @property
+    def ndx(self) -> int:
+        """Dimension of the tangent space of the states."""
+        ...
+
+    @property
+    def nu(self) -> int:
+        """Number of controls."""
+        ...
+
+    @property
+    def dt(self) -> float:
+        """Time step, seconds."""
+        ...
+
+    def integrate(self, x: np.ndarray, dx: np.ndarray) -> np.ndarray:
+        """Move x (nx,) or (K, nx) along the tangent vector dx (ndx,) or (K, ndx)."""
+        ...
+
+    def difference(self, x0: np.ndarray, x1: np.ndarray) -> np.ndarray:
+        """Tangent vector from x0 to x1: integrate(x0, difference(x0, x1)) = x1."""
+        ...
+
+    def step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Next state f(x, u), one point or a batch."""
+        ...
+
+    def rollout(self, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """States (N+1, nx) from x0 under the controls us (N, nu); inf or NaN if they diverge, never an exception."""
+        ...
+
+    def closed_loop_rollout(
+        self,
+        x0: np.ndarray,
+        xs: np.ndarray,
+        us: np.ndarray,
+        k: np.ndarray,
+        K: np.ndarray,
+        alphas: np.ndarray,
+        gaps: np.ndarray | None = None,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Roll out u = us_t + alpha k_t + K_t difference(xs_t, x) for every step length alpha (A,) at once.
+
+        The last three arguments may be missing; `trajopt.interfaces.stepwise` rolls out step by step where
+        they are needed.
+        Controls keep lower <= u <= upper (N, nu).  Of gaps (N+1, ndx), gaps_0 = difference(xs_0, x0) and
+        gaps_t = difference(xs_t, f(xs_{t-1}, us_{t-1})), the part 1 - alpha is kept: each new state is what the
+        dynamics give, or x0, moved along -(1 - alpha) gaps_t.
+        Returns xs_new (A, N+1, nx) and us_new (A, N, nu), possibly strided views; diverged candidates hold inf or NaN.
+        """
+        ...
+
+    def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """fx (N, ndx, ndx) and fu (N, ndx, nu) at the first N = len(us) states."""
+        ...
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Hessians of lam_t'f per knot, lam (N, ndx): Hxx (N, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu)."""
+        ...
+
+    def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first."""
+        ...
+
+
+class ManifoldSystem(System, DifferenceExpansion, Protocol):
+    """A system whose states live on a manifold (``euclidean = False``)."""
+
+
+def as_manifold(system: System) -> ManifoldSystem | None:
+    """The system itself if its states live on a manifold, None if `difference` is plain subtraction."""
+    known = capability(system, Euclidean)
+    return None if known is None or known.euclidean else cast(ManifoldSystem, system)
+
+
+def window(system: System, start: int, stop: int) -> System:
+    """The dynamics of the knots start <= t < stop: the system itself where all knots are alike."""
+    varying = capability(system, KnotByKnot)
+    return system if varying is None else varying.window(start, stop)
+
+
+def knot_durations(system: System, horizon: int) -> np.ndarray:
+    """Seconds (N,) that the knots take."""
+    timed = capability(system, Durations)
+    return np.full(horizon, float(system.dt)) if timed is None else np.asarray(timed.durations, dtype=np.float64)
+
+
+def knot_times(system: System, horizon: int) -> np.ndarray:
+    """Times (N+1,) of the knots, seconds."""
+    if capability(system, Durations) is None:
+        return system.dt * np.arange(horizon + 1)
+    return np.concatenate([[0.0], np.cumsum(knot_durations(system, horizon))])
+
+
+def idle_knots(system: System) -> np.ndarray:
+    """The knots whose controls are without effect."""
+    resting = capability(system, IdleKnots)
+    return np.flatnonzero(() if resting is None else resting.idle)
+
+
+def check_states(system: System, xs: np.ndarray) -> None:
+    """Raise ValueError if the system knows that one of the states xs (K, nx) is none."""
+    checked = capability(system, CheckedStates)
+    if checked is not None:
+        checked.check_state(xs)
+
+
+def neutral_state(system: System) -> np.ndarray:
+    """The state (nx,) that limits are counted from."""
+    known = capability(system, NeutralState)
+    return np.zeros(system.nx) if known is None else np.asarray(known.neutral_state)
+
+
+def tangent_names(system: System) -> tuple[str, ...]:
+    """Names (ndx,) of the components of a tangent vector; none if the system has none."""
+    known = capability(system, TangentNames)
+    return () if known is None else _all_named("tangent_names", known.tangent_names, system.ndx)
+
+
+def control_names(system: System) -> tuple[str, ...]:
+    """Names (nu,) of the controls; none if the system has none."""
+    known = capability(system, ControlNames)
+    return () if known is None else _all_named("control_names", known.control_names, system.nu)
+
+
+def _all_named(what: str, names: Any, count: int) -> tuple[str, ...]:
+    if len(names) != count:
+        raise ValueError(f"{what}: got {len(names)} names, wanted {count}")
+    return tuple(names)
+
+
+def check_system(system: object, *members: str) -> None:
+    """TypeError unless it has these members of a system."""
+    missing = [member for member in members if not hasattr(system, member)]
+    if missing:
+        raise TypeError(f"system: {type(system).__name__} lacks {', '.join(missing)}, wanted a trajopt.System")
+
+
+def state_array(system: System, name: str, value: Any) -> np.ndarray:
+    """A state (nx,) that the system accepts as one; ValueError naming the argument otherwise."""
+    x = float_array(name, value, (system.nx,))
+    try:
+        check_states(system, x[None])
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    return x
+
+
+def semi_implicit_form(system: System) -> tuple[float | np.ndarray, int]:
+    """What the backward pass is told: the time step, or those of all knots, 0 without that structure; and the first row
+    that has it."""
+    wholly, partly = capability(system, SemiImplicit), capability(system, PartlySemiImplicit)
+    if partly is None and (wholly is None or not wholly.semi_implicit):
+        return 0.0, 0
+    timed = capability(system, Durations)
+    return (float(system.dt) if timed is None else timed.durations), 0 if partly is None else partly.semi_implicit_from

@@ -1,0 +1,268 @@
+"""Constraints lower <= r(x, u) <= upper: limits of controls, limits of states, and any residual.
+
+Equal limits make an equality, an infinite one is none.  Limits of controls are kept by the backward pass and the
+rollouts themselves; all others go through an augmented Lagrangian (`trajopt.solvers.augmented_lagrangian`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trajopt.capabilities import ControlLimits, StateLimits, capability
+from trajopt.costs.residuals import StateResidual
+from trajopt.interfaces.residual import Residual, check_residual, component_names
+from trajopt.interfaces.system import System, check_system, control_names, tangent_names
+from trajopt.validation import did_you_mean, number_array, one_of, text, whole_number
+
+Limits = ArrayLike | Mapping[str, float]
+"""Numbers in the order of the components, or by their names."""
+
+WHERE = ("path", "terminal", "all")
+
+
+def _limit_rows(name: str, value: Any, width: int | None) -> np.ndarray:
+    """Limits of shape (), (width,) or (K, width); infinite ones are allowed, NaN is not."""
+    array = np.array(number_array(name, value), dtype=np.float64, order="C")
+    if array.ndim > 2 or not array.size or (array.ndim and width is not None and array.shape[-1] != width):
+        raise ValueError(f"{name}: got shape {array.shape}, wanted a number, ({width},) or (K, {width})")
+    if np.isnan(array).any():
+        raise ValueError(f"{name}: got NaN, wanted numbers or infinities")
+    return array
+
+
+def _by_name(argument: str, value: Limits, names: tuple[str, ...], rest: float) -> ArrayLike:
+    """Limits (n,) of a mapping from names to numbers, `rest` where a name is left out; anything else as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    if not names:
+        raise ValueError(f"{argument}: got limits by name, wanted a system= that names its components")
+    limits = np.full(len(names), rest)
+    for name, limit in value.items():
+        if name not in names:
+            shown = did_you_mean(name, names) or f"; known: {', '.join(names[:8])}" + ", ..." * (len(names) > 8)
+            raise ValueError(f"{argument}: got the unknown name {name!r}{shown}")
+        limits[names.index(name)] = float(_limit_rows(f"{argument}[{name!r}]", limit, 0))
+    return limits
+
+
+def _finite_limits(limits: tuple[np.ndarray, np.ndarray], system: System, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """The limits; ValueError if all are infinite."""
+    if not any(np.isfinite(limit).any() for limit in limits):
+        raise ValueError(f"system: {type(system).__name__} has no finite limit of {what}")
+    return limits
+
+
+def _check_order(what: str, lower: np.ndarray, upper: np.ndarray) -> None:
+    try:
+        wrong = ~(lower <= upper) | (lower == np.inf) | (upper == -np.inf)
+    except ValueError:
+        raise ValueError(f"{what}: lower has shape {lower.shape} and upper {upper.shape}, which do not fit") from None
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        low, high = np.broadcast_to(lower, wrong.shape)[at], np.broadcast_to(upper, wrong.shape)[at]
+        raise ValueError(f"{what}: got lower {low} and upper {high} at {at}, wanted lower <= upper")
+
+
+def _where(at: Any) -> str | tuple[int, ...]:
+    """One of `WHERE`, or the knots of an array."""
+    if isinstance(at, str):
+        return one_of("at", at, WHERE)
+    knots = np.asarray(at)
+    if knots.ndim != 1 or knots.dtype.kind not in "iu" or not len(knots):
+        words = ", ".join(map(repr, WHERE))
+        raise ValueError(f"at: got {at!r}, wanted one of {words}, or a vector of knots, whole numbers")
+    wrong = np.flatnonzero(np.diff(knots.astype(np.int64), prepend=-1) <= 0)
+    if len(wrong):
+        raise ValueError(f"at: got knot {knots[wrong[0]]} at place {wrong[0]}, wanted growing numbers of at least 0")
+    return tuple(knots.tolist())
+
+
+def _rows_over(what: str, limits: np.ndarray, knots: int, width: int) -> np.ndarray:
+    """Limits (knots, width)."""
+    if limits.ndim == 2 and len(limits) not in (1, knots):
+        raise ValueError(f"{what}: got {len(limits)} rows, wanted one per knot it holds at, {knots}")
+    if limits.ndim and limits.shape[-1] != width:
+        raise ValueError(f"{what}: got {limits.shape[-1]} numbers, wanted {width}")
+    return np.array(np.broadcast_to(limits, (knots, width)))
+
+
+class ControlBounds:
+    """lower <= u_t <= upper at every knot.
+
+    Parameters
+    ----------
+    lower, upper : number, (nu,) or (N, nu) array, or mapping of controls' names to numbers
+        Limits, which may be infinite; those that are not given are.
+    system : System, optional
+        Its names are those of the mappings.
+
+    Raises
+    ------
+    ValueError
+        For a lower limit above the upper one, NaN, an unknown name, or (from `trajopt.Problem`) a wrong number of
+        limits.
+    """
+
+    def __init__(self, lower: Limits = -np.inf, upper: Limits = np.inf, system: System | None = None) -> None:
+        names = () if system is None else control_names(system)
+        self.lower = _limit_rows("lower", _by_name("lower", lower, names, -np.inf), None)
+        self.upper = _limit_rows("upper", _by_name("upper", upper, names, np.inf), None)
+        _check_order("ControlBounds", self.lower, self.upper)
+
+    @classmethod
+    def from_model(cls, system: System) -> ControlBounds:
+        """The limits that the system knows: the efforts of a robot's motors.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For a system that knows none, or none that is finite.
+        """
+        limited = capability(system, ControlLimits)
+        if limited is None:
+            raise TypeError(f"system: {type(system).__name__} knows no limits of its controls")
+        return cls(*_finite_limits(limited.control_limits(), system, "controls"))
+
+    def __repr__(self) -> str:
+        return f"ControlBounds({self.lower.tolist()}, {self.upper.tolist()})"
+
+    def limits(self, horizon: int, nu: int) -> tuple[np.ndarray, np.ndarray]:
+        """lower and upper (N, nu)."""
+        return (
+            _rows_over("ControlBounds lower", self.lower, horizon, nu),
+            _rows_over("ControlBounds upper", self.upper, horizon, nu),
+        )
+
+
+class ResidualConstraint:
+    """lower <= r(x, u) <= upper of any residual.
+
+    Parameters
+    ----------
+    residual : Residual
+    lower, upper : number, (nr,) or (K, nr) array
+        Limits, K the number of knots; equal ones make an equality.  By default r = 0.
+    at : "path" (default), "terminal", "all", or an array of knots
+        Knots 0 ... N-1, the last knot N, or both; or those of an array, growing whole numbers from 0 ... N-1, as of one
+        phase.  Where r does not depend on the controls, knot 0 is left out: its state is given.
+    name : str, optional
+        How reports call it.
+
+    Attributes
+    ----------
+    at : str, or the knots as a tuple of integers
+    component_names : how reports call the numbers of r, empty if the residual has no names for them
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument, what it got and what was wanted.
+    """
+
+    def __init__(
+        self,
+        residual: Residual,
+        lower: ArrayLike = 0.0,
+        upper: ArrayLike = 0.0,
+        at: str | ArrayLike = "path",
+        name: str = "",
+    ) -> None:
+        check_residual(residual)
+        self.residual = residual
+        self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
+        self.lower, self.upper = _limit_rows("lower", lower, self.nr), _limit_rows("upper", upper, self.nr)
+        self.at = _where(at)
+        self.name = text("name", name) or getattr(residual, "name", "") or type(residual).__name__
+        self.component_names = component_names(residual)
+        if len(self.component_names) not in (0, self.nr):
+            raise ValueError(f"residual.component_names: got {len(self.component_names)} names, wanted {self.nr}")
+        _check_order(self.name, self.lower, self.upper)
+
+    def __repr__(self) -> str:
+        at = self.at if isinstance(self.at, str) or len(self.at) < 4 else f"{self.at[0]} ... {self.at[-1]}"
+        return f"{type(self).__name__}({self.name!r}, nr={self.nr}, at={at!r})"
+
+    def knots(self, horizon: int, state_only: bool) -> np.ndarray:
+        """The knots it holds at, N for the last one.  Raises ValueError for one beyond the horizon."""
+        first = 1 if state_only else 0
+        if not isinstance(self.at, str):
+            if self.at[-1] >= horizon:
+                raise ValueError(f"at: {self.name} got knot {self.at[-1]}, wanted at most {horizon - 1}")
+            return np.array([t for t in self.at if t >= first], dtype=np.intp)
+        path = [] if self.at == "terminal" else range(first, horizon)
+        return np.array([*path, *([] if self.at == "path" else [horizon])], dtype=np.intp)
+
+    def limits(self, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """lower and upper (len(knots), nr) at the knots that `knots` gives."""
+        asked = knots if isinstance(self.at, str) else np.array(self.at)
+        held = np.isin(asked, knots)
+        return (
+            _rows_over(f"{self.name} lower", self.lower, len(asked), self.nr)[held],
+            _rows_over(f"{self.name} upper", self.upper, len(asked), self.nr)[held],
+        )
+
+
+class StateBounds(ResidualConstraint):
+    """lower <= x (-) x_ref <= upper, component by component of the tangent vector.
+
+    Parameters
+    ----------
+    system : System
+    lower, upper : number, (ndx,) array, or mapping of components' names to numbers
+        Limits of x (-) x_ref, infinite by default; components with two infinite limits are free.  Names are those that
+        the system has: of a robot those of its joints, as "elbow", and "elbow velocity".
+    reference : (nx,) array, optional
+        x_ref, by default the system's neutral state, or zeros, so that the limits are those of the state itself where
+        it is a plain vector, as angles of joints are.
+    at : "all" (default), "path", "terminal" or an array of knots
+        As for `ResidualConstraint`.  Knot 0 is left out: its state is given.
+    name : str, optional
+    """
+
+    def __init__(
+        self,
+        system: System,
+        lower: Limits = -np.inf,
+        upper: Limits = np.inf,
+        reference: ArrayLike | None = None,
+        at: str | ArrayLike = "all",
+        name: str = "state bounds",
+    ) -> None:
+        check_system(system, "nx", "ndx", "difference")
+        names = tangent_names(system)
+        low, high = (
+            np.broadcast_to(_limit_rows(which, _by_name(which, value, names, rest), system.ndx), (system.ndx,))
+            for which, value, rest in (("lower", lower, -np.inf), ("upper", upper, np.inf))
+        )
+        used = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
+        if not len(used):
+            raise ValueError("StateBounds: got infinite limits alone, wanted a finite one")
+        super().__init__(StateResidual(system, reference, used), low[used], high[used], at, name)
+
+    @classmethod
+    def from_model(
+        cls,
+        system: System,
+        position: bool = True,
+        velocity: bool = True,
+        at: str | ArrayLike = "all",
+        name: str = "state bounds",
+    ) -> StateBounds:
+        """The limits that the system knows: ranges and speeds of a robot's joints.
+
+        Parameters: position, velocity, whether to take those; at, name, as above.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For a system that knows none, none that is finite, or some that are none of its tangent vectors.
+        """
+        limited = capability(system, StateLimits)
+        if limited is None:
+            raise TypeError(f"system: {type(system).__name__} knows no limits of its states")
+        limits = limited.state_limits(position=position, velocity=velocity)
+        return cls(system, *_finite_limits(limits, system, "states"), at=at, name=name)

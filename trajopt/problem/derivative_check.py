@@ -1,0 +1,324 @@
+"""Are the derivatives of a system, a residual or a cost right?  A comparison with differences, block by block.
+
+Everything is compared with values of the function alone, so a wrong Jacobian does not hide behind a wrong Hessian.
+With y(z) the function in exponential coordinates of the state, z = [dx; du],
+
+    y(z) = difference(f(x, u), f(integrate(x, dx), u + du))     for a system; the value itself for residuals and costs,
+
+first derivatives and, contracted with random multipliers, second derivatives along d are central differences of sixth
+order,
+
+    y'(d)    = [45 (y_1 - y_-1) - 9 (y_2 - y_-2) + (y_3 - y_-3)] / 60 h,                    error ~ eps/h + h^6/140
+    y''(d,d) = [270 (y_1 + y_-1) - 27 (y_2 + y_-2) + 2 (y_3 + y_-3) - 490 y_0] / 180 h^2,   error ~ eps/h^2 + h^6/560
+
+and mixed second derivatives follow by polarization.  On a manifold these are the symmetric Hessians that
+`System.hessian_products` promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trajopt.capabilities import KnotByKnot, capability
+from trajopt.costs import Quadratic
+from trajopt.interfaces.system import System, check_states, semi_implicit_form
+from trajopt.validation import whole_number
+
+FIRST = {1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
+SECOND = {0: -490 / 180, 1: 270 / 180, 2: -27 / 180, 3: 2 / 180}
+ROUNDING = 100 * np.finfo(float).eps
+"""Of a value of size one; errors of differences below ROUNDING / h^order are not held against the derivatives."""
+POINTS = 4
+"""Random points, where none are given."""
+
+Value = Callable[[np.ndarray], np.ndarray]
+"""y (K, n) of displacements z (K, nz)."""
+
+
+@dataclass(frozen=True)
+class BlockCheck:
+    """One block of derivatives, e.g. fx or Hux, over all points.
+
+    error : largest deviation, relative to the largest entry of the block
+    point, index : where that is, which point and which entry of the block
+    got, expected : the derivative given and its difference quotient there
+    ok : error <= tolerance
+    """
+
+    name: str
+    error: float
+    point: int
+    index: tuple[int, ...]
+    got: float
+    expected: float
+    ok: bool
+
+
+@dataclass(frozen=True)
+class DerivativeReport:
+    """What `check_derivatives` found; `print` shows it as a table.
+
+    ok : no block is wrong
+    blocks : one `BlockCheck` per block
+    notes : what was taken for granted, e.g. that ru is None
+    x, u : the points, (K, nx) and (K, nu) or None
+    """
+
+    subject: str
+    tolerance: float
+    blocks: tuple[BlockCheck, ...]
+    notes: tuple[str, ...]
+    x: np.ndarray
+    u: np.ndarray | None
+
+    @property
+    def ok(self) -> bool:
+        """True if every block agrees with differences."""
+        return all(block.ok for block in self.blocks)
+
+    def __getitem__(self, name: str) -> BlockCheck:
+        """The block of this name."""
+        for block in self.blocks:
+            if block.name == name:
+                return block
+        raise KeyError(f"{name!r}; blocks are {', '.join(block.name for block in self.blocks)}")
+
+    def __str__(self) -> str:
+        verdict = "agree with differences" if self.ok else "are WRONG"
+        lines = [f"Derivatives of {self.subject} {verdict} (tolerance {self.tolerance:g}, {len(self.x)} points)"]
+        lines.append(f"  {'block':16s}{'error':>9s}       {'worst entry':16s}{'got':>16s}{'expected':>16s}")
+        for b in self.blocks:
+            where = f"{list(b.index)}, point {b.point}"
+            mark = "ok" if b.ok else "WRONG"
+            lines.append(f"  {b.name:16s}{b.error:9.1e} {mark:5s} {where:16s}{b.got:16.8g}{b.expected:16.8g}")
+        return "\n".join(lines + [f"  note: {note}" for note in self.notes])
+
+
+def check_derivatives(
+    thing: Any,
+    x: ArrayLike | None = None,
+    u: ArrayLike | None = None,
+    *,
+    system: System | None = None,
+    seed: int = 0,
+    tolerance: float = 1e-6,
+    step: float = 2.0**-6,
+) -> DerivativeReport:
+    """Compare the derivatives of a system, a residual or a cost with differences of sixth order.
+
+    Parameters
+    ----------
+    thing : a `System` (fx, fu, Hessian products, tensors), a `Residual` (Jacobians, Hessian products) or a `Cost`
+        (gradient and exact Hessian, Gauss-Newton part plus curvature)
+    x : (nx,) or (K, nx), points to check at; random ones by default (on a manifold x is needed)
+    u : (nu,) or (K, nu), controls; random by default
+    system : the system a residual or a cost is used with; needed for costs, on manifolds, and where x is not given
+    seed : of the random points and multipliers
+    tolerance : largest error allowed, relative to the largest entry of each block
+    step : h of the differences of second order, half of it for the first; well below the lengths over which f varies
+
+    Raises
+    ------
+    TypeError, ValueError : names the argument.  A wrong derivative raises nothing: look at `DerivativeReport.ok`.
+    """
+    for name, value in (("tolerance", tolerance), ("step", step)):
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{name}: got {value}, wanted a positive number")
+    rng = np.random.default_rng(whole_number("seed", seed, 0))
+    if hasattr(thing, "linearize"):
+        system, check = thing, _system_blocks
+    elif hasattr(thing, "accumulate_curvature"):
+        check = _cost_blocks
+        if system is None:
+            raise ValueError("system: got None, wanted the system that the cost is used with")
+    elif hasattr(thing, "evaluate") and hasattr(thing, "jacobians"):
+        check = _residual_blocks
+    else:
+        raise TypeError(f"thing: got {type(thing).__name__}, wanted a system, a residual or a cost")
+    X, U = _points(system, x, u, rng)
+    compare = _Comparison(system, X, U, rng, tolerance, step)
+    with np.errstate(all="ignore"):
+        notes = check(thing, compare)
+    return DerivativeReport(type(thing).__name__, tolerance, tuple(compare.blocks), tuple(notes), X, U)
+
+
+def _points(system: System | None, x: Any, u: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray | None]:
+    """Points (K, nx), (K, nu); random where not given; no controls for a residual without system and u."""
+    if system is None and x is None:
+        raise ValueError("x: got None, wanted points, or the system of the residual in system=")
+    nx = np.shape(x)[-1] if system is None else system.nx
+    X = None if x is None else _batch("x", x, nx)
+    U = None if u is None else _batch("u", u, np.shape(u)[-1] if system is None else system.nu)
+    K = max([len(given) for given in (X, U) if given is not None], default=1)
+    K = POINTS if X is None and K == 1 else K
+    varying = capability(system, KnotByKnot)
+    K = K if varying is None else varying.horizon  # one point for each knot
+    if X is None:
+        X = rng.standard_normal((K, nx))
+    if system is not None:
+        try:
+            check_states(system, X)
+        except ValueError as error:
+            raise ValueError(f"x: wanted states on the manifold ({error})") from None
+    if U is None and system is not None:
+        U = rng.standard_normal((K, system.nu))
+    for name, points in (("x", X), ("u", U)):
+        if points is not None and len(points) not in (1, K):
+            raise ValueError(f"{name}: got {len(points)} points, wanted one or {K}")
+    X = np.broadcast_to(X, (K, X.shape[1])).copy()
+    return X, None if U is None else np.broadcast_to(U, (K, U.shape[1])).copy()
+
+
+def _batch(name: str, value: Any, size: int) -> np.ndarray:
+    array = np.atleast_2d(np.array(value, dtype=np.float64))
+    if array.ndim != 2 or array.shape[1] != size:
+        raise ValueError(f"{name}: got shape {np.shape(value)}, wanted ({size},) or (K, {size})")
+    return array
+
+
+class _Comparison:
+    """Points, differences at them, and the blocks compared so far."""
+
+    def __init__(self, system, X, U, rng, tolerance, step):
+        self.system, self.X, self.U, self.rng = system, X, U, rng
+        self.tolerance, self.step, self.blocks = tolerance, step, []
+        self.ndx, self.nu = X.shape[1] if system is None else system.ndx, 0 if U is None else U.shape[1]
+        self.nz = self.ndx + self.nu
+
+    def moved(self, z):
+        """The points displaced by z (K, nz)."""
+        dx, du = z[:, : self.ndx], z[:, self.ndx :]
+        X = self.X + dx if self.system is None else self.system.integrate(self.X, dx)
+        return X, None if self.U is None else self.U + du
+
+    def multipliers(self, n):
+        """Random (K, n)."""
+        return self.rng.standard_normal((len(self.X), n))
+
+    def _along(self, y, d, order):
+        """First or second derivative of y along d (nz,), times step^order."""
+        weights, h = (FIRST, 0.5 * self.step) if order == 1 else (SECOND, self.step)
+        sign, total = -1.0 if order == 1 else 1.0, 0.0
+        for s, w in weights.items():
+            z = np.tile(s * h * d, (len(self.X), 1))
+            total = total + w * ((y(z) + sign * y(-z)) if s else y(z))
+        return total / h**order
+
+    def first(self, y: Value) -> np.ndarray:
+        """Jacobian (K, n, nz) of y (K, n)."""
+        return np.stack([self._along(y, d, 1) for d in np.eye(self.nz)], axis=-1)
+
+    def second(self, y: Value) -> np.ndarray:
+        """Hessian (K, nz, nz) of y (K,)."""
+        axes, H = np.eye(self.nz), np.empty((len(self.X), self.nz, self.nz))
+        for i in range(self.nz):
+            H[:, i, i] = self._along(y, axes[i], 2)
+        for i in range(self.nz):
+            for j in range(i):
+                H[:, i, j] = 0.5 * (self._along(y, axes[i] + axes[j], 2) - H[:, i, i] - H[:, j, j])
+                H[:, j, i] = H[:, i, j]
+        return H
+
+    def parts(self, H):
+        """The blocks xx, ux, uu of a Hessian (K, nz, nz)."""
+        n = self.ndx
+        return H[:, :n, :n], H[:, n:, :n], H[:, n:, n:]
+
+    def add(self, name, got, expected, size, order):
+        """Compare one block; `size` is that of the values whose rounding the differences see."""
+        got = np.asarray(got, dtype=np.float64)
+        if got.shape != expected.shape:
+            raise ValueError(f"{name}: got shape {got.shape}, wanted {expected.shape}")
+        if not got.size:
+            return
+        noise = ROUNDING * size / self.step**order
+        scale = max(float(np.abs(expected).max()), noise / self.tolerance, np.finfo(float).tiny)
+        error = np.abs(got - expected) / scale
+        place = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
+        where = tuple(int(i) for i in place)
+        worst = float(error[place])
+        block = BlockCheck(
+            name, worst, where[0], where[1:], float(got[place]), float(expected[place]), worst <= self.tolerance
+        )
+        self.blocks.append(block)
+
+
+def _system_blocks(system, c):
+    y0 = system.step(c.X, c.U)
+    size, lam = float(np.abs(y0).max() + np.abs(c.X).max()), c.multipliers(c.ndx)
+
+    def y(z):
+        return system.difference(y0, system.step(*c.moved(z)))
+
+    fx, fu = system.linearize(c.X, c.U)
+    J = c.first(y)
+    c.add("fx", fx, J[:, :, : c.ndx], size, 1)
+    c.add("fu", fu, J[:, :, c.ndx :], size, 1)
+    expected = c.parts(c.second(lambda z: np.sum(lam * y(z), axis=1)))
+    for name, got, want in zip(("Hxx", "Hux", "Huu"), system.hessian_products(c.X, c.U, lam), expected, strict=True):
+        c.add(name, got, want, size, 2)
+    for name, tensor, want in zip(("fxx", "fux", "fuu"), system.hessians(c.X, c.U), expected, strict=True):
+        c.add(f"lam'{name}", np.einsum("ki,kijl->kjl", lam, tensor), want, size, 2)
+    dt, first = semi_implicit_form(system)
+    if np.any(dt):
+        n, dt = c.ndx // 2, np.reshape(dt, (-1, 1, 1))
+        upper = np.eye(n, 2 * n) + dt * fx[:, n:]
+        c.add("semi_implicit fx", fx[:, first:n], upper[:, first:], size, 0)
+        c.add("semi_implicit fu", fu[:, first:n], dt * fu[:, n + first :], size, 0)
+        return ["the system promises semi-implicit structure: upper halves against lower ones"]
+    return []
+
+
+def _residual_blocks(residual, c):
+    notes = []
+    if c.U is None:
+        notes.append("no u and no system given: derivatives in u are not checked")
+    r = np.asarray(residual.evaluate(c.X, c.U))
+    size, mu = float(np.abs(r).max() + np.abs(c.X).max()), c.multipliers(residual.nr)
+
+    def y(z):
+        return np.asarray(residual.evaluate(*c.moved(z)))
+
+    rx, ru = residual.jacobians(c.X, c.U)
+    J = c.first(y)
+    c.add("rx", rx, J[:, :, : c.ndx], size, 1)
+    if ru is None and c.U is not None:
+        notes.append("jacobians says that the residual does not depend on u (ru is None)")
+    c.add("ru", np.zeros((len(c.X), residual.nr, c.nu)) if ru is None else ru, J[:, :, c.ndx :], size, 1)
+    expected = c.parts(c.second(lambda z: np.sum(mu * y(z), axis=1)))
+    products = residual.hessian_products(c.X, c.U, mu)
+    for name, H, want in zip(("Hxx", "Hux", "Huu"), products, expected, strict=True):
+        if H is None and c.U is not None:
+            notes.append(f"hessian_products says that {name} is zero (None)")
+        c.add(name, np.zeros_like(want) if H is None else H, want, size, 2)
+    return notes
+
+
+def _cost_blocks(cost, c):
+    """Into targets that are not empty and with a scale that is not one: both are part of what a cost promises."""
+    K, n, m, scale = len(c.X), c.ndx, c.nu, 0.7
+    cost.check(c.system, False)
+    lx, lu, lxx, lux, luu = (
+        c.rng.standard_normal(shape) for shape in ((K, n), (K, m), (K, n, n), (K, m, n), (K, m, m))
+    )
+    start = lx, lu, lxx + lxx.swapaxes(1, 2), lux, luu + luu.swapaxes(1, 2)
+    target = Quadratic(*(a.copy() for a in start))
+    cost.accumulate(c.X, c.U, scale, target)
+    cost.accumulate_curvature(c.X, c.U, scale, target)
+    lx, lu, *hessians = ((after - before) / scale for after, before in zip(target, start, strict=True))
+
+    def y(z):
+        return np.asarray(cost.value(*c.moved(z)))
+
+    size = float(np.abs(y(np.zeros((K, c.nz)))).max()) + 1.0
+    gradient = c.first(lambda z: y(z)[:, None])[:, 0]
+    c.add("lx", lx, gradient[:, :n], size, 1)
+    c.add("lu", lu, gradient[:, n:], size, 1)
+    for name, got, want in zip(("lxx", "lux", "luu"), hessians, c.parts(c.second(y)), strict=True):
+        c.add(name, got, want, size, 2)
+    return []

@@ -1,0 +1,262 @@
+"""The optimal control problem.
+
+minimize  sum_t dt l(x_t, u_t) + l_N(x_N)  subject to  x_{t+1} = f(x_t, u_t), x_0 given, and constraints
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trajopt.capabilities import CheckedStart, DifferenceExpansion, KnotByKnot, QuasiStatic, capability
+from trajopt.costs import Cost
+from trajopt.interfaces.owners import check_subject, is_served
+from trajopt.interfaces.system import (
+    System,
+    as_manifold,
+    check_states,
+    check_system,
+    knot_durations,
+    knot_times,
+    state_array,
+    window,
+)
+from trajopt.problem.constraints import ControlBounds, ResidualConstraint
+from trajopt.problem.objective import Objective, running_terms
+from trajopt.problem.scenery import Shape, check_scenery
+from trajopt.problem.term import Term, runs
+from trajopt.validation import float_array, one_of, text, whole_number
+
+_SYSTEM_MEMBERS = (
+    "nx", "ndx", "nu", "dt", "integrate", "difference", "step", "rollout", "closed_loop_rollout", "linearize",
+    "hessian_products", "hessians",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class Problem:
+    """An optimal control problem over a fixed horizon.
+
+    Parameters
+    ----------
+    system : System
+        Discrete dynamics with time step dt.
+    x0 : (nx,) array
+        Initial state.
+    horizon : int
+        Number N of controls, at least 1; that of the system where the system has one.
+    running_costs : costs l of (x_t, u_t), t = 0 ... N-1
+        Summed and multiplied by dt, or by the duration of the knot where the system gives durations.  A list of costs,
+        or N lists of costs, one per knot.  At knots without duration those of a plain list do not count; a cost that
+        is listed for such a knot counts once, unscaled.
+    terminal_costs : costs l_N of x_N
+    constraints : ControlBounds, StateBounds, ResidualConstraint
+    us_init : (N, nu) array or "quasi_static", optional
+        Controls to start from; zeros if not given.  "quasi_static": those that hold the system still at x0, from a
+        system that knows them.
+    name : str
+        Heading of tables and figures.
+    xs_init : (N+1, nx) array, optional
+        States to start from, which need not be what the dynamics lead to; by default those that us_init leads to.
+    scenery : list of Sphere, Cylinder, Lines, Target or other shapes, optional
+        Obstacles, targets and whatever else pictures are to show beside the system; see `trajopt.problem.scenery`.
+
+    Attributes
+    ----------
+    objective : Objective
+        The costs as terms, each with the knots it is evaluated at.
+    control_limits : (lower, upper), (N, nu) each, or None
+        Those of all `ControlBounds` together.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument, what it got and what was wanted; also for what was made for another robot or system.
+    """
+
+    system: System
+    x0: np.ndarray
+    horizon: int
+    running_costs: Sequence[Cost] | Sequence[Sequence[Cost]] = ()
+    terminal_costs: Sequence[Cost] = ()
+    constraints: Sequence[ControlBounds | ResidualConstraint] = ()
+    us_init: Any = None
+    name: str = "problem"
+    xs_init: np.ndarray | None = None
+    scenery: Sequence[Shape] = ()
+    objective: Objective = field(init=False, compare=False)
+    control_limits: tuple[np.ndarray, np.ndarray] | None = field(init=False, compare=False)
+
+    def __repr__(self) -> str:
+        return f"Problem({self.name!r}, horizon={self.horizon}, system={self.system!r})"
+
+    def __post_init__(self):
+        _check_system(self.system)
+
+        def put(name: str, value: Any):
+            object.__setattr__(self, name, value)  # the class is frozen; its fields are normalised here, once
+
+        text("name", self.name)
+        put("horizon", whole_number("horizon", self.horizon, 1))
+        _check_horizon(self.system, self.horizon)
+        put("x0", state_array(self.system, "x0", self.x0))
+        if (checked := capability(self.system, CheckedStart)) is not None:
+            checked.check_start(self.x0)
+        put("running_costs", _running_costs(self.running_costs, self.system, self.horizon))
+        put("terminal_costs", _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True))
+        running = running_terms(self.running_costs, knot_durations(self.system, self.horizon))
+        terms = (*running, *(Term(cost, None, 1.0, True) for cost in self.terminal_costs))
+        for term in terms:
+            _check_knots(term, self.horizon)
+        put("objective", Objective(terms))
+        put("constraints", _checked_constraints(self.constraints, self.horizon))
+        _check_subjects(terms, self.residual_constraints, self.system, self.horizon)
+        put("control_limits", _common_limits(self.constraints, self.horizon, self.system.nu))
+        resting = isinstance(self.us_init, str)
+        put("us_init", self._quasi_static() if resting else self.controls("us_init", self.us_init))
+        put("xs_init", None if self.xs_init is None else self.states("xs_init", self.xs_init))
+        put("scenery", check_scenery(self.scenery))
+
+    def controls(self, name: str, us: ArrayLike | None) -> np.ndarray:
+        """A checked copy of the controls us (N, nu) passed as the argument `name`; zeros for None."""
+        shape = (self.horizon, self.system.nu)
+        return np.zeros(shape) if us is None else float_array(name, us, shape)
+
+    def states(self, name: str, xs: ArrayLike) -> np.ndarray:
+        """A checked copy of the states xs (N+1, nx) passed as the argument `name`."""
+        xs = float_array(name, xs, (self.horizon + 1, self.system.nx))
+        try:
+            check_states(self.system, xs)
+        except ValueError:
+            for t, x in enumerate(xs):
+                state_array(self.system, f"{name}[{t}]", x)  # names the knot
+            raise
+        return xs
+
+    def _quasi_static(self) -> np.ndarray:
+        one_of("us_init", self.us_init, ("quasi_static",))
+        resting = capability(self.system, QuasiStatic)
+        if resting is None:
+            raise TypeError(f'us_init: got "quasi_static", but {type(self.system).__name__} has no such method')
+        us = np.broadcast_to(resting.quasi_static(self.x0), (self.horizon, self.system.nu))
+        return self.controls("us_init", us)
+
+    @property
+    def residual_constraints(self) -> tuple[ResidualConstraint, ...]:
+        """The constraints that are not limits of controls."""
+        return tuple(c for c in self.constraints if isinstance(c, ResidualConstraint))
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times (N+1,) of the knots, seconds."""
+        return knot_times(self.system, self.horizon)
+
+
+def check_problem(problem: object) -> None:
+    """TypeError unless it is one."""
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem: got {type(problem).__name__}, wanted a trajopt.Problem")
+
+
+def _check_system(system):
+    check_system(system, *_SYSTEM_MEMBERS)
+    if not (np.isfinite(system.dt) and system.dt > 0):
+        raise ValueError(f"system.dt: got {system.dt}, wanted a positive time step")
+    if as_manifold(system) is not None and capability(system, DifferenceExpansion) is None:
+        raise TypeError(f"system: {type(system).__name__} is not euclidean and lacks difference_expansion")
+
+
+def _check_horizon(system, horizon):
+    varying = capability(system, KnotByKnot)
+    if varying is not None and horizon != varying.horizon:
+        raise ValueError(f"horizon: got {horizon}, wanted {varying.horizon}, which the phases fill")
+
+
+def _running_costs(costs: Any, system: System, horizon: int) -> tuple[Any, ...]:
+    """A tuple of checked costs, or N tuples of them."""
+    if isinstance(costs, Iterable):
+        costs = tuple(costs)
+        lists = [isinstance(cost, (list, tuple)) for cost in costs]
+        if any(lists):
+            if not all(lists) or len(costs) != horizon:
+                raise ValueError(
+                    f"running_costs: got {sum(lists)} lists of costs among {len(costs)} entries, wanted a list of "
+                    f"costs, or one list for each of the {horizon} knots"
+                )
+            return tuple(_checked_costs(f"running_costs[{t}]", c, system, False) for t, c in enumerate(costs))
+    return _checked_costs("running_costs", costs, system, terminal=False)
+
+
+def _check_knots(term: Term, horizon: int) -> None:
+    """A time-varying cost has as many rows as knots."""
+    made_for = getattr(term.cost, "knots", None)
+    used = 1 if term.terminal else (horizon if term.knots is None else len(term.knots))
+    if made_for is not None and made_for != used:
+        raise ValueError(f"cost '{term.name}': made for {made_for} knots, used at {used}")
+
+
+def _check_subjects(
+    terms: Iterable[Term], constraints: Iterable[ResidualConstraint], system: System, horizon: int
+) -> None:
+    """Raise ValueError for a term or a constraint that was made for what the system does not serve at its knots."""
+    everywhere = np.arange(horizon)
+    for term in terms:
+        knots = everywhere[:0] if term.terminal else everywhere if term.knots is None else term.knots
+        where = f"{'terminal' if term.terminal else 'running'}_costs: {term.name!r}"
+        _check_subject(where, term.cost, system, knots)
+    for constraint in constraints:
+        knots = constraint.knots(horizon, state_only=False)
+        _check_subject(f"constraints: {constraint.name!r}", constraint.residual, system, knots[knots < horizon])
+
+
+def _check_subject(where: str, thing: object, system: System, knots: np.ndarray) -> None:
+    """What does not fit a system as a whole may fit the knots where it counts."""
+    if is_served(thing, system):
+        return
+    parts = [(run, window(system, *run)) for run in runs(knots)]
+    for (start, stop), part in parts:
+        if part is not system:
+            check_subject(f"{where}, at knots {start} to {stop - 1},", thing, part)
+    if not parts or parts[0][1] is system:
+        check_subject(where, thing, system)
+
+
+def _checked_constraints(constraints: Any, horizon: int) -> tuple[ControlBounds | ResidualConstraint, ...]:
+    if not isinstance(constraints, Iterable):
+        raise TypeError(f"constraints: got {type(constraints).__name__}, wanted a list of constraints")
+    constraints = tuple(constraints)
+    for i, constraint in enumerate(constraints):
+        if not isinstance(constraint, (ControlBounds, ResidualConstraint)):
+            raise TypeError(
+                f"constraints[{i}]: got {type(constraint).__name__}, wanted ControlBounds, StateBounds or "
+                "ResidualConstraint"
+            )
+        if isinstance(constraint, ResidualConstraint):
+            constraint.knots(horizon, state_only=False)
+    return constraints
+
+
+def _common_limits(constraints: Any, horizon: int, nu: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """lower and upper (N, nu) of all `ControlBounds` together, None if there are none."""
+    bounds = [c.limits(horizon, nu) for c in constraints if isinstance(c, ControlBounds)]
+    if not bounds:
+        return None
+    lower, upper = np.max([low for low, _ in bounds], axis=0), np.min([high for _, high in bounds], axis=0)
+    if (lower > upper).any():
+        raise ValueError("constraints: the ControlBounds have no control in common at some knot")
+    return lower, upper
+
+
+def _checked_costs(name: str, costs: Any, system: System, terminal: bool) -> tuple[Cost, ...]:
+    if not isinstance(costs, Iterable):
+        raise TypeError(f"{name}: got {type(costs).__name__}, wanted a list of costs")
+    costs = tuple(costs)
+    for i, cost in enumerate(costs):
+        if not all(hasattr(cost, method) for method in ("check", "value", "accumulate", "accumulate_curvature")):
+            raise TypeError(f"{name}[{i}]: got {type(cost).__name__}, wanted a cost")
+        cost.check(system, terminal)
+    return costs

@@ -1,0 +1,173 @@
+"""What to try after a solve, by how it ended and by what its numbers allow to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trajopt.backward.expansions import expand
+from trajopt.backward.regularization import Regularization
+from trajopt.interfaces.system import control_names
+from trajopt.results.records import ConstraintReport
+from trajopt.results.status import Status
+
+if TYPE_CHECKING:
+    from trajopt.results.solution import Solution
+
+NEARLY_DONE = 1e-6
+"""A predicted decrease below this part of the cost is called small."""
+MANY_STEPS = 20
+SHORT = 0.1
+SMALL_VIOLATION = 1e-6
+GO_ON = "go on from here with solver.solve(problem, warm_start=solution)"
+
+
+def called(names: Sequence[str], index: Any, what: str) -> str:
+    """The name of a component, in quotation marks, else what it is and its number."""
+    return repr(names[index]) if names else f"{what} {index}"
+
+
+def plural(count: int, what: str) -> str:
+    """'1 step', '2 steps'."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+# ------------------------------------------------------------------------------------------------ what is left
+def promise(solution: Solution) -> float:
+    """Predicted decrease from the last iterate, with the smallest mu that was tried there."""
+    log = solution.log
+    if solution.status not in (Status.LINE_SEARCH_FAILED, Status.NOT_FINITE):
+        return log[-1].predicted_decrease
+    accepted = [i for i, record in enumerate(log) if record.alpha > 0.0]
+    since = log[accepted[-1] + 1 if accepted else 0 :]
+    return max(record.predicted_decrease for record in since or log[-1:])
+
+
+def promise_is_plain(solution: Solution) -> bool:
+    """Whether that is a decrease of the cost alone, without terms for constraints and gaps."""
+    return solution.consistent and not any(report.penalty > 0.0 for report in solution.constraints)
+
+
+def relative_promise(solution: Solution) -> float:
+    """The promise as a part of the cost."""
+    gain, cost = promise(solution), abs(solution.cost)
+    return gain / cost if cost > 0.0 else (np.inf if gain > 0.0 else 0.0)
+
+
+def largest_violation(solution: Solution, solver: Any) -> ConstraintReport | None:
+    """The constraint that is violated most, None if all are met."""
+    allowed = getattr(solver, "feasibility_tolerance", SMALL_VIOLATION)
+    worst = max(solution.constraints, key=lambda report: report.violation, default=None)
+    return worst if worst is not None and worst.violation > allowed else None
+
+
+def _nearly_done(solution: Solution, solver: Any) -> bool:
+    """Whether nothing is left but a small part of the cost, and no mu makes it look smaller than it is."""
+    met = solution.consistent and largest_violation(solution, solver) is None
+    return met and Regularization(solution.log[-1].mu).small and relative_promise(solution) < NEARLY_DONE
+
+
+# ------------------------------------------------------------------------------------------------ advice
+def advice(solution: Solution, solver: Any) -> Iterator[str]:
+    """What to try next, for this status and these numbers alone."""
+    system = "the dynamics" if solution.problem is None else type(solution.problem.system).__name__
+    match solution.status:
+        case Status.CONVERGED:
+            worst = largest_violation(solution, solver)
+            if worst is not None:
+                yield f"a feasibility_tolerance below {worst.violation:.2g}, by which '{worst.name}' is violated"
+        case Status.MAX_ITERATIONS:
+            yield from _after_many(solution, solver)
+        case Status.STOPPED_BY_CALLBACK | Status.INTERRUPTED:
+            yield GO_ON
+        case Status.LINE_SEARCH_FAILED:
+            yield from _for_line_search(solution, solver, system)
+        case Status.NOT_POSITIVE_DEFINITE:
+            yield from _for_indefinite(solution, solver)
+        case Status.INVALID_DERIVATIVES:
+            yield "trajopt.check_derivatives of what is not finite, at solution.xs[t], solution.us[t] of that knot t"
+            yield "keep trajectories away from that point, by constraints or by another start"
+        case Status.NOT_FINITE:
+            yield "limits or a barrier that keep trajectories clear of where that is so, or a start farther from it"
+            yield "make it finite there, with a large cost in place of NaN or Inf"
+        case Status.DIVERGED:
+            yield "start from other controls: smaller ones, or those that hold the initial state"
+            yield "start from states, which needs no rollout: solver.solve(problem, xs=...)"
+            yield f"a smaller time step or another integrator for {system}"
+        case Status.INFEASIBLE:
+            yield from _for_infeasible(solution, solver)
+
+
+def _for_line_search(solution: Solution, solver: Any, system: str) -> Iterator[str]:
+    worst = largest_violation(solution, solver)
+    if worst is not None:
+        yield f"another initial_penalty: '{worst.name}' is violated by {worst.violation:.2g} at knot {worst.worst_knot}"
+    if worst is None and solution.consistent and relative_promise(solution) < NEARLY_DONE:
+        yield "a larger tolerance: what is left to gain is near the rounding of the cost"
+    else:
+        yield f"trajopt.check_derivatives(system, solution.xs[:-1], solution.us): {system} may have wrong ones"
+        yield "trajopt.check_derivatives(cost, system=system): so may a cost"
+        yield "smooth what has kinks or jumps, e.g. with trajopt.SmoothAbs"
+
+
+def _state_regularization(solver: Any) -> bool:
+    """Whether it is worth a try."""
+    return getattr(solver, "regularization", "control") == "control"
+
+
+def _after_many(solution: Solution, solver: Any) -> Iterator[str]:
+    accepted = [r.alpha for r in solution.log if r.alpha > 0.0]
+    if solution.iterations and _nearly_done(solution, solver):
+        yield "accept it: what is left to gain is a small part of the cost"
+    limit = getattr(solver, "max_iterations", None)
+    if limit is not None and solution.iterations < limit:
+        yield f"a larger complementarity_tolerance: the rounds for the constraints ended it, or {GO_ON}"
+    elif limit is None and any(report.penalty > 0.0 for report in solution.constraints):
+        yield f"raise max_iterations if it was {solution.iterations}, or {GO_ON}"
+    else:
+        yield f"raise max_iterations (it was {solution.iterations}), or {GO_ON}"
+    if accepted and np.median(accepted) < SHORT and _state_regularization(solver):
+        yield "regularization='state': most steps had to be short, and it keeps them near the trajectory"
+    if solution.iterations >= MANY_STEPS and not any(r.step == "exact" for r in solution.log):
+        yield "trajopt.DDP if this was trajopt.ILQR: exact steps need fewer iterations near the optimum"
+    worst = largest_violation(solution, solver)
+    if worst is not None:
+        yield f"a larger initial_penalty: constraint '{worst.name}' at knot {worst.worst_knot} was not met in time"
+
+
+def _for_indefinite(solution: Solution, solver: Any) -> Iterator[str]:
+    if solution.problem is not None:
+        luu = expand(solution.problem, solution.xs, solution.us).luu
+        free = np.flatnonzero((np.einsum("tii->ti", luu) <= 0.0).any(axis=0))
+        if len(free):
+            given = control_names(solution.problem.system)
+            names = ", ".join(repr(given[i]) if given else str(i) for i in free)
+            yield f"a trajopt.ControlCost: no cost is convex in control {names} at some knot"
+        largest = max(float(np.abs(block).max()) for block in (luu, solution.Vxx))
+        if largest > 1e12:
+            yield f"scale costs: entries of their Hessians reach {largest:.1g}"
+    limit = getattr(solver, "max_regularization", None)
+    yield "a larger max_regularization" + ("" if limit is None else f" than {limit:.1g}")
+    if _state_regularization(solver):
+        yield "regularization='both': the Hessians in the states are raised too"
+
+
+def _for_infeasible(solution: Solution, solver: Any) -> Iterator[str]:
+    worst = largest_violation(solution, solver)
+    if worst is None:
+        yield "a larger complementarity_tolerance: the constraints are met, but pressed on where they leave room"
+        return
+    yield (
+        f"constraint '{worst.name}' at knot {worst.worst_knot} cannot be met (violated by {worst.violation:.2g}): "
+        "loosen it there, or start from states that meet it, solver.solve(problem, xs=...)"
+    )
+    for report in solution.constraints:
+        if report is not worst and report.active.any():
+            knots = int(report.active.any(axis=1).sum())
+            yield (
+                f"loosen '{report.name}', which may stand in its way: it is active at {knots} of "
+                f"{plural(len(report.knots), 'knot')}"
+            )
+    yield "a longer horizon: what cannot be met in time may be met later"

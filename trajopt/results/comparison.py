@@ -1,0 +1,101 @@
+"""Several solvers on one problem, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from numpy.typing import ArrayLike
+
+from trajopt.problem.problem import Problem, check_problem
+from trajopt.results.printed import PrintedAsTable
+from trajopt.results.solution import Solution
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+class Solver(Protocol):
+    """Anything with the `solve` of `ILQR` and `DDP`."""
+
+    def solve(self, problem: Problem, us: ArrayLike | None = None) -> Solution:
+        """Solve the problem from the controls us, or from the problem's own."""
+        ...
+
+
+@dataclass(frozen=True)
+class Comparison(PrintedAsTable, Mapping[str, Solution]):
+    """Solutions by solver name, in the order given; prints as a table."""
+
+    problem: Problem
+    solutions: dict[str, Solution]
+
+    def __getitem__(self, name: str) -> Solution:
+        return self.solutions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.solutions)
+
+    def __len__(self) -> int:
+        return len(self.solutions)
+
+    @property
+    def converged(self) -> bool:
+        """True if every solver converged."""
+        return all(solution.converged for solution in self.solutions.values())
+
+    def table(self) -> Table:
+        """Status, iterations, cost, final gradient norm, and wall-clock time with its split, one row per solver."""
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+
+        system = self.problem.system
+        table = Table(
+            title=f"{self.problem.name}: {self.problem.horizon} steps of {system.dt:g} s",
+            caption="times in milliseconds",
+            box=SIMPLE_HEAD,
+            show_edge=False,
+            padding=0,  # fits in 80 columns
+        )
+        table.add_column("solver", no_wrap=True)
+        table.add_column("status", overflow="fold")
+        for heading in (
+            "itera-\ntions", "cost", "gradient\nnorm", "total", "deriva-\ntives", "backward\npass", "rollouts",
+        ):  # fmt: skip
+            table.add_column(heading, justify="right", no_wrap=True)
+        for name, s in self.solutions.items():
+            style = "" if s.converged else "[red]"
+            parts = (s.timings[part] for part in ("total", "derivatives", "backward_pass", "rollouts"))
+            table.add_row(
+                name, f"{style}{s.status}", str(s.iterations), f"{s.cost:.9g}", f"{s.gradient_norm:.1e}",
+                *(f"{1e3 * seconds:.3g}" if seconds < 1 else f"{1e3 * seconds:.0f}" for seconds in parts),
+            )  # fmt: skip
+        return table
+
+
+def compare(problem: Problem, solvers: Mapping[str, Solver], us: ArrayLike | None = None) -> Comparison:
+    """Solve the problem with each solver from the same controls.
+
+    Each solver runs twice and the second run is reported: the first may compile kernels and warms caches, and as solves
+    are deterministic the second returns the same numbers with honest timings.
+
+    Parameters
+    ----------
+    problem : Problem
+    solvers : dict of name to solver, e.g. ``{"ilqr": ILQR(), "ddp": DDP()}``
+    us : (N, nu) array, optional
+        Controls to start from instead of ``problem.us_init``.
+    """
+    if not isinstance(solvers, Mapping) or not solvers:
+        raise TypeError(f"solvers: got {solvers!r}, wanted a non-empty dict of name to solver")
+    check_problem(problem)
+    for name, solver in solvers.items():
+        if isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
+            raise TypeError(f"solvers[{name!r}]: got {solver!r}, wanted a solver such as trajopt.DDP()")
+    start = problem.us_init if us is None else problem.controls("us", us)
+    solutions = {}
+    for name, solver in solvers.items():
+        solver.solve(problem, start)
+        solutions[name] = solver.solve(problem, start)
+    return Comparison(problem, solutions)

@@ -1,0 +1,221 @@
+"""A solution in plain words: why it ended, what is left to gain and where, and what to try next.
+
+Everything is read off the solution but the gradient knot by knot, which is that of the Lagrangian,
+
+    dJ/du_t + sum_i lam_i dr_i/du_t,
+
+J and r functions of the controls alone.  It vanishes at an optimum under constraints, limits of controls included.
+Where the system is unstable so is its recursion, and rounding grows with the horizon; the gradient in what is added to
+the controls while gains feed back vanishes at the same points without that (`with_feedback`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trajopt.backward.expansions import Expansion, adjoint, expand, with_feedback
+from trajopt.interfaces.system import control_names, tangent_names
+from trajopt.problem.constraints import ControlBounds
+from trajopt.problem.problem import Problem
+from trajopt.problem.term import Term
+from trajopt.results.advice import advice, called, plural, promise, promise_is_plain, relative_promise
+from trajopt.results.records import ConstraintReport
+from trajopt.results.status import Status
+
+if TYPE_CHECKING:
+    from trajopt.results.solution import Solution
+
+WIDTH = 100
+NO_PROMISE = (
+    Status.DIVERGED, Status.INVALID_DERIVATIVES, Status.NOT_POSITIVE_DEFINITE, Status.INTERRUPTED, Status.INFEASIBLE,
+)  # fmt: skip
+"""Ends where the last record has no predicted decrease, or one of a penalty rather than of the cost."""
+FIRST_SHARES = 6
+AMPLIFIED = 100.0
+"""A gradient this many times that of the closed loop is put down to the instability of the open loop."""
+
+
+def explain(solution: Solution, solver: Any = None) -> str:
+    """What happened in a solve, and what to try next: several lines of plain words, for any status.
+
+    Parameters
+    ----------
+    solution : Solution
+        One read from a file without its problem is explained by what the file holds.
+    solver : DDP or ILQR, optional
+        What solved it; tolerances are then named, and options that it already has are not advised.
+
+    Raises
+    ------
+    TypeError
+        If solver is something else.
+    """
+    if solver is not None and not hasattr(solver, "feasibility_tolerance"):
+        raise TypeError(f"solver: got {type(solver).__name__}, wanted a trajopt.DDP or trajopt.ILQR")
+    parts = [f"{solution.status}: {solution.message}", *_ending(solution, solver)]
+    if solution.cause:
+        parts.append(f"Not finite: {solution.cause}.")
+    if np.isfinite(solution.cost):
+        parts += [_states(solution), *_gradient(solution), *_costs(solution)]
+    parts += [*map(_constraint, solution.constraints), *_steps(solution)]
+    parts += [f"Try: {line}." for line in advice(solution, solver)]
+    return "\n".join(fill(part, WIDTH, subsequent_indent="  ", break_long_words=False) for part in parts)
+
+
+# ------------------------------------------------------------------------------------------------ the end
+def _ending(solution: Solution, solver: Any) -> Iterator[str]:
+    tried, cost = plural(solution.iterations, "step"), abs(solution.cost)
+    if not solution.log:
+        yield "No step was tried."
+    elif solution.status in NO_PROMISE:
+        yield f"After {tried} the cost is {solution.cost:.6g}."
+    else:
+        wanted, what, part = "", "it", ""
+        if not promise_is_plain(solution):
+            what = f"the cost with its {'terms for constraints' if solution.consistent else 'weighted gaps'}"
+        elif cost > 0.0:
+            part = f", {relative_promise(solution):.1g} of it"
+        if solver is not None:
+            wanted = f"; the tolerance is {solver.tolerance:.1g}"
+            if solution.converged and part and relative_promise(solution) > solver.tolerance:
+                wanted += ", but so little does not show in the cost"
+        yield (
+            f"After {tried} the cost is {solution.cost:.6g}; a full step promises to lower {what} by "
+            f"{promise(solution):.2g}{part}{wanted}."
+        )
+
+
+def _states(solution: Solution) -> str:
+    gap = solution.largest_gap
+    if solution.consistent:
+        return f"States follow from the controls (largest gap {gap:.1g})."
+    knot, component = np.unravel_index(np.argmax(np.abs(solution.gaps)), solution.gaps.shape)
+    names = () if solution.problem is None else tangent_names(solution.problem.system)
+    return (
+        f"States do not follow from the controls yet: the largest gap to the dynamics is {gap:.2g}, at knot {knot}, "
+        f"{called(names, component, 'component')}."
+    )
+
+
+# ------------------------------------------------------------------------------------------------ gradient and cost
+def _lagrangian_expansion(solution: Solution) -> Expansion:
+    """The expansion of the Lagrangian with the multipliers of the solution, its Hessians aside."""
+    problem, xs, us, N = solution.problem, solution.xs, solution.us, len(solution.us)
+    expansion = expand(problem, xs, us)
+    lx, lu = expansion.lx.copy(), expansion.lu.copy()
+    for constraint, report in zip(problem.constraints, solution.constraints, strict=True):
+        if isinstance(constraint, ControlBounds):
+            lu += report.multipliers
+            continue
+        for terminal in (False, True):
+            rows = (report.knots == N) == terminal
+            if rows.any():
+                t, lam = report.knots[rows], report.multipliers[rows]
+                rx, ru = constraint.residual.jacobians(xs[t], None if terminal else us[t])
+                lx[t] += np.einsum("ki,kij->kj", lam, rx)
+                if ru is not None and not terminal:
+                    lu[t] += np.einsum("ki,kij->kj", lam, ru)
+    return expansion._replace(lx=lx, lu=lu)
+
+
+def lagrangian_gradient(solution: Solution, closed_loop: bool = False) -> np.ndarray:
+    """Gradient (N, nu) of the Lagrangian in the controls, with the multipliers of the solution; closed_loop: in what is
+    added to them while the gains of the solution feed back."""
+    expansion = _lagrangian_expansion(solution)
+    return adjoint(with_feedback(expansion, solution.K) if closed_loop else expansion)[1]
+
+
+def _gradient(solution: Solution) -> Iterator[str]:
+    step = f" The full step changes no control by more than {np.abs(solution.k).max(initial=0.0):.2g}."
+    last = step if solution.converged else ""
+    if solution.problem is None:
+        yield f"Largest gradient entry: {solution.gradient_norm:.2g}, without feedback.{last}"
+        return
+    with np.errstate(all="ignore"):
+        gradient, closed = (np.abs(lagrangian_gradient(solution, closed_loop)) for closed_loop in (False, True))
+    if not np.isfinite(gradient).all():
+        return
+    knot, control = np.unravel_index(np.argmax(gradient), gradient.shape)
+    name = called(control_names(solution.problem.system), control, "control")
+    told = f"Largest gradient entry: {gradient.max():.2g}, of {name} at knot {knot}."
+    if np.isfinite(closed).all() and gradient.max() > AMPLIFIED * closed.max():
+        told += (
+            f" In closed loop, u = us + K (x - xs), it is {closed.max():.2g}: the rest is what the instability of the "
+            "open loop makes of that, and of rounding."
+        )
+    yield told + last
+
+
+def term_values(problem: Problem, xs: np.ndarray, us: np.ndarray) -> list[tuple[Term, np.ndarray]]:
+    """Every term of the cost with what each knot contributes to it, (N+1,); the sum of all is the cost."""
+    values = []
+    for term in problem.objective.terms:
+        rows = np.zeros(len(xs))
+        knots = slice(-1, None) if term.terminal else (slice(0, len(us)) if term.knots is None else term.knots)
+        rows[knots] = term.scale * np.asarray(term.cost.value(*term.points(xs, us)))
+        values.append((term, rows))
+    return values
+
+
+def _costs(solution: Solution) -> Iterator[str]:
+    if solution.problem is None:
+        return
+    values = term_values(solution.problem, solution.xs, solution.us)
+    whole = sum(abs(float(rows.sum())) for _, rows in values)
+    if not 0.0 < whole < np.inf:
+        return
+    parts: dict[str, float] = {}
+    for term, rows in values:
+        name = ("terminal " if term.terminal else "") + term.name
+        parts[name] = parts.get(name, 0.0) + float(rows.sum()) / whole
+    largest = sorted(parts.items(), key=lambda item: -abs(item[1]))
+    shares = ", ".join(f"{name} {100 * share:.3g} %" for name, share in largest[:FIRST_SHARES])
+    more = f" and {plural(len(largest) - FIRST_SHARES, 'other')}" if len(largest) > FIRST_SHARES else ""
+    per_knot = np.sum([rows for _, rows in values], axis=0)
+    knot = int(np.argmax(np.abs(per_knot)))
+    last = " (the last)" if knot == len(solution.us) else ""
+    yield f"Cost: {shares}{more}; the dearest knot is {knot}{last} with {100 * abs(per_knot[knot]) / whole:.3g} %."
+
+
+# ------------------------------------------------------------------------------------------------ constraints
+def _constraint(report: ConstraintReport) -> str:
+    head = f"Constraint '{report.name}': "
+    if not report.values.size:
+        return head + "it holds at no knot."
+    names, worst = report.components, ""
+    if report.violation > 0.0:
+        worst = f" of {names[report.worst_component]!r}" if names else ""
+        worst += f" at knot {report.worst_knot}"
+    violation = f"largest violation {report.violation:.2g}{worst}; "
+    if not report.active.any():
+        return head + violation + "active nowhere."
+    components, knots = (int(report.active.any(axis=axis).sum()) for axis in (0, 1))
+    row, component = np.unravel_index(np.argmax(np.abs(report.multipliers)), report.multipliers.shape)
+    where = f"{plural(components, 'component')} at {knots} of {plural(len(report.knots), 'knot')}"
+    return (
+        f"{head}{violation}active in {where}, largest multiplier {abs(report.multipliers[row, component]):.2g}, of "
+        f"{called(names, component, 'component')} at knot {report.knots[row]}."
+    )
+
+
+# ------------------------------------------------------------------------------------------------ steps
+def _steps(solution: Solution) -> Iterator[str]:
+    accepted = [r for r in solution.log if r.alpha > 0.0]
+    if solution.iterations:
+        kinds = Counter(r.step for r in accepted)
+        names = {"gauss_newton": "Gauss-Newton", "exact": "exact"}
+        taken = ", ".join(f"{count} {names.get(kind, kind)}" for kind, count in kinds.items()) or "none"
+        shortest = f"; the shortest had length {min(r.alpha for r in accepted):.2g}" if accepted else ""
+        yield f"Steps taken: {taken}, of {solution.iterations} tried{shortest}."
+    repaired = [r for r in solution.log if r.indefinite_knot >= 0]
+    if repaired:
+        yield (
+            f"Quu was not positive definite in {plural(len(repaired), 'iteration')} and was repaired, the last time "
+            f"at knot {repaired[-1].indefinite_knot}; mu rose to {max(r.mu for r in solution.log):.1g} and ended at "
+            f"{solution.log[-1].mu:.1g}."
+        )

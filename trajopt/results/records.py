@@ -1,0 +1,104 @@
+"""What a solution is made of besides arrays: the iterations, the constraints, and where another solve begins."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class IterationRecord(NamedTuple):
+    """An iterate and the step tried from it.
+
+    Cost and largest gradient entry max |dJ/du| of the iterate; predicted decrease of the full step; what the accepted
+    step achieved (0 if none was accepted) and its length alpha (0 if none); the regularization mu; the kind of step,
+    "gauss_newton" or "exact"; seconds from the start until the iterate was reached; its largest gap between states and
+    dynamics and largest constraint violation; the last knot at which Quu was found not to be positive definite, -1 if
+    it always was (mu was raised there, or an exact step replaced by a Gauss-Newton step).
+    Under constraints the decreases are those of the augmented Lagrangian.  The last record of a log is the final
+    iterate.
+    """
+
+    iteration: int
+    cost: float
+    predicted_decrease: float
+    actual_decrease: float
+    gradient_norm: float
+    alpha: float
+    mu: float
+    step: str
+    time: float
+    gap: float = 0.0
+    violation: float = 0.0
+    indefinite_knot: int = -1
+
+
+class Progress(NamedTuple):
+    """What a callback is given after each iteration: its record, and the trajectory it led to."""
+
+    record: IterationRecord
+    xs: np.ndarray
+    us: np.ndarray
+
+
+def largest_product(values: np.ndarray, lower: np.ndarray, upper: np.ndarray, multipliers: np.ndarray) -> float:
+    """Largest product of a multiplier and the distance of a value from the limit that it belongs to."""
+    limit = np.where(multipliers > 0.0, upper, lower)
+    slack = values - np.where(np.isfinite(limit), limit, values)
+    return float(np.abs(multipliers * slack).max(initial=0.0))
+
+
+class ConstraintReport(NamedTuple):
+    """A constraint lower <= r <= upper at the knots it holds at, and its multipliers.
+
+    Arrays (K, nr) but knots (K,), N for the last one; a multiplier is positive where the upper limit presses.  The
+    penalty of the augmented Lagrangian is 0 for control limits kept by a box QP.  Components, the numbers of r, have
+    names where the residual has.
+    """
+
+    name: str
+    knots: np.ndarray
+    values: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    multipliers: np.ndarray
+    penalty: float = 0.0
+    components: tuple[str, ...] = ()
+
+    @property
+    def violations(self) -> np.ndarray:
+        """Distance (K, nr) of r from its limits, 0 within them."""
+        return np.abs(self.values - np.clip(self.values, self.lower, self.upper))
+
+    @property
+    def violation(self) -> float:
+        """The largest violation."""
+        return float(self.violations.max(initial=0.0))
+
+    @property
+    def worst_knot(self) -> int:
+        """The knot of the largest violation."""
+        return int(self.knots[np.argmax(self.violations.max(axis=1))])
+
+    @property
+    def worst_component(self) -> int:
+        """Which of the numbers of r has the largest violation."""
+        return int(np.argmax(self.violations.max(axis=0)))
+
+    @property
+    def complementarity(self) -> float:
+        """Largest product of a multiplier and the distance of r from the limit that it belongs to."""
+        return largest_product(self.values, self.lower, self.upper, self.multipliers)
+
+    @property
+    def active(self) -> np.ndarray:
+        """Where (K, nr) a multiplier is not zero."""
+        return self.multipliers != 0.0
+
+
+class WarmStart(NamedTuple):
+    """Where a solve begins: controls us (N, nu), states xs (N+1, nx) or None for a rollout of us, and for every
+    constraint of the problem its multipliers (K, nr) and penalty."""
+
+    us: np.ndarray
+    xs: np.ndarray | None
+    multipliers: tuple[np.ndarray, ...]
+    penalties: tuple[float, ...]

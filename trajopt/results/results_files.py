@@ -1,0 +1,241 @@
+"""Solutions as .npz files: plain arrays that any version of numpy reads back, never a pickle.
+
+What a file holds, by name:
+
+    xs, us, K, cost, status ...   the fields of `Solution`, as they are called there
+    log_cost, log_alpha ...       the log, one array per column
+    time_total ...                the timings; entries of other dicts and tuples as field.key
+    problem_name, dt, horizon     what was solved (absent if it was not known)
+    format, format_version        what kind of file this is
+    layout                        JSON: how the fields are put together again from the arrays
+
+A field of the layout is null (None), "array", "scalar", an object (a dict, or the report of a constraint) or a list (a
+tuple).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import MISSING, fields
+from io import BytesIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from trajopt.problem.constraints import ControlBounds
+from trajopt.problem.problem import Problem, check_problem
+from trajopt.results.records import ConstraintReport, IterationRecord
+from trajopt.results.status import Status
+
+if TYPE_CHECKING:
+    from trajopt.results.solution import Solution
+
+S = TypeVar("S", bound="Solution")
+FORMAT, VERSION = "trajopt.Solution", 1
+
+_PREFIX = {"log": "log_", "timings": "time_"}
+
+
+def save_solution(solution: Solution, path: str | os.PathLike) -> Path:
+    """Write everything in the solution but the problem itself to exactly this path; folders are made as needed.
+
+    The file appears complete or not at all, also if the process is killed meanwhile.
+
+    Raises
+    ------
+    TypeError
+        Naming a field that holds something else than numbers, text, arrays, and dicts and tuples of these.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, solution_bytes(solution))
+    return path
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace or create the file in one step: it is written next to its place and then moved there."""
+    with draft_of(path) as draft:
+        draft.write_bytes(content)
+
+
+@contextmanager
+def draft_of(path: Path, suffix: str = ".tmp") -> Iterator[Path]:
+    """A file to be written next to its place; it moves there at the end, and vanishes after an error."""
+    draft = path.with_name(f".{uuid.uuid4().hex}{suffix}")
+    try:
+        yield draft
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def solution_bytes(solution: Solution) -> bytes:
+    """The content of the file that `save_solution` writes."""
+    arrays: dict[str, np.ndarray] = {}
+    layout = {}
+    for name in (field.name for field in fields(solution) if field.name != "problem"):
+        value = getattr(solution, name)
+        if name == "log":
+            value = {column: solution.history(column) for column in IterationRecord._fields}
+        layout[name] = _pack(name, value, arrays)
+    problem = solution.problem
+    if problem is not None:
+        arrays |= {
+            "problem_name": np.array(problem.name),
+            "dt": np.array(problem.system.dt),
+            "horizon": np.array(problem.horizon),
+        }
+    arrays |= {"format": np.array(FORMAT), "format_version": np.array(VERSION), "layout": np.array(json.dumps(layout))}
+    stream = BytesIO()
+    np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType]
+    return stream.getvalue()
+
+
+def _pack(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """Put the numbers of a value into the arrays, under this name or beginning with it; returns its layout."""
+    if value is None:
+        return None
+    prefix = _PREFIX.get(name, f"{name}.")
+    if isinstance(value, ConstraintReport):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {str(key): _pack(f"{prefix}{key}", item, arrays) for key, item in value.items()}
+    if type(value) in (tuple, list):
+        return [_pack(f"{prefix}{i}", item, arrays) for i, item in enumerate(value)]
+    array = np.asarray(value) if isinstance(value, (np.ndarray, np.generic, str, bool, int, float)) else None
+    if array is None or array.dtype.hasobject:
+        raise TypeError(
+            f"{name}: got {type(value).__name__}, wanted numbers, text or arrays, or dicts or tuples of these"
+        )
+    arrays[name] = array
+    return "array" if isinstance(value, np.ndarray) else "scalar"
+
+
+def load_solution(kind: type[S], source: str | os.PathLike | IO[bytes], problem: Problem | None = None) -> S:
+    """Read back what `save_solution` wrote.
+
+    Parameters
+    ----------
+    kind : Solution, or a class derived from it
+    source : path, or a binary stream
+    problem : Problem, optional
+        What `Solution.problem` of the result is to be, for its time step, its plots or another solve.  It must have the
+        horizon, dimensions and time step of the solution.  None leaves it out: files do not hold problems.
+
+    Raises
+    ------
+    FileNotFoundError
+    ValueError
+        The file is not one of `save_solution`, is cut short or damaged, was made by a newer version, or does not fit
+        the problem.
+    """
+    name, arrays = _checked(source)
+    layout = json.loads(str(arrays["layout"]))
+    values = {field: _unpack(field, node, arrays) for field, node in layout.items()}
+    solution = kind(problem=problem, **_fields(kind, name, values))  # pyright: ignore[reportArgumentType]
+    if problem is not None:
+        _check_problem(name, solution, problem, arrays)
+    return solution
+
+
+def problem_name_in(source: str | os.PathLike) -> str | None:
+    """The name of the problem that a solution file is of, None if it was not known; errors as `load_solution`."""
+    _, arrays = _checked(source)
+    return str(arrays["problem_name"]) if "problem_name" in arrays else None
+
+
+def _checked(source: str | os.PathLike | IO[bytes]) -> tuple[Any, dict[str, np.ndarray]]:
+    """What errors call the file, and its arrays, which are those of a solution."""
+    name = source if isinstance(source, (str, os.PathLike)) else "source"
+    try:
+        arrays = _read(source)
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        raise ValueError(f"{name}: got a file that is cut short or not a solution file") from error
+    if "format" not in arrays or str(arrays["format"]) != FORMAT:
+        raise ValueError(f"{name}: got a file without the mark {FORMAT!r}, wanted one that save_solution wrote")
+    version = int(arrays["format_version"])
+    if version > VERSION:
+        raise ValueError(f"{name}: got format {version} of a newer trajopt, wanted at most {VERSION}; update trajopt")
+    return name, arrays
+
+
+def _read(source) -> dict[str, np.ndarray]:
+    if isinstance(source, (str, os.PathLike)):
+        with open(source, "rb") as stream:  # numpy leaves a damaged file open
+            return _read(stream)
+    archive = np.load(source, allow_pickle=False)
+    if isinstance(archive, np.ndarray):
+        raise ValueError("a single array")
+    with archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _unpack(name: str, node: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The value that `_pack` described."""
+    prefix = _PREFIX.get(name, f"{name}.")
+    if isinstance(node, dict):
+        return {key: _unpack(f"{prefix}{key}", item, arrays) for key, item in node.items()}
+    if isinstance(node, list):
+        return tuple(_unpack(f"{prefix}{i}", item, arrays) for i, item in enumerate(node))
+    if node is None:
+        return None
+    return arrays[name] if node == "array" else arrays[name].item()
+
+
+def _fields(kind, name, values: dict[str, Any]) -> dict[str, Any]:
+    """Fields for the constructor of `Solution`: log and constraints as records, the status as a name known here."""
+    wanted = {f.name: f.default is f.default_factory is MISSING for f in fields(kind) if f.name != "problem"}
+    _compare(name, "", set(values), wanted)
+    columns, reports = values["log"], values.get("constraints", ())
+    for prefix, record, found in (
+        ("log_", IterationRecord, columns),
+        *((f"constraints.{i}.", ConstraintReport, report) for i, report in enumerate(reports)),
+    ):
+        _compare(name, prefix, set(found), {field: field not in record._field_defaults for field in record._fields})
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return values | {
+        "log": tuple(IterationRecord(**dict(zip(columns, row, strict=True))) for row in rows),
+        "constraints": tuple(ConstraintReport(**report) for report in reports),
+        "status": Status(values["status"]),
+    }
+
+
+def _compare(name, prefix: str, found: set[str], wanted: dict[str, bool]) -> None:
+    """Raise ValueError unless all that is found is wanted, and all that is needed (True) is found."""
+    unknown = [prefix + field for field in sorted(found - set(wanted))]
+    absent = [prefix + field for field, needed in wanted.items() if needed and field not in found]
+    if unknown or absent:
+        surplus, lack = ", ".join(unknown) or "nothing", ", ".join(absent) or "nothing"
+        raise ValueError(f"{name}: got the solution of another trajopt, with {surplus} too much, {lack} missing")
+
+
+def _check_problem(name, solution: Solution, problem: Problem, arrays: dict[str, np.ndarray]) -> None:
+    check_problem(problem)
+    system, N = problem.system, problem.horizon
+    for what, array, shape in (
+        ("xs", solution.xs, (N + 1, system.nx)),
+        ("us", solution.us, (N, system.nu)),
+        ("k", solution.k, (N, system.nu)),
+        ("K", solution.K, (N, system.nu, system.ndx)),
+        ("Vx", solution.Vx, (N + 1, system.ndx)),
+        ("Vxx", solution.Vxx, (N + 1, system.ndx, system.ndx)),
+        ("gaps", solution.gaps, (N + 1, system.ndx)),
+    ):
+        if array.shape != shape:
+            raise ValueError(
+                f"problem: {name} has {what} of shape {array.shape}, wanted {shape} as in {problem.name!r}"
+            )
+    widths = [system.nu if isinstance(c, ControlBounds) else c.nr for c in problem.constraints]
+    found = [report.values.shape[1] for report in solution.constraints]
+    if found and found != widths:
+        raise ValueError(f"problem: {name} has constraints of {found} numbers, wanted {widths} as in {problem.name!r}")
+    if "dt" in arrays and float(arrays["dt"]) != system.dt:
+        raise ValueError(f"problem: {name} has dt = {float(arrays['dt'])}, wanted {system.dt} as in {problem.name!r}")

@@ -1,0 +1,145 @@
+"""The result of a solve: complete and frozen."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Self
+
+import numpy as np
+
+from trajopt.problem.problem import Problem
+from trajopt.results.explanation import explain
+from trajopt.results.policy import Policy, policy_of
+from trajopt.results.records import ConstraintReport, IterationRecord, WarmStart
+from trajopt.results.results_files import load_solution, save_solution
+from trajopt.validation import whole_number
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Trajectory, policy, value function and history of a solve.
+
+    Attributes
+    ----------
+    problem : Problem
+    xs : (N+1, nx) array
+        States of the last good iterate.
+    us : (N, nu) array
+        Its controls.
+    cost : float
+        Its cost; inf only if the initial rollout diverged.
+    status, message : str
+        How the solve ended, as a name (`trajopt.Status`) and as a sentence.
+    iterations : int
+        Steps tried.
+    k, K : (N, nu), (N, nu, ndx) arrays
+        Policy u = us + k + K (x - xs) of the last sweep, about xs.
+    Vx, Vxx : (N+1, ndx), (N+1, ndx, ndx) arrays
+        Gradient and Hessian of its cost-to-go.
+    gradient_norm : float
+        max |dJ/du| at us, of the Lagrangian under constraints, without entries that a control limit holds; 0 if the
+        initial rollout diverged.  Without feedback, so rounding grows in it where the system is unstable; `explain`
+        gives it in closed loop too.
+    gaps : (N+1, ndx) array
+        Tangent vectors from the states to x0 and to what the dynamics make of the state and control before; zero
+        unless the solve started from states `xs` and ended before the gaps were closed.
+    constraints : tuple of ConstraintReport
+        The problem's constraints, in their order, with multipliers.
+    cause : str
+        Where a number is not finite, if the solve met one at its end: the term or the array, and the knot.
+    log : tuple of IterationRecord
+    timings : dict
+        Wall-clock seconds: total, derivatives, backward_pass, rollouts, other.
+    """
+
+    problem: Problem = field(repr=False)
+    xs: np.ndarray = field(repr=False)
+    us: np.ndarray = field(repr=False)
+    cost: float
+    status: str
+    message: str
+    iterations: int
+    k: np.ndarray = field(repr=False)
+    K: np.ndarray = field(repr=False)
+    Vx: np.ndarray = field(repr=False)
+    Vxx: np.ndarray = field(repr=False)
+    gradient_norm: float
+    log: tuple[IterationRecord, ...] = field(repr=False)
+    timings: dict[str, float] = field(repr=False)
+    gaps: np.ndarray = field(repr=False)
+    constraints: tuple[ConstraintReport, ...] = field(default=(), repr=False)
+    cause: str = ""
+
+    @property
+    def converged(self) -> bool:
+        """True if the status is "converged"."""
+        return self.status == "converged"
+
+    @property
+    def largest_gap(self) -> float:
+        """Largest entry of the gaps; 0 if the states are a rollout of the controls."""
+        return float(np.abs(self.gaps).max(initial=0.0))
+
+    @property
+    def consistent(self) -> bool:
+        """True if the states follow from the controls: no gap exceeds 1e-9."""
+        return self.largest_gap <= 1e-9
+
+    @property
+    def violation(self) -> float:
+        """Largest constraint violation."""
+        return max((report.violation for report in self.constraints), default=0.0)
+
+    def warm_start(self) -> WarmStart:
+        """What another solve can start from: controls, multipliers and penalties; states too where gaps are left."""
+        return WarmStart(
+            self.us,
+            None if self.consistent else self.xs,
+            tuple(report.multipliers for report in self.constraints),
+            tuple(report.penalty for report in self.constraints),
+        )
+
+    def shifted(self, steps: int = 1) -> WarmStart:
+        """The warm start for the same problem some steps later: everything moves up, the last rows are repeated.
+
+        A constraint at some knots takes the multipliers of the first of them at or after the later time."""
+        whole_number("steps", steps, 0)
+        start = self.warm_start()
+
+        def later(rows: np.ndarray) -> np.ndarray:
+            return rows[np.minimum(np.arange(len(rows)) + steps, len(rows) - 1)]
+
+        multipliers = []
+        for report in self.constraints:
+            path = report.knots < len(self.us)
+            moved = report.multipliers.copy()
+            if path.any():
+                knots = report.knots[path]
+                moved[path] = moved[path][np.searchsorted(knots, knots + steps).clip(max=len(knots) - 1)]
+            multipliers.append(moved)
+        return start._replace(us=later(start.us), xs=None, multipliers=tuple(multipliers))
+
+    def policy(self, feedback: bool = True) -> Policy:
+        """The trajectory as a controller u = policy(t, x), with its gains or without; see `trajopt.Policy`."""
+        return policy_of(self, feedback)
+
+    def explain(self, solver: Any = None) -> str:
+        """What happened and what to try next, in plain words; a solver's options make the advice more precise."""
+        return explain(self, solver)
+
+    def save(self, path: str | Path) -> Path:
+        """Write everything but the problem to exactly this path, as .npz without pickle, for `Solution.load`."""
+        return save_solution(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path | IO[bytes], problem: Problem | None = None) -> Self:
+        """Read what `save` wrote.  The solution has this problem, checked against it, or None.
+
+        Raises ValueError for a file that is damaged, not of this kind, or of another problem.
+        """
+        return load_solution(cls, path, problem)
+
+    def history(self, name: str) -> np.ndarray:
+        """One column of the log as an array, e.g. ``history("gradient_norm")``."""
+        if name not in IterationRecord._fields:
+            raise ValueError(f"name: got {name!r}, wanted one of {', '.join(IterationRecord._fields)}")
+        return np.array([getattr(record, name) for record in self.log])

@@ -1,0 +1,113 @@
+"""The first acceptable step length of 1, 1/2, ..., 2^-7.
+
+The model of the objective along a direction is J + alpha d1 + alpha^2/2 d2.  A step is accepted if it achieves a small
+part of what the model promises; where the model promises nothing (d2 large and positive), a still smaller part of the
+slope.  Where there are gaps between states and dynamics, which shrink by 1 - alpha, the same holds for the merit
+J + weight * sum |gaps|.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from trajopt.problem.objective import Objective
+
+SUFFICIENT = 1e-4
+ROUNDING = 1e-14
+"""Relative error of a sum of costs: an increase this small is no increase."""
+INVISIBLE = 1e-12
+"""A predicted decrease below this fraction of the cost may not show in the cost itself."""
+LEAST_GAP_WEIGHT = 1e-3
+GAP_SHARE = 0.5
+"""The merit's weight lets the model's decrease of the merit be at least this share of what closing the gaps gives."""
+
+
+class Candidate(NamedTuple):
+    """A trajectory along a direction, its step length, and what the sweep's controls are there."""
+
+    alpha: float
+    xs: np.ndarray
+    us: np.ndarray
+    controls: np.ndarray
+
+
+class Step(NamedTuple):
+    """An accepted candidate and its objective."""
+
+    candidate: Candidate
+    cost: float
+
+    @property
+    def alpha(self) -> float:
+        """The step length."""
+        return self.candidate.alpha
+
+
+@dataclass
+class Refused:
+    """What is known of the candidates that were refused since the last step.
+
+    not_finite : the last one with a state or a cost that is not finite
+    misled : one was finite, and was to lower the objective by more than its rounding
+    """
+
+    not_finite: Candidate | None = None
+    misled: bool = False
+
+    @property
+    def blocked(self) -> Candidate | None:
+        """What stands in the way of every step, if it is that nothing there is finite."""
+        return None if self.misled else self.not_finite
+
+
+def acceptable(cost: float, new_cost: float, alpha: float, d1: float, d2: float) -> bool:
+    """True if new_cost is finite and low enough for a step of length alpha along a direction with (d1, d2)."""
+    return bool(new_cost <= cost - decrease_wanted(alpha, d1, d2) + ROUNDING * abs(cost))
+
+
+def decrease_wanted(alpha: float, d1: float, d2: float) -> float:
+    """What a step of length alpha along a direction with (d1, d2) must achieve."""
+    promised = -(alpha * d1 + 0.5 * alpha**2 * d2)
+    return SUFFICIENT * max(promised, -SUFFICIENT * alpha * d1)
+
+
+def merit_weight(weight: float, change: float, gap: float, cost: float) -> float:
+    """The weight of the gaps for which a full step with this predicted change of the objective lowers the merit.
+
+    It never falls, and lets all gaps together weigh at least a small part of the cost.
+    """
+    if gap <= 0.0:
+        return weight
+    least = LEAST_GAP_WEIGHT * (abs(cost) or 1.0) / gap
+    return max(weight, change / ((1.0 - GAP_SHARE) * gap), least if weight == 0.0 else 0.0)
+
+
+def search(
+    objective: Objective,
+    cost: float,
+    slopes: tuple[float, float],
+    candidates: Iterable[Candidate],
+    weighted_gap: float = 0.0,
+    refused: Refused | None = None,
+) -> Step | None:
+    """The first acceptable candidate; None if there is none.  Those that diverged cost inf and are refused.
+
+    Parameters: cost and weighted gaps of the iterate, slopes (d1, d2) of its objective along the direction; `refused`
+    takes note of the others.
+    """
+    d1, d2 = slopes
+    refused = refused or Refused()
+    for candidate in candidates:
+        alpha, xs, us, _ = candidate
+        new_cost = objective.value(xs, us)
+        merit = new_cost + (1.0 - alpha) * weighted_gap
+        if not math.isfinite(new_cost):
+            refused.not_finite = candidate
+        elif acceptable(cost + weighted_gap, merit, alpha, d1 - weighted_gap, d2):
+            return Step(candidate, new_cost)
+        elif decrease_wanted(alpha, d1 - weighted_gap, d2) > SUFFICIENT * INVISIBLE * abs(cost + weighted_gap):
+            refused.misled = True
+    return None

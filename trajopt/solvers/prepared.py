@@ -1,0 +1,88 @@
+"""A solver and a problem made ready to be solved again and again from new initial states, as in predictive control.
+
+What does not depend on the initial state was checked once, when the problem was made; a new initial state is put into
+a shallow copy, where `dataclasses.replace` checks every cost again.  The solves are those of the solver itself, bit
+for bit, and keep nothing from one to the next: the first one compiles the kernels, scratch memory is reused beneath
+them, and no solution refers to it.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trajopt.interfaces.system import state_array, window
+from trajopt.problem.problem import Problem, check_problem
+from trajopt.results.records import WarmStart
+from trajopt.results.solution import Solution
+from trajopt.validation import whole_number
+
+if TYPE_CHECKING:
+    from trajopt.solvers.loop import Callback
+    from trajopt.solvers.options import LoopOptions
+
+
+class PreparedSolver:
+    """Solves one problem from many initial states; made by ``solver.prepare(problem)``.
+
+    Parameters
+    ----------
+    solver : DDP or ILQR
+        With its options; ``max_iterations=1`` makes every solve one real-time iteration.
+    problem : Problem
+
+    Raises
+    ------
+    TypeError
+        If one of them is something else.
+    """
+
+    def __init__(self, solver: LoopOptions, problem: Problem) -> None:
+        if not callable(getattr(solver, "solve", None)):
+            raise TypeError(f"solver: got {type(solver).__name__}, wanted a trajopt.DDP or trajopt.ILQR")
+        check_problem(problem)
+        self.solver, self.problem = solver, problem
+
+    def __repr__(self) -> str:
+        return f"PreparedSolver({self.solver!r}, {self.problem!r})"
+
+    def at(self, x0: ArrayLike) -> Problem:
+        """The problem from another initial state x0 (nx,).
+
+        Raises TypeError or ValueError if x0 is no state of the system.
+        """
+        problem = copy.copy(self.problem)
+        # the class is frozen; nothing else in it depends on the initial state
+        object.__setattr__(problem, "x0", state_array(problem.system, "x0", x0))
+        return problem
+
+    def solve(
+        self,
+        x0: ArrayLike | None = None,
+        us: ArrayLike | None = None,
+        xs: ArrayLike | None = None,
+        warm_start: WarmStart | Solution | None = None,
+        callback: Callback | None = None,
+    ) -> Solution:
+        """What ``solver.solve`` returns for the problem with the initial state x0 (nx,), or the problem's own.
+
+        Parameters: x0; the others as for `ILQR.solve`, typically ``warm_start=solution.shifted(1)``.
+        """
+        problem = self.problem if x0 is None else self.at(x0)
+        solver: Any = self.solver
+        return solver.solve(problem, us=us, xs=xs, callback=callback, warm_start=warm_start)
+
+    def shifted(self, solution: Solution, steps: int = 1) -> WarmStart:
+        """`Solution.shifted` with states: the plan's own, moved up, and where the last control leads from its end.
+
+        The new initial state then differs from the plan by a gap, which a full step closes with the gains; a rollout
+        of old controls from it would run away from the plan where the system is unstable.
+        """
+        steps = whole_number("steps", steps, 0)
+        start = solution.shifted(steps)
+        last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
+        onwards = last.rollout(solution.xs[-1], np.repeat(solution.us[-1:], steps + 1, axis=0))
+        return start._replace(xs=np.concatenate([solution.xs, onwards[1:-1]])[steps:])

@@ -1,0 +1,62 @@
+"""Trajectories from controls: one open-loop rollout, or all step lengths of a line search at once."""
+
+import inspect
+from functools import cache
+
+import numpy as np
+
+from trajopt.backward.backward_pass import SweepResult
+from trajopt.interfaces.stepwise import closed_loop_by_steps
+from trajopt.problem.problem import Problem
+from trajopt.validation import check_shape, same_shape
+
+ALPHAS = 0.5 ** np.arange(8)
+"""Step lengths 1, 1/2, ..., 2^-7."""
+
+
+def open_loop(problem: Problem, us: np.ndarray) -> np.ndarray:
+    """States (N+1, nx) under the controls us (N, nu); not finite where they diverge."""
+    with np.errstate(all="ignore"):
+        return same_shape("rollout", problem.system.rollout(problem.x0, us), (len(us) + 1, problem.system.nx))
+
+
+def gaps_of(problem: Problem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+    """Gaps (N+1, ndx) between the states xs and the initial state and dynamics: difference(xs, (x0, f(xs, us))).
+
+    All are NaN if the dynamics are not finite somewhere.
+    """
+    with np.errstate(all="ignore"):
+        following = same_shape("step", problem.system.step(xs[:-1], us), xs[1:].shape)
+        reached = np.concatenate([problem.x0[None], following])
+        if not np.isfinite(reached).all():
+            return np.full((len(xs), problem.system.ndx), np.nan)
+        return same_shape("difference", problem.system.difference(xs, reached), (len(xs), problem.system.ndx))
+
+
+@cache
+def _takes_gaps_and_limits(kind: type) -> bool:
+    return {"gaps", "lower", "upper"} <= set(inspect.signature(kind.closed_loop_rollout).parameters)
+
+
+def closed_loop(
+    problem: Problem,
+    xs: np.ndarray,
+    us: np.ndarray,
+    sweep: SweepResult,
+    gaps: np.ndarray | None = None,
+    limits: tuple[np.ndarray, np.ndarray] | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Candidates xs_new (8, N+1, nx) and us_new (8, N, nu) for u_new = u + alpha k + K (x_new - x).
+
+    They keep the control limits (lower, upper), (N, nu) each, and the part 1 - alpha of the gaps.
+    """
+    system, policy = problem.system, (xs, us, sweep.k, sweep.K, ALPHAS)
+    with np.errstate(all="ignore"):
+        if gaps is None and limits is None:
+            found = system.closed_loop_rollout(problem.x0, *policy)
+        elif _takes_gaps_and_limits(type(system)):
+            found = system.closed_loop_rollout(problem.x0, *policy, gaps, *(limits or (None, None)))
+        else:
+            found = closed_loop_by_steps(system, problem.x0, *policy, gaps, *(limits or (None, None)))
+    xs_new = check_shape("closed_loop_rollout, xs_new", found[0], (len(ALPHAS), *xs.shape))
+    return xs_new, check_shape("closed_loop_rollout, us_new", found[1], (len(ALPHAS), *us.shape))

@@ -1,5 +1,0 @@
-"""The backward sweep that the solvers use: this line is the one place that says which."""
-
-from trajopt.sweep_simd import sweep
-
-__all__ = ["sweep"]
