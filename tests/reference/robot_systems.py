@@ -38,7 +38,8 @@ def make_system(robot, dt, integrator, rng):
         model, smoothing = rough(model, rng), SMOOTHING
     system = RigidBodySystem(model, dt, integrator, ROBOTS[robot], friction_speed=smoothing)
     tau = inverse_dynamics(model, data["q"], data["v"], rng.uniform(-1, 1, (3, model.nv)))
-    return system, np.hstack([data["q"], data["v"]]), np.linalg.lstsq(system.actuation.B, tau.T, rcond=None)[0].T
+    us = np.linalg.lstsq(system.actuation.B, tau.T, rcond=None)[0].T
+    return system, np.hstack([data["q"], data["v"]]), np.ascontiguousarray(us)
 
 
 def control_scale(system, xs, us):

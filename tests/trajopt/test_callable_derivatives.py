@@ -265,9 +265,9 @@ def test_a_robot_of_its_own_passes_too():
 
 
 def test_many_knots_at_once(rng):
-    """Blocks and threads change nothing."""
-    for system in (system_of("rk4"), quiet(xdot=lambda x, u: np.stack(mixed.py_func(x.T, u.T), axis=1), nx=3, nu=2,
-                                           dt=0.1, vectorized=True)):  # fmt: skip
+    """Blocks and threads change nothing, but that numpy may round a sine by where it lies in its array."""
+    own = quiet(xdot=lambda x, u: np.stack(mixed.py_func(x.T, u.T), axis=1), nx=3, nu=2, dt=0.1, vectorized=True)
+    for system, tolerance in ((system_of("rk4"), 0.0), (own, IDENTITY)):
         xs, us, lam = points(system, rng, 1500)
         some = [0, 7, 800, 1499]
         for all_, few in zip(
@@ -275,7 +275,7 @@ def test_many_knots_at_once(rng):
             (*system.linearize(xs[some], us[some]), *system.hessian_products(xs[some], us[some], lam[some])),
             strict=True,
         ):
-            assert np.array_equal(all_[some], few)
+            assert relative_error(all_[some], few) <= tolerance
 
 
 def test_jax(rng):
