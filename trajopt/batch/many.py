@@ -16,6 +16,7 @@ from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
 from trajopt.batch.work import Answer
 from trajopt.batch.workers import DaskWorkers, GivenExecutor, OwnProcesses, Workers, answers
 from trajopt.problem.problem import Problem
+from trajopt.results.results_files import load_solution
 from trajopt.results.solution import Solution
 from trajopt.validation import whole_number
 
@@ -98,7 +99,7 @@ def _in_order(done: dict[int, Outcome], parameters: tuple[Any, ...], make_proble
 def _outcome(parameter: Any, answer: Answer) -> Outcome:
     if answer.file is None:
         return _failed(parameter, answer)
-    return _solved(parameter, Solution.load(BytesIO(answer.file)))
+    return _solved(parameter, load_solution(Solution, BytesIO(answer.file)))
 
 
 def _solved(parameter: Any, solution: Solution) -> Outcome:

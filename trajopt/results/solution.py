@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -131,7 +131,7 @@ class Solution:
         return save_solution(self, path)
 
     @classmethod
-    def load(cls, path: str | Path | IO[bytes], problem: Problem | None = None) -> Self:
+    def load(cls, path: str | Path, problem: Problem | None = None) -> Self:
         """Read what `save` wrote.  The solution has this problem, checked against it, or None.
 
         Raises ValueError for a file that is damaged, not of this kind, or of another problem.
