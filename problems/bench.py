@@ -24,7 +24,7 @@ import dynamics
 import problems
 from dynamics.derivatives.hessian import inverse_dynamics_expansion
 from dynamics.derivatives.packed import packed_size
-from dynamics.derivatives.second_order import drive_second_order, second_order_numbers
+from dynamics.derivatives.second_order import drive_second_order
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import (
     LANES,
@@ -32,7 +32,6 @@ from dynamics.simd import (
     aligned_zeros,
     chunk_count,
     driver,
-    launch,
     num_threads,
     scratch,
     set_num_threads,
@@ -101,9 +100,7 @@ def _ours(model, rng) -> dict[str, Callable[[], object]]:
         "forward dynamics": lambda: dynamics.forward_dynamics(model, q, v, a),
         "inverse, first order": lambda: dynamics.inverse_dynamics_derivatives(model, q, v, a),
         "inverse, first order + Hessian of w'ID": lambda: inverse_dynamics_expansion(model, q, v, a, w),
-        "inverse, four tensors, packed": lambda: launch(
-            drive_second_order, KNOTS, second_order_numbers(model), model.block, q, v, a, None, chunks
-        ),
+        "inverse, four tensors, packed": lambda: drive_second_order(model, q, v, a, None, chunks),
         "inverse, four tensors, dense arrays": lambda: dynamics.inverse_dynamics_second_derivatives(model, q, v, a),
         "forward, first order": lambda: dynamics.forward_dynamics_derivatives(model, q, v, a),
         "forward, Hessian of w'FD": lambda: dynamics.forward_dynamics_hessian(model, q, v, a, w),

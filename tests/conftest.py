@@ -10,7 +10,9 @@ was called and wrote its scratch to the end: sizes and what is carved from them 
 import ast
 import os
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import pytest
 
@@ -63,8 +65,13 @@ unused: dict[str, int] = {}
 
 @cache
 def drivers() -> set[str]:
-    """Module and name of every driver for `launch` in the project."""
-    found = set()
+    """Module and name of every driver for `launch` in the project, those that are declared with the others."""
+    import dynamics
+    from dynamics.knot_driver import DRIVERS
+
+    for module in walk_packages(dynamics.__path__, "dynamics."):
+        import_module(module.name)
+    found = {f"{driver.module_name}.drive" for driver in DRIVERS}
     for file in (*ROOT.glob("dynamics/**/*.py"), *ROOT.glob("experiments/**/*.py")):
         module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
         for node in ast.parse(file.read_text(encoding="utf-8")).body:

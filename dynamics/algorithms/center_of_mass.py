@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, ROTATION, place_bodies
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel, check_model
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, scatter, splat
+from dynamics.simd import align_stack, kernel, splat
 from dynamics.spatial import (
     accumulate,
     add3,
@@ -53,23 +53,21 @@ def center_of_mass_kernel(m, derivatives, body, dof, c, J):
     store3(c, 0, scale3(total, per_mass))
 
 
-@driver
-def _drive(first, last, work, block, q, derivatives, out):
-    m = kernel_model(block)
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        q_, w = carve(w, nq)
-        c_, w = carve(w, 3)
-        J_, w = carve(w, 3 * n)
-        gather(q, c * LANES, q_)
-        place_bodies(m, q_, body, dof)
-        center_of_mass_kernel(m, derivatives, body, dof, c_, J_)
-        if derivatives:
-            scatter(J_, c * LANES, out)
-        else:
-            scatter(c_, c * LANES, out)
+@kernel
+def _position_kernel(m, q, body, dof, c):
+    place_bodies(m, q, body, dof)
+    center_of_mass_kernel(m, False, body, dof, c, c)
+
+
+@kernel
+def _jacobian_kernel(m, q, body, dof, c, J):
+    place_bodies(m, q, body, dof)
+    center_of_mass_kernel(m, True, body, dof, c, J)
+
+
+_BODIES = {"body": nb * BODY, "dof": nv * DOF}
+_drive_position = knot_driver(_position_kernel, inputs="q", scratch=_BODIES, outputs={"c": 3})
+_drive_jacobian = knot_driver(_jacobian_kernel, inputs="q", scratch={**_BODIES, "c": 3}, outputs={"J": 3 * nv})
 
 
 def require_mass(model: RigidBodyModel) -> None:
@@ -79,12 +77,11 @@ def require_mass(model: RigidBodyModel) -> None:
         raise ValueError(f"model {model.name!r} has total mass {model.total_mass:g} kg and no centre of mass")
 
 
-def _evaluate(model, q, derivatives, shape):
+def _evaluate(model, q, drive, shape):
     require_mass(model)
     single, (q,) = points(model, q)
     out = np.empty((len(q), int(np.prod(shape))))
-    numbers = model.nb * BODY + model.nv * (DOF + 3) + model.nq + 3
-    launch(_drive, len(out), numbers, model.block, q, derivatives, out)
+    drive(model, q, out)
     return unbatch(single, out.reshape(len(q), *shape))[0]
 
 
@@ -104,7 +101,7 @@ def center_of_mass(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     ------
     ValueError : wrong shape, non-finite entry, a quaternion that is not of unit length, or a model without mass.
     """
-    return _evaluate(model, q, False, (3,))
+    return _evaluate(model, q, _drive_position, (3,))
 
 
 def center_of_mass_jacobian(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
@@ -112,4 +109,4 @@ def center_of_mass_jacobian(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
 
     Parameters: q (nq,) or (K, nq).  Returns: (3, nv) or (K, 3, nv).  Raises: ValueError as `center_of_mass`.
     """
-    return _evaluate(model, q, True, (3, check_model(model).nv))
+    return _evaluate(model, q, _drive_jacobian, (3, check_model(model).nv))

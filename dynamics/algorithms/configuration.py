@@ -11,40 +11,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import points, unbatch
 from dynamics.joints import FREE_FLYER, PLANAR, PRISMATIC, TRANSLATION
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nv
 from dynamics.model import RigidBodyModel, check_model
-from dynamics.simd import LANES, carve, driver, gather, scatter
+from dynamics.simd.sizes import Size
 from dynamics.tangent import difference_configuration, integrate_configuration
 from dynamics.validation import as_kind, check_configuration
 
-
-@driver
-def _integrate_all(first, last, work, block, q, dq, out):
-    m = kernel_model(block)
-    nv, nq = dq.shape[1], q.shape[1]
-    for c in range(first, last):
-        q_, w = carve(work, nq)
-        dq_, w = carve(w, nv)
-        gather(q, c * LANES, q_)
-        gather(dq, c * LANES, dq_)
-        integrate_configuration(m, q_, dq_, q_)
-        scatter(q_, c * LANES, out)
-
-
-@driver
-def _difference_all(first, last, work, block, q0, q1, out):
-    m = kernel_model(block)
-    nv, nq = out.shape[1], q0.shape[1]
-    for c in range(first, last):
-        q0_, w = carve(work, nq)
-        q1_, w = carve(w, nq)
-        dq_, w = carve(w, nv)
-        gather(q0, c * LANES, q0_)
-        gather(q1, c * LANES, q1_)
-        difference_configuration(m, q0_, q1_, dq_)
-        scatter(dq_, c * LANES, out)
+_nq = Size("nq", "q.shape[1]")
+_integrate_all = knot_driver(integrate_configuration, inputs="q dq", scratch={}, outputs={"q_out": _nq})
+_difference_all = knot_driver(difference_configuration, inputs="q0 q1", scratch={}, outputs={"dq": nv})
 
 
 def neutral(model: RigidBodyModel) -> np.ndarray:
@@ -72,7 +49,7 @@ def integrate(model: RigidBodyModel, q: ArrayLike, dq: ArrayLike) -> np.ndarray:
     """
     single, (q, dq) = points(model, q, dq=dq)
     out = np.empty_like(q)
-    launch(_integrate_all, len(out), model.nq + model.nv, model.block, q, dq, out)
+    _integrate_all(model, q, dq, out)
     return unbatch(single, out)[0]
 
 
@@ -92,7 +69,7 @@ def difference(model: RigidBodyModel, q0: ArrayLike, q1: ArrayLike) -> np.ndarra
         raise ValueError(f"q0 has {len(q0)} points and q1 has {len(q1)}; expected equal numbers, or a single point")
     q0, q1 = (np.ascontiguousarray(np.broadcast_to(q, (K, model.nq))) for q in (q0, q1))
     out = np.empty((K, model.nv))
-    launch(_difference_all, len(out), 2 * model.nq + model.nv, model.block, q0, q1, out)
+    _difference_all(model, q0, q1, out)
     return unbatch(one and other, out)[0]
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.center_of_mass import center_of_mass
 from dynamics.algorithms.kinematics import BODY, DOF, MOMENTA, MOMENTUM, VELOCITY, forward_pass
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, splat, store
+from dynamics.simd import align_stack, fma, kernel, load, splat, store
 from dynamics.spatial import add_dot6, load6
 
 
 @kernel
-def kinetic_energy_kernel(m, v, body, energy):
-    """Half of  sum_i v_i . I_i v_i + sum_k armature_k v_k^2,  after `forward_pass`."""
+def kinetic_energy_kernel(m, q, v, body, dof, zeros, energy):
+    """Half of  sum_i v_i . I_i v_i + sum_k armature_k v_k^2."""
+    forward_pass(m, q, v, zeros, body, dof, MOMENTA)
     align_stack(body)
     twice = splat(body, 0.0)
     for i in range(m.parent.size):
@@ -26,23 +27,13 @@ def kinetic_energy_kernel(m, v, body, energy):
     store(energy, 0, 0.5 * twice)
 
 
-@driver
-def _drive(first, last, work, block, q, v, out):
-    m = kernel_model(block)
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        q_, w = carve(w, nq)
-        v_, w = carve(w, n)
-        a_, w = carve(w, n)
-        energy, w = carve(w, 1)
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        a_[:] = 0.0
-        forward_pass(m, q_, v_, a_, body, dof, MOMENTA)
-        kinetic_energy_kernel(m, v_, body, energy)
-        scatter(energy, c * LANES, out)
+_drive = knot_driver(
+    kinetic_energy_kernel,
+    inputs="q v",
+    scratch={"body": nb * BODY, "dof": nv * DOF, "zeros": nv},
+    outputs={"energy": 1},
+    zeroed="zeros",
+)
 
 
 def kinetic_energy(model: RigidBodyModel, q: ArrayLike, v: ArrayLike) -> float | np.ndarray:
@@ -64,8 +55,7 @@ def kinetic_energy(model: RigidBodyModel, q: ArrayLike, v: ArrayLike) -> float |
     """
     single, (qs, vs) = points(model, q, v=v)
     out = np.empty((len(qs), 1))
-    numbers = model.nb * BODY + model.nv * (DOF + 2) + model.nq + 1
-    launch(_drive, len(out), numbers, model.block, qs, vs, out)
+    _drive(model, qs, vs, out)
     return unbatch(single, out[:, 0])[0]
 
 

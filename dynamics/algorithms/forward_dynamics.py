@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, hybrid_dynamics_kernel
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import BODY, DOF
-from dynamics.algorithms.loads import Wrenches, gather_loads, loads_batch, loads_numbers
-from dynamics.kernel_model import kernel_model
+from dynamics.algorithms.loads import LOADS, Wrenches, loads_batch
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel, check_model
-from dynamics.simd import LANES, carve, driver, gather, scatter
+from dynamics.simd import kernel
 from dynamics.validation import as_array
 
 
@@ -24,36 +24,30 @@ class HybridDynamics(NamedTuple):
     tau: np.ndarray
 
 
-@driver
-def _drive(first, last, work, block, q, v, a, tau, prescribed, loads):
-    m = kernel_model(block)
-    nb, nv, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, nv * DOF)
-        art, w = carve(w, nb * ARTICULATED)
-        elim, w = carve(w, nv * ELIMINATION)
-        q_, w = carve(w, nq)
-        v_, w = carve(w, nv)
-        a_, w = carve(w, nv)
-        tau_, w = carve(w, nv)
-        zeros, w = carve(w, nv)
-        loads_, w = gather_loads(loads, c * LANES, w)
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(tau, c * LANES, tau_)
-        if prescribed is not None:
-            gather(a, c * LANES, a_)
-        zeros[:] = 0.0
-        hybrid_dynamics_kernel(m, q_, v_, a_, tau_, prescribed, zeros, loads_, body, dof, art, elim)
-        scatter(a_, c * LANES, a)
-        if prescribed is not None:
-            scatter(tau_, c * LANES, tau)
+@kernel
+def _forward_dynamics_kernel(m, q, v, tau, loads, body, dof, art, elim, zeros, a):
+    hybrid_dynamics_kernel(m, q, v, a, tau, None, zeros, loads, body, dof, art, elim)
 
 
-def _launch(model, q, v, a, tau, prescribed, loads) -> None:
-    numbers = model.nb * (BODY + ARTICULATED) + model.nv * (DOF + ELIMINATION + 4) + model.nq + loads_numbers(loads)
-    launch(_drive, len(q), numbers, model.block, q, v, a, tau, prescribed, loads)
+_SCRATCH = {
+    "body": nb * BODY, "dof": nv * DOF, "art": nb * ARTICULATED, "elim": nv * ELIMINATION, "zeros": nv,
+}  # fmt: skip
+_drive = knot_driver(
+    _forward_dynamics_kernel,
+    inputs="q v tau",
+    gathered={"loads": LOADS},
+    scratch=_SCRATCH,
+    outputs={"a": nv},
+    zeroed="zeros",
+)
+_drive_hybrid = knot_driver(
+    hybrid_dynamics_kernel,
+    inputs="q v a tau",
+    gathered={"loads": LOADS},
+    scratch=_SCRATCH,
+    outputs={"a": nv, "tau": nv},
+    zeroed="zeros",
+)
 
 
 def forward_dynamics(
@@ -90,7 +84,7 @@ def forward_dynamics(
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     loads = loads_batch(model, external_wrenches, wrench_reference, len(q))
     a = np.empty_like(v)
-    _launch(model, q, v, a, tau, None, loads)
+    _drive(model, q, v, tau, loads, a)
     return unbatch(single, a)[0]
 
 
@@ -136,7 +130,7 @@ def hybrid_dynamics(
     single, (q, v, a, tau) = points(model, q, v=v, a=a, tau=tau)
     loads = loads_batch(model, external_wrenches, wrench_reference, len(q))
     a, tau = a.copy(), tau.copy()
-    _launch(model, q, v, a, tau, chosen.astype(np.int64), loads)
+    _drive_hybrid(model, q, v, a, tau, chosen.astype(np.int64), loads)
     return HybridDynamics(*unbatch(single, a, tau))
 
 

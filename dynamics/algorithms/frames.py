@@ -20,11 +20,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel, check_model
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, shared_kernel, splat
+from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat
+from dynamics.simd.sizes import Size
 from dynamics.spatial import (
     add_cross,
     add_cross_motion,
@@ -164,23 +165,12 @@ def _frame_kernel(m, i, frame, reference, quantity, q, v, a, body, dof, out):
                 store3(out, 0, add_cross(load3(out, 0), w, v_p))
 
 
-@driver
-def _drive(first, last, work, block, i, frame, reference, quantity, q, v, a, out):
-    m = kernel_model(block)
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        q_, w = carve(w, nq)
-        v_, w = carve(w, n)
-        a_, w = carve(w, n)
-        out_, w = carve(w, out.shape[1])
-        gather(q, c * LANES, q_)
-        if quantity >= _VELOCITY:
-            gather(v, c * LANES, v_)
-            gather(a, c * LANES, a_)
-        _frame_kernel(m, i, frame, reference, quantity, q_, v_, a_, body, dof, out_)
-        scatter(out_, c * LANES, out)
+_drive = knot_driver(
+    _frame_kernel,
+    inputs="q v? a?",
+    scratch={"body": nb * BODY, "dof": nv * DOF},
+    outputs={"out": Size("size", "out.shape[1]")},
+)
 
 
 # ------------------------------------------------------------------------------------------------ public
@@ -203,8 +193,7 @@ def _evaluate(model, name, reference, quantity, size, q, v=None, a=None) -> np.n
     i, frame = frame_numbers(model, name)
     v, a = (np.empty((0, model.nv)) if x is None else x for x in (v, a))
     out = np.empty((len(q), size))
-    numbers = model.nb * BODY + model.nv * (DOF + 2) + model.nq + size
-    launch(_drive, len(out), numbers, model.block, i, frame, reference, quantity, q, v, a, out)
+    _drive(model, i, frame, reference, quantity, q, v, a, out)
     return out
 
 

@@ -5,25 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, FORCE, FORCES, forward_pass
-from dynamics.algorithms.loads import Wrenches, add_loads, gather_loads, loads_batch, loads_numbers
-from dynamics.kernel_model import kernel_model
+from dynamics.algorithms.loads import LOADS, Wrenches, add_loads, loads_batch
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel, check_model
-from dynamics.simd import (
-    LANES,
-    align_stack,
-    carve,
-    driver,
-    fma,
-    gather_state,
-    kernel,
-    load,
-    scatter,
-    shared_kernel,
-    splat,
-    store,
-)
+from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import accumulate, dot6, load6
 
 
@@ -48,18 +35,13 @@ def inverse_dynamics_kernel(m, q, v, a, loads, body, dof, tau):
     torques_of_forces(m, a, body, dof, tau)
 
 
-@driver
-def _drive(first, last, work, block, q, v, a, loads, tau):
-    m = kernel_model(block)
-    nb, nv = m.parent.size, m.dof_body.size
-    for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, nv * DOF)
-        q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
-        tau_, w = carve(w, nv)
-        loads_, w = gather_loads(loads, c * LANES, w)
-        inverse_dynamics_kernel(m, q_, v_, a_, loads_, body, dof, tau_)
-        scatter(tau_, c * LANES, tau)
+_drive = knot_driver(
+    inverse_dynamics_kernel,
+    inputs="q v a",
+    gathered={"loads": LOADS},
+    scratch={"body": nb * BODY, "dof": nv * DOF},
+    outputs={"tau": nv},
+)
 
 
 def inverse_dynamics(
@@ -96,8 +78,7 @@ def inverse_dynamics(
     single, (q, v, a) = points(model, q, v=v, a=a)
     loads = loads_batch(model, external_wrenches, wrench_reference, len(q))
     tau = np.empty_like(v)
-    numbers = model.nb * BODY + model.nv * (DOF + 3) + model.nq + loads_numbers(loads)
-    launch(_drive, len(q), numbers, model.block, q, v, a, loads, tau)
+    _drive(model, q, v, a, loads, tau)
     return unbatch(single, tau)[0]
 
 

@@ -16,6 +16,7 @@ from numba.extending import overload
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.kinematics import BODY, FORCE, POSITION, ROTATION
+from dynamics.knot_driver import Gathered
 from dynamics.model import RigidBodyModel
 from dynamics.simd import carve, gather, helper, kernel, splat
 from dynamics.simd.compilation import INLINED
@@ -100,6 +101,10 @@ def add_loads(m, loads, sign, body):
 def loads_numbers(loads: Loads | None) -> int:
     """Scratch numbers per lane of `gather_loads`."""
     return 0 if loads is None else loads.follower.shape[1] + loads.dead.shape[1]
+
+
+LOADS = Gathered(gather_loads, loads_numbers)
+"""For drivers."""
 
 
 # ------------------------------------------------------------------------------------------------ from public arguments

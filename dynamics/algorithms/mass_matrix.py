@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
+from dynamics.algorithms.batch import empty_matrices, points, square_matrices
 from dynamics.algorithms.branch_factor import factorize, invert_factored
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, place_bodies, place_inertias
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, shared_kernel, splat, store
+from dynamics.simd import align_stack, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import accumulate, dot6, inertia_times, load3, load6
 
 
@@ -43,36 +43,26 @@ def composite_mass_matrix(m, body, dof, M):
             accumulate(body, m.parent[i] * BODY + MOMENT, i * BODY + MOMENT, 9)
 
 
-def _numbers(model) -> int:
-    n = model.nv
-    return len(model.arrays.parent) * BODY + n * DOF + model.nq + 2 * n * n
+@kernel
+def _inverse_mass_matrix_kernel(m, q, body, dof, M, inverse):
+    """M^-1 (nv nv), full and symmetric; M becomes its factor."""
+    mass_matrix_kernel(m, q, body, dof, M)
+    factorize(m, M)
+    invert_factored(m, M, inverse)
 
 
-@driver
-def _drive(first, last, work, block, q, invert, out):
-    m = kernel_model(block)
-    nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
-    for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        q_, w = carve(w, nq)
-        M, w = carve(w, n * n)
-        X, w = carve(w, n * n)
-        gather(q, c * LANES, q_)
-        mass_matrix_kernel(m, q_, body, dof, M)
-        if invert:
-            factorize(m, M)
-            invert_factored(m, M, X)
-            scatter(X, c * LANES, out)
-        else:
-            scatter(M, c * LANES, out)
+_BODIES = {"body": nb * BODY, "dof": nv * DOF}
+_drive = knot_driver(mass_matrix_kernel, inputs="q", scratch=_BODIES, outputs={"M": nv * nv})
+_drive_inverse = knot_driver(
+    _inverse_mass_matrix_kernel, inputs="q", scratch={**_BODIES, "M": nv * nv}, outputs={"inverse": nv * nv}
+)
 
 
-def _evaluate(model, q, invert: bool) -> np.ndarray:
+def _evaluate(model, q, drive) -> np.ndarray:
     single, (q,) = points(model, q)
-    (out,) = empty_matrices(1, len(q), model.nv)
-    launch(_drive, len(q), _numbers(model), model.block, q, invert, out)
-    return square_matrices(single, [out])[0]
+    out = empty_matrices(1, len(q), model.nv)
+    drive(model, q, *out)
+    return square_matrices(single, out)[0]
 
 
 def mass_matrix(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
@@ -81,9 +71,9 @@ def mass_matrix(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     Parameters: q (nq,) or (K, nq).  Returns: (nv, nv) or (K, nv, nv).
     Raises ValueError for a wrong shape, a non-finite entry, or a quaternion that is not of unit length.
     """
-    return _evaluate(model, q, False)
+    return _evaluate(model, q, _drive)
 
 
 def inverse_mass_matrix(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """M(q)^-1, by the sparse factor.  Shapes and errors as `mass_matrix`."""
-    return _evaluate(model, q, True)
+    return _evaluate(model, q, _drive_inverse)

@@ -21,29 +21,23 @@ from dynamics.algorithms.articulated_body import (
     forward_dynamics_kernel,
     solve_articulated,
 )
-from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices, unbatch
+from dynamics.algorithms.batch import empty_matrices, points, square_matrices, unbatch
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_mass import AUTOMATIC, minus_inverse_products
 from dynamics.algorithms.kinematics import BODY, DOF
-from dynamics.algorithms.loads import Wrenches, gather_loads, loads_batch, loads_numbers
+from dynamics.algorithms.loads import LOADS, Wrenches, loads_batch
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.joint_friction import add_friction_slope
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.simd import (
-    LANES,
     align_stack,
-    carve,
-    driver,
     fma,
-    gather,
-    gather_state,
     kernel,
     load,
-    scatter,
     shared_kernel,
     splat,
     store,
@@ -137,78 +131,41 @@ def multiply_negative(n, A, B, X):
             store(X, j * n + k, -x)
 
 
-def first_order_numbers(model: RigidBodyModel) -> int:
-    """Scratch numbers per lane of `drive_first_order`, without loads."""
-    n = model.nv
-    return model.nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 5 + 4 * n) + model.nq
+@kernel
+def _hessian_kernel(
+    m, q, v, tau, y, loads, zeros, body, dof, art, elim, virtual, zeta, torque, a, aq, av, M, Minv, w, Hqq, Hqv, Hvv,
+    Hqa, Hqtau,
+):  # fmt: skip
+    """The Hessian of y'a(q, v, tau), (nv nv) each, Hqtau with it."""
+    forward_dynamics_hessian_kernel(
+        m, q, v, tau, y, zeros, loads, body, dof, art, elim, virtual, zeta, torque, a, aq, av, M, Minv, w, Hqq, Hqv,
+        Hvv, Hqa,
+    )  # fmt: skip
+    multiply_negative(m.dof_body.size, Hqa, Minv, Hqtau)
 
 
-@driver
-def drive_first_order(first, last, work, block, q, v, tau, route, loads, aq, av, Minv):
-    """da/dq, da/dv, M^-1 of all knots, each (K, nv nv), by a route of `inverse_mass`; arrays for no knots leave the
-    results in the lanes."""
-    m = kernel_model(block)
-    nb, n = m.parent.size, m.dof_body.size
-    for c in range(first, last):
-        body, r = carve(work, nb * BODY)
-        dof, r = carve(r, n * DOF)
-        art, r = carve(r, nb * ARTICULATED)
-        elim, r = carve(r, n * ELIMINATION)
-        q_, v_, tau_, r = gather_state(q, v, tau, c * LANES, r)
-        zeros, r = carve(r, n)
-        torque, r = carve(r, n)
-        a, r = carve(r, n)
-        aq_, r = carve(r, n * n)
-        av_, r = carve(r, n * n)
-        M, r = carve(r, n * n)
-        Minv_, r = carve(r, n * n)
-        loads_, r = gather_loads(loads, c * LANES, r)
-        zeros[:] = 0.0
-        forward_dynamics_first_order(
-            m, q_, v_, tau_, route, zeros, loads_, body, dof, art, elim, torque, a, aq_, av_, M, Minv_
-        )
-        scatter(aq_, c * LANES, aq)
-        scatter(av_, c * LANES, av)
-        scatter(Minv_, c * LANES, Minv)
-
-
-@driver
-def _drive_hessian(first, last, work, block, q, v, tau, y, loads, Hqq, Hqv, Hvv, Hqtau):
-    m = kernel_model(block)
-    nb, n = m.parent.size, m.dof_body.size
-    for c in range(first, last):
-        body, r = carve(work, nb * BODY)
-        dof, r = carve(r, n * DOF)
-        art, r = carve(r, nb * ARTICULATED)
-        elim, r = carve(r, n * ELIMINATION)
-        virtual, r = carve(r, nb * VIRTUAL_BODY)
-        zeta, r = carve(r, n * 6)
-        q_, v_, tau_, r = gather_state(q, v, tau, c * LANES, r)
-        y_, r = carve(r, n)
-        zeros, r = carve(r, n)
-        torque, r = carve(r, n)
-        a, r = carve(r, n)
-        w, r = carve(r, n)
-        aq, r = carve(r, n * n)
-        av, r = carve(r, n * n)
-        M, r = carve(r, n * n)
-        Minv, r = carve(r, n * n)
-        Hqq_, r = carve(r, n * n)
-        Hqv_, r = carve(r, n * n)
-        Hvv_, r = carve(r, n * n)
-        Hqa, r = carve(r, n * n)
-        loads_, r = gather_loads(loads, c * LANES, r)
-        gather(y, c * LANES, y_)
-        zeros[:] = 0.0
-        forward_dynamics_hessian_kernel(
-            m, q_, v_, tau_, y_, zeros, loads_, body, dof, art, elim, virtual, zeta, torque, a, aq, av, M, Minv, w,
-            Hqq_, Hqv_, Hvv_, Hqa,
-        )  # fmt: skip
-        multiply_negative(n, Hqa, Minv, av)
-        scatter(Hqq_, c * LANES, Hqq)
-        scatter(Hqv_, c * LANES, Hqv)
-        scatter(Hvv_, c * LANES, Hvv)
-        scatter(av, c * LANES, Hqtau)
+_SCRATCH = {
+    "body": nb * BODY, "dof": nv * DOF, "art": nb * ARTICULATED, "elim": nv * ELIMINATION, "zeros": nv, "torque": nv,
+    "a": nv, "M": nv * nv,
+}  # fmt: skip
+drive_first_order = knot_driver(
+    forward_dynamics_first_order,
+    inputs="q v tau",
+    gathered={"loads": LOADS},
+    scratch=_SCRATCH,
+    outputs=dict.fromkeys(("aq", "av", "Minv"), nv * nv),
+    zeroed="zeros",
+)
+_drive_hessian = knot_driver(
+    _hessian_kernel,
+    inputs="q v tau y",
+    gathered={"loads": LOADS},
+    scratch=_SCRATCH
+    | {"virtual": nb * VIRTUAL_BODY, "zeta": nv * 6, "w": nv}
+    | dict.fromkeys(("aq", "av", "Minv", "Hqa"), nv * nv),
+    outputs=dict.fromkeys(("Hqq", "Hqv", "Hvv", "Hqtau"), nv * nv),
+    zeroed="zeros",
+)
 
 
 def forward_dynamics_derivatives(
@@ -239,8 +196,7 @@ def forward_dynamics_derivatives(
     K, n = v.shape
     out = empty_matrices(3, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
-    numbers = first_order_numbers(model) + loads_numbers(loads)
-    launch(drive_first_order, K, numbers, model.block, q, v, tau, AUTOMATIC, loads, *out)
+    drive_first_order(model, q, v, tau, AUTOMATIC, loads, *out)
     return ForwardDynamicsDerivatives(*square_matrices(single, out))
 
 
@@ -275,8 +231,7 @@ def forward_dynamics_hessian(
     K, n = v.shape
     H = empty_matrices(4, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
-    numbers = first_order_numbers(model) + model.nb * VIRTUAL_BODY + 8 * n + 4 * n * n + loads_numbers(loads)
-    launch(_drive_hessian, K, numbers, model.block, q, v, tau, w, loads, *H)
+    _drive_hessian(model, q, v, tau, w, loads, *H)
     return ForwardDynamicsHessian(*square_matrices(single, H))
 
 

@@ -29,9 +29,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
+from dynamics.algorithms.batch import empty_matrices, points, square_matrices
 from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, PSI2, RATE, forward_pass
-from dynamics.algorithms.loads import Wrenches, add_loads, gather_loads, loads_batch, loads_numbers
+from dynamics.algorithms.loads import LOADS, Wrenches, add_loads, loads_batch
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.derivatives.dead_loads import add_dead_loads
 from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives, add_armature, store_row_pair
@@ -44,18 +44,12 @@ from dynamics.derivatives.virtual import (
     load_virtual,
     virtual_motion,
 )
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.simd import (
-    LANES,
     align_stack,
-    carve,
-    driver,
-    gather,
-    gather_state,
     helper,
     load,
-    scatter,
     shared_kernel,
     splat,
     store,
@@ -190,43 +184,14 @@ def inverse_dynamics_hessian_kernel(m, q, v, a, w, loads, body, dof, virtual, ze
     add_armature(m, a, tau, M)
 
 
-def expansion_numbers(model: RigidBodyModel) -> int:
-    """Scratch numbers per lane of `drive_expansion`, without loads."""
-    n, nb = model.nv, len(model.arrays.parent)
-    return nb * (BODY + VIRTUAL_BODY) + n * (DOF + 6 + 4) + model.nq + 7 * n * n
-
-
-@driver
-def drive_expansion(first, last, work, block, q, v, a, w, loads, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
-    """First order and Hessian of all knots, each (K, nv nv); arrays for no knots leave them in the lanes."""
-    m = kernel_model(block)
-    nb, n = m.parent.size, m.dof_body.size
-    for c in range(first, last):
-        body, r = carve(work, nb * BODY)
-        virtual, r = carve(r, nb * VIRTUAL_BODY)
-        dof, r = carve(r, n * DOF)
-        zeta, r = carve(r, n * 6)
-        q_, v_, a_, r = gather_state(q, v, a, c * LANES, r)
-        w_, r = carve(r, n)
-        tau_, r = carve(r, n)
-        loads_, r = gather_loads(loads, c * LANES, r)
-        first_order, H = carve(r, 3 * n * n)
-        if c == first:  # no chunk writes the entries between branches
-            first_order[:] = 0.0
-            H[: 4 * n * n] = 0.0
-        dq_, dv_, M_ = first_order[: n * n], first_order[n * n : 2 * n * n], first_order[2 * n * n :]
-        Hqq_, Hqv_, Hvv_, Hqa_ = H[: n * n], H[n * n : 2 * n * n], H[2 * n * n : 3 * n * n], H[3 * n * n : 4 * n * n]
-        gather(w, c * LANES, w_)
-        inverse_dynamics_hessian_kernel(
-            m, q_, v_, a_, w_, loads_, body, dof, virtual, zeta, tau_, dq_, dv_, M_, Hqq_, Hqv_, Hvv_, Hqa_
-        )
-        scatter(dq_, c * LANES, dq)
-        scatter(dv_, c * LANES, dv)
-        scatter(M_, c * LANES, M)
-        scatter(Hqq_, c * LANES, Hqq)
-        scatter(Hqv_, c * LANES, Hqv)
-        scatter(Hvv_, c * LANES, Hvv)
-        scatter(Hqa_, c * LANES, Hqa)
+drive_expansion = knot_driver(
+    inverse_dynamics_hessian_kernel,
+    inputs="q v a w",
+    gathered={"loads": LOADS},
+    scratch={"body": nb * BODY, "virtual": nb * VIRTUAL_BODY, "dof": nv * DOF, "zeta": nv * 6, "tau": nv},
+    outputs=dict.fromkeys(("dq", "dv", "M", "Hqq", "Hqv", "Hvv", "Hqa"), nv * nv),
+    zeroed="dq dv M Hqq Hqv Hvv Hqa",  # no call writes the entries between branches
+)
 
 
 def inverse_dynamics_hessian(
@@ -273,6 +238,6 @@ def inverse_dynamics_expansion(
     K, n = v.shape
     out = empty_matrices(7, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
-    launch(drive_expansion, K, expansion_numbers(model) + loads_numbers(loads), model.block, q, v, a, w, loads, *out)
+    drive_expansion(model, q, v, a, w, loads, *out)
     results = square_matrices(single, out)
     return InverseDynamicsDerivatives(*results[:3]), InverseDynamicsHessian(*results[3:])

@@ -15,28 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
+from dynamics.algorithms.batch import empty_matrices, points, square_matrices
 from dynamics.algorithms.kinematics import BODY, COLUMN, DERIVATIVES, DOF, PSI, PSI2, RATE, forward_pass
-from dynamics.algorithms.loads import Wrenches, add_loads, gather_loads, loads_batch, loads_numbers
+from dynamics.algorithms.loads import LOADS, Wrenches, add_loads, loads_batch
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
 from dynamics.derivatives.dead_loads import add_dead_loads
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
-from dynamics.simd import (
-    LANES,
-    align_stack,
-    carve,
-    driver,
-    fma,
-    gather_state,
-    helper,
-    kernel,
-    load,
-    scatter,
-    shared_kernel,
-    splat,
-    store,
-)
+from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import add_dot6, dot6, load6
 
 
@@ -106,32 +92,14 @@ def inverse_dynamics_first_order(m, q, v, a, loads, body, dof, tau, dq, dv, M):
     add_armature(m, a, tau, M)
 
 
-def derivatives_numbers(model: RigidBodyModel) -> int:
-    """Scratch numbers per lane of `drive_derivatives`, without loads."""
-    n = model.nv
-    return len(model.arrays.parent) * BODY + n * (DOF + 3) + 3 * n * n + model.nq
-
-
-@driver
-def drive_derivatives(first, last, work, block, q, v, a, loads, dq, dv, M):
-    """dtau/dq, dtau/dv, M of all knots, each (K, nv nv); arrays for no knots leave the results in the lanes."""
-    m = kernel_model(block)
-    nb, n = m.parent.size, m.dof_body.size
-    for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
-        tau_, w = carve(w, n)
-        dq_, w = carve(w, n * n)
-        dv_, w = carve(w, n * n)
-        M_, w = carve(w, n * n)
-        loads_, w = gather_loads(loads, c * LANES, w)
-        if c == first:  # no chunk writes the entries between branches
-            dq_[:], dv_[:], M_[:] = 0.0, 0.0, 0.0
-        inverse_dynamics_first_order(m, q_, v_, a_, loads_, body, dof, tau_, dq_, dv_, M_)
-        scatter(dq_, c * LANES, dq)
-        scatter(dv_, c * LANES, dv)
-        scatter(M_, c * LANES, M)
+drive_derivatives = knot_driver(
+    inverse_dynamics_first_order,
+    inputs="q v a",
+    gathered={"loads": LOADS},
+    scratch={"body": nb * BODY, "dof": nv * DOF, "tau": nv},
+    outputs={"dq": nv * nv, "dv": nv * nv, "M": nv * nv},
+    zeroed="dq dv M",  # no call writes the entries between branches
+)
 
 
 def inverse_dynamics_derivatives(
@@ -164,6 +132,5 @@ def inverse_dynamics_derivatives(
     K, n = v.shape
     out = empty_matrices(3, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
-    numbers = derivatives_numbers(model) + loads_numbers(loads)
-    launch(drive_derivatives, K, numbers, model.block, q, v, a, loads, *out)
+    drive_derivatives(model, q, v, a, loads, *out)
     return InverseDynamicsDerivatives(*square_matrices(single, out))

@@ -12,8 +12,9 @@ from dynamics.algorithms.batch import empty_matrices, launch, square_matrices, u
 from dynamics.derivatives.hessian import InverseDynamicsHessian
 from dynamics.derivatives.packed import contract_packed_kernel, packed_size, place_dof
 from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nv
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, aligned_empty, carve, chunk_count, driver, gather, scatter
+from dynamics.simd import LANES, aligned_empty, carve, chunk_count, driver
 from dynamics.simd.streaming import stream
 from dynamics.validation import as_batch
 
@@ -48,23 +49,13 @@ def _drive_unpack(first, last, work, block, chunks, Tqq, Tqv, Tvv, TM):
         stream(TM_, c * LANES, TM)
 
 
-@driver
-def drive_contract(first, last, work, block, chunks, w, Hqq, Hqv, Hvv, Hqa):
-    """Hessians (K, nv nv) from the packed tensors."""
-    m = kernel_model(block)
-    n = m.dof_body.size
-    for c in range(first, last):
-        w_, r = carve(work, n)
-        Hqq_, r = carve(r, n * n)
-        Hqv_, r = carve(r, n * n)
-        Hvv_, r = carve(r, n * n)
-        Hqa_, r = carve(r, n * n)
-        gather(w, c * LANES, w_)
-        contract_packed_kernel(m, chunks[c], w_, Hqq_, Hqv_, Hvv_, Hqa_)
-        scatter(Hqq_, c * LANES, Hqq)
-        scatter(Hqv_, c * LANES, Hqv)
-        scatter(Hvv_, c * LANES, Hvv)
-        scatter(Hqa_, c * LANES, Hqa)
+drive_contract = knot_driver(
+    contract_packed_kernel,
+    inputs="w",
+    per_chunk="packed",
+    scratch={},
+    outputs=dict.fromkeys(("Hqq", "Hqv", "Hvv", "Hqa"), nv * nv),
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,5 +127,5 @@ class PackedSecondDerivatives:
             raise ValueError(f"w: got shape {multipliers.shape}, expected ({n},) or ({K}, {n})")
         multipliers = np.array(np.broadcast_to(multipliers, (K, n)), order="C")
         H = empty_matrices(4, K, n)
-        launch(drive_contract, K, n + 4 * n * n, self.model.block, self.chunks, multipliers, *H)
+        drive_contract(self.model, self.chunks, multipliers, *H)
         return InverseDynamicsHessian(*square_matrices(self.single and one, H))

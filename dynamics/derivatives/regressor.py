@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.frames import last_dof
 from dynamics.algorithms.kinematics import (
     ACCELERATION,
@@ -31,9 +31,9 @@ from dynamics.algorithms.kinematics import (
     forward_pass,
 )
 from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotation, turned_bodies
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather_state, helper, kernel, scatter, store
+from dynamics.simd import align_stack, fma, helper, kernel, store
 from dynamics.spatial import add_cross, angular, cross, dot3, linear, load3, load6, load9, rotate_back, store3
 
 
@@ -76,19 +76,13 @@ def regressor_kernel(m, q, v, a, body, dof, Y):
             k = m.dof_parent[k]
 
 
-@driver
-def _drive(first, last, work, block, q, v, a, Y):
-    m = kernel_model(block)
-    nb, n = m.parent.size, m.dof_body.size
-    for c in range(first, last):
-        body, r = carve(work, nb * BODY)
-        dof, r = carve(r, n * DOF)
-        q_, v_, a_, r = gather_state(q, v, a, c * LANES, r)
-        Y_, r = carve(r, Y.shape[1])
-        if c == first:  # no chunk writes the entries off the paths
-            Y_[:] = 0.0
-        regressor_kernel(m, q_, v_, a_, body, dof, Y_)
-        scatter(Y_, c * LANES, Y)
+_drive = knot_driver(
+    regressor_kernel,
+    inputs="q v a",
+    scratch={"body": nb * BODY, "dof": nv * DOF},
+    outputs={"Y": nv * nb * INERTIAL},
+    zeroed="Y",  # no call writes the entries off the paths
+)
 
 
 def inverse_dynamics_regressor(model: RigidBodyModel, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> np.ndarray:
@@ -114,8 +108,7 @@ def inverse_dynamics_regressor(model: RigidBodyModel, q: ArrayLike, v: ArrayLike
     single, (q, v, a) = points(model, q, v=v, a=a)
     size = INERTIAL * model.nb
     Y = np.empty((len(q), model.nv * size))
-    numbers = model.nb * BODY + model.nv * (DOF + 2 + size) + model.nq
-    launch(_drive, len(q), numbers, model.block, q, v, a, Y)
+    _drive(model, q, v, a, Y)
     Y = Y.reshape(-1, model.nv, size)
     for i, R in turned_bodies(model):
         columns = slice(INERTIAL * i, INERTIAL * (i + 1))

@@ -13,7 +13,7 @@ from dynamics.algorithms.kinematics import (
     DOF,
     forward_pass,
 )
-from dynamics.algorithms.loads import Loads, Wrenches, add_loads, gather_loads, loads_batch, loads_numbers
+from dynamics.algorithms.loads import LOADS, Wrenches, add_loads, loads_batch
 from dynamics.derivatives.dead_load_tensors import (
     TENSOR_SUMS,
     sum_tensor_loads,
@@ -24,79 +24,56 @@ from dynamics.derivatives.packed import (
 )
 from dynamics.derivatives.packed_tensors import InverseDynamicsSecondDerivatives, PackedSecondDerivatives
 from dynamics.derivatives.second_order_kernels import LOWEST, second_order_dense_kernel, second_order_packed_kernel
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
-from dynamics.simd import (
-    LANES,
-    aligned_empty,
-    carve,
-    chunk_count,
-    driver,
-    gather_state,
-    helper,
-    launch,
-)
+from dynamics.simd import LANES, aligned_empty, chunk_count, helper, kernel
+from dynamics.simd.sizes import Size
 from dynamics.simd.streaming import stream
 from dynamics.validation import as_flag
 
 __all__ = [
     "InverseDynamicsSecondDerivatives", "PackedSecondDerivatives", "drive_second_order",
-    "inverse_dynamics_second_derivatives", "second_order_numbers",
+    "inverse_dynamics_second_derivatives",
 ]  # fmt: skip
 
 
-def second_order_numbers(model: RigidBodyModel, loads: Loads | None = None) -> int:
-    """Scratch numbers per lane of `drive_second_order`."""
-    numbers = model.nb * BODY + model.nv * (DOF + 2) + model.nq + LOWEST
-    return numbers + (0 if loads is None else loads_numbers(loads) + model.nb * TENSOR_SUMS)
-
-
 @helper
-def _start(c, work, m, q, v, a, loads):
-    """The forward pass of chunk c: body and dof as it leaves them, scratch for a dof, the loads and their sums, and the
-    rest of the workspace."""
-    nb, n = m.parent.size, m.dof_body.size
-    body, w = carve(work, nb * BODY)
-    dof, w = carve(w, n * DOF)
-    low, w = carve(w, LOWEST)
-    q_, v_, a_, w = gather_state(q, v, a, c * LANES, w)
-    forward_pass(m, q_, v_, a_, body, dof, DERIVATIVES)
-    loads_, w = gather_loads(loads, c * LANES, w)
-    sums, w = carve(w, 0 if loads is None else nb * TENSOR_SUMS)
+def _start(m, q, v, a, loads, body, dof, sums):
+    """The forward pass, and the loads and their sums."""
+    forward_pass(m, q, v, a, body, dof, DERIVATIVES)
     if loads is not None:
-        add_loads(m, loads_, -1.0, body)
-        sum_tensor_loads(m, loads_, body, sums)
-    return body, dof, low, loads_, sums, w
+        add_loads(m, loads, -1.0, body)
+        sum_tensor_loads(m, loads, body, sums)
 
 
-@driver
-def drive_second_order(first, last, work, block, q, v, a, loads, chunks):
-    """The packed tensors of all knots, into chunks (C, packed_size(m), LANES)."""
-    m = kernel_model(block)
-    for c in range(first, last):
-        body, dof, low, loads_, sums, _ = _start(c, work, m, q, v, a, loads)
-        second_order_packed_kernel(m, body, dof, low, loads_, sums, chunks[c])
+@kernel
+def _packed_kernel(m, q, v, a, loads, body, dof, low, sums, chunks):
+    """The packed tensors of one chunk, (packed_size(m), LANES)."""
+    _start(m, q, v, a, loads, body, dof, sums)
+    second_order_packed_kernel(m, body, dof, low, loads, sums, chunks)
 
 
-@driver
-def _drive_dense(first, last, work, block, q, v, a, loads, Tqq, Tqv, Tvv, TM):
-    """The dense tensors of all knots, each (K, nv nv nv)."""
-    m = kernel_model(block)
-    n = m.dof_body.size
-    for c in range(first, last):
-        body, dof, low, loads_, sums, w = _start(c, work, m, q, v, a, loads)
-        records, w = carve(w, RECORD * n * n)
-        Tqq_, w = carve(w, n**3)
-        Tqv_, w = carve(w, n**3)
-        Tvv_, w = carve(w, n**3)
-        TM_, w = carve(w, n**3)
-        if c == first:  # no chunk writes the entries that are zero
-            Tqq_[:], Tqv_[:], Tvv_[:], TM_[:] = 0.0, 0.0, 0.0, 0.0
-        second_order_dense_kernel(m, body, dof, low, loads_, sums, records, Tqq_, Tqv_, Tvv_, TM_)
-        stream(Tqq_, c * LANES, Tqq)
-        stream(Tqv_, c * LANES, Tqv)
-        stream(Tvv_, c * LANES, Tvv)
-        stream(TM_, c * LANES, TM)
+@kernel
+def _dense_kernel(m, q, v, a, loads, body, dof, low, sums, records, Tqq, Tqv, Tvv, TM):
+    """The dense tensors, (nv nv nv) each; entries that are zero are not written."""
+    _start(m, q, v, a, loads, body, dof, sums)
+    second_order_dense_kernel(m, body, dof, low, loads, sums, records, Tqq, Tqv, Tvv, TM)
+
+
+_loaded = Size("loaded", "0 if loads is None else m.parent.size")
+_SCRATCH = {"body": nb * BODY, "dof": nv * DOF, "low": LOWEST, "sums": _loaded * TENSOR_SUMS}
+drive_second_order = knot_driver(
+    _packed_kernel, inputs="q v a", gathered={"loads": LOADS}, scratch=_SCRATCH, outputs={}, per_chunk="chunks"
+)
+_drive_dense = knot_driver(
+    _dense_kernel,
+    inputs="q v a",
+    gathered={"loads": LOADS},
+    scratch={**_SCRATCH, "records": nv * nv * RECORD},
+    outputs=dict.fromkeys(("Tqq", "Tqv", "Tvv", "TM"), nv * nv * nv),
+    zeroed="Tqq Tqv Tvv TM",
+    scatter=stream,
+)
 
 
 @overload
@@ -141,11 +118,10 @@ def inverse_dynamics_second_derivatives(
     single, (q, v, a) = points(model, q, v=v, a=a)
     K, n = v.shape
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
-    numbers = second_order_numbers(model, loads)
     if packed:
         chunks = aligned_empty(chunk_count(K), packed_size(model.arrays), LANES)
-        launch(drive_second_order, K, numbers, model.block, q, v, a, loads, chunks)
+        drive_second_order(model, q, v, a, loads, chunks)
         return PackedSecondDerivatives(model, chunks, K, single)
     T = aligned_empty(4, K, n**3)
-    launch(_drive_dense, K, numbers + RECORD * n * n + 4 * n**3, model.block, q, v, a, loads, *T)
+    _drive_dense(model, q, v, a, loads, *T)
     return InverseDynamicsSecondDerivatives(*unbatch(single, *T.reshape(4, K, n, n, n)))
