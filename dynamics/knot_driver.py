@@ -13,11 +13,13 @@ imported by its name, and with the count of the scratch beside the code that car
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from dynamics.kernel_model import kernel_model
+from dynamics.simd.chunks import scatter
 from dynamics.simd.sizes import Size
 from dynamics.simd.threads import launch
 from dynamics.simd.written import written_module
@@ -40,10 +42,31 @@ class Gathered(NamedTuple):
     numbers: Callable[..., int]
 
 
-def _import_of(function: Any) -> tuple[str, str]:
+def import_of(function: Any) -> tuple[str, str]:
     """Module and name of a compiled or plain function."""
     plain = getattr(function, "py_func", function)
     return plain.__module__, plain.__name__
+
+
+def import_lines(functions: Iterable[Any], simd: Iterable[str]) -> list[str]:
+    """Import statements of these functions, of names from `dynamics.simd`, and of `kernel_model`."""
+    found = {("dynamics.simd", name) for name in simd} | {import_of(x) for x in (kernel_model, *functions)}
+    modules = sorted({module for module, _ in found})
+    return [f"from {x} import {', '.join(sorted(name for module, name in found if module == x))}" for x in modules]
+
+
+def origin_lines(sizes: Iterable[Size | int]) -> list[str]:
+    """Assignments of the symbols in the sizes."""
+    origins: dict[str, str] = {}
+    for size in sizes:
+        origins |= getattr(size, "origins", {})
+    return [f"    {name} = {origin}" for name, origin in origins.items()]
+
+
+def sum_lines(terms: Sequence[str]) -> list[str]:
+    """A return statement of a sum, a few terms a line."""
+    rows = [" + ".join(map(str, terms[i : i + 8])) for i in range(0, len(terms), 8)]
+    return ["    return (", *(f"        {'+ ' * (i > 0)}{row}" for i, row in enumerate(rows)), "    )"]
 
 
 class KnotDriver:
@@ -64,7 +87,7 @@ class KnotDriver:
             raise TypeError(f"{kernel.py_func.__name__}: has parameters like a driver's: {', '.join(sorted(taken))}")
         if unknown:
             raise TypeError(f"{kernel.py_func.__name__}: has no parameters {', '.join(sorted(unknown))}")
-        self.module_name = ".".join(_import_of(kernel))
+        self.module_name = ".".join(import_of(kernel))
         self._leading = self.arguments.index(self.inputs[0])
         DRIVERS.append(self)
 
@@ -81,37 +104,20 @@ class KnotDriver:
         """The text of `module`."""
         arguments = ", ".join(self.arguments)
         sizes = {**{name: f"{name}.shape[1]" for name in self.inputs}, **self._declared()}
-        count = [*sizes.values(), *(f"{_import_of(x.numbers)[1]}({name})" for name, x in self.gathered.items())]
-        lines = f'"""Written by dynamics.knot_driver for {self.module_name}."""', "", *self._imports()
-        lines += "", "", f"def numbers(m, {arguments}):", *self._origins(), *_sum(count)
+        count = [*sizes.values(), *(f"{import_of(x.numbers)[1]}({name})" for name, x in self.gathered.items())]
+        gathering = [function for x in self.gathered.values() for function in x]
+        imports = import_lines([self.kernel, self.scatter, *gathering], ("LANES", "carve", "driver", "gather"))
+        origins = origin_lines([*self.scratch.values(), *self.outputs.values()])
+        lines = f'"""Written by dynamics.knot_driver for {self.module_name}."""', "", *imports
+        lines += "", "", f"def numbers(m, {arguments}):", *origins, *sum_lines(count)
         lines += "", "", "@driver", f"def drive(first, last, work, block, {arguments}):", "    m = kernel_model(block)"
-        lines += *self._origins(), "    free = work", *self._carved(sizes), "    for chunk in range(first, last):"
+        lines += *origins, "    free = work", *self._carved(sizes), "    for chunk in range(first, last):"
         return "\n".join((*lines, *self._chunk(), ""))
 
     def _declared(self) -> dict[str, str]:
         """Texts of the sizes of outputs and scratch; an output that is an input too has its lanes already."""
         declared = {**{name: size for name, size in self.outputs.items() if name not in self.inputs}, **self.scratch}
         return {name: str(size) for name, size in declared.items()}
-
-    def _imports(self) -> list[str]:
-        functions = [self.kernel, *(f for x in self.gathered.values() for f in x)]
-        by_module: dict[str, list[str]] = {"dynamics.kernel_model": ["kernel_model"]}
-        names = ["LANES", "carve", "driver", "gather"]
-        if self.scatter is None:
-            names.append("scatter")
-        else:
-            functions.append(self.scatter)
-        by_module["dynamics.simd"] = names
-        for module, name in map(_import_of, functions):
-            by_module.setdefault(module, []).append(name)
-        return [f"from {module} import {', '.join(sorted(by_module[module]))}" for module in sorted(by_module)]
-
-    def _origins(self) -> list[str]:
-        """Assignments of the symbols in the sizes."""
-        origins: dict[str, str] = {}
-        for size in (*self.scratch.values(), *self.outputs.values()):
-            origins |= getattr(size, "origins", {})
-        return [f"    {name} = {origin}" for name, origin in origins.items()]
 
     def _lanes(self, name: str) -> str:
         """Lanes of arrays have the arrays' names with an underscore."""
@@ -128,12 +134,11 @@ class KnotDriver:
             lines.append(f"{given}gather({name}, chunk * LANES, {name}_)")
         rest = "free"
         for name, x in self.gathered.items():
-            lines.append(f"{name}_, left = {_import_of(x.gather)[1]}({name}, chunk * LANES, {rest})")
+            lines.append(f"{name}_, left = {import_of(x.gather)[1]}({name}, chunk * LANES, {rest})")
             rest = "left"
         parameters = (f"{x}[chunk]" if x in self.per_chunk else self._lanes(x) for x in self.parameters)
-        lines.append(f"{_import_of(self.kernel)[1]}(m, {', '.join(parameters)})")
-        scatter = "scatter" if self.scatter is None else _import_of(self.scatter)[1]
-        lines += [f"{scatter}({name}_, chunk * LANES, {name})" for name in self.outputs]
+        lines.append(f"{import_of(self.kernel)[1]}(m, {', '.join(parameters)})")
+        lines += [f"{import_of(self.scatter)[1]}({name}_, chunk * LANES, {name})" for name in self.outputs]
         return [f"        {line}" for line in lines]
 
     def numbers(self, model: Any, *arguments: Any) -> int:
@@ -148,18 +153,6 @@ class KnotDriver:
         launch(module.drive, knots, numbers, model.block, *arguments)
 
 
-def _sum(terms: list[str]) -> list[str]:
-    """A return statement of a sum, a few terms a line."""
-    lines, line = [], "    return ("
-    for i, term in enumerate(terms):
-        piece = term if i == 0 else f" + {term}"
-        if len(line) + len(piece) > 110:
-            lines.append(line)
-            line, piece = "        ", piece.lstrip()
-        line += piece
-    return [*lines, line + ")"]
-
-
 def knot_driver(
     kernel: Any,
     inputs: str,
@@ -168,7 +161,7 @@ def knot_driver(
     zeroed: str = "",
     per_chunk: str = "",
     gathered: Mapping[str, Gathered] | None = None,
-    scatter: Any = None,
+    scatter: Any = scatter,
 ) -> KnotDriver:
     """A driver of a kernel whose parameters are the model m and then, in any order, these.
 

@@ -68,10 +68,12 @@ def drivers() -> set[str]:
     """Module and name of every driver for `launch` in the project, those that are declared with the others."""
     import dynamics
     from dynamics.knot_driver import DRIVERS
+    from dynamics.residuals.kernel_residual import RESIDUALS
 
     for module in walk_packages(dynamics.__path__, "dynamics."):
         import_module(module.name)
-    found = {f"{driver.module_name}.drive" for driver in DRIVERS}
+    found = {f"{declared.module_name}.drive" for declared in (*DRIVERS, *RESIDUALS)}
+    found |= {f"{declared.module_name}.drive_squares" for declared in RESIDUALS}
     for file in (*ROOT.glob("dynamics/**/*.py"), *ROOT.glob("experiments/**/*.py")):
         module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
         for node in ast.parse(file.read_text(encoding="utf-8")).body:

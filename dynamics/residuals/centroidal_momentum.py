@@ -40,19 +40,15 @@ from dynamics.algorithms.kinematics import (
     VELOCITY,
     forward_pass,
 )
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, run, scatter_block
+from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
+from dynamics.residuals.robot_residual import VALUE
 from dynamics.residuals.squares import (
-    SQUARES_ROW,
-    add_curvature,
-    add_gauss_newton,
     add_pair,
     store_pair,
-    sum_lanes,
-    weigh,
 )
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat, store
+from dynamics.simd import align_stack, helper, kernel, load, splat, store
 from dynamics.spatial import (
     accumulate,
     add_cross,
@@ -103,7 +99,7 @@ def _store_columns(m, i, body, dof):
 
 
 @kernel
-def _evaluate(m, target, order, x, body, dof, whole, r):
+def _value(m, target, order, x, body, dof, whole, r):
     """r (6) and, by order, the columns; body and whole (WHOLE) receive sums of subtrees."""
     align_stack(body)
     v = x[x.shape[0] - m.dof_body.size :]
@@ -144,7 +140,7 @@ def _about_center(f, c):
 
 
 @kernel
-def _first_order(m, dof, whole, J):
+def _jacobian(m, dof, whole, J):
     """J (6 2nv), columns d/dq and d/dv."""
     align_stack(J)
     n, per_mass = m.dof_body.size, 1.0 / m.mass.sum()
@@ -204,7 +200,7 @@ def _path_pairs(m, turn, dof, pair, H):
 
 
 @kernel
-def _curve(m, mu, body, dof, whole, pair, H):
+def _hessian(m, mu, body, dof, whole, pair, H):
     """H (2nv 2nv) of mu'r, after `_evaluate` with columns."""
     align_stack(H)
     n, rho, p = m.dof_body.size, load3(mu, 3), linear(load6(whole, 3))
@@ -220,63 +216,7 @@ def _curve(m, mu, body, dof, whole, pair, H):
     _path_pairs(m, scale3(cross(p, rho), 1.0 / m.mass.sum()), dof, pair, H)
 
 
-@helper
-def _workspace(nb, n, nx, work):
-    """Bodies, dofs, pairs, the whole, x (nx), r, mu (6), J (6 2nv), H (2nv 2nv), and the rest."""
-    body, w = carve(work, nb * BODY)
-    dof, w = carve(w, n * DOF)
-    pair, w = carve(w, n * PAIR)
-    whole, w = carve(w, WHOLE)
-    x, w = carve(w, nx)
-    r, w = carve(w, 6)
-    mu, w = carve(w, 6)
-    J, w = carve(w, 12 * n)
-    H, w = carve(w, 4 * n * n)
-    return body, dof, pair, whole, x, r, mu, J, H, w
-
-
-@driver
-def _drive(first, last, work, block, target, order, xs, mu, r, derivative):
-    m = kernel_model(block)
-    n = m.dof_body.size
-    body, dof, pair, whole, x_, r_, mu_, J, H, _ = _workspace(m.parent.size, n, xs.shape[1], work)
-    for c in range(first, last):
-        gather(xs, c * LANES, x_)
-        _evaluate(m, target, order, x_, body, dof, whole, r_)
-        if r.shape[0] > 0:
-            scatter(r_, c * LANES, r)
-        if order == JACOBIAN:
-            _first_order(m, dof, whole, J)
-            scatter_block(J, 6, 2 * n, c * LANES, derivative, 0, 0)
-        elif order == HESSIAN:
-            gather(mu, c * LANES, mu_)
-            _curve(m, mu_, body, dof, whole, pair, H)
-            scatter_block(H, 2 * n, 2 * n, c * LANES, derivative, 0, 0)
-
-
-@driver
-def _drive_squares(first, last, work, block, target, columns, figures, start, stop, order, xs, lx, lxx, Hxx):
-    m = kernel_model(block)
-    n, total = m.dof_body.size, 0.0
-    body, dof, pair, whole, x_, r_, slope, J, H, w = _workspace(m.parent.size, n, xs.shape[1], work)
-    stiffness, w = carve(w, 6)
-    row, w = carve(w, figures.shape[1])
-    for c in range(first, last):
-        t = start + c * LANES
-        count = min(LANES, stop - t)
-        gather(xs, t, x_)
-        _evaluate(m, target, order, x_, body, dof, whole, r_)
-        total += sum_lanes(weigh(figures, c * LANES, r_, row, slope, stiffness), row, count)
-        if order & JACOBIAN:
-            _first_order(m, dof, whole, J)
-            add_gauss_newton(columns, J, slope, stiffness, t, count, row, lx, lxx)
-        if order & HESSIAN:
-            _curve(m, slope, body, dof, whole, pair, H)
-            add_curvature(columns, H, t, count, Hxx)
-    return total
-
-
-class CentroidalMomentum(RobotResidual):
+class CentroidalMomentum(KernelResidual):
     """Linear momentum and angular momentum about the centre of mass less a target, [linear; angular], world axes.
 
     In kg m/s and kg m^2/s; of all moving bodies, without the rotors that a model's armature stands for.
@@ -292,19 +232,13 @@ class CentroidalMomentum(RobotResidual):
     """
 
     nr = 6
+    kernels = residual_kernels(
+        _value, _jacobian, _hessian, 6, 2 * nv, {"body": nb * BODY, "dof": nv * DOF, "pair": nv * PAIR, "whole": WHOLE}
+    )
 
     def __init__(self, model: RigidBodyModel, target: ArrayLike | None = None) -> None:
         require_mass(model)
         target = np.zeros(6) if target is None else as_array("target", target, (6,)).copy()
         super().__init__(model, "centroidal momentum")
-        n = model.nv
-        numbers = model.nb * BODY + n * (DOF + PAIR + 12 + 4 * n) + WHOLE + self.nx + 18 + SQUARES_ROW * self.nr
-        self._set(target=target, _data=target.copy(), _numbers=numbers, _columns=np.arange(2 * n))
-
-    def _drive(self, order, xs, mu, r, derivative):
-        run(_drive, len(xs), self._numbers, self.model.block, self._data, order, xs, mu, r, derivative)
-
-    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
-        body = self.model.block, self._data, self._columns
-        blocks = target[0], target[2], curvature[2]
-        return run(_drive_squares, stop - start, self._numbers, *body, figures, start, stop, order, xs, *blocks)
+        self._set(target=target)
+        self._finish(np.arange(2 * model.nv), target=target.copy())

@@ -22,28 +22,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, PSI, PSI2, ROTATION, place_bodies
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
+from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import (
-    HESSIAN,
     JACOBIAN,
     NO_BLOCKS,
     NO_ROWS,
     VALUE,
-    RobotResidual,
     knots,
-    run,
-    scatter_block,
 )
-from dynamics.residuals.squares import (
-    SQUARES_ROW,
-    add_control_gauss_newton,
-    add_curvature,
-    add_gauss_newton,
-    sum_lanes,
-    weigh,
-)
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, splat, store
+from dynamics.simd import align_stack, helper, kernel, load, splat, store
+from dynamics.simd.sizes import Size
 from dynamics.spatial import (
     accumulate,
     add_cross,
@@ -167,7 +157,7 @@ def _hessian(m, mu, body, dof, H):
 
 
 @kernel
-def _evaluate(m, B, skip, x, u, body, dof, r):
+def _value(m, B, skip, x, u, body, dof, r):
     """r (nv), and the vectors that its derivatives need."""
     align_stack(body)
     place_bodies(m, x, body, dof)
@@ -178,80 +168,7 @@ def _evaluate(m, B, skip, x, u, body, dof, r):
         store(r, k, load(r, k) + dot3(G, load3(dof, k * DOF + RATE_OF_MOMENT)))
 
 
-@kernel
-def _gather_controls(us, first, u):
-    """Controls of the knots from `first` on, zero at those that have none."""
-    u[:] = 0.0
-    knots = us.shape[0]
-    if first < knots:
-        gather(us, first, u)
-        for k in range(min(LANES, knots - first), LANES):
-            for i in range(u.shape[0]):
-                u[i, k] = 0.0
-
-
-@helper
-def _workspace(nb, n, nx, nu, work):
-    """Bodies, dofs, x (nx), u (nu), r, mu (nv), and a second derivative of the energy (nv nv)."""
-    body, w = carve(work, nb * BODY)
-    dof, w = carve(w, n * DOF)
-    x, w = carve(w, nx)
-    u, w = carve(w, nu)
-    r, w = carve(w, n)
-    mu, w = carve(w, n)
-    second, w = carve(w, n * n)
-    return body, dof, x, u, r, mu, second, w
-
-
-@driver
-def _drive(first, last, work, block, B, skip, order, xs, us, mu, r, derivative):
-    """By order r, or the part in q of the Jacobian or Hessian; us without rows: no controls."""
-    m = kernel_model(block)
-    n = m.dof_body.size
-    body, dof, x_, u_, r_, mu_, second, _ = _workspace(m.parent.size, n, xs.shape[1], B.shape[1], work)
-    for c in range(first, last):
-        gather(xs, c * LANES, x_)
-        _gather_controls(us, c * LANES, u_)
-        _evaluate(m, B, skip, x_, u_, body, dof, r_)
-        if r.shape[0] > 0:
-            scatter(r_, c * LANES, r)
-        if order == JACOBIAN:
-            _jacobian(m, dof, second)
-        elif order == HESSIAN:
-            gather(mu, c * LANES, mu_)
-            _hessian(m, mu_, body, dof, second)
-        if order != VALUE:
-            scatter_block(second, n, n, c * LANES, derivative, 0, 0)
-
-
-@driver
-def _drive_squares(
-    first, last, work, block, B, skip, columns, figures, start, stop, order, xs, us, lx, lu, lxx, lux, luu, Hxx
-):
-    m = kernel_model(block)
-    n, total = m.dof_body.size, 0.0
-    body, dof, x_, u_, r_, slope, second, w = _workspace(m.parent.size, n, xs.shape[1], B.shape[1], work)
-    stiffness, w = carve(w, n)
-    row, w = carve(w, figures.shape[1])
-    for c in range(first, last):
-        t = start + c * LANES
-        count = min(LANES, stop - t)
-        gather(xs, t, x_)
-        _gather_controls(us, t, u_)
-        _evaluate(m, B, skip, x_, u_, body, dof, r_)
-        total += sum_lanes(weigh(figures, c * LANES, r_, row, slope, stiffness), row, count)
-        if order & JACOBIAN:
-            _jacobian(m, dof, second)
-            add_gauss_newton(columns, second, slope, stiffness, t, count, row, lx, lxx)
-            controlled = min(count, us.shape[0] - t)
-            add_control_gauss_newton(B, skip, second, slope, stiffness, t, controlled, row, lu, lux, luu)
-        if order & HESSIAN:
-            _hessian(m, slope, body, dof, second)
-            add_curvature(columns, second, t, count, Hxx)
-    return total
-
-
-class ControlGravity(RobotResidual):
+class ControlGravity(KernelResidual):
     """Torques of the controls less those that hold the robot still, B u - g(q), N m (N for translations).
 
     At the terminal knot, where there are no controls, -g(q).
@@ -271,17 +188,19 @@ class ControlGravity(RobotResidual):
     nr = nv: degrees of freedom that are not actuated have a row too, -g_i(q).
     """
 
+    kernels = residual_kernels(
+        _value, _jacobian, _hessian, nv, nv, {"body": nb * BODY, "dof": nv * DOF}, nu=Size("nu", "B.shape[1]")
+    )
     nu: int
     actuation: np.ndarray
     _B: np.ndarray
-    _skip: int
 
     def __init__(self, model: RigidBodyModel, actuation: str | ArrayLike | None = None) -> None:
         B, skip = actuation_map(model, actuation)
         super().__init__(model, "control less gravity")
         n, nu = B.shape
-        numbers = model.nb * BODY + n * (DOF + 3 + n) + nu + self.nx + SQUARES_ROW * n
-        self._set(nr=n, nu=nu, actuation=B.copy(), _B=B, _skip=skip, _numbers=numbers, _columns=np.arange(n))
+        self._set(nr=n, nu=nu, actuation=B.copy(), _B=B)
+        self._finish(np.arange(n), B=B, skip=skip)
 
     @property
     def made_for(self) -> Subject:
@@ -296,7 +215,7 @@ class ControlGravity(RobotResidual):
         xs = knots("xs", xs, self.nx)
         us = NO_ROWS if us is None else knots("us", us, self.nu, len(xs))
         r = np.empty((len(xs), self.nr))
-        self._run(VALUE, xs, us, NO_ROWS, r, NO_BLOCKS)
+        self._drive(VALUE, xs, NO_ROWS, r, NO_BLOCKS, us)
         return r
 
     def jacobians(self, xs: ArrayLike, us: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -315,17 +234,5 @@ class ControlGravity(RobotResidual):
         xs = knots("xs", xs, self.nx)
         controls = NO_ROWS if us is None else knots("us", us, self.nu, len(xs))
         r, rx = np.empty((len(xs), self.nr)), np.zeros((len(xs), self.nr, self.ndx))
-        self._run(JACOBIAN, xs, controls, NO_ROWS, r, rx)
+        self._drive(JACOBIAN, xs, NO_ROWS, r, rx, controls)
         return r, rx, None if us is None else self._B[np.newaxis].repeat(len(xs), axis=0)
-
-    def _drive(self, order, xs, mu, r, derivative):
-        self._run(order, xs, NO_ROWS, mu, r, derivative)
-
-    def _run(self, order, xs, us, mu, r, derivative):
-        plant = self.model.block, self._B, self._skip
-        run(_drive, len(xs), self._numbers, *plant, order, xs, us, mu, r, derivative)
-
-    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
-        plant = self.model.block, self._B, self._skip, self._columns
-        points = figures, start, stop, order, xs, knots("us", us, self.nu)
-        return run(_drive_squares, stop - start, self._numbers, *plant, *points, *target, curvature[2])

@@ -16,11 +16,11 @@ from dynamics.algorithms.frames import FRAME, LOCAL, frame_jacobian_kernel, fram
 from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
 from dynamics.groups import se3, so3
 from dynamics.groups.stumpff import stumpff
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, path_dofs, run, scatter_block
-from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, scatter, select_less, shared_kernel, store
+from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
+from dynamics.residuals.robot_residual import path_dofs
+from dynamics.simd import align_stack, helper, select_less, shared_kernel, store
 from dynamics.spatial import add_rotated, add_scaled6, dot3, dot6, load6, multiply, rotate, rotate_back, store6
 from dynamics.tangent import load_column6, store_column6
 from dynamics.validation import as_placement
@@ -90,8 +90,8 @@ def _placement_curvature(m, i, lam, P0, P1, J, H):
 
 
 @shared_kernel
-def _evaluate(m, i, data, x, body, dof, r):
-    """r (6); data: the frame (FRAME), then the reference."""
+def _value(m, i, data, x, body, dof, r):
+    """data: the frame (FRAME), then the reference."""
     align_stack(body)
     place_bodies(m, x, body, dof)
     R, p = frame_pose(i, data, body)
@@ -99,84 +99,33 @@ def _evaluate(m, i, data, x, body, dof, r):
 
 
 @shared_kernel
-def _differentiate(m, i, data, order, r, mu, body, dof, local, J, H):
-    """After `_evaluate`, by order J (6 nv) of r and H (nv nv) of mu'r; local (6 nv): room for the frame's Jacobian."""
+def _jacobian(m, i, data, r, body, dof, local, J):
+    """local (6 nv) receives the frame's Jacobian in its own axes."""
     align_stack(body)
     frame_jacobian_kernel(m, i, data, LOCAL, body, dof, local)
     n, xi = m.dof_body.size, load6(r, 0)
+    X, Y = se3.jacobian_inverse(xi, stumpff(dot3(se3.angular(xi), se3.angular(xi))))
+    J[:] = 0.0
+    k = last_dof(m, i)
+    while k >= 0:
+        store_column6(J, k, n, se3.apply(X, Y, load_column6(local, k, n)))
+        k = m.dof_parent[k]
+
+
+@shared_kernel
+def _hessian(m, i, r, mu, local, H):
+    align_stack(H)
+    xi = load6(r, 0)
     c = stumpff(dot3(se3.angular(xi), se3.angular(xi)))
     X, Y = se3.jacobian_inverse(xi, c)
-    if order & JACOBIAN:
-        J[:] = 0.0
-        k = last_dof(m, i)
-        while k >= 0:
-            store_column6(J, k, n, se3.apply(X, Y, load_column6(local, k, n)))
-            k = m.dof_parent[k]
-    if order & HESSIAN:
-        H[:] = 0.0
-        lam = se3.apply_transposed(X, Y, load6(mu, 0))
-        G0, G1 = se3.gamma(xi, lam, c)
-        P0, P1 = se3.congruence(X, Y, G0, G1)
-        _placement_curvature(m, i, lam, so3.full(P0), so3.full(P1), local, H)
+    lam = se3.apply_transposed(X, Y, load6(mu, 0))
+    G0, G1 = se3.gamma(xi, lam, c)
+    P0, P1 = se3.congruence(X, Y, G0, G1)
+    H[:] = 0.0
+    _placement_curvature(m, i, lam, so3.full(P0), so3.full(P1), local, H)
 
 
-@helper
-def _workspace(nb, n, nx, work):
-    """Bodies, dofs, x (nx), r, mu (6), local, J (6 nv), H (nv nv), and the rest."""
-    body, w = carve(work, nb * BODY)
-    dof, w = carve(w, n * DOF)
-    x, w = carve(w, nx)
-    r, w = carve(w, 6)
-    mu, w = carve(w, 6)
-    local, w = carve(w, 6 * n)
-    J, w = carve(w, 6 * n)
-    H, w = carve(w, n * n)
-    return body, dof, x, r, mu, local, J, H, w
-
-
-@driver
-def _drive(first, last, work, block, i, data, order, xs, mu, r, derivative):
-    m = kernel_model(block)
-    n = m.dof_body.size
-    body, dof, x_, r_, mu_, local, J, H, _ = _workspace(m.parent.size, n, xs.shape[1], work)
-    for c in range(first, last):
-        gather(xs, c * LANES, x_)
-        if order == HESSIAN:
-            gather(mu, c * LANES, mu_)
-        _evaluate(m, i, data, x_, body, dof, r_)
-        if r.shape[0] > 0:
-            scatter(r_, c * LANES, r)
-        if order != VALUE:
-            _differentiate(m, i, data, order, r_, mu_, body, dof, local, J, H)
-        if order == JACOBIAN:
-            scatter_block(J, 6, n, c * LANES, derivative, 0, 0)
-        elif order == HESSIAN:
-            scatter_block(H, n, n, c * LANES, derivative, 0, 0)
-
-
-@driver
-def _drive_squares(first, last, work, block, i, data, columns, figures, start, stop, order, xs, lx, lxx, Hxx):
-    m = kernel_model(block)
-    n, total = m.dof_body.size, 0.0
-    body, dof, x_, r_, slope, local, J, H, w = _workspace(m.parent.size, n, xs.shape[1], work)
-    stiffness, w = carve(w, 6)
-    row, w = carve(w, figures.shape[1])
-    for c in range(first, last):
-        t = start + c * LANES
-        count = min(LANES, stop - t)
-        gather(xs, t, x_)
-        _evaluate(m, i, data, x_, body, dof, r_)
-        total += sum_lanes(weigh(figures, c * LANES, r_, row, slope, stiffness), row, count)
-        if order != VALUE:
-            _differentiate(m, i, data, order, r_, slope, body, dof, local, J, H)
-        if order & JACOBIAN:
-            add_gauss_newton(columns, J, slope, stiffness, t, count, row, lx, lxx)
-        if order & HESSIAN:
-            add_curvature(columns, H, t, count, Hxx)
-    return total
-
-
-class FramePlacement(RobotResidual):
+class FramePlacement(KernelResidual):
     """Pose of a frame relative to a target, log6(target^-1 M(q)): [linear; angular] in the target's axes, m and rad.
 
     Smooth while the rotation between the two is less than half a turn, where the logarithm jumps.
@@ -193,6 +142,9 @@ class FramePlacement(RobotResidual):
     """
 
     nr = 6
+    kernels = residual_kernels(
+        _value, _jacobian, _hessian, 6, nv, {"body": nb * BODY, "dof": nv * DOF, "local": 6 * nv}
+    )
 
     def __init__(self, model: RigidBodyModel, frame: str, target: tuple[ArrayLike, ArrayLike]) -> None:
         body, placement = frame_numbers(model, frame)
@@ -201,15 +153,5 @@ class FramePlacement(RobotResidual):
         R, p = as_placement("target", target)
         super().__init__(model, f"placement of {frame}")
         R.flags.writeable = p.flags.writeable = False
-        data, n = np.concatenate([placement, R.ravel(), p]), model.nv
-        numbers = model.nb * BODY + n * (DOF + 12 + n) + self.nx + 18 + SQUARES_ROW * self.nr
-        self._set(frame=frame, target=(R, p), _body=body, _data=data, _numbers=numbers, _columns=path_dofs(model, body))
-
-    def _drive(self, order, xs, mu, r, derivative):
-        frame = self.model.block, self._body, self._data
-        run(_drive, len(xs), self._numbers, *frame, order, xs, mu, r, derivative)
-
-    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
-        frame = self.model.block, self._body, self._data, self._columns
-        blocks = target[0], target[2], curvature[2]
-        return run(_drive_squares, stop - start, self._numbers, *frame, figures, start, stop, order, xs, *blocks)
+        self._set(frame=frame, target=(R, p))
+        self._finish(path_dofs(model, body), i=body, data=np.concatenate([placement, R.ravel(), p]))

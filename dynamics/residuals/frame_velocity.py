@@ -36,11 +36,12 @@ from dynamics.algorithms.frames import (
 )
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, place_bodies
 from dynamics.groups import se3
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, path_dofs, run, scatter_block
-from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, store_pair, sum_lanes, weigh
-from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, scatter, splat, store
+from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
+from dynamics.residuals.robot_residual import path_dofs
+from dynamics.residuals.squares import store_pair
+from dynamics.simd import align_stack, helper, kernel, splat, store
 from dynamics.spatial import (
     add_cross,
     add_dot6,
@@ -137,8 +138,8 @@ def _velocity_curvature(m, i, upper, J, H):
 
 
 @kernel
-def _evaluate(m, i, data, reference, x, body, dof, r):
-    """r (6); data: the frame (FRAME), then the target."""
+def _value(m, i, data, reference, x, body, dof, r):
+    """data: the frame (FRAME), then the target."""
     align_stack(body)
     place_bodies(m, x, body, dof)
     R, p = frame_pose(i, data, body)
@@ -148,8 +149,7 @@ def _evaluate(m, i, data, reference, x, body, dof, r):
 
 
 @kernel
-def _differentiate(m, i, data, reference, order, x, r, mu, body, dof, upper, J, H):
-    """After `_evaluate`, J (6 2nv) of r and, by order, H (2nv 2nv) of mu'r."""
+def _jacobian(m, i, data, reference, x, r, body, dof, J):
     align_stack(body)
     R, p = frame_pose(i, data, body)
     v, d, f = x[x.shape[0] - m.dof_body.size :], load6(r, 0), FRAME
@@ -159,71 +159,17 @@ def _differentiate(m, i, data, reference, order, x, r, mu, body, dof, upper, J, 
     )  # fmt: skip
     _store_psi(m, i, v, dof)
     _first_order(m, i, reference, R, p, velocity, dof, J)
-    if order & HESSIAN:
-        H[:] = 0.0
-        _upper_vectors(m, i, reference, load6(mu, 0), dof, J, upper)
-        _velocity_curvature(m, i, upper, J, H)
 
 
-@helper
-def _workspace(nb, n, nx, work):
-    """Bodies, dofs, upper vectors, x (nx), r, mu (6), J (6 2nv), H (2nv 2nv), and the rest."""
-    body, w = carve(work, nb * BODY)
-    dof, w = carve(w, n * DOF)
-    upper, w = carve(w, n * UPPER)
-    x, w = carve(w, nx)
-    r, w = carve(w, 6)
-    mu, w = carve(w, 6)
-    J, w = carve(w, 12 * n)
-    H, w = carve(w, 4 * n * n)
-    return body, dof, upper, x, r, mu, J, H, w
+@kernel
+def _hessian(m, i, reference, mu, dof, upper, J, H):
+    align_stack(H)
+    H[:] = 0.0
+    _upper_vectors(m, i, reference, load6(mu, 0), dof, J, upper)
+    _velocity_curvature(m, i, upper, J, H)
 
 
-@driver
-def _drive(first, last, work, block, i, data, reference, order, xs, mu, r, derivative):
-    m = kernel_model(block)
-    n = m.dof_body.size
-    body, dof, upper, x_, r_, mu_, J, H, _ = _workspace(m.parent.size, n, xs.shape[1], work)
-    for c in range(first, last):
-        gather(xs, c * LANES, x_)
-        if order == HESSIAN:
-            gather(mu, c * LANES, mu_)
-        _evaluate(m, i, data, reference, x_, body, dof, r_)
-        if r.shape[0] > 0:
-            scatter(r_, c * LANES, r)
-        if order != VALUE:
-            _differentiate(m, i, data, reference, order, x_, r_, mu_, body, dof, upper, J, H)
-        if order == JACOBIAN:
-            scatter_block(J, 6, 2 * n, c * LANES, derivative, 0, 0)
-        elif order == HESSIAN:
-            scatter_block(H, 2 * n, 2 * n, c * LANES, derivative, 0, 0)
-
-
-@driver
-def _drive_squares(
-    first, last, work, block, i, data, reference, columns, figures, start, stop, order, xs, lx, lxx, Hxx
-):
-    m = kernel_model(block)
-    n, total = m.dof_body.size, 0.0
-    body, dof, upper, x_, r_, slope, J, H, w = _workspace(m.parent.size, n, xs.shape[1], work)
-    stiffness, w = carve(w, 6)
-    row, w = carve(w, figures.shape[1])
-    for c in range(first, last):
-        t = start + c * LANES
-        count = min(LANES, stop - t)
-        gather(xs, t, x_)
-        _evaluate(m, i, data, reference, x_, body, dof, r_)
-        total += sum_lanes(weigh(figures, c * LANES, r_, row, slope, stiffness), row, count)
-        if order != VALUE:
-            _differentiate(m, i, data, reference, order, x_, r_, slope, body, dof, upper, J, H)
-        if order & JACOBIAN:
-            add_gauss_newton(columns, J, slope, stiffness, t, count, row, lx, lxx)
-        if order & HESSIAN:
-            add_curvature(columns, H, t, count, Hxx)
-    return total
-
-
-class FrameVelocity(RobotResidual):
+class FrameVelocity(KernelResidual):
     """Velocity of a frame less a target, [linear; angular], m/s and rad/s.
 
     Parameters
@@ -241,6 +187,9 @@ class FrameVelocity(RobotResidual):
     """
 
     nr = 6
+    kernels = residual_kernels(
+        _value, _jacobian, _hessian, 6, 2 * nv, {"body": nb * BODY, "dof": nv * DOF, "upper": nv * UPPER}
+    )
 
     def __init__(
         self, model: RigidBodyModel, frame: str, target: ArrayLike | None = None, reference: str = "local_world_aligned"
@@ -249,16 +198,6 @@ class FrameVelocity(RobotResidual):
         code = reference_code(reference, ("local_world_aligned", "local"))
         target = np.zeros(6) if target is None else as_array("target", target, (6,)).copy()
         super().__init__(model, f"velocity of {frame}")
-        data, n, path = np.concatenate([placement, target]), model.nv, path_dofs(model, body)
-        numbers = model.nb * BODY + n * (DOF + UPPER + 12 + 4 * n) + self.nx + 18 + SQUARES_ROW * self.nr
-        self._set(frame=frame, target=target, reference=reference, _body=body, _data=data, _code=code)
-        self._set(_numbers=numbers, _columns=np.concatenate([path, n + path]))
-
-    def _drive(self, order, xs, mu, r, derivative):
-        frame = self.model.block, self._body, self._data, self._code
-        run(_drive, len(xs), self._numbers, *frame, order, xs, mu, r, derivative)
-
-    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
-        frame = self.model.block, self._body, self._data, self._code, self._columns
-        blocks = target[0], target[2], curvature[2]
-        return run(_drive_squares, stop - start, self._numbers, *frame, figures, start, stop, order, xs, *blocks)
+        self._set(frame=frame, target=target, reference=reference)
+        path, data = path_dofs(model, body), np.concatenate([placement, target])
+        self._finish(np.concatenate([path, model.nv + path]), i=body, data=data, reference=code)

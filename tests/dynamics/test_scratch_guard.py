@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dynamics.knot_driver import DRIVERS
+from dynamics.residuals.kernel_residual import RESIDUALS
 from dynamics.simd import LANES, driver, lane, launch, load, scratch_guard, splat, store, threads
 from tests import conftest
 
@@ -61,7 +62,7 @@ def test_every_driver_is_known(monkeypatch):
     """And missed, where no test of all calls it; so is scratch that all drivers of a module leave alone."""
     names = conftest.drivers()
     assert len(names) > 60
-    written = {driver.module_name: driver.module for driver in DRIVERS}
+    written = {driver.module_name: driver.module for driver in (*DRIVERS, *RESIDUALS)}
     for name in names:
         module, _, function = name.rpartition(".")
         found = getattr(written.get(module) or importlib.import_module(module), function)
