@@ -13,13 +13,14 @@ imported by its name, and with the count of the scratch beside the code that car
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from dynamics.kernel_model import kernel_model
 from dynamics.simd.chunks import scatter
+from dynamics.simd.lane_blocks import import_lines, import_of, lanes_of, origin_lines, sum_lines
 from dynamics.simd.sizes import Size
 from dynamics.simd.threads import launch
 from dynamics.simd.written import written_module
@@ -42,54 +43,32 @@ class Gathered(NamedTuple):
     numbers: Callable[..., int]
 
 
-def import_of(function: Any) -> tuple[str, str]:
-    """Module and name of a compiled or plain function."""
-    plain = getattr(function, "py_func", function)
-    return plain.__module__, plain.__name__
-
-
-def import_lines(functions: Iterable[Any], simd: Iterable[str]) -> list[str]:
-    """Import statements of these functions, of names from `dynamics.simd`, and of `kernel_model`."""
-    found = {("dynamics.simd", name) for name in simd} | {import_of(x) for x in (kernel_model, *functions)}
-    modules = sorted({module for module, _ in found})
-    return [f"from {x} import {', '.join(sorted(name for module, name in found if module == x))}" for x in modules]
-
-
-def origin_lines(sizes: Iterable[Size | int]) -> list[str]:
-    """Assignments of the symbols in the sizes."""
-    origins: dict[str, str] = {}
-    for size in sizes:
-        origins |= getattr(size, "origins", {})
-    return [f"    {name} = {origin}" for name, origin in origins.items()]
-
-
-def sum_lines(terms: Sequence[str]) -> list[str]:
-    """A return statement of a sum, a few terms a line."""
-    rows = [" + ".join(map(str, terms[i : i + 8])) for i in range(0, len(terms), 8)]
-    return ["    return (", *(f"        {'+ ' * (i > 0)}{row}" for i, row in enumerate(rows)), "    )"]
-
-
 class KnotDriver:
     """A kernel over knots; made by `knot_driver`."""
 
     def __init__(self, kernel, inputs, scratch, outputs, zeroed, per_chunk, gathered, scatter) -> None:
+        self.kernel, self.scratch, self.zeroed, self.per_chunk = kernel, scratch, zeroed, per_chunk
+        self.gathered, self.scatter = gathered, scatter
         self.optional = {name[:-1] for name in inputs if name.endswith("?")}
-        self.inputs = [name.removesuffix("?") for name in inputs]
-        self.kernel, self.scratch, self.outputs = kernel, scratch, outputs
-        self.zeroed, self.per_chunk, self.gathered, self.scatter = zeroed, per_chunk, gathered, scatter
-        self.lanes = (*self.inputs, *gathered, *outputs)
-        parameters = [*inspect.signature(kernel.py_func).parameters]
-        self.parameters = parameters[1:]
-        self.arguments = [name for name in self.parameters if name not in scratch]
-        unknown = {*self.lanes, *scratch, *zeroed, *per_chunk} - set(self.parameters)
-        taken = _OWN_NAMES & set(self.parameters)
-        if taken:
-            raise TypeError(f"{kernel.py_func.__name__}: has parameters like a driver's: {', '.join(sorted(taken))}")
-        if unknown:
-            raise TypeError(f"{kernel.py_func.__name__}: has no parameters {', '.join(sorted(unknown))}")
+        inputs = [name.removesuffix("?") for name in inputs]
+        self.places = {name: place for name, _, place in (text.partition("=") for text in inputs) if place}
+        self.inputs = [text.partition("=")[0] for text in inputs]
+        self.places |= {name: size for name, size in outputs.items() if isinstance(size, str)}
+        self.outputs = outputs
+        self.parameters = [*inspect.signature(kernel.py_func).parameters][1:]
+        self.lanes = [name for name in (*self.inputs, *gathered, *outputs) if name not in self.places]
+        self.arguments = [name for name in self.parameters if name not in scratch] + [*self.places]
+        self._check()
         self.module_name = ".".join(import_of(kernel))
         self._leading = self.arguments.index(self.inputs[0])
         DRIVERS.append(self)
+
+    def _check(self) -> None:
+        name, own = self.kernel.py_func.__name__, set(self.parameters)
+        if unknown := {*self.lanes, *self.scratch, *self.zeroed, *self.per_chunk} - own:
+            raise TypeError(f"{name}: has no parameters {', '.join(sorted(unknown))}")
+        if taken := _OWN_NAMES & {*own, *self.places}:
+            raise TypeError(f"{name}: has parameters like a driver's: {', '.join(sorted(taken))}")
 
     def __repr__(self) -> str:
         return f"knot_driver({self.module_name})"
@@ -102,43 +81,56 @@ class KnotDriver:
     @property
     def source(self) -> str:
         """The text of `module`."""
-        arguments = ", ".join(self.arguments)
-        sizes = {**{name: f"{name}.shape[1]" for name in self.inputs}, **self._declared()}
-        count = [*sizes.values(), *(f"{import_of(x.numbers)[1]}({name})" for name, x in self.gathered.items())]
+        sizes, blocks = self._sizes(), [block for block in self.scratch.values() if isinstance(block, type)]
         gathering = [function for x in self.gathered.values() for function in x]
-        imports = import_lines([self.kernel, self.scatter, *gathering], ("LANES", "carve", "driver", "gather"))
-        origins = origin_lines([*self.scratch.values(), *self.outputs.values()])
-        lines = f'"""Written by dynamics.knot_driver for {self.module_name}."""', "", *imports
-        lines += "", "", f"def numbers(m, {arguments}):", *origins, *sum_lines(count)
-        lines += "", "", "@driver", f"def drive(first, last, work, block, {arguments}):", "    m = kernel_model(block)"
+        functions = [kernel_model, self.kernel, self.scatter, *gathering, *blocks]
+        count = [*map(str, sizes.values()), *(f"{import_of(x.numbers)[1]}({n})" for n, x in self.gathered.items())]
+        arguments, origins = ", ".join(self.arguments), origin_lines(sizes.values())
+        lines = f'"""Written by dynamics.knot_driver for {self.module_name}."""', ""
+        lines += *import_lines(functions, ("LANES", "carve", "driver", "gather")), "", ""
+        lines += f"def numbers(m, {arguments}):", *origins, *sum_lines(count), "", ""
+        lines += "@driver", f"def drive(first, last, work, block, {arguments}):", "    m = kernel_model(block)"
         lines += *origins, "    free = work", *self._carved(sizes), "    for chunk in range(first, last):"
         return "\n".join((*lines, *self._chunk(), ""))
 
-    def _declared(self) -> dict[str, str]:
-        """Texts of the sizes of outputs and scratch; an output that is an input too has its lanes already."""
-        declared = {**{name: size for name, size in self.outputs.items() if name not in self.inputs}, **self.scratch}
-        return {name: str(size) for name, size in declared.items()}
+    def _sizes(self) -> dict[str, Any]:
+        """Of all lanes, by the names that they have in the driver: those of arrays the arrays' with an underscore,
+        those in a block the block's before their own."""
+        sizes: dict[str, Any] = {f"{name}_": f"{name}.shape[1]" for name in self.inputs if name not in self.places}
+        sizes |= {f"{x}_": size for x, size in self.outputs.items() if x not in (*self.inputs, *self.places)}
+        for name, size in self.scratch.items():
+            if isinstance(size, type):
+                sizes |= {f"{name}_{field}": x.size for field, x in lanes_of(size).items()}
+            else:
+                sizes[name] = size
+        return sizes
 
-    def _lanes(self, name: str) -> str:
-        """Lanes of arrays have the arrays' names with an underscore."""
-        return f"{name}_" if name in self.lanes else name
+    def _place(self, name: str) -> str:
+        """What an argument of the kernel, or of the driver, is in lanes."""
+        return self.places.get(name) or (f"{name}_" if name in self.lanes else name)
 
-    def _carved(self, sizes: dict[str, str]) -> list[str]:
-        lines = [f"    {self._lanes(name)}, free = carve(free, {size})" for name, size in sizes.items()]
-        return lines + [f"    {self._lanes(name)}[:] = 0.0" for name in self.zeroed]
+    def _carved(self, sizes: dict[str, Any]) -> list[str]:
+        lines = [f"    {name}, free = carve(free, {size})" for name, size in sizes.items()]
+        zeroed = [self._place(name) for name in self.zeroed]
+        for name, block in self.scratch.items():
+            if isinstance(block, type):
+                fields = lanes_of(block)
+                zeroed += [f"{name}_{field}" for field, x in fields.items() if x.zero]
+                lines.append(f"    {name} = {block.__name__}({', '.join(f'{name}_{field}' for field in fields)})")
+        return lines + [f"    {name}[:] = 0.0" for name in zeroed]
 
     def _chunk(self) -> list[str]:
         lines = []
         for name in self.inputs:
             given = f"if {name}.shape[0] > 0: " if name in self.optional else ""
-            lines.append(f"{given}gather({name}, chunk * LANES, {name}_)")
+            lines.append(f"{given}gather({name}, chunk * LANES, {self._place(name)})")
         rest = "free"
         for name, x in self.gathered.items():
             lines.append(f"{name}_, left = {import_of(x.gather)[1]}({name}, chunk * LANES, {rest})")
             rest = "left"
-        parameters = (f"{x}[chunk]" if x in self.per_chunk else self._lanes(x) for x in self.parameters)
+        parameters = (f"{x}[chunk]" if x in self.per_chunk else self._place(x) for x in self.parameters)
         lines.append(f"{import_of(self.kernel)[1]}(m, {', '.join(parameters)})")
-        lines += [f"{import_of(self.scatter)[1]}({name}_, chunk * LANES, {name})" for name in self.outputs]
+        lines += [f"{import_of(self.scatter)[1]}({self._place(x)}, chunk * LANES, {x})" for x in self.outputs]
         return [f"        {line}" for line in lines]
 
     def numbers(self, model: Any, *arguments: Any) -> int:
@@ -156,8 +148,8 @@ class KnotDriver:
 def knot_driver(
     kernel: Any,
     inputs: str,
-    scratch: Mapping[str, Size | int],
-    outputs: Mapping[str, Size | int],
+    scratch: Mapping[str, Size | int | type],
+    outputs: Mapping[str, Size | int | str],
     zeroed: str = "",
     per_chunk: str = "",
     gathered: Mapping[str, Gathered] | None = None,
@@ -169,9 +161,11 @@ def knot_driver(
     ----------
     kernel : compiled function (m, ...)
     inputs : names of arrays (K, numbers) that are gathered, the first of which says how many knots there are; with a
-        question mark if it may be an array (0, numbers), which leaves its lanes as they are
-    scratch : sizes of lanes that only the kernel sees
-    outputs : sizes of lanes that are scattered to arrays (K, size), or (0, size) to leave them; they may be inputs too
+        question mark if it may be an array (0, numbers), which leaves its lanes as they are, and as y=h.y if they are
+        part of the scratch h
+    scratch : sizes of lanes that only the kernel sees, or blocks of them (`dynamics.simd.lane_blocks`)
+    outputs : sizes of lanes that are scattered to arrays (K, size), or (0, size) to leave them, or where they are in
+        the scratch, as "h.Hqq"; they may be inputs too.  Arrays for parts of the scratch come last among the arguments
     zeroed : names of lanes that are zero when each thread starts
     per_chunk : names of arrays (C, ., LANES) of which the kernel takes those of its chunk
     gathered : inputs that are no arrays

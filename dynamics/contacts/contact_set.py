@@ -19,8 +19,8 @@ from dynamics.algorithms.frames import FRAME, frame_numbers
 from dynamics.contacts.frame_contact import AXES
 from dynamics.contacts.point_contact import PointContact
 from dynamics.contacts.rigid_contact import RigidContact
-from dynamics.kernel_model import model_block
 from dynamics.model import RigidBodyModel
+from dynamics.simd.sizes import Size
 from dynamics.validation import as_array, as_items, as_kind
 
 Contact = PointContact | RigidContact
@@ -43,6 +43,10 @@ class ContactArrays(NamedTuple):
     damping: float  # how much the contacts yield to force, 1/kg
     pair_start: np.ndarray  # (ceil(nv / 2) + 1,) where the rows of each pair of dofs begin in pair_row
     pair_row: np.ndarray  # rows of [tau; constraints] on which dofs 2 p, 2 p + 1 act
+
+
+blocks = Size("blocks", "contacts.body.size")
+"""Number of blocks of three rows, where `contacts` are ContactArrays."""
 
 
 class ContactSet:
@@ -89,16 +93,16 @@ class ContactSet:
         return self.arrays if value == 0.0 else self.arrays._replace(damping=value)
 
     @cached_property
-    def at_rest(self) -> tuple[np.ndarray, ContactArrays]:
-        """The model's block without gravity and the set without gains: what impulses know of both."""
-        weightless = self.model.arrays._replace(gravity=np.zeros(3))
-        return model_block(weightless), self.arrays._replace(gains=np.zeros_like(self.arrays.gains))
+    def at_rest(self) -> tuple[RigidBodyModel, ContactArrays]:
+        """The model without gravity and the set without gains: what impulses know of both."""
+        weightless = replace(self.model, arrays=self.model.arrays._replace(gravity=np.zeros(3)))
+        return weightless, self.arrays._replace(gains=np.zeros_like(self.arrays.gains))
 
-    def impulsive(self, damping: float, name: str = "damping") -> tuple[np.ndarray, ContactArrays]:
+    def impulsive(self, damping: float, name: str = "damping") -> tuple[RigidBodyModel, ContactArrays]:
         """`at_rest` for contacts that yield; errors as `damped`."""
-        block, arrays = self.at_rest
+        weightless, arrays = self.at_rest
         value = as_damping(damping, name)
-        return block, arrays if value == 0.0 else arrays._replace(damping=value)
+        return weightless, arrays if value == 0.0 else arrays._replace(damping=value)
 
     @cached_property
     def world_aligned(self) -> ContactSet:

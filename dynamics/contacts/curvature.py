@@ -41,10 +41,11 @@ from dynamics.contacts.contact_motion import (
     store_rows,
     sum_of_crosses,
 )
-from dynamics.contacts.contact_set import ContactSet
+from dynamics.contacts.derivatives import WIDTH
 from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
-from dynamics.model import RigidBodyModel
-from dynamics.simd import align_stack, carve, helper, kernel, load, shared_kernel, splat, store
+from dynamics.knot_driver import nb, nv
+from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.spatial import add3, add_cross, add_scaled3, cross, dot3, load3, load6, load9, rotate, store3
 
 # per degree of freedom: the sums B, C, D, D_v, E
@@ -52,41 +53,22 @@ SUM_B, SUM_C, SUM_D, SUM_DV, SUM_E, SUMS = 0, 3, 6, 9, 12, 15
 
 
 class SecondOrder(NamedTuple):
-    """Lanes of the Hessian, m = 3 B for B blocks."""
+    """Lanes of the Hessian."""
 
-    y: np.ndarray  # (nv + m) multiplier
-    nu: np.ndarray  # (nv + m)
-    virtual: np.ndarray  # (nb VIRTUAL_BODY)
-    zeta: np.ndarray  # (nv 6)
-    sums: np.ndarray  # (nv SUMS)
-    Hqq: np.ndarray  # (nv nv), the others too
-    Hqv: np.ndarray
-    Hvv: np.ndarray
-    Hqa: np.ndarray
-    Hqtau: np.ndarray
-    Gzq: np.ndarray  # ((nv + m) nv), rows a and f, columns q
-
-
-def second_order_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
-    n, size = model.nv, contacts.rows
-    return 2 * (n + size) + model.nb * VIRTUAL_BODY + n * (6 + SUMS + 5 * n + n + size)
+    y: np.ndarray = lanes(WIDTH)  # multiplier
+    nu: np.ndarray = lanes(WIDTH)
+    virtual: np.ndarray = lanes(nb * VIRTUAL_BODY)
+    zeta: np.ndarray = lanes(nv * 6)
+    sums: np.ndarray = lanes(nv * SUMS)
+    Hqq: np.ndarray = lanes(nv * nv)
+    Hqv: np.ndarray = lanes(nv * nv)
+    Hvv: np.ndarray = lanes(nv * nv)
+    Hqa: np.ndarray = lanes(nv * nv)
+    Hqtau: np.ndarray = lanes(nv * nv)
+    Gzq: np.ndarray = lanes(WIDTH * nv)  # rows a and f, columns q
 
 
-@kernel
-def carve_second_order(m, blocks, work):
-    nb, n, size = m.parent.size, m.dof_body.size, 3 * blocks
-    y, w = carve(work, n + size)
-    nu, w = carve(w, n + size)
-    virtual, w = carve(w, nb * VIRTUAL_BODY)
-    zeta, w = carve(w, n * 6)
-    sums, w = carve(w, n * SUMS)
-    Hqq, w = carve(w, n * n)
-    Hqv, w = carve(w, n * n)
-    Hvv, w = carve(w, n * n)
-    Hqa, w = carve(w, n * n)
-    Hqtau, w = carve(w, n * n)
-    Gzq, w = carve(w, (n + size) * n)
-    return SecondOrder(y, nu, virtual, zeta, sums, Hqq, Hqv, Hvv, Hqa, Hqtau, Gzq), w
+carve_second_order, second_order_numbers = carving(SecondOrder)
 
 
 # ------------------------------------------------------------------------------------------------ terms of the contacts

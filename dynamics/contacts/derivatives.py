@@ -33,9 +33,10 @@ from dynamics.contacts.contact_motion import (
     force_components,
     force_derivative_components,
 )
-from dynamics.contacts.contact_set import Contacts, ContactSet, as_contact_set
+from dynamics.contacts.contact_set import Contacts, as_contact_set
 from dynamics.contacts.delassus import invert_kkt
 from dynamics.contacts.dynamics import (
+    ROWS,
     carve_workspace,
     contact_dynamics_kernel,
     workspace_numbers,
@@ -43,11 +44,11 @@ from dynamics.contacts.dynamics import (
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.joint_friction import add_friction_slope
 from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import nv
 from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
     align_stack,
-    carve,
     driver,
     gather_state,
     kernel,
@@ -56,6 +57,7 @@ from dynamics.simd import (
     scatter_blocks,
     shared_kernel,
 )
+from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.spatial import load3, store3
 
 
@@ -74,36 +76,23 @@ class ContactDynamicsDerivatives(NamedTuple):
     dmoment_dtau: np.ndarray
 
 
+WIDTH = nv + ROWS
+"""Of z = (accelerations, forces)."""
+
+
 class FirstOrder(NamedTuple):
-    """Lanes of the first derivatives, m = 3 B for B blocks of rows."""
+    """Lanes of the first derivatives."""
 
-    dead: np.ndarray  # (6 B) contact forces and moments as dead loads
-    torque: np.ndarray  # (nv)
-    Minv: np.ndarray  # (nv nv)
-    panel: np.ndarray  # (4 (nv + m))
-    Z: np.ndarray  # ((nv + m)^2)
-    Gq: np.ndarray  # ((nv + m) nv), dz/dq in the end
-    Gv: np.ndarray  # ((nv + m) nv), dz/dv in the end
-
-
-def first_order_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
-    """Scratch numbers per lane of `carve_first_order`."""
-    n, size = model.nv, contacts.rows
-    return 2 * size + n * (1 + n) + (n + size) * (4 + n + size + 2 * n)
+    dead: np.ndarray = lanes(2 * ROWS)  # contact forces and moments as dead loads
+    torque: np.ndarray = lanes(nv)
+    Minv: np.ndarray = lanes(nv * nv)
+    panel: np.ndarray = lanes(4 * WIDTH)
+    Z: np.ndarray = lanes(WIDTH * WIDTH)
+    Gq: np.ndarray = lanes(WIDTH * nv)  # dz/dq in the end
+    Gv: np.ndarray = lanes(WIDTH * nv)  # dz/dv in the end
 
 
-@kernel
-def carve_first_order(m, blocks, work):
-    """First-order lanes at the front of `work`, and the rest."""
-    n, size = m.dof_body.size, 3 * blocks
-    dead, w = carve(work, 2 * size)
-    torque, w = carve(w, n)
-    Minv, w = carve(w, n * n)
-    panel, w = carve(w, 4 * (n + size))
-    Z, w = carve(w, (n + size) * (n + size))
-    Gq, w = carve(w, (n + size) * n)
-    Gv, w = carve(w, (n + size) * n)
-    return FirstOrder(dead, torque, Minv, panel, Z, Gq, Gv), w
+carve_first_order, first_order_numbers = carving(FirstOrder)
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -202,8 +191,8 @@ def _drive(first, last, work, block, contacts, q, v, tau, zq, zv, ztau):
     m = kernel_model(block)
     n, blocks = m.dof_body.size, contacts.body.size
     width = n + 3 * blocks
-    w, rest = carve_workspace(m, blocks, work)
-    d, rest = carve_first_order(m, blocks, rest)
+    w, rest = carve_workspace(m, contacts, work)
+    d, rest = carve_first_order(m, contacts, rest)
     for c in range(first, last):
         q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
         contact_first_order(m, contacts, q_, v_, tau_, w, d, True)
@@ -241,7 +230,8 @@ def contact_dynamics_derivatives(
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     K, n = len(q), model.nv
     z = [np.empty((K, n + contacts.rows, n)) for _ in range(3)]
-    numbers = workspace_numbers(model, contacts) + first_order_numbers(model, contacts) + model.nq + 2 * n
+    sizes = model.arrays, contacts.arrays
+    numbers = workspace_numbers(*sizes) + first_order_numbers(*sizes) + model.nq + 2 * n
     flat = [x.reshape(K, -1) for x in z[:2]]
     launch(_drive, K, numbers, model.block, contacts.damped(damping), q, v, tau, *flat, z[2])
     forces, moments = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.branch_factor import factorize, sweep_down, sweep_up
 from dynamics.algorithms.frames import last_dof
 from dynamics.algorithms.inverse_dynamics import torques_of_forces
@@ -32,23 +32,19 @@ from dynamics.contacts.contact_motion import (
     contact_points,
     force_components,
 )
-from dynamics.contacts.contact_set import Contacts, ContactSet, as_contact_set
+from dynamics.contacts.contact_set import Contacts, ContactSet, as_contact_set, blocks
 from dynamics.contacts.delassus import delassus_matrix, factorize_delassus, half_solve, solve_delassus
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.simd import (
-    LANES,
     align_stack,
-    carve,
-    driver,
     fma,
-    gather_state,
     kernel,
     load,
-    scatter,
     shared_kernel,
     store,
 )
+from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.spatial import add_scaled3, load3, scale3, store3
 
 ONE = (0, 0, 0, 0)
@@ -64,45 +60,27 @@ class ContactDynamics(NamedTuple):
     redundant: np.ndarray  # () or (K,) int, rows of J left out because they depend on others
 
 
+ROWS = 3 * blocks
+"""Of forces, moments and constraints."""
+
+
 class Workspace(NamedTuple):
-    """Lanes that the kernels of contact dynamics share, for B blocks of rows, m = 3 B."""
+    """Lanes that the kernels of contact dynamics share."""
 
-    body: np.ndarray  # (nb BODY)
-    dof: np.ndarray  # (nv DOF)
-    points: np.ndarray  # (B CONTACT)
-    zeros: np.ndarray  # (nv)
-    M: np.ndarray  # (nv nv)
-    Y: np.ndarray  # (nv m)
-    S: np.ndarray  # (m m)
-    diagonal: np.ndarray  # (m)
-    report: np.ndarray  # (2) smallest pivot, rows left out
-    a: np.ndarray  # (nv)
-    f: np.ndarray  # (m)
-
-
-def workspace_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
-    """Scratch numbers per lane of `carve_workspace`."""
-    n, size = model.nv, contacts.rows
-    return model.nb * BODY + n * (DOF + 2 + n + size) + contacts.rows // 3 * CONTACT + size * (size + 2) + 2
+    body: np.ndarray = lanes(nb * BODY)
+    dof: np.ndarray = lanes(nv * DOF)
+    points: np.ndarray = lanes(blocks * CONTACT)
+    zeros: np.ndarray = lanes(nv, zero=True)
+    M: np.ndarray = lanes(nv * nv)
+    Y: np.ndarray = lanes(nv * ROWS)
+    S: np.ndarray = lanes(ROWS * ROWS)
+    diagonal: np.ndarray = lanes(ROWS)
+    report: np.ndarray = lanes(2)  # smallest pivot, rows left out
+    a: np.ndarray = lanes(nv)
+    f: np.ndarray = lanes(ROWS)
 
 
-@kernel
-def carve_workspace(m, blocks, work):
-    """A workspace at the front of `work`, and the rest."""
-    nb, n, size = m.parent.size, m.dof_body.size, 3 * blocks
-    body, w = carve(work, nb * BODY)
-    dof, w = carve(w, n * DOF)
-    points_, w = carve(w, blocks * CONTACT)
-    zeros, w = carve(w, n)
-    M, w = carve(w, n * n)
-    Y, w = carve(w, n * size)
-    S, w = carve(w, size * size)
-    diagonal, w = carve(w, size)
-    report, w = carve(w, 2)
-    a, w = carve(w, n)
-    f, w = carve(w, size)
-    zeros[:] = 0.0
-    return Workspace(body, dof, points_, zeros, M, Y, S, diagonal, report, a, f), w
+carve_workspace, workspace_numbers = carving(Workspace)
 
 
 @shared_kernel
@@ -162,17 +140,19 @@ def contact_dynamics_kernel(m, contacts, q, v, tau, w):
     sweep_down(m, w.M, 1.0, w.a, w.a, 1, ONE)
 
 
-@driver
-def _drive(first, last, work, block, contacts, q, v, tau, a, f, report):
-    m = kernel_model(block)
-    w, rest = carve_workspace(m, contacts.body.size, work)
-    for c in range(first, last):
-        q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
-        contact_dynamics_kernel(m, contacts, q_, v_, tau_, w)
-        force_components(contacts, w.points, w.f)
-        scatter(w.a, c * LANES, a)
-        scatter(w.f, c * LANES, f)
-        scatter(w.report, c * LANES, report)
+@kernel
+def _given_axes_kernel(m, contacts, q, v, tau, w):
+    """Contact dynamics with forces of the components that each contact asks for."""
+    contact_dynamics_kernel(m, contacts, q, v, tau, w)
+    force_components(contacts, w.points, w.f)
+
+
+_drive = knot_driver(
+    _given_axes_kernel,
+    inputs="q v tau",
+    scratch={"w": Workspace},
+    outputs={"a": "w.a", "f": "w.f", "report": "w.report"},
+)
 
 
 def contact_dynamics(
@@ -217,7 +197,6 @@ def dynamics_of_set(
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
     K = len(q)
     a, f, report = np.empty_like(v), np.empty((K, contacts.rows)), np.empty((K, 2))
-    numbers = workspace_numbers(model, contacts) + model.nq + 2 * model.nv
-    launch(_drive, K, numbers, model.block, contacts.damped(damping), q, v, tau, a, f, report)
+    _drive(model, contacts.damped(damping), q, v, tau, a, f, report)
     redundant = report[:, 1].astype(np.int64)
     return ContactDynamics(*unbatch(single, a, *contacts.forces_and_moments(f), report[:, 0].copy(), redundant))

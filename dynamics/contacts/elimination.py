@@ -44,7 +44,6 @@ from dynamics.contacts.delassus import factorize_delassus, solve_delassus
 from dynamics.contacts.dynamics import contact_dynamics_kernel
 from dynamics.contacts.legs import (
     LEG,
-    LegArrays,
     combined,
     held_leg,
     inverse_rows,
@@ -55,7 +54,6 @@ from dynamics.contacts.legs import (
 from dynamics.simd import (
     LANES,
     align_stack,
-    carve,
     fnma,
     helper,
     kernel,
@@ -66,6 +64,8 @@ from dynamics.simd import (
     splat,
     store,
 )
+from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.sizes import Size
 from dynamics.spatial import (
     accumulate,
     add3,
@@ -96,31 +96,17 @@ three quadrupeds the two ways differ by 1e-15 of that ratio, by up to 1e-13 of i
 
 
 class Elimination(NamedTuple):
-    """Lanes of the elimination, L legs."""
+    """Lanes of the elimination."""
 
-    legs: np.ndarray  # (L LEG)
-    S: np.ndarray  # (6 6)
-    diagonal: np.ndarray  # (6)
-    report: np.ndarray  # (2)
-    base: np.ndarray  # (6)
-    singular: np.ndarray  # (1) 1 where a leg is
-
-
-def elimination_numbers(legs: LegArrays) -> int:
-    """Scratch numbers per lane of `carve_elimination`."""
-    return len(legs.foot) * LEG + 51
+    legs: np.ndarray = lanes(Size("feet", "legs.foot.size") * LEG)
+    S: np.ndarray = lanes(6 * 6)
+    diagonal: np.ndarray = lanes(6)
+    report: np.ndarray = lanes(2)
+    base: np.ndarray = lanes(6)
+    singular: np.ndarray = lanes(1)  # 1 where a leg is
 
 
-@kernel
-def carve_elimination(legs, work):
-    """An `Elimination` at the front of `work`, and the rest."""
-    numbers, w = carve(work, legs.foot.size * LEG)
-    S, w = carve(w, 36)
-    diagonal, w = carve(w, 6)
-    report, w = carve(w, 2)
-    base, w = carve(w, 6)
-    singular, w = carve(w, 1)
-    return Elimination(numbers, S, diagonal, report, base, singular), w
+carve_elimination, elimination_numbers = carving(Elimination)
 
 
 # ------------------------------------------------------------------------------------------------ three and six numbers

@@ -15,31 +15,29 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
+from dynamics.algorithms.batch import empty_matrices, points, square_matrices
 from dynamics.contacts.contact_motion import contact_points
 from dynamics.contacts.contact_set import Contacts, as_contact_set
 from dynamics.contacts.curvature import (
+    SecondOrder,
     add_contact_curvature,
-    carve_second_order,
     congruence,
     contact_terms,
-    second_order_numbers,
     solve_adjoint,
     subtract_products,
 )
 from dynamics.contacts.derivatives import (
-    carve_first_order,
+    FirstOrder,
     contact_loads,
-    first_order_numbers,
     invert_contact_kkt,
     minus_products,
 )
-from dynamics.contacts.dynamics import carve_workspace, contact_dynamics_kernel, workspace_numbers
+from dynamics.contacts.dynamics import Workspace, contact_dynamics_kernel
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.joint_friction import add_friction_curvature, add_friction_slope
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, driver, gather, gather_state, load, scatter, shared_kernel, store
+from dynamics.simd import kernel, load, shared_kernel, store
 
 
 class ContactDynamicsHessian(NamedTuple):
@@ -80,23 +78,19 @@ def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
     subtract_products(m, contacts, h.Gzq, d.Z, n + 3 * contacts.body.size, h.Hqtau)
 
 
-@driver
-def _drive(first, last, work, block, contacts, q, v, tau, y, Hqq, Hqv, Hvv, Hqtau):
-    m = kernel_model(block)
-    blocks = contacts.body.size
-    w, rest = carve_workspace(m, blocks, work)
-    d, rest = carve_first_order(m, blocks, rest)
-    h, rest = carve_second_order(m, blocks, rest)
-    for c in range(first, last):
-        q_, v_, tau_, _ = gather_state(q, v, tau, c * LANES, rest)
-        gather(y, c * LANES, h.y)
-        w.Y[:] = 0.0
-        contact_dynamics_kernel(m, contacts, q_, v_, tau_, w)
-        contact_hessian_at_solution(m, contacts, q_, v_, w, d, h)
-        scatter(h.Hqq, c * LANES, Hqq)
-        scatter(h.Hqv, c * LANES, Hqv)
-        scatter(h.Hvv, c * LANES, Hvv)
-        scatter(h.Hqtau, c * LANES, Hqtau)
+@kernel
+def _solve_and_differentiate(m, contacts, q, v, tau, w, d, h):
+    w.Y[:] = 0.0
+    contact_dynamics_kernel(m, contacts, q, v, tau, w)
+    contact_hessian_at_solution(m, contacts, q, v, w, d, h)
+
+
+_drive = knot_driver(
+    _solve_and_differentiate,
+    inputs="q v tau y=h.y",
+    scratch={"w": Workspace, "d": FirstOrder, "h": SecondOrder},
+    outputs={"Hqq": "h.Hqq", "Hqv": "h.Hqv", "Hvv": "h.Hvv", "Hqtau": "h.Hqtau"},
+)
 
 
 # ------------------------------------------------------------------------------------------------ public
@@ -137,7 +131,5 @@ def contact_dynamics_hessian(
     K, n = len(q), model.nv
     y = np.hstack([w_a, contacts.multiplier_rows(w_f, w_m, K)])
     H = empty_matrices(4, K, n)
-    numbers = workspace_numbers(model, contacts) + first_order_numbers(model, contacts) + model.nq + 2 * n
-    numbers += second_order_numbers(model, contacts)
-    launch(_drive, K, numbers, model.block, contacts.damped(damping), q, v, tau, y, *H)
+    _drive(model, contacts.damped(damping), q, v, tau, y, *H)
     return ContactDynamicsHessian(*square_matrices(single, H))

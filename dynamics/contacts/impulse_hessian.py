@@ -13,26 +13,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
+from dynamics.algorithms.batch import empty_matrices, points, square_matrices
 from dynamics.algorithms.kinematics import DERIVATIVES, forward_pass
 from dynamics.contacts.contact_motion import contact_points
 from dynamics.contacts.contact_set import Contacts, as_contact_set
 from dynamics.contacts.curvature import (
+    SecondOrder,
     add_contact_curvature,
-    carve_second_order,
     congruence,
     contact_terms,
-    second_order_numbers,
     solve_adjoint,
 )
 from dynamics.contacts.derivatives import (
-    carve_first_order,
+    FirstOrder,
     contact_loads,
-    first_order_numbers,
     invert_contact_kkt,
     minus_products,
 )
-from dynamics.contacts.dynamics import carve_workspace, workspace_numbers
+from dynamics.contacts.dynamics import Workspace
 from dynamics.contacts.impulses import (
     as_restitution,
     contact_impulse_kernel,
@@ -40,9 +38,9 @@ from dynamics.contacts.impulses import (
     velocity_derivatives,
 )
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nv
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, shared_kernel, store
+from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, store
 
 
 class ContactImpulseHessian(NamedTuple):
@@ -89,24 +87,12 @@ def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump
     congruence(m, contacts, d, h)
 
 
-@driver
-def _drive(first, last, work, block, contacts, q, v, restitution, y, Hqq, Hqv):
-    m = kernel_model(block)
-    n, blocks = m.dof_body.size, contacts.body.size
-    w, rest = carve_workspace(m, blocks, work)
-    d, rest = carve_first_order(m, blocks, rest)
-    h, rest = carve_second_order(m, blocks, rest)
-    q_, rest = carve(rest, q.shape[1])
-    v_, rest = carve(rest, n)
-    jump, rest = carve(rest, n)
-    mean, rest = carve(rest, n)
-    for c in range(first, last):
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        gather(y, c * LANES, h.y)
-        contact_impulse_hessian_kernel(m, contacts, q_, v_, restitution, w, d, h, jump, mean)
-        scatter(h.Hqq, c * LANES, Hqq)
-        scatter(h.Hqv, c * LANES, Hqv)
+_drive = knot_driver(
+    contact_impulse_hessian_kernel,
+    inputs="q v y=h.y",
+    scratch={"w": Workspace, "d": FirstOrder, "h": SecondOrder, "jump": nv, "mean": nv},
+    outputs={"Hqq": "h.Hqq", "Hqv": "h.Hqv"},
+)
 
 
 def contact_impulse_hessian(
@@ -144,7 +130,5 @@ def contact_impulse_hessian(
     y = np.hstack([w_v, contacts.multiplier_rows(w_f, w_m, K)])
     H = empty_matrices(2, K, n)
     plant = contacts.impulsive(damping)
-    numbers = workspace_numbers(model, contacts) + first_order_numbers(model, contacts) + model.nq + 3 * n
-    numbers += second_order_numbers(model, contacts)
-    launch(_drive, K, numbers, *plant, q, v, as_restitution(restitution), y, *H)
+    _drive(*plant, q, v, as_restitution(restitution), y, *H)
     return ContactImpulseHessian(*square_matrices(single, H))

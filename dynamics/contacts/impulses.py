@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.branch_factor import sweep_down
 from dynamics.algorithms.frames import last_dof
 from dynamics.algorithms.kinematics import COLUMN, DERIVATIVES, DOF, FORCES, forward_pass
@@ -36,32 +36,25 @@ from dynamics.contacts.contact_motion import (
 from dynamics.contacts.contact_set import Contacts, as_contact_set
 from dynamics.contacts.delassus import solve_delassus
 from dynamics.contacts.derivatives import (
-    carve_first_order,
+    FirstOrder,
     contact_loads,
-    first_order_numbers,
     invert_contact_kkt,
     minus_products,
 )
 from dynamics.contacts.dynamics import (
     ONE,
+    Workspace,
     add_half_solved_forces,
-    carve_workspace,
     factorize_contacts,
-    workspace_numbers,
 )
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nv
 from dynamics.model import RigidBodyModel
 from dynamics.simd import (
-    LANES,
     align_stack,
-    carve,
-    driver,
     fma,
-    gather,
     kernel,
     load,
-    scatter,
     shared_kernel,
     splat,
     store,
@@ -157,40 +150,33 @@ def contact_impulse_first_order(m, contacts, q, v, restitution, w, d, jump, mean
     minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size)
 
 
-@driver
-def _drive(first, last, work, block, contacts, q, v, restitution, after, f, report):
-    m = kernel_model(block)
-    w, rest = carve_workspace(m, contacts.body.size, work)
-    q_, rest = carve(rest, q.shape[1])
-    v_, rest = carve(rest, v.shape[1])
-    for c in range(first, last):
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        contact_impulse_kernel(m, contacts, q_, v_, restitution, w)
-        force_components(contacts, w.points, w.f)
-        scatter(w.a, c * LANES, after)
-        scatter(w.f, c * LANES, f)
-        scatter(w.report, c * LANES, report)
+@kernel
+def _given_axes_kernel(m, contacts, q, v, restitution, w):
+    """Impulses of the components that each contact asks for."""
+    contact_impulse_kernel(m, contacts, q, v, restitution, w)
+    force_components(contacts, w.points, w.f)
 
 
-@driver
-def _drive_first_order(first, last, work, block, contacts, q, v, restitution, zq, zv):
-    m = kernel_model(block)
-    n, blocks = m.dof_body.size, contacts.body.size
-    w, rest = carve_workspace(m, blocks, work)
-    d, rest = carve_first_order(m, blocks, rest)
-    q_, rest = carve(rest, q.shape[1])
-    v_, rest = carve(rest, n)
-    jump, rest = carve(rest, n)
-    mean, rest = carve(rest, n)
-    for c in range(first, last):
-        gather(q, c * LANES, q_)
-        gather(v, c * LANES, v_)
-        contact_impulse_first_order(m, contacts, q_, v_, restitution, w, d, jump, mean)
-        force_derivative_components(m, contacts, w.dof, w.points, w.f, n, n, n * n, d.Gq)
-        force_derivative_components(m, contacts, w.dof, w.points, None, n, n, n * n, d.Gv)
-        scatter(d.Gq, c * LANES, zq)
-        scatter(d.Gv, c * LANES, zv)
+@kernel
+def _given_axes_first_order(m, contacts, q, v, restitution, w, d, jump, mean):
+    n = m.dof_body.size
+    contact_impulse_first_order(m, contacts, q, v, restitution, w, d, jump, mean)
+    force_derivative_components(m, contacts, w.dof, w.points, w.f, n, n, n * n, d.Gq)
+    force_derivative_components(m, contacts, w.dof, w.points, None, n, n, n * n, d.Gv)
+
+
+_drive = knot_driver(
+    _given_axes_kernel,
+    inputs="q v",
+    scratch={"w": Workspace},
+    outputs={"after": "w.a", "f": "w.f", "report": "w.report"},
+)
+_drive_first_order = knot_driver(
+    _given_axes_first_order,
+    inputs="q v",
+    scratch={"w": Workspace, "d": FirstOrder, "jump": nv, "mean": nv},
+    outputs={"zq": "d.Gq", "zv": "d.Gv"},
+)
 
 
 # ------------------------------------------------------------------------------------------------ public
@@ -236,8 +222,7 @@ def contact_impulse(
     single, (q, v) = points(model, q, v=v)
     K, plant = len(q), contacts.impulsive(damping)
     after, f, report = np.empty_like(v), np.empty((K, contacts.rows)), np.empty((K, 2))
-    numbers = workspace_numbers(model, contacts) + model.nq + model.nv
-    launch(_drive, K, numbers, *plant, q, v, as_restitution(restitution), after, f, report)
+    _drive(*plant, q, v, as_restitution(restitution), after, f, report)
     redundant = report[:, 1].astype(np.int64)
     return ContactImpulse(*unbatch(single, after, *contacts.forces_and_moments(f), report[:, 0].copy(), redundant))
 
@@ -264,8 +249,7 @@ def contact_impulse_derivatives(
     single, (q, v) = points(model, q, v=v)
     K, n, plant = len(q), model.nv, contacts.impulsive(damping)
     z = [np.empty((K, n + contacts.rows, n)) for _ in range(2)]
-    numbers = workspace_numbers(model, contacts) + first_order_numbers(model, contacts) + model.nq + 3 * n
     flat = [x.reshape(K, -1) for x in z]
-    launch(_drive_first_order, K, numbers, *plant, q, v, as_restitution(restitution), *flat)
+    _drive_first_order(*plant, q, v, as_restitution(restitution), *flat)
     forces, moments = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
     return ContactImpulseDerivatives(*unbatch(single, *(x[:, :n] for x in z), *forces, *moments))

@@ -99,8 +99,8 @@ def force_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, S: int, 
     own = model.nq + nz + nu + contacts.rows + (3 + SQUARES_ROW) * nr + 21 * S
     own += (3 * S + max(3 * S, nr)) * (nz + nu)
     own += nz + nu + nz * nz + nu * nz + nu * nu + n * nu
-    contact = workspace_numbers(model, contacts), first_order_numbers(model, contacts)
-    return own + sum(contact) + second_order_numbers(model, contacts)
+    contact = workspace_numbers(model.arrays, contacts.arrays), first_order_numbers(model.arrays, contacts.arrays)
+    return own + sum(contact) + second_order_numbers(model.arrays, contacts.arrays)
 
 
 # ------------------------------------------------------------------------------------------------ one knot per lane
@@ -259,8 +259,8 @@ def drive_forces(first, last, work, block, contacts, forces, B, skip, order, xs,
     m = kernel_model(block)
     n, nu = B.shape
     blocks, S, nr = contacts.body.size, forces.contact.size, forces.b.size
-    w, rest = carve_workspace(m, blocks, work)
-    d, rest = carve_first_order(m, blocks, rest)
+    w, rest = carve_workspace(m, contacts, work)
+    d, rest = carve_first_order(m, contacts, rest)
     k = _carve_force_lanes(n, xs.shape[1], nu, blocks, S, nr, rest)
     for c in range(first, last):
         gather(xs, c * LANES, k.x)
@@ -289,9 +289,9 @@ def drive_force_squares(
     m = kernel_model(block)
     n, nu = B.shape
     nz, blocks, nr = 2 * n, contacts.body.size, forces.b.size
-    w, rest = carve_workspace(m, blocks, work)
-    d, rest = carve_first_order(m, blocks, rest)
-    h, rest = carve_second_order(m, blocks, rest)
+    w, rest = carve_workspace(m, contacts, work)
+    d, rest = carve_first_order(m, contacts, rest)
+    h, rest = carve_second_order(m, contacts, rest)
     k = _carve_force_lanes(n, xs.shape[1], nu, blocks, forces.contact.size, nr, rest)
     row = k.row[: figures.shape[1]]
     for c in range(first, last):

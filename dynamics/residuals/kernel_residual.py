@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dynamics.knot_driver import import_lines, import_of, origin_lines, sum_lines
+from dynamics.kernel_model import kernel_model
 from dynamics.residuals import squares
 from dynamics.residuals.robot_residual import (
     HESSIAN,
@@ -38,6 +38,7 @@ from dynamics.residuals.robot_residual import (
     scatter_block,
 )
 from dynamics.simd import LANES, gather, kernel
+from dynamics.simd.lane_blocks import import_lines, import_of, origin_lines, sum_lines
 from dynamics.simd.sizes import Size
 from dynamics.simd.written import written_module
 
@@ -135,7 +136,7 @@ class ResidualKernels:
     @property
     def source(self) -> str:
         """The text of `module`."""
-        functions = [k for k in (self.value, self.jacobian, self.hessian, scatter_block) if k is not None]
+        functions = [k for k in (self.value, self.jacobian, self.hessian, scatter_block, kernel_model) if k is not None]
         functions += [squares.add_curvature, squares.add_gauss_newton, squares.sum_lanes, squares.weigh]
         functions += [squares.add_control_gauss_newton, gather_controls] if self.controlled else []
         data = "".join(f"{name}, " for name in self.data)

@@ -60,9 +60,9 @@ class Impact(RobotSystem):
         super().__init__(model, 0.0, actuation_map(model, actuation), self.contacts.frames)
         self.restitution = as_restitution(restitution)
         self.semi_implicit, self.semi_implicit_from = self.euclidean, self.first_plain_row()  # with dt = 0
-        block, arrays = self.contacts.impulsive(contact_damping, "contact_damping")
+        weightless, arrays = self.contacts.impulsive(contact_damping, "contact_damping")
         self.contact_damping = arrays.damping
-        self._struck = block, arrays, self.restitution
+        self._struck = weightless.block, arrays, self.restitution
         self._expansion_numbers = impact_expansion_numbers(model, self.contacts)
 
     def __repr__(self) -> str:

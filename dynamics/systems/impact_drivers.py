@@ -34,7 +34,7 @@ def drive_impacts(first, last, work, block, contacts, restitution, x, x_next):
     """x_next[t] = f(x[t]), knots in lanes."""
     m = kernel_model(block)
     nx = x.shape[1]
-    w, rest = carve_workspace(m, contacts.body.size, work)
+    w, rest = carve_workspace(m, contacts, work)
     x_, rest = carve(rest, nx)
     y_, rest = carve(rest, nx)
     for c in range(first, last):
@@ -49,7 +49,7 @@ def drive_impact_loops(
 ):
     """The impacts of closed loops, as `drive_closed_loops`; the controls follow the same law."""
     m = kernel_model(block)
-    w, rest = carve_workspace(m, contacts.body.size, work)
+    w, rest = carve_workspace(m, contacts, work)
     for c in range(first, last):
         alpha = load(alphas, c)
         if start == 0:
@@ -68,8 +68,8 @@ def drive_impact_linearization(first, last, work, block, contacts, restitution, 
     m = kernel_model(block)
     n, nx = m.dof_body.size, x.shape[1]
     nq = nx - n
-    w, rest = carve_workspace(m, contacts.body.size, work)
-    d, rest = carve_first_order(m, contacts.body.size, rest)
+    w, rest = carve_workspace(m, contacts, work)
+    d, rest = carve_first_order(m, contacts, rest)
     x_, rest = carve(rest, nx)
     jump, rest = carve(rest, n)
     mean, rest = carve(rest, n)
@@ -104,9 +104,9 @@ def drive_impact_curvature(first, last, work, block, contacts, restitution, x, l
     m = kernel_model(block)
     n, nx = m.dof_body.size, x.shape[1]
     nq = nx - n
-    w, rest = carve_workspace(m, contacts.body.size, work)
-    d, rest = carve_first_order(m, contacts.body.size, rest)
-    h, rest = carve_second_order(m, contacts.body.size, rest)
+    w, rest = carve_workspace(m, contacts, work)
+    d, rest = carve_first_order(m, contacts, rest)
+    h, rest = carve_second_order(m, contacts, rest)
     x_, rest = carve(rest, nx)
     jump, rest = carve(rest, n)
     mean, rest = carve(rest, n)
@@ -124,11 +124,12 @@ def drive_impact_curvature(first, last, work, block, contacts, restitution, x, l
 
 def impact_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
     """Scratch numbers per lane of `drive_impacts` and `drive_impact_loops`."""
-    return workspace_numbers(model, contacts) + 2 * model.nq + 2 * model.nv  # two states, or feedback: nq + 3 nv
+    states = 2 * model.nq + 2 * model.nv  # two of them, or feedback: nq + 3 nv
+    return workspace_numbers(model.arrays, contacts.arrays) + states
 
 
 def impact_expansion_numbers(model: RigidBodyModel, contacts: ContactSet) -> int:
     """Scratch numbers per lane of `drive_impact_linearization` and `drive_impact_curvature`."""
     n = model.nv
-    blocks = workspace_numbers(model, contacts) + first_order_numbers(model, contacts)
-    return blocks + second_order_numbers(model, contacts) + model.nq + 5 * n + 4 * n * n
+    blocks = workspace_numbers(model.arrays, contacts.arrays) + first_order_numbers(model.arrays, contacts.arrays)
+    return blocks + second_order_numbers(model.arrays, contacts.arrays) + model.nq + 5 * n + 4 * n * n

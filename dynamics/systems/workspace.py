@@ -106,12 +106,12 @@ def carve_dynamics(m, contacts, w):
     if len(contacts) == FIELDS:
         tau, w = carve(w, n)
         a, w = carve(w, n)
-        space, w = carve_workspace(m, contacts.contacts.body.size, w)
-        elimination, w = carve_elimination(contacts, w)
+        space, w = carve_workspace(m, contacts.contacts, w)
+        elimination, w = carve_elimination(m, contacts, w)
         return LeggedDynamics(tau, a, space, elimination), w
     if len(contacts) > 0:
         tau, w = carve(w, n)
-        space, w = carve_workspace(m, contacts.body.size, w)
+        space, w = carve_workspace(m, contacts, w)
         return ConstrainedDynamics(tau, space.a, space), w
     body, w = carve(w, nb * BODY)
     dof, w = carve(w, n * DOF)
@@ -131,7 +131,7 @@ def carve_derivatives(m, contacts, nu, w):
     if len(contacts) > 0:
         au, w = carve(w, n * nu)
         maps, w = carve(w, nb * TANGENT_SLOTS)
-        first, w = carve_first_order(m, contacts.body.size, w)
+        first, w = carve_first_order(m, contacts, w)
         return ConstrainedDerivatives(first.Gq[: n * n], first.Gv[: n * n], au, maps, first), w
     torque, w = carve(w, n)
     aq, w = carve(w, n * n)
@@ -150,7 +150,7 @@ def carve_curvature(m, contacts, nu, w):
     if len(contacts) > 0:
         x, w = carve(w, n)
         Hqu, w = carve(w, n * nu)
-        second, w = carve_second_order(m, contacts.body.size, w)
+        second, w = carve_second_order(m, contacts, w)
         return ConstrainedCurvature(second.y[:n], x, second.Hqq, second.Hqv, second.Hvv, Hqu, second), w
     virtual, w = carve(w, nb * VIRTUAL_BODY)
     zeta, w = carve(w, n * 6)
@@ -168,21 +168,21 @@ def dynamics_numbers(model: RigidBodyModel, contacts: ContactSet, legs: LegArray
     """Scratch numbers per lane of `carve_dynamics`; contacts: the robot's `ContactSet`, which may be empty."""
     nb, n = len(model.arrays.parent), model.nv
     if legs is not None:
-        return 2 * n + workspace_numbers(model, contacts) + elimination_numbers(legs)
+        return 2 * n + workspace_numbers(model.arrays, contacts.arrays) + elimination_numbers(model.arrays, legs)
     if len(contacts) > 0:
-        return n + workspace_numbers(model, contacts)
+        return n + workspace_numbers(model.arrays, contacts.arrays)
     return nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 3)
 
 
 def derivative_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int) -> int:
     nb, n = len(model.arrays.parent), model.nv
     if len(contacts) > 0:
-        return n * nu + nb * TANGENT_SLOTS + first_order_numbers(model, contacts)
+        return n * nu + nb * TANGENT_SLOTS + first_order_numbers(model.arrays, contacts.arrays)
     return n * (1 + 4 * n + nu) + nb * TANGENT_SLOTS
 
 
 def curvature_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int) -> int:
     nb, n = len(model.arrays.parent), model.nv
     if len(contacts) > 0:
-        return n * (1 + nu) + second_order_numbers(model, contacts)
+        return n * (1 + nu) + second_order_numbers(model.arrays, contacts.arrays)
     return nb * VIRTUAL_BODY + n * (8 + 4 * n + nu)

@@ -79,8 +79,8 @@ def followed_accelerations(m, legs, q, v, a_base, w, e, a):
 @kernel
 def carve_legs(m, legs, work):
     """The blocks w and e of `eliminated_dynamics_kernel`, accelerations (nv), and the rest."""
-    w, rest = carve_workspace(m, legs.contacts.body.size, work)
-    e, rest = carve_elimination(legs, rest)
+    w, rest = carve_workspace(m, legs.contacts, work)
+    e, rest = carve_elimination(m, legs, rest)
     a, rest = carve(rest, m.dof_body.size)
     return w, e, a, rest
 
@@ -117,7 +117,8 @@ def drive_following(first, last, work, block, legs, h, x0, xs, us, k, K, alphas,
 
 def following_numbers(model, contacts, legs) -> int:
     """Scratch numbers per lane of the drivers here."""
-    return workspace_numbers(model, contacts) + elimination_numbers(legs) + model.nq + 4 * model.nv
+    blocks = workspace_numbers(model.arrays, contacts.arrays) + elimination_numbers(model.arrays, legs)
+    return blocks + model.nq + 4 * model.nv
 
 
 # ------------------------------------------------------------------------------------------------ torques

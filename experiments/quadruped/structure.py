@@ -107,7 +107,8 @@ def pointwise_calls(iterate: Iterate) -> dict[str, Callable[[], None]]:
     model, feet, legs = system.model, system.contacts, system.legs
     q, v, tau = iterate.points()
     N, none = len(q), np.empty((0, 1))
-    size, own = workspace_numbers(model, feet) + model.nq + 2 * model.nv, following_numbers(model, feet, legs)
+    size = workspace_numbers(model.arrays, feet.arrays) + model.nq + 2 * model.nv
+    own = following_numbers(model, feet, legs)
     drivers = {
         "accelerations, contact dynamics": (library._drive, size, feet.arrays, tau, none, none, none),
         "accelerations, elimination": (drive_accelerations, own, legs, tau),

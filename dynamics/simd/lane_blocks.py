@@ -1,0 +1,86 @@
+"""Blocks of scratch that kernels share: NamedTuples of lanes, each with its size beside its name.
+
+    class Workspace(NamedTuple):
+        body: np.ndarray = lanes(nb * BODY)
+        zeros: np.ndarray = lanes(nv, zero=True)
+
+    carve_workspace, workspace_numbers = carving(Workspace)
+
+In compiled code `carve_workspace(m, work)` gives a block at the front of the scratch, and the rest of it; in Python
+`workspace_numbers(m)` says how many numbers it takes.  Both are written from the sizes (`dynamics.simd.sizes`); where a
+symbol comes from another argument than m, that is an argument of theirs too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from textwrap import wrap
+from typing import Any, NamedTuple
+
+from dynamics.simd.sizes import Size
+from dynamics.simd.written import written_module
+
+
+class Lanes(NamedTuple):
+    """Numbers per lane, zero when they are carved or else undefined."""
+
+    size: Size | int
+    zero: bool
+
+
+def lanes(size: Size | int, zero: bool = False) -> Any:
+    """In place of the default of a field."""
+    return Lanes(size, zero)
+
+
+def lanes_of(block: type) -> dict[str, Lanes]:
+    """Of every field of a block."""
+    return block._field_defaults  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def carving(block: type) -> tuple[Any, Callable[..., int]]:
+    """`carve(m, ..., work)` for compiled code, and `numbers(m, ...)` for Python."""
+    fields = lanes_of(block)
+    sizes = [x.size for x in fields.values()]
+    arguments = ", ".join(["m", *(name for name in free_names(sizes) if name != "m")])
+    lines = f'"""Written by dynamics.simd.lane_blocks for {".".join(import_of(block))}."""', ""
+    lines += *import_lines([block], ("carve", "kernel")), "", "", f"def numbers({arguments}):", *origin_lines(sizes)
+    lines += *sum_lines([str(size) for size in sizes]), "", "", "@kernel", f"def carve_block({arguments}, free):"
+    lines += *origin_lines(sizes), *(f"    {name}, free = carve(free, {x.size})" for name, x in fields.items())
+    lines += tuple(f"    {name}[:] = 0.0" for name, x in fields.items() if x.zero)
+    lines += f"    return {block.__name__}({', '.join(fields)}), free", ""
+    module = written_module(f"{'.'.join(import_of(block))}_block", "\n".join(lines))
+    return module.carve_block, module.numbers
+
+
+def free_names(sizes: Iterable[Size | int]) -> list[str]:
+    """The arguments that the symbols in the sizes come from."""
+    names = [re.match(r"\w+", origin) for size in sizes for origin in getattr(size, "origins", {}).values()]
+    return list(dict.fromkeys(found[0] for found in names if found))
+
+
+def import_of(function: Any) -> tuple[str, str]:
+    """Module and name of a compiled or plain function, or of a class."""
+    plain = getattr(function, "py_func", function)
+    return plain.__module__, plain.__qualname__
+
+
+def import_lines(functions: Iterable[Any], simd: Iterable[str]) -> list[str]:
+    """Import statements of these functions, and of names from `dynamics.simd`."""
+    found = {("dynamics.simd", name) for name in simd} | {import_of(x) for x in functions}
+    modules = sorted({module for module, _ in found})
+    return [f"from {x} import {', '.join(sorted(name for module, name in found if module == x))}" for x in modules]
+
+
+def origin_lines(sizes: Iterable[Size | int]) -> list[str]:
+    """Assignments of the symbols in the sizes."""
+    origins: dict[str, str] = {}
+    for size in sizes:
+        origins |= getattr(size, "origins", {})
+    return [f"    {name} = {origin}" for name, origin in origins.items()]
+
+
+def sum_lines(terms: Sequence[str]) -> list[str]:
+    """A return statement of a sum."""
+    return ["    return (", *wrap(" + ".join(terms), 110, initial_indent=8 * " ", subsequent_indent=8 * " "), "    )"]
