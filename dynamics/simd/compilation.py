@@ -88,7 +88,7 @@ def _compiled(function, kind, folder="", **options):
         for_python = {**options, "no_cpython_wrapper": False}
         dispatcher.wrapped = partial(_compiled, function, KeepingDispatcher, "python", **for_python)
     root = cache_root()
-    if root is not None:
+    if root is not None and path.is_file():
         dispatcher.keep_in(root / source_key(path) / hashlib.sha256(bytes(path.parent)).hexdigest()[:16] / folder)
     return dispatcher
 

@@ -10,8 +10,6 @@ counts the scratch that it hands over, and where compiled code carves it.
 
 from __future__ import annotations
 
-import re
-
 
 class Size:
     """An integer expression.
@@ -23,36 +21,35 @@ class Size:
     """
 
     def __init__(self, name: str, origin: str) -> None:
-        self.text, self.origins = name, {name: origin}
+        self.text, self.factor, self.origins = name, name, {name: origin}
 
     def __repr__(self) -> str:
         return self.text
 
-    def _with(self, other: Size | int, pattern: str) -> Size:
-        """This and the other one in a pattern of {0} and {1}."""
+    def _joined(self, *terms: Size | int, by: str) -> Size:
+        """A sum or product of these, of which this is one."""
+        origins: dict[str, str] = {}
+        for term in terms:
+            for name, origin in getattr(term, "origins", {}).items():
+                if origins.setdefault(name, origin) != origin:
+                    raise ValueError(f"{name}: got two meanings, {origins[name]} and {origin}")
         result = object.__new__(Size)
-        other_origins = other.origins if isinstance(other, Size) else {}
-        for name in self.origins.keys() & other_origins.keys():
-            if self.origins[name] != other_origins[name]:
-                raise ValueError(f"{name}: got two meanings, {self.origins[name]} and {other_origins[name]}")
-        result.text, result.origins = pattern.format(self.text, other), self.origins | other_origins
+        result.origins = origins
+        if by == " + ":
+            result.text = by.join(map(str, terms))
+            result.factor = f"({result.text})"
+        else:
+            result.text = result.factor = by.join(getattr(term, "factor", str(term)) for term in terms)
         return result
 
     def __add__(self, other: Size | int) -> Size:
-        return self._with(other, "{0} + {1}")
+        return self._joined(self, other, by=" + ")
 
     def __radd__(self, other: int) -> Size:
-        return self._with(other, "{1} + {0}")
+        return self._joined(other, self, by=" + ")
 
     def __mul__(self, other: Size | int) -> Size:
-        return self._with(_factor(other), f"{_factor(self)} * {{1}}")
+        return self._joined(self, other, by=" * ")
 
     def __rmul__(self, other: int) -> Size:
-        return self._with(other, f"{{1}} * {_factor(self)}")
-
-
-def _factor(size: Size | int) -> Size | int:
-    """The size, in parentheses if it is a sum."""
-    if isinstance(size, int) or not re.search(r" \+ ", size.text):
-        return size
-    return size._with(0, "({0})")
+        return self._joined(other, self, by=" * ")
