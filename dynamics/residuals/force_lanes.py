@@ -21,15 +21,18 @@ from dynamics.contacts.derivatives import (
     first_order_numbers,
     to_given_axes,
 )
-from dynamics.contacts.dynamics import carve_workspace, contact_dynamics_kernel, workspace_numbers
+from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_kernel, workspace_numbers
 from dynamics.contacts.hessian import contact_hessian_at_solution
 from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import nv
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.force_map import any_nonzero, force_direction, force_expansion, force_rows, row_gradient
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE
 from dynamics.residuals.squares import SQUARES_ROW, sum_lanes, weigh
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, shared_kernel, splat, store
+from dynamics.simd import LANES, align_stack, driver, gather, kernel, load, scatter, shared_kernel, splat, store
 from dynamics.simd.chunks import scatter_rows
+from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.sizes import Size
 from dynamics.simd.tile_sums import add_knots
 from dynamics.spatial import dot3, load3
 from dynamics.systems.actuation import joint_torques, times_actuation
@@ -40,67 +43,46 @@ TOGETHER, PRODUCTS = 4, 8
 """Bits on top of JACOBIAN and HESSIAN: both go to the same arrays; the figures are multipliers of r itself."""
 
 
+_nx, _nu = Size("nx", "nx"), Size("nu", "nu")
+_S, _nr = Size("S", "S"), Size("nr", "nr")
+PRODUCT_ROWS = (3 * _S).at_least(_nr)
+_nz = 2 * nv
+
+
 class ForceLanes(NamedTuple):
-    """Lanes on top of those of contact dynamics: S contacts, B blocks of rows in the set, nr numbers, nz = 2 nv."""
+    """Lanes on top of those of contact dynamics: S contacts, nr numbers."""
 
-    x: np.ndarray  # (nx)
-    u: np.ndarray  # (nu)
-    tau: np.ndarray  # (nv)
-    force: np.ndarray  # (3 B), and moments, in the axes of the contacts
-    r: np.ndarray  # (nr)
-    slope: np.ndarray  # (nr)
-    stiffness: np.ndarray  # (nr)
-    row: np.ndarray  # (4 nr)
-    g: np.ndarray  # (3 S)
-    G: np.ndarray  # (9 S)
-    K: np.ndarray  # (9 S)
-    Fx: np.ndarray  # (3 S nz), derivatives of the forces
-    Fu: np.ndarray  # (3 S nu)
-    Tx: np.ndarray  # (max(3 S, nr) nz), products with Fx
-    Tu: np.ndarray  # (max(3 S, nr) nu)
-    lx: np.ndarray  # (nz)
-    lu: np.ndarray  # (nu)
-    Hxx: np.ndarray  # (nz nz)
-    Hux: np.ndarray  # (nu nz)
-    Huu: np.ndarray  # (nu nu)
-    Hqu: np.ndarray  # (nv nu)
+    x: np.ndarray = lanes(_nx)
+    u: np.ndarray = lanes(_nu)
+    tau: np.ndarray = lanes(nv)
+    force: np.ndarray = lanes(ROWS)  # and moments, in the axes of the contacts
+    r: np.ndarray = lanes(_nr)
+    slope: np.ndarray = lanes(_nr)
+    stiffness: np.ndarray = lanes(_nr)
+    row: np.ndarray = lanes(SQUARES_ROW * _nr)
+    g: np.ndarray = lanes(3 * _S)
+    G: np.ndarray = lanes(9 * _S)
+    K: np.ndarray = lanes(9 * _S)
+    Fx: np.ndarray = lanes(3 * _S * _nz)  # derivatives of the forces
+    Fu: np.ndarray = lanes(3 * _S * _nu)
+    Tx: np.ndarray = lanes(PRODUCT_ROWS * _nz)  # products with Fx
+    Tu: np.ndarray = lanes(PRODUCT_ROWS * _nu)
+    lx: np.ndarray = lanes(_nz)
+    lu: np.ndarray = lanes(_nu)
+    Hxx: np.ndarray = lanes(_nz * _nz)
+    Hux: np.ndarray = lanes(_nu * _nz)
+    Huu: np.ndarray = lanes(_nu * _nu)
+    Hqu: np.ndarray = lanes(nv * _nu)
 
 
-@kernel
-def _carve_force_lanes(n, nx, nu, blocks, S, nr, work):
-    nz, products = 2 * n, max(3 * S, nr)
-    x, w = carve(work, nx)
-    u, w = carve(w, nu)
-    tau, w = carve(w, n)
-    force, w = carve(w, 3 * blocks)
-    r, w = carve(w, nr)
-    slope, w = carve(w, nr)
-    stiffness, w = carve(w, nr)
-    row, w = carve(w, SQUARES_ROW * nr)
-    g, w = carve(w, 3 * S)
-    G, w = carve(w, 9 * S)
-    K, w = carve(w, 9 * S)
-    Fx, w = carve(w, 3 * S * nz)
-    Fu, w = carve(w, 3 * S * nu)
-    Tx, w = carve(w, products * nz)
-    Tu, w = carve(w, products * nu)
-    lx, w = carve(w, nz)
-    lu, w = carve(w, nu)
-    Hxx, w = carve(w, nz * nz)
-    Hux, w = carve(w, nu * nz)
-    Huu, w = carve(w, nu * nu)
-    Hqu, w = carve(w, n * nu)
-    return ForceLanes(x, u, tau, force, r, slope, stiffness, row, g, G, K, Fx, Fu, Tx, Tu, lx, lu, Hxx, Hux, Huu, Hqu)
+_carve_force_lanes, _force_lane_numbers = carving(ForceLanes)
 
 
 def force_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, S: int, nr: int) -> int:
     """Scratch numbers per lane of the drivers, for S of the contacts and nr numbers."""
-    n, nz = model.nv, 2 * model.nv
-    own = model.nq + nz + nu + contacts.rows + (3 + SQUARES_ROW) * nr + 21 * S
-    own += (3 * S + max(3 * S, nr)) * (nz + nu)
-    own += nz + nu + nz * nz + nu * nz + nu * nu + n * nu
-    contact = workspace_numbers(model.arrays, contacts.arrays), first_order_numbers(model.arrays, contacts.arrays)
-    return own + sum(contact) + second_order_numbers(model.arrays, contacts.arrays)
+    sizes = model.arrays, contacts.arrays
+    blocks = workspace_numbers(*sizes) + first_order_numbers(*sizes) + second_order_numbers(*sizes)
+    return blocks + _force_lane_numbers(model.arrays, model.nq + model.nv, nu, contacts.arrays, nr, S)
 
 
 # ------------------------------------------------------------------------------------------------ one knot per lane
@@ -258,10 +240,10 @@ def drive_forces(first, last, work, block, contacts, forces, B, skip, order, xs,
     """r (K, nr) if it has rows and, if asked for JACOBIAN, rx (K, nr, nz) and ru (K, nr, nu)."""
     m = kernel_model(block)
     n, nu = B.shape
-    blocks, S, nr = contacts.body.size, forces.contact.size, forces.b.size
+    S, nr = forces.contact.size, forces.b.size
     w, rest = carve_workspace(m, contacts, work)
     d, rest = carve_first_order(m, contacts, rest)
-    k = _carve_force_lanes(n, xs.shape[1], nu, blocks, S, nr, rest)
+    k, _ = _carve_force_lanes(m, xs.shape[1], nu, contacts, nr, S, rest)
     for c in range(first, last):
         gather(xs, c * LANES, k.x)
         gather(us, c * LANES, k.u)
@@ -288,11 +270,11 @@ def drive_force_squares(
     """Sums of squares of chunks in `values` and, by order, their expansion added to the other arrays."""
     m = kernel_model(block)
     n, nu = B.shape
-    nz, blocks, nr = 2 * n, contacts.body.size, forces.b.size
+    nz, nr = 2 * n, forces.b.size
     w, rest = carve_workspace(m, contacts, work)
     d, rest = carve_first_order(m, contacts, rest)
     h, rest = carve_second_order(m, contacts, rest)
-    k = _carve_force_lanes(n, xs.shape[1], nu, blocks, forces.contact.size, nr, rest)
+    k, _ = _carve_force_lanes(m, xs.shape[1], nu, contacts, nr, forces.contact.size, rest)
     row = k.row[: figures.shape[1]]
     for c in range(first, last):
         t = start + c * LANES

@@ -78,7 +78,7 @@ def origin_lines(sizes: Iterable[Size | int]) -> list[str]:
     origins: dict[str, str] = {}
     for size in sizes:
         origins |= getattr(size, "origins", {})
-    return [f"    {name} = {origin}" for name, origin in origins.items()]
+    return [f"    {name} = {origin}" for name, origin in origins.items() if name != origin]
 
 
 def sum_lines(terms: Sequence[str]) -> list[str]:

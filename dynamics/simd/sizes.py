@@ -27,7 +27,7 @@ class Size:
         return self.text
 
     def _joined(self, *terms: Size | int, by: str) -> Size:
-        """A sum or product of these, of which this is one."""
+        """A sum, product or list of these, of which this is one."""
         origins: dict[str, str] = {}
         for term in terms:
             for name, origin in getattr(term, "origins", {}).items():
@@ -35,12 +35,18 @@ class Size:
                     raise ValueError(f"{name}: got two meanings, {origins[name]} and {origin}")
         result = object.__new__(Size)
         result.origins = origins
-        if by == " + ":
+        if by == " * ":
+            result.text = result.factor = by.join(getattr(term, "factor", str(term)) for term in terms)
+        else:
             result.text = by.join(map(str, terms))
             result.factor = f"({result.text})"
-        else:
-            result.text = result.factor = by.join(getattr(term, "factor", str(term)) for term in terms)
         return result
+
+    def at_least(self, other: Size) -> Size:
+        """The larger one."""
+        pair = self._joined(self, other, by=", ")
+        pair.text = pair.factor = f"max({pair.text})"
+        return pair
 
     def __add__(self, other: Size | int) -> Size:
         return self._joined(self, other, by=" + ")

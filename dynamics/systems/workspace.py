@@ -16,47 +16,58 @@ from dynamics.contacts.dynamics import Workspace, carve_workspace, workspace_num
 from dynamics.contacts.elimination import Elimination, carve_elimination, elimination_numbers
 from dynamics.contacts.legs import FIELDS, LegArrays
 from dynamics.derivatives.virtual import VIRTUAL_BODY
+from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.simd import carve, helper
+from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.sizes import Size
 from dynamics.tangent import TANGENT_SLOTS
+
+nu = Size("nu", "nu")
+"""Number of controls."""
 
 
 class Dynamics(NamedTuple):
-    """What one evaluation of forward dynamics and its derivatives needs; n = nv, all (n) or (n n) unless said."""
+    """What one evaluation of forward dynamics and its derivatives needs."""
 
-    body: np.ndarray  # (nb BODY)
-    dof: np.ndarray  # (n DOF)
-    art: np.ndarray  # (nb ARTICULATED)
-    elim: np.ndarray  # (n ELIMINATION)
-    tau: np.ndarray
-    zeros: np.ndarray
-    a: np.ndarray
+    body: np.ndarray = lanes(nb * BODY)
+    dof: np.ndarray = lanes(nv * DOF)
+    art: np.ndarray = lanes(nb * ARTICULATED)
+    elim: np.ndarray = lanes(nv * ELIMINATION)
+    tau: np.ndarray = lanes(nv)
+    zeros: np.ndarray = lanes(nv, zero=True)
+    a: np.ndarray = lanes(nv)
 
 
 class Derivatives(NamedTuple):
     """What the derivatives need on top."""
 
-    torque: np.ndarray
-    aq: np.ndarray
-    av: np.ndarray
-    au: np.ndarray  # (n nu)
-    M: np.ndarray
-    Minv: np.ndarray
-    maps: np.ndarray  # (nb TANGENT_SLOTS)
+    torque: np.ndarray = lanes(nv)
+    aq: np.ndarray = lanes(nv * nv)
+    av: np.ndarray = lanes(nv * nv)
+    au: np.ndarray = lanes(nv * nu)
+    M: np.ndarray = lanes(nv * nv)
+    Minv: np.ndarray = lanes(nv * nv)
+    maps: np.ndarray = lanes(nb * TANGENT_SLOTS)
 
 
 class Curvature(NamedTuple):
     """What the Hessian needs on top."""
 
-    virtual: np.ndarray  # (nb VIRTUAL_BODY)
-    zeta: np.ndarray  # (n 6)
-    y: np.ndarray
-    w: np.ndarray
-    Hqq: np.ndarray
-    Hqv: np.ndarray
-    Hvv: np.ndarray
-    Hqa: np.ndarray
-    Hqu: np.ndarray  # (n nu)
+    virtual: np.ndarray = lanes(nb * VIRTUAL_BODY)
+    zeta: np.ndarray = lanes(nv * 6)
+    y: np.ndarray = lanes(nv)
+    w: np.ndarray = lanes(nv)
+    Hqq: np.ndarray = lanes(nv * nv)
+    Hqv: np.ndarray = lanes(nv * nv)
+    Hvv: np.ndarray = lanes(nv * nv)
+    Hqa: np.ndarray = lanes(nv * nv)
+    Hqu: np.ndarray = lanes(nv * nu)
+
+
+_carve_free_dynamics, _free_dynamics_numbers = carving(Dynamics)
+_carve_free_derivatives, _free_derivatives_numbers = carving(Derivatives)
+_carve_free_curvature, _free_curvature_numbers = carving(Curvature)
 
 
 class ConstrainedDynamics(NamedTuple):
@@ -102,7 +113,7 @@ class ConstrainedCurvature(NamedTuple):
 def carve_dynamics(m, contacts, w):
     """A `Dynamics` block, `ConstrainedDynamics` for `ContactArrays` or `LeggedDynamics` for `LegArrays`, its zeros
     zeroed, and the rest of w."""
-    nb, n = m.parent.size, m.dof_body.size
+    n = m.dof_body.size
     if len(contacts) == FIELDS:
         tau, w = carve(w, n)
         a, w = carve(w, n)
@@ -113,15 +124,7 @@ def carve_dynamics(m, contacts, w):
         tau, w = carve(w, n)
         space, w = carve_workspace(m, contacts, w)
         return ConstrainedDynamics(tau, space.a, space), w
-    body, w = carve(w, nb * BODY)
-    dof, w = carve(w, n * DOF)
-    art, w = carve(w, nb * ARTICULATED)
-    elim, w = carve(w, n * ELIMINATION)
-    tau, w = carve(w, n)
-    zeros, w = carve(w, n)
-    a, w = carve(w, n)
-    zeros[:] = 0.0
-    return Dynamics(body, dof, art, elim, tau, zeros, a), w
+    return _carve_free_dynamics(m, w)
 
 
 @helper
@@ -133,56 +136,40 @@ def carve_derivatives(m, contacts, nu, w):
         maps, w = carve(w, nb * TANGENT_SLOTS)
         first, w = carve_first_order(m, contacts, w)
         return ConstrainedDerivatives(first.Gq[: n * n], first.Gv[: n * n], au, maps, first), w
-    torque, w = carve(w, n)
-    aq, w = carve(w, n * n)
-    av, w = carve(w, n * n)
-    au, w = carve(w, n * nu)
-    M, w = carve(w, n * n)
-    Minv, w = carve(w, n * n)
-    maps, w = carve(w, nb * TANGENT_SLOTS)
-    return Derivatives(torque, aq, av, au, M, Minv, maps), w
+    return _carve_free_derivatives(m, nu, w)
 
 
 @helper
 def carve_curvature(m, contacts, nu, w):
     """A `Curvature` or `ConstrainedCurvature` block and the rest of w."""
-    nb, n = m.parent.size, m.dof_body.size
+    n = m.dof_body.size
     if len(contacts) > 0:
         x, w = carve(w, n)
         Hqu, w = carve(w, n * nu)
         second, w = carve_second_order(m, contacts, w)
         return ConstrainedCurvature(second.y[:n], x, second.Hqq, second.Hqv, second.Hvv, Hqu, second), w
-    virtual, w = carve(w, nb * VIRTUAL_BODY)
-    zeta, w = carve(w, n * 6)
-    y, w = carve(w, n)
-    x, w = carve(w, n)
-    Hqq, w = carve(w, n * n)
-    Hqv, w = carve(w, n * n)
-    Hvv, w = carve(w, n * n)
-    Hqa, w = carve(w, n * n)
-    Hqu, w = carve(w, n * nu)
-    return Curvature(virtual, zeta, y, x, Hqq, Hqv, Hvv, Hqa, Hqu), w
+    return _carve_free_curvature(m, nu, w)
 
 
 def dynamics_numbers(model: RigidBodyModel, contacts: ContactSet, legs: LegArrays | None = None) -> int:
     """Scratch numbers per lane of `carve_dynamics`; contacts: the robot's `ContactSet`, which may be empty."""
-    nb, n = len(model.arrays.parent), model.nv
+    n = model.nv
     if legs is not None:
         return 2 * n + workspace_numbers(model.arrays, contacts.arrays) + elimination_numbers(model.arrays, legs)
     if len(contacts) > 0:
         return n + workspace_numbers(model.arrays, contacts.arrays)
-    return nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 3)
+    return _free_dynamics_numbers(model.arrays)
 
 
 def derivative_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int) -> int:
     nb, n = len(model.arrays.parent), model.nv
     if len(contacts) > 0:
         return n * nu + nb * TANGENT_SLOTS + first_order_numbers(model.arrays, contacts.arrays)
-    return n * (1 + 4 * n + nu) + nb * TANGENT_SLOTS
+    return _free_derivatives_numbers(model.arrays, nu)
 
 
 def curvature_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int) -> int:
-    nb, n = len(model.arrays.parent), model.nv
+    n = model.nv
     if len(contacts) > 0:
         return n * (1 + nu) + second_order_numbers(model.arrays, contacts.arrays)
-    return nb * VIRTUAL_BODY + n * (8 + 4 * n + nu)
+    return _free_curvature_numbers(model.arrays, nu)

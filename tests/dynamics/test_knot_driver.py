@@ -139,8 +139,8 @@ def taken(m, q, work):
 
 
 def test_sizes():
-    assert [str(size) for size in (2 * nv + 1, (nv + 1) * nb, nv * (nb + 2) * 3, 3 + nv)] == [
-        "2 * nv + 1", "(nv + 1) * nb", "nv * (nb + 2) * 3", "3 + nv",
+    assert [str(size) for size in (2 * nv + 1, (nv + 1) * nb, nv * (nb + 2) * 3, 3 * nv.at_least(nb + 1))] == [
+        "2 * nv + 1", "(nv + 1) * nb", "nv * (nb + 2) * 3", "3 * max(nv, nb + 1)",
     ]  # fmt: skip
     with pytest.raises(ValueError, match=r"nv: got two meanings, m\.dof_body\.size and B\.size"):
         nv * Size("nv", "B.size")
