@@ -39,8 +39,9 @@ from dynamics.contacts.impulses import (
 )
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.knot_driver import knot_driver, nv
+from dynamics.lane_algebra import add_scaled
 from dynamics.model import RigidBodyModel
-from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, store
+from dynamics.simd import shared_kernel
 
 
 class ContactImpulseHessian(NamedTuple):
@@ -48,14 +49,6 @@ class ContactImpulseHessian(NamedTuple):
 
     Hqq: np.ndarray
     Hqv: np.ndarray
-
-
-@kernel
-def _add_scaled(count, H, scale, X):
-    """H += scale X."""
-    align_stack(H)
-    for k in range(count):
-        store(H, k, fma(scale, load(X, k), load(H, k)))
 
 
 @shared_kernel
@@ -76,12 +69,12 @@ def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump
         d.Gv[: n * n], w.M, h.Hqq, h.Hqv, h.Hvv, h.Hqa,
     )  # fmt: skip
     h.Hqv[:] = 0.0
-    _add_scaled(n * n, h.Hqv, -1.0 - restitution, h.Hqa)
+    add_scaled(n * n, h.Hqv, -1.0 - restitution, h.Hqa)
     forward_pass(m, q, w.zeros, mean, w.body, w.dof, DERIVATIVES)
     contact_points(m, contacts, w.body, w.points)
     contact_terms(m, contacts, w.f, w, d, h)
     add_contact_curvature(m, w.dof, h)
-    _add_scaled(n * n, h.Hqv, restitution, h.Hqa)
+    add_scaled(n * n, h.Hqv, restitution, h.Hqa)
     velocity_derivatives(m, contacts, restitution, w.M, w.dof, w.points, d.Gv)
     minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size)
     congruence(m, contacts, d, h)

@@ -32,6 +32,7 @@ from dynamics.derivatives.second_order import inverse_dynamics_second_derivative
 from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.joint_friction import add_friction_slope
 from dynamics.knot_driver import knot_driver, nb, nv
+from dynamics.lane_algebra import multiply_negative
 from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     align_stack,
@@ -39,7 +40,6 @@ from dynamics.simd import (
     kernel,
     load,
     shared_kernel,
-    splat,
     store,
 )
 
@@ -117,18 +117,6 @@ def _add_acceleration_terms(n, Hqa, aq, av, Hqq, Hqv, Hvv):
             store(Hqq, o, -qq)
             store(Hqv, o, -qv)
             store(Hvv, o, -load(Hvv, o))
-
-
-@kernel
-def multiply_negative(n, A, B, X):
-    """X <- -A B, all (n n)."""
-    align_stack(X)
-    for j in range(n):
-        for k in range(n):
-            x = splat(X, 0.0)
-            for i in range(n):
-                x = fma(load(A, j * n + i), load(B, i * n + k), x)
-            store(X, j * n + k, -x)
 
 
 @kernel

@@ -21,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.actuation import actuation_map, torques_of_controls
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, PSI, PSI2, ROTATION, place_bodies
 from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
@@ -50,7 +51,6 @@ from dynamics.spatial import (
     store3,
 )
 from dynamics.subject import Subject
-from dynamics.systems.actuation import actuation_map, torques_of_controls
 
 # where the vectors of a degree of freedom x are kept in its block, and sums over the tree in that of a body
 RATE_OF_MOMENT, TURN = PSI, PSI + 3

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.actuation import joint_torques, times_actuation
 from dynamics.contacts.contact_motion import force_components
 from dynamics.contacts.contact_set import ContactSet
 from dynamics.contacts.curvature import carve_second_order, second_order_numbers
@@ -25,6 +26,7 @@ from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_k
 from dynamics.contacts.hessian import contact_hessian_at_solution
 from dynamics.kernel_model import kernel_model
 from dynamics.knot_driver import nv
+from dynamics.lane_algebra import add_product, add_scaled, scale_into
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.force_map import any_nonzero, force_direction, force_expansion, force_rows, row_gradient
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE
@@ -35,9 +37,6 @@ from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.simd.sizes import Size
 from dynamics.simd.tile_sums import add_knots
 from dynamics.spatial import dot3, load3
-from dynamics.systems.actuation import joint_torques, times_actuation
-from dynamics.systems.lane_products import add_product
-from dynamics.systems.steps import add_scaled, scale_into
 
 TOGETHER, PRODUCTS = 4, 8
 """Bits on top of JACOBIAN and HESSIAN: both go to the same arrays; the figures are multipliers of r itself."""

@@ -107,7 +107,7 @@ def add_gauss_newton(columns, J, slope, stiffness, first, count, row, lx, lxx):
 
 @kernel
 def add_control_gauss_newton(B, skip, J, slope, stiffness, first, count, row, lu, lux, luu):
-    """The same for controls that enter as B u, B (nr, nu) as in `dynamics.systems.actuation`: B'slope to lu (K, nu),
+    """The same for controls that enter as B u, B (nr, nu) as in `dynamics.actuation`: B'slope to lu (K, nu),
     B' diag(stiffness) J to lux (K, nu, n), and B' diag(stiffness) B to luu (K, nu, nu)."""
     nr, nu = B.shape
     stride = J.shape[0] // nr

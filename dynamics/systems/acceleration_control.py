@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dynamics.actuation import Actuation
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_dynamics import inverse_dynamics_kernel
 from dynamics.algorithms.kinematics import BODY, DOF
@@ -22,6 +23,7 @@ from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, 
 from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.joint_friction import add_friction_curvature, add_friction_slope, friction_forces, subtract_friction
 from dynamics.kernel_model import kernel_model
+from dynamics.lane_algebra import add_product
 from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
@@ -39,8 +41,6 @@ from dynamics.simd import (
     splat,
     store,
 )
-from dynamics.systems.actuation import Actuation
-from dynamics.systems.lane_products import add_product
 
 
 @helper

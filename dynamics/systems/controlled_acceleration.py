@@ -7,6 +7,7 @@ With w = M^-1 y and H the Hessian of w'ID at (q, v, a), joint friction included,
 For robots in contact see `dynamics.contacts.derivatives` and `dynamics.contacts.hessian`.
 """
 
+from dynamics.actuation import joint_torques, times_actuation
 from dynamics.algorithms.articulated_body import solve_articulated
 from dynamics.algorithms.inverse_mass import AUTOMATIC, minus_inverse_products
 from dynamics.contacts.derivatives import contact_first_order
@@ -14,10 +15,9 @@ from dynamics.contacts.hessian import contact_hessian_at_solution
 from dynamics.derivatives.forward_dynamics import forward_dynamics_first_order
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.joint_friction import add_friction_curvature, add_friction_slope
+from dynamics.lane_algebra import add_product, scale_into
 from dynamics.simd import align_stack, kernel, load, shared_kernel, store
-from dynamics.systems.actuation import joint_torques, times_actuation
-from dynamics.systems.lane_products import add_product
-from dynamics.systems.steps import acceleration, scale_into
+from dynamics.systems.steps import acceleration
 
 
 @shared_kernel

@@ -11,6 +11,7 @@ F is known on the way, so the first-order expansion can be had from the same cal
 
 from dynamics.contacts.contact_set import ContactSet
 from dynamics.kernel_model import kernel_model
+from dynamics.lane_algebra import add_scaled, scale_into
 from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
@@ -29,7 +30,7 @@ from dynamics.simd.chunks import scatter_rows
 from dynamics.systems.controlled_acceleration import acceleration_hessian, hessian_at_acceleration
 from dynamics.systems.linearization import store_euler_blocks, store_euler_rows, store_velocity_rows
 from dynamics.systems.runge_kutta import runge_kutta_numbers, runge_kutta_second_order
-from dynamics.systems.steps import acceleration, add_scaled, scale_into
+from dynamics.systems.steps import acceleration
 from dynamics.systems.workspace import (
     carve_curvature,
     carve_derivatives,

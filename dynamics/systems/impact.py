@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.actuation import actuation_map
 from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set
 from dynamics.contacts.impulses import as_restitution, contact_impulse
 from dynamics.model import RigidBodyModel
 from dynamics.simd import launch
-from dynamics.systems.actuation import actuation_map
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.impact_drivers import (
     drive_impact_curvature,

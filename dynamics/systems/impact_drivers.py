@@ -11,10 +11,10 @@ from dynamics.contacts.dynamics import carve_workspace, workspace_numbers
 from dynamics.contacts.impulse_hessian import contact_impulse_hessian_kernel
 from dynamics.contacts.impulses import contact_impulse_first_order, contact_impulse_kernel
 from dynamics.kernel_model import kernel_model
+from dynamics.lane_algebra import scale_into
 from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, scatter_blocks, store
 from dynamics.systems.rollouts import close_gap, feedback, start_lanes
-from dynamics.systems.steps import scale_into
 
 
 @kernel

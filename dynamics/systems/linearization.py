@@ -11,6 +11,7 @@ fx and fu are written apart from the start: rows of whole blocks leave the lanes
 
 from dynamics.contacts.contact_set import ContactSet
 from dynamics.kernel_model import kernel_model
+from dynamics.lane_algebra import add_scaled, scale_into
 from dynamics.model import RigidBodyModel
 from dynamics.simd import (
     LANES,
@@ -28,7 +29,6 @@ from dynamics.simd import (
 from dynamics.simd.chunks import scatter_rows
 from dynamics.systems.controlled_acceleration import acceleration_derivatives
 from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_numbers
-from dynamics.systems.steps import add_scaled, scale_into
 from dynamics.systems.workspace import carve_derivatives, carve_dynamics, derivative_numbers, dynamics_numbers
 from dynamics.tangent import ADJOINT, JACOBIAN, add_map, add_mapped_rows, tangent_maps
 

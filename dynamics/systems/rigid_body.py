@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.actuation import actuation_map
 from dynamics.algorithms.mass_matrix import inverse_mass_matrix
 from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set
 from dynamics.contacts.dynamics import dynamics_of_set
@@ -17,7 +18,6 @@ from dynamics.model import RigidBodyModel
 from dynamics.simd import launch
 from dynamics.subject import Subject
 from dynamics.systems.acceleration_control import AccelerationControl
-from dynamics.systems.actuation import actuation_map
 from dynamics.systems.curvature import drive_expansion, expansion_numbers
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.linearization import drive_linearization, linearization_numbers

@@ -7,13 +7,13 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.actuation import Actuation
 from dynamics.algorithms.center_of_mass import center_of_mass
 from dynamics.algorithms.configuration import neutral
 from dynamics.algorithms.frames import frame_placement
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.model import RigidBodyModel
 from dynamics.subject import Subject
-from dynamics.systems.actuation import Actuation
 from dynamics.systems.discrete_system import DiscreteSystem
 from dynamics.systems.limits import control_names, effort_limits, position_limits
 from dynamics.systems.skeleton import skeleton

@@ -1,6 +1,7 @@
 """Trajectories of a robot: batches of single steps, and closed loops with one step length per lane."""
 
 from dynamics.kernel_model import kernel_model
+from dynamics.lane_algebra import combine
 from dynamics.simd import (
     LANES,
     align_stack,
@@ -16,7 +17,7 @@ from dynamics.simd import (
     splat,
     store,
 )
-from dynamics.systems.steps import combine, move, step_kernel
+from dynamics.systems.steps import move, step_kernel
 from dynamics.systems.workspace import carve_dynamics
 from dynamics.tangent import difference_configuration
 

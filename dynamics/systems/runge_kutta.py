@@ -6,9 +6,10 @@ Matrices have nv rows and nz = 2 nv + nu columns, the inputs z = (dq, dv, du).  
     da_i  = a_q dq_i + a_v nu_i + a_u P_u
 """
 
+from dynamics.lane_algebra import add_scaled, combine, scale_into
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.systems.controlled_acceleration import acceleration_derivatives, acceleration_hessian
-from dynamics.systems.steps import add_scaled, combine, scale_into, stage_factor, stage_increment
+from dynamics.systems.steps import stage_factor, stage_increment
 from dynamics.tangent import (
     ADJOINT,
     JACOBIAN,

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.kernel_model import kernel_model
+from dynamics.lane_algebra import combine
 from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, carve, driver, gather, helper, launch, scatter
-from dynamics.systems.steps import combine
 from dynamics.tangent import (
     JACOBIAN_INVERSE,
     TANGENT_SLOTS,

@@ -6,11 +6,11 @@ As `dynamics.residuals.squares`, but with a Jacobian that is block diagonal over
 import numpy as np
 
 from dynamics.kernel_model import kernel_model
+from dynamics.lane_algebra import combine
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, Blocks, Run, knots, run
 from dynamics.residuals.squares import SQUARES_ROW, add_entry, add_row, sum_lanes, weigh
 from dynamics.simd import LANES, carve, driver, fma, gather, kernel, load, splat, store
-from dynamics.systems.steps import combine
 from dynamics.tangent import JACOBIAN_INVERSE, TANGENT_SLOTS, add_map, difference_configuration, tangent_maps_inverse
 from dynamics.tangent_geometry import add_log_hessian
 

@@ -16,13 +16,14 @@ is RK4, by being None or not, and `contacts`, by its length: an empty tuple for 
 compiles neither groups nor stages nor constraints.
 """
 
+from dynamics.actuation import joint_torques
 from dynamics.algorithms.articulated_body import forward_dynamics_kernel
 from dynamics.contacts.dynamics import contact_dynamics_kernel
 from dynamics.contacts.elimination import eliminated_dynamics_kernel
 from dynamics.contacts.legs import FIELDS
+from dynamics.lane_algebra import add_scaled, combine, scale_into
 from dynamics.model import RigidBodyModel
 from dynamics.simd import fma, helper, kernel, load, shared_kernel, splat, store
-from dynamics.systems.actuation import joint_torques
 from dynamics.tangent import integrate_configuration
 from dynamics.tangent_brackets import add_bracket_rows
 
@@ -41,27 +42,6 @@ def acceleration(m, contacts, B, skip, q, v, u, d, a):
         d.space.Y[:] = 0.0
         contact_dynamics_kernel(m, contacts, q, v, d.tau, d.space)
         scale_into(m.dof_body.size, a, 1.0, d.a)
-
-
-@helper
-def combine(n, target, x, s, y):
-    """target = x + s y"""
-    for i in range(n):
-        store(target, i, fma(s, load(y, i), load(x, i)))
-
-
-@helper
-def scale_into(n, target, s, x):
-    """target = s x"""
-    for i in range(n):
-        store(target, i, s * load(x, i))
-
-
-@helper
-def add_scaled(n, target, s, x):
-    """target += s x"""
-    for i in range(n):
-        store(target, i, fma(s, load(x, i), load(target, i)))
 
 
 @kernel

@@ -40,10 +40,11 @@ from dynamics.contacts.legs import (
     times_rows,
 )
 from dynamics.kernel_model import kernel_model
+from dynamics.lane_algebra import combine, scale_into
 from dynamics.simd import LANES, align_stack, carve, driver, gather_state, helper, kernel, load, scatter, splat, store
 from dynamics.spatial import add6, add_cross, join, load3, load6, load9, rotate, scale6, store3, store6
 from dynamics.systems.rollouts import feedback
-from dynamics.systems.steps import combine, move, scale_into
+from dynamics.systems.steps import move
 
 
 @helper

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.lane_algebra import add_product
 from dynamics.rods.model.arrays import FIRST, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import BLOCKS
@@ -42,7 +43,6 @@ from dynamics.simd import (
     store,
 )
 from dynamics.simd.comparison import all_less
-from dynamics.systems.lane_products import add_product
 
 TOLERANCE = 1e-10
 """Change of coordinates and velocities, relative to one plus their size, by a last step."""

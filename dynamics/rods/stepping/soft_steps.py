@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.lane_algebra import add_product
 from dynamics.rods.model.arrays import MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.forward_dynamics import accelerations_kernel, linearly_implicit_kernel
@@ -32,7 +33,6 @@ from dynamics.rods.stepping.implicit_stage import (
     store_acceleration_rows,
 )
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, store
-from dynamics.systems.lane_products import add_product
 
 SEMI_IMPLICIT_EULER, IMPLICIT_MIDPOINT, NEWMARK = 0, 1, 2
 INTEGRATORS = ("semi_implicit_euler", "implicit_midpoint", "newmark")

@@ -1,6 +1,27 @@
-"""Products of small matrices in the lanes, row-major (n LANES) blocks, four sums at a time."""
+"""Vectors and small matrices in the lanes, matrices row-major.  Products take four sums at a time."""
 
-from dynamics.simd import fma, helper, load, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
+
+
+@helper
+def combine(n, target, x, s, y):
+    """target = x + s y"""
+    for i in range(n):
+        store(target, i, fma(s, load(y, i), load(x, i)))
+
+
+@helper
+def scale_into(n, target, s, x):
+    """target = s x"""
+    for i in range(n):
+        store(target, i, s * load(x, i))
+
+
+@helper
+def add_scaled(n, target, s, x):
+    """target += s x"""
+    for i in range(n):
+        store(target, i, fma(s, load(x, i), load(target, i)))
 
 
 @helper
@@ -36,3 +57,15 @@ def add_product(upper, n, rows, columns, scale, sign, A, row, step, B, C):
             c = i * columns + j
             store(C, c, _sum_of_products(n, scale, sign, A, i * row, step, B, j, columns, C, c))
             j += 1
+
+
+@kernel
+def multiply_negative(n, A, B, X):
+    """X <- -A B, all (n n)."""
+    align_stack(X)
+    for j in range(n):
+        for k in range(n):
+            x = splat(X, 0.0)
+            for i in range(n):
+                x = fma(load(A, j * n + i), load(B, i * n + k), x)
+            store(X, j * n + k, -x)
