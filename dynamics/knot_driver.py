@@ -46,7 +46,17 @@ class Gathered(NamedTuple):
 class KnotDriver:
     """A kernel over knots; made by `knot_driver`."""
 
-    def __init__(self, kernel, inputs, scratch, outputs, zeroed, per_chunk, gathered, scatter) -> None:
+    def __init__(
+        self,
+        kernel: Any,
+        inputs: list[str],
+        scratch: dict[str, Any],
+        outputs: dict[str, Any],
+        zeroed: list[str],
+        per_chunk: list[str],
+        gathered: Mapping[str, Gathered],
+        scatter: Any,
+    ) -> None:
         self.kernel, self.scratch, self.zeroed, self.per_chunk = kernel, scratch, zeroed, per_chunk
         self.gathered, self.scatter = gathered, scatter
         self.optional = {name[:-1] for name in inputs if name.endswith("?")}

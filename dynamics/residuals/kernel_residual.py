@@ -114,7 +114,16 @@ class ResidualKernels:
 
     `data` names what the residual has to give them, in this order."""
 
-    def __init__(self, value, jacobian, hessian, rows, columns, scratch, nu) -> None:
+    def __init__(
+        self,
+        value: Any,
+        jacobian: Any,
+        hessian: Any,
+        rows: Size | int,
+        columns: Size | int,
+        scratch: dict[str, Size | int],
+        nu: Size | None,
+    ) -> None:
         self.value, self.jacobian, self.hessian = value, jacobian, hessian
         self.controlled = nu is not None
         self.sizes = {

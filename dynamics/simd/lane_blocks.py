@@ -28,6 +28,9 @@ class Lanes(NamedTuple):
     size: Size | int
     zero: bool
 
+    def __repr__(self) -> str:
+        return f"{self.size}"
+
 
 def lanes(size: Size | int, zero: bool = False) -> Any:
     """In place of the default of a field."""

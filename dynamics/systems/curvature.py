@@ -171,7 +171,7 @@ def expansion_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, rk4:
     """Scratch numbers per lane of `drive_expansion`."""
     n, nq = model.nv, model.nq
     nz = 2 * n + nu
-    work = runge_kutta_numbers(n, nq, nu) if rk4 else n + n * nz
+    work = runge_kutta_numbers(model, nu) if rk4 else n + n * nz
     blocks = dynamics_numbers(model, contacts) + derivative_numbers(model, contacts, nu)
     blocks += curvature_numbers(model, contacts, nu)
     return blocks + nq + n + nu + 2 * n + nz * nz + 2 * n * nz + work

@@ -139,5 +139,5 @@ def linearization_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, 
     """Scratch numbers per lane of `drive_linearization`."""
     n, nq = model.nv, model.nq
     blocks = dynamics_numbers(model, contacts) + derivative_numbers(model, contacts, nu)
-    stages = runge_kutta_numbers(n, nq, nu) if rk4 else n
+    stages = runge_kutta_numbers(model, nu) if rk4 else n
     return blocks + nq + n + nu + 2 * n * (2 * n + nu) + stages

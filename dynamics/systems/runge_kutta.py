@@ -6,8 +6,16 @@ Matrices have nv rows and nz = 2 nv + nu columns, the inputs z = (dq, dv, du).  
     da_i  = a_q dq_i + a_v nu_i + a_u P_u
 """
 
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.knot_driver import nv
 from dynamics.lane_algebra import add_scaled, combine, scale_into
+from dynamics.model import RigidBodyModel
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.sizes import Size
 from dynamics.systems.controlled_acceleration import acceleration_derivatives, acceleration_hessian
 from dynamics.systems.steps import stage_factor, stage_increment
 from dynamics.tangent import (
@@ -27,37 +35,69 @@ from dynamics.tangent_brackets import (
 )
 from dynamics.tangent_geometry import add_geometry
 
-
 # ------------------------------------------------------------------------------------------------ what a stage keeps
+_nq, _nz = Size("nq", "nq"), Size("nz", "nz")
+
+
+class Stage(NamedTuple):
+    """Of one stage."""
+
+    O: np.ndarray = lanes(nv)
+    v: np.ndarray = lanes(nv)
+    q: np.ndarray = lanes(_nq)
+    aq: np.ndarray = lanes(nv * nv)
+    av: np.ndarray = lanes(nv * nv)
+    dq: np.ndarray = lanes(nv * _nz)
+    dv: np.ndarray = lanes(nv * _nz)  # nu_i
+    da: np.ndarray = lanes(nv * _nz)
+    eta: np.ndarray = lanes(nv * _nz)
+
+
+class Increment(NamedTuple):
+    """Of the whole step: all stages' accelerations, O and its differential."""
+
+    acc: np.ndarray = lanes(4 * nv)
+    O: np.ndarray = lanes(nv)
+    eta: np.ndarray = lanes(nv * _nz)
+
+
+class Covectors(NamedTuple):
+    """Of the reverse sweep."""
+
+    T: np.ndarray = lanes(nv * _nz)
+    S: np.ndarray = lanes(nv * _nz)
+    lO: np.ndarray = lanes(nv)
+    o: np.ndarray = lanes(nv)
+    b: np.ndarray = lanes(nv)
+    k: np.ndarray = lanes(nv)
+    o4: np.ndarray = lanes(nv)
+
+
+_carve_stage, _stage_numbers = carving(Stage)
+_carve_increment, _increment_numbers = carving(Increment)
+_carve_covectors, _covector_numbers = carving(Covectors)
+
+
 @helper
-def _carve_stage(n, nq, nz, stages, i):
-    """O, v, q, a_q, a_v, dq, nu, da, eta of stage i = 0 ... 3."""
-    size = 2 * n + nq + 2 * n * n + 4 * n * nz
-    O, w = carve(stages[i * size :], n)
-    v, w = carve(w, n)
-    q, w = carve(w, nq)
-    aq, w = carve(w, n * n)
-    av, w = carve(w, n * n)
-    dq, w = carve(w, n * nz)
-    nu, w = carve(w, n * nz)
-    da, w = carve(w, n * nz)
-    return O, v, q, aq, av, dq, nu, da, w[: n * nz]
-
-
-def runge_kutta_numbers(n: int, nq: int, nu: int) -> int:
-    """Scratch numbers per lane of either expansion: four stages, accelerations, O and its differential, covectors."""
-    nz = 2 * n + nu
-    return 4 * (2 * n + nq + 2 * n * n + 4 * n * nz) + 5 * n + 3 * n * nz + 8 * n
+def _stage(m, nq, nz, stages, i):
+    """Stage i = 0 ... 3 of the four in `stages`."""
+    stage, _ = _carve_stage(m, nq, nz, stages[i * (stages.shape[0] // 4) :])
+    return stage
 
 
 @helper
-def _carve_all(n, nq, nz, work):
-    """stages, acc (4 n), O (n), eta (n nz), and the rest."""
-    stages, w = carve(work, 4 * (2 * n + nq + 2 * n * n + 4 * n * nz))
-    acc, w = carve(w, 4 * n)
-    O, w = carve(w, n)
-    eta, w = carve(w, n * nz)
-    return stages, acc, O, eta, w
+def _carve_all(m, nq, nz, work):
+    """The scratch of all stages, an `Increment`, and the rest."""
+    _, rest = _carve_stage(m, nq, nz, work)
+    stages, w = carve(work, 4 * (work.shape[0] - rest.shape[0]))
+    step, w = _carve_increment(m, nz, w)
+    return stages, step, w
+
+
+def runge_kutta_numbers(model: RigidBodyModel, nu: int) -> int:
+    """Scratch numbers per lane of either expansion."""
+    m, nz = model.arrays, 2 * model.nv + nu
+    return 4 * _stage_numbers(m, model.nq, nz) + _increment_numbers(m, nz) + _covector_numbers(m, nz)
 
 
 # ------------------------------------------------------------------------------------------------ first order
@@ -76,16 +116,16 @@ def _increment_differential(m, stage, h, nq, nz, v, acc, stages, eta):
     eta[:] = 0.0
     _add_selector(n, nz, n, 0.5 * h if stage <= 2 else h, eta)
     if stage == 2:
-        da = _carve_stage(n, nq, nz, stages, 0)[7]
+        da = _stage(m, nq, nz, stages, 0).da
         add_scaled(n * nz, eta, h * h / 4, da)
         add_bracket_rows(m, v, h**3 / 16, da, 0, nz, eta, 0, nz, nz)
         add_bracket_matrix(m, acc[:n], -(h**3) / 16, eta, n, nz)
     elif stage == 3:
-        add_scaled(n * nz, eta, h * h / 2, _carve_stage(n, nq, nz, stages, 1)[7])
+        add_scaled(n * nz, eta, h * h / 2, _stage(m, nq, nz, stages, 1).da)
     elif stage == 4:
         for i in range(3):
-            add_scaled(n * nz, eta, h * h / 6, _carve_stage(n, nq, nz, stages, i)[7])
-        add_bracket_rows(m, v, h**3 / 12, _carve_stage(n, nq, nz, stages, 2)[7], 0, nz, eta, 0, nz, nz)
+            add_scaled(n * nz, eta, h * h / 6, _stage(m, nq, nz, stages, i).da)
+        add_bracket_rows(m, v, h**3 / 12, _stage(m, nq, nz, stages, 2).da, 0, nz, eta, 0, nz, nz)
         add_bracket_matrix(m, acc[2 * n : 3 * n], -(h**3) / 12, eta, n, nz)
 
 
@@ -118,7 +158,7 @@ def _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
     n, nu = B.shape
     nz, nq = 2 * n + nu, q.shape[0]
     for i in range(4):
-        Oi, vi, qi, aq, av, dq, dv, da, etai = _carve_stage(n, nq, nz, stages, i)
+        Oi, vi, qi, aq, av, dq, dv, da, etai = _stage(m, nq, nz, stages, i)
         dv[:] = 0.0
         _add_selector(n, nz, n, 1.0, dv)
         if i == 0:
@@ -132,7 +172,7 @@ def _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
             combine(n, vi, v, stage_factor(i, h), acc[(i - 1) * n : i * n])
             _increment_differential(m, i, h, nq, nz, v, acc, stages, etai)
             _configuration_rows(m, Oi, e.maps, etai, nz, dq)
-            add_scaled(n * nz, dv, stage_factor(i, h), _carve_stage(n, nq, nz, stages, i - 1)[7])
+            add_scaled(n * nz, dv, stage_factor(i, h), _stage(m, nq, nz, stages, i - 1).da)
         acceleration_derivatives(m, contacts, B, skip, qi, vi, u, d, e, acc[i * n : (i + 1) * n])
         scale_into(n * n, aq, 1.0, e.aq)
         scale_into(n * n, av, 1.0, e.av)
@@ -150,7 +190,7 @@ def _step_rows(m, nq, nz, h, O, maps, eta, stages, F):
     V[:] = 0.0
     _add_selector(n, nz, n, 1.0, V)
     for i in range(4):
-        add_scaled(n * nz, V, h / 3 if 1 <= i <= 2 else h / 6, _carve_stage(n, nq, nz, stages, i)[7])
+        add_scaled(n * nz, V, h / 3 if 1 <= i <= 2 else h / 6, _stage(m, nq, nz, stages, i).da)
 
 
 @shared_kernel
@@ -158,7 +198,7 @@ def runge_kutta_first_order(m, contacts, B, skip, h, q, v, u, d, e, work, F):
     """F (2 nv, 2 nv + nu) of one step; work: `runge_kutta_numbers`."""
     n, nu = B.shape
     nz, nq = 2 * n + nu, q.shape[0]
-    stages, acc, O, eta, _ = _carve_all(n, nq, nz, work)
+    stages, (acc, O, eta), _ = _carve_all(m, nq, nz, work)
     _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
     _step_rows(m, nq, nz, h, O, e.maps, eta, stages, F)
 
@@ -213,15 +253,9 @@ def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, wor
     with lO = Jr(O)'lam_q,  k_i = a_q'w_i,  o_i = Jr(O_i)'k_i,  b_i = a_v'w_i."""
     n, nu = B.shape
     nz, nq = 2 * n + nu, q.shape[0]
-    stages, acc, O, eta, w = _carve_all(n, nq, nz, work)
+    stages, (acc, O, eta), w = _carve_all(m, nq, nz, work)
     _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
-    T, w = carve(w, n * nz)
-    S, w = carve(w, n * nz)
-    lO, w = carve(w, n)
-    o, w = carve(w, n)
-    b, w = carve(w, n)
-    k, w = carve(w, n)
-    o4, w = carve(w, n)
+    (T, S, lO, o, b, k, o4), _ = _carve_covectors(m, nz, w)
     lam_q, lam_v = lam[:n], lam[n:]
     if F.shape[0] > 0:
         _step_rows(m, nq, nz, h, O, e.maps, eta, stages, F)
@@ -229,9 +263,9 @@ def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, wor
         tangent_maps(m, O, e.maps)
     add_geometry(m, e.maps, O, lam_q, 1.0, eta, 0, nz, nz, H, 0, nz)
     apply_map_transposed(m, e.maps, JACOBIAN, lam_q, lO)
-    add_bracket_hessian(m, lO, h**3 / 12, n, _carve_stage(n, nq, nz, stages, 2)[7], 0, nz, nz, H, 0, nz)
+    add_bracket_hessian(m, lO, h**3 / 12, n, _stage(m, nq, nz, stages, 2).da, 0, nz, nz, H, 0, nz)
     for i in range(3, -1, -1):
-        Oi, vi, qi, aq, av, dq, dv, _, etai = _carve_stage(n, nq, nz, stages, i)
+        Oi, vi, qi, aq, av, dq, dv, _, etai = _stage(m, nq, nz, stages, i)
         scale_into(n, s.y, h / 3 if 1 <= i <= 2 else h / 6, lam_v)
         if i < 3:
             add_scaled(n, s.y, h * h / 6, lO)
@@ -251,6 +285,6 @@ def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, wor
             if i >= 2:
                 apply_map_transposed(m, e.maps, JACOBIAN, k, o4 if i == 3 else o)
         if i == 2:
-            add_bracket_hessian(m, o, h**3 / 16, n, _carve_stage(n, nq, nz, stages, 0)[7], 0, nz, nz, H, 0, nz)
+            add_bracket_hessian(m, o, h**3 / 16, n, _stage(m, nq, nz, stages, 0).da, 0, nz, nz, H, 0, nz)
         acceleration_hessian(m, contacts, B, skip, qi, vi, u, d, e, s)
         add_congruence(n, nu, s, dq, dv, T, S, H)
