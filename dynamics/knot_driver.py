@@ -147,12 +147,14 @@ class KnotDriver:
         """Scratch numbers per lane for these arguments."""
         return self.module.numbers(model.arrays, *arguments)
 
-    def __call__(self, model: Any, *arguments: Any) -> None:
-        """Run over all knots of the arguments, which are those of the kernel without m and scratch."""
+    def __call__(self, model: Any, *arguments: Any, knots: int | None = None) -> None:
+        """Run over all knots of the arguments, which are those of the kernel without m and scratch.
+
+        There are as many as rows of the first input, or `knots`; inputs with fewer rows repeat their last one."""
         module = self.module
         numbers = module.numbers(model.arrays, *arguments)
-        knots = len(arguments[self._leading])
-        launch(module.drive, knots, numbers, model.block, *arguments)
+        count = len(arguments[self._leading]) if knots is None else knots
+        launch(module.drive, count, numbers, model.block, *arguments)
 
 
 def knot_driver(

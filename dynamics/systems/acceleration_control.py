@@ -22,22 +22,16 @@ from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
 from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.joint_friction import add_friction_curvature, add_friction_slope, friction_forces, subtract_friction
-from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.lane_algebra import add_product
 from dynamics.model import RigidBodyModel
 from dynamics.simd import (
-    LANES,
     align_stack,
     aligned_empty,
-    carve,
-    driver,
     fma,
-    gather,
     helper,
     kernel,
-    launch,
     load,
-    scatter,
     splat,
     store,
 )
@@ -104,101 +98,74 @@ def _substitute(n, mixed, U, Ua, lu, lux, luu, lx, lxx, la, lax, laa, work):
             store(lxx, i * 2 * n + j, load(lxx, j * 2 * n + i))
 
 
-@driver
-def _drive_substitution(
-    first, last, work, block, B_inverse, curved, mixed, x, a, lx, lu, lxx, lux, luu, lx_out, la, lxx_out, lax, laa
-):
-    """Blocks in (x, u) to blocks in (x, a), knots in lanes; all (K, numbers).  curved None: without H; mixed False: lux
-    is zero."""
-    m = kernel_model(block)
-    nb, n = m.parent.size, m.dof_body.size
-    for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        x_, w = carve(w, 2 * n)
-        a_, w = carve(w, n)
-        lx_, w = carve(w, 2 * n)
-        lu_, w = carve(w, n)
-        lxx_, w = carve(w, 4 * n * n)
-        lux_, w = carve(w, 2 * n * n)
-        luu_, w = carve(w, n * n)
-        la_, w = carve(w, n)
-        lax_, w = carve(w, 2 * n * n)
-        laa_, w = carve(w, n * n)
-        U, w = carve(w, 2 * n * n)
-        tau, w = carve(w, n)
-        weights, w = carve(w, n)
-        first_order, w = carve(w, 3 * n * n)
-        gather(x, c * LANES, x_)
-        gather(a, c * LANES, a_)
-        gather(lx, c * LANES, lx_)
-        gather(lu, c * LANES, lu_)
-        gather(lxx, c * LANES, lxx_)
-        if mixed:
-            gather(lux, c * LANES, lux_)
-        gather(luu, c * LANES, luu_)
-        if c == first or B_inverse is not None:  # no chunk writes the entries between branches, but B_inverse does
-            first_order[:] = 0.0
-        dq, dv, M = first_order[: n * n], first_order[n * n : 2 * n * n], first_order[2 * n * n :]
-        H, w = carve(w, 4 * n * n)
-        if curved is None:
-            inverse_dynamics_first_order(m, x_[:n], x_[n:], a_, None, body, dof, tau, dq, dv, M)
-            add_friction_slope(m, x_[n:], dv)
-        else:
-            virtual, r = carve(w, nb * VIRTUAL_BODY)
-            zeta, r = carve(r, n * 6)
-            if c == first:
-                H[:] = 0.0
-            for i in range(n):
-                s = load(lu_, i)
-                if B_inverse is not None:
-                    s = splat(lu_, 0.0)
-                    for k in range(n):
-                        s = fma(B_inverse[k, i], load(lu_, k), s)
-                store(weights, i, s)
-            inverse_dynamics_hessian_kernel(
-                m, x_[:n], x_[n:], a_, weights, None, body, dof, virtual, zeta, tau, dq, dv, M,
-                H[: n * n], H[n * n : 2 * n * n], H[2 * n * n : 3 * n * n], H[3 * n * n :],
-            )  # fmt: skip
-            add_friction_slope(m, x_[n:], dv)
-            add_friction_curvature(m, x_[n:], weights, H[2 * n * n : 3 * n * n])
-        _join(n, dq, dv, U)
-        Ua, scratch = M, w[: 3 * n * n]
-        if B_inverse is not None:
-            Ua = dq  # free after `_join`
-            for i in range(n * n):
-                store(Ua, i, load(M, i))
-            _left_multiply(n, 2 * n, B_inverse, tau, U)
-            _left_multiply(n, n, B_inverse, tau, Ua)
-        _substitute(n, mixed, U, Ua, lu_, lux_, luu_, lx_, lxx_, la_, lax_, laa_, scratch)
-        if curved is not None:
-            _add_curvature(n, H[: n * n], H[n * n : 2 * n * n], H[2 * n * n : 3 * n * n], H[3 * n * n :], lxx_, lax_)
-        scatter(lx_, c * LANES, lx_out)
-        scatter(la_, c * LANES, la)
-        scatter(lxx_, c * LANES, lxx_out)
-        scatter(lax_, c * LANES, lax)
-        scatter(laa_, c * LANES, laa)
+@kernel
+def _substitution_kernel(
+    m, B_inverse, curved, mixed, a, x, lx, lu, lxx, lux, luu, body, dof, virtual, zeta, tau, weights, dq, dv, M, Hqq,
+    Hqv, Hvv, Hqa, U, products, la, lax, laa,
+):  # fmt: skip
+    """Blocks in (x, u) to blocks in (x, a), of which lx and lxx take the places of those.  curved None: without H."""
+    align_stack(U)
+    n = m.dof_body.size
+    if B_inverse is not None:
+        dq[:] = 0.0  # of the call before, where it was `Ua`
+    if curved is None:
+        inverse_dynamics_first_order(m, x[:n], x[n:], a, None, body, dof, tau, dq, dv, M)
+        add_friction_slope(m, x[n:], dv)
+    else:
+        for i in range(n):
+            s = load(lu, i)
+            if B_inverse is not None:
+                s = splat(lu, 0.0)
+                for k in range(n):
+                    s = fma(B_inverse[k, i], load(lu, k), s)
+            store(weights, i, s)
+        inverse_dynamics_hessian_kernel(
+            m, x[:n], x[n:], a, weights, None, body, dof, virtual, zeta, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa
+        )
+        add_friction_slope(m, x[n:], dv)
+        add_friction_curvature(m, x[n:], weights, Hvv)
+    _join(n, dq, dv, U)
+    Ua = M
+    if B_inverse is not None:
+        Ua = dq  # free after `_join`
+        for i in range(n * n):
+            store(Ua, i, load(M, i))
+        _left_multiply(n, 2 * n, B_inverse, tau, U)
+        _left_multiply(n, n, B_inverse, tau, Ua)
+    _substitute(n, mixed, U, Ua, lu, lux, luu, lx, lxx, la, lax, laa, products)
+    if curved is not None:
+        _add_curvature(n, Hqq, Hqv, Hvv, Hqa, lxx, lax)
 
 
-@driver
-def _drive_controls(first, last, work, block, B_inverse, x, a, u):
-    """u[t] = B^-1 (ID(x[t], a[t]) + f(v[t])), knots in lanes."""
-    m = kernel_model(block)
-    nb, n = m.parent.size, m.dof_body.size
-    for c in range(first, last):
-        body, w = carve(work, nb * BODY)
-        dof, w = carve(w, n * DOF)
-        x_, w = carve(w, 2 * n)
-        a_, w = carve(w, n)
-        tau, w = carve(w, n)
-        column, w = carve(w, n)
-        gather(x[: a.shape[0]], c * LANES, x_)
-        gather(a, c * LANES, a_)
-        inverse_dynamics_kernel(m, x_[:n], x_[n:], a_, None, body, dof, tau)
-        subtract_friction(m, -1.0, x_[n:], tau)
-        if B_inverse is not None:
-            _left_multiply(n, 1, B_inverse, column, tau)
-        scatter(tau, c * LANES, u)
+_SQUARES = ("dq", "dv", "M", "Hqq", "Hqv", "Hvv", "Hqa")
+_drive_substitution = knot_driver(
+    _substitution_kernel,
+    inputs="a x lx lu lxx lux? luu",
+    scratch={
+        "body": nb * BODY, "dof": nv * DOF, "virtual": nb * VIRTUAL_BODY, "zeta": nv * 6, "tau": nv, "weights": nv,
+        **dict.fromkeys(_SQUARES, nv * nv), "U": 2 * nv * nv, "products": 3 * nv * nv,
+    },
+    outputs={"lx_out": "lx_", "la": nv, "lxx_out": "lxx_", "lax": 2 * nv * nv, "laa": nv * nv},
+    zeroed=" ".join(_SQUARES),  # no call writes the entries between branches
+)  # fmt: skip
+
+
+@kernel
+def _controls_kernel(m, B_inverse, a, x, body, dof, column, u):
+    """u = B^-1 (ID(x, a) + f(v))"""
+    n = m.dof_body.size
+    inverse_dynamics_kernel(m, x[:n], x[n:], a, None, body, dof, u)
+    subtract_friction(m, -1.0, x[n:], u)
+    if B_inverse is not None:
+        _left_multiply(n, 1, B_inverse, column, u)
+
+
+_drive_controls = knot_driver(
+    _controls_kernel,
+    inputs="a x",
+    scratch={"body": nb * BODY, "dof": nv * DOF, "column": nv},
+    outputs={"u": nv},
+)
 
 
 class AccelerationControl:
@@ -214,8 +181,6 @@ class AccelerationControl:
         self.model = model
         identity = np.eye(n)
         self._B, self._B_inverse = actuation.B, None if actuation.skip == 0 else np.linalg.inv(actuation.B)
-        nb = len(model.arrays.parent)
-        self._numbers = nb * BODY + n * (DOF + 9 + 19 * n) + max(3 * n * n, nb * VIRTUAL_BODY + 6 * n)
         self.fx, self.fu = np.eye(2 * n), np.zeros((2 * n, n))
         self.fx[:n, n:] = dt * identity
         self.fu[n:] = dt * identity
@@ -229,10 +194,8 @@ class AccelerationControl:
 
     def controls(self, xs: np.ndarray, a: np.ndarray) -> np.ndarray:
         """us (N, nv) that give the accelerations a (N, nv) at the first N states xs."""
-        n, nb = self.model.nv, len(self.model.arrays.parent)
         us = np.empty_like(a)
-        numbers = nb * BODY + n * DOF + 5 * n
-        launch(_drive_controls, len(a), numbers, self.model.block, self._B_inverse, xs, a, us)
+        _drive_controls(self.model, self._B_inverse, a, xs, us)
         return us
 
     def jacobians(self, xs: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -258,10 +221,11 @@ class AccelerationControl:
         for name, size in sizes.items():
             parts[name] = memory[start : start + size].reshape(N + 1 if "x" in name and name != "ax" else N, -1)
             start += -(-size // 8) * 8  # every part starts on a vector boundary
-        launch(
-            _drive_substitution, N, self._numbers, self.model.block, self._B_inverse, True if curvature else None,
-            bool(lux.any()), xs[:N], a, lx[:N], lu, lxx.reshape(N + 1, -1)[:N], lux.reshape(N, -1), luu.reshape(N, -1),
-            parts["x"][:N], parts["a"], parts["xx"][:N], parts["ax"], parts["aa"],
+        mixed = bool(lux.any())
+        _drive_substitution(
+            self.model, self._B_inverse, True if curvature else None, mixed, a, xs, lx, lu, lxx.reshape(N + 1, -1),
+            lux.reshape(N, -1)[: N if mixed else 0], luu.reshape(N, -1), parts["a"], parts["ax"], parts["aa"],
+            parts["x"][:N], parts["xx"][:N],
         )  # fmt: skip
         parts["x"][N], parts["xx"][N] = lx[N], lxx[N].ravel()
         return (

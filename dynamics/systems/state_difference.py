@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.kernel_model import kernel_model
+from dynamics.knot_driver import knot_driver, nv
 from dynamics.lane_algebra import combine
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, carve, driver, gather, helper, launch, scatter
+from dynamics.simd import LANES, carve, driver, gather, helper, kernel, launch, scatter
+from dynamics.simd.sizes import Size
 from dynamics.tangent import (
     JACOBIAN_INVERSE,
     TANGENT_SLOTS,
@@ -32,35 +34,26 @@ from dynamics.tangent_geometry import add_log_hessian
 from dynamics.validation import as_floats
 
 
-@driver
-def _drive_integrate(first, last, work, block, x, dx, out):
-    m = kernel_model(block)
-    n, nx = m.dof_body.size, out.shape[1]
-    nq = nx - n
-    for c in range(first, last):
-        x_, w = carve(work, nx)
-        dx_, w = carve(w, 2 * n)
-        gather(x, c * LANES, x_)
-        gather(dx, c * LANES, dx_)
-        integrate_configuration(m, x_[:nq], dx_[:n], x_[:nq])
-        combine(n, x_[nq:], x_[nq:], 1.0, dx_[n:])
-        scatter(x_, c * LANES, out)
+@kernel
+def _integrate_kernel(m, x, dx, out):
+    n = m.dof_body.size
+    nq = x.shape[0] - n
+    integrate_configuration(m, x[:nq], dx[:n], out[:nq])
+    combine(n, out[nq:], x[nq:], 1.0, dx[n:])
 
 
-@driver
-def _drive_difference(first, last, work, block, x_ref, x, out):
-    m = kernel_model(block)
-    n, nx = m.dof_body.size, x.shape[1]
-    nq = nx - n
-    for c in range(first, last):
-        a, w = carve(work, nx)
-        b, w = carve(w, nx)
-        r, w = carve(w, 2 * n)
-        gather(x_ref, c * LANES, a)
-        gather(x, c * LANES, b)
-        difference_configuration(m, a[:nq], b[:nq], r[:n])
-        combine(n, r[n:], b[nq:], -1.0, a[nq:])
-        scatter(r, c * LANES, out)
+@kernel
+def _difference_kernel(m, x_ref, x, r):
+    n = m.dof_body.size
+    nq = x.shape[0] - n
+    difference_configuration(m, x_ref[:nq], x[:nq], r[:n])
+    combine(n, r[n:], x[nq:], -1.0, x_ref[nq:])
+
+
+_drive_integrate = knot_driver(
+    _integrate_kernel, inputs="x dx", scratch={}, outputs={"out": Size("nx", "x.shape[1]")}
+)
+_drive_difference = knot_driver(_difference_kernel, inputs="x_ref x", scratch={}, outputs={"r": 2 * nv})
 
 
 @helper
@@ -135,7 +128,7 @@ def integrate_states(model: RigidBodyModel, x: ArrayLike, dx: ArrayLike) -> np.n
             out = x + dx
     else:
         out = np.empty((K, nx))
-        launch(_drive_integrate, K, nx + 2 * n, model.block, x, dx, out)
+        _drive_integrate(model, x, dx, out, knots=K)
     return out[0] if one and other else out
 
 
@@ -149,7 +142,7 @@ def difference_of_states(model: RigidBodyModel, x0: ArrayLike, x1: ArrayLike) ->
             out = x1 - x0
     else:
         out = np.empty((K, 2 * n))
-        launch(_drive_difference, K, 2 * nx + 2 * n, model.block, x0, x1, out)
+        _drive_difference(model, x0, x1, out, knots=K)
     return out[0] if one and other else out
 
 
