@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward.backward_pass import Box, SweepResult, box_around
-from trajopt.backward.curvature_sweeps import sweep_products, sweep_tensors
+from trajopt.backward.box_qp import Box, box_around
+from trajopt.backward.curvature import by_products, by_tensors
 from trajopt.backward.expansions import (
     Expansion,
     adjoint,
@@ -19,7 +19,7 @@ from trajopt.backward.expansions import (
     with_hessians,
 )
 from trajopt.backward.regularization import FIRST
-from trajopt.backward.sweep import sweep
+from trajopt.backward.sweep import SweepResult, sweep, sweep_with_curvature
 from trajopt.interfaces.system import semi_implicit_form
 from trajopt.problem.objective import Objective, zero_blocks
 from trajopt.problem.problem import Problem
@@ -167,9 +167,9 @@ class ForwardFormulation:
         gaps, box, hessian = model.iterate.gaps, model.box, self.curvature.hessian
         with clock.measure("derivatives"):
             curvature = self._cost_curvature(model)
-            if hessian in ("value", "tensor"):  # dynamics curvature is added inside the sweep, knot by knot
+            if hessian in ("value", "tensor"):
                 expansion, mu = regularized(with_hessians(e, curvature), gaps, mu, self.regularization)
-                tensors = system.hessians(xs, us) if hessian == "tensor" else None
+                of_knot = (by_products if hessian == "value" else by_tensors)(system, xs, us)
             else:
                 if hessian == "costate":
                     multiplier = model.costate
@@ -177,14 +177,11 @@ class ForwardFormulation:
                     assert gauss_newton is not None
                     multiplier = gauss_newton.Vx
                 products = hessian_products(system, xs, us, np.ascontiguousarray(multiplier[1:]))
-                expansion, tensors = with_hessians(e, curvature, products), None
+                expansion, of_knot = with_hessians(e, curvature, products), None
         with clock.measure("backward_pass"):
-            if hessian not in ("value", "tensor"):
+            if of_knot is None:
                 return self._sweep(expansion, gaps, box, mu)
-            if tensors is None:
-                result = sweep_products(system, xs, us, expansion, mu, gaps, box)
-            else:
-                result = sweep_tensors(expansion, tensors, mu, gaps, box)
+            result = sweep_with_curvature(expansion, of_knot, mu, self._dt, gaps, box, self._leading)
             return completed(result, expansion, gaps)
 
     def _no_curvature(self) -> tuple[np.ndarray, ...]:

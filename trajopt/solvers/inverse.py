@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.expansions import Expansion, adjoint, changed, expand, largest_gradient
-from trajopt.backward.sweep import sweep
+from trajopt.backward.sweep import SweepResult, sweep
 from trajopt.problem.objective import Objective, zero_blocks
 from trajopt.problem.problem import Problem
 from trajopt.solvers.forward import Curvature, regularized

@@ -6,8 +6,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward.backward_pass import Box, SweepResult
+from trajopt.backward.box_qp import Box
 from trajopt.backward.expansions import Expansion, finite
+from trajopt.backward.sweep import SweepResult
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.timing import Stopwatch
 

@@ -23,8 +23,8 @@ from itertools import chain
 
 import numpy as np
 
-from trajopt.backward.backward_pass import SweepResult
 from trajopt.backward.regularization import Regularization
+from trajopt.backward.sweep import SweepResult
 from trajopt.problem.objective import Objective, all_finite
 from trajopt.results.records import IterationRecord, Progress
 from trajopt.results.status import Status

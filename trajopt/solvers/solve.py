@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.backward.backward_pass import empty_gains
 from trajopt.backward.expansions import adjoint, finite, with_feedback
+from trajopt.backward.sweep import empty_gains
 from trajopt.capabilities import AccelerationControlled, capability
 from trajopt.costs.residuals import ControlResidual
 from trajopt.interfaces.system import System, control_names
