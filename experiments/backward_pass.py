@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from dynamics.simd.compilation import routine
-from trajopt.backward.backward_pass import sweep_loops
-from trajopt.backward.sweep_simd import sweep
+from trajopt.backward.sweep import sweep
 
 SIZES = [(4, 1), (12, 6), (18, 9), (36, 12), (36, 18)]
 STEP = 0.01
@@ -54,12 +53,61 @@ def sweep_dot(fx, fu, lx, lu, lxx, lux, luu, k, K, Vx, Vxx):
         Vxx[t] = 0.5 * (value + value.T)
 
 
-def run_dot(*arrays: np.ndarray) -> Arrays:
-    """`sweep_dot` with its results allocated."""
+def run(kernel: Callable, *arrays: np.ndarray) -> Arrays:
+    """One of these with its results allocated."""
     _, _, lx, lu, lxx, lux, _ = arrays
     results = np.empty_like(lu), np.empty_like(lux), np.empty_like(lx), np.empty_like(lxx)
-    sweep_dot(*arrays, *results)
+    kernel(*arrays, *results)
     return results
+
+
+@routine
+def sweep_loops(fx, fu, lx, lu, lxx, lux, luu, k, K, Vx, Vxx):
+    """The unregularized sweep with plain loops."""
+    N, n, m = fu.shape
+    F, VF, Q, S = np.empty((n, m + n)), np.empty((n, m + n)), np.empty((m + n, m + n)), np.empty((m, m + n + 1))
+    Vx[-1], Vxx[-1] = lx[-1], lxx[-1]
+    for t in range(N - 1, -1, -1):
+        F[:, :m], F[:, m:] = fu[t], fx[t]
+        Q[:m, :m], Q[:m, m:], Q[m:, m:] = luu[t], lux[t], lxx[t]
+        VF[:] = 0.0
+        for i in range(n):
+            for l in range(n):
+                for j in range(m + n):
+                    VF[i, j] += Vxx[t + 1, i, l] * F[l, j]
+        for l in range(n):
+            for i in range(m + n):
+                for j in range(m + n):
+                    Q[i, j] += F[l, i] * VF[l, j]
+        S[:, :-1] = Q[:m]
+        for i in range(m):
+            S[i, -1] = lu[t, i]
+            for l in range(n):
+                S[i, -1] += fu[t, l, i] * Vx[t + 1, l]
+        for c in range(m):  # eliminate column c below the diagonal
+            for i in range(c + 1, m):
+                f = S[i, c] / S[c, c]
+                for j in range(c, m + n + 1):
+                    S[i, j] -= f * S[c, j]
+        for j in range(n):
+            Vx[t, j] = lx[t, j]
+            for l in range(n):
+                Vx[t, j] += fx[t, l, j] * Vx[t + 1, l]
+            for c in range(m):
+                Vx[t, j] -= S[c, m + j] * S[c, -1] / S[c, c]
+            for i in range(j + 1):
+                Vxx[t, i, j] = Q[m + i, m + j]
+                for c in range(m):
+                    Vxx[t, i, j] -= S[c, m + i] * S[c, m + j] / S[c, c]
+                Vxx[t, j, i] = Vxx[t, i, j]
+        for c in range(m - 1, -1, -1):
+            for j in range(m, m + n + 1):
+                for i in range(c + 1, m):
+                    S[c, j] -= S[c, i] * S[i, j]
+                S[c, j] /= S[c, c]
+            k[t, c] = -S[c, -1]
+            for j in range(n):
+                K[t, c, j] = -S[c, m + j]
 
 
 def variants(arrays: Arrays) -> dict[str, Callable]:
@@ -69,8 +117,8 @@ def variants(arrays: Arrays) -> dict[str, Callable]:
         "structured, constant sizes": lambda: sweep(*arrays, 0.0, STEP, constant_sizes=True),
         "dense": lambda: sweep(*arrays, 0.0, constant_sizes=False),
         "dense, constant sizes": lambda: sweep(*arrays, 0.0, constant_sizes=True),
-        "plain loops": lambda: sweep_loops(*arrays, 0.0),
-        "numpy dot": lambda: run_dot(*arrays),
+        "plain loops": lambda: run(sweep_loops, *arrays),
+        "numpy dot": lambda: run(sweep_dot, *arrays),
     }
 
 

@@ -34,40 +34,29 @@ def _shared_band6(i, j, width, target, source, terms):
 @helper
 def product(shared, upper, start, stop, width, target, source, terms):
     """Rows start to stop of target = source + sum of the terms, `width` columns; with `upper`, vectors that lie left of
-    the diagonal are left out.  The last block of rows overlaps the one before: the target must not be the source.
+    the diagonal are left out.  The target may be the source.
     shared: None compiles all code into the caller, () the bulk of it once for all callers."""
-    i, rows = start, stop - start
-    block = 6 if rows >= 6 else (2 if rows >= 2 else 1)
+    i = start
     while i < stop:
-        first = min(i, stop - block)
-        j = first // LANES * LANES if upper else 0
-        if block == 6:
+        j = i // LANES * LANES if upper else 0
+        if i + 6 <= stop:
             if shared is None:
-                _band6(first, j, width, target, source, terms)
+                _band6(i, j, width, target, source, terms)
             else:
-                _shared_band6(first, j, width, target, source, terms)
-        elif block == 2:
-            _band2(first, j, width, target, source, terms)
+                _shared_band6(i, j, width, target, source, terms)
+            i += 6
+        elif i + 2 <= stop:
+            _band2(i, j, width, target, source, terms)
+            i += 2
         else:
-            row_product(first, j, width, target, source, terms)
-        i += block
+            row_product(i, j, width, target, source, terms)
+            i += 1
 
 
 @helper
 def add_product(upper, rows, width, target, term):
     """Add the product to `rows` rows of the target, `width` columns; `upper` as above."""
-    i = 0
-    while i < rows:
-        j = i // LANES * LANES if upper else 0
-        if i + 6 <= rows:
-            _shared_band6(i, j, width, target, target, (term,))
-            i += 6
-        elif i + 2 <= rows:
-            _band2(i, j, width, target, target, (term,))
-            i += 2
-        else:
-            row_product(i, j, width, target, target, (term,))
-            i += 1
+    product((), upper, 0, rows, width, target, target, (term,))
 
 
 @helper

@@ -1,67 +1,18 @@
-"""The sweeps with control limits and gaps, against Tassa's formulas and a box QP by scipy, and a dense KKT solve."""
+"""The sweep with control limits and gaps, against the numpy reference and a dense KKT solve."""
 
 import numpy as np
 import pytest
-from scipy.optimize import lsq_linear
 
 from tests.reference import dense_kkt
+from tests.reference.riccati import STEP, assert_agree, assert_agree_or_zero, expansion, random_limits, riccati
 from tests.trajopt.cases import linear
-from tests.trajopt.test_sweep_simd import STEP, assert_agree, expansion
-from trajopt.backward.backward_pass import box_around, sweep_loops
-from trajopt.backward.sweep_simd import sweep
+from trajopt.backward.box_qp import box_around
+from trajopt.backward.sweep import sweep
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.timing import Stopwatch
 
 SIZES = [(4, 1), (12, 6), (14, 7), (6, 9)]
 KNOTS = 12
-
-
-def box_minimum(H, g, lower, upper):
-    """x and what is clamped, by bounded least squares whose free numbers are then solved for exactly."""
-    L = np.linalg.cholesky(H)
-    found = lsq_linear(L.T, -np.linalg.solve(L, g), (lower, upper), method="bvls", tol=1e-14, max_iter=500)
-    assert found.success
-    clamped = found.active_mask != 0
-    x, free = np.where(found.active_mask < 0, lower, upper), ~clamped
-    if free.any():
-        x[free] = -np.linalg.solve(H[np.ix_(free, free)], g[free] + H[np.ix_(free, clamped)] @ x[clamped])
-    return x, clamped
-
-
-def reference(fx, fu, lx, lu, lxx, lux, luu, mu, gaps=None, limits=None):
-    """k, K, Vx, Vxx, d1, d2, clamped [Tassa 2012 and 2014]; Vx shifted by Vxx gap at every knot."""
-    N, nu = lu.shape
-    k, K, Vx, Vxx, clamped = np.empty_like(lu), np.zeros_like(lux), lx.copy(), lxx.copy(), np.zeros((N, nu), bool)
-    d1 = d2 = 0.0
-    if gaps is not None:
-        Vx[N] += Vxx[N] @ gaps[N]
-    for t in range(N - 1, -1, -1):
-        A, B, V = fx[t], fu[t], Vxx[t + 1]
-        Qx, Qu = lx[t] + A.T @ Vx[t + 1], lu[t] + B.T @ Vx[t + 1]
-        Qxx, Qux, Quu = lxx[t] + A.T @ V @ A, lux[t] + B.T @ V @ A, luu[t] + B.T @ V @ B
-        H = Quu + mu * np.eye(nu)
-        if limits is None:
-            k[t] = -np.linalg.solve(H, Qu)
-        else:
-            k[t], clamped[t] = box_minimum(H, Qu, limits[0][t], limits[1][t])
-        free = ~clamped[t]
-        if free.any():
-            K[t, free] = -np.linalg.solve(H[np.ix_(free, free)], Qux[free])
-        Vx[t] = Qx + K[t].T @ Quu @ k[t] + K[t].T @ Qu + Qux.T @ k[t]
-        value = Qxx + K[t].T @ Quu @ K[t] + K[t].T @ Qux + Qux.T @ K[t]
-        Vxx[t] = 0.5 * (value + value.T)
-        d1, d2 = d1 + k[t] @ Qu, d2 + k[t] @ Quu @ k[t]
-        if gaps is not None:
-            Vx[t] += Vxx[t] @ gaps[t]
-    return k, K, Vx, Vxx, d1, d2, clamped
-
-
-def random_limits(rng, N, nu):
-    """Narrow and wide ones, some infinite, all around the present controls us (N, nu)."""
-    us = rng.standard_normal((N, nu))
-    lower, upper = us - rng.exponential(0.3, us.shape), us + rng.exponential(0.3, us.shape)
-    lower[rng.random(us.shape) < 0.2], upper[rng.random(us.shape) < 0.2] = -np.inf, np.inf
-    return us, lower, upper
 
 
 @pytest.mark.parametrize("what", ["box", "gaps", "box and gaps"])
@@ -74,26 +25,19 @@ def test_against_the_formulas(size, h, mu, what, rng):
     gaps = rng.standard_normal((KNOTS + 1, ndx)) if "gaps" in what else None
     us, lower, upper = random_limits(rng, KNOTS, nu)
     limits = (lower - us, upper - us) if "box" in what else None
-    *expected, clamped = reference(*arrays, mu, gaps, limits)
-    for implementation in (sweep_loops, sweep):
-        box = box_around(us, lower, upper) if limits is not None else None
-        result = implementation(*arrays, mu, h, gaps, box)
-        assert result.ok
-        assert_agree_or_zero(result, expected)
-        if limits is not None:
-            assert 0 < clamped.sum() < clamped.size
-            np.testing.assert_array_equal(box.clamped, clamped)
-            assert not result.K[clamped].any()
-            assert (result.k >= limits[0]).all() and (result.k <= limits[1]).all()
-            at_limit = (result.k == limits[0]) | (result.k == limits[1])
-            assert at_limit[clamped].all()  # to the last bit
-
-
-def assert_agree_or_zero(result, expected):
-    """Relative to the largest entry over all knots: a knot whose controls are all clamped has K = 0."""
-    for got, want in zip(result[:4], expected[:4], strict=True):
-        assert np.abs(got - want).max() <= 1e-10 * np.abs(want).max()
-    np.testing.assert_allclose(result[4:6], expected[4:6], rtol=1e-10)
+    expected = riccati(*arrays, mu, gaps, limits)
+    box = box_around(us, lower, upper) if limits is not None else None
+    result = sweep(*arrays, mu, h, gaps, box)
+    assert result.ok
+    assert_agree_or_zero(result, expected)
+    if limits is not None:
+        clamped = expected.clamped
+        assert 0 < clamped.sum() < clamped.size
+        np.testing.assert_array_equal(box.clamped, clamped)
+        assert not result.K[clamped].any()
+        assert (result.k >= limits[0]).all() and (result.k <= limits[1]).all()
+        at_limit = (result.k == limits[0]) | (result.k == limits[1])
+        assert at_limit[clamped].all()  # to the last bit
 
 
 @pytest.mark.parametrize("size", [(12, 6), (6, 9)], ids=str)
@@ -101,19 +45,17 @@ def test_infinite_limits_and_zero_gaps_change_nothing(size):
     arrays = expansion(*size, KNOTS, STEP)
     us, everything = np.zeros((KNOTS, size[1])), np.full((KNOTS, size[1]), np.inf)
     box, gaps = box_around(us, -everything, everything), np.zeros((KNOTS + 1, size[0]))
-    for implementation in (sweep_loops, sweep):
-        assert_agree(implementation(*arrays, 0.1, STEP, gaps, box), implementation(*arrays, 0.1, STEP))
+    assert_agree(sweep(*arrays, 0.1, STEP, gaps, box), sweep(*arrays, 0.1, STEP))
     assert not box.clamped.any()
 
 
-@pytest.mark.parametrize("implementation", [sweep_loops, sweep])
-def test_indefinite_free_block_is_reported(implementation, rng):
+def test_indefinite_free_block_is_reported(rng):
     arrays = expansion(12, 6, KNOTS, STEP)
-    arrays[6][5] -= 1e3 * np.eye(6)
+    arrays.luu[5] -= 1e3 * np.eye(6)
     us, lower, upper = random_limits(rng, KNOTS, 6)
     lower, upper = np.full_like(lower, -np.inf), np.full_like(upper, np.inf)
-    assert not implementation(*arrays, 0.0, STEP, None, box_around(us, lower, upper)).ok
-    assert implementation(*arrays, 1e4, STEP, None, box_around(us, lower, upper)).ok
+    assert not sweep(*arrays, 0.0, STEP, None, box_around(us, lower, upper)).ok
+    assert sweep(*arrays, 1e4, STEP, None, box_around(us, lower, upper)).ok
 
 
 def full_step(problem, xs, us):

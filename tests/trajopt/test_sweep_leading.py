@@ -5,31 +5,23 @@ import pytest
 
 from dynamics import HybridSystem, PointContact, RigidBodySystem
 from problems.quadruped_model import FEET, quadruped, standing
+from tests.reference.riccati import STEP, assert_agree, assert_agree_or_zero, expansion, random_limits, riccati
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.robot_systems import make_system
-from tests.trajopt.test_sweep_box_gaps import assert_agree_or_zero, random_limits
-from tests.trajopt.test_sweep_simd import STEP, assert_agree, expansion, reference
-from trajopt.backward.backward_pass import box_around, sweep_loops
-from trajopt.backward.sweep_simd import sweep
+from trajopt.backward.box_qp import box_around
+from trajopt.backward.sweep import sweep
 from trajopt.interfaces.system import semi_implicit_form
 from trajopt.problem.derivative_check import check_derivatives
 
 SIZES = [(36, 12, 6), (14, 7, 3), (24, 3, 6), (20, 2, 9), (4, 1, 1), (46, 10, 6)]
 
 
-def arrays_with(ndx, nu, b, N=12):
-    """A random expansion of semi-implicit form but for the first b rows."""
-    arrays, rng = expansion(ndx, nu, N, STEP), np.random.default_rng([ndx, nu, b])
-    arrays[0][:, :b], arrays[1][:, :b] = rng.normal(size=(N, b, ndx)) / np.sqrt(ndx), rng.normal(size=(N, b, nu))
-    return arrays
-
-
 @pytest.mark.parametrize("mu", [0.0, 0.5])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_agrees_with_reference_and_reads_no_plain_rows(size, mu):
-    ndx, _, b = size
-    arrays = arrays_with(*size)
-    expected = reference(*arrays, mu)
+    ndx, nu, b = size
+    arrays = expansion(ndx, nu, 12, STEP, b)
+    expected = riccati(*arrays, mu)
     arrays[0][:, b : ndx // 2], arrays[1][:, b : ndx // 2] = np.nan, np.nan
     result = sweep(*arrays, mu, STEP, leading=b)
     assert result.ok
@@ -41,13 +33,11 @@ def test_agrees_with_reference_and_reads_no_plain_rows(size, mu):
 @pytest.mark.parametrize("size", SIZES[:3], ids=str)
 def test_limits_and_gaps(size, mu, rng):
     ndx, nu, b = size
-    arrays, gaps = arrays_with(*size), rng.standard_normal((13, ndx))
+    arrays, gaps = expansion(ndx, nu, 12, STEP, b), rng.standard_normal((13, ndx))
     us, lower, upper = random_limits(rng, 12, nu)
-    expected, result = (
-        implementation(*arrays, mu, STEP, gaps, box_around(us, lower, upper), leading=b)
-        for implementation in (sweep_loops, sweep)
-    )
-    assert expected.ok and result.ok
+    expected = riccati(*arrays, mu, gaps, (lower - us, upper - us))
+    result = sweep(*arrays, mu, STEP, gaps, box_around(us, lower, upper), leading=b)
+    assert result.ok
     assert_agree_or_zero(result, expected)
 
 
@@ -97,7 +87,7 @@ def test_knots_of_different_duration(size, mu):
     fx, fu = arrays[:2]
     fx[:, b:n] = np.eye(n, ndx)[b:] + steps[:, None, None] * fx[:, n + b :]
     fu[:, b:n] = steps[:, None, None] * fu[:, n + b :]
-    expected = reference(*arrays, mu)
+    expected = riccati(*arrays, mu)
     fx[:, b:n], fu[:, b:n] = np.nan, np.nan
     result = sweep(*arrays, mu, steps, leading=b)
     assert result.ok

@@ -9,6 +9,8 @@ The step from the right set of clamped numbers is exact, so the method ends afte
 three.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dynamics.simd import helper, shared_kernel
@@ -17,6 +19,34 @@ PIVOT = 1e-14
 """Smallest pivot, relative to the largest diagonal entry, that counts as positive."""
 SUFFICIENT = 0.1
 PROJECTED_STEPS, MAX_STEPS = 8, 200
+
+
+class Box(NamedTuple):
+    """Limits of the change of the controls, lower <= k <= upper (N, nu), for a sweep to keep.
+
+    The sweep fills k (N, nu) and clamped (N, nu), which says where a limit holds; H, L (nu, nu), g (nu,) and work
+    (4, nu) are scratch.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+    k: np.ndarray
+    clamped: np.ndarray
+    H: np.ndarray
+    g: np.ndarray
+    L: np.ndarray
+    work: np.ndarray
+
+
+def box_around(us: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Box:
+    """The box of changes of the controls us (N, nu) that keep them within lower and upper (N, nu)."""
+    N, nu = us.shape
+    scratch = np.empty((nu, nu)), np.empty(nu), np.empty((nu, nu)), np.empty((4, nu))
+    return Box(lower - us, upper - us, np.zeros((N, nu)), np.zeros((N, nu), dtype=np.bool_), *scratch)
+
+
+NO_BOX = tuple(box_around(*np.empty((3, 0, 0))))
+"""No limits."""
 
 
 @helper
@@ -80,14 +110,14 @@ def _hold_outward(lower, upper, x, d, clamped):
 @helper
 def _projected_step(H, g, lower, upper, x, r, d, value, trial, trial_r):
     """x + d, projected: its value, whether that is low enough, and whether nothing was projected."""
-    slope, inside = 0.0, True
+    descent, inside = 0.0, True
     for i in range(x.shape[0]):
         y = x[i] + d[i]
         trial[i] = min(max(y, lower[i]), upper[i])
         inside = inside and trial[i] == y
-        slope += r[i] * (trial[i] - x[i])
+        descent += r[i] * (trial[i] - x[i])
     new_value = _gradient(H, g, trial, trial_r)
-    return new_value, inside or new_value <= value + SUFFICIENT * slope, inside
+    return new_value, inside or new_value <= value + SUFFICIENT * descent, inside
 
 
 @helper

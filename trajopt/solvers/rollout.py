@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from trajopt.backward.backward_pass import SweepResult
+from trajopt.backward.sweep import SweepResult
 from trajopt.interfaces.stepwise import closed_loop_by_steps
 from trajopt.problem.problem import Problem
 from trajopt.validation import check_shape, same_shape
