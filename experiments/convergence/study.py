@@ -1,6 +1,6 @@
 """The measurements, as plain dicts: every problem by every solver, and iLQR against DDP from perturbed starts."""
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -93,12 +93,10 @@ def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def starts_record(name: str, count: int, seed: int, advance: Callable[[], Any]) -> dict[str, Any]:
-    """`count` perturbed starts of one problem, and their statistics by kind; calls `advance` after each start."""
-    problem, records = problems.make(name), []
-    for number in range(count):
-        records.append(start_record(problem, number, seed))
-        advance()
+def starts_record(name: str, numbers: Iterable[int], seed: int) -> dict[str, Any]:
+    """The perturbed starts of one problem that have these numbers, and their statistics by kind."""
+    problem = problems.make(name)
+    records = [start_record(problem, number, seed) for number in numbers]
     groups = {"all": records}
     groups |= {kind: [r for r in records if r["kind"] == kind] for kind in ("mild", "hard")}
     return {"summary": {group: summary(members) for group, members in groups.items() if members}, "starts": records}

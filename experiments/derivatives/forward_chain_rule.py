@@ -7,7 +7,6 @@ in its subtree, which the products make use of.
 """
 
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forward_dynamics_kernel
-from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.algorithms.branch_factor import factorize, invert_factored
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.mass_matrix import mass_matrix_kernel
@@ -15,7 +14,8 @@ from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, align_stack, carve, driver, gather_state, helper, kernel, load, scatter, store
 from dynamics.spatial import add_scaled6
-from experiments.derivatives.competitors_common import paths, require_one_axis, zero6
+from experiments.derivatives.algorithm import Algorithm
+from experiments.derivatives.competitors_common import zero6
 from experiments.derivatives.rnea_chain_rule_body import body_numbers, rnea_chain_rule_body
 
 
@@ -96,25 +96,5 @@ def _numbers(model, t) -> int:
     return n * (5 + 5 * n) + max(n * (BODY + DOF + ARTICULATED + ELIMINATION), body_numbers(t))
 
 
-def forward_chain_rule(model, q, v, tau) -> ForwardDynamicsDerivatives:
-    """Derivatives of forward dynamics with respect to configuration, velocity and torque.       [Singh 2022, FDCR]
-
-    Parameters
-    ----------
-    model : RigidBodyModel of revolute and prismatic joints
-    q : (nq,) or (K, nq);  v, tau : (nv,) or (K, nv)
-
-    Returns
-    -------
-    ForwardDynamicsDerivatives(da_dq, da_dv, da_dtau), each (nv, nv) or (K, nv, nv)
-
-    Raises
-    ------
-    ValueError : a joint of another kind, a wrong shape or a non-finite entry; names the joint or the argument.
-    """
-    require_one_axis(model)
-    single, (q, v, tau) = points(model, q, v=v, tau=tau)
-    t, (K, n) = paths(model), v.shape
-    out = empty_matrices(3, K, n)
-    launch(_drive, K, _numbers(model, t), model.block, t, q, v, tau, *out)
-    return ForwardDynamicsDerivatives(*square_matrices(single, out))
+forward_chain_rule = Algorithm(_drive, _numbers, ForwardDynamicsDerivatives)
+"""Derivatives of forward dynamics with respect to configuration, velocity and torque.       [Singh 2022, FDCR]"""

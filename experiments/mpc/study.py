@@ -41,7 +41,7 @@ def summary(errors: np.ndarray) -> dict[str, Any]:
     }
 
 
-def study(runs: int, seed: int, advance: Callable[[], Any] = lambda: None) -> dict[str, Any]:
+def measure(runs: int, seed: int, advance: Callable[[], Any] = lambda: None) -> dict[str, Any]:
     """`runs` simulations of every controller at every level; calls `advance` after each."""
     plan = trajopt.DDP().solve(swing_up(DURATION + WINDOW))
     window = SOLVER.prepare(swing_up(WINDOW))

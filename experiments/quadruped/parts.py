@@ -1,14 +1,13 @@
 """Parts of one iteration on a standing quadruped that moves its centre of mass: what each of them takes."""
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 import dynamics
 import trajopt
-from dynamics.simd import num_threads, set_num_threads
+from experiments.harness.timing import in_turns, on_threads, threads
 from experiments.one_iteration import iterations
 from problems.quadruped_model import FEET, quadruped, standing
 from trajopt.backward.expansions import adjoint, expand
@@ -62,27 +61,10 @@ def parts(problem: trajopt.Problem) -> dict[str, Callable[[], object]]:
     }
 
 
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """So many threads for a while."""
-    before = num_threads()
-    set_num_threads(count)
-    try:
-        yield
-    finally:
-        set_num_threads(before)
-
-
 def measure(horizon: int, repeats: int, thread_counts: tuple[int, ...] = (1, 2)) -> dict[str, dict[int, float]]:
     """Least microseconds per knot of each part for each number of threads, all taken in turns."""
-    problem = shift_problem(horizon)
-    calls = parts(problem)
-    least = {name: dict.fromkeys(thread_counts, np.inf) for name in calls}
-    for _ in range(repeats + 1):
-        for count in thread_counts:
-            with threads(count):
-                for name, call in calls.items():
-                    start = time.perf_counter()
-                    call()
-                    least[name][count] = min(least[name][count], (time.perf_counter() - start) * 1e6 / horizon)
-    return least
+    calls = parts(shift_problem(horizon))
+    timed = {(name, n): partial(on_threads, n, call) for n in thread_counts for name, call in calls.items()}
+    with threads(None):
+        samples = in_turns(timed, repeats)
+    return {name: {count: 1e6 * min(samples[name, count]) / horizon for count in thread_counts} for name in calls}

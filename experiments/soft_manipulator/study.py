@@ -1,6 +1,6 @@
 """What is solved, and what is kept of each solution."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -60,12 +60,9 @@ def target_record(target: np.ndarray) -> dict[str, Any]:
     return record
 
 
-def targets_record(targets: Sequence[np.ndarray] | np.ndarray, advance: Callable[[], Any]) -> dict[str, Any]:
+def targets_record(targets: Iterable[np.ndarray]) -> dict[str, Any]:
     """All targets, and for each solver the share of successes and medians; how many end in the same optimum."""
-    runs = []
-    for target in targets:
-        runs.append(target_record(target))
-        advance()
+    runs = [target_record(target) for target in targets]
     summary = {}
     for name in SOLVERS:
         of_solver = [run[name] for run in runs]
