@@ -17,7 +17,6 @@ Writes DIR/accuracy.json and DIR/accuracy.png.
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,7 @@ from experiments.derivatives.chains import chain
 from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.forward_chain_rule import forward_chain_rule
 from experiments.derivatives.rnea_chain_rule import rnea_chain_rule
-from experiments.derivatives.trees import TREES, draw_times, exponents, per_tree, series
+from experiments.derivatives.trees import TREES, draw_times, exponents, per_tree, series, tracked
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
 
@@ -42,7 +41,6 @@ SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100)
 LARGEST_TENSOR = 24  # joints; (N N N) arrays of more are not needed to see the trend
 NEGLIGIBLE = 1e-12  # an entry over the largest below which it has no digits to lose
 KNOTS = 64
-BRANCHINGS = (1, 2)
 DIFFERENCES = "central differences"
 TITLES = {
     "inverse": "First derivatives of inverse dynamics",
@@ -167,8 +165,7 @@ def draw(results: dict[str, Any]) -> Figure:
 def study(run: Run) -> dict[str, Any]:
     """All trees."""
     sizes, K = ((2, 4), 8) if run.options.quick else (SIZES, KNOTS)
-    trees = list(product(BRANCHINGS, sizes))
-    rows = [measure(N, b, K, run.options.seed) for b, N in run.track(trees, "trees")]
+    rows = [measure(N, b, K, run.options.seed) for b, N in tracked(run, sizes, (1, 2))]
     growth = {
         quantity: exponents(rows, {name: rms(quantity, name) for name in methods})
         for quantity, methods in METHODS.items()

@@ -6,7 +6,9 @@ from typing import Any
 from experiments.harness import Experiment, Option, Run, quick, seed
 
 
-def derivatives(name: str, doc: str | None, study: Callable[[Run], dict[str, Any]], *options: Option, **settings: Any):
+def derivatives(
+    name: str, doc: str | None, study: Callable[[Run], dict[str, Any]], *options: Option, **settings: Any
+) -> Experiment:
     """The experiment `experiments.derivatives.NAME`, on one thread if nothing else is said; its JSON has the seed.
 
     Parameters: options, besides --quick and --seed; settings, those of `Experiment`.

@@ -11,31 +11,18 @@ Writes DIR/first_order.json and DIR/first_order.png.
 
 import sys
 from collections.abc import Iterator
-from itertools import product
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from experiments.derivatives import trees
 from experiments.derivatives.algorithm import IDSVA
 from experiments.derivatives.chains import chain
 from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.idsva_body_frame import idsva_body_frame
 from experiments.derivatives.rnea_chain_rule import rnea_chain_rule, rnea_chain_rule_ground
-from experiments.derivatives.trees import (
-    TREES,
-    by_tree,
-    contest,
-    deviation,
-    draw_ratios,
-    draw_times,
-    exponents,
-    of_tree,
-    per_tree,
-    sizes_of,
-    times,
-)
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
 
@@ -63,10 +50,10 @@ def measure(N: int, branching: int, K: int, seconds: float, seed: int) -> dict:
     few = K if N <= 100 else min(K, 16)  # arrays of more would not fit
     some = points[:, :few]
     expected = IDSVA(model, *some)[:2]
-    errors = {name: deviation(algorithm(model, *some)[:2], expected) for name, algorithm in ALGORITHMS.items()}
+    errors = {name: trees.deviation(algorithm(model, *some)[:2], expected) for name, algorithm in ALGORITHMS.items()}
     del expected
-    found = contest(model, points, few, seconds, ALGORITHMS)
-    return sizes_of(model, branching, K) | {"knots_arrays": few, **found, "error": errors}
+    found = trees.contest(model, points, few, seconds, ALGORITHMS)
+    return trees.sizes_of(model, branching, K) | {"knots_arrays": few, **found, "error": errors}
 
 
 def fastest_chain_rule(row: dict) -> float:
@@ -90,35 +77,35 @@ def study(run: Run) -> dict[str, Any]:
     sizes, seconds = ((2, 4), 0.02) if quick else (SIZES, 1.5)
     rows = [
         measure(N, branching, knots(N, branching, quick), seconds, run.options.seed)
-        for branching, N in run.track(list(product(TREES, sizes)), "trees")
+        for branching, N in trees.tracked(run, sizes)
     ]
-    return {"rows": rows, "exponents": exponents(rows, times(ALGORITHMS))}
+    return {"rows": rows, "exponents": trees.exponents(rows, trees.times(ALGORITHMS))}
 
 
 def tables(results: dict[str, Any]) -> Iterator[Table]:
     """Times and ratios, and growth."""
     shown = [
         {
-            **of_tree(row), **{f"{name} [µs]": t for name, t in row["us"].items()},
+            **trees.of_tree(row), **{f"{name} [µs]": t for name, t in row["us"].items()},
             "RNEACR / IDSVA": gain(row), "body / ground": frames(row), "IDSVA, arrays [µs]": row["us_arrays"]["IDSVA"],
         }
         for row in results["rows"]
     ]  # fmt: skip
     yield records("First derivatives of inverse dynamics, per knot", shown)
-    yield records("Growth with N: exponents", per_tree(results["exponents"]))
+    yield records("Growth with N: exponents", trees.per_tree(results["exponents"]))
 
 
 def draw(results: dict[str, Any]) -> Figure:
     """Times, IDSVA over RNEACR, and ground over body frame."""
     rows = results["rows"]
-    ours, theirs = by_tree(rows, lambda r: r["us"]["IDSVA"]), by_tree(rows, fastest_chain_rule)
+    ours, theirs = trees.by_tree(rows, lambda r: r["us"]["IDSVA"]), trees.by_tree(rows, fastest_chain_rule)
     both = {
         f"{name}, {tree}": of_tree[tree] for tree in ours for name, of_tree in (("IDSVA", ours), ("RNEACR", theirs))
     }
     return side_by_side(
-        lambda axes: draw_times(axes, both, title="First derivatives of inverse dynamics"),
-        lambda axes: draw_ratios(axes, by_tree(rows, gain), "RNEACR / IDSVA"),
-        lambda axes: draw_ratios(axes, by_tree(rows, frames), "IDSVA, body frame / ground frame"),
+        lambda axes: trees.draw_times(axes, both, title="First derivatives of inverse dynamics"),
+        lambda axes: trees.draw_ratios(axes, trees.by_tree(rows, gain), "RNEACR / IDSVA"),
+        lambda axes: trees.draw_ratios(axes, trees.by_tree(rows, frames), "IDSVA, body frame / ground frame"),
     )
 
 

@@ -17,7 +17,6 @@ Writes DIR/forward.json and DIR/forward.png.
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -31,27 +30,12 @@ from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, aligned_zeros, carve, driver, gather_state, kernel, launch, load, store
-from experiments.derivatives import pinocchio_peer
+from experiments.derivatives import pinocchio_peer, trees
 from experiments.derivatives.aba_chain_rule import aba_chain_rule
 from experiments.derivatives.algorithm import FDSVA
 from experiments.derivatives.chains import chain, humanoid, quadruped
 from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.forward_chain_rule import forward_chain_rule
-from experiments.derivatives.trees import (
-    TREES,
-    by_tree,
-    contest,
-    deviation,
-    draw_ratios,
-    draw_times,
-    exponents,
-    microseconds,
-    of_tree,
-    per_tree,
-    series,
-    sizes_of,
-    times,
-)
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
 
@@ -80,14 +64,15 @@ def measure(N: int, branching: int, K: int, seconds: float, seed: int) -> dict:
     model = chain(N, branching)
     points = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
     results = {name: algorithm(model, *points) for name, algorithm in ALGORITHMS.items()}
-    errors = {name: deviation(result, results["FDSVA"]) for name, result in results.items()}
+    errors = {name: trees.deviation(result, results["FDSVA"]) for name, result in results.items()}
     peer = pinocchio_call(model, *points)
     if peer:
         data = peer()
         theirs = data.ddq_dq, data.ddq_dv, np.triu(data.Minv) + np.triu(data.Minv, 1).T
-        errors["Pinocchio"] = deviation(theirs, [x[-1] for x in results["FDSVA"]])
+        errors["Pinocchio"] = trees.deviation(theirs, [x[-1] for x in results["FDSVA"]])
     others = {"Pinocchio": peer} if peer else {}
-    return sizes_of(model, branching, K) | contest(model, points, K, seconds, ALGORITHMS, **others) | {"error": errors}
+    found = trees.contest(model, points, K, seconds, ALGORITHMS, **others)
+    return trees.sizes_of(model, branching, K) | {**found, "error": errors}
 
 
 # ------------------------------------------------------------------------------------------------ products alone
@@ -170,7 +155,7 @@ def measure_products(tree: str, model, seconds: float, seed: int) -> dict:
     """Microseconds per knot of the products by each route, less that of the copying; the library's choice and its
     regret, the time of the chosen route over that of the fastest."""
     K = product_knots(model.nv)
-    times = microseconds(product_calls(model, K, seed), K, seconds)
+    times = trees.microseconds(product_calls(model, K, seed), K, seconds)
     copying = times.pop("copy")
     us = {name: t - copying for name, t in times.items()}
     chosen = list(ROUTES)[product_route(model.arrays)]
@@ -207,9 +192,10 @@ def crossovers(rows: list[dict]) -> dict:
     """By tree, the N above which AZA is the faster one."""
     return {
         tree: {
-            f"AZA / {other}": crossover(*series(rows, tree, ratio("AZA", other))) for other in ("DIRECT", "FACTOR")
+            f"AZA / {other}": crossover(*trees.series(rows, tree, ratio("AZA", other)))
+            for other in ("DIRECT", "FACTOR")
         }
-        for tree in TREES.values()
+        for tree in trees.TREES.values()
     }
 
 
@@ -218,7 +204,7 @@ def table_row(row: dict) -> dict:
     """What the table shows of a measurement."""
     arrays = row["us_arrays"]
     return {
-        **of_tree(row), **{f"{name} [µs]": t for name, t in row["us"].items()},
+        **trees.of_tree(row), **{f"{name} [µs]": t for name, t in row["us"].items()},
         **{f"{name} / FDSVA": ratio(name, "FDSVA")(row) for name in ("FDCR", "ABACR")},
         "FDSVA, arrays [µs]": arrays["FDSVA"], "Pinocchio [µs]": arrays.get("Pinocchio"),
         "Pinocchio / FDSVA": arrays["Pinocchio"] / arrays["FDSVA"] if "Pinocchio" in arrays else None,
@@ -240,30 +226,30 @@ def tables(results: dict[str, Any]) -> Iterator[Table]:
     rows, products = results["rows"], results["products"]
     yield records("First derivatives of forward dynamics, per knot", [table_row(row) for row in rows])
     yield records("Products with the inverse mass matrix, per knot", [product_row(row) for row in products])
-    yield records("Growth with N: exponents", per_tree(results["exponents"]))
-    yield records("N above which AZA is faster", per_tree(results["crossovers"]))
+    yield records("Growth with N: exponents", trees.per_tree(results["exponents"]))
+    yield records("N above which AZA is faster", trees.per_tree(results["crossovers"]))
 
 
 def draw(results: dict[str, Any]) -> Figure:
     """Times, speed-ups over the chain rules, and speed-up of AZA over DIRECT."""
     rows, products = results["rows"], results["products"]
     shown = {
-        f"{name}, {tree}": series(rows, tree, time)
-        for tree in (TREES[1], TREES[2])
-        for name, time in times(ALGORITHMS).items()
+        f"{name}, {tree}": trees.series(rows, tree, time)
+        for tree in (trees.TREES[1], trees.TREES[2])
+        for name, time in trees.times(ALGORITHMS).items()
     }
     if "Pinocchio" in rows[0]["us_arrays"]:
-        shown["Pinocchio, serial"] = series(rows, TREES[1], lambda r: r["us_arrays"]["Pinocchio"])
+        shown["Pinocchio, serial"] = trees.series(rows, trees.TREES[1], lambda r: r["us_arrays"]["Pinocchio"])
     gains = {
         f"{name}, {tree}": points
         for name in ("FDCR", "ABACR")
-        for tree, points in by_tree(rows, ratio(name, "FDSVA")).items()
+        for tree, points in trees.by_tree(rows, ratio(name, "FDSVA")).items()
     }
-    routes = {tree: series(products, tree, ratio("DIRECT", "AZA")) for tree in TREES.values()}
+    routes = {tree: trees.series(products, tree, ratio("DIRECT", "AZA")) for tree in trees.TREES.values()}
     return side_by_side(
-        lambda axes: draw_times(axes, shown, title="First derivatives of forward dynamics"),
-        lambda axes: draw_ratios(axes, gains, "FDCR / FDSVA and ABACR / FDSVA"),
-        lambda axes: draw_ratios(axes, routes, "products with $M^{-1}$: DIRECT / AZA"),
+        lambda axes: trees.draw_times(axes, shown, title="First derivatives of forward dynamics"),
+        lambda axes: trees.draw_ratios(axes, gains, "FDCR / FDSVA and ABACR / FDSVA"),
+        lambda axes: trees.draw_ratios(axes, routes, "products with $M^{-1}$: DIRECT / AZA"),
     )
 
 
@@ -271,15 +257,13 @@ def study(run: Run) -> dict[str, Any]:
     """Derivatives of all trees, then the products alone."""
     quick, seed = run.options.quick, run.options.seed
     sizes, product_sizes, seconds = ((2, 4), (2, 4), 0.02) if quick else (SIZES, PRODUCT_SIZES, 1.0)
-    rows = [
-        measure(N, b, knots(N, quick), seconds, seed) for b, N in run.track(list(product(TREES, sizes)), "derivatives")
-    ]
-    trees = [(TREES[b], chain(N, b)) for b in TREES for N in product_sizes]
-    trees += [("quadruped", quadruped()), ("humanoid", humanoid())]
-    products = [measure_products(tree, model, seconds, seed) for tree, model in run.track(trees, "products")]
+    rows = [measure(N, b, knots(N, quick), seconds, seed) for b, N in trees.tracked(run, sizes)]
+    robots = [(tree, chain(N, b)) for b, tree in trees.TREES.items() for N in product_sizes]
+    robots += [("quadruped", quadruped()), ("humanoid", humanoid())]
+    products = [measure_products(*robot, seconds, seed) for robot in run.track(robots, "products")]
     return {
         "rows": rows,
-        "exponents": exponents(rows, times(ALGORITHMS)),
+        "exponents": trees.exponents(rows, trees.times(ALGORITHMS)),
         "products": products,
         "crossovers": crossovers(products),
     }

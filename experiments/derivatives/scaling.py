@@ -19,7 +19,7 @@ Writes DIR/scaling.json and DIR/scaling.png.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -41,6 +41,7 @@ from experiments.derivatives.main_kernels import (
     HESSIAN,
     KERNELS,
     TENSORS,
+    Calls,
     fma_peak,
     in_lanes,
     slab,
@@ -104,12 +105,20 @@ def measure_growth(branching: int, sizes: Sequence[int], quick: bool, seconds: f
         }
         for N, counts in zip(sizes, operations(*models.values()), strict=True)
     ]  # fmt: skip
-    for name in UNITS:
-        for key, calls, counts in (("us", lanes, knots), ("us_arrays", arrays, few)):
-            times = medians({str(N): calls[N][name] for N in sizes}, seconds)
-            for row in rows:
-                row[key][name] = 1e6 * times[str(row["N"])] / counts[row["N"]]
+    time_in_turns(rows, "us", lanes.values(), knots.values(), UNITS, seconds)
+    time_in_turns(rows, "us_arrays", arrays.values(), few.values(), UNITS, seconds)
     return rows
+
+
+def time_in_turns(
+    rows: list[dict], key: str, calls: Iterable[Calls], knots: Iterable[int], kernels: Iterable[str], seconds: float
+) -> None:
+    """Microseconds per knot of every kernel into row[key]; the rows' calls of a kernel take turns."""
+    contestants, counts = list(calls), list(knots)
+    for name in kernels:
+        times = medians({i: of_row[name] for i, of_row in enumerate(contestants)}, seconds)
+        for i, row in enumerate(rows):
+            row[key][name] = 1e6 * times[i] / counts[i]
 
 
 def ns_each(row: dict, name: str) -> float:
@@ -146,11 +155,8 @@ def measure_knots(robot: str, model, knots: Sequence[int], seconds: float, seed:
     x = states(model, knots[-1], seed)
     rows = [{"robot": robot, "knots": K, "us": {}, "us_arrays": {}} for K in knots]
     for key, make in (("us", partial(in_lanes, memory=slab(model))), ("us_arrays", with_arrays)):
-        calls = {K: make(model, *(array[:K] for array in x)) for K in knots}
-        for name in KERNELS:
-            times = medians({str(K): calls[K][name] for K in knots}, seconds)
-            for row in rows:
-                row[key][name] = 1e6 * times[str(row["knots"])] / row["knots"]
+        calls = [make(model, *(array[:K] for array in x)) for K in knots]
+        time_in_turns(rows, key, calls, knots, KERNELS, seconds)
     return rows
 
 

@@ -42,7 +42,6 @@ from experiments.harness import Run, medians, option, records
 from experiments.harness.pictures import panels
 
 SIZES = (2, 4, 6, 8, 12, 24, 50, 100)
-BRANCHINGS = (1, 2)
 LOOP, MAPPED, INTERPRETED = "CasADi, compiled, C loop", "CasADi, compiled", "CasADi, virtual machine"
 STEPS = "complex step"
 RIVALS = {"CasADi": (LOOP, MAPPED, INTERPRETED), "CasADi's map": (MAPPED, INTERPRETED), STEPS: (STEPS,)}
@@ -251,7 +250,7 @@ def study(run: Run) -> dict[str, Any]:
         folder = options.casadi_folder or Path(temporary)
         rows = [
             measure(model, b, K, seconds, options.seed, folder, limit)
-            for b, N in run.track([(b, N) for b in BRANCHINGS for N in sizes], "trees")
+            for b, N in trees.tracked(run, sizes, (1, 2))
             for model in (chain(N, b),)
             for K in knots(model, options.quick)
         ]

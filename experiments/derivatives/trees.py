@@ -1,6 +1,7 @@
 """Measurements on kinematic trees of N joints: contests, growth with N, and how both are shown."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -8,17 +9,23 @@ from matplotlib.axes import Axes
 
 from experiments.derivatives.algorithm import Algorithm
 from experiments.derivatives.chains import body_depths
-from experiments.harness import medians
+from experiments.harness import Run, medians
 from experiments.harness.pictures import OVER_LINES, lines
 
 TREES = {1: "serial", 2: "bf = 2", 5: "bf = 5"}
 """Children of every link -> name."""
 Row = dict[str, Any]
 Value = Callable[[Row], float | None]
-Points = tuple[Sequence[float], Sequence[float]]
+Points = tuple
+"""N and values, each a sequence; empty where there are none."""
 
 
 # ------------------------------------------------------------------------------------------------ measuring
+def tracked(run: Run, sizes: Sequence[int], branchings: Iterable[int] = tuple(TREES)) -> Iterator[tuple[int, int]]:
+    """Children of every link and number of joints, all trees one by one with a bar of progress."""
+    return run.track(list(product(branchings, sizes)), "trees")
+
+
 def deviation(values: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
     """Largest deviation over the largest entry of an array, of all arrays; where one is zero, over 1."""
     pairs = zip(values, expected, strict=True)
@@ -32,7 +39,7 @@ def microseconds(calls: Mapping[Any, Callable[[], object]], knots: int, seconds:
 
 def contest(
     model,
-    points: Sequence[np.ndarray],
+    points: Sequence[np.ndarray] | np.ndarray,
     few: int,
     seconds: float,
     algorithms: Mapping[str, Algorithm],

@@ -49,9 +49,11 @@ class Run:
         return lambda steps=1: self.progress.update(task, advance=steps, refresh=True)
 
     def show(self, *what: RenderableType) -> None:
-        """Print tables or lines, an empty line after each but the last."""
-        if what:
-            self.console.print(*what, sep="\n\n")
+        """Print tables or lines, an empty line between them."""
+        for i, each in enumerate(what):
+            if i > 0:
+                self.console.print()
+            self.console.print(each)
 
     def file(self, name: str) -> Path:
         """Where to write a file; the report tells of it."""

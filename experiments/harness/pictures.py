@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from trajopt.plotting.style import COLORS, DASHES, new_figure, tidy
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 OVER_LINES = {"facecolor": "white", "framealpha": 0.9, "edgecolor": "none", "fontsize": 8}
 """A legend within the panel that hides what is behind it."""
 

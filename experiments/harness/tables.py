@@ -19,7 +19,7 @@ def table(
     caption: str | None = None,
 ) -> Table:
     """Columns of text, of figures and of text that may take several lines; rows by sections, entries as `cell` does."""
-    result = Table(title=title, caption=caption, box=SIMPLE_HEAD, show_edge=False)
+    result = _empty(title, caption=caption)
     for heading in left:
         result.add_column(heading, no_wrap=True)
     for heading in right:
@@ -33,13 +33,18 @@ def table(
     return result
 
 
+def _empty(title: str, **other: Any) -> Table:
+    """The look of all tables."""
+    return Table(title=title, box=SIMPLE_HEAD, show_edge=False, **other)
+
+
 def records(title: str, rows: Sequence[Mapping[str, Any]], headings: Mapping[str, str] | None = None) -> Table:
     """A row per record and a column per key of the first, those of text being left-aligned.
 
     Parameters: headings, key -> heading, where not all keys are shown, or not as they are.
     """
     headings = {key: key for key in rows[0]} if headings is None else headings
-    result = Table(title=title, title_justify="left")
+    result = _empty(title)
     for key, heading in headings.items():
         result.add_column(heading, justify="left" if isinstance(rows[0][key], str) else "right")
     for row in rows:

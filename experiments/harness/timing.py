@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def in_turns(
     return samples
 
 
-def medians(calls: Mapping[str, Callable[[], object]], seconds: float = 1.0, rounds: int = 201) -> dict[str, float]:
+def medians(calls: Mapping[Any, Callable[[], object]], seconds: float = 1.0, rounds: int = 201) -> dict[Any, float]:
     """Median seconds per call of every contestant.
 
     They take turns for at most `rounds` rounds and, after the third, about `seconds` seconds in all.  Short calls are

@@ -19,7 +19,7 @@ def plot_times(results: dict[str, dict[str, Any]], start: str) -> Figure:
     """
     groups = {name: entry["starts"][start] for name, entry in results.items() if start in entry["starts"]}
     solvers = list(dict.fromkeys(solver for rows in groups.values() for solver in rows))
-    figure = new_figure(2.0 + 2.4 * len(groups), 4.2)
+    figure = new_figure(max(2.0 + 2.4 * len(groups), 7.5), 4.2)  # the legend and the title of one problem fit, too
     axes = figure.subplots()
     drawn = [[solver for solver, row in rows.items() if "total_ratio" in row] for rows in groups.values()]
     width = WIDTH / max(map(len, drawn), default=1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,14 +40,29 @@ def shift_problem(horizon: int = KNOTS) -> trajopt.Problem:
     )
 
 
-def parts(problem: trajopt.Problem) -> dict[str, Callable[[], object]]:
-    """Calls that are the parts of an iteration, and whole iterations, at a trajectory one step into the solution."""
-    system, clock = problem.system, Stopwatch()
-    us = trajopt.ILQR(max_iterations=1).solve(problem).us
+class Expanded(NamedTuple):
+    """A trajectory one step into the solution, with the problem as solvers pose it, its expansion and its sweep."""
+
+    us: np.ndarray
+    xs: np.ndarray
+    posed: Any
+    model: Any
+    sweep: Any
+
+
+def one_step_in(problem: trajopt.Problem) -> Expanded:
+    """The iterate after one step of iLQR."""
+    clock, us = Stopwatch(), trajopt.ILQR(max_iterations=1).solve(problem).us
     posed = pose(problem, None, LoopOptions(), Curvature(), problem.objective)
     iterate = posed.start(us, None, clock)
-    model, xs = posed.expand(iterate, clock), iterate.xs
-    found = posed.sweep(model, 0.0, clock)
+    model = posed.expand(iterate, clock)
+    return Expanded(us, iterate.xs, posed, model, posed.sweep(model, 0.0, clock))
+
+
+def parts(problem: trajopt.Problem) -> dict[str, Callable[[], object]]:
+    """Calls that are the parts of an iteration, and whole iterations, at a trajectory one step into the solution."""
+    system = problem.system
+    us, xs, posed, model, found = one_step_in(problem)
     lam = np.ascontiguousarray(found.Vx[1:])
     dt, leading = semi_implicit_form(system)
     return {

@@ -41,13 +41,9 @@ from dynamics.systems.discrete_system import ClosedLoops
 from experiments.harness import in_turns, table, threads
 from experiments.one_iteration import iterations
 from experiments.quadruped.following import drive_accelerations, drive_following, drive_torques, following_numbers
-from experiments.quadruped.parts import shift_problem
+from experiments.quadruped.parts import one_step_in, shift_problem
 from experiments.quadruped.timing import timing
-from trajopt.solvers.forward import Curvature
-from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.rollout import ALPHAS
-from trajopt.solvers.solve import pose
-from trajopt.solvers.timing import Stopwatch
 
 ITERATION = "iLQR"
 PLAIN = f"{ITERATION}, rollouts by contact dynamics"
@@ -85,11 +81,7 @@ def iterate_at(horizon: int) -> Iterate:
     """One iteration into the solution of the shift problem."""
     problem = shift_problem(horizon)
     system: Any = problem.system
-    us = trajopt.ILQR(max_iterations=1).solve(problem).us
-    xs = system.rollout(problem.x0, us)
-    posed = pose(problem, None, LoopOptions(), Curvature(), problem.objective)
-    model = posed.expand(posed.start(us, None, Stopwatch()), Stopwatch())
-    found = posed.sweep(model, 0.0, Stopwatch())
+    us, xs, *_, found = one_step_in(problem)
     q, v = split(system.model, xs[:-1])
     a = dynamics.contact_dynamics(system.model, q, v, full_torques(us), system.contacts).a
     fx, fu = (F[:, system.nv : system.nv + 6] / system.dt for F in system.linearize(xs, us))

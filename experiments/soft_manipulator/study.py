@@ -7,6 +7,7 @@ import numpy as np
 
 import problems
 import trajopt
+from experiments.convergence.study import ending
 from problems.soft_manipulator_reach import LARGEST_TENSION, resting_tip
 
 PROBLEMS = ("soft_manipulator_reach", "soft_manipulator_track", "hybrid_arm_reach")
@@ -31,9 +32,7 @@ def solution_record(solution: trajopt.Solution) -> dict[str, Any]:
     """Status, counts and the last iterations: how far the cost is from the last, and the gradient's size."""
     costs, tail = solution.history("cost"), slice(-TAIL, None)
     return {
-        "status": str(solution.status),
-        "iterations": solution.iterations,
-        "cost": solution.cost,
+        **ending(solution),
         "seconds": float(solution.history("time")[-1]),
         "cost_gaps": (costs - solution.cost)[tail].tolist(),
         "gradients": solution.history("gradient_norm")[tail].tolist(),

@@ -1,10 +1,12 @@
 """The harness of the experiments: options, files, tables and times."""
 
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
 
+import problems
 from dynamics.simd import num_threads
 from experiments.harness import (
     Experiment,
@@ -20,6 +22,40 @@ from experiments.harness import (
     table,
 )
 from experiments.harness.pictures import grouped_bars, lines, panels
+
+REFUSED = {
+    "fuzz": ["--count 0", "--seed -1", "--workers 0"],
+    "ilqr_vs_ddp": ["--starts 0", "--workers 0", "--problems pendulumm"],
+    "quadruped": ["--starts -1", "--parts legs"],
+    "quadruped.iteration": ["--knots 0", "--repeats 0"],
+    "quadruped.structure": ["--knots 0", "--repeats 0"],
+    "rods": ["--duration 0", "--repeats 0", "--limit 0", "--systems worm"],
+    "rods.knots": ["--repeats 0"],
+    "soft_manipulator": ["--targets -1"],
+}
+
+
+def command(name):
+    """The experiment of that name; the test is skipped if it needs a library that is not installed."""
+    try:
+        package = import_module(f"experiments.{name}")
+        return (package if hasattr(package, "main") else import_module(f"experiments.{name}.__main__")).main
+    except ImportError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("name", problems.experiments())
+def test_commands(name, capsys):
+    main = command(name)
+    assert main.name == name and main.description.splitlines()[0].endswith(".")
+    assert f"python -m experiments.{name} " in main.description.replace("\n", " ")
+    assert main.parser().parse_args([]).out.parts[:2] in {("results", name.split(".")[0]), ("results", f"{name}.json")}
+    for wrong in REFUSED.get(name, ["--fast now"]):
+        option, value = wrong.split()
+        with pytest.raises(SystemExit, match="2"):
+            main([option, value])
+        message = capsys.readouterr().err
+        assert any(x in message for x in (wrong, f"{option}: got {value}", f"{option}: invalid choice: '{value}'"))
 
 
 def draw(results):
@@ -55,7 +91,7 @@ def test_files_and_report(tmp_path, capsys):
     assert {"processor", "lanes", "numba", "numpy"} <= set(data["machine"]) and data["machine"]["threads"] == 1
     assert data["inside"] == 1 and (tmp_path / "new" / "part.png").stat().st_size > 5_000
     printed = capsys.readouterr().out
-    assert all(word in printed for word in ("by the way", "all rows", "0.123", " - │"))
+    assert all(word in printed for word in ("by the way", "all rows", "0.123", " - \n"))
     assert all(f"wrote {tmp_path / 'new' / name}" in printed for name in ("part.json", "part.png", "notes.txt"))
 
 

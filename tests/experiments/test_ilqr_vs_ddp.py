@@ -194,20 +194,6 @@ def test_pairs_need_the_same_minimum():
     assert pairs([run(0, cost=1.0)], [run(0, cost=1.0 + 9e-7)])["count"] == 1
 
 
-@pytest.mark.parametrize(
-    "options, complaint",
-    [
-        (["--problems", "pendulumm"], "invalid choice"),
-        (["--starts", "0"], "--starts: got 0"),
-        (["--workers", "0"], "--w"),
-    ],
-)
-def test_bad_options_are_refused(options, complaint, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(options)
-    assert complaint in capsys.readouterr().err
-
-
 def test_a_start_that_diverges_has_no_iterations():
     problem = problems.make("pendulum", horizon=8)
     solution = trajopt.ILQR().solve(problem, us=np.full((8, 1), 1e200))
