@@ -5,15 +5,16 @@
 Times are medians over rounds in which the variants take turns, so that a busy machine slows all of them alike.
 """
 
-import argparse
-import json
+import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import numpy as np
+from rich.table import Table
 
 from dynamics.simd.compilation import routine
+from experiments.harness import Experiment, Run, in_turns, quick, table
 from trajopt.backward.sweep import sweep
 
 SIZES = [(4, 1), (12, 6), (18, 9), (36, 12), (36, 18)]
@@ -125,8 +126,7 @@ def variants(arrays: Arrays) -> dict[str, Callable]:
 def measure(ndx: int, nu: int, N: int, rounds: int) -> dict[str, dict[str, float]]:
     """Microseconds per knot and first-call seconds of each variant, and its error relative to plain loops."""
     contestants = variants(expansion(ndx, nu, N))
-    rows, times = {}, {name: [] for name in contestants}
-    expected = contestants["plain loops"]()
+    rows, expected = {}, contestants["plain loops"]()
     for name, function in contestants.items():
         start = time.perf_counter()
         result = function()
@@ -134,37 +134,33 @@ def measure(ndx: int, nu: int, N: int, rounds: int) -> dict[str, dict[str, float
         pairs = zip(result[:4], expected[:4], strict=True)
         error = max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
         rows[name] = {"first_call_s": first, "error": error}
-    for _ in range(rounds):
-        for name, function in contestants.items():
-            start = time.perf_counter()
-            function()
-            times[name].append(time.perf_counter() - start)
-    for name, row in rows.items():
-        row["us_per_knot"] = 1e6 * float(np.median(times[name])) / N
+    for name, seconds in in_turns(contestants, rounds).items():
+        rows[name]["us_per_knot"] = 1e6 * float(np.median(seconds)) / N
     return rows
 
 
-def table(results: dict[str, dict[str, dict[str, float]]]) -> str:
+def study(run: Run) -> dict[str, Any]:
+    """All sizes."""
+    (N, rounds), sizes = ((20, 3), [(4, 1)]) if run.options.quick else ((100, 201), SIZES)
+    results = {f"{ndx},{nu}": measure(ndx, nu, N, rounds) for ndx, nu in run.track(sizes, "sizes")}
+    return {"knots": N, "rounds": rounds, "sizes": results}
+
+
+def sizes_table(sizes: dict[str, dict[str, dict[str, float]]]) -> Table:
     """Microseconds per knot: one line per variant, one column per size."""
-    lines = [f"{'us per knot':28s}" + "".join(f"{size:>10s}" for size in results)]
-    for name in next(iter(results.values())):
-        lines.append(f"{name:28s}" + "".join(f"{rows[name]['us_per_knot']:10.3f}" for rows in results.values()))
-    return "\n".join(lines)
+    names = next(iter(sizes.values()))
+    rows = [(name, *(f"{rows[name]['us_per_knot']:.3f}" for rows in sizes.values())) for name in names]
+    return table("us per knot", ("ndx,nu",), list(sizes), [rows])
 
 
-def main(arguments: list[str] | None = None) -> dict:
-    """Measure, print the table, write the file; returns the results by size and variant."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--quick", action="store_true", help="one small size, few rounds")
-    parser.add_argument("--out", type=Path, default=Path("results/backward_pass.json"))
-    options = parser.parse_args(arguments)
-    N, rounds = (20, 3) if options.quick else (100, 201)
-    results = {f"{ndx},{nu}": measure(ndx, nu, N, rounds) for ndx, nu in ([(4, 1)] if options.quick else SIZES)}
-    print(table(results))
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps({"knots": N, "rounds": rounds, "sizes": results}, indent=1) + "\n")
-    return results
-
+main = Experiment(
+    "backward_pass",
+    __doc__,
+    study,
+    options=[quick("one small size, few rounds")],
+    tables=lambda results: (sizes_table(results["sizes"]),),
+    out="results/backward_pass.json",
+)
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,49 +1,41 @@
 """The figures: gradient norm against iteration, and iterations of DDP against those of iLQR."""
 
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-from matplotlib.lines import Line2D
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from trajopt.plotting.style import COLORS, DASHES, new_figure, save, tidy
+from experiments.harness.pictures import legend_below, line, look, panels, title
+from trajopt.plotting.style import COLORS, tidy
 
 FORCE_DRIVEN = ("cartpole",)
 KIND_COLORS = {"mild": COLORS[0], "hard": COLORS[1]}
 
 
-def plot_gradients(results: dict[str, Any], path: Path) -> None:
+def plot_gradients(results: dict[str, Any]) -> Figure:
     """One panel a problem, one line a solver; filled markers are iterates whose step was exact."""
-    columns = 3
-    rows = -(-len(results) // columns)
-    figure = new_figure(4.6 * columns, 3.3 * rows + 0.6)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    figure, axes = panels(len(results), 3, 4.6, 3.3, extra=0.6)
     solvers = list(next(iter(results.values())))
-    for panel, (name, record) in zip(axes, results.items(), strict=False):
+    for panel, (name, record) in zip(axes, results.items(), strict=True):
         for i, solver in enumerate(solvers):
             gradients, steps = record[solver]["gradient_norm"], record[solver]["step"]
-            style = {"color": COLORS[i], "linestyle": DASHES[i], "linewidth": 1.4}
-            panel.semilogy(range(len(gradients)), gradients, **style)
+            panel.semilogy(range(len(gradients)), gradients, **look(i, linewidth=1.4))
             exact = [k for k, step in enumerate(steps) if step == "exact"]
             panel.semilogy(exact, [gradients[k] for k in exact], ".", color=COLORS[i], markersize=5)
         unit = "1/N" if name in FORCE_DRIVEN else "1/(N m)"
         tidy(panel, "iteration", rf"$\max\,|\partial J/\partial u|$ [{unit}]")
-        panel.set_title(name.replace("_", " "), fontsize=11)
+        title(panel, name)
         panel.set_xlim(left=0)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-    for panel in axes[len(results) :]:
-        panel.set_visible(False)
-    handles = [Line2D([], [], color=COLORS[i], linestyle=DASHES[i], label=s) for i, s in enumerate(solvers)]
-    handles.append(Line2D([], [], linestyle="", marker=".", color="0.3", label="exact step from here"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
-    save(figure, path)
+    handles = [line(solver, **look(i)) for i, solver in enumerate(solvers)]
+    legend_below(figure, [*handles, line("exact step from here", linestyle="", marker=".", color="0.3")])
+    return figure
 
 
-def plot_starts(results: dict[str, Any], path: Path) -> None:
+def plot_starts(results: dict[str, Any]) -> Figure:
     """One panel a problem, one circle for all starts with the same two iteration counts, its area their number."""
-    figure = new_figure(5.2 * len(results), 4.6)
-    axes = figure.subplots(1, len(results), squeeze=False)[0]
+    figure, axes = panels(len(results), len(results), 5.2, 4.6)
     for panel, (name, record) in zip(axes, results.items(), strict=True):
         counts = Counter((r["ilqr"]["iterations"], r["ddp"]["iterations"], r["kind"]) for r in record["starts"])
         for (x, y, kind), count in counts.items():
@@ -54,12 +46,10 @@ def plot_starts(results: dict[str, Any], path: Path) -> None:
         tidy(panel, "iterations of iLQR", "iterations of DDP")
         panel.set(xlim=(0, largest), ylim=(0, largest), aspect="equal")
         mean = record["summary"]["all"]["mean"]
-        title = f"{name.replace('_', ' ')}: mean {mean['ilqr']:.1f} and {mean['ddp']:.1f}"
-        panel.set_title(title, fontsize=11)
-    handles = [
-        Line2D([], [], linestyle="", marker="o", color=color, label=f"{kind} start (area: how many)")
+        title(panel, f"{name}: mean {mean['ilqr']:.1f} and {mean['ddp']:.1f}")
+    circles = [
+        line(f"{kind} start (area: how many)", linestyle="", marker="o", color=color)
         for kind, color in KIND_COLORS.items()
     ]
-    handles += [Line2D([], [], color="0.5", label="as many"), Line2D([], [], color="0.5", linestyle="--", label="half")]
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
-    save(figure, path)
+    legend_below(figure, [*circles, line("as many", color="0.5"), line("half", color="0.5", linestyle="--")])
+    return figure

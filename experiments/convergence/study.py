@@ -1,6 +1,6 @@
 """The measurements, as plain dicts: every problem by every solver, and iLQR against DDP from perturbed starts."""
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,14 @@ def studied_names() -> list[str]:
     return [name for name in problems.names() if not problems.make(name).constraints]
 
 
-def same_minimum(a: float, b: float) -> bool:
-    """Whether two costs agree."""
-    return abs(a - b) <= SAME_MINIMUM * max(abs(a), abs(b))
+def same_minimum(a: float, b: float, tolerance: float = SAME_MINIMUM) -> bool:
+    """Whether two costs agree within a relative tolerance."""
+    return abs(a - b) <= tolerance * max(abs(a), abs(b))
+
+
+def ending(solution: trajopt.Solution) -> dict[str, Any]:
+    """How a solve ended."""
+    return {"status": str(solution.status), "iterations": solution.iterations, "cost": solution.cost}
 
 
 def tail_order(decrements: np.ndarray) -> float:
@@ -45,9 +50,7 @@ def problem_record(name: str) -> dict[str, Any]:
     reference = solutions[REFERENCE]
     return {
         solver: {
-            "status": str(solution.status),
-            "iterations": solution.iterations,
-            "cost": solution.cost,
+            **ending(solution),
             "same_minimum": same_minimum(solution.cost, reference.cost),
             "trajectory_difference": float(np.abs(solution.xs - reference.xs).max() / np.abs(reference.xs).max()),
             "tail_order": tail_order(newton_decrements(solution)),
@@ -66,8 +69,8 @@ def start_record(problem: trajopt.Problem, number: int, seed: int) -> dict[str, 
     return {
         "number": number,
         "kind": kind_of(number),
-        "ilqr": {"status": str(ilqr.status), "iterations": ilqr.iterations, "cost": ilqr.cost},
-        "ddp": {"status": str(ddp.status), "iterations": ddp.iterations, "cost": ddp.cost},
+        "ilqr": ending(ilqr),
+        "ddp": ending(ddp),
         "same_minimum": same_minimum(ilqr.cost, ddp.cost),
     }
 
@@ -93,12 +96,10 @@ def summary(records: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def starts_record(name: str, count: int, seed: int, advance: Callable[[], Any]) -> dict[str, Any]:
-    """`count` perturbed starts of one problem, and their statistics by kind; calls `advance` after each start."""
-    problem, records = problems.make(name), []
-    for number in range(count):
-        records.append(start_record(problem, number, seed))
-        advance()
+def starts_record(name: str, numbers: Iterable[int], seed: int) -> dict[str, Any]:
+    """The perturbed starts of one problem that have these numbers, and their statistics by kind."""
+    problem = problems.make(name)
+    records = [start_record(problem, number, seed) for number in numbers]
     groups = {"all": records}
     groups |= {kind: [r for r in records if r["kind"] == kind] for kind in ("mild", "hard")}
     return {"summary": {group: summary(members) for group, members in groups.items() if members}, "starts": records}

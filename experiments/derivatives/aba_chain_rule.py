@@ -4,7 +4,6 @@ All directions at once: three sweeps over the bodies, and in each body a loop ov
 varies there.                                                                  [Kim 2012, table 6; Singh 2022, table II]
 """
 
-from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.derivatives.forward_dynamics import ForwardDynamicsDerivatives
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, carve, driver, gather_state, scatter
@@ -19,7 +18,7 @@ from experiments.derivatives.aba_chain_rule_sweeps import (
     vary_below,
     velocity_sweep,
 )
-from experiments.derivatives.competitors_common import paths, require_one_axis
+from experiments.derivatives.algorithm import Algorithm
 
 
 @driver
@@ -50,31 +49,11 @@ def _drive(first, last, work, block, t, q, v, tau, aq, av, Minv):
         scatter(X, c * LANES, Minv)
 
 
-def _numbers(t) -> int:
-    n = len(t.depth)
+def _numbers(model, t) -> int:
+    n = model.nv
     buffers = t.buffers * (t.width * VELOCITIES + n * ACCELERATIONS)
     return n * (BODY_ABA + BELOW + 3 + 3 * n) + t.pairs * (VELOCITIES + 6) + buffers
 
 
-def aba_chain_rule(model, q, v, tau) -> ForwardDynamicsDerivatives:
-    """Derivatives of forward dynamics with respect to configuration, velocity and torque.      [Singh 2022, ABACR]
-
-    Parameters
-    ----------
-    model : RigidBodyModel of revolute and prismatic joints
-    q : (nq,) or (K, nq);  v, tau : (nv,) or (K, nv)
-
-    Returns
-    -------
-    ForwardDynamicsDerivatives(da_dq, da_dv, da_dtau), each (nv, nv) or (K, nv, nv)
-
-    Raises
-    ------
-    ValueError : a joint of another kind, a wrong shape or a non-finite entry; names the joint or the argument.
-    """
-    require_one_axis(model)
-    single, (q, v, tau) = points(model, q, v=v, tau=tau)
-    t, (K, n) = paths(model), v.shape
-    out = empty_matrices(3, K, n)
-    launch(_drive, K, _numbers(t), model.block, t, q, v, tau, *out)
-    return ForwardDynamicsDerivatives(*square_matrices(single, out))
+aba_chain_rule = Algorithm(_drive, _numbers, ForwardDynamicsDerivatives)
+"""Derivatives of forward dynamics with respect to configuration, velocity and torque.      [Singh 2022, ABACR]"""

@@ -4,6 +4,7 @@ Kept as 21 numbers: E (6, upper triangle), F (9, row-major), G (6).  An articula
 derivative in any direction.
 """
 
+from dynamics.groups.so3 import add9, congruence, full, transpose
 from dynamics.simd import fma, fnma, helper
 from dynamics.spatial import (
     add6,
@@ -12,12 +13,12 @@ from dynamics.spatial import (
     add_symmetric,
     angular,
     cross,
-    dot3,
     join,
     linear,
     load6,
     load9,
     multiply,
+    rotate,
     rotate_back,
     scale6,
     store6,
@@ -44,11 +45,7 @@ def store_inertia(w, o, E, F, G):
 def add_inertia(w, o, E, F, G):
     """Add to the matrix at offset o."""
     e, f, g = load_inertia(w, o)
-    F = (
-        f[0] + F[0], f[1] + F[1], f[2] + F[2], f[3] + F[3], f[4] + F[4], f[5] + F[5], f[6] + F[6], f[7] + F[7],
-        f[8] + F[8],
-    )  # fmt: skip
-    store_inertia(w, o, add6(e, E), F, add6(g, G))
+    store_inertia(w, o, add6(e, E), add9(f, F), add6(g, G))
 
 
 @helper
@@ -62,27 +59,15 @@ def add_articulated_times(x, E, F, G, a):
     """x + [[E, F], [F', G]] a"""
     w, v = angular(a), linear(a)
     n = add_rotated(add_symmetric(angular(x), E, w), F, v)
-    f = linear(x)
-    f = (
-        fma(F[6], w[2], fma(F[3], w[1], fma(F[0], w[0], f[0]))),
-        fma(F[7], w[2], fma(F[4], w[1], fma(F[1], w[0], f[1]))),
-        fma(F[8], w[2], fma(F[5], w[1], fma(F[2], w[0], f[2]))),
-    )
-    return join(n, add_symmetric(f, G, v))
+    return join(n, add_symmetric(add_rotated(linear(x), transpose(F), w), G, v))
 
 
 @helper
 def articulated_column(E, F, G, u, turning):
     """[[E, F], [F', G]] S for the column (u, 0) or (0, u)."""
     if turning:
-        x, y, z = columns(E)
-        n = (dot3(u, x), dot3(u, y), dot3(u, z))
-        return join(n, rotate_back(F, u))
-    x, y, z = columns(G)
-    return join(
-        (dot3(u, (F[0], F[1], F[2])), dot3(u, (F[3], F[4], F[5])), dot3(u, (F[6], F[7], F[8]))),
-        (dot3(u, x), dot3(u, y), dot3(u, z)),
-    )
+        return join(rotate(full(E), u), rotate_back(F, u))
+    return join(rotate(F, u), rotate(full(G), u))
 
 
 @helper
@@ -105,24 +90,13 @@ def subtract_outer(E, F, G, x, U):
 
 
 @helper
-def _congruent(R, M):
-    """R M R' (6) for symmetric M."""
-    xx, xy, xz, yy, yz, zz = M
-    T = multiply(R, (xx, xy, xz, xy, yy, yz, xz, yz, zz))
-    return (
-        fma(T[2], R[2], fma(T[1], R[1], T[0] * R[0])), fma(T[2], R[5], fma(T[1], R[4], T[0] * R[3])),
-        fma(T[2], R[8], fma(T[1], R[7], T[0] * R[6])), fma(T[5], R[5], fma(T[4], R[4], T[3] * R[3])),
-        fma(T[5], R[8], fma(T[4], R[7], T[3] * R[6])), fma(T[8], R[8], fma(T[7], R[7], T[6] * R[6])),
-    )  # fmt: skip
-
-
-@helper
 def inertia_to_parent(R, p, E, F, G):
     """X' [[E, F], [F', G]] X, from the child frame to the parent frame.
 
     The blocks turn with R; then F_new = F + p~ G and E_new = E - F p~ + p~ F_new'."""
-    E, G = _congruent(R, E), _congruent(R, G)
-    F = multiply(multiply(R, F), (R[0], R[3], R[6], R[1], R[4], R[7], R[2], R[5], R[8]))
+    back = transpose(R)
+    E, G = congruence(back, E), congruence(back, G)
+    F = multiply(multiply(R, F), back)
     x, y, z = columns(G)
     a, b, c = (F[0], F[1], F[2]), (F[3], F[4], F[5]), (F[6], F[7], F[8])
     x = add_cross((a[0], b[0], c[0]), p, x)

@@ -15,26 +15,32 @@ would be that of the worst one; the rms error is therefore the median over knots
 Writes DIR/accuracy.json and DIR/accuracy.png.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
-from rich.console import Console
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.table import Table
 
 import dynamics
 from dynamics.algorithms.inverse_mass import AZA, DIRECT, FACTOR
-from dynamics.derivatives import forward_dynamics as fdsva
-from dynamics.simd import launch
-from experiments.derivatives import complex_step, finite_differences, harness
+from experiments.derivatives import complex_step, finite_differences
 from experiments.derivatives.aba_chain_rule import aba_chain_rule
+from experiments.derivatives.algorithm import fdsva_by
 from experiments.derivatives.chains import chain
+from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.forward_chain_rule import forward_chain_rule
 from experiments.derivatives.rnea_chain_rule import rnea_chain_rule
+from experiments.derivatives.trees import TREES, draw_times, exponents, per_tree, series, tracked
+from experiments.harness import Run, records
+from experiments.harness.pictures import side_by_side
 
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100)
 LARGEST_TENSOR = 24  # joints; (N N N) arrays of more are not needed to see the trend
 NEGLIGIBLE = 1e-12  # an entry over the largest below which it has no digits to lose
 KNOTS = 64
-NAMES = {1: "serial", 2: "bf = 2"}
 DIFFERENCES = "central differences"
 TITLES = {
     "inverse": "First derivatives of inverse dynamics",
@@ -44,15 +50,6 @@ TITLES = {
 
 
 # ------------------------------------------------------------------------------------------------ methods
-def by_route(model, q, v, tau, route: int) -> tuple[np.ndarray, ...]:
-    """FDSVA with the products by a route of the caller's choice: da_dq, da_dv, da_dtau (K, nv, nv)."""
-    K, n = v.shape
-    out = np.empty((3, K, n * n))
-    numbers = fdsva.first_order_numbers(model)
-    launch(fdsva.drive_first_order, K, numbers, model.block, q, v, tau, route, None, *out)
-    return tuple(out.reshape(3, K, n, n))
-
-
 def packed(model, q, v, a) -> tuple[np.ndarray, ...]:
     """The library's tensors by way of the packed form."""
     return dynamics.inverse_dynamics_second_derivatives(model, q, v, a, packed=True).dense()
@@ -72,9 +69,9 @@ METHODS: dict[str, dict[str, Method]] = {
         DIFFERENCES: lambda *x: finite_differences.inverse_dynamics_derivatives(*x)[:2],
     },
     "forward": {
-        "FDSVA, FACTOR": lambda *x: by_route(*x, FACTOR),
-        "FDSVA, DIRECT": lambda *x: by_route(*x, DIRECT),
-        "FDSVA, AZA": lambda *x: by_route(*x, AZA),
+        "FDSVA, FACTOR": fdsva_by(FACTOR),
+        "FDSVA, DIRECT": fdsva_by(DIRECT),
+        "FDSVA, AZA": fdsva_by(AZA),
         "FDCR": forward_chain_rule,
         "ABACR": aba_chain_rule,
         DIFFERENCES: finite_differences.forward_dynamics_derivatives,
@@ -119,56 +116,45 @@ def measure(N: int, branching: int, K: int, seed: int) -> dict:
 
 
 # ------------------------------------------------------------------------------------------------ tables and figure
-def series(rows: list[dict], branching: int, quantity: str, name: str) -> tuple:
-    """N and rms error of a method."""
-    chosen = [r for r in rows if r["branching"] == branching and quantity in r]
-    return tuple(zip(*((r["N"], r[quantity][name]["rms"]) for r in chosen), strict=True))
+def rms(quantity: str, name: str) -> Callable[[dict], float | None]:
+    """The rms error of a method, where it was measured."""
+    return lambda row: row[quantity][name]["rms"] if quantity in row else None
 
 
-def exponents(rows: list[dict]) -> dict:
-    """Growth of the rms errors with N, by quantity and tree, over the upper half of the sizes."""
-    return {
-        quantity: {
-            tree: {name: harness.exponent(*series(rows, b, quantity, name)) for name in methods}
-            for b, tree in NAMES.items()
-        }
-        for quantity, methods in METHODS.items()
-    }
-
-
-def print_tables(results: dict, console: Console) -> None:
+def tables(results: dict[str, Any]) -> Iterator[Table]:
     """Both errors and their growth, a table per quantity."""
     for quantity, title in TITLES.items():
         for error, meaning in (("rms", "rms relative error, median"), ("largest", "largest error over largest entry")):
-            table = [
+            shown = [
                 {
-                    "tree": NAMES[r["branching"]], "N": r["N"], "condition of M": r["condition"],
+                    "tree": TREES[r["branching"]], "N": r["N"], "condition of M": r["condition"],
                     **{name: f"{e[error]:.1e}" for name, e in r[quantity].items()},
                 }
                 for r in results["rows"] if quantity in r
             ]  # fmt: skip
-            harness.show(f"{title}: {meaning}", table, console)
-        slopes = [{"tree": tree, **values} for tree, values in results["exponents"][quantity].items()]
-        harness.show(f"{title}: growth of the rms error with N, exponents", slopes, console)
+            yield records(f"{title}: {meaning}", shown)
+        slopes = per_tree(results["exponents"][quantity])
+        yield records(f"{title}: growth of the rms error with N, exponents", slopes)
 
 
-def draw(rows: list[dict], path) -> None:
+def draw(results: dict[str, Any]) -> Figure:
     """The rms errors: inverse dynamics, forward dynamics of either tree, second order."""
 
     def panel(title: str, quantity: str, branchings: Sequence[int]) -> Callable:
-        lines = {
-            f"{name}, {NAMES[b]}": series(rows, b, quantity, name) for b in branchings for name in METHODS[quantity]
+        shown = {
+            f"{name}, {TREES[b]}": series(results["rows"], TREES[b], rms(quantity, name))
+            for b in branchings
+            for name in METHODS[quantity]
         }
 
-        def draw_panel(axes) -> None:
-            harness.draw_times(axes, lines, "rms relative error [-]", title)
+        def draw_panel(axes: Axes) -> None:
+            draw_times(axes, shown, "rms relative error [-]", title)
             axes.set(xlim=(1.8, 120.0), ylim=(1e-17, 10.0))  # the same everywhere, with room for the legend
             axes.legend(loc="upper left", frameon=False, fontsize=8)
 
         return draw_panel
 
-    harness.plot(
-        path,
+    return side_by_side(
         panel("Inverse dynamics", "inverse", (1, 2)),
         panel("Forward dynamics, serial", "forward", (1,)),
         panel("Forward dynamics, bf = 2", "forward", (2,)),
@@ -176,20 +162,20 @@ def draw(rows: list[dict], path) -> None:
     )
 
 
-def main(argv: Sequence[str] | None = None) -> dict:
-    """Measure, print the tables, write the files; returns what was written as json."""
-    options = harness.arguments(__doc__).parse_args(argv)
-    sizes, K = ((2, 4), 8) if options.quick else (SIZES, KNOTS)
-    rows = [measure(N, b, K, options.seed) for b in NAMES for N in sizes]
-    results = {"seed": options.seed, "rows": rows, "exponents": exponents(rows)}
-    console = Console(width=160)
-    print_tables(results, console)
-    written = [harness.write("accuracy", results, options.out), options.out / "accuracy.png"]
-    draw(rows, written[1])
-    for file in written:
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
-    return results
+def study(run: Run) -> dict[str, Any]:
+    """All trees."""
+    sizes, K = ((2, 4), 8) if run.options.quick else (SIZES, KNOTS)
+    rows = [measure(N, b, K, run.options.seed) for b, N in tracked(run, sizes, (1, 2))]
+    growth = {
+        quantity: exponents(rows, {name: rms(quantity, name) for name in methods})
+        for quantity, methods in METHODS.items()
+    }
+    return {"rows": rows, "exponents": growth}
 
+
+main = derivatives(
+    "accuracy", __doc__, study, tables=tables, pictures={"accuracy.png": draw}, width=160, threads=None
+)
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -143,15 +143,6 @@ def expanded_length(model) -> int:
     return INSTRUCTIONS_PER_TRIPLE * int((body_depths(model) ** 2).sum())
 
 
-def first_order_candidates(model, folder: Path, compilable: int = COMPILABLE) -> list[Candidate]:
-    """Both algorithms in the virtual machine and, up to `compilable` instructions, compiled into `folder`."""
-    found = []
-    for by in FIRST_ORDER:
-        plain = _timed(lambda by=by: _with_length(first_order(model, by)), f"{by}, virtual machine")
-        found += [plain, *_compiled(plain, f"{by}, compiled", folder, compilable)]
-    return found
-
-
 def second_order_candidates(
     model, folder: Path, compilable: int = COMPILABLE, expandable: int = EXPANDABLE
 ) -> list[Candidate]:

@@ -38,6 +38,19 @@ def _step(ws, i, h):
         ws[i, 1, l] = h
 
 
+@kernel
+def _gather_state(q, v, u, first, w):
+    """q, v and a third argument of the knots from `first` on, as complex numbers, and the rest of the scratch w."""
+    n = v.shape[1]
+    q_, w = carve(w, n)
+    v_, w = carve(w, n)
+    u_, w = carve(w, n)
+    gather_complex(q, first, q_)
+    gather_complex(v, first, v_)
+    gather_complex(u, first, u_)
+    return q_, v_, u_, w
+
+
 @driver
 def _drive_inverse(first, last, work, block, q, v, a, dq, dv):
     m = kernel_model(block)
@@ -46,13 +59,8 @@ def _drive_inverse(first, last, work, block, q, v, a, dq, dv):
     for c in range(first, last):
         body, w = carve(z, nb * BODY)
         dof, w = carve(w, n * DOF)
-        q_, w = carve(w, n)
-        v_, w = carve(w, n)
-        a_, w = carve(w, n)
+        q_, v_, a_, w = _gather_state(q, v, a, c * LANES, w)
         tau, w = carve(w, n)
-        gather_complex(q, c * LANES, q_)
-        gather_complex(v, c * LANES, v_)
-        gather_complex(a, c * LANES, a_)
         for x, out in ((q_, dq), (v_, dv)):
             for j in range(n):
                 _step(x, j, STEP)
@@ -71,15 +79,10 @@ def _drive_forward(first, last, work, block, q, v, tau, aq, av, at):
         dof, w = carve(w, n * DOF)
         art, w = carve(w, nb * ARTICULATED)
         elim, w = carve(w, n * ELIMINATION)
-        q_, w = carve(w, n)
-        v_, w = carve(w, n)
-        tau_, w = carve(w, n)
+        q_, v_, tau_, w = _gather_state(q, v, tau, c * LANES, w)
         zeros, w = carve(w, n)
         a, w = carve(w, n)
         zeros[:] = 0.0
-        gather_complex(q, c * LANES, q_)
-        gather_complex(v, c * LANES, v_)
-        gather_complex(tau, c * LANES, tau_)
         for x, out in ((q_, aq), (v_, av), (tau_, at)):
             for j in range(n):
                 _step(x, j, STEP)
@@ -96,63 +99,54 @@ def drive_second(first, last, work, block, q, v, a, Tqq, Tqv, Tvv, TM):
     for c in range(first, last):
         body, w = carve(z, nb * BODY)
         dof, w = carve(w, n * DOF)
-        q_, w = carve(w, n)
-        v_, w = carve(w, n)
-        a_, w = carve(w, n)
+        q_, v_, a_, w = _gather_state(q, v, a, c * LANES, w)
         tau, w = carve(w, n)
         dq, w = carve(w, n * n)
         dv, w = carve(w, n * n)
         M, w = carve(w, n * n)
-        gather_complex(q, c * LANES, q_)
-        gather_complex(v, c * LANES, v_)
-        gather_complex(a, c * LANES, a_)
         dq[:], dv[:], M[:] = 0.0, 0.0, 0.0  # entries between branches
-        for j in range(n):
-            _step(q_, j, STEP)
-            inverse_dynamics_first_order(m, q_, v_, a_, None, body, dof, tau, dq, dv, M)
-            _take(dq, c * LANES, Tqq, j)
-            _take(M, c * LANES, TM, j)
-            _step(q_, j, 0.0)
-            _step(v_, j, STEP)
-            inverse_dynamics_first_order(m, q_, v_, a_, None, body, dof, tau, dq, dv, M)
-            _take(dq, c * LANES, Tqv, j)
-            _take(dv, c * LANES, Tvv, j)
-            _step(v_, j, 0.0)
+        for x, of_dq, other, of_other in ((q_, Tqq, M, TM), (v_, Tqv, dv, Tvv)):
+            for j in range(n):
+                _step(x, j, STEP)
+                inverse_dynamics_first_order(m, q_, v_, a_, None, body, dof, tau, dq, dv, M)
+                _take(dq, c * LANES, of_dq, j)
+                _take(other, c * LANES, of_other, j)
+                _step(x, j, 0.0)
 
 
-def _require_vectors(model) -> None:
+def _run(drive, numbers: int, model, q, v, shape: tuple, count: int, **third) -> tuple[np.ndarray, ...]:
+    """Derivatives of `count` results of this shape: (K, *shape, nv) each, or (*shape, nv) at a single point."""
     if not model.is_euclidean:
         raise ValueError("model: got joints on a manifold, expected revolute, prismatic and translation joints alone")
+    single, batches = points(model, q, v=v, **third)
+    K, n = batches[1].shape
+    out = np.empty((count, K, n, *shape))
+    launch(drive, K, 2 * numbers, model.block, *batches, *out.reshape(count, K, n, -1))
+    return unbatch(single, *np.moveaxis(out, 2, -1))
+
+
+def second_order_numbers(model) -> int:
+    """Complex scratch numbers per lane of `drive_second`."""
+    n = model.nv
+    return model.nb * BODY + n * (DOF + 4 + 3 * n)
 
 
 def inverse_dynamics_complex_step(model, q, v, a) -> tuple[np.ndarray, ...]:
     """dtau_dq, dtau_dv by 2 nv complex runs of the recursive Newton-Euler algorithm; shapes and errors as in
     `dynamics.inverse_dynamics_derivatives`, and ValueError for joints on a manifold."""
-    _require_vectors(model)
-    single, (q, v, a) = points(model, q, v=v, a=a)
-    K, n = v.shape
-    out = np.empty((2, K, n, n))
-    launch(_drive_inverse, K, 2 * (model.nb * BODY + n * (DOF + 4)), model.block, q, v, a, *out)
-    return unbatch(single, *out.swapaxes(2, 3))
+    n = model.nv
+    return _run(_drive_inverse, model.nb * BODY + n * (DOF + 4), model, q, v, (n,), 2, a=a)
 
 
 def forward_dynamics_complex_step(model, q, v, tau) -> ForwardDynamicsDerivatives:
     """da_dq, da_dv, da_dtau by 3 nv complex runs of the articulated-body algorithm; errors as above."""
-    _require_vectors(model)
-    single, (q, v, tau) = points(model, q, v=v, tau=tau)
-    K, n = v.shape
-    out = np.empty((3, K, n, n))
-    numbers = 2 * (model.nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 5))
-    launch(_drive_forward, K, numbers, model.block, q, v, tau, *out)
-    return ForwardDynamicsDerivatives(*unbatch(single, *out.swapaxes(2, 3)))
+    n = model.nv
+    numbers = model.nb * (BODY + ARTICULATED) + n * (DOF + ELIMINATION + 5)
+    return ForwardDynamicsDerivatives(*_run(_drive_forward, numbers, model, q, v, (n,), 3, tau=tau))
 
 
 def second_derivatives_complex_step(model, q, v, a) -> InverseDynamicsSecondDerivatives:
     """The four tensors by 2 nv complex runs of the first derivatives; errors as above."""
-    _require_vectors(model)
-    single, (q, v, a) = points(model, q, v=v, a=a)
-    K, n = v.shape
-    out = np.empty((4, K, n, n * n))
-    launch(drive_second, K, 2 * (model.nb * BODY + n * (DOF + 4) + 3 * n * n), model.block, q, v, a, *out)
-    tensors = np.moveaxis(out.reshape(4, K, n, n, n), 2, 4)
-    return InverseDynamicsSecondDerivatives(*unbatch(single, *tensors))
+    n = model.nv
+    tensors = _run(drive_second, second_order_numbers(model), model, q, v, (n, n), 4, a=a)
+    return InverseDynamicsSecondDerivatives(*tensors)

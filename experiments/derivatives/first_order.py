@@ -9,53 +9,30 @@ Times with arrays are measured too.  IDSVA computes M besides, which the chain r
 Writes DIR/first_order.json and DIR/first_order.png.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from rich.console import Console
+from matplotlib.figure import Figure
+from rich.table import Table
 
-import dynamics
-from dynamics.derivatives import inverse_dynamics as idsva
-from dynamics.simd import launch
-from experiments.derivatives import harness, idsva_body_frame
-from experiments.derivatives.chains import body_depths, chain
-from experiments.derivatives.competitors_common import paths
-from experiments.derivatives.rnea_chain_rule import rnea_chain_rule
-from experiments.derivatives.rnea_chain_rule_body import body_numbers, drive_body
-from experiments.derivatives.rnea_chain_rule_ground import drive_ground, ground_numbers
+from experiments.derivatives import trees
+from experiments.derivatives.algorithm import IDSVA
+from experiments.derivatives.chains import chain
+from experiments.derivatives.experiment import derivatives
+from experiments.derivatives.idsva_body_frame import idsva_body_frame
+from experiments.derivatives.rnea_chain_rule import rnea_chain_rule, rnea_chain_rule_ground
+from experiments.harness import Run, records
+from experiments.harness.pictures import side_by_side
 
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100, 150, 250, 500)
-BRANCHINGS = (1, 2, 5)
-NAMES = {1: "serial", 2: "bf = 2", 5: "bf = 5"}
 ALGORITHMS = {
-    "IDSVA": dynamics.inverse_dynamics_derivatives,
-    "IDSVA, body frame": idsva_body_frame.idsva_body_frame,
-    "RNEACR": lambda *x: rnea_chain_rule(*x, frame="body"),
-    "RNEACR, ground frame": lambda *x: rnea_chain_rule(*x, frame="ground"),
+    "IDSVA": IDSVA,
+    "IDSVA, body frame": idsva_body_frame,
+    "RNEACR": rnea_chain_rule,
+    "RNEACR, ground frame": rnea_chain_rule_ground,
 }
-
-
-def in_lanes(model, q, v, a) -> dict[str, Callable[[], None]]:
-    """Calls of the same kernels that write no arrays: they are handed arrays for no knots."""
-    K, n, block, tree = len(q), model.nv, model.block, paths(model)
-    two = [np.empty((0, n * n)) for _ in range(2)]
-    three = [np.empty((0, n * n)) for _ in range(3)]
-    sizes = {
-        "IDSVA": idsva.derivatives_numbers(model),
-        "IDSVA, body frame": idsva_body_frame._numbers(model),
-        "RNEACR": body_numbers(tree) + n * (3 + 2 * n),
-        "RNEACR, ground frame": ground_numbers(model, tree),
-    }
-    drivers = {
-        "IDSVA": (idsva.drive_derivatives, block, q, v, a, None, *three),
-        "IDSVA, body frame": (idsva_body_frame._drive, block, q, v, a, *three),
-        "RNEACR": (drive_body, block, tree, q, v, a, *two),
-        "RNEACR, ground frame": (drive_ground, block, tree, q, v, a, *two),
-    }
-    return {
-        name: lambda drive=drive, name=name, rest=rest: launch(drive, K, sizes[name], *rest)
-        for name, (drive, *rest) in drivers.items()
-    }
 
 
 def knots(N: int, branching: int, quick: bool) -> int:
@@ -69,19 +46,14 @@ def knots(N: int, branching: int, quick: bool) -> int:
 def measure(N: int, branching: int, K: int, seconds: float, seed: int) -> dict:
     """Microseconds per knot of every algorithm, and its largest deviation from IDSVA over the largest entry."""
     model = chain(N, branching)
-    q, v, a = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
+    points = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
     few = K if N <= 100 else min(K, 16)  # arrays of more would not fit
-    calls = {name: lambda f=f: f(model, q[:few], v[:few], a[:few]) for name, f in ALGORITHMS.items()}
-    expected = calls["IDSVA"]()
-    errors = {name: harness.deviation(call()[:2], expected[:2]) for name, call in calls.items()}
+    some = points[:, :few]
+    expected = IDSVA(model, *some)[:2]
+    errors = {name: trees.deviation(algorithm(model, *some)[:2], expected) for name, algorithm in ALGORITHMS.items()}
     del expected
-    lanes = harness.medians(in_lanes(model, q, v, a), seconds)
-    arrays = harness.medians(calls, seconds)
-    return {
-        "N": N, "branching": branching, "depth": int(body_depths(model).max()), "knots": K, "knots_arrays": few,
-        "us": {name: 1e6 * t / K for name, t in lanes.items()},
-        "us_arrays": {name: 1e6 * t / few for name, t in arrays.items()}, "error": errors,
-    }  # fmt: skip
+    found = trees.contest(model, points, few, seconds, ALGORITHMS)
+    return trees.sizes_of(model, branching, K) | {"knots_arrays": few, **found, "error": errors}
 
 
 def fastest_chain_rule(row: dict) -> float:
@@ -89,79 +61,55 @@ def fastest_chain_rule(row: dict) -> float:
     return min(row["us"]["RNEACR"], row["us"]["RNEACR, ground frame"])
 
 
-def table_row(row: dict) -> dict:
-    """What the table shows of a measurement."""
-    us = row["us"]
-    return {
-        "tree": NAMES[row["branching"]], "N": row["N"], "depth": row["depth"], "knots": row["knots"],
-        **{f"{name} [µs]": t for name, t in us.items()},
-        "RNEACR / IDSVA": fastest_chain_rule(row) / us["IDSVA"],
-        "body / ground": us["IDSVA, body frame"] / us["IDSVA"],
-        "IDSVA, arrays [µs]": row["us_arrays"]["IDSVA"],
-    }  # fmt: skip
+def gain(row: dict) -> float:
+    """Time of the faster RNEACR over that of IDSVA."""
+    return fastest_chain_rule(row) / row["us"]["IDSVA"]
 
 
-def exponents(rows: list[dict]) -> dict:
-    """Growth of every algorithm with N, by tree, over the upper half of the sizes."""
-    return {
-        NAMES[b]: {
-            name: harness.exponent(*zip(*((r["N"], r["us"][name]) for r in rows if r["branching"] == b), strict=True))
-            for name in ALGORITHMS
+def frames(row: dict) -> float:
+    """Time in the body frame over that in the ground frame."""
+    return row["us"]["IDSVA, body frame"] / row["us"]["IDSVA"]
+
+
+def study(run: Run) -> dict[str, Any]:
+    """All trees."""
+    quick = run.options.quick
+    sizes, seconds = ((2, 4), 0.02) if quick else (SIZES, 1.5)
+    rows = [
+        measure(N, branching, knots(N, branching, quick), seconds, run.options.seed)
+        for branching, N in trees.tracked(run, sizes)
+    ]
+    return {"rows": rows, "exponents": trees.exponents(rows, trees.times(ALGORITHMS))}
+
+
+def tables(results: dict[str, Any]) -> Iterator[Table]:
+    """Times and ratios, and growth."""
+    shown = [
+        {
+            **trees.of_tree(row), **{f"{name} [µs]": t for name, t in row["us"].items()},
+            "RNEACR / IDSVA": gain(row), "body / ground": frames(row), "IDSVA, arrays [µs]": row["us_arrays"]["IDSVA"],
         }
-        for b in BRANCHINGS
-    }
+        for row in results["rows"]
+    ]  # fmt: skip
+    yield records("First derivatives of inverse dynamics, per knot", shown)
+    yield records("Growth with N: exponents", trees.per_tree(results["exponents"]))
 
 
-def draw(rows: list[dict], path) -> None:
+def draw(results: dict[str, Any]) -> Figure:
     """Times, IDSVA over RNEACR, and ground over body frame."""
-
-    def series(value) -> dict:
-        return {
-            NAMES[b]: tuple(zip(*((r["N"], value(r)) for r in rows if r["branching"] == b), strict=True))
-            for b in BRANCHINGS
-        }
-
-    ours, theirs = series(lambda r: r["us"]["IDSVA"]), series(fastest_chain_rule)
-    times = {
-        f"{name}, {tree}": points
-        for tree in NAMES.values()
-        for name, points in (("IDSVA", ours[tree]), ("RNEACR", theirs[tree]))
+    rows = results["rows"]
+    ours, theirs = trees.by_tree(rows, lambda r: r["us"]["IDSVA"]), trees.by_tree(rows, fastest_chain_rule)
+    both = {
+        f"{name}, {tree}": of_tree[tree] for tree in ours for name, of_tree in (("IDSVA", ours), ("RNEACR", theirs))
     }
-    gain = series(lambda r: fastest_chain_rule(r) / r["us"]["IDSVA"])
-    frames = series(lambda r: r["us"]["IDSVA, body frame"] / r["us"]["IDSVA"])
-    harness.plot(
-        path,
-        lambda axes: harness.draw_times(axes, times, title="First derivatives of inverse dynamics"),
-        lambda axes: harness.draw_ratios(axes, gain, "RNEACR / IDSVA"),
-        lambda axes: harness.draw_ratios(axes, frames, "IDSVA, body frame / ground frame"),
+    return side_by_side(
+        lambda axes: trees.draw_times(axes, both, title="First derivatives of inverse dynamics"),
+        lambda axes: trees.draw_ratios(axes, trees.by_tree(rows, gain), "RNEACR / IDSVA"),
+        lambda axes: trees.draw_ratios(axes, trees.by_tree(rows, frames), "IDSVA, body frame / ground frame"),
     )
 
 
-def main(argv: Sequence[str] | None = None) -> dict:
-    """Measure, print the table, write the files; returns what was written as json."""
-    options = harness.arguments(__doc__).parse_args(argv)
-    sizes, seconds = ((2, 4), 0.02) if options.quick else (SIZES, 1.5)
-    threads = dynamics.num_threads()
-    dynamics.set_num_threads(1)
-    try:
-        rows = [
-            measure(N, branching, knots(N, branching, options.quick), seconds, options.seed)
-            for branching in BRANCHINGS
-            for N in sizes
-        ]
-        results = {"seed": options.seed, "rows": rows, "exponents": exponents(rows)}
-        console = Console(width=180)
-        harness.show("First derivatives of inverse dynamics, per knot", [table_row(row) for row in rows], console)
-        slopes = [{"tree": tree, **values} for tree, values in results["exponents"].items()]
-        harness.show("Growth with N: exponents", slopes, console)
-        written = [harness.write("first_order", results, options.out), options.out / "first_order.png"]
-    finally:
-        dynamics.set_num_threads(threads)
-    draw(rows, written[1])
-    for file in written:
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
-    return results
-
+main = derivatives("first_order", __doc__, study, tables=tables, pictures={"first_order.png": draw})
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -15,55 +15,37 @@ The products, all of da = -M^-1 dID and M^-1 itself, are measured alone by each 
 Writes DIR/forward.json and DIR/forward.png.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
-from rich.console import Console
+from matplotlib.figure import Figure
+from rich.table import Table
 
 import dynamics
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forward_dynamics_kernel
-from dynamics.algorithms.inverse_mass import AUTOMATIC, AZA, DIRECT, FACTOR, minus_inverse_products, product_route
+from dynamics.algorithms.inverse_mass import AZA, DIRECT, FACTOR, minus_inverse_products, product_route
 from dynamics.algorithms.kinematics import BODY, DOF
-from dynamics.derivatives import forward_dynamics as fdsva
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, aligned_zeros, carve, driver, gather_state, kernel, launch, load, store
-from experiments.derivatives import aba_chain_rule, forward_chain_rule, harness, pinocchio_peer
-from experiments.derivatives.chains import body_depths, chain, humanoid, quadruped
-from experiments.derivatives.competitors_common import paths
+from experiments.derivatives import pinocchio_peer, trees
+from experiments.derivatives.aba_chain_rule import aba_chain_rule
+from experiments.derivatives.algorithm import FDSVA
+from experiments.derivatives.chains import chain, humanoid, quadruped
+from experiments.derivatives.experiment import derivatives
+from experiments.derivatives.forward_chain_rule import forward_chain_rule
+from experiments.harness import Run, records
+from experiments.harness.pictures import side_by_side
 
 SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100)
 PRODUCT_SIZES = (2, 4, 8, 16, 24, 32, 40, 50, 65, 80, 100, 150, 200)
-NAMES = {1: "serial", 2: "bf = 2", 5: "bf = 5"}
-ALGORITHMS = {
-    "FDSVA": dynamics.forward_dynamics_derivatives,
-    "FDCR": forward_chain_rule.forward_chain_rule,
-    "ABACR": aba_chain_rule.aba_chain_rule,
-}
+ALGORITHMS = {"FDSVA": FDSVA, "FDCR": forward_chain_rule, "ABACR": aba_chain_rule}
 ROUTES = {"FACTOR": FACTOR, "DIRECT": DIRECT, "AZA": AZA}
 
 
 # ------------------------------------------------------------------------------------------------ all of it
-def in_lanes(model, q, v, tau) -> dict[str, Callable[[], None]]:
-    """Calls of the same kernels that write no arrays: they are handed arrays for no knots."""
-    K, n, block, tree = len(q), model.nv, model.block, paths(model)
-    none = [np.empty((0, n * n)) for _ in range(3)]
-    sizes = {
-        "FDSVA": fdsva.first_order_numbers(model),
-        "FDCR": forward_chain_rule._numbers(model, tree),
-        "ABACR": aba_chain_rule._numbers(tree),
-    }
-    drivers = {
-        "FDSVA": (fdsva.drive_first_order, block, q, v, tau, AUTOMATIC, None, *none),
-        "FDCR": (forward_chain_rule._drive, block, tree, q, v, tau, *none),
-        "ABACR": (aba_chain_rule._drive, block, tree, q, v, tau, *none),
-    }
-    return {
-        name: lambda drive=drive, name=name, rest=rest: launch(drive, K, sizes[name], *rest)
-        for name, (drive, *rest) in drivers.items()
-    }
-
-
 def pinocchio_call(model, q, v, tau) -> Callable | None:
     """Pinocchio's computeABADerivatives at the points, or None where it is not installed."""
     try:
@@ -80,24 +62,17 @@ def knots(N: int, quick: bool) -> int:
 def measure(N: int, branching: int, K: int, seconds: float, seed: int) -> dict:
     """Microseconds per knot of every algorithm, and its largest deviation from FDSVA over the largest entry."""
     model = chain(N, branching)
-    q, v, tau = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
-    calls = {name: lambda f=f: f(model, q, v, tau) for name, f in ALGORITHMS.items()}
-    results = {name: call() for name, call in calls.items()}
-    errors = {name: harness.deviation(result, results["FDSVA"]) for name, result in results.items()}
-    peer = pinocchio_call(model, q, v, tau)
+    points = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
+    results = {name: algorithm(model, *points) for name, algorithm in ALGORITHMS.items()}
+    errors = {name: trees.deviation(result, results["FDSVA"]) for name, result in results.items()}
+    peer = pinocchio_call(model, *points)
     if peer:
         data = peer()
-        last = [x[-1] for x in results["FDSVA"]]
         theirs = data.ddq_dq, data.ddq_dv, np.triu(data.Minv) + np.triu(data.Minv, 1).T
-        errors["Pinocchio"] = harness.deviation(theirs, last)
-        calls["Pinocchio"] = peer
-    lanes = harness.medians(in_lanes(model, q, v, tau), seconds)
-    arrays = harness.medians(calls, seconds)
-    return {
-        "N": N, "branching": branching, "depth": int(body_depths(model).max()), "knots": K,
-        "us": {name: 1e6 * t / K for name, t in lanes.items()},
-        "us_arrays": {name: 1e6 * t / K for name, t in arrays.items()}, "error": errors,
-    }  # fmt: skip
+        errors["Pinocchio"] = trees.deviation(theirs, [x[-1] for x in results["FDSVA"]])
+    others = {"Pinocchio": peer} if peer else {}
+    found = trees.contest(model, points, K, seconds, ALGORITHMS, **others)
+    return trees.sizes_of(model, branching, K) | {**found, "error": errors}
 
 
 # ------------------------------------------------------------------------------------------------ products alone
@@ -180,7 +155,7 @@ def measure_products(tree: str, model, seconds: float, seed: int) -> dict:
     """Microseconds per knot of the products by each route, less that of the copying; the library's choice and its
     regret, the time of the chosen route over that of the fastest."""
     K = product_knots(model.nv)
-    times = {name: 1e6 * t / K for name, t in harness.medians(product_calls(model, K, seed), seconds).items()}
+    times = trees.microseconds(product_calls(model, K, seed), K, seconds)
     copying = times.pop("copy")
     us = {name: t - copying for name, t in times.items()}
     chosen = list(ROUTES)[product_route(model.arrays)]
@@ -208,27 +183,29 @@ def crossover(N: Sequence[float], ratio: Sequence[float]) -> float | None:
     return float(np.exp(x + (x1 - x) * y / (y - y1)))
 
 
+def ratio(a: str, b: str) -> Callable[[dict], float]:
+    """Time of a over that of b."""
+    return lambda row: row["us"][a] / row["us"][b]
+
+
 def crossovers(rows: list[dict]) -> dict:
     """By tree, the N above which AZA is the faster one."""
     return {
-        tree: {f"AZA / {other}": crossover(*_points(rows, tree, "AZA", other)) for other in ("DIRECT", "FACTOR")}
-        for tree in NAMES.values()
+        tree: {
+            f"AZA / {other}": crossover(*trees.series(rows, tree, ratio("AZA", other)))
+            for other in ("DIRECT", "FACTOR")
+        }
+        for tree in trees.TREES.values()
     }
-
-
-def _points(rows: list[dict], tree: str, a: str, b: str) -> tuple:
-    """N and time of route a over that of b."""
-    return tuple(zip(*((r["N"], r["us"][a] / r["us"][b]) for r in rows if r["tree"] == tree), strict=True))
 
 
 # ------------------------------------------------------------------------------------------------ tables and figure
 def table_row(row: dict) -> dict:
     """What the table shows of a measurement."""
-    us, arrays = row["us"], row["us_arrays"]
+    arrays = row["us_arrays"]
     return {
-        "tree": NAMES[row["branching"]], "N": row["N"], "depth": row["depth"], "knots": row["knots"],
-        **{f"{name} [µs]": t for name, t in us.items()},
-        "FDCR / FDSVA": us["FDCR"] / us["FDSVA"], "ABACR / FDSVA": us["ABACR"] / us["FDSVA"],
+        **trees.of_tree(row), **{f"{name} [µs]": t for name, t in row["us"].items()},
+        **{f"{name} / FDSVA": ratio(name, "FDSVA")(row) for name in ("FDCR", "ABACR")},
         "FDSVA, arrays [µs]": arrays["FDSVA"], "Pinocchio [µs]": arrays.get("Pinocchio"),
         "Pinocchio / FDSVA": arrays["Pinocchio"] / arrays["FDSVA"] if "Pinocchio" in arrays else None,
     }  # fmt: skip
@@ -239,83 +216,60 @@ def product_row(row: dict) -> dict:
     return {
         "tree": row["tree"], "N": row["N"], "mean depth": row["mean_depth"],
         **{f"{name} [µs]": t for name, t in row["us"].items()}, "copying [µs]": row["us_copying"],
-        "AZA / DIRECT": row["us"]["AZA"] / row["us"]["DIRECT"],
+        "AZA / DIRECT": ratio("AZA", "DIRECT")(row),
         "automatic": row["automatic"], "best": row["best"], "regret": row["regret"],
     }  # fmt: skip
 
 
-def exponents(rows: list[dict]) -> dict:
-    """Growth of every algorithm with N, by tree, over the upper half of the sizes."""
-    return {
-        NAMES[b]: {
-            name: harness.exponent(*zip(*((r["N"], r["us"][name]) for r in rows if r["branching"] == b), strict=True))
-            for name in ALGORITHMS
-        }
-        for b in NAMES
-    }
+def tables(results: dict[str, Any]) -> Iterator[Table]:
+    """Times, products, growth and crossovers."""
+    rows, products = results["rows"], results["products"]
+    yield records("First derivatives of forward dynamics, per knot", [table_row(row) for row in rows])
+    yield records("Products with the inverse mass matrix, per knot", [product_row(row) for row in products])
+    yield records("Growth with N: exponents", trees.per_tree(results["exponents"]))
+    yield records("N above which AZA is faster", trees.per_tree(results["crossovers"]))
 
 
-def draw(rows: list[dict], products: list[dict], path) -> None:
+def draw(results: dict[str, Any]) -> Figure:
     """Times, speed-ups over the chain rules, and speed-up of AZA over DIRECT."""
-
-    def series(b: int, value) -> tuple:
-        return tuple(zip(*((r["N"], value(r)) for r in rows if r["branching"] == b), strict=True))
-
-    times = {
-        f"{name}, {NAMES[b]}": series(b, lambda r, name=name: r["us"][name]) for b in (1, 2) for name in ALGORITHMS
+    rows, products = results["rows"], results["products"]
+    shown = {
+        f"{name}, {tree}": trees.series(rows, tree, time)
+        for tree in (trees.TREES[1], trees.TREES[2])
+        for name, time in trees.times(ALGORITHMS).items()
     }
     if "Pinocchio" in rows[0]["us_arrays"]:
-        times["Pinocchio, serial"] = series(1, lambda r: r["us_arrays"]["Pinocchio"])
+        shown["Pinocchio, serial"] = trees.series(rows, trees.TREES[1], lambda r: r["us_arrays"]["Pinocchio"])
     gains = {
-        f"{name}, {tree}": series(b, lambda r, name=name: r["us"][name] / r["us"]["FDSVA"])
+        f"{name}, {tree}": points
         for name in ("FDCR", "ABACR")
-        for b, tree in NAMES.items()
+        for tree, points in trees.by_tree(rows, ratio(name, "FDSVA")).items()
     }
-    routes = {tree: _points(products, tree, "DIRECT", "AZA") for tree in NAMES.values()}
-    harness.plot(
-        path,
-        lambda axes: harness.draw_times(axes, times, title="First derivatives of forward dynamics"),
-        lambda axes: harness.draw_ratios(axes, gains, "FDCR / FDSVA and ABACR / FDSVA"),
-        lambda axes: harness.draw_ratios(axes, routes, "products with $M^{-1}$: DIRECT / AZA"),
+    routes = {tree: trees.series(products, tree, ratio("DIRECT", "AZA")) for tree in trees.TREES.values()}
+    return side_by_side(
+        lambda axes: trees.draw_times(axes, shown, title="First derivatives of forward dynamics"),
+        lambda axes: trees.draw_ratios(axes, gains, "FDCR / FDSVA and ABACR / FDSVA"),
+        lambda axes: trees.draw_ratios(axes, routes, "products with $M^{-1}$: DIRECT / AZA"),
     )
 
 
-def print_tables(results: dict, console: Console) -> None:
-    """Times, growth, products and crossovers."""
-    rows, products = results["rows"], results["products"]
-    harness.show("First derivatives of forward dynamics, per knot", [table_row(r) for r in rows], console)
-    by_tree = {"Growth with N: exponents": "exponents", "N above which AZA is faster": "crossovers"}
-    harness.show("Products with the inverse mass matrix, per knot", [product_row(r) for r in products], console)
-    for title, key in by_tree.items():
-        harness.show(title, [{"tree": tree, **values} for tree, values in results[key].items()], console)
-
-
-def main(argv: Sequence[str] | None = None) -> dict:
-    """Measure, print the tables, write the files; returns what was written as json."""
-    options = harness.arguments(__doc__).parse_args(argv)
-    quick, seed = options.quick, options.seed
+def study(run: Run) -> dict[str, Any]:
+    """Derivatives of all trees, then the products alone."""
+    quick, seed = run.options.quick, run.options.seed
     sizes, product_sizes, seconds = ((2, 4), (2, 4), 0.02) if quick else (SIZES, PRODUCT_SIZES, 1.0)
-    threads = dynamics.num_threads()
-    dynamics.set_num_threads(1)
-    try:
-        rows = [measure(N, b, knots(N, quick), seconds, seed) for b in NAMES for N in sizes]
-        trees = [(NAMES[b], chain(N, b)) for b in NAMES for N in product_sizes]
-        trees += [("quadruped", quadruped()), ("humanoid", humanoid())]
-        products = [measure_products(tree, model, seconds, seed) for tree, model in trees]
-        results = {
-            "seed": seed, "rows": rows, "exponents": exponents(rows), "products": products,
-            "crossovers": crossovers(products),
-        }  # fmt: skip
-        written = [harness.write("forward", results, options.out), options.out / "forward.png"]
-    finally:
-        dynamics.set_num_threads(threads)
-    console = Console(width=200)
-    print_tables(results, console)
-    draw(rows, products, written[1])
-    for file in written:
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
-    return results
+    rows = [measure(N, b, knots(N, quick), seconds, seed) for b, N in trees.tracked(run, sizes)]
+    robots = [(tree, chain(N, b)) for b, tree in trees.TREES.items() for N in product_sizes]
+    robots += [("quadruped", quadruped()), ("humanoid", humanoid())]
+    products = [measure_products(*robot, seconds, seed) for robot in run.track(robots, "products")]
+    return {
+        "rows": rows,
+        "exponents": trees.exponents(rows, trees.times(ALGORITHMS)),
+        "products": products,
+        "crossovers": crossovers(products),
+    }
 
+
+main = derivatives("forward", __doc__, study, tables=tables, pictures={"forward.png": draw}, width=200)
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

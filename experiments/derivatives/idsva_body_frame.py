@@ -6,7 +6,6 @@ force vectors of a joint.  In ground coordinates neither is needed; what that is
                                                                                    [Singh 2022, algorithm 1, figure 3]
 """
 
-from dynamics.algorithms.batch import empty_matrices, launch, points, square_matrices
 from dynamics.derivatives.composites import first_order_vectors
 from dynamics.derivatives.inverse_dynamics import InverseDynamicsDerivatives
 from dynamics.kernel_model import kernel_model
@@ -36,6 +35,7 @@ from dynamics.spatial import (
     store6,
     world_inertia,
 )
+from experiments.derivatives.algorithm import Algorithm
 from experiments.derivatives.competitors_common import (
     BODY_FRAME,
     FORCE,
@@ -46,7 +46,6 @@ from experiments.derivatives.competitors_common import (
     joint_dot,
     load_pose,
     move_body,
-    require_one_axis,
     to_parent,
     zero6,
 )
@@ -149,25 +148,5 @@ def _drive(first, last, work, block, q, v, a, dq, dv, M):
         scatter(M_, c * LANES, M)
 
 
-def idsva_body_frame(model, q, v, a) -> InverseDynamicsDerivatives:
-    """Derivatives of inverse dynamics, as `dynamics.inverse_dynamics_derivatives` but in body coordinates.
-
-    Parameters
-    ----------
-    model : RigidBodyModel of revolute and prismatic joints
-    q : (nq,) or (K, nq);  v, a : (nv,) or (K, nv)
-
-    Returns
-    -------
-    InverseDynamicsDerivatives(dtau_dq, dtau_dv, M), each (nv, nv) or (K, nv, nv)
-
-    Raises
-    ------
-    ValueError : a joint of another kind, a wrong shape or a non-finite entry; names the joint or the argument.
-    """
-    require_one_axis(model)
-    single, (q, v, a) = points(model, q, v=v, a=a)
-    K, n = v.shape
-    out = empty_matrices(3, K, n)
-    launch(_drive, K, _numbers(model), model.block, q, v, a, *out)
-    return InverseDynamicsDerivatives(*square_matrices(single, out))
+idsva_body_frame = Algorithm(_drive, _numbers, InverseDynamicsDerivatives, along_paths=False)
+"""Derivatives of inverse dynamics, as `dynamics.inverse_dynamics_derivatives` but in body coordinates."""

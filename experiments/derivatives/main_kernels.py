@@ -6,14 +6,12 @@ from functools import partial
 import numpy as np
 
 import dynamics
-from dynamics.algorithms.inverse_mass import AUTOMATIC
-from dynamics.derivatives import forward_dynamics as fdsva
 from dynamics.derivatives import hessian
-from dynamics.derivatives import inverse_dynamics as idsva
 from dynamics.derivatives import second_order as tensors
 from dynamics.derivatives.packed import packed_size
 from dynamics.simd import LANES, aligned_empty, chunk_count, driver, fma, helper, launch, load, store
 from dynamics.simd.threads import MINIMUM_WORK
+from experiments.derivatives.algorithm import EXPANSION, FDSVA, IDSVA
 
 FIRST, HESSIAN, TENSORS, FORWARD = KERNELS = (
     "inverse, first order", "inverse, first order + Hessian", "inverse, packed tensors", "forward, first order"
@@ -36,10 +34,9 @@ def states(model, K: int, seed: int) -> list[np.ndarray]:
 
 def packed_tensors(model, q, v, a, buffer) -> None:
     """Packed tensors of all knots, as many at a time as the buffer (chunks, packed_size, LANES) holds."""
-    few, numbers = LANES * len(buffer), tensors.second_order_numbers(model)
+    few = LANES * len(buffer)
     for i in range(0, len(q), few):
-        x = q[i : i + few], v[i : i + few], a[i : i + few]
-        launch(tensors.drive_second_order, len(x[0]), numbers, model.block, *x, None, buffer)
+        tensors.drive_second_order(model, q[i : i + few], v[i : i + few], a[i : i + few], None, buffer)
 
 
 def slab(*models) -> np.ndarray:
@@ -52,19 +49,15 @@ def in_lanes(model, q, v, a, w, memory: np.ndarray | None = None) -> Calls:
     """The main kernels without arrays of results: they are handed arrays for no knots.
 
     Packed tensors leave the lanes by nature: slab by slab into `memory`, or into memory for all knots."""
-    K, n, block, size = len(q), model.nv, model.block, LANES * packed_size(model.arrays)
-    none = [np.empty((0, n * n)) for _ in range(7)]
+    K, size = len(q), LANES * packed_size(model.arrays)
     chunks = chunk_count(K) if memory is None else min(chunk_count(K), max(1, SLAB // size))
     memory = aligned_empty(chunks * size) if memory is None else memory
     buffer = memory[: chunks * size].reshape(chunks, -1, LANES)
-    first = idsva.drive_derivatives, K, idsva.derivatives_numbers(model), block, q, v, a, None, *none[:3]
-    second = hessian.drive_expansion, K, hessian.expansion_numbers(model), block, q, v, a, w, None, *none
-    forward = fdsva.drive_first_order, K, fdsva.first_order_numbers(model), block, q, v, a, AUTOMATIC, None, *none[:3]
     return {
-        FIRST: partial(launch, *first),
-        HESSIAN: partial(launch, *second),
+        FIRST: IDSVA.in_lanes(model, q, v, a),
+        HESSIAN: EXPANSION.in_lanes(model, q, v, a, w),
         TENSORS: partial(packed_tensors, model, q, v, a, buffer),
-        FORWARD: partial(launch, *forward),
+        FORWARD: FDSVA.in_lanes(model, q, v, a),
     }
 
 

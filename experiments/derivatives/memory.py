@@ -15,20 +15,22 @@ import multiprocessing
 import resource
 import sys
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
-from rich.console import Console
+from matplotlib.figure import Figure
 
 import dynamics
 from dynamics.derivatives.hessian import inverse_dynamics_expansion
-from experiments.derivatives import harness
 from experiments.derivatives.chains import chain, humanoid
+from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.main_kernels import states
-from trajopt.plotting.style import COLORS, tidy
+from experiments.harness import Run, records
+from experiments.harness.pictures import grouped_bars, side_by_side
+from trajopt.plotting.style import tidy
 
 KNOTS = 64
 ROBOTS: dict[str, Callable[[], dynamics.RigidBodyModel]] = {"humanoid": humanoid, "chain 50": lambda: chain(50)}
@@ -89,11 +91,11 @@ def measure(robot: str, case: str, K: int, seed: int) -> dict:
     }  # fmt: skip
 
 
-def in_fresh_processes(tasks: Sequence[tuple]) -> list[dict]:
+def in_fresh_processes(tasks: Iterable[tuple]) -> list[dict]:
     """`measure` of every task, one at a time, each in a process of its own."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn, max_tasks_per_child=1) as pool:
-        return list(pool.map(measure, *zip(*tasks, strict=True)))
+        return [pool.submit(measure, *task).result() for task in tasks]
 
 
 # ------------------------------------------------------------------------------------------------ all of them
@@ -105,18 +107,12 @@ HEADINGS = {
 
 def draw(axes: Axes, rows: list[dict]) -> None:
     """Peaks, a group of bars per case, and the limits."""
-    cases, robots = (list(dict.fromkeys(r[key] for r in rows)) for key in ("case", "robot"))
-    height = 0.8 / len(robots)
-    for i, robot in enumerate(robots):
-        widths = [r["resident_MB"] for r in rows if r["robot"] == robot]
-        places = np.arange(len(cases)) + (i - 0.5 * (len(robots) - 1)) * height
-        bars = axes.barh(places, widths, 0.92 * height, label=robot, color=COLORS[i])
+    for bars in grouped_bars(axes, rows, "case", "robot", lambda row: row["resident_MB"], horizontal=True):
         axes.bar_label(bars, fmt="%.0f", padding=2, fontsize=8)
-    for row, case in enumerate(cases):
+    for place, case in enumerate(dict.fromkeys(row["case"] for row in rows)):
         if case in LIMITS:
-            axes.plot(2 * [LIMITS[case]], [row - 0.45, row + 0.45], color="black", linewidth=2.0)
+            axes.plot(2 * [LIMITS[case]], [place - 0.45, place + 0.45], color="black", linewidth=2.0)
     axes.plot([], [], color="black", linewidth=2.0, label="limit at 64 knots")
-    axes.set_yticks(range(len(cases)), cases)
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.set_xlim(1.0, 2.5 * max(r["resident_MB"] for r in rows))
@@ -124,21 +120,27 @@ def draw(axes: Axes, rows: list[dict]) -> None:
     axes.legend(frameon=False, fontsize=8, loc="upper right")
 
 
-def main(argv: Sequence[str] | None = None) -> dict:
-    """Measure, print the table, write the files; returns what was written as json."""
-    options = harness.arguments(__doc__).parse_args(argv)
-    robots, cases = (("humanoid",), (HESSIAN, PACKED)) if options.quick else (tuple(ROBOTS), tuple(CASES))
-    rows = in_fresh_processes([(robot, case, KNOTS, options.seed) for robot in robots for case in cases])
-    results = {"seed": options.seed, "rows": rows}
-    console = Console(width=140)
-    table = [{heading: row[key] for key, heading in HEADINGS.items()} for row in rows]
-    harness.show("Memory of one call, at its peak", table, console)
-    written = [harness.write("memory", results, options.out), options.out / "memory.png"]
-    harness.plot(written[1], lambda axes: draw(axes, rows))
-    for file in written:
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
-    return results
+def picture(results: dict[str, Any]) -> Figure:
+    """One panel."""
+    return side_by_side(lambda axes: draw(axes, results["rows"]))
 
+
+def study(run: Run) -> dict[str, Any]:
+    """All cases."""
+    robots, cases = (("humanoid",), (HESSIAN, PACKED)) if run.options.quick else (tuple(ROBOTS), tuple(CASES))
+    tasks = [(robot, case, KNOTS, run.options.seed) for robot in robots for case in cases]
+    return {"rows": in_fresh_processes(run.track(tasks, "cases"))}
+
+
+main = derivatives(
+    "memory",
+    __doc__,
+    study,
+    tables=lambda results: (records("Memory of one call, at its peak", results["rows"], HEADINGS),),
+    pictures={"memory.png": picture},
+    width=140,
+    threads=None,
+)
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -10,18 +10,21 @@ multiply-adds that wait for nothing, and an operation of another kind counts hal
 Writes DIR/peak.json and DIR/peak.png.
 """
 
-from collections.abc import Sequence
+import sys
+from typing import Any
 
 import numpy as np
-from rich.console import Console
+from matplotlib.figure import Figure
 
 import dynamics
 from dynamics.simd import LANES
-from experiments.derivatives import harness
 from experiments.derivatives.chains import chain, humanoid, quadruped
+from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.flops import operations
 from experiments.derivatives.main_kernels import KERNELS, PEAK_OPERATIONS, fma_peak, in_lanes, slab, states
 from experiments.derivatives.scaling import draw_bars
+from experiments.harness import Run, medians, records
+from experiments.harness.pictures import side_by_side
 from problems import arm
 
 PEAK = "peak"
@@ -32,7 +35,7 @@ def measure(name: str, model, K: int, seconds: float, seed: int) -> list[dict]:
     """Operations, time, rate and share of the peak of every kernel for one robot."""
     (counts,) = operations(model)
     calls = in_lanes(model, *states(model, K, seed), slab(model))
-    times = harness.medians({PEAK: fma_peak, **calls}, seconds)
+    times = medians({PEAK: fma_peak, **calls}, seconds)
     peak = 1e-9 * PEAK_OPERATIONS / times[PEAK]
     rows = []
     for kernel in KERNELS:
@@ -50,29 +53,33 @@ HEADINGS = {
 }  # fmt: skip
 
 
-def main(argv: Sequence[str] | None = None) -> dict:
-    """Measure, print the table, write the files; returns what was written as json."""
-    options = harness.arguments(__doc__).parse_args(argv)
-    robots = {"arm6": dynamics.load_urdf(arm.MODEL)}
-    if not options.quick:
-        robots |= {"quadruped": quadruped(), "chain 24": chain(24), "humanoid": humanoid()}
-    knots, seconds = (2 * LANES, 0.1) if options.quick else (KNOTS, 5.0)
-    console, threads = Console(width=180), dynamics.num_threads()
-    dynamics.set_num_threads(1)
-    try:
-        rows = [row for name, model in robots.items() for row in measure(name, model, knots, seconds, options.seed)]
-        results = {"seed": options.seed, "rows": rows}
-        written = [harness.write("peak", results, options.out), options.out / "peak.png"]
-    finally:
-        dynamics.set_num_threads(threads)
-    table = [{heading: row[key] for key, heading in HEADINGS.items()} for row in rows]
-    harness.show("Share of a core's peak, one thread, results in the lanes", table, console)
+def draw(results: dict[str, Any]) -> Figure:
+    """The shares, a group of bars for every robot."""
+    rows = results["rows"]
     title = f"Share of the peak of {np.median([row['peak_gflops'] for row in rows]):.0f} GFLOP/s"
-    harness.plot(written[1], lambda axes: draw_bars(axes, rows, "share", "share of the fma peak [-]", title))
-    for file in written:
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
-    return results
+    return side_by_side(lambda axes: draw_bars(axes, rows, "share", "share of the fma peak [-]", title))
 
+
+def study(run: Run) -> dict[str, Any]:
+    """All robots."""
+    quick, seed = run.options.quick, run.options.seed
+    robots = {"arm6": dynamics.load_urdf(arm.MODEL)}
+    if not quick:
+        robots |= {"quadruped": quadruped(), "chain 24": chain(24), "humanoid": humanoid()}
+    knots, seconds = (2 * LANES, 0.1) if quick else (KNOTS, 5.0)
+    names = run.track(robots, "robots")
+    return {"rows": [row for name in names for row in measure(name, robots[name], knots, seconds, seed)]}
+
+
+main = derivatives(
+    "peak",
+    __doc__,
+    study,
+    tables=lambda results: (
+        records("Share of a core's peak, one thread, results in the lanes", results["rows"], HEADINGS),
+    ),
+    pictures={"peak.png": draw},
+)
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -143,6 +143,11 @@ def body_numbers(t) -> int:
     return n * (BODY_FRAME + FORCES) + t.pairs * FORCES + t.buffers * t.width * (MOTION + FORCES)
 
 
+def driver_numbers(model, t) -> int:
+    """Scratch numbers per lane of `drive_body`."""
+    return body_numbers(t) + model.nv * (3 + 2 * model.nv)
+
+
 @driver
 def drive_body(first, last, work, block, t, q, v, a, dq, dv):
     m = kernel_model(block)

@@ -14,20 +14,26 @@ extra an arm of 6 joints, a chain of 24 and a humanoid of Talos' size.  64 knots
 Writes DIR/robots_table.json and DIR/robots_table.png.
 """
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from rich.console import Console
+from matplotlib.figure import Figure
+from rich.table import Table
 
 import dynamics
 from dynamics.derivatives.hessian import inverse_dynamics_expansion
-from experiments.derivatives import harness, main_kernels, pinocchio_peer
+from experiments.derivatives import main_kernels, pinocchio_peer
 from experiments.derivatives.chains import chain, humanoid
+from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.robots import ROBOTS, robot
+from experiments.derivatives.trees import microseconds
+from experiments.harness import Run, records
+from experiments.harness.pictures import grouped_bars
 from problems import arm
-from trajopt.plotting.style import COLORS, new_figure, save
+from trajopt.plotting.style import new_figure
 
 KNOTS = 64
 INVERSE, FORWARD = "inverse, first order", "forward, first order"
@@ -103,9 +109,7 @@ def pinocchios(peer, q, v, u) -> dict[str, Callable[[], object]]:
 # ------------------------------------------------------------------------------------------------ measuring
 def measure(name: str, model, peer, K: int, seconds: float, seed: int) -> list[dict]:
     """Per quantity microseconds per knot, all contestants in turns, and their ratios."""
-    rng = np.random.default_rng(seed)
-    q = np.array([dynamics.random_configuration(model, rng) for _ in range(K)])
-    v, u, w = rng.uniform(-1.0, 1.0, (3, K, model.nv))
+    q, v, u, w = main_kernels.states(model, K, seed)
     sides = {"public": public(model, q, v, u, w), "lanes": in_lanes(model, q, v, u, w)}
     if peer is not None:
         sides["Pinocchio"] = pinocchios(peer, q, v, u)
@@ -118,7 +122,7 @@ def measure(name: str, model, peer, K: int, seconds: float, seed: int) -> list[d
             for x, call in calls.items()
             if side == "Pinocchio" or x in contest
         }
-        us = {key: 1e6 * t / K for key, t in harness.medians(taking_part, seconds).items()}
+        us = microseconds(taking_part, K, seconds)
         for quantity in contest:
             kind = quantity.split(",")[0]
             theirs, call = us.get(("Pinocchio", kind)), us.get(("Pinocchio", f"{kind}, call"))
@@ -160,58 +164,47 @@ def table_row(row: dict) -> dict:
     return {key: row[key] for key in ("robot", "nv", "quantity")} | times | ratios(row)
 
 
-def draw_bars(axes: Axes, rows: list[dict], value: Callable[[dict], float | None], label: str) -> None:
+def draw_bars(axes: Axes, rows: list[dict], value: Callable[[dict], float], label: str) -> None:
     """A group of bars per robot, one per quantity, on a logarithmic scale."""
-    robots = list(dict.fromkeys(row["robot"] for row in rows))
-    width = 0.8 / len(QUANTITIES)
-    for i, quantity in enumerate(QUANTITIES):
-        shown = [(robots.index(row["robot"]), value(row)) for row in rows if row["quantity"] == quantity]
-        at, heights = zip(*shown, strict=True)
-        offset = (i + 0.5) * width - 0.4
-        axes.bar([x + offset for x in at], heights, width, label=quantity, color=COLORS[i % len(COLORS)])
+    grouped_bars(axes, rows, "robot", "quantity", value)
     sizes = {row["robot"]: row["nv"] for row in rows}
-    axes.set_xticks(range(len(robots)), [f"{name}\n$n_v$ = {sizes[name]}" for name in robots], fontsize=8)
+    axes.set_xticks(range(len(sizes)), [f"{name}\n$n_v$ = {nv}" for name, nv in sizes.items()], fontsize=8)
     axes.set_yscale("log")
     axes.set_ylabel(label)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 
 
-def draw(rows: list[dict], path: Path) -> None:
+def draw(results: dict[str, Any]) -> Figure:
     """Ratios to Pinocchio where it is there, else times."""
-    figure = new_figure(11.0, 4.4)
+    rows, figure = results["rows"], new_figure(11.0, 4.4)
     axes = figure.subplots()
     if any(row["Pinocchio"] for row in rows):
         draw_bars(axes, rows, lambda r: r["public / Pinocchio"], "time / Pinocchio's first order [-]")
         axes.axhline(1.0, color="0.5", linewidth=1.0)
     else:
         draw_bars(axes, rows, lambda r: r["public"], "time per knot [µs]")
-    save(figure, path)
+    return figure
 
 
-def main(argv: Sequence[str] | None = None) -> dict:
-    """Measure, print the tables, write the files; returns what was written as json."""
-    options = harness.arguments(__doc__).parse_args(argv)
-    K, seconds = (8, 0.02) if options.quick else (KNOTS, 3.0)
-    threads = dynamics.num_threads()
-    dynamics.set_num_threads(1)
-    try:
-        rows = []
-        for name, (model, peer) in models(options.quick).items():
-            rows += measure(name, model, peer, K, seconds, options.seed)
-        results = {"seed": options.seed, "rows": rows, "targets": targets(rows)}
-        written = [harness.write("robots_table", results, options.out), options.out / "robots_table.png"]
-    finally:
-        dynamics.set_num_threads(threads)
-    console = Console(width=180)
-    harness.show(f"Derivatives per knot, {K} knots", [table_row(row) for row in rows], console)
+def tables(results: dict[str, Any]) -> Iterator[Table]:
+    """All quantities, and what was aimed at beside Pinocchio."""
+    rows = results["rows"]
+    yield records(f"Derivatives per knot, {rows[0]['knots']} knots", [table_row(row) for row in rows])
     if results["targets"]:
-        harness.show("Aims: time over Pinocchio's first order", results["targets"], console)
-    draw(rows, written[1])
-    for file in written:
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
-    return results
+        yield records("Aims: time over Pinocchio's first order", results["targets"])
 
+
+def study(run: Run) -> dict[str, Any]:
+    """All robots."""
+    quick, seed = run.options.quick, run.options.seed
+    K, seconds = (8, 0.02) if quick else (KNOTS, 3.0)
+    robots = models(quick)
+    rows = [row for name in run.track(robots, "robots") for row in measure(name, *robots[name], K, seconds, seed)]
+    return {"rows": rows, "targets": targets(rows)}
+
+
+main = derivatives("robots_table", __doc__, study, tables=tables, pictures={"robots_table.png": draw})
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

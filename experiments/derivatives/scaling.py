@@ -18,38 +18,45 @@ Sizes, numbers of knots and of threads take turns, so that a machine whose speed
 Writes DIR/scaling.json and DIR/scaling.png.
 """
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from rich.console import Console
+from matplotlib.figure import Figure
+from rich.table import Table
 
 import dynamics
 from dynamics.derivatives.packed import packed_size
 from dynamics.simd import LANES
-from experiments.derivatives import harness
 from experiments.derivatives.chains import chain, humanoid
+from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.flops import operations
 from experiments.derivatives.main_kernels import (
     FIRST,
     HESSIAN,
     KERNELS,
     TENSORS,
+    Calls,
     fma_peak,
     in_lanes,
     slab,
     states,
     with_arrays,
 )
+from experiments.derivatives.trees import TREES, by_tree, draw_times, exponent
+from experiments.harness import Run, medians, records
+from experiments.harness.pictures import OVER_LINES, grouped_bars, lines, side_by_side, title
+from experiments.harness.timing import on_threads
 from problems import arm
-from trajopt.plotting.style import COLORS, DASHES, tidy
+from trajopt.plotting.style import tidy
 
 UNITS = {FIRST: "pairs", HESSIAN: "pairs", TENSORS: "triples"}  # what the work of a kernel is proportional to
 SIZES = {1: (6, 9, 12, 18, 24, 36, 50, 75), 2: (7, 11, 15, 22, 31, 45, 63, 90, 127)}
-TREES = {1: "serial", 2: "bf = 2"}
 TREE_KNOTS, TREE_KNOTS_ARRAYS = 512, 64  # of the smallest trees as many with arrays: a call has its price, too
 KNOTS = (64, 128, 256, 512, 1024, 2048, 4096)
 THREAD_KNOTS = 256
@@ -98,12 +105,20 @@ def measure_growth(branching: int, sizes: Sequence[int], quick: bool, seconds: f
         }
         for N, counts in zip(sizes, operations(*models.values()), strict=True)
     ]  # fmt: skip
-    for name in UNITS:
-        for key, calls, counts in (("us", lanes, knots), ("us_arrays", arrays, few)):
-            times = harness.medians({str(N): calls[N][name] for N in sizes}, seconds)
-            for row in rows:
-                row[key][name] = 1e6 * times[str(row["N"])] / counts[row["N"]]
+    time_in_turns(rows, "us", lanes.values(), knots.values(), UNITS, seconds)
+    time_in_turns(rows, "us_arrays", arrays.values(), few.values(), UNITS, seconds)
     return rows
+
+
+def time_in_turns(
+    rows: list[dict], key: str, calls: Iterable[Calls], knots: Iterable[int], kernels: Iterable[str], seconds: float
+) -> None:
+    """Microseconds per knot of every kernel into row[key]; the rows' calls of a kernel take turns."""
+    contestants, counts = list(calls), list(knots)
+    for name in kernels:
+        times = medians({i: of_row[name] for i, of_row in enumerate(contestants)}, seconds)
+        for i, row in enumerate(rows):
+            row[key][name] = 1e6 * times[i] / counts[i]
 
 
 def ns_each(row: dict, name: str) -> float:
@@ -116,7 +131,7 @@ def exponents(rows: list[dict], tree: str, name: str, cache: int) -> dict:
     limits the time of one of these lies."""
 
     def growth(value: Callable[[dict], float], some: list[dict], upper: float) -> float:
-        return harness.exponent([r["N"] for r in some], [value(r) for r in some], upper)
+        return exponent([r["N"] for r in some], [value(r) for r in some], upper)
 
     sizes, unit = [r for r in rows if r["tree"] == tree], UNITS[name]
     cached = [r for r in sizes if r["result_bytes"][name] <= cache]
@@ -140,11 +155,8 @@ def measure_knots(robot: str, model, knots: Sequence[int], seconds: float, seed:
     x = states(model, knots[-1], seed)
     rows = [{"robot": robot, "knots": K, "us": {}, "us_arrays": {}} for K in knots]
     for key, make in (("us", partial(in_lanes, memory=slab(model))), ("us_arrays", with_arrays)):
-        calls = {K: make(model, *(array[:K] for array in x)) for K in knots}
-        for name in KERNELS:
-            times = harness.medians({str(K): calls[K][name] for K in knots}, seconds)
-            for row in rows:
-                row[key][name] = 1e6 * times[str(row["knots"])] / row["knots"]
+        calls = [make(model, *(array[:K] for array in x)) for K in knots]
+        time_in_turns(rows, key, calls, knots, KERNELS, seconds)
     return rows
 
 
@@ -158,19 +170,14 @@ def knot_exponents(rows: list[dict]) -> list[dict]:
             lanes, arrays = ([r["knots"] * r[key][name] for r in some] for key in ("us", "us_arrays"))
             table.append({
                 "robot": robot, "kernel": name, "from K": K[0], "to K": K[-1],
-                "exponent": harness.exponent(K, lanes, 1.0), "with arrays": harness.exponent(K, arrays, 1.0),
+                "exponent": exponent(K, lanes, 1.0), "with arrays": exponent(K, arrays, 1.0),
             })  # fmt: skip
     return table
 
 
 def one_and_two_threads(call: Callable[[], object], seconds: float) -> tuple[float, float]:
     """Seconds of a call on one thread and on two, which take turns."""
-
-    def on(threads: int) -> None:
-        dynamics.set_num_threads(threads)
-        call()
-
-    times = harness.medians({str(threads): partial(on, threads) for threads in (1, 2)}, seconds)
+    times = medians({str(count): partial(on_threads, count, call) for count in (1, 2)}, seconds)
     return times["1"], times["2"]
 
 
@@ -189,28 +196,28 @@ def measure_threads(robot: str, model, K: int, seconds: float, seed: int) -> lis
 
 
 # ------------------------------------------------------------------------------------------------ tables
-def show(results: dict, console: Console) -> None:
-    """The tables."""
+def tables(results: dict[str, Any]) -> Iterator[Table]:
+    """Growth and its exponents, knots and theirs, threads."""
     growth = [
-        {"tree": r["tree"], "N": r["N"], "pairs": r["pairs"], "triples": r["triples"], "knots": r["knots"]}
+        {key: r[key] for key in ("tree", "N", "pairs", "triples", "knots")}
         | {f"{name} [µs]": t for name, t in r["us"].items()}
         | {f"{name} [ns/{unit[:-1]}]": ns_each(r, name) for name, unit in UNITS.items()}
         for r in results["growth"]
     ]
-    harness.show("Time per knot, and per pair or triple on a path", growth, console)
+    yield records("Time per knot, and per pair or triple on a path", growth)
     growth = [
         {key: " to ".join(f"{x:.3g}" for x in value) if isinstance(value, list) else value for key, value in r.items()}
         for r in results["exponents"]
     ]
-    harness.show("Exponents of growth with N: of time, of operations, of pairs or triples", growth, console)
+    yield records("Exponents of growth with N: of time, of operations, of pairs or triples", growth)
     knots = [
         {"robot": r["robot"], "knots": r["knots"]}
         | {f"{name} [µs]": t for name, t in r["us"].items()}
         | {f"{name}, arrays [µs]": t for name, t in r["us_arrays"].items()}
         for r in results["knots"]
     ]
-    harness.show("Time per knot", knots, console)
-    harness.show("Growth of a call's time with the number of knots", results["knot_exponents"], console)
+    yield records("Time per knot", knots)
+    yield records("Growth of a call's time with the number of knots", results["knot_exponents"])
     threads = [
         {
             "robot": r["robot"], "kernel": r["kernel"], "knots": r["knots"], "1 thread [µs]": r["us"][0],
@@ -219,46 +226,33 @@ def show(results: dict, console: Console) -> None:
         for r in results["threads"]
     ]  # fmt: skip
     limit = f"two can be {results['thread_limit']:.2f} times as fast as one on this machine"
-    harness.show(f"Threads, time per knot; {limit}", threads, console)
+    yield records(f"Threads, time per knot; {limit}", threads)
 
 
 # ------------------------------------------------------------------------------------------------ plots
-def draw_lines(axes: Axes, series: harness.Series, xlabel: str, ylabel: str, title: str) -> None:
+def draw_lines(axes: Axes, series: dict[str, tuple], xlabel: str, ylabel: str, heading: str) -> None:
     """Values that should tend to constants, over x drawn logarithmically."""
-    for i, (label, (x, y)) in enumerate(series.items()):
-        axes.semilogx(x, y, marker=".", label=label, color=COLORS[i % len(COLORS)], linestyle=DASHES[i % len(DASHES)])
+    lines(axes, series, xlabel, ylabel, heading)
     axes.set_ylim(0.0, 1.6 * max(max(y) for _, y in series.values()))
-    tidy(axes, xlabel, ylabel)
-    axes.set_title(title, fontsize=11)
-    axes.legend(facecolor="white", framealpha=0.9, edgecolor="none", fontsize=8, loc="upper left")
+    axes.legend(**OVER_LINES, loc="upper left")
 
 
-def draw_bars(axes: Axes, rows: list[dict], key: str, ylabel: str, title: str) -> None:
+def draw_bars(axes: Axes, rows: list[dict], key: str, ylabel: str, heading: str) -> None:
     """A group of bars per robot, a bar per kernel."""
-    robots, kernels = (list(dict.fromkeys(r[name] for r in rows)) for name in ("robot", "kernel"))
-    width = 0.8 / len(kernels)
-    for i, kernel in enumerate(kernels):
-        heights = [r[key] for r in rows if r["kernel"] == kernel]
-        places = np.arange(len(robots)) + (i - 0.5 * (len(kernels) - 1)) * width
-        axes.bar(places, heights, 0.92 * width, label=kernel, color=COLORS[i])
-    axes.set_xticks(range(len(robots)), robots)
+    grouped_bars(axes, rows, "robot", "kernel", lambda row: row[key])
     axes.set_ylim(0.0, 1.4 * max(r[key] for r in rows))
     tidy(axes, "", ylabel)
-    axes.set_title(title, fontsize=11)
-    axes.legend(facecolor="white", framealpha=0.9, edgecolor="none", fontsize=8, loc="upper left")
+    title(axes, heading)
+    axes.legend(**OVER_LINES, loc="upper left")
 
 
-def draw(results: dict, path: Path) -> None:
+def draw(results: dict[str, Any]) -> Figure:
     """Times and times per pair or triple against N, times per knot against the knots, speed-ups."""
 
-    def series(value) -> dict:
-        return {
-            f"{name.removeprefix('inverse, ')}, {tree}": tuple(
-                zip(*((r["N"], value(r, name)) for r in results["growth"] if r["tree"] == tree), strict=True)
-            )
-            for tree in TREES.values()
-            for name in UNITS
-        }
+    def series(value: Callable[[dict, str], float]) -> dict[str, tuple]:
+        found = {name: by_tree(results["growth"], partial(value, name=name)) for name in UNITS}
+        kinds = found[FIRST]
+        return {f"{name.removeprefix('inverse, ')}, {tree}": found[name][tree] for tree in kinds for name in UNITS}
 
     def speed_ups(axes: Axes) -> None:
         axes.axhline(results["thread_limit"], color="0.5", linewidth=1.0, label="limit of the machine")
@@ -269,9 +263,8 @@ def draw(results: dict, path: Path) -> None:
     some = [r for r in results["knots"] if r["robot"] == robot]
     knots = {name: ([r["knots"] for r in some], [r["us"][name] / base[name] for r in some]) for name in KERNELS}
     relative = f"time per knot / that of {some[-1]['knots']} knots [-]"
-    harness.plot(
-        path,
-        lambda axes: harness.draw_times(axes, times, title="Growth with the tree"),
+    return side_by_side(
+        lambda axes: draw_times(axes, times, title="Growth with the tree"),
         lambda axes: draw_lines(axes, each, "joints $N$", "time per pair or triple [ns]", "Time of a unit of work"),
         lambda axes: draw_lines(axes, knots, "knots", relative, f"Knots, {robot}"),
         speed_ups,
@@ -279,43 +272,30 @@ def draw(results: dict, path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ all of it
-def measure(quick: bool, seed: int) -> dict:
+def study(run: Run) -> dict[str, Any]:
     """All three parts."""
+    quick, seed = run.options.quick, run.options.seed
     arm6, cache = dynamics.load_urdf(arm.MODEL), cache_bytes()
     sizes, seconds = (dict.fromkeys(SIZES, (3, 7)), 0.01) if quick else (SIZES, 2.0)
     knots, thread_knots = ((LANES, 2 * LANES), LANES) if quick else (KNOTS, THREAD_KNOTS)
     by_knots = {"arm6": arm6} if quick else {"chain 12": chain(12), "humanoid": humanoid()}
     by_threads = {"arm6": arm6} if quick else {"arm6": arm6, "chain 24": chain(24), "humanoid": humanoid()}
-    growth = [row for b, some in sizes.items() for row in measure_growth(b, some, quick, seconds, seed)]
-    knot_rows = [row for name, model in by_knots.items() for row in measure_knots(name, model, knots, seconds, seed)]
-    thread_rows = [
-        row for name, model in by_threads.items() for row in measure_threads(name, model, thread_knots, seconds, seed)
-    ]
+    some, few = run.track(by_knots.items(), "knots"), run.track(by_threads.items(), "threads")
+    growth = [row for b in run.track(sizes, "trees") for row in measure_growth(b, sizes[b], quick, seconds, seed)]
+    knot_rows = [row for robot in some for row in measure_knots(*robot, knots, seconds, seed)]
+    thread_rows = [row for robot in few for row in measure_threads(*robot, thread_knots, seconds, seed)]
     one, two = one_and_two_threads(partial(fma_peak, 16 * LANES), seconds)
+    kinds = dict.fromkeys(row["tree"] for row in growth)
+    dynamics.set_num_threads(1)
     return {
-        "seed": seed, "cache_bytes": cache, "growth": growth,
-        "exponents": [exponents(growth, tree, name, cache) for tree, name in product(TREES.values(), UNITS)],
+        "cache_bytes": cache, "growth": growth,
+        "exponents": [exponents(growth, tree, name, cache) for tree, name in product(kinds, UNITS)],
         "knots": knot_rows, "knot_exponents": knot_exponents(knot_rows), "threads": thread_rows,
         "thread_limit": one / two,
     }  # fmt: skip
 
 
-def main(argv: Sequence[str] | None = None) -> dict:
-    """Measure, print the tables, write the files; returns what was written as json."""
-    options = harness.arguments(__doc__).parse_args(argv)
-    console, threads = Console(width=180), dynamics.num_threads()
-    dynamics.set_num_threads(1)
-    try:
-        results = measure(options.quick, options.seed)
-    finally:
-        dynamics.set_num_threads(threads)
-    show(results, console)
-    written = [harness.write("scaling", results, options.out), options.out / "scaling.png"]
-    draw(results, written[1])
-    for file in written:
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
-    return results
-
+main = derivatives("scaling", __doc__, study, tables=tables, pictures={"scaling.png": draw})
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -18,26 +18,30 @@ that makes of small trees is seen in the lines with 512 knots.
 Writes DIR/second_order.json and DIR/second_order.png.
 """
 
+import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
-from rich.console import Console
+from rich.table import Table
 
 import dynamics
-from dynamics.algorithms.kinematics import BODY, DOF
-from dynamics.derivatives.hessian import drive_expansion, expansion_numbers
 from dynamics.derivatives.packed_tensors import drive_contract
-from dynamics.derivatives.second_order import PackedSecondDerivatives, drive_second_order, second_order_numbers
+from dynamics.derivatives.second_order import PackedSecondDerivatives, drive_second_order
 from dynamics.simd import LANES, launch
-from experiments.derivatives import casadi_peer, complex_step, finite_differences, harness
-from experiments.derivatives.chains import body_depths, chain
-from trajopt.plotting.style import new_figure, save
+from experiments.derivatives import casadi_peer, complex_step, finite_differences, trees
+from experiments.derivatives.algorithm import EXPANSION
+from experiments.derivatives.chains import chain
+from experiments.derivatives.experiment import derivatives
+from experiments.derivatives.trees import TREES, by_tree, deviation, draw_ratios, draw_times, of_tree, sizes_of
+from experiments.harness import Run, medians, option, records
+from experiments.harness.pictures import panels
 
 SIZES = (2, 4, 6, 8, 12, 24, 50, 100)
-NAMES = {1: "serial", 2: "bf = 2"}
 LOOP, MAPPED, INTERPRETED = "CasADi, compiled, C loop", "CasADi, compiled", "CasADi, virtual machine"
 STEPS = "complex step"
 RIVALS = {"CasADi": (LOOP, MAPPED, INTERPRETED), "CasADi's map": (MAPPED, INTERPRETED), STEPS: (STEPS,)}
@@ -63,14 +67,14 @@ def in_lanes(model, q, v, a, w) -> tuple[Calls, PackedSecondDerivatives]:
     """Calls that leave their results in lanes (only the packed tensors are stored), and the packed tensors."""
     K, n, block = len(q), model.nv, model.block
     tensors = dynamics.inverse_dynamics_second_derivatives(model, q, v, a, packed=True)
-    seven = [np.empty((0, n * n)) for _ in range(7)]
-    four = [np.empty((0, n, n * n)) for _ in range(4)]
-    numbers = second_order_numbers(model), expansion_numbers(model), 2 * (model.nb * BODY + n * (DOF + 4 + 3 * n))
+    none = [np.empty((0, n * n)) for _ in range(4)]
+    cubes = [np.empty((0, n, n * n)) for _ in range(4)]
+    numbers = 2 * complex_step.second_order_numbers(model)
     calls = {
-        PACKED: lambda: launch(drive_second_order, K, numbers[0], block, q, v, a, None, tensors.chunks),
-        "first order + Hessian": lambda: launch(drive_expansion, K, numbers[1], block, q, v, a, w, None, *seven),
-        "packed contraction": lambda: launch(drive_contract, K, n + 4 * n * n, block, tensors.chunks, w, *seven[:4]),
-        STEPS: lambda: launch(complex_step.drive_second, K, numbers[2], block, q, v, a, *four),
+        PACKED: lambda: drive_second_order(model, q, v, a, None, tensors.chunks),
+        "first order + Hessian": EXPANSION.in_lanes(model, q, v, a, w),
+        "packed contraction": lambda: drive_contract(model, tensors.chunks, w, *none),
+        STEPS: lambda: launch(complex_step.drive_second, K, numbers, block, q, v, a, *cubes),
     }
     return {name: (call, K) for name, call in calls.items()}, tensors
 
@@ -101,7 +105,7 @@ def casadi(model, q, v, a, folder: Path, limit: int) -> tuple[Calls, dict[str, f
         calls[c.name] = casadi_peer.evaluator(c.function, q[:K], v[:K], a[:K]), K
         if c.library is not None:
             calls[f"{c.name}, C loop"] = c.evaluator(q[:K], v[:K], a[:K]), K
-        errors[c.name] = harness.deviation(casadi_peer.tensors(model, c.function(q[0], v[0], a[0])), ours)
+        errors[c.name] = deviation(casadi_peer.tensors(model, c.function(q[0], v[0], a[0])), ours)
         facts.append({"name": c.name, "instructions": length, "build_seconds": c.build_seconds, "knots": K})
     return calls, errors, facts
 
@@ -130,21 +134,20 @@ def measure(model, branching: int, K: int, seconds: float, seed: int, folder: Pa
     dense = arrays[DENSE][0]()
     for name in (DENSE_STEPS, DIFFERENCES):
         call, count = arrays[name]
-        errors[name] = harness.deviation(call(), [x[:count] for x in dense])
+        errors[name] = deviation(call(), [x[:count] for x in dense])
     few = [x[: len(dense[0])] for x in (q, v, a)]
     packed = dynamics.inverse_dynamics_second_derivatives(model, *few, packed=True)
-    errors[PACKED] = harness.deviation(packed.dense(), dense)
+    errors[PACKED] = deviation(packed.dense(), dense)
     del dense, packed
     us: dict[str, float | None] = {}
     for calls in (lanes | rivals, arrays):
-        times = harness.medians({name: call for name, (call, _) in calls.items()}, seconds)
+        times = medians({name: call for name, (call, _) in calls.items()}, seconds)
         us |= {name: 1e6 * t / calls[name][1] for name, t in times.items()}
     found = {name: us.pop(name) for name in rivals}
     for kind in (LOOP, MAPPED, INTERPRETED):
         word = kind.removeprefix("CasADi, ")
         us[kind] = min((t for name, t in found.items() if name.endswith(word)), default=None)
-    return {
-        "N": model.nv, "branching": branching, "depth": int(body_depths(model).max()), "knots": K,
+    return sizes_of(model, branching, K) | {
         "knots_arrays": arrays[DENSE][1], "knots_differences": arrays[DIFFERENCES][1], "entries": tensors.entries,
         "us": us, "casadi": facts, "us_casadi": found,
         "casadi_by": min(found, key=lambda name: found[name], default=None), "error": errors,
@@ -165,8 +168,7 @@ def ratio(row: dict, rivals: Sequence[str], ours: str) -> float | None:
 
 def table_rows(row: dict) -> tuple[dict, dict]:
     """What the two tables show of a measurement."""
-    us, tree = row["us"], {"tree": NAMES[row["branching"]], "N": row["N"], "depth": row["depth"]}
-    by = row["casadi_by"]
+    us, by = row["us"], row["casadi_by"]
     lanes = {
         "packed [µs]": us[PACKED], "order 1 + Hessian [µs]": us["first order + Hessian"],
         "contraction [µs]": us["packed contraction"], "complex step [µs]": us[STEPS],
@@ -180,22 +182,18 @@ def table_rows(row: dict) -> tuple[dict, dict]:
         "differences / dense": ratio(row, [DIFFERENCES], DENSE),
         "error of differences": row["error"][DIFFERENCES],
     }  # fmt: skip
-    return tree | {"knots": row["knots"]} | lanes, tree | {"knots": row["knots_arrays"]} | arrays
+    return of_tree(row) | lanes, of_tree(row) | {"knots": row["knots_arrays"]} | arrays
 
 
-def series(rows: list[dict], branching: int, value: Callable[[dict], float | None]) -> tuple:
-    """N and values of the trees of one kind, at `KNOTS` knots or fewer, where there is a value."""
-    points = [(r["N"], value(r)) for r in rows if r["branching"] == branching and r["knots"] <= KNOTS]
-    return tuple(zip(*(p for p in points if p[1] is not None), strict=True))
+def main_rows(rows: list[dict]) -> list[dict]:
+    """Those with `KNOTS` knots or fewer, one for each tree."""
+    return [row for row in rows if row["knots"] <= KNOTS]
 
 
 def exponents(rows: list[dict]) -> list[dict]:
     """Growth with N of what is ours, by tree, over the upper half of the sizes."""
     names = (PACKED, "first order + Hessian", "packed contraction", STEPS, DENSE)
-    return [
-        {"tree": tree, **{x: harness.exponent(*series(rows, b, lambda r, x=x: r["us"][x])) for x in names}}
-        for b, tree in NAMES.items()
-    ]
+    return trees.per_tree(trees.exponents(main_rows(rows), trees.times(names)))
 
 
 def smallest_ratios(rows: list[dict]) -> dict:
@@ -205,77 +203,73 @@ def smallest_ratios(rows: list[dict]) -> dict:
     return {key: min((x[key] for x in table if x[key] is not None), default=None) for key in names}
 
 
-def draw(rows: list[dict], path: Path) -> None:
+def tables(results: dict[str, Any]) -> Iterator[Table]:
+    """Both contests, growth, and where ours is the least ahead."""
+    contests = zip(*map(table_rows, results["rows"]), strict=True)
+    for name, rows in zip(("in lanes", "arrays to arrays"), contests, strict=True):
+        yield records(f"Second derivatives of inverse dynamics per knot, {name}", rows)
+    yield records("Growth with N: exponents", results["exponents"])
+    yield records("Smallest ratio over all trees", [results["smallest_ratios"]])
+
+
+def draw(results: dict[str, Any]) -> Figure:
     """Times in lanes by tree, speed-ups of the packed tensors, speed-ups of the arrays."""
+    rows = main_rows(results["rows"])
     casadis = {"CasADi, compiled": (LOOP, MAPPED), INTERPRETED: (INTERPRETED,)}
     in_lanes = casadis | {STEPS: (STEPS,)}
     in_arrays = {STEPS: (DENSE_STEPS,), "differences": (DIFFERENCES,)}
 
-    def times(b: int) -> dict:
+    def times(tree: str) -> dict:
         shown = {x: (x,) for x in (PACKED, "first order + Hessian")} | in_lanes
-        found = {name: series(rows, b, lambda r, x=x: fastest(r, x)) for name, x in shown.items()}
+        found = {name: trees.series(rows, tree, lambda r, x=x: fastest(r, x)) for name, x in shown.items()}
         return {name: points for name, points in found.items() if points}
 
     def gains(rivals: dict[str, Sequence[str]], ours: str) -> dict:
-        found = {
-            f"{name}, {tree}": series(rows, b, lambda r, rival=rival: ratio(r, rival, ours))
-            for b, tree in NAMES.items()
-            for name, rival in rivals.items()
-        }
-        return {name: points for name, points in found.items() if points}
+        found = {name: by_tree(rows, lambda r, x=rival: ratio(r, x, ours)) for name, rival in rivals.items()}
+        kinds = found[STEPS]
+        return {f"{name}, {tree}": found[name][tree] for tree in kinds for name in found if found[name][tree]}
 
-    figure = new_figure(11.0, 8.4)
-    (serial, branched), (lanes, arrays) = figure.subplots(2, 2)
-    harness.draw_times(serial, times(1), title="Second derivatives in lanes, serial")
-    harness.draw_times(branched, times(2), title="Second derivatives in lanes, bf = 2")
-    harness.draw_ratios(lanes, gains(in_lanes, PACKED), "In lanes: time of others / packed")
-    harness.draw_ratios(arrays, gains(in_arrays, DENSE), "Arrays to arrays: time of others / dense")
+    figure, (serial, branched, lanes, arrays) = panels(4, 2, 5.5, 4.2)
+    draw_times(serial, times(TREES[1]), title="Second derivatives in lanes, serial")
+    draw_times(branched, times(TREES[2]), title="Second derivatives in lanes, bf = 2")
+    draw_ratios(lanes, gains(in_lanes, PACKED), "In lanes: time of others / packed")
+    draw_ratios(arrays, gains(in_arrays, DENSE), "Arrays to arrays: time of others / dense")
+    sizes = sorted({row["N"] for row in rows})
     for axes in (serial, branched, lanes, arrays):
-        sizes = sorted({row["N"] for row in rows})
         axes.set_xticks(sizes, [str(N) for N in sizes])
         axes.xaxis.set_minor_locator(NullLocator())
-    save(figure, path)
+    return figure
 
 
-def main(argv: Sequence[str] | None = None) -> dict:
-    """Measure, print the tables, write the files; returns what was written as json."""
-    parser = harness.arguments(__doc__)
-    parser.add_argument(
-        "--compile-limit", type=int, metavar="N",
-        help=f"instructions of a CasADi function that is compiled (default: {COMPILE_LIMIT})",
-    )  # fmt: skip
-    parser.add_argument("--casadi-folder", type=Path, metavar="DIR", help="keep compiled CasADi functions here")
-    options = parser.parse_args(argv)
+def study(run: Run) -> dict[str, Any]:
+    """All trees."""
+    options = run.options
     sizes, seconds, limit = ((2, 4), 0.02, 2000) if options.quick else (SIZES, 1.0, COMPILE_LIMIT)
     limit = limit if options.compile_limit is None else options.compile_limit
-    threads = dynamics.num_threads()
-    dynamics.set_num_threads(1)
-    try:
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
-            folder = options.casadi_folder or Path(temporary)
-            rows = [
-                measure(model, b, K, seconds, options.seed, folder, limit)
-                for b in NAMES
-                for model in (chain(N, b) for N in sizes)
-                for K in knots(model, options.quick)
-            ]
-        results = {
-            "seed": options.seed, "compile_limit": limit, "rows": rows, "exponents": exponents(rows),
-            "smallest_ratios": smallest_ratios(rows),
-        }  # fmt: skip
-        written = [harness.write("second_order", results, options.out), options.out / "second_order.png"]
-    finally:
-        dynamics.set_num_threads(threads)
-    console = Console(width=180)
-    for title, table in zip(("in lanes", "arrays to arrays"), zip(*map(table_rows, rows), strict=True), strict=True):
-        harness.show(f"Second derivatives of inverse dynamics per knot, {title}", table, console)
-    harness.show("Growth with N: exponents", results["exponents"], console)
-    harness.show("Smallest ratio over all trees", [results["smallest_ratios"]], console)
-    draw(rows, written[1])
-    for file in written:
-        console.print(f"wrote {file}", highlight=False, soft_wrap=True)
-    return results
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+        folder = options.casadi_folder or Path(temporary)
+        rows = [
+            measure(model, b, K, seconds, options.seed, folder, limit)
+            for b, N in trees.tracked(run, sizes, (1, 2))
+            for model in (chain(N, b),)
+            for K in knots(model, options.quick)
+        ]
+    growth = {"exponents": exponents(rows), "smallest_ratios": smallest_ratios(rows)}
+    return {"compile_limit": limit, "rows": rows, **growth}
 
+
+main = derivatives(
+    "second_order",
+    __doc__,
+    study,
+    option(
+        "--compile-limit", type=int, metavar="N",
+        help=f"instructions of a CasADi function that is compiled (default: {COMPILE_LIMIT})",
+    ),
+    option("--casadi-folder", type=Path, metavar="DIR", help="keep compiled CasADi functions here"),
+    tables=tables,
+    pictures={"second_order.png": draw},
+)  # fmt: skip
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import trajopt
+from experiments.convergence.study import same_minimum
 from experiments.ilqr_vs_ddp.starts import SOLVERS, Both, make_start
 from trajopt.batch.outcomes import Outcome
 
@@ -25,11 +26,6 @@ SAME, TOLERANCE, FEASIBLE = 1e-6, 1e-8, 1e-6
 MEASURES = ("iterations_to", "seconds_to", "iterations", "seconds")
 
 Run = dict[str, Any]
-
-
-def same_minimum(a: float, b: float) -> bool:
-    """Whether two costs agree."""
-    return abs(a - b) <= SAME * max(abs(a), abs(b))
 
 
 def settled(solution: trajopt.Solution, tolerance: float = TOLERANCE) -> trajopt.results.solution.IterationRecord:
@@ -87,7 +83,7 @@ def summary(runs: list[Run], best: float | None) -> dict[str, Any]:
         "starts": len(runs),
         "statuses": dict(Counter(run["status"] for run in runs)),
         "converged": len(good) / len(runs),
-        "best": sum(same_minimum(run["cost"], best) for run in good) / len(runs) if best is not None else 0.0,
+        "best": sum(same_minimum(run["cost"], best, SAME) for run in good) / len(runs) if best is not None else 0.0,
         "quartiles": {measure: quartiles([run[measure] for run in good]) for measure in MEASURES},
     }
 
@@ -102,7 +98,7 @@ def pairs(ilqr: list[Run], ddp: list[Run]) -> dict[str, Any]:
     both = [
         (a, b)
         for a, b in zip(ilqr, ddp, strict=True)
-        if converged(a) and converged(b) and same_minimum(a["cost"], b["cost"])
+        if converged(a) and converged(b) and same_minimum(a["cost"], b["cost"], SAME)
     ]
     ratios = {
         measure: [b[measure] / a[measure] for a, b in both if a[measure] > 0]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 import trajopt
+from experiments.convergence.study import ending
 from experiments.mpc.scene import CONTROLLERS, DT, DURATION, WINDOW, gusts, simulate, swing_up, tip_error
 
 LEVELS = (0.0, 1.0, 2.0, 4.0)
@@ -41,7 +42,7 @@ def summary(errors: np.ndarray) -> dict[str, Any]:
     }
 
 
-def study(runs: int, seed: int, advance: Callable[[], Any] = lambda: None) -> dict[str, Any]:
+def measure(runs: int, seed: int, advance: Callable[[], Any] = lambda: None) -> dict[str, Any]:
     """`runs` simulations of every controller at every level; calls `advance` after each."""
     plan = trajopt.DDP().solve(swing_up(DURATION + WINDOW))
     window = SOLVER.prepare(swing_up(WINDOW))
@@ -60,7 +61,7 @@ def study(runs: int, seed: int, advance: Callable[[], Any] = lambda: None) -> di
         levels[f"{level:g}"] = record
     return {
         "seed": seed,
-        "plan": {"status": str(plan.status), "iterations": plan.iterations, "cost": plan.cost},
+        "plan": ending(plan),
         "time_step": DT,
         "quantiles": QUANTILES,
         "levels": levels,

@@ -18,7 +18,7 @@ from crocoddyl.utils.pendulum import (  # pyright: ignore[reportMissingImports]
 
 import dynamics
 import trajopt
-from experiments.peers.pair import Pair, action, bounds
+from experiments.peers.pair import Pair, action, bounds, cost
 
 DT, HORIZON = 1e-2, 100
 X0 = np.array([3.14, 0.0, 0.0, 0.0])
@@ -78,7 +78,7 @@ def peer(limits=None):
     state = crocoddyl.StateMultibody(example_robot_data.load("double_pendulum").model)
     actuation = ActuationModelDoublePendulum(state, actLink=1)
     upright = CostModelDoublePendulum(state, crocoddyl.ActivationModelWeightedQuad(WEIGHTS), actuation.nu)
-    control = crocoddyl.CostModelResidual(state, crocoddyl.ResidualModelControl(state, actuation.nu))
+    control = cost(state, crocoddyl.ResidualModelControl(state, actuation.nu))
     running = action(state, actuation, {"u": (control, CONTROL), "x": (upright, RUNNING)}, DT, limits)
     terminal = action(state, actuation, {"x": (upright, TERMINAL)}, DT)
     return crocoddyl.ShootingProblem(X0, [running] * HORIZON, terminal)

@@ -1,25 +1,25 @@
 """The figure: time to tolerance over that of Crocoddyl's FDDP, bars by problem."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from experiments.peers.study import SAME
-from trajopt.plotting.style import COLORS, new_figure, save, tidy
+from trajopt.plotting.style import COLORS, new_figure, tidy
 
 WIDTH = 0.8
 
 
-def plot_times(results: dict[str, dict[str, Any]], start: str, path: Path) -> None:
+def plot_times(results: dict[str, dict[str, Any]], start: str) -> Figure:
     """One group of bars per problem, one bar per solver that reached the tolerance, up or down from FDDP.
 
     A hatched bar ended in another minimum than the best.
     """
     groups = {name: entry["starts"][start] for name, entry in results.items() if start in entry["starts"]}
     solvers = list(dict.fromkeys(solver for rows in groups.values() for solver in rows))
-    figure = new_figure(2.0 + 2.4 * len(groups), 4.2)
+    figure = new_figure(max(2.0 + 2.4 * len(groups), 7.5), 4.2)  # the legend and the title of one problem fit, too
     axes = figure.subplots()
     drawn = [[solver for solver, row in rows.items() if "total_ratio" in row] for rows in groups.values()]
     width = WIDTH / max(map(len, drawn), default=1)
@@ -45,4 +45,4 @@ def plot_times(results: dict[str, dict[str, Any]], start: str, path: Path) -> No
     axes.grid(False, axis="x")
     axes.set_title("* Crocoddyl's statement partly in Python;  hatched: ends in another minimum", fontsize=9)
     figure.legend(loc="outside lower center", ncols=min(4, len(solvers)), frameon=False, fontsize=9)
-    save(figure, path)
+    return figure

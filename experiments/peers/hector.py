@@ -15,7 +15,7 @@ import pinocchio  # pyright: ignore[reportMissingImports]
 
 import dynamics
 import trajopt
-from experiments.peers.pair import Pair, action, bounds
+from experiments.peers.pair import Pair, action, bounds, cost
 
 DT, HORIZON = 3e-2, 33
 ARM = 0.1525
@@ -68,12 +68,9 @@ def peer(limits=None):
     ]
     actuation = crocoddyl.ActuationModelFloatingBaseThrusters(state, rotors)
     target, body = pinocchio.SE3(ROTATION, POINT), robot.model.getFrameId(BODY)
-    pose = crocoddyl.ResidualModelFramePlacement(state, body, target, actuation.nu)
-    pose = crocoddyl.CostModelResidual(state, pose)
-    weights = crocoddyl.ActivationModelWeightedQuad(STATE)
-    rest = crocoddyl.ResidualModelState(state, state.zero(), actuation.nu)
-    rest = crocoddyl.CostModelResidual(state, weights, rest)
-    control = crocoddyl.CostModelResidual(state, crocoddyl.ResidualModelControl(state, actuation.nu))
+    pose = cost(state, crocoddyl.ResidualModelFramePlacement(state, body, target, actuation.nu))
+    rest = cost(state, crocoddyl.ResidualModelState(state, state.zero(), actuation.nu), STATE)
+    control = cost(state, crocoddyl.ResidualModelControl(state, actuation.nu))
     running = {"x": (rest, 1.0), "u": (control, CONTROL), "pose": (pose, POSE)}
     first = action(state, actuation, running, DT, limits)
     last = action(state, actuation, {"pose": (pose, TERMINAL_POSE)}, DT)

@@ -10,7 +10,7 @@ import pinocchio  # pyright: ignore[reportMissingImports]
 
 import dynamics
 import trajopt
-from experiments.peers.pair import Pair, action, bounds, from_pinocchio
+from experiments.peers.pair import Pair, action, bounds, cost, from_pinocchio
 
 DT, HORIZON = 1e-2, 100
 HAND, ROTATION, POINT = "j2s6s200_end_effector", np.eye(3), np.array([0.6, 0.2, 0.5])
@@ -52,14 +52,9 @@ def peer(limits=None):
     actuation = crocoddyl.ActuationModelFull(state)
     target = pinocchio.SE3(ROTATION, POINT)
     hand = robot.model.getFrameId(HAND)
-    pose, rest, control = (
-        crocoddyl.CostModelResidual(state, residual)
-        for residual in (
-            crocoddyl.ResidualModelFramePlacement(state, hand, target, actuation.nu),
-            crocoddyl.ResidualModelState(state, x0, actuation.nu),
-            crocoddyl.ResidualModelControl(state, actuation.nu),
-        )
-    )
+    pose = cost(state, crocoddyl.ResidualModelFramePlacement(state, hand, target, actuation.nu))
+    rest = cost(state, crocoddyl.ResidualModelState(state, x0, actuation.nu))
+    control = cost(state, crocoddyl.ResidualModelControl(state, actuation.nu))
     running = {"pose": (pose, POSE), "x": (rest, STATE), "u": (control, CONTROL)}
     first = action(state, actuation, running, DT, limits)
     last = action(state, actuation, {"pose": (pose, TERMINAL_POSE)}, 0.0)

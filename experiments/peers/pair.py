@@ -75,14 +75,26 @@ def from_pinocchio(model: Any, x: np.ndarray) -> np.ndarray:
     return np.r_[numbers, x[k:]]
 
 
+def cost(state: Any, residual: Any, weights: np.ndarray | None = None) -> Any:
+    """Crocoddyl's cost of a residual, weighted entry by entry."""
+    shape = () if weights is None else (crocoddyl.ActivationModelWeightedQuad(weights),)
+    return crocoddyl.CostModelResidual(state, *shape, residual)
+
+
+def cost_sum(state: Any, nu: int, costs: dict[str, tuple[Any, float]]) -> Any:
+    """Crocoddyl's sum of name -> (cost, weight)."""
+    total = crocoddyl.CostModelSum(state, nu)
+    for name, (model, weight) in costs.items():
+        total.addCost(name, model, weight)
+    return total
+
+
 def action(state: Any, actuation: Any, costs: dict[str, tuple[Any, float]], dt: float, limits: Any = None) -> Any:
     """Crocoddyl's action model: free dynamics under semi-implicit Euler, with costs of name -> (cost, weight).
 
     Limits are set both as bounds of the action, which the Box solvers read, and as a constraint, which SQP ones read.
     """
-    total = crocoddyl.CostModelSum(state, actuation.nu)
-    for name, (cost, weight) in costs.items():
-        total.addCost(name, cost, weight)
+    total = cost_sum(state, actuation.nu, costs)
     if limits is None:
         free = crocoddyl.DifferentialActionModelFreeFwdDynamics(state, actuation, total)
         return crocoddyl.IntegratedActionModelEuler(free, dt)

@@ -7,13 +7,13 @@ The contestants take turns of BLOCK calls, of which the first is not counted: it
 data, and Crocoddyl's idle threads still spinning.
 """
 
-import time
 from collections.abc import Callable
 
 import crocoddyl  # pyright: ignore[reportMissingImports]
 import numpy as np
 
 import trajopt
+from experiments.harness import in_turns, least_and_median
 from experiments.one_iteration import iterations
 from experiments.peers import kinova, starts, ur5
 from experiments.peers.contestants import controls_for
@@ -53,22 +53,15 @@ def single_iterations(
     calls |= iterations(pair.ours, near)
     if pair.inverse is not None:
         calls |= {f"{name}, inverse dynamics": call for name, call in iterations(pair.inverse, near).items()}
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    for turn in range(repeats + 1):
-        for name, call in calls.items():
-            for i in range(BLOCK):
-                begin = time.perf_counter()
-                call()
-                if turn > 0 and i > 0:  # the first turn only warms up
-                    samples[name].append(1e6 * (time.perf_counter() - begin))
-    median = {name: float(np.median(values)) for name, values in samples.items()}
-    least = {name: float(np.min(values)) for name, values in samples.items()}
-    rows = {"Crocoddyl FDDP": [t["Crocoddyl FDDP, one"] - t["Crocoddyl FDDP, none"] for t in (median, least)]}
-    rows |= {name: [median[name], least[name]] for name in calls if not name.startswith("Crocoddyl")}
-    (reference, least_reference), result = rows["Crocoddyl FDDP"], {}
-    for name, (middle, lowest) in rows.items():
-        result[name] = {
-            "microseconds": middle, "least_microseconds": lowest,
-            "ratio": middle / reference, "least_ratio": lowest / least_reference,
-        }  # fmt: skip
-    return result
+    samples = in_turns(calls, repeats, block=BLOCK, warm=1)
+    times = {name: np.array(least_and_median(seconds, 1e6)) for name, seconds in samples.items()}
+    rows = {"Crocoddyl FDDP": times["Crocoddyl FDDP, one"] - times["Crocoddyl FDDP, none"]}
+    rows |= {name: both for name, both in times.items() if not name.startswith("Crocoddyl")}
+    ratios = {name: both / rows["Crocoddyl FDDP"] for name, both in rows.items()}
+    return {
+        name: {
+            "microseconds": float(middle), "least_microseconds": float(lowest),
+            "ratio": float(ratios[name][1]), "least_ratio": float(ratios[name][0]),
+        }
+        for name, (lowest, middle) in rows.items()
+    }  # fmt: skip

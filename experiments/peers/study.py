@@ -13,11 +13,12 @@ and sweep) cancel.  One exact iteration of DDP: the same of a second solve, whic
 exact steps for good, and takes nothing but exact steps after its first.
 """
 
-import time
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from experiments.harness import in_turns, least_and_median
 from experiments.peers.contestants import Contestant, Ours, Outcome, contestants
 from experiments.peers.pair import Pair
 from experiments.peers.starts import Start
@@ -52,22 +53,21 @@ def first_exact(kinds: tuple[str, ...]) -> int:
 
 def timings(runs: dict[str, tuple[Contestant, int, int]], repeats: int) -> dict[str, dict[str, float]]:
     """Milliseconds of (contestant, short, long): total of the long run, and one of the iterations between the two."""
-    samples = {name: ([], []) for name in runs}
-    for turn in range(repeats + 1):
-        for name, (contestant, *lengths) in runs.items():
-            for length, into in zip(lengths, samples[name], strict=True):
-                begin = time.perf_counter()
-                contestant.run(length)
-                if turn > 0:  # the first turn only warms up
-                    into.append(1e3 * (time.perf_counter() - begin))
-    result = {}
+    calls = {
+        (name, length): partial(contestant.run, length)
+        for name, (contestant, *lengths) in runs.items()
+        for length in lengths
+    }
+    samples, result = in_turns(calls, repeats), {}
     for name, (_, short, long) in runs.items():
-        brief, whole = samples[name]
+        (least_brief, brief), (least_whole, whole) = (
+            least_and_median(samples[name, length], 1e3) for length in (short, long)
+        )
         result[name] = {
-            "total_ms": float(np.median(whole)),
-            "least_total_ms": float(np.min(whole)),
-            "iteration_ms": float(np.median(whole) - np.median(brief)) / (long - short),
-            "least_iteration_ms": float(np.min(whole) - np.min(brief)) / (long - short),
+            "total_ms": whole,
+            "least_total_ms": least_whole,
+            "iteration_ms": (whole - brief) / (long - short),
+            "least_iteration_ms": (least_whole - least_brief) / (long - short),
         }
     return result
 

@@ -2,52 +2,43 @@
 
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from experiments.harness import table
 from experiments.peers.study import SAME
 
 
 def peers_table(results: dict[str, dict[str, Any]]) -> Table:
     """Every problem from every start by every solver."""
-    table = Table(
-        title="the same problems in both libraries",
+    return table(
+        "the same problems in both libraries",
+        ("problem", "start", "solver"),
+        (
+            "cost", "above\nbest", "own\nstop", "to\n1e-9", "of them\nexact", "ms per\niteration", "ratio",
+            "ms per\nexact one", "ratio", "ms to\n1e-9", "least", "ratio",
+        ),
+        (
+            [(problem + ("*" if entry["in_python"] else ""), start, name, *_cells(row)) for name, row in rows.items()]
+            for problem, entry in results.items()
+            for start, rows in entry["starts"].items()
+        ),
         caption="ratios: to an iteration, or to the whole, of the first row of the problem and start.  "
         "* parts of Crocoddyl's statement are in Python",
-        box=SIMPLE_HEAD,
-        show_edge=False,
-    )
-    for heading in ("problem", "start", "solver"):
-        table.add_column(heading, no_wrap=True)
-    for heading in (
-        "cost", "above\nbest", "own\nstop", "to\n1e-9", "of them\nexact", "ms per\niteration", "ratio",
-        "ms per\nexact one", "ratio", "ms to\n1e-9", "least", "ratio",
-    ):  # fmt: skip
-        table.add_column(heading, justify="right", no_wrap=True)
-    for problem, entry in results.items():
-        heading = problem + ("*" if entry["in_python"] else "")
-        for start, rows in entry["starts"].items():
-            for name, row in rows.items():
-                table.add_row(heading, start, name, *_cells(row))
-            table.add_section()
-    return table
+    )  # fmt: skip
 
 
 def iterations_table(results: dict[str, dict[str, dict[str, float]]]) -> Table:
     """One full iteration of every kind."""
-    table = Table(
-        title="one full iteration from one trajectory; ratios to Crocoddyl's FDDP", box=SIMPLE_HEAD, show_edge=False
+    columns = {"microseconds": ".0f", "ratio": ".3f", "least_microseconds": ".0f", "least_ratio": ".3f"}
+    return table(
+        "one full iteration from one trajectory; ratios to Crocoddyl's FDDP",
+        ("problem", "iteration"),
+        ("microseconds", "ratio", "least", "ratio of least"),
+        (
+            [(problem, name, *(f"{row[key]:{form}}" for key, form in columns.items())) for name, row in rows.items()]
+            for problem, rows in results.items()
+        ),
     )
-    for heading in ("problem", "iteration", "microseconds", "ratio", "least", "ratio of least"):
-        table.add_column(heading, justify="left" if heading in ("problem", "iteration") else "right", no_wrap=True)
-    for problem, rows in results.items():
-        for name, row in rows.items():
-            table.add_row(
-                problem, name, f"{row['microseconds']:.0f}", f"{row['ratio']:.3f}",
-                f"{row['least_microseconds']:.0f}", f"{row['least_ratio']:.3f}",
-            )  # fmt: skip
-        table.add_section()
-    return table
 
 
 def _cells(row):

@@ -10,7 +10,7 @@ import numpy as np
 
 import dynamics
 import trajopt
-from experiments.peers.pair import Pair, action
+from experiments.peers.pair import Pair, action, cost
 
 DT, HORIZON = 5e-2, 40
 TOOL, POINT = "tool0", np.full(3, 0.4)
@@ -40,14 +40,10 @@ def peer(horizon: int = HORIZON):
     model = example_robot_data.load("ur5").model
     state = crocoddyl.StateMultibody(model)
     actuation = crocoddyl.ActuationModelFull(state)
-    rest, control, tool = (
-        crocoddyl.CostModelResidual(state, residual)
-        for residual in (
-            crocoddyl.ResidualModelState(state, state.zero(), actuation.nu),
-            crocoddyl.ResidualModelControlGrav(state, actuation.nu),
-            crocoddyl.ResidualModelFrameTranslation(state, model.getFrameId(TOOL), POINT, actuation.nu),
-        )
-    )
+    rest = cost(state, crocoddyl.ResidualModelState(state, state.zero(), actuation.nu))
+    control = cost(state, crocoddyl.ResidualModelControlGrav(state, actuation.nu))
+    frame = model.getFrameId(TOOL)
+    tool = cost(state, crocoddyl.ResidualModelFrameTranslation(state, frame, POINT, actuation.nu))
     first, last = (
         action(state, actuation, {"x": (rest, STATE), "u": (control, CONTROL), "tool": (tool, weight)}, DT)
         for weight in (TRANSLATION, TERMINAL_TRANSLATION)

@@ -6,19 +6,12 @@ Writes DIR/iteration.json: least microseconds per knot of every part, for one th
 """
 
 import sys
-from collections.abc import Sequence
 
 from experiments.quadruped.parts import measure
 from experiments.quadruped.tables import parts_table
-from experiments.quadruped.timing import run
+from experiments.quadruped.timing import timing
 
-REPEATS = 100
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measure; returns the exit code."""
-    return run("iteration", __doc__ or "", REPEATS, measure, parts_table, argv)
-
+main = timing("iteration", __doc__, measure, parts_table, repeats=100)
 
 if __name__ == "__main__":
     sys.exit(main())

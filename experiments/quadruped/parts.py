@@ -1,14 +1,14 @@
 """Parts of one iteration on a standing quadruped that moves its centre of mass: what each of them takes."""
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import dynamics
 import trajopt
-from dynamics.simd import num_threads, set_num_threads
+from experiments.harness.timing import in_turns, on_threads, threads
 from experiments.one_iteration import iterations
 from problems.quadruped_model import FEET, quadruped, standing
 from trajopt.backward.expansions import adjoint, expand
@@ -40,14 +40,29 @@ def shift_problem(horizon: int = KNOTS) -> trajopt.Problem:
     )
 
 
-def parts(problem: trajopt.Problem) -> dict[str, Callable[[], object]]:
-    """Calls that are the parts of an iteration, and whole iterations, at a trajectory one step into the solution."""
-    system, clock = problem.system, Stopwatch()
-    us = trajopt.ILQR(max_iterations=1).solve(problem).us
+class Expanded(NamedTuple):
+    """A trajectory one step into the solution, with the problem as solvers pose it, its expansion and its sweep."""
+
+    us: np.ndarray
+    xs: np.ndarray
+    posed: Any
+    model: Any
+    sweep: Any
+
+
+def one_step_in(problem: trajopt.Problem) -> Expanded:
+    """The iterate after one step of iLQR."""
+    clock, us = Stopwatch(), trajopt.ILQR(max_iterations=1).solve(problem).us
     posed = pose(problem, None, LoopOptions(), Curvature(), problem.objective)
     iterate = posed.start(us, None, clock)
-    model, xs = posed.expand(iterate, clock), iterate.xs
-    found = posed.sweep(model, 0.0, clock)
+    model = posed.expand(iterate, clock)
+    return Expanded(us, iterate.xs, posed, model, posed.sweep(model, 0.0, clock))
+
+
+def parts(problem: trajopt.Problem) -> dict[str, Callable[[], object]]:
+    """Calls that are the parts of an iteration, and whole iterations, at a trajectory one step into the solution."""
+    system = problem.system
+    us, xs, posed, model, found = one_step_in(problem)
     lam = np.ascontiguousarray(found.Vx[1:])
     dt, leading = semi_implicit_form(system)
     return {
@@ -62,27 +77,10 @@ def parts(problem: trajopt.Problem) -> dict[str, Callable[[], object]]:
     }
 
 
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """So many threads for a while."""
-    before = num_threads()
-    set_num_threads(count)
-    try:
-        yield
-    finally:
-        set_num_threads(before)
-
-
 def measure(horizon: int, repeats: int, thread_counts: tuple[int, ...] = (1, 2)) -> dict[str, dict[int, float]]:
     """Least microseconds per knot of each part for each number of threads, all taken in turns."""
-    problem = shift_problem(horizon)
-    calls = parts(problem)
-    least = {name: dict.fromkeys(thread_counts, np.inf) for name in calls}
-    for _ in range(repeats + 1):
-        for count in thread_counts:
-            with threads(count):
-                for name, call in calls.items():
-                    start = time.perf_counter()
-                    call()
-                    least[name][count] = min(least[name][count], (time.perf_counter() - start) * 1e6 / horizon)
-    return least
+    calls = parts(shift_problem(horizon))
+    timed = {(name, n): partial(on_threads, n, call) for n in thread_counts for name, call in calls.items()}
+    with threads(None):
+        samples = in_turns(timed, repeats)
+    return {name: {count: 1e6 * min(samples[name, count]) / horizon for count in thread_counts} for name in calls}

@@ -11,7 +11,7 @@ import pinocchio  # pyright: ignore[reportMissingImports]
 
 import dynamics
 import trajopt
-from experiments.peers.pair import Pair
+from experiments.peers.pair import Pair, cost, cost_sum
 from experiments.quadruped.robots import floating
 
 DT, HORIZON, GAINS = 1e-2, 50, (0.0, 50.0)
@@ -62,19 +62,15 @@ def peer(name: str):
         )
         contacts.addContact(foot, held)
     center = pinocchio.centerOfMass(model, model.createData(), q0) + SHIFT
-    residuals = {
-        "state": crocoddyl.ResidualModelState(state, x0, nu),
-        "control": crocoddyl.ResidualModelControl(state, nu),
-        "center": crocoddyl.ResidualModelCoMPosition(state, center, nu),
+    costs = {
+        "state": cost(state, crocoddyl.ResidualModelState(state, x0, nu), _weights(model.nv)),
+        "control": cost(state, crocoddyl.ResidualModelControl(state, nu)),
+        "center": cost(state, crocoddyl.ResidualModelCoMPosition(state, center, nu)),
     }
-    activation = crocoddyl.ActivationModelWeightedQuad(_weights(model.nv))
 
     def action(weights):
-        costs = crocoddyl.CostModelSum(state, nu)
-        for key, weight in weights.items():
-            shape = (activation,) if key == "state" else ()
-            costs.addCost(key, crocoddyl.CostModelResidual(state, *shape, residuals[key]), weight)
-        held = crocoddyl.DifferentialActionModelContactFwdDynamics(state, actuation, contacts, costs, 0.0, True)
+        total = cost_sum(state, nu, {key: (costs[key], weight) for key, weight in weights.items()})
+        held = crocoddyl.DifferentialActionModelContactFwdDynamics(state, actuation, contacts, total, 0.0, True)
         return crocoddyl.IntegratedActionModelEuler(held, DT)
 
     running = action({"state": 1.0, "control": CONTROL, "center": CENTER})

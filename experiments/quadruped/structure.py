@@ -25,32 +25,25 @@ Writes DIR/structure.json: least microseconds per knot of each.
 
 import copy
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 import dynamics
 import trajopt
 from dynamics.contacts import dynamics as library
-from dynamics.contacts.dynamics import workspace_numbers
 from dynamics.simd import LANES, aligned_zeros, launch
 from dynamics.systems.discrete_system import ClosedLoops
+from experiments.harness import in_turns, table, threads
 from experiments.one_iteration import iterations
 from experiments.quadruped.following import drive_accelerations, drive_following, drive_torques, following_numbers
-from experiments.quadruped.parts import shift_problem, threads
-from experiments.quadruped.timing import run
-from trajopt.solvers.forward import Curvature
-from trajopt.solvers.options import LoopOptions
+from experiments.quadruped.parts import one_step_in, shift_problem
+from experiments.quadruped.timing import timing
 from trajopt.solvers.rollout import ALPHAS
-from trajopt.solvers.solve import pose
-from trajopt.solvers.timing import Stopwatch
 
-REPEATS = 300
 ITERATION = "iLQR"
 PLAIN = f"{ITERATION}, rollouts by contact dynamics"
 
@@ -87,11 +80,7 @@ def iterate_at(horizon: int) -> Iterate:
     """One iteration into the solution of the shift problem."""
     problem = shift_problem(horizon)
     system: Any = problem.system
-    us = trajopt.ILQR(max_iterations=1).solve(problem).us
-    xs = system.rollout(problem.x0, us)
-    posed = pose(problem, None, LoopOptions(), Curvature(), problem.objective)
-    model = posed.expand(posed.start(us, None, Stopwatch()), Stopwatch())
-    found = posed.sweep(model, 0.0, Stopwatch())
+    us, xs, *_, found = one_step_in(problem)
     q, v = split(system.model, xs[:-1])
     a = dynamics.contact_dynamics(system.model, q, v, full_torques(us), system.contacts).a
     fx, fu = (F[:, system.nv : system.nv + 6] / system.dt for F in system.linearize(xs, us))
@@ -107,14 +96,14 @@ def pointwise_calls(iterate: Iterate) -> dict[str, Callable[[], None]]:
     model, feet, legs = system.model, system.contacts, system.legs
     q, v, tau = iterate.points()
     N, none = len(q), np.empty((0, 1))
-    size = workspace_numbers(model.arrays, feet.arrays) + model.nq + 2 * model.nv
     own = following_numbers(model, feet, legs)
     drivers = {
-        "accelerations, contact dynamics": (library._drive, size, feet.arrays, tau, none, none, none),
         "accelerations, elimination": (drive_accelerations, own, legs, tau),
         "torques, inverse dynamics": (drive_torques, own, legs, iterate.a, none),
     }
     return {
+        "accelerations, contact dynamics": lambda: library._drive(model, feet.arrays, q, v, tau, none, none, none)
+    } | {
         name: lambda drive=drive, numbers=numbers, held=held, rest=rest: launch(
             drive, N, numbers, model.block, held, q, v, *rest
         )
@@ -195,34 +184,24 @@ def calls(iterate: Iterate) -> dict[str, Callable[[], object]]:
 def measure(horizon: int, repeats: int) -> dict[str, float]:
     """Least microseconds per knot of each call on one thread, all taken in turns."""
     timed = calls(iterate_at(horizon))
-    least = dict.fromkeys(timed, np.inf)
     with threads(1):
-        for _ in range(repeats + 1):
-            for name, call in timed.items():
-                start = time.perf_counter()
-                call()
-                least[name] = min(least[name], (time.perf_counter() - start) * 1e6 / horizon)
-    return least
+        return {name: 1e6 * min(seconds) / horizon for name, seconds in in_turns(timed, repeats).items()}
 
 
-def table(times: dict[str, float]) -> Table:
+def times_table(times: dict[str, float]) -> Table:
     """A row a call: time, how many times as fast as contact dynamics, and share of an iteration."""
-    result = Table(title="standing quadruped, one thread, least of all repeats", box=SIMPLE_HEAD, show_edge=False)
-    result.add_column("", no_wrap=True)
-    for heading in ("us per knot", "times as fast", "share of an iteration"):
-        result.add_column(heading, justify="right")
-    for name, microseconds in times.items():
-        quantity = name.split(",")[0]
-        library_time = times.get(f"{quantity}, contact dynamics")
+
+    def row(name: str, microseconds: float) -> tuple:
+        library_time = times.get(f"{name.split(',')[0]}, contact dynamics")
         ratio = f"{library_time / microseconds:.2f}" if library_time else ""
-        result.add_row(name, f"{microseconds:.3f}", ratio, f"{100 * microseconds / times[ITERATION]:.1f} %")
-    return result
+        return name, f"{microseconds:.3f}", ratio, f"{100 * microseconds / times[ITERATION]:.1f} %"
+
+    headings = "us per knot", "times as fast", "share of an iteration"
+    title = "standing quadruped, one thread, least of all repeats"
+    return table(title, ("",), headings, [[row(*item) for item in times.items()]])
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measure; returns the exit code."""
-    return run("structure", __doc__ or "", REPEATS, measure, table, argv)
-
+main = timing("structure", __doc__, measure, times_table, repeats=300)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -13,16 +13,10 @@ Errors are distances of links at the end from a run at tolerances a thousand tim
 Writes OUT/rods.json and OUT/<system>.png, snapshots.
 """
 
-import argparse
-import json
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import Progress
-
+from experiments.harness import Experiment, Run, count, option, positive
 from experiments.rods.figures import plot_snapshots
 from experiments.rods.measure import METHODS, jacobian_times, simulations, statics_record
 from experiments.rods.systems import NAMES, make, scenery
@@ -32,47 +26,23 @@ BRIEF = 1e-4
 """Seconds of a first simulation, which compiles."""
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options."""
-    description = (__doc__ or "").split("\n", 1)[0]
-    result = argparse.ArgumentParser(prog="python -m experiments.rods", description=description)
-    result.add_argument("--systems", nargs="+", choices=NAMES, default=NAMES, help="which (default: all)")
-    result.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS, help="how (default: all)")
-    result.add_argument("--duration", type=float, default=10.0, metavar="S", help="seconds (default: %(default)s)")
-    result.add_argument("--repeats", type=int, default=3, metavar="N", help="of simulations (default: %(default)s)")
-    result.add_argument("--limit", type=float, default=120.0, metavar="S", help="of each (default: %(default)s)")
-    result.add_argument("--out", type=Path, default=Path("results/rods"), help="folder (default: %(default)s)")
-    return result
+def study(run: Run) -> dict[str, Any]:
+    """All systems."""
+    options = run.options
+    systems = {name: system_record(name, run) for name in run.track(options.systems, "soft robots")}
+    return {"duration": options.duration, "repeats": options.repeats, "systems": systems}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; returns the exit code."""
-    options = parser().parse_args(argv)
-    for name in ("duration", "repeats", "limit"):
-        if getattr(options, name) <= 0:
-            parser().error(f"--{name}: got {getattr(options, name)}, wanted a positive number")
-    console, results = Console(width=140), {}
-    options.out.mkdir(parents=True, exist_ok=True)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        for name in progress.track(options.systems, description="soft robots"):
-            results[name] = study(name, options)
-    console.print(simulations_table(results, options.duration), calls_table(results), *failures(results), sep="\n\n")
-    data = {"duration": options.duration, "repeats": options.repeats, "systems": results}
-    (options.out / "rods.json").write_text(json.dumps(data, indent=1), encoding="utf-8")
-    for file in ("rods.json", *(f"{name}.png" for name in results if (options.out / f"{name}.png").exists())):
-        console.print(f"wrote {options.out / file}", highlight=False, soft_wrap=True)
-    return 0
-
-
-def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
+def system_record(name: str, run: Run) -> dict[str, Any]:
     """All figures of one system; draws its snapshots."""
-    example, methods = make(name), tuple(options.methods)
+    example, options = make(name), run.options
+    methods = tuple(options.methods)
     simulations(example, BRIEF, methods, 1, float("inf"))  # compiles
-    records, run = simulations(example, options.duration, methods, options.repeats, options.limit)
+    records, motion = simulations(example, options.duration, methods, options.repeats, options.limit)
     jacobian = None
-    if run is not None:
-        plot_snapshots(example, run, scenery(name), options.out / f"{name}.png")
-        jacobian = jacobian_times(example, run)
+    if motion is not None:
+        run.picture(f"{name}.png", plot_snapshots(example, motion, scenery(name)))
+        jacobian = jacobian_times(example, motion)
     return {
         "coordinates": example.robot.nq,
         "simulations": records,
@@ -80,6 +50,27 @@ def study(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "statics": statics_record(example),
     }
 
+
+def tables(results: dict[str, Any]) -> tuple:
+    """Simulations, calls, and what failed."""
+    systems = results["systems"]
+    return simulations_table(systems, results["duration"]), calls_table(systems), *failures(systems)
+
+
+main = Experiment(
+    "rods",
+    __doc__,
+    study,
+    options=[
+        option("--systems", nargs="+", choices=NAMES, default=NAMES, help="which (default: all)"),
+        option("--methods", nargs="+", choices=METHODS, default=METHODS, help="how (default: all)"),
+        option("--duration", type=positive, default=10.0, metavar="S", help="seconds (default: %(default)s)"),
+        count("--repeats", 3, "of simulations"),
+        option("--limit", type=positive, default=120.0, metavar="S", help="of each (default: %(default)s)"),
+    ],
+    tables=tables,
+    width=140,
+)
 
 if __name__ == "__main__":
     sys.exit(main())

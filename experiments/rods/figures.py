@@ -1,19 +1,19 @@
 """Snapshots of soft robots in motion: rods as thick as they are, in one picture, the paths of their tips in grey."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.lines import Line2D
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
 from dynamics.rods.kinematics.center_lines import CenterLine, center_lines, skeleton
 from dynamics.rods.stepping.simulation import Simulation
+from experiments.harness.pictures import line, title
 from problems.rods.example import RodExample
-from trajopt.plotting.style import GREY, new_figure, save
+from trajopt.plotting.style import GREY, new_figure
 
 SNAPSHOTS, POINTS, PATH = 6, 30, 400
 THINNEST, EDGE = 1.5, 1.5
@@ -23,7 +23,7 @@ CORNER = 0.08
 """Share of an axis at each end without ticks, whose labels would touch those of the next axis."""
 
 
-def plot_snapshots(example: RodExample, run: Simulation, scenery: Sequence[np.ndarray], path: Path) -> None:
+def plot_snapshots(example: RodExample, run: Simulation, scenery: Sequence[np.ndarray]) -> Figure:
     """Draw the robot at equal times, light at the start and dark at the end, among curves (P, 3)."""
     model = example.robot.model
     times = np.linspace(0.0, run.t[-1], SNAPSHOTS)
@@ -46,11 +46,11 @@ def plot_snapshots(example: RodExample, run: Simulation, scenery: Sequence[np.nd
         for color, edge in (("white", EDGE), (shade, 0.0)):
             for name in model.rods:
                 _add_rod(axes, lines[name], k, color, scale, edge)
-    handles = [Line2D([], [], color=s, lw=3.0, label=f"{t:.1f} s") for s, t in zip(shades, times, strict=True)]
-    handles.append(Line2D([], [], color=GREY, lw=0.8, label="paths of tips"))
+    handles = [line(f"{t:.1f} s", color=shade, lw=3.0) for shade, t in zip(shades, times, strict=True)]
+    handles.append(line("paths of tips", color=GREY, lw=0.8))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=9, frameon=False)
-    axes.set_title(f"{example.title}, {len(run.q[0])} coordinates", fontsize=11)
-    save(figure, path)
+    title(axes, f"{example.title}, {len(run.q[0])} coordinates")
+    return figure
 
 
 def _at(run: Simulation, times: np.ndarray) -> np.ndarray:

@@ -6,17 +6,13 @@ Writes DIR/knots.json: least and median microseconds per knot of 64 knots in lan
 and milliseconds of an equilibrium from one nearby.
 """
 
-import argparse
-import json
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
+from rich.table import Table
 
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
 from dynamics.rods.recursion.evaluation import evaluate
@@ -24,9 +20,7 @@ from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_wo
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import static_equilibrium
 from dynamics.simd import routine
-from experiments.ilqr_vs_ddp.tables import table
-from experiments.quadruped.parts import threads
-from experiments.rods.measure import durations
+from experiments.harness import Experiment, Run, count, in_turns, least_and_median, table
 from problems.rods.cable_manipulator import cable_manipulator
 
 KNOTS, REPEATS, CALLS, SEED = 64, 200, 20, 0
@@ -39,13 +33,7 @@ def _plain(m, e, level, state, work, r, A, calls):
         residual_kernel(m, e, level, state, work, r, A)
 
 
-def _times(call: Callable[[], Any], repeats: int, count: int) -> list[float]:
-    """Least and median microseconds, each of `count` that a call does."""
-    times = durations(call, repeats)
-    return [1e6 * float(np.min(times)) / count, 1e6 * float(np.median(times)) / count]
-
-
-def measure(repeats: int = REPEATS) -> dict[str, Any]:
+def measure(repeats: int) -> dict[str, Any]:
     """Times of every level: inverse dynamics and residual in lanes, residual in plain numbers; and of equilibria."""
     robot, rng = cable_manipulator(), np.random.default_rng(SEED)
     n, nu = robot.nq, robot.nu
@@ -61,45 +49,41 @@ def measure(repeats: int = REPEATS) -> dict[str, Any]:
             lambda level: _plain(robot.model.arrays, robot.arrays, np.int64(level), states[0], work, r, A, CALLS),
         ),
     }
-    with threads(1):
-        for name, level in LEVELS.items():
-            result[name] = {kind: _times(partial(call, level), repeats, count) for kind, (count, call) in calls.items()}
-        return {"microseconds": result, "equilibrium": _equilibria(robot, rng, repeats)}
+    for name, level in LEVELS.items():
+        times = in_turns({kind: partial(call, level) for kind, (_, call) in calls.items()}, repeats)
+        result[name] = {kind: least_and_median(times[kind], 1e6 / knots) for kind, (knots, _) in calls.items()}
+    return {"microseconds": result, "equilibrium": _equilibria(robot, rng, repeats)}
 
 
-def _equilibria(robot: SoftRobot, rng: np.random.Generator, repeats: int) -> list[float]:
+def _equilibria(robot: SoftRobot, rng: np.random.Generator, repeats: int) -> tuple[float, float]:
     """Least and median ms of equilibria that start from one under tensions up to 2 N apart."""
-    u, times = rng.uniform(5.0, 20.0, robot.nu), []
+    u = rng.uniform(5.0, 20.0, robot.nu)
     start = static_equilibrium(robot, u).q
-    for _ in range(repeats):
-        near = u + rng.uniform(-2.0, 2.0, robot.nu)
-        before = time.perf_counter()
-        static_equilibrium(robot, near, start)
-        times.append(time.perf_counter() - before)
-    return [1e3 * float(np.min(times)), 1e3 * float(np.median(times))]
+    call = lambda: static_equilibrium(robot, u + rng.uniform(-2.0, 2.0, robot.nu), start)  # noqa: E731
+    return least_and_median(in_turns({"": call}, repeats)[""], 1e3)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measure; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.rods.knots", description=(__doc__ or "").split("\n", 1)[0]
-    )
-    parser.add_argument("--repeats", type=int, default=REPEATS, metavar="N", help="repeats (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("results/rods"), help="folder (default: %(default)s)")
-    options = parser.parse_args(argv)
-    if options.repeats < 1:
-        parser.error(f"--repeats: got {options.repeats}, wanted at least 1")
-    times = measure(options.repeats)
-    kinds = tuple(times["microseconds"]["forces"])
-    shown = table(f"microseconds per knot, least (median) of {options.repeats}", ("",), kinds)
-    for name, row in times["microseconds"].items():
-        shown.add_row(name, *(f"{least:.1f} ({median:.1f})" for least, median in row.values()))
-    Console(width=100).print(shown)
-    print("equilibrium from one nearby: {:.2f} ({:.2f}) ms".format(*times["equilibrium"]))
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "knots.json").write_text(json.dumps(times, indent=1), encoding="utf-8")
-    return 0
+def study(run: Run) -> dict[str, Any]:
+    """All times; prints them."""
+    repeats = run.options.repeats
+    times = measure(repeats)
+    run.show(times_table(times["microseconds"], repeats))
+    run.show("equilibrium from one nearby: {:.2f} ({:.2f}) ms".format(*times["equilibrium"]))
+    return times
 
+
+def times_table(microseconds: dict[str, dict[str, tuple[float, float]]], repeats: int) -> Table:
+    """A row for every level."""
+    rows = [
+        (name, *(f"{least:.1f} ({median:.1f})" for least, median in row.values())) for name, row in microseconds.items()
+    ]
+    kinds = list(microseconds["forces"])
+    return table(f"microseconds per knot, least (median) of {repeats}", ("",), kinds, [rows])
+
+
+main = Experiment(
+    "rods.knots", __doc__, study, options=[count("--repeats", REPEATS, "repeats")], width=100, threads=1
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -9,6 +9,7 @@ import numpy as np
 from dynamics.rods.kinematics.center_lines import link_placements
 from dynamics.rods.statics.equilibrium import static_equilibrium
 from dynamics.rods.stepping.simulation import Simulation, simulate
+from experiments.harness import in_turns
 from experiments.rods.paper import TABLE
 from experiments.rods.systems import static_inputs
 from problems.rods.example import RodExample
@@ -89,22 +90,6 @@ def _distance(example: RodExample, first: Simulation, second: Simulation) -> flo
     return float(np.linalg.norm(ends[1] - ends[0], axis=-1).max())
 
 
-def durations(call: Callable[[], Any], repeats: int) -> list[float]:
-    """Seconds of every call, the first not counted."""
-    call()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return times
-
-
-def least(call: Callable[[], Any]) -> float:
-    """Milliseconds of a call."""
-    return 1e3 * min(durations(call, CALLS))
-
-
 def jacobian_times(example: RodExample, run: Simulation) -> dict[str, float]:
     """ms of the Jacobian of the accelerations halfway through a motion: exact, and by differences in one batch."""
     robot, k = example.robot, len(run.t) // 2
@@ -118,10 +103,8 @@ def jacobian_times(example: RodExample, run: Simulation) -> dict[str, float]:
         a = robot.forward_dynamics(states[:, :n], states[:, n:], u, wrenches)
         return (a[1:] - a[0]) / 1e-7
 
-    return {
-        "exact": least(lambda: robot.forward_dynamics_derivatives(q, v, u, wrenches)),
-        "differences": least(differences),
-    }
+    calls = {"exact": lambda: robot.forward_dynamics_derivatives(q, v, u, wrenches), "differences": differences}
+    return {name: 1e3 * min(seconds) for name, seconds in in_turns(calls, CALLS).items()}
 
 
 def statics_record(example: RodExample) -> dict[str, float] | None:

@@ -4,11 +4,9 @@ from typing import Any
 
 from rich.table import Table
 
-from experiments.ilqr_vs_ddp.tables import table
+from experiments.harness import NONE, table
 from experiments.rods.measure import METHODS
 from experiments.rods.paper import TABLE
-
-NONE = "-"
 
 
 def seconds(value: float | None) -> str:
@@ -24,25 +22,26 @@ def _label(name: str, method: str) -> str:
 
 def simulations_table(results: dict[str, dict[str, Any]], duration: float) -> Table:
     """A row for every method of every system; the paper's times are those of ten seconds."""
-    result = table(
+
+    def row(name: str, n: int, method: str, r: dict[str, Any]) -> tuple:
+        paper = TABLE[name]
+        of_paper = dict(zip(METHODS, (paper.exact, paper.differences, paper.newmark, None), strict=True))
+        own, theirs = (name, _label(name, method), n), seconds(of_paper[method])
+        if "failed" in r:
+            return *own, "failed", *3 * (NONE,), theirs, NONE
+        ratio = f"{paper.best / r['seconds']:.1f}" if duration == 10.0 else NONE
+        error = NONE if r["error"] is None else f"{1e3 * r['error']:.2g}"
+        return *own, seconds(r["seconds"]), r["steps"], r["jacobians"], error, theirs, ratio
+
+    return table(
         f"{duration:g} s of motion; the paper's times: 10 s",
         ("system", "method"),
         ("n", "s", "steps", "Jacobians", "error,\nmm", "paper,\ns", "its best\nover ours"),
+        (
+            [row(name, entry["coordinates"], method, r) for method, r in entry["simulations"].items()]
+            for name, entry in results.items()
+        ),
     )
-    for name, entry in results.items():
-        paper = TABLE[name]
-        of_paper = dict(zip(METHODS, (paper.exact, paper.differences, paper.newmark, None), strict=True))
-        for method, row in entry["simulations"].items():
-            own, theirs = (name, _label(name, method), str(entry["coordinates"])), seconds(of_paper[method])
-            if "failed" in row:
-                result.add_row(*own, "failed", *3 * (NONE,), theirs, NONE)
-                continue
-            ratio = f"{paper.best / row['seconds']:.1f}" if duration == 10.0 else NONE
-            error = NONE if row["error"] is None else f"{1e3 * row['error']:.2g}"
-            counts = str(row["steps"]), str(row["jacobians"]), error
-            result.add_row(*own, seconds(row["seconds"]), *counts, theirs, ratio)
-        result.add_section()
-    return result
 
 
 def failures(results: dict[str, dict[str, Any]]) -> list[str]:
@@ -57,23 +56,24 @@ def failures(results: dict[str, dict[str, Any]]) -> list[str]:
 
 def calls_table(results: dict[str, dict[str, Any]]) -> Table:
     """Milliseconds of a Jacobian and of an equilibrium."""
-    result = table(
+
+    def row(name: str, entry: dict[str, Any]) -> tuple:
+        jacobian, statics, paper = entry["jacobian"], entry["statics"], TABLE[name]
+        figures = [NONE] * 8
+        if jacobian is not None:
+            pairs = ((jacobian["exact"], paper.jacobian[1]), (jacobian["differences"], paper.jacobian[0]))
+            figures[:4] = [seconds(x) for pair in pairs for x in pair]
+        if statics is not None:
+            of_paper = seconds(paper.statics[1] if paper.statics else None)
+            figures[4:] = seconds(statics["ms"]), of_paper, f"{statics['steps']:.1f}", f"{statics['converged']:.0%}"
+        return name, *figures
+
+    return table(
         "milliseconds per call",
         ("system",),
         (
             "Jacobian,\nexact", "paper", "by\ndifferences", "paper", "equilibrium,\nexact", "paper", "steps",
             "converged",
         ),
+        [[row(name, entry) for name, entry in results.items()]],
     )  # fmt: skip
-    for name, entry in results.items():
-        jacobian, statics, paper = entry["jacobian"], entry["statics"], TABLE[name]
-        row = [NONE] * 4
-        if jacobian is not None:
-            pairs = ((jacobian["exact"], paper.jacobian[1]), (jacobian["differences"], paper.jacobian[0]))
-            row = [seconds(x) for pair in pairs for x in pair]
-        rest = [NONE] * 4
-        if statics is not None:
-            of_paper = paper.statics[1] if paper.statics else None
-            rest = [seconds(statics["ms"]), seconds(of_paper), f"{statics['steps']:.1f}", f"{statics['converged']:.0%}"]
-        result.add_row(name, *row, *rest)
-    return result

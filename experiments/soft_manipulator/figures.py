@@ -1,20 +1,19 @@
 """Figures: shapes of the manipulator over time with the path of its tip, and the tensions that move it."""
 
-from pathlib import Path
-
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.lines import Line2D
+from matplotlib.figure import Figure
 
 import trajopt
 from dynamics.rods.kinematics.center_lines import center_lines
+from experiments.harness.pictures import line
 from problems.rods.cable_manipulator import ROD
-from trajopt.plotting.style import COLORS, DASHES, GREY, new_figure, save, tidy
+from trajopt.plotting.style import COLORS, DASHES, GREY, new_figure, tidy
 
 SHAPES, POINTS = 9, 60
 
 
-def plot_shapes(solution: trajopt.Solution, path: Path, goal: np.ndarray) -> None:
+def plot_shapes(solution: trajopt.Solution, goal: np.ndarray) -> Figure:
     """Shapes at equal times from the side and from the front, light at the start, dark at the end; the tip's path and
     the goal (3,) or (P, 3)."""
     system = solution.problem.system
@@ -33,10 +32,10 @@ def plot_shapes(solution: trajopt.Solution, path: Path, goal: np.ndarray) -> Non
         tidy(axes, f"{'xyz'[i]} [m]", f"{'xyz'[j]} [m]")
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", frameon=False)
     figure.suptitle(f"{solution.problem.name}: shapes, the tip's path (dashed) and its goal")
-    save(figure, path)
+    return figure
 
 
-def plot_tensions(solutions: dict[str, trajopt.Solution], path: Path) -> None:
+def plot_tensions(solutions: dict[str, trajopt.Solution]) -> Figure:
     """Controls of every solver against time, one colour a control, one dash a solver."""
     problem = next(iter(solutions.values())).problem
     names = problem.system.control_names  # type: ignore[attr-defined]
@@ -48,8 +47,8 @@ def plot_tensions(solutions: dict[str, trajopt.Solution], path: Path) -> None:
             axes.plot(problem.times, column, color=color, linestyle=dash, drawstyle="steps-post", linewidth=1.3)
     tidy(axes, "time [s]", "controls [N, N m]")
     axes.set_xlim(problem.times[0], problem.times[-1])
-    handles = [Line2D([], [], color=color, label=name) for color, name in zip(COLORS, names, strict=False)]
-    handles += [Line2D([], [], color="0.2", linestyle=d, label=s) for d, s in zip(DASHES, solutions, strict=False)]
+    handles = [line(name, color=color) for color, name in zip(COLORS, names, strict=False)]
+    handles += [line(solver, color="0.2", linestyle=dash) for dash, solver in zip(DASHES, solutions, strict=False)]
     figure.legend(handles=handles, loc="outside right center", frameon=False)
     figure.suptitle(f"{problem.name}: tensions and torques")
-    save(figure, path)
+    return figure

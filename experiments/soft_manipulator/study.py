@@ -1,12 +1,13 @@
 """What is solved, and what is kept of each solution."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 import problems
 import trajopt
+from experiments.convergence.study import ending
 from problems.soft_manipulator_reach import LARGEST_TENSION, resting_tip
 
 PROBLEMS = ("soft_manipulator_reach", "soft_manipulator_track", "hybrid_arm_reach")
@@ -31,9 +32,7 @@ def solution_record(solution: trajopt.Solution) -> dict[str, Any]:
     """Status, counts and the last iterations: how far the cost is from the last, and the gradient's size."""
     costs, tail = solution.history("cost"), slice(-TAIL, None)
     return {
-        "status": str(solution.status),
-        "iterations": solution.iterations,
-        "cost": solution.cost,
+        **ending(solution),
         "seconds": float(solution.history("time")[-1]),
         "cost_gaps": (costs - solution.cost)[tail].tolist(),
         "gradients": solution.history("gradient_norm")[tail].tolist(),
@@ -60,12 +59,9 @@ def target_record(target: np.ndarray) -> dict[str, Any]:
     return record
 
 
-def targets_record(targets: Sequence[np.ndarray] | np.ndarray, advance: Callable[[], Any]) -> dict[str, Any]:
+def targets_record(targets: Iterable[np.ndarray]) -> dict[str, Any]:
     """All targets, and for each solver the share of successes and medians; how many end in the same optimum."""
-    runs = []
-    for target in targets:
-        runs.append(target_record(target))
-        advance()
+    runs = [target_record(target) for target in targets]
     summary = {}
     for name in SOLVERS:
         of_solver = [run[name] for run in runs]

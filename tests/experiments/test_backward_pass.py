@@ -7,7 +7,7 @@ from experiments import backward_pass
 
 def test_quick_run(tmp_path, capsys):
     path = tmp_path / "backward_pass.json"
-    backward_pass.main(["--quick", "--out", str(path)])
+    assert backward_pass.main(["--quick", "--out", str(path)]) == 0
     assert "structured, constant sizes" in capsys.readouterr().out
     sizes = json.loads(path.read_text(encoding="utf-8"))["sizes"]
     assert sizes

@@ -81,9 +81,3 @@ def test_statistics_by_hand():
 def test_order_of_a_known_sequence():
     assert tail_order(np.array([1.0, 1e-2, 1e-4, 1e-8])) == pytest.approx(2.0)
     assert tail_order(np.array([1e-2, 1e-3, 1e-4])) == pytest.approx(1.0)
-
-
-def test_an_unknown_option_is_refused(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["--fast"])
-    assert "--quick" in capsys.readouterr().err

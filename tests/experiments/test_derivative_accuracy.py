@@ -16,10 +16,9 @@ METHODS = {
 
 
 def test_quick_run(tmp_path, capsys):
-    results = accuracy.main(["--quick", "--out", str(tmp_path)])
+    assert accuracy.main(["--quick", "--out", str(tmp_path)]) == 0
     assert "First derivatives of forward dynamics: rms relative error" in capsys.readouterr().out
     stored = json.loads((tmp_path / "accuracy.json").read_text(encoding="utf-8"))
-    assert stored == {"machine": stored["machine"], **results}
     assert (tmp_path / "accuracy.png").stat().st_size > 10_000
     assert [(r["branching"], r["N"]) for r in stored["rows"]] == [(b, N) for b in (1, 2) for N in (2, 4)]
     for row in stored["rows"]:

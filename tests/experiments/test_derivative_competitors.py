@@ -11,7 +11,7 @@ from experiments.derivatives.aba_chain_rule import aba_chain_rule
 from experiments.derivatives.chains import chain
 from experiments.derivatives.forward_chain_rule import forward_chain_rule
 from experiments.derivatives.idsva_body_frame import idsva_body_frame
-from experiments.derivatives.rnea_chain_rule import rnea_chain_rule
+from experiments.derivatives.rnea_chain_rule import rnea_chain_rule, rnea_chain_rule_ground
 from tests.reference.random_robots import random_states, random_tree, with_armature
 from tests.reference.rigid_body_models import load_reference
 from tests.tolerances import IDENTITY, ORACLE, relative_error
@@ -20,11 +20,7 @@ KNOTS = LANES + 3  # the last chunk is not full
 R, P = "revolute", "prismatic"
 
 
-def ground_frame(model, q, v, a):
-    return rnea_chain_rule(model, q, v, a, frame="ground")
-
-
-INVERSE = [rnea_chain_rule, ground_frame, idsva_body_frame]
+INVERSE = [rnea_chain_rule, rnea_chain_rule_ground, idsva_body_frame]
 FORWARD = [forward_chain_rule, aba_chain_rule]
 
 
@@ -77,7 +73,7 @@ def test_forward_dynamics(name, competitor, rng):
 def test_ground_frame_takes_all_joints(name, rng):
     model = with_armature(load_reference(name)[0], rng)
     q, v, a = random_states(model, KNOTS, rng)
-    compare(ground_frame(model, q, v, a), dynamics.inverse_dynamics_derivatives(model, q, v, a), IDENTITY)
+    compare(rnea_chain_rule_ground(model, q, v, a), dynamics.inverse_dynamics_derivatives(model, q, v, a), IDENTITY)
 
 
 @pytest.mark.parametrize("competitor", INVERSE + FORWARD)
@@ -106,8 +102,3 @@ def test_refuses_other_joints_by_name(competitor):
     name = next(n for n, kind in zip(model.joint_names, model.joint_types, strict=True) if kind == "Spherical")
     with pytest.raises(ValueError, match=f"{name}.*Spherical"):
         competitor(model, dynamics.neutral(model), np.zeros(model.nv), np.zeros(model.nv))
-
-
-def test_refuses_other_frames():
-    with pytest.raises(ValueError, match=r"frame.*'world'"):
-        rnea_chain_rule(robot("single joint"), np.zeros(1), np.zeros(1), np.zeros(1), frame="world")

@@ -15,12 +15,12 @@ from tests.tolerances import IDENTITY, ORACLE, relative_error
 
 def test_quick_run(tmp_path, capsys):
     threads = dynamics.num_threads()
-    results = forward.main(["--quick", "--out", str(tmp_path)])
+    assert forward.main(["--quick", "--out", str(tmp_path)]) == 0
     assert dynamics.num_threads() == threads
     printed = capsys.readouterr().out
     assert "ABACR / FDSVA" in printed and "N above which AZA is faster" in printed
     stored = json.loads((tmp_path / "forward.json").read_text(encoding="utf-8"))
-    assert stored == {"machine": stored["machine"], **results} and stored["machine"]["threads"] == 1
+    assert stored["machine"]["threads"] == 1
     assert (tmp_path / "forward.png").stat().st_size > 10_000
 
     assert [(r["branching"], r["N"]) for r in stored["rows"]] == [(b, N) for b in (1, 2, 5) for N in (2, 4)]

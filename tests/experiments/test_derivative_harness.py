@@ -1,4 +1,4 @@
-"""What the derivative experiments stand on: trees, measuring, differences, and the peers' values."""
+"""What the derivative experiments stand on: trees, growth, differences, and the peers' values."""
 
 import importlib
 import json
@@ -10,9 +10,11 @@ import pytest
 import dynamics
 from experiments.derivatives import casadi_compiler as compiler
 from experiments.derivatives import casadi_peer as casadi
-from experiments.derivatives import chains, finite_differences, first_order, harness, robots
+from experiments.derivatives import chains, finite_differences, first_order, robots
 from experiments.derivatives import mujoco_peer as mujoco
 from experiments.derivatives import pinocchio_peer as pinocchio
+from experiments.derivatives.trees import draw_ratios, draw_times, exponent
+from experiments.harness.pictures import side_by_side
 from tests.reference.random_robots import random_states, random_tree
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, ORACLE, ORACLE_SECOND_ORDER, relative_error
 
@@ -67,44 +69,25 @@ def test_humanoid():
     assert np.all(np.linalg.eigvalsh(M) > 0)
 
 
-# ------------------------------------------------------------------------------------------------ measuring
+# ------------------------------------------------------------------------------------------------ growth
 def test_exponent_of_a_power_law():
     N = np.array([2, 4, 8, 16, 32, 64])
     t = 1e-6 * N**2.5
-    assert harness.exponent(N, t) == pytest.approx(2.5)
+    assert exponent(N, t) == pytest.approx(2.5)
     t[:3] = 1.0
-    assert harness.exponent(N, t) == pytest.approx(2.5), "only the upper half counts"
+    assert exponent(N, t) == pytest.approx(2.5), "only the upper half counts"
     with pytest.raises(ValueError, match="positive"):
-        harness.exponent([1, 2], [0.0, 1.0])
+        exponent([1, 2], [0.0, 1.0])
     with pytest.raises(ValueError, match="at least 2 points"):
-        harness.exponent([1], [1.0])
+        exponent([1], [1.0])
 
 
-def test_medians_take_turns():
-    order = []
-    times = harness.medians({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, seconds=0.0, rounds=9)
-    assert set(times) == {"a", "b"} and all(0 < t < 1e-3 for t in times.values())
-    turns = [x for i, x in enumerate(order) if i == 0 or order[i - 1] != x]
-    assert turns[-6:] == ["a", "b"] * 3
-
-
-def test_files(tmp_path, capsys):
-    path = harness.write("x", {"rows": [{"N": np.int64(2), "t": np.array([1.0, 2.0])}]}, tmp_path / "new")
-    data = json.loads(path.read_text(encoding="utf-8"))
-    assert data["rows"] == [{"N": 2, "t": [1.0, 2.0]}]
-    assert {"processor", "lanes", "threads", "numba", "numpy"} <= set(data["machine"])
-    harness.show("times", [{"name": "a", "N": 2, "us": 0.12345, "ratio": None}])
-    printed = capsys.readouterr().out
-    assert all(word in printed for word in ("times", "0.123", " - │"))
-    series = {"a": ([2, 4, 8], [1.0, 2.0, 4.0]), "b": ([2, 4, 8], [1.0, 4.0, 16.0])}
-    panels = [lambda axes, draw=draw: draw(axes, series) for draw in (harness.draw_times, harness.draw_ratios)]
-    picture = harness.plot(tmp_path / "x.png", *panels)
-    assert picture.stat().st_size > 10_000
-
-
-def test_options(tmp_path):
-    options = harness.arguments("First line.\n\nMore.").parse_args(["--quick", "--out", str(tmp_path), "--seed", "3"])
-    assert (options.quick, options.out, options.seed) == (True, tmp_path, 3)
+def test_pictures_of_growth():
+    series = {"a": ([2, 4, 8], [1.0, 2.0, 4.0]), "b": ([2, 4, 8], [1.0, 4.0, 32.0])}
+    figure = side_by_side(*(lambda axes, draw=draw: draw(axes, series) for draw in (draw_times, draw_ratios)))
+    times, ratios = figure.axes
+    assert [text.get_text() for text in times.get_legend().get_texts()] == ["a, $N^{1.0}$", "b, $N^{2.5}$"]
+    assert times.get_yscale() == ratios.get_yscale() == times.get_xscale() == "log", "the range is beyond 20"
 
 
 # ------------------------------------------------------------------------------------------------ differences
@@ -257,11 +240,11 @@ def test_without_the_peer(peer, call, monkeypatch):
 # ------------------------------------------------------------------------------------------------ scripts
 def test_first_order_quick_run(tmp_path, capsys):
     threads = dynamics.num_threads()
-    results = first_order.main(["--quick", "--out", str(tmp_path)])
+    assert first_order.main(["--quick", "--out", str(tmp_path)]) == 0
     assert dynamics.num_threads() == threads
     assert "RNEACR / IDSVA" in capsys.readouterr().out
     stored = json.loads((tmp_path / "first_order.json").read_text(encoding="utf-8"))
-    assert stored["rows"] == results["rows"] and stored["machine"]["threads"] == 1
+    assert stored["machine"]["threads"] == 1
     assert [(r["branching"], r["N"]) for r in stored["rows"]] == [(b, N) for b in (1, 2, 5) for N in (2, 4)]
     for row in stored["rows"]:
         assert all(t > 0 for t in row["us"].values())

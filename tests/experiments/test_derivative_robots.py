@@ -12,12 +12,12 @@ from tests.tolerances import ORACLE
 
 
 def run(folder):
-    """Rows of a quick run by robot and quantity; what is on disk is the same."""
+    """Rows of a quick run by robot and quantity."""
     threads = dynamics.num_threads()
-    results = robots_table.main(["--quick", "--out", str(folder)])
+    assert robots_table.main(["--quick", "--out", str(folder)]) == 0
     assert dynamics.num_threads() == threads
     stored = json.loads((folder / "robots_table.json").read_text(encoding="utf-8"))
-    assert stored["rows"] == results["rows"] and stored["machine"]["threads"] == 1
+    assert stored["machine"]["threads"] == 1
     assert (folder / "robots_table.png").stat().st_size > 10_000
     rows = {(row["robot"], row["quantity"]): row for row in stored["rows"]}
     for (name, quantity), row in rows.items():

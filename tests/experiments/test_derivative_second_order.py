@@ -15,12 +15,12 @@ TREES = [(b, N) for b in (1, 2) for N in (2, 4)]
 
 
 def run(folder, *options):
-    """Results of a quick run; what is on disk is the same."""
+    """Results of a quick run."""
     threads = dynamics.num_threads()
-    results = second_order.main(["--quick", "--out", str(folder), *options])
+    assert second_order.main(["--quick", "--out", str(folder), *options]) == 0
     assert dynamics.num_threads() == threads
     stored = json.loads((folder / "second_order.json").read_text(encoding="utf-8"))
-    assert stored["rows"] == results["rows"] and stored["machine"]["threads"] == 1
+    assert stored["machine"]["threads"] == 1
     assert (folder / "second_order.png").stat().st_size > 10_000
     assert [(row["branching"], row["N"]) for row in stored["rows"]] == TREES
     return stored

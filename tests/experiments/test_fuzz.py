@@ -90,10 +90,3 @@ def test_a_death_is_told_of_the_case_that_killed(monkeypatch):
     dead = [verdict for verdict in found if verdict.status != "converged"]
     assert [(v.seed, v.status, v.complaints) for v in dead] == [(DEADLY, "process died", ("the process died",))]
     assert os.getpid() not in {verdict.iterations for verdict in found}
-
-
-@pytest.mark.parametrize("options", [["--count", "0"], ["--seed", "-1"], ["--workers", "0"]])
-def test_bad_options_are_refused(options, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(options)
-    assert f"{options[0]}: got {options[1]}" in capsys.readouterr().err

@@ -89,9 +89,3 @@ def test_statistics_by_hand():
     assert s["runs"] == 2 and s["held"] == 1 and s["final"] == [0.3, 0.7]
     assert s["rms_last_second"] == [0.3, pytest.approx(np.sqrt((49 * 0.01 + 0.49) / 50), rel=1e-3)]
     assert s["quantiles"][1][0] == pytest.approx(4.55) and s["worst_rms"] == pytest.approx(0.3)
-
-
-def test_an_unknown_option_is_refused(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["--fast"])
-    assert "--quick" in capsys.readouterr().err

@@ -49,13 +49,6 @@ def test_table_and_data(tmp_path, capsys):
     assert set(ITERATION) < set(times)
 
 
-def test_numbers_must_be_positive(capsys):
-    for name in ("knots", "repeats"):
-        with pytest.raises(SystemExit):
-            main([f"--{name}", "0"])
-        assert f"--{name}: got 0" in capsys.readouterr().err
-
-
 def test_quick_study(tmp_path, capsys):
     assert study(["--quick", "--no-peers", "--out", str(tmp_path)]) == 0
     data = json.loads((tmp_path / "quadruped.json").read_text())
@@ -81,12 +74,6 @@ def test_without_peers_says_so(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert study(["--parts", "peers", "--out", str(tmp_path)]) == 0
     assert "left out: the comparison with Crocoddyl, for crocoddyl" in capsys.readouterr().out
-
-
-def test_number_of_starts(capsys):
-    with pytest.raises(SystemExit):
-        study(["--starts", "-1"])
-    assert "--starts: got -1" in capsys.readouterr().err
 
 
 def test_drift_and_cones_of_a_sliding_robot():

@@ -76,10 +76,3 @@ def test_table_and_data(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert all(name in printed and 0.0 < t < np.inf for name, t in times.items())
     assert ITERATION in times and len(times) == 8
-
-
-def test_numbers_must_be_positive(capsys):
-    for name in ("knots", "repeats"):
-        with pytest.raises(SystemExit):
-            main([f"--{name}", "0"])
-        assert f"--{name}: got 0" in capsys.readouterr().err

@@ -12,6 +12,7 @@ from experiments.rods.figures import plot_snapshots
 from experiments.rods.measure import METHODS, jacobian_times, simulations
 from experiments.rods.paper import TABLE
 from experiments.rods.systems import NAMES, make, scenery, static_inputs
+from trajopt.plotting.style import save
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -48,16 +49,9 @@ def test_vehicle_is_drawn_where_it_is(tmp_path):
     example = make("underwater_vehicle")
     _, run = simulations(example, 0.05, ("exact",), 1, 60.0)
     assert run is not None
-    plot_snapshots(example, run, scenery("contact"), tmp_path / "vehicle.png")
+    save(plot_snapshots(example, run, scenery("contact")), tmp_path / "vehicle.png")
     assert imread(tmp_path / "vehicle.png").std() > 0.05
     assert jacobian_times(example, run)["differences"] > 0.0
-
-
-def test_numbers_must_be_positive(capsys):
-    for name in ("duration", "repeats", "limit"):
-        with pytest.raises(SystemExit):
-            main([f"--{name}", "0"])
-        assert f"--{name}: got 0" in capsys.readouterr().err
 
 
 def test_times_per_knot(tmp_path, capsys):
@@ -66,5 +60,3 @@ def test_times_per_knot(tmp_path, capsys):
     shortest = [min(level["residual"]) for level in times["microseconds"].values()]
     assert min(*shortest, *times["equilibrium"]) > 0.0
     assert "and the Hessian" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        knots.main(["--repeats", "0"])

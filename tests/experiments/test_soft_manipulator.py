@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import pytest
 from matplotlib.image import imread
 
 from experiments.soft_manipulator.__main__ import main
@@ -25,9 +24,3 @@ def test_study(tmp_path, capsys):
     assert imread(tmp_path / "soft_manipulator_track_shapes.png").std() > 0.05
     printed = capsys.readouterr().out
     assert "2 targets, the same optimum in 100%" in printed and "hybrid_arm_reach" in printed
-
-
-def test_a_negative_number_of_targets(capsys):
-    with pytest.raises(SystemExit):
-        main(["--targets", "-1"])
-    assert "--targets: got -1" in capsys.readouterr().err
