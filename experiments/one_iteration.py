@@ -8,9 +8,10 @@ import numpy as np
 
 import trajopt
 from trajopt.solvers.forward import Curvature
+from trajopt.solvers.iterate import EXACT
 from trajopt.solvers.line_search import Step, search
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.solve import pose
+from trajopt.solvers.solve import pose, takes_accelerations
 from trajopt.solvers.timing import Stopwatch
 
 
@@ -27,7 +28,7 @@ def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[
     iterate = parallel.start(us, None, clock)
 
     def step(posed: Any, model: Any, sweep: Any) -> Step:
-        found = search(posed.objective, iterate.cost, (sweep.d1, sweep.d2), posed.candidates(model, sweep))
+        found = search(posed.objective, iterate.cost, (sweep.d1, sweep.d2), posed.candidates(model, sweep)).step
         assert found is not None and found.alpha == 1.0, "the trajectory is not one where the full step is good"
         return found
 
@@ -39,16 +40,18 @@ def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[
     sweep_before = parallel.sweep(before, 0.0, clock)
 
     def ddp(posed: Any) -> Step:
-        multiplier = posed.predicted(before, sweep_before, iterate, clock)
-        model = posed.expand(iterate, clock, True, multiplier)
-        return step(posed, model, posed.exact_sweep(model, None, 0.0, clock))
+        model = posed.expand(iterate, clock, True, (before, sweep_before))
+        if model.exact is None:
+            model = posed.with_curvature(model, None, clock)
+        return step(posed, model, posed.sweep(model, 0.0, clock, EXACT))
 
     def unpredicted() -> Step:
         model = parallel.expand(iterate, clock, True)
-        return step(parallel, model, parallel.exact_sweep(model, parallel.sweep(model, 0.0, clock), 0.0, clock))
+        model = parallel.with_curvature(model, parallel.sweep(model, 0.0, clock).Vx, clock)
+        return step(parallel, model, parallel.sweep(model, 0.0, clock, EXACT))
 
     calls = {"iLQR": ilqr, "exact DDP": partial(ddp, parallel)}
-    if parallel.needs_gauss_newton(before):
+    if not takes_accelerations(problem.system):
         calls["exact DDP, not predicted"] = unpredicted
         calls["exact DDP, costate"] = partial(ddp, costate)
     return calls

@@ -213,6 +213,7 @@ def iteration(repeats: int) -> list[dict]:
     from trajopt.backward.sweep import sweep
     from trajopt.interfaces.system import semi_implicit_form
     from trajopt.solvers.forward import Curvature
+    from trajopt.solvers.iterate import EXACT
     from trajopt.solvers.line_search import search
     from trajopt.solvers.options import LoopOptions
     from trajopt.solvers.solve import pose
@@ -238,9 +239,8 @@ def iteration(repeats: int) -> list[dict]:
         sweep_before = posed.sweep(before, 0.0, clock)
 
         def ddp():
-            multiplier = posed.predicted(before, sweep_before, iterate, clock)
-            model = posed.expand(iterate, clock, True, multiplier)
-            step(model, posed.exact_sweep(model, None, 0.0, clock))
+            model = posed.expand(iterate, clock, True, (before, sweep_before))
+            step(model, posed.sweep(model, 0.0, clock, EXACT))
 
         return ilqr, ddp
 

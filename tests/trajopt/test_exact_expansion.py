@@ -11,7 +11,8 @@ from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.cases import cartpole, linear, tip
 from trajopt import DDP
 from trajopt.backward.expansions import cost_curvature, expand, expand_exactly
-from trajopt.solvers.forward import Curvature, ForwardFormulation
+from trajopt.solvers.forward import Curvature, ForwardFormulation, predicted_multiplier
+from trajopt.solvers.iterate import EXACT, GAUSS_NEWTON, sweep_of_kind
 from trajopt.solvers.timing import Stopwatch
 
 MANY = {
@@ -53,7 +54,7 @@ def test_predicted_multiplier_of_a_linear_quadratic_problem_is_exact(with_gaps, 
     elsewhere = us + rng.standard_normal(us.shape)
     for controls in (next(iter(formulation.candidates(model, sweep))).us, elsewhere):
         moved = formulation.start(controls, None, clock)
-        multiplier = formulation.predicted(model, sweep, moved, clock)
+        multiplier = predicted_multiplier(problem, model, sweep, moved.xs)
         oracle = formulation.sweep(formulation.expand(moved, clock), 0.0, clock).Vx[1:]
         assert relative_error(multiplier, oracle, floor=1.0) <= 1e-11
 
@@ -67,9 +68,9 @@ def test_predicted_multiplier_errs_by_the_square_of_the_step():
     for size in (1e-2, 1e-3):
         us = optimum + size * np.sin(np.arange(optimum.size)).reshape(optimum.shape)
         model = formulation.expand(formulation.start(us, None, clock), clock)
-        sweep = formulation.exact_sweep(model, formulation.sweep(model, 0.0, clock), 0.0, clock)
+        sweep = sweep_of_kind(formulation, model, EXACT, 0.0, clock)
         moved = formulation.start(next(iter(formulation.candidates(model, sweep))).us, None, clock)
-        predicted = formulation.predicted(model, sweep, moved, clock)
+        predicted = predicted_multiplier(problem, model, sweep, moved.xs)
         errors.append(np.abs(predicted - dense_kkt_costate(problem, moved)).max())
     assert errors[1] < 0.03 * errors[0]
 
@@ -83,23 +84,17 @@ def dense_kkt_costate(problem, iterate):
 def test_full_steps_need_no_gauss_newton_sweep(name, monkeypatch):
     """After the first exact iteration of a solve that takes full steps there is one sweep an iteration."""
     problem = tip() if name == "tip" else replace(problems.make(name), constraints=())
-    sweeps = {"sweep": 0, "exact_sweep": 0}
+    sweeps, original = {GAUSS_NEWTON: 0, EXACT: 0}, ForwardFormulation.sweep
 
-    def counted(method):
-        original = getattr(ForwardFormulation, method)
+    def counted(self, model, mu, clock, kind=GAUSS_NEWTON):
+        sweeps[kind] += 1
+        return original(self, model, mu, clock, kind)
 
-        def call(self, *args):
-            sweeps[method] += 1
-            return original(self, *args)
-
-        return call
-
-    for method in sweeps:
-        monkeypatch.setattr(ForwardFormulation, method, counted(method))
+    monkeypatch.setattr(ForwardFormulation, "sweep", counted)
     solution = DDP().solve(problem)
     assert solution.converged
     exact = [record for record in solution.log if record.step == "exact"]
     before = [record for record in solution.log if record.step != "exact"]
     assert len(exact) >= 2 and all(record.alpha == 1.0 for record in exact[:-1])
-    assert sweeps["exact_sweep"] == len(exact)
-    assert sweeps["sweep"] <= len(before) + 1
+    assert sweeps[EXACT] == len(exact)
+    assert sweeps[GAUSS_NEWTON] <= len(before) + 1

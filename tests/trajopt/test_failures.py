@@ -7,11 +7,11 @@ from tests.trajopt.cases import cartpole, linear, pendulum, tip
 from tests.trajopt.systems import LinearSystem, Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost, Status
 from trajopt.backward.regularization import Regularization
+from trajopt.solvers.attempts import Attempts
 from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.forward import Curvature, ForwardFormulation
-from trajopt.solvers.iterate import Direction
+from trajopt.solvers.iterate import EXACT, Direction
 from trajopt.solvers.line_search import acceptable, search
-from trajopt.solvers.loop import Loop
 from trajopt.solvers.timing import Stopwatch
 
 
@@ -173,15 +173,14 @@ def test_an_exact_step_that_must_be_short_is_compared_with_the_gauss_newton_step
     near = ILQR(max_iterations=8).solve(problem)
     formulation = ForwardFormulation(problem, problem.objective, None, Curvature("value"), "control")
     start = formulation.start(near.us, None, clock)
-    loop = Loop(formulation, problem.objective, start, DDP(), 1e-2, clock, [], lambda iterate: (iterate.cost, 0.0))
-    loop.model = formulation.expand(start, clock)
-    gauss_newton = formulation.sweep(loop.model, 0.0, clock)
-    exact = formulation.exact_sweep(loop.model, gauss_newton, 0.0, clock)
+    model = formulation.with_curvature(formulation.expand(start, clock), None, clock)
+    gauss_newton, exact = formulation.sweep(model, 0.0, clock), formulation.sweep(model, 0.0, clock, EXACT)
     assert gauss_newton.ok and exact.ok
     bent = exact._replace(k=stretch * exact.k, d1=stretch * exact.d1, d2=stretch**2 * exact.d2)
-    used, step = loop._step(Direction("exact", bent, gauss_newton, -1))
+    attempts = Attempts(formulation, model, 0.0, 0.0, clock)
+    used, step, *_ = attempts.best(Direction(EXACT, bent, gauss_newton, -1))
     along_exact, along_fallback = (
-        search(problem.objective, start.cost, (s.d1, s.d2), formulation.candidates(loop.model, s))
+        search(problem.objective, start.cost, (s.d1, s.d2), formulation.candidates(model, s)).step
         for s in (bent, gauss_newton)
     )
     assert used.kind == kind

@@ -10,6 +10,7 @@ from tests.trajopt.cases import NONLINEAR, cartpole, circle_pendulum, pendulum, 
 from trajopt import DDP, ILQR, Problem, total_cost
 from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.forward import Curvature, ForwardFormulation
+from trajopt.solvers.iterate import EXACT, GAUSS_NEWTON, sweep_of_kind
 from trajopt.solvers.timing import Stopwatch
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
@@ -72,9 +73,7 @@ def gradient_after_a_full_step(problem, us, hessian):
     clock = Stopwatch()
     formulation = ForwardFormulation(problem, problem.objective, None, Curvature(hessian or "parallel"), "control")
     model = formulation.expand(formulation.start(us, None, clock), clock)
-    sweep = formulation.sweep(model, 0.0, clock)
-    if hessian is not None:
-        sweep = formulation.exact_sweep(model, sweep, 0.0, clock)
+    sweep = sweep_of_kind(formulation, model, GAUSS_NEWTON if hessian is None else EXACT, 0.0, clock)
     assert sweep.ok
     full = next(formulation.candidates(model, sweep))
     assert full.alpha == 1.0

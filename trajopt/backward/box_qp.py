@@ -110,14 +110,14 @@ def _hold_outward(lower, upper, x, d, clamped):
 @helper
 def _projected_step(H, g, lower, upper, x, r, d, value, trial, trial_r):
     """x + d, projected: its value, whether that is low enough, and whether nothing was projected."""
-    slope, inside = 0.0, True
+    descent, inside = 0.0, True
     for i in range(x.shape[0]):
         y = x[i] + d[i]
         trial[i] = min(max(y, lower[i]), upper[i])
         inside = inside and trial[i] == y
-        slope += r[i] * (trial[i] - x[i])
+        descent += r[i] * (trial[i] - x[i])
     new_value = _gradient(H, g, trial, trial_r)
-    return new_value, inside or new_value <= value + SUFFICIENT * slope, inside
+    return new_value, inside or new_value <= value + SUFFICIENT * descent, inside
 
 
 @helper

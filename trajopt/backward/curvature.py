@@ -15,10 +15,10 @@ from trajopt.interfaces.system import System, window
 from trajopt.problem.objective import Blocks
 from trajopt.validation import same_shape
 
-Curvature = Callable[[int, np.ndarray], Blocks]
+CurvatureOfKnot = Callable[[int, np.ndarray], Blocks]
 
 
-def by_products(system: System, xs: np.ndarray, us: np.ndarray) -> Curvature:
+def by_products(system: System, xs: np.ndarray, us: np.ndarray) -> CurvatureOfKnot:
     """`System.hessian_products`, one knot per call (classical DDP)."""
 
     def curvature(t: int, lam: np.ndarray) -> Blocks:
@@ -28,7 +28,7 @@ def by_products(system: System, xs: np.ndarray, us: np.ndarray) -> Curvature:
     return curvature
 
 
-def by_tensors(system: System, xs: np.ndarray, us: np.ndarray) -> Curvature:
+def by_tensors(system: System, xs: np.ndarray, us: np.ndarray) -> CurvatureOfKnot:
     """The full tensors `System.hessians` of all knots, computed at once."""
     (N, nu), ndx = us.shape, system.ndx
     shapes = ("fxx", (ndx, ndx)), ("fux", (nu, ndx)), ("fuu", (nu, nu))

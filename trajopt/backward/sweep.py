@@ -16,7 +16,7 @@ import numpy as np
 from dynamics.simd import driver
 from trajopt.backward.action_value import action_value
 from trajopt.backward.box_qp import NO_BOX, Box
-from trajopt.backward.curvature import Curvature
+from trajopt.backward.curvature import CurvatureOfKnot
 from trajopt.backward.expansions import Expansion, finite
 from trajopt.backward.gains import gains
 from trajopt.backward.scratch import Shape, carve, scratch_numbers
@@ -164,7 +164,7 @@ def _contiguous(e: Expansion) -> Expansion:
 
 def sweep_with_curvature(
     e: Expansion,
-    curvature: Curvature,
+    curvature: CurvatureOfKnot,
     mu: float,
     semi_implicit_dt: float | np.ndarray = 0.0,
     gaps: np.ndarray | None = None,

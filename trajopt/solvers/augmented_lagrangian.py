@@ -100,8 +100,8 @@ class AugmentedTerm:
     def squares(self, nu: int) -> tuple[Residual, np.ndarray]:
         """The residual and rho, lam/rho, lower, upper (K, 4 nr) of which this is 1/2 sum rho s^2."""
         part = self.part
-        figures = np.full_like(part.lower, part.penalty), part.multipliers / part.penalty, part.lower, part.upper
-        return part.constraint.residual, np.concatenate(figures, axis=1)
+        weights = np.full_like(part.lower, part.penalty), part.multipliers / part.penalty, part.lower, part.upper
+        return part.constraint.residual, np.concatenate(weights, axis=1)
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,)."""

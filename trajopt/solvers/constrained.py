@@ -18,11 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from trajopt.problem.objective import Objective
-from trajopt.results.records import IterationRecord
 from trajopt.results.status import Status
 from trajopt.solvers.augmented_lagrangian import AugmentedLagrangian, Measures, Part
 from trajopt.solvers.iterate import Formulation, Iterate
-from trajopt.solvers.loop import Callback, Loop
+from trajopt.solvers.loop import Callback, Loop, State
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.timing import Stopwatch
 
@@ -43,9 +42,11 @@ FINAL = (
 
 
 class Rounds(NamedTuple):
-    """How the rounds ended: the last loop, its status, the terms with their multipliers, and steps tried in all."""
+    """How the rounds ended: the last formulation and its solve, the status, the terms with their multipliers, and steps
+    tried in all."""
 
-    loop: Loop | None
+    formulation: Formulation | None
+    state: State | None
     status: Status
     terms: AugmentedLagrangian
     tried: int
@@ -88,7 +89,6 @@ def minimize_in_rounds(
     options: LoopOptions,
     threshold: float | None,
     clock: Stopwatch,
-    log: list[IterationRecord],
     callback: Callback | None,
     warm: bool,
 ) -> Rounds:
@@ -97,19 +97,18 @@ def minimize_in_rounds(
     Parameters: as of `Loop`; pose(objective) is the formulation of the problem with another objective, start an iterate
     of finite cost; `warm`: the terms' multipliers and penalties are those of an earlier solve.
     """
-
     probing = options.initial_penalty == 0.0 and not warm
     if probing:
         terms = first_penalties(terms, start, PROBE_SHARE)
-    state = Rounds(None, Status.MAX_ITERATIONS, terms, 0)
+    rounds = Rounds(None, None, Status.MAX_ITERATIONS, terms, 0)
     before, tolerance = np.full(len(terms.parts), np.inf), PROBE_TOLERANCE if probing else FIRST_TOLERANCE
     try:
         for number in range(MAX_ROUNDS):
             inner = replace(options, tolerance=max(options.tolerance, tolerance))
-            state = _round(pose, objective, state, start, inner, threshold, clock, log, callback)
-            loop, status, terms, tried = state
-            assert loop is not None
-            iterate = loop.model.iterate
+            rounds = _round(pose, objective, rounds, start, inner, threshold, clock, callback)
+            state, status, terms = rounds.state, rounds.status, rounds.terms
+            assert state is not None
+            iterate = state.model.iterate
             reached, cost = terms.measures(iterate.xs, iterate.us), objective.value(iterate.xs, iterate.us)
             done = tolerance <= options.tolerance and _satisfied(reached, cost, options) and iterate.gaps is None
             if done or status in FINAL or number == MAX_ROUNDS - 1:
@@ -118,38 +117,40 @@ def minimize_in_rounds(
                 terms = first_penalties(terms, iterate._replace(cost=cost), 1.0)
                 probing, tolerance = False, FIRST_TOLERANCE
             else:
-                idle = loop.tried == 0 and tolerance > options.tolerance
+                idle = state.tried == 0 and tolerance > options.tolerance
                 slow = (reached.residuals > PROGRESS * before) & (not idle)
                 growth = np.where(slow, options.penalty_growth, 1.0)
                 terms, before = terms.updated(iterate.xs, iterate.us, growth), reached.residuals
                 tolerance = max(options.tolerance, TIGHTENING * tolerance)
                 if max((part.penalty for part in terms.parts), default=0.0) > MAX_PENALTY:
-                    return state._replace(status=_end(status, reached, options), terms=terms)
-            state = state._replace(terms=terms)
-            if len(log) > tried:
-                log.pop()  # the next round records the same iterate
+                    return rounds._replace(status=_end(status, reached, options), terms=terms)
+            rounds = rounds._replace(terms=terms)
         if not (done or status in FINAL):
             status = _end(status, reached, options)
-        return state._replace(status=status, terms=terms.updated(iterate.xs, iterate.us))
+        return rounds._replace(status=status, terms=terms.updated(iterate.xs, iterate.us))
     except KeyboardInterrupt:
-        if state.loop is None:
+        if rounds.state is None:
             raise
-        return state._replace(status=Status.INTERRUPTED)
+        return rounds._replace(status=Status.INTERRUPTED)
 
 
-def _round(pose, objective, state, start, options, threshold, clock, log, callback) -> Rounds:
-    """Minimize with the multipliers and penalties of the state, from where its loop ended."""
-    terms, tried = state.terms, state.tried
+def _round(pose, objective, rounds, start, options, threshold, clock, callback) -> Rounds:
+    """Minimize with the multipliers and penalties of the rounds so far, from where the last one ended."""
+    terms, tried = rounds.terms, rounds.tried
     augmented = Objective((*objective.terms, *terms.terms()))
-    iterate = start if state.loop is None else state.loop.model.iterate
+    iterate, log = (start, ()) if rounds.state is None else (rounds.state.model.iterate, rounds.state.log)
+    if len(log) > tried:
+        log = log[:-1]  # this round records the same iterate
     iterate = iterate._replace(cost=augmented.value(iterate.xs, iterate.us), time=clock.elapsed)
 
     def measures(iterate: Iterate) -> tuple[float, float]:
         return objective.value(iterate.xs, iterate.us), terms.violation(iterate.xs, iterate.us)
 
-    loop = Loop(pose(augmented), augmented, iterate, options, threshold, clock, log, measures, late=tried > 0)
-    status = loop.run(options.max_iterations - tried, callback)
-    return Rounds(loop, status, terms, tried + loop.tried)
+    formulation, left = pose(augmented), replace(options, max_iterations=options.max_iterations - tried)
+    loop = Loop(formulation, left, threshold, clock, measures)
+    state = loop.run(iterate, callback, 0.0 if tried > 0 else np.inf, log)
+    assert state.status is not None
+    return Rounds(formulation, state, state.status, terms, tried + state.tried)
 
 
 def _end(last: Status, reached: Measures, options: LoopOptions) -> Status:

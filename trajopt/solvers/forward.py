@@ -1,12 +1,14 @@
 """The problem as it stands: the sweep's controls are the controls, a trajectory is a rollout of the dynamics."""
 
-from collections.abc import Iterator, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward.box_qp import Box, box_around
+from trajopt.backward.box_qp import box_around
 from trajopt.backward.curvature import by_products, by_tensors
 from trajopt.backward.expansions import (
     Expansion,
@@ -21,15 +23,14 @@ from trajopt.backward.expansions import (
 from trajopt.backward.regularization import FIRST
 from trajopt.backward.sweep import SweepResult, sweep, sweep_with_curvature
 from trajopt.interfaces.system import semi_implicit_form
-from trajopt.problem.objective import Objective, zero_blocks
+from trajopt.problem.objective import Blocks, Objective, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, completed, sweep_of_kind, with_slope
+from trajopt.solvers.iterate import GAUSS_NEWTON, Exact, Iterate, Limits, LocalModel
 from trajopt.solvers.line_search import Candidate
+from trajopt.solvers.predicted_change import completed
 from trajopt.solvers.rollout import ALPHAS, closed_loop, gaps_of, open_loop
 from trajopt.solvers.timing import Stopwatch
 from trajopt.validation import same_shape
-
-Limits = tuple[np.ndarray, np.ndarray]
 
 
 @routine
@@ -74,6 +75,23 @@ def regularized(
     return expansion._replace(lxx=lxx), left
 
 
+def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult, xs: np.ndarray) -> np.ndarray:
+    """Vx' + Vxx' dx' (N, ndx): what a sweep of the model predicts for the gradient of the value function at states xs,
+    exact up to the square of the step."""
+    found = problem.system.difference(model.iterate.xs, xs)
+    dx, gaps = same_shape("difference", found, (len(xs), problem.system.ndx)), model.iterate.gaps
+    return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)
+
+
+def with_change(model: LocalModel, costs: Blocks) -> LocalModel:
+    """The model with more in its costs."""
+    e, exact = model.gauss_newton, model.exact
+    return model._replace(
+        gauss_newton=None if e is None else changed(e, costs),
+        exact=None if exact is None else exact._replace(expansion=changed(exact.expansion, costs)),
+    )
+
+
 class ForwardFormulation:
     """Rollouts of the system under its own controls.
 
@@ -114,101 +132,69 @@ class ForwardFormulation:
             return Iterate(xs, us, us, self.objective.value(xs, us) if known else np.inf, gaps, clock.elapsed)
 
     def expand(
-        self, iterate: Iterate, clock: Stopwatch, exact: bool = False, multiplier: np.ndarray | None = None
+        self,
+        iterate: Iterate,
+        clock: Stopwatch,
+        exact: bool = False,
+        before: tuple[LocalModel, SweepResult] | None = None,
     ) -> LocalModel:
-        """First-order dynamics, Gauss-Newton costs.  If an exact sweep will follow: what these leave out besides, or,
-        with a multiplier, all curvature in place."""
+        """First-order dynamics, Gauss-Newton costs, and what these leave out if an exact model is to follow; or, with a
+        multiplier predicted by the sweep before, the exact model at once."""
+        (xs, us, *_), cost_curvature = iterate, None
         with clock.measure("derivatives"):
-            (xs, us, *_), curvature = iterate, None
-            curved = exact and self.curvature.cost_hessian == "exact"
-            if exact and multiplier is not None:
-                expansion = expand_exactly(self.problem, xs, us, multiplier, self.objective, curved)
+            all_of_costs = exact and self.curvature.cost_hessian == "exact"
+            if exact and before is not None and self.curvature.hessian == "parallel":
+                multiplier = predicted_multiplier(self.problem, *before, xs)
+                expansion = expand_exactly(self.problem, xs, us, multiplier, self.objective, all_of_costs)
+                models = None, Exact(expansion)
             else:
-                curvature = self._no_curvature() if curved else None
-                expansion = expand(self.problem, xs, us, self.objective, curvature)
+                cost_curvature = self._no_curvature() if all_of_costs else None
+                expansion = expand(self.problem, xs, us, self.objective, cost_curvature)
+                models = expansion, None
             costate, gradient = adjoint(expansion)
             norm = largest_gradient(gradient, us, self.limits)
             box = None if self.limits is None else box_around(us, *self.limits)
-            return LocalModel(iterate, expansion, costate, norm, box, exact and multiplier is not None, curvature)
+            return LocalModel(iterate, *models, costate, norm, box, cost_curvature)
 
-    def predicted(self, model: LocalModel, sweep: SweepResult, moved: Iterate, clock: Stopwatch) -> np.ndarray | None:
-        """Vx' + Vxx' dx', the gradient of the sweep's value function where its full step led."""
-        if self.curvature.hessian != "parallel":
-            return None
+    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
+        """As `Formulation` has it; only in the mode "parallel" Vx is needed."""
+        hessian, system, (xs, us, *_) = self.curvature.hessian, self.problem.system, model.iterate
+        if hessian == "parallel" and Vx is None:
+            return model
+        assert model.gauss_newton is not None
         with clock.measure("derivatives"):
-            found = self.problem.system.difference(model.iterate.xs, moved.xs)
-            dx = same_shape("difference", found, (len(moved.xs), self.problem.system.ndx))
-            gaps = model.iterate.gaps
-            return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)
-
-    def needs_gauss_newton(self, model: LocalModel) -> bool:
-        """In the mode "parallel", unless the curvature is in the model already."""
-        return self.curvature.hessian == "parallel" and not model.exact
-
-    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch) -> SweepResult:
-        """Backward pass without curvature."""
-        if model.exact:
-            model = self.expand(model.iterate, clock)._replace(box=model.box)
-        with clock.measure("backward_pass"):
-            return self._sweep(model.expansion, model.iterate.gaps, model.box, mu)
-
-    def _sweep(self, expansion: Expansion, gaps: np.ndarray | None, box: Box | None, mu: float) -> SweepResult:
-        e, mu = regularized(expansion, gaps, mu, self.regularization)
-        return completed(sweep(*e, mu, self._dt, gaps, box, leading=self._leading), e, gaps)
-
-    def exact_sweep(
-        self, model: LocalModel, gauss_newton: SweepResult | None, mu: float, clock: Stopwatch
-    ) -> SweepResult:
-        """Backward pass with the curvature of dynamics and costs; ok is False where Quu is not positive definite."""
-        if model.exact:
-            with clock.measure("backward_pass"):
-                return self._sweep(model.expansion, model.iterate.gaps, model.box, mu)
-        e, system, (xs, us, *_) = model.expansion, self.problem.system, model.iterate
-        gaps, box, hessian = model.iterate.gaps, model.box, self.curvature.hessian
-        with clock.measure("derivatives"):
-            curvature = self._cost_curvature(model)
+            cost_curvature = model.cost_curvature
+            if cost_curvature is None and self.curvature.cost_hessian == "exact":
+                cost_curvature = self._no_curvature()
+                self.objective.accumulate(xs, us, None, cost_curvature)
             if hessian in ("value", "tensor"):
-                expansion, mu = regularized(with_hessians(e, curvature), gaps, mu, self.regularization)
                 of_knot = (by_products if hessian == "value" else by_tensors)(system, xs, us)
-            else:
-                if hessian == "costate":
-                    multiplier = model.costate
-                else:
-                    assert gauss_newton is not None
-                    multiplier = gauss_newton.Vx
-                products = hessian_products(system, xs, us, np.ascontiguousarray(multiplier[1:]))
-                expansion, of_knot = with_hessians(e, curvature, products), None
+                return model._replace(exact=Exact(with_hessians(model.gauss_newton, cost_curvature), of_knot))
+            multiplier = model.costate if Vx is None or hessian == "costate" else Vx
+            products = hessian_products(system, xs, us, np.ascontiguousarray(multiplier[1:]))
+            return model._replace(exact=Exact(with_hessians(model.gauss_newton, cost_curvature, products)))
+
+    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
+        """Backward pass of the model of this kind."""
+        expansion, of_knot = model.of_kind(kind)
         with clock.measure("backward_pass"):
+            gaps, box = model.iterate.gaps, model.box
+            e, mu = regularized(expansion, gaps, mu, self.regularization)
             if of_knot is None:
-                return self._sweep(expansion, gaps, box, mu)
-            result = sweep_with_curvature(expansion, of_knot, mu, self._dt, gaps, box, self._leading)
-            return completed(result, expansion, gaps)
+                result = sweep(*e, mu, self._dt, gaps, box, leading=self._leading)
+            else:
+                result = sweep_with_curvature(e, of_knot, mu, self._dt, gaps, box, self._leading)
+            return completed(result, e, gaps)
 
     def _no_curvature(self) -> tuple[np.ndarray, ...]:
         return zero_blocks(self.problem.horizon, self.problem.system.ndx, self.problem.system.nu)
 
-    def _cost_curvature(self, model: LocalModel) -> Sequence[np.ndarray] | None:
-        """Blocks with what the costs' Gauss-Newton Hessians leave out, None if that is not wanted."""
-        if model.curvature is not None or self.curvature.cost_hessian != "exact":
-            return model.curvature
-        blocks = self._no_curvature()
-        self.objective.accumulate(model.iterate.xs, model.iterate.us, None, blocks)
-        return blocks
-
-    def foresee(
-        self, model: LocalModel, trial: Candidate, kind: str, mu: float, clock: Stopwatch
-    ) -> tuple[SweepResult, bytes] | None:
+    def with_limits_at(self, model: LocalModel, trial: Candidate, clock: Stopwatch) -> tuple[LocalModel, bytes] | None:
         """As `Formulation` has it; the curvature of the constraints is that of the iterate."""
-        if model.exact and kind != EXACT:
-            model = self.expand(model.iterate, clock)._replace(box=model.box)
-        (xs, us, _, _, gaps, _), e = model.iterate, model.expansion
         with clock.measure("derivatives"):
             change = self._no_curvature()
-            found = self.objective.foresee(xs, us, (trial.xs, trial.us), change)
-        if not found:
-            return None
-        other = model._replace(expansion=changed(e, change))
-        return with_slope(sweep_of_kind(self, other, kind, mu, clock), e, gaps), found
+            found = self.objective.foresee(model.iterate.xs, model.iterate.us, (trial.xs, trial.us), change)
+            return (with_change(model, change), found) if found else None
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""
@@ -218,32 +204,6 @@ class ForwardFormulation:
             us_new = np.array(us_new, order="C")
             yield Candidate(float(alpha), np.array(xs_new, order="C"), us_new, us_new)
 
-    def hold_clipped(self, model: LocalModel, sweep: SweepResult) -> LocalModel | None:
-        """The model with its box closed for controls that lie on a limit and that even the shortest step's feedback
-        pushes against it; None if there are none.
-
-        The sweep counts on such feedback, so its direction may lead uphill where the limit swallows it.
-        """
-        if self.limits is None or model.box is None:
-            return None
-        (lower, upper), (xs, us, _, _, gaps, _), box = self.limits, model.iterate, model.box
-        states, _ = closed_loop(self.problem, xs, us, sweep, gaps, self.limits)
-        shortest = np.array(states[-1][:-1], order="C")
-        if not np.isfinite(shortest).all():
-            return None
-        dx = self.problem.system.difference(xs[:-1], shortest)
-        wanted = us + ALPHAS[-1] * sweep.k + np.einsum("tij,tj->ti", sweep.K, dx)
-        swallowed = ((us <= lower) & (wanted < lower)) | ((us >= upper) & (wanted > upper))
-        if not swallowed.any():
-            return None
-        shut = box_around(us, *self.limits)
-        shut.lower[...], shut.upper[...] = np.where(swallowed, 0.0, box.lower), np.where(swallowed, 0.0, box.upper)
-        return model._replace(box=shut)
-
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
         """The sweep's own gains."""
         return sweep.k, sweep.K
-
-    def gradient_norm(self, model: LocalModel) -> float:
-        """That of the model."""
-        return model.gradient_norm

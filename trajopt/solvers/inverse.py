@@ -5,19 +5,22 @@ rewritten in (x, a) by the system (`AccelerationControl.substitute`), whose mult
 lu, known before any sweep.  A trajectory is a linear recursion, and all its controls follow in one call.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward.expansions import Expansion, adjoint, changed, expand, largest_gradient
+from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
 from trajopt.backward.sweep import SweepResult, sweep
 from trajopt.problem.objective import Objective, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.solvers.forward import Curvature, regularized
-from trajopt.solvers.iterate import EXACT, Iterate, LocalModel, completed, with_slope
+from trajopt.solvers.forward import Curvature, regularized, with_change
+from trajopt.solvers.iterate import GAUSS_NEWTON, Exact, Iterate, Limits, LocalModel
 from trajopt.solvers.line_search import Candidate
+from trajopt.solvers.predicted_change import completed
 from trajopt.solvers.rollout import ALPHAS
 from trajopt.solvers.timing import Stopwatch
 
@@ -59,6 +62,7 @@ class InverseFormulation:
 
     def __init__(self, problem: Problem, objective: Objective, curvature: Curvature, regularization: str) -> None:
         self.problem, self.objective = problem, objective
+        self.limits: Limits | None = None
         self.curvature, self.regularization = curvature, regularization
         system: Any = problem.system
         self._map = system.acceleration_control
@@ -85,25 +89,27 @@ class InverseFormulation:
                 gaps = reached - xs if (reached != xs).any() else None
             return Iterate(xs, us, a, self.objective.value(xs, us), gaps, clock.elapsed)
 
-    def predicted(self, model: LocalModel, sweep: SweepResult, moved: Iterate, clock: Stopwatch) -> None:
-        """The multiplier is lu, known before any sweep."""
-
-    def needs_gauss_newton(self, model: LocalModel) -> bool:
-        """No."""
-        return False
-
     def expand(
-        self, iterate: Iterate, clock: Stopwatch, exact: bool = False, multiplier: np.ndarray | None = None
+        self,
+        iterate: Iterate,
+        clock: Stopwatch,
+        exact: bool = False,
+        before: tuple[LocalModel, SweepResult] | None = None,
     ) -> LocalModel:
         """Linear dynamics, costs rewritten in (x, a); with all curvature if exact."""
         with clock.measure("derivatives"):
             xs, us = iterate.xs, iterate.us
             blocks = Blocks(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
-            curved = exact and self.curvature.cost_hessian == "exact"
-            self.objective.accumulate(xs, us, blocks, blocks if curved else None)
+            all_of_costs = exact and self.curvature.cost_hessian == "exact"
+            self.objective.accumulate(xs, us, blocks, blocks if all_of_costs else None)
             expansion = self._substituted(iterate, blocks, exact)
             costate, gradient = adjoint(expansion)
-            return LocalModel(iterate, expansion, costate, largest_gradient(gradient, us, None), None, exact)
+            models = (None, Exact(expansion)) if exact else (expansion, None)
+            return LocalModel(iterate, *models, costate, largest_gradient(gradient, us, None))
+
+    def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
+        """The multiplier is lu, known before any sweep."""
+        return model._replace(exact=self.expand(model.iterate, clock, exact=True).exact)
 
     def _substituted(self, iterate: Iterate, blocks: Blocks, exact: bool) -> Expansion:
         with np.errstate(all="ignore"):
@@ -111,40 +117,21 @@ class InverseFormulation:
                 self._fx, self._fu, *self._map.substitute(iterate.xs, iterate.controls, blocks, curvature=exact)
             )
 
-    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch) -> SweepResult:
-        """Backward pass without curvature."""
-        if model.exact:
-            model = self.expand(model.iterate, clock)
-        return self._sweep(model, mu, clock)
-
-    def exact_sweep(
-        self, model: LocalModel, gauss_newton: SweepResult | None, mu: float, clock: Stopwatch
-    ) -> SweepResult:
-        """Backward pass with the curvature of u(x, a) and of the costs."""
-        if not model.exact:
-            model = self.expand(model.iterate, clock, exact=True)
-        return self._sweep(model, mu, clock)
-
-    def _sweep(self, model: LocalModel, mu: float, clock: Stopwatch) -> SweepResult:
+    def sweep(self, model: LocalModel, mu: float, clock: Stopwatch, kind: str = GAUSS_NEWTON) -> SweepResult:
+        """Backward pass of the model of this kind."""
+        expansion, _ = model.of_kind(kind)
         with clock.measure("backward_pass"):
             gaps = model.iterate.gaps
-            e, mu = regularized(model.expansion, gaps, mu, self.regularization)
+            e, mu = regularized(expansion, gaps, mu, self.regularization)
             return completed(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
 
-    def foresee(
-        self, model: LocalModel, trial: Candidate, kind: str, mu: float, clock: Stopwatch
-    ) -> tuple[SweepResult, bytes] | None:
+    def with_limits_at(self, model: LocalModel, trial: Candidate, clock: Stopwatch) -> tuple[LocalModel, bytes] | None:
         """As `Formulation` has it; the curvature of the constraints and of u(x, a) is that of the iterate."""
-        iterate, exact = model.iterate, kind == EXACT
-        if exact is not model.exact:
-            model = self.expand(iterate, clock, exact)
+        iterate = model.iterate
         with clock.measure("derivatives"):
             change = Blocks(*zero_blocks(len(iterate.us), self.problem.system.ndx, iterate.us.shape[1]))
             found = self.objective.foresee(iterate.xs, iterate.us, (trial.xs, trial.us), change)
-            if not found:
-                return None
-            e = changed(model.expansion, self._substituted(iterate, change, False)[2:])
-        return with_slope(self._sweep(model._replace(expansion=e), mu, clock), model.expansion, iterate.gaps), found
+            return (with_change(model, self._substituted(iterate, change, False)[2:]), found) if found else None
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Linear rollouts, one step length after another, and the controls that they take."""
@@ -156,15 +143,7 @@ class InverseFormulation:
             _roll_out(self.problem.x0, xs, a, sweep.k, sweep.K, h, semi_implicit, gaps, alpha, xs_new, a_new)
             yield Candidate(float(alpha), xs_new, self._map.controls(xs_new, a_new), a_new)
 
-    def hold_clipped(self, model: LocalModel, sweep: SweepResult) -> None:
-        """There are no limits that could swallow feedback."""
-
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
         """Gains of the controls, from du = U_x dx + U_a da."""
         Ux, Ua = self._map.jacobians(model.iterate.xs, model.iterate.controls)
         return np.einsum("tij,tj->ti", Ua, sweep.k), Ux + Ua @ sweep.K
-
-    def gradient_norm(self, model: LocalModel) -> float:
-        """Largest entry of the gradient in the controls us, by the dynamics themselves."""
-        xs, us = model.iterate.xs, model.iterate.us
-        return largest_gradient(adjoint(expand(self.problem, xs, us, self.objective))[1], us, None)

@@ -1,14 +1,14 @@
 """The first acceptable step length of 1, 1/2, ..., 2^-7.
 
 The model of the objective along a direction is J + alpha d1 + alpha^2/2 d2.  A step is accepted if it achieves a small
-part of what the model promises; where the model promises nothing (d2 large and positive), a still smaller part of the
-slope.  Where there are gaps between states and dynamics, which shrink by 1 - alpha, the same holds for the merit
+part of what the model promises; where the model promises nothing (d2 large and positive), a still smaller part of
+d1.  Where there are gaps between states and dynamics, which shrink by 1 - alpha, the same holds for the merit
 J + weight * sum |gaps|.
 """
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -46,8 +46,7 @@ class Step(NamedTuple):
         return self.candidate.alpha
 
 
-@dataclass
-class Refused:
+class Refused(NamedTuple):
     """What is known of the candidates that were refused since the last step.
 
     not_finite : the last one with a state or a cost that is not finite
@@ -61,6 +60,18 @@ class Refused:
     def blocked(self) -> Candidate | None:
         """What stands in the way of every step, if it is that nothing there is finite."""
         return None if self.misled else self.not_finite
+
+    def then(self, later: "Refused") -> "Refused":
+        """Both together."""
+        return Refused(later.not_finite or self.not_finite, self.misled or later.misled)
+
+
+class Search(NamedTuple):
+    """The step found, if any, the full step tried first, and the candidates refused."""
+
+    step: Step | None
+    full: Candidate
+    refused: Refused
 
 
 def acceptable(cost: float, new_cost: float, alpha: float, d1: float, d2: float) -> bool:
@@ -88,26 +99,24 @@ def merit_weight(weight: float, change: float, gap: float, cost: float) -> float
 def search(
     objective: Objective,
     cost: float,
-    slopes: tuple[float, float],
+    expected: tuple[float, float],
     candidates: Iterable[Candidate],
     weighted_gap: float = 0.0,
-    refused: Refused | None = None,
-) -> Step | None:
-    """The first acceptable candidate; None if there is none.  Those that diverged cost inf and are refused.
+) -> Search:
+    """The first acceptable candidate.  Those that diverged cost inf and are refused.
 
-    Parameters: cost and weighted gaps of the iterate, slopes (d1, d2) of its objective along the direction; `refused`
-    takes note of the others.
+    Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of its objective.
     """
-    d1, d2 = slopes
-    refused = refused or Refused()
-    for candidate in candidates:
+    (d1, d2), candidates = expected, iter(candidates)
+    full, not_finite, misled = next(candidates), None, False
+    for candidate in chain([full], candidates):
         alpha, xs, us, _ = candidate
         new_cost = objective.value(xs, us)
         merit = new_cost + (1.0 - alpha) * weighted_gap
         if not math.isfinite(new_cost):
-            refused.not_finite = candidate
+            not_finite = candidate
         elif acceptable(cost + weighted_gap, merit, alpha, d1 - weighted_gap, d2):
-            return Step(candidate, new_cost)
+            return Search(Step(candidate, new_cost), full, Refused(not_finite, misled))
         elif decrease_wanted(alpha, d1 - weighted_gap, d2) > SUFFICIENT * INVISIBLE * abs(cost + weighted_gap):
-            refused.misled = True
-    return None
+            misled = True
+    return Search(None, full, Refused(not_finite, misled))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.backward.expansions import adjoint, finite, with_feedback
+from trajopt.backward.expansions import adjoint, expand, finite, largest_gradient, with_feedback
 from trajopt.backward.sweep import empty_gains
 from trajopt.capabilities import AccelerationControlled, capability
 from trajopt.costs.residuals import ControlResidual
@@ -17,16 +17,16 @@ from trajopt.interfaces.system import System, control_names
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.objective import Objective
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.results.records import ConstraintReport, IterationRecord, WarmStart
+from trajopt.results.records import ConstraintReport, WarmStart
 from trajopt.results.solution import Solution
 from trajopt.results.status import Status
 from trajopt.solvers import trace
 from trajopt.solvers.augmented_lagrangian import AugmentedLagrangian, augmented_lagrangian
 from trajopt.solvers.constrained import minimize_in_rounds
-from trajopt.solvers.forward import Curvature, ForwardFormulation, Limits
+from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.inverse import InverseFormulation
-from trajopt.solvers.iterate import Formulation, Iterate
-from trajopt.solvers.loop import Callback, Loop
+from trajopt.solvers.iterate import Formulation, Iterate, Limits, LocalModel
+from trajopt.solvers.loop import Callback, Loop, State
 from trajopt.solvers.memory import keep_freed
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.timing import Stopwatch
@@ -75,24 +75,22 @@ def solve(
     posed = partial(pose, problem, limits, options, curvature)
     formulation = posed(problem.objective)
     iterate = formulation.start(us, xs, clock)
-    log: list[IterationRecord] = []
     if not np.isfinite(iterate.cost):
         return _diverged(problem, iterate, clock, problem.objective)
     if not constraints:
-        loop = Loop(formulation, problem.objective, iterate, options, threshold, clock, log, _unconstrained)
-        status = loop.run(options.max_iterations, callback)
-        return _solution(problem, loop, status, None, limits, loop.tried, clock)
+        state = Loop(formulation, options, threshold, clock, _unconstrained).run(iterate, callback)
+        assert state.status is not None
+        return _solution(formulation, state, state.status, None, state.tried, clock)
     terms = augmented_lagrangian(problem, constraints).with_penalties(lambda _: options.initial_penalty or 1.0)
     warm = start is not None and len(start.multipliers) > 0
     if start is not None and warm:
         terms = terms.with_multipliers(*_smooth_part(problem, start, boxed=limits is not None))
-    rounds = minimize_in_rounds(
-        posed, problem.objective, terms, iterate, options, threshold, clock, log, callback, warm
-    )
-    assert rounds.loop is not None
-    if not np.isfinite(rounds.loop.model.iterate.cost):  # of the objective with its terms for constraints
-        return _diverged(problem, iterate, clock, rounds.loop.objective)
-    return _solution(problem, rounds.loop, rounds.status, rounds.terms, limits, rounds.tried, clock)
+    rounds = minimize_in_rounds(posed, problem.objective, terms, iterate, options, threshold, clock, callback, warm)
+    formulation, state, status, terms, tried = rounds
+    assert formulation is not None and state is not None
+    if not np.isfinite(state.model.iterate.cost):  # of the objective with its terms for constraints
+        return _diverged(problem, iterate, clock, formulation.objective)
+    return _solution(formulation, state, status, terms, tried, clock)
 
 
 def _unconstrained(iterate: Iterate) -> tuple[float, float]:
@@ -134,22 +132,22 @@ def _smooth_part(problem: Problem, start: WarmStart, boxed: bool) -> tuple[list[
 
 # ------------------------------------------------------------------------------------------------ the end
 def _solution(
-    problem: Problem,
-    loop: Loop,
+    formulation: Formulation,
+    state: State,
     status: Status,
     terms: AugmentedLagrangian | None,
-    limits: Limits | None,
     tried: int,
     clock: Stopwatch,
 ) -> Solution:
-    model, formulation, N = loop.model, loop.formulation, problem.horizon
+    problem, model = formulation.problem, state.model
+    N = problem.horizon
     xs, us, _, cost, gaps, _ = model.iterate
     k, K, Vx, Vxx = empty_gains(N, problem.system.ndx, problem.system.nu)
-    if loop.direction is not None:
-        policy = formulation.policy(model, loop.direction.sweep)
+    if state.direction is not None:
+        policy = formulation.policy(model, state.direction.sweep)
         if status is not Status.INVALID_DERIVATIVES or finite(*policy):
             k, K = policy
-            Vx, Vxx = loop.direction.sweep.Vx, loop.direction.sweep.Vxx
+            Vx, Vxx = state.direction.sweep.Vx, state.direction.sweep.Vxx
     return Solution(
         problem=problem,
         xs=xs,
@@ -162,33 +160,41 @@ def _solution(
         K=K,
         Vx=Vx,
         Vxx=Vxx,
-        gradient_norm=formulation.gradient_norm(model),
-        log=tuple(loop.log),
+        gradient_norm=_gradient_norm(formulation, model),
+        log=state.log,
         timings=clock.split(),
         gaps=np.zeros((N + 1, problem.system.ndx)) if gaps is None else gaps,
-        constraints=_reports(problem, loop, terms, limits, K),
-        cause=_cause(problem, loop, status),
+        constraints=_reports(formulation, model, terms, K),
+        cause=_cause(formulation, state, status),
     )
 
 
+def _gradient_norm(formulation: Formulation, model: LocalModel) -> float:
+    """Largest entry of the gradient in the controls us, by the dynamics themselves where the sweep changes others."""
+    problem, (xs, us, *_) = formulation.problem, model.iterate
+    if not takes_accelerations(problem.system):
+        return model.gradient_norm
+    return largest_gradient(adjoint(expand(problem, xs, us, formulation.objective))[1], us, None)
+
+
 def _reports(
-    problem: Problem, loop: Loop, terms: AugmentedLagrangian | None, limits: Limits | None, K: np.ndarray
+    formulation: Formulation, model: LocalModel, terms: AugmentedLagrangian | None, K: np.ndarray
 ) -> tuple[ConstraintReport, ...]:
     """One report a constraint, in the problem's order.
 
     The multiplier of a control limit is the gradient that it holds, with the feedback K, in which no rounding grows.
     """
-    xs, us = loop.model.iterate.xs, loop.model.iterate.us
+    problem, xs, us = formulation.problem, model.iterate.xs, model.iterate.us
     smooth: Sequence[ConstraintReport] = [] if terms is None else terms.reports(xs, us)
     reports, remaining, gradient = [], iter(smooth), None
     for constraint in problem.constraints:
-        if limits is None or isinstance(constraint, ResidualConstraint):
+        if formulation.limits is None or isinstance(constraint, ResidualConstraint):
             reports.append(next(remaining))
             continue
         assert isinstance(constraint, ControlBounds)
         lower, upper = constraint.limits(problem.horizon, problem.system.nu)
         if gradient is None:
-            gradient = adjoint(with_feedback(loop.model.expansion, K))[1]
+            gradient = adjoint(with_feedback(model.expansion, K))[1]
             gradient = gradient if finite(gradient) else np.zeros_like(gradient)
         held = np.where(us <= lower, np.maximum(gradient, 0.0), 0.0)
         held += np.where(us >= upper, np.minimum(gradient, 0.0), 0.0)
@@ -197,16 +203,16 @@ def _reports(
     return tuple(reports)
 
 
-def _cause(problem: Problem, loop: Loop, status: Status) -> str:
+def _cause(formulation: Formulation, state: State, status: Status) -> str:
     """Which number was not finite, and where, if that is what the solve met at its end."""
-    xs, us = loop.model.iterate.xs, loop.model.iterate.us
+    problem, objective, xs, us = formulation.problem, formulation.objective, *state.model.iterate[:2]
     if status is Status.INVALID_DERIVATIVES:
-        return trace.of_derivatives(problem, loop.objective, loop.model.expansion, xs, us)
-    blocked = loop.refused.blocked
+        return trace.of_derivatives(problem, objective, state.model.expansion, xs, us)
+    blocked = state.refused.blocked
     if blocked is not None and status in (Status.NOT_FINITE, Status.INFEASIBLE, Status.MAX_ITERATIONS):
-        cause = trace.of_trajectory(problem, loop.objective, blocked.xs, blocked.us)
+        cause = trace.of_trajectory(problem, objective, blocked.xs, blocked.us)
         return f"{cause} of the shortest step tried"
-    return trace.of_curvature(problem, loop.objective, xs, us) if loop.without_curvature else ""
+    return trace.of_curvature(problem, objective, xs, us) if state.without_curvature else ""
 
 
 def _diverged(problem: Problem, iterate: Iterate, clock: Stopwatch, objective: Objective) -> Solution:
