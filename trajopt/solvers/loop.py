@@ -76,12 +76,22 @@ class State(NamedTuple):
     stopping: bool = False
     status: Status | None = None
 
-    def expecting(self, direction: Direction) -> State:
-        """With the decrease of the merit that the model predicts for a full step along the direction."""
-        iterate = self.model.iterate
-        weight = merit_weight(self.gap_weight, direction.change, iterate.total_gap, iterate.cost)
-        predicted = max(0.0, weight * iterate.total_gap - direction.change)
-        return self._replace(gap_weight=weight, predicted=predicted)
+
+class Found(NamedTuple):
+    """The direction of an iteration with the model and the regularization it was found with; None and why if none."""
+
+    direction: Direction | None
+    model: LocalModel
+    regularization: Regularization
+    without_curvature: bool = False
+    status: Status | None = None
+
+
+def expected_decrease(iterate: Iterate, direction: Direction, gap_weight: float) -> tuple[float, float]:
+    """The weight of the gaps, and the decrease of the merit that the model predicts for a full step."""
+    gap = iterate.total_gap
+    weight = merit_weight(gap_weight, direction.change, gap, iterate.cost)
+    return weight, max(0.0, weight * gap - direction.change)
 
 
 @dataclass(frozen=True)
@@ -119,7 +129,7 @@ class Loop:
                 state = state._replace(stopping=stopping)
         except KeyboardInterrupt:
             state = state or self.begin(start, np.inf, log)
-            return self._recorded(state._replace(status=Status.INTERRUPTED), None, None)
+            return state._replace(status=Status.INTERRUPTED, log=(*state.log, self._record(state, None, None)))
 
     def begin(self, start: Iterate, predicted: float = np.inf, log: Log = ()) -> State:
         """The state before the first step."""
@@ -129,21 +139,29 @@ class Loop:
 
     def step(self, state: State) -> State:
         """One iteration; its status says why to stop before a step or after it, None to go on."""
-        state, found = self._directed(state)
-        if found is not None:
-            state = state.expecting(found)._replace(direction=found)
-        status = self._end(state)
-        if status is not None or found is None:
-            return self._recorded(state._replace(status=status), found, None)
-        attempts = Attempts(self.formulation, state.model, state.regularization.mu, state.gap_weight, self.clock)
-        used, step, _, refused = attempts.best(found)
-        state = state.expecting(used)._replace(tried=state.tried + 1, refused=state.refused.then(refused))
-        state = self._recorded(state, used, step)
+        direction, model, regularization, without_curvature, lost = self._directed(state)
+        weight, predicted = state.gap_weight, 0.0
+        if direction is not None:
+            weight, predicted = expected_decrease(model.iterate, direction, weight)
+        state = state._replace(
+            model=model, regularization=regularization, predicted=predicted, gap_weight=weight,
+            direction=direction or state.direction, without_curvature=without_curvature,
+        )  # fmt: skip
+        status = self._end(state, lost)
+        if status is not None or direction is None:
+            return state._replace(status=status, log=(*state.log, self._record(state, direction, None)))
+        attempts = Attempts(self.formulation, model, regularization.mu, weight, self.clock)
+        used, step, _, refused = attempts.best(direction)
+        if used is not direction:
+            weight, predicted = expected_decrease(model.iterate, used, weight)
+            state = state._replace(predicted=predicted, gap_weight=weight)
+        tried, log = state.tried + 1, (*state.log, self._record(state, used, step))
         if step is None:
-            status, regularization = self._end_without_step(state), state.regularization.increased()
-            return state._replace(status=status, regularization=regularization)
-        regularization = state.regularization.after_step(step.alpha, state.model.iterate.gaps is not None)
-        return state._replace(refused=Refused(), regularization=regularization, model=self._moved(state, used, step))
+            state = state._replace(tried=tried, log=log, refused=state.refused.then(refused))
+            return state._replace(status=self._end_without_step(state), regularization=regularization.increased())
+        regularization = regularization.after_step(step.alpha, model.iterate.gaps is not None)
+        model = self._moved(state, used, step)
+        return state._replace(tried=tried, log=log, model=model, regularization=regularization, refused=Refused())
 
     def _moved(self, state: State, used: Direction, step: Step) -> LocalModel:
         """The next model; where the full step of a sweep led there, that may know the multiplier of an exact one."""
@@ -158,49 +176,44 @@ class Loop:
         """Whether the last predicted decrease was small enough for an exact step from this iterate."""
         return self.threshold is not None and predicted < self.threshold * abs(iterate.cost)
 
-    def _directed(self, state: State) -> tuple[State, Direction | None]:
-        """The direction of this iteration, mu raised as it needs; None, and why, if no sweep is positive definite."""
-        formulation, clock, mu = self.formulation, self.clock, state.regularization.mu
-        state = state._replace(without_curvature=False)
-        model, knot, without = state.model, -1, False
+    def _directed(self, state: State) -> Found:
+        """The direction of this iteration, mu raised as it needs."""
+        formulation, clock = self.formulation, self.clock
+        model, regularization, knot, without_curvature = state.model, state.regularization, -1, False
         if not math.isfinite(model.gradient_norm):
-            return self._lost(state, Status.INVALID_DERIVATIVES)
+            return Found(None, model, regularization, status=Status.INVALID_DERIVATIVES)
         exact = self._exact_wanted(state.predicted, model.iterate)
         if exact and model.exact is None:
             model = formulation.with_curvature(model, None, clock)
         if exact and model.exact is not None:
-            newton = formulation.sweep(model, mu, clock, EXACT)
+            newton = formulation.sweep(model, regularization.mu, clock, EXACT)
             if newton.ok:
-                return state._replace(model=model), Direction(EXACT, newton, None, -1)
-            exact, knot, without = False, newton.failed_knot, not newton.finite
-        state = state._replace(model=with_gauss_newton(formulation, model, clock), without_curvature=without)
-        gauss_newton = formulation.sweep(state.model, mu, clock)
+                return Found(Direction(EXACT, newton, None, -1), model, regularization)
+            exact, knot, without_curvature = False, newton.failed_knot, not newton.finite
+        model = with_gauss_newton(formulation, model, clock)
+        gauss_newton = formulation.sweep(model, regularization.mu, clock)
         while not gauss_newton.ok:
             if not gauss_newton.finite:
-                return self._lost(state, Status.INVALID_DERIVATIVES)
-            knot, regularization = gauss_newton.failed_knot, state.regularization.increased()
-            state = state._replace(regularization=regularization)
+                return Found(None, model, regularization, without_curvature, Status.INVALID_DERIVATIVES)
+            knot, regularization = gauss_newton.failed_knot, regularization.increased()
             if regularization.exhausted:
-                return self._lost(state, Status.NOT_POSITIVE_DEFINITE)
-            gauss_newton = formulation.sweep(state.model, regularization.mu, clock)
+                return Found(None, model, regularization, without_curvature, Status.NOT_POSITIVE_DEFINITE)
+            gauss_newton = formulation.sweep(model, regularization.mu, clock)
         if exact:
-            model = formulation.with_curvature(state.model, gauss_newton.Vx, clock)
-            newton = formulation.sweep(model, state.regularization.mu, clock, EXACT)
+            whole = formulation.with_curvature(model, gauss_newton.Vx, clock)
+            newton = formulation.sweep(whole, regularization.mu, clock, EXACT)
             if newton.ok:
-                return state, Direction(EXACT, newton, gauss_newton, knot)
-            knot, state = newton.failed_knot, state._replace(without_curvature=not newton.finite)
-        return state, Direction(GAUSS_NEWTON, gauss_newton, None, knot)
-
-    def _lost(self, state: State, status: Status) -> tuple[State, None]:
-        return state._replace(status=status, predicted=0.0), None
+                return Found(Direction(EXACT, newton, gauss_newton, knot), model, regularization, without_curvature)
+            knot, without_curvature = newton.failed_knot, not newton.finite
+        return Found(Direction(GAUSS_NEWTON, gauss_newton, None, knot), model, regularization, without_curvature)
 
     # ------------------------------------------------------------------------------------------------ ends
-    def _end(self, state: State) -> Status | None:
-        """Why to stop before a step, None to go on."""
+    def _end(self, state: State, lost: Status | None) -> Status | None:
+        """Why to stop before a step, None to go on; `lost`: why there is no direction."""
         if state.stopping:
             return Status.STOPPED_BY_CALLBACK
-        if state.status is not None:
-            return state.status
+        if lost is not None:
+            return lost
         iterate = state.model.iterate
         enough = max(self.options.tolerance * abs(iterate.cost), self.options.absolute_tolerance)
         if state.regularization.small and iterate.gaps is None and state.predicted <= enough:
@@ -218,10 +231,10 @@ class Loop:
         return Status.LINE_SEARCH_FAILED if state.refused.blocked is None else Status.NOT_FINITE
 
     # ------------------------------------------------------------------------------------------------ the log
-    def _recorded(self, state: State, direction: Direction | None, step: Step | None) -> State:
+    def _record(self, state: State, direction: Direction | None, step: Step | None) -> IterationRecord:
         iterate = state.model.iterate
         cost, violation = self.measures(iterate)
-        record = IterationRecord(
+        return IterationRecord(
             iteration=len(state.log),
             cost=cost,
             predicted_decrease=0.0 if direction is None else state.predicted,
@@ -235,4 +248,3 @@ class Loop:
             violation=violation,
             indefinite_knot=-1 if direction is None else direction.indefinite_knot,
         )
-        return state._replace(log=(*state.log, record))
