@@ -12,7 +12,6 @@ imported by its name, and with the count of the scratch beside the code that car
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from types import ModuleType
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 
 from dynamics.kernel_model import kernel_model
 from dynamics.simd.chunks import scatter
-from dynamics.simd.lane_blocks import import_lines, import_of, lanes_of, origin_lines, sum_lines
+from dynamics.simd.lane_blocks import import_lines, import_of, lanes_of, origin_lines, parameters_of, sum_lines
 from dynamics.simd.sizes import Size
 from dynamics.simd.threads import launch
 from dynamics.simd.written import written_module
@@ -65,7 +64,7 @@ class KnotDriver:
         self.inputs = [text.partition("=")[0] for text in inputs]
         self.places |= {name: size for name, size in outputs.items() if isinstance(size, str)}
         self.outputs = outputs
-        self.parameters = [*inspect.signature(kernel.py_func).parameters][1:]
+        self.parameters = parameters_of(kernel)[1:]
         self.lanes = [name for name in (*self.inputs, *gathered, *outputs) if name not in self.places]
         self.arguments = [name for name in self.parameters if name not in scratch] + [*self.places]
         self._check()
@@ -74,7 +73,7 @@ class KnotDriver:
         DRIVERS.append(self)
 
     def _check(self) -> None:
-        name, own = self.kernel.py_func.__name__, set(self.parameters)
+        name, own = import_of(self.kernel)[1], set(self.parameters)
         if unknown := {*self.lanes, *self.scratch, *self.zeroed, *self.per_chunk} - own:
             raise TypeError(f"{name}: has no parameters {', '.join(sorted(unknown))}")
         if taken := _OWN_NAMES & {*own, *self.places}:

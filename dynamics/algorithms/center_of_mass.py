@@ -15,17 +15,7 @@ from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, 
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import align_stack, kernel, splat
-from dynamics.spatial import (
-    accumulate,
-    add3,
-    add_rotated,
-    load3,
-    load6,
-    load9,
-    rate_moment,
-    scale3,
-    store3,
-)
+from dynamics.spatial import accumulate, add3, add_rotated, load3, load6, load9, rate_moment, scale3, store3
 from dynamics.tangent import store_column3
 
 

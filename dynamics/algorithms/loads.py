@@ -20,17 +20,7 @@ from dynamics.knot_driver import Gathered
 from dynamics.model import RigidBodyModel
 from dynamics.simd import carve, gather, helper, kernel, splat
 from dynamics.simd.compilation import INLINED
-from dynamics.spatial import (
-    add_cross,
-    add_rotated,
-    add_scaled6,
-    join,
-    load3,
-    load6,
-    load9,
-    rotate,
-    store6,
-)
+from dynamics.spatial import add_cross, add_rotated, add_scaled6, join, load3, load6, load9, rotate, store6
 from dynamics.validation import as_array
 
 REFERENCES = ("local", "local_world_aligned")

@@ -35,28 +35,13 @@ from dynamics.contacts.contact_motion import (
 )
 from dynamics.contacts.contact_set import Contacts, as_contact_set
 from dynamics.contacts.delassus import invert_kkt
-from dynamics.contacts.dynamics import (
-    ROWS,
-    carve_workspace,
-    contact_dynamics_kernel,
-    workspace_numbers,
-)
+from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_kernel, workspace_numbers
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.joint_friction import add_friction_slope
 from dynamics.kernel_model import kernel_model
 from dynamics.knot_driver import nv
 from dynamics.model import RigidBodyModel
-from dynamics.simd import (
-    LANES,
-    align_stack,
-    driver,
-    gather_state,
-    kernel,
-    load,
-    scatter,
-    scatter_blocks,
-    shared_kernel,
-)
+from dynamics.simd import LANES, align_stack, driver, gather_state, kernel, load, scatter, scatter_blocks, shared_kernel
 from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.spatial import load3, store3
 

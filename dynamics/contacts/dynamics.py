@@ -36,14 +36,7 @@ from dynamics.contacts.contact_set import Contacts, ContactSet, as_contact_set, 
 from dynamics.contacts.delassus import delassus_matrix, factorize_delassus, half_solve, solve_delassus
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
-from dynamics.simd import (
-    align_stack,
-    fma,
-    kernel,
-    load,
-    shared_kernel,
-    store,
-)
+from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, store
 from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.spatial import add_scaled3, load3, scale3, store3
 

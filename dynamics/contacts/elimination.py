@@ -29,16 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.algorithms.kinematics import (
-    BODY,
-    FORCE,
-    FORCES,
-    INERTIA,
-    MOMENT,
-    POSITION,
-    ROTATION,
-    forward_pass,
-)
+from dynamics.algorithms.kinematics import BODY, FORCE, FORCES, INERTIA, MOMENT, POSITION, ROTATION, forward_pass
 from dynamics.contacts.contact_motion import contact_points
 from dynamics.contacts.delassus import factorize_delassus, solve_delassus
 from dynamics.contacts.dynamics import contact_dynamics_kernel
@@ -51,19 +42,7 @@ from dynamics.contacts.legs import (
     store_leg,
     store_leg_accelerations,
 )
-from dynamics.simd import (
-    LANES,
-    align_stack,
-    fnma,
-    helper,
-    kernel,
-    lane,
-    load,
-    select_less,
-    shared_kernel,
-    splat,
-    store,
-)
+from dynamics.simd import LANES, align_stack, fnma, helper, kernel, lane, load, select_less, shared_kernel, splat, store
 from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.simd.sizes import Size
 from dynamics.spatial import (

@@ -26,12 +26,7 @@ from dynamics.contacts.curvature import (
     solve_adjoint,
     subtract_products,
 )
-from dynamics.contacts.derivatives import (
-    FirstOrder,
-    contact_loads,
-    invert_contact_kkt,
-    minus_products,
-)
+from dynamics.contacts.derivatives import FirstOrder, contact_loads, invert_contact_kkt, minus_products
 from dynamics.contacts.dynamics import Workspace, contact_dynamics_kernel
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.joint_friction import add_friction_curvature, add_friction_slope

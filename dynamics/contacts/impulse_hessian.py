@@ -17,19 +17,8 @@ from dynamics.algorithms.batch import empty_matrices, points, square_matrices
 from dynamics.algorithms.kinematics import DERIVATIVES, forward_pass
 from dynamics.contacts.contact_motion import contact_points
 from dynamics.contacts.contact_set import Contacts, as_contact_set
-from dynamics.contacts.curvature import (
-    SecondOrder,
-    add_contact_curvature,
-    congruence,
-    contact_terms,
-    solve_adjoint,
-)
-from dynamics.contacts.derivatives import (
-    FirstOrder,
-    contact_loads,
-    invert_contact_kkt,
-    minus_products,
-)
+from dynamics.contacts.curvature import SecondOrder, add_contact_curvature, congruence, contact_terms, solve_adjoint
+from dynamics.contacts.derivatives import FirstOrder, contact_loads, invert_contact_kkt, minus_products
 from dynamics.contacts.dynamics import Workspace
 from dynamics.contacts.impulses import (
     as_restitution,

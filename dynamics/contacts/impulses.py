@@ -35,30 +35,12 @@ from dynamics.contacts.contact_motion import (
 )
 from dynamics.contacts.contact_set import Contacts, as_contact_set
 from dynamics.contacts.delassus import solve_delassus
-from dynamics.contacts.derivatives import (
-    FirstOrder,
-    contact_loads,
-    invert_contact_kkt,
-    minus_products,
-)
-from dynamics.contacts.dynamics import (
-    ONE,
-    Workspace,
-    add_half_solved_forces,
-    factorize_contacts,
-)
+from dynamics.contacts.derivatives import FirstOrder, contact_loads, invert_contact_kkt, minus_products
+from dynamics.contacts.dynamics import ONE, Workspace, add_half_solved_forces, factorize_contacts
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.knot_driver import knot_driver, nv
 from dynamics.model import RigidBodyModel
-from dynamics.simd import (
-    align_stack,
-    fma,
-    kernel,
-    load,
-    shared_kernel,
-    splat,
-    store,
-)
+from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import load3, load6, scale3, store3
 from dynamics.validation import as_array
 

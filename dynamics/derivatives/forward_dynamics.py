@@ -15,12 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.articulated_body import (
-    ARTICULATED,
-    ELIMINATION,
-    forward_dynamics_kernel,
-    solve_articulated,
-)
+from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, forward_dynamics_kernel, solve_articulated
 from dynamics.algorithms.batch import empty_matrices, points, square_matrices, unbatch
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_mass import AUTOMATIC, minus_inverse_products
@@ -34,14 +29,7 @@ from dynamics.joint_friction import add_friction_slope
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.lane_algebra import multiply_negative
 from dynamics.model import RigidBodyModel
-from dynamics.simd import (
-    align_stack,
-    fma,
-    kernel,
-    load,
-    shared_kernel,
-    store,
-)
+from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, store
 
 
 class ForwardDynamicsDerivatives(NamedTuple):

@@ -46,14 +46,7 @@ from dynamics.derivatives.virtual import (
 )
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
-from dynamics.simd import (
-    align_stack,
-    helper,
-    load,
-    shared_kernel,
-    splat,
-    store,
-)
+from dynamics.simd import align_stack, helper, load, shared_kernel, splat, store
 from dynamics.spatial import (
     accumulate,
     add3,

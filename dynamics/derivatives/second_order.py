@@ -7,21 +7,10 @@ from typing import Literal, overload
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import points, unbatch
-from dynamics.algorithms.kinematics import (
-    BODY,
-    DERIVATIVES,
-    DOF,
-    forward_pass,
-)
+from dynamics.algorithms.kinematics import BODY, DERIVATIVES, DOF, forward_pass
 from dynamics.algorithms.loads import LOADS, Wrenches, add_loads, loads_batch
-from dynamics.derivatives.dead_load_tensors import (
-    TENSOR_SUMS,
-    sum_tensor_loads,
-)
-from dynamics.derivatives.packed import (
-    RECORD,
-    packed_size,
-)
+from dynamics.derivatives.dead_load_tensors import TENSOR_SUMS, sum_tensor_loads
+from dynamics.derivatives.packed import RECORD, packed_size
 from dynamics.derivatives.packed_tensors import InverseDynamicsSecondDerivatives, PackedSecondDerivatives
 from dynamics.derivatives.second_order_kernels import LOWEST, second_order_dense_kernel, second_order_packed_kernel
 from dynamics.knot_driver import knot_driver, nb, nv

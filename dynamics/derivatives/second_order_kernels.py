@@ -14,36 +14,11 @@ T[i, j, k] is stored for d2tau_i/dq_j dq_k = d/dq_k (d tau_i/dq_j); inside one j
 differentiated last counts as the upper one.
 """
 
-from dynamics.algorithms.kinematics import (
-    BODY,
-    COLUMN,
-    DOF,
-    INERTIA,
-    MOMENT,
-    PSI,
-    PSI2,
-    RATE,
-)
+from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, PSI, PSI2, RATE
 from dynamics.derivatives.composites import add_to_parent, first_order_vectors, load_composite
-from dynamics.derivatives.dead_load_tensors import (
-    TENSOR_SUMS,
-    add_highest_lag,
-    lower_lags,
-)
-from dynamics.derivatives.packed import (
-    QQ_I,
-    QQ_K,
-    QV_I,
-    VQ_K,
-    moves,
-    place_dof,
-)
-from dynamics.simd import (
-    align_stack,
-    helper,
-    kernel,
-    store,
-)
+from dynamics.derivatives.dead_load_tensors import TENSOR_SUMS, add_highest_lag, lower_lags
+from dynamics.derivatives.packed import QQ_I, QQ_K, QV_I, VQ_K, moves, place_dof
+from dynamics.simd import align_stack, helper, kernel, store
 from dynamics.spatial import (
     accumulate,
     add6,

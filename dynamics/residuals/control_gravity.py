@@ -26,13 +26,7 @@ from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, 
 from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.residuals.robot_residual import (
-    JACOBIAN,
-    NO_BLOCKS,
-    NO_ROWS,
-    VALUE,
-    knots,
-)
+from dynamics.residuals.robot_residual import JACOBIAN, NO_BLOCKS, NO_ROWS, VALUE, knots
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
 from dynamics.simd.sizes import Size
 from dynamics.spatial import (

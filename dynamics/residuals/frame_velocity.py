@@ -42,19 +42,7 @@ from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
 from dynamics.residuals.squares import store_pair
 from dynamics.simd import align_stack, helper, kernel, splat, store
-from dynamics.spatial import (
-    add_cross,
-    add_dot6,
-    angular,
-    cross,
-    cross_motion,
-    dot6,
-    join,
-    load3,
-    load6,
-    scale6,
-    store6,
-)
+from dynamics.spatial import add_cross, add_dot6, angular, cross, cross_motion, dot6, join, load3, load6, scale6, store6
 from dynamics.tangent import load_column6, store_column6
 from dynamics.validation import as_array
 

@@ -17,7 +17,6 @@ parameter `order` tells what will be asked for, VALUE or else.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from functools import cached_property
 from types import ModuleType
@@ -38,7 +37,7 @@ from dynamics.residuals.robot_residual import (
     scatter_block,
 )
 from dynamics.simd import LANES, gather, kernel
-from dynamics.simd.lane_blocks import import_lines, import_of, origin_lines, sum_lines
+from dynamics.simd.lane_blocks import import_lines, import_of, origin_lines, parameters_of, sum_lines
 from dynamics.simd.sizes import Size
 from dynamics.simd.written import written_module
 
@@ -132,7 +131,7 @@ class ResidualKernels:
         }  # fmt: skip
         self.rows, self.columns = rows, columns
         kernels = [k for k in (value, jacobian, hessian) if k is not None]
-        named = [name for k in kernels for name in inspect.signature(k.py_func).parameters]
+        named = [name for k in kernels for name in parameters_of(k)]
         self.data = tuple(name for name in dict.fromkeys(named) if name not in {"m", "order", *self.sizes})
         self.module_name = ".".join(import_of(value))
         RESIDUALS.append(self)
@@ -177,7 +176,7 @@ class ResidualKernels:
 def _call(function: Any) -> str:
     if function is None:
         return "pass  # the value kernel has done it"
-    return f"{import_of(function)[1]}({', '.join(inspect.signature(function.py_func).parameters)})"
+    return f"{import_of(function)[1]}({', '.join(parameters_of(function))})"
 
 
 def residual_kernels(

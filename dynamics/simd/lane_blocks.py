@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from inspect import signature
 from textwrap import wrap
 from typing import Any, NamedTuple
 
@@ -67,6 +68,11 @@ def import_of(function: Any) -> tuple[str, str]:
     """Module and name of a compiled or plain function, or of a class."""
     plain = getattr(function, "py_func", function)
     return plain.__module__, plain.__qualname__
+
+
+def parameters_of(function: Any) -> list[str]:
+    """Names of the parameters of a compiled or plain function."""
+    return [*signature(getattr(function, "py_func", function)).parameters]
 
 
 def import_lines(functions: Iterable[Any], simd: Iterable[str]) -> list[str]:

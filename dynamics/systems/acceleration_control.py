@@ -25,16 +25,7 @@ from dynamics.joint_friction import add_friction_curvature, add_friction_slope, 
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.lane_algebra import add_product
 from dynamics.model import RigidBodyModel
-from dynamics.simd import (
-    align_stack,
-    aligned_empty,
-    fma,
-    helper,
-    kernel,
-    load,
-    splat,
-    store,
-)
+from dynamics.simd import align_stack, aligned_empty, fma, helper, kernel, load, splat, store
 
 
 @helper

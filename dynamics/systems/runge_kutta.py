@@ -27,12 +27,7 @@ from dynamics.tangent import (
     integrate_configuration,
     tangent_maps,
 )
-from dynamics.tangent_brackets import (
-    add_bracket_hessian,
-    add_bracket_matrix,
-    add_bracket_rows,
-    add_bracket_transposed,
-)
+from dynamics.tangent_brackets import add_bracket_hessian, add_bracket_matrix, add_bracket_rows, add_bracket_transposed
 from dynamics.tangent_geometry import add_geometry
 
 # ------------------------------------------------------------------------------------------------ what a stage keeps

@@ -11,10 +11,7 @@ cos^2 + sin^2 = 1.  So there Crocoddyl's Hessian and that of iLQR here differ.  
 import crocoddyl  # pyright: ignore[reportMissingImports]
 import example_robot_data  # pyright: ignore[reportMissingImports]
 import numpy as np
-from crocoddyl.utils.pendulum import (  # pyright: ignore[reportMissingImports]
-    ActuationModelDoublePendulum,
-    CostModelDoublePendulum,
-)
+from crocoddyl.utils.pendulum import ActuationModelDoublePendulum, CostModelDoublePendulum  # pyright: ignore[reportMissingImports]
 
 import dynamics
 import trajopt

@@ -5,20 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dynamics.simd import (
-    LANES,
-    aligned_zeros,
-    fma,
-    fms,
-    fnma,
-    gather_complex,
-    kernel,
-    load,
-    sincos,
-    splat,
-    sqrt,
-    store,
-)
+from dynamics.simd import LANES, aligned_zeros, fma, fms, fnma, gather_complex, kernel, load, sincos, splat, sqrt, store
 
 EPS = np.finfo(float).eps
 COMPLEX, REAL, FLOAT = "complex", "real", "float"

@@ -15,14 +15,7 @@ from tests.reference import textbook_double_pendulum as textbook
 from tests.reference.random_robots import random_states, random_trees, settings, with_armature
 from tests.reference.rigid_body_models import NAMES, load_reference
 from tests.reference.tangent_differences import along_state
-from tests.tolerances import (
-    COMPLEX_STEP,
-    IDENTITY,
-    ORACLE,
-    SIXTH_ORDER_DIFFERENCES,
-    forward_tolerance,
-    relative_error,
-)
+from tests.tolerances import COMPLEX_STEP, IDENTITY, ORACLE, SIXTH_ORDER_DIFFERENCES, forward_tolerance, relative_error
 
 
 @pytest.fixture(scope="module", params=NAMES)

@@ -8,13 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from dynamics import joints
 from dynamics.algorithms.configuration import integrate, random_configuration
-from dynamics.algorithms.frames import (
-    REFERENCES,
-    frame_acceleration,
-    frame_jacobian,
-    frame_placement,
-    frame_velocity,
-)
+from dynamics.algorithms.frames import REFERENCES, frame_acceleration, frame_jacobian, frame_placement, frame_velocity
 from dynamics.builder import ModelBuilder
 from dynamics.model import Frame
 from tests.reference.rigid_body_models import NAMES, load_reference

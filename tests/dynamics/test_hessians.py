@@ -13,13 +13,7 @@ from dynamics.simd import LANES
 from tests.reference.lie_brackets import structure_constants
 from tests.reference.random_robots import random_states, random_trees, settings, with_armature
 from tests.reference.rigid_body_models import NAMES, load_reference
-from tests.tolerances import (
-    CONTRACTED,
-    IDENTITY,
-    ORACLE_FORWARD_SECOND_ORDER,
-    ORACLE_SECOND_ORDER,
-    relative_error,
-)
+from tests.tolerances import CONTRACTED, IDENTITY, ORACLE_FORWARD_SECOND_ORDER, ORACLE_SECOND_ORDER, relative_error
 
 PAIRS = {
     "inverse": (inverse_dynamics_hessian, inverse_dynamics_second_derivatives),

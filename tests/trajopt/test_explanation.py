@@ -7,18 +7,7 @@ import pytest
 
 from tests.trajopt.cases import cartpole, circle_pendulum, pendulum, tip
 from tests.trajopt.systems import LinearSystem, Pendulum
-from trajopt import (
-    DDP,
-    ILQR,
-    ControlBounds,
-    ControlCost,
-    Problem,
-    Solution,
-    StateBounds,
-    StateCost,
-    Status,
-    total_cost,
-)
+from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, Solution, StateBounds, StateCost, Status, total_cost
 from trajopt.results.explanation import explain, lagrangian_gradient, term_values
 
 

@@ -10,14 +10,7 @@ import pytest
 from tests.trajopt.cases import tip
 from tests.trajopt.systems import LinearSystem
 from tests.trajopt.test_explanation import limited, text
-from trajopt import (
-    DDP,
-    ControlBounds,
-    ControlCost,
-    Problem,
-    StateCost,
-    Status,
-)
+from trajopt import DDP, ControlBounds, ControlCost, Problem, StateCost, Status
 from trajopt.backward.expansions import adjoint, expand
 from trajopt.results.explanation import lagrangian_gradient
 

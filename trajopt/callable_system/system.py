@@ -18,16 +18,7 @@ from trajopt.callable_system.sources import Derivatives, make_function, make_sou
 from trajopt.interfaces.owners import VectorSpace
 from trajopt.interfaces.stepwise import closed_loop_by_steps
 from trajopt.interfaces.system import tangent_names
-from trajopt.validation import (
-    flag,
-    float_array,
-    number_array,
-    one_of,
-    same_shape,
-    scalar_or_vector,
-    text,
-    whole_number,
-)
+from trajopt.validation import flag, float_array, number_array, one_of, same_shape, scalar_or_vector, text, whole_number
 
 
 class CallableSystem:

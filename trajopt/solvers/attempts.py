@@ -6,10 +6,6 @@ with controls held that limits clip, without curvature.  The step that leads to 
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from dataclasses import dataclass
-=======
->>>>>>> bwd
 from typing import NamedTuple
 
 import numpy as np
@@ -48,12 +44,7 @@ class Attempt(NamedTuple):
         return (self if worse else other)._replace(full=other.full, refused=self.refused.then(other.refused))
 
 
-<<<<<<< HEAD
-@dataclass(frozen=True)
-class Attempts:
-=======
 class Attempts(NamedTuple):
->>>>>>> bwd
     """What searches from an iterate have in common: its model, the regularization, the weight of its gaps."""
 
     formulation: Formulation

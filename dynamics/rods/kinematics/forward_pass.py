@@ -10,13 +10,7 @@ with time derivatives along q, v, a, and the twists advance by S lambda, S v, an
 
 
 from dynamics.rods.kinematics import jets
-from dynamics.rods.kinematics.exponential import (
-    exponential,
-    of_order,
-    stumpff_slopes,
-    tangent_jet,
-    tangent_times,
-)
+from dynamics.rods.kinematics.exponential import exponential, of_order, stumpff_slopes, tangent_jet, tangent_times
 from dynamics.rods.kinematics.strains import (
     add_families,
     component_of,

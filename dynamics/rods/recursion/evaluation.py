@@ -22,15 +22,7 @@ from dynamics.rods.model.load_arrays import LOADS
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.backward_pass import backward_numbers, backward_pass
 from dynamics.rods.recursion.blocks import BLOCKS
-from dynamics.simd import (
-    LANES,
-    carve,
-    driver,
-    gather,
-    launch,
-    scatter,
-    shared_kernel,
-)
+from dynamics.simd import LANES, carve, driver, gather, launch, scatter, shared_kernel
 from dynamics.validation import as_batch, as_floats, as_kind
 
 

@@ -33,19 +33,7 @@ from dynamics.rods.recursion.residual_kernel import (
     residual_driver_numbers,
     residual_kernel,
 )
-from dynamics.simd import (
-    LANES,
-    align_stack,
-    carve,
-    driver,
-    fma,
-    gather,
-    kernel,
-    load,
-    scatter,
-    shared_kernel,
-    store,
-)
+from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, shared_kernel, store
 
 
 @kernel
