@@ -104,15 +104,15 @@ class KnotDriver:
 
     def _sizes(self) -> dict[str, Any]:
         """Of all lanes, by the names that they have in the driver: those of arrays the arrays' with an underscore,
-        those in a block the block's before their own."""
-        sizes: dict[str, Any] = {f"{name}_": f"{name}.shape[1]" for name in self.inputs if name not in self.places}
-        sizes |= {f"{x}_": size for x, size in self.outputs.items() if x not in (*self.inputs, *self.places)}
+        those in a block the block's before their own.  Last come those that are surely written, for the guard."""
+        sizes: dict[str, Any] = {}
         for name, size in self.scratch.items():
             if isinstance(size, type):
                 sizes |= {f"{name}_{field}": x.size for field, x in lanes_of(size).items()}
             else:
                 sizes[name] = size
-        return sizes
+        sizes |= {f"{name}_": f"{name}.shape[1]" for name in self.inputs if name not in self.places}
+        return sizes | {f"{x}_": size for x, size in self.outputs.items() if x not in (*self.inputs, *self.places)}
 
     def _place(self, name: str) -> str:
         """What an argument of the kernel, or of the driver, is in lanes."""

@@ -41,7 +41,6 @@ from dynamics.simd.lane_blocks import import_lines, import_of, origin_lines, par
 from dynamics.simd.sizes import Size
 from dynamics.simd.written import written_module
 
-_LANES = ("x", "u", "r", "mu", "J", "H")
 RESIDUALS: list[ResidualKernels] = []
 """All that were declared."""
 
