@@ -150,10 +150,8 @@ class KnotDriver:
         """Run over all knots of the arguments, which are those of the kernel without m and scratch.
 
         There are as many as rows of the first input, or `knots`; inputs with fewer rows repeat their last one."""
-        module = self.module
-        numbers = module.numbers(model.arrays, *arguments)
         count = len(arguments[self._leading]) if knots is None else knots
-        launch(module.drive, count, numbers, model.block, *arguments)
+        launch(self.module.drive, count, self.numbers(model, *arguments), model.block, *arguments)
 
 
 def knot_driver(

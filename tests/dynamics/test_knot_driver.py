@@ -83,8 +83,14 @@ def test_knots_go_through_the_kernel(arguments, with_x):
 
 def test_arrays_of_no_knots_are_left(arguments):
     *rest, out, count, y, totals = arguments
+    declared(*rest, out, count, y, totals)
+    expected = out.copy(), totals.copy()
+    out[:], count[:], totals[:] = np.nan, -1.0, np.nan
     declared(*rest, out, count[:0], y, totals)
+    assert np.array_equal(out, expected[0]) and np.array_equal(totals, expected[1]) and (count == -1.0).all()
+    out[:] = np.nan
     declared(*rest, out[:0], count[:0], y, totals)
+    assert np.isnan(out).all() and np.array_equal(totals, expected[1])
 
 
 def test_what_is_written_can_be_read(arguments):
