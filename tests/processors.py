@@ -8,29 +8,18 @@ import os
 import subprocess
 import sys
 
-import llvmlite.binding as llvm
+from dynamics.simd.shipped import LEVELS, environment_of, host_levels
 
-AVX2 = {"avx2", "fma"}
-AVX512 = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 HASWELL, ZEN = ({"OPENBLAS_CORETYPE": name} for name in ("Haswell", "Zen"))
-FOUR_LANES, EIGHT_LANES = ({"NUMBA_CPU_NAME": f"x86-64-{v}", "NUMBA_CPU_FEATURES": ""} for v in ("v3", "v4"))
+V4, V3 = LEVELS
 CONFIGURATIONS = {
-    "haswell": (HASWELL, AVX2),
-    "zen": (ZEN, AVX2),
-    "four-lanes": (FOUR_LANES, AVX2),
-    "eight-lanes": (EIGHT_LANES, AVX512),
-    "narrow": (HASWELL | FOUR_LANES, AVX2),
+    "haswell": (HASWELL, V3),
+    "zen": (ZEN, V3),
+    "four-lanes": (environment_of(V3), V3),
+    "eight-lanes": (environment_of(V4), V4),
+    "narrow": (HASWELL | environment_of(V3), V3),
 }
-"""Changes of the environment, and the instructions that they need."""
-
-
-def missing(needed: set[str]) -> set[str]:
-    """Those of these instructions that the processor does not have."""
-    try:
-        features = llvm.get_host_cpu_features()
-    except RuntimeError:  # the processor cannot be asked
-        features = {}
-    return {name for name in needed if not features.get(name, False)}
+"""Changes of the environment, and the level that the processor must reach for them."""
 
 
 def main(arguments: list[str]) -> int:
@@ -42,10 +31,10 @@ def main(arguments: list[str]) -> int:
         return 2
     failed = False
     for name in names or [name for name in CONFIGURATIONS if name != "narrow"]:
-        environment, needed = CONFIGURATIONS[name]
+        environment, level = CONFIGURATIONS[name]
         described = " ".join(f"{key}={value}" for key, value in environment.items())
-        if lacking := missing(needed):
-            print(f"\n{name}: skipped, this processor has no {', '.join(sorted(lacking))}", flush=True)
+        if level not in host_levels():
+            print(f"\n{name}: skipped, this processor is none of {level}", flush=True)
             continue
         print(f"\n{name}: {described}", flush=True)
         command = [sys.executable, "-m", "pytest", *rest]

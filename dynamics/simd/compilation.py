@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numba
-import numpy
 from numba.core import event
 
+from dynamics.simd import shipped
 from dynamics.simd.cache_folder import cache_root
 from dynamics.simd.dispatchers import InnerDispatcher, KeepingDispatcher, SharedDispatcher, UnwrappedDispatcher
 
@@ -71,11 +71,22 @@ def _hash_of(path: Path) -> bytes:
 
 @cache
 def source_key(path: Path) -> str:
-    """Hash of the file, of what it imports from the project, and of the versions of numba and numpy."""
-    digest = hashlib.sha256(f"{numba.__version__} {numpy.__version__}".encode())
+    """Hash of the file, of what it imports from the project, and of the versions it is compiled with."""
+    digest = hashlib.sha256(repr(shipped.versions()).encode())
     for source in sorted(sources_of(path)):
         digest.update(_hash_of(source))
     return digest.hexdigest()[:16]
+
+
+@cache
+def place_of(path: Path) -> str:
+    """Where the kernels of a file are kept, in the folder of its source key: with those of a file of the same name only
+    if that is the same one, in another copy of the project."""
+    root = cache_root()
+    for base in (ROOT, *([root / "written"] if root is not None else [])):
+        if path.is_relative_to(base):
+            return "project." + ".".join(path.relative_to(base).parent.parts)
+    return hashlib.sha256(bytes(path.parent)).hexdigest()[:16]
 
 
 def _compiled(function, kind, folder="", **options):
@@ -89,7 +100,8 @@ def _compiled(function, kind, folder="", **options):
         dispatcher.wrapped = partial(_compiled, function, KeepingDispatcher, "python", **for_python)
     root = cache_root()
     if root is not None and path.is_file():
-        dispatcher.keep_in(root / source_key(path) / hashlib.sha256(bytes(path.parent)).hexdigest()[:16] / folder)
+        place = Path(source_key(path), place_of(path), folder)
+        dispatcher.keep_in(root / place, shipped.folder(place))
     return dispatcher
 
 
@@ -148,11 +160,14 @@ class _Progress(event.Listener):
     def _show(self, name):
         if sys.stderr is None:
             return
+        reason = f" ({shipped.misfit()})" if self.compiled == 1 and shipped.misfit() else ""
         if sys.stderr.isatty():
+            if reason:
+                sys.stderr.write(f"compiling kernels{reason}\n")
             seconds = time.perf_counter() - self._start
             sys.stderr.write(f"\rcompiling kernels, first use only: {self.compiled}, {seconds:.0f} s  {name[:36]:36s}")
         elif self.announce and self.compiled == 1:
-            sys.stderr.write("compiling kernels, first use only: about a minute ...\n")
+            sys.stderr.write(f"compiling kernels, first use only: about a minute ...{reason}\n")
         sys.stderr.flush()
 
     def finish(self):

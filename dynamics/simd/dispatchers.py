@@ -43,9 +43,9 @@ class KeepingDispatcher(CPUDispatcher):
 
     _kind_of_cache = KernelCache
 
-    def keep_in(self, folder: Path) -> None:
-        """Keep it on the disk, in this folder and no other."""
-        self._cache = self._kind_of_cache(self.py_func, folder)
+    def keep_in(self, folder: Path, shipped: Path | None = None) -> None:
+        """Keep it on the disk, in this folder and no other; look for it first in one that is never written to."""
+        self._cache = self._kind_of_cache(self.py_func, folder, shipped)
 
     def add_overload(self, cres):
         """Called by numba with a compiled function, new or from the disk: only the new one's library has bindings."""

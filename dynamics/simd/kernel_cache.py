@@ -14,6 +14,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 
 from dynamics.simd.cache_folder import make_folder
 from dynamics.simd.caller import warn
+from dynamics.simd.shipped import level
 
 
 class _Place(_CacheLocator):
@@ -53,9 +54,13 @@ class KernelCache(FunctionCache):
     _impl_class = KernelCacheImpl
     warned = False
 
-    def __init__(self, function, folder: Path):
+    def __init__(self, function, folder: Path, shipped: Path | None = None):
         self._impl_class = partial(type(self)._impl_class, folder=folder)
         super().__init__(function)
+        self._shipped = None if shipped is None else type(self)(function, shipped)
+        self._level: str | None = None
+        if self._shipped is not None:
+            self._shipped._level = level()
         # numba numbers the files of a function's signatures.  Two processes that compile different ones at the same
         # time would give both one number, and load one in place of the other.
         base = self._impl.filename_base
@@ -63,13 +68,24 @@ class KernelCache(FunctionCache):
 
     def load_overload(self, sig, target_context):
         """Called by numba: the function for these types, or None."""
+        if self._shipped is not None:
+            found = self._shipped.load_overload(sig, target_context)
+            if found is not None:
+                return found
         try:
             return super().load_overload(sig, target_context)
         except Exception as error:  # whatever damaged files and pickles raise
+            if self._level is not None:  # not the user's to mend
+                return None
             try:
                 self.flush()
             except OSError:
                 self._do_without(error)
+
+    def _index_key(self, sig, codegen):
+        """By types, processor and code; files for a level are found by any processor of that level."""
+        key = super()._index_key(sig, codegen)
+        return key if self._level is None else (sig, (codegen.magic_tuple()[0], self._level, ""), *key[2:])
 
     def save_overload(self, sig, data):
         """Called by numba with a new function."""
