@@ -72,11 +72,11 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
             final_value(shape.ndx, gaps, e, result)
         d1, d2 = 0.0, 0.0
         for t in range(last - 1, first - 1, -1):
-            action_value(shared, t, shape, mu, seconds[t], accelerations, e, result, s)
+            Qxx = action_value(shared, t, shape, mu, seconds[t], accelerations, e, result, s)
             good, linear, quadratic = gains(t, shape, mu, box, s, result)
             if not good:
                 return t, 0.0, 0.0
-            value_function(shared, t, shape, mu, gaps, s, result)
+            value_function(shared, t, shape, mu, gaps, Qxx, s, result)
             d1, d2 = d1 + linear, d2 + quadratic
         if first == 0 and not finite_value(shape.ndx, result):
             return 0, 0.0, 0.0
