@@ -29,8 +29,8 @@ from trajopt.matrix_products import padded, product, row_product
 
 
 class StateHessian(NamedTuple):
-    """Qxx, left as the sum that it is, for V to be summed in one go: of m rows of A, T and G, S + A'T + G'A in rows b to
-    n, in all others lxx + A'T; T and S = lxx + V'qq lie in the scratch."""
+    """Qxx, left as the sum that it is, for V to be summed in one go: S + A'T + G'A in rows b to n, in all others
+    lxx + A'T, of m rows of A, T and G; T and S = lxx + V'qq lie in the scratch."""
 
     lxx: Matrix
     A: Matrix
@@ -42,8 +42,9 @@ class StateHessian(NamedTuple):
 
 @helper
 def action_value(shared, t, shape, mu, h, accelerations, e, result, s):
-    """Qx, Qu, Qux and Quu + mu I of knot t into the scratch, from the expansion e, and V, v of knot t + 1 in the result;
-    returns Qxx."""
+    """Qx, Qu, Qux and Quu + mu I of knot t into the scratch, from the expansion e and V, v of knot t + 1 in the result.
+
+    Returns Qxx."""
     ndx, nu, b, n = shape.ndx, shape.nu, shape.leading, shape.leading + shape.derived
     m = ndx - shape.derived
     V, v = matrix(result.Vxx, (t + 1) * ndx * ndx, ndx), matrix(result.Vx, (t + 1) * ndx, ndx)
@@ -72,7 +73,7 @@ def action_value(shared, t, shape, mu, h, accelerations, e, result, s):
     row_product(0, 0, nu, s.Qu, lu, (Term(p, B, m),))
     row_product(0, 0, ndx, s.Qx, lx, (Term(p, A, m),))
     for j in range(b, n, LANES):
-        store_part(s.Qx, 0, j, n - j, load_part(s.Qx, 0, j, n - j) + load_part(v, 0, j, n - j))
+        store_part(s.Qx, 0, j, LANES, load_part(s.Qx, 0, j, LANES) + load_part(v, 0, j, n - j))
     return StateHessian(lxx, A, G, m, b, n)
 
 
