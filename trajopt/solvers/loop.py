@@ -156,7 +156,7 @@ class Loop:
         if used is not direction:
             weight, predicted = expected_decrease(model.iterate, used, weight)
             state = state._replace(predicted=predicted, gap_weight=weight)
-        tried, log = state.tried + 1, (*state.log, self._record(state, used, step))
+        tried, log = state.tried + 1, state.log + (self._record(state, used, step),)
         if step is None:
             state = state._replace(tried=tried, log=log, refused=state.refused.then(refused))
             return state._replace(status=self._end_without_step(state), regularization=regularization.increased())
