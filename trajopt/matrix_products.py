@@ -37,20 +37,18 @@ def product(shared, upper, start, stop, width, target, source, terms):
     the diagonal are left out.  The target may be the source.
     shared: None compiles all code into the caller, () the bulk of it once for all callers."""
     i = start
-    while i < stop:
+    while i + 6 <= stop:
         j = i // LANES * LANES if upper else 0
-        if i + 6 <= stop:
-            if shared is None:
-                _band6(i, j, width, target, source, terms)
-            else:
-                _shared_band6(i, j, width, target, source, terms)
-            i += 6
-        elif i + 2 <= stop:
-            _band2(i, j, width, target, source, terms)
-            i += 2
+        if shared is None:
+            _band6(i, j, width, target, source, terms)
         else:
-            row_product(i, j, width, target, source, terms)
-            i += 1
+            _shared_band6(i, j, width, target, source, terms)
+        i += 6
+    while i + 2 <= stop:
+        _band2(i, i // LANES * LANES if upper else 0, width, target, source, terms)
+        i += 2
+    if i < stop:
+        row_product(i, i // LANES * LANES if upper else 0, width, target, source, terms)
 
 
 @helper

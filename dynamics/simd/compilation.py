@@ -89,9 +89,19 @@ def place_of(path: Path) -> str:
     return hashlib.sha256(bytes(path.parent)).hexdigest()[:16]
 
 
+def _name_apart(function):
+    """Name a closure after the values that it closes over.  numba tells functions of one name and signature apart by a
+    number that starts anew in each process: of two in the cache, compiled by different ones, a caller could get the
+    other."""
+    values = "".join(f"_{cell.cell_contents}" for cell in function.__closure__ or () if type(cell.cell_contents) is int)
+    if not function.__qualname__.endswith(values):
+        function.__qualname__ += values
+
+
 def _compiled(function, kind, folder="", **options):
     if numba.config.DISABLE_JIT:
         return function
+    _name_apart(function)
     path = Path(function.__code__.co_filename).resolve()
     options = {"nopython": True, "fastmath": FLAGS, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
     dispatcher = kind(function, targetoptions=options)

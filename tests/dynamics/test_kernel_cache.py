@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynamics.simd import cache_folder, compilation, driver, kernel, kernel_cache, shared_kernel, vector
+from dynamics.simd import cache_folder, compilation, driver, kernel, kernel_cache, shared_kernel, shipped, vector
 
 ROOT = Path(compilation.__file__).parents[2]
 KERNEL = """
@@ -52,6 +52,38 @@ def twice(x):
 x = np.ones(1)
 globals()[sys.argv[1]](x)
 print(PROGRESS.compiled, x[0])
+"""
+
+CLOSURES = """
+import sys
+import numpy as np
+from dynamics.simd import driver, kernel
+
+def times(factor):
+    @kernel
+    def multiply(x):
+        x[0] = factor * x[0]
+
+    return multiply
+
+double, triple = times(2), times(3)
+
+@driver
+def doubled(x):
+    double(x)
+
+@driver
+def tripled(x):
+    triple(x)
+
+@driver
+def both(x):
+    double(x)
+    triple(x)
+
+x = np.ones(1)
+globals()[sys.argv[1]](x)
+print(x[0])
 """
 
 
@@ -121,7 +153,7 @@ def test_circular_imports_end(package):
 @pytest.mark.parametrize("library", ["numba", "numpy"])
 def test_versions_are_part_of_the_key(package, monkeypatch, library):
     before = package("")
-    monkeypatch.setattr(getattr(compilation, library), "__version__", "0.0")
+    monkeypatch.setattr(getattr(shipped, library), "__version__", "0.0")
     assert package("") != before
 
 
@@ -298,6 +330,14 @@ def test_a_shared_kernel_that_cannot_be_found_by_name_is_linked():
 @kernel
 def twofold(x):
     x[0] = 2.0 * x[0]
+
+
+def test_closures_of_one_name_from_two_processes(tmp_path):
+    """numba numbers functions anew in each process; both are linked into one caller here."""
+    script, folder = tmp_path / "script.py", tmp_path / "cache"
+    script.write_text(CLOSURES)
+    for name, result in ("doubled", "2.0"), ("tripled", "3.0"), ("both", "6.0"):
+        assert run(script, folder, name) == [result]
 
 
 def test_processes_that_compile_two_signatures_at_once(tmp_path, monkeypatch):

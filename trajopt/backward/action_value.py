@@ -21,31 +21,44 @@ v and q the rows and columns from b on and e those before, M and G have the bloc
 and identities act on q alone.  The first line is that of no such row at all.
 """
 
+from typing import NamedTuple
+
 from dynamics.simd import LANES, fma, helper
 from dynamics.simd.rows import Matrix, Term, entry, load_part, matrix, set_entry, store_part, submatrix
 from trajopt.matrix_products import padded, product, row_product
 
 
+class StateHessian(NamedTuple):
+    """Qxx, left as the sum that it is, for V to be summed in one go: S + A'T + G'A in rows b to n, in all others
+    lxx + A'T, of m rows of A, T and G; T and S = lxx + V'qq lie in the scratch."""
+
+    lxx: Matrix
+    A: Matrix
+    G: Matrix
+    m: int
+    b: int
+    n: int
+
+
 @helper
 def action_value(shared, t, shape, mu, h, accelerations, e, result, s):
-    """Qx, Qu, Qxx, Qux and Quu + mu I of knot t into the scratch, from the expansion e, and V, v of knot t + 1 in the
-    result."""
+    """Qx, Qu, Qux and Quu + mu I of knot t into the scratch, from the expansion e and V, v of knot t + 1 in the result.
+
+    Returns Qxx."""
     ndx, nu, b, n = shape.ndx, shape.nu, shape.leading, shape.leading + shape.derived
     m = ndx - shape.derived
     V, v = matrix(result.Vxx, (t + 1) * ndx * ndx, ndx), matrix(result.Vx, (t + 1) * ndx, ndx)
     lx, lu, lxx = matrix(e.lx, t * ndx, ndx), matrix(e.lu, t * nu, nu), matrix(e.lxx, t * ndx * ndx, ndx)
     lux, luu = matrix(e.lux, t * nu * ndx, ndx), matrix(e.luu, t * nu * nu, nu)
-    if mu > 0.0:
-        add_diagonal(nu, mu, luu, s.Quu)
-        luu = s.Quu
     M, G, p, zero = V, Matrix(V.address, 0), Matrix(v.address, 1), Matrix(V.address, 0)
     if shape.derived > 0:
         M, G, p = s.M, s.G, s.p
         inner_matrix(shape, h, V, v, M, G, p)
-        add_identity(b, n, ndx, V, lxx, s.Qxx)
+        add_identity(b, n, ndx, V, lxx, s.S)
         if accelerations:
             of_accelerations(n, h, v, lx, lu, lxx, lux, luu, s)
-            return
+            add_diagonal(nu, mu, s.Quu)
+            return StateHessian(lxx, G, G, 0, 0, ndx)
     fx, fu = matrix(e.fx, t * ndx * ndx, ndx), matrix(e.fu, t * ndx * nu, nu)
     A, B = submatrix(fx, n, 0), submatrix(fu, n, 0)
     if b > 0:
@@ -55,25 +68,21 @@ def action_value(shared, t, shape, mu, h, accelerations, e, result, s):
     product(shared, False, 0, m, ndx, s.T, G, (Term(M, A, m),))
     product(shared, False, 0, m, nu, s.MB, zero, (Term(M, B, m),))
     product(shared, False, 0, nu, nu, s.Quu, luu, (Term(B, s.MB, m),))
+    add_diagonal(nu, mu, s.Quu)
     product(shared, False, 0, nu, ndx, s.Qux, lux, (Term(B, s.T, m),))
     row_product(0, 0, nu, s.Qu, lu, (Term(p, B, m),))
     row_product(0, 0, ndx, s.Qx, lx, (Term(p, A, m),))
     for j in range(b, n, LANES):
-        store_part(s.Qx, 0, j, n - j, load_part(s.Qx, 0, j, n - j) + load_part(v, 0, j, n - j))
-    quadratic = Term(A, s.T, m)
-    product(shared, True, 0, b, ndx, s.Qxx, lxx, (quadratic,))
-    if shape.derived > 0:
-        product(shared, True, b, n, ndx, s.Qxx, s.Qxx, (quadratic, Term(G, A, m)))
-    product(shared, True, n, ndx, ndx, s.Qxx, lxx, (quadratic,))
+        store_part(s.Qx, 0, j, LANES, load_part(s.Qx, 0, j, LANES) + load_part(v, 0, j, n - j))
+    return StateHessian(lxx, A, G, m, b, n)
 
 
 @helper
-def add_diagonal(nu, mu, luu, target):
-    """target = luu + mu I."""
-    for i in range(nu):
-        for j in range(nu):
-            set_entry(target, i, j, entry(luu, i, j))
-        set_entry(target, i, i, entry(luu, i, i) + mu)
+def add_diagonal(nu, mu, Quu):
+    """Quu + mu I, long before vectors are read that hold a number just written, which would stall."""
+    if mu > 0.0:
+        for i in range(nu):
+            set_entry(Quu, i, i, entry(Quu, i, i) + mu)
 
 
 @helper
@@ -92,39 +101,34 @@ def inner_matrix(shape, h, V, v, M, G, p):
     for i in range(m):
         source = i if i < b else n + i - b
         one, weight, derived = (0.0, 0.0, source) if i < 2 * b else (1.0, h, i - b)
-        for j in range(0, padded(m), LANES):
-            store_part(G, i, j, LANES, load_part(V, source, j, 0))  # no numbers read: zeros
         for j in range(0, b, LANES):
+            store_part(G, i, j, LANES, load_part(V, source, j, 0))  # no numbers read: zeros
             for column, at in (0, 0), (n, b):
                 row = fma(weight, load_part(V, derived, column + j, b - j), load_part(V, source, column + j, b - j))
                 store_part(M, i, at + j, b - j, row)
-        for j in range(0, c, LANES):
+        for j in range(0, padded(m) - b, LANES):  # whole vectors, into the next row or what follows (see `carve`)
             qq, vq = load_part(V, derived, b + j, c - j), load_part(V, source, b + j, c - j)
             mixed = fma(one, load_part(V, derived, n + b + j, c - j), vq)
-            store_part(G, i, b + j, c - j, fma(weight, qq, vq))
+            store_part(G, i, b + j, LANES, fma(weight, qq, vq))
             vv = load_part(V, source, n + b + j, c - j)
-            store_part(M, i, 2 * b + j, c - j, fma(h, fma(weight, qq, mixed), vv))
+            store_part(M, i, 2 * b + j, LANES, fma(h, fma(weight, qq, mixed), vv))
         set_entry(p, i, 0, fma(weight, entry(v, 0, derived), entry(v, 0, source)))
 
 
 @helper
-def add_identity(b, n, ndx, V, lxx, Qxx):
-    """Rows b to n of Qxx = lxx + V'qq."""
+def add_identity(b, n, ndx, V, lxx, S):
+    """Rows b to n of S = lxx + V'qq, the upper triangle."""
     for i in range(b, n):
-        for j in range(0, b, LANES):
-            store_part(Qxx, i, j, b - j, load_part(lxx, i, j, b - j))
-        for j in range(b, n, LANES):
-            store_part(Qxx, i, j, n - j, load_part(lxx, i, j, n - j) + load_part(V, i, j, n - j))
-        for j in range(n, ndx, LANES):
-            store_part(Qxx, i, j, ndx - j, load_part(lxx, i, j, ndx - j))
+        for j in range(b // LANES * LANES, ndx, LANES):
+            store_part(S, i, j, LANES, load_part(lxx, i, j, ndx - j) + load_part(V, i, j, n - j))
 
 
 @helper
 def of_accelerations(n, h, v, lx, lu, lxx, lux, luu, s):
     """The action value where accelerations are the controls: fx[n:] = [0 I] and fu[n:] = h I, so that T = [G M],
 
-    Quu = luu + h^2 M, Qux = lux + h T, Qu = lu + h p, Qx = lx + [v'q; p] and Qxx = lxx + [[V'qq, G'], [G, M]], of which
-    lxx + V'qq is in place."""
+    Quu = luu + h^2 M, Qux = lux + h T, Qu = lu + h p, Qx = lx + [v'q; p] and Qxx = S = lxx + [[V'qq, G'], [G, M]], of
+    which lxx + V'qq is in place."""
     for i in range(n):
         for j in range(0, n, LANES):
             m = load_part(s.M, i, j, n - j)
@@ -132,8 +136,8 @@ def of_accelerations(n, h, v, lx, lu, lxx, lux, luu, s):
         for j in range(n):
             set_entry(s.Qux, i, j, fma(h, entry(s.G, i, j), entry(lux, i, j)))
             set_entry(s.Qux, i, n + j, fma(h, entry(s.M, i, j), entry(lux, i, n + j)))
-            set_entry(s.Qxx, i, n + j, entry(s.Qxx, i, n + j) + entry(s.G, j, i))
-            set_entry(s.Qxx, n + i, n + j, entry(lxx, n + i, n + j) + entry(s.M, i, j))
+            set_entry(s.S, i, n + j, entry(s.S, i, n + j) + entry(s.G, j, i))
+            set_entry(s.S, n + i, n + j, entry(lxx, n + i, n + j) + entry(s.M, i, j))
         set_entry(s.Qu, 0, i, fma(h, entry(s.p, i, 0), entry(lu, 0, i)))
         set_entry(s.Qx, 0, i, entry(lx, 0, i) + entry(v, 0, i))
         set_entry(s.Qx, 0, n + i, entry(lx, 0, n + i) + entry(s.p, i, 0))

@@ -21,10 +21,10 @@ class Scratch(NamedTuple):
     """Matrices with rows padded to whole vectors, and the columns p, z; m = ndx - derived."""
 
     M: Matrix  # (m, m)
-    G: Matrix  # (m, m)
     T: Matrix  # (m, ndx)
+    G: Matrix  # (m, m)
     A: Matrix  # (m, ndx)
-    Qxx: Matrix  # (ndx, ndx), the upper triangle
+    S: Matrix  # (ndx, ndx), the upper triangle
     Qux: Matrix  # (2 nu, ndx), with room for K below
     Z: Matrix  # (2 nu, ndx), with room for -mu K below
     Qx: Matrix  # (1, ndx)
@@ -45,16 +45,18 @@ def scratch_numbers(ndx: int, nu: int) -> int:
 
 @helper
 def carve(ws, shape):
-    """The scratch, from the first full cache line of ws on."""
+    """The scratch, from the first full cache line of ws on.
+
+    What follows M and G is written after them: their last rows may end in it."""
     ndx, nu, m = shape.ndx, shape.nu, shape.ndx - shape.derived
     sm, sx, su = padded(m), padded(ndx), padded(nu)
     start = matrix(ws, 0, 1).address
     M = Matrix(start + (-start) % 64, sm)
-    G = submatrix(M, m, 0)
-    T = Matrix(submatrix(G, m, 0).address, sx)
-    A = submatrix(T, m, 0)
-    Qxx = submatrix(A, m, 0)
-    Qux = submatrix(Qxx, ndx, 0)
+    T = Matrix(submatrix(M, m, 0).address, sx)
+    G = Matrix(submatrix(T, m, 0).address, sm)
+    A = Matrix(submatrix(G, m, 0).address, sx)
+    S = submatrix(A, m, 0)
+    Qux = submatrix(S, ndx, 0)
     Z = submatrix(Qux, 2 * nu, 0)
     Qx = submatrix(Z, 2 * nu, 0)
     B = Matrix(submatrix(Qx, 1, 0).address, su)
@@ -63,4 +65,4 @@ def carve(ws, shape):
     F = submatrix(Quu, nu, 0)
     Qu = submatrix(F, nu, 0)
     p = Matrix(submatrix(Qu, 1, 0).address, 1)
-    return Scratch(M, G, T, A, Qxx, Qux, Z, Qx, B, MB, Quu, F, Qu, p, submatrix(p, m, 0))
+    return Scratch(M, T, G, A, S, Qux, Z, Qx, B, MB, Quu, F, Qu, p, submatrix(p, m, 0))

@@ -16,7 +16,7 @@ import numpy as np
 from dynamics.simd import driver
 from trajopt.backward.action_value import action_value
 from trajopt.backward.box_qp import NO_BOX, Box
-from trajopt.backward.curvature import CurvatureOfKnot
+from trajopt.backward.curvature import CurvatureOfKnot, Tensors, add_contraction
 from trajopt.backward.expansions import Expansion, finite
 from trajopt.backward.gains import gains
 from trajopt.backward.scratch import Shape, carve, scratch_numbers
@@ -63,7 +63,7 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
     shared = None if constant_ndx > 0 else ()
 
     @driver
-    def sweep(first, last, mu, shape, seconds, accelerations, e, gaps, box, result, ws):
+    def sweep(first, last, mu, shape, seconds, accelerations, e, tensors, gaps, box, result, ws):
         if constant_ndx > 0:
             shape = np.int64(constant_ndx), np.int64(constant_nu), np.int64(0), np.int64(constant_derived)
         shape, e, box, result = Shape(*shape), Expansion(*e), Box(*box), _Arrays(*result)
@@ -72,11 +72,13 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
             final_value(shape.ndx, gaps, e, result)
         d1, d2 = 0.0, 0.0
         for t in range(last - 1, first - 1, -1):
-            action_value(shared, t, shape, mu, seconds[t], accelerations, e, result, s)
+            if tensors is not None:
+                add_contraction(t, shape.ndx, result.Vx, tensors, (e.lxx, e.lux, e.luu))
+            Qxx = action_value(shared, t, shape, mu, seconds[t], accelerations, e, result, s)
             good, linear, quadratic = gains(t, shape, mu, box, s, result)
             if not good:
                 return t, 0.0, 0.0
-            value_function(shared, t, shape, mu, gaps, s, result)
+            value_function(shared, t, shape, mu, gaps, Qxx, s, result)
             d1, d2 = d1 + linear, d2 + quadratic
         if first == 0 and not finite_value(shape.ndx, result):
             return 0, 0.0, 0.0
@@ -86,22 +88,26 @@ def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
 
 
 class _Window:
-    """A sweep that goes on from knot to knot; arguments as of `sweep`."""
+    """A sweep that goes on from knot to knot; arguments as of `sweep`, arrays checked, and tensors to contract."""
 
-    def __init__(self, e, mu, semi_implicit_dt, gaps, box, leading, accelerations=False, constant_sizes=None):
-        knots, ndx, nu = e.fu.shape
+    def __init__(
+        self, e, mu, semi_implicit_dt, gaps, box, leading, accelerations=False, constant_sizes=None, tensors=None
+    ):
+        knots, ndx, nu = e[1].shape
         if not 0 <= leading < max(1, ndx // 2):
             raise ValueError(f"leading: got {leading}, expected at least 0 and less than ndx / 2 = {ndx // 2}")
-        seconds = np.full(knots, semi_implicit_dt, np.float64)
+        scalar = isinstance(semi_implicit_dt, float)
+        seconds = np.full(knots, semi_implicit_dt) if scalar else np.ascontiguousarray(semi_implicit_dt, np.float64)
         shape = (ndx, nu, leading, ndx // 2 - leading) if np.count_nonzero(seconds) else (ndx, nu, 0, 0)
         constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
-        self._run = _compiled(*((ndx, nu, shape[3]) if constant and shape[2] == 0 else ANY_SIZES))
+        constant = constant and shape[2] == 0 and tensors is None
+        self._run = _compiled(*((ndx, nu, shape[3]) if constant else ANY_SIZES))
         self._arrays = (
             np.empty((knots, nu)), np.empty((knots, nu, ndx)),
             np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx)),
         )  # fmt: skip
         # plain tuples: numba takes a microsecond to recognize a named one
-        self._start = float(mu), shape, seconds, accelerations, tuple(e)
+        self._start = float(mu), shape, seconds, accelerations, e, tensors
         self._end = _NO_GAPS if gaps is None else gaps, NO_BOX if box is None else tuple(box), self._arrays
         self._scratch = np.empty(scratch_numbers(ndx, nu))
 
@@ -147,19 +153,18 @@ def sweep(
     ``constant_sizes`` compiles a kernel for just this ndx and nu (default: for COMMON_SIZES);
     the results agree to rounding.
     """
-    e = _contiguous(Expansion(fx, fu, lx, lu, lxx, lux, luu))
-    window = _Window(e, mu, semi_implicit_dt, gaps, box, leading, accelerations, constant_sizes)
-    return window.sweep(0, len(e.fx))
+    e = _contiguous(fx, fu, lx, lu, lxx, lux, luu)
+    return _Window(e, mu, semi_implicit_dt, gaps, box, leading, accelerations, constant_sizes).sweep(0, len(fx))
 
 
-def _contiguous(e: Expansion) -> Expansion:
-    fx, fu, lx, lu, lxx, lux, luu = arrays = [np.ascontiguousarray(a, np.float64) for a in e]
+def _contiguous(*e: np.ndarray) -> tuple[np.ndarray, ...]:
+    fx, fu, lx, lu, lxx, lux, luu = arrays = tuple([np.ascontiguousarray(a, np.float64) for a in e])
     knots, ndx, nu = fu.shape
     at_knots = fx.shape == (knots, ndx, ndx) and lu.shape == (knots, nu) and lux.shape == (knots, nu, ndx)
     of_states = lx.shape == (knots + 1, ndx) and lxx.shape == (knots + 1, ndx, ndx)
     if not (at_knots and of_states and luu.shape == (knots, nu, nu)):
         raise ValueError(f"shapes do not fit fu {fu.shape}: {[a.shape for a in arrays]}")
-    return Expansion(*arrays)
+    return arrays
 
 
 def sweep_with_curvature(
@@ -173,15 +178,19 @@ def sweep_with_curvature(
 ) -> SweepResult:
     """The sweep of an expansion to which the curvature of the dynamics is added, contracted with the sweep's own Vx',
     which is known only one knot after another [Tassa 2012, eq. 5c-5e]; parameters as of `sweep`."""
-    e = _contiguous(e)
-    e = e._replace(lxx=e.lxx.copy(), lux=e.lux.copy(), luu=e.luu.copy())
-    window, d1, d2, N = _Window(e, mu, semi_implicit_dt, gaps, box, leading), 0.0, 0.0, len(e.fx)
+    first, hessians = _contiguous(*e)[:4], tuple(H.copy() for H in e[4:])
+    tensors = tuple(curvature) if isinstance(curvature, Tensors) else None
+    window = _Window((*first, *hessians), mu, semi_implicit_dt, gaps, box, leading, tensors=tensors)
+    N, d1, d2 = len(e.fx), 0.0, 0.0
+    if isinstance(curvature, Tensors):
+        result = window.sweep(0, N)
+        return result if result.ok else result._replace(finite=finite(*first, *hessians))
     result = window.sweep(N, N)
     for t in range(N - 1, -1, -1):
-        for H, more in zip(e[4:], curvature(t, result.Vx[t + 1]), strict=True):
+        for H, more in zip(hessians, curvature(t, result.Vx[t + 1]), strict=True):
             H[t] += more
         result = window.sweep(t, t + 1)
         d1, d2 = d1 + result.d1, d2 + result.d2
         if not result.ok:
-            return result._replace(finite=finite(*e))
+            return result._replace(finite=finite(*first, *hessians))
     return result._replace(d1=d1, d2=d2)

@@ -15,14 +15,18 @@ from trajopt.matrix_products import copy_rows, product
 
 
 @helper
-def value_function(shared, t, shape, mu, gaps, s, result):
-    """Vx, Vxx of knot t into the result, from what `gains` left in the scratch."""
+def value_function(shared, t, shape, mu, gaps, Qxx, s, result):
+    """Vx, Vxx of knot t into the result, from Qxx and what `gains` left in the scratch."""
     ndx, depth = shape.ndx, shape.nu
     V, v = matrix(result.Vxx, t * ndx * ndx, ndx), matrix(result.Vx, t * ndx, ndx)
     if mu > 0.0:
         subtract_penalty(ndx, shape.nu, mu, matrix(result.k, t * shape.nu, 1), s)
         depth = 2 * shape.nu
-    product(shared, True, 0, ndx, ndx, V, s.Qxx, (Term(s.Z, s.Qux, depth),))
+    lxx, A, G, m, b, n = Qxx
+    quadratic, policy = Term(A, s.T, m), Term(s.Z, s.Qux, depth)
+    product(shared, True, 0, b, ndx, V, lxx, (quadratic, policy))
+    product(shared, True, b, n, ndx, V, s.S, (quadratic, Term(G, A, m), policy))
+    product(shared, True, n, ndx, ndx, V, lxx, (quadratic, policy))
     copy_rows(1, ndx, v, s.Qx)
     finish_value(t, ndx, gaps, V, v)
 

@@ -117,7 +117,8 @@ class ForwardFormulation:
     ) -> None:
         self.problem, self.objective, self.limits = problem, objective, limits
         self.curvature, self.regularization = curvature, regularization
-        self._dt, self._leading = semi_implicit_form(problem.system)
+        dt, self._leading = semi_implicit_form(problem.system)
+        self._dt = np.full(problem.horizon, dt, np.float64)
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The rollout of us, or the states xs with their gaps."""

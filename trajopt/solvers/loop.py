@@ -57,8 +57,8 @@ class State(NamedTuple):
     gap_weight : of the gaps in the merit
     tried : steps so far
     direction : the last one found
-    refused : what line searches met since the last step
     without_curvature : whether the iterate has curvature that is not finite, and the direction does without
+    refused : what line searches met since the last step
     stopping : whether the callback wants an end
     status : why the solve has ended; None if it has not
     log : a record an iteration; the last one of a solve that has ended is the final iterate
@@ -71,8 +71,8 @@ class State(NamedTuple):
     gap_weight: float = 0.0
     tried: int = 0
     direction: Direction | None = None
-    refused: Refused = Refused()
     without_curvature: bool = False
+    refused: Refused = Refused()
     stopping: bool = False
     status: Status | None = None
 
@@ -124,9 +124,10 @@ class Loop:
                 state = self.step(state)
                 if state.status is not None:
                     return state
-                iterate = state.model.iterate
-                stopping = callback is not None and bool(callback(Progress(state.log[-1], iterate.xs, iterate.us)))
-                state = state._replace(stopping=stopping)
+                if callback is not None:
+                    iterate = state.model.iterate
+                    stopping = bool(callback(Progress(state.log[-1], iterate.xs, iterate.us)))
+                    state = state._replace(stopping=stopping)
         except KeyboardInterrupt:
             state = state or self.begin(start, np.inf, log)
             return state._replace(status=Status.INTERRUPTED, log=(*state.log, self._record(state, None, None)))
@@ -143,9 +144,9 @@ class Loop:
         weight, predicted = state.gap_weight, 0.0
         if direction is not None:
             weight, predicted = expected_decrease(model.iterate, direction, weight)
-        state = state._replace(
-            model=model, regularization=regularization, predicted=predicted, gap_weight=weight,
-            direction=direction or state.direction, without_curvature=without_curvature,
+        state = State(  # all of it: `_replace` takes microseconds
+            model, regularization, predicted, state.log, weight, state.tried, direction or state.direction,
+            without_curvature, state.refused, state.stopping,
         )  # fmt: skip
         status = self._end(state, lost)
         if status is not None or direction is None:
@@ -155,13 +156,13 @@ class Loop:
         if used is not direction:
             weight, predicted = expected_decrease(model.iterate, used, weight)
             state = state._replace(predicted=predicted, gap_weight=weight)
-        tried, log = state.tried + 1, (*state.log, self._record(state, used, step))
+        tried, log = state.tried + 1, state.log + (self._record(state, used, step),)
         if step is None:
             state = state._replace(tried=tried, log=log, refused=state.refused.then(refused))
             return state._replace(status=self._end_without_step(state), regularization=regularization.increased())
         regularization = regularization.after_step(step.alpha, model.iterate.gaps is not None)
         model = self._moved(state, used, step)
-        return state._replace(tried=tried, log=log, model=model, regularization=regularization, refused=Refused())
+        return State(model, regularization, predicted, log, weight, tried, direction, without_curvature)
 
     def _moved(self, state: State, used: Direction, step: Step) -> LocalModel:
         """The next model; where the full step of a sweep led there, that may know the multiplier of an exact one."""
