@@ -24,9 +24,10 @@ from dynamics.contacts.derivatives import (
 )
 from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_kernel, workspace_numbers
 from dynamics.contacts.hessian import contact_hessian_at_solution
+from dynamics.implicit_function import store_control_blocks, store_state_blocks
 from dynamics.kernel_model import kernel_model
 from dynamics.knot_driver import nv
-from dynamics.lane_algebra import add_product, add_scaled, scale_into
+from dynamics.lane_algebra import add_product, add_scaled, add_transpose, scale_into
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.force_map import any_nonzero, force_direction, force_expansion, force_rows, row_gradient
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE
@@ -170,21 +171,12 @@ def _add_squares(rows, nz, nu, k):
 def _store_force_hessian(B, skip, h, k):
     """The Hessian of g'f into k.Hxx, k.Hux and k.Huu; of qq the symmetric part of the Lie Hessian, and vv
     symmetric to the last bit."""
-    align_stack(k.Hxx)
     n, nu = B.shape
-    nz = 2 * n
     times_actuation(B, skip, h.Hqtau, n, k.Hqu)
-    for i in range(n):
-        for j in range(n):
-            ij, ji = i * n + j, j * n + i
-            qv = load(h.Hqv, ij)
-            store(k.Hxx, i * nz + j, 0.5 * (load(h.Hqq, ij) + load(h.Hqq, ji)))
-            store(k.Hxx, i * nz + n + j, qv)
-            store(k.Hxx, (n + j) * nz + i, qv)
-            store(k.Hxx, (n + i) * nz + n + j, 0.5 * (load(h.Hvv, ij) + load(h.Hvv, ji)))
-        for j in range(nu):
-            store(k.Hux, j * nz + i, load(k.Hqu, i * nu + j))
-            store(k.Hux, j * nz + n + i, splat(k.Hux, 0.0))
+    add_transpose(n, 0.5, h.Hqq)
+    add_transpose(n, 0.5, h.Hvv)
+    store_state_blocks(None, n, 2 * n, h, k.Hxx)
+    store_control_blocks(None, n, nu, 2 * n, k.Hqu, k.Hux)
     k.Huu[:] = 0.0
 
 

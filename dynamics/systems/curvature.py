@@ -10,22 +10,11 @@ F is known on the way, so the first-order expansion can be had from the same cal
 """
 
 from dynamics.contacts.contact_set import ContactSet
+from dynamics.implicit_function import store_control_blocks, store_hessian, store_state_blocks
 from dynamics.kernel_model import kernel_model
 from dynamics.lane_algebra import add_scaled, scale_into
 from dynamics.model import RigidBodyModel
-from dynamics.simd import (
-    LANES,
-    align_stack,
-    carve,
-    driver,
-    gather,
-    kernel,
-    load,
-    scatter_blocks,
-    shared_kernel,
-    splat,
-    store,
-)
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, scatter_blocks, shared_kernel
 from dynamics.simd.chunks import scatter_rows
 from dynamics.systems.controlled_acceleration import acceleration_hessian, hessian_at_acceleration
 from dynamics.systems.linearization import store_euler_blocks, store_euler_rows, store_velocity_rows
@@ -43,31 +32,6 @@ from dynamics.tangent import JACOBIAN, apply_map_transposed, tangent_maps
 from dynamics.tangent_geometry import add_geometry, add_velocity_geometry
 
 
-@kernel
-def _store_acceleration_hessian(n, nu, s, H):
-    """H (nz nz) = [[Hqq, Hqv, Hqu], [., Hvv, 0], [., ., 0]], written once and in order."""
-    align_stack(H)
-    nz = 2 * n + nu
-    for i in range(n):
-        o = i * nz
-        for j in range(n):
-            store(H, o + j, load(s.Hqq, i * n + j))
-            store(H, o + n + j, load(s.Hqv, i * n + j))
-        for j in range(nu):
-            store(H, o + 2 * n + j, load(s.Hqu, i * nu + j))
-    for i in range(n):
-        o = (n + i) * nz
-        for j in range(n):
-            store(H, o + j, load(s.Hqv, j * n + i))
-            store(H, o + n + j, load(s.Hvv, i * n + j))
-        H[o + 2 * n : o + nz] = 0.0
-    for i in range(nu):
-        o = (2 * n + i) * nz
-        for j in range(n):
-            store(H, o + j, load(s.Hqu, j * nu + i))
-        H[o + n : o + nz] = 0.0
-
-
 @shared_kernel
 def _euler_blocks(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, Hxx, Hux):
     """Hxx (2 nv 2 nv) and Hux (nu 2 nv) of either Euler step of ordinary joints; Huu = 0."""
@@ -77,16 +41,8 @@ def _euler_blocks(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, Hxx, Hux
     if semi:
         add_scaled(n, s.y, h * h, lam)
     acceleration_hessian(m, contacts, B, skip, q, v, u, d, e, s)
-    for i in range(n):
-        for j in range(n):
-            qv = load(s.Hqv, i * n + j)
-            store(Hxx, i * 2 * n + j, load(s.Hqq, i * n + j))
-            store(Hxx, i * 2 * n + n + j, qv)
-            store(Hxx, (n + j) * 2 * n + i, qv)
-            store(Hxx, (n + i) * 2 * n + n + j, load(s.Hvv, i * n + j))
-        for j in range(nu):
-            store(Hux, j * 2 * n + i, load(s.Hqu, i * nu + j))
-            store(Hux, j * 2 * n + n + i, splat(Hux, 0.0))
+    store_state_blocks(None, n, 2 * n, s, Hxx)
+    store_control_blocks(None, n, nu, 2 * n, s.Hqu, Hux)
 
 
 @shared_kernel
@@ -105,7 +61,7 @@ def _euler_second_order(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, wo
         apply_map_transposed(m, e.maps, JACOBIAN, lam[:n], s.w)
         add_scaled(n, s.y, h * h, s.w)
     hessian_at_acceleration(m, contacts, B, skip, q, v, d, e, s)
-    _store_acceleration_hessian(n, nu, s, H)
+    store_hessian(None, n, nu, s, s.Hqu, H)
     if semi:
         store_velocity_rows(n, nu, h, e, V)
         add_geometry(m, e.maps, xi, lam, h, V, 0, nz, nz, H, 0, nz)

@@ -91,7 +91,7 @@ def store_euler_rows(m, nu, semi, h, e, F):
 def _euler_first_order(m, contacts, B, skip, semi, h, q, v, u, d, e, xi, F):
     """F of either Euler step of joints of any kind; xi (nv) becomes the increment."""
     n, nu = B.shape
-    acceleration_derivatives(m, contacts, B, skip, q, v, u, d, e, d.a)
+    acceleration_derivatives(m, contacts, B, skip, q, v, u, d, e)
     scale_into(n, xi, h, v)
     if semi:
         add_scaled(n, xi, h * h, d.a)
@@ -124,7 +124,7 @@ def drive_linearization(first, last, work, block, contacts, B, skip, curved, rk,
         if curved is None and rk is None:
             fx_, w = carve(w, 4 * n * n)
             fu_, w = carve(w, 2 * n * nu)
-            acceleration_derivatives(m, contacts, B, skip, x_[:nq], x_[nq:], u_, d, e, d.a)
+            acceleration_derivatives(m, contacts, B, skip, x_[:nq], x_[nq:], u_, d, e)
             store_euler_blocks(n, nu, semi, h, e, fx_, fu_)
             scatter_rows(fx_, 0, 4 * n * n, fx, 0, c * LANES, u.shape[0], 4 * n * n)
             scatter_rows(fu_, 0, 2 * n * nu, fu, 0, c * LANES, u.shape[0], 2 * n * nu)

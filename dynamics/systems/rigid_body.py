@@ -109,7 +109,7 @@ class RigidBodySystem(RobotSystem):
         self._rollout_numbers = self.rollout_numbers()
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
         curved, rk = None if self.euclidean else True, True if rk4 else None
-        held, rest = self.contact_arrays if self.in_contact else (), (B, skip, curved, rk, semi, self.dt)
+        held, rest = self.contact_arrays if self.in_contact else None, (B, skip, curved, rk, semi, self.dt)
         block = self.plant_model.block
         self.plant = (block, held, *rest)
         self.motion_plant = (block, held if self.legs is None else self.legs, *rest)

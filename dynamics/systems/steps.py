@@ -11,37 +11,53 @@
         q+ = q (+) O                                v+ = v + h/6 (a1 + 2 a2 + 2 a3 + a4)
 
 Three arguments select code at compile time: `curved`, that some joint is not Euclidean, and `rk`, that the integrator
-is RK4, by being None or not, and `contacts`, by its length: an empty tuple for a robot that touches nothing,
-`ContactArrays` of what is held, or `LegArrays` where the joints of legs are eliminated.  So an ordinary arm under Euler
-compiles neither groups nor stages nor constraints.
+is RK4, by being None or not, and `contacts` by its type: None for a robot that touches nothing, `ContactArrays` of what
+is held, or `LegArrays` where the joints of legs are eliminated.  So an ordinary arm under Euler compiles neither groups
+nor stages nor constraints.
 """
 
 from dynamics.actuation import joint_torques
 from dynamics.algorithms.articulated_body import forward_dynamics_kernel
+from dynamics.contacts.contact_set import ContactArrays
 from dynamics.contacts.dynamics import contact_dynamics_kernel
 from dynamics.contacts.elimination import eliminated_dynamics_kernel
-from dynamics.contacts.legs import FIELDS
+from dynamics.contacts.legs import LegArrays
 from dynamics.lane_algebra import add_scaled, combine, scale_into
 from dynamics.model import RigidBodyModel
 from dynamics.simd import fma, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd.by_type import by_type
 from dynamics.tangent import integrate_configuration
 from dynamics.tangent_brackets import add_bracket_rows
 
 INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
 
 
+@helper
+def _solve_free(m, contacts, q, v, d, a):
+    w = d.space
+    forward_dynamics_kernel(m, q, v, d.tau, w.zeros, None, w.body, w.dof, w.art, w.elim, a)
+
+
+@helper
+def _solve_held(m, contacts, q, v, d, a):
+    d.space.Y[:] = 0.0
+    contact_dynamics_kernel(m, contacts, q, v, d.tau, d.space)
+    scale_into(m.dof_body.size, a, 1.0, d.a)
+
+
+@helper
+def _solve_legged(m, contacts, q, v, d, a):
+    eliminated_dynamics_kernel(m, contacts, q, v, d.tau, d.space, d.elimination, a)
+
+
+_solve = by_type("contacts", {None: _solve_free, ContactArrays: _solve_held, LegArrays: _solve_legged})
+
+
 @shared_kernel
 def acceleration(m, contacts, B, skip, q, v, u, d, a):
     """a(q, v, u) with scratch d (`carve_dynamics`), whose d.a it may be."""
     joint_torques(m, B, skip, u, v, d.tau)
-    if len(contacts) == 0:
-        forward_dynamics_kernel(m, q, v, d.tau, d.zeros, None, d.body, d.dof, d.art, d.elim, a)
-    elif len(contacts) == FIELDS:
-        eliminated_dynamics_kernel(m, contacts, q, v, d.tau, d.space, d.elimination, a)
-    else:
-        d.space.Y[:] = 0.0
-        contact_dynamics_kernel(m, contacts, q, v, d.tau, d.space)
-        scale_into(m.dof_body.size, a, 1.0, d.a)
+    _solve(m, contacts, q, v, d, a)
 
 
 @kernel

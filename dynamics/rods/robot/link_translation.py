@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.lane_algebra import scale_into
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, RobotResidual, run, scatter_block
 from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
 from dynamics.rods.kinematics.forward_pass import forward_pass
@@ -21,7 +22,7 @@ from dynamics.rods.model.arrays import END, FAMILIES, FIRST, MASS_MATRIX, SEGMEN
 from dynamics.rods.model.closure_arrays import no_closures
 from dynamics.rods.model.load_arrays import WRENCH, LoadArrays
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.blocks import BLOCKS
+from dynamics.rods.recursion.blocks import BLOCKS, block_numbers, carve_blocks
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, store
 from dynamics.spatial import add_cross, load3, store3
@@ -57,8 +58,7 @@ def _differentiate_twice(m, external, closures, state, force, work, scratch, H):
     wrench[:3] = 0.0
     store3(wrench, 3, load3(force, 0))
     inverse_dynamics_kernel(m, external, closures, level, state, wrench, work, forces, A, A[:0])
-    for k in range(n * n):
-        store(H, k, -load(A, k))
+    scale_into(n * n, H, -1.0, carve_blocks(m, A)[0].dq)
 
 
 @helper
@@ -139,7 +139,7 @@ class LinkTranslation(RobotResidual):
         path = m.path[m.path_start[segment] : m.path_start[segment + 1]].astype(np.int64)
         self._set(link=link, target=target, _path=path, _segment=segment, _target=target.copy())
         self._set(_massless=massless(m), _load=load_at(m, segment), _chains=no_closures())
-        self._set(_numbers=work_numbers(model) + 15 + 4 * SQUARES_ROW + n * (10 + n * (1 + BLOCKS)))
+        self._set(_numbers=work_numbers(model) + 15 + 4 * SQUARES_ROW + n * (10 + n) + block_numbers(m))
 
     def _frame(self):
         return self._massless, self._load, self._chains, self._segment, self._target, self._path
