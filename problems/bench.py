@@ -163,19 +163,14 @@ def derivatives(repeats: int, seed: int) -> list[dict]:
 
 # ------------------------------------------------------------------------------------------------ one iteration
 @driver
-def _scalar_closed_loop(
-    first, last, work, block, contacts, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alpha, X, U
-):
+def _scalar_closed_loop(first, last, work, block, p, x0, xs, us, k, K, alpha, X, U):
     """The closed-loop rollout of one step length in plain float64: the same source, one knot instead of LANES."""
     m = kernel_model(block)
-    d, w = carve_dynamics(m, contacts, work)
+    d, w = carve_dynamics(m, p.contacts, work)
     for i in range(x0.shape[0]):
         X[0, i] = x0[i]
     for t in range(us.shape[0]):
-        feedback_step(
-            m, contacts, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, None, t, d, w, X[t], U[t],
-            X[t + 1],
-        )  # fmt: skip
+        feedback_step(m, p, xs[t], us[t], k[t], K[t], alpha, None, t, d, w, X[t], U[t], X[t + 1])
 
 
 def scalar_rollout(

@@ -54,24 +54,24 @@ _hessian = by_type("contacts", {None: _free_hessian, ContactArrays: _held_hessia
 
 # ------------------------------------------------------------------------------------------------ either
 @shared_kernel
-def acceleration_derivatives(m, contacts, B, skip, q, v, u, d, e):
+def acceleration_derivatives(m, p, q, v, u, d, e):
     """d.a = a(q, v, u) and its derivatives, into e.aq, e.av, e.au; d, e are scratch (`carve_dynamics`,
     `carve_derivatives`)."""
-    joint_torques(m, B, skip, u, v, d.tau)
-    _first_order(m, contacts, B, skip, q, v, d, e)
+    joint_torques(m, p.B, p.skip, u, v, d.tau)
+    _first_order(m, p.contacts, p.B, p.skip, q, v, d, e)
 
 
 @shared_kernel
-def hessian_at_acceleration(m, contacts, B, skip, q, v, d, e, s):
+def hessian_at_acceleration(m, p, q, v, d, e, s):
     """Hessian of s.y'a(q, v, u): s.Hqq (symmetric part of the Lie Hessian), s.Hqv, s.Hvv, s.Hqu; also the first order
     into e.aq, e.av, e.au.  d as `acceleration` left it, with d.a; d, e, s are scratch (`carve_dynamics`,
     `carve_derivatives`, `carve_curvature`)."""
-    _hessian(m, contacts, B, skip, q, v, d, e, s)
+    _hessian(m, p.contacts, p.B, p.skip, q, v, d, e, s)
     add_transpose(m.dof_body.size, 0.5, s.Hqq)
 
 
 @kernel
-def acceleration_hessian(m, contacts, B, skip, q, v, u, d, e, s):
+def acceleration_hessian(m, p, q, v, u, d, e, s):
     """d.a = a(q, v, u), and what `hessian_at_acceleration` gives there."""
-    acceleration(m, contacts, B, skip, q, v, u, d, d.a)
-    hessian_at_acceleration(m, contacts, B, skip, q, v, d, e, s)
+    acceleration(m, p, q, v, u, d, d.a)
+    hessian_at_acceleration(m, p, q, v, d, e, s)

@@ -148,9 +148,9 @@ def _acceleration_rows(n, nu, aq, av, au, dq, dv, da):
 
 
 @shared_kernel
-def _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta):
+def _forward_stages(m, p, q, v, u, d, e, stages, acc, O, eta):
     """All stages and their differentials; O and eta of the whole step, e.maps at O."""
-    n, nu = B.shape
+    (n, nu), h = p.B.shape, p.integrator.h
     nz, nq = 2 * n + nu, q.shape[0]
     for i in range(4):
         Oi, vi, qi, aq, av, dqv, da, etai = _stage(m, nq, nz, stages, i)
@@ -169,7 +169,7 @@ def _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
             _increment_differential(m, i, h, nq, nz, v, acc, stages, etai)
             _configuration_rows(m, Oi, e.maps, etai, nz, dq)
             add_scaled(n * nz, dv, stage_factor(i, h), _stage(m, nq, nz, stages, i - 1).da)
-        acceleration_derivatives(m, contacts, B, skip, qi, vi, u, d, e)
+        acceleration_derivatives(m, p, qi, vi, u, d, e)
         scale_into(n, acc[i * n :], 1.0, d.a)
         scale_into(n * n, aq, 1.0, e.aq)
         scale_into(n * n, av, 1.0, e.av)
@@ -191,12 +191,12 @@ def _step_rows(m, nq, nz, h, O, maps, eta, stages, F):
 
 
 @shared_kernel
-def runge_kutta_first_order(m, contacts, B, skip, h, q, v, u, d, e, work, F):
+def runge_kutta_first_order(m, p, q, v, u, d, e, work, F):
     """F (2 nv, 2 nv + nu) of one step; work: `runge_kutta_numbers`."""
-    n, nu = B.shape
-    nz, nq = 2 * n + nu, q.shape[0]
+    n, nu = p.B.shape
+    nz, nq, h = 2 * n + nu, q.shape[0], p.integrator.h
     stages, (acc, O, eta), _ = _carve_all(m, nq, nz, work)
-    _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
+    _forward_stages(m, p, q, v, u, d, e, stages, acc, O, eta)
     _step_rows(m, nq, nz, h, O, e.maps, eta, stages, F)
 
 
@@ -222,7 +222,7 @@ def _add_acceleration_hessian(n, nu, s, X, Z, S, H):
 
 
 @shared_kernel
-def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, work, F, H):
+def runge_kutta_second_order(m, p, q, v, u, lam, d, e, s, work, F, H):
     """H (nz nz) += Hessian of lam' of one step's output; lam (2 nv); F as `runge_kutta_first_order`, if it has
     rows.  Weights of the stages' accelerations, last first:
 
@@ -231,10 +231,10 @@ def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, wor
     w1 = h/6 lam_v + h^2/6 lO + h^2/4 o3 + h^3/16 ad_v'o3 + h/2 b2
 
     with lO = Jr(O)'lam_q,  k_i = a_q'w_i,  o_i = Jr(O_i)'k_i,  b_i = a_v'w_i."""
-    n, nu = B.shape
+    (n, nu), h = p.B.shape, p.integrator.h
     nz, nq = 2 * n + nu, q.shape[0]
     stages, (acc, O, eta), w = _carve_all(m, nq, nz, work)
-    _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
+    _forward_stages(m, p, q, v, u, d, e, stages, acc, O, eta)
     (Z, S, lO, o, b, k, o4), _ = _carve_covectors(m, nz, w)
     lam_q, lam_v = lam[:n], lam[n:]
     if F.shape[0] > 0:
@@ -266,5 +266,5 @@ def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, wor
                 apply_map_transposed(m, e.maps, JACOBIAN, k, o4 if i == 3 else o)
         if i == 2:
             add_bracket_hessian(m, o, h**3 / 16, n, _stage(m, nq, nz, stages, 0).da, 0, nz, nz, H, 0, nz)
-        acceleration_hessian(m, contacts, B, skip, qi, vi, u, d, e, s)
+        acceleration_hessian(m, p, qi, vi, u, d, e, s)
         _add_acceleration_hessian(n, nu, s, dqv, Z, S, H)
