@@ -208,7 +208,7 @@ def iteration(repeats: int) -> list[dict]:
     from trajopt.solvers.iterate import EXACT
     from trajopt.solvers.line_search import search
     from trajopt.solvers.options import LoopOptions
-    from trajopt.solvers.solve import pose
+    from trajopt.solvers.solve import formulation_of
     from trajopt.solvers.timing import Stopwatch
 
     problem = problems.make("arm")
@@ -236,9 +236,9 @@ def iteration(repeats: int) -> list[dict]:
 
         return ilqr, ddp
 
-    forward = pose(problem, None, LoopOptions(), Curvature(), problem.objective)
+    forward = formulation_of(problem, None, LoopOptions(), Curvature(), problem.objective)
     accelerations = replace(problem, system=dynamics.RigidBodySystem(system.model, system.dt, formulation="inverse"))
-    inverse = pose(accelerations, None, LoopOptions(), Curvature(), problem.objective)
+    inverse = formulation_of(accelerations, None, LoopOptions(), Curvature(), problem.objective)
     (ilqr, ddp), (inverse_ilqr, inverse_ddp) = iterations(forward), iterations(inverse)
     model = forward.expand(forward.start(us, None, clock), clock)
     found = forward.sweep(model, 0.0, clock)
