@@ -19,7 +19,7 @@ from dynamics.systems.rollouts import close_gap, feedback, start_lanes
 
 
 @kernel
-def strike(m, contacts, restitution, x, w, x_next):
+def impact_step(m, contacts, restitution, x, w, x_next):
     """x_next = (q, v+) from x = (q, v)."""
     align_stack(x)
     n = m.dof_body.size
@@ -40,7 +40,7 @@ def drive_impacts(first, last, work, block, contacts, restitution, x, x_next):
     y_, rest = carve(rest, nx)
     for c in range(first, last):
         gather(x, c * LANES, x_)
-        strike(m, contacts, restitution, x_, w, y_)
+        impact_step(m, contacts, restitution, x_, w, y_)
         scatter(y_, c * LANES, x_next)
 
 
@@ -58,7 +58,7 @@ def drive_impact_loops(
         for t in range(start, stop):
             x, x_next = X[c, t], X[c, t + 1]
             feedback(m, curved, xs[t], us[t], k[t], K[t], alpha, limits, t, rest, x, U[c, t])
-            strike(m, contacts, restitution, x, w, x_next)
+            impact_step(m, contacts, restitution, x, w, x_next)
             if gaps is not None:
                 close_gap(m, curved, gaps[t + 1], alpha, x_next, rest)
 

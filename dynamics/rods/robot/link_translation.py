@@ -94,22 +94,22 @@ def _drive(first, last, work, m, external, closures, segment, target, path, orde
 
 @driver
 def _drive_squares(
-    first, last, work, m, external, closures, segment, target, path, figures, start, stop, order, xs, lx, lxx, Hxx
+    first, last, work, m, external, closures, segment, target, path, weights, start, stop, order, xs, lx, lxx, Hxx
 ):
     n, total = m.numbers[0], 0.0
-    state, x, r, slope, J, H, scratch, w = _workspace(n, work)
-    stiffness, w = carve(w, 3)
-    row, w = carve(w, figures.shape[1])
+    state, x, r, mu, J, H, scratch, w = _workspace(n, work)
+    gauss_newton_weight, w = carve(w, 3)
+    row, w = carve(w, weights.shape[1])
     for c in range(first, last):
         t = start + c * LANES
         count = min(LANES, stop - t)
         gather(xs, t, x)
         _evaluate(m, segment, target, x, state, w, r, J, path)
-        total += sum_lanes(weigh(figures, c * LANES, r, row, slope, stiffness), row, count)
+        total += sum_lanes(weigh(weights, c * LANES, r, row, mu, gauss_newton_weight), row, count)
         if order & JACOBIAN:
-            add_gauss_newton(path, J, slope, stiffness, t, count, row, lx, lxx)
+            add_gauss_newton(path, J, mu, gauss_newton_weight, t, count, row, lx, lxx)
         if order & HESSIAN:
-            _differentiate_twice(m, external, closures, state, slope, w, scratch, H)
+            _differentiate_twice(m, external, closures, state, mu, w, scratch, H)
             add_curvature(path, H, t, count, Hxx)
     return total
 
@@ -147,10 +147,10 @@ class LinkTranslation(RobotResidual):
     def _drive(self, order, xs, mu, r, derivative):
         run(_drive, len(xs), self._numbers, *self._frame(), order, xs, mu, r, derivative)
 
-    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
+    def _drive_squares(self, weights, start, stop, order, xs, us, target, curvature):
         blocks = target[0], target[2], curvature[2]
         count = stop - start
-        return run(_drive_squares, count, self._numbers, *self._frame(), figures, start, stop, order, xs, *blocks)
+        return run(_drive_squares, count, self._numbers, *self._frame(), weights, start, stop, order, xs, *blocks)
 
 
 def massless(m: RodArrays) -> RodArrays:
