@@ -58,7 +58,7 @@ class KnotDriver:
     ) -> None:
         self.kernel, self.scratch, self.zeroed, self.per_chunk = kernel, scratch, zeroed, per_chunk
         self.gathered, self.scatter = gathered, scatter
-        self.optional = {name[:-1] for name in inputs if name.endswith("?")}
+        self.optional = {name[:-1].partition("=")[0] for name in inputs if name.endswith("?")}
         inputs = [name.removesuffix("?") for name in inputs]
         self.places = {name: place for name, _, place in (text.partition("=") for text in inputs) if place}
         self.inputs = [text.partition("=")[0] for text in inputs]

@@ -1,6 +1,6 @@
 """Vectors and small matrices in the lanes, matrices row-major.  Products take four sums at a time."""
 
-from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, splat, store
 
 
 @helper
@@ -60,12 +60,49 @@ def add_product(upper, n, rows, columns, scale, sign, A, row, step, B, C):
 
 
 @kernel
-def multiply_negative(n, A, B, X):
-    """X <- -A B, all (n n)."""
+def add_transpose(n, s, X):
+    """X (n n) <- s (X + X')"""
     align_stack(X)
-    for j in range(n):
-        for k in range(n):
-            x = splat(X, 0.0)
-            for i in range(n):
-                x = fma(load(A, j * n + i), load(B, i * n + k), x)
-            store(X, j * n + k, -x)
+    for i in range(n):
+        for j in range(i + 1):
+            x = s * (load(X, i * n + j) + load(X, j * n + i))
+            store(X, i * n + j, x)
+            store(X, j * n + i, x)
+
+
+# ------------------------------------------------------------------------------------------------ four columns
+@helper
+def load_columns(A, B, o, c):
+    """Numbers c[0], c[1] of the row of A that starts at o, and c[2], c[3] of that of B, often A itself."""
+    return (load(A, o + c[0]), load(A, o + c[1]), load(B, o + c[2]), load(B, o + c[3]))
+
+
+@helper
+def store_columns(A, B, o, c, x):
+    store(A, o + c[0], x[0])
+    store(A, o + c[1], x[1])
+    store(B, o + c[2], x[2])
+    store(B, o + c[3], x[3])
+
+
+@helper
+def subtract_scaled(x, e, y):
+    """x - e y"""
+    return (fnma(e, y[0], x[0]), fnma(e, y[1], x[1]), fnma(e, y[2], x[2]), fnma(e, y[3], x[3]))
+
+
+@helper
+def scale_columns(x, s):
+    return (x[0] * s, x[1] * s, x[2] * s, x[3] * s)
+
+
+@helper
+def no_columns(w):
+    zero = splat(w, 0.0)
+    return (zero, zero, zero, zero)
+
+
+@helper
+def four_columns(c, count):
+    """Columns c ... c + 3, the last one again where there are fewer: it is computed twice and stored twice."""
+    return (c, min(c + 1, count - 1), min(c + 2, count - 1), min(c + 3, count - 1))

@@ -11,7 +11,7 @@ from trajopt.solvers.forward import Curvature
 from trajopt.solvers.iterate import EXACT
 from trajopt.solvers.line_search import Step, search
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.solve import pose, takes_accelerations
+from trajopt.solvers.solve import formulation_of, takes_accelerations
 from trajopt.solvers.timing import Stopwatch
 
 
@@ -23,7 +23,8 @@ def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[
     """
     clock = Stopwatch()
     parallel, costate = (
-        pose(problem, None, LoopOptions(), Curvature(hessian), problem.objective) for hessian in ("parallel", "costate")
+        formulation_of(problem, None, LoopOptions(), Curvature(hessian), problem.objective)
+        for hessian in ("parallel", "costate")
     )
     iterate = parallel.start(us, None, clock)
 

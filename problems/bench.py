@@ -163,19 +163,14 @@ def derivatives(repeats: int, seed: int) -> list[dict]:
 
 # ------------------------------------------------------------------------------------------------ one iteration
 @driver
-def _scalar_closed_loop(
-    first, last, work, block, contacts, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alpha, X, U
-):
+def _scalar_closed_loop(first, last, work, block, p, x0, xs, us, k, K, alpha, X, U):
     """The closed-loop rollout of one step length in plain float64: the same source, one knot instead of LANES."""
     m = kernel_model(block)
-    d, w = carve_dynamics(m, contacts, work)
+    d, w = carve_dynamics(m, p.contacts, work)
     for i in range(x0.shape[0]):
         X[0, i] = x0[i]
     for t in range(us.shape[0]):
-        feedback_step(
-            m, contacts, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, None, t, d, w, X[t], U[t],
-            X[t + 1],
-        )  # fmt: skip
+        feedback_step(m, p, xs[t], us[t], k[t], K[t], alpha, None, t, d, w, X[t], U[t], X[t + 1])
 
 
 def scalar_rollout(
@@ -213,7 +208,7 @@ def iteration(repeats: int) -> list[dict]:
     from trajopt.solvers.iterate import EXACT
     from trajopt.solvers.line_search import search
     from trajopt.solvers.options import LoopOptions
-    from trajopt.solvers.solve import pose
+    from trajopt.solvers.solve import formulation_of
     from trajopt.solvers.timing import Stopwatch
 
     problem = problems.make("arm")
@@ -241,9 +236,9 @@ def iteration(repeats: int) -> list[dict]:
 
         return ilqr, ddp
 
-    forward = pose(problem, None, LoopOptions(), Curvature(), problem.objective)
+    forward = formulation_of(problem, None, LoopOptions(), Curvature(), problem.objective)
     accelerations = replace(problem, system=dynamics.RigidBodySystem(system.model, system.dt, formulation="inverse"))
-    inverse = pose(accelerations, None, LoopOptions(), Curvature(), problem.objective)
+    inverse = formulation_of(accelerations, None, LoopOptions(), Curvature(), problem.objective)
     (ilqr, ddp), (inverse_ilqr, inverse_ddp) = iterations(forward), iterations(inverse)
     model = forward.expand(forward.start(us, None, clock), clock)
     found = forward.sweep(model, 0.0, clock)

@@ -11,47 +11,11 @@ Three neighbours on a stretch without branches have the same rows below and abov
                                                                                [Featherstone 2008, section 6.5]
 """
 
+from dynamics.lane_algebra import four_columns, load_columns, no_columns, scale_columns, store_columns, subtract_scaled
 from dynamics.simd import align_stack, fnma, helper, kernel, load, shared_kernel, splat, store
 
 
-# ------------------------------------------------------------------------------------------------ four columns
-@helper
-def load_columns(A, B, o, c):
-    """Numbers c[0], c[1] of the row of A that starts at o, and c[2], c[3] of that of B, often A itself."""
-    return (load(A, o + c[0]), load(A, o + c[1]), load(B, o + c[2]), load(B, o + c[3]))
-
-
-@helper
-def store_columns(A, B, o, c, x):
-    store(A, o + c[0], x[0])
-    store(A, o + c[1], x[1])
-    store(B, o + c[2], x[2])
-    store(B, o + c[3], x[3])
-
-
-@helper
-def subtract_scaled(x, e, y):
-    """x - e y"""
-    return (fnma(e, y[0], x[0]), fnma(e, y[1], x[1]), fnma(e, y[2], x[2]), fnma(e, y[3], x[3]))
-
-
-@helper
-def scale_columns(x, s):
-    return (x[0] * s, x[1] * s, x[2] * s, x[3] * s)
-
-
-@helper
-def no_columns(w):
-    zero = splat(w, 0.0)
-    return (zero, zero, zero, zero)
-
-
-@helper
-def four_columns(c, count):
-    """Columns c ... c + 3, the last one again where there are fewer: it is computed twice and stored twice."""
-    return (c, min(c + 1, count - 1), min(c + 2, count - 1), min(c + 3, count - 1))
-
-
+# ------------------------------------------------------------------------------------------------ sweeps
 @helper
 def is_stretch(m, i):
     """Whether i, i + 1, i + 2 exist and no branch begins between them."""
@@ -59,7 +23,6 @@ def is_stretch(m, i):
     return i >= 0 and i + 2 < end.size and end[i] == end[i + 1] and end[i] == end[i + 2]
 
 
-# ------------------------------------------------------------------------------------------------ sweeps
 @kernel
 def _up_three(m, n, i, first, last, L, A, B, w, c):
     """Rows i, i + 1, i + 2 of the sweep up; below them only first ... last and the path to `first` are not zero."""

@@ -28,7 +28,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.algorithms.branch_factor import four_columns, load_columns, store_columns, subtract_scaled
 from dynamics.algorithms.frames import last_dof
 from dynamics.algorithms.kinematics import COLUMN, DOF, PSI, PSI2, RATE
 from dynamics.contacts.contact_motion import (
@@ -43,7 +42,9 @@ from dynamics.contacts.contact_motion import (
 )
 from dynamics.contacts.derivatives import WIDTH
 from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
+from dynamics.implicit_function import implicit_hessian
 from dynamics.knot_driver import nb, nv
+from dynamics.lane_algebra import four_columns, load_columns, store_columns, subtract_scaled
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
 from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.spatial import add3, add_cross, add_scaled3, cross, dot3, load3, load6, load9, rotate, store3
@@ -187,42 +188,11 @@ def add_contact_curvature(m, dof, h):
 
 # ------------------------------------------------------------------------------------------------ terms of dz
 @kernel
-def subtract_products(m, contacts, G, X, stride, H):
-    """H <- H - G'X, for the first nv columns of X (nv + 3B rows of length stride) and the pattern of G."""
+def hessian_of_solution(m, contacts, d, h):
+    """h.Hqq, h.Hqv, h.Hvv of y'z in place of G; h.Hqa is spent, and its transpose in h.Gzq."""
+    align_stack(h.Hqa)
     n = m.dof_body.size
-    for j in range(0, n, 4):  # the four columns of X, read over and over, stay in the nearest cache
-        for i in range(0, n, 2):
-            first, last = contacts.pair_start[i // 2], contacts.pair_start[i // 2 + 1]
-            _product_tile(n, i, min(i + 1, n - 1), contacts.pair_row, first, last, G, X, stride, four_columns(j, n), H)
-
-
-@kernel
-def _product_tile(n, i, j, rows, first, last, G, X, stride, c, H):
-    """Rows i and j, four columns of H."""
-    align_stack(H)
-    x0, x1 = load_columns(H, H, i * n, c), load_columns(H, H, j * n, c)
-    for t in range(first, last):
-        k = rows[t]
-        y = load_columns(X, X, k * stride, c)
-        x0 = subtract_scaled(x0, load(G, k * n + i), y)
-        x1 = subtract_scaled(x1, load(G, k * n + j), y)
-    store_columns(H, H, i * n, c, x0)
-    store_columns(H, H, j * n, c, x1)
-
-
-@shared_kernel
-def congruence(m, contacts, d, h):
-    """h.Hqq = -(Gqq + T_q + T_q') and h.Hqv = -(Gqv + T_v), which hold Gqq and Gqv; h.Hqa is spent."""
-    align_stack(h.Hqq)
-    n = m.dof_body.size
-    T = h.Hqa
     for i in range(n):
         for j in range(n):
             store(h.Gzq, j * n + i, load(h.Hqa, i * n + j))
-            store(h.Hqv, i * n + j, -load(h.Hqv, i * n + j))
-    T[:] = 0.0
-    subtract_products(m, contacts, h.Gzq, d.Gq, n, T)
-    subtract_products(m, contacts, h.Gzq, d.Gv, n, h.Hqv)
-    for i in range(n):
-        for j in range(n):
-            store(h.Hqq, i * n + j, load(T, i * n + j) + load(T, j * n + i) - load(h.Hqq, i * n + j))
+    implicit_hessian(contacts, n, h.Gzq, d.Gq, d.Gv, h, h.Hqa)

@@ -11,15 +11,9 @@ which amounts to leaving it out: it carries no force, and its point is held by t
 counts as zero below `REDUNDANT` times the entry of S that it started from.
 """
 
-from dynamics.algorithms.branch_factor import (
-    four_columns,
-    load_columns,
-    scale_columns,
-    store_columns,
-    subtract_scaled,
-    sweep_up,
-)
+from dynamics.algorithms.branch_factor import sweep_up
 from dynamics.algorithms.frames import last_dof
+from dynamics.lane_algebra import four_columns, load_columns, scale_columns, store_columns, subtract_scaled
 from dynamics.simd import align_stack, fnma, helper, kernel, load, select_less, splat, store
 from dynamics.spatial import add_scaled3, load3, scale3, store3
 

@@ -16,15 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import launch, points, unbatch
-from dynamics.algorithms.branch_factor import (
-    four_columns,
-    invert_factored,
-    load_columns,
-    no_columns,
-    store_columns,
-    subtract_scaled,
-    sweep_down,
-)
+from dynamics.algorithms.branch_factor import invert_factored, sweep_down
 from dynamics.algorithms.inverse_mass import PANEL
 from dynamics.algorithms.loads import Loads
 from dynamics.contacts.contact_motion import (
@@ -40,6 +32,7 @@ from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.joint_friction import add_friction_slope
 from dynamics.kernel_model import kernel_model
 from dynamics.knot_driver import nv
+from dynamics.lane_algebra import four_columns, load_columns, no_columns, store_columns, subtract_scaled
 from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, driver, gather_state, kernel, load, scatter, scatter_blocks, shared_kernel
 from dynamics.simd.lane_blocks import carving, lanes

@@ -1,11 +1,8 @@
 """The exact Hessian of y'z, z = (a, f) the accelerations and forces of contact dynamics, without forming a tensor.
 
-With g(z; q, v, tau) = 0 of `derivatives`, nu = Z'y = (mu, n) and G the Hessian of nu'g at constant nu, z_x = dz/dx,
-
-    Hqq = -(Gqq + T_q + T_q')      Hqv = -(Gqv + T_v)      Hqtau = -T_tau      Hvv = -Gvv         T_x = Gqz z_x
-
-mu'g1 is what `inverse_dynamics_hessian_kernel` takes, with the contact forces as dead loads; what n'g2 and the forces
-add is in `curvature`.
+With g(z; q, v, tau) = 0 of `derivatives` and nu = Z'y = (mu, n), it is that of `implicit_function`, G being the Hessian
+of nu'g at constant nu.  mu'g1 is what `inverse_dynamics_hessian_kernel` takes, with the contact forces as dead loads;
+what n'g2 and the forces add is in `curvature`.
 """
 
 from __future__ import annotations
@@ -21,18 +18,18 @@ from dynamics.contacts.contact_set import Contacts, as_contact_set
 from dynamics.contacts.curvature import (
     SecondOrder,
     add_contact_curvature,
-    congruence,
     contact_terms,
+    hessian_of_solution,
     solve_adjoint,
-    subtract_products,
 )
 from dynamics.contacts.derivatives import FirstOrder, contact_loads, invert_contact_kkt, minus_products
 from dynamics.contacts.dynamics import Workspace, contact_dynamics_kernel
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
+from dynamics.implicit_function import subtract_product
 from dynamics.joint_friction import add_friction_curvature, add_friction_slope
 from dynamics.knot_driver import knot_driver
 from dynamics.model import RigidBodyModel
-from dynamics.simd import kernel, load, shared_kernel, store
+from dynamics.simd import kernel, shared_kernel
 
 
 class ContactDynamicsHessian(NamedTuple):
@@ -66,11 +63,9 @@ def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
     contact_terms(m, contacts, w.f, w, d, h)
     add_contact_curvature(m, w.dof, h)
     minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size)
-    congruence(m, contacts, d, h)
-    for k in range(n * n):
-        store(h.Hvv, k, -load(h.Hvv, k))
+    hessian_of_solution(m, contacts, d, h)
     h.Hqtau[:] = 0.0
-    subtract_products(m, contacts, h.Gzq, d.Z, n + 3 * contacts.body.size, h.Hqtau)
+    subtract_product(contacts, n, n, h.Gzq, d.Z, n + 3 * contacts.body.size, h.Hqtau)
 
 
 @kernel

@@ -17,7 +17,13 @@ from dynamics.algorithms.batch import empty_matrices, points, square_matrices
 from dynamics.algorithms.kinematics import DERIVATIVES, forward_pass
 from dynamics.contacts.contact_motion import contact_points
 from dynamics.contacts.contact_set import Contacts, as_contact_set
-from dynamics.contacts.curvature import SecondOrder, add_contact_curvature, congruence, contact_terms, solve_adjoint
+from dynamics.contacts.curvature import (
+    SecondOrder,
+    add_contact_curvature,
+    contact_terms,
+    hessian_of_solution,
+    solve_adjoint,
+)
 from dynamics.contacts.derivatives import FirstOrder, contact_loads, invert_contact_kkt, minus_products
 from dynamics.contacts.dynamics import Workspace
 from dynamics.contacts.impulses import (
@@ -42,7 +48,7 @@ class ContactImpulseHessian(NamedTuple):
 
 @shared_kernel
 def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump, mean):
-    """First derivatives as `contact_impulse_first_order` leaves them, and Hqq, Hqv of y'z in h, for one knot per lane.
+    """First derivatives as `contact_impulse_first_order` leaves them, and Hqq, Hqv, Hvv of y'z in h.
 
     h.y holds the multipliers of v+ and of the impulses given; the latter are turned to world axes."""
     n = m.dof_body.size
@@ -66,7 +72,8 @@ def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump
     add_scaled(n * n, h.Hqv, restitution, h.Hqa)
     velocity_derivatives(m, contacts, restitution, w.M, w.dof, w.points, d.Gv)
     minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size)
-    congruence(m, contacts, d, h)
+    hessian_of_solution(m, contacts, d, h)
+    h.Hvv[:] = 0.0
 
 
 _drive = knot_driver(

@@ -28,10 +28,6 @@ class LegArrays(NamedTuple):
     contacts: ContactArrays
 
 
-FIELDS = len(LegArrays._fields)
-"""By this length kernels tell `LegArrays` from other contacts, at compile time."""
-
-
 def leg_arrays(model: RigidBodyModel, contacts: ContactSet, damping: float = 0.0) -> LegArrays | None:
     """The legs of a robot that walks on point contacts, or None for one of another kind.
 

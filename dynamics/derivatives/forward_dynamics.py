@@ -1,11 +1,9 @@
 """Derivatives of forward dynamics, all from those of inverse dynamics at a = FD(q, v, tau).
 
 First order (FDSVA):   da = M^-1 (dtau - dID)                                          [Singh 2022, eq. 5]
-Contracted with y, with w = M^-1 y and H the Hessian of w'ID:
+Contracted with y:     that of `implicit_function` with w = M^-1 y and H the Hessian of w'ID
 
-    y'd2a = -[ H_xx + H_xa a_x + (H_xa a_x)' ]                                          x = (q, v), and for tau alike
-
-The Lie order of H_qq inside a joint is kept: Hqq[j, k] = d/dq_k (d(y'a)/dq_j).
+The Lie order inside a joint is kept: Hqq[j, k] = d/dq_k (d(y'a)/dq_j).
 """
 
 from __future__ import annotations
@@ -25,11 +23,12 @@ from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.derivatives.virtual import VIRTUAL_BODY
-from dynamics.joint_friction import add_friction_slope
+from dynamics.implicit_function import implicit_hessian, subtract_product
+from dynamics.joint_friction import add_friction_curvature, add_friction_slope
 from dynamics.knot_driver import knot_driver, nb, nv
-from dynamics.lane_algebra import multiply_negative
 from dynamics.model import RigidBodyModel
-from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, store
+from dynamics.simd import kernel, shared_kernel
+from dynamics.simd.lane_blocks import carving, lanes
 
 
 class ForwardDynamicsDerivatives(NamedTuple):
@@ -58,89 +57,94 @@ class ForwardDynamicsSecondDerivatives(NamedTuple):
     d2a_dqdtau: np.ndarray
 
 
+class Workspace(NamedTuple):
+    """Lanes of the accelerations."""
+
+    body: np.ndarray = lanes(nb * BODY)
+    dof: np.ndarray = lanes(nv * DOF)
+    art: np.ndarray = lanes(nb * ARTICULATED)
+    elim: np.ndarray = lanes(nv * ELIMINATION)
+    zeros: np.ndarray = lanes(nv, zero=True)
+    a: np.ndarray = lanes(nv)
+
+
+class FirstOrder(NamedTuple):
+    """Lanes of the first derivatives."""
+
+    torque: np.ndarray = lanes(nv)
+    M: np.ndarray = lanes(nv * nv)
+    aq: np.ndarray = lanes(nv * nv)
+    av: np.ndarray = lanes(nv * nv)
+    Minv: np.ndarray = lanes(nv * nv)
+
+
+class SecondOrder(NamedTuple):
+    """Lanes of the Hessian."""
+
+    w: np.ndarray = lanes(nv)
+    virtual: np.ndarray = lanes(nb * VIRTUAL_BODY)
+    zeta: np.ndarray = lanes(nv * 6)
+    Hqq: np.ndarray = lanes(nv * nv)
+    Hqv: np.ndarray = lanes(nv * nv)
+    Hvv: np.ndarray = lanes(nv * nv)
+    Hqa: np.ndarray = lanes(nv * nv)
+
+
 @shared_kernel
-def forward_dynamics_first_order(m, q, v, tau, route, zeros, loads, body, dof, art, elim, torque, a, aq, av, M, Minv):
-    """a = FD(q, v, tau), da/dq, da/dv and da/dtau = M^-1, for one knot per lane, by a route of `inverse_mass`.
-
-    Scratch as `forward_dynamics_kernel`, torque (nv) and M (nv nv).  aq, av, Minv (nv nv), row-major."""
-    forward_dynamics_kernel(m, q, v, tau, zeros, loads, body, dof, art, elim, a)
-    aq[:], av[:] = 0.0, 0.0
-    inverse_dynamics_first_order(m, q, v, a, loads, body, dof, torque, aq, av, M)
-    add_friction_slope(m, v, av)
-    minus_inverse_products(m, route, dof, elim, art, M, aq, av, Minv)
+def forward_dynamics_first_order(m, q, v, tau, route, loads, w, d):
+    """w.a = FD(q, v, tau), d.aq, d.av and d.Minv = da/dtau, for one knot per lane, by a route of `inverse_mass`."""
+    forward_dynamics_kernel(m, q, v, tau, w.zeros, loads, w.body, w.dof, w.art, w.elim, w.a)
+    d.aq[:], d.av[:] = 0.0, 0.0
+    inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.aq, d.av, d.M)
+    add_friction_slope(m, v, d.av)
+    minus_inverse_products(m, route, w.dof, w.elim, w.art, d.M, d.aq, d.av, d.Minv)
 
 
-@shared_kernel
-def forward_dynamics_hessian_kernel(
-    m, q, v, tau, y, zeros, loads, body, dof, art, elim, virtual, zeta, torque, a, aq, av, M, Minv, w, Hqq, Hqv, Hvv,
-    Hqa,
-):  # fmt: skip
-    """First order as above and the Hessian of y'a(q, v, tau) for one knot per lane.
+@kernel
+def forward_dynamics_hessian_at_solution(m, q, v, y, loads, w, d, h):
+    """First order as above and the Hessian of y'a(q, v, tau) into h.Hqq, h.Hqv, h.Hvv, for one knot per lane.
 
-    w = M^-1 y (nv); Hqq, Hqv, Hvv (nv nv) are those of y'a; Hqa is that of w'ID, so that Hqtau = -Hqa M^-1."""
-    n = m.dof_body.size
-    forward_dynamics_kernel(m, q, v, tau, zeros, loads, body, dof, art, elim, a)
-    solve_articulated(m, w, y, None, dof, elim, art)
-    aq[:], av[:] = 0.0, 0.0
-    Hqq[:], Hqv[:], Hvv[:], Hqa[:] = 0.0, 0.0, 0.0, 0.0
+    w as `forward_dynamics_kernel` left it, with w.a.  h.Hqa becomes that of h.w'ID, h.w = M^-1 y, and d.M scratch."""
+    solve_articulated(m, h.w, y, None, w.dof, w.elim, w.art)
+    d.aq[:], d.av[:] = 0.0, 0.0
+    h.Hqq[:], h.Hqv[:], h.Hvv[:], h.Hqa[:] = 0.0, 0.0, 0.0, 0.0
     inverse_dynamics_hessian_kernel(
-        m, q, v, a, w, loads, body, dof, virtual, zeta, torque, aq, av, M, Hqq, Hqv, Hvv, Hqa
-    )
-    minus_inverse_products(m, AUTOMATIC, dof, elim, art, M, aq, av, Minv)
-    _add_acceleration_terms(n, Hqa, aq, av, Hqq, Hqv, Hvv)
-
-
-@kernel
-def _add_acceleration_terms(n, Hqa, aq, av, Hqq, Hqv, Hvv):
-    """Hqq <- -(Hqq + Hqa aq + (Hqa aq)'),  Hqv <- -(Hqv + Hqa av),  Hvv <- -Hvv."""
-    align_stack(Hqq)
-    for j in range(n):
-        for k in range(n):
-            o = j * n + k
-            qq, qv = load(Hqq, o), load(Hqv, o)
-            for i in range(n):
-                h = load(Hqa, j * n + i)
-                qq = fma(h, load(aq, i * n + k), fma(load(Hqa, k * n + i), load(aq, i * n + j), qq))
-                qv = fma(h, load(av, i * n + k), qv)
-            store(Hqq, o, -qq)
-            store(Hqv, o, -qv)
-            store(Hvv, o, -load(Hvv, o))
-
-
-@kernel
-def _hessian_kernel(
-    m, q, v, tau, y, loads, zeros, body, dof, art, elim, virtual, zeta, torque, a, aq, av, M, Minv, w, Hqq, Hqv, Hvv,
-    Hqa, Hqtau,
-):  # fmt: skip
-    """The Hessian of y'a(q, v, tau), (nv nv) each, Hqtau with it."""
-    forward_dynamics_hessian_kernel(
-        m, q, v, tau, y, zeros, loads, body, dof, art, elim, virtual, zeta, torque, a, aq, av, M, Minv, w, Hqq, Hqv,
-        Hvv, Hqa,
+        m, q, v, w.a, h.w, loads, w.body, w.dof, h.virtual, h.zeta, d.torque, d.aq, d.av, d.M, h.Hqq, h.Hqv, h.Hvv,
+        h.Hqa,
     )  # fmt: skip
-    multiply_negative(m.dof_body.size, Hqa, Minv, Hqtau)
+    add_friction_slope(m, v, d.av)
+    add_friction_curvature(m, v, h.w, h.Hvv)
+    minus_inverse_products(m, AUTOMATIC, w.dof, w.elim, w.art, d.M, d.aq, d.av, d.Minv)
+    implicit_hessian(None, m.dof_body.size, h.Hqa, d.aq, d.av, h, d.M)
 
 
-_SCRATCH = {
-    "body": nb * BODY, "dof": nv * DOF, "art": nb * ARTICULATED, "elim": nv * ELIMINATION, "zeros": nv, "torque": nv,
-    "a": nv, "M": nv * nv,
-}  # fmt: skip
+@kernel
+def _hessian_kernel(m, q, v, tau, y, loads, w, d, h, Hqtau):
+    """The Hessian of y'a(q, v, tau) in h, and Hqtau (nv nv)."""
+    n = m.dof_body.size
+    forward_dynamics_kernel(m, q, v, tau, w.zeros, loads, w.body, w.dof, w.art, w.elim, w.a)
+    forward_dynamics_hessian_at_solution(m, q, v, y, loads, w, d, h)
+    Hqtau[:] = 0.0
+    subtract_product(None, n, n, h.Hqa, d.Minv, n, Hqtau)
+
+
+carve_workspace, workspace_numbers = carving(Workspace)
+carve_first_order, first_order_numbers = carving(FirstOrder)
+carve_second_order, second_order_numbers = carving(SecondOrder)
+_SCRATCH = {"w": Workspace, "d": FirstOrder}
 drive_first_order = knot_driver(
     forward_dynamics_first_order,
     inputs="q v tau",
     gathered={"loads": LOADS},
     scratch=_SCRATCH,
-    outputs=dict.fromkeys(("aq", "av", "Minv"), nv * nv),
-    zeroed="zeros",
+    outputs={"aq": "d.aq", "av": "d.av", "Minv": "d.Minv"},
 )
 _drive_hessian = knot_driver(
     _hessian_kernel,
     inputs="q v tau y",
     gathered={"loads": LOADS},
-    scratch=_SCRATCH
-    | {"virtual": nb * VIRTUAL_BODY, "zeta": nv * 6, "w": nv}
-    | dict.fromkeys(("aq", "av", "Minv", "Hqa"), nv * nv),
-    outputs=dict.fromkeys(("Hqq", "Hqv", "Hvv", "Hqtau"), nv * nv),
-    zeroed="zeros",
+    scratch=_SCRATCH | {"h": SecondOrder},
+    outputs={"Hqtau": nv * nv, "Hqq": "h.Hqq", "Hqv": "h.Hqv", "Hvv": "h.Hvv"},
 )
 
 
@@ -207,7 +211,7 @@ def forward_dynamics_hessian(
     K, n = v.shape
     H = empty_matrices(4, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
-    _drive_hessian(model, q, v, tau, w, loads, *H)
+    _drive_hessian(model, q, v, tau, w, loads, H[3], *H[:3])
     return ForwardDynamicsHessian(*square_matrices(single, H))
 
 

@@ -48,5 +48,5 @@ class ContactForce(ContactResidual):
         self._set(target=target)
         self._prepare(system, system.contact_arrays, ForceMap(contact, np.eye(3), -target, np.zeros(3), 0.0))
 
-    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature) -> float:
-        return self._squares(figures, start, stop, order, xs, us, target, curvature)
+    def _drive_squares(self, weights, start, stop, order, xs, us, target, curvature) -> float:
+        return self._squares(weights, start, stop, order, xs, us, target, curvature)

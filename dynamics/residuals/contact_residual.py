@@ -143,16 +143,16 @@ class ContactResidual(RobotResidual):
         self._expand(mu, 0, K, HESSIAN | PRODUCTS, xs, us, NO_TARGET, H)
         return H
 
-    def _squares(self, figures, start, stop, order, xs, us, target, curvature) -> float:
+    def _squares(self, weights, start, stop, order, xs, us, target, curvature) -> float:
         us = knots("us", us, self.nu)
         if stop > len(us):
             raise ValueError(f"us: got {len(us)} rows, expected {stop}: {self.name} depend on the controls")
         if order == JACOBIAN | HESSIAN and target is curvature:
             order |= TOGETHER
-        return self._expand(figures, start, stop, order, xs, us, target, curvature[2:])
+        return self._expand(weights, start, stop, order, xs, us, target, curvature[2:])
 
-    def _expand(self, figures, start, stop, order, xs, us, target, hessians) -> float:
+    def _expand(self, weights, start, stop, order, xs, us, target, hessians) -> float:
         values = np.zeros(chunk_count(stop - start))
-        points = figures, start, stop, order, xs, us, values
+        points = weights, start, stop, order, xs, us, values
         launch(drive_force_squares, stop - start, self._numbers, *self._plant, *points, *target, *hessians)
         return float(values.sum())

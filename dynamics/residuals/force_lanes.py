@@ -4,8 +4,8 @@ Of a function phi of the forces with gradient g, and matrix G or K in place of i
 
     gradient  sum f_c,z' g_c          Hessian  sum f_c,z' (G_c or K_c) f_c,z  +  Hessian of g'f          z = (q, v, u)
 
-where the last one is what `dynamics.contacts.hessian` gives, once for all contacts.  Lanes where no contact has a slope
-or stiffness, as where limits are kept, end with the values.
+where the last one is what `dynamics.contacts.hessian` gives, once for all contacts.  Lanes where no contact has a
+weight, as where limits are kept, end with the values.
 """
 
 from typing import NamedTuple
@@ -24,9 +24,10 @@ from dynamics.contacts.derivatives import (
 )
 from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_kernel, workspace_numbers
 from dynamics.contacts.hessian import contact_hessian_at_solution
+from dynamics.implicit_function import store_control_blocks, store_state_blocks
 from dynamics.kernel_model import kernel_model
 from dynamics.knot_driver import nv
-from dynamics.lane_algebra import add_product, add_scaled, scale_into
+from dynamics.lane_algebra import add_product, add_scaled, add_transpose, scale_into
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.force_map import any_nonzero, force_direction, force_expansion, force_rows, row_gradient
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE
@@ -39,7 +40,7 @@ from dynamics.simd.tile_sums import add_knots
 from dynamics.spatial import dot3, load3
 
 TOGETHER, PRODUCTS = 4, 8
-"""Bits on top of JACOBIAN and HESSIAN: both go to the same arrays; the figures are multipliers of r itself."""
+"""Bits on top of JACOBIAN and HESSIAN: both go to the same arrays; the weights are multipliers of r itself."""
 
 
 _nx, _nu = Size("nx", "nx"), Size("nu", "nu")
@@ -56,8 +57,8 @@ class ForceLanes(NamedTuple):
     tau: np.ndarray = lanes(nv)
     force: np.ndarray = lanes(ROWS)  # and moments, in the axes of the contacts
     r: np.ndarray = lanes(_nr)
-    slope: np.ndarray = lanes(_nr)
-    stiffness: np.ndarray = lanes(_nr)
+    mu: np.ndarray = lanes(_nr)
+    gauss_newton_weight: np.ndarray = lanes(_nr)
     row: np.ndarray = lanes(SQUARES_ROW * _nr)
     g: np.ndarray = lanes(3 * _S)
     G: np.ndarray = lanes(9 * _S)
@@ -170,27 +171,18 @@ def _add_squares(rows, nz, nu, k):
 def _store_force_hessian(B, skip, h, k):
     """The Hessian of g'f into k.Hxx, k.Hux and k.Huu; of qq the symmetric part of the Lie Hessian, and vv
     symmetric to the last bit."""
-    align_stack(k.Hxx)
     n, nu = B.shape
-    nz = 2 * n
     times_actuation(B, skip, h.Hqtau, n, k.Hqu)
-    for i in range(n):
-        for j in range(n):
-            ij, ji = i * n + j, j * n + i
-            qv = load(h.Hqv, ij)
-            store(k.Hxx, i * nz + j, 0.5 * (load(h.Hqq, ij) + load(h.Hqq, ji)))
-            store(k.Hxx, i * nz + n + j, qv)
-            store(k.Hxx, (n + j) * nz + i, qv)
-            store(k.Hxx, (n + i) * nz + n + j, 0.5 * (load(h.Hvv, ij) + load(h.Hvv, ji)))
-        for j in range(nu):
-            store(k.Hux, j * nz + i, load(k.Hqu, i * nu + j))
-            store(k.Hux, j * nz + n + i, splat(k.Hux, 0.0))
+    add_transpose(n, 0.5, h.Hqq)
+    add_transpose(n, 0.5, h.Hvv)
+    store_state_blocks(None, n, 2 * n, h, k.Hxx)
+    store_control_blocks(None, n, nu, 2 * n, k.Hqu, k.Hux)
     k.Huu[:] = 0.0
 
 
 @shared_kernel
 def _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k):
-    """Derivatives of the contact forces and, by order, h; those of contacts with a slope or stiffness in one of the
+    """Derivatives of the contact forces and, by order, h; those of contacts with a weight in one of the
     first `count` lanes are gathered in k.Fx and k.Fu, k.g, k.G and k.K moved up with them.  Returns their rows."""
     n = m.dof_body.size
     nq = k.x.shape[0] - n
@@ -263,7 +255,7 @@ def drive_forces(first, last, work, block, contacts, forces, B, skip, order, xs,
 
 @driver
 def drive_force_squares(
-    first, last, work, block, contacts, forces, B, skip, figures, start, stop, order, xs, us, values,
+    first, last, work, block, contacts, forces, B, skip, weights, start, stop, order, xs, us, values,
     lx, lu, lxx, lux, luu, Hxx, Hux, Huu,
 ):  # fmt: skip
     """Sums of squares of chunks in `values` and, by order, their expansion added to the other arrays."""
@@ -274,7 +266,7 @@ def drive_force_squares(
     d, rest = carve_first_order(m, contacts, rest)
     h, rest = carve_second_order(m, contacts, rest)
     k, _ = _carve_force_lanes(m, xs.shape[1], nu, contacts, nr, forces.contact.size, rest)
-    row = k.row[: figures.shape[1]]
+    row = k.row[: weights.shape[1]]
     for c in range(first, last):
         t = start + c * LANES
         count = min(LANES, stop - t)
@@ -282,13 +274,13 @@ def drive_force_squares(
         gather(us, t, k.u)
         _solve(m, contacts, forces, B, skip, w, k)
         if order & PRODUCTS:
-            gather(figures, c * LANES, k.slope)
-            k.stiffness[:] = 0.0
+            gather(weights, c * LANES, k.mu)
+            k.gauss_newton_weight[:] = 0.0
         else:
-            values[c] = sum_lanes(weigh(figures, c * LANES, k.r, row, k.slope, k.stiffness), row, count)
-        if order == VALUE or not (any_nonzero(k.slope, 0, nr, count) or any_nonzero(k.stiffness, 0, nr, count)):
+            values[c] = sum_lanes(weigh(weights, c * LANES, k.r, row, k.mu, k.gauss_newton_weight), row, count)
+        if order == VALUE or not (any_nonzero(k.mu, 0, nr, count) or any_nonzero(k.gauss_newton_weight, 0, nr, count)):
             continue
-        force_expansion(forces, k.force, k.slope, k.stiffness, k.g, k.G, k.K)
+        force_expansion(forces, k.force, k.mu, k.gauss_newton_weight, k.g, k.G, k.K)
         rows = _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k)
         if order & JACOBIAN:
             _gradient(rows, nz, k.Fx, k.g, k.lx)

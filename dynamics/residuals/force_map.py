@@ -68,7 +68,7 @@ def force_rows(forces, f, r):
 
 
 @kernel
-def force_expansion(forces, f, slope, stiffness, g, G, K):
+def force_expansion(forces, f, mu, gauss_newton_weight, g, G, K):
     """Per contact the gradient g (3 S) = sum_i slope_i dr_i/df, and the matrices, (9 S) each,
     G = sum_i stiffness_i (dr_i/df)'(dr_i/df) and K = sum_i slope_i d2r_i/df2."""
     S, rows = forces.b.shape
@@ -77,14 +77,14 @@ def force_expansion(forces, f, slope, stiffness, g, G, K):
         zero = splat(f, 0.0)
         gradient = x = y = z = (zero, zero, zero)
         for i in range(rows):
-            a, k = row_gradient(forces, i, d), load(stiffness, s * rows + i)
-            gradient = add_scaled3(gradient, load(slope, s * rows + i), a)
+            a, k = row_gradient(forces, i, d), load(gauss_newton_weight, s * rows + i)
+            gradient = add_scaled3(gradient, load(mu, s * rows + i), a)
             x, y, z = add_scaled3(x, k * a[0], a), add_scaled3(y, k * a[1], a), add_scaled3(z, k * a[2], a)
         store3(g, 3 * s, gradient)
         store3(G, 9 * s, x)
         store3(G, 9 * s + 3, y)
         store3(G, 9 * s + 6, z)
-        _store_root_curvature(forces, d, -load(slope, s * rows) * inverse, K, 9 * s)
+        _store_root_curvature(forces, d, -load(mu, s * rows) * inverse, K, 9 * s)
 
 
 @helper

@@ -97,8 +97,8 @@ class FrictionCone(ContactResidual):
         world = arrays._replace(local=np.zeros_like(arrays.local))
         self._prepare(system, world, ForceMap(contact, A, np.zeros((S, rows)), normal.copy(), smoothing))
 
-    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature) -> float:
-        return self._squares(figures, start, stop, order, xs, us, target, curvature)
+    def _drive_squares(self, weights, start, stop, order, xs, us, target, curvature) -> float:
+        return self._squares(weights, start, stop, order, xs, us, target, curvature)
 
 
 def _unit(name: str, value: ArrayLike) -> np.ndarray:

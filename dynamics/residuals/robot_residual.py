@@ -54,7 +54,7 @@ class Run(NamedTuple):
     stop: int
 
     def requested(
-        self, xs: np.ndarray, us: np.ndarray, figures: np.ndarray, target: Blocks | None, curvature: Blocks | None
+        self, xs: np.ndarray, us: np.ndarray, weights: np.ndarray, target: Blocks | None, curvature: Blocks | None
     ) -> tuple[int, Blocks, Blocks]:
         """By order what a driver is to do, and arrays for it in the place of arguments that are None.
 
@@ -63,8 +63,8 @@ class Run(NamedTuple):
         start, stop, nr, ndx, nu = self.start, self.stop, self.nr, self.ndx, self.nu
         if not 0 <= start < stop <= len(xs):
             raise ValueError(f"start, stop: got {start}, {stop}, expected knots among those of {len(xs)} states")
-        if figures.ndim != 2 or figures.shape[0] not in (1, stop - start) or figures.shape[1] not in (nr, 4 * nr):
-            raise ValueError(f"figures: got shape {figures.shape}, expected (1 or {stop - start}, {nr} or {4 * nr})")
+        if weights.ndim != 2 or weights.shape[0] not in (1, stop - start) or weights.shape[1] not in (nr, 4 * nr):
+            raise ValueError(f"weights: got shape {weights.shape}, expected (1 or {stop - start}, {nr} or {4 * nr})")
         for blocks in (target, None if curvature is target else curvature):
             if blocks is None:
                 continue
@@ -189,7 +189,7 @@ class RobotResidual:
         self,
         xs: np.ndarray,
         us: np.ndarray,
-        figures: np.ndarray,
+        weights: np.ndarray,
         start: int,
         stop: int,
         target: Blocks | None,
@@ -200,7 +200,7 @@ class RobotResidual:
         Parameters
         ----------
         xs (N+1, nx), us (N, nu) : a whole trajectory
-        figures : (1 or stop - start, nr), the weights w with s = r; or (.., 4 nr), w, shift, lower and upper with
+        weights : (1 or stop - start, nr), the weights w with s = r; or (.., 4 nr), w, shift, lower and upper with
             s = z - clip(z, lower, upper), z = r + shift
         target : lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu), or None
             Receives gradient and Gauss-Newton Hessian.
@@ -209,14 +209,14 @@ class RobotResidual:
 
         Raises
         ------
-        ValueError : xs, us where it is used, figures or an array of another shape than above, or other knots.
+        ValueError : xs, us where it is used, weights or an array of another shape than above, or other knots.
         """
         xs = knots("xs", xs, self.nx)
         asked = Run(self.nr, self.ndx, self.nu, start, stop)
-        order, target, curvature = asked.requested(xs, us, figures, target, curvature)
-        return self._drive_squares(figures, start, stop, order, xs, us, target, curvature)
+        order, target, curvature = asked.requested(xs, us, weights, target, curvature)
+        return self._drive_squares(weights, start, stop, order, xs, us, target, curvature)
 
-    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature) -> float:
+    def _drive_squares(self, weights, start, stop, order, xs, us, target, curvature) -> float:
         """The sum of squares; by order its expansion."""
         raise NotImplementedError
 

@@ -14,15 +14,15 @@ import numpy as np
 from dynamics.simd import fma, gather, helper, kernel, load, select_less, splat, store
 
 SQUARES_ROW = 4
-"""Scratch numbers for every number of a residual that `weigh` needs for its figures."""
+"""Scratch numbers for every number of a residual that `weigh` needs for its weights."""
 
 
 @kernel
-def weigh(figures, first, r, row, slope, stiffness):
-    """slope = w s and stiffness = w a (nr) of the residual r (nr); returns 1/2 sum w s^2.
+def weigh(weights, first, r, row, mu, gauss_newton_weight):
+    """mu = w s and gauss_newton_weight = w a (nr) of the residual r (nr); returns 1/2 sum w s^2.
 
-    figures (1 or K, nr) holds w, or (1 or K, 4 nr) w, shift, lower and upper; row receives those of these lanes."""
-    gather(figures, first, row)
+    weights (1 or K, nr) holds w, or (1 or K, 4 nr) w, shift, lower and upper; row receives those of these lanes."""
+    gather(weights, first, row)
     nr = r.shape[0]
     limited = row.shape[0] > nr
     zero = splat(r, 0.0)
@@ -35,8 +35,8 @@ def weigh(figures, first, r, row, slope, stiffness):
             clipped = select_less(z, lower, lower, z)
             s = z - select_less(upper, clipped, upper, clipped)
             k = select_less(s, zero, w, select_less(zero, s, w, select_less(lower, upper, zero, w)))
-        store(slope, i, w * s)
-        store(stiffness, i, k)
+        store(mu, i, w * s)
+        store(gauss_newton_weight, i, k)
         total = fma(0.5 * (w * s), s, total)
     return total
 
@@ -82,17 +82,17 @@ def add_pair(H, size, i, j, x):
 
 
 @kernel
-def add_gauss_newton(columns, J, slope, stiffness, first, count, row, lx, lxx):
-    """Add J'slope to lx (K, n) and J' diag(stiffness) J to lxx (K, n, n) at the knots first ... first + count.
+def add_gauss_newton(columns, J, mu, gauss_newton_weight, first, count, row, lx, lxx):
+    """Add J'mu to lx (K, n) and J' diag(gauss_newton_weight) J to lxx (K, n, n) at the knots first ... first + count.
 
     J (nr stride) is row-major, zero but for the given columns; row (1) is scratch."""
-    nr = slope.shape[0]
+    nr = mu.shape[0]
     stride = J.shape[0] // nr
     for a in range(columns.size):
         x = columns[a]
         g = splat(J, 0.0)
         for m in range(nr):
-            g = fma(load(slope, m), load(J, m * stride + x), g)
+            g = fma(load(mu, m), load(J, m * stride + x), g)
         store(row, 0, g)
         add_row(row, first, count, lx, x)
         for b in range(a + 1):
@@ -100,35 +100,35 @@ def add_gauss_newton(columns, J, slope, stiffness, first, count, row, lx, lxx):
             e = splat(J, 0.0)
             for m in range(nr):
                 o = m * stride
-                e = fma(load(stiffness, m) * load(J, o + x), load(J, o + y), e)
+                e = fma(load(gauss_newton_weight, m) * load(J, o + x), load(J, o + y), e)
             store(row, 0, e)
             add_entry(row, first, count, lxx, x, y)
 
 
 @kernel
-def add_control_gauss_newton(B, skip, J, slope, stiffness, first, count, row, lu, lux, luu):
-    """The same for controls that enter as B u, B (nr, nu) as in `dynamics.actuation`: B'slope to lu (K, nu),
-    B' diag(stiffness) J to lux (K, nu, n), and B' diag(stiffness) B to luu (K, nu, nu)."""
+def add_control_gauss_newton(B, skip, J, mu, gauss_newton_weight, first, count, row, lu, lux, luu):
+    """The same for controls that enter as B u, B (nr, nu) as in `dynamics.actuation`: B'mu to lu (K, nu),
+    B' diag(gauss_newton_weight) J to lux (K, nu, n), and B' diag(gauss_newton_weight) B to luu (K, nu, nu)."""
     nr, nu = B.shape
     stride = J.shape[0] // nr
     for i in range(nu):
         begin, end = (skip + i, skip + i + 1) if skip >= 0 else (0, nr)
         g = splat(J, 0.0)
         for m in range(begin, end):
-            g = fma(B[m, i], load(slope, m), g)
+            g = fma(B[m, i], load(mu, m), g)
         store(row, 0, g)
         add_row(row, first, count, lu, i)
         for x in range(stride):
             e = splat(J, 0.0)
             for m in range(begin, end):
-                e = fma(B[m, i] * load(stiffness, m), load(J, m * stride + x), e)
+                e = fma(B[m, i] * load(gauss_newton_weight, m), load(J, m * stride + x), e)
             store(row, 0, e)
             for k in range(count):
                 lux[first + k, i, x] += row[0, k]
         for j in range(i if skip >= 0 else 0, i + 1):
             e = splat(J, 0.0)
             for m in range(begin, end):
-                e = fma(B[m, i] * B[m, j], load(stiffness, m), e)
+                e = fma(B[m, i] * B[m, j], load(gauss_newton_weight, m), e)
             store(row, 0, e)
             add_entry(row, first, count, luu, i, j)
 

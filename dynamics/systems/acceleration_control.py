@@ -11,6 +11,7 @@ H is the Hessian of w'ID with w = B^-T lu, which is known before any backward pa
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,11 +22,13 @@ from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
 from dynamics.derivatives.virtual import VIRTUAL_BODY
+from dynamics.implicit_function import store_control_blocks, store_state_blocks
 from dynamics.joint_friction import add_friction_curvature, add_friction_slope, friction_forces, subtract_friction
 from dynamics.knot_driver import knot_driver, nb, nv
-from dynamics.lane_algebra import add_product
+from dynamics.lane_algebra import add_product, scale_into
 from dynamics.model import RigidBodyModel
 from dynamics.simd import align_stack, aligned_empty, fma, helper, kernel, load, splat, store
+from dynamics.simd.lane_blocks import lanes
 
 
 @helper
@@ -51,94 +54,105 @@ def _join(n, dq, dv, U):
             store(U, i * 2 * n + n + j, load(dv, i * n + j))
 
 
-@kernel
-def _add_curvature(n, Hqq, Hqv, Hvv, Hqa, lxx, lax):
-    """Add H to lxx (2n 2n) and lax (n 2n)."""
-    align_stack(lxx)
-    for i in range(n):
-        for j in range(n):
-            qv = load(Hqv, i * n + j)
-            o, p, r, s = i * 2 * n + j, i * 2 * n + n + j, (n + j) * 2 * n + i, (n + i) * 2 * n + n + j
-            store(lxx, o, load(lxx, o) + load(Hqq, i * n + j))
-            store(lxx, p, load(lxx, p) + qv)
-            store(lxx, r, load(lxx, r) + qv)
-            store(lxx, s, load(lxx, s) + load(Hvv, i * n + j))
-            store(lax, i * 2 * n + j, load(lax, i * 2 * n + j) + load(Hqa, j * n + i))
+class CostExpansion(NamedTuple):
+    """Of l(x, u), of which that of l(x, u(x, a)) takes the first two places, and la, lax, laa."""
+
+    lx: np.ndarray = lanes(2 * nv)
+    lxx: np.ndarray = lanes(4 * nv * nv)
+    lu: np.ndarray = lanes(nv)
+    lux: np.ndarray = lanes(2 * nv * nv)
+    luu: np.ndarray = lanes(nv * nv)
+    la: np.ndarray = lanes(nv)
+    lax: np.ndarray = lanes(2 * nv * nv)
+    laa: np.ndarray = lanes(nv * nv)
+
+
+class Scratch(NamedTuple):
+    """Lanes of inverse dynamics and its derivatives.  No call writes the entries of squares between branches."""
+
+    body: np.ndarray = lanes(nb * BODY)
+    dof: np.ndarray = lanes(nv * DOF)
+    virtual: np.ndarray = lanes(nb * VIRTUAL_BODY)
+    zeta: np.ndarray = lanes(nv * 6)
+    tau: np.ndarray = lanes(nv)
+    weights: np.ndarray = lanes(nv)
+    dq: np.ndarray = lanes(nv * nv, zero=True)
+    dv: np.ndarray = lanes(nv * nv, zero=True)
+    M: np.ndarray = lanes(nv * nv, zero=True)
+    Hqq: np.ndarray = lanes(nv * nv, zero=True)
+    Hqv: np.ndarray = lanes(nv * nv, zero=True)
+    Hvv: np.ndarray = lanes(nv * nv, zero=True)
+    Hqa: np.ndarray = lanes(nv * nv, zero=True)
+    U: np.ndarray = lanes(2 * nv * nv)
+    T: np.ndarray = lanes(2 * nv * nv)
+    S: np.ndarray = lanes(nv * nv)
 
 
 @kernel
-def _substitute(n, mixed, U, Ua, lu, lux, luu, lx, lxx, la, lax, laa, work):
-    """The formulas of the module without H: lx, lxx in place, la, lax, laa overwritten; work (3 n n).  lux is zero,
-    and not read, unless `mixed`."""
-    align_stack(work)
-    T, S = work[: 2 * n * n], work[2 * n * n : 3 * n * n]
-    S[:], la[:], lax[:], laa[:], T[:] = 0.0, 0.0, 0.0, 0.0, 0.0
+def _substitute(n, mixed, Ua, l, w):
+    """The formulas of the module without H: l.lx, l.lxx in place, l.la, l.lax, l.laa overwritten.  l.lux is zero, and
+    not read, unless `mixed`."""
+    align_stack(w.T)
+    U, T, S = w.U, w.T, w.S
+    S[:], l.la[:], l.lax[:], l.laa[:], T[:] = 0.0, 0.0, 0.0, 0.0, 0.0
     if mixed:
-        for i in range(2 * n * n):
-            store(T, i, load(lux, i))
-        add_product(True, n, 2 * n, 2 * n, 1.0, 1.0, lux, 1, 2 * n, U, lxx)
-    add_product(False, n, n, 2 * n, 1.0, 1.0, luu, 1, n, U, T)  # luu is symmetric
-    add_product(False, n, n, n, 1.0, 1.0, luu, 1, n, Ua, S)
-    add_product(True, n, 2 * n, 2 * n, 1.0, 1.0, U, 1, 2 * n, T, lxx)
-    add_product(False, n, 2 * n, 1, 1.0, 1.0, U, 1, 2 * n, lu, lx)
-    add_product(False, n, n, 1, 1.0, 1.0, Ua, 1, n, lu, la)
-    add_product(False, n, n, 2 * n, 1.0, 1.0, Ua, 1, n, T, lax)
-    add_product(False, n, n, n, 1.0, 1.0, Ua, 1, n, S, laa)
+        scale_into(2 * n * n, T, 1.0, l.lux)
+        add_product(True, n, 2 * n, 2 * n, 1.0, 1.0, l.lux, 1, 2 * n, U, l.lxx)
+    add_product(False, n, n, 2 * n, 1.0, 1.0, l.luu, 1, n, U, T)  # luu is symmetric
+    add_product(False, n, n, n, 1.0, 1.0, l.luu, 1, n, Ua, S)
+    add_product(True, n, 2 * n, 2 * n, 1.0, 1.0, U, 1, 2 * n, T, l.lxx)
+    add_product(False, n, 2 * n, 1, 1.0, 1.0, U, 1, 2 * n, l.lu, l.lx)
+    add_product(False, n, n, 1, 1.0, 1.0, Ua, 1, n, l.lu, l.la)
+    add_product(False, n, n, 2 * n, 1.0, 1.0, Ua, 1, n, T, l.lax)
+    add_product(False, n, n, n, 1.0, 1.0, Ua, 1, n, S, l.laa)
     for i in range(2 * n):
         for j in range(i):
-            store(lxx, i * 2 * n + j, load(lxx, j * 2 * n + i))
+            store(l.lxx, i * 2 * n + j, load(l.lxx, j * 2 * n + i))
 
 
 @kernel
-def _substitution_kernel(
-    m, B_inverse, curved, mixed, a, x, lx, lu, lxx, lux, luu, body, dof, virtual, zeta, tau, weights, dq, dv, M, Hqq,
-    Hqv, Hvv, Hqa, U, products, la, lax, laa,
-):  # fmt: skip
-    """Blocks in (x, u) to blocks in (x, a), of which lx and lxx take the places of those.  curved None: without H."""
-    align_stack(U)
+def _substitution_kernel(m, B_inverse, hessian, mixed, a, x, l, w):
+    """Blocks in (x, u) to blocks in (x, a).  hessian None: without H."""
+    align_stack(w.U)
     n = m.dof_body.size
     if B_inverse is not None:
-        dq[:] = 0.0  # of the call before, where it was `Ua`
-    if curved is None:
-        inverse_dynamics_first_order(m, x[:n], x[n:], a, None, body, dof, tau, dq, dv, M)
-        add_friction_slope(m, x[n:], dv)
+        w.dq[:] = 0.0  # of the call before, where it was `Ua`
+    if hessian is None:
+        inverse_dynamics_first_order(m, x[:n], x[n:], a, None, w.body, w.dof, w.tau, w.dq, w.dv, w.M)
+        add_friction_slope(m, x[n:], w.dv)
     else:
         for i in range(n):
-            s = load(lu, i)
+            s = load(l.lu, i)
             if B_inverse is not None:
-                s = splat(lu, 0.0)
+                s = splat(l.lu, 0.0)
                 for k in range(n):
-                    s = fma(B_inverse[k, i], load(lu, k), s)
-            store(weights, i, s)
+                    s = fma(B_inverse[k, i], load(l.lu, k), s)
+            store(w.weights, i, s)
         inverse_dynamics_hessian_kernel(
-            m, x[:n], x[n:], a, weights, None, body, dof, virtual, zeta, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa
-        )
-        add_friction_slope(m, x[n:], dv)
-        add_friction_curvature(m, x[n:], weights, Hvv)
-    _join(n, dq, dv, U)
-    Ua = M
+            m, x[:n], x[n:], a, w.weights, None, w.body, w.dof, w.virtual, w.zeta, w.tau, w.dq, w.dv, w.M, w.Hqq, w.Hqv,
+            w.Hvv, w.Hqa,
+        )  # fmt: skip
+        add_friction_slope(m, x[n:], w.dv)
+        add_friction_curvature(m, x[n:], w.weights, w.Hvv)
+    _join(n, w.dq, w.dv, w.U)
+    Ua = w.M
     if B_inverse is not None:
-        Ua = dq  # free after `_join`
-        for i in range(n * n):
-            store(Ua, i, load(M, i))
-        _left_multiply(n, 2 * n, B_inverse, tau, U)
-        _left_multiply(n, n, B_inverse, tau, Ua)
-    _substitute(n, mixed, U, Ua, lu, lux, luu, lx, lxx, la, lax, laa, products)
-    if curved is not None:
-        _add_curvature(n, Hqq, Hqv, Hvv, Hqa, lxx, lax)
+        Ua = w.dq  # free after `_join`
+        scale_into(n * n, Ua, 1.0, w.M)
+        _left_multiply(n, 2 * n, B_inverse, w.tau, w.U)
+        _left_multiply(n, n, B_inverse, w.tau, Ua)
+    _substitute(n, mixed, Ua, l, w)
+    if hessian is not None:
+        store_state_blocks(True, n, 2 * n, w, l.lxx)
+        store_control_blocks(True, n, n, 2 * n, w.Hqa, l.lax)
 
 
-_SQUARES = ("dq", "dv", "M", "Hqq", "Hqv", "Hvv", "Hqa")
 _drive_substitution = knot_driver(
     _substitution_kernel,
-    inputs="a x lx lu lxx lux? luu",
-    scratch={
-        "body": nb * BODY, "dof": nv * DOF, "virtual": nb * VIRTUAL_BODY, "zeta": nv * 6, "tau": nv, "weights": nv,
-        **dict.fromkeys(_SQUARES, nv * nv), "U": 2 * nv * nv, "products": 3 * nv * nv,
-    },
-    outputs={"lx_out": "lx_", "la": nv, "lxx_out": "lxx_", "lax": 2 * nv * nv, "laa": nv * nv},
-    zeroed=" ".join(_SQUARES),  # no call writes the entries between branches
-)  # fmt: skip
+    inputs="a x lx=l.lx lu=l.lu lxx=l.lxx lux=l.lux? luu=l.luu",
+    scratch={"l": CostExpansion, "w": Scratch},
+    outputs={"la": "l.la", "lax": "l.lax", "laa": "l.laa", "lx_out": "l.lx", "lxx_out": "l.lxx"},
+)
 
 
 @kernel

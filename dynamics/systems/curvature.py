@@ -9,28 +9,27 @@ Euler:  H = Hessian of y'a  +  geometry,    y = h lam_v  (+ h^2 Jr'lam_q for the
 F is known on the way, so the first-order expansion can be had from the same call.
 """
 
+from typing import NamedTuple
+
+import numpy as np
+
 from dynamics.contacts.contact_set import ContactSet
+from dynamics.implicit_function import store_control_blocks, store_hessian, store_state_blocks
 from dynamics.kernel_model import kernel_model
 from dynamics.lane_algebra import add_scaled, scale_into
 from dynamics.model import RigidBodyModel
-from dynamics.simd import (
-    LANES,
-    align_stack,
-    carve,
-    driver,
-    gather,
-    kernel,
-    load,
-    scatter_blocks,
-    shared_kernel,
-    splat,
-    store,
-)
-from dynamics.simd.chunks import scatter_rows
+from dynamics.simd import LANES, carve, driver, gather, helper, kernel, scatter_blocks, shared_kernel
+from dynamics.simd.by_type import by_type
 from dynamics.systems.controlled_acceleration import acceleration_hessian, hessian_at_acceleration
-from dynamics.systems.linearization import store_euler_blocks, store_euler_rows, store_velocity_rows
+from dynamics.systems.linearization import (
+    scatter_step,
+    scatter_whole,
+    store_euler_blocks,
+    store_euler_rows,
+    store_velocity_rows,
+)
 from dynamics.systems.runge_kutta import runge_kutta_numbers, runge_kutta_second_order
-from dynamics.systems.steps import acceleration
+from dynamics.systems.steps import Euler, LieEuler, RungeKutta, acceleration
 from dynamics.systems.workspace import (
     carve_curvature,
     carve_derivatives,
@@ -43,69 +42,37 @@ from dynamics.tangent import JACOBIAN, apply_map_transposed, tangent_maps
 from dynamics.tangent_geometry import add_geometry, add_velocity_geometry
 
 
-@kernel
-def _store_acceleration_hessian(n, nu, s, H):
-    """H (nz nz) = [[Hqq, Hqv, Hqu], [., Hvv, 0], [., ., 0]], written once and in order."""
-    align_stack(H)
-    nz = 2 * n + nu
-    for i in range(n):
-        o = i * nz
-        for j in range(n):
-            store(H, o + j, load(s.Hqq, i * n + j))
-            store(H, o + n + j, load(s.Hqv, i * n + j))
-        for j in range(nu):
-            store(H, o + 2 * n + j, load(s.Hqu, i * nu + j))
-    for i in range(n):
-        o = (n + i) * nz
-        for j in range(n):
-            store(H, o + j, load(s.Hqv, j * n + i))
-            store(H, o + n + j, load(s.Hvv, i * n + j))
-        H[o + 2 * n : o + nz] = 0.0
-    for i in range(nu):
-        o = (2 * n + i) * nz
-        for j in range(n):
-            store(H, o + j, load(s.Hqu, j * nu + i))
-        H[o + n : o + nz] = 0.0
-
-
+# ------------------------------------------------------------------------------------------------ kernels
 @shared_kernel
-def _euler_blocks(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, Hxx, Hux):
+def _euler_second_order(m, p, q, v, u, lam, d, e, s, Hxx, Hux):
     """Hxx (2 nv 2 nv) and Hux (nu 2 nv) of either Euler step of ordinary joints; Huu = 0."""
-    align_stack(Hxx)
-    n, nu = B.shape
+    n, nu = p.B.shape
+    h = p.integrator.h
     scale_into(n, s.y, h, lam[n:])
-    if semi:
+    if p.integrator.semi:
         add_scaled(n, s.y, h * h, lam)
-    acceleration_hessian(m, contacts, B, skip, q, v, u, d, e, s)
-    for i in range(n):
-        for j in range(n):
-            qv = load(s.Hqv, i * n + j)
-            store(Hxx, i * 2 * n + j, load(s.Hqq, i * n + j))
-            store(Hxx, i * 2 * n + n + j, qv)
-            store(Hxx, (n + j) * 2 * n + i, qv)
-            store(Hxx, (n + i) * 2 * n + n + j, load(s.Hvv, i * n + j))
-        for j in range(nu):
-            store(Hux, j * 2 * n + i, load(s.Hqu, i * nu + j))
-            store(Hux, j * 2 * n + n + i, splat(Hux, 0.0))
+    acceleration_hessian(m, p, q, v, u, d, e, s)
+    store_state_blocks(None, n, 2 * n, s, Hxx)
+    store_control_blocks(None, n, nu, 2 * n, s.Hqu, Hux)
 
 
 @shared_kernel
-def _euler_second_order(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, work, F, H):
+def _lie_euler_second_order(m, p, q, v, u, lam, d, e, s, work, F, H):
     """H of either Euler step of joints of any kind, and F if it has rows; work (nv + nv nz)."""
-    n, nu = B.shape
-    nz = 2 * n + nu
+    n, nu = p.B.shape
+    nz, h, semi = 2 * n + nu, p.integrator.h, p.integrator.semi
     xi, V = work[:n], work[n : n + n * nz]
     scale_into(n, s.y, h, lam[n:])
     scale_into(n, xi, h, v)
-    acceleration(m, contacts, B, skip, q, v, u, d, d.a)
+    acceleration(m, p, q, v, u, d, d.a)
     if semi:
         add_scaled(n, xi, h * h, d.a)
     tangent_maps(m, xi, e.maps)
     if semi:
         apply_map_transposed(m, e.maps, JACOBIAN, lam[:n], s.w)
         add_scaled(n, s.y, h * h, s.w)
-    hessian_at_acceleration(m, contacts, B, skip, q, v, d, e, s)
-    _store_acceleration_hessian(n, nu, s, H)
+    hessian_at_acceleration(m, p, q, v, d, e, s)
+    store_hessian(None, n, nu, s, s.Hqu, H)
     if semi:
         store_velocity_rows(n, nu, h, e, V)
         add_geometry(m, e.maps, xi, lam, h, V, 0, nz, nz, H, 0, nz)
@@ -115,56 +82,82 @@ def _euler_second_order(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, wo
         store_euler_rows(m, nu, semi, h, e, F)
 
 
+# ------------------------------------------------------------------------------------------------ by integrator
+@helper
+def _scatter(n, nu, t, F, H, out):
+    """H (nz nz), and F if it has rows, to the knots from t on."""
+    nz = 2 * n + nu
+    scatter_blocks(H, t, 2 * n, nz, 0, out.Hxx)
+    scatter_blocks(H[2 * n * nz :], t, nu, nz, 0, out.Hux)
+    scatter_blocks(H[2 * n * nz :], t, nu, nz, 2 * n, out.Huu)
+    if F.shape[0] > 0:
+        scatter_step(n, nu, t, F, out.fx, out.fu)
+
+
 @kernel
-def _step_second_order(m, contacts, B, skip, rk, semi, h, q, v, u, lam, d, e, s, work, F, H):
-    """H (nz nz) of any integrator, and F (2 nv nz) if it has rows; work: nv + nv nz for Euler, `runge_kutta_numbers`
-    for RK4."""
-    if rk is None:
-        _euler_second_order(m, contacts, B, skip, semi, h, q, v, u, lam, d, e, s, work, F, H)
-    else:
-        H[:] = 0.0
-        runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, work, F, H)
+def _expand_euler(m, p, integrator, q, v, u, lam, d, e, s, w, t, out):
+    n, nu = p.B.shape
+    knots = out.Hxx.shape[0]
+    X, w = carve(w, 4 * n * n)
+    U, w = carve(w, 2 * n * nu)
+    _euler_second_order(m, p, q, v, u, lam, d, e, s, X, U)
+    scatter_whole(n, nu, t, knots, X, U, out.Hxx, out.Hux)
+    out.Huu[t : t + LANES] = 0.0
+    if out.fx.shape[0] > 0:
+        store_euler_blocks(n, nu, integrator.semi, integrator.h, e, X, U)
+        scatter_whole(n, nu, t, knots, X, U, out.fx, out.fu)
+
+
+@kernel
+def _expand_lie_euler(m, p, integrator, q, v, u, lam, d, e, s, w, t, out):
+    n, nu = p.B.shape
+    H, w = carve(w, (2 * n + nu) ** 2)
+    F, w = carve(w, 2 * n * (2 * n + nu) if out.fx.shape[0] > 0 else 0)
+    _lie_euler_second_order(m, p, q, v, u, lam, d, e, s, w, F, H)
+    _scatter(n, nu, t, F, H, out)
+
+
+@kernel
+def _expand_runge_kutta(m, p, integrator, q, v, u, lam, d, e, s, w, t, out):
+    n, nu = p.B.shape
+    H, w = carve(w, (2 * n + nu) ** 2)
+    F, w = carve(w, 2 * n * (2 * n + nu) if out.fx.shape[0] > 0 else 0)
+    H[:] = 0.0
+    runge_kutta_second_order(m, p, q, v, u, lam, d, e, s, w, F, H)
+    _scatter(n, nu, t, F, H, out)
+
+
+_expand = by_type("integrator", {Euler: _expand_euler, LieEuler: _expand_lie_euler, RungeKutta: _expand_runge_kutta})
+
+
+class Expansion(NamedTuple):
+    """Arrays that an expansion is written to; fx and fu may be of no knots."""
+
+    fx: np.ndarray
+    fu: np.ndarray
+    Hxx: np.ndarray
+    Hux: np.ndarray
+    Huu: np.ndarray
 
 
 @driver
-def drive_expansion(first, last, work, block, contacts, B, skip, curved, rk, semi, h, x, u, lam, fx, fu, Hxx, Hux, Huu):
-    """Hxx[t], Hux[t], Huu[t]: Hessian of lam[t]' f at (x[t], u[t]), knots in lanes; fx[t] and fu[t] too, unless these
-    are arrays of no knots."""
+def drive_expansion(first, last, work, block, p, x, u, lam, out):
+    """Hxx[t], Hux[t], Huu[t]: Hessian of lam[t]'f of the `Plant` p at (x[t], u[t]), knots in lanes; fx[t] and fu[t]
+    too, unless these are arrays of no knots.  out: an `Expansion`."""
     m = kernel_model(block)
     knots, nu = u.shape
     n, nx = m.dof_body.size, x.shape[1]
-    nq, nz, first_order = nx - n, 2 * n + nu, fx.shape[0] > 0
     for c in range(first, last):
-        d, w = carve_dynamics(m, contacts, work)
-        e, w = carve_derivatives(m, contacts, nu, w)
-        s, w = carve_curvature(m, contacts, nu, w)
+        d, w = carve_dynamics(m, p.contacts, work)
+        e, w = carve_derivatives(m, p.contacts, nu, w)
+        s, w = carve_curvature(m, p.contacts, nu, w)
         x_, w = carve(w, nx)
         u_, w = carve(w, nu)
         lam_, w = carve(w, 2 * n)
         gather(x[:knots], c * LANES, x_)
         gather(u, c * LANES, u_)
         gather(lam, c * LANES, lam_)
-        if curved is None and rk is None:
-            Hxx_, w = carve(w, 4 * n * n)
-            Hux_, w = carve(w, 2 * n * nu)
-            _euler_blocks(m, contacts, B, skip, semi, h, x_[:nq], x_[nq:], u_, lam_, d, e, s, Hxx_, Hux_)
-            scatter_rows(Hxx_, 0, 4 * n * n, Hxx, 0, c * LANES, knots, 4 * n * n)
-            scatter_rows(Hux_, 0, 2 * n * nu, Hux, 0, c * LANES, knots, 2 * n * nu)
-            Huu[c * LANES : (c + 1) * LANES] = 0.0
-            if first_order:
-                store_euler_blocks(n, nu, semi, h, e, Hxx_, Hux_)
-                scatter_rows(Hxx_, 0, 4 * n * n, fx, 0, c * LANES, knots, 4 * n * n)
-                scatter_rows(Hux_, 0, 2 * n * nu, fu, 0, c * LANES, knots, 2 * n * nu)
-        else:
-            H, w = carve(w, nz * nz)
-            F, w = carve(w, 2 * n * nz if first_order else 0)
-            _step_second_order(m, contacts, B, skip, rk, semi, h, x_[:nq], x_[nq:], u_, lam_, d, e, s, w, F, H)
-            scatter_blocks(H, c * LANES, 2 * n, nz, 0, Hxx)
-            scatter_blocks(H[2 * n * nz :], c * LANES, nu, nz, 0, Hux)
-            scatter_blocks(H[2 * n * nz :], c * LANES, nu, nz, 2 * n, Huu)
-            if first_order:
-                scatter_blocks(F, c * LANES, 2 * n, nz, 0, fx)
-                scatter_blocks(F, c * LANES, 2 * n, nz, 2 * n, fu)
+        _expand(m, p, p.integrator, x_[: nx - n], x_[nx - n :], u_, lam_, d, e, s, w, c * LANES, out)
 
 
 def expansion_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, rk4: bool) -> int:

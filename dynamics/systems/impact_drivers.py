@@ -10,15 +10,16 @@ from dynamics.contacts.derivatives import carve_first_order, first_order_numbers
 from dynamics.contacts.dynamics import carve_workspace, workspace_numbers
 from dynamics.contacts.impulse_hessian import contact_impulse_hessian_kernel
 from dynamics.contacts.impulses import contact_impulse_first_order, contact_impulse_kernel
+from dynamics.implicit_function import store_state_blocks
 from dynamics.kernel_model import kernel_model
-from dynamics.lane_algebra import scale_into
+from dynamics.lane_algebra import add_transpose, scale_into
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, scatter_blocks, store
+from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, scatter_blocks
 from dynamics.systems.rollouts import close_gap, feedback, start_lanes
 
 
 @kernel
-def strike(m, contacts, restitution, x, w, x_next):
+def impact_step(m, contacts, restitution, x, w, x_next):
     """x_next = (q, v+) from x = (q, v)."""
     align_stack(x)
     n = m.dof_body.size
@@ -39,7 +40,7 @@ def drive_impacts(first, last, work, block, contacts, restitution, x, x_next):
     y_, rest = carve(rest, nx)
     for c in range(first, last):
         gather(x, c * LANES, x_)
-        strike(m, contacts, restitution, x_, w, y_)
+        impact_step(m, contacts, restitution, x_, w, y_)
         scatter(y_, c * LANES, x_next)
 
 
@@ -57,7 +58,7 @@ def drive_impact_loops(
         for t in range(start, stop):
             x, x_next = X[c, t], X[c, t + 1]
             feedback(m, curved, xs[t], us[t], k[t], K[t], alpha, limits, t, rest, x, U[c, t])
-            strike(m, contacts, restitution, x, w, x_next)
+            impact_step(m, contacts, restitution, x, w, x_next)
             if gaps is not None:
                 close_gap(m, curved, gaps[t + 1], alpha, x_next, rest)
 
@@ -85,19 +86,6 @@ def drive_impact_linearization(first, last, work, block, contacts, restitution, 
         scatter_blocks(F, c * LANES, 2 * n, 2 * n, 0, fx)
 
 
-@kernel
-def _symmetric_hessian(n, Hqq, Hqv, H):
-    """H (2 nv 2 nv) = [[sym Hqq, Hqv], [Hqv', 0]]"""
-    align_stack(H)
-    H[:] = 0.0
-    for i in range(n):
-        for j in range(n):
-            qv = load(Hqv, i * n + j)
-            store(H, i * 2 * n + j, 0.5 * (load(Hqq, i * n + j) + load(Hqq, j * n + i)))
-            store(H, i * 2 * n + n + j, qv)
-            store(H, (n + j) * 2 * n + i, qv)
-
-
 @driver
 def drive_impact_curvature(first, last, work, block, contacts, restitution, x, lam, Hxx):
     """Hxx[t]: Hessian of lam[t]'f at x[t], knots in lanes."""
@@ -118,7 +106,8 @@ def drive_impact_curvature(first, last, work, block, contacts, restitution, x, l
         h.y[:] = 0.0
         scale_into(n, h.y, 1.0, lam_[n:])
         contact_impulse_hessian_kernel(m, contacts, x_[:nq], x_[nq:], restitution, w, d, h, jump, mean)
-        _symmetric_hessian(n, h.Hqq, h.Hqv, H)
+        add_transpose(n, 0.5, h.Hqq)
+        store_state_blocks(None, n, 2 * n, h, H)
         scatter_blocks(H, c * LANES, 2 * n, 2 * n, 0, Hxx)
 
 

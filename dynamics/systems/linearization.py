@@ -19,6 +19,7 @@ from dynamics.simd import (
     carve,
     driver,
     gather,
+    helper,
     kernel,
     load,
     scatter_blocks,
@@ -26,9 +27,11 @@ from dynamics.simd import (
     splat,
     store,
 )
+from dynamics.simd.by_type import by_type
 from dynamics.simd.chunks import scatter_rows
 from dynamics.systems.controlled_acceleration import acceleration_derivatives
 from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_numbers
+from dynamics.systems.steps import Euler, LieEuler, RungeKutta
 from dynamics.systems.workspace import carve_derivatives, carve_dynamics, derivative_numbers, dynamics_numbers
 from dynamics.tangent import ADJOINT, JACOBIAN, add_map, add_mapped_rows, tangent_maps
 
@@ -88,10 +91,11 @@ def store_euler_rows(m, nu, semi, h, e, F):
 
 
 @shared_kernel
-def _euler_first_order(m, contacts, B, skip, semi, h, q, v, u, d, e, xi, F):
+def _lie_euler_first_order(m, p, q, v, u, d, e, xi, F):
     """F of either Euler step of joints of any kind; xi (nv) becomes the increment."""
-    n, nu = B.shape
-    acceleration_derivatives(m, contacts, B, skip, q, v, u, d, e, d.a)
+    n, nu = p.B.shape
+    h, semi = p.integrator.h, p.integrator.semi
+    acceleration_derivatives(m, p, q, v, u, d, e)
     scale_into(n, xi, h, v)
     if semi:
         add_scaled(n, xi, h * h, d.a)
@@ -99,40 +103,67 @@ def _euler_first_order(m, contacts, B, skip, semi, h, q, v, u, d, e, xi, F):
     store_euler_rows(m, nu, semi, h, e, F)
 
 
+# ------------------------------------------------------------------------------------------------ by integrator
+@helper
+def scatter_step(n, nu, t, F, fx, fu):
+    """F (2 nv nz) to the knots from t on."""
+    nz = 2 * n + nu
+    scatter_blocks(F, t, 2 * n, nz, 0, fx)
+    scatter_blocks(F, t, 2 * n, nz, 2 * n, fu)
+
+
+@helper
+def scatter_whole(n, nu, t, knots, of_x, of_u, X, U):
+    """Blocks (2 nv 2 nv) and (2 nv nu), or (nu 2 nv), to the knots from t on, of that many."""
+    scatter_rows(of_x, 0, 4 * n * n, X, 0, t, knots, 4 * n * n)
+    scatter_rows(of_u, 0, 2 * n * nu, U, 0, t, knots, 2 * n * nu)
+
+
 @kernel
-def _step_first_order(m, contacts, B, skip, rk, semi, h, q, v, u, d, e, work, F):
-    """F of any integrator.  work: nv numbers for Euler, `runge_kutta_numbers` for RK4."""
-    if rk is None:
-        _euler_first_order(m, contacts, B, skip, semi, h, q, v, u, d, e, work, F)
-    else:
-        runge_kutta_first_order(m, contacts, B, skip, h, q, v, u, d, e, work, F)
+def _linearize_euler(m, p, integrator, q, v, u, d, e, w, t, fx, fu):
+    n, nu = p.B.shape
+    fx_, w = carve(w, 4 * n * n)
+    fu_, w = carve(w, 2 * n * nu)
+    acceleration_derivatives(m, p, q, v, u, d, e)
+    store_euler_blocks(n, nu, integrator.semi, integrator.h, e, fx_, fu_)
+    scatter_whole(n, nu, t, fx.shape[0], fx_, fu_, fx, fu)
+
+
+@kernel
+def _linearize_lie_euler(m, p, integrator, q, v, u, d, e, w, t, fx, fu):
+    n, nu = p.B.shape
+    F, w = carve(w, 2 * n * (2 * n + nu))
+    _lie_euler_first_order(m, p, q, v, u, d, e, w[:n], F)
+    scatter_step(n, nu, t, F, fx, fu)
+
+
+@kernel
+def _linearize_runge_kutta(m, p, integrator, q, v, u, d, e, w, t, fx, fu):
+    n, nu = p.B.shape
+    F, w = carve(w, 2 * n * (2 * n + nu))
+    runge_kutta_first_order(m, p, q, v, u, d, e, w, F)
+    scatter_step(n, nu, t, F, fx, fu)
+
+
+_linearize = by_type(
+    "integrator", {Euler: _linearize_euler, LieEuler: _linearize_lie_euler, RungeKutta: _linearize_runge_kutta}
+)
 
 
 @driver
-def drive_linearization(first, last, work, block, contacts, B, skip, curved, rk, semi, h, x, u, fx, fu):
-    """fx[t], fu[t] at (x[t], u[t]), knots in lanes."""
+def drive_linearization(first, last, work, block, p, x, u, fx, fu):
+    """fx[t], fu[t] of the `Plant` p at (x[t], u[t]), knots in lanes."""
     m = kernel_model(block)
-    n, nu, nx = m.dof_body.size, u.shape[1], x.shape[1]
-    nq, nz = nx - n, 2 * n + nu
+    nu, nx = u.shape[1], x.shape[1]
+    nq = nx - m.dof_body.size
     for c in range(first, last):
-        d, w = carve_dynamics(m, contacts, work)
-        e, w = carve_derivatives(m, contacts, nu, w)
+        d, w = carve_dynamics(m, p.contacts, work)
+        e, w = carve_derivatives(m, p.contacts, nu, w)
         x_, w = carve(w, nx)
         u_, w = carve(w, nu)
         gather(x[: u.shape[0]], c * LANES, x_)
         gather(u, c * LANES, u_)
-        if curved is None and rk is None:
-            fx_, w = carve(w, 4 * n * n)
-            fu_, w = carve(w, 2 * n * nu)
-            acceleration_derivatives(m, contacts, B, skip, x_[:nq], x_[nq:], u_, d, e, d.a)
-            store_euler_blocks(n, nu, semi, h, e, fx_, fu_)
-            scatter_rows(fx_, 0, 4 * n * n, fx, 0, c * LANES, u.shape[0], 4 * n * n)
-            scatter_rows(fu_, 0, 2 * n * nu, fu, 0, c * LANES, u.shape[0], 2 * n * nu)
-        else:
-            F, w = carve(w, 2 * n * nz)
-            _step_first_order(m, contacts, B, skip, rk, semi, h, x_[:nq], x_[nq:], u_, d, e, w, F)
-            scatter_blocks(F, c * LANES, 2 * n, nz, 0, fx)
-            scatter_blocks(F, c * LANES, 2 * n, nz, 2 * n, fu)
+        _linearize(m, p, p.integrator, x_[:nq], x_[nq:], u_, d, e, w, c * LANES, fx, fu)
 
 
 def linearization_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, rk4: bool) -> int:

@@ -18,14 +18,14 @@ from dynamics.model import RigidBodyModel
 from dynamics.simd import launch
 from dynamics.subject import Subject
 from dynamics.systems.acceleration_control import AccelerationControl
-from dynamics.systems.curvature import drive_expansion, expansion_numbers
+from dynamics.systems.curvature import Expansion, drive_expansion, expansion_numbers
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.plant_model import plant_model
 from dynamics.systems.quasi_static import check_references, holding_controls
 from dynamics.systems.robot_system import RobotSystem
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
-from dynamics.systems.steps import INTEGRATORS, step_numbers
+from dynamics.systems.steps import INTEGRATORS, Plant, integrator_of, step_numbers
 from dynamics.systems.workspace import dynamics_numbers
 from dynamics.validation import as_array, as_batch, check_choice, check_time_step
 
@@ -108,11 +108,11 @@ class RigidBodySystem(RobotSystem):
         self.legs = leg_arrays(self.plant_model, self.contacts, self.contact_damping)
         self._rollout_numbers = self.rollout_numbers()
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
-        curved, rk = None if self.euclidean else True, True if rk4 else None
-        held, rest = self.contact_arrays if self.in_contact else (), (B, skip, curved, rk, semi, self.dt)
+        held, curved = self.contact_arrays if self.in_contact else None, None if self.euclidean else True
+        plant = Plant(held, B, skip, curved, integrator_of(integrator, not self.euclidean, self.dt))
         block = self.plant_model.block
-        self.plant = (block, held, *rest)
-        self.motion_plant = (block, held if self.legs is None else self.legs, *rest)
+        self.plant = block, plant
+        self.motion_plant = block, plant if self.legs is None else plant._replace(contacts=self.legs)
 
     def _acceleration_control(self) -> AccelerationControl:
         B, lacking = self.actuation.B, []
@@ -199,7 +199,7 @@ class RigidBodySystem(RobotSystem):
     ) -> None:
         """What `linearize` and `hessian_products` return, from one evaluation of the dynamics."""
         numbers = expansion_numbers(self.model, self.contacts, self.nu, self.integrator == "rk4")
-        launch(drive_expansion, len(us), numbers, *self.plant, xs, us, lam, fx, fu, *H)
+        launch(drive_expansion, len(us), numbers, *self.plant, xs, us, lam, Expansion(fx, fu, *H))
 
     def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Full tensors fxx (N, ndx, ndx, ndx), fux (N, ndx, nu, ndx), fuu (N, ndx, nu, nu), output index first.

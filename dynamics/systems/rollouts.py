@@ -23,19 +23,19 @@ from dynamics.tangent import difference_configuration
 
 
 @driver
-def drive_steps(first, last, work, block, contacts, B, skip, curved, rk, semi, h, x, u, x_next):
+def drive_steps(first, last, work, block, p, x, u, x_next):
     """x_next[t] = f(x[t], u[t]), knots in lanes."""
     m = kernel_model(block)
     n, nu, nx = m.dof_body.size, u.shape[1], x.shape[1]
     nq = nx - n
     for c in range(first, last):
-        d, w = carve_dynamics(m, contacts, work)
+        d, w = carve_dynamics(m, p.contacts, work)
         x_, w = carve(w, nx)
         y_, w = carve(w, nx)
         u_, w = carve(w, nu)
         gather(x, c * LANES, x_)
         gather(u, c * LANES, u_)
-        step_kernel(m, contacts, B, skip, curved, rk, semi, h, x_[:nq], x_[nq:], u_, d, w, y_[:nq], y_[nq:])
+        step_kernel(m, p, x_[:nq], x_[nq:], u_, d, w, y_[:nq], y_[nq:])
         scatter(y_, c * LANES, x_next)
 
 
@@ -101,20 +101,17 @@ def feedback(m, curved, nominal, us, k, K, alpha, limits, t, work, x, u):
 
 
 @kernel
-def feedback_step(
-    m, contacts, B, skip, curved, rk, semi, h, nominal, us, k, K, alpha, limits, t, d, work, x, u, x_next
-):
-    """u of `feedback` and x_next = f(x, u) at one knot.  d: `carve_dynamics`; work: that of `feedback`, and
-    `step_numbers`."""
+def feedback_step(m, p, nominal, us, k, K, alpha, limits, t, d, work, x, u, x_next):
+    """u of `feedback` and x_next = f(x, u) of the `Plant` p at one knot.  d: `carve_dynamics`; work: that of
+    `feedback`, and `step_numbers`."""
     nq = x.shape[0] - m.dof_body.size
-    feedback(m, curved, nominal, us, k, K, alpha, limits, t, work, x, u)
-    step_kernel(m, contacts, B, skip, curved, rk, semi, h, x[:nq], x[nq:], u, d, work, x_next[:nq], x_next[nq:])
+    feedback(m, p.curved, nominal, us, k, K, alpha, limits, t, work, x, u)
+    step_kernel(m, p, x[:nq], x[nq:], u, d, work, x_next[:nq], x_next[nq:])
 
 
 @driver
 def drive_closed_loops(
-    first, last, work, block, contacts, B, skip, curved, rk, semi, h, x0, xs, us, k, K, alphas, gaps, limits, start,
-    stop, X, U
+    first, last, work, block, p, x0, xs, us, k, K, alphas, gaps, limits, start, stop, X, U
 ):  # fmt: skip
     """Closed-loop rollouts over the knots start <= t < stop, one step length per lane: from x0, or from the states that
     X already holds where start > 0.
@@ -124,15 +121,12 @@ def drive_closed_loops(
     alphas (C, LANES); X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
     m = kernel_model(block)
     for c in range(first, last):
-        d, w = carve_dynamics(m, contacts, work)
+        d, w = carve_dynamics(m, p.contacts, work)
         alpha = load(alphas, c)
         if start == 0:
-            start_lanes(m, curved, x0, gaps, alpha, w, X[c, 0])
+            start_lanes(m, p.curved, x0, gaps, alpha, w, X[c, 0])
         for t in range(start, stop):
             x, u, x_next = X[c, t], U[c, t], X[c, t + 1]
-            feedback_step(
-                m, contacts, B, skip, curved, rk, semi, h, xs[t], us[t], k[t], K[t], alpha, limits, t, d, w, x, u,
-                x_next,
-            )  # fmt: skip
+            feedback_step(m, p, xs[t], us[t], k[t], K[t], alpha, limits, t, d, w, x, u, x_next)
             if gaps is not None:
-                close_gap(m, curved, gaps[t + 1], alpha, x_next, w)
+                close_gap(m, p.curved, gaps[t + 1], alpha, x_next, w)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.implicit_function import add_along, store_control_blocks, store_state_blocks
 from dynamics.knot_driver import nv
 from dynamics.lane_algebra import add_scaled, combine, scale_into
 from dynamics.model import RigidBodyModel
@@ -42,8 +43,7 @@ class Stage(NamedTuple):
     q: np.ndarray = lanes(_nq)
     aq: np.ndarray = lanes(nv * nv)
     av: np.ndarray = lanes(nv * nv)
-    dq: np.ndarray = lanes(nv * _nz)
-    dv: np.ndarray = lanes(nv * _nz)  # nu_i
+    dqv: np.ndarray = lanes(2 * nv * _nz)  # dq_i and nu_i
     da: np.ndarray = lanes(nv * _nz)
     eta: np.ndarray = lanes(nv * _nz)
 
@@ -59,8 +59,8 @@ class Increment(NamedTuple):
 class Covectors(NamedTuple):
     """Of the reverse sweep."""
 
-    T: np.ndarray = lanes(nv * _nz)
-    S: np.ndarray = lanes(nv * _nz)
+    Z: np.ndarray = lanes(2 * nv * _nz)
+    S: np.ndarray = lanes(4 * nv * nv)
     lO: np.ndarray = lanes(nv)
     o: np.ndarray = lanes(nv)
     b: np.ndarray = lanes(nv)
@@ -148,12 +148,13 @@ def _acceleration_rows(n, nu, aq, av, au, dq, dv, da):
 
 
 @shared_kernel
-def _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta):
+def _forward_stages(m, p, q, v, u, d, e, stages, acc, O, eta):
     """All stages and their differentials; O and eta of the whole step, e.maps at O."""
-    n, nu = B.shape
+    (n, nu), h = p.B.shape, p.integrator.h
     nz, nq = 2 * n + nu, q.shape[0]
     for i in range(4):
-        Oi, vi, qi, aq, av, dq, dv, da, etai = _stage(m, nq, nz, stages, i)
+        Oi, vi, qi, aq, av, dqv, da, etai = _stage(m, nq, nz, stages, i)
+        dq, dv = dqv[: n * nz], dqv[n * nz :]
         dv[:] = 0.0
         _add_selector(n, nz, n, 1.0, dv)
         if i == 0:
@@ -168,7 +169,8 @@ def _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
             _increment_differential(m, i, h, nq, nz, v, acc, stages, etai)
             _configuration_rows(m, Oi, e.maps, etai, nz, dq)
             add_scaled(n * nz, dv, stage_factor(i, h), _stage(m, nq, nz, stages, i - 1).da)
-        acceleration_derivatives(m, contacts, B, skip, qi, vi, u, d, e, acc[i * n : (i + 1) * n])
+        acceleration_derivatives(m, p, qi, vi, u, d, e)
+        scale_into(n, acc[i * n :], 1.0, d.a)
         scale_into(n * n, aq, 1.0, e.aq)
         scale_into(n * n, av, 1.0, e.av)
         _acceleration_rows(n, nu, aq, av, e.au, dq, dv, da)
@@ -189,12 +191,12 @@ def _step_rows(m, nq, nz, h, O, maps, eta, stages, F):
 
 
 @shared_kernel
-def runge_kutta_first_order(m, contacts, B, skip, h, q, v, u, d, e, work, F):
+def runge_kutta_first_order(m, p, q, v, u, d, e, work, F):
     """F (2 nv, 2 nv + nu) of one step; work: `runge_kutta_numbers`."""
-    n, nu = B.shape
-    nz, nq = 2 * n + nu, q.shape[0]
+    n, nu = p.B.shape
+    nz, nq, h = 2 * n + nu, q.shape[0], p.integrator.h
     stages, (acc, O, eta), _ = _carve_all(m, nq, nz, work)
-    _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
+    _forward_stages(m, p, q, v, u, d, e, stages, acc, O, eta)
     _step_rows(m, nq, nz, h, O, e.maps, eta, stages, F)
 
 
@@ -210,34 +212,17 @@ def _transposed(n, A, x, y):
 
 
 @kernel
-def add_congruence(n, nu, s, dq, dv, T, S, H):
-    """H += D'[Hqq Hqv Hqu; . Hvv 0; . . 0]D with D = (dq; dv; P_u);  T, S (n nz) scratch."""
-    align_stack(H)
+def _add_acceleration_hessian(n, nu, s, X, Z, S, H):
+    """H += X'[Hqq Hqv Hqu; . Hvv 0; . . 0]X for X = (dq; dv; P_u), of which the first two come; Z and S are scratch."""
     nz = 2 * n + nu
-    for i in range(n):
-        for j in range(nz):
-            t = load(s.Hqu, i * nu + j - 2 * n) if j >= 2 * n else splat(H, 0.0)
-            r = splat(H, 0.0)
-            for k in range(n):
-                t = fma(load(s.Hqq, i * n + k), load(dq, k * nz + j), t)
-                t = fma(load(s.Hqv, i * n + k), load(dv, k * nz + j), t)
-                r = fma(load(s.Hqv, k * n + i), load(dq, k * nz + j), r)
-                r = fma(load(s.Hvv, i * n + k), load(dv, k * nz + j), r)
-            store(T, i * nz + j, t)
-            store(S, i * nz + j, r)
-    for i in range(nz):
-        for j in range(nz):
-            x = load(H, i * nz + j)
-            for k in range(n):
-                x = fma(load(dq, k * nz + i), load(T, k * nz + j), x)
-                x = fma(load(dv, k * nz + i), load(S, k * nz + j), x)
-                if i >= 2 * n:
-                    x = fma(load(s.Hqu, k * nu + i - 2 * n), load(dq, k * nz + j), x)
-            store(H, i * nz + j, x)
+    store_state_blocks(None, n, 2 * n, s, S)
+    Z[: 4 * n * n] = 0.0
+    store_control_blocks(None, n, nu, 2 * n, s.Hqu, Z[4 * n * n :])
+    add_along(2 * n, nz, X, Z, S, H)
 
 
 @shared_kernel
-def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, work, F, H):
+def runge_kutta_second_order(m, p, q, v, u, lam, d, e, s, work, F, H):
     """H (nz nz) += Hessian of lam' of one step's output; lam (2 nv); F as `runge_kutta_first_order`, if it has
     rows.  Weights of the stages' accelerations, last first:
 
@@ -246,11 +231,11 @@ def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, wor
     w1 = h/6 lam_v + h^2/6 lO + h^2/4 o3 + h^3/16 ad_v'o3 + h/2 b2
 
     with lO = Jr(O)'lam_q,  k_i = a_q'w_i,  o_i = Jr(O_i)'k_i,  b_i = a_v'w_i."""
-    n, nu = B.shape
+    (n, nu), h = p.B.shape, p.integrator.h
     nz, nq = 2 * n + nu, q.shape[0]
     stages, (acc, O, eta), w = _carve_all(m, nq, nz, work)
-    _forward_stages(m, contacts, B, skip, h, q, v, u, d, e, stages, acc, O, eta)
-    (T, S, lO, o, b, k, o4), _ = _carve_covectors(m, nz, w)
+    _forward_stages(m, p, q, v, u, d, e, stages, acc, O, eta)
+    (Z, S, lO, o, b, k, o4), _ = _carve_covectors(m, nz, w)
     lam_q, lam_v = lam[:n], lam[n:]
     if F.shape[0] > 0:
         _step_rows(m, nq, nz, h, O, e.maps, eta, stages, F)
@@ -260,7 +245,7 @@ def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, wor
     apply_map_transposed(m, e.maps, JACOBIAN, lam_q, lO)
     add_bracket_hessian(m, lO, h**3 / 12, n, _stage(m, nq, nz, stages, 2).da, 0, nz, nz, H, 0, nz)
     for i in range(3, -1, -1):
-        Oi, vi, qi, aq, av, dq, dv, _, etai = _stage(m, nq, nz, stages, i)
+        Oi, vi, qi, aq, av, dqv, _, etai = _stage(m, nq, nz, stages, i)
         scale_into(n, s.y, h / 3 if 1 <= i <= 2 else h / 6, lam_v)
         if i < 3:
             add_scaled(n, s.y, h * h / 6, lO)
@@ -281,5 +266,5 @@ def runge_kutta_second_order(m, contacts, B, skip, h, q, v, u, lam, d, e, s, wor
                 apply_map_transposed(m, e.maps, JACOBIAN, k, o4 if i == 3 else o)
         if i == 2:
             add_bracket_hessian(m, o, h**3 / 16, n, _stage(m, nq, nz, stages, 0).da, 0, nz, nz, H, 0, nz)
-        acceleration_hessian(m, contacts, B, skip, qi, vi, u, d, e, s)
-        add_congruence(n, nu, s, dq, dv, T, S, H)
+        acceleration_hessian(m, p, qi, vi, u, d, e, s)
+        _add_acceleration_hessian(n, nu, s, dqv, Z, S, H)

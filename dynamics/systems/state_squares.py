@@ -16,34 +16,34 @@ from dynamics.tangent_geometry import add_log_hessian
 
 
 @kernel
-def _add_gauss_newton(m, X, slope, stiffness, first, count, row, lx, lxx):
-    """Add J'slope and J' diag(stiffness) J, J = diag(X, I) with a block for every joint in X (nv nv)."""
+def _add_gauss_newton(m, X, mu, gauss_newton_weight, first, count, row, lx, lxx):
+    """Add J'mu and J' diag(gauss_newton_weight) J, J = diag(X, I) with a block for every joint in X (nv nv)."""
     n = m.dof_body.size
     for i in range(m.parent.size):
         start, stop = m.v_index[i], m.v_index[i] + m.dof_count[i]
         for a in range(start, stop):
             g = splat(X, 0.0)
             for r in range(start, stop):
-                g = fma(load(X, r * n + a), load(slope, r), g)
+                g = fma(load(X, r * n + a), load(mu, r), g)
             store(row, 0, g)
             add_row(row, first, count, lx, a)
             for b in range(start, a + 1):
                 e = splat(X, 0.0)
                 for r in range(start, stop):
-                    e = fma(load(stiffness, r) * load(X, r * n + a), load(X, r * n + b), e)
+                    e = fma(load(gauss_newton_weight, r) * load(X, r * n + a), load(X, r * n + b), e)
                 store(row, 0, e)
                 add_entry(row, first, count, lxx, a, b)
     for a in range(n, 2 * n):
-        add_row(slope[a : a + 1], first, count, lx, a)
-        add_entry(stiffness[a : a + 1], first, count, lxx, a, a)
+        add_row(mu[a : a + 1], first, count, lx, a)
+        add_entry(gauss_newton_weight[a : a + 1], first, count, lxx, a, a)
 
 
 @kernel
-def _add_curvature(m, maps, r, slope, X, first, count, Hxx):
-    """Add the Hessian of slope'r; X (nv nv) is scratch."""
+def _add_curvature(m, maps, r, mu, X, first, count, Hxx):
+    """Add the Hessian of mu'r; X (nv nv) is scratch."""
     n = m.dof_body.size
     X[:] = 0.0
-    add_log_hessian(m, maps, r, slope, 1.0, X, 0, n)
+    add_log_hessian(m, maps, r, mu, 1.0, X, 0, n)
     for i in range(m.parent.size):
         start, stop = m.v_index[i], m.v_index[i] + m.dof_count[i]
         if stop - start > 1:
@@ -53,18 +53,18 @@ def _add_curvature(m, maps, r, slope, X, first, count, Hxx):
 
 
 @driver
-def _drive(first, last, work, block, x_ref, figures, start, stop, order, xs, lx, lxx, Hxx):
+def _drive(first, last, work, block, x_ref, weights, start, stop, order, xs, lx, lxx, Hxx):
     m = kernel_model(block)
     nb, n, nx, total = m.parent.size, m.dof_body.size, xs.shape[1], 0.0
     nq = nx - n
     reference, w = carve(work, nx)
     x_, w = carve(w, nx)
     r_, w = carve(w, 2 * n)
-    slope, w = carve(w, 2 * n)
-    stiffness, w = carve(w, 2 * n)
+    mu, w = carve(w, 2 * n)
+    gauss_newton_weight, w = carve(w, 2 * n)
     maps, w = carve(w, nb * TANGENT_SLOTS)
     X, w = carve(w, n * n)
-    row, w = carve(w, figures.shape[1])
+    row, w = carve(w, weights.shape[1])
     gather(x_ref, 0, reference)
     for c in range(first, last):
         t = start + c * LANES
@@ -72,15 +72,15 @@ def _drive(first, last, work, block, x_ref, figures, start, stop, order, xs, lx,
         gather(xs, t, x_)
         difference_configuration(m, reference[:nq], x_[:nq], r_[:n])
         combine(n, r_[n:], x_[nq:], -1.0, reference[nq:])
-        total += sum_lanes(weigh(figures, c * LANES, r_, row, slope, stiffness), row, count)
+        total += sum_lanes(weigh(weights, c * LANES, r_, row, mu, gauss_newton_weight), row, count)
         if order != VALUE:
             tangent_maps_inverse(m, r_, maps)
         if order & JACOBIAN:
             X[:] = 0.0
             add_map(m, maps, JACOBIAN_INVERSE, 1.0, X, 0, n)
-            _add_gauss_newton(m, X, slope, stiffness, t, count, row, lx, lxx)
+            _add_gauss_newton(m, X, mu, gauss_newton_weight, t, count, row, lx, lxx)
         if order & HESSIAN:
-            _add_curvature(m, maps, r_, slope, X, t, count, Hxx)
+            _add_curvature(m, maps, r_, mu, X, t, count, Hxx)
     return total
 
 
@@ -110,7 +110,7 @@ class StateDifference:
         self,
         xs: np.ndarray,
         us: np.ndarray,
-        figures: np.ndarray,
+        weights: np.ndarray,
         start: int,
         stop: int,
         target: Blocks | None,
@@ -119,6 +119,6 @@ class StateDifference:
         """1/2 sum_i w_i s_i^2 over the knots start <= t < stop, its expansion added to arrays over all knots."""
         xs = knots("xs", xs, self._x_ref.shape[1])
         asked = Run(self.nr, self.nr, None, start, stop)
-        order, target, curvature = asked.requested(xs, us, figures, target, curvature)
-        place = self._model.block, self._x_ref, figures, start, stop
+        order, target, curvature = asked.requested(xs, us, weights, target, curvature)
+        place = self._model.block, self._x_ref, weights, start, stop
         return run(_drive, stop - start, self._numbers, *place, order, xs, target[0], target[2], curvature[2])

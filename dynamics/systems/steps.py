@@ -10,38 +10,94 @@
         O  = h v + h^2/6 (a1 + a2 + a3) + h^3/12 [v, a3]
         q+ = q (+) O                                v+ = v + h/6 (a1 + 2 a2 + 2 a3 + a4)
 
-Three arguments select code at compile time: `curved`, that some joint is not Euclidean, and `rk`, that the integrator
-is RK4, by being None or not, and `contacts`, by its length: an empty tuple for a robot that touches nothing,
-`ContactArrays` of what is held, or `LegArrays` where the joints of legs are eliminated.  So an ordinary arm under Euler
-compiles neither groups nor stages nor constraints.
+What a robot needs of this is compiled and no more: the types of the integrator and of the contacts of a `Plant` select
+it, and `curved`, whether some joint is not Euclidean, by being None or not.  So an ordinary arm under Euler compiles
+neither groups nor stages nor constraints.
 """
+
+from typing import NamedTuple
+
+import numpy as np
 
 from dynamics.actuation import joint_torques
 from dynamics.algorithms.articulated_body import forward_dynamics_kernel
+from dynamics.contacts.contact_set import ContactArrays
 from dynamics.contacts.dynamics import contact_dynamics_kernel
 from dynamics.contacts.elimination import eliminated_dynamics_kernel
-from dynamics.contacts.legs import FIELDS
+from dynamics.contacts.legs import LegArrays
 from dynamics.lane_algebra import add_scaled, combine, scale_into
 from dynamics.model import RigidBodyModel
 from dynamics.simd import fma, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd.by_type import by_type
 from dynamics.tangent import integrate_configuration
 from dynamics.tangent_brackets import add_bracket_rows
 
 INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
 
 
+class Euler(NamedTuple):
+    """Either Euler step of joints that are all Euclidean."""
+
+    h: float
+    semi: bool  # semi-implicit
+
+
+class LieEuler(NamedTuple):
+    """Either Euler step of joints of any kind."""
+
+    h: float
+    semi: bool
+
+
+class RungeKutta(NamedTuple):
+    """RK4."""
+
+    h: float
+
+
+class Plant(NamedTuple):
+    """What kernels know of a system besides the robot."""
+
+    contacts: ContactArrays | LegArrays | None  # None: touches nothing; `LegArrays`: the joints of legs are eliminated
+    B: np.ndarray  # (nv, nu), skip: `Actuation`
+    skip: int
+    curved: bool | None  # None: all joints are Euclidean
+    integrator: Euler | LieEuler | RungeKutta
+
+
+def integrator_of(name: str, curved: bool, h: float) -> Euler | LieEuler | RungeKutta:
+    """Of `INTEGRATORS`."""
+    if name == "rk4":
+        return RungeKutta(h)
+    return (LieEuler if curved else Euler)(h, name == "semi_implicit_euler")
+
+
+@helper
+def _solve_free(m, contacts, q, v, d, a):
+    w = d.space
+    forward_dynamics_kernel(m, q, v, d.tau, w.zeros, None, w.body, w.dof, w.art, w.elim, a)
+
+
+@helper
+def _solve_held(m, contacts, q, v, d, a):
+    d.space.Y[:] = 0.0
+    contact_dynamics_kernel(m, contacts, q, v, d.tau, d.space)
+    scale_into(m.dof_body.size, a, 1.0, d.a)
+
+
+@helper
+def _solve_legged(m, contacts, q, v, d, a):
+    eliminated_dynamics_kernel(m, contacts, q, v, d.tau, d.space, d.elimination, a)
+
+
+_solve = by_type("contacts", {None: _solve_free, ContactArrays: _solve_held, LegArrays: _solve_legged})
+
+
 @shared_kernel
-def acceleration(m, contacts, B, skip, q, v, u, d, a):
+def acceleration(m, p, q, v, u, d, a):
     """a(q, v, u) with scratch d (`carve_dynamics`), whose d.a it may be."""
-    joint_torques(m, B, skip, u, v, d.tau)
-    if len(contacts) == 0:
-        forward_dynamics_kernel(m, q, v, d.tau, d.zeros, None, d.body, d.dof, d.art, d.elim, a)
-    elif len(contacts) == FIELDS:
-        eliminated_dynamics_kernel(m, contacts, q, v, d.tau, d.space, d.elimination, a)
-    else:
-        d.space.Y[:] = 0.0
-        contact_dynamics_kernel(m, contacts, q, v, d.tau, d.space)
-        scale_into(m.dof_body.size, a, 1.0, d.a)
+    joint_torques(m, p.B, p.skip, u, v, d.tau)
+    _solve(m, p.contacts, q, v, d, a)
 
 
 @kernel
@@ -78,15 +134,24 @@ def move(m, curved, q, dq, q_out):
 
 
 @kernel
-def _runge_kutta_step(m, contacts, B, skip, h, q, v, u, d, work, q_next, v_next):
-    n = m.dof_body.size
+def _euler_step(m, p, integrator, q, v, u, d, work, q_next, v_next):
+    n, h = m.dof_body.size, integrator.h
+    acceleration(m, p, q, v, u, d, d.a)
+    combine(n, v_next, v, h, d.a)
+    scale_into(n, work, h, v_next if integrator.semi else v)
+    move(m, p.curved, q, work, q_next)
+
+
+@kernel
+def _runge_kutta_step(m, p, integrator, q, v, u, d, work, q_next, v_next):
+    n, h = m.dof_body.size, integrator.h
     O, acc, v_i, q_i = work[:n], work[n : 5 * n], work[5 * n : 6 * n], work[6 * n :]
-    acceleration(m, contacts, B, skip, q, v, u, d, acc[:n])
+    acceleration(m, p, q, v, u, d, acc[:n])
     for stage in range(1, 4):
         stage_increment(m, stage, h, v, acc, O)
         integrate_configuration(m, q, O, q_i)
         combine(n, v_i, v, stage_factor(stage, h), acc[(stage - 1) * n : stage * n])
-        acceleration(m, contacts, B, skip, q_i, v_i, u, d, acc[stage * n : (stage + 1) * n])
+        acceleration(m, p, q_i, v_i, u, d, acc[stage * n : (stage + 1) * n])
     stage_increment(m, 4, h, v, acc, O)
     for i in range(n):
         s = load(acc, i) + load(acc, 3 * n + i) + 2.0 * (load(acc, n + i) + load(acc, 2 * n + i))
@@ -94,19 +159,15 @@ def _runge_kutta_step(m, contacts, B, skip, h, q, v, u, d, work, q_next, v_next)
     integrate_configuration(m, q, O, q_next)
 
 
+_step = by_type("integrator", {Euler: _euler_step, LieEuler: _euler_step, RungeKutta: _runge_kutta_step})
+
+
 @shared_kernel
-def step_kernel(m, contacts, B, skip, curved, rk, semi, h, q, v, u, d, work, q_next, v_next):
-    """(q+, v+) from (q, v, u); semi: the Euler step is the semi-implicit one.
+def step_kernel(m, p, q, v, u, d, work, q_next, v_next):
+    """(q+, v+) from (q, v, u) of the `Plant` p.
 
     d: `carve_dynamics`; work (nq + 6 nv); q_next, v_next apart from q, v."""
-    if rk is None:
-        n = m.dof_body.size
-        acceleration(m, contacts, B, skip, q, v, u, d, d.a)
-        combine(n, v_next, v, h, d.a)
-        scale_into(n, work, h, v_next if semi else v)
-        move(m, curved, q, work, q_next)
-    else:
-        _runge_kutta_step(m, contacts, B, skip, h, q, v, u, d, work, q_next, v_next)
+    _step(m, p, p.integrator, q, v, u, d, work, q_next, v_next)
 
 
 def step_numbers(model: RigidBodyModel) -> int:

@@ -7,169 +7,136 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION
-from dynamics.algorithms.kinematics import BODY, DOF
-from dynamics.contacts.contact_set import ContactSet
-from dynamics.contacts.curvature import SecondOrder, carve_second_order, second_order_numbers
-from dynamics.contacts.derivatives import FirstOrder, carve_first_order, first_order_numbers
-from dynamics.contacts.dynamics import Workspace, carve_workspace, workspace_numbers
+from dynamics.contacts import curvature as contact_curvature
+from dynamics.contacts import derivatives as contact_derivatives
+from dynamics.contacts import dynamics as contact_dynamics
+from dynamics.contacts.contact_set import ContactArrays, ContactSet
 from dynamics.contacts.elimination import Elimination, carve_elimination, elimination_numbers
-from dynamics.contacts.legs import FIELDS, LegArrays
-from dynamics.derivatives.virtual import VIRTUAL_BODY
-from dynamics.knot_driver import nb, nv
+from dynamics.contacts.legs import LegArrays
+from dynamics.derivatives import forward_dynamics
 from dynamics.model import RigidBodyModel
 from dynamics.simd import carve, helper
-from dynamics.simd.lane_blocks import carving, lanes
-from dynamics.simd.sizes import Size
+from dynamics.simd.by_type import by_type
 from dynamics.tangent import TANGENT_SLOTS
-
-nu = Size("nu", "nu")
-"""Number of controls."""
 
 
 class Dynamics(NamedTuple):
-    """What one evaluation of forward dynamics and its derivatives needs."""
+    """What one evaluation of the accelerations needs."""
 
-    body: np.ndarray = lanes(nb * BODY)
-    dof: np.ndarray = lanes(nv * DOF)
-    art: np.ndarray = lanes(nb * ARTICULATED)
-    elim: np.ndarray = lanes(nv * ELIMINATION)
-    tau: np.ndarray = lanes(nv)
-    zeros: np.ndarray = lanes(nv, zero=True)
-    a: np.ndarray = lanes(nv)
+    tau: np.ndarray
+    a: np.ndarray
+    space: forward_dynamics.Workspace | contact_dynamics.Workspace
+    elimination: Elimination | None  # of legs, of which derivatives know nothing
 
 
 class Derivatives(NamedTuple):
-    """What the derivatives need on top."""
+    """What their derivatives need on top."""
 
-    torque: np.ndarray = lanes(nv)
-    aq: np.ndarray = lanes(nv * nv)
-    av: np.ndarray = lanes(nv * nv)
-    au: np.ndarray = lanes(nv * nu)
-    M: np.ndarray = lanes(nv * nv)
-    Minv: np.ndarray = lanes(nv * nv)
-    maps: np.ndarray = lanes(nb * TANGENT_SLOTS)
+    aq: np.ndarray  # those of `first`, as av
+    av: np.ndarray
+    au: np.ndarray
+    maps: np.ndarray
+    first: forward_dynamics.FirstOrder | contact_derivatives.FirstOrder
 
 
 class Curvature(NamedTuple):
     """What the Hessian needs on top."""
 
-    virtual: np.ndarray = lanes(nb * VIRTUAL_BODY)
-    zeta: np.ndarray = lanes(nv * 6)
-    y: np.ndarray = lanes(nv)
-    w: np.ndarray = lanes(nv)
-    Hqq: np.ndarray = lanes(nv * nv)
-    Hqv: np.ndarray = lanes(nv * nv)
-    Hvv: np.ndarray = lanes(nv * nv)
-    Hqa: np.ndarray = lanes(nv * nv)
-    Hqu: np.ndarray = lanes(nv * nu)
-
-
-_carve_free_dynamics, _free_dynamics_numbers = carving(Dynamics)
-_carve_free_derivatives, _free_derivatives_numbers = carving(Derivatives)
-_carve_free_curvature, _free_curvature_numbers = carving(Curvature)
-
-
-class ConstrainedDynamics(NamedTuple):
-    """`Dynamics` in contact."""
-
-    tau: np.ndarray
-    a: np.ndarray  # that of `space`
-    space: Workspace
-
-
-class LeggedDynamics(NamedTuple):
-    """`Dynamics` by elimination of the legs, of which derivatives know nothing."""
-
-    tau: np.ndarray
-    a: np.ndarray
-    space: Workspace
-    elimination: Elimination
-
-
-class ConstrainedDerivatives(NamedTuple):
-    """`Derivatives` in contact."""
-
-    aq: np.ndarray  # the first rows of `first`, as av
-    av: np.ndarray
-    au: np.ndarray
-    maps: np.ndarray
-    first: FirstOrder
-
-
-class ConstrainedCurvature(NamedTuple):
-    """`Curvature` in contact."""
-
-    y: np.ndarray  # that of `second`, as the matrices but Hqu
+    y: np.ndarray
     w: np.ndarray
-    Hqq: np.ndarray
+    Hqq: np.ndarray  # those of `second`, as Hqv and Hvv
     Hqv: np.ndarray
     Hvv: np.ndarray
     Hqu: np.ndarray
-    second: SecondOrder
+    second: forward_dynamics.SecondOrder | contact_curvature.SecondOrder
+
+
+# ------------------------------------------------------------------------------------------------ free, held, on legs
+@helper
+def _free_dynamics(m, contacts, w):
+    tau, w = carve(w, m.dof_body.size)
+    space, w = forward_dynamics.carve_workspace(m, w)
+    return Dynamics(tau, space.a, space, None), w
 
 
 @helper
-def carve_dynamics(m, contacts, w):
-    """A `Dynamics` block, `ConstrainedDynamics` for `ContactArrays` or `LeggedDynamics` for `LegArrays`, its zeros
-    zeroed, and the rest of w."""
+def _held_dynamics(m, contacts, w):
+    tau, w = carve(w, m.dof_body.size)
+    space, w = contact_dynamics.carve_workspace(m, contacts, w)
+    return Dynamics(tau, space.a, space, None), w
+
+
+@helper
+def _legged_dynamics(m, contacts, w):
+    tau, w = carve(w, m.dof_body.size)
+    a, w = carve(w, m.dof_body.size)
+    space, w = contact_dynamics.carve_workspace(m, contacts.contacts, w)
+    elimination, w = carve_elimination(m, contacts, w)
+    return Dynamics(tau, a, space, elimination), w
+
+
+@helper
+def _free_derivatives(m, contacts, nu, w):
+    au, w = carve(w, m.dof_body.size * nu)
+    maps, w = carve(w, m.parent.size * TANGENT_SLOTS)
+    first, w = forward_dynamics.carve_first_order(m, w)
+    return Derivatives(first.aq, first.av, au, maps, first), w
+
+
+@helper
+def _held_derivatives(m, contacts, nu, w):
     n = m.dof_body.size
-    if len(contacts) == FIELDS:
-        tau, w = carve(w, n)
-        a, w = carve(w, n)
-        space, w = carve_workspace(m, contacts.contacts, w)
-        elimination, w = carve_elimination(m, contacts, w)
-        return LeggedDynamics(tau, a, space, elimination), w
-    if len(contacts) > 0:
-        tau, w = carve(w, n)
-        space, w = carve_workspace(m, contacts, w)
-        return ConstrainedDynamics(tau, space.a, space), w
-    return _carve_free_dynamics(m, w)
+    au, w = carve(w, n * nu)
+    maps, w = carve(w, m.parent.size * TANGENT_SLOTS)
+    first, w = contact_derivatives.carve_first_order(m, contacts, w)
+    return Derivatives(first.Gq[: n * n], first.Gv[: n * n], au, maps, first), w
 
 
 @helper
-def carve_derivatives(m, contacts, nu, w):
-    """A `Derivatives` or `ConstrainedDerivatives` block and the rest of w."""
-    nb, n = m.parent.size, m.dof_body.size
-    if len(contacts) > 0:
-        au, w = carve(w, n * nu)
-        maps, w = carve(w, nb * TANGENT_SLOTS)
-        first, w = carve_first_order(m, contacts, w)
-        return ConstrainedDerivatives(first.Gq[: n * n], first.Gv[: n * n], au, maps, first), w
-    return _carve_free_derivatives(m, nu, w)
+def _free_curvature(m, contacts, nu, w):
+    y, w = carve(w, m.dof_body.size)
+    Hqu, w = carve(w, m.dof_body.size * nu)
+    h, w = forward_dynamics.carve_second_order(m, w)
+    return Curvature(y, h.w, h.Hqq, h.Hqv, h.Hvv, Hqu, h), w
 
 
 @helper
-def carve_curvature(m, contacts, nu, w):
-    """A `Curvature` or `ConstrainedCurvature` block and the rest of w."""
+def _held_curvature(m, contacts, nu, w):
     n = m.dof_body.size
-    if len(contacts) > 0:
-        x, w = carve(w, n)
-        Hqu, w = carve(w, n * nu)
-        second, w = carve_second_order(m, contacts, w)
-        return ConstrainedCurvature(second.y[:n], x, second.Hqq, second.Hqv, second.Hvv, Hqu, second), w
-    return _carve_free_curvature(m, nu, w)
+    x, w = carve(w, n)
+    Hqu, w = carve(w, n * nu)
+    h, w = contact_curvature.carve_second_order(m, contacts, w)
+    return Curvature(h.y[:n], x, h.Hqq, h.Hqv, h.Hvv, Hqu, h), w
+
+
+carve_dynamics = by_type("contacts", {None: _free_dynamics, ContactArrays: _held_dynamics, LegArrays: _legged_dynamics})
+"""A `Dynamics` block, its zeros zeroed, and the rest of w: (m, contacts, w)."""
+carve_derivatives = by_type("contacts", {None: _free_derivatives, ContactArrays: _held_derivatives})
+"""A `Derivatives` block and the rest of w: (m, contacts, nu, w)."""
+carve_curvature = by_type("contacts", {None: _free_curvature, ContactArrays: _held_curvature})
+"""A `Curvature` block and the rest of w: (m, contacts, nu, w)."""
 
 
 def dynamics_numbers(model: RigidBodyModel, contacts: ContactSet, legs: LegArrays | None = None) -> int:
     """Scratch numbers per lane of `carve_dynamics`; contacts: the robot's `ContactSet`, which may be empty."""
-    n = model.nv
-    if legs is not None:
-        return 2 * n + workspace_numbers(model.arrays, contacts.arrays) + elimination_numbers(model.arrays, legs)
-    if len(contacts) > 0:
-        return n + workspace_numbers(model.arrays, contacts.arrays)
-    return _free_dynamics_numbers(model.arrays)
+    n, m = model.nv, model.arrays
+    if len(contacts) == 0:
+        return n + forward_dynamics.workspace_numbers(m)
+    held = n + contact_dynamics.workspace_numbers(m, contacts.arrays)
+    return held if legs is None else held + n + elimination_numbers(m, legs)
 
 
 def derivative_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int) -> int:
-    nb, n = len(model.arrays.parent), model.nv
-    if len(contacts) > 0:
-        return n * nu + nb * TANGENT_SLOTS + first_order_numbers(model.arrays, contacts.arrays)
-    return _free_derivatives_numbers(model.arrays, nu)
+    """Scratch numbers per lane of `carve_derivatives`."""
+    m, own = model.arrays, model.nv * nu + model.nb * TANGENT_SLOTS
+    if len(contacts) == 0:
+        return own + forward_dynamics.first_order_numbers(m)
+    return own + contact_derivatives.first_order_numbers(m, contacts.arrays)
 
 
 def curvature_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int) -> int:
-    n = model.nv
-    if len(contacts) > 0:
-        return n * (1 + nu) + second_order_numbers(model.arrays, contacts.arrays)
-    return _free_curvature_numbers(model.arrays, nu)
+    """Scratch numbers per lane of `carve_curvature`."""
+    m, own = model.arrays, model.nv * (1 + nu)
+    if len(contacts) == 0:
+        return own + forward_dynamics.second_order_numbers(m)
+    return own + contact_curvature.second_order_numbers(m, contacts.arrays)

@@ -116,7 +116,7 @@ def _counts(nq: int, m) -> dict[str, int]:
     from dynamics.algorithms.inverse_dynamics import inverse_dynamics_kernel
     from dynamics.algorithms.inverse_mass import AUTOMATIC
     from dynamics.algorithms.kinematics import BODY, DERIVATIVES, DOF, forward_pass
-    from dynamics.derivatives.forward_dynamics import forward_dynamics_first_order
+    from dynamics.derivatives.forward_dynamics import FirstOrder, Workspace, forward_dynamics_first_order
     from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
     from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
     from dynamics.derivatives.packed import packed_size
@@ -133,6 +133,7 @@ def _counts(nq: int, m) -> dict[str, int]:
     virtual, articulated = numbers(nb * VIRTUAL_BODY), [numbers(nb * ARTICULATED), numbers(n * ELIMINATION)]
     w, zeta, tau, a = numbers(n), numbers(6 * n), numbers(n), numbers(n)
     matrices = [numbers(n * n) for _ in range(7)]
+    space, first = Workspace(body, dof, *articulated, numbers(n), a), FirstOrder(tau, *matrices[:4])
     low, packed = numbers(LOWEST), np.empty(packed_size(m), dtype=object)
 
     def second_order():
@@ -146,9 +147,7 @@ def _counts(nq: int, m) -> dict[str, int]:
             m, *state, w, None, body, dof, virtual, zeta, tau, *matrices
         ),
         "inverse, packed tensors": second_order,
-        "forward, first order": lambda: forward_dynamics_first_order(
-            m, *state, AUTOMATIC, numbers(n), None, body, dof, *articulated, tau, a, *matrices[:4]
-        ),
+        "forward, first order": lambda: forward_dynamics_first_order(m, *state, AUTOMATIC, None, space, first),
     }
     counts = {}
     for name, call in calls.items():

@@ -16,7 +16,7 @@ from trajopt.backward.sweep import sweep
 from trajopt.interfaces.system import semi_implicit_form
 from trajopt.solvers.forward import Curvature
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.solve import pose
+from trajopt.solvers.solve import formulation_of
 from trajopt.solvers.timing import Stopwatch
 
 KNOTS, STEP, DAMPING = 100, 0.01, 50.0
@@ -41,7 +41,7 @@ def shift_problem(horizon: int = KNOTS) -> trajopt.Problem:
 
 
 class Expanded(NamedTuple):
-    """A trajectory one step into the solution, with the problem as solvers pose it, its expansion and its sweep."""
+    """A trajectory one step into the solution, with the problem as solvers take it, its expansion and its sweep."""
 
     us: np.ndarray
     xs: np.ndarray
@@ -53,7 +53,7 @@ class Expanded(NamedTuple):
 def one_step_in(problem: trajopt.Problem) -> Expanded:
     """The iterate after one step of iLQR."""
     clock, us = Stopwatch(), trajopt.ILQR(max_iterations=1).solve(problem).us
-    posed = pose(problem, None, LoopOptions(), Curvature(), problem.objective)
+    posed = formulation_of(problem, None, LoopOptions(), Curvature(), problem.objective)
     iterate = posed.start(us, None, clock)
     model = posed.expand(iterate, clock)
     return Expanded(us, iterate.xs, posed, model, posed.sweep(model, 0.0, clock))

@@ -38,7 +38,8 @@ def measure(repeats: int) -> dict[str, Any]:
     robot, rng = cable_manipulator(), np.random.default_rng(SEED)
     n, nu = robot.nq, robot.nu
     states = np.hstack([rng.uniform(-1.0, 1.0, (KNOTS, 4 * n)), rng.uniform(0.0, 10.0, (KNOTS, nu))])
-    work, r, A = np.empty(residual_work(robot.model)), np.empty(n), np.empty(result_numbers(n, nu))
+    work, r = np.empty(residual_work(robot.model)), np.empty(n)
+    A = np.empty(result_numbers(robot.model.arrays, robot.arrays))
     result = {}
     vectors, none = np.ascontiguousarray(states[:, : 4 * n]), np.zeros((KNOTS, 0))
     calls: dict[str, tuple[int, Callable[[int], Any]]] = {
@@ -81,9 +82,7 @@ def times_table(microseconds: dict[str, dict[str, tuple[float, float]]], repeats
     return table(f"microseconds per knot, least (median) of {repeats}", ("",), kinds, [rows])
 
 
-main = Experiment(
-    "rods.knots", __doc__, study, options=[count("--repeats", REPEATS, "repeats")], width=100, threads=1
-)
+main = Experiment("rods.knots", __doc__, study, options=[count("--repeats", REPEATS, "repeats")], width=100, threads=1)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -118,7 +118,7 @@ def test_batches_and_plain_numbers(rng):
     one = robot.residual_hessian(q[k], v[k], a[k], u, w[k])
     assert all(np.array_equal(many[k], alone) for many, alone in zip(batch, one, strict=True))
     state = np.concatenate([q[k], v[k], a[k], w[k], u])
-    r, A = np.empty(n), np.empty(result_numbers(n, nu))
+    r, A = np.empty(n), np.empty(result_numbers(robot.model.arrays, robot.arrays))
     residual_kernel(robot.model.arrays, robot.arrays, FIRST, state, np.empty(residual_work(robot.model)), r, A)
     assert relative_error(r, robot.residual(q[k], v[k], a[k], u)) < IDENTITY
     derivatives = robot.residual_derivatives(q[k], v[k], a[k], u)

@@ -90,10 +90,10 @@ def random_state(robot: SoftRobot, rng: np.random.Generator) -> tuple[np.ndarray
 def complex_steps(robot: SoftRobot, level: int, state, accelerations: bool = False):
     """Derivatives of the results of `residual_kernel`, or of `accelerations_kernel`, along the whole state (size,) q,
     v, a, w, u, wrenches, numbers of closed chains: of r or a (n, size), and of A (., size)."""
-    n, nu, size = robot.nq, robot.nu, len(state)
+    n, size = robot.nq, len(state)
     m, e = robot.model.arrays, robot.arrays
     work, x = aligned_zeros(residual_work(robot.model), 2, LANES), aligned_zeros(size, 2, LANES)
-    r, A = aligned_zeros(n, 2, LANES), aligned_zeros(result_numbers(n, nu, int(robot.arrays.numbers[2])), 2, LANES)
+    r, A = aligned_zeros(n, 2, LANES), aligned_zeros(result_numbers(m, e), 2, LANES)
     L = aligned_zeros(n * n, 2, LANES)
     dr, dA = np.empty((n, size)), np.empty((len(A), size))
     for first in range(0, size, LANES):
@@ -115,7 +115,7 @@ def tip(robot: SoftRobot, name: str, q: np.ndarray) -> np.ndarray:
     """Placement (4, 4) of a link's frame, a rod's tip, as the kernel leaves it in its workspace."""
     n, work, place = robot.nq, np.empty(residual_work(robot.model)), np.eye(4)
     state = np.concatenate([q, np.zeros(3 * n + robot.nu + int(robot.arrays.numbers[1]))])
-    r, A = np.empty(n), np.empty(result_numbers(n, robot.nu, int(robot.arrays.numbers[2])))
+    r, A = np.empty(n), np.empty(result_numbers(robot.model.arrays, robot.arrays))
     residual_kernel(robot.model.arrays, robot.arrays, FORCES, state, work, r, A)
     pose = work[robot.model.link_segments[name] * SEGMENT + END :][:12]
     place[:3, :3], place[:3, 3] = pose[:9].reshape(3, 3), pose[9:]

@@ -31,8 +31,8 @@ def complex_step_derivatives(system: SoftRobotSystem, x, u) -> tuple[np.ndarray,
     """Derivatives along z = (x, u) of x+ (2 n, nz), and of F = dx+/dz, (2 n, nz, nz), by complex steps."""
     nx, nz = system.nx, system.nx + system.nu
     plant = system.model.arrays, system.robot.arrays, INTEGRATORS.index(system.integrator), system.dt
-    sizes = system.model, system.nu
-    numbers = nz, expansion_numbers(*sizes) + motion_numbers(*sizes), nx, nx * nz, nz * nz
+    scratch = expansion_numbers(system.model, system.nu) + motion_numbers(system.model, system.robot.arrays)
+    numbers = nz, scratch, nx, nx * nz, nz * nz
     z, work, x_next, F, H = (aligned_zeros(count, 2, LANES) for count in numbers)
     dx, dF = np.empty((nx, nz)), np.empty((nx, nz, nz))
     for first in range(0, nz, LANES):

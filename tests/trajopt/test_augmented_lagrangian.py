@@ -319,10 +319,10 @@ def test_an_expansion_changes_to_the_limits_that_press_elsewhere(name, rng):
     for p, blocks in zip((part, held), expansions, strict=True):
         Objective(terms._with([p]).terms()).accumulate(xs, us, blocks)
     objective = Objective(terms._with([part]).terms())
-    assert objective.foresee(xs, us, other, expansions[0])
+    assert objective.add_predicted_limits(xs, us, other, expansions[0])
     for got, wanted in zip(*expansions, strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-12)
-    assert not objective.foresee(xs, us, (xs, us), expansions[0])
+    assert not objective.add_predicted_limits(xs, us, (xs, us), expansions[0])
 
 
 @pytest.mark.parametrize("solver", [ILQR(), DDP()])

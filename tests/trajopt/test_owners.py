@@ -212,9 +212,9 @@ def test_soft_robots():
 
 
 # ------------------------------------------------------------------------------------------------ arrays and their ends
-def expand(residual, xs, blocks, nu, figures=None, stop=N):
-    figures = np.ones((1, residual.nr)) if figures is None else figures
-    return residual.weighted_squares(xs, np.zeros((N, nu)), figures, 0, stop, blocks, blocks)
+def expand(residual, xs, blocks, nu, weights=None, stop=N):
+    weights = np.ones((1, residual.nr)) if weights is None else weights
+    return residual.weighted_squares(xs, np.zeros((N, nu)), weights, 0, stop, blocks, blocks)
 
 
 SUMMED = [k for k in RESIDUALS if getattr(RESIDUALS[k](BASE), "sums_squares", False)]
@@ -232,8 +232,8 @@ def test_squares_are_not_written_into_arrays_of_other_sizes(kind):
     good = zero_blocks(N, 20, 9)
     for blocks, words, options in (
         (good, "start, stop: got 0, 8", {"stop": 8}),
-        (good, "figures: got shape", {"figures": np.ones((2, residual.nr))}),
-        (good, "figures: got shape", {"figures": np.ones((1, residual.nr + 1))}),
+        (good, "weights: got shape", {"weights": np.ones((2, residual.nr))}),
+        (good, "weights: got shape", {"weights": np.ones((1, residual.nr + 1))}),
         (zero_blocks(N - 3, 20, 9), "lx: got shape", {}),
     ):
         with pytest.raises(ValueError, match=words):

@@ -73,7 +73,7 @@ def objective(posed):
 def test_terms_of_a_residual_make_one_sum(system, residuals):
     plain, sums = gather_squares(objective(problem(system, residuals)).terms, N, NU)
     assert [term.cost.residual for term in plain] == [residuals[2]]  # its activation is not a square
-    spans = [(part.residual, part.start, part.stop, part.figures.shape[1]) for part in sums]
+    spans = [(part.residual, part.start, part.stop, part.weights.shape[1]) for part in sums]
     tool, held, mass = residuals
     assert spans == [(tool, 0, N + 1, 3), (held, 0, N + 1, 6), (tool, 1, N + 1, 12), (mass, N, N + 1, 12)]
 
@@ -124,7 +124,7 @@ def test_costs_at_overlapping_or_distant_knots_are_kept_apart(system, residuals)
     assert not plain and [(part.start, part.stop) for part in sums] == [(0, 1), (far + 1, far + 2)]
     near = trajopt.Problem(system, np.zeros(system.nx), N, running_costs=[[rare], none, [rare], *[none] * (N - 3)])
     (part,) = gather_squares(near.objective.terms, N, NU)[1]
-    assert (part.start, part.stop) == (0, 3) and not part.figures[1].any()
+    assert (part.start, part.stop) == (0, 3) and not part.weights[1].any()
 
 
 @pytest.mark.parametrize("rows", [1, N])

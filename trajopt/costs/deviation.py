@@ -9,13 +9,13 @@ from trajopt.validation import check_rows
 
 
 @routine
-def _squares(z, reference, figures, start, stop, gradient, hessian):
+def _squares(z, reference, weights, start, stop, gradient, hessian):
     """1/2 sum w (z - reference)^2; w s and w are added to gradient (K, n) and hessian (K, n, n) if these have rows."""
     total, expanded = 0.0, gradient.shape[0] > 0
-    next_row = min(figures.shape[0] - 1, 1)
+    next_row = min(weights.shape[0] - 1, 1)
     for t in range(start, stop):
         for i in range(z.shape[1]):
-            w, s = figures[next_row * (t - start), i], z[t, i] - reference[i]
+            w, s = weights[next_row * (t - start), i], z[t, i] - reference[i]
             total += 0.5 * w * s * s
             if expanded:
                 gradient[t, i] += w * s
@@ -27,7 +27,7 @@ _NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 
 
 class Deviation:
-    """r = x - x_ref, or u - u_ref; figures hold weights alone (see `trajopt.problem.squares`).
+    """r = x - x_ref, or u - u_ref; weights hold weights alone (see `trajopt.problem.squares`).
 
     Equal where all this is equal.
 
@@ -51,14 +51,14 @@ class Deviation:
         return hash(self._key)
 
     def weighted_squares(
-        self, xs: np.ndarray, us: np.ndarray, figures: np.ndarray, start: int, stop: int, target: Any, curvature: Any
+        self, xs: np.ndarray, us: np.ndarray, weights: np.ndarray, start: int, stop: int, target: Any, curvature: Any
     ) -> float:
         """The sum over knots start <= t < stop; gradient and Hessian, which is exact, are added to the target."""
         n, z, gradient, hessian = self.nr, (us if self._of_controls else xs), _NO_ROWS, _NO_BLOCKS
         check_rows("us" if self._of_controls else "xs", z, stop, (n,))
-        check_rows("figures", figures, 1 if len(figures) == 1 else stop - start, (n,))
+        check_rows("weights", weights, 1 if len(weights) == 1 else stop - start, (n,))
         if target is not None:
             gradient, hessian = (target[1], target[4]) if self._of_controls else (target[0], target[2])
             check_rows("gradient", gradient, stop, (n,))
             check_rows("hessian", hessian, stop, (n, n))
-        return _squares(z, self._reference, figures, start, stop, gradient, hessian)
+        return _squares(z, self._reference, weights, start, stop, gradient, hessian)

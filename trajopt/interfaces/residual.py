@@ -15,7 +15,7 @@ class Residual(Protocol):
 
     Optional: ``evaluate_with_jacobians(xs, us)`` returns r, rx, ru in one pass; ``name`` is what messages call it, and
     ``component_names`` (nr,) its numbers; ``made_for`` is what it is about (see `trajopt.interfaces.owners`); if
-    ``sums_squares`` is true, ``weighted_squares(xs, us, figures, start, stop, target, curvature)`` adds the expansion
+    ``sums_squares`` is true, ``weighted_squares(xs, us, weights, start, stop, target, curvature)`` adds the expansion
     of a quadratic cost to the arrays of all knots and returns its value (see
     `dynamics.residuals.robot_residual.RobotResidual`).
     """

@@ -134,7 +134,9 @@ class Objective:
             for sum_of_squares in squares:
                 sum_of_squares.add(xs, us, blocks, curvature)
 
-    def foresee(self, xs: np.ndarray, us: np.ndarray, trial: tuple[np.ndarray, np.ndarray], blocks: Blocks) -> bytes:
+    def add_predicted_limits(
+        self, xs: np.ndarray, us: np.ndarray, trial: tuple[np.ndarray, np.ndarray], blocks: Blocks
+    ) -> bytes:
         """Add to the blocks what the expansion at (xs, us) lacks of one with the constraints' limits that press at a
         trial (xs, us).
 

@@ -19,16 +19,16 @@ UNUSED = LANES
 
 
 class SquaresOfResidual(NamedTuple):
-    """1/2 sum_i w_i s_i^2 over the knots start <= t < stop; figures as `weighted_squares` has them."""
+    """1/2 sum_i w_i s_i^2 over the knots start <= t < stop; weights as `weighted_squares` has them."""
 
     residual: Any
-    figures: np.ndarray
+    weights: np.ndarray
     start: int
     stop: int
 
     def add(self, xs: np.ndarray, us: np.ndarray, blocks: Any, curvature: Any) -> float:
         """The sum; its expansion is added to blocks, and what Gauss-Newton leaves out of the Hessians to curvature."""
-        return self.residual.weighted_squares(xs, us, self.figures, self.start, self.stop, blocks, curvature)
+        return self.residual.weighted_squares(xs, us, self.weights, self.start, self.stop, blocks, curvature)
 
 
 class _Rows(NamedTuple):
@@ -36,7 +36,7 @@ class _Rows(NamedTuple):
 
     term: Term
     residual: Any
-    figures: np.ndarray
+    weights: np.ndarray
     knots: np.ndarray
 
 
@@ -45,11 +45,11 @@ def _rows(term: Term, horizon: int, nu: int) -> _Rows | None:
     found = None if squares is None else squares(nu)
     if found is None or not getattr(found[0], "sums_squares", False):
         return None
-    residual, figures = found
-    figures = figures.copy()
-    figures[:, : residual.nr] *= term.scale
+    residual, weights = found
+    weights = weights.copy()
+    weights[:, : residual.nr] *= term.scale
     knots = np.arange(horizon) if term.knots is None else term.knots
-    return _Rows(term, residual, figures, np.array([horizon]) if term.terminal else np.asarray(knots))
+    return _Rows(term, residual, weights, np.array([horizon]) if term.terminal else np.asarray(knots))
 
 
 def _sums(rows: Sequence[_Rows]) -> list[SquaresOfResidual]:
@@ -60,13 +60,13 @@ def _sums(rows: Sequence[_Rows]) -> list[SquaresOfResidual]:
     if len(present) < len(knots):
         return [found for row in rows for found in _sums([row])]
     spans = runs(present, UNUSED - 1)
-    if len(rows) == 1 and len(rows[0].figures) == 1 and len(present) == sum(stop - start for start, stop in spans):
-        return [SquaresOfResidual(residual, rows[0].figures, *span) for span in spans]
-    figures = np.zeros((int(knots.max()) + 1 - first, rows[0].figures.shape[1]))
-    figures[:, 2 * nr : 3 * nr], figures[:, 3 * nr :] = -np.inf, np.inf
+    if len(rows) == 1 and len(rows[0].weights) == 1 and len(present) == sum(stop - start for start, stop in spans):
+        return [SquaresOfResidual(residual, rows[0].weights, *span) for span in spans]
+    weights = np.zeros((int(knots.max()) + 1 - first, rows[0].weights.shape[1]))
+    weights[:, 2 * nr : 3 * nr], weights[:, 3 * nr :] = -np.inf, np.inf
     for row in rows:
-        figures[row.knots - first] = row.figures
-    return [SquaresOfResidual(residual, figures[start - first : stop - first], start, stop) for start, stop in spans]
+        weights[row.knots - first] = row.weights
+    return [SquaresOfResidual(residual, weights[start - first : stop - first], start, stop) for start, stop in spans]
 
 
 def gather_squares(
@@ -80,5 +80,5 @@ def gather_squares(
         if rows is None:
             plain.append(term)
         else:
-            groups.setdefault((rows.residual, rows.figures.shape[1]), []).append(rows)
+            groups.setdefault((rows.residual, rows.weights.shape[1]), []).append(rows)
     return tuple(plain), tuple(found for rows in groups.values() for found in _sums(rows))

@@ -82,7 +82,7 @@ def _first_penalty(part: Part, iterate: Iterate, share: float) -> float:
 
 
 def minimize_in_rounds(
-    pose: Callable[[Objective], Formulation],
+    formulation_of: Callable[[Objective], Formulation],
     objective: Objective,
     terms: AugmentedLagrangian,
     start: Iterate,
@@ -94,8 +94,8 @@ def minimize_in_rounds(
 ) -> Rounds:
     """Minimize the objective under the constraints behind the terms.
 
-    Parameters: as of `Loop`; pose(objective) is the formulation of the problem with another objective, start an iterate
-    of finite cost; `warm`: the terms' multipliers and penalties are those of an earlier solve.
+    Parameters: as of `Loop`; formulation_of(objective) is that of the problem with another objective,
+    start an iterate of finite cost; `warm`: the terms' multipliers and penalties are those of an earlier solve.
     """
     probing = options.initial_penalty == 0.0 and not warm
     if probing:
@@ -105,7 +105,7 @@ def minimize_in_rounds(
     try:
         for number in range(MAX_ROUNDS):
             inner = replace(options, tolerance=max(options.tolerance, tolerance))
-            rounds = _round(pose, objective, rounds, start, inner, threshold, clock, callback)
+            rounds = _round(formulation_of, objective, rounds, start, inner, threshold, clock, callback)
             state, status, terms = rounds.state, rounds.status, rounds.terms
             assert state is not None
             iterate = state.model.iterate
@@ -134,7 +134,7 @@ def minimize_in_rounds(
         return rounds._replace(status=Status.INTERRUPTED)
 
 
-def _round(pose, objective, rounds, start, options, threshold, clock, callback) -> Rounds:
+def _round(formulation_of, objective, rounds, start, options, threshold, clock, callback) -> Rounds:
     """Minimize with the multipliers and penalties of the rounds so far, from where the last one ended."""
     terms, tried = rounds.terms, rounds.tried
     augmented = Objective((*objective.terms, *terms.terms()))
@@ -146,7 +146,7 @@ def _round(pose, objective, rounds, start, options, threshold, clock, callback) 
     def measures(iterate: Iterate) -> tuple[float, float]:
         return objective.value(iterate.xs, iterate.us), terms.violation(iterate.xs, iterate.us)
 
-    formulation, left = pose(augmented), replace(options, max_iterations=options.max_iterations - tried)
+    formulation, left = formulation_of(augmented), replace(options, max_iterations=options.max_iterations - tried)
     loop = Loop(formulation, left, threshold, clock, measures)
     state = loop.run(iterate, callback, 0.0 if tried > 0 else np.inf, log)
     assert state.status is not None

@@ -194,7 +194,8 @@ class ForwardFormulation:
         """As `Formulation` has it; the curvature of the constraints is that of the iterate."""
         with clock.measure("derivatives"):
             change = self._no_curvature()
-            found = self.objective.foresee(model.iterate.xs, model.iterate.us, (trial.xs, trial.us), change)
+            iterate = model.iterate
+            found = self.objective.add_predicted_limits(iterate.xs, iterate.us, (trial.xs, trial.us), change)
             return (with_change(model, change), found) if found else None
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:

@@ -130,7 +130,7 @@ class InverseFormulation:
         iterate = model.iterate
         with clock.measure("derivatives"):
             change = Blocks(*zero_blocks(len(iterate.us), self.problem.system.ndx, iterate.us.shape[1]))
-            found = self.objective.foresee(iterate.xs, iterate.us, (trial.xs, trial.us), change)
+            found = self.objective.add_predicted_limits(iterate.xs, iterate.us, (trial.xs, trial.us), change)
             return (with_change(model, self._substituted(iterate, change, False)[2:]), found) if found else None
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:

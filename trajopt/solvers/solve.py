@@ -1,4 +1,4 @@
-"""From a problem and options to a solution: pose the problem, run the loop or its rounds, report."""
+"""From a problem and options to a solution: formulate the problem, run the loop or its rounds, report."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def takes_accelerations(system: System) -> bool:
     return capability(system, AccelerationControlled) is not None
 
 
-def pose(
+def formulation_of(
     problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature, objective: Objective
 ) -> Formulation:
     """The formulation that the problem's system asks for."""
@@ -72,7 +72,7 @@ def solve(
     boxed = options.control_limits == "box" and not takes_accelerations(problem.system)
     limits = problem.control_limits if boxed else None
     constraints = _smooth_constraints(problem, boxed=limits is not None)
-    posed = partial(pose, problem, limits, options, curvature)
+    posed = partial(formulation_of, problem, limits, options, curvature)
     formulation = posed(problem.objective)
     iterate = formulation.start(us, xs, clock)
     if not np.isfinite(iterate.cost):

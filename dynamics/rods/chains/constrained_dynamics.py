@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.lane_algebra import scale_into
 from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, RodArrays
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.blocks import BLOCKS
-from dynamics.rods.recursion.residual_kernel import DV, MASS, residual_kernel, residual_work, result_numbers
+from dynamics.rods.recursion.residual_kernel import carve_results, residual_kernel, residual_work, result_numbers
 from dynamics.simd import equilibrate, factorize_dense, kernel, routine, solve_dense
 
 
@@ -58,26 +58,26 @@ def _factorize(n, free, mass, rows, K, d, pivots):
 
 
 @kernel
-def _fill_derivatives(n, nu, free, rate, A, closed, X):
-    """The right-hand sides, columns q_f, v_f, u."""
-    F = free.size
-    G, size = X.shape[0] - F, n * n
+def _fill_derivatives(n, nu, free, rate, b, c, X):
+    """The right-hand sides, columns q_f, v_f, u, from the results b and c."""
+    F, closed = free.size, c.closed
+    G = X.shape[0] - F
     rows, o = 3 * G, G * n
     for y in range(F):
         j = free[y]
         for x in range(F):
-            X[x, y] = -A[free[x] * n + j]
-            X[x, F + y] = -A[DV * size + free[x] * n + j]
+            X[x, y] = -b.dq[free[x] * n + j]
+            X[x, F + y] = -b.dv[free[x] * n + j]
         for g in range(G):
             k = rows + g * n + j
             J, J1, J2 = closed[k], closed[o + k], closed[2 * o + k]
             X[F + g, y] = -(J2 + 2.0 * rate * J1 + rate * rate * J)
             X[F + g, F + y] = -2.0 * (J1 + rate * J)
-    for c in range(nu):
+    for k in range(nu):
         for x in range(F):
-            X[x, 2 * F + c] = A[BLOCKS * size + free[x] * nu + c]
+            X[x, 2 * F + k] = c.B[free[x] * nu + k]
         for g in range(G):
-            X[F + g, 2 * F + c] = 0.0
+            X[F + g, 2 * F + k] = 0.0
 
 
 @kernel
@@ -103,33 +103,52 @@ def _add_motion(n, free, mass, rows, y, r):
             r[i] -= rows[g * n + i] * y[F + g, 0]
 
 
+class _Places(NamedTuple):
+    """What is computed on the way."""
+
+    work: np.ndarray
+    A: np.ndarray
+    K: np.ndarray  # (F + G, F + G) and what `_factorize` makes of it
+    d: np.ndarray
+    pivots: np.ndarray
+    y: np.ndarray  # (F + G, .) right-hand sides, then a_f and multipliers
+
+
+@kernel
+def _solve_point(m, e, level, rate, free, s, state, r, derivatives):
+    """One of `_constrained`; s: `_Places`."""
+    n, nu, G = m.numbers[0], e.numbers[0], e.closures.kind.size
+    F, (b, c, _), mass_matrix = free.size, carve_results(m, e, s.A), np.int64(MASS_MATRIX)  # a literal compiles anew
+    closed = c.closed
+    residual_kernel(m, e, mass_matrix, state, s.work, r, s.A)
+    regular = _factorize(n, free, b.M, closed[3 * G :], s.K, s.d, s.pivots)
+    for x in range(F):
+        s.y[x, 0] = -r[free[x]] if regular else np.nan
+    for g in range(G):
+        s.y[F + g, 0] = -(closed[2 * G + g] + rate * (2.0 * closed[G + g] + rate * closed[g]))
+    _solve_scaled(s.K, s.d, s.pivots, s.y)
+    for x in range(F):
+        state[2 * n + free[x]] = s.y[x, 0]
+    for g in range(G):
+        state[state.size - G + g] = s.y[F + g, 0]
+    _add_motion(n, free, b.M, closed[3 * G :], s.y, r)
+    if level >= FIRST:
+        residual_kernel(m, e, level, state, s.work, r, s.A)
+        _fill_derivatives(n, nu, free, rate, b, c, derivatives)
+        _solve_scaled(s.K, s.d, s.pivots, derivatives)
+
+
 @routine
 def _constrained(m, e, level, rate, free, states, numbers, forces, derivatives):
     """Accelerations and multipliers into the states (K, .), and the others of `ConstrainedMotion`; rate: 1 / T."""
-    n, nu, G = m.numbers[0], e.numbers[0], e.closures.kind.size
-    F = free.size
-    work, A, K = np.empty(numbers[0]), np.empty(numbers[1]), np.empty((F + G, F + G))
-    d, pivots, y = np.empty(F + G), np.empty(F + G, np.int64), np.empty((F + G, 1))
-    closed, last = A[BLOCKS * n * n + 2 * n * nu :], states.shape[1] - G
-    mass_matrix = np.int64(MASS_MATRIX)  # for a literal numba would compile everything once more
+    N, none = free.size + e.closures.kind.size, np.empty((0, 0))
+    s = _Places(
+        np.empty(numbers[0]), np.empty(numbers[1]), np.empty((N, N)), np.empty(N), np.empty(N, np.int64),
+        np.empty((N, 1)),
+    )  # fmt: skip
     for t in range(states.shape[0]):
-        state, r = states[t], forces[t]
-        residual_kernel(m, e, mass_matrix, state, work, r, A)
-        regular = _factorize(n, free, A[MASS * n * n :], closed[3 * G :], K, d, pivots)
-        for x in range(F):
-            y[x, 0] = -r[free[x]] if regular else np.nan
-        for g in range(G):
-            y[F + g, 0] = -(closed[2 * G + g] + rate * (2.0 * closed[G + g] + rate * closed[g]))
-        _solve_scaled(K, d, pivots, y)
-        for x in range(F):
-            state[2 * n + free[x]] = y[x, 0]
-        for g in range(G):
-            state[last + g] = y[F + g, 0]
-        _add_motion(n, free, A[MASS * n * n :], closed[3 * G :], y, r)
-        if level >= FIRST:
-            residual_kernel(m, e, level, state, work, r, A)
-            _fill_derivatives(n, nu, free, rate, A, closed, derivatives[t])
-            _solve_scaled(K, d, pivots, derivatives[t])
+        X = derivatives[t] if level >= FIRST else none
+        _solve_point(m, e, level, rate, free, s, states[t], forces[t], X)
 
 
 def constrained_motion(
@@ -139,7 +158,7 @@ def constrained_motion(
     the others holding the accelerations given; rate: 1 / T of Baumgarte's method, or 0."""
     n, nu, G, K = model.nq, int(arrays.numbers[0]), model.constraint_count, len(states)
     F = len(free)
-    numbers = np.array([residual_work(model), result_numbers(n, nu, int(arrays.numbers[2]))])
+    numbers = np.array([residual_work(model), result_numbers(model.arrays, arrays)])
     forces, derivatives = np.empty((K, n)), np.empty((K if level >= FIRST else 0, F + G, 2 * F + nu))
     states[:, 2 * n + free], states[:, states.shape[1] - G :] = 0.0, 0.0
     _constrained(model.arrays, arrays, level, rate, free, states, numbers, forces, derivatives)
@@ -147,35 +166,42 @@ def constrained_motion(
     return ConstrainedMotion(a, multipliers, forces, derivatives)
 
 
+@kernel
+def _project_point(m, e, free, s, state, r, rows, a):
+    """`project_motion` with s of two right-hand sides; rows (G n) of A; a (n), zero."""
+    n, G, F = m.numbers[0], e.closures.kind.size, free.size
+    (b, (_, _, closed), _), multipliers = carve_results(m, e, s.A), state[len(state) - G :]
+    multipliers[:], s.y[:] = 0.0, 0.0
+    residual_kernel(m, e, np.int64(MASS_MATRIX), state, s.work, r, s.A)
+    scale_into(n * G, rows, 1.0, closed[3 * G :])
+    if not _factorize(n, free, b.M, rows, s.K, s.d, s.pivots):
+        s.d[:] = np.nan
+    for g in range(G):
+        s.y[F + g, 1] = -closed[G + g]
+    _solve_scaled(s.K, s.d, s.pivots, s.y)
+    for x in range(F):
+        state[n + free[x]] += s.y[x, 1]
+        a[free[x]], state[2 * n + free[x]] = state[2 * n + free[x]], 0.0
+    residual_kernel(m, e, np.int64(FORCES), state, s.work, r, s.A)
+    for x in range(F):
+        s.y[x, 0], s.y[x, 1] = -r[free[x]], 0.0
+    for g in range(G):
+        s.y[F + g, 0] = s.y[F + g, 1] = -closed[2 * G + g]
+        for i in range(n):
+            s.y[F + g, 1] -= rows[g * n + i] * a[i]
+    _solve_scaled(s.K, s.d, s.pivots, s.y)
+    for x in range(F):
+        state[2 * n + free[x]] = a[free[x]] + s.y[x, 1]
+    for g in range(G):
+        multipliers[g] = s.y[F + g, 0]
+    _add_motion(n, free, b.M, rows, s.y, r)
+
+
 @routine
 def _project(m, e, free, state, work, r, A):
-    n, nu, G, F = m.numbers[0], e.numbers[0], e.closures.kind.size, free.size
-    K, d, pivots, y = np.empty((F + G, F + G)), np.empty(F + G), np.empty(F + G, np.int64), np.zeros((F + G, 2))
-    closed, multipliers = A[BLOCKS * n * n + 2 * n * nu :], state[len(state) - G :]
-    multipliers[:] = 0.0
-    residual_kernel(m, e, np.int64(MASS_MATRIX), state, work, r, A)
-    rows = closed[3 * G : (3 + n) * G].copy()
-    if not _factorize(n, free, A[MASS * n * n :], rows, K, d, pivots):
-        d[:] = np.nan
-    for g in range(G):
-        y[F + g, 1] = -closed[G + g]
-    _solve_scaled(K, d, pivots, y)
-    a = np.zeros(n)
-    for x in range(F):
-        state[n + free[x]] += y[x, 1]
-        a[free[x]], state[2 * n + free[x]] = state[2 * n + free[x]], 0.0
-    residual_kernel(m, e, np.int64(FORCES), state, work, r, A)
-    for x in range(F):
-        y[x, 0], y[x, 1] = -r[free[x]], 0.0
-    for g in range(G):
-        y[F + g, 0] = y[F + g, 1] = -closed[2 * G + g]
-        for i in range(n):
-            y[F + g, 1] -= rows[g * n + i] * a[i]
-    _solve_scaled(K, d, pivots, y)
-    for x in range(F):
-        state[2 * n + free[x]] = a[free[x]] + y[x, 1]
-    multipliers[:] = y[F:, 0]
-    _add_motion(n, free, A[MASS * n * n :], rows, y, r)
+    n, G, N = m.numbers[0], e.closures.kind.size, free.size + e.closures.kind.size
+    s = _Places(work, A, np.empty((N, N)), np.empty(N), np.empty(N, np.int64), np.empty((N, 2)))
+    _project_point(m, e, free, s, state, r, np.empty(G * n), np.zeros(n))
 
 
 def project_motion(

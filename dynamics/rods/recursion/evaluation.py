@@ -21,7 +21,7 @@ from dynamics.rods.model.closure_arrays import no_closures
 from dynamics.rods.model.load_arrays import LOADS
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.backward_pass import backward_numbers, backward_pass
-from dynamics.rods.recursion.blocks import BLOCKS
+from dynamics.rods.recursion.blocks import block_numbers, carve_blocks
 from dynamics.simd import LANES, carve, driver, gather, launch, scatter, shared_kernel
 from dynamics.validation import as_batch, as_floats, as_kind
 
@@ -46,10 +46,10 @@ class InverseDynamicsHessian(NamedTuple):
 # ------------------------------------------------------------------------------------------------ kernels
 @shared_kernel
 def inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work, tau, A, closed):
-    """tau (n) and, in A, blocks (n n): dtau/dq, dtau/dv, M, Hqq, Hqv, -, Hvv, Hqa, -, as far as the level
-    goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each); wrenches of external loads (6 each), then reactions and
-    multipliers of closed chains, whose results are `closed` (`closure_arrays`); work: `work_numbers`."""
-    n = m.numbers[0]
+    """tau (n) and, in A, `Blocks`, as far as the level goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each);
+    wrenches of external loads (6 each), then reactions and multipliers of closed chains, whose results are `closed`
+    (`closure_arrays`); work: `work_numbers`."""
+    n, (b, _) = m.numbers[0], carve_blocks(m, A)
     segments, w = carve(work, m.parent.size * SEGMENT)
     columns, w = carve(w, FAMILIES * n)
     loads, w = carve(w, m.parent.size * LOADS)
@@ -58,7 +58,7 @@ def inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work,
         closure_rows(m, closures, level, segments, columns, wrenches, w, closed)
     backward_pass(m, external, level, wrenches, segments, columns, loads, w, tau, A)
     if level >= FIRST and closures.kind.size > 0:
-        subtract_turning(m, closures, closed, A)
+        subtract_turning(m, closures, closed, b.dq)
 
 
 def work_numbers(model: RodModel) -> int:
@@ -73,11 +73,11 @@ def drive_inverse_dynamics(
 ):
     """Rows of the arrays for the knots of `states` (K, 4 n) and `wrenches` (K, 6 W), knots in lanes."""
     n = m.numbers[0]
-    size = n * n
     x, w = carve(work, 4 * n)
     y, w = carve(w, wrenches.shape[1])
     forces, w = carve(w, n)
-    A, w = carve(w, BLOCKS * size)
+    b, rest = carve_blocks(m, w)
+    A, w = carve(w, w.shape[0] - rest.shape[0])
     for c in range(first, last):
         t = c * LANES
         gather(states, t, x)
@@ -85,21 +85,20 @@ def drive_inverse_dynamics(
         inverse_dynamics_kernel(m, external, closures, level, x, y, w, forces, A, w[:0])
         scatter(forces, t, tau)
         if level >= MASS_MATRIX:
-            scatter(A[2 * size :], t, M)
+            scatter(b.M, t, M)
         if level >= FIRST:
-            scatter(A, t, dq)
-            scatter(A[size:], t, dv)
+            scatter(b.dq, t, dq)
+            scatter(b.dv, t, dv)
         if level >= SECOND:
-            scatter(A[3 * size :], t, Hqq)
-            scatter(A[4 * size :], t, Hqv)
-            scatter(A[6 * size :], t, Hvv)
-            scatter(A[7 * size :], t, Hqa)
+            scatter(b.Hqq, t, Hqq)
+            scatter(b.Hqv, t, Hqv)
+            scatter(b.Hvv, t, Hvv)
+            scatter(b.Hqa, t, Hqa)
 
 
 def driver_numbers(model: RodModel) -> int:
     """Scratch numbers per lane of `drive_inverse_dynamics`."""
-    n = model.nq
-    return work_numbers(model) + 5 * n + 6 * model.wrench_count + BLOCKS * n * n
+    return work_numbers(model) + 5 * model.nq + 6 * model.wrench_count + block_numbers(model.arrays)
 
 
 # ------------------------------------------------------------------------------------------------ public

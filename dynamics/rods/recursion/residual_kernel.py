@@ -6,11 +6,15 @@ Levels are those of `evaluation`: FORCES gives r, MASS_MATRIX also M, FIRST also
 Hessian of w'r.
 """
 
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.loads.tendon_kernel import TENDON_NUMBERS, add_tendons
-from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND
-from dynamics.rods.model.closure_arrays import closure_numbers, input_numbers
+from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND, RodArrays
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.blocks import BLOCKS
+from dynamics.rods.recursion.blocks import block_numbers, carve_blocks, n
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers
 from dynamics.simd import (
     LANES,
@@ -19,6 +23,7 @@ from dynamics.simd import (
     driver,
     fma,
     gather,
+    helper,
     kernel,
     load,
     scatter,
@@ -26,13 +31,39 @@ from dynamics.simd import (
     splat,
     store,
 )
+from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.sizes import Size
 
-DQ, DV, MASS, HQQ, HQV, HVV, HQA = 0, 1, 2, 3, 4, 6, 7
-"""Blocks (n, n) of the results; B and Hqu, (n, nu) each, follow after BLOCKS."""
+nu = Size("nu", "e.numbers[0]")
+"""Number of controls."""
+
+
+class ControlBlocks(NamedTuple):
+    """Results that follow after `Blocks`."""
+
+    B: np.ndarray = lanes(n * nu)
+    Hqu: np.ndarray = lanes(n * nu)
+    closed: np.ndarray = lanes(Size("closed", "e.numbers[2]"))  # of closed chains (`closure_arrays`)
+
+
+_carve_control_blocks, _control_block_numbers = carving(ControlBlocks)
+
+
+@helper
+def carve_results(m, e, A):
+    """`Blocks` and `ControlBlocks` of the results A, and what lies behind them."""
+    b, rest = carve_blocks(m, A)
+    c, rest = _carve_control_blocks(m, e, rest)
+    return b, c, rest
+
+
+def result_numbers(m: RodArrays, e: RobotArrays) -> int:
+    """Numbers of `carve_results`."""
+    return block_numbers(m) + _control_block_numbers(m, e)
 
 
 @kernel
-def _add_elasticity(e, level, n, state, r, A):
+def _add_elasticity(e, level, n, state, r, b):
     """Add K q + D v and its derivatives."""
     align_stack(r)
     for i in range(n):
@@ -42,26 +73,25 @@ def _add_elasticity(e, level, n, state, r, A):
             x = fma(D, load(state, n + j), fma(K, load(state, j), x))
             if level >= FIRST:
                 o = i * n + j
-                store(A, o, load(A, o) + K)
-                store(A, n * n + o, load(A, n * n + o) + D)
+                store(b.dq, o, load(b.dq, o) + K)
+                store(b.dv, o, load(b.dv, o) + D)
         store(r, i, x)
 
 
 @shared_kernel
 def residual_kernel(m, e, level, state, work, r, A):
-    """r (n) and, in A, blocks (n n): dr/dq, dr/dv, M, Hqq, Hqv, -, Hvv, Hqa, -, then B and Hqu (n nu), as far as the
-    level goes, then the results of closed chains (`closure_arrays`).  m: RodArrays; e: RobotArrays; state: q, v, a, w
-    (n each), u (nu), external wrenches (6 W), numbers of closed chains (12 C + G); work: `residual_work`."""
+    """r (n) and, in A, what `carve_results` finds there, as far as the level goes, `Blocks` of r in place of ID.
+    m: RodArrays; e: RobotArrays; state: q, v, a, w (n each), u (nu), external wrenches (6 W), numbers of closed chains
+    (12 C + G); work: `residual_work`."""
     n, nu = m.numbers[0], e.numbers[0]
-    B, rest = carve(A[BLOCKS * n * n :], n * nu)
-    Hqu, closed = carve(rest, n * nu)
+    b, (B, Hqu, closed), _ = carve_results(m, e, A)
     inverse_dynamics_kernel(m, e.external, e.closures, level, state, state[4 * n + nu :], work, r, A, closed)
-    _add_elasticity(e, level, n, state, r, A)
+    _add_elasticity(e, level, n, state, r, b)
     if level >= FIRST:
-        B[: n * nu] = 0.0
+        B[:] = 0.0
     if level >= SECOND:
-        Hqu[: n * nu] = 0.0
-    add_tendons(e.tendons, level, n, nu, state, work, r, A, A[HQQ * n * n :], B, Hqu)
+        Hqu[:] = 0.0
+    add_tendons(e.tendons, level, n, nu, state, work, r, b.dq, b.Hqq, B, Hqu)
     first = nu - e.driven.size
     for k in range(e.driven.size):
         i = e.driven[k]
@@ -75,40 +105,31 @@ def residual_work(model: RodModel) -> int:
     return max(work_numbers(model), TENDON_NUMBERS)
 
 
-def result_numbers(n: int, nu: int, closed: int = 0) -> int:
-    """Numbers of its results A, with those of closed chains."""
-    return BLOCKS * n * n + 2 * n * nu + closed
-
-
 @driver
 def drive_residual(first, last, work, m, e, level, states, r, dq, dv, M, Hqq, Hqv, Hvv, Hqa, B, Hqu):
     """Rows of the arrays for the knots of `states` (K, .), knots in lanes."""
-    n, nu = m.numbers[0], e.numbers[0]
-    size = n * n
     state, w = carve(work, states.shape[1])
-    forces, w = carve(w, n)
-    A, w = carve(w, BLOCKS * size + 2 * n * nu + e.numbers[2])
+    forces, A = carve(w, m.numbers[0])
+    b, of_controls, w = carve_results(m, e, A)
     for c in range(first, last):
         t = c * LANES
         gather(states, t, state)
         residual_kernel(m, e, level, state, w, forces, A)
         scatter(forces, t, r)
         if level >= MASS_MATRIX:
-            scatter(A[MASS * size :], t, M)
+            scatter(b.M, t, M)
         if level >= FIRST:
-            scatter(A, t, dq)
-            scatter(A[DV * size :], t, dv)
-            scatter(A[BLOCKS * size :], t, B)
+            scatter(b.dq, t, dq)
+            scatter(b.dv, t, dv)
+            scatter(of_controls.B, t, B)
         if level >= SECOND:
-            scatter(A[HQQ * size :], t, Hqq)
-            scatter(A[HQV * size :], t, Hqv)
-            scatter(A[HVV * size :], t, Hvv)
-            scatter(A[HQA * size :], t, Hqa)
-            scatter(A[BLOCKS * size + n * nu :], t, Hqu)
+            scatter(b.Hqq, t, Hqq)
+            scatter(b.Hqv, t, Hqv)
+            scatter(b.Hvv, t, Hvv)
+            scatter(b.Hqa, t, Hqa)
+            scatter(of_controls.Hqu, t, Hqu)
 
 
-def residual_driver_numbers(model: RodModel, nu: int) -> int:
+def residual_driver_numbers(model: RodModel, e: RobotArrays) -> int:
     """Scratch numbers per lane of `drive_residual`."""
-    n, inputs = model.nq, 6 * model.wrench_count + input_numbers(model.closures)
-    results = result_numbers(n, nu, closure_numbers(model.closures, n))
-    return 5 * n + nu + inputs + results + residual_work(model)
+    return 5 * model.nq + int(e.numbers[0] + e.numbers[1]) + result_numbers(model.arrays, e) + residual_work(model)

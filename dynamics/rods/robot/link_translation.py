@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.lane_algebra import scale_into
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, RobotResidual, run, scatter_block
 from dynamics.residuals.squares import SQUARES_ROW, add_curvature, add_gauss_newton, sum_lanes, weigh
 from dynamics.rods.kinematics.forward_pass import forward_pass
@@ -21,7 +22,7 @@ from dynamics.rods.model.arrays import END, FAMILIES, FIRST, MASS_MATRIX, SEGMEN
 from dynamics.rods.model.closure_arrays import no_closures
 from dynamics.rods.model.load_arrays import WRENCH, LoadArrays
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.blocks import BLOCKS
+from dynamics.rods.recursion.blocks import BLOCKS, block_numbers, carve_blocks
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers
 from dynamics.simd import LANES, align_stack, carve, driver, gather, helper, kernel, load, scatter, store
 from dynamics.spatial import add_cross, load3, store3
@@ -57,8 +58,7 @@ def _differentiate_twice(m, external, closures, state, force, work, scratch, H):
     wrench[:3] = 0.0
     store3(wrench, 3, load3(force, 0))
     inverse_dynamics_kernel(m, external, closures, level, state, wrench, work, forces, A, A[:0])
-    for k in range(n * n):
-        store(H, k, -load(A, k))
+    scale_into(n * n, H, -1.0, carve_blocks(m, A)[0].dq)
 
 
 @helper
@@ -94,22 +94,22 @@ def _drive(first, last, work, m, external, closures, segment, target, path, orde
 
 @driver
 def _drive_squares(
-    first, last, work, m, external, closures, segment, target, path, figures, start, stop, order, xs, lx, lxx, Hxx
+    first, last, work, m, external, closures, segment, target, path, weights, start, stop, order, xs, lx, lxx, Hxx
 ):
     n, total = m.numbers[0], 0.0
-    state, x, r, slope, J, H, scratch, w = _workspace(n, work)
-    stiffness, w = carve(w, 3)
-    row, w = carve(w, figures.shape[1])
+    state, x, r, mu, J, H, scratch, w = _workspace(n, work)
+    gauss_newton_weight, w = carve(w, 3)
+    row, w = carve(w, weights.shape[1])
     for c in range(first, last):
         t = start + c * LANES
         count = min(LANES, stop - t)
         gather(xs, t, x)
         _evaluate(m, segment, target, x, state, w, r, J, path)
-        total += sum_lanes(weigh(figures, c * LANES, r, row, slope, stiffness), row, count)
+        total += sum_lanes(weigh(weights, c * LANES, r, row, mu, gauss_newton_weight), row, count)
         if order & JACOBIAN:
-            add_gauss_newton(path, J, slope, stiffness, t, count, row, lx, lxx)
+            add_gauss_newton(path, J, mu, gauss_newton_weight, t, count, row, lx, lxx)
         if order & HESSIAN:
-            _differentiate_twice(m, external, closures, state, slope, w, scratch, H)
+            _differentiate_twice(m, external, closures, state, mu, w, scratch, H)
             add_curvature(path, H, t, count, Hxx)
     return total
 
@@ -139,7 +139,7 @@ class LinkTranslation(RobotResidual):
         path = m.path[m.path_start[segment] : m.path_start[segment + 1]].astype(np.int64)
         self._set(link=link, target=target, _path=path, _segment=segment, _target=target.copy())
         self._set(_massless=massless(m), _load=load_at(m, segment), _chains=no_closures())
-        self._set(_numbers=work_numbers(model) + 15 + 4 * SQUARES_ROW + n * (10 + n * (1 + BLOCKS)))
+        self._set(_numbers=work_numbers(model) + 15 + 4 * SQUARES_ROW + n * (10 + n) + block_numbers(m))
 
     def _frame(self):
         return self._massless, self._load, self._chains, self._segment, self._target, self._path
@@ -147,10 +147,10 @@ class LinkTranslation(RobotResidual):
     def _drive(self, order, xs, mu, r, derivative):
         run(_drive, len(xs), self._numbers, *self._frame(), order, xs, mu, r, derivative)
 
-    def _drive_squares(self, figures, start, stop, order, xs, us, target, curvature):
+    def _drive_squares(self, weights, start, stop, order, xs, us, target, curvature):
         blocks = target[0], target[2], curvature[2]
         count = stop - start
-        return run(_drive_squares, count, self._numbers, *self._frame(), figures, start, stop, order, xs, *blocks)
+        return run(_drive_squares, count, self._numbers, *self._frame(), weights, start, stop, order, xs, *blocks)
 
 
 def massless(m: RodArrays) -> RodArrays:

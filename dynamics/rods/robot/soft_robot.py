@@ -264,7 +264,7 @@ class SoftRobot(ByContent):
         }
         flat = {name: x.reshape(len(x), x.shape[1] * x.shape[2]) for name, x in out.items()}
         order = ("dq", "dv", "M", "Hqq", "Hqv", "Hvv", "Hqa", "B", "Hqu")
-        numbers = residual_driver_numbers(self.model, nu)
+        numbers = residual_driver_numbers(self.model, self.arrays)
         arguments = self.model.arrays, self.arrays, level, states, r, *(flat[name] for name in order)
         launch(drive_residual, len(states), numbers, *arguments)
         return [r, *out.values()]
@@ -299,7 +299,7 @@ class SoftRobot(ByContent):
         a = np.empty((len(states), n))
         out = [np.empty((len(states) if level >= least else 0, n, columns)) for least, columns in wanted]
         flat = [x.reshape(len(x), n * x.shape[2]) for x in out]
-        numbers = accelerations_driver_numbers(self.model, nu)
+        numbers = accelerations_driver_numbers(self.model, self.arrays)
         launch(drive_accelerations, len(states), numbers, self.model.arrays, self.arrays, level, states, a, *flat)
         return [a, *out]
 

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.rods.chains.constrained_dynamics import fill_border, project_motion
 from dynamics.rods.model.arrays import FIRST, FORCES
-from dynamics.rods.recursion.blocks import BLOCKS
+from dynamics.rods.recursion.blocks import carve_blocks
 from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.kept_factors import UPDATES, Steps, factorize, keep_record, move, no_factors, set_step
@@ -101,12 +101,12 @@ def _evaluate(p, level, y):
 @kernel
 def _fill_jacobian(p, J):
     """J (F + G, F + G) from dr/dq, dr/dv, M and A."""
-    n, c, F = p.r.size, p.c, p.free.size
+    n, c, F, (b, _) = p.r.size, p.c, p.free.size, carve_blocks(p.m, p.A)
     fill_border(n, p.free, p.chains[3 * (len(J) - F) :], J)
     for x in range(F):
         for y in range(F):
             k = p.free[x] * n + p.free[y]
-            J[x, y] = c[0] * p.A[k] + c[1] * p.A[n * n + k] + c[2] * p.A[2 * n * n + k]
+            J[x, y] = c[0] * b.dq[k] + c[1] * b.dv[k] + c[2] * b.M[k]
 
 
 @kernel
@@ -238,12 +238,12 @@ class Newton:
         n, nu, G = robot.nq, robot.nu, robot.model.constraint_count
         self._free, self._chains = np.arange(n) if free is None else free, G
         N = len(self._free) + G
-        numbers, results = robot.arrays.numbers, result_numbers(n, nu, int(robot.arrays.numbers[2]))
+        numbers, results = robot.arrays.numbers, result_numbers(robot.model.arrays, robot.arrays)
         state, A = np.zeros(4 * n + nu + int(numbers[1])), np.empty(results)
         base, r, rho, counts = np.empty((3, n)), np.empty(n), np.empty(N), np.zeros(2, np.int64)
         self._problem = _Problem(
             robot.model.arrays, robot.arrays, self._free, base, np.empty(3), state,
-            np.empty(residual_work(robot.model)), r, A, A[BLOCKS * n * n + 2 * n * nu :], rho, counts,
+            np.empty(residual_work(robot.model)), r, A, A[results - int(numbers[2]) :], rho, counts,
         )  # fmt: skip
         self._factors = no_factors(N)
 

@@ -3,9 +3,9 @@
     a(q, v, u) with  r(q', v', a, u) = 0,    q' = q + cq a,    v' = v + cv a
     a_q = - J^-1 r_q,    a_v = - J^-1 r_v,    a_u = J^-1 B,    J = M + cq r_q + cv r_v    at (q', v')
 
-The Hessian of y'a is that of w'r along (q', v', a, u), with J'w = - y.  In terms of z = (q, v, u) and of a alone, it is
+The Hessian of y'a is that of `implicit_function` for w'r along (q', v', a, u), with J'w = - y, where
 
-    H_zz + Z a_z + (Z a_z)' + a_z' S a_z,     Z = H_za,   S = H_aa  of  R(q, v, a, u) = w'r(q + cq a, v + cv a, a, u)
+    Z = H_za,   S = H_aa  of  R(q, v, a, u) = w'r(q + cq a, v + cv a, a, u),  z = (q, v, u):
     Z: q: Hqa + cq Hqq + cv Hqv,    v: cq Hvq + cv Hvv,    u: cq Huq            S = cq (Haq + Zq) + cv Zv
 """
 
@@ -13,17 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.lane_algebra import add_product
+from dynamics.implicit_function import add_along, store_hessian
+from dynamics.lane_algebra import scale_into
+from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.model.arrays import FIRST, SECOND
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.blocks import BLOCKS
+from dynamics.rods.recursion.blocks import Blocks
 from dynamics.rods.recursion.residual_kernel import (
-    DV,
-    HQA,
-    HQQ,
-    HQV,
-    HVV,
-    MASS,
+    ControlBlocks,
+    carve_results,
     residual_kernel,
     residual_work,
     result_numbers,
@@ -55,7 +53,9 @@ class Stage(NamedTuple):
     state: np.ndarray  # q, v, a, w (n each), u (nu), external wrenches (6 W), zero
     r: np.ndarray  # (n)
     J: np.ndarray  # (n n)
-    A: np.ndarray  # `residual_kernel`
+    A: np.ndarray  # `residual_kernel`, where b and c find its results
+    b: Blocks
+    c: ControlBlocks
     accepted: np.ndarray  # (n), of Newton's method: the best a so far, the step from there, weights of the residual
     step: np.ndarray  # (n)
     scale: np.ndarray  # (n)
@@ -76,18 +76,19 @@ def carve_stage(m, e, w):
     state, w = carve(w, 4 * n + nu + wrenches)
     r, w = carve(w, n)
     J, w = carve(w, n * n)
-    A, w = carve(w, BLOCKS * n * n + 2 * n * nu)
+    b, c, rest = carve_results(m, e, w)
+    A, w = carve(w, w.shape[0] - rest.shape[0])
     accepted, w = carve(w, n)
     step, w = carve(w, n)
     scale, w = carve(w, n)
     state[:] = 0.0
-    return Stage(state, r, J, A, accepted, step, scale, w)
+    return Stage(state, r, J, A, b, c, accepted, step, scale, w)
 
 
-def stage_numbers(model: RodModel, nu: int) -> int:
+def stage_numbers(model: RodModel, e: RobotArrays) -> int:
     """Scratch numbers of `carve_stage` and of the residual's work."""
-    n = model.nq
-    return 8 * n + nu + 6 * model.wrench_count + n * n + result_numbers(n, nu) + residual_work(model)
+    n, inputs = model.nq, int(e.numbers[0] + e.numbers[1])
+    return 8 * n + inputs + n * n + result_numbers(model.arrays, e) + residual_work(model)
 
 
 # ------------------------------------------------------------------------------------------------ Newton's method
@@ -101,10 +102,10 @@ def advance(n, t, cq, cv, x, a, out):
 
 
 @kernel
-def _store_jacobian(n, cq, cv, A, J):
+def _store_jacobian(n, cq, cv, b, J):
     align_stack(J)
     for k in range(n * n):
-        store(J, k, fma(cq, load(A, k), fma(cv, load(A, DV * n * n + k), load(A, MASS * n * n + k))))
+        store(J, k, fma(cq, load(b.dq, k), fma(cv, load(b.dv, k), load(b.M, k))))
 
 
 @kernel
@@ -156,7 +157,7 @@ def solve_stage(m, e, cq, cv, base, s):
     while count < MAX_STEPS and not all_less(active, 0.5):
         advance(n, 0.0, cq, cv, base, a, s.state)
         residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
-        _store_jacobian(n, cq, cv, s.A, s.J)
+        _store_jacobian(n, cq, cv, s.b, s.J)
         merit = _merit(n, count == 0, s)
         better = one if count == 0 else select_less(merit, least, one, zero)
         least = select_less(merit, least, merit, least)
@@ -171,68 +172,33 @@ def solve_stage(m, e, cq, cv, base, s):
 
 # ------------------------------------------------------------------------------------------------ derivatives
 @kernel
-def store_acceleration_rows(n, nu, sign, A, az):
-    """az (n nz) = [q, v, sign u] of the blocks in A."""
+def store_acceleration_rows(n, nu, sign, s, az):
+    """az (n nz) = [q, v, sign u] of the results in s."""
     align_stack(az)
-    nz, B = 2 * n + nu, A[BLOCKS * n * n :]
+    nz = 2 * n + nu
     for i in range(n):
         for j in range(n):
-            store(az, i * nz + j, load(A, i * n + j))
-            store(az, i * nz + n + j, load(A, DV * n * n + i * n + j))
+            store(az, i * nz + j, load(s.b.dq, i * n + j))
+            store(az, i * nz + n + j, load(s.b.dv, i * n + j))
         for j in range(nu):
-            store(az, i * nz + 2 * n + j, sign * load(B, i * nu + j))
+            store(az, i * nz + 2 * n + j, sign * load(s.c.B, i * nu + j))
 
 
 @kernel
-def add_hessian_blocks(n, nu, A, H):
-    """H (nz nz) += [[Hqq, Hqv, Hqu], [., Hvv, 0], [., 0, 0]] of the blocks in A."""
-    align_stack(H)
-    size, nz = n * n, 2 * n + nu
-    Hqu = A[BLOCKS * size + n * nu :]
-    for i in range(n):
-        for j in range(n):
-            k = i * n + j
-            store(H, i * nz + j, load(H, i * nz + j) + load(A, HQQ * size + k))
-            store(H, (n + i) * nz + n + j, load(H, (n + i) * nz + n + j) + load(A, HVV * size + k))
-            x = load(A, HQV * size + k)
-            store(H, i * nz + n + j, load(H, i * nz + n + j) + x)
-            store(H, (n + j) * nz + i, load(H, (n + j) * nz + i) + x)
-        for j in range(nu):
-            x = load(Hqu, i * nu + j)
-            store(H, i * nz + 2 * n + j, load(H, i * nz + 2 * n + j) + x)
-            store(H, (2 * n + j) * nz + i, load(H, (2 * n + j) * nz + i) + x)
-
-
-@kernel
-def _store_mixed(n, nu, cq, cv, A, c):
-    """Z and S of the stage, from the Hessian of w'r in A."""
-    align_stack(A)
+def _store_mixed(n, nu, cq, cv, b, Hqu, c):
+    """Z and S of the stage, from the Hessian of w'r."""
+    align_stack(c.Z)
     size = n * n
-    Hqq, Hqv, Hvv, Hqa = A[HQQ * size :], A[HQV * size :], A[HVV * size :], A[HQA * size :]
-    Hqu = A[BLOCKS * size + n * nu :]
     for i in range(n):
         for j in range(n):
             k, t = i * n + j, j * n + i
-            zq = fma(cq, load(Hqq, k), fma(cv, load(Hqv, k), load(Hqa, k)))
-            zv = fma(cq, load(Hqv, t), cv * load(Hvv, k))
+            zq = fma(cq, load(b.Hqq, k), fma(cv, load(b.Hqv, k), load(b.Hqa, k)))
+            zv = fma(cq, load(b.Hqv, t), cv * load(b.Hvv, k))
             store(c.Z, k, zq)
             store(c.Z, size + k, zv)
-            store(c.S, k, fma(cq, load(Hqa, t) + zq, cv * zv))
+            store(c.S, k, fma(cq, load(b.Hqa, t) + zq, cv * zv))
         for j in range(nu):
             store(c.Z, 2 * size + j * n + i, cq * load(Hqu, i * nu + j))
-
-
-@shared_kernel
-def add_along_accelerations(n, nz, az, c, H):
-    """H (nz nz), symmetric, += Z a_z + (Z a_z)' + a_z' S a_z; overwrites Z."""
-    align_stack(H)
-    add_product(False, n, nz, n, 1.0, 0.5, az, 1, nz, c.S, c.Z)
-    add_product(False, n, nz, nz, 0.5, 1.0, c.Z, n, 1, az, H)
-    for i in range(nz):
-        for j in range(i + 1):
-            x = load(H, i * nz + j) + load(H, j * nz + i)
-            store(H, i * nz + j, x)
-            store(H, j * nz + i, x)
 
 
 @shared_kernel
@@ -241,19 +207,16 @@ def differentiate_stage(m, e, cq, cv, level, y, s, az, c, H):
     align_stack(az)
     n, nu, first = m.numbers[0], e.numbers[0], np.int64(FIRST)
     residual_kernel(m, e, first, s.state, s.work, s.r, s.A)
-    _store_jacobian(n, cq, cv, s.A, s.J)
+    _store_jacobian(n, cq, cv, s.b, s.J)
     factorize_lanes(n, s.J)
-    store_acceleration_rows(n, nu, -1.0, s.A, az)
+    store_acceleration_rows(n, nu, -1.0, s, az)
     solve_lanes(n, s.J, az, 2 * n + nu)
-    for k in range(n * (2 * n + nu)):
-        store(az, k, -load(az, k))
+    scale_into(n * (2 * n + nu), az, -1.0, az)
     if level >= SECOND:
         w = s.state[3 * n : 4 * n]
-        for i in range(n):
-            store(w, i, -load(y, i))
+        scale_into(n, w, -1.0, y)
         solve_transposed(n, s.J, w)
         residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
-        H[:] = 0.0
-        add_hessian_blocks(n, nu, s.A, H)
-        _store_mixed(n, nu, cq, cv, s.A, c)
-        add_along_accelerations(n, 2 * n + nu, az, c, H)
+        store_hessian(None, n, nu, s.b, s.c.Hqu, H)
+        _store_mixed(n, nu, cq, cv, s.b, s.c.Hqu, c)
+        add_along(n, 2 * n + nu, az, c.Z, c.S, H)

@@ -4,7 +4,7 @@ For matrices whose symmetric part is positive definite, as M + h/2 r_v + h^2/4 r
 step that follows its motion: their elimination breaks down nowhere [Golub and Van Loan 2013, section 4.3].
 """
 
-from dynamics.algorithms.branch_factor import four_columns, load_columns, scale_columns, store_columns, subtract_scaled
+from dynamics.lane_algebra import four_columns, load_columns, scale_columns, store_columns, subtract_scaled
 from dynamics.simd import align_stack, fnma, kernel, load, shared_kernel, store
 
 

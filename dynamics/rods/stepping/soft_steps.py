@@ -16,15 +16,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.implicit_function import add_along, store_hessian
 from dynamics.lane_algebra import add_product
+from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.model.arrays import MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.forward_dynamics import accelerations_kernel, linearly_implicit_kernel
 from dynamics.rods.stepping.implicit_stage import (
     Curvature,
     Stage,
-    add_along_accelerations,
-    add_hessian_blocks,
     advance,
     carve_stage,
     differentiate_stage,
@@ -76,9 +76,9 @@ def carve_expansion(m, e, w):
     return Expansion(y, az, bz, G, Curvature(Z, S)), w
 
 
-def motion_numbers(model: RodModel, nu: int) -> int:
+def motion_numbers(model: RodModel, e: RobotArrays) -> int:
     """Scratch numbers of `carve_motion`."""
-    return 2 * model.nq + stage_numbers(model, nu)
+    return 2 * model.nq + stage_numbers(model, e)
 
 
 def expansion_numbers(model: RodModel, nu: int) -> int:
@@ -197,11 +197,10 @@ def _expand_euler(m, e, h, level, x, u, lam, d, p, F, H):
     if level >= SECOND:
         _weigh(n, h * h, h, lam, s.state[3 * n :])
     linearly_implicit_kernel(m, e, h, level, s.state, s.J, s.work, s.r, s.A)
-    store_acceleration_rows(n, nu, 1.0, s.A, p.az)
+    store_acceleration_rows(n, nu, 1.0, s, p.az)
     _store_step_rows(n, 2 * n + nu, h, h * h, h, p.az, F)
     if level >= SECOND:
-        H[:] = 0.0
-        add_hessian_blocks(n, nu, s.A, H)
+        store_hessian(None, n, nu, s.b, s.c.Hqu, H)
 
 
 @kernel
@@ -243,10 +242,10 @@ def _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H):
         _shift_columns(nz, n, nz, h, H)
         _shift_rows(n, nz, h, H)
     accelerations_kernel(m, e, level, s.state, s.J, s.work, s.r, s.A)
-    store_acceleration_rows(n, nu, 1.0, s.A, p.az)
+    store_acceleration_rows(n, nu, 1.0, s, p.az)
     if level >= SECOND:
-        add_along_accelerations(n, nz, p.az, c, H)
-        add_hessian_blocks(n, nu, s.A, H)
+        add_along(n, nz, p.az, c.Z, c.S, H)
+        store_hessian(True, n, nu, s.b, s.c.Hqu, H)
     _shift_columns(n, n, nz, h, p.bz)
     add_product(False, n, n, nz, 1.0, 1.0, p.G, n, 1, p.az, p.bz)
     for k in range(n * nz):

@@ -64,7 +64,7 @@ class SoftRobotSystem(DiscreteSystem):
         self.tangent_names = (*coordinates, *(f"{name} velocity" for name in coordinates))
         self.serves = (Subject(self.model),)
         self._plant = robot.model.arrays, robot.arrays, INTEGRATORS.index(integrator), self.dt
-        self._motion_numbers = 2 * self.nx + self.nu + motion_numbers(robot.model, robot.nu)
+        self._motion_numbers = 2 * self.nx + self.nu + motion_numbers(robot.model, robot.arrays)
 
     def __repr__(self) -> str:
         return f"SoftRobotSystem({self.model!r}, dt={self.dt:g}, integrator={self.integrator!r}, nu={self.nu})"
