@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 UNINSTALL := $(BIN)/python -m pip uninstall --disable-pip-version-check --yes -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-processors test-narrow test-lowest lint wheel bench peers clean distclean
+.PHONY: help demo test test-processors test-narrow test-lowest lint budget wheel bench peers clean distclean
 
 help:
 	@echo "make demo       solve the arm problem with iLQR and DDP; pictures and data go to $(OUT)"
@@ -21,6 +21,7 @@ help:
 	@echo "make lint       the same without the tests"
 	@echo "make test-processors   the tests as other processors run them;  make test-narrow: a few of them, as one without AVX-512"
 	@echo "make test-lowest       the tests with the lowest versions of all libraries, in $(LOWEST); with Python 3.11 or 3.12"
+	@echo "make budget     what a first use of the arm compiles, against the budget for it"
 	@echo "make wheel      a wheel in dist/ with the kernels that examples and problems need, compiled"
 	@echo "make bench      time the kernels and solvers; Pinocchio beside them if 'make peers' was run"
 	@echo "make peers      install the libraries that benchmarks and experiments compare with"
@@ -48,6 +49,9 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python --level warning
 	$(BIN)/lint-imports
+
+budget: $(VENV)/.installed-test
+	$(BIN)/python -m experiments.cold_start --budget
 
 wheel: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.wheel

@@ -9,34 +9,33 @@ knows no friction.
 
 import numpy as np
 
+from dynamics.knot_driver import knot_driver, nv
 from dynamics.model import RigidBodyModel
-from dynamics.simd import fma, kernel, load, splat, sqrt, store
+from dynamics.simd import fma, helper, kernel, load, splat, sqrt, store
 
 
-@kernel
-def _smoothing(m, k, v):
-    """1/s and e^2 of degree of freedom k, whose velocity is v."""
-    square = m.joint_friction[k, 2]
-    return splat(v, 1.0) / sqrt(fma(load(v, k), load(v, k), splat(v, square))), square
+@helper
+def friction(m, k, v):
+    """f, f' and f'' of degree of freedom k, whose velocity is v[k]: all that is known of the law."""
+    d, c, square, x = m.joint_friction[k, 0], m.joint_friction[k, 1], m.joint_friction[k, 2], load(v, k)
+    r = splat(v, 1.0) / sqrt(fma(x, x, splat(v, square)))
+    secant = fma(c, r, splat(v, d))
+    return x * secant, fma(c * square * r, r * r, splat(v, d)), (-3.0 * c * square * x * r) * (r * r) * (r * r)
 
 
 @kernel
 def subtract_friction(m, sign, v, tau):
     """tau -= sign f(v)"""
     for k in range(m.joint_friction.shape[0]):
-        r, _ = _smoothing(m, k, v)
-        slope = fma(m.joint_friction[k, 1], r, splat(v, m.joint_friction[k, 0]))
-        store(tau, k, fma(-sign * load(v, k), slope, load(tau, k)))
+        store(tau, k, fma(-sign, friction(m, k, v)[0], load(tau, k)))
 
 
 @kernel
-def add_friction_slope(m, v, A):
+def add_friction_gradient(m, v, A):
     """A += diag(f'(v)), A (nv nv) the derivative of ID in v."""
     n = m.joint_friction.shape[0]
     for k in range(n):
-        r, square = _smoothing(m, k, v)
-        slope = fma(m.joint_friction[k, 1] * square * r, r * r, splat(v, m.joint_friction[k, 0]))
-        store(A, k * n + k, load(A, k * n + k) + slope)
+        store(A, k * n + k, load(A, k * n + k) + friction(m, k, v)[1])
 
 
 @kernel
@@ -44,16 +43,24 @@ def add_friction_curvature(m, v, w, Hvv):
     """Hvv += diag(w f''(v)), Hvv (nv nv) the Hessian of w'ID in v."""
     n = m.joint_friction.shape[0]
     for k in range(n):
-        r, square = _smoothing(m, k, v)
-        bend = (-3.0 * m.joint_friction[k, 1] * square) * (load(w, k) * load(v, k) * r)
-        store(Hvv, k * n + k, fma(bend * (r * r), r * r, load(Hvv, k * n + k)))
+        store(Hvv, k * n + k, fma(load(w, k), friction(m, k, v)[2], load(Hvv, k * n + k)))
+
+
+@kernel
+def _friction_kernel(m, v, f, df, ddf):
+    for k in range(m.joint_friction.shape[0]):
+        value, gradient, curvature = friction(m, k, v)
+        store(f, k, value)
+        store(df, k, gradient)
+        store(ddf, k, curvature)
+
+
+_drive_friction = knot_driver(_friction_kernel, inputs="v", scratch={}, outputs={"f": nv, "df": nv, "ddf": nv})
 
 
 def friction_forces(model: RigidBodyModel, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """f, f' and f'' (K, nv) at v (K, nv); zeros for a model without rows of friction."""
-    rows = model.arrays.joint_friction
-    if not len(rows):
-        return np.zeros_like(v), np.zeros_like(v), np.zeros_like(v)
-    d, c, square = rows.T
-    s = np.sqrt(v**2 + square)
-    return d * v + c * v / s, d + c * square / s**3, -3.0 * c * square * v / s**5
+    f, df, ddf = np.zeros((3, *v.shape))
+    if len(model.arrays.joint_friction):
+        _drive_friction(model, np.ascontiguousarray(v), f, df, ddf)
+    return f, df, ddf

@@ -24,7 +24,7 @@ from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.implicit_function import implicit_hessian, subtract_product
-from dynamics.joint_friction import add_friction_curvature, add_friction_slope
+from dynamics.joint_friction import add_friction_curvature, add_friction_gradient
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.simd import kernel, shared_kernel
@@ -96,7 +96,7 @@ def forward_dynamics_first_order(m, q, v, tau, route, loads, w, d):
     forward_dynamics_kernel(m, q, v, tau, w.zeros, loads, w.body, w.dof, w.art, w.elim, w.a)
     d.aq[:], d.av[:] = 0.0, 0.0
     inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.aq, d.av, d.M)
-    add_friction_slope(m, v, d.av)
+    add_friction_gradient(m, v, d.av)
     minus_inverse_products(m, route, w.dof, w.elim, w.art, d.M, d.aq, d.av, d.Minv)
 
 
@@ -112,7 +112,7 @@ def forward_dynamics_hessian_at_solution(m, q, v, y, loads, w, d, h):
         m, q, v, w.a, h.w, loads, w.body, w.dof, h.virtual, h.zeta, d.torque, d.aq, d.av, d.M, h.Hqq, h.Hqv, h.Hvv,
         h.Hqa,
     )  # fmt: skip
-    add_friction_slope(m, v, d.av)
+    add_friction_gradient(m, v, d.av)
     add_friction_curvature(m, v, h.w, h.Hvv)
     minus_inverse_products(m, AUTOMATIC, w.dof, w.elim, w.art, d.M, d.aq, d.av, d.Minv)
     implicit_hessian(None, m.dof_body.size, h.Hqa, d.aq, d.av, h, d.M)

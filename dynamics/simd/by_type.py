@@ -8,17 +8,63 @@ compiled at all, and may return another type.  All take the same parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from numba import types
-from numba.extending import overload
+from numba.core.imputils import lower_constant
+from numba.extending import models, register_model, typeof_impl
 
-from dynamics.simd.compilation import INLINED
 from dynamics.simd.lane_blocks import parameters_of
 
 
-def by_type(argument: str, cases: Mapping[type | None, Any]) -> Callable[..., Any]:
+class ByType:
+    """One function of several, made by `by_type`."""
+
+    def __init__(self, place: int, cases: Mapping[type | None, Any]) -> None:
+        self.place, self.cases = place, cases
+
+    def __call__(self, *arguments):
+        block = arguments[self.place]
+        return self.cases[None if block is None else type(block)](*arguments)
+
+
+class _ByTypeType(types.Callable, types.Opaque):
+    """Numba's view of it: each call is one of the case that the arguments' types choose."""
+
+    def __init__(self, function: ByType):
+        self._function = function
+        super().__init__(f"by_type({id(function)})")
+
+    def _case(self, args):
+        block = args[self._function.place]
+        case = self._function.cases[None if isinstance(block, types.NoneType) else block.instance_class]
+        return types.Dispatcher(case)
+
+    def get_call_type(self, context, args, kws):
+        return self._case(args).get_call_type(context, args, kws)
+
+    def get_call_signatures(self):
+        return (), True
+
+    def get_impl_key(self, sig):
+        return self._case(sig.args).get_impl_key(sig)
+
+
+register_model(_ByTypeType)(models.OpaqueModel)
+
+
+@typeof_impl.register(ByType)
+def _typeof(value, _):
+    return _ByTypeType(value)
+
+
+@lower_constant(_ByTypeType)
+def _constant(context, builder, ty, value):
+    return context.get_dummy_value()
+
+
+def by_type(argument: str, cases: Mapping[type | None, Any]) -> ByType:
     """One function of them all, for compiled callers and for Python; called without names of arguments.
 
     Parameters
@@ -26,17 +72,4 @@ def by_type(argument: str, cases: Mapping[type | None, Any]) -> Callable[..., An
     argument : name of the parameter whose type decides
     cases : compiled functions, by the NamedTuple that this argument is, or None
     """
-    parameters = parameters_of(next(iter(cases.values())))
-    place, names = parameters.index(argument), ", ".join(parameters)
-
-    def choose(*arguments):
-        block = arguments[place]
-        return cases[None if block is None else type(block)](*arguments)
-
-    def typed(block):
-        """The case as numba wants it: a function of its own with these parameters."""
-        case = cases[None if isinstance(block, types.NoneType) else block.instance_class]
-        return eval(f"lambda {names}: case({names})", {"case": case})
-
-    overload(choose, jit_options=INLINED)(eval(f"lambda {names}: typed({argument})", {"typed": typed}))
-    return choose
+    return ByType(parameters_of(next(iter(cases.values()))).index(argument), cases)

@@ -9,6 +9,7 @@ import json
 import platform
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding as llvm
 import numba
@@ -41,8 +42,9 @@ def host_levels() -> list[str]:
 @cache
 def level() -> str | None:
     """The level whose kernels this process takes: that numba was told to compile for, else the processor's best one."""
-    if numba.config.CPU_NAME is not None or numba.config.CPU_FEATURES is not None:
-        return numba.config.CPU_NAME if numba.config.CPU_NAME in LEVELS and not numba.config.CPU_FEATURES else None
+    chosen: Any = numba.config
+    if chosen.CPU_NAME is not None or chosen.CPU_FEATURES is not None:
+        return chosen.CPU_NAME if chosen.CPU_NAME in LEVELS and not chosen.CPU_FEATURES else None
     return next(iter(host_levels()), None)
 
 

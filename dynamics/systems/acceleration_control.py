@@ -23,7 +23,7 @@ from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
 from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.implicit_function import store_control_blocks, store_state_blocks
-from dynamics.joint_friction import add_friction_curvature, add_friction_slope, friction_forces, subtract_friction
+from dynamics.joint_friction import add_friction_curvature, add_friction_gradient, friction_forces, subtract_friction
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.lane_algebra import add_product, scale_into
 from dynamics.model import RigidBodyModel
@@ -119,7 +119,7 @@ def _substitution_kernel(m, B_inverse, hessian, mixed, a, x, l, w):
         w.dq[:] = 0.0  # of the call before, where it was `Ua`
     if hessian is None:
         inverse_dynamics_first_order(m, x[:n], x[n:], a, None, w.body, w.dof, w.tau, w.dq, w.dv, w.M)
-        add_friction_slope(m, x[n:], w.dv)
+        add_friction_gradient(m, x[n:], w.dv)
     else:
         for i in range(n):
             s = load(l.lu, i)
@@ -132,7 +132,7 @@ def _substitution_kernel(m, B_inverse, hessian, mixed, a, x, l, w):
             m, x[:n], x[n:], a, w.weights, None, w.body, w.dof, w.virtual, w.zeta, w.tau, w.dq, w.dv, w.M, w.Hqq, w.Hqv,
             w.Hvv, w.Hqa,
         )  # fmt: skip
-        add_friction_slope(m, x[n:], w.dv)
+        add_friction_gradient(m, x[n:], w.dv)
         add_friction_curvature(m, x[n:], w.weights, w.Hvv)
     _join(n, w.dq, w.dv, w.U)
     Ua = w.M

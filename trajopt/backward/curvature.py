@@ -29,12 +29,16 @@ class Tensors(NamedTuple):
     fuu: np.ndarray
 
 
+NO_TENSORS = tuple(np.empty((0, 0, 0, 0)) for _ in range(3))
+"""No curvature."""
 CurvatureOfKnot = Callable[[int, np.ndarray], Blocks] | Tensors
 
 
 @helper
 def add_contraction(t, ndx, Vx, tensors, hessians):
-    """Add sum_i Vx'_i d2 f_i to the Hessians lxx, lux and luu of knot t."""
+    """Add sum_i Vx'_i d2 f_i to the Hessians lxx, lux and luu of knot t, if there are tensors."""
+    if len(tensors[0]) == 0:
+        return
     p = matrix(Vx, (t + 1) * ndx, 1)
     for tensor, H in zip(tensors, hessians):  # noqa: B905, numba knows no strict
         width = tensor.shape[2] * tensor.shape[3]

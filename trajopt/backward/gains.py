@@ -10,7 +10,7 @@ import numpy as np
 
 from dynamics.simd import LANES, fma, helper
 from dynamics.simd.rows import Matrix, Term, entry, load_part, matrix, set_entry, store_part, submatrix
-from trajopt.backward.box_qp import PIVOT, box_qp
+from trajopt.backward.box_qp import PIVOT, Box, box_qp
 from trajopt.matrix_products import copy_rows, row_product
 
 
@@ -22,20 +22,24 @@ def gains(t, shape, mu, box, s, result):
     """
     ndx, nu = shape.ndx, shape.nu
     k = matrix(result.k, t * nu, 1)
-    limited, linear, quadratic = len(box.lower) > 0, 0.0, 0.0
-    if limited:
-        good, linear, quadratic = clamp_controls(t, ndx, nu, mu, box, s)
-        if not good:
-            return False, 0.0, 0.0
+    limited, linear, quadratic = False, 0.0, 0.0
+    if box is not None:
+        limits = Box(*box)
+        limited = len(limits.lower) > 0
+        if limited:
+            good, linear, quadratic = clamp_controls(t, ndx, nu, mu, limits, s)
+            if not good:
+                return False, 0.0, 0.0
     good, change = factorize(ndx, nu, s)
     if not good:
         return False, 0.0, 0.0
     back_substitute(ndx, nu, s, k, matrix(result.K, t * nu * ndx, ndx))
-    if limited:
-        for c in range(nu):
-            if box.clamped[t, c]:
-                set_entry(k, c, 0, box.k[t, c])  # without rounding
-        return True, linear, quadratic
+    if box is not None:
+        if limited:
+            for c in range(nu):
+                if limits.clamped[t, c]:
+                    set_entry(k, c, 0, limits.k[t, c])  # without rounding
+            return True, linear, quadratic
     quadratic = -change
     if mu > 0.0:
         for i in range(nu):

@@ -16,7 +16,7 @@ import numpy as np
 from dynamics.simd import driver
 from trajopt.backward.action_value import action_value
 from trajopt.backward.box_qp import NO_BOX, Box
-from trajopt.backward.curvature import CurvatureOfKnot, Tensors, add_contraction
+from trajopt.backward.curvature import NO_TENSORS, CurvatureOfKnot, Tensors, add_contraction
 from trajopt.backward.expansions import Expansion, finite
 from trajopt.backward.gains import gains
 from trajopt.backward.scratch import Shape, carve, scratch_numbers
@@ -59,14 +59,15 @@ class _Arrays(NamedTuple):
 
 @cache
 def _compiled(constant_ndx: int, constant_nu: int, constant_derived: int):
-    """The sweep for these sizes, without leading rows, or for any (0, 0, 0)."""
+    """The sweep for these sizes, without leading rows, or for any (0, 0, 0); where box and tensors are None, without
+    code for them."""
     shared = None if constant_ndx > 0 else ()
 
     @driver
     def sweep(first, last, mu, shape, seconds, accelerations, e, tensors, gaps, box, result, ws):
         if constant_ndx > 0:
             shape = np.int64(constant_ndx), np.int64(constant_nu), np.int64(0), np.int64(constant_derived)
-        shape, e, box, result = Shape(*shape), Expansion(*e), Box(*box), _Arrays(*result)
+        shape, e, result = Shape(*shape), Expansion(*e), _Arrays(*result)
         s = carve(ws, shape)
         if last == len(e.fx):
             final_value(shape.ndx, gaps, e, result)
@@ -100,15 +101,17 @@ class _Window:
         seconds = np.full(knots, semi_implicit_dt) if scalar else np.ascontiguousarray(semi_implicit_dt, np.float64)
         shape = (ndx, nu, leading, ndx // 2 - leading) if np.count_nonzero(seconds) else (ndx, nu, 0, 0)
         constant = (ndx, nu) in COMMON_SIZES if constant_sizes is None else constant_sizes
-        constant = constant and shape[2] == 0 and tensors is None
+        constant = constant and shape[2] == 0 and (shape[3] > 0 or constant_sizes is not None)
         self._run = _compiled(*((ndx, nu, shape[3]) if constant else ANY_SIZES))
+        if box is not None or tensors is not None:  # both, so that one kernel does for either
+            box, tensors = NO_BOX if box is None else tuple(box), NO_TENSORS if tensors is None else tensors
         self._arrays = (
             np.empty((knots, nu)), np.empty((knots, nu, ndx)),
             np.empty((knots + 1, ndx)), np.empty((knots + 1, ndx, ndx)),
         )  # fmt: skip
         # plain tuples: numba takes a microsecond to recognize a named one
         self._start = float(mu), shape, seconds, accelerations, e, tensors
-        self._end = _NO_GAPS if gaps is None else gaps, NO_BOX if box is None else tuple(box), self._arrays
+        self._end = _NO_GAPS if gaps is None else gaps, box, self._arrays
         self._scratch = np.empty(scratch_numbers(ndx, nu))
 
     def sweep(self, first: int, last: int) -> SweepResult:
@@ -150,7 +153,7 @@ def sweep(
     rows are read, too.
     ``gaps`` (N + 1, ndx) and ``box`` (see `trajopt.backward.box_qp`) are optional.
     ``accelerations`` promises fx[:, n:] = [0 I] and fu[:, n:] = h I besides; fx and fu are not read then.
-    ``constant_sizes`` compiles a kernel for just this ndx and nu (default: for COMMON_SIZES);
+    ``constant_sizes`` compiles a kernel for just this ndx and nu (default: for COMMON_SIZES where it is semi-implicit);
     the results agree to rounding.
     """
     e = _contiguous(fx, fu, lx, lu, lxx, lux, luu)
