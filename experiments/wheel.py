@@ -29,7 +29,7 @@ PACKAGES = "trajopt", "dynamics", "problems"
 FILES = "pyproject.toml", "README.md", "LICENSE"
 CHECKED = "quick_start", "quadruped"
 """Examples that run from the wheel."""
-_COUNT = "import runpy, sys; from dynamics.simd import PROGRESS; runpy.run_path(sys.argv[1]); print(PROGRESS.compiled)"
+COUNT = "import runpy, sys; from dynamics.simd import PROGRESS; runpy.run_path(sys.argv[1]); print(PROGRESS.compiled)"
 
 
 def _call(*command: object, folder: Path, **variables: str) -> str:
@@ -93,7 +93,7 @@ def check(wheel: Path, folder: Path, levels: list[str]) -> Iterator[dict[str, ob
         for name in CHECKED:
             variables = {"TRAJOPT_CACHE_DIR": str(folder / f"cache-{level}"), **shipped.environment_of(level)}
             start = perf_counter()
-            printed = _call(python, "-c", _COUNT, ROOT / "examples" / f"{name}.py", folder=folder, **variables)
+            printed = _call(python, "-c", COUNT, ROOT / "examples" / f"{name}.py", folder=folder, **variables)
             seconds = perf_counter() - start
             yield {"example": name, "level": level, "compiled": int(printed.split()[-1]), "seconds": seconds}
 

@@ -15,9 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from dynamics.simd.shipped import environment_of, host_levels
+from experiments.wheel import COUNT, build
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("trajopt", "dynamics", "problems")
 VERSION = "0.1.0.post7"
+LEVEL = next(iter(host_levels()), "")
 pytestmark = pytest.mark.slow
 
 
@@ -66,6 +70,18 @@ def python(wheel, tmp_path_factory):
     return python
 
 
+@pytest.fixture(scope="module")
+def first_use(python, tmp_path_factory):
+    """A folder where the quick start has run, with others' packages of the names of the wheel's and with the kernels in
+    `cache`, compiled for a level if the processor reaches one; and what it printed."""
+    folder = tmp_path_factory.mktemp("folder")
+    for name in ("problems", "dynamics"):
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text('raise RuntimeError("not this one")\n')
+    variables = {"TRAJOPT_CACHE_DIR": str(folder / "cache"), **(environment_of(LEVEL) if LEVEL else {})}
+    return folder, run(python, ROOT / "examples" / "quick_start.py", cwd=folder, **variables)
+
+
 def test_what_the_wheel_holds(wheel):
     assert wheel.name == f"trajopt_ddp-{VERSION}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
@@ -78,21 +94,17 @@ def test_what_the_wheel_holds(wheel):
     assert "License-Expression: BSD-2-Clause" in metadata and "# trajopt" in metadata
 
 
-def test_it_works_in_a_folder_with_others_of_its_names(python, tmp_path):
+def test_it_works_in_a_folder_with_others_of_its_names(python, first_use):
     """The quick start, then the commands, in a folder whose packages must not be taken for those of the wheel."""
-    folder = tmp_path / "folder"
-    for name in ("problems", "dynamics"):
-        (folder / name).mkdir(parents=True)
-        (folder / name / "__init__.py").write_text('raise RuntimeError("not this one")\n')
-    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=tmp_path).strip()
+    folder, printed = first_use
+    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip()
 
     def command(*arguments):
-        return run(*arguments, cwd=folder, TRAJOPT_CACHE_DIR=str(tmp_path / "cache"), COLUMNS="200")
+        return run(*arguments, cwd=folder, TRAJOPT_CACHE_DIR=str(folder / "cache"), COLUMNS="200")
 
-    printed = command(python, ROOT / "examples" / "quick_start.py")
     assert printed.count("converged") >= 2, printed
     assert {path.name for path in (folder / "results" / "quick_start").iterdir()} == {"convergence.png", "motion.png"}
-    assert any((tmp_path / "cache").rglob("*.nbc"))
+    assert any((folder / "cache").rglob("*.nbc"))
 
     assert command(python, "-m", "trajopt", "--version") == (
         f"trajopt {VERSION} from {site} (distribution trajopt-ddp)\n"
@@ -101,3 +113,26 @@ def test_it_works_in_a_folder_with_others_of_its_names(python, tmp_path):
     (folder / "trajopt.py").write_text('raise RuntimeError("nor this one")\n')
     listed = command(python.with_name("trajopt"), "list")
     assert "quadruped_trot" in listed and "experiments" not in listed
+
+
+@pytest.mark.skipif(not LEVEL, reason="the processor reaches no level that kernels are compiled for")
+def test_kernels_that_come_with_it(python, first_use, tmp_path):
+    """A process that compiles for its own processor takes those of the level; where versions differ, it says so."""
+    folder, _ = first_use
+    wheel = build(ROOT, {LEVEL: folder / "cache"}, tmp_path)
+    assert wheel.name.split("-", 2)[2] == f"cp3{sys.version_info[1]}-none-linux_x86_64.whl"
+    options = "--no-deps", "--no-index", "--force-reinstall"
+    run(sys.executable, "-m", "pip", "--python", python, "install", *options, wheel, cwd=tmp_path)
+
+    def compiled(name, *arguments):
+        return run(python, "-c", COUNT, *arguments, cwd=tmp_path, TRAJOPT_CACHE_DIR=str(tmp_path / name))
+
+    quick_start = ROOT / "examples" / "quick_start.py"
+    assert compiled("empty", quick_start).split()[-1] == "0"
+    assert not any((tmp_path / "empty").rglob("*.nbc"))
+
+    (about,) = python.parents[1].rglob("shipped/about.json")
+    about.write_text(about.read_text().replace('"numba": "', '"numba": "0.'))
+    script = tmp_path / "script.py"
+    script.write_text("from dynamics.simd.shipped import misfit; print(misfit())\n")
+    assert "those that came with the package are for numba 0.0." in compiled("other", script)
