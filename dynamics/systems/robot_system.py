@@ -17,8 +17,12 @@ from dynamics.subject import Subject
 from dynamics.systems.discrete_system import DiscreteSystem
 from dynamics.systems.limits import control_names, effort_limits, position_limits
 from dynamics.systems.skeleton import skeleton
-from dynamics.systems.state_difference import difference_expansion, difference_of_states, integrate_states
-from dynamics.systems.state_squares import StateDifference
+from dynamics.systems.state_difference import (
+    StateDifference,
+    difference_expansion,
+    difference_of_states,
+    integrate_states,
+)
 from dynamics.validation import as_array, check_configuration
 
 
