@@ -31,7 +31,7 @@ from dynamics.knot_driver import nv
 from dynamics.lane_algebra import add_product, add_scaled, add_transpose, scale_into
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.force_map import any_nonzero, force_direction, force_expansion, force_rows, row_gradient
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, PRODUCTS, VALUE
 from dynamics.residuals.squares import SQUARES_ROW, sum_lanes, weigh
 from dynamics.simd import LANES, align_stack, driver, gather, kernel, load, scatter, shared_kernel, splat, store
 from dynamics.simd.chunks import scatter_rows
@@ -40,7 +40,7 @@ from dynamics.simd.sizes import Size
 from dynamics.simd.tile_sums import add_knots
 from dynamics.spatial import dot3, load3
 
-TOGETHER = 4
+TOGETHER = 8
 """A bit on top of JACOBIAN and HESSIAN: both go to the same arrays."""
 
 
@@ -268,7 +268,11 @@ def drive_forces(
             _scatter_rows(m, contacts, forces, B, skip, t, w, d, k, rows)
         if weights.shape[0] == 0:
             continue
-        values[c] = sum_lanes(weigh(weights, c * LANES, k.r, row, k.mu, k.gauss_newton_weight), row, count)
+        if order & PRODUCTS:
+            gather(weights, t, k.mu)
+            k.gauss_newton_weight[:] = 0.0
+        else:
+            values[c] = sum_lanes(weigh(weights, c * LANES, k.r, row, k.mu, k.gauss_newton_weight), row, count)
         if order == VALUE or not (any_nonzero(k.mu, 0, nr, count) or any_nonzero(k.gauss_newton_weight, 0, nr, count)):
             continue
         force_expansion(forces, k.force, k.mu, k.gauss_newton_weight, k.g, k.G, k.K)

@@ -17,7 +17,7 @@ parameter `order` tells what will be asked for, VALUE or else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from types import ModuleType
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ import numpy as np
 
 from dynamics.kernel_model import kernel_model
 from dynamics.residuals import squares
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE, RobotResidual, Rows, run, scatter_block
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, PRODUCTS, VALUE, RobotResidual, run, scatter_block
 from dynamics.simd import LANES, gather, kernel
 from dynamics.simd.lane_blocks import free_names, import_lines, import_of, origin_lines, parameters_of, sum_lines
 from dynamics.simd.sizes import Size
@@ -51,7 +51,9 @@ def drive(
         {value}
         if values.shape[0] > 0:
             scatter(r, t, values)
-        if weights.shape[0] > 0:
+        if order & PRODUCTS:
+            gather(weights, t, mu)
+        elif weights.shape[0] > 0:
             total += sum_lanes(weigh(weights, chunk * LANES, r, row, mu, gauss_newton_weight), row, count)
         if order != VALUE:
             {jacobian}
@@ -62,7 +64,10 @@ def drive(
 {controls}
         if order & HESSIAN:
             {hessian}
-            {curvature}
+            if order & PRODUCTS:
+                {products}
+            else:
+                {curvature}
     return total
 """
 
@@ -129,9 +134,11 @@ class ResidualKernels:
         data, origins = "".join(f"{name}, " for name in self.data), origin_lines(self.sizes.values())
         carved = [f"    {name}, free = carve(free, {size})" for name, size in self.sizes.items()]
         calls = {name: _call(k) for name, k in self.kernels.items()}
+        calls["products"] = calls["curvature"]
         if self.kernels["scatter"] is None:
             functions.append(scatter_block)
             calls["scatter"] = f"scatter_block(J, {self.rows}, {self.columns}, t, rx, 0, 0)"
+            calls["products"] = f"scatter_block(H, {self.columns}, {self.columns}, t, Hxx, 0, 0)"
         drive = _DRIVE.format(
             carve="\n".join([f"    m = {import_of(self.model)[1]}(block)", *origins, "    free = work", *carved]),
             data=data,
@@ -141,30 +148,22 @@ class ResidualKernels:
             controls=_CONTROLS if self.controlled else "",
             **calls,
         )
-        orders = f"VALUE, JACOBIAN, HESSIAN = {VALUE}, {JACOBIAN}, {HESSIAN}"
+        orders = f"VALUE, JACOBIAN, HESSIAN, PRODUCTS = {VALUE}, {JACOBIAN}, {HESSIAN}, {PRODUCTS}"
         lines = f'"""Written by dynamics.residuals.kernel_residual for {self.module_name}."""', ""
         lines += *import_lines(functions, ("LANES", "carve", "driver", "gather", "scatter")), "", orders, "", ""
         lines += f"def numbers(m, {data}xs, weights):", *origins
         lines += *sum_lines([*map(str, self.sizes.values()), "weights.shape[1]"]), "", drive
         return "\n".join(line for text in lines for line in text.split("\n") if line.strip() or not line)
 
-    def run(
-        self,
-        model: Any,
-        block: Any,
-        data: tuple,
-        path: np.ndarray,
-        span: tuple[np.ndarray, int, int, int],
-        points: tuple[np.ndarray, np.ndarray],
-        rows: Rows,
-        target: Sequence[np.ndarray],
-        Hxx: np.ndarray,
-    ) -> float:
-        """Call the driver; span is weights, start, stop, order, and points are xs, us."""
-        (weights, start, stop, _), (xs, us), (lx, lu, lxx, lux, luu) = span, points, target
-        numbers = self.module.numbers(model.arrays, *data, xs, weights)
-        given = (us, rows.r, rows.rx, lx, lu, lxx, lux, luu) if self.controlled else (rows.r, rows.rx, lx, lxx)
-        return run(self.module.drive, stop - start, numbers, block, *data, path, *span, xs, *given, Hxx)
+    def numbers(self, model: Any, data: tuple, xs: np.ndarray, weights: np.ndarray) -> int:
+        """Scratch numbers per lane."""
+        return self.module.numbers(model.arrays, *data, xs, weights)
+
+    def run(self, numbers, robot, span, points, rows, target, Hxx) -> float:
+        """Call the driver; robot is block, *data, path, span is weights, start, stop, order, and points are xs, us."""
+        (xs, us), (lx, lu, lxx, lux, luu), (r, rx, _) = points, target, rows
+        given = (xs, us, r, rx, lx, lu, lxx, lux, luu) if self.controlled else (xs, r, rx, lx, lxx)
+        return run(self.module.drive, span[2] - span[1], numbers, *robot, *span, *given, Hxx)
 
 
 def _call(function: Any) -> str:
@@ -211,16 +210,20 @@ class KernelResidual(RobotResidual):
     Its constructor ends with `_finish`: which rows and columns of H are not zero, and what the kernels take."""
 
     kernels: ClassVar[ResidualKernels]
-    _block: Any
-    _path: np.ndarray
     _data: tuple
+    _robot: tuple
+    _numbers: dict[int, int]
 
     def _finish(self, path: np.ndarray, block: Any = None, **data: Any) -> None:
         if set(data) != set(self.kernels.data):
             raise TypeError(f"data: got {', '.join(data)}, expected {', '.join(self.kernels.data)}")
+        ordered = tuple(data[name] for name in self.kernels.data)
         block = self.model.block if block is None else block
-        self._set(_path=path, _block=block, _data=tuple(data[name] for name in self.kernels.data))
+        self._set(_data=ordered, _robot=(block, *ordered, path), _numbers={})
 
     def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature):
-        span, robot = (weights, start, stop, order), (self.model, self._block, self._data, self._path)
-        return self.kernels.run(*robot, span, (xs, us), rows, target, curvature[2])
+        numbers = self._numbers.get(weights.shape[1])
+        if numbers is None:
+            numbers = self._numbers[weights.shape[1]] = self.kernels.numbers(self.model, self._data, xs, weights)
+        span = weights, start, stop, order
+        return self.kernels.run(numbers, self._robot, span, (xs, us), rows, target, curvature[2])

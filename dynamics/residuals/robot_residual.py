@@ -17,8 +17,9 @@ from dynamics.simd import LANES, helper, launch
 from dynamics.subject import Subject
 from dynamics.validation import as_floats
 
-VALUE, JACOBIAN, HESSIAN = 0, 1, 2
-"""What a driver is asked for; the derivatives are bits."""
+VALUE, JACOBIAN, HESSIAN, PRODUCTS = 0, 1, 2, 4
+"""What a driver is asked for; the derivatives are bits.  With PRODUCTS the weights are multipliers of r itself, for
+Hessians of single knots."""
 NO_ROWS, NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 """In place of arguments that a driver does not touch for what it is asked."""
 NO_TARGET = NO_ROWS, NO_ROWS, NO_BLOCKS, NO_BLOCKS, NO_BLOCKS
@@ -30,6 +31,9 @@ class Rows(NamedTuple):
     r: np.ndarray = NO_ROWS
     rx: np.ndarray = NO_BLOCKS
     ru: np.ndarray = NO_BLOCKS
+
+
+NO_KNOTS = Rows()
 
 
 @helper
@@ -53,6 +57,10 @@ def _fit(name: str, array: np.ndarray, rows: int, row: tuple[int, ...]) -> None:
     if array.shape[1:] != row or array.shape[0] < rows:
         wanted = ", ".join(map(str, (f"at least {rows}", *row)))
         raise ValueError(f"{name}: got shape {array.shape}, expected ({wanted}) as for the residual's own robot")
+
+
+def _without_controls(blocks: Sequence[Any] | None) -> Blocks | None:
+    return None if blocks is None else (blocks[0], NO_ROWS, blocks[2], NO_BLOCKS, NO_BLOCKS)
 
 
 def path_dofs(model: RigidBodyModel, body: int) -> np.ndarray:
@@ -158,9 +166,8 @@ class RobotResidual:
         H = [np.zeros((K, ndx, ndx)), NO_BLOCKS, NO_BLOCKS]
         if self.curved_in_controls and nu is not None:
             H[1:] = np.zeros((K, nu, ndx)), np.zeros((K, nu, nu))
-        multipliers = np.concatenate([mu, np.zeros(mu.shape)], axis=1)
-        self._expand(multipliers, 0, K, HESSIAN, xs, us, Rows(), NO_TARGET, (NO_ROWS, NO_ROWS, *H))
-        return H[0], *(H[1:] if self.curved_in_controls else (None, None))
+        self._expand(mu, 0, K, HESSIAN | PRODUCTS, xs, us, NO_KNOTS, NO_TARGET, (NO_ROWS, NO_ROWS, *H))
+        return (H[0], H[1], H[2]) if self.curved_in_controls else (H[0], None, None)
 
     def _points(self, xs: ArrayLike, us: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
         """Batches of K states, and of K controls or none."""
@@ -180,7 +187,7 @@ class RobotResidual:
     def weighted_squares(
         self,
         xs: np.ndarray,
-        us: np.ndarray,
+        us: np.ndarray | None,
         weights: np.ndarray,
         start: int,
         stop: int,
@@ -191,7 +198,7 @@ class RobotResidual:
 
         Parameters
         ----------
-        xs (N+1, nx), us (N, nu) : a whole trajectory
+        xs (N+1, nx), us (N, nu) : a whole trajectory; or without controls, and with None for blocks of theirs
         weights : (1 or stop - start, nr), the weights w with s = r; or (.., 4 nr), w, shift, lower and upper with
             s = z - clip(z, lower, upper), z = r + shift; or (.., 2 nr), of any other sum A(r) its derivatives A_r, in
             place of w s below, and the diagonal of A_rr, in place of w (the value is then zero)
@@ -206,9 +213,11 @@ class RobotResidual:
         """
         xs = knots("xs", xs, self.nx)
         self._check_sizes(xs, us, weights, start, stop, target, None if curvature is target else curvature)
-        us = NO_ROWS if self.nu is None else knots("us", us, self.nu)
+        if us is None:
+            target, curvature = (_without_controls(blocks) for blocks in (target, curvature))
+        us = NO_ROWS if self.nu is None or us is None else knots("us", us, self.nu)
         order = (VALUE if target is None else JACOBIAN) | (VALUE if curvature is None else HESSIAN)
-        return self._expand(weights, start, stop, order, xs, us, Rows(), target or NO_TARGET, curvature or NO_TARGET)
+        return self._expand(weights, start, stop, order, xs, us, NO_KNOTS, target or NO_TARGET, curvature or NO_TARGET)
 
     def _check_sizes(self, xs, us, weights, start, stop, *targets) -> None:
         """Drivers write where their sizes say, so all arrays are compared with them."""
@@ -224,7 +233,7 @@ class RobotResidual:
                 continue
             _fit("lx", blocks[0], stop, (ndx,))
             _fit("lxx", blocks[2], stop, (ndx, ndx))
-            if nu is not None:
+            if nu is not None and us is not None:
                 controlled = min(stop, len(us))
                 _fit("lu", blocks[1], controlled, (nu,))
                 _fit("lux", blocks[3], controlled, (nu, ndx))

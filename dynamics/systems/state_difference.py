@@ -20,7 +20,7 @@ from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.lane_algebra import combine
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, NO_ROWS, NO_TARGET, Rows
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, NO_BLOCKS, NO_ROWS, NO_TARGET, PRODUCTS, Rows
 from dynamics.residuals.squares import add_entry, add_row
 from dynamics.simd import LANES, fma, gather, kernel, load, splat, store
 from dynamics.simd.sizes import Size
@@ -138,9 +138,10 @@ class StateDifference(KernelResidual):
     Two of equal models and references are equal.
     """
 
+    _key: tuple[RigidBodyModel, bytes]
     kernels = residual_kernels(
         _value, _jacobian, _hessian, 2 * nv, nv,
-        {"reference": "x_ref.shape[1]", "maps": nb * TANGENT_SLOTS},
+        {"reference": Size("nx", "x_ref.shape[1]"), "maps": nb * TANGENT_SLOTS},
         scatter=_scatter, gauss_newton=_add_gauss_newton, curvature=_add_curvature,
     )  # fmt: skip
 
@@ -221,13 +222,13 @@ def difference_expansion(
     if len(x_ref) not in (1, K):
         raise ValueError(f"x_ref has {len(x_ref)} points and xs has {K}; expected as many, or a single point")
     r, J, H = np.empty((K, 2 * n)), np.zeros((K, 2 * n, 2 * n)), None
-    order, multipliers, target = JACOBIAN, NO_ROWS, NO_TARGET
+    order, weights = JACOBIAN, NO_ROWS
     if mu is not None:
-        mu, _ = points("mu", mu, 2 * n)
-        if len(mu) != K:
-            raise ValueError(f"mu has {len(mu)} rows and xs has {K}; expected as many")
-        H = np.zeros(J.shape)
-        order, multipliers = JACOBIAN | HESSIAN, np.concatenate([mu, np.zeros(mu.shape)], axis=1)
-    robot, span = (model, model.block, (x_ref,), _EVERY_JOINT), (multipliers, 0, K, order)
-    StateDifference.kernels.run(*robot, span, (xs, NO_ROWS), Rows(r, J), target, J if H is None else H)
+        weights, _ = points("mu", mu, 2 * n)
+        if len(weights) != K:
+            raise ValueError(f"mu has {len(weights)} rows and xs has {K}; expected as many")
+        order, H = JACOBIAN | HESSIAN | PRODUCTS, np.zeros(J.shape)
+    kernels, robot = StateDifference.kernels, (model.block, x_ref, _EVERY_JOINT)
+    numbers, span = kernels.numbers(model, (x_ref,), xs, weights), (weights, 0, K, order)
+    kernels.run(numbers, robot, span, (xs, NO_ROWS), Rows(r, J), NO_TARGET, NO_BLOCKS if H is None else H)
     return r, J, H
