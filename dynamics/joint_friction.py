@@ -25,18 +25,18 @@ def subtract_friction(m, sign, v, tau):
     """tau -= sign f(v)"""
     for k in range(m.joint_friction.shape[0]):
         r, _ = _smoothing(m, k, v)
-        slope = fma(m.joint_friction[k, 1], r, splat(v, m.joint_friction[k, 0]))
-        store(tau, k, fma(-sign * load(v, k), slope, load(tau, k)))
+        factor = fma(m.joint_friction[k, 1], r, splat(v, m.joint_friction[k, 0]))
+        store(tau, k, fma(-sign * load(v, k), factor, load(tau, k)))
 
 
 @kernel
-def add_friction_slope(m, v, A):
+def add_friction_derivative(m, v, A):
     """A += diag(f'(v)), A (nv nv) the derivative of ID in v."""
     n = m.joint_friction.shape[0]
     for k in range(n):
         r, square = _smoothing(m, k, v)
-        slope = fma(m.joint_friction[k, 1] * square * r, r * r, splat(v, m.joint_friction[k, 0]))
-        store(A, k * n + k, load(A, k * n + k) + slope)
+        derivative = fma(m.joint_friction[k, 1] * square * r, r * r, splat(v, m.joint_friction[k, 0]))
+        store(A, k * n + k, load(A, k * n + k) + derivative)
 
 
 @kernel
@@ -45,8 +45,8 @@ def add_friction_curvature(m, v, w, Hvv):
     n = m.joint_friction.shape[0]
     for k in range(n):
         r, square = _smoothing(m, k, v)
-        bend = (-3.0 * m.joint_friction[k, 1] * square) * (load(w, k) * load(v, k) * r)
-        store(Hvv, k * n + k, fma(bend * (r * r), r * r, load(Hvv, k * n + k)))
+        second = (-3.0 * m.joint_friction[k, 1] * square) * (load(w, k) * load(v, k) * r)
+        store(Hvv, k * n + k, fma(second * (r * r), r * r, load(Hvv, k * n + k)))
 
 
 def friction_forces(model: RigidBodyModel, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -199,8 +199,8 @@ def _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k):
     used = 0
     for s in range(forces.contact.size):
         o = 9 * s
-        curved = any_nonzero(k.G, o, o + 9, count) or any_nonzero(k.K, o, o + 9, count)
-        if curved or any_nonzero(k.g, 3 * s, 3 * s + 3, count):
+        second_order = any_nonzero(k.G, o, o + 9, count) or any_nonzero(k.K, o, o + 9, count)
+        if second_order or any_nonzero(k.g, 3 * s, 3 * s + 3, count):
             _force_columns(m, B, skip, contacts, forces.contact[s], d, k, 3 * used)
             scale_into(3, k.g[3 * used :], 1.0, k.g[3 * s :])
             scale_into(9, k.G[9 * used :], 1.0, k.G[o:])

@@ -19,11 +19,11 @@ from dynamics.actuation import Actuation
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_dynamics import inverse_dynamics_kernel
 from dynamics.algorithms.kinematics import BODY, DOF
-from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
+from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
 from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.implicit_function import store_control_blocks, store_state_blocks
-from dynamics.joint_friction import add_friction_curvature, add_friction_slope, friction_forces, subtract_friction
+from dynamics.joint_friction import add_friction_curvature, add_friction_derivative, friction_forces, subtract_friction
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.lane_algebra import add_product, scale_into
 from dynamics.model import RigidBodyModel
@@ -119,7 +119,7 @@ def _substitution_kernel(m, B_inverse, hessian, mixed, a, x, l, w):
         w.dq[:] = 0.0  # of the call before, where it was `Ua`
     if hessian is None:
         inverse_dynamics_first_order(m, x[:n], x[n:], a, None, w.body, w.dof, w.tau, w.dq, w.dv, w.M)
-        add_friction_slope(m, x[n:], w.dv)
+        add_friction_derivative(m, x[n:], w.dv)
     else:
         for i in range(n):
             s = load(l.lu, i)
@@ -128,11 +128,9 @@ def _substitution_kernel(m, B_inverse, hessian, mixed, a, x, l, w):
                 for k in range(n):
                     s = fma(B_inverse[k, i], load(l.lu, k), s)
             store(w.weights, i, s)
-        inverse_dynamics_hessian_kernel(
-            m, x[:n], x[n:], a, w.weights, None, w.body, w.dof, w.virtual, w.zeta, w.tau, w.dq, w.dv, w.M, w.Hqq, w.Hqv,
-            w.Hvv, w.Hqa,
-        )  # fmt: skip
-        add_friction_slope(m, x[n:], w.dv)
+        e = ExpansionLanes(w.virtual, w.zeta, w.tau, w.dq, w.dv, w.M, w.Hqq, w.Hqv, w.Hvv, w.Hqa)
+        inverse_dynamics_hessian_kernel(m, x[:n], x[n:], a, w.weights, None, w.body, w.dof, e)
+        add_friction_derivative(m, x[n:], w.dv)
         add_friction_curvature(m, x[n:], w.weights, w.Hvv)
     _join(n, w.dq, w.dv, w.U)
     Ua = w.M
@@ -207,8 +205,8 @@ class AccelerationControl:
         """U_x (N, nv, 2 nv) and U_a (N, nv, nv)."""
         n, N = self.model.nv, len(a)
         d = inverse_dynamics_derivatives(self.model, xs[:N, :n], xs[:N, n:], a)
-        slope = friction_forces(self.model, xs[:N, n:])[1]
-        U, M = np.concatenate([d.dtau_dq, d.dtau_dv + slope[:, :, None] * np.eye(n)], axis=2), d.M
+        friction = friction_forces(self.model, xs[:N, n:])[1]
+        U, M = np.concatenate([d.dtau_dq, d.dtau_dv + friction[:, :, None] * np.eye(n)], axis=2), d.M
         return (U, M) if self._B_inverse is None else (self._B_inverse @ U, self._B_inverse @ M)
 
     def substitute(
