@@ -1,5 +1,7 @@
 """What problems of swinging up share: from hanging at rest to upright at rest."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -26,7 +26,17 @@ import numpy as np
 
 from dynamics.kernel_model import kernel_model
 from dynamics.residuals import squares
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, PRODUCTS, VALUE, RobotResidual, run, scatter_block
+from dynamics.residuals.robot_residual import (
+    HESSIAN,
+    JACOBIAN,
+    PRODUCTS,
+    VALUE,
+    Blocks,
+    RobotResidual,
+    Rows,
+    run,
+    scatter_block,
+)
 from dynamics.simd import LANES, gather, kernel
 from dynamics.simd.lane_blocks import free_names, import_lines, import_of, origin_lines, parameters_of, sum_lines
 from dynamics.simd.sizes import Size
@@ -159,7 +169,9 @@ class ResidualKernels:
         """Scratch numbers per lane."""
         return self.module.numbers(model.arrays, *data, xs, weights)
 
-    def run(self, numbers, robot, span, points, rows, target, Hxx) -> float:
+    def run(
+        self, numbers: int, robot: tuple, span: tuple, points: tuple, rows: Rows, target: Blocks, Hxx: np.ndarray
+    ) -> float:
         """Call the driver; robot is block, *data, path, span is weights, start, stop, order, and points are xs, us."""
         (xs, us), (lx, lu, lxx, lux, luu), (r, rx, _) = points, target, rows
         given = (xs, us, r, rx, lx, lu, lxx, lux, luu) if self.controlled else (xs, r, rx, lx, lxx)

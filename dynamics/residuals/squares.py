@@ -11,6 +11,7 @@ and Hessians are added to what the arrays of an expansion hold.
 
 import numpy as np
 
+from dynamics.lane_algebra import store_pair
 from dynamics.simd import fma, gather, helper, kernel, load, select_less, splat, store
 
 SQUARES_ROW = 4
@@ -71,13 +72,6 @@ def add_entry(row, first, count, target, i, j):
     if i != j:
         for k in range(count):
             target[first + k, j, i] += row[0, k]
-
-
-@helper
-def store_pair(H, size, i, j, x):
-    """H[i, j] = H[j, i] = x of a row-major block (size size)."""
-    store(H, i * size + j, x)
-    store(H, j * size + i, x)
 
 
 @helper
