@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.body_inertia import BodyInertia, inertia_defect, leaf_defect
-from dynamics.joint_figures import dof_figures, position_limits
+from dynamics.joint_parameters import dof_parameters, position_limits
 from dynamics.joints import Joint
 from dynamics.model import Frame, RigidBodyModel
 from dynamics.model_arrays import ModelArrays, model_arrays
@@ -128,7 +128,7 @@ class ModelBuilder:
             com=as_array(label + "com", com, (3,)).copy(),
             inertia=symmetric,
             per_position=position_limits(label, joint, lower, upper),
-            per_dof=dof_figures(
+            per_dof=dof_parameters(
                 label, joint, armature=armature, damping=damping, friction=friction, velocity=velocity, effort=effort
             ),
             defect=defect,
@@ -151,7 +151,7 @@ class ModelBuilder:
         """The model of all bodies added so far; the builder may go on and build again.
 
         Raises ValueError if nothing moves, if a leaf of the moving tree has no mass or no inertia along its joint, if
-        frame names clash, or if figures are so large that they overflow.
+        frame names clash, or if numbers are so large that they overflow.
         """
         order = self._depth_first()
         moving = [number for number in order if self._links[number].joint.nv > 0]
@@ -285,7 +285,7 @@ def _require_new(argument: str, name: str, **taken: Container[str]) -> None:
 
 
 def _check_finite(frames: dict[str, Frame], arrays: ModelArrays, links: list[_Link]) -> None:
-    """Finite figures may still overflow when they are multiplied and added up."""
+    """Finite numbers may still overflow when they are multiplied and added up."""
     too_large = [f"the placement of frame {name!r}" for name, frame in frames.items() if not np.isfinite(frame.p).all()]
     for field in ("translation", "first_moment", "rotational_inertia", "subtree_mass"):
         finite = np.isfinite(getattr(arrays, field)).reshape(len(links), -1).all(axis=1)
@@ -293,7 +293,7 @@ def _check_finite(frames: dict[str, Frame], arrays: ModelArrays, links: list[_Li
     if not np.isfinite(arrays.mass.sum()):
         too_large.append("the total mass")
     if too_large:
-        raise ValueError(f"{too_large[0]} overflows, expected figures in SI units")
+        raise ValueError(f"{too_large[0]} overflows, expected numbers in SI units")
 
 
 def _joined(links: list[_Link], figure: str) -> np.ndarray:

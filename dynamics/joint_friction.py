@@ -31,7 +31,7 @@ def subtract_friction(m, sign, v, tau):
 
 
 @kernel
-def add_friction_gradient(m, v, A):
+def add_friction_derivative(m, v, A):
     """A += diag(f'(v)), A (nv nv) the derivative of ID in v."""
     n = m.joint_friction.shape[0]
     for k in range(n):
@@ -60,7 +60,7 @@ _drive_friction = knot_driver(_friction_kernel, inputs="v", scratch={}, outputs=
 
 def friction_forces(model: RigidBodyModel, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """f, f' and f'' (K, nv) at v (K, nv); zeros for a model without rows of friction."""
-    f, df, ddf = np.zeros((3, *v.shape))
+    f, df, ddf = (np.zeros(v.shape) for _ in range(3))
     if len(model.arrays.joint_friction):
         _drive_friction(model, np.ascontiguousarray(v), f, df, ddf)
     return f, df, ddf

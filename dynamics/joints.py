@@ -88,9 +88,13 @@ class _OneAxisJoint(Joint):
     axis: Axis
     nq: ClassVar[int] = 1
     nv: ClassVar[int] = 1
+    turns: ClassVar[bool]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "axis", unit_axis(self.axis))
+
+    def motion_subspace(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([self.axis]), np.array([self.turns])
 
 
 @dataclass(frozen=True)
@@ -98,9 +102,7 @@ class Revolute(_OneAxisJoint):
     """Rotation by the angle q (rad) about an axis: 'x', 'y', 'z' or a 3-vector, which is normalised."""
 
     code: ClassVar[int] = REVOLUTE
-
-    def motion_subspace(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.array([self.axis]), np.array([True])
+    turns: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -113,9 +115,7 @@ class Prismatic(_OneAxisJoint):
     """Translation by q (m) along an axis: 'x', 'y', 'z' or a 3-vector, which is normalised."""
 
     code: ClassVar[int] = PRISMATIC
-
-    def motion_subspace(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.array([self.axis]), np.array([False])
+    turns: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)

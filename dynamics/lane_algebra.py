@@ -25,6 +25,13 @@ def add_scaled(n, target, s, x):
 
 
 @helper
+def store_pair(H, size, i, j, x):
+    """H[i, j] = H[j, i] = x of a row-major block (size size)."""
+    store(H, i * size + j, x)
+    store(H, j * size + i, x)
+
+
+@helper
 def _sum_of_products(n, scale, sign, A, a, step, B, b, columns, C, c):
     """scale C[c] + sign sum_k A[a + k step] B[b + k columns]"""
     x = scale * load(C, c)

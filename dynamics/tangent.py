@@ -156,7 +156,7 @@ def _scaled(x, s):
 
 
 @helper
-def _add_column3(w, i, stride, s, x):
+def add_column3(w, i, stride, s, x):
     """Column += s x."""
     store(w, i, fma(s, x[0], load(w, i)))
     store(w, i + stride, fma(s, x[1], load(w, i + stride)))
@@ -200,16 +200,16 @@ def add_mapped_rows(m, maps, which, scale, X, x_offset, x_stride, Y, y_offset, y
             A, B = load9(maps, at), load9(maps, at + 9)
             for c in range(columns):
                 z = se3.apply(A, B, load_column6(X, x + c, x_stride))
-                _add_column3(Y, y + c, y_stride, scale, se3.linear(z))
-                _add_column3(Y, y + c + 3 * y_stride, y_stride, scale, se3.angular(z))
+                add_column3(Y, y + c, y_stride, scale, se3.linear(z))
+                add_column3(Y, y + c + 3 * y_stride, y_stride, scale, se3.angular(z))
         elif kind == SPHERICAL:
             A = load9(maps, at)
             for c in range(columns):
-                _add_column3(Y, y + c, y_stride, scale, rotate(A, load_column3(X, x + c, x_stride)))
+                add_column3(Y, y + c, y_stride, scale, rotate(A, load_column3(X, x + c, x_stride)))
         elif kind == PLANAR:
             M = load4(maps, at)
             for c in range(columns):
-                _add_column3(Y, y + c, y_stride, scale, se2.apply(M, load_column3(X, x + c, x_stride)))
+                add_column3(Y, y + c, y_stride, scale, se2.apply(M, load_column3(X, x + c, x_stride)))
         else:
             for k in range(m.dof_count[i]):
                 for c in range(columns):
@@ -233,11 +233,11 @@ def add_map(m, maps, which, scale, X, offset, stride):
         elif kind == SPHERICAL:
             A = load9(maps, at)
             for c, x in enumerate(((A[0], A[3], A[6]), (A[1], A[4], A[7]), (A[2], A[5], A[8]))):
-                _add_column3(X, first + c, stride, scale, x)
+                add_column3(X, first + c, stride, scale, x)
         elif kind == PLANAR:
             A = se2.full(load4(maps, at))
             for c, x in enumerate(((A[0], A[3], A[6]), (A[1], A[4], A[7]), (A[2], A[5], A[8]))):
-                _add_column3(X, first + c, stride, scale, x)
+                add_column3(X, first + c, stride, scale, x)
         else:
             for k in range(m.dof_count[i]):
                 a = first + k * (stride + 1)

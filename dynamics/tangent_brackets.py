@@ -9,21 +9,13 @@ from dynamics.groups import se2, se3, so3
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.simd import align_stack, fma, helper, kernel, load, store
 from dynamics.spatial import load3, load6
-from dynamics.tangent import load_column3, load_column6
-
-
-@helper
-def _add3(w, i, stride, s, x):
-    """w[i], w[i + stride], w[i + 2 stride] += s x."""
-    store(w, i, fma(s, x[0], load(w, i)))
-    store(w, i + stride, fma(s, x[1], load(w, i + stride)))
-    store(w, i + 2 * stride, fma(s, x[2], load(w, i + 2 * stride)))
+from dynamics.tangent import add_column3, load_column3, load_column6
 
 
 @helper
 def _add6(w, i, stride, s, x):
-    _add3(w, i, stride, s, se3.linear(x))
-    _add3(w, i + 3 * stride, stride, s, se3.angular(x))
+    add_column3(w, i, stride, s, se3.linear(x))
+    add_column3(w, i + 3 * stride, stride, s, se3.angular(x))
 
 
 @kernel
@@ -40,11 +32,11 @@ def add_bracket_rows(m, v, scale, X, x_offset, x_stride, Y, y_offset, y_stride, 
         elif kind == SPHERICAL:
             b = load3(v, iv)
             for c in range(columns):
-                _add3(Y, y + c, y_stride, scale, so3.bracket(b, load_column3(X, x + c, x_stride)))
+                add_column3(Y, y + c, y_stride, scale, so3.bracket(b, load_column3(X, x + c, x_stride)))
         elif kind == PLANAR:
             b = load3(v, iv)
             for c in range(columns):
-                _add3(Y, y + c, y_stride, scale, se2.bracket(b, load_column3(X, x + c, x_stride)))
+                add_column3(Y, y + c, y_stride, scale, se2.bracket(b, load_column3(X, x + c, x_stride)))
 
 
 @kernel
@@ -85,16 +77,16 @@ def add_bracket_transposed(m, v, scale, k, out):
         if kind == FREE_FLYER:
             _add6(out, iv, 1, -scale, se3.coadjoint(load6(k, iv), load6(v, iv)))
         elif kind == SPHERICAL:
-            _add3(out, iv, 1, -scale, so3.coadjoint(load3(k, iv), load3(v, iv)))
+            add_column3(out, iv, 1, -scale, so3.coadjoint(load3(k, iv), load3(v, iv)))
         elif kind == PLANAR:
-            _add3(out, iv, 1, -scale, se2.coadjoint(load3(k, iv), load3(v, iv)))
+            add_column3(out, iv, 1, -scale, se2.coadjoint(load3(k, iv), load3(v, iv)))
 
 
 @helper
 def _add_mirrored3(H, offset, stride, row, column, s, x):
     """H[row + k, column] += s x_k and H[column, row + k] += s x_k."""
-    _add3(H, offset + row * stride + column, stride, s, x)
-    _add3(H, offset + column * stride + row, 1, s, x)
+    add_column3(H, offset + row * stride + column, stride, s, x)
+    add_column3(H, offset + column * stride + row, 1, s, x)
 
 
 @kernel

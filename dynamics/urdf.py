@@ -33,7 +33,7 @@ class _Joint:
     child: str
     joint: Joint
     placement: tuple[np.ndarray, np.ndarray]
-    figures: dict[str, float]  # limits, damping and friction, by their names in ModelBuilder.add_body
+    parameters: dict[str, float]  # limits, damping and friction, by their names in ModelBuilder.add_body
 
 
 @dataclass
@@ -88,7 +88,7 @@ def load_urdf(
             joint_name=joint.name,
             placement=joint.placement,
             **_read_inertial(links[joint.child]),
-            **joint.figures,
+            **joint.parameters,
         )
         pending.extend(reversed(tree.joints.get(joint.child, [])))
     return builder.build()
@@ -211,8 +211,8 @@ def _read_joint(element: Element, links: dict[str, Element]) -> _Joint:
     joint = _joint_of_type(kind, element, where)
     if element.find("mimic") is not None:
         warn(f"{where}: <mimic> is not supported, read as an ordinary joint")
-    figures = _read_figures(element, kind, where) if joint.nv == 1 else {}
-    return _Joint(name, ends[0], ends[1], joint, _read_origin(element, where), figures)
+    parameters = _read_parameters(element, kind, where) if joint.nv == 1 else {}
+    return _Joint(name, ends[0], ends[1], joint, _read_origin(element, where), parameters)
 
 
 def _joint_of_type(kind: str, element: Element, where: str) -> Joint:
@@ -228,22 +228,22 @@ def _joint_of_type(kind: str, element: Element, where: str) -> Joint:
     return types[kind](axis)
 
 
-def _read_figures(element: Element, kind: str, where: str) -> dict[str, float]:
+def _read_parameters(element: Element, kind: str, where: str) -> dict[str, float]:
     """Limits, damping and friction of a joint with one degree of freedom; what is absent is left to the builder."""
-    figures = {}
+    parameters = {}
     limit = element.find("limit")
     if limit is not None:
         if kind != "continuous":
             for argument in ("lower", "upper"):
-                figures[argument] = _number(limit, argument, where, "0")
+                parameters[argument] = _number(limit, argument, where, "0")
         for argument in ("velocity", "effort"):
             if argument in limit.attrib:
-                figures[argument] = _number(limit, argument, where)
+                parameters[argument] = _number(limit, argument, where)
     dynamics = element.find("dynamics")
     if dynamics is not None:
         for argument in ("damping", "friction"):
-            figures[argument] = _number(dynamics, argument, where, "0")
-    return figures
+            parameters[argument] = _number(dynamics, argument, where, "0")
+    return parameters
 
 
 def _tree(links: dict[str, Element], joints: list[_Joint]) -> _Tree:

@@ -10,6 +10,7 @@ import numpy as np
 import dynamics
 import trajopt
 from problems.double_pendulum import model
+from problems.swing_up import swing_up
 
 NOISE = 0.2
 """Standard deviation [N m] of `perturbed_start`."""
@@ -28,16 +29,7 @@ def perturbed_start(rng: np.random.Generator, horizon: int = 150) -> np.ndarray:
 def make(horizon: int = 150, dt: float = 0.02) -> trajopt.Problem:
     """The problem with `horizon` knots of dt seconds."""
     system = dynamics.RigidBodySystem(model("acrobot"), dt, actuation=np.array([[0.0], [1.0]]))
-    upright = system.state([np.pi, 0.0])
-    return trajopt.Problem(
-        system,
-        system.state([0.0, 0.0]),
-        horizon,
-        running_costs=[
-            trajopt.StateCost(system, upright, [0.1, 0.1, 0.1, 0.1]),
-            trajopt.ControlCost([1e-2]),
-        ],
-        terminal_costs=[trajopt.StateCost(system, upright, [1e3, 1e3, 1e2, 1e2])],
-        us_init=initial_controls(horizon),
-        name="acrobot",
-    )
+    return swing_up(
+        system, [np.pi, 0.0], horizon, running=[0.1, 0.1, 0.1, 0.1], controls=[1e-2], terminal=[1e3, 1e3, 1e2, 1e2],
+        us_init=initial_controls(horizon), name="acrobot",
+    )  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 
 import dynamics
 import trajopt
+from problems.swing_up import swing_up
 
 
 def model() -> dynamics.RigidBodyModel:
@@ -37,16 +38,7 @@ def perturbed_start(rng: np.random.Generator, horizon: int = 100) -> np.ndarray:
 def make(horizon: int = 100, dt: float = 0.02) -> trajopt.Problem:
     """The problem with `horizon` knots of dt seconds."""
     system = dynamics.RigidBodySystem(model(), dt, actuation=np.array([[1.0], [0.0]]))
-    upright = system.state([0.0, np.pi])
-    return trajopt.Problem(
-        system,
-        system.state([0.0, 0.0]),
-        horizon,
-        running_costs=[
-            trajopt.StateCost(system, upright, [0.1, 0.1, 0.01, 0.01]),
-            trajopt.ControlCost([1e-2]),
-        ],
-        terminal_costs=[trajopt.StateCost(system, upright, [100.0, 100.0, 10.0, 10.0])],
-        us_init=initial_controls(horizon),
-        name="cartpole",
-    )
+    return swing_up(
+        system, [0.0, np.pi], horizon, running=[0.1, 0.1, 0.01, 0.01], controls=[1e-2],
+        terminal=[100.0, 100.0, 10.0, 10.0], us_init=initial_controls(horizon), name="cartpole",
+    )  # fmt: skip

@@ -7,6 +7,7 @@ import numpy as np
 
 import dynamics
 import trajopt
+from problems.swing_up import swing_up
 
 
 def model(name: str = "double_pendulum") -> dynamics.RigidBodyModel:
@@ -23,16 +24,7 @@ def model(name: str = "double_pendulum") -> dynamics.RigidBodyModel:
 def make(horizon: int = 100, dt: float = 0.01) -> trajopt.Problem:
     """The problem with `horizon` knots of dt seconds."""
     system = dynamics.RigidBodySystem(model(), dt)
-    upright = system.state([np.pi, 0.0])
-    return trajopt.Problem(
-        system,
-        system.state([0.0, 0.0]),
-        horizon,
-        running_costs=[
-            trajopt.StateCost(system, upright, [1e-1, 1e-1, 1e-2, 1e-2]),
-            trajopt.ControlCost([1e-3, 1e-3]),
-        ],
-        terminal_costs=[trajopt.StateCost(system, upright, [1e2, 1e2, 1e1, 1e1])],
-        us_init=np.zeros((horizon, 2)),
-        name="double_pendulum",
-    )
+    return swing_up(
+        system, [np.pi, 0.0], horizon, running=[1e-1, 1e-1, 1e-2, 1e-2], controls=[1e-3, 1e-3],
+        terminal=[1e2, 1e2, 1e1, 1e1], us_init=np.zeros((horizon, 2)), name="double_pendulum",
+    )  # fmt: skip

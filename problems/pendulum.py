@@ -9,6 +9,7 @@ import numpy as np
 
 import dynamics
 import trajopt
+from problems.swing_up import swing_up
 
 
 def model() -> dynamics.RigidBodyModel:
@@ -21,16 +22,7 @@ def model() -> dynamics.RigidBodyModel:
 def make(horizon: int = 100, dt: float = 0.02) -> trajopt.Problem:
     """The problem with `horizon` knots of dt seconds."""
     system = dynamics.RigidBodySystem(model(), dt)
-    upright = system.state([np.pi])
-    return trajopt.Problem(
-        system,
-        system.state([0.0]),
-        horizon,
-        running_costs=[
-            trajopt.StateCost(system, upright, [0.2, 0.1]),
-            trajopt.ControlCost([2e-2]),
-        ],
-        terminal_costs=[trajopt.StateCost(system, upright, [100.0, 10.0])],
-        us_init=np.full((horizon, 1), 1.0),
-        name="pendulum",
-    )
+    return swing_up(
+        system, [np.pi], horizon, running=[0.2, 0.1], controls=[2e-2], terminal=[100.0, 10.0],
+        us_init=np.full((horizon, 1), 1.0), name="pendulum",
+    )  # fmt: skip

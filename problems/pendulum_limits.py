@@ -11,6 +11,7 @@ import numpy as np
 import dynamics
 import trajopt
 from problems.pendulum import model
+from problems.swing_up import swing_up
 
 LIMIT = 3.0
 """N m."""
@@ -26,13 +27,7 @@ def perturbed_start(rng: np.random.Generator, horizon: int = 200) -> np.ndarray:
 def make(horizon: int = 200, dt: float = 0.02) -> trajopt.Problem:
     """The problem with `horizon` knots of dt seconds."""
     system = dynamics.RigidBodySystem(model(), dt)
-    upright = system.state([np.pi])
-    return trajopt.Problem(
-        system,
-        system.state([0.0]),
-        horizon,
-        running_costs=[trajopt.StateCost(system, upright, [0.1, 0.1]), trajopt.ControlCost(1e-1)],
-        terminal_costs=[trajopt.StateCost(system, upright, [200.0, 50.0])],
-        constraints=[trajopt.ControlBounds(-LIMIT, LIMIT)],
-        name="pendulum_limits",
-    )
+    return swing_up(
+        system, [np.pi], horizon, running=[0.1, 0.1], controls=1e-1, terminal=[200.0, 50.0],
+        constraints=[trajopt.ControlBounds(-LIMIT, LIMIT)], name="pendulum_limits",
+    )  # fmt: skip

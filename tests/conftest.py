@@ -73,7 +73,6 @@ def drivers() -> set[str]:
     for module in walk_packages(dynamics.__path__, "dynamics."):
         import_module(module.name)
     found = {f"{declared.module_name}.drive" for declared in (*DRIVERS, *RESIDUALS)}
-    found |= {f"{declared.module_name}.drive_squares" for declared in RESIDUALS}
     for file in (*ROOT.glob("dynamics/**/*.py"), *ROOT.glob("experiments/**/*.py")):
         module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
         for node in ast.parse(file.read_text(encoding="utf-8")).body:

@@ -11,7 +11,15 @@ Three neighbours on a stretch without branches have the same rows below and abov
                                                                                [Featherstone 2008, section 6.5]
 """
 
-from dynamics.lane_algebra import four_columns, load_columns, no_columns, scale_columns, store_columns, subtract_scaled
+from dynamics.lane_algebra import (
+    four_columns,
+    load_columns,
+    no_columns,
+    scale_columns,
+    store_columns,
+    store_pair,
+    subtract_scaled,
+)
 from dynamics.simd import align_stack, fnma, helper, kernel, load, shared_kernel, splat, store
 
 
@@ -245,18 +253,12 @@ def _invert_three(m, n, i, L, X):
     x20 = fnma(d21, x10, fnma(d20, x00, x20)) * load(L, o + 2 * n + 2)
     x21 = fnma(d21, x11, fnma(d20, x10, x21)) * load(L, o + 2 * n + 2)
     x22 = fnma(d21, x21, fnma(d20, x20, x22)) * load(L, o + 2 * n + 2)
-    _store_both(X, n, i, i, x00)
-    _store_both(X, n, i + 1, i, x10)
-    _store_both(X, n, i + 1, i + 1, x11)
-    _store_both(X, n, i + 2, i, x20)
-    _store_both(X, n, i + 2, i + 1, x21)
-    _store_both(X, n, i + 2, i + 2, x22)
-
-
-@helper
-def _store_both(X, n, i, j, x):
-    store(X, i * n + j, x)
-    store(X, j * n + i, x)
+    store_pair(X, n, i, i, x00)
+    store_pair(X, n, i + 1, i, x10)
+    store_pair(X, n, i + 1, i + 1, x11)
+    store_pair(X, n, i + 2, i, x20)
+    store_pair(X, n, i + 2, i + 1, x21)
+    store_pair(X, n, i + 2, i + 2, x22)
 
 
 @kernel

@@ -67,10 +67,7 @@ def forward_dynamics(
     model : RigidBodyModel
     q : (nq,) or (K, nq), configuration
     v, tau : (nv,) or (K, nv), velocity and joint torques
-    external_wrenches : (nb, 6) or (K, nb, 6), or a mapping of frame name to (6,) or (K, 6), optional
-        Force and moment [N; N m] on each moving body about the origin of its frame, or on frames about theirs.
-    wrench_reference : "local" or "local_world_aligned"
-        Their axes: those of the body (or frame), so that the load follows it, or those of the world (a dead load).
+    external_wrenches, wrench_reference : as in `inverse_dynamics`
 
     Returns
     -------
@@ -110,10 +107,7 @@ def hybrid_dynamics(
     v : (nv,) or (K, nv), velocity
     a, tau : (nv,) or (K, nv), accelerations and torques; entries that are not given are ignored and may be NaN
     prescribed : (nv,) bool, True where a is given, False where tau is
-    external_wrenches : (nb, 6) or (K, nb, 6), or a mapping of frame name to (6,) or (K, 6), optional
-        Force and moment [N; N m] on each moving body about the origin of its frame, or on frames about theirs.
-    wrench_reference : "local" or "local_world_aligned"
-        Their axes: those of the body (or frame), so that the load follows it, or those of the world (a dead load).
+    external_wrenches, wrench_reference : as in `inverse_dynamics`
 
     Returns
     -------

@@ -21,7 +21,7 @@ With the columns R_i of its rotation and those r_i of the rotation to be kept, i
 
 from dynamics.algorithms.frames import frame_pose, last_dof
 from dynamics.algorithms.kinematics import ACCELERATION, BODY, COLUMN, DOF, PSI, PSI2, RATE, VELOCITY
-from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat
 from dynamics.spatial import (
     add3,
     add_cross,
@@ -36,6 +36,7 @@ from dynamics.spatial import (
     store3,
     store9,
 )
+from dynamics.tangent import store_column3
 
 # numbers kept per block of rows: position, velocity, acceleration (with -g) and axes; for a moment's block the velocity
 # and acceleration are the angular ones
@@ -115,14 +116,6 @@ def contact_jacobian_transposed(m, contacts, dof, points, Y):
 
 
 @helper
-def store_rows(G, o, n, x):
-    """A column of three rows of length n."""
-    store(G, o, x[0])
-    store(G, o + n, x[1])
-    store(G, o + 2 * n, x[2])
-
-
-@helper
 def _point_columns(contacts, c, k, dof, points):
     """`contact_columns` of a force's block."""
     o, d = c * CONTACT, k * DOF
@@ -174,8 +167,8 @@ def constraint_derivatives(m, contacts, dof, points, Gq, Gv):
         k = last_dof(m, contacts.body[c])
         while k >= 0:
             _, _, of_q, of_v = contact_columns(contacts, c, k, dof, points)
-            store_rows(Gq, 3 * c * n + k, n, of_q)
-            store_rows(Gv, 3 * c * n + k, n, of_v)
+            store_column3(Gq, 3 * c * n + k, n, of_q)
+            store_column3(Gv, 3 * c * n + k, n, of_v)
             k = m.dof_parent[k]
 
 
@@ -205,10 +198,10 @@ def force_derivative_components(m, contacts, dof, points, f, columns, stride, st
             k = last_dof(m, contacts.body[c])
             while k >= 0:
                 lag = cross(force, load3(dof, k * DOF + COLUMN))
-                store_rows(F, o + k, stride, add3(_load_rows(F, o + k, stride), lag))
+                store_column3(F, o + k, stride, add3(_load_rows(F, o + k, stride), lag))
                 k = m.dof_parent[k]
         for k in range(columns):
-            store_rows(F, o + k, stride, rotate_back(R, _load_rows(F, o + k, stride)))
+            store_column3(F, o + k, stride, rotate_back(R, _load_rows(F, o + k, stride)))
 
 
 @helper

@@ -37,7 +37,6 @@ from dynamics.contacts.contact_motion import (
     column,
     contact_columns,
     cross_columns,
-    store_rows,
     sum_of_crosses,
 )
 from dynamics.contacts.derivatives import WIDTH
@@ -48,6 +47,7 @@ from dynamics.lane_algebra import four_columns, load_columns, store_columns, sub
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
 from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.spatial import add3, add_cross, add_scaled3, cross, dot3, load3, load6, load9, rotate, store3
+from dynamics.tangent import store_column3
 
 # per degree of freedom: the sums B, C, D, D_v, E
 SUM_B, SUM_C, SUM_D, SUM_DV, SUM_E, SUMS = 0, 3, 6, 9, 12, 15
@@ -135,8 +135,8 @@ def contact_terms(m, contacts, f, w, d, h):
         k = last_dof(m, contacts.body[c])
         while k >= 0:
             J, velocity, of_q, of_v = contact_columns(contacts, c, k, w.dof, w.points)
-            store_rows(d.Gq, row + k, n, of_q)
-            store_rows(d.Gv, row + k, n, of_v)
+            store_column3(d.Gq, row + k, n, of_q)
+            store_column3(d.Gv, row + k, n, of_v)
             o, turn = k * SUMS, load3(w.dof, k * DOF + COLUMN)
             _add_sums(contacts, c, w.points, turn, h.sums, o, J, velocity, of_q, of_v, nu)
             of_f = add_cross(column(contacts, c, load6(h.zeta, k * 6), p), turn, virtual)
@@ -144,7 +144,7 @@ def contact_terms(m, contacts, f, w, d, h):
                 lag = cross(turn, e)
                 of_f = add3(of_f, lag)
                 store3(h.sums, o + SUM_D, add_cross(load3(h.sums, o + SUM_D), force, lag))
-            store_rows(h.Gzq, row + k, n, (-of_f[0], -of_f[1], -of_f[2]))
+            store_column3(h.Gzq, row + k, n, (-of_f[0], -of_f[1], -of_f[2]))
             k = m.dof_parent[k]
 
 

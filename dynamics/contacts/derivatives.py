@@ -29,7 +29,7 @@ from dynamics.contacts.contact_set import Contacts, as_contact_set
 from dynamics.contacts.delassus import invert_kkt
 from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_kernel, workspace_numbers
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
-from dynamics.joint_friction import add_friction_gradient
+from dynamics.joint_friction import add_friction_derivative
 from dynamics.kernel_model import kernel_model
 from dynamics.knot_driver import nv
 from dynamics.lane_algebra import four_columns, load_columns, no_columns, store_columns, subtract_scaled
@@ -147,7 +147,7 @@ def contact_first_order_at_solution(m, contacts, q, v, w, d, forces):
     invert_contact_kkt(m, contacts, w, d)
     loads = contact_loads(contacts, w.f, d.dead)
     inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M)
-    add_friction_gradient(m, v, d.Gv)
+    add_friction_derivative(m, v, d.Gv)
     contact_points(m, contacts, w.body, w.points)
     constraint_derivatives(m, contacts, w.dof, w.points, d.Gq[n * n :], d.Gv[n * n :])
     minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size if forces else n)

@@ -24,9 +24,9 @@ from dynamics.contacts.curvature import (
 )
 from dynamics.contacts.derivatives import FirstOrder, contact_loads, invert_contact_kkt, minus_products
 from dynamics.contacts.dynamics import Workspace, contact_dynamics_kernel
-from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
+from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
 from dynamics.implicit_function import subtract_product
-from dynamics.joint_friction import add_friction_curvature, add_friction_gradient
+from dynamics.joint_friction import add_friction_curvature, add_friction_derivative
 from dynamics.knot_driver import knot_driver
 from dynamics.model import RigidBodyModel
 from dynamics.simd import kernel, shared_kernel
@@ -53,11 +53,10 @@ def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
     invert_contact_kkt(m, contacts, w, d)
     solve_adjoint(n, contacts, w.points, d.Z, h.y, h.nu)
     loads = contact_loads(contacts, w.f, d.dead)
-    inverse_dynamics_hessian_kernel(
-        m, q, v, w.a, h.nu[:n], loads, w.body, w.dof, h.virtual, h.zeta, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M,
-        h.Hqq, h.Hqv, h.Hvv, h.Hqa,
-    )  # fmt: skip
-    add_friction_gradient(m, v, d.Gv)
+    Gq, Gv = d.Gq[: n * n], d.Gv[: n * n]
+    e = ExpansionLanes(h.virtual, h.zeta, d.torque, Gq, Gv, w.M, h.Hqq, h.Hqv, h.Hvv, h.Hqa)
+    inverse_dynamics_hessian_kernel(m, q, v, w.a, h.nu[:n], loads, w.body, w.dof, e)
+    add_friction_derivative(m, v, d.Gv)
     add_friction_curvature(m, v, h.nu, h.Hvv)
     contact_points(m, contacts, w.body, w.points)
     contact_terms(m, contacts, w.f, w, d, h)

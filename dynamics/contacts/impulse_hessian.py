@@ -32,7 +32,7 @@ from dynamics.contacts.impulses import (
     place_virtual_accelerations,
     velocity_derivatives,
 )
-from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
+from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
 from dynamics.knot_driver import knot_driver, nv
 from dynamics.lane_algebra import add_scaled
 from dynamics.model import RigidBodyModel
@@ -59,10 +59,9 @@ def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump
     solve_adjoint(n, contacts, w.points, d.Z, h.y, h.nu)
     place_virtual_accelerations(m, v, restitution, w, jump, mean)
     loads = contact_loads(contacts, w.f, d.dead)
-    inverse_dynamics_hessian_kernel(
-        m, q, w.zeros, jump, h.nu[:n], loads, w.body, w.dof, h.virtual, h.zeta, d.torque, d.Gq[: n * n],
-        d.Gv[: n * n], w.M, h.Hqq, h.Hqv, h.Hvv, h.Hqa,
-    )  # fmt: skip
+    Gq, Gv = d.Gq[: n * n], d.Gv[: n * n]
+    e = ExpansionLanes(h.virtual, h.zeta, d.torque, Gq, Gv, w.M, h.Hqq, h.Hqv, h.Hvv, h.Hqa)
+    inverse_dynamics_hessian_kernel(m, q, w.zeros, jump, h.nu[:n], loads, w.body, w.dof, e)
     h.Hqv[:] = 0.0
     add_scaled(n * n, h.Hqv, -1.0 - restitution, h.Hqa)
     forward_pass(m, q, w.zeros, mean, w.body, w.dof, DERIVATIVES)

@@ -31,7 +31,6 @@ from dynamics.contacts.contact_motion import (
     contact_points,
     force_components,
     force_derivative_components,
-    store_rows,
 )
 from dynamics.contacts.contact_set import Contacts, as_contact_set
 from dynamics.contacts.delassus import solve_delassus
@@ -42,6 +41,7 @@ from dynamics.knot_driver import knot_driver, nv
 from dynamics.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import load3, load6, scale3, store3
+from dynamics.tangent import store_column3
 from dynamics.validation import as_array
 
 
@@ -111,7 +111,7 @@ def velocity_derivatives(m, contacts, restitution, M, dof, points, Gv):
         k = last_dof(m, contacts.body[c])
         while k >= 0:
             J = column(contacts, c, load6(dof, k * DOF + COLUMN), p)
-            store_rows(Gv, (n + 3 * c) * n + k, n, scale3(J, restitution))
+            store_column3(Gv, (n + 3 * c) * n + k, n, scale3(J, restitution))
             k = m.dof_parent[k]
 
 

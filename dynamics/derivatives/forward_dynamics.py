@@ -19,12 +19,12 @@ from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_mass import AUTOMATIC, minus_inverse_products
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.loads import LOADS, Wrenches, loads_batch
-from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
+from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.implicit_function import implicit_hessian, subtract_product
-from dynamics.joint_friction import add_friction_curvature, add_friction_gradient
+from dynamics.joint_friction import add_friction_curvature, add_friction_derivative
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.simd import kernel, shared_kernel
@@ -96,7 +96,7 @@ def forward_dynamics_first_order(m, q, v, tau, route, loads, w, d):
     forward_dynamics_kernel(m, q, v, tau, w.zeros, loads, w.body, w.dof, w.art, w.elim, w.a)
     d.aq[:], d.av[:] = 0.0, 0.0
     inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.aq, d.av, d.M)
-    add_friction_gradient(m, v, d.av)
+    add_friction_derivative(m, v, d.av)
     minus_inverse_products(m, route, w.dof, w.elim, w.art, d.M, d.aq, d.av, d.Minv)
 
 
@@ -108,11 +108,9 @@ def forward_dynamics_hessian_at_solution(m, q, v, y, loads, w, d, h):
     solve_articulated(m, h.w, y, None, w.dof, w.elim, w.art)
     d.aq[:], d.av[:] = 0.0, 0.0
     h.Hqq[:], h.Hqv[:], h.Hvv[:], h.Hqa[:] = 0.0, 0.0, 0.0, 0.0
-    inverse_dynamics_hessian_kernel(
-        m, q, v, w.a, h.w, loads, w.body, w.dof, h.virtual, h.zeta, d.torque, d.aq, d.av, d.M, h.Hqq, h.Hqv, h.Hvv,
-        h.Hqa,
-    )  # fmt: skip
-    add_friction_gradient(m, v, d.av)
+    e = ExpansionLanes(h.virtual, h.zeta, d.torque, d.aq, d.av, d.M, h.Hqq, h.Hqv, h.Hvv, h.Hqa)
+    inverse_dynamics_hessian_kernel(m, q, v, w.a, h.w, loads, w.body, w.dof, e)
+    add_friction_derivative(m, v, d.av)
     add_friction_curvature(m, v, h.w, h.Hvv)
     minus_inverse_products(m, AUTOMATIC, w.dof, w.elim, w.art, d.M, d.aq, d.av, d.Minv)
     implicit_hessian(None, m.dof_body.size, h.Hqa, d.aq, d.av, h, d.M)
@@ -191,21 +189,12 @@ def forward_dynamics_hessian(
 ) -> ForwardDynamicsHessian:
     """Hessian of w' a(q, v, tau) without forming a tensor.
 
-    Parameters
-    ----------
-    model : RigidBodyModel
-    q : (nq,) or (K, nq);  v, tau : (nv,) or (K, nv)
-    w : (nv,) or (K, nv), multiplier of the accelerations
-    external_wrenches, wrench_reference : as in `inverse_dynamics`
+    Parameters and errors as `forward_dynamics_derivatives`, and w (nv,) or (K, nv), multiplier of the accelerations.
 
     Returns
     -------
     ForwardDynamicsHessian(Hqq, Hqv, Hvv, Hqtau), each (nv, nv) or (K, nv, nv).  Hqq[j, k] = d/dq_k (d(w'a)/dq_j), not
     symmetric inside a joint of several degrees of freedom; in Hqv and Hqtau the row is q.
-
-    Raises
-    ------
-    ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
     """
     single, (q, v, tau, w) = points(model, q, v=v, tau=tau, w=w)
     K, n = v.shape

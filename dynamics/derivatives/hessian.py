@@ -24,7 +24,7 @@ apply.  There H[v_x, v_y] = -s_y.(A1(I, V_p) + A_w) s_x.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,6 +47,7 @@ from dynamics.derivatives.virtual import (
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.simd import align_stack, helper, load, shared_kernel, splat, store
+from dynamics.simd.lane_blocks import lanes
 from dynamics.spatial import (
     accumulate,
     add3,
@@ -115,12 +116,26 @@ def _curvature_vectors(mass, h, I, J, p, s, psi, i_s, V, G0, G4, hw, Iw):
     return alpha, beta, eta
 
 
-@shared_kernel
-def inverse_dynamics_hessian_kernel(m, q, v, a, w, loads, body, dof, virtual, zeta, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa):
-    """First order and the Hessian of w'tau in one pass, one knot per lane.
+class ExpansionLanes(NamedTuple):
+    """Scratch virtual and zeta; results tau and matrices, row-major, with Hqa[q, a], whose entries between branches no
+    call writes."""
 
-    Scratch: body (nb BODY), dof (nv DOF), virtual (nb VIRTUAL_BODY), zeta (nv 6).  Results: tau (nv), the rest (nv nv)
-    row-major; Hqa[q, a].  Entries between branches are not written (zero them once)."""
+    virtual: np.ndarray = lanes(nb * VIRTUAL_BODY)
+    zeta: np.ndarray = lanes(nv * 6)
+    tau: np.ndarray = lanes(nv)
+    dq: np.ndarray = lanes(nv * nv, zero=True)
+    dv: np.ndarray = lanes(nv * nv, zero=True)
+    M: np.ndarray = lanes(nv * nv, zero=True)
+    Hqq: np.ndarray = lanes(nv * nv, zero=True)
+    Hqv: np.ndarray = lanes(nv * nv, zero=True)
+    Hvv: np.ndarray = lanes(nv * nv, zero=True)
+    Hqa: np.ndarray = lanes(nv * nv, zero=True)
+
+
+@shared_kernel
+def inverse_dynamics_hessian_kernel(m, q, v, a, w, loads, body, dof, e):
+    """First order and the Hessian of w'tau into `ExpansionLanes`, in one pass, one knot per lane."""
+    virtual, zeta, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa = e
     align_stack(body)
     forward_pass(m, q, v, a, body, dof, DERIVATIVES)
     if loads is not None:
@@ -181,9 +196,8 @@ drive_expansion = knot_driver(
     inverse_dynamics_hessian_kernel,
     inputs="q v a w",
     gathered={"loads": LOADS},
-    scratch={"body": nb * BODY, "virtual": nb * VIRTUAL_BODY, "dof": nv * DOF, "zeta": nv * 6, "tau": nv},
-    outputs=dict.fromkeys(("dq", "dv", "M", "Hqq", "Hqv", "Hvv", "Hqa"), nv * nv),
-    zeroed="dq dv M Hqq Hqv Hvv Hqa",  # no call writes the entries between branches
+    scratch={"body": nb * BODY, "dof": nv * DOF, "e": ExpansionLanes},
+    outputs={name: f"e.{name}" for name in ("dq", "dv", "M", "Hqq", "Hqv", "Hvv", "Hqa")},
 )
 
 
@@ -198,35 +212,21 @@ def inverse_dynamics_hessian(
 ) -> InverseDynamicsHessian:
     """Hessian of w' tau(q, v, a) without forming a tensor.
 
-    Parameters
-    ----------
-    model : RigidBodyModel
-    q : (nq,) or (K, nq);  v, a : (nv,) or (K, nv)
-    w : (nv,) or (K, nv), multiplier of the torques
-    external_wrenches, wrench_reference : as in `inverse_dynamics`
+    Parameters and errors as `inverse_dynamics_derivatives`, and w (nv,) or (K, nv), multiplier of the torques.
 
     Returns
     -------
     InverseDynamicsHessian(Hqq, Hqv, Hvv, Hqa), each (nv, nv) or (K, nv, nv).  Hqq[j, k] = d/dq_k (d(w'tau)/dq_j), not
     symmetric inside a joint of several degrees of freedom; Hqv[j, k]: j is q, k is v; Hqa[j, k]: j is q, k is a.
-
-    Raises
-    ------
-    ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
     """
     return inverse_dynamics_expansion(model, q, v, a, w, external_wrenches, wrench_reference)[1]
 
 
 def inverse_dynamics_expansion(
-    model: RigidBodyModel,
-    q: ArrayLike,
-    v: ArrayLike,
-    a: ArrayLike,
-    w: ArrayLike,
-    external_wrenches: Wrenches | None = None,
-    wrench_reference: str = "local",
+    model: RigidBodyModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, w: ArrayLike, *wrenches: Any
 ) -> tuple[InverseDynamicsDerivatives, InverseDynamicsHessian]:
     """First derivatives and the Hessian of w' tau in the one pass that both need; arguments as above."""
+    external_wrenches, wrench_reference = wrenches or (None, "local")
     single, (q, v, a, w) = points(model, q, v=v, a=a, w=w)
     K, n = v.shape
     out = empty_matrices(7, K, n)

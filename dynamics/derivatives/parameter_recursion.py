@@ -18,7 +18,11 @@ da, M x = dtau - r where torques are given, and dtau = r + M x where acceleratio
 the articulated-body algorithm has left.
 """
 
-from dynamics.algorithms.articulated_body import hybrid_dynamics_kernel, solve_articulated
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, hybrid_dynamics_kernel, solve_articulated
 from dynamics.algorithms.frames import frame_pose
 from dynamics.algorithms.kinematics import (
     ACCELERATION,
@@ -36,7 +40,9 @@ from dynamics.algorithms.kinematics import (
 from dynamics.algorithms.loads import add_loads, dead_load
 from dynamics.derivatives.inertial_parameters import INERTIAL
 from dynamics.derivatives.parameter_directions import TWIST
+from dynamics.knot_driver import nb, nv
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.spatial import (
     add6,
     add_cross,
@@ -191,14 +197,28 @@ def change_of_inverse_dynamics(m, v, loads, dloads, direction, body, dof, change
     _change_torques(m, direction.a, body, dof, change, dtau)
 
 
+class HybridLanes(NamedTuple):
+    """Scratch of `change_of_hybrid_dynamics` on top of that of inverse dynamics."""
+
+    art: np.ndarray = lanes(nb * ARTICULATED)
+    elim: np.ndarray = lanes(nv * ELIMINATION)
+    tau: np.ndarray = lanes(nv)
+    r: np.ndarray = lanes(nv)
+    rest: np.ndarray = lanes(nv)
+    x: np.ndarray = lanes(nv)
+
+
+carve_hybrid, hybrid_numbers = carving(HybridLanes)
+
+
 @shared_kernel
-def change_of_hybrid_dynamics(
-    m, q, v, a, tau, prescribed, loads, dloads, direction, dtau, body, dof, art, elim, change, r, rest, x
-):
+def change_of_hybrid_dynamics(m, q, v, a, prescribed, loads, dloads, direction, dtau, body, dof, change, w):
     """direction.a and dtau (nv) where not given, for one knot per lane; zeros are expected there.
 
-    x (nv) holds zeros, r and rest (nv) are scratch; the other arguments as above and in `hybrid_dynamics_kernel`."""
-    hybrid_dynamics_kernel(m, q, v, a, tau, prescribed, x, loads, body, dof, art, elim)
+    w.tau are the torques; the other arguments as above and in `hybrid_dynamics_kernel`."""
+    _, elim, _, r, rest, x = w
+    x[:] = 0.0
+    hybrid_dynamics_kernel(m, q, v, a, w.tau, prescribed, x, loads, body, dof, w.art, elim)
     for i in range(m.parent.size):
         b = i * BODY
         h, I = load3(body, b + MOMENT), load6(body, b + INERTIA)
@@ -209,7 +229,7 @@ def change_of_hybrid_dynamics(
     change_of_inverse_dynamics(m, v, loads, dloads, direction, body, dof, change, r)
     for k in range(m.dof_body.size):
         store(rest, k, load(dtau, k) - load(r, k))
-    solve_articulated(m, x, rest, prescribed, dof, elim, art)
+    solve_articulated(m, x, rest, prescribed, dof, elim, w.art)
     for k in range(m.dof_body.size):
         if prescribed[k] != 0:
             store(dtau, k, load(r, k) + load(rest, k))

@@ -11,13 +11,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION
 from dynamics.algorithms.batch import launch, unbatch
 from dynamics.algorithms.forward_dynamics import as_choice, given_entries
 from dynamics.algorithms.kinematics import BODY, DOF, FORCES, forward_pass
 from dynamics.algorithms.loads import Wrenches, add_loads, gather_loads, loads_numbers
 from dynamics.derivatives.parameter_directions import direction_batch, direction_numbers, gather_direction
-from dynamics.derivatives.parameter_recursion import CHANGE, change_of_hybrid_dynamics, change_of_inverse_dynamics
+from dynamics.derivatives.parameter_recursion import (
+    CHANGE,
+    carve_hybrid,
+    change_of_hybrid_dynamics,
+    change_of_inverse_dynamics,
+    hybrid_numbers,
+)
 from dynamics.kernel_model import kernel_model
 from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import LANES, carve, driver, gather, gather_state, scatter
@@ -42,19 +47,12 @@ def _drive(first, last, work, block, q, v, a, tau, prescribed, loads, dloads, di
                 add_loads(m, loads_, -1.0, body)
             change_of_inverse_dynamics(m, v_, loads_, dloads_, direction_, body, dof, change, dtau_)
         else:
-            art, w = carve(w, nb * ARTICULATED)
-            elim, w = carve(w, n * ELIMINATION)
-            tau_, w = carve(w, n)
-            r, w = carve(w, n)
-            rest, w = carve(w, n)
-            x, w = carve(w, n)
-            x[:] = 0.0
-            gather(tau, c * LANES, tau_)
+            h, w = carve_hybrid(m, w)
+            gather(tau, c * LANES, h.tau)
             gather(dtau, c * LANES, dtau_)
             change_of_hybrid_dynamics(
-                m, q_, v_, a_, tau_, prescribed, loads_, dloads_, direction_, dtau_, body, dof, art, elim, change, r,
-                rest, x,
-            )  # fmt: skip
+                m, q_, v_, a_, prescribed, loads_, dloads_, direction_, dtau_, body, dof, change, h
+            )
             scatter(direction_.a, c * LANES, direction.a)
         scatter(dtau_, c * LANES, dtau)
 
@@ -125,7 +123,7 @@ def parameter_derivatives(
         tau, dtau = (given_entries(name, x, ~chosen) for name, x in known)
     vectors = {"v": v, "a": a, "tau": tau, "dq": dq, "dv": dv, "da": da, "dtau": dtau}
     batch = direction_batch(model, q, vectors, inertial, placement, external_wrenches, wrenches, wrench_reference)
-    numbers = model.nb * (BODY + CHANGE + ARTICULATED) + model.nv * (DOF + ELIMINATION + 7) + model.nq
+    numbers = model.nb * (BODY + CHANGE) + model.nv * (DOF + 3) + model.nq + hybrid_numbers(model.arrays)
     numbers += direction_numbers(batch.direction) + loads_numbers(batch.loads) + loads_numbers(batch.dloads)
     launch(
         _drive, len(batch.q), numbers, model.block, batch.q, batch.v, batch.a, batch.tau,

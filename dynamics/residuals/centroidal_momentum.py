@@ -41,10 +41,11 @@ from dynamics.algorithms.kinematics import (
     forward_pass,
 )
 from dynamics.knot_driver import nb, nv
+from dynamics.lane_algebra import store_pair
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import VALUE
-from dynamics.residuals.squares import add_pair, store_pair
+from dynamics.residuals.squares import add_pair
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
 from dynamics.spatial import (
     accumulate,

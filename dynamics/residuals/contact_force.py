@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.residuals.contact_residual import ContactResidual, Frames, contacts_of
+from dynamics.residuals.force_lanes import FORCES
 from dynamics.residuals.force_map import ForceMap
 from dynamics.validation import as_array
 
@@ -35,6 +36,7 @@ class ContactForce(ContactResidual):
     nr = 3 S.  It depends on the controls, so it has no value at the terminal knot.
     """
 
+    kernels = FORCES
     target: np.ndarray
 
     def __init__(self, system: RigidBodySystem, frames: Frames = None, target: ArrayLike = 0.0) -> None:
@@ -47,6 +49,3 @@ class ContactForce(ContactResidual):
         super().__init__(system.model, "contact forces")
         self._set(target=target)
         self._prepare(system, system.contact_arrays, ForceMap(contact, np.eye(3), -target, np.zeros(3), 0.0))
-
-    def _drive_squares(self, weights, start, stop, order, xs, us, target, curvature) -> float:
-        return self._squares(weights, start, stop, order, xs, us, target, curvature)

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.contacts.contact_set import ContactArrays
-from dynamics.residuals.force_lanes import PRODUCTS, TOGETHER, drive_force_squares, drive_forces, force_numbers
+from dynamics.residuals.force_lanes import TOGETHER, ForceKernels
 from dynamics.residuals.force_map import ForceMap
-from dynamics.residuals.robot_residual import (
-    HESSIAN,
-    JACOBIAN,
-    NO_BLOCKS,
-    NO_ROWS,
-    NO_TARGET,
-    VALUE,
-    RobotResidual,
-    knots,
-)
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, RobotResidual
 from dynamics.simd import chunk_count, launch
 from dynamics.subject import Subject
 from dynamics.validation import as_items
@@ -58,10 +49,11 @@ def contacts_of(system: RigidBodySystem, frames: Frames) -> np.ndarray:
 class ContactResidual(RobotResidual):
     """Base of the residuals r(x, u) made of the contact forces of one system, that is of one set of contacts.
 
-    Arrays hold K knots, nx = nq + nv, ndx = 2 nv.  States and controls are checked for their shape only.  Each
-    evaluation solves contact dynamics once.
+    They have no value without controls, as at a terminal knot.  Each evaluation solves contact dynamics once.
     """
 
+    kernels: ClassVar[ForceKernels]
+    curved_in_controls = True
     nu: int
     frames: tuple[str, ...]
     _forces: ForceMap
@@ -77,7 +69,7 @@ class ContactResidual(RobotResidual):
         B, skip = system.actuation
         held = system.contacts.contacts
         nr = forces.b.size
-        numbers = force_numbers(system.model, system.contacts, system.nu, len(forces.contact), nr)
+        numbers = self.kernels.numbers(system.model, system.contacts, system.nu, len(forces.contact), nr)
         self._set(nr=nr, nu=system.nu, frames=tuple(held[c].frame for c in forces.contact))
         self._set(_block=system.plant_model.block, _B=B, _skip=skip)
         self._set(_forces=forces, _contacts=contacts, _numbers=numbers, _subject=system.serves[-1])
@@ -87,72 +79,18 @@ class ContactResidual(RobotResidual):
         """The robot with its actuation and its contacts."""
         return self._subject
 
-    @property
-    def _plant(self):
-        return self._block, self._contacts, self._forces, self._B, self._skip
-
     def _points(self, xs: ArrayLike, us: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
-        xs = knots("xs", xs, self.nx)
         if us is None:
-            raise ValueError(f"us: got None, expected ({len(xs)}, {self.nu}): {self.name} depend on the controls")
-        return xs, knots("us", us, self.nu, len(xs))
+            given = len(np.atleast_1d(xs))
+            raise ValueError(f"us: got None, expected ({given}, {self.nu}): {self.name} depend on the controls")
+        return super()._points(xs, us)
 
-    def evaluate(self, xs: ArrayLike, us: ArrayLike | None = None) -> np.ndarray:
-        """Residuals.
-
-        Parameters: xs (K, nx), us (K, nu).  Returns: r (K, nr).
-        Raises: ValueError for a wrong shape or without controls, as at a terminal knot; the methods below too.
-        """
-        xs, us = self._points(xs, us)
-        r = np.empty((len(xs), self.nr))
-        launch(drive_forces, len(xs), self._numbers, *self._plant, VALUE, xs, us, r, NO_BLOCKS, NO_BLOCKS)
-        return r
-
-    def jacobians(self, xs: ArrayLike, us: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Jacobians along the tangent [dq; dv] and the controls.
-
-        Parameters: xs (K, nx), us (K, nu).  Returns: rx (K, nr, ndx), ru (K, nr, nu).
-        """
-        return self._linearize(xs, us, NO_ROWS)
-
-    def evaluate_with_jacobians(
-        self, xs: ArrayLike, us: ArrayLike | None = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Residuals and Jacobians in one pass: r (K, nr), rx (K, nr, ndx), ru (K, nr, nu)."""
-        r = np.empty((len(np.atleast_1d(xs)), self.nr))
-        return r, *self._linearize(xs, us, r)
-
-    def _linearize(self, xs, us, r):
-        xs, us = self._points(xs, us)
-        rx, ru = np.empty((len(xs), self.nr, self.ndx)), np.empty((len(xs), self.nr, self.nu))
-        launch(drive_forces, len(xs), self._numbers, *self._plant, JACOBIAN, xs, us, r, rx, ru)
-        return rx, ru
-
-    def hessian_products(
-        self, xs: ArrayLike, us: ArrayLike | None, mu: ArrayLike
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Hessians of mu'r in exponential coordinates, symmetric.
-
-        Parameters: xs (K, nx), us (K, nu), mu (K, nr).
-        Returns: Hxx (K, ndx, ndx), Hux (K, nu, ndx), Huu (K, nu, nu), the last one zero but for second-order cones.
-        """
-        xs, us = self._points(xs, us)
-        K, ndx, nu = len(xs), self.ndx, self.nu
-        mu = knots("mu", mu, self.nr, K)
-        H = np.zeros((K, ndx, ndx)), np.zeros((K, nu, ndx)), np.zeros((K, nu, nu))
-        self._expand(mu, 0, K, HESSIAN | PRODUCTS, xs, us, NO_TARGET, H)
-        return H
-
-    def _squares(self, weights, start, stop, order, xs, us, target, curvature) -> float:
-        us = knots("us", us, self.nu)
+    def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature):
         if stop > len(us):
             raise ValueError(f"us: got {len(us)} rows, expected {stop}: {self.name} depend on the controls")
         if order == JACOBIAN | HESSIAN and target is curvature:
             order |= TOGETHER
-        return self._expand(weights, start, stop, order, xs, us, target, curvature[2:])
-
-    def _expand(self, weights, start, stop, order, xs, us, target, hessians) -> float:
-        values = np.zeros(chunk_count(stop - start))
-        points = weights, start, stop, order, xs, us, values
-        launch(drive_force_squares, stop - start, self._numbers, *self._plant, *points, *target, *hessians)
+        plant, values = (self._block, self._contacts, self._forces, self._B, self._skip), np.zeros(chunk_count(stop))
+        where = values, rows, tuple(target), tuple(curvature[2:])
+        launch(self.kernels.drive, stop - start, self._numbers, *plant, weights, start, stop, order, xs, us, *where)
         return float(values.sum())

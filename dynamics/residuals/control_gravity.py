@@ -26,7 +26,6 @@ from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, 
 from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.residuals.robot_residual import JACOBIAN, NO_BLOCKS, NO_ROWS, VALUE, knots
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
 from dynamics.simd.sizes import Size
 from dynamics.spatial import (
@@ -201,32 +200,5 @@ class ControlGravity(KernelResidual):
         """The robot with its actuation."""
         return Subject(self.model, self.actuation)
 
-    def evaluate(self, xs: ArrayLike, us: ArrayLike | None = None) -> np.ndarray:
-        """Residuals.
-
-        Parameters: xs (K, nx); us (K, nu) or None.  Returns: r (K, nv).  Raises: ValueError for a wrong shape.
-        """
-        xs = knots("xs", xs, self.nx)
-        us = NO_ROWS if us is None else knots("us", us, self.nu, len(xs))
-        r = np.empty((len(xs), self.nr))
-        self._drive(VALUE, xs, NO_ROWS, r, NO_BLOCKS, us)
-        return r
-
-    def jacobians(self, xs: ArrayLike, us: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray | None]:
-        """Jacobians along the tangent [dq; dv] and the controls.
-
-        Parameters: xs (K, nx); us (K, nu) or None.
-        Returns: rx (K, nv, ndx) = [-dg/dq, 0], ru (K, nv, nu) = B, or None without controls.
-        Raises: ValueError for a wrong shape.
-        """
-        return self.evaluate_with_jacobians(xs, us)[1:]
-
-    def evaluate_with_jacobians(
-        self, xs: ArrayLike, us: ArrayLike | None = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Residuals and Jacobians in one pass, r (K, nv), rx, ru as the two methods above return them."""
-        xs = knots("xs", xs, self.nx)
-        controls = NO_ROWS if us is None else knots("us", us, self.nu, len(xs))
-        r, rx = np.empty((len(xs), self.nr)), np.zeros((len(xs), self.nr, self.ndx))
-        self._drive(JACOBIAN, xs, NO_ROWS, r, rx, controls)
-        return r, rx, None if us is None else self._B[np.newaxis].repeat(len(xs), axis=0)
+    def _control_jacobians(self, K, nu):
+        return self._B[np.newaxis].repeat(K, axis=0)

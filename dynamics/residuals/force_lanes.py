@@ -8,7 +8,8 @@ where the last one is what `dynamics.contacts.hessian` gives, once for all conta
 weight, as where limits are kept, end with the values.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from dynamics.knot_driver import nv
 from dynamics.lane_algebra import add_product, add_scaled, add_transpose, scale_into
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.force_map import any_nonzero, force_direction, force_expansion, force_rows, row_gradient
-from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, VALUE
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, PRODUCTS, VALUE
 from dynamics.residuals.squares import SQUARES_ROW, sum_lanes, weigh
 from dynamics.simd import LANES, align_stack, driver, gather, kernel, load, scatter, shared_kernel, splat, store
 from dynamics.simd.chunks import scatter_rows
@@ -39,8 +40,8 @@ from dynamics.simd.sizes import Size
 from dynamics.simd.tile_sums import add_knots
 from dynamics.spatial import dot3, load3
 
-TOGETHER, PRODUCTS = 4, 8
-"""Bits on top of JACOBIAN and HESSIAN: both go to the same arrays; the weights are multipliers of r itself."""
+TOGETHER = 8
+"""A bit on top of JACOBIAN and HESSIAN: both go to the same arrays."""
 
 
 _nx, _nu = Size("nx", "nx"), Size("nu", "nu")
@@ -198,8 +199,8 @@ def _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k):
     used = 0
     for s in range(forces.contact.size):
         o = 9 * s
-        curved = any_nonzero(k.G, o, o + 9, count) or any_nonzero(k.K, o, o + 9, count)
-        if curved or any_nonzero(k.g, 3 * s, 3 * s + 3, count):
+        second_order = any_nonzero(k.G, o, o + 9, count) or any_nonzero(k.K, o, o + 9, count)
+        if second_order or any_nonzero(k.g, 3 * s, 3 * s + 3, count):
             _force_columns(m, B, skip, contacts, forces.contact[s], d, k, 3 * used)
             scale_into(3, k.g[3 * used :], 1.0, k.g[3 * s :])
             scale_into(9, k.G[9 * used :], 1.0, k.G[o:])
@@ -226,42 +227,28 @@ def _add_to(t, count, k, Hxx, Hux, Huu):
 
 
 # ------------------------------------------------------------------------------------------------ drivers
-@driver
-def drive_forces(first, last, work, block, contacts, forces, B, skip, order, xs, us, r, rx, ru):
-    """r (K, nr) if it has rows and, if asked for JACOBIAN, rx (K, nr, nz) and ru (K, nr, nu)."""
-    m = kernel_model(block)
+@kernel
+def _scatter_rows(m, contacts, forces, B, skip, t, w, d, k, rows):
+    """r, and the Jacobians rx (K, nr, nz) and ru (K, nr, nu), of the knots from t on."""
     n, nu = B.shape
-    S, nr = forces.contact.size, forces.b.size
-    w, rest = carve_workspace(m, contacts, work)
-    d, rest = carve_first_order(m, contacts, rest)
-    k, _ = _carve_force_lanes(m, xs.shape[1], nu, contacts, nr, S, rest)
-    for c in range(first, last):
-        gather(xs, c * LANES, k.x)
-        gather(us, c * LANES, k.u)
-        _solve(m, contacts, forces, B, skip, w, k)
-        if r.shape[0] > 0:
-            scatter(k.r, c * LANES, r)
-        if order & JACOBIAN:
-            nq = k.x.shape[0] - n
-            contact_first_order_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d, True)
-            to_given_axes(m, contacts, w, d)
-            for s in range(S):
-                _force_columns(m, B, skip, contacts, forces.contact[s], d, k, 3 * s)
-            _residual_rows(forces, 2 * n, k.Fx, k.force, k.Tx)
-            _residual_rows(forces, nu, k.Fu, k.force, k.Tu)
-            scatter_rows(k.Tx, 0, 2 * n * nr, rx, 0, c * LANES, xs.shape[0], 2 * n * nr)
-            scatter_rows(k.Tu, 0, nu * nr, ru, 0, c * LANES, xs.shape[0], nu * nr)
+    nr = forces.b.size
+    for s in range(forces.contact.size):
+        _force_columns(m, B, skip, contacts, forces.contact[s], d, k, 3 * s)
+    _residual_rows(forces, 2 * n, k.Fx, k.force, k.Tx)
+    _residual_rows(forces, nu, k.Fu, k.force, k.Tu)
+    scatter_rows(k.Tx, 0, 2 * n * nr, rows.rx, 0, t, rows.rx.shape[0], 2 * n * nr)
+    scatter_rows(k.Tu, 0, nu * nr, rows.ru, 0, t, rows.ru.shape[0], nu * nr)
 
 
 @driver
-def drive_force_squares(
-    first, last, work, block, contacts, forces, B, skip, weights, start, stop, order, xs, us, values,
-    lx, lu, lxx, lux, luu, Hxx, Hux, Huu,
-):  # fmt: skip
-    """Sums of squares of chunks in `values` and, by order, their expansion added to the other arrays."""
+def drive_forces(
+    first, last, work, block, contacts, forces, B, skip, weights, start, stop, order, xs, us, values, rows, target, H
+):
+    """As `RobotResidual._expand` has it; sums of squares of chunks are left in `values`.  H: Hxx, Hux, Huu."""
     m = kernel_model(block)
     n, nu = B.shape
-    nz, nr = 2 * n, forces.b.size
+    nz, nr, nq = 2 * n, forces.b.size, xs.shape[1] - n
+    lx, lu, lxx, lux, luu = target
     w, rest = carve_workspace(m, contacts, work)
     d, rest = carve_first_order(m, contacts, rest)
     h, rest = carve_second_order(m, contacts, rest)
@@ -273,28 +260,46 @@ def drive_force_squares(
         gather(xs, t, k.x)
         gather(us, t, k.u)
         _solve(m, contacts, forces, B, skip, w, k)
+        if rows.r.shape[0] > 0:
+            scatter(k.r, t, rows.r)
+        if rows.rx.shape[0] > 0:
+            contact_first_order_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d, True)
+            to_given_axes(m, contacts, w, d)
+            _scatter_rows(m, contacts, forces, B, skip, t, w, d, k, rows)
+        if weights.shape[0] == 0:
+            continue
         if order & PRODUCTS:
-            gather(weights, c * LANES, k.mu)
+            gather(weights, t, k.mu)
             k.gauss_newton_weight[:] = 0.0
         else:
             values[c] = sum_lanes(weigh(weights, c * LANES, k.r, row, k.mu, k.gauss_newton_weight), row, count)
         if order == VALUE or not (any_nonzero(k.mu, 0, nr, count) or any_nonzero(k.gauss_newton_weight, 0, nr, count)):
             continue
         force_expansion(forces, k.force, k.mu, k.gauss_newton_weight, k.g, k.G, k.K)
-        rows = _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k)
+        used = _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k)
         if order & JACOBIAN:
-            _gradient(rows, nz, k.Fx, k.g, k.lx)
-            _gradient(rows, nu, k.Fu, k.g, k.lu)
+            _gradient(used, nz, k.Fx, k.g, k.lx)
+            _gradient(used, nu, k.Fu, k.g, k.lu)
             add_knots(k.lx, t, count, lx)
             add_knots(k.lu, t, count, lu)
             if not order & TOGETHER:
                 k.Hxx[:], k.Hux[:], k.Huu[:] = 0.0, 0.0, 0.0
-                _add_bent(rows, nz, nu, k.G, k)
+                _add_bent(used, nz, nu, k.G, k)
                 _add_to(t, count, k, lxx, lux, luu)
         if order & HESSIAN:
             _store_force_hessian(B, skip, h, k)
             if order & TOGETHER:
-                add_scaled(3 * rows, k.K, 1.0, k.G)
+                add_scaled(3 * used, k.K, 1.0, k.G)
             if order & TOGETHER or forces.smoothing > 0.0:
-                _add_bent(rows, nz, nu, k.K, k)
-            _add_to(t, count, k, Hxx, Hux, Huu)
+                _add_bent(used, nz, nu, k.K, k)
+            _add_to(t, count, k, *H)
+
+
+class ForceKernels(NamedTuple):
+    """What is compiled for residuals of contact forces."""
+
+    drive: Any
+    numbers: Callable[..., int]
+
+
+FORCES = ForceKernels(drive_forces, force_numbers)

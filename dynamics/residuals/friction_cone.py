@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.residuals.contact_residual import ContactResidual, Frames, contacts_of
+from dynamics.residuals.force_lanes import FORCES
 from dynamics.residuals.force_map import ForceMap
 from dynamics.validation import as_array, as_flag, as_positive
 
@@ -63,6 +64,7 @@ class FrictionCone(ContactResidual):
     nr = S (facets + 1), or 2 S.  It depends on the controls, so it has no value at the terminal knot.
     """
 
+    kernels = FORCES
     mu: float
     facets: int | None
     normal: np.ndarray
@@ -96,9 +98,6 @@ class FrictionCone(ContactResidual):
         arrays = system.contact_arrays
         world = arrays._replace(local=np.zeros_like(arrays.local))
         self._prepare(system, world, ForceMap(contact, A, np.zeros((S, rows)), normal.copy(), smoothing))
-
-    def _drive_squares(self, weights, start, stop, order, xs, us, target, curvature) -> float:
-        return self._squares(weights, start, stop, order, xs, us, target, curvature)
 
 
 def _unit(name: str, value: ArrayLike) -> np.ndarray:

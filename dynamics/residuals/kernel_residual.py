@@ -29,15 +29,16 @@ from dynamics.residuals import squares
 from dynamics.residuals.robot_residual import (
     HESSIAN,
     JACOBIAN,
-    NO_ROWS,
+    PRODUCTS,
     VALUE,
+    Blocks,
     RobotResidual,
-    knots,
+    Rows,
     run,
     scatter_block,
 )
 from dynamics.simd import LANES, gather, kernel
-from dynamics.simd.lane_blocks import import_lines, import_of, origin_lines, parameters_of, sum_lines
+from dynamics.simd.lane_blocks import free_names, import_lines, import_of, origin_lines, parameters_of, sum_lines
 from dynamics.simd.sizes import Size
 from dynamics.simd.written import written_module
 
@@ -46,28 +47,8 @@ RESIDUALS: list[ResidualKernels] = []
 
 _DRIVE = """
 @driver
-def drive(first, last, work, block, {data}order, xs, {us}mus, values, derivative):
-{carve}
-    for chunk in range(first, last):
-        gather(xs, chunk * LANES, x)
-{gather}
-        {value}
-        if values.shape[0] > 0:
-            scatter(r, chunk * LANES, values)
-        if order != VALUE:
-            {jacobian}
-        if order == JACOBIAN:
-            scatter_block(J, {rows}, {columns}, chunk * LANES, derivative, 0, 0)
-        elif order == HESSIAN:
-            gather(mus, chunk * LANES, mu)
-            {hessian}
-            scatter_block(H, {columns}, {columns}, chunk * LANES, derivative, 0, 0)
-"""
-
-_SQUARES = """
-@driver
-def drive_squares(
-    first, last, work, block, {data}path, weights, start, stop, order, xs, {us}{target}
+def drive(
+    first, last, work, block, {data}path, weights, start, stop, order, xs, {us}values, rx, {target}
 ):
 {carve}
     row, free = carve(free, weights.shape[1])
@@ -78,15 +59,25 @@ def drive_squares(
         gather(xs, t, x)
 {gather}
         {value}
-        total += sum_lanes(weigh(weights, chunk * LANES, r, row, mu, gauss_newton_weight), row, count)
+        if values.shape[0] > 0:
+            scatter(r, t, values)
+        if order & PRODUCTS:
+            gather(weights, t, mu)
+        elif weights.shape[0] > 0:
+            total += sum_lanes(weigh(weights, chunk * LANES, r, row, mu, gauss_newton_weight), row, count)
         if order != VALUE:
             {jacobian}
-        if order & JACOBIAN:
-            add_gauss_newton(path, J, mu, gauss_newton_weight, t, count, row, lx, lxx)
+        if rx.shape[0] > 0:
+            {scatter}
+        elif order & JACOBIAN:
+            {gauss_newton}
 {controls}
         if order & HESSIAN:
             {hessian}
-            add_curvature(path, H, t, count, Hxx)
+            if order & PRODUCTS:
+                {products}
+            else:
+                {curvature}
     return total
 """
 
@@ -107,69 +98,84 @@ def gather_controls(us, first, u):
                 u[i, k] = 0.0
 
 
+_OWN_NAMES = {
+    "m", "first", "chunk", "t", "count", "order", "path", "row", "rx", "lx", "lu", "lxx", "lux", "luu", "Hxx", "xs",
+}  # fmt: skip
+"""What the driver calls by names of its own."""
+
+
 class ResidualKernels:
-    """Three kernels and the two drivers that are written for them; made by `residual_kernels`.
+    """Kernels and the driver that is written for them; made by `residual_kernels`.
 
     `data` names what the residual has to give them, in this order."""
 
     def __init__(
         self,
-        value: Any,
-        jacobian: Any,
-        hessian: Any,
+        kernels: dict[str, Any],
         rows: Size | int,
         columns: Size | int,
         scratch: dict[str, Size | int],
         nu: Size | None,
+        model: Any,
     ) -> None:
-        self.value, self.jacobian, self.hessian = value, jacobian, hessian
-        self.controlled = nu is not None
+        self.kernels, self.model, self.controlled = kernels, model, nu is not None
         self.sizes = {
             "x": "xs.shape[1]", **({"u": nu} if self.controlled else {}), "r": rows, "mu": rows,
             "gauss_newton_weight": rows, "J": rows * columns, "H": columns * columns, **scratch,
         }  # fmt: skip
         self.rows, self.columns = rows, columns
-        kernels = [k for k in (value, jacobian, hessian) if k is not None]
-        named = [name for k in kernels for name in parameters_of(k)]
-        self.data = tuple(name for name in dict.fromkeys(named) if name not in {"m", "order", *self.sizes})
-        self.module_name = ".".join(import_of(value))
+        named = [name for k in kernels.values() if k is not None for name in parameters_of(k)]
+        named += free_names(self.sizes.values())
+        self.data = tuple(name for name in dict.fromkeys(named) if name not in {*_OWN_NAMES, *self.sizes})
+        self.module_name = ".".join(import_of(kernels["value"]))
         RESIDUALS.append(self)
 
     @cached_property
     def module(self) -> ModuleType:
-        """What was written: `drive`, `drive_squares`, and `numbers`, the scratch that they need."""
+        """What was written: `drive`, and `numbers`, the scratch that it needs."""
         return written_module(self.module_name, self.source)
 
     @property
     def source(self) -> str:
         """The text of `module`."""
-        functions = [k for k in (self.value, self.jacobian, self.hessian, scatter_block, kernel_model) if k is not None]
-        functions += [squares.add_curvature, squares.add_gauss_newton, squares.sum_lanes, squares.weigh]
+        functions = [k for k in (*self.kernels.values(), self.model) if k is not None]
+        functions += [squares.sum_lanes, squares.weigh]
         functions += [squares.add_control_gauss_newton, gather_controls] if self.controlled else []
-        data = "".join(f"{name}, " for name in self.data)
-        origins = origin_lines(self.sizes.values())
+        data, origins = "".join(f"{name}, " for name in self.data), origin_lines(self.sizes.values())
         carved = [f"    {name}, free = carve(free, {size})" for name, size in self.sizes.items()]
-        parts = {
-            "carve": "\n".join(["    m = kernel_model(block)", *origins, "    free = work", *carved]),
-            "data": data,
-            "us": "us, " if self.controlled else "",
-            "target": "lx, lu, lxx, lux, luu, Hxx" if self.controlled else "lx, lxx, Hxx",
-            "rows": str(self.rows),
-            "columns": str(self.columns),
-        }
-        orders = f"VALUE, JACOBIAN, HESSIAN = {VALUE}, {JACOBIAN}, {HESSIAN}"
-        for name in ("value", "jacobian", "hessian"):
-            parts[name] = _call(getattr(self, name))
-        first = "gather_controls(us, {}, u)" if self.controlled else ""
-        drive = _DRIVE.format(gather=f"        {first.format('chunk * LANES')}", **parts)
-        drive_squares = _SQUARES.format(
-            gather=f"        {first.format('t')}", controls=_CONTROLS if self.controlled else "", **parts
+        calls = {name: _call(k) for name, k in self.kernels.items()}
+        calls["products"] = calls["curvature"]
+        if self.kernels["scatter"] is None:
+            functions.append(scatter_block)
+            calls["scatter"] = f"scatter_block(J, {self.rows}, {self.columns}, t, rx, 0, 0)"
+            calls["products"] = f"scatter_block(H, {self.columns}, {self.columns}, t, Hxx, 0, 0)"
+        drive = _DRIVE.format(
+            carve="\n".join([f"    m = {import_of(self.model)[1]}(block)", *origins, "    free = work", *carved]),
+            data=data,
+            us="us, " if self.controlled else "",
+            target="lx, lu, lxx, lux, luu, Hxx" if self.controlled else "lx, lxx, Hxx",
+            gather="        gather_controls(us, t, u)" if self.controlled else "",
+            controls=_CONTROLS if self.controlled else "",
+            **calls,
         )
+        orders = f"VALUE, JACOBIAN, HESSIAN, PRODUCTS = {VALUE}, {JACOBIAN}, {HESSIAN}, {PRODUCTS}"
         lines = f'"""Written by dynamics.residuals.kernel_residual for {self.module_name}."""', ""
         lines += *import_lines(functions, ("LANES", "carve", "driver", "gather", "scatter")), "", orders, "", ""
         lines += f"def numbers(m, {data}xs, weights):", *origins
-        lines += *sum_lines([*map(str, self.sizes.values()), "weights.shape[1]"]), "", drive, drive_squares
+        lines += *sum_lines([*map(str, self.sizes.values()), "weights.shape[1]"]), "", drive
         return "\n".join(line for text in lines for line in text.split("\n") if line.strip() or not line)
+
+    def numbers(self, model: Any, data: tuple, xs: np.ndarray, weights: np.ndarray) -> int:
+        """Scratch numbers per lane."""
+        return self.module.numbers(model.arrays, *data, xs, weights)
+
+    def run(
+        self, numbers: int, robot: tuple, span: tuple, points: tuple, rows: Rows, target: Blocks, Hxx: np.ndarray
+    ) -> float:
+        """Call the driver; robot is block, *data, path, span is weights, start, stop, order, and points are xs, us."""
+        (xs, us), (lx, lu, lxx, lux, luu), (r, rx, _) = points, target, rows
+        given = (xs, us, r, rx, lx, lu, lxx, lux, luu) if self.controlled else (xs, r, rx, lx, lxx)
+        return run(self.module.drive, span[2] - span[1], numbers, *robot, *span, *given, Hxx)
 
 
 def _call(function: Any) -> str:
@@ -186,6 +192,10 @@ def residual_kernels(
     columns: Size | int,
     scratch: Mapping[str, Size | int],
     nu: Size | None = None,
+    scatter: Any = None,
+    gauss_newton: Any = squares.add_gauss_newton,
+    curvature: Any = squares.add_curvature,
+    model: Any = kernel_model,
 ) -> ResidualKernels:
     """The kernels of a residual.
 
@@ -195,8 +205,15 @@ def residual_kernels(
     rows, columns : size of J; columns are those of the first directions of the tangent [dq; dv], nv or 2 nv of them
     scratch : sizes of lanes that only the kernels see
     nu : the number of controls, for residuals B u + f(x) whose data have B and skip
+    scatter, gauss_newton, curvature : for a J and H of another layout, what takes J to rx from knot t on, and adds its
+        products to lx and lxx and H to Hxx at `count` knots from t on, as `dynamics.residuals.squares` does
+    model : what makes m of the robot's block
     """
-    return ResidualKernels(value, jacobian, hessian, rows, columns, dict(scratch), nu)
+    kernels = {
+        "value": value, "jacobian": jacobian, "hessian": hessian, "scatter": scatter, "gauss_newton": gauss_newton,
+        "curvature": curvature,
+    }  # fmt: skip
+    return ResidualKernels(kernels, rows, columns, dict(scratch), nu, model)
 
 
 class KernelResidual(RobotResidual):
@@ -205,31 +222,20 @@ class KernelResidual(RobotResidual):
     Its constructor ends with `_finish`: which rows and columns of H are not zero, and what the kernels take."""
 
     kernels: ClassVar[ResidualKernels]
-    _path: np.ndarray
     _data: tuple
+    _robot: tuple
+    _numbers: dict[int, int]
 
-    def _finish(self, path: np.ndarray, **data: Any) -> None:
+    def _finish(self, path: np.ndarray, block: Any = None, **data: Any) -> None:
         if set(data) != set(self.kernels.data):
             raise TypeError(f"data: got {', '.join(data)}, expected {', '.join(self.kernels.data)}")
-        self._set(_path=path, _data=tuple(data[name] for name in self.kernels.data))
+        ordered = tuple(data[name] for name in self.kernels.data)
+        block = self.model.block if block is None else block
+        self._set(_data=ordered, _robot=(block, *ordered, path), _numbers={})
 
-    @property
-    def sums_squares(self) -> bool:
-        """Whether `weighted_squares` is there, for this class and not only for one it derives from."""
-        return "kernels" in type(self).__dict__
-
-    def _run(self, drive, count, xs, weights, *arguments):
-        numbers = self.kernels.module.numbers(self.model.arrays, *self._data, xs, weights)
-        return run(drive, count, numbers, self.model.block, *self._data, *arguments)
-
-    def _drive(self, order, xs, mu, r, derivative, us=None):
-        controls = (NO_ROWS if us is None else us,) if self.kernels.controlled else ()
-        self._run(self.kernels.module.drive, len(xs), xs, NO_ROWS, order, xs, *controls, mu, r, derivative)
-
-    def _drive_squares(self, weights, start, stop, order, xs, us, target, curvature):
-        points = (xs, knots("us", us, self.nu)) if self.kernels.controlled else (xs,)
-        blocks = target if self.kernels.controlled else (target[0], target[2])
-        span = self._path, weights, start, stop, order
-        return self._run(
-            self.kernels.module.drive_squares, stop - start, xs, weights, *span, *points, *blocks, curvature[2]
-        )
+    def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature):
+        numbers = self._numbers.get(weights.shape[1])
+        if numbers is None:
+            numbers = self._numbers[weights.shape[1]] = self.kernels.numbers(self.model, self._data, xs, weights)
+        span = weights, start, stop, order
+        return self.kernels.run(numbers, self._robot, span, (xs, us), rows, target, curvature[2])

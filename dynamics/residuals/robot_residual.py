@@ -7,7 +7,7 @@ of freedom on a path the one nearer the root counts as differentiated last; insi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,10 +17,23 @@ from dynamics.simd import LANES, helper, launch
 from dynamics.subject import Subject
 from dynamics.validation import as_floats
 
-VALUE, JACOBIAN, HESSIAN = 0, 1, 2
-"""What a driver is asked for; the derivatives are bits, for drivers that are asked for both."""
+VALUE, JACOBIAN, HESSIAN, PRODUCTS = 0, 1, 2, 4
+"""What a driver is asked for; the derivatives are bits.  With PRODUCTS the weights are multipliers of r itself, for
+Hessians of single knots."""
 NO_ROWS, NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 """In place of arguments that a driver does not touch for what it is asked."""
+NO_TARGET = NO_ROWS, NO_ROWS, NO_BLOCKS, NO_BLOCKS, NO_BLOCKS
+
+
+class Rows(NamedTuple):
+    """Where values and Jacobians of single knots go; without rows where they are not wanted."""
+
+    r: np.ndarray = NO_ROWS
+    rx: np.ndarray = NO_BLOCKS
+    ru: np.ndarray = NO_BLOCKS
+
+
+NO_KNOTS = Rows()
 
 
 @helper
@@ -32,9 +45,6 @@ def scatter_block(ws, rows, columns, first, target, row, column):
                 target[first + k, row + i, column + j] = ws[i * columns + j, k]
 
 
-NO_TARGET = NO_ROWS, NO_ROWS, NO_BLOCKS, NO_BLOCKS, NO_BLOCKS
-
-
 def run(drive: Callable[..., Any], count: int, numbers: int, *args: Any) -> Any:
     """Run a driver on the caller's thread: a hundred knots take less time than waking another one."""
     return launch(drive, count, numbers, *args, most_threads=1)
@@ -43,46 +53,14 @@ def run(drive: Callable[..., Any], count: int, numbers: int, *args: Any) -> Any:
 Blocks = Sequence[np.ndarray]
 
 
-class Run(NamedTuple):
-    """What `weighted_squares` is asked for: knots start <= t < stop of a residual of nr numbers, which has derivatives
-    in ndx directions of the state and in nu controls, None for a residual of the state alone."""
-
-    nr: int
-    ndx: int
-    nu: int | None
-    start: int
-    stop: int
-
-    def requested(
-        self, xs: np.ndarray, us: np.ndarray, weights: np.ndarray, target: Blocks | None, curvature: Blocks | None
-    ) -> tuple[int, Blocks, Blocks]:
-        """By order what a driver is to do, and arrays for it in the place of arguments that are None.
-
-        Drivers write where these sizes say, so all arrays are compared with them.  Raises ValueError.
-        """
-        start, stop, nr, ndx, nu = self.start, self.stop, self.nr, self.ndx, self.nu
-        if not 0 <= start < stop <= len(xs):
-            raise ValueError(f"start, stop: got {start}, {stop}, expected knots among those of {len(xs)} states")
-        if weights.ndim != 2 or weights.shape[0] not in (1, stop - start) or weights.shape[1] not in (nr, 4 * nr):
-            raise ValueError(f"weights: got shape {weights.shape}, expected (1 or {stop - start}, {nr} or {4 * nr})")
-        for blocks in (target, None if curvature is target else curvature):
-            if blocks is None:
-                continue
-            _fit("lx", blocks[0], stop, (ndx,))
-            _fit("lxx", blocks[2], stop, (ndx, ndx))
-            if nu is not None:
-                rows = min(stop, len(us))
-                _fit("lu", blocks[1], rows, (nu,))
-                _fit("lux", blocks[3], rows, (nu, ndx))
-                _fit("luu", blocks[4], rows, (nu, nu))
-        order = (VALUE if target is None else JACOBIAN) | (VALUE if curvature is None else HESSIAN)
-        return order, target or NO_TARGET, curvature or NO_TARGET
-
-
 def _fit(name: str, array: np.ndarray, rows: int, row: tuple[int, ...]) -> None:
     if array.shape[1:] != row or array.shape[0] < rows:
         wanted = ", ".join(map(str, (f"at least {rows}", *row)))
         raise ValueError(f"{name}: got shape {array.shape}, expected ({wanted}) as for the residual's own robot")
+
+
+def _without_controls(blocks: Sequence[Any] | None) -> Blocks | None:
+    return None if blocks is None else (blocks[0], NO_ROWS, blocks[2], NO_BLOCKS, NO_BLOCKS)
 
 
 def path_dofs(model: RigidBodyModel, body: int) -> np.ndarray:
@@ -106,7 +84,7 @@ def knots(name: str, value: ArrayLike, columns: int, count: int | None = None) -
 
 
 class RobotResidual:
-    """Base of the residuals r(x) of a robot's state x = [q; v]; controls do not enter.
+    """Base of the residuals r(x), or r(x, u), of a robot's state x = [q; v].
 
     Arrays hold K knots, nx = nq + nv, ndx = 2 nv.  States are checked for their shape only: a non-finite state gives a
     non-finite residual.
@@ -118,6 +96,9 @@ class RobotResidual:
     ndx: int
     nu: int | None = None
     name: str
+    kernels: ClassVar[Any]
+    """What is compiled for a class of residuals."""
+    curved_in_controls: ClassVar[bool] = False
 
     def __init__(self, model: RigidBodyModel, name: str) -> None:
         self._set(model=model, nx=model.nq + model.nv, ndx=2 * model.nv, name=name)
@@ -139,56 +120,74 @@ class RobotResidual:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, nr={self.nr})"
 
+    # -------------------------------------------------------------------------------------------- knot by knot
     def evaluate(self, xs: ArrayLike, us: ArrayLike | None = None) -> np.ndarray:
         """Residuals.
 
-        Parameters: xs (K, nx); us is not used.  Returns: r (K, nr).  Raises: ValueError for a wrong shape.
+        Parameters: xs (K, nx); us (K, nu), not used by residuals of the state alone.
+        Returns: r (K, nr).  Raises: ValueError for a wrong shape; the methods below too.
         """
-        xs = knots("xs", xs, self.nx)
+        xs, us = self._points(xs, us)
         r = np.empty((len(xs), self.nr))
-        self._drive(VALUE, xs, NO_ROWS, r, NO_BLOCKS)
+        self._expand(NO_ROWS, 0, len(xs), VALUE, xs, us, Rows(r), NO_TARGET, NO_TARGET)
         return r
 
-    def jacobians(self, xs: ArrayLike, us: ArrayLike | None = None) -> tuple[np.ndarray, None]:
-        """Jacobians along the tangent [dq; dv].
+    def jacobians(self, xs: ArrayLike, us: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Jacobians along the tangent [dq; dv] and the controls.
 
-        Parameters: xs (K, nx); us is not used.  Returns: rx (K, nr, ndx), None.  Raises: ValueError for a wrong shape.
+        Parameters: xs (K, nx), us (K, nu).
+        Returns: rx (K, nr, ndx), and ru (K, nr, nu), None for residuals of the state alone.
         """
-        xs = knots("xs", xs, self.nx)
-        rx = np.zeros((len(xs), self.nr, self.ndx))
-        self._drive(JACOBIAN, xs, NO_ROWS, NO_ROWS, rx)
-        return rx, None
+        return self.evaluate_with_jacobians(xs, us)[1:]
 
     def evaluate_with_jacobians(
         self, xs: ArrayLike, us: ArrayLike | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Residuals and Jacobians in one pass: r (K, nr), rx (K, nr, ndx), None; as the two methods above."""
-        xs = knots("xs", xs, self.nx)
-        r, rx = np.empty((len(xs), self.nr)), np.zeros((len(xs), self.nr, self.ndx))
-        self._drive(JACOBIAN, xs, NO_ROWS, r, rx)
-        return r, rx, None
+        """Residuals and Jacobians in one pass: r (K, nr), rx, ru as the two methods above."""
+        points, given = self._points(xs, us)
+        K = len(points)
+        r, rx = np.empty((K, self.nr)), np.zeros((K, self.nr, self.ndx))
+        ru = None if us is None or self.nu is None else self._control_jacobians(K, self.nu)
+        rows = Rows(r, rx) if ru is None else Rows(r, rx, ru)
+        self._expand(NO_ROWS, 0, K, JACOBIAN, points, given, rows, NO_TARGET, NO_TARGET)
+        return r, rx, ru
 
-    def hessian_products(self, xs: ArrayLike, us: ArrayLike | None, mu: ArrayLike) -> tuple[np.ndarray, None, None]:
+    def hessian_products(
+        self, xs: ArrayLike, us: ArrayLike | None, mu: ArrayLike
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Hessians of mu'r in exponential coordinates, symmetric.
 
-        Parameters: xs (K, nx); us is not used; mu (K, nr).  Returns: Hxx (K, ndx, ndx), None, None.
-        Raises: ValueError for a wrong shape.
+        Parameters: xs (K, nx), us (K, nu), mu (K, nr).
+        Returns: Hxx (K, ndx, ndx), Hux (K, nu, ndx), Huu (K, nu, nu); None for those of what controls enter linearly.
         """
-        xs = knots("xs", xs, self.nx)
-        mu = knots("mu", mu, self.nr, len(xs))
-        Hxx = np.zeros((len(xs), self.ndx, self.ndx))
-        self._drive(HESSIAN, xs, mu, NO_ROWS, Hxx)
-        return Hxx, None, None
+        xs, us = self._points(xs, us)
+        K, ndx, nu = len(xs), self.ndx, self.nu
+        mu = knots("mu", mu, self.nr, K)
+        H = [np.zeros((K, ndx, ndx)), NO_BLOCKS, NO_BLOCKS]
+        if self.curved_in_controls and nu is not None:
+            H[1:] = np.zeros((K, nu, ndx)), np.zeros((K, nu, nu))
+        self._expand(mu, 0, K, HESSIAN | PRODUCTS, xs, us, NO_KNOTS, NO_TARGET, (NO_ROWS, NO_ROWS, *H))
+        return (H[0], H[1], H[2]) if self.curved_in_controls else (H[0], None, None)
 
+    def _points(self, xs: ArrayLike, us: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
+        """Batches of K states, and of K controls or none."""
+        xs = knots("xs", xs, self.nx)
+        return xs, NO_ROWS if us is None or self.nu is None else knots("us", us, self.nu, len(xs))
+
+    def _control_jacobians(self, K: int, nu: int) -> np.ndarray:
+        """ru (K, nr, nu), of which a driver fills what is not constant."""
+        return np.zeros((K, self.nr, nu))
+
+    # -------------------------------------------------------------------------------------------- sums over knots
     @property
     def sums_squares(self) -> bool:
-        """Whether `weighted_squares` is there, for this class and not only for one it derives from."""
-        return "_drive_squares" in type(self).__dict__
+        """Whether `weighted_squares` is that of this class, not of one that it derives from with other methods."""
+        return "kernels" in type(self).__dict__
 
     def weighted_squares(
         self,
         xs: np.ndarray,
-        us: np.ndarray,
+        us: np.ndarray | None,
         weights: np.ndarray,
         start: int,
         stop: int,
@@ -199,9 +198,10 @@ class RobotResidual:
 
         Parameters
         ----------
-        xs (N+1, nx), us (N, nu) : a whole trajectory
+        xs (N+1, nx), us (N, nu) : a whole trajectory; or without controls, and with None for blocks of theirs
         weights : (1 or stop - start, nr), the weights w with s = r; or (.., 4 nr), w, shift, lower and upper with
-            s = z - clip(z, lower, upper), z = r + shift
+            s = z - clip(z, lower, upper), z = r + shift; or (.., 2 nr), of any other sum A(r) its derivatives A_r, in
+            place of w s below, and the diagonal of A_rr, in place of w (the value is then zero)
         target : lx (N+1, ndx), lu (N, nu), lxx (N+1, ndx, ndx), lux (N, nu, ndx), luu (N, nu, nu), or None
             Receives gradient and Gauss-Newton Hessian.
         curvature : the same or other such arrays, or None
@@ -212,14 +212,45 @@ class RobotResidual:
         ValueError : xs, us where it is used, weights or an array of another shape than above, or other knots.
         """
         xs = knots("xs", xs, self.nx)
-        asked = Run(self.nr, self.ndx, self.nu, start, stop)
-        order, target, curvature = asked.requested(xs, us, weights, target, curvature)
-        return self._drive_squares(weights, start, stop, order, xs, us, target, curvature)
+        self._check_sizes(xs, us, weights, start, stop, target, None if curvature is target else curvature)
+        if us is None:
+            target, curvature = (_without_controls(blocks) for blocks in (target, curvature))
+        us = NO_ROWS if self.nu is None or us is None else knots("us", us, self.nu)
+        order = (VALUE if target is None else JACOBIAN) | (VALUE if curvature is None else HESSIAN)
+        return self._expand(weights, start, stop, order, xs, us, NO_KNOTS, target or NO_TARGET, curvature or NO_TARGET)
 
-    def _drive_squares(self, weights, start, stop, order, xs, us, target, curvature) -> float:
-        """The sum of squares; by order its expansion."""
-        raise NotImplementedError
+    def _check_sizes(self, xs, us, weights, start, stop, *targets) -> None:
+        """Drivers write where their sizes say, so all arrays are compared with them."""
+        nr, ndx, nu = self.nr, self.ndx, self.nu
+        if not 0 <= start < stop <= len(xs):
+            raise ValueError(f"start, stop: got {start}, {stop}, expected knots among those of {len(xs)} states")
+        rows, widths = (1, stop - start), (nr, 2 * nr, 4 * nr)
+        if weights.ndim != 2 or weights.shape[0] not in rows or weights.shape[1] not in widths:
+            wanted = f"(1 or {rows[1]}, {nr}, {2 * nr} or {4 * nr})"
+            raise ValueError(f"weights: got shape {weights.shape}, expected {wanted}")
+        for blocks in targets:
+            if blocks is None:
+                continue
+            _fit("lx", blocks[0], stop, (ndx,))
+            _fit("lxx", blocks[2], stop, (ndx, ndx))
+            if nu is not None and us is not None:
+                controlled = min(stop, len(us))
+                _fit("lu", blocks[1], controlled, (nu,))
+                _fit("lux", blocks[3], controlled, (nu, ndx))
+                _fit("luu", blocks[4], controlled, (nu, nu))
 
-    def _drive(self, order, xs, mu, r, derivative) -> None:
-        """Fill r, if it has rows, and derivative with Jacobians or Hessians, zero on entry, by order."""
+    def _expand(
+        self,
+        weights: np.ndarray,
+        start: int,
+        stop: int,
+        order: int,
+        xs: np.ndarray,
+        us: np.ndarray,
+        rows: Rows,
+        target: Blocks,
+        curvature: Blocks,
+    ) -> float:
+        """All of the above for the knots start <= t < stop: values to rows, and of the sum, if there are weights,
+        by order Jacobians to rows or gradient and Gauss-Newton Hessians to target, and Hessians to curvature."""
         raise NotImplementedError

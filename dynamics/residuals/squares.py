@@ -11,6 +11,7 @@ and Hessians are added to what the arrays of an expansion hold.
 
 import numpy as np
 
+from dynamics.lane_algebra import store_pair
 from dynamics.simd import fma, gather, helper, kernel, load, select_less, splat, store
 
 SQUARES_ROW = 4
@@ -21,12 +22,17 @@ SQUARES_ROW = 4
 def weigh(weights, first, r, row, mu, gauss_newton_weight):
     """mu = w s and gauss_newton_weight = w a (nr) of the residual r (nr); returns 1/2 sum w s^2.
 
-    weights (1 or K, nr) holds w, or (1 or K, 4 nr) w, shift, lower and upper; row receives those of these lanes."""
+    weights (1 or K, nr) holds w, or (1 or K, 4 nr) w, shift, lower and upper; row receives those of these lanes.  Or it
+    holds mu and gauss_newton_weight themselves, (1 or K, 2 nr): then the sum is zero, and r is not looked at."""
     gather(weights, first, row)
     nr = r.shape[0]
-    limited = row.shape[0] > nr
-    zero = splat(r, 0.0)
+    limited, zero = row.shape[0] > 2 * nr, splat(r, 0.0)
     total = zero
+    if row.shape[0] == 2 * nr:
+        for i in range(nr):
+            store(mu, i, load(row, i))
+            store(gauss_newton_weight, i, load(row, nr + i))
+        return total
     for i in range(nr):
         w, s = load(row, i), load(r, i)
         k = w
@@ -69,40 +75,33 @@ def add_entry(row, first, count, target, i, j):
 
 
 @helper
-def store_pair(H, size, i, j, x):
-    """H[i, j] = H[j, i] = x of a row-major block (size size)."""
-    store(H, i * size + j, x)
-    store(H, j * size + i, x)
-
-
-@helper
 def add_pair(H, size, i, j, x):
     """H[i, j] += x, and its mirror image, of a symmetric row-major block (size size)."""
     store_pair(H, size, i, j, load(H, i * size + j) + x)
 
 
 @kernel
-def add_gauss_newton(columns, J, mu, gauss_newton_weight, first, count, row, lx, lxx):
-    """Add J'mu to lx (K, n) and J' diag(gauss_newton_weight) J to lxx (K, n, n) at the knots first ... first + count.
+def add_gauss_newton(path, J, mu, gauss_newton_weight, t, count, row, lx, lxx):
+    """Add J'mu to lx (K, n) and J' diag(gauss_newton_weight) J to lxx (K, n, n) at the knots t ... t + count.
 
-    J (nr stride) is row-major, zero but for the given columns; row (1) is scratch."""
+    J (nr stride) is row-major, zero but for the columns on the path; row (1) is scratch."""
     nr = mu.shape[0]
     stride = J.shape[0] // nr
-    for a in range(columns.size):
-        x = columns[a]
+    for a in range(path.size):
+        x = path[a]
         g = splat(J, 0.0)
         for m in range(nr):
             g = fma(load(mu, m), load(J, m * stride + x), g)
         store(row, 0, g)
-        add_row(row, first, count, lx, x)
+        add_row(row, t, count, lx, x)
         for b in range(a + 1):
-            y = columns[b]
+            y = path[b]
             e = splat(J, 0.0)
             for m in range(nr):
                 o = m * stride
                 e = fma(load(gauss_newton_weight, m) * load(J, o + x), load(J, o + y), e)
             store(row, 0, e)
-            add_entry(row, first, count, lxx, x, y)
+            add_entry(row, t, count, lxx, x, y)
 
 
 @kernel
@@ -134,11 +133,11 @@ def add_control_gauss_newton(B, skip, J, mu, gauss_newton_weight, first, count, 
 
 
 @kernel
-def add_curvature(columns, H, first, count, lxx):
-    """Add H (n n), symmetric and zero but for the given rows and columns, to lxx (K, m, m) at these knots."""
+def add_curvature(path, H, t, count, Hxx):
+    """Add H (n n), symmetric and zero but for the rows and columns on the path, to Hxx (K, m, m) at these knots."""
     n = int(np.sqrt(H.shape[0]) + 0.5)
-    for a in range(columns.size):
-        x = columns[a]
+    for a in range(path.size):
+        x = path[a]
         for b in range(a + 1):
-            y = columns[b]
-            add_entry(H[x * n + y : x * n + y + 1], first, count, lxx, x, y)
+            y = path[b]
+            add_entry(H[x * n + y : x * n + y + 1], t, count, Hxx, x, y)

@@ -19,11 +19,10 @@ from dynamics.actuation import Actuation
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_dynamics import inverse_dynamics_kernel
 from dynamics.algorithms.kinematics import BODY, DOF
-from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
+from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
-from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.implicit_function import store_control_blocks, store_state_blocks
-from dynamics.joint_friction import add_friction_curvature, add_friction_gradient, friction_forces, subtract_friction
+from dynamics.joint_friction import add_friction_curvature, add_friction_derivative, friction_forces, subtract_friction
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.lane_algebra import add_product, scale_into
 from dynamics.model import RigidBodyModel
@@ -68,21 +67,11 @@ class CostExpansion(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Lanes of inverse dynamics and its derivatives.  No call writes the entries of squares between branches."""
+    """Lanes on top of those of inverse dynamics and its derivatives."""
 
     body: np.ndarray = lanes(nb * BODY)
     dof: np.ndarray = lanes(nv * DOF)
-    virtual: np.ndarray = lanes(nb * VIRTUAL_BODY)
-    zeta: np.ndarray = lanes(nv * 6)
-    tau: np.ndarray = lanes(nv)
     weights: np.ndarray = lanes(nv)
-    dq: np.ndarray = lanes(nv * nv, zero=True)
-    dv: np.ndarray = lanes(nv * nv, zero=True)
-    M: np.ndarray = lanes(nv * nv, zero=True)
-    Hqq: np.ndarray = lanes(nv * nv, zero=True)
-    Hqv: np.ndarray = lanes(nv * nv, zero=True)
-    Hvv: np.ndarray = lanes(nv * nv, zero=True)
-    Hqa: np.ndarray = lanes(nv * nv, zero=True)
     U: np.ndarray = lanes(2 * nv * nv)
     T: np.ndarray = lanes(2 * nv * nv)
     S: np.ndarray = lanes(nv * nv)
@@ -111,15 +100,15 @@ def _substitute(n, mixed, Ua, l, w):
 
 
 @kernel
-def _substitution_kernel(m, B_inverse, hessian, mixed, a, x, l, w):
+def _substitution_kernel(m, B_inverse, hessian, mixed, a, x, l, e, w):
     """Blocks in (x, u) to blocks in (x, a).  hessian None: without H."""
     align_stack(w.U)
     n = m.dof_body.size
     if B_inverse is not None:
-        w.dq[:] = 0.0  # of the call before, where it was `Ua`
+        e.dq[:] = 0.0  # of the call before, where it was `Ua`
     if hessian is None:
-        inverse_dynamics_first_order(m, x[:n], x[n:], a, None, w.body, w.dof, w.tau, w.dq, w.dv, w.M)
-        add_friction_gradient(m, x[n:], w.dv)
+        inverse_dynamics_first_order(m, x[:n], x[n:], a, None, w.body, w.dof, e.tau, e.dq, e.dv, e.M)
+        add_friction_derivative(m, x[n:], e.dv)
     else:
         for i in range(n):
             s = load(l.lu, i)
@@ -128,29 +117,26 @@ def _substitution_kernel(m, B_inverse, hessian, mixed, a, x, l, w):
                 for k in range(n):
                     s = fma(B_inverse[k, i], load(l.lu, k), s)
             store(w.weights, i, s)
-        inverse_dynamics_hessian_kernel(
-            m, x[:n], x[n:], a, w.weights, None, w.body, w.dof, w.virtual, w.zeta, w.tau, w.dq, w.dv, w.M, w.Hqq, w.Hqv,
-            w.Hvv, w.Hqa,
-        )  # fmt: skip
-        add_friction_gradient(m, x[n:], w.dv)
-        add_friction_curvature(m, x[n:], w.weights, w.Hvv)
-    _join(n, w.dq, w.dv, w.U)
-    Ua = w.M
+        inverse_dynamics_hessian_kernel(m, x[:n], x[n:], a, w.weights, None, w.body, w.dof, e)
+        add_friction_derivative(m, x[n:], e.dv)
+        add_friction_curvature(m, x[n:], w.weights, e.Hvv)
+    _join(n, e.dq, e.dv, w.U)
+    Ua = e.M
     if B_inverse is not None:
-        Ua = w.dq  # free after `_join`
-        scale_into(n * n, Ua, 1.0, w.M)
-        _left_multiply(n, 2 * n, B_inverse, w.tau, w.U)
-        _left_multiply(n, n, B_inverse, w.tau, Ua)
+        Ua = e.dq  # free after `_join`
+        scale_into(n * n, Ua, 1.0, e.M)
+        _left_multiply(n, 2 * n, B_inverse, e.tau, w.U)
+        _left_multiply(n, n, B_inverse, e.tau, Ua)
     _substitute(n, mixed, Ua, l, w)
     if hessian is not None:
-        store_state_blocks(True, n, 2 * n, w, l.lxx)
-        store_control_blocks(True, n, n, 2 * n, w.Hqa, l.lax)
+        store_state_blocks(True, n, 2 * n, e, l.lxx)
+        store_control_blocks(True, n, n, 2 * n, e.Hqa, l.lax)
 
 
 _drive_substitution = knot_driver(
     _substitution_kernel,
     inputs="a x lx=l.lx lu=l.lu lxx=l.lxx lux=l.lux? luu=l.luu",
-    scratch={"l": CostExpansion, "w": Scratch},
+    scratch={"l": CostExpansion, "e": ExpansionLanes, "w": Scratch},
     outputs={"la": "l.la", "lax": "l.lax", "laa": "l.laa", "lx_out": "l.lx", "lxx_out": "l.lxx"},
 )
 
@@ -207,8 +193,8 @@ class AccelerationControl:
         """U_x (N, nv, 2 nv) and U_a (N, nv, nv)."""
         n, N = self.model.nv, len(a)
         d = inverse_dynamics_derivatives(self.model, xs[:N, :n], xs[:N, n:], a)
-        slope = friction_forces(self.model, xs[:N, n:])[1]
-        U, M = np.concatenate([d.dtau_dq, d.dtau_dv + slope[:, :, None] * np.eye(n)], axis=2), d.M
+        friction = friction_forces(self.model, xs[:N, n:])[1]
+        U, M = np.concatenate([d.dtau_dq, d.dtau_dv + friction[:, :, None] * np.eye(n)], axis=2), d.M
         return (U, M) if self._B_inverse is None else (self._B_inverse @ U, self._B_inverse @ M)
 
     def substitute(

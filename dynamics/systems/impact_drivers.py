@@ -46,7 +46,7 @@ def drive_impacts(first, last, work, block, contacts, restitution, x, x_next):
 
 @driver
 def drive_impact_loops(
-    first, last, work, block, contacts, restitution, curved, x0, xs, us, k, K, alphas, gaps, limits, start, stop, X, U
+    first, last, work, block, contacts, restitution, manifold, x0, xs, us, k, K, alphas, gaps, limits, start, stop, X, U
 ):
     """The impacts of closed loops, as `drive_closed_loops`; the controls follow the same law."""
     m = kernel_model(block)
@@ -54,13 +54,13 @@ def drive_impact_loops(
     for c in range(first, last):
         alpha = load(alphas, c)
         if start == 0:
-            start_lanes(m, curved, x0, gaps, alpha, rest, X[c, 0])
+            start_lanes(m, manifold, x0, gaps, alpha, rest, X[c, 0])
         for t in range(start, stop):
             x, x_next = X[c, t], X[c, t + 1]
-            feedback(m, curved, xs[t], us[t], k[t], K[t], alpha, limits, t, rest, x, U[c, t])
+            feedback(m, manifold, xs[t], us[t], k[t], K[t], alpha, limits, t, rest, x, U[c, t])
             impact_step(m, contacts, restitution, x, w, x_next)
             if gaps is not None:
-                close_gap(m, curved, gaps[t + 1], alpha, x_next, rest)
+                close_gap(m, manifold, gaps[t + 1], alpha, x_next, rest)
 
 
 @driver

@@ -3,7 +3,7 @@
 An Euler step of h takes damping d implicitly, which costs nothing: with d v+ = d v + h d a in place of d v the equation
 of motion is that of a robot with h d more armature, and no damping is too stiff for the step.
 
-Coulomb friction c is smoothed over a speed e; at rest its slope is c/e.  A step takes h M^-1 diag(c/e) v off slow
+Coulomb friction c is smoothed over a speed e; at rest its derivative is c/e.  A step takes h M^-1 diag(c/e) v off slow
 velocities v and must not turn them round: e is such that this matrix has no eigenvalue above one at some
 configurations, and at least `SLOW`.
 """

@@ -108,8 +108,8 @@ class RigidBodySystem(RobotSystem):
         self.legs = leg_arrays(self.plant_model, self.contacts, self.contact_damping)
         self._rollout_numbers = self.rollout_numbers()
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
-        held, curved = self.contact_arrays if self.in_contact else None, None if self.euclidean else True
-        plant = Plant(held, B, skip, curved, integrator_of(integrator, not self.euclidean, self.dt))
+        held, manifold = self.contact_arrays if self.in_contact else None, None if self.euclidean else True
+        plant = Plant(held, B, skip, manifold, integrator_of(integrator, not self.euclidean, self.dt))
         block = self.plant_model.block
         self.plant = block, plant
         self.motion_plant = block, plant if self.legs is None else plant._replace(contacts=self.legs)

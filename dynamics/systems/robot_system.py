@@ -17,8 +17,12 @@ from dynamics.subject import Subject
 from dynamics.systems.discrete_system import DiscreteSystem
 from dynamics.systems.limits import control_names, effort_limits, position_limits
 from dynamics.systems.skeleton import skeleton
-from dynamics.systems.state_difference import difference_expansion, difference_of_states, integrate_states
-from dynamics.systems.state_squares import StateDifference
+from dynamics.systems.state_difference import (
+    StateDifference,
+    difference_expansion,
+    difference_of_states,
+    integrate_states,
+)
 from dynamics.validation import as_array, check_configuration
 
 
@@ -88,8 +92,8 @@ class RobotSystem(DiscreteSystem):
         """Degrees of freedom up to the last joint that moves on a group, the rows of which are not in semi-implicit
         form; None if that is none of them, or all."""
         arrays = self.model.arrays
-        curved = np.isin(arrays.joint_type, (FREE_FLYER, SPHERICAL, PLANAR))
-        end = int((arrays.v_index + arrays.dof_count)[curved].max(initial=0))
+        on_groups = np.isin(arrays.joint_type, (FREE_FLYER, SPHERICAL, PLANAR))
+        end = int((arrays.v_index + arrays.dof_count)[on_groups].max(initial=0))
         return end if 0 < end < self.nv else None
 
     def check_state(self, x: np.ndarray) -> None:

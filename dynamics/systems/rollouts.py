@@ -48,7 +48,7 @@ def clip(ws, u, lower, upper):
 
 
 @kernel
-def close_gap(m, curved, gap, alpha, x, work):
+def close_gap(m, manifold, gap, alpha, x, work):
     """x <- x (-) (1 - alpha) gap, so that a full step closes the gap (2 nv,); work: nx + nv numbers."""
     n = m.dof_body.size
     nx = x.shape[0]
@@ -60,20 +60,20 @@ def close_gap(m, curved, gap, alpha, x, work):
     for i in range(n):
         store(dq, i, (alpha - 1.0) * gap[i])
         store(x, nq + i, fma(alpha - 1.0, splat(x, gap[n + i]), load(before, nq + i)))
-    move(m, curved, before[:nq], dq, x[:nq])
+    move(m, manifold, before[:nq], dq, x[:nq])
 
 
 @kernel
-def start_lanes(m, curved, x0, gaps, alpha, work, x):
+def start_lanes(m, manifold, x0, gaps, alpha, work, x):
     """x <- x0 in every lane, moved along what is left of the first gap; work as `close_gap`."""
     for i in range(x0.shape[0]):
         store(x, i, splat(work, x0[i]))
     if gaps is not None:
-        close_gap(m, curved, gaps[0], alpha, x, work)
+        close_gap(m, manifold, gaps[0], alpha, x, work)
 
 
 @kernel
-def feedback(m, curved, nominal, us, k, K, alpha, limits, t, work, x, u):
+def feedback(m, manifold, nominal, us, k, K, alpha, limits, t, work, x, u):
     """u = us + alpha k + K difference(nominal, x), within the limits, at one knot.
 
     nominal (nx,), us, k (nu,), K (nu, 2 nv) are plain numbers, the same for all lanes; alpha has one step length per
@@ -88,7 +88,7 @@ def feedback(m, curved, nominal, us, k, K, alpha, limits, t, work, x, u):
     if K.shape[0] > 0:
         for i in range(nx):
             store(x_nominal, i, splat(x, nominal[i]))
-        if curved is None:
+        if manifold is None:
             combine(n, dx, x, -1.0, x_nominal)
         else:
             difference_configuration(m, x_nominal[:nq], x[:nq], dx)
@@ -105,7 +105,7 @@ def feedback_step(m, p, nominal, us, k, K, alpha, limits, t, d, work, x, u, x_ne
     """u of `feedback` and x_next = f(x, u) of the `Plant` p at one knot.  d: `carve_dynamics`; work: that of
     `feedback`, and `step_numbers`."""
     nq = x.shape[0] - m.dof_body.size
-    feedback(m, p.curved, nominal, us, k, K, alpha, limits, t, work, x, u)
+    feedback(m, p.manifold, nominal, us, k, K, alpha, limits, t, work, x, u)
     step_kernel(m, p, x[:nq], x[nq:], u, d, work, x_next[:nq], x_next[nq:])
 
 
@@ -124,9 +124,9 @@ def drive_closed_loops(
         d, w = carve_dynamics(m, p.contacts, work)
         alpha = load(alphas, c)
         if start == 0:
-            start_lanes(m, p.curved, x0, gaps, alpha, w, X[c, 0])
+            start_lanes(m, p.manifold, x0, gaps, alpha, w, X[c, 0])
         for t in range(start, stop):
             x, u, x_next = X[c, t], U[c, t], X[c, t + 1]
             feedback_step(m, p, xs[t], us[t], k[t], K[t], alpha, limits, t, d, w, x, u, x_next)
             if gaps is not None:
-                close_gap(m, p.curved, gaps[t + 1], alpha, x_next, w)
+                close_gap(m, p.manifold, gaps[t + 1], alpha, x_next, w)

@@ -16,11 +16,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.kernel_model import kernel_model
-from dynamics.knot_driver import knot_driver, nv
+from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.lane_algebra import combine
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, carve, driver, gather, helper, kernel, launch, scatter
+from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
+from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, NO_BLOCKS, NO_ROWS, NO_TARGET, PRODUCTS, Rows
+from dynamics.residuals.squares import add_entry, add_row
+from dynamics.simd import LANES, fma, gather, kernel, load, splat, store
 from dynamics.simd.sizes import Size
 from dynamics.tangent import (
     JACOBIAN_INVERSE,
@@ -56,48 +58,108 @@ _drive_integrate = knot_driver(
 _drive_difference = knot_driver(_difference_kernel, inputs="x_ref x", scratch={}, outputs={"r": 2 * nv})
 
 
-@helper
-def _scatter_joint_blocks(m, ws, first, target):
-    """The block of every joint of ws (n n) into target (K, 2n, 2n)."""
+# ------------------------------------------------------------------------------------------------ as a residual
+@kernel
+def _value(m, first, chunk, t, x_ref, reference, x, r):
+    """x_ref (1 or K, nx); a single one is gathered once."""
+    if chunk == first or x_ref.shape[0] > 1:
+        gather(x_ref, t, reference)
+    _difference_kernel(m, reference, x, r)
+
+
+@kernel
+def _jacobian(m, order, r, maps, J):
+    """The maps, and the block of J (nv nv) for configurations, which has a block for every joint."""
+    tangent_maps_inverse(m, r, maps)
+    if order & JACOBIAN:
+        n = m.dof_body.size
+        J[: n * n] = 0.0
+        add_map(m, maps, JACOBIAN_INVERSE, 1.0, J, 0, n)
+
+
+@kernel
+def _hessian(m, maps, r, mu, H):
+    H[:] = 0.0
+    add_log_hessian(m, maps, r, mu, 1.0, H, 0, m.dof_body.size)
+
+
+@kernel
+def _scatter(m, J, t, rx):
+    """J = diag(J, I) to rx (K, 2n, 2n), zero on entry."""
     n = m.dof_body.size
-    for k in range(min(LANES, target.shape[0] - first)):
-        for i in range(len(m.joint_type)):
+    for k in range(min(LANES, rx.shape[0] - t)):
+        for i in range(m.parent.size):
             start, stop = m.v_index[i], m.v_index[i] + m.dof_count[i]
+            for a in range(start, stop):
+                for b in range(start, stop):
+                    rx[t + k, a, b] = J[a * n + b, k]
+        for a in range(n, 2 * n):
+            rx[t + k, a, a] = 1.0
+
+
+@kernel
+def _add_gauss_newton(m, J, mu, gauss_newton_weight, t, count, row, lx, lxx):
+    """As `dynamics.residuals.squares.add_gauss_newton`, joint by joint."""
+    n = m.dof_body.size
+    for i in range(m.parent.size):
+        start, stop = m.v_index[i], m.v_index[i] + m.dof_count[i]
+        for a in range(start, stop):
+            g = splat(J, 0.0)
             for r in range(start, stop):
-                for c in range(start, stop):
-                    target[first + k, r, c] = ws[r * n + c, k]
+                g = fma(load(J, r * n + a), load(mu, r), g)
+            store(row, 0, g)
+            add_row(row, t, count, lx, a)
+            for b in range(start, a + 1):
+                e = splat(J, 0.0)
+                for r in range(start, stop):
+                    e = fma(load(gauss_newton_weight, r) * load(J, r * n + a), load(J, r * n + b), e)
+                store(row, 0, e)
+                add_entry(row, t, count, lxx, a, b)
+    for a in range(n, 2 * n):
+        add_row(mu[a : a + 1], t, count, lx, a)
+        add_entry(gauss_newton_weight[a : a + 1], t, count, lxx, a, a)
 
 
-@driver
-def _drive_expansion(first, last, work, block, x_ref, x, mu, r, J, H):
-    """r (K, 2n), J and, unless mu is None, H (K, 2n, 2n), which are zero on entry."""
-    m = kernel_model(block)
-    nb, n, nx = m.parent.size, m.dof_body.size, x.shape[1]
-    nq = nx - n
-    for c in range(first, last):
-        a, w = carve(work, nx)
-        b, w = carve(w, nx)
-        k, w = carve(w, 2 * n)
-        r_, w = carve(w, 2 * n)
-        maps, w = carve(w, nb * TANGENT_SLOTS)
-        X, w = carve(w, n * n)
-        gather(x_ref, c * LANES, a)
-        gather(x, c * LANES, b)
-        difference_configuration(m, a[:nq], b[:nq], r_[:n])
-        combine(n, r_[n:], b[nq:], -1.0, a[nq:])
-        scatter(r_, c * LANES, r)
-        tangent_maps_inverse(m, r_, maps)
-        X[:] = 0.0
-        add_map(m, maps, JACOBIAN_INVERSE, 1.0, X, 0, n)
-        _scatter_joint_blocks(m, X, c * LANES, J)
-        for t in range(c * LANES, min((c + 1) * LANES, J.shape[0])):
-            for i in range(n, 2 * n):
-                J[t, i, i] = 1.0
-        if mu is not None:
-            gather(mu, c * LANES, k)
-            X[:] = 0.0
-            add_log_hessian(m, maps, r_, k, 1.0, X, 0, n)
-            _scatter_joint_blocks(m, X, c * LANES, H)
+@kernel
+def _add_curvature(m, H, t, count, Hxx):
+    """Add the blocks of H (nv nv) for joints that are curved, those of several degrees of freedom."""
+    n = m.dof_body.size
+    for i in range(m.parent.size):
+        start, stop = m.v_index[i], m.v_index[i] + m.dof_count[i]
+        if stop - start > 1:
+            for a in range(start, stop):
+                for b in range(start, a + 1):
+                    add_entry(H[a * n + b : a * n + b + 1], t, count, Hxx, a, b)
+
+
+class StateDifference(KernelResidual):
+    """r = x (-) x_ref (2 nv,) of a robot, x_ref (nx,) or (K, nx) with one for each of K knots.
+
+    Two of equal models and references are equal.
+    """
+
+    _key: tuple[RigidBodyModel, bytes]
+    kernels = residual_kernels(
+        _value, _jacobian, _hessian, 2 * nv, nv,
+        {"reference": Size("nx", "x_ref.shape[1]"), "maps": nb * TANGENT_SLOTS},
+        scatter=_scatter, gauss_newton=_add_gauss_newton, curvature=_add_curvature,
+    )  # fmt: skip
+
+    def __init__(self, model: RigidBodyModel, x_ref: np.ndarray) -> None:
+        super().__init__(model, "difference of states")
+        x_ref = np.array(x_ref, dtype=np.float64).reshape(-1, self.nx)
+        self._set(nr=2 * model.nv, _key=(model, x_ref.tobytes()))
+        self._finish(_EVERY_JOINT, x_ref=x_ref)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StateDifference) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+_EVERY_JOINT = np.empty(0, dtype=np.int64)
+"""In place of a path."""
 
 
 # ------------------------------------------------------------------------------------------------ from arrays
@@ -160,11 +222,13 @@ def difference_expansion(
     if len(x_ref) not in (1, K):
         raise ValueError(f"x_ref has {len(x_ref)} points and xs has {K}; expected as many, or a single point")
     r, J, H = np.empty((K, 2 * n)), np.zeros((K, 2 * n, 2 * n)), None
+    order, weights = JACOBIAN, NO_ROWS
     if mu is not None:
-        mu, _ = points("mu", mu, 2 * n)
-        if len(mu) != K:
-            raise ValueError(f"mu has {len(mu)} rows and xs has {K}; expected as many")
-        H = np.zeros(J.shape)
-    numbers = 2 * nx + 4 * n + len(model.arrays.parent) * TANGENT_SLOTS + n * n
-    launch(_drive_expansion, K, numbers, model.block, x_ref, xs, mu, r, J, H)
+        weights, _ = points("mu", mu, 2 * n)
+        if len(weights) != K:
+            raise ValueError(f"mu has {len(weights)} rows and xs has {K}; expected as many")
+        order, H = JACOBIAN | HESSIAN | PRODUCTS, np.zeros(J.shape)
+    kernels, robot = StateDifference.kernels, (model.block, x_ref, _EVERY_JOINT)
+    numbers, span = kernels.numbers(model, (x_ref,), xs, weights), (weights, 0, K, order)
+    kernels.run(numbers, robot, span, (xs, NO_ROWS), Rows(r, J), NO_TARGET, NO_BLOCKS if H is None else H)
     return r, J, H

@@ -11,7 +11,7 @@
         q+ = q (+) O                                v+ = v + h/6 (a1 + 2 a2 + 2 a3 + a4)
 
 What a robot needs of this is compiled and no more: the types of the integrator and of the contacts of a `Plant` select
-it, and `curved`, whether some joint is not Euclidean, by being None or not.  So an ordinary arm under Euler compiles
+it, and `manifold`, whether some joint is not Euclidean, by being None or not.  So an ordinary arm under Euler compiles
 neither groups nor stages nor constraints.
 """
 
@@ -61,15 +61,15 @@ class Plant(NamedTuple):
     contacts: ContactArrays | LegArrays | None  # None: touches nothing; `LegArrays`: the joints of legs are eliminated
     B: np.ndarray  # (nv, nu), skip: `Actuation`
     skip: int
-    curved: bool | None  # None: all joints are Euclidean
+    manifold: bool | None  # None: all joints are Euclidean
     integrator: Euler | LieEuler | RungeKutta
 
 
-def integrator_of(name: str, curved: bool, h: float) -> Euler | LieEuler | RungeKutta:
+def integrator_of(name: str, manifold: bool, h: float) -> Euler | LieEuler | RungeKutta:
     """Of `INTEGRATORS`."""
     if name == "rk4":
         return RungeKutta(h)
-    return (LieEuler if curved else Euler)(h, name == "semi_implicit_euler")
+    return (LieEuler if manifold else Euler)(h, name == "semi_implicit_euler")
 
 
 @helper
@@ -125,9 +125,9 @@ def stage_factor(stage, h):
 
 
 @helper
-def move(m, curved, q, dq, q_out):
+def move(m, manifold, q, dq, q_out):
     """q_out = q (+) dq"""
-    if curved is None:
+    if manifold is None:
         combine(q.shape[0], q_out, q, 1.0, dq)
     else:
         integrate_configuration(m, q, dq, q_out)
@@ -139,7 +139,7 @@ def _euler_step(m, p, integrator, q, v, u, d, work, q_next, v_next):
     acceleration(m, p, q, v, u, d, d.a)
     combine(n, v_next, v, h, d.a)
     scale_into(n, work, h, v_next if integrator.semi else v)
-    move(m, p.curved, q, work, q_next)
+    move(m, p.manifold, q, work, q_next)
 
 
 @kernel

@@ -117,7 +117,7 @@ def _counts(nq: int, m) -> dict[str, int]:
     from dynamics.algorithms.inverse_mass import AUTOMATIC
     from dynamics.algorithms.kinematics import BODY, DERIVATIVES, DOF, forward_pass
     from dynamics.derivatives.forward_dynamics import FirstOrder, Workspace, forward_dynamics_first_order
-    from dynamics.derivatives.hessian import inverse_dynamics_hessian_kernel
+    from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
     from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
     from dynamics.derivatives.packed import packed_size
     from dynamics.derivatives.second_order_kernels import LOWEST, second_order_packed_kernel
@@ -144,7 +144,7 @@ def _counts(nq: int, m) -> dict[str, int]:
         "inverse dynamics": lambda: inverse_dynamics_kernel(m, *state, None, body, dof, tau),
         "inverse, first order": lambda: inverse_dynamics_first_order(m, *state, None, body, dof, tau, *matrices[:3]),
         "inverse, first order + Hessian": lambda: inverse_dynamics_hessian_kernel(
-            m, *state, w, None, body, dof, virtual, zeta, tau, *matrices
+            m, *state, w, None, body, dof, ExpansionLanes(virtual, zeta, tau, *matrices)
         ),
         "inverse, packed tensors": second_order,
         "forward, first order": lambda: forward_dynamics_first_order(m, *state, AUTOMATIC, None, space, first),

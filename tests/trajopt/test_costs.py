@@ -88,7 +88,7 @@ def test_sums_of_products_over_sizes(nr, ndx, nu, zeros, rows, rng):
         lxx + 0.3 * Jx.swapaxes(1, 2) @ W @ Jx,
         lux + 0.3 * Ju.swapaxes(1, 2) @ W @ Jx,
     )
-    add_gauss_newton(r, w, h, 0.3, Jx, lx, lxx)
+    add_gauss_newton(w * r, h, 0.3, Jx, lx, lxx)
     add_cross(h, 0.3, Ju, Jx, lux)
     for got, wanted in zip((lx, lxx, lux), expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)

@@ -9,7 +9,7 @@ import dynamics
 import trajopt
 from dynamics import rods
 from dynamics.residuals.robot_residual import RobotResidual
-from dynamics.systems.state_squares import StateDifference
+from dynamics.systems.state_difference import StateDifference
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.trajopt.cases import pendulum
 from tests.trajopt.systems import Pendulum, TipResidual

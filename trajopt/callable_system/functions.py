@@ -76,12 +76,14 @@ def returning(function: Callable, width: int) -> Callable:
     return call
 
 
-class PointFunction(Function):
-    """A Python function of one point."""
-
+class _PythonFunction(Function):
     def __init__(self, name: str, function: Callable, nx: int, nu: int) -> None:
         super().__init__(name, function, nx, nu)
         self._call = returning(function, nx)
+
+
+class PointFunction(_PythonFunction):
+    """A Python function of one point."""
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """g (K, nx), one call per point."""
@@ -97,12 +99,8 @@ class PointFunction(Function):
         return Y
 
 
-class BatchFunction(Function):
+class BatchFunction(_PythonFunction):
     """A Python function of many points, (K, nx) and (K, nu)."""
-
-    def __init__(self, name: str, function: Callable, nx: int, nu: int) -> None:
-        super().__init__(name, function, nx, nu)
-        self._call = returning(function, nx)
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """g (K, nx) in one call, or one point at a time if that call fails."""

@@ -16,12 +16,12 @@ from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, Slow
 from trajopt.callable_system.integrators import INTEGRATORS, make_integrator
 from trajopt.callable_system.sources import Derivatives, make_function, make_source
 from trajopt.interfaces.owners import VectorSpace
-from trajopt.interfaces.stepwise import closed_loop_by_steps
+from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps
 from trajopt.interfaces.system import tangent_names
 from trajopt.validation import flag, float_array, number_array, one_of, same_shape, scalar_or_vector, text, whole_number
 
 
-class CallableSystem:
+class CallableSystem(ClosedLoopRollouts):
     """x_{t+1} = f(x_t, u_t) from a function of yours, with first and second derivatives.
 
     Parameters
@@ -199,25 +199,8 @@ class CallableSystem:
             xs[t + 1] = self._advance(xs[t : t + 1], us[t : t + 1])[0]
         return xs
 
-    def closed_loop_rollout(
-        self,
-        x0: np.ndarray,
-        xs: np.ndarray,
-        us: np.ndarray,
-        k: np.ndarray,
-        K: np.ndarray,
-        alphas: np.ndarray,
-        gaps: np.ndarray | None = None,
-        lower: np.ndarray | None = None,
-        upper: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Trajectories of u = clip(us_t + alpha k_t + K_t (x - xs_t), lower_t, upper_t), one per step length alpha.
-
-        Parameters: x0 (nx,), xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, nx), alphas (A,); optional gaps (N+1, nx),
-        of which a step of length alpha leaves (1 - alpha): x_0 = x0 - (1 - alpha) gaps_0 and
-        x_{t+1} = f(x_t, u_t) - (1 - alpha) gaps_{t+1}; lower and upper (N, nu), both or none.
-        Returns: (A, N+1, nx), (A, N, nu).  A candidate that diverges holds inf or NaN.
-        """
+    def _roll_out(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
+        x0, xs, us, k, K, alphas, gaps, lower, upper = loop
         if (lower is None) != (upper is None):
             raise ValueError("lower, upper: got one of them, wanted both or none")
         us = _points("us", us, self.nu)

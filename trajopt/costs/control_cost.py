@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 
 from trajopt.costs.activations import Activation
 from trajopt.costs.cost import Quadratic
-from trajopt.costs.deviation import Deviation
+from trajopt.costs.cost_of_residual import CostOfResidual
+from trajopt.costs.deviation import deviation
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
-from trajopt.costs.loss import Loss, is_quadratic
+from trajopt.costs.loss import is_quadratic
 from trajopt.interfaces.system import System
 
 
@@ -38,7 +39,7 @@ class ControlCost:
         self.knots = common_knots("ControlCost", weights=self.weights, reference=self.reference)
         is_quadratic(activation)
         self.activation = activation
-        self._rows: dict[int, tuple[Loss, np.ndarray]] = {}
+        self._of: dict[int, _OfControls] = {}
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError at the terminal knot, or where a vector does not have nu numbers."""
@@ -51,32 +52,36 @@ class ControlCost:
                 raise ValueError(f"ControlCost {name}: got {value.shape[-1]} numbers, wanted one or {system.nu}")
         self._for(system.nu)
 
-    def _for(self, nu: int) -> tuple[Loss, np.ndarray]:
-        """The loss and the rows of the reference for nu controls, which numbers for all of them leave open."""
-        if nu not in self._rows:
-            self._rows[nu] = Loss(as_rows(self.weights, nu), self.activation), as_rows(self.reference, nu)
-        return self._rows[nu]
+    def _for(self, nu: int) -> _OfControls:
+        """The cost of nu controls, which numbers for all of them leave open."""
+        if nu not in self._of:
+            self._of[nu] = _OfControls(self, nu)
+        return self._of[nu]
 
     def squares(self, nu: int) -> tuple[Any, np.ndarray] | None:
-        """A residual that sums its squares, and weights, where this is 1/2 sum w r^2 with one reference."""
-        loss, reference = self._for(nu)
-        if type(self) is not ControlCost or loss.activation is not None or len(reference) > 1:
-            return None
-        return Deviation(True, reference[0]), loss.weights
+        """A residual that sums its squares, and weights, where this is 1/2 sum w r^2."""
+        return self._for(nu).squares(nu) if type(self) is ControlCost else None
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at us (K, nu)."""
         assert us is not None
         check_knots("ControlCost", self.knots, us)
-        loss, reference = self._for(us.shape[1])
-        return loss.value(us, reference)
+        return self._for(us.shape[1]).value(xs, us)
 
     def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times gradient and Hessian."""
-        assert us is not None and target.lu is not None and target.luu is not None
+        assert us is not None
         check_knots("ControlCost", self.knots, us)
-        loss, reference = self._for(us.shape[1])
-        loss.add_shifted(us, reference, scale, target.lu, target.luu)
+        self._for(us.shape[1]).accumulate(xs, us, scale, target)
 
     def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Nothing: the residual is linear."""
+
+
+class _OfControls(CostOfResidual):
+    """A `ControlCost` of so many controls."""
+
+    def __init__(self, cost: ControlCost, nu: int) -> None:
+        self.nr, self.knots = nu, None
+        self.residual, reference = deviation(True, as_rows(cost.reference, nu))
+        self._set_loss(cost.weights, cost.activation, reference)

@@ -32,17 +32,6 @@ def weighted_squares(z, z_ref, w):
 
 
 @routine
-def add_diagonal(z, z_ref, w, scale, gradient, hessian):
-    """r = z - z_ref, whose Jacobian is the identity: gradient (K, n) += s w r, hessian (K, n, n) += s diag w."""
-    next_ref, next_w = min(z_ref.shape[0] - 1, 1), min(w.shape[0] - 1, 1)
-    for t in range(z.shape[0]):
-        for i in range(z.shape[1]):
-            weight = scale * w[next_w * t, i]
-            gradient[t, i] += weight * (z[t, i] - z_ref[next_ref * t, i])
-            hessian[t, i, i] += weight
-
-
-@routine
 def add_rates(u, u_before, w, scale, lx, lu, lxx, lux, luu):
     """1/2 sum_i w_i (u_i - u_before_i)^2, where u_before are the last nu numbers of the state, and of its tangent."""
     start = lx.shape[1] - u.shape[1]
@@ -91,15 +80,14 @@ def _bent(h, t, scale, J, rows, width, target):
 
 
 @driver
-def _gauss_newton(r, w, h, scale, J, gradient, hessian, work):
+def _gauss_newton(g, h, scale, J, gradient, hessian, work):
     knots, nr, n = J.shape
     slopes, bent = matrix(work, 0, 1), matrix(work, nr, (n + LANES - 1) // LANES * LANES)
-    next_w = min(w.shape[0] - 1, 1)
     for t in range(knots):
         width = _support(J, t)
         J_t, H = matrix(J, t * nr * n, n), matrix(hessian, t * n * n, n)
         for m in range(nr):
-            set_entry(slopes, m, 0, scale * w[next_w * t, m] * r[t, m])
+            set_entry(slopes, m, 0, scale * g[t, m])
         row_product(0, 0, width, matrix(gradient, t * n, n), matrix(gradient, t * n, n), (Term(slopes, J_t, nr),))
         _bent(h, t, scale, J_t, nr, width, bent)
         add_product(True, width, width, H, Term(bent, J_t, nr))
@@ -121,15 +109,15 @@ def _cross(h, scale, Ju, Jx, hessian, work):
 
 
 def add_gauss_newton(
-    r: np.ndarray, w: np.ndarray, h: np.ndarray, scale: float, J: np.ndarray, gradient: np.ndarray, hessian: np.ndarray
+    g: np.ndarray, h: np.ndarray, scale: float, J: np.ndarray, gradient: np.ndarray, hessian: np.ndarray
 ) -> None:
-    """gradient (K, n) += s J'(w r), hessian (K, n, n) += s J'h J, with J (K, nr, n), r (K, nr) and w (1 or K, nr).
+    """gradient (K, n) += s J'g, hessian (K, n, n) += s J'h J, with J (K, nr, n).
 
-    h is the Hessian of the cost in r: (1 or K, nr, nr), or its diagonal (1 or K, nr); for a quadratic cost h = w.
+    g (K, nr) and h are gradient and Hessian of the cost in r: h (1 or K, nr, nr), or its diagonal (1 or K, nr).
     The hessian must be symmetric as it comes.
     """
     nr, n = J.shape[1:]
-    _gauss_newton(r, w, h, scale, J, gradient, hessian, np.empty(nr * (1 + n + LANES)))
+    _gauss_newton(g, h, scale, J, gradient, hessian, np.empty(nr * (1 + n + LANES)))
 
 
 def add_cross(h: np.ndarray, scale: float, Ju: np.ndarray, Jx: np.ndarray, hessian: np.ndarray) -> None:

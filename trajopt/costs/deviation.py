@@ -1,25 +1,37 @@
-"""The plain difference from a reference, of states or controls: a residual that sums its own squares."""
+"""The difference of states or controls from a reference as a residual."""
 
 from typing import Any
 
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.validation import check_rows
+from trajopt.capabilities import DifferenceWithJacobian, capability
+from trajopt.interfaces.system import ManifoldSystem
+from trajopt.validation import check_rows, same_shape
 
 
 @routine
 def _squares(z, reference, weights, start, stop, gradient, hessian):
-    """1/2 sum w (z - reference)^2; w s and w are added to gradient (K, n) and hessian (K, n, n) if these have rows."""
-    total, expanded = 0.0, gradient.shape[0] > 0
-    next_row = min(weights.shape[0] - 1, 1)
+    """1/2 sum w s^2; w s and w a are added to gradient (K, n) and hessian (K, n, n) if these have rows.  Weights are as
+    `dynamics.residuals.squares.weigh` takes them."""
+    total, expanded, n = 0.0, gradient.shape[0] > 0, z.shape[1]
+    next_row, limited, given = min(weights.shape[0] - 1, 1), weights.shape[1] == 4 * n, weights.shape[1] == 2 * n
     for t in range(start, stop):
-        for i in range(z.shape[1]):
-            w, s = weights[next_row * (t - start), i], z[t, i] - reference[i]
-            total += 0.5 * w * s * s
+        row = next_row * (t - start)
+        for i in range(n):
+            w, s = weights[row, i], z[t, i] - reference[i]
+            active = w
+            if limited:
+                y, lower, upper = s + weights[row, n + i], weights[row, 2 * n + i], weights[row, 3 * n + i]
+                s = y - min(max(y, lower), upper)
+                active = 0.0 if s == 0.0 and lower < upper else w
+            slope = w * s
+            if given:
+                slope, active, s = w, weights[row, n + i], 0.0
+            total += 0.5 * slope * s
             if expanded:
-                gradient[t, i] += w * s
-                hessian[t, i, i] += w
+                gradient[t, i] += slope
+                hessian[t, i, i] += active
     return total
 
 
@@ -27,9 +39,7 @@ _NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 
 
 class Deviation:
-    """r = x - x_ref, or u - u_ref; weights hold weights alone (see `trajopt.problem.squares`).
-
-    Equal where all this is equal.
+    """r = x - x_ref, or u - u_ref.  Equal where all this is equal.
 
     Parameters
     ----------
@@ -50,15 +60,84 @@ class Deviation:
     def __hash__(self) -> int:
         return hash(self._key)
 
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, n)."""
+        z = us if self._of_controls and us is not None else xs
+        check_rows("residual", z, 0, (self.nr,))
+        return z - self._reference
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
+        """The identity, of states."""
+        return np.tile(np.eye(self.nr), (len(xs), 1, 1)), None
+
+    def hessian_products(self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray) -> tuple[None, None, None]:
+        """No curvature."""
+        return None, None, None
+
     def weighted_squares(
         self, xs: np.ndarray, us: np.ndarray, weights: np.ndarray, start: int, stop: int, target: Any, curvature: Any
     ) -> float:
         """The sum over knots start <= t < stop; gradient and Hessian, which is exact, are added to the target."""
         n, z, gradient, hessian = self.nr, (us if self._of_controls else xs), _NO_ROWS, _NO_BLOCKS
         check_rows("us" if self._of_controls else "xs", z, stop, (n,))
-        check_rows("weights", weights, 1 if len(weights) == 1 else stop - start, (n,))
+        if weights.shape[1:] not in ((n,), (2 * n,), (4 * n,)) or len(weights) not in (1, stop - start):
+            raise ValueError(f"weights: got shape {weights.shape}, wanted (1 or {stop - start}, {n}, or 2 or 4 times)")
         if target is not None:
-            gradient, hessian = (target[1], target[4]) if self._of_controls else (target[0], target[2])
-            check_rows("gradient", gradient, stop, (n,))
-            check_rows("hessian", hessian, stop, (n, n))
+            gradient, hessian = self._blocks(target, stop)
         return _squares(z, self._reference, weights, start, stop, gradient, hessian)
+
+    def add(self, gradient: np.ndarray, hessian: np.ndarray, target: Any) -> None:
+        """Add a gradient (K, n) and a Hessian (1 or K, n, n) in r to the target, the Jacobian being the identity."""
+        for block, part in zip(self._blocks(target, len(gradient)), (gradient, hessian), strict=True):
+            np.add(block, part, out=block)
+
+    def _blocks(self, target: Any, rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the target that it adds to."""
+        gradient, hessian = (target[1], target[4]) if self._of_controls else (target[0], target[2])
+        check_rows("gradient", gradient, rows, (self.nr,))
+        check_rows("hessian", hessian, rows, (self.nr, self.nr))
+        return gradient, hessian
+
+
+def deviation(of_controls: bool, rows: np.ndarray) -> tuple[Deviation, np.ndarray]:
+    """The residual of a reference (1 or K, n), and what it leaves of it as a reference for its cost: all of a reference
+    for each knot, else zeros."""
+    if len(rows) == 1:
+        return Deviation(of_controls, rows[0]), np.zeros(rows.shape)
+    return Deviation(of_controls, np.zeros(rows.shape[1])), rows
+
+
+class ManifoldDifference:
+    """r = x (-) x_ref of a system with states on a manifold; reference (nx,), or (K, nx) with one for each knot."""
+
+    def __init__(self, system: ManifoldSystem, reference: np.ndarray) -> None:
+        self.system, self.reference, self.nr = system, reference, system.ndx
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, ndx)."""
+        reference = np.broadcast_to(self.reference, xs.shape)
+        return same_shape("difference", self.system.difference(reference, xs), (len(xs), self.nr))
+
+    def evaluate_with_jacobians(
+        self, xs: np.ndarray, us: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, None]:
+        """r (K, ndx), rx (K, ndx, ndx), None, in one call of a system that has both."""
+        both = capability(self.system, DifferenceWithJacobian)
+        if both is None:
+            r = self.evaluate(xs, us)
+            J = self.system.difference_expansion(self.reference, xs, np.zeros(r.shape))[0]
+        else:
+            r, J = both.difference_with_jacobian(self.reference, xs)
+            r = same_shape("difference", r, (len(xs), self.nr))
+        return r, same_shape("difference_expansion", J, (len(xs), self.nr, self.nr)), None
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
+        """rx (K, ndx, ndx), None."""
+        return self.evaluate_with_jacobians(xs, us)[1:]
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[np.ndarray, None, None]:
+        """The curvature of the difference, (K, ndx, ndx)."""
+        H = self.system.difference_expansion(self.reference, xs, mu)[1]
+        return same_shape("difference_expansion", H, (len(xs), self.nr, self.nr)), None, None

@@ -5,10 +5,13 @@ Robots have more in `dynamics.residuals`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.capabilities import DifferenceResidual, capability
+from trajopt.costs.deviation import Deviation, ManifoldDifference
 from trajopt.interfaces.owners import state_space, subject_of
 from trajopt.interfaces.residual import Residual, check_residual
 from trajopt.interfaces.system import (
@@ -53,37 +56,31 @@ class StateResidual:
         self.made_for = state_space(system)
         names = tangent_names(system)
         self.component_names = tuple(names[i] for i in self.components) if names else ()
-        self._manifold = as_manifold(system)
+        manifold = as_manifold(system)
+        self._whole: Any = Deviation(False, self.reference)
+        if manifold is not None:
+            self._whole = ManifoldDifference(manifold, self.reference)
         itself = np.array_equal(self.components, np.arange(system.ndx))
-        by_itself = capability(system, DifferenceResidual) if self._manifold is not None and itself else None
+        by_itself = capability(system, DifferenceResidual) if manifold is not None and itself else None
         self.sums_squares = by_itself is not None
         if by_itself is not None:
             self.weighted_squares = by_itself.difference_residual(self.reference).weighted_squares
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, nr)."""
-        if self._manifold is None:
-            return xs[:, self.components] - self.reference[self.components]
-        return np.asarray(self.system.difference(np.broadcast_to(self.reference, xs.shape), xs))[:, self.components]
-
-    def _expansion(self, xs, mu):
-        full = np.zeros((len(xs), self.system.ndx))
-        full[:, self.components] = mu
-        assert self._manifold is not None
-        return self._manifold.difference_expansion(self.reference, xs, full)
+        return self._whole.evaluate(xs, None)[:, self.components]
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
         """rx (K, nr, ndx), None."""
-        if self._manifold is None:
-            return np.tile(np.eye(self.system.ndx)[self.components], (len(xs), 1, 1)), None
-        J, _ = self._expansion(xs, 0.0)
-        return np.ascontiguousarray(J[:, self.components]), None
+        return np.ascontiguousarray(self._whole.jacobians(xs, None)[0][:, self.components]), None
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
     ) -> tuple[np.ndarray | None, None, None]:
         """Hessians of mu'r: the curvature of the difference, None where it is plain subtraction."""
-        return (None if self._manifold is None else self._expansion(xs, mu)[1]), None, None
+        full = np.zeros((len(xs), self.system.ndx))
+        full[:, self.components] = mu
+        return self._whole.hessian_products(xs, None, full)
 
 
 def _default(system: System) -> np.ndarray:

@@ -3,24 +3,30 @@
 A system that compiles its rollouts is many times faster; this is what serves all others.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from trajopt.interfaces.system import System, window
 
 
-def closed_loop_by_steps(
-    system: System,
-    x0: np.ndarray,
-    xs: np.ndarray,
-    us: np.ndarray,
-    k: np.ndarray,
-    K: np.ndarray,
-    alphas: np.ndarray,
-    gaps: np.ndarray | None = None,
-    lower: np.ndarray | None = None,
-    upper: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """What `System.closed_loop_rollout` returns, by `step`, `difference` and `integrate` alone."""
+class ClosedLoop(NamedTuple):
+    """What `System.closed_loop_rollout` is given."""
+
+    x0: np.ndarray
+    xs: np.ndarray
+    us: np.ndarray
+    k: np.ndarray
+    K: np.ndarray
+    alphas: np.ndarray
+    gaps: np.ndarray | None = None
+    lower: np.ndarray | None = None
+    upper: np.ndarray | None = None
+
+
+def closed_loop_by_steps(system: System, *arguments: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
+    """What `System.closed_loop_rollout` returns for these arguments, by `step`, `difference` and `integrate` alone."""
+    x0, xs, us, k, K, alphas, gaps, lower, upper = ClosedLoop(*arguments, **options)
     A, N = len(alphas), len(us)
     X, U = np.full((A, N + 1, system.nx), np.nan), np.full((A, N, system.nu), np.nan)
     alphas = np.asarray(alphas)
@@ -43,3 +49,31 @@ def closed_loop_by_steps(
         if len(alive) == 0:
             break
     return X, U
+
+
+class ClosedLoopRollouts:
+    """Base of systems that roll out one `ClosedLoop`, step by step where they do not know better."""
+
+    def closed_loop_rollout(
+        self,
+        x0: np.ndarray,
+        xs: np.ndarray,
+        us: np.ndarray,
+        k: np.ndarray,
+        K: np.ndarray,
+        alphas: np.ndarray,
+        gaps: np.ndarray | None = None,
+        lower: np.ndarray | None = None,
+        upper: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Trajectories of u = clip(us_t + alpha k_t + K_t difference(xs_t, x), lower_t, upper_t), one per alpha.
+
+        Parameters: x0 (nx,), xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, ndx), alphas (A,); optional gaps
+        (N+1, ndx), of which a step of length alpha leaves the part 1 - alpha (see `System.closed_loop_rollout`); lower
+        and upper (N, nu), both or none.
+        Returns: (A, N+1, nx), (A, N, nu).  A candidate that diverges holds inf or NaN.
+        """
+        return self._roll_out(ClosedLoop(x0, xs, us, k, K, alphas, gaps, lower, upper))
+
+    def _roll_out(self: Any, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
+        return closed_loop_by_steps(self, *loop)

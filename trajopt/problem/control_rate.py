@@ -28,7 +28,7 @@ from trajopt.costs import Quadratic
 from trajopt.costs.cost_kernels import add_rates, weighted_squares
 from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, weight_rows
 from trajopt.interfaces.owners import state_space
-from trajopt.interfaces.stepwise import closed_loop_by_steps
+from trajopt.interfaces.stepwise import ClosedLoopRollouts
 from trajopt.interfaces.system import System, as_manifold, check_system, control_names, state_array
 from trajopt.problem.lifted import LiftedCost, LiftedResidual, WithControls, check_dimensions
 from trajopt.validation import check_rows, scalar_or_vector
@@ -45,7 +45,7 @@ REFUSED = {
 """Capabilities of the system inside that one with control rates has not got, and why."""
 
 
-class ControlRateSystem:
+class ControlRateSystem(ClosedLoopRollouts):
     """Any system with the previous control appended to its state: z = (x, u_before), tangent (dx, du_before).
 
     Parameters
@@ -165,21 +165,6 @@ class ControlRateSystem:
         """States (N+1, nx + nu) under the controls us (N, nu)."""
         x, before = self.split(x0)
         return _joined(self.system.rollout(x, us), np.vstack([before, us]))
-
-    def closed_loop_rollout(
-        self,
-        x0: np.ndarray,
-        xs: np.ndarray,
-        us: np.ndarray,
-        k: np.ndarray,
-        K: np.ndarray,
-        alphas: np.ndarray,
-        gaps: np.ndarray | None = None,
-        lower: np.ndarray | None = None,
-        upper: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """See `System.closed_loop_rollout`; one step of all candidates after another."""
-        return closed_loop_by_steps(self, x0, xs, us, k, K, alphas, gaps, lower, upper)
 
     # -------------------------------------------------------------------------------------------- expansions
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,10 +18,9 @@ import numpy as np
 
 from dynamics.simd import routine
 from trajopt.costs import Quadratic
+from trajopt.costs.cost_of_residual import CostOfResidual, add_products, evaluated, linearized
 from trajopt.costs.loss import Model
-from trajopt.costs.residual_expansion import add_curvature, add_gradient, evaluated, linearized
 from trajopt.interfaces.residual import Residual
-from trajopt.interfaces.system import System
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.problem import Problem
 from trajopt.problem.term import Term
@@ -88,37 +87,26 @@ class Part(NamedTuple):
         return float(np.maximum(self.lower - r, r - self.upper).max(initial=0.0))
 
 
-class AugmentedTerm:
+class AugmentedTerm(CostOfResidual):
     """The cost rho/2 s^2 of one part."""
 
     def __init__(self, part: Part) -> None:
         self.part, self.name = part, part.constraint.name
-
-    def check(self, system: System, terminal: bool) -> None:
-        """Accept any system: what the residual returns is checked when it is evaluated."""
+        self.residual, self.nr, self.knots, self._diagonal = part.constraint.residual, part.constraint.nr, None, True
 
     def squares(self, nu: int) -> tuple[Residual, np.ndarray]:
         """The residual and rho, lam/rho, lower, upper (K, 4 nr) of which this is 1/2 sum rho s^2."""
         part = self.part
         weights = np.full_like(part.lower, part.penalty), part.multipliers / part.penalty, part.lower, part.upper
-        return part.constraint.residual, np.concatenate(weights, axis=1)
+        return self.residual, np.concatenate(weights, axis=1)
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,)."""
         return self.part.shifted(self.part.values(xs, us)).values
 
-    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times gradient and Gauss-Newton Hessian."""
-        part = self.part
-        r, rx, ru = linearized(part.constraint.residual, part.constraint.nr, xs, us)
-        s, active, _ = part.shifted(r)
-        model = Model(s, np.full((1, part.constraint.nr), part.penalty), part.penalty * active)
-        add_gradient(model, rx, ru, scale, target)
-
-    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times rho s d2 r."""
-        mu = scale * self.part.next_multipliers(self.part.values(xs, us))
-        add_curvature(self.part.constraint.residual, xs, us, mu, target)
+    def _model(self, r: np.ndarray) -> Model:
+        s, active, _ = self.part.shifted(r)
+        return Model(self.part.penalty * s, self.part.penalty * active)
 
     def accumulate_change(
         self,
@@ -137,12 +125,11 @@ class AugmentedTerm:
         now, then = part.sides(part.values(xs, us)), part.sides(part.values(*trial))
         if (now == then).all():
             return np.empty(0, dtype=now.dtype)
-        r, rx, ru = linearized(part.constraint.residual, part.constraint.nr, xs, us)
+        r, rx, ru = linearized(self.residual, self.nr, xs, us)
         z = r + part.multipliers / part.penalty
         s = np.where(then > 0, z - part.upper, np.where(then < 0, z - part.lower, 0.0))
-        weights = np.full((1, part.constraint.nr), part.penalty)
-        model = Model(s - part.shifted(r).s, weights, part.penalty * (np.abs(then) - np.abs(now)))
-        add_gradient(model, rx, ru, scale, target)
+        model = Model(part.penalty * (s - part.shifted(r).s), part.penalty * (np.abs(then) - np.abs(now)))
+        add_products(model, rx, ru, scale, target)
         return then
 
 

@@ -25,7 +25,7 @@ from trajopt.backward.sweep import SweepResult, sweep, sweep_with_curvature
 from trajopt.interfaces.system import semi_implicit_form
 from trajopt.problem.objective import Blocks, Objective, zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.solvers.iterate import GAUSS_NEWTON, Exact, Iterate, Limits, LocalModel
+from trajopt.solvers.iterate import GAUSS_NEWTON, Before, Exact, Iterate, Limits, LocalModel
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.predicted_change import completed
 from trajopt.solvers.rollout import ALPHAS, closed_loop, gaps_of, open_loop
@@ -132,13 +132,7 @@ class ForwardFormulation:
             known = gaps is None or bool(np.isfinite(gaps).all())
             return Iterate(xs, us, us, self.objective.value(xs, us) if known else np.inf, gaps, clock.elapsed)
 
-    def expand(
-        self,
-        iterate: Iterate,
-        clock: Stopwatch,
-        exact: bool = False,
-        before: tuple[LocalModel, SweepResult] | None = None,
-    ) -> LocalModel:
+    def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False, before: Before = None) -> LocalModel:
         """First-order dynamics, Gauss-Newton costs, and what these leave out if an exact model is to follow; or, with a
         multiplier predicted by the sweep before, the exact model at once."""
         (xs, us, *_), cost_curvature = iterate, None

@@ -18,7 +18,7 @@ from trajopt.backward.sweep import SweepResult, sweep
 from trajopt.problem.objective import Objective, zero_blocks
 from trajopt.problem.problem import Problem
 from trajopt.solvers.forward import Curvature, regularized, with_change
-from trajopt.solvers.iterate import GAUSS_NEWTON, Exact, Iterate, Limits, LocalModel
+from trajopt.solvers.iterate import GAUSS_NEWTON, Before, Exact, Iterate, Limits, LocalModel
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.predicted_change import completed
 from trajopt.solvers.rollout import ALPHAS
@@ -89,13 +89,7 @@ class InverseFormulation:
                 gaps = reached - xs if (reached != xs).any() else None
             return Iterate(xs, us, a, self.objective.value(xs, us), gaps, clock.elapsed)
 
-    def expand(
-        self,
-        iterate: Iterate,
-        clock: Stopwatch,
-        exact: bool = False,
-        before: tuple[LocalModel, SweepResult] | None = None,
-    ) -> LocalModel:
+    def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False, before: Before = None) -> LocalModel:
         """Linear dynamics, costs rewritten in (x, a); with all curvature if exact."""
         with clock.measure("derivatives"):
             xs, us = iterate.xs, iterate.us

@@ -82,6 +82,10 @@ class LocalModel(NamedTuple):
         return self.gauss_newton, None
 
 
+Before = tuple[LocalModel, SweepResult] | None
+"""The model and the sweep whose full step led to an iterate, where there are any."""
+
+
 class Direction(NamedTuple):
     """A sweep and its kind; `fallback` is the Gauss-Newton sweep behind an exact one.
 
@@ -110,13 +114,7 @@ class Formulation(Protocol):
         """The first iterate: a rollout, or the states xs with their gaps."""
         ...
 
-    def expand(
-        self,
-        iterate: Iterate,
-        clock: Stopwatch,
-        exact: bool = False,
-        before: tuple[LocalModel, SweepResult] | None = None,
-    ) -> LocalModel:
+    def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False, before: Before = None) -> LocalModel:
         """The Gauss-Newton model of an iterate; if `exact`, the exact one in its place where all it needs is known,
         perhaps from the model and the sweep whose full step led here."""
         ...

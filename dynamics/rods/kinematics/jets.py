@@ -9,7 +9,7 @@ and a vector jet three of them, of the angular part (a) and the linear part (b) 
 """
 
 from dynamics.simd import fma, helper
-from dynamics.spatial import add6, sub6
+from dynamics.spatial import add6, angular, join, linear, sub6
 
 
 @helper
@@ -69,8 +69,5 @@ def of_twists(x0, x1, x2):
 @helper
 def of_wrenches(x0, x1, x2):
     """Vector jet of x0 + x1 t + x2 t^2, wrenches: forces come first, so that the dual part of c.w is the power."""
-    return (
-        (x0[3], x1[3], x2[3], x0[0], x1[0], x2[0]),
-        (x0[4], x1[4], x2[4], x0[1], x1[1], x2[1]),
-        (x0[5], x1[5], x2[5], x0[2], x1[2], x2[2]),
-    )
+    swapped = join(linear(x0), angular(x0)), join(linear(x1), angular(x1)), join(linear(x2), angular(x2))
+    return of_twists(swapped[0], swapped[1], swapped[2])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.joints import unit_axis
-from dynamics.rods.model.load_arrays import ADDED_MASS, CYLINDER, DEAD, DRAG, FIGURES, LoadArrays
+from dynamics.rods.model.load_arrays import ADDED_MASS, CYLINDER, DEAD, DRAG, PARAMETERS, LoadArrays
 from dynamics.validation import as_array, as_flag
 
 
@@ -50,7 +50,7 @@ class CylinderContact:
         as_array("point", self.point, (3,))
         unit_axis(self.axis)
 
-    def figures(self, node_radius: float) -> np.ndarray:
+    def parameters(self, node_radius: float) -> np.ndarray:
         """Numbers of the load of a node."""
         point, axis = as_array("point", self.point, (3,)), unit_axis(self.axis)
         first = self.stiffness, self.exponent, self.smoothing, self.radius, node_radius
@@ -115,9 +115,9 @@ class LoadList:
     wrench_names: list[str] = field(default_factory=list)
     entries: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
 
-    def add(self, segment: int, kind: int, figures: ArrayLike) -> None:
+    def add(self, segment: int, kind: int, parameters: ArrayLike) -> None:
         """Append a load at the end of a segment."""
-        self.entries.append((segment, kind, np.asarray(figures, float)))
+        self.entries.append((segment, kind, np.asarray(parameters, float)))
 
     def add_wrench(self, segment: int, kind: int, name: str, point: np.ndarray) -> None:
         """Append a load that takes a wrench of its own, at a point (3,) of the link."""
@@ -135,14 +135,14 @@ class LoadList:
         for s in range(S - 1, -1, -1):
             if loaded[s] and parents[s] >= 0:
                 loaded[parents[s]] = True
-        figures = np.zeros((len(ordered), FIGURES))
-        for row, (_, _, numbers) in zip(figures, ordered, strict=True):
+        parameters = np.zeros((len(ordered), PARAMETERS))
+        for row, (_, _, numbers) in zip(parameters, ordered, strict=True):
             row[: len(numbers)] = numbers
         start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         kinds = np.array([kind for _, kind, _ in ordered], np.int64)
-        return LoadArrays(start, kinds, figures, loaded.astype(np.int64))
+        return LoadArrays(start, kinds, parameters, loaded.astype(np.int64))
 
 
 def cylinder_loads(contact: CylinderContact, radii: np.ndarray) -> list[tuple[int, np.ndarray]]:
     """Kind and numbers of the load of each node with these radii."""
-    return [(CYLINDER, contact.figures(float(r))) for r in radii]
+    return [(CYLINDER, contact.parameters(float(r))) for r in radii]

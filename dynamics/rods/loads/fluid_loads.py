@@ -66,11 +66,11 @@ def _entry6(x, i):
 
 
 @kernel
-def load_matrix(figures, A):
-    """The figures of a load as a matrix in A."""
+def load_matrix(parameters, A):
+    """The parameters of a load as a matrix in A."""
     align_stack(A)
     for i in range(36):
-        store(A, i, splat(A, figures[i]))
+        store(A, i, splat(A, parameters[i]))
 
 
 @kernel
@@ -83,12 +83,12 @@ def _carry(R, p, A, extra, o):
 
 # ------------------------------------------------------------------------------------------------ drag and lift
 @kernel
-def add_drag(figures, level, R, p, mu, seg, D, A, extra):
+def add_drag(parameters, level, R, p, mu, seg, D, A, extra):
     """Drag and lift at the node; D and A are scratch (36)."""
     align_stack(A)
-    load_matrix(figures, D)
+    load_matrix(parameters, D)
     eta, virtual = in_axes(R, p, load6(seg, END + TWIST)), in_axes(R, p, mu)
-    speed, g = speed_law(linear(eta), figures[36])
+    speed, g = speed_law(linear(eta), parameters[36])
     z = 0.0 * speed
     gradient = (z, z, z, g[0], g[1], g[2])
     resistance, d = times6(D, 0, eta), transposed_times6(D, 0, virtual)
@@ -152,10 +152,10 @@ def _add_weight(level, R, p, g, virtual, M, seg, A, extra):
 
 
 @kernel
-def add_added_mass(figures, gravity, level, R, p, mu, seg, M, A, extra):
+def add_added_mass(parameters, gravity, level, R, p, mu, seg, M, A, extra):
     """Added mass at the node; M and A are scratch (36)."""
     align_stack(A)
-    load_matrix(figures, M)
+    load_matrix(parameters, M)
     z = splat(A, 0.0)
     eta, virtual = in_axes(R, p, load6(seg, END + TWIST)), in_axes(R, p, mu)
     a = in_axes(R, p, load6(seg, END + ACCELERATION))

@@ -14,16 +14,16 @@ def smooth_depth(depth, width):
         return select_less(0.0, depth, depth, zero), select_less(0.0, depth, one, zero), zero
     scale = 1.0 / (16.0 * width * width * width)
     x, y = depth + width, 3.0 * width - depth
-    value, slope = x * x * x * y * scale, (3.0 * y - x) * x * x * scale
-    bend = 6.0 * (y - x) * x * scale
+    value, ds = x * x * x * y * scale, (3.0 * y - x) * x * x * scale
+    dds = 6.0 * (y - x) * x * scale
     value = select_less(depth, width, value, depth)
-    slope = select_less(depth, width, slope, one)
-    bend = select_less(depth, width, bend, zero)
+    ds = select_less(depth, width, ds, one)
+    dds = select_less(depth, width, dds, zero)
     inside = -width
     return (
         select_less(inside, depth, value, zero),
-        select_less(inside, depth, slope, zero),
-        select_less(inside, depth, bend, zero),
+        select_less(inside, depth, ds, zero),
+        select_less(inside, depth, dds, zero),
     )
 
 
@@ -41,12 +41,12 @@ def contact_law(depth, stiffness, exponent, width):
     """Force k s^p of the smoothed depth s, with two derivatives; p a whole number of halves, at least 1 [Hertz: 3/2].
 
     Where s = 0 the derivatives are zero, although those of p < 2 need not exist there without smoothing."""
-    s, slope, bend = smooth_depth(depth, width)
+    s, ds, dds = smooth_depth(depth, width)
     power = half_power(s, round(2.0 * exponent))
     inverse = select_less(SMALLEST, s, 1.0 / (s + SMALLEST), 0.0 * s)
     first = exponent * power * inverse
     second = (exponent - 1.0) * first * inverse
-    return stiffness * power, stiffness * first * slope, stiffness * (second * slope * slope + first * bend)
+    return stiffness * power, stiffness * first * ds, stiffness * (second * ds * ds + first * dds)
 
 
 @helper

@@ -1,7 +1,7 @@
 """6x6 matrices in memory, row-major, that act on twists of the world frame."""
 
 from dynamics.simd import align_stack, helper, kernel, load, store
-from dynamics.spatial import add_scaled6, dot6, load6, multiply, scale6, store6
+from dynamics.spatial import add_scaled6, dot6, load6, multiply, scale6, store3, store6
 
 
 @helper
@@ -36,15 +36,9 @@ def _block(A, o):
 @helper
 def store_block(A, o, x):
     """Nine numbers, row-major, into the 3x3 block of A (stride 6) at o."""
-    store(A, o, x[0])
-    store(A, o + 1, x[1])
-    store(A, o + 2, x[2])
-    store(A, o + 6, x[3])
-    store(A, o + 7, x[4])
-    store(A, o + 8, x[5])
-    store(A, o + 12, x[6])
-    store(A, o + 13, x[7])
-    store(A, o + 14, x[8])
+    store3(A, o, (x[0], x[1], x[2]))
+    store3(A, o + 6, (x[3], x[4], x[5]))
+    store3(A, o + 12, (x[6], x[7], x[8]))
 
 
 @kernel

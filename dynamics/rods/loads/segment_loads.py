@@ -23,16 +23,16 @@ def add_loads(m, external, wrenches, s, level, seg, extra, work):
     z = splat(seg, 0.0)
     zero, none = (z, z, z), (z, z, z, z, z, z)
     for k in range(external.start[s], external.start[s + 1]):
-        kind, figures = external.kind[k], external.figures[k]
+        kind, parameters = external.kind[k], external.parameters[k]
         if kind == CYLINDER:
-            add_contact(figures, level, p, mu, seg, A, extra)
+            add_contact(parameters, level, p, mu, seg, A, extra)
         elif kind == DRAG:
-            add_drag(figures, level, R, p, mu, seg, M, A, extra)
+            add_drag(parameters, level, R, p, mu, seg, M, A, extra)
         elif kind >= WRENCH and kind <= DEAD:
-            moment, force, point = zero, (z + figures[0], z + figures[1], z + figures[2]), p
+            moment, force, point = zero, (z + parameters[0], z + parameters[1], z + parameters[2]), p
             if kind != DEAD:
-                i = 6 * int(figures[0])
-                point = add_rotated(p, R, (z + figures[1], z + figures[2], z + figures[3]))
+                i = 6 * int(parameters[0])
+                point = add_rotated(p, R, (z + parameters[1], z + parameters[2], z + parameters[3]))
                 moment, force = load3(wrenches, i), load3(wrenches, i + 3)
                 if kind == FOLLOWER:
                     moment, force = rotate(R, moment), rotate(R, force)
@@ -40,7 +40,7 @@ def add_loads(m, external, wrenches, s, level, seg, extra, work):
             if kind != FOLLOWER and level >= FIRST:
                 add_pose_terms(level, point, moment, force, none, none, mu, seg, A, extra)
         else:
-            add_added_mass(figures, m.gravity, level, R, p, mu, seg, M, A, extra)
+            add_added_mass(parameters, m.gravity, level, R, p, mu, seg, M, A, extra)
 
 
 @kernel

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 WRENCH, FOLLOWER, DEAD, CYLINDER, DRAG, ADDED_MASS = range(6)
-FIGURES = 40
+PARAMETERS = 40
 """Numbers of a load.  WRENCH and FOLLOWER: which of the given wrenches, and the point (3) of the
 link; DEAD: a force; CYLINDER: stiffness, exponent,
 width of the smoothing, radius, that of the node, a point of the axis (3), its direction (3); DRAG: matrix (36), speed
@@ -21,12 +21,12 @@ class LoadArrays(NamedTuple):
 
     start: np.ndarray  # (S + 1,) loads at the end of segment s: start[s] ... start[s + 1] - 1
     kind: np.ndarray  # (L,)
-    figures: np.ndarray  # (L, FIGURES)
+    parameters: np.ndarray  # (L, PARAMETERS)
     loaded: np.ndarray  # (S,) 1 where the segment or one after it has a load, else 0
 
 
 def no_loads(segments: int) -> LoadArrays:
     """None at all."""
     return LoadArrays(
-        np.zeros(segments + 1, np.int64), np.zeros(0, np.int64), np.zeros((0, FIGURES)), np.zeros(segments, np.int64)
+        np.zeros(segments + 1, np.int64), np.zeros(0, np.int64), np.zeros((0, PARAMETERS)), np.zeros(segments, np.int64)
     )

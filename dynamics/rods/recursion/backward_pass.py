@@ -53,8 +53,8 @@ def _segment_blocks(m, external, s, level, seg, columns, extra, ws, A):
     loaded = external.loaded[s] == 1
     if loaded:
         add_load_factors(m, s, level, seg, extra, factors)
-    curved = level >= FIRST and m.kind[s] != SCREW
-    if curved:
+    differentiated = level >= FIRST and m.kind[s] != SCREW
+    if differentiated:
         segment_curvature(m.step[s, 0], m.step[s, 1], 2 if m.kind[s] == ROD else 1, level, seg, curvature)
     t = m.path_start[s]
     while t < m.path_start[s + 1]:
@@ -62,7 +62,7 @@ def _segment_blocks(m, external, s, level, seg, columns, extra, ws, A):
         left_products(m, s, level, i, members, columns, factors, L)
         if loaded and level >= FIRST:
             add_load_products(m, s, level, i, members, columns, factors, L)
-        if curved:
+        if differentiated:
             add_curvature(m, s, level, i, members, curvature[HALVES:], L)
         add_pairs(m, s, level, i, members, L, A)
 

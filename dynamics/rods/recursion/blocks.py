@@ -10,7 +10,7 @@ import numpy as np
 from dynamics.lane_algebra import add_transpose
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, ROD, SECOND
 from dynamics.rods.recursion.products import product
-from dynamics.simd import align_stack, fma, group_size, helper, kernel, load, load_group, store, store_group
+from dynamics.simd import align_stack, fma, group_size, helper, kernel, load, load_group, scatter, store, store_group
 from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.simd.sizes import Size
 
@@ -36,6 +36,30 @@ class Blocks(NamedTuple):
 
 carve_blocks, block_numbers = carving(Blocks)
 BLOCKS = len(Blocks._fields)
+
+
+class BlockRows(NamedTuple):
+    """Where derivatives of K knots go, (K, n n) each, or without rows where they are not wanted."""
+
+    dq: np.ndarray
+    dv: np.ndarray
+    M: np.ndarray
+    Hqq: np.ndarray
+    Hqv: np.ndarray
+    Hvv: np.ndarray
+    Hqa: np.ndarray
+
+
+@kernel
+def scatter_derivatives(b, t, rows):
+    """The blocks to the knots from t on."""
+    pairs = (
+        (b.dq, rows.dq), (b.dv, rows.dv), (b.M, rows.M), (b.Hqq, rows.Hqq), (b.Hqv, rows.Hqv), (b.Hvv, rows.Hvv),
+        (b.Hqa, rows.Hqa),
+    )  # fmt: skip
+    for x, target in pairs:
+        if target.shape[0] > 0:
+            scatter(x, t, target)
 
 
 @helper

@@ -21,7 +21,7 @@ from dynamics.rods.model.closure_arrays import no_closures
 from dynamics.rods.model.load_arrays import LOADS
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.backward_pass import backward_numbers, backward_pass
-from dynamics.rods.recursion.blocks import block_numbers, carve_blocks
+from dynamics.rods.recursion.blocks import BlockRows, block_numbers, carve_blocks, scatter_derivatives
 from dynamics.simd import LANES, carve, driver, gather, launch, scatter, shared_kernel
 from dynamics.validation import as_batch, as_floats, as_kind
 
@@ -68,10 +68,8 @@ def work_numbers(model: RodModel) -> int:
 
 
 @driver
-def drive_inverse_dynamics(
-    first, last, work, m, external, closures, level, states, wrenches, tau, dq, dv, M, Hqq, Hqv, Hvv, Hqa
-):
-    """Rows of the arrays for the knots of `states` (K, 4 n) and `wrenches` (K, 6 W), knots in lanes."""
+def drive_inverse_dynamics(first, last, work, m, external, closures, level, states, wrenches, tau, rows):
+    """tau and `BlockRows` for the knots of `states` (K, 4 n) and `wrenches` (K, 6 W), knots in lanes."""
     n = m.numbers[0]
     x, w = carve(work, 4 * n)
     y, w = carve(w, wrenches.shape[1])
@@ -84,16 +82,7 @@ def drive_inverse_dynamics(
         gather(wrenches, t, y)
         inverse_dynamics_kernel(m, external, closures, level, x, y, w, forces, A, w[:0])
         scatter(forces, t, tau)
-        if level >= MASS_MATRIX:
-            scatter(b.M, t, M)
-        if level >= FIRST:
-            scatter(b.dq, t, dq)
-            scatter(b.dv, t, dv)
-        if level >= SECOND:
-            scatter(b.Hqq, t, Hqq)
-            scatter(b.Hqv, t, Hqv)
-            scatter(b.Hvv, t, Hvv)
-            scatter(b.Hqa, t, Hqa)
+        scatter_derivatives(b, t, rows)
 
 
 def driver_numbers(model: RodModel) -> int:
@@ -143,7 +132,7 @@ def evaluate(model: RodModel, level: int, states: np.ndarray, wrenches: np.ndarr
     blocks = [np.empty((K if level >= least else 0, n * n)) for least in wanted]
     tau = np.empty((K, n))
     plant = model.arrays, model.external, no_closures()
-    launch(drive_inverse_dynamics, K, driver_numbers(model), *plant, level, states, wrenches, tau, *blocks)
+    launch(drive_inverse_dynamics, K, driver_numbers(model), *plant, level, states, wrenches, tau, BlockRows(*blocks))
     return [tau, *blocks]
 
 

@@ -16,7 +16,12 @@ from dynamics.lane_algebra import scale_into
 from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.residual_kernel import carve_results, residual_driver_numbers, residual_kernel
+from dynamics.rods.recursion.residual_kernel import (
+    carve_results,
+    residual_driver_numbers,
+    residual_kernel,
+    scatter_results,
+)
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, shared_kernel, store
 
 
@@ -85,8 +90,8 @@ def accelerations_kernel(m, e, level, state, L, work, r, A):
 
 
 @driver
-def drive_accelerations(first, last, work, m, e, level, states, a, aq, av, au, Hqq, Hqv, Hvv, Hqu):
-    """Rows of the arrays for the knots of `states` (K, 4 n + nu + 6 W), knots in lanes."""
+def drive_accelerations(first, last, work, m, e, level, states, a, rows, au, Hqu):
+    """a and its derivatives, as `drive_residual` has them, for `states` (K, 4 n + nu + 6 W), knots in lanes."""
     n = m.numbers[0]
     state, w = carve(work, states.shape[1])
     r, w = carve(w, n)
@@ -97,15 +102,7 @@ def drive_accelerations(first, last, work, m, e, level, states, a, aq, av, au, H
         gather(states, t, state)
         accelerations_kernel(m, e, level, state, L, w, r, A)
         scatter(state[2 * n :], t, a)
-        if level >= FIRST:
-            scatter(b.dq, t, aq)
-            scatter(b.dv, t, av)
-            scatter(of_controls.B, t, au)
-        if level >= SECOND:
-            scatter(b.Hqq, t, Hqq)
-            scatter(b.Hqv, t, Hqv)
-            scatter(b.Hvv, t, Hvv)
-            scatter(of_controls.Hqu, t, Hqu)
+        scatter_results(b, of_controls, t, rows, au, Hqu)
 
 
 def accelerations_driver_numbers(model: RodModel, e: RobotArrays) -> int:

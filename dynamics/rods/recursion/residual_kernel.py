@@ -12,9 +12,9 @@ import numpy as np
 
 from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.loads.tendon_kernel import TENDON_NUMBERS, add_tendons
-from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND, RodArrays
+from dynamics.rods.model.arrays import FIRST, SECOND, RodArrays
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.blocks import block_numbers, carve_blocks, n
+from dynamics.rods.recursion.blocks import block_numbers, carve_blocks, n, scatter_derivatives
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers
 from dynamics.simd import (
     LANES,
@@ -106,8 +106,8 @@ def residual_work(model: RodModel) -> int:
 
 
 @driver
-def drive_residual(first, last, work, m, e, level, states, r, dq, dv, M, Hqq, Hqv, Hvv, Hqa, B, Hqu):
-    """Rows of the arrays for the knots of `states` (K, .), knots in lanes."""
+def drive_residual(first, last, work, m, e, level, states, r, rows, B, Hqu):
+    """r, `BlockRows`, and B and Hqu if they have rows, for the knots of `states` (K, .), knots in lanes."""
     state, w = carve(work, states.shape[1])
     forces, A = carve(w, m.numbers[0])
     b, of_controls, w = carve_results(m, e, A)
@@ -116,18 +116,17 @@ def drive_residual(first, last, work, m, e, level, states, r, dq, dv, M, Hqq, Hq
         gather(states, t, state)
         residual_kernel(m, e, level, state, w, forces, A)
         scatter(forces, t, r)
-        if level >= MASS_MATRIX:
-            scatter(b.M, t, M)
-        if level >= FIRST:
-            scatter(b.dq, t, dq)
-            scatter(b.dv, t, dv)
-            scatter(of_controls.B, t, B)
-        if level >= SECOND:
-            scatter(b.Hqq, t, Hqq)
-            scatter(b.Hqv, t, Hqv)
-            scatter(b.Hvv, t, Hvv)
-            scatter(b.Hqa, t, Hqa)
-            scatter(of_controls.Hqu, t, Hqu)
+        scatter_results(b, of_controls, t, rows, B, Hqu)
+
+
+@kernel
+def scatter_results(b, of_controls, t, rows, B, Hqu):
+    """The results to the knots from t on."""
+    scatter_derivatives(b, t, rows)
+    if B.shape[0] > 0:
+        scatter(of_controls.B, t, B)
+    if Hqu.shape[0] > 0:
+        scatter(of_controls.Hqu, t, Hqu)
 
 
 def residual_driver_numbers(model: RodModel, e: RobotArrays) -> int:

@@ -17,6 +17,7 @@ from dynamics.rods.loads.robot_arrays import RobotArrays, robot_arrays
 from dynamics.rods.loads.tendons import Tendon, named_tendons, tendon_arrays
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
+from dynamics.rods.recursion.blocks import BlockRows
 from dynamics.rods.recursion.evaluation import common_length, flat_wrenches
 from dynamics.rods.recursion.forward_dynamics import accelerations_driver_numbers, drive_accelerations
 from dynamics.rods.recursion.residual_kernel import drive_residual, residual_driver_numbers
@@ -263,9 +264,9 @@ class SoftRobot(ByContent):
             for name, of in least.items()
         }
         flat = {name: x.reshape(len(x), x.shape[1] * x.shape[2]) for name, x in out.items()}
-        order = ("dq", "dv", "M", "Hqq", "Hqv", "Hvv", "Hqa", "B", "Hqu")
+        rows = BlockRows(*(flat[name] for name in BlockRows._fields))
         numbers = residual_driver_numbers(self.model, self.arrays)
-        arguments = self.model.arrays, self.arrays, level, states, r, *(flat[name] for name in order)
+        arguments = self.model.arrays, self.arrays, level, states, r, rows, flat["B"], flat["Hqu"]
         launch(drive_residual, len(states), numbers, *arguments)
         return [r, *out.values()]
 
@@ -298,9 +299,12 @@ class SoftRobot(ByContent):
         wanted = ((FIRST, n), (FIRST, n), (FIRST, nu), (SECOND, n), (SECOND, n), (SECOND, n), (SECOND, nu))
         a = np.empty((len(states), n))
         out = [np.empty((len(states) if level >= least else 0, n, columns)) for least, columns in wanted]
-        flat = [x.reshape(len(x), n * x.shape[2]) for x in out]
+        aq, av, au, Hqq, Hqv, Hvv, Hqu = (x.reshape(len(x), n * x.shape[2]) for x in out)
+        none = np.empty((0, n * n))
         numbers = accelerations_driver_numbers(self.model, self.arrays)
-        launch(drive_accelerations, len(states), numbers, self.model.arrays, self.arrays, level, states, a, *flat)
+        rows = BlockRows(aq, av, none, Hqq, Hqv, Hvv, none)
+        arguments = self.model.arrays, self.arrays, level, states, a, rows, au, Hqu
+        launch(drive_accelerations, len(states), numbers, *arguments)
         return [a, *out]
 
 

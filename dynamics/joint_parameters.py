@@ -1,4 +1,4 @@
-"""Figures that a user attaches to a joint: position limits per entry of q, the others per degree of freedom."""
+"""Parameters that a user attaches to a joint: position limits per entry of q, the others per degree of freedom."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def position_limits(
     return limits
 
 
-def dof_figures(label: str, joint: Joint, **values: ArrayLike | None) -> dict[str, np.ndarray]:
-    """Nonnegative figures, each (nv,); velocity and effort limits may be infinite, which is what None stands for."""
-    figures = {}
+def dof_parameters(label: str, joint: Joint, **values: ArrayLike | None) -> dict[str, np.ndarray]:
+    """Nonnegative parameters, each (nv,); velocity and effort limits may be infinite, which is what None stands for."""
+    parameters = {}
     for argument, value in values.items():
         is_limit = argument in ("velocity", "effort")
         if value is None:
@@ -41,7 +41,7 @@ def dof_figures(label: str, joint: Joint, **values: ArrayLike | None) -> dict[st
             if joint.nv == 0 and given != (np.inf if is_limit else 0.0):
                 raise ValueError(f"{label}{argument}: got {value!r}, but a {joint.type_name} joint does not move")
             value = np.full(joint.nv, given)
-        figures[argument] = as_array(label + argument, value, (joint.nv,), allow_infinite=is_limit).copy()
-        if (figures[argument] < 0.0).any():
-            raise ValueError(f"{label}{argument}: got {figures[argument].min()}, expected no negative entry")
-    return figures
+        parameters[argument] = as_array(label + argument, value, (joint.nv,), allow_infinite=is_limit).copy()
+        if (parameters[argument] < 0.0).any():
+            raise ValueError(f"{label}{argument}: got {parameters[argument].min()}, expected no negative entry")
+    return parameters

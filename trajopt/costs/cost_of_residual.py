@@ -1,0 +1,164 @@
+"""What a residual costs, and how that enters an expansion: costs and terms that stand for constraints alike.
+
+    value                 A(r)
+    gradient              J'A_r
+    Gauss-Newton Hessian  J'A_rr J           never indefinite, A being convex
+    residual curvature    sum_i (A_r)_i d2 r_i
+
+So A is known by what it makes of r: its value, A_r and A_rr (`trajopt.costs.loss.Model`).  A residual that sums squares
+by itself adds up the rest from A_r and a diagonal A_rr, else its Jacobians are multiplied here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trajopt.costs.activations import QuadraticBarrier
+from trajopt.costs.cost import Quadratic
+from trajopt.costs.cost_kernels import add_cross, add_gauss_newton
+from trajopt.costs.deviation import Deviation
+from trajopt.costs.knot_rows import as_rows, check_knots
+from trajopt.costs.loss import Loss, Model
+from trajopt.interfaces.system import System
+from trajopt.validation import same_shape
+
+
+def evaluated(residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+    """r (K, nr), its shape checked."""
+    return same_shape("residual.evaluate", residual.evaluate(xs, us), (len(xs), nr))
+
+
+def linearized(
+    residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """r, rx, ru, in one pass if the residual offers it; the shape of r checked."""
+    together = getattr(residual, "evaluate_with_jacobians", None)
+    if together is None:
+        return evaluated(residual, nr, xs, us), *residual.jacobians(xs, us)
+    r, rx, ru = together(xs, us)
+    return same_shape("residual.evaluate_with_jacobians, r", r, (len(xs), nr)), rx, ru
+
+
+def add_products(model: Model, rx: Any, ru: Any, scale: float, target: Quadratic) -> None:
+    """Add scale times J'A_r and J'A_rr J, A to second order being the model."""
+    (g, h), (K, nr) = model, model.gradient.shape
+    rx = same_shape("residual.jacobians, rx", rx, (K, nr, target.lx.shape[1]))
+    add_gauss_newton(g, h, scale, rx, target.lx, target.lxx)
+    if ru is not None and target.lu is not None:
+        assert target.lux is not None and target.luu is not None
+        ru = same_shape("residual.jacobians, ru", ru, (K, nr, target.lu.shape[1]))
+        add_gauss_newton(g, h, scale, ru, target.lu, target.luu)
+        add_cross(h, scale, ru, rx, target.lux)
+
+
+def add_curvature(residual: Any, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray, target: Quadratic) -> None:
+    """Add sum_i mu_i d2 r_i, mu (K, nr)."""
+    blocks = residual.hessian_products(xs, us, mu)
+    for name, H, into in zip(("Hxx", "Hux", "Huu"), blocks, target[2:], strict=True):
+        if H is not None and into is not None:
+            np.add(into, same_shape(f"residual.hessian_products, {name}", H, into.shape), out=into)
+
+
+class CostOfResidual:
+    """Base of the costs A(r - reference) of a residual.
+
+    Attributes
+    ----------
+    residual : Residual
+    nr : its numbers
+    knots : the number of knots at which it can be evaluated; None for any
+    """
+
+    residual: Any
+    nr: int
+    knots: int | None
+    _loss: Loss
+    _diagonal: bool
+    """Whether A_rr is."""
+    _shift: np.ndarray | None
+    """-reference (1 or K, nr), None for zeros."""
+
+    def _set_loss(self, weights: np.ndarray, activation: Any, reference: np.ndarray | None = None) -> None:
+        self._loss = Loss(as_rows(weights, self.nr), activation)
+        self._diagonal = self._loss.diagonal
+        self._shift = None if reference is None or not reference.any() else -as_rows(reference, self.nr)
+
+    def check(self, system: System, terminal: bool) -> None:
+        """Accept any system: what the residual returns is checked at each use, when it is evaluated."""
+
+    def _model(self, r: np.ndarray) -> Model:
+        """A to second order at what the residual returns, r (K, nr)."""
+        return self._loss.expand(r if self._shift is None else r + self._shift)
+
+    def _evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        check_knots(type(self).__name__, self.knots, xs)
+        return evaluated(self.residual, self.nr, xs, us)
+
+    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """Cost (K,) at xs (K, nx) and us (K, nu)."""
+        r = self._evaluate(xs, us)
+        return self._loss.value(r if self._shift is None else r + self._shift)
+
+    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times gradient and Gauss-Newton Hessian."""
+        self._add(xs, us, scale, target, None)
+
+    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times sum_i (A_r)_i d2 r_i."""
+        self._add(xs, us, scale, None, target)
+
+    def accumulate_exact(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Both of the above, the residual evaluated once."""
+        self._add(xs, us, scale, target, target)
+
+    def _add(
+        self,
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        scale: float,
+        target: Quadratic | None,
+        curvature: Quadratic | None,
+    ) -> None:
+        residual = self.residual
+        if self._diagonal and getattr(residual, "sums_squares", False):
+            mu = self._model(self._evaluate(xs, us)).multipliers(scale)
+            residual.weighted_squares(xs, us, mu, 0, len(xs), target, curvature)
+        elif isinstance(residual, Deviation):
+            model = self._model(self._evaluate(xs, us))
+            if target is not None:
+                residual.add(scale * model.gradient, scale * model.hessian, target)
+        elif target is None:
+            model = self._model(self._evaluate(xs, us))
+            if curvature is not None:
+                add_curvature(residual, xs, us, scale * model.gradient, curvature)
+        else:
+            check_knots(type(self).__name__, self.knots, xs)
+            r, rx, ru = linearized(residual, self.nr, xs, us)
+            model = self._model(r)
+            add_products(model, rx, ru, scale, target)
+            if curvature is not None:
+                add_curvature(residual, xs, us, scale * model.gradient, curvature)
+
+    def squares(self, nu: int) -> tuple[Any, np.ndarray] | None:
+        """The residual and the figures of its squares, as its `weighted_squares` takes them; None for another cost, and
+        for one of a class derived from those here with methods of its own.
+
+        w (1 or K, nr) of 1/2 sum w r^2, or w, shift, lower and upper (1 or K, 4 nr): the shift is -reference, and the
+        limits are those of a quadratic barrier, or both zero.
+        """
+        weights, barrier = self._loss.weights, self._loss.activation
+        own = any(getattr(type(self), name) is not getattr(CostOfResidual, name) for name in _METHODS)
+        if own or not (self._loss.quadratic or type(barrier) is QuadraticBarrier):
+            return None
+        if self._loss.quadratic and self._shift is None:
+            return self.residual, weights
+        lower, upper = (barrier.lower, barrier.upper) if isinstance(barrier, QuadraticBarrier) else (0.0, 0.0)
+        shift = np.zeros((1, self.nr)) if self._shift is None else self._shift
+        rows = weights, shift, *(as_rows(np.asarray(limit), self.nr) for limit in (lower, upper))
+        K = max(map(len, rows))
+        return self.residual, np.hstack([np.broadcast_to(row, (K, self.nr)) for row in rows])
+
+
+_METHODS = "value", "accumulate", "accumulate_curvature", "_add", "_model"
