@@ -14,9 +14,16 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 
+import numpy as np
 import pytest
 
 os.environ["TRAJOPT_GUARD_SCRATCH"] = "1"  # read when `dynamics.simd` is imported, here and in processes started here
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Seeded random numbers."""
+    return np.random.default_rng(2026)
+
 
 GROUPS = {
     "soft": ("rod_", "rods", "soft", "link_translation"),

@@ -89,6 +89,12 @@ WRENCHES = (
     "text", THING, 3.0, np.ones((1, 6)), np.full((2, 6), np.nan), {"hand": np.zeros(6)}, {3: np.zeros(6)},
     {"lower": None}, {"lower": "x"}, {"lower": [1.0]}, {"lower": [1j] * 6}, [], True,
 )  # fmt: skip
+NO_FORCE = {"w_f": np.zeros((0, 3))}
+OF_CONTACTS = {
+    "contact_dynamics": {**QV, "tau": Z}, "contact_dynamics_derivatives": {**QV, "tau": Z},
+    "contact_dynamics_hessian": {**QV, "tau": Z, "w_a": Z, **NO_FORCE}, "contact_impulse": QV,
+    "contact_impulse_derivatives": QV, "contact_impulse_hessian": {**QV, "w_v": Z, **NO_FORCE},
+}  # fmt: skip
 CLOSED_LOOP = {
     "x0": X, "xs": XS, "us": US, "k": US, "K": np.zeros((3, 2, 4)), "alphas": np.ones(1),
 }
@@ -100,6 +106,13 @@ TABLE = [
         name, of_arm(name), good, model=KINDS, **{vector: Q for vector, value in good.items() if value is Z}
     )
 ]
+for function, good in OF_CONTACTS.items():
+    others = {"restitution": (*NUMBERS, -0.5, 1.5)} if "impulse" in function else {"tau": Q}
+    TABLE += rows(function, of_arm(function), {**good, "contacts": []}, model=KINDS, contacts=SEQUENCES,
+                  damping=AT_LEAST_ZERO, **others)  # fmt: skip
+for function in ("frame_placement", "frame_jacobian", "frame_velocity", "frame_acceleration"):
+    axes = {} if function == "frame_placement" else {"reference": CHOICES}
+    TABLE += rows(function, of_arm(function), FUNCTIONS[function], frame=NAMES, **axes)
 TABLE += [
     *rows("random_configuration", of_arm("random_configuration"), rng=(*KINDS, np.random)),
     *rows("hybrid_dynamics", of_arm("hybrid_dynamics"), {**QV, "a": Z, "tau": Z, "prescribed": [True, False]},
@@ -118,9 +131,6 @@ TABLE += [
         gains=(*arrays(2), (-1.0, 0.0)), reference=arrays(3)[1:],
     ),
     *rows("ContactSet", dynamics.ContactSet, {"model": hopper()}, contacts=SEQUENCES),
-    *rows("contacts", of_arm("contact_dynamics"), {**QV, "tau": Z, "contacts": []}, model=KINDS, tau=Q,
-          contacts=SEQUENCES, damping=AT_LEAST_ZERO),
-    *rows("contacts", of_arm("contact_impulse"), {**QV, "contacts": []}, model=KINDS, restitution=(*NUMBERS, 2.0)),
     *rows(
         "RigidBodySystem", RigidBodySystem, {"model": arm(), "dt": 0.01}, model=KINDS, dt=POSITIVE, integrator=CHOICES,
         actuation=(*OPTIONAL, np.ones((2, 0)), np.full((2, 2), np.nan), np.eye(2) > 0.0), contacts=SEQUENCES,

@@ -6,13 +6,11 @@ import pytest
 from hypothesis import given
 
 from dynamics import (
-    ContactSet,
     contact_dynamics,
     contact_dynamics_derivatives,
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
 )
-from dynamics.simd import LANES
 from tests.reference import contact_cases, pinocchio_peer
 from tests.reference.contact_cases import GAINS, contacts_on, growing_sets
 from tests.reference.random_robots import random_states, random_trees, settings, with_armature
@@ -119,25 +117,6 @@ def test_no_contact_is_forward_dynamics(rng):
     for value, expected in zip(derivatives[:3], forward_dynamics_derivatives(model, q, v, tau), strict=True):
         assert relative_error(value, expected) <= ORACLE
     assert all(x.shape == (3, 0, 3, model.nv) for x in derivatives[3:])
-
-
-def test_batch_equals_single_points(rng):
-    model, frames = contact_cases.robot("joint_zoo", rng)
-    contacts = ContactSet(model, contacts_on(model, frames, rng, axes="local"))
-    q, v, tau = random_states(model, LANES + 3, rng)
-    batch = contact_dynamics_derivatives(model, q, v, tau, contacts)
-    for k in range(LANES + 3):
-        for many, one in zip(batch, contact_dynamics_derivatives(model, q[k], v[k], tau[k], contacts), strict=True):
-            assert np.array_equal(many[k], one)
-
-
-def test_errors(rng):
-    model, frames = contact_cases.robot("hyq", rng)
-    q, v, tau = random_states(model, 2, rng)
-    with pytest.raises(ValueError, match=r"damping: got -1\.0"):
-        contact_dynamics_derivatives(model, q, v, tau, contacts_on(model, frames, rng), -1.0)
-    with pytest.raises(TypeError, match=r"contacts\[0\]: got str, expected a PointContact"):
-        contact_dynamics_derivatives(model, q, v, tau, frames)
 
 
 @pytest.mark.peer

@@ -90,17 +90,6 @@ def test_damping_gives_way(rng):
     assert relative_error((S + 0.3 * np.eye(12)) @ soft, S @ hard) <= ILL_CONDITIONED
 
 
-def test_batch_equals_single_points(rng):
-    model, frames = contact_cases.robot("hyq", rng)
-    contacts = ContactSet(model, contacts_on(model, frames, rng, axes="local"))
-    q, v, tau = random_states(model, LANES + 3, rng)
-    batch = contact_dynamics(model, q, v, tau, contacts)
-    for k in range(LANES + 3):
-        for many, one in zip(batch, contact_dynamics(model, q[k], v[k], tau[k], contacts), strict=True):
-            assert np.array_equal(many[k], one)
-    assert contact_dynamics(model, q[:0], v[:0], tau[:0], contacts).f.shape == (0, 4, 3)
-
-
 # ------------------------------------------------------------------------------------------------ redundant contacts
 @pytest.mark.parametrize("points, rank", [(2, 5), (3, 6), (5, 6)])
 def test_points_of_one_body_are_redundant(points, rank, rng):
@@ -154,14 +143,10 @@ def test_a_point_that_no_joint_moves_carries_no_force():
     assert not f.any() and pivot == 0.0 and redundant == 3
 
 
-def test_errors(rng):
+def test_contacts_of_another_robot(rng):
     model, frames = contact_cases.robot("hyq", rng)
     contacts = contacts_on(model, frames, rng)
     q, v, tau = random_states(model, 2, rng)
-    with pytest.raises(ValueError, match=r"tau: got shape \(12,\), expected \(18,\) or \(K, 18\)"):
-        contact_dynamics(model, q, v, np.zeros(12), contacts)
-    with pytest.raises(ValueError, match=r"damping: got -1.0, expected a number of at least zero"):
-        contact_dynamics(model, q, v, tau, contacts, -1.0)
     with pytest.raises(ValueError, match="contacts: the set belongs to another model"):
         contact_dynamics(with_armature(model, rng), q, v, tau, ContactSet(model, contacts))
 

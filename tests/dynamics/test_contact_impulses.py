@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from dynamics import (
-    ContactSet,
-    contact_impulse,
-    contact_impulse_derivatives,
-    contact_impulse_hessian,
-    kinetic_energy,
-    mass_matrix,
-)
+from dynamics import contact_impulse, contact_impulse_derivatives, contact_impulse_hessian, kinetic_energy, mass_matrix
 from dynamics.simd import LANES
 from tests.reference import contact_cases, pinocchio_peer
 from tests.reference.contact_cases import contacts_on, jacobian, world_forces, world_rows
@@ -130,26 +123,6 @@ def test_redundant_contacts(rng):
     after, f, _, pivot, redundant = contact_impulse(model, q, v, contacts)
     assert (redundant == 3).all() and (np.count_nonzero(f.reshape(4, -1), axis=1) == 6).all() and (pivot < 1e-10).all()
     assert np.abs(after[:, :6]).max() <= BALANCE * np.abs(v).max()
-
-
-def test_batch_equals_single_points(rng):
-    model, frames = contact_cases.robot("hyq", rng)
-    contacts = ContactSet(model, contacts_on(model, frames, rng, axes="local"))
-    q, v = random_states(model, LANES + 3, rng, vectors=1)
-    for function in (contact_impulse, contact_impulse_derivatives):
-        batch = function(model, q, v, contacts, 0.4)
-        for k in range(LANES + 3):
-            for many, one in zip(batch, function(model, q[k], v[k], contacts, 0.4), strict=True):
-                assert np.array_equal(many[k], one)
-
-
-def test_errors(rng):
-    model, frames = contact_cases.robot("hyq", rng)
-    contacts = contacts_on(model, frames, rng)
-    q, v = random_states(model, 2, rng, vectors=1)
-    for function in (contact_impulse, contact_impulse_derivatives):
-        with pytest.raises(ValueError, match=r"restitution: got 1\.5, expected a number from 0 to 1"):
-            function(model, q, v, contacts, 1.5)
 
 
 @pytest.mark.peer

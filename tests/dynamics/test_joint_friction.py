@@ -22,11 +22,6 @@ PENDULUM = """<robot name="pendulum"><link name="base"/>
 <parent link="base"/><child link="rod"/><axis xyz="0 1 0"/><dynamics damping="{}" friction="{}"/></joint></robot>"""
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(3)
-
-
 def pendulum(damping=0.0, friction=0.0):
     return dynamics.load_urdf(PENDULUM.format(damping, friction))
 

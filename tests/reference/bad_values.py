@@ -45,4 +45,5 @@ def assert_refused(call, good, name, values) -> None:
             call(**{**good, name: value})
         assert caught.type in (TypeError, ValueError), value  # none that derives from them, as numpy has
         message = str(caught.value)
+        assert re.search("expected|wanted|unknown|taken|already|has no", message), (value, message)
         assert re.search(rf"\b{name}\b", message) and "argument:" not in message, (value, message)
