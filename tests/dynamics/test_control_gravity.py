@@ -111,11 +111,3 @@ def test_in_a_cost(rng):
     )
     e = trajopt.expand(problem, xs, us)
     assert np.abs(e.lu).max() <= 1e-12 and np.abs(e.lx[:-1]).max() <= 1e-12 and np.abs(e.lx[-1]).max() > 1.0
-
-
-def test_errors():
-    model, _ = load_reference("ur5")
-    with pytest.raises(ValueError, match=r"actuation has shape \(5, 2\); expected \(6, nu\)"):
-        ControlGravity(model, np.ones((5, 2)))
-    with pytest.raises(ValueError, match="the first joint of the model is not a free flyer"):
-        ControlGravity(model, "floating_base")

@@ -86,26 +86,6 @@ def test_without_gaps_and_limits_nothing_changes(rng):
     np.testing.assert_allclose(X_closed, X, atol=1e-12)
 
 
-def test_wrong_shapes_are_named(rng):
-    system, points, controls = make_system("ur5", 0.005, "semi_implicit_euler", rng)
-    xs, us, k, K, gaps, lower, upper = policy(system, points[0], controls[0], rng)
-
-    def roll(k=k, K=K, gaps=gaps, lower=lower, upper=upper):
-        return system.closed_loop_rollout(xs[0], xs, us, k, K, ALPHAS, gaps, lower, upper)
-
-    for name, value in (
-        ("k", k[1:]),
-        ("K", K[:, :, 1:]),
-        ("gaps", gaps[1:]),
-        ("lower", lower[:, 1:]),
-        ("upper", upper[0]),
-    ):
-        with pytest.raises(ValueError, match=f"{name}: got shape"):
-            roll(**{name: value})
-    with pytest.raises(ValueError, match="lower and upper: got one of them"):
-        roll(lower=None)
-
-
 def test_a_diverging_candidate_leaves_the_others_alone(rng):
     system, points, controls = make_system("ur5", 0.005, "semi_implicit_euler", rng)
     xs, us, k, K, gaps, _, _ = policy(system, points[0], controls[0], rng)

@@ -230,9 +230,7 @@ def test_batches_of_wrenches_on_frames(rng):
 def test_errors(rng):
     model, _ = load_reference("hyq")
     q, v, a = random_states(model, 2, rng)
-    chosen, broken, infinite = np.zeros(model.nv, bool), np.zeros((13, 6)), a.copy()
-    broken[2, 3], infinite[1, 4] = np.nan, np.inf
-    several = r"different numbers of points \(q: 2, "
+    chosen = np.zeros(model.nv, bool)
     for arguments, match in (
         ({}, r"a, tau: got neither, expected a \(inverse dynamics\), tau"),
         ({"a": a, "tau": a}, r"prescribed: got None, .* where both a and tau are given"),
@@ -243,26 +241,8 @@ def test_errors(rng):
         ({"a": a, "prescribed": chosen}, "prescribed: expected None unless both a and tau are given"),
         ({"tau": a, "da": a}, "da: got the direction of an unknown, expected None in forward dynamics"),
         ({"a": a, "dtau": a}, "dtau: got the direction of an unknown, expected None in inverse dynamics"),
-        ({"a": a, "dq": q}, r"dq: got shape \(2, 19\), expected \(18,\) or \(K, 18\)"),
-        ({"tau": a, "dtau": q[0]}, r"dtau: got shape \(19,\), expected \(18,\)"),
-        (
-            {"a": a, "inertial": np.zeros((13, 6))},
-            r"inertial: got shape \(13, 6\), expected \(13, 10\) or \(K, 13, 10\)",
-        ),
-        (
-            {"a": a, "placement": np.zeros((6, 13))},
-            r"placement: got shape \(6, 13\), expected \(13, 6\) or \(K, 13, 6\)",
-        ),
-        ({"a": a, "inertial": np.zeros((3, 13, 10))}, several + "inertial: 3, placement: 1, wrenches: 1"),
-        ({"a": a, "dq": np.zeros((3, 18))}, several + "v: 2, a: 2, .* dq: 3"),
-        ({"a": a, "placement": broken}, r"^placement\[2, 3\] is nan, expected finite numbers"),
-        ({"a": a, "wrenches": broken}, r"^wrenches\[2, 3\] is nan, expected finite numbers"),
-        ({"a": a, "wrenches": np.zeros((12, 6))}, r"^wrenches has shape \(12, 6\); expected \(13, 6\)"),
         ({"a": a, "wrenches": {"trunkk": np.zeros(6)}}, "unknown frame 'trunkk'"),
         ({"a": a, "wrench_reference": "world"}, "wrench_reference: got 'world'"),
-        ({"a": a, "da": infinite}, r"da\[1, 4\] is inf, expected finite numbers"),
     ):
         with pytest.raises(ValueError, match=match):
             parameter_derivatives(model, q, v, **arguments)
-    with pytest.raises(ValueError, match="expected a unit quaternion"):
-        parameter_derivatives(model, 2 * q, v, a)

@@ -250,31 +250,3 @@ def test_the_callers_target_is_copied():
     before = residual.evaluate(xs)
     target[:] = 1.0
     assert np.array_equal(residual.evaluate(xs), before)
-
-
-def test_errors_of_the_constructors():
-    model, _ = load_reference("ur5")
-    frame = model.frame_names[0]
-    with pytest.raises(ValueError, match="unknown frame 'wrist_1_jint'; did you mean 'wrist_1_joint'"):
-        FrameTranslation(model, "wrist_1_jint", np.zeros(3))
-    with pytest.raises(ValueError, match=r"target: got shape \(2,\), expected \(3,\)"):
-        FrameTranslation(model, frame, np.zeros(2))
-    with pytest.raises(ValueError, match=r"target\[1\] is nan"):
-        CenterOfMass(model, [0.0, np.nan, 0.0])
-    with pytest.raises(ValueError, match=r"target: got shape \(3,\), expected \(6,\)"):
-        FrameVelocity(model, frame, np.zeros(3))
-    with pytest.raises(ValueError, match=r"target: got shape \(3,\), expected \(6,\)"):
-        CentroidalMomentum(model, np.zeros(3))
-    with pytest.raises(ValueError, match="target: the rotation matrix is not orthonormal"):
-        FrameRotation(model, frame, 1.1 * np.eye(3))
-    with pytest.raises(ValueError, match=r"target rotation: got shape \(3,\), expected \(3, 3\)"):
-        FrameRotation(model, frame, np.zeros(3))
-    with pytest.raises(ValueError, match="reference: got 'world', expected one of 'local_world_aligned', 'local'"):
-        FrameVelocity(model, frame, reference="world")
-    with pytest.raises(ValueError, match="target: the rotation matrix is not orthonormal"):
-        FramePlacement(model, frame, (1.1 * np.eye(3), np.zeros(3)))
-    with pytest.raises(ValueError, match=r"target: .* determinant -1"):
-        FramePlacement(model, frame, (-np.eye(3), np.zeros(3)))
-    for target in (None, np.eye(4)):
-        with pytest.raises(ValueError, match=r"(?s)target: .* expected a pair \(R, p\)"):
-            FramePlacement(model, frame, target)
