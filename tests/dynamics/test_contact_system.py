@@ -11,23 +11,14 @@ import pytest
 import dynamics
 import trajopt
 from dynamics import ContactSet, PointContact, RigidBodySystem
-from dynamics.simd import LANES
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.reference import contact_cases
-from tests.reference.contact_cases import GAINS, contacts_on
+from tests.reference.contact_cases import contacts_on
 from tests.reference.random_robots import random_states
-from tests.reference.robot_systems import SMOOTHING, model_slopes, rough, step
-from tests.tolerances import CONTRACTED, IDENTITY, SLOPE, relative_error
-from trajopt.interfaces.stepwise import closed_loop_by_steps
+from tests.reference.robot_systems import CASES, INTEGRATORS, make_contact_system, model_slopes, step
+from tests.tolerances import IDENTITY, SLOPE, relative_error
 
-EULER = ("semi_implicit_euler", "explicit_euler")
-CASES = {
-    "hyq on four feet": ("hyq", 4, (0.0, 0.0)),
-    "hyq on two feet, gains": ("hyq", 2, GAINS),
-    "joint_zoo, gains": ("joint_zoo", 1, GAINS),
-    "ur5 held": ("ur5", 1, (0.0, 5.0)),
-    "hyq on a foot and a point": ("hyq", 2, GAINS, (0,)),
-}
+EULER = INTEGRATORS[:2]
 
 
 @pytest.fixture(params=EULER)
@@ -40,26 +31,7 @@ def case(request):
     return request.param
 
 
-def make_contact_system(case, dt, integrator, rng, axes="local_world_aligned", damping=0.0, rubs=False):
-    """System, states xs (3, nx) in motion and controls us (3, nu); with friction in all joints if it rubs."""
-    name, count, gains, *rigid = CASES[case]
-    model, frames = contact_cases.robot(name, rng)
-    model = rough(model, rng) if rubs else model
-    q, v = random_states(model, 3, rng, vectors=1)
-    contacts = contacts_on(model, frames[:count], rng, gains, axes, *rigid)
-    actuation = "floating_base" if name == "hyq" else None
-    speed = SMOOTHING if rubs else None
-    system = RigidBodySystem(model, dt, integrator, actuation, contacts, contact_damping=damping, friction_speed=speed)
-    tau = dynamics.inverse_dynamics(model, q, v, np.zeros_like(v))
-    return system, np.hstack([q, v]), tau @ system.actuation.B
-
-
 # ------------------------------------------------------------------------------------------------ motion
-def test_step_is_contact_dynamics_and_euler(case, integrator, rng):
-    system, xs, us = make_contact_system(case, 0.01, integrator, rng)
-    for x, u, x_next in zip(xs, us, system.step(xs, us), strict=True):
-        assert relative_error(x_next, step(system, x, u)) <= IDENTITY
-        assert np.array_equal(system.step(x, u), x_next)
 
 
 def test_rollout_repeats_steps(case, integrator, rng):
@@ -68,26 +40,6 @@ def test_rollout_repeats_steps(case, integrator, rng):
     states = system.rollout(xs[0], us)
     for t, u in enumerate(us):
         assert relative_error(states[t + 1], system.step(states[t], u)) <= IDENTITY
-
-
-@pytest.mark.parametrize("what", ["feedback", "gaps and limits"])
-def test_closed_loops_equal_steps(case, integrator, what, rng):
-    """Eight step lengths in lanes against Python loops over single steps."""
-    system, points, controls = make_contact_system(case, 0.002, integrator, rng)
-    N, alphas = 5, 0.5 ** np.arange(LANES)
-    size = 1.0 / max(1.0, np.abs(system.linearize(points[:1], controls[:1])[1]).max())
-    xs = np.array([system.integrate(points[0], 0.01 * rng.standard_normal(system.ndx)) for _ in range(N + 1)])
-    us = controls[0] + 0.1 * size * rng.standard_normal((N, system.nu))
-    k = 0.1 * size * rng.standard_normal(us.shape)
-    K = 0.1 * size * rng.standard_normal((N, system.nu, system.ndx)) / np.sqrt(system.ndx)
-    options = {}
-    if what != "feedback":
-        width = 0.05 * size * rng.random(us.shape)
-        options = {"gaps": 0.05 * rng.standard_normal((N + 1, system.ndx)), "lower": us - width, "upper": us + width}
-    X, U = system.closed_loop_rollout(xs[0], xs, us, k, K, alphas, **options)
-    X_steps, U_steps = closed_loop_by_steps(system, xs[0], xs, us, k, K, alphas, **options)
-    assert X.shape == (LANES, N + 1, system.nx) and np.isfinite(X_steps).all()
-    assert relative_error(X, X_steps) <= 1e-9 and relative_error(U, U_steps) <= 1e-9
 
 
 @pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
@@ -119,12 +71,6 @@ def test_contact_forces(case, axes, rng):
 
 
 # ------------------------------------------------------------------------------------------------ expansions
-@pytest.mark.parametrize("dt", [0.002, 0.05])
-def test_slopes_of_the_models(case, integrator, dt, rng):
-    system, xs, us = make_contact_system(case, dt, integrator, rng)
-    assert model_slopes(system, xs, us, rng) == pytest.approx((2.0, 3.0), abs=SLOPE)
-
-
 @pytest.mark.parametrize("feet", [FEET, FEET[::3]])
 def test_slopes_of_the_quadruped(feet, integrator, rng):
     """Near its stance, moving at about a metre per second."""
@@ -173,16 +119,6 @@ def test_runge_kutta_in_contact_is_of_order_four(rng):
         ends.append(x)
     errors = [np.abs(system.difference(ends[-1], x)).max() for x in ends[:-1]]
     assert np.log2(np.divide(errors[:-1], errors[1:])) == pytest.approx(4.0, abs=0.2)
-
-
-def test_tensors_contract_to_the_products(case, integrator, rng):
-    system, xs, us = make_contact_system(case, 0.02, integrator, rng)
-    lam = rng.standard_normal((3, system.ndx))
-    tensors, products = system.hessians(xs, us), system.hessian_products(xs, us, lam)
-    size = np.abs(products[0]).max()
-    for T, H in zip(tensors, products, strict=True):
-        assert relative_error(H, np.einsum("ti,tijk->tjk", lam, T), floor=size) <= 100 * CONTRACTED
-    assert relative_error(products[0], np.swapaxes(products[0], 1, 2)) <= CONTRACTED
 
 
 # ------------------------------------------------------------------------------------------------ construction

@@ -14,11 +14,6 @@ from tests.reference.random_robots import random_states, random_trees, settings,
 from tests.reference.rigid_body_models import load_reference
 from tests.tolerances import CONTRACTED, IDENTITY, ORACLE_FORWARD_SECOND_ORDER, ORACLE_SECOND_ORDER, relative_error
 
-PAIRS = {
-    "inverse": (inverse_dynamics_hessian, inverse_dynamics_second_derivatives),
-    "forward": (forward_dynamics_hessian, forward_dynamics_second_derivatives),
-}
-
 
 def contract_inverse(w, dqdq, dqdv, dvdv, dM_dq):
     """Hqq, Hqv, Hvv, Hqa from tensors (nv, nv, nv)."""
@@ -27,6 +22,12 @@ def contract_inverse(w, dqdq, dqdv, dvdv, dM_dq):
 
 def contract_forward(w, *tensors):
     return [np.einsum("i,ijk->jk", w, T) for T in tensors]
+
+
+PAIRS = {
+    "inverse": (inverse_dynamics_hessian, inverse_dynamics_second_derivatives, contract_inverse),
+    "forward": (forward_dynamics_hessian, forward_dynamics_second_derivatives, contract_forward),
+}
 
 
 def size_of_sums(w, tensor):
@@ -39,28 +40,17 @@ def check(hessian, expected, tensors, w, tolerance, floor=0.0):
         assert relative_error(H, E, floor=max(size_of_sums(w, T), floor)) <= tolerance, name
 
 
+@pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("rotors", [False, True])
-def test_inverse_dynamics_equals_contracted_tensors(reference, rng, rotors):
+def test_contracted_tensors(reference, rng, rotors, pair):
     model, _ = reference
+    hessian, second_derivatives, contract = PAIRS[pair]
     model = with_armature(model, rng) if rotors else model
     q, v, a, w = random_states(model, 4, rng, vectors=3)
-    H = inverse_dynamics_hessian(model, q, v, a, w)
-    T = inverse_dynamics_second_derivatives(model, q, v, a)
+    H, T = hessian(model, q, v, a, w), second_derivatives(model, q, v, a)
     for k in range(4):
         tensors = [x[k] for x in T]
-        check(type(H)(*(x[k] for x in H)), contract_inverse(w[k], *tensors), tensors, w[k], CONTRACTED)
-
-
-@pytest.mark.parametrize("rotors", [False, True])
-def test_forward_dynamics_equals_contracted_tensors(reference, rng, rotors):
-    model, _ = reference
-    model = with_armature(model, rng) if rotors else model
-    q, v, tau, w = random_states(model, 4, rng, vectors=3)
-    H = forward_dynamics_hessian(model, q, v, tau, w)
-    T = forward_dynamics_second_derivatives(model, q, v, tau)
-    for k in range(4):
-        tensors = [x[k] for x in T]
-        check(type(H)(*(x[k] for x in H)), contract_forward(w[k], *tensors), tensors, w[k], CONTRACTED)
+        check(type(H)(*(x[k] for x in H)), contract(w[k], *tensors), tensors, w[k], CONTRACTED)
 
 
 def test_inverse_dynamics_of_the_reference(reference, rng):

@@ -11,9 +11,8 @@ import dynamics
 import trajopt
 from dynamics.systems.plant_model import SLOW
 from problems.quadruped_model import FEET, quadruped, standing
-from tests.dynamics.test_contact_system import make_contact_system
 from tests.reference.rigid_body_models import load_reference
-from tests.reference.robot_systems import SMOOTHING, model_slopes, rough, step
+from tests.reference.robot_systems import SMOOTHING, make_contact_system, model_slopes, rough, step
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, SLOPE, relative_error
 
 PENDULUM = """<robot name="pendulum"><link name="base"/>

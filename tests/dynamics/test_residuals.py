@@ -22,16 +22,13 @@ from dynamics.residuals import (
     FrameVelocity,
 )
 from tests.reference import pinocchio_peer
+from tests.reference.random_robots import random_rotation
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.tangent_differences import along_state, state_step
 
 MODELS = ("ur5", "hyq", "spherical_tree", "joint_zoo")
 OF_FRAMES = ("translation", "rotation", "placement", "velocity", "local velocity")
 KINDS = (*OF_FRAMES, "centre of mass", "momentum", "gravity")
-
-
-def random_rotation(rng):
-    return Rotation.from_quat(rng.standard_normal(4)).as_matrix()
 
 
 def with_frames(name, rng):

@@ -43,23 +43,20 @@ def test_inverse_dynamics_of_the_reference(reference):
             assert relative_error(tensor[k], data[name][k]) <= ORACLE_SECOND_ORDER, name
 
 
-def test_order_matters_by_the_bracket_inside_a_joint(reference, rng):
+@pytest.mark.parametrize(
+    ("first_order", "second_order", "tolerance"),
+    [
+        (inverse_dynamics_derivatives, inverse_dynamics_second_derivatives, IDENTITY),
+        (forward_dynamics_derivatives, forward_dynamics_second_derivatives, ORACLE_FORWARD_SECOND_ORDER),
+    ],
+)
+def test_order_matters_by_the_bracket_inside_a_joint(reference, rng, first_order, second_order, tolerance):
     """T[i, j, k] - T[i, k, j] = sum_l dtau_i/dq_l c[l, k, j]; symmetric in j, k where c = 0."""
     model, _ = reference
-    q, v, a = random_states(model, 3, rng)
-    T = inverse_dynamics_second_derivatives(model, q, v, a).d2tau_dqdq
-    dtau_dq = inverse_dynamics_derivatives(model, q, v, a).dtau_dq
-    expected = np.einsum("til,lkj->tijk", dtau_dq, structure_constants(model))
-    assert relative_error(T - np.swapaxes(T, 2, 3), expected, floor=np.abs(T).max()) <= IDENTITY
-
-
-def test_order_of_forward_dynamics(reference, rng):
-    model, _ = reference
-    q, v, tau = random_states(model, 3, rng)
-    T = forward_dynamics_second_derivatives(model, q, v, tau).d2a_dqdq
-    da_dq = forward_dynamics_derivatives(model, q, v, tau).da_dq
-    expected = np.einsum("til,lkj->tijk", da_dq, structure_constants(model))
-    assert relative_error(T - np.swapaxes(T, 2, 3), expected, floor=np.abs(T).max()) <= ORACLE_FORWARD_SECOND_ORDER
+    point = random_states(model, 3, rng)
+    T, by_q = second_order(model, *point)[0], first_order(model, *point)[0]
+    expected = np.einsum("til,lkj->tijk", by_q, structure_constants(model))
+    assert relative_error(T - np.swapaxes(T, 2, 3), expected, floor=np.abs(T).max()) <= tolerance
 
 
 def test_symmetries_and_homogeneity(reference, rng):

@@ -6,6 +6,7 @@ import pytest
 from dynamics import RigidBodySystem
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.robot_systems import (
+    CASES,
     DIRECTIONS,
     INTEGRATORS,
     ROBOTS,
@@ -23,7 +24,7 @@ def integrator(request):
     return request.param
 
 
-@pytest.fixture(params=ROBOTS)
+@pytest.fixture(params=[*ROBOTS, *CASES])
 def robot(request):
     return request.param
 
@@ -31,6 +32,7 @@ def robot(request):
 @pytest.mark.parametrize("dt", [0.02, 0.4])
 def test_slopes_of_the_models(robot, integrator, dt, rng):
     """A small step, where the robot's curvature dominates, and a large one, where the group's shows."""
+    dt = dt / 8.0 if robot in CASES else dt
     system, xs, us = make_system(robot, dt, integrator, rng)
     assert model_slopes(system, xs, us, rng) == pytest.approx((2.0, 3.0), abs=SLOPE)
 

@@ -6,7 +6,7 @@ import pytest
 from dynamics import RigidBodySystem
 from dynamics.algorithms.configuration import difference
 from tests.reference.rigid_body_models import load_reference
-from tests.reference.robot_systems import INTEGRATORS, ROBOTS, make_system, slope, step
+from tests.reference.robot_systems import CASES, INTEGRATORS, ROBOTS, make_system, slope, step
 from tests.tolerances import IDENTITY, relative_error
 
 
@@ -45,6 +45,7 @@ def test_the_callers_matrix_is_copied(rng):
 
 
 # ------------------------------------------------------------------------------------------------ steps
+@pytest.mark.parametrize("robot", [*ROBOTS, *CASES])
 def test_step_equals_numpy(robot, integrator, rng):
     system, xs, us = make_system(robot, 0.1, integrator, rng)
     for x, u, x_next in zip(xs, us, system.step(xs, us), strict=True):
@@ -113,21 +114,6 @@ def test_rollout_repeats_steps(robot, integrator, rng):
     for t, u in enumerate(us):
         assert relative_error(xs[t + 1], system.step(xs[t], u)) <= IDENTITY
     assert np.array_equal(system.rollout(x0, us[:0]), x0[None])
-
-
-def test_closed_loop_equals_a_python_loop(robot, integrator, rng):
-    system, x0, xs, us, k, K = trajectory(robot, integrator, rng)
-    start = system.integrate(x0, 0.05 * rng.standard_normal(system.ndx))
-    alphas = np.array([1.0, 0.3, -0.5])
-    X, U = system.closed_loop_rollout(start, xs, us, k, K, alphas)
-    assert X.shape == (3, 8, system.nx) and U.shape == (3, 7, system.nu)
-    for c, alpha in enumerate(alphas):
-        x = start
-        for t in range(7):
-            u = us[t] + alpha * k[t] + K[t] @ system.difference(xs[t], x)
-            assert relative_error(U[c, t], u) <= 100 * IDENTITY
-            x = system.step(x, u)
-            assert relative_error(X[c, t + 1], x) <= 100 * IDENTITY
 
 
 def test_step_length_zero_reproduces_the_nominal(robot, integrator, rng):

@@ -8,14 +8,13 @@ from dynamics import RigidBodySystem, rods
 from dynamics.rods.stepping.soft_steps import INTEGRATORS as SOFT_INTEGRATORS
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.dynamics import test_contact_residuals as forces
-from tests.dynamics import test_contact_system as contact
 from tests.dynamics import test_residuals as residuals
 from tests.dynamics.test_link_translation import LINKS, TARGET
 from tests.dynamics.test_rod_closures import closed_robot
 from tests.reference import rod_robots
 from tests.reference.contact_cases import contacts_on
 from tests.reference.knot_functions import Knots, of_points
-from tests.reference.robot_systems import INTEGRATORS, ROBOTS, make_system
+from tests.reference.robot_systems import CASES, INTEGRATORS, ROBOTS, make_system
 from tests.reference.tangent_differences import state_step
 
 METHODS: list = []
@@ -36,10 +35,6 @@ def more(system, xs, us, K, rng):
 # ------------------------------------------------------------------------------------------------ systems
 def rigid(robot, integrator):
     return lambda K, rng: more(*make_system(robot, 0.02, integrator, rng), K, rng)
-
-
-def held(case, integrator):
-    return lambda K, rng: more(*contact.make_contact_system(case, 0.01, integrator, rng), K, rng)
 
 
 def on_stretched_legs(K, rng):
@@ -108,8 +103,7 @@ def candidates(make_system):
     return make
 
 
-OF_SYSTEMS = {f"{robot}-{by}": rigid(robot, by) for robot in ROBOTS for by in INTEGRATORS}
-OF_SYSTEMS |= {f"{case}-{by}": held(case, by) for case in contact.CASES for by in contact.EULER}
+OF_SYSTEMS = {f"{robot}-{by}": rigid(robot, by) for robot in (*ROBOTS, *CASES) for by in INTEGRATORS}
 OF_SYSTEMS |= {f"{robot}-{by}": soft(robot, by) for robot in rod_robots.ROBOTS for by in SOFT_INTEGRATORS}
 SOME = (
     "ur5-semi_implicit_euler", "ur5-rk4", "joint_zoo-semi_implicit_euler", "joint_zoo-rk4", "hyq afloat-rk4",
