@@ -13,7 +13,7 @@ from dynamics import (
 )
 from tests.reference import contact_cases, pinocchio_peer
 from tests.reference.contact_cases import GAINS, contacts_on, growing_sets
-from tests.reference.random_robots import random_states, random_trees, settings, with_armature
+from tests.reference.random_robots import random_states, random_trees, settings
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.tangent_differences import along_state
 from tests.tolerances import relative_error
@@ -51,22 +51,12 @@ def check(model, q, v, tau, contacts, damping=0.0):
 
 @pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
 @pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
-@pytest.mark.parametrize("name", contact_cases.ROBOTS)
+@pytest.mark.parametrize("name", contact_cases.HELD)
 def test_differences(name, gains, axes, rng):
-    model, frames = contact_cases.robot(name, rng)
-    model = with_armature(model, rng)
-    for contacts in growing_sets(model, frames, rng, gains, axes):
+    model, sets = contact_cases.held(name, rng, gains, axes)
+    for contacts in sets:
         q, v, tau = (x[0] for x in random_states(model, 1, rng))
         check(model, q, v, tau, contacts)
-
-
-@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
-@pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
-@pytest.mark.parametrize("name", contact_cases.FOOTED)
-def test_differences_of_feet(name, gains, axes, rng):
-    model, frames = contact_cases.footed(name, rng)
-    q, v, tau = (x[0] for x in random_states(model, 1, rng))
-    check(model, q, v, tau, contacts_on(model, frames, rng, gains, axes, rigid=(0,)))
 
 
 def test_differences_with_damping(rng):

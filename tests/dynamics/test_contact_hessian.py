@@ -5,9 +5,9 @@ import pytest
 
 from dynamics import contact_dynamics_derivatives, contact_dynamics_hessian, forward_dynamics_hessian
 from tests.reference import contact_cases
-from tests.reference.contact_cases import GAINS, contacts_on, growing_sets
+from tests.reference.contact_cases import GAINS, contacts_on
 from tests.reference.lie_brackets import structure_constants
-from tests.reference.random_robots import random_states, with_armature
+from tests.reference.random_robots import random_states
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.tangent_differences import along_state
 from tests.tolerances import relative_error
@@ -46,24 +46,13 @@ def check(model, q, v, tau, contacts, w_a, w_f, damping=0.0, w_m=None):
 
 @pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
 @pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
-@pytest.mark.parametrize("name", contact_cases.ROBOTS)
+@pytest.mark.parametrize("name", contact_cases.HELD)
 def test_differences(name, gains, axes, rng):
-    model, frames = contact_cases.robot(name, rng)
-    model = with_armature(model, rng)
-    for contacts in growing_sets(model, frames, rng, gains, axes):
+    model, sets = contact_cases.held(name, rng, gains, axes)
+    for contacts in sets:
         q, v, tau = (x[0] for x in random_states(model, 1, rng))
-        check(model, q, v, tau, contacts, *multipliers(model, contacts, rng))
-
-
-@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
-@pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
-@pytest.mark.parametrize("name", contact_cases.FOOTED)
-def test_differences_of_feet(name, gains, axes, rng):
-    model, frames = contact_cases.footed(name, rng)
-    contacts = contacts_on(model, frames, rng, gains, axes, rigid=(0,))
-    q, v, tau = (x[0] for x in random_states(model, 1, rng))
-    w_m = rng.uniform(-2, 2, (len(contacts), 3))
-    check(model, q, v, tau, contacts, *multipliers(model, contacts, rng), w_m=w_m)
+        w_m = rng.uniform(-2, 2, (len(contacts), 3))
+        check(model, q, v, tau, contacts, *multipliers(model, contacts, rng), w_m=w_m)
 
 
 @pytest.mark.parametrize("rigid", [(), (1, 3)])
