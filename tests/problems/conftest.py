@@ -1,5 +1,6 @@
 """Fixtures of the tests of the benchmark problems."""
 
+import numpy as np
 import pytest
 
 import problems
@@ -7,6 +8,12 @@ import trajopt
 from trajopt.solvers.ddp import HESSIANS
 
 SOLVERS = {"ilqr": trajopt.ILQR(), **{mode: trajopt.DDP(hessian=mode) for mode in HESSIANS}}
+
+
+@pytest.fixture
+def rng():
+    """Seeded random numbers."""
+    return np.random.default_rng(20240607)
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,17 @@
 """Fixtures of the solver tests."""
 
+import numpy as np
 import pytest
 
 from tests.trajopt.cases import pendulum
 from tests.trajopt.systems import Walker
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost
+
+
+@pytest.fixture
+def rng():
+    """Seeded random numbers."""
+    return np.random.default_rng(20240607)
 
 
 @pytest.fixture(scope="module")
