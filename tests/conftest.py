@@ -27,11 +27,12 @@ def rng() -> np.random.Generator:
 
 GROUPS = {
     "soft": ("rod_", "rods", "soft", "link_translation"),
-    "contact": ("contact", "hybrid", "quadruped", "sweep_leading", "test_problems"),
+    "contact": ("contact", "knot_contract", "hybrid", "quadruped", "sweep_leading", "test_problems"),
     "callable": ("test_callable",),
 }
 """Parts of the names of files whose robots are soft, touch the ground, or are functions of the user."""
-SOFT_PROBLEMS = ("soft_manipulator", "hybrid_arm")
+SOFT_PROBLEMS = ("soft_manipulator", "hybrid_arm", "-manipulator", "-hybrid", "closed chains")
+"""Parts of the names of tests of soft robots in other files."""
 
 
 def group_of(nodeid: str) -> str:
