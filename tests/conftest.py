@@ -14,17 +14,25 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 
+import numpy as np
 import pytest
 
 os.environ["TRAJOPT_GUARD_SCRATCH"] = "1"  # read when `dynamics.simd` is imported, here and in processes started here
 
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Seeded random numbers."""
+    return np.random.default_rng(2026)
+
+
 GROUPS = {
     "soft": ("rod_", "rods", "soft", "link_translation"),
-    "contact": ("contact", "hybrid", "quadruped", "sweep_leading", "test_problems"),
+    "contact": ("contact", "knot_contract", "hybrid", "quadruped", "sweep_leading", "test_problems"),
     "callable": ("test_callable",),
 }
 """Parts of the names of files whose robots are soft, touch the ground, or are functions of the user."""
-SOFT_PROBLEMS = ("soft_manipulator", "hybrid_arm")
+SOFT_PROBLEMS = ("soft_manipulator", "hybrid_arm", "-manipulator", "-hybrid", "closed chains")
+"""Parts of the names of tests of soft robots in other files."""
 
 
 def group_of(nodeid: str) -> str:

@@ -15,6 +15,8 @@ it, and `manifold`, whether some joint is not Euclidean, by being None or not.  
 neither groups nor stages nor constraints.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -3,6 +3,8 @@
 Robots in contact have blocks of their own, with the same members for what a step reads of them.
 """
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -1,10 +1,11 @@
 """What the tests of robots share."""
 
-import numpy as np
 import pytest
 
+from tests.reference.rigid_body_models import NAMES, load_reference
 
-@pytest.fixture
-def rng():
-    """A seeded generator; a file that stores results for its own seed overrides it."""
-    return np.random.default_rng(2026)
+
+@pytest.fixture(scope="module", params=NAMES)
+def reference(request):
+    """Model and stored data of each reference robot."""
+    return load_reference(request.param)

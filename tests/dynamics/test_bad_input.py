@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 import dynamics
-from dynamics import FreeFlyer, ModelBuilder, PointContact, Revolute, RigidBodySystem
+from dynamics import FreeFlyer, ModelBuilder, PointContact, Revolute, RigidBodySystem, RigidContact
 from tests.reference.bad_values import (
     AT_LEAST_ZERO,
     CHOICES,
     FLAGS,
     KINDS,
     NAMES,
+    NEW_NAMES,
     NUMBERS,
+    PLACEMENTS,
     POSITIVE,
     SEQUENCES,
     THING,
@@ -89,6 +91,14 @@ WRENCHES = (
     "text", THING, 3.0, np.ones((1, 6)), np.full((2, 6), np.nan), {"hand": np.zeros(6)}, {3: np.zeros(6)},
     {"lower": None}, {"lower": "x"}, {"lower": [1.0]}, {"lower": [1j] * 6}, [], True,
 )  # fmt: skip
+NO_FORCE = {"w_f": np.zeros((0, 3))}
+OF_CONTACTS = {
+    "contact_dynamics": {**QV, "tau": Z}, "contact_dynamics_derivatives": {**QV, "tau": Z},
+    "contact_dynamics_hessian": {**QV, "tau": Z, "w_a": Z, **NO_FORCE}, "contact_impulse": QV,
+    "contact_impulse_derivatives": QV, "contact_impulse_hessian": {**QV, "w_v": Z, **NO_FORCE},
+}  # fmt: skip
+HERE = np.eye(3), np.zeros(3)
+AXIAL = (Revolute, dynamics.Continuous, dynamics.Prismatic, dynamics.Planar)
 CLOSED_LOOP = {
     "x0": X, "xs": XS, "us": US, "k": US, "K": np.zeros((3, 2, 4)), "alphas": np.ones(1),
 }
@@ -100,6 +110,13 @@ TABLE = [
         name, of_arm(name), good, model=KINDS, **{vector: Q for vector, value in good.items() if value is Z}
     )
 ]
+for function, good in OF_CONTACTS.items():
+    others = {"restitution": (*NUMBERS, -0.5, 1.5)} if "impulse" in function else {"tau": Q}
+    TABLE += rows(function, of_arm(function), {**good, "contacts": []}, model=KINDS, contacts=SEQUENCES,
+                  damping=AT_LEAST_ZERO, **others)  # fmt: skip
+for function in ("frame_placement", "frame_jacobian", "frame_velocity", "frame_acceleration"):
+    axes = {} if function == "frame_placement" else {"reference": CHOICES}
+    TABLE += rows(function, of_arm(function), FUNCTIONS[function], frame=NAMES, **axes)
 TABLE += [
     *rows("random_configuration", of_arm("random_configuration"), rng=(*KINDS, np.random)),
     *rows("hybrid_dynamics", of_arm("hybrid_dynamics"), {**QV, "a": Z, "tau": Z, "prescribed": [True, False]},
@@ -111,24 +128,30 @@ TABLE += [
     *rows("packed", of_arm("inverse_dynamics_second_derivatives"), {**QV, "a": Z}, packed=FLAGS),
     *rows("load_urdf", dynamics.load_urdf, {"path_or_text": URDF}, path_or_text=(None, 3, THING, b"x", ["a"], {}),
           floating_base=FLAGS, gravity=arrays(3)),
-    *rows("ModelBuilder", ModelBuilder, gravity=arrays(3), strict=FLAGS),
-    *rows("Revolute", Revolute, axis=(*arrays(3), "w", np.zeros(3))),
+    *rows("ModelBuilder", ModelBuilder, gravity=arrays(3), strict=FLAGS, name=NEW_NAMES),
+    *(rows(kind.__name__, kind, axis=(*arrays(3), "w", np.zeros(3)))[0] for kind in AXIAL),
     *rows(
         "PointContact", PointContact, {"model": hopper(), "frame": "toe"}, model=KINDS, frame=NAMES,
-        gains=(*arrays(2), (-1.0, 0.0)), reference=arrays(3)[1:],
+        gains=(*arrays(2), (-1.0, 0.0)), reference=arrays(3)[1:], axes=CHOICES,
+    ),
+    *rows(
+        "RigidContact", RigidContact, {"model": hopper(), "frame": "toe", "reference": HERE}, model=KINDS,
+        frame=NAMES, reference=PLACEMENTS, axes=CHOICES,
     ),
     *rows("ContactSet", dynamics.ContactSet, {"model": hopper()}, contacts=SEQUENCES),
-    *rows("contacts", of_arm("contact_dynamics"), {**QV, "tau": Z, "contacts": []}, model=KINDS, tau=Q,
-          contacts=SEQUENCES, damping=AT_LEAST_ZERO),
-    *rows("contacts", of_arm("contact_impulse"), {**QV, "contacts": []}, model=KINDS, restitution=(*NUMBERS, 2.0)),
     *rows(
-        "RigidBodySystem", RigidBodySystem, {"model": arm(), "dt": 0.01}, model=KINDS, dt=POSITIVE, integrator=CHOICES,
-        actuation=(*OPTIONAL, np.ones((2, 0)), np.full((2, 2), np.nan), np.eye(2) > 0.0), contacts=SEQUENCES,
+        "RigidBodySystem", RigidBodySystem, {"model": arm(), "dt": 0.01}, model=KINDS, dt=(*POSITIVE, [0.1], "0.1"),
+        integrator=(*CHOICES, "euler"),
+        actuation=(
+            *OPTIONAL, "floating_base", np.ones(2), np.ones((2, 0)), np.eye(3), np.ones((1, 2, 2)),
+            np.full((2, 2), np.nan), np.eye(2) > 0.0,
+        ), contacts=SEQUENCES,
         formulation=CHOICES, contact_damping=AT_LEAST_ZERO,
     ),
     *rows(
         "HybridSystem", dynamics.HybridSystem, {"model": hopper(), "dt": 0.01, "phases": [("step", ["toe"], 3)]},
-        model=KINDS, dt=POSITIVE, impacts=FLAGS, gains=(*arrays(2), (-1.0, 0.0)), restitution=(*NUMBERS, 2.0),
+        model=KINDS, dt=POSITIVE, impacts=FLAGS, contact_damping=AT_LEAST_ZERO,
+        gains=(*arrays(2), (-1.0, 0.0)), restitution=(*NUMBERS, 2.0),
         phases=(
             *SEQUENCES, [("a",)], [("a", ["toe"])], *([("a", ["toe"], n)] for n in (1.5, -1, True, np.nan, "3", None)),
             *([("a", frames, 3)] for frames in (None, 3, "toe", [3], ["nose"], ["toe", "toe"])), [(3, ["toe"], 3)],
@@ -136,8 +159,9 @@ TABLE += [
     ),
     *rows("window", lambda **given: dynamics.HybridSystem(hopper(), 0.01, [("step", ["toe"], 3)]).window(**given),
           {"start": 0, "stop": 2}, start=WHOLE, stop=WHOLE),
-    *rows("Impact", dynamics.Impact, {"model": hopper()}, contacts=SEQUENCES),
+    *rows("Impact", dynamics.Impact, {"model": hopper()}, contacts=(*SEQUENCES, [])),
     *rows("step", of_system("step"), {"x": X, "u": Z}, x=arrays(4), u=Q),
+    *rows("state", of_system("state"), {"q": Z}, q=Q, v=Q[1:]),
     *rows("rollout", of_system("rollout"), {"x0": X, "us": US}, x0=arrays(4), us=arrays(3, 2)),
     *rows("integrate", of_system("integrate"), {"x": X, "dx": X}, x=INNER, dx=INNER),
     *rows("difference", of_system("difference"), {"x0": X, "x1": X}, x0=INNER, x1=INNER),
@@ -157,13 +181,22 @@ TABLE += [
     *rows("quasi_static", of_system("quasi_static"), x=arrays(4)),
     *rows("FrameTranslation", dynamics.FrameTranslation, {"model": arm(), "frame": "lower", "target": np.zeros(3)},
           model=KINDS, frame=NAMES, target=arrays(3)),
-    *rows("FrameVelocity", dynamics.FrameVelocity, {"model": arm(), "frame": "lower"}, model=KINDS),
-    *rows("CenterOfMass", dynamics.CenterOfMass, {"model": arm(), "target": np.zeros(3)}, model=KINDS),
-    *rows("CentroidalMomentum", dynamics.CentroidalMomentum, {"model": arm()}, model=KINDS),
-    *rows("ControlGravity", dynamics.ControlGravity, {"model": arm()}, model=KINDS),
+    *rows("FrameVelocity", dynamics.FrameVelocity, {"model": arm(), "frame": "lower"}, model=KINDS, frame=NAMES,
+          target=arrays(6)[1:], reference=(*CHOICES, "world")),
+    *rows("FrameRotation", dynamics.FrameRotation, {"model": arm(), "frame": "lower", "target": np.eye(3)}, frame=NAMES,
+          target=(*arrays(3, 3), 1.1 * np.eye(3), -np.eye(3))),
+    *rows("FramePlacement", dynamics.FramePlacement, {"model": arm(), "frame": "lower", "target": HERE},
+          frame=NAMES, target=(*PLACEMENTS, None, np.eye(4), (-np.eye(3), np.zeros(3)))),
+    *rows("CenterOfMass", dynamics.CenterOfMass, {"model": arm(), "target": np.zeros(3)}, model=KINDS,
+          target=arrays(3)),
+    *rows("CentroidalMomentum", dynamics.CentroidalMomentum, {"model": arm()}, model=KINDS, target=arrays(6)[1:]),
+    *rows("ControlGravity", dynamics.ControlGravity, {"model": arm()}, model=KINDS,
+          actuation=("floating_base", np.ones((5, 2)), np.ones(2), THING, np.full((2, 2), np.nan))),
     *rows("ContactForce", lambda **given: dynamics.ContactForce(hopping(), **given), frames=(3, THING, [], {})),
     *rows("FrictionCone", lambda **given: dynamics.FrictionCone(hopping(), **{"mu": 0.5, **given}), mu=POSITIVE,
-          inner=FLAGS, facets=(3, 5, 4.5, "text", THING, True), min_normal_force=NUMBERS[1:]),
+          inner=FLAGS, facets=(3, 5, 4.0, 4.5, "text", THING, True), min_normal_force=NUMBERS[1:],
+          normal=(*arrays(3), np.zeros(3))),
+    *rows("cone", lambda **given: dynamics.FrictionCone(hopping(), 0.5, facets=None, **given), smoothing=POSITIVE),
 ]  # fmt: skip
 
 

@@ -70,22 +70,6 @@ def test_joint_must_be_a_joint():
         builder_with(joint="revolute")
 
 
-@pytest.mark.parametrize("kind", [Revolute, Continuous, Prismatic, Planar])
-@pytest.mark.parametrize(
-    ("axis", "message"),
-    [
-        ("w", "axis: got 'w', expected 'x', 'y', 'z' or a 3-vector"),
-        ((0, 0, 0), "axis: got the zero vector"),
-        ((1, 0), r"axis: got shape \(2,\), expected \(3,\)"),
-        ((1, 0, np.nan), r"axis\[2\] is nan"),
-        (None, "axis: expected an array of real numbers"),
-    ],
-)
-def test_bad_axis(kind, axis, message):
-    with pytest.raises(ValueError, match=message):
-        kind(axis)
-
-
 def test_duplicate_names():
     builder = builder_with(joint_name="shoulder")
     builder.add_frame("tip", "arm")
@@ -108,13 +92,6 @@ def test_bad_frame():
         builder.add_frame("tip", "amr")
     with pytest.raises(ValueError, match="frame 'tip': placement: the rotation matrix is not orthonormal"):
         builder.add_frame("tip", "arm", (np.zeros((3, 3)), np.zeros(3)))
-
-
-def test_bad_builder_arguments():
-    with pytest.raises(ValueError, match=r"gravity: got shape \(\), expected \(3,\)"):
-        ModelBuilder(gravity=-9.81)
-    with pytest.raises(ValueError, match="name: got ''"):
-        ModelBuilder(name="")
 
 
 def test_empty_model():

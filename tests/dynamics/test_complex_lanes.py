@@ -13,11 +13,6 @@ BINARY = [kinds for kinds in product((COMPLEX, REAL, FLOAT), repeat=2) if COMPLE
 TERNARY = [kinds for kinds in product((COMPLEX, REAL, FLOAT), repeat=3) if COMPLEX in kinds]
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(113)
-
-
 # ------------------------------------------------------------------------------------------------ kernels
 @kernel
 def binary_operations(x, y, out):

@@ -24,11 +24,6 @@ from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
 STEP = 1e-30
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(113)
-
-
 @driver
 def torque_rates(first, last, work, block, q, v, a, dq, dv, da, tau, rates):
     """tau and its derivative along (dq, dv, da) at every knot, by one complex step."""

@@ -6,16 +6,14 @@ import pytest
 from hypothesis import given
 
 from dynamics import (
-    ContactSet,
     contact_dynamics,
     contact_dynamics_derivatives,
     forward_dynamics_derivatives,
     inverse_dynamics_derivatives,
 )
-from dynamics.simd import LANES
 from tests.reference import contact_cases, pinocchio_peer
 from tests.reference.contact_cases import GAINS, contacts_on, growing_sets
-from tests.reference.random_robots import random_states, random_trees, settings, with_armature
+from tests.reference.random_robots import random_states, random_trees, settings
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.tangent_differences import along_state
 from tests.tolerances import relative_error
@@ -53,22 +51,12 @@ def check(model, q, v, tau, contacts, damping=0.0):
 
 @pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
 @pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
-@pytest.mark.parametrize("name", contact_cases.ROBOTS)
+@pytest.mark.parametrize("name", contact_cases.HELD)
 def test_differences(name, gains, axes, rng):
-    model, frames = contact_cases.robot(name, rng)
-    model = with_armature(model, rng)
-    for contacts in growing_sets(model, frames, rng, gains, axes):
+    model, sets = contact_cases.held(name, rng, gains, axes)
+    for contacts in sets:
         q, v, tau = (x[0] for x in random_states(model, 1, rng))
         check(model, q, v, tau, contacts)
-
-
-@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
-@pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
-@pytest.mark.parametrize("name", contact_cases.FOOTED)
-def test_differences_of_feet(name, gains, axes, rng):
-    model, frames = contact_cases.footed(name, rng)
-    q, v, tau = (x[0] for x in random_states(model, 1, rng))
-    check(model, q, v, tau, contacts_on(model, frames, rng, gains, axes, rigid=(0,)))
 
 
 def test_differences_with_damping(rng):
@@ -119,25 +107,6 @@ def test_no_contact_is_forward_dynamics(rng):
     for value, expected in zip(derivatives[:3], forward_dynamics_derivatives(model, q, v, tau), strict=True):
         assert relative_error(value, expected) <= ORACLE
     assert all(x.shape == (3, 0, 3, model.nv) for x in derivatives[3:])
-
-
-def test_batch_equals_single_points(rng):
-    model, frames = contact_cases.robot("joint_zoo", rng)
-    contacts = ContactSet(model, contacts_on(model, frames, rng, axes="local"))
-    q, v, tau = random_states(model, LANES + 3, rng)
-    batch = contact_dynamics_derivatives(model, q, v, tau, contacts)
-    for k in range(LANES + 3):
-        for many, one in zip(batch, contact_dynamics_derivatives(model, q[k], v[k], tau[k], contacts), strict=True):
-            assert np.array_equal(many[k], one)
-
-
-def test_errors(rng):
-    model, frames = contact_cases.robot("hyq", rng)
-    q, v, tau = random_states(model, 2, rng)
-    with pytest.raises(ValueError, match=r"damping: got -1\.0"):
-        contact_dynamics_derivatives(model, q, v, tau, contacts_on(model, frames, rng), -1.0)
-    with pytest.raises(TypeError, match=r"contacts\[0\]: got str, expected a PointContact"):
-        contact_dynamics_derivatives(model, q, v, tau, frames)
 
 
 @pytest.mark.peer

@@ -19,39 +19,24 @@ ORACLE = 1e-9
 @pytest.mark.processor
 @pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
 @pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
-@pytest.mark.parametrize("name", contact_cases.ROBOTS)
+@pytest.mark.parametrize("name", contact_cases.HELD)
 def test_forces_balance_and_points_stay(name, gains, axes, rng):
-    model, frames = contact_cases.robot(name, rng)
-    model = with_armature(model, rng)
-    for contacts in growing_sets(model, frames, rng, gains, axes):
+    """Feet have moments, and do not turn."""
+    model, sets = contact_cases.held(name, rng, gains, axes)
+    for contacts in sets:
         q, v, tau = random_states(model, LANES + 2, rng)
-        result = contact_dynamics(model, q, v, tau, contacts)
-        assert result.f.shape == (LANES + 2, len(contacts), 3) and not result.redundant.any()
+        result, feet = contact_dynamics(model, q, v, tau, contacts), contact_cases.feet(contacts)
+        points = [i for i in range(len(contacts)) if i not in feet]
+        assert ContactSet(model, contacts).rows == 3 * len(contacts) + 3 * len(feet)
+        assert result.f.shape == result.moment.shape == (LANES + 2, len(contacts), 3) and not result.redundant.any()
         assert (result.smallest_pivot > 0.0).all() and (result.smallest_pivot <= 1.0).all()
+        assert result.moment[:, feet].all() and not result.moment[:, points].any()
         for k in range(0, LANES + 2, 3):
-            residual, size = balance(model, q[k], v[k], tau[k], contacts, result.a[k], result.f[k])
+            found = result.a[k], result.f[k], result.moment[k]
+            residual, size = balance(model, q[k], v[k], tau[k], contacts, *found)
             assert np.abs(residual).max() <= ILL_CONDITIONED * size
             residual, size = constraints(model, q[k], v[k], result.a[k], contacts)
             assert np.abs(residual).max() <= ILL_CONDITIONED * size
-
-
-@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
-@pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
-@pytest.mark.parametrize("name", contact_cases.FOOTED)
-def test_feet_stay(name, gains, axes, rng):
-    """A foot and a point: forces and moments balance, and the foot does not turn."""
-    model, frames = contact_cases.footed(name, rng)
-    contacts = ContactSet(model, contacts_on(model, frames, rng, gains, axes, rigid=(0,)))
-    q, v, tau = random_states(model, LANES + 2, rng)
-    result = contact_dynamics(model, q, v, tau, contacts)
-    assert contacts.rows == 3 * len(frames) + 3 and result.moment.shape == result.f.shape
-    assert result.moment[:, 0].all() and not result.moment[:, 1:].any() and not result.redundant.any()
-    held = contacts.contacts
-    for k in range(0, LANES + 2, 3):
-        residual, size = balance(model, q[k], v[k], tau[k], held, result.a[k], result.f[k], result.moment[k])
-        assert np.abs(residual).max() <= ILL_CONDITIONED * size
-        residual, size = constraints(model, q[k], v[k], result.a[k], held)
-        assert np.abs(residual).max() <= ILL_CONDITIONED * size
 
 
 @pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
@@ -88,17 +73,6 @@ def test_damping_gives_way(rng):
     J = jacobian(model, q, contacts)
     S = J @ np.linalg.solve(mass_matrix(model, q), J.T)
     assert relative_error((S + 0.3 * np.eye(12)) @ soft, S @ hard) <= ILL_CONDITIONED
-
-
-def test_batch_equals_single_points(rng):
-    model, frames = contact_cases.robot("hyq", rng)
-    contacts = ContactSet(model, contacts_on(model, frames, rng, axes="local"))
-    q, v, tau = random_states(model, LANES + 3, rng)
-    batch = contact_dynamics(model, q, v, tau, contacts)
-    for k in range(LANES + 3):
-        for many, one in zip(batch, contact_dynamics(model, q[k], v[k], tau[k], contacts), strict=True):
-            assert np.array_equal(many[k], one)
-    assert contact_dynamics(model, q[:0], v[:0], tau[:0], contacts).f.shape == (0, 4, 3)
 
 
 # ------------------------------------------------------------------------------------------------ redundant contacts
@@ -154,14 +128,10 @@ def test_a_point_that_no_joint_moves_carries_no_force():
     assert not f.any() and pivot == 0.0 and redundant == 3
 
 
-def test_errors(rng):
+def test_contacts_of_another_robot(rng):
     model, frames = contact_cases.robot("hyq", rng)
     contacts = contacts_on(model, frames, rng)
     q, v, tau = random_states(model, 2, rng)
-    with pytest.raises(ValueError, match=r"tau: got shape \(12,\), expected \(18,\) or \(K, 18\)"):
-        contact_dynamics(model, q, v, np.zeros(12), contacts)
-    with pytest.raises(ValueError, match=r"damping: got -1.0, expected a number of at least zero"):
-        contact_dynamics(model, q, v, tau, contacts, -1.0)
     with pytest.raises(ValueError, match="contacts: the set belongs to another model"):
         contact_dynamics(with_armature(model, rng), q, v, tau, ContactSet(model, contacts))
 

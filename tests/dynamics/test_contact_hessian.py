@@ -3,18 +3,11 @@
 import numpy as np
 import pytest
 
-from dynamics import (
-    ContactSet,
-    contact_dynamics,
-    contact_dynamics_derivatives,
-    contact_dynamics_hessian,
-    forward_dynamics_hessian,
-)
-from dynamics.simd import LANES, threads
+from dynamics import contact_dynamics_derivatives, contact_dynamics_hessian, forward_dynamics_hessian
 from tests.reference import contact_cases
-from tests.reference.contact_cases import GAINS, contacts_on, growing_sets
+from tests.reference.contact_cases import GAINS, contacts_on
 from tests.reference.lie_brackets import structure_constants
-from tests.reference.random_robots import random_states, with_armature
+from tests.reference.random_robots import random_states
 from tests.reference.rigid_body_models import load_reference
 from tests.reference.tangent_differences import along_state
 from tests.tolerances import relative_error
@@ -53,24 +46,13 @@ def check(model, q, v, tau, contacts, w_a, w_f, damping=0.0, w_m=None):
 
 @pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
 @pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
-@pytest.mark.parametrize("name", contact_cases.ROBOTS)
+@pytest.mark.parametrize("name", contact_cases.HELD)
 def test_differences(name, gains, axes, rng):
-    model, frames = contact_cases.robot(name, rng)
-    model = with_armature(model, rng)
-    for contacts in growing_sets(model, frames, rng, gains, axes):
+    model, sets = contact_cases.held(name, rng, gains, axes)
+    for contacts in sets:
         q, v, tau = (x[0] for x in random_states(model, 1, rng))
-        check(model, q, v, tau, contacts, *multipliers(model, contacts, rng))
-
-
-@pytest.mark.parametrize("axes", ["local_world_aligned", "local"])
-@pytest.mark.parametrize("gains", [(0.0, 0.0), GAINS])
-@pytest.mark.parametrize("name", contact_cases.FOOTED)
-def test_differences_of_feet(name, gains, axes, rng):
-    model, frames = contact_cases.footed(name, rng)
-    contacts = contacts_on(model, frames, rng, gains, axes, rigid=(0,))
-    q, v, tau = (x[0] for x in random_states(model, 1, rng))
-    w_m = rng.uniform(-2, 2, (len(contacts), 3))
-    check(model, q, v, tau, contacts, *multipliers(model, contacts, rng), w_m=w_m)
+        w_m = rng.uniform(-2, 2, (len(contacts), 3))
+        check(model, q, v, tau, contacts, *multipliers(model, contacts, rng), w_m=w_m)
 
 
 @pytest.mark.parametrize("rigid", [(), (1, 3)])
@@ -100,46 +82,3 @@ def test_order_matters_by_the_bracket_inside_a_joint(rng):
     gradient = gradients(contact_dynamics_derivatives(model, q, v, tau, contacts), *w)[0]
     expected = np.einsum("l,lkj->jk", gradient, structure_constants(model))
     assert relative_error(Hqq - Hqq.T, expected, floor=np.abs(Hqq).max()) <= SAME
-
-
-def test_batch_equals_single_points(rng):
-    model, frames = contact_cases.robot("hyq", rng)
-    contacts = ContactSet(model, contacts_on(model, frames, rng, axes="local"))
-    K = LANES + 3
-    q, v, tau = random_states(model, K, rng)
-    w_a, w_f = multipliers(model, contacts, rng, K)
-    batch = contact_dynamics_hessian(model, q, v, tau, contacts, w_a, w_f)
-    for k in range(K):
-        one = contact_dynamics_hessian(model, q[k], v[k], tau[k], contacts, w_a[k], w_f[k])
-        assert all(np.array_equal(many[k], x) for many, x in zip(batch, one, strict=True))
-    one = contact_dynamics_hessian(model, q, v, tau, contacts, w_a, w_f[0])
-    assert all(np.array_equal(many[0], x[0]) for many, x in zip(batch, one, strict=True))
-
-
-def test_nothing_is_left_from_earlier_calls(rng):
-    """The workspace may hold anything before a call."""
-    model, frames = contact_cases.with_points(load_reference("joint_zoo")[0], [3, 3, 5], rng)
-    contacts = contacts_on(model, frames, rng, axes="local")
-    q, v, tau = random_states(model, 3, rng)
-    w = multipliers(model, contacts, rng, 3)
-
-    def results():
-        state = model, q, v, tau, contacts
-        return *contact_dynamics(*state), *contact_dynamics_derivatives(*state), *contact_dynamics_hessian(*state, *w)
-
-    before = results()
-    for block in threads._state.blocks.values():
-        block.fill(np.nan)
-    assert all(np.array_equal(x, y) for x, y in zip(before, results(), strict=True))
-
-
-def test_errors(rng):
-    model, frames = contact_cases.robot("hyq", rng)
-    contacts = contacts_on(model, frames, rng)
-    q, v, tau, w = random_states(model, 2, rng, vectors=3)
-    with pytest.raises(ValueError, match=r"w_f: got shape \(4, 2\), expected \(4, 3\) or \(2, 4, 3\)"):
-        contact_dynamics_hessian(model, q, v, tau, contacts, w, np.zeros((4, 2)))
-    with pytest.raises(ValueError, match=r"w_m: got shape \(3, 4\), expected \(4, 3\) or \(2, 4, 3\)"):
-        contact_dynamics_hessian(model, q, v, tau, contacts, w, np.zeros((4, 3)), w_m=np.zeros((3, 4)))
-    with pytest.raises(ValueError, match=r"w_a: got shape \(12,\), expected \(18,\) or \(K, 18\)"):
-        contact_dynamics_hessian(model, q, v, tau, contacts, np.zeros(12), np.zeros((4, 3)))

@@ -16,11 +16,6 @@ ROBOTS = ("ur5", "panda", "hyq", "spherical_tree", "joint_zoo", "double_pendulum
 CLOSE = 1e-12
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(21)
-
-
 @pytest.fixture(params=ROBOTS)
 def robot(request, rng):
     """Model, states (K, nx), configurations (K, nq), zero velocities (K, nv)."""
@@ -101,20 +96,6 @@ def test_one_degree_of_freedom_with_two_motors():
     assert np.array_equal(residual.evaluate(xs, us), [[11.0], [17.0]])
 
 
-def test_batch_equals_single_knots(rng):
-    model, _ = load_reference("joint_zoo")
-    q, v, us = random_states(model, 2 * LANES + 1, rng)
-    xs, residual = np.hstack([q, v]), ControlGravity(model)
-    r, (rx, _) = residual.evaluate(xs, us), residual.jacobians(xs, us)
-    for k in range(len(xs)):
-        at = slice(k, k + 1)
-        assert np.array_equal(residual.evaluate(xs[at], us[at])[0], r[k])
-        assert np.array_equal(residual.jacobians(xs[at], us[at])[0][0], rx[k])
-    us.flags.writeable = False
-    assert np.array_equal(residual.evaluate(xs, us), r)
-    assert residual.evaluate(xs[:0], us[:0]).shape == (0, model.nv)
-
-
 def test_in_a_cost(rng):
     """Gradient and exact Hessian of 1/2 |u - g(q)|^2 across states and controls, at running and terminal knots."""
     model, data = load_reference("ur5")
@@ -130,17 +111,3 @@ def test_in_a_cost(rng):
     )
     e = trajopt.expand(problem, xs, us)
     assert np.abs(e.lu).max() <= 1e-12 and np.abs(e.lx[:-1]).max() <= 1e-12 and np.abs(e.lx[-1]).max() > 1.0
-
-
-def test_errors():
-    model, data = load_reference("ur5")
-    xs = np.hstack([data["q"], data["v"]])
-    residual = ControlGravity(model)
-    with pytest.raises(ValueError, match=r"us: got shape \(3, 5\), expected \(3, 6\)"):
-        residual.evaluate(xs, np.zeros((3, 5)))
-    with pytest.raises(ValueError, match=r"us: got shape \(2, 6\), expected \(3, 6\)"):
-        residual.jacobians(xs, np.zeros((2, 6)))
-    with pytest.raises(ValueError, match=r"actuation has shape \(5, 2\); expected \(6, nu\)"):
-        ControlGravity(model, np.ones((5, 2)))
-    with pytest.raises(ValueError, match="the first joint of the model is not a free flyer"):
-        ControlGravity(model, "floating_base")

@@ -3,20 +3,13 @@
 import dataclasses
 
 import numpy as np
-import pytest
 
 from dynamics.algorithms.configuration import integrate
 from dynamics.algorithms.energy import kinetic_energy, potential_energy
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_dynamics import gravity_forces
 from dynamics.algorithms.mass_matrix import mass_matrix
-from tests.reference.rigid_body_models import NAMES, load_reference
 from tests.reference.tangent_differences import along_configuration, in_time
-
-
-@pytest.fixture(scope="module", params=NAMES)
-def reference(request):
-    return load_reference(request.param)
 
 
 def close(value, expected, tolerance=1e-12):
@@ -62,24 +55,3 @@ def test_energy_changes_by_the_power_of_the_torques(reference):
         return kinetic_energy(model, qs, vs) + potential_energy(model, qs)
 
     assert abs(in_time(energy) - tau @ v) <= 1e-9 * max(abs(tau @ v), np.abs(tau * v).sum())
-
-
-def test_batch_equals_single_points():
-    model, data = load_reference("hyq")
-    K = 11
-    q, v = np.tile(data["q"], (4, 1))[:K], np.random.default_rng(5).uniform(-1, 1, (K, model.nv))
-    T, U = kinetic_energy(model, q, v), potential_energy(model, q)
-    for k in range(K):
-        assert T[k] == kinetic_energy(model, q[k], v[k])
-        assert U[k] == pytest.approx(potential_energy(model, q[k]), rel=1e-14)
-    assert np.ndim(kinetic_energy(model, q[0], v[0])) == 0 == np.ndim(potential_energy(model, q[0]))
-
-
-def test_errors():
-    model, data = load_reference("hyq")
-    with pytest.raises(ValueError, match=r"v: got shape \(17,\), expected \(18,\) or \(K, 18\)"):
-        kinetic_energy(model, data["q"], np.zeros(17))
-    q = data["q"][0].copy()
-    q[3:7] *= 1.01
-    with pytest.raises(ValueError, match="expected a unit quaternion"):
-        potential_energy(model, q)

@@ -10,22 +10,10 @@ from dynamics.algorithms.inverse_dynamics import inverse_dynamics
 from dynamics.algorithms.mass_matrix import inverse_mass_matrix, mass_matrix
 from dynamics.derivatives.forward_dynamics import forward_dynamics_derivatives
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives
-from dynamics.simd import LANES
 from tests.reference import textbook_double_pendulum as textbook
 from tests.reference.random_robots import random_states, random_trees, settings, with_armature
-from tests.reference.rigid_body_models import NAMES, load_reference
 from tests.reference.tangent_differences import along_state
 from tests.tolerances import COMPLEX_STEP, IDENTITY, ORACLE, SIXTH_ORDER_DIFFERENCES, forward_tolerance, relative_error
-
-
-@pytest.fixture(scope="module", params=NAMES)
-def reference(request):
-    return load_reference(request.param)
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(104)
 
 
 @pytest.mark.processor
@@ -101,32 +89,3 @@ def test_inverse_dynamics_is_linear_in_velocity_derivatives(reference, rng):
     coriolis = inverse_dynamics(model, q, v, a) - inverse_dynamics(model, q, 0 * v, a)
     size = np.abs(d.dtau_dv).max()
     assert relative_error(np.einsum("kij,kj->ki", d.dtau_dv, v), 2 * coriolis, floor=size) <= IDENTITY
-
-
-@pytest.mark.parametrize("derivatives", [inverse_dynamics_derivatives, forward_dynamics_derivatives])
-@pytest.mark.parametrize("name", ["ur5", "hyq", "joint_zoo"])
-def test_batch_equals_single_points(derivatives, name, rng):
-    model, _ = load_reference(name)
-    K = LANES + 3
-    q, v, a = random_states(model, K, rng)
-    batch = derivatives(model, q, v, a)
-    for k in range(K):
-        for many, one in zip(batch, derivatives(model, q[k], v[k], a[k]), strict=True):
-            assert np.array_equal(many[k], one)
-    for many, one in zip(derivatives(model, q[2], v[2], a), derivatives(model, q[2], v[2], a[5]), strict=True):
-        assert np.array_equal(many[5], one)
-    assert derivatives(model, q[:0], v[:0], a[:0])[0].shape == (0, model.nv, model.nv)
-
-
-def test_errors(rng):
-    model, _ = load_reference("joint_zoo")
-    q, v, a = random_states(model, 2, rng)
-    with pytest.raises(ValueError, match=r"a: got shape \(2, 25\), expected \(23,\) or \(K, 23\)"):
-        inverse_dynamics_derivatives(model, q, v, q)
-    with pytest.raises(ValueError, match=r"tau: got shape \(22,\), expected \(23,\) or \(K, 23\)"):
-        forward_dynamics_derivatives(model, q, v, a[0, :22])
-    with pytest.raises(ValueError, match="expected a unit quaternion"):
-        inverse_dynamics_derivatives(model, 1.01 * q, v, a)
-    a[1, 3] = np.nan
-    with pytest.raises(ValueError, match=r"tau\[1, 3\] is nan"):
-        forward_dynamics_derivatives(model, q, v, a)

@@ -7,22 +7,10 @@ from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.frames import frame_jacobian
 from dynamics.algorithms.inverse_dynamics import bias_forces, inverse_dynamics
 from dynamics.algorithms.mass_matrix import inverse_mass_matrix, mass_matrix
-from dynamics.simd import LANES
 from tests.reference import pinocchio_peer
 from tests.reference import textbook_double_pendulum as textbook
 from tests.reference.random_robots import random_states, with_armature
-from tests.reference.rigid_body_models import NAMES, load_reference
 from tests.tolerances import IDENTITY, forward_tolerance, relative_error
-
-
-@pytest.fixture(scope="module", params=NAMES)
-def reference(request):
-    return load_reference(request.param)
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(102)
 
 
 @pytest.mark.processor
@@ -88,34 +76,3 @@ def test_pinocchio_with_wrenches_and_armature(reference, rng):
         expected = pin.aba(peer, peer.createData(), theirs, v[k], tau[k], pinocchio_peer.forces(pin, w))
         a = forward_dynamics(model, q[k], v[k], tau[k], w)
         assert relative_error(a, expected) <= forward_tolerance(mass_matrix(model, q[k]))
-
-
-@pytest.mark.parametrize("name", ["ur5", "hyq", "joint_zoo"])
-def test_batch_equals_single_points(name, rng):
-    model, _ = load_reference(name)
-    K = 2 * LANES + 3
-    q, v, tau = random_states(model, K, rng)
-    wrenches = rng.uniform(-20, 20, (K, model.nb, 6))
-    a, loaded = forward_dynamics(model, q, v, tau), forward_dynamics(model, q, v, tau, wrenches)
-    for k in range(K):
-        assert np.array_equal(a[k], forward_dynamics(model, q[k], v[k], tau[k]))
-        assert np.array_equal(loaded[k], forward_dynamics(model, q[k], v[k], tau[k], wrenches[k]))
-    assert np.array_equal(forward_dynamics(model, q[0], v, tau[0])[5], forward_dynamics(model, q[0], v[5], tau[0]))
-    assert forward_dynamics(model, q[0], v[0], tau[0]).shape == (model.nv,)
-
-
-def test_errors(rng):
-    model, _ = load_reference("hyq")
-    q, v, tau = random_states(model, 3, rng)
-    with pytest.raises(ValueError, match=r"tau: got shape \(12,\), expected \(18,\) or \(K, 18\)"):
-        forward_dynamics(model, q, v, np.zeros(12))
-    bad = tau.copy()
-    bad[1, 17] = -np.inf
-    with pytest.raises(ValueError, match=r"tau\[1, 17\] is -inf, expected finite numbers"):
-        forward_dynamics(model, q, v, bad)
-    with pytest.raises(ValueError, match=r"different numbers of points \(q: 3, v: 1, tau: 2\)"):
-        forward_dynamics(model, q, v[0], tau[:2])
-    with pytest.raises(ValueError, match="expected a unit quaternion"):
-        forward_dynamics(model, 2.0 * q[0], v[0], tau[0])
-    with pytest.raises(ValueError, match=r"external_wrenches has shape \(2, 13, 6\); expected"):
-        forward_dynamics(model, q, v, tau, np.zeros((2, 13, 6)))

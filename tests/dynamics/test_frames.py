@@ -7,22 +7,11 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from dynamics import joints
-from dynamics.algorithms.configuration import integrate, random_configuration
+from dynamics.algorithms.configuration import integrate
 from dynamics.algorithms.frames import REFERENCES, frame_acceleration, frame_jacobian, frame_placement, frame_velocity
 from dynamics.builder import ModelBuilder
 from dynamics.model import Frame
-from tests.reference.rigid_body_models import NAMES, load_reference
 from tests.reference.tangent_differences import in_time
-
-
-@pytest.fixture(scope="module", params=NAMES)
-def reference(request):
-    return load_reference(request.param)
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(20250)
 
 
 def close(value, expected, tolerance=1e-12):
@@ -119,43 +108,6 @@ def test_frame_of_the_world_stands_still(which):
     assert np.array_equal(frame_jacobian(model, q, "marker", which), np.zeros((3, 6, 1)))
     assert np.array_equal(frame_velocity(model, q, v, "marker", which), np.zeros((3, 6)))
     assert np.array_equal(frame_acceleration(model, q, v, a, "marker", which), np.zeros((3, 6)))
-
-
-def test_batch_equals_single_points(rng):
-    model, tips = with_random_frames(load_reference("joint_zoo")[0], rng)
-    K, tip = 11, tips[-1]
-    q = np.array([random_configuration(model, rng) for _ in range(K)])
-    v, a = rng.uniform(-2, 2, (2, K, model.nv))
-    R, p = frame_placement(model, q, tip)
-    J = frame_jacobian(model, q, tip)
-    velocity, acceleration = frame_velocity(model, q, v, tip), frame_acceleration(model, q, v, a, tip)
-    for k in range(K):
-        R_k, p_k = frame_placement(model, q[k], tip)
-        assert np.array_equal(R[k], R_k) and np.array_equal(p[k], p_k)
-        assert np.array_equal(J[k], frame_jacobian(model, q[k], tip))
-        assert np.array_equal(velocity[k], frame_velocity(model, q[k], v[k], tip))
-        assert np.array_equal(acceleration[k], frame_acceleration(model, q[k], v[k], a[k], tip))
-    one_q = frame_velocity(model, q[0], v, tip)
-    assert np.array_equal(one_q, frame_velocity(model, np.tile(q[0], (K, 1)), v, tip))
-    assert frame_jacobian(model, q[:0], tip).shape == (0, 6, model.nv)
-
-
-def test_errors():
-    model = pendulum()
-    with pytest.raises(ValueError, match=r"unknown frame 'tipp'; did you mean 'tip'\?"):
-        frame_placement(model, [0.0], "tipp")
-    message = r"reference: got 'body', expected one of 'local_world_aligned', 'local', 'world'"
-    for call in (
-        lambda: frame_jacobian(model, [0.0], "tip", "body"),
-        lambda: frame_velocity(model, [0.0], [0.0], "tip", "body"),
-        lambda: frame_acceleration(model, [0.0], [0.0], [0.0], "tip", "body"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()
-    with pytest.raises(ValueError, match=r"v: got shape \(2,\), expected \(1,\) or \(K, 1\)"):
-        frame_velocity(model, [0.0], [0.0, 1.0], "tip")
-    with pytest.raises(ValueError, match=r"q\[0\]"):
-        frame_jacobian(model, [np.nan], "tip")
 
 
 # ------------------------------------------------------------------------------------------------ Pinocchio

@@ -9,26 +9,10 @@ from dynamics.derivatives.forward_dynamics import forward_dynamics_hessian, forw
 from dynamics.derivatives.hessian import inverse_dynamics_expansion, inverse_dynamics_hessian
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
-from dynamics.simd import LANES
 from tests.reference.lie_brackets import structure_constants
 from tests.reference.random_robots import random_states, random_trees, settings, with_armature
-from tests.reference.rigid_body_models import NAMES, load_reference
+from tests.reference.rigid_body_models import load_reference
 from tests.tolerances import CONTRACTED, IDENTITY, ORACLE_FORWARD_SECOND_ORDER, ORACLE_SECOND_ORDER, relative_error
-
-PAIRS = {
-    "inverse": (inverse_dynamics_hessian, inverse_dynamics_second_derivatives),
-    "forward": (forward_dynamics_hessian, forward_dynamics_second_derivatives),
-}
-
-
-@pytest.fixture(scope="module", params=NAMES)
-def reference(request):
-    return load_reference(request.param)
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(106)
 
 
 def contract_inverse(w, dqdq, dqdv, dvdv, dM_dq):
@@ -38,6 +22,12 @@ def contract_inverse(w, dqdq, dqdv, dvdv, dM_dq):
 
 def contract_forward(w, *tensors):
     return [np.einsum("i,ijk->jk", w, T) for T in tensors]
+
+
+PAIRS = {
+    "inverse": (inverse_dynamics_hessian, inverse_dynamics_second_derivatives, contract_inverse),
+    "forward": (forward_dynamics_hessian, forward_dynamics_second_derivatives, contract_forward),
+}
 
 
 def size_of_sums(w, tensor):
@@ -50,28 +40,17 @@ def check(hessian, expected, tensors, w, tolerance, floor=0.0):
         assert relative_error(H, E, floor=max(size_of_sums(w, T), floor)) <= tolerance, name
 
 
+@pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("rotors", [False, True])
-def test_inverse_dynamics_equals_contracted_tensors(reference, rng, rotors):
+def test_contracted_tensors(reference, rng, rotors, pair):
     model, _ = reference
+    hessian, second_derivatives, contract = PAIRS[pair]
     model = with_armature(model, rng) if rotors else model
     q, v, a, w = random_states(model, 4, rng, vectors=3)
-    H = inverse_dynamics_hessian(model, q, v, a, w)
-    T = inverse_dynamics_second_derivatives(model, q, v, a)
+    H, T = hessian(model, q, v, a, w), second_derivatives(model, q, v, a)
     for k in range(4):
         tensors = [x[k] for x in T]
-        check(type(H)(*(x[k] for x in H)), contract_inverse(w[k], *tensors), tensors, w[k], CONTRACTED)
-
-
-@pytest.mark.parametrize("rotors", [False, True])
-def test_forward_dynamics_equals_contracted_tensors(reference, rng, rotors):
-    model, _ = reference
-    model = with_armature(model, rng) if rotors else model
-    q, v, tau, w = random_states(model, 4, rng, vectors=3)
-    H = forward_dynamics_hessian(model, q, v, tau, w)
-    T = forward_dynamics_second_derivatives(model, q, v, tau)
-    for k in range(4):
-        tensors = [x[k] for x in T]
-        check(type(H)(*(x[k] for x in H)), contract_forward(w[k], *tensors), tensors, w[k], CONTRACTED)
+        check(type(H)(*(x[k] for x in H)), contract(w[k], *tensors), tensors, w[k], CONTRACTED)
 
 
 def test_inverse_dynamics_of_the_reference(reference, rng):
@@ -139,32 +118,3 @@ def test_expansion_holds_the_first_order_too(reference, rng):
         assert relative_error(x, y) <= IDENTITY
     for x, y in zip(H, inverse_dynamics_hessian(model, q, v, a, w), strict=True):
         assert np.array_equal(x, y)
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-@pytest.mark.parametrize("name", ["ur5", "hyq", "joint_zoo"])
-def test_batch_equals_single_points(pair, name, rng):
-    model, _ = load_reference(name)
-    hessian, K = PAIRS[pair][0], LANES + 3
-    q, v, a, w = random_states(model, K, rng, vectors=3)
-    batch = hessian(model, q, v, a, w)
-    for k in range(K):
-        for many, one in zip(batch, hessian(model, q[k], v[k], a[k], w[k]), strict=True):
-            assert one.shape == (model.nv, model.nv) and np.array_equal(many[k], one)
-    for many, one in zip(hessian(model, q[2], v[2], a[2], w), hessian(model, q[2], v[2], a[2], w[5]), strict=True):
-        assert np.array_equal(many[5], one)
-    assert hessian(model, q[:0], v[:0], a[:0], w[:0])[0].shape == (0, model.nv, model.nv)
-
-
-@pytest.mark.parametrize("pair", PAIRS)
-def test_errors(pair, rng):
-    model, _ = load_reference("hyq")
-    hessian = PAIRS[pair][0]
-    q, v, a, w = random_states(model, 2, rng, vectors=3)
-    with pytest.raises(ValueError, match=r"w: got shape \(12,\), expected \(18,\) or \(K, 18\)"):
-        hessian(model, q, v, a, w[0, 6:])
-    with pytest.raises(ValueError, match="different numbers of points"):
-        hessian(model, q, v, a, np.vstack([w, w]))
-    w[1, 0] = np.nan
-    with pytest.raises(ValueError, match=r"w\[1, 0\] is nan"):
-        hessian(model, q, v, a, w)

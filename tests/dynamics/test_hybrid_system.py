@@ -269,41 +269,21 @@ def test_where_a_motion_starts():
 
 # ------------------------------------------------------------------------------------------------ errors
 @pytest.mark.parametrize(
-    "phases, error, message",
+    "phases, message",
     [
-        ([], ValueError, r"phases: got \[\], expected a list of at least one \(name, frames, knots\)"),
-        ("stance", ValueError, "phases: got 'stance'"),
-        ([("stance", 3)], ValueError, r"phases\[0\]: got \('stance', 3\), expected \(name, frames, knots\)"),
-        ([(1, FEET, 3)], ValueError, r"phases\[0\]: got 1 for a name, expected a nonempty string"),
-        ([("stance", FEET[0], 3)], TypeError, r"phases\[0\], 'stance': got frames 'lf_foot', expected a list"),
-        ([("stance", FEET, -1)], ValueError, "'stance': got -1 knots, expected an integer of at least zero"),
-        ([("stance", FEET, 2.0)], ValueError, "'stance': got 2.0 knots, expected an integer of at least zero"),
-        ([("stance", FEET, 1), ("fall", [], 0)], ValueError, "'fall': got neither knots nor frames"),
-        ([("impact", FEET, 0)], ValueError, "got impacts alone, expected a phase that takes time"),
-        ([("stance", FEET, True)], ValueError, "'stance': got True knots"),
-        ([("s", FEET, 1), ("t", ["rf_fot"], 1)], ValueError, r"phases\[1\], 't': unknown frame 'rf_fot'; did you mean"),
-        ([("stance", ["lf_foot"] * 2, 1)], ValueError, "'stance': contacts.1.: frame 'lf_foot' is already in contact"),
-        ([("stance", [7], 1)], TypeError, "'stance': contacts.0.: got int, expected a PointContact"),
+        ([("stance", FEET, 1), ("fall", [], 0)], "'fall': got neither knots nor frames"),
+        ([("impact", FEET, 0)], "got impacts alone, expected a phase that takes time"),
+        ([("s", FEET, 1), ("t", ["rf_fot"], 1)], r"phases\[1\], 't': unknown frame 'rf_fot'; did you mean"),
     ],
 )
-def test_errors_of_phases(phases, error, message):
-    with pytest.raises(error, match=message):
+def test_errors_of_phases(phases, message):
+    with pytest.raises(ValueError, match=message):
         HybridSystem(MODEL, DT, phases)
 
 
-def test_errors_of_other_arguments():
+def test_gains_want_a_reference():
     with pytest.raises(ValueError, match="reference: needed where kp is not zero"):
         hybrid(gains=(100.0, 20.0))
-    with pytest.raises(ValueError, match=r"restitution: got 1.5, expected a number from 0 to 1"):
-        hybrid(restitution=1.5)
-    with pytest.raises(ValueError, match=r"contact_damping: got -1\.0, expected a number of at least zero"):
-        hybrid(contact_damping=-1.0)
-    with pytest.raises(TypeError, match="impacts: got 'no', expected True or False"):
-        hybrid(impacts="no")
-    with pytest.raises(ValueError, match=r"dt is 0\.0; expected a positive number"):
-        HybridSystem(MODEL, 0.0, PHASES)
-    with pytest.raises(ValueError, match="contacts: got none, expected at least one for an impact"):
-        Impact(MODEL, [])
 
 
 def test_errors_of_calls(rng):

@@ -112,11 +112,6 @@ def check(model, rng, route):
     assert np.array_equal(Minv, np.swapaxes(Minv, 1, 2))
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(104)
-
-
 @pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
 @pytest.mark.parametrize("name", NAMES)
 def test_reference_robots(name, route, rng):

@@ -11,20 +11,14 @@ import dynamics
 import trajopt
 from dynamics.systems.plant_model import SLOW
 from problems.quadruped_model import FEET, quadruped, standing
-from tests.dynamics.test_contact_system import make_contact_system
 from tests.reference.rigid_body_models import load_reference
-from tests.reference.robot_systems import SMOOTHING, model_slopes, rough, step
+from tests.reference.robot_systems import SMOOTHING, make_contact_system, model_slopes, rough, step
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, SLOPE, relative_error
 
 PENDULUM = """<robot name="pendulum"><link name="base"/>
 <link name="rod"><inertial><origin xyz="0 0 -1"/><mass value="1"/>
 <inertia ixx="0" iyy="0" izz="0" ixy="0" ixz="0" iyz="0"/></inertial></link><joint name="hinge" type="continuous">
 <parent link="base"/><child link="rod"/><axis xyz="0 1 0"/><dynamics damping="{}" friction="{}"/></joint></robot>"""
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(3)
 
 
 def pendulum(damping=0.0, friction=0.0):

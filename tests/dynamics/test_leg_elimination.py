@@ -6,7 +6,7 @@ import pytest
 
 import dynamics
 from dynamics import PointContact, RigidBodySystem, RigidContact
-from dynamics.simd import LANES, threads
+from dynamics.simd import LANES
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.reference import contact_cases
 from tests.reference.contact_cases import contacts_on
@@ -100,26 +100,6 @@ def test_stretched_legs_move_as_contact_dynamics_says(rng):
     expected = dynamics.contact_dynamics(system.model, q, v, tau, system.contacts).a
     assert np.isfinite(a).all()
     assert max(map(relative_error, a, expected)) < TOLERANCE
-
-
-def test_knots_do_not_depend_on_others_in_their_chunk(rng):
-    system, q, v, tau = stretched(rng)
-    a = accelerations(system, q, v, tau)
-    for i in range(len(q)):
-        assert np.array_equal(accelerations(system, q[[i]], v[[i]], tau[[i]])[0], a[i])
-
-
-def test_same_bits_for_any_number_of_threads_whatever_was_left_in_workspaces(rng, monkeypatch):
-    monkeypatch.setattr(threads, "MINIMUM_WORK", 1)
-    system, q, v, tau = stretched(rng)
-    before, found = dynamics.num_threads(), []
-    for count in (1, 2, 3, 1):
-        dynamics.set_num_threads(count)
-        found.append(accelerations(system, q, v, tau))
-        for block in threads._state.blocks.values():
-            block.fill(np.nan)
-    dynamics.set_num_threads(before)
-    assert all(np.array_equal(found[0], a) for a in found[1:])
 
 
 def test_foot_on_a_joint_axis_moves_as_contact_dynamics_says(rng):

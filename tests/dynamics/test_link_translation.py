@@ -5,7 +5,7 @@ import pytest
 
 from dynamics.rods.robot.link_translation import LinkTranslation
 from tests.dynamics.test_weighted_squares import check, figures
-from tests.reference.rod_robots import ROBOTS, manipulator, tip
+from tests.reference.rod_robots import ROBOTS, tip
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, relative_error
 
 LINKS = [("manipulator", "arm"), ("hybrid", "tail"), ("hybrid", "plate"), ("hybrid", "flap"), ("hybrid", "weight")]
@@ -48,13 +48,3 @@ def test_squares(case, rng, limited):
     us = np.zeros((len(xs) - 1, 2))
     check(residual, xs, us, figures(rng, len(us), 3, limited), 0, len(us))
     check(residual, xs, us, figures(rng, 1, 3, limited), len(us), len(us) + 1)
-
-
-def test_bad_arguments():
-    model = manipulator().model
-    with pytest.raises(ValueError, match="did you mean 'arm'"):
-        LinkTranslation(model, "arms", TARGET)
-    with pytest.raises(ValueError, match="target"):
-        LinkTranslation(model, "arm", [0.0, 1.0])
-    with pytest.raises(TypeError, match="model: got SoftRobot, expected a RodModel"):
-        LinkTranslation(manipulator(), "arm", TARGET)  # type: ignore[arg-type]

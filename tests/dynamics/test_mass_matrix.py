@@ -8,22 +8,11 @@ from dynamics.algorithms.inverse_dynamics import bias_forces, gravity_forces, in
 from dynamics.algorithms.mass_matrix import inverse_mass_matrix, mass_matrix
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
-from dynamics.simd import LANES
 from tests.reference import textbook_double_pendulum as textbook
 from tests.reference.lie_brackets import structure_constants
 from tests.reference.random_robots import random_states, with_armature
-from tests.reference.rigid_body_models import NAMES, load_reference
+from tests.reference.rigid_body_models import load_reference
 from tests.tolerances import IDENTITY, ORACLE, forward_tolerance, relative_error
-
-
-@pytest.fixture(scope="module", params=NAMES)
-def reference(request):
-    return load_reference(request.param)
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(103)
 
 
 def test_reference(reference):
@@ -94,29 +83,3 @@ def test_rate_less_twice_the_coriolis_matrix_is_skew(reference):
         size = np.abs(dtau_dv).max()
         assert relative_error(C @ v, bias_forces(model, q, v) - gravity_forces(model, q), floor=size) <= IDENTITY
         assert relative_error(C + C.T, Mdot, floor=size) <= IDENTITY
-
-
-@pytest.mark.parametrize("name", ["ur5", "hyq", "joint_zoo"])
-def test_batch_equals_single_points(name, rng):
-    model, _ = load_reference(name)
-    K = 2 * LANES + 3
-    (q,) = random_states(model, K, rng, vectors=0)
-    M, Minv = mass_matrix(model, q), inverse_mass_matrix(model, q)
-    for k in range(K):
-        assert np.array_equal(M[k], mass_matrix(model, q[k]))
-        assert np.array_equal(Minv[k], inverse_mass_matrix(model, q[k]))
-    assert mass_matrix(model, q[0]).shape == (model.nv, model.nv)
-    assert mass_matrix(model, q[:0]).shape == (0, model.nv, model.nv)
-
-
-@pytest.mark.parametrize("function", [mass_matrix, inverse_mass_matrix])
-def test_errors(function):
-    model, data = load_reference("spherical_tree")
-    with pytest.raises(ValueError, match=r"q: got shape \(18,\), expected \(21,\) or \(K, 21\)"):
-        function(model, np.zeros(18))
-    q = data["q"].copy()
-    q[1, 2] = np.nan
-    with pytest.raises(ValueError, match=r"q\[1, 2\] is nan, expected finite numbers"):
-        function(model, q)
-    with pytest.raises(ValueError, match="expected a unit quaternion"):
-        function(model, np.zeros(21))

@@ -9,12 +9,7 @@ from dynamics import joints
 from dynamics.builder import ModelBuilder
 from dynamics.joints import Continuous, Fixed, FreeFlyer, Planar, Prismatic, Revolute, Spherical, Translation
 from dynamics.validation import check_configuration
-from tests.reference.rigid_body_models import NAMES, load_reference
-
-
-@pytest.fixture(scope="module", params=NAMES)
-def reference(request):
-    return load_reference(request.param)
+from tests.reference.rigid_body_models import load_reference
 
 
 def skew(w):

@@ -14,7 +14,7 @@ from dynamics.derivatives.packed import contract_packed_kernel, packed_size
 from dynamics.derivatives.packed_tensors import PackedSecondDerivatives
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.derivatives.second_order_kernels import LOWEST, second_order_packed_kernel
-from dynamics.simd import LANES, aligned_empty, threads
+from dynamics.simd import LANES, aligned_empty
 from dynamics.simd.streaming import LARGE
 from problems import serial_chain
 from tests.reference import mixed_joints
@@ -28,11 +28,6 @@ LIMIT = 200e6  # bytes, for 64 knots of 50 degrees of freedom
 @pytest.fixture(scope="module", params=[*NAMES, "mixed_joints"])
 def model(request):
     return mixed_joints.MODEL if request.param == "mixed_joints" else load_reference(request.param)[0]
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(171)
 
 
 def contracted(w, tensors):
@@ -69,23 +64,6 @@ def test_random_trees(tree):
     check(model, *random_states(model, LANES + 1, rng, vectors=3))
 
 
-def test_single_points(model, rng):
-    q, v, a, w = random_states(model, LANES + 2, rng, vectors=3)
-    batch = inverse_dynamics_second_derivatives(model, q, v, a, packed=True)
-    for k in (0, LANES + 1):
-        one = inverse_dynamics_second_derivatives(model, q[k], v[k], a[k], packed=True)
-        assert len(one) == 1 and one.single
-        for x, y in zip(one.dense(), batch.dense(), strict=True):
-            assert x.shape == (model.nv,) * 3 and np.array_equal(x, y[k])
-        for x, y in zip(one.contract(w[k]), batch.contract(w), strict=True):
-            assert x.shape == (model.nv,) * 2 and np.array_equal(x, y[k])
-        assert one.contract(w[k : k + 1]).Hqq.shape == (1, model.nv, model.nv)
-    for x, y in zip(batch.contract(w[3]), batch.contract(np.tile(w[3], (len(q), 1))), strict=True):
-        assert np.array_equal(x, y)
-    none = inverse_dynamics_second_derivatives(model, q[:0], v[:0], a[:0], packed=True)
-    assert len(none) == 0 and none.contract(w[0]).Hqq.shape == (0, model.nv, model.nv)
-
-
 def test_large_arrays_bypass_the_caches(rng):
     model = load_reference("hyq")[0]
     K = LARGE // model.nv**3 + LANES + 3
@@ -115,22 +93,6 @@ def test_chunk_after_chunk_in_one_scratch(model, rng):
         contract_packed_kernel(m, packed, lanes[3], *H)
         for x, y in zip(H, inverse_dynamics_second_derivatives(model, q, v, a, packed=True).contract(w), strict=True):
             assert np.array_equal(x.T.reshape(LANES, n, n), y)
-
-
-def test_same_bits_on_two_threads(rng, monkeypatch):
-    monkeypatch.setattr(threads, "MINIMUM_WORK", 1)
-    model = load_reference("joint_zoo")[0]
-    q, v, a, w = random_states(model, 3 * LANES + 1, rng, vectors=3)
-    before, results = dynamics.num_threads(), []
-    try:
-        for count in (1, 2):
-            dynamics.set_num_threads(count)
-            packed = inverse_dynamics_second_derivatives(model, q, v, a, packed=True)
-            results.append([packed.chunks, *packed.dense(), *packed.contract(w)])
-    finally:
-        dynamics.set_num_threads(before)
-    for x, y in zip(*results, strict=True):
-        assert np.array_equal(x, y)
 
 
 # ------------------------------------------------------------------------------------------------ what is stored
@@ -238,19 +200,6 @@ def test_memory_of_64_knots_of_50_dofs(name, rng):
 
 
 # ------------------------------------------------------------------------------------------------ use
-def test_errors_name_the_argument(rng):
-    model = load_reference("spherical_tree")[0]
-    q, v, a, w = random_states(model, 3, rng, vectors=3)
-    with pytest.raises(ValueError, match=r"v: got shape \(17,\), expected \(18,\) or \(K, 18\)"):
-        inverse_dynamics_second_derivatives(model, q, v[0, 1:], a, packed=True)
-    packed = inverse_dynamics_second_derivatives(model, q, v, a, packed=True)
-    with pytest.raises(ValueError, match=r"w: got shape \(17,\), expected \(18,\) or \(K, 18\)"):
-        packed.contract(w[0, 1:])
-    with pytest.raises(ValueError, match=r"w: got shape \(2, 18\), expected \(18,\) or \(3, 18\)"):
-        packed.contract(w[:2])
-    w[1, 4] = np.nan
-    with pytest.raises(ValueError, match=r"w\[1, 4\] is nan"):
-        packed.contract(w)
 
 
 def test_representation(rng):

@@ -13,18 +13,7 @@ from dynamics.joints import Fixed, FreeFlyer, Planar, Revolute
 from dynamics.simd import LANES
 from tests.reference import pinocchio_peer
 from tests.reference.random_robots import random_states, random_trees, settings, with_armature
-from tests.reference.rigid_body_models import NAMES, load_reference
 from tests.tolerances import IDENTITY, ORACLE, relative_error
-
-
-@pytest.fixture(scope="module", params=NAMES)
-def reference(request):
-    return load_reference(request.param)
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(113)
 
 
 def test_inverse_dynamics_of_the_reference(reference, rng):
@@ -98,29 +87,3 @@ def test_pinocchio(reference, rng):
         assert relative_error(Y[k], expected) <= ORACLE
     expected = np.array([inertia.toDynamicParameters() for inertia in peer.inertias.tolist()[1:]])
     assert relative_error(inertial_parameters(model), expected) <= ORACLE
-
-
-@pytest.mark.parametrize("name", ["ur5", "joint_zoo"])
-def test_batch_equals_single_points(name, rng):
-    model, _ = load_reference(name)
-    q, v, a = random_states(model, 2 * LANES + 3, rng)
-    Y = inverse_dynamics_regressor(model, q, v, a)
-    for k in range(len(q)):
-        assert np.array_equal(Y[k], inverse_dynamics_regressor(model, q[k], v[k], a[k]))
-    assert np.array_equal(
-        inverse_dynamics_regressor(model, q[0], v, a[0])[4], inverse_dynamics_regressor(model, q[0], v[4], a[0])
-    )
-    assert inverse_dynamics_regressor(model, q[0], v[0], a[0]).shape == (model.nv, 10 * model.nb)
-    assert inverse_dynamics_regressor(model, q[:0], v[:0], a[:0]).shape == (0, model.nv, 10 * model.nb)
-
-
-def test_errors(rng):
-    model, _ = load_reference("hyq")
-    q, v, a = random_states(model, 2, rng)
-    with pytest.raises(ValueError, match=r"a: got shape \(2, 19\), expected \(18,\) or \(K, 18\)"):
-        inverse_dynamics_regressor(model, q, v, q)
-    with pytest.raises(ValueError, match="expected a unit quaternion"):
-        inverse_dynamics_regressor(model, 1.1 * q, v, a)
-    v[1, 2] = np.nan
-    with pytest.raises(ValueError, match=r"v\[1, 2\] is nan"):
-        inverse_dynamics_regressor(model, q, v, a)

@@ -76,16 +76,19 @@ BUILDING = [
     ),
     *rows(
         "Elastic", rods.Elastic, {"young": 1e6, "poisson": 0.5, "density": 1e3}, young=POSITIVE,
-        poisson=(*NUMBERS, -1.0), density=POSITIVE, viscosity=AT_LEAST_ZERO,
+        poisson=(*NUMBERS, -1.0, 0.6), density=POSITIVE, viscosity=AT_LEAST_ZERO,
     ),
     *rows("LegendreBasis", rods.LegendreBasis, {"torsion": 0}, bending_y=WHOLE[1:], shear_z=WHOLE[1:]),
     *rows(
         "StrainBasis", rods.StrainBasis,
-        functions=(*KINDS, {}, {3: [np.sin]}, *({"torsion": x} for x in (3, np.sin, None, [None], []))),
+        functions=(
+            *KINDS, {}, {3: [np.sin]}, {"twist": [np.sin]},
+            *({"torsion": x} for x in (3, np.sin, None, [None], [3.0], [])),
+        ),
     ),
     *rows(
         "CylinderContact", rods.CylinderContact, {"radius": 0.1, "stiffness": 1e3}, radius=POSITIVE,
-        stiffness=POSITIVE, exponent=(*NUMBERS, 0.5), smoothing=AT_LEAST_ZERO, point=arrays(3),
+        stiffness=POSITIVE, exponent=(*NUMBERS, 0.5, 1.3), smoothing=AT_LEAST_ZERO, point=arrays(3),
         axis=(*arrays(3), "w", np.zeros(3)),
     ),
     *rows(
@@ -105,7 +108,8 @@ BUILDING = [
     *rows(
         "add_body", adding("add_body"), {"name": "x", "parent": "rod", "joint": FREE, "mass": 1.0, "inertia": INERTIA},
         name=(*NEW_NAMES, "rod", "world"), parent=NAMES, joint=KINDS, placement=PLACEMENTS, mass=AT_LEAST_ZERO,
-        com=arrays(3), inertia=arrays(3, 3)[1:], stiffness=(*AT_LEAST_ZERO, [[1.0]]), damping=(*AT_LEAST_ZERO, [[1.0]]),
+        com=arrays(3), inertia=(*arrays(3, 3)[1:], -np.eye(3)),
+        stiffness=(*AT_LEAST_ZERO, [[1.0]]), damping=(*AT_LEAST_ZERO, [[1.0]]),
     ),
     *rows(
         "add_rod", adding("add_rod"),
@@ -124,10 +128,11 @@ BUILDING = [
     ),
     *rows(
         "add_contact", adding("add_contact"), {"rod": "rod", "contact": rods.CylinderContact(0.1, 1e3)},
-        rod=(*NAMES, "body"), contact=KINDS,
+        rod=(*NAMES, "body"), contact=(*KINDS, rods.Fluid(1.0)),
     ),
     *rows(
-        "add_fluid", adding("add_fluid"), {"rod": "rod", "fluid": rods.Fluid(1.0)}, rod=(*NAMES, "body"), fluid=KINDS
+        "add_fluid", adding("add_fluid"), {"rod": "rod", "fluid": rods.Fluid(1.0)}, rod=(*NAMES, "body"),
+        fluid=(*KINDS, rods.CylinderContact(0.1, 1e3)),
     ),
     *rows(
         "add_drag", adding("add_drag"), {"link": "rod", "matrix": np.eye(6)}, link=NAMES, matrix=arrays(6, 6),

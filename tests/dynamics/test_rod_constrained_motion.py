@@ -228,28 +228,12 @@ def test_a_free_chain_and_one_that_hangs():
         ({"q0": [0.5, 0.5, 0.5]}, ValueError, "q0: the chains are open by"),
         ({"v0": [1.0, 1.0, 1.0]}, ValueError, "v0: the chains are opening"),
         ({"method": "implicit_midpoint", "dt": 0.1}, ValueError, "method: implicit_midpoint knows no closed"),
-        ({"baumgarte": 0.0}, ValueError, "baumgarte: got 0"),
-        ({"max_step": -1.0}, ValueError, "max_step: got -1"),
-        ({"prescribed": {"bar": lambda t: (0.0, 0.0, 0.0)}}, ValueError, "prescribed"),
-        ({"prescribed": {"crank": 0.3}}, TypeError, "expected a function of t"),
         ({"prescribed": {"crank": lambda t: 0.3}}, ValueError, r"prescribed\['crank'\]\(0\)"),
     ],
 )
 def test_bad_arguments(options, error, message):
     with pytest.raises(error, match=message):
         simulate(linkage(), 1.0, [], **{"q0": coordinates(0.3), **options})
-
-
-def test_bad_arguments_of_statics_and_assembly():
-    robot = linkage()
-    with pytest.raises(ValueError, match="prescribed"):
-        static_equilibrium(robot, [], prescribed={"bar": 0.0})
-    with pytest.raises(ValueError, match="prescribed"):
-        static_equilibrium(robot, [], prescribed={"crank": [0.0, 1.0]})
-    with pytest.raises(ValueError, match="link"):
-        assemble(robot.model, fixed=("bar",))
-    with pytest.raises(ValueError, match="bar"):
-        link_placement(robot.model, "bar", np.zeros(3))
 
 
 def test_statics_of_chains_that_cannot_be_closed():

@@ -107,34 +107,15 @@ def test_branches_in_any_order(rng):
     assert relative_error(second.forward_dynamics(*permuted, u)[order], first.forward_dynamics(q, v, u)) < CONDITIONED
 
 
-def test_batches_and_plain_numbers(rng):
-    """Every lane of a batch gives what its point alone gives, and what the kernel gives for plain numbers."""
+def test_plain_numbers(rng):
+    """The kernel gives for them what it gives in lanes."""
     robot = manipulator()
-    n, nu, K = robot.nq, robot.nu, 11
-    q, v, a, w = rng.uniform(-1.0, 1.0, (4, K, n))
-    u = rng.uniform(0.0, 10.0, nu)
-    batch = robot.residual_hessian(q, v, a, u, w)
-    k = 9
-    one = robot.residual_hessian(q[k], v[k], a[k], u, w[k])
-    assert all(np.array_equal(many[k], alone) for many, alone in zip(batch, one, strict=True))
-    state = np.concatenate([q[k], v[k], a[k], w[k], u])
+    n = robot.nq
+    q, v, a, w, u = random_state(robot, rng)
+    state = np.concatenate([q, v, a, w, u])
     r, A = np.empty(n), np.empty(result_numbers(robot.model.arrays, robot.arrays))
     residual_kernel(robot.model.arrays, robot.arrays, FIRST, state, np.empty(residual_work(robot.model)), r, A)
-    assert relative_error(r, robot.residual(q[k], v[k], a[k], u)) < IDENTITY
-    derivatives = robot.residual_derivatives(q[k], v[k], a[k], u)
+    assert relative_error(r, robot.residual(q, v, a, u)) < IDENTITY
+    derivatives = robot.residual_derivatives(q, v, a, u)
     for value, expected in zip(A[: 3 * n * n].reshape(3, n, n), derivatives, strict=False):
         assert relative_error(value, expected) < IDENTITY
-
-
-def test_bad_arguments():
-    robot = ROBOTS["hybrid"]()
-    n, nu = robot.nq, robot.nu
-    q, u = np.zeros(n), np.zeros(nu)
-    with pytest.raises(ValueError, match=rf"q: got shape \({n - 1},\), expected \({n},\)"):
-        robot.residual(q[:-1], q, q, u)
-    with pytest.raises(ValueError, match=rf"u: got shape \({n},\), expected \({nu},\)"):
-        robot.forward_dynamics(q, q, q)
-    with pytest.raises(ValueError, match="q: got 2 points, expected 1 or 3"):
-        robot.residual_derivatives(np.zeros((2, n)), np.zeros((3, n)), q, u)
-    with pytest.raises(ValueError, match=r"w\[0\] is nan"):
-        robot.forward_dynamics_hessian(q, q, u, np.where(np.arange(n) == 0, np.nan, 0.0))

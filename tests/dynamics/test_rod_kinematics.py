@@ -95,12 +95,3 @@ def test_nothing_ties_a_free_body_to_the_world():
     q = np.array([0.0, 0.0, 0.0, 5.0, 6.0, 7.0, 0.0])
     segments = skeleton(builder.build(), q)
     assert np.linalg.norm(segments - [5.0, 6.0, 7.0], axis=-1).max() == pytest.approx(0.3)
-
-
-def test_bad_arguments():
-    model = bent_model()
-    with pytest.raises(ValueError, match=r"q: got shape \(3,\), expected \(6,\) or \(K, 6\)"):
-        link_placements(model, np.zeros(3))
-    for points in (1, 2.5, True):
-        with pytest.raises(ValueError, match=r"points: got .*, expected a whole number of at least 2"):
-            center_lines(model, np.zeros(6), points=points)  # pyright: ignore[reportArgumentType]

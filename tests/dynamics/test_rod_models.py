@@ -7,7 +7,7 @@ import pytest
 
 from dynamics import FreeFlyer, Revolute
 from dynamics.rods.loads.tendons import Tendon
-from dynamics.rods.model.cross_section import Circular, Elastic, Rectangular
+from dynamics.rods.model.cross_section import Circular, Rectangular
 from dynamics.rods.model.strain_basis import LegendreBasis, StrainBasis
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
@@ -97,47 +97,25 @@ def test_helix_has_the_slopes_of_its_route():
 # ------------------------------------------------------------------------------------------------ refusals
 BAD = {
     # sections and material
-    "radius": (lambda: Circular(0.0), ValueError, "radius: got 0.0, expected a positive length"),
-    "tip": (lambda: Circular(0.1, -0.1), ValueError, "radius_at_tip: got -0.1"),
-    "side": (lambda: Rectangular(0.1, -1.0), ValueError, "width: got -1.0"),
-    "young": (lambda: Elastic(0.0, 0.5, 1e3), ValueError, "young: got 0.0"),
-    "poisson": (lambda: Elastic(1e6, 0.6, 1e3), ValueError, "poisson: got 0.6"),
-    "density": (lambda: Elastic(1e6, 0.5, -1.0), ValueError, "density: got -1.0"),
-    "viscosity": (lambda: Elastic(1e6, 0.5, 1e3, -1.0), ValueError, "viscosity: got -1.0"),
     # bases
-    "order": (lambda: LegendreBasis(bending_y=-1), ValueError, "bending_y: got -1, expected an order"),
-    "half": (lambda: LegendreBasis(bending_y=1.5), ValueError, "bending_y: got 1.5"),  # pyright: ignore
     "empty": (lambda: LegendreBasis(), ValueError, "functions: got none"),
-    "component": (lambda: StrainBasis({"twist": [np.sin]}), ValueError, "got component 'twist'"),
-    "callable": (lambda: StrainBasis({"torsion": [3.0]}), TypeError, "got 3.0 for torsion"),  # pyright: ignore
     "infinite": (
         lambda: builder_with(basis=StrainBasis({"torsion": [lambda s: s / (s - s)]})), ValueError, "is not finite",
     ),
     # rods
     "length": (lambda: builder_with(length=0.0), ValueError, "rod 'rod': length: got 0.0"),
-    "section": (lambda: builder_with(section=0.1), TypeError, "rod 'rod': section: got float"),
-    "material": (lambda: builder_with(material=None), TypeError, "rod 'rod': material: got NoneType"),
-    "basis": (lambda: builder_with(basis="linear"), TypeError, "rod 'rod': basis: got str"),
-    "points": (lambda: builder_with(points=0), ValueError, "rod 'rod': points: got 0, expected a whole number"),
     "few points": (lambda: builder_with(points=1), ValueError, "cannot resolve the 2 functions of bending_z"),
-    "reference": (lambda: builder_with(reference=[0.0]), ValueError, r"rod 'rod': reference: got shape \(1,\)"),
     "dependent": (
         lambda: builder_with(basis=StrainBasis({"torsion": [np.sin, np.sin]})), ValueError, "without stiffness",
     ),
     # bodies
     "parent": (lambda: body_with(parent="red"), ValueError, "unknown body 'body': parent 'red'; did you mean 'rod'"),
-    "name": (lambda: body_with(name="rod"), ValueError, "name: 'rod' is taken"),
-    "joint": (lambda: body_with(joint="z"), TypeError, "body 'body': joint: got 'z', expected a joint"),
-    "mass": (lambda: body_with(mass=-1.0), ValueError, "body 'body': mass: got -1.0"),
-    "inertia": (lambda: body_with(mass=1.0, inertia=-np.eye(3)), ValueError, "body 'body': inertia: "),
     "placement": (
         lambda: body_with(placement=(2.0 * np.eye(3), np.zeros(3))), ValueError, "body 'body': placement: the rotation",
     ),
-    "damping": (lambda: body_with(damping=-1.0), ValueError, "link 'body': damping: got -1.0"),
     "no coordinates": (lambda: RodModelBuilder().build(), ValueError, "the model has no coordinates"),
     # tendons and robots
     "model": (lambda: SoftRobot(None), TypeError, "model: got NoneType"),  # pyright: ignore
-    "tendon": (lambda: SoftRobot(rod_model(), ["rod"]), TypeError, r"tendons\[0\]: got str"),  # pyright: ignore
     "tendon's rod": (
         lambda: SoftRobot(rod_model(), [Tendon("rot", 0.0, 0.0)]), ValueError, "rod of tendon 'tendon 0': 'rot'",
     ),
@@ -152,8 +130,6 @@ BAD = {
     "route": (
         lambda: SoftRobot(rod_model(), [Tendon("rod", 0.0, lambda X: float("nan"))]), ValueError, "tendon 0': z: at 0",
     ),
-    "y": (lambda: Tendon("rod", None, 0.0), ValueError, "y: expected an array of real numbers"),  # pyright: ignore
-    "torque": (lambda: SoftRobot(rod_model(), torques=["rod"]), ValueError, "link with a joint 'rod'"),
     "torque twice": (
         lambda: SoftRobot(hinged(), torques=["arm", "arm"]), ValueError, r"torques\[1\]: 'arm' is given",
     ),

@@ -122,22 +122,6 @@ def test_a_body_without_mass_has_no_acceleration(method):
         simulate(SoftRobot(builder.build(), torques=["cart"]), 1.0, [1.0], method=method)
 
 
-def test_bad_arguments():
-    robot = manipulator()
-    u = np.zeros(5)
-    with pytest.raises(ValueError, match="method: got 'euler', expected one of bdf, radau, newmark, implicit_midpoint"):
-        simulate(robot, 1.0, u, method="euler")
-    with pytest.raises(ValueError, match=r"duration: got 0\.0, expected a positive number"):
-        simulate(robot, 0.0, u)
+def test_the_midpoint_rule_wants_a_step():
     with pytest.raises(ValueError, match="dt: got None"):
-        simulate(robot, 1.0, u, method="implicit_midpoint")
-    with pytest.raises(ValueError, match=r"dt: got -1\.0"):
-        simulate(robot, 1.0, u, dt=-1.0)
-    with pytest.raises(ValueError, match=r"controls: got shape \(2,\), expected \(5,\)"):
-        simulate(robot, 1.0, np.zeros(2))
-    with pytest.raises(ValueError, match=r"controls\(0\): got shape \(3,\), expected \(5,\)"):
-        simulate(robot, 1.0, lambda t: np.zeros(3))
-    with pytest.raises(ValueError, match=r"v0: got shape \(3,\)"):
-        simulate(robot, 1.0, u, v0=np.zeros(3))
-    with pytest.raises(ValueError, match="rtol: got 0"):
-        simulate(robot, 1.0, u, rtol=0.0)
+        simulate(manipulator(), 1.0, np.zeros(5), method="implicit_midpoint")

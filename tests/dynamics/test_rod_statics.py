@@ -99,15 +99,6 @@ def test_without_an_equilibrium():
     assert rest.status == "a singular Jacobian"
 
 
-def test_bad_arguments():
-    robot = manipulator()
-    with pytest.raises(ValueError, match=r"u: got shape \(2,\), expected \(5,\)"):
-        static_equilibrium(robot, np.zeros(2))
-    with pytest.raises(ValueError, match=r"q0: got shape \(5,\), expected \(24,\)"):
-        static_equilibrium(robot, np.zeros(5), q0=np.zeros(5))
-    with pytest.raises(ValueError, match="tolerance: got 0"):
-        static_equilibrium(robot, np.zeros(5), tolerance=0.0)
-    with pytest.raises(ValueError, match="max_iterations: got 0, expected a whole number of at least 1"):
-        static_equilibrium(robot, np.zeros(5), max_iterations=0)
-    limited = static_equilibrium(robot, np.full(5, 20.0), max_iterations=1)
+def test_few_iterations():
+    limited = static_equilibrium(manipulator(), np.full(5, 20.0), max_iterations=1)
     assert not limited.converged and limited.iterations == 1

@@ -8,10 +8,9 @@ from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.derivatives.forward_dynamics import forward_dynamics_derivatives, forward_dynamics_second_derivatives
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
-from dynamics.simd import LANES
 from tests.reference.lie_brackets import structure_constants
 from tests.reference.random_robots import random_states, random_trees, settings, with_armature
-from tests.reference.rigid_body_models import NAMES, load_reference
+from tests.reference.rigid_body_models import load_reference
 from tests.reference.tangent_differences import along_state
 from tests.tolerances import (
     IDENTITY,
@@ -20,16 +19,6 @@ from tests.tolerances import (
     SIXTH_ORDER_DIFFERENCES,
     relative_error,
 )
-
-
-@pytest.fixture(scope="module", params=NAMES)
-def reference(request):
-    return load_reference(request.param)
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(105)
 
 
 def tensors_by_differences(model, first_order, q, v, a, h=1e-2):
@@ -54,23 +43,20 @@ def test_inverse_dynamics_of_the_reference(reference):
             assert relative_error(tensor[k], data[name][k]) <= ORACLE_SECOND_ORDER, name
 
 
-def test_order_matters_by_the_bracket_inside_a_joint(reference, rng):
+@pytest.mark.parametrize(
+    ("first_order", "second_order", "tolerance"),
+    [
+        (inverse_dynamics_derivatives, inverse_dynamics_second_derivatives, IDENTITY),
+        (forward_dynamics_derivatives, forward_dynamics_second_derivatives, ORACLE_FORWARD_SECOND_ORDER),
+    ],
+)
+def test_order_matters_by_the_bracket_inside_a_joint(reference, rng, first_order, second_order, tolerance):
     """T[i, j, k] - T[i, k, j] = sum_l dtau_i/dq_l c[l, k, j]; symmetric in j, k where c = 0."""
     model, _ = reference
-    q, v, a = random_states(model, 3, rng)
-    T = inverse_dynamics_second_derivatives(model, q, v, a).d2tau_dqdq
-    dtau_dq = inverse_dynamics_derivatives(model, q, v, a).dtau_dq
-    expected = np.einsum("til,lkj->tijk", dtau_dq, structure_constants(model))
-    assert relative_error(T - np.swapaxes(T, 2, 3), expected, floor=np.abs(T).max()) <= IDENTITY
-
-
-def test_order_of_forward_dynamics(reference, rng):
-    model, _ = reference
-    q, v, tau = random_states(model, 3, rng)
-    T = forward_dynamics_second_derivatives(model, q, v, tau).d2a_dqdq
-    da_dq = forward_dynamics_derivatives(model, q, v, tau).da_dq
-    expected = np.einsum("til,lkj->tijk", da_dq, structure_constants(model))
-    assert relative_error(T - np.swapaxes(T, 2, 3), expected, floor=np.abs(T).max()) <= ORACLE_FORWARD_SECOND_ORDER
+    point = random_states(model, 3, rng)
+    T, by_q = second_order(model, *point)[0], first_order(model, *point)[0]
+    expected = np.einsum("til,lkj->tijk", by_q, structure_constants(model))
+    assert relative_error(T - np.swapaxes(T, 2, 3), expected, floor=np.abs(T).max()) <= tolerance
 
 
 def test_symmetries_and_homogeneity(reference, rng):
@@ -159,29 +145,3 @@ def test_forward_from_inverse(reference, rng):
 
 
 # ------------------------------------------------------------------------------------------------ use
-@pytest.mark.parametrize("derivatives", [inverse_dynamics_second_derivatives, forward_dynamics_second_derivatives])
-@pytest.mark.parametrize("name", ["ur5", "hyq", "joint_zoo"])
-def test_batch_equals_single_points(derivatives, name, rng):
-    model, _ = load_reference(name)
-    K = LANES + 3
-    q, v, a = random_states(model, K, rng)
-    batch = derivatives(model, q, v, a)
-    for k in range(K):
-        for many, one in zip(batch, derivatives(model, q[k], v[k], a[k]), strict=True):
-            assert one.shape == (model.nv,) * 3 and np.array_equal(many[k], one)
-    for many, one in zip(derivatives(model, q[2], v[2], a), derivatives(model, q[2], v[2], a[5]), strict=True):
-        assert np.array_equal(many[5], one)
-    assert derivatives(model, q[:0], v[:0], a[:0])[0].shape == (0, *(model.nv,) * 3)
-
-
-@pytest.mark.parametrize("derivatives", [inverse_dynamics_second_derivatives, forward_dynamics_second_derivatives])
-def test_errors(derivatives, rng):
-    model, _ = load_reference("spherical_tree")
-    q, v, a = random_states(model, 2, rng)
-    with pytest.raises(ValueError, match=r"v: got shape \(17,\), expected \(18,\) or \(K, 18\)"):
-        derivatives(model, q, v[0, 1:], a)
-    with pytest.raises(ValueError, match="expected a unit quaternion"):
-        derivatives(model, 0.9 * q, v, a)
-    v[0, 2] = np.inf
-    with pytest.raises(ValueError, match=r"v\[0, 2\] is inf"):
-        derivatives(model, q, v, a)

@@ -40,11 +40,6 @@ OUTPUTS = 16
 pytestmark = pytest.mark.processor
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(112)
-
-
 @kernel
 def every_operation(x, out):
     a, b, c = load(x, 0), load(x, 1), load(x, 2)

@@ -12,11 +12,6 @@ from tests.tolerances import IDENTITY, relative_error
 ROBOTS = ("ur5", "hyq", "spherical_tree", "joint_zoo")
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(33)
-
-
 @pytest.fixture(params=ROBOTS)
 def robot(request, rng):
     """System, more states than lanes (K, nx), and tangent vectors (K, ndx)."""
@@ -34,27 +29,6 @@ def test_parts_are_those_of_configurations_and_velocities(robot):
     d = system.difference(xs, moved)
     assert relative_error(d[:, :n], difference(model, xs[:, :nq], moved[:, :nq])) <= IDENTITY
     assert np.array_equal(d[:, n:], moved[:, nq:] - xs[:, nq:])
-
-
-def test_points_batches_and_other_layouts(robot):
-    system, xs, dx = robot
-    moved, d, r = system.integrate(xs, dx), system.difference(xs, xs[::-1]), system.difference(xs[2], xs)
-    J, H = system.difference_expansion(xs[2], xs, dx)
-    for k in (0, LANES - 1, LANES, LANES + 2):
-        assert np.array_equal(system.integrate(xs[k], dx[k]), moved[k])
-        assert np.array_equal(system.difference(xs[k], xs[::-1][k]), d[k])
-        assert np.array_equal(system.difference(xs[2], xs[k]), r[k])
-        J_k, H_k = system.difference_expansion(xs[2], xs[k : k + 1], dx[k : k + 1])
-        assert np.array_equal(J_k[0], J[k]) and np.array_equal(H_k[0], H[k])
-    assert np.array_equal(system.difference(xs[2:3], xs), r)
-    assert np.array_equal(system.integrate(xs, dx[1]), system.integrate(xs, np.tile(dx[1], (len(xs), 1))))
-    assert np.array_equal(system.integrate(xs[1], dx), system.integrate(np.tile(xs[1], (len(xs), 1)), dx))
-    fixed = np.broadcast_to(xs[2], xs.shape)
-    assert np.array_equal(system.difference(fixed, np.asfortranarray(xs)), r)
-    assert np.array_equal(system.difference(xs[2].tolist(), xs.tolist()), r)
-    assert system.difference(xs[0], xs[:0]).shape == (0, system.ndx)
-    assert system.integrate(xs[:0], dx[:0]).shape == (0, system.nx)
-    assert system.difference_expansion(xs[0], xs[:0], dx[:0])[0].shape == (0, system.ndx, system.ndx)
 
 
 def test_difference_with_its_jacobian(robot):
@@ -95,22 +69,3 @@ def test_diverged_states_stay_in_their_row(robot, bad):
         away[4, i] = bad
         after = system.integrate(xs, away)
         assert np.array_equal(after[others], moved[others]) and not np.isfinite(after[4]).all()
-
-
-def test_errors(robot):
-    system, xs, dx = robot
-    nx, ndx, K = system.nx, system.ndx, len(xs)
-    with pytest.raises(ValueError, match=rf"x: got shape \({K}, {nx - 1}\), expected \({nx},\) or \(K, {nx}\)"):
-        system.integrate(xs[:, 1:], dx)
-    with pytest.raises(ValueError, match=rf"dx: got shape \({ndx - 1},\), expected \({ndx},\) or \(K, {ndx}\)"):
-        system.integrate(xs, dx[0, 1:])
-    with pytest.raises(ValueError, match=rf"x has {K} points and dx has 2; expected as many"):
-        system.integrate(xs, dx[:2])
-    with pytest.raises(ValueError, match=rf"x1: got shape \(\), expected \({nx},\)"):
-        system.difference(xs, 0.0)
-    with pytest.raises(ValueError, match=rf"x0 has 2 points and x1 has {K}; expected as many"):
-        system.difference(xs[:2], xs)
-    with pytest.raises(ValueError, match=rf"x_ref has 2 points and xs has {K}; expected as many, or a single point"):
-        system.difference_with_jacobian(xs[:2], xs)
-    with pytest.raises(ValueError, match=rf"mu has 2 rows and xs has {K}; expected as many"):
-        system.difference_expansion(xs[0], xs, dx[:2])

@@ -33,11 +33,6 @@ TREES = {
 ROBOTS = [*TREES, "branching factor 2", "ur5", "chain_n12_bf2"]
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(5)
-
-
 @lru_cache
 def robot(name):
     """A robot of revolute and prismatic joints, with rotor inertias."""

@@ -21,11 +21,6 @@ from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, ORACLE, ORACLE_SECON
 FORWARD_DIFFERENCES = 1e-5
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(7)
-
-
 def one_dof_tree(rng):
     """A tree of revolute and prismatic joints about any axes, with armature."""
     return random_tree(["revolute", "prismatic", "revolute", "prismatic", "continuous"], [-1, 0, 1, 0, 3], rng)

@@ -39,10 +39,16 @@ def rows(label, call, good: dict | None = None, **bad) -> list:
 
 
 def assert_refused(call, good, name, values) -> None:
-    """Every value of that argument raises a TypeError or ValueError that names it; not for another that is missing."""
+    """Every value of that argument raises a TypeError or ValueError that names it, says what came (numbers and text
+    themselves) and what was expected; not for another that is missing."""
     for value in values:
         with pytest.raises((TypeError, ValueError)) as caught:
             call(**{**good, name: value})
         assert caught.type in (TypeError, ValueError), value  # none that derives from them, as numpy has
         message = str(caught.value)
+        assert re.search("expected|wanted|unknown|taken|already|has no|needed|but", message), (value, message)
+        assert re.search(r"\b(got|returned|unknown|has|is|lacks)\b|taken", message), (value, message)
+        if type(value) in (int, float, str):
+            shown = repr(value), f"{value}", type(value).__name__, "shape (", "NaN"
+            assert any(came in message for came in shown), (value, message)
         assert re.search(rf"\b{name}\b", message) and "argument:" not in message, (value, message)

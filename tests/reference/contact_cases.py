@@ -70,6 +70,20 @@ def footed(name, rng):
     return with_armature(model, rng), [frames[i] for i in FOOTED[name]]
 
 
+HELD = (*ROBOTS, *(f"{name} on a foot" for name in FOOTED))
+
+
+def held(name, rng, gains=GAINS, axes="local_world_aligned"):
+    """A robot of `HELD`, with armature, and sets of contacts: on ever more of its frames, or on a foot and a point."""
+    robot_name, _, on_foot = name.partition(" on ")
+    if on_foot:
+        model, frames = footed(robot_name, rng)
+        return model, [contacts_on(model, frames, rng, gains, axes, rigid=(0,))]
+    model, frames = robot(robot_name, rng)
+    model = with_armature(model, rng)
+    return model, growing_sets(model, frames, rng, gains, axes)
+
+
 def feet(contacts):
     """Indices of the contacts that are rigid."""
     return [i for i, contact in enumerate(contacts) if isinstance(contact, RigidContact)]

@@ -10,7 +10,9 @@ from dynamics.algorithms.inverse_dynamics import inverse_dynamics
 from dynamics.algorithms.mass_matrix import inverse_mass_matrix
 from dynamics.contacts.dynamics import contact_dynamics
 from dynamics.systems.rigid_body import RigidBodySystem
+from tests.reference import contact_cases
 from tests.reference.lie_brackets import structure_constants
+from tests.reference.random_robots import random_states
 from tests.reference.rigid_body_models import load_reference
 
 STEPS = 0.04 * 0.5 ** np.arange(5)
@@ -21,6 +23,14 @@ INTEGRATORS = ("semi_implicit_euler", "explicit_euler", "rk4")
 # a fixed arm, a floating base with and without torques on it, and joints of every kind
 ROBOTS = {"ur5": None, "hyq": None, "hyq afloat": "floating_base", "joint_zoo": None, "spherical_tree": None}
 ROBOTS |= {"ur5 rough": None, "joint_zoo rough": None}  # with damping and Coulomb friction
+CASES = {
+    "hyq on four feet": ("hyq", 4, (0.0, 0.0)),
+    "hyq on two feet, gains": ("hyq", 2, contact_cases.GAINS),
+    "joint_zoo, gains": ("joint_zoo", 1, contact_cases.GAINS),
+    "ur5 held": ("ur5", 1, (0.0, 5.0)),
+    "hyq on a foot and a point": ("hyq", 2, contact_cases.GAINS, (0,)),
+}
+"""In contact: a robot, how many of its frames are held, with which gains, and which of them as feet."""
 SMOOTHING = 2.0  # rad/s and m/s, of rough joints
 
 
@@ -31,7 +41,10 @@ def rough(model, rng):
 
 
 def make_system(robot, dt, integrator, rng):
-    """System, states xs (3, nx) and controls us (3, nu) whose accelerations are about 1 where all joints are driven."""
+    """System, states xs (3, nx) and controls us (3, nu) whose accelerations are about 1 where all joints are driven and
+    none is held; robots may be those of `CASES`."""
+    if robot in CASES:
+        return make_contact_system(robot, dt, integrator, rng)
     model, data = load_reference(robot.split()[0])
     smoothing = None
     if robot.endswith("rough"):
@@ -40,6 +53,20 @@ def make_system(robot, dt, integrator, rng):
     tau = inverse_dynamics(model, data["q"], data["v"], rng.uniform(-1, 1, (3, model.nv)))
     us = np.linalg.lstsq(system.actuation.B, tau.T, rcond=None)[0].T
     return system, np.hstack([data["q"], data["v"]]), np.ascontiguousarray(us)
+
+
+def make_contact_system(case, dt, integrator, rng, axes="local_world_aligned", damping=0.0, rubs=False):
+    """System, states xs (3, nx) in motion and controls us (3, nu); with friction in all joints if it rubs."""
+    name, count, gains, *rigid = CASES[case]
+    model, frames = contact_cases.robot(name, rng)
+    model = rough(model, rng) if rubs else model
+    q, v = random_states(model, 3, rng, vectors=1)
+    contacts = contact_cases.contacts_on(model, frames[:count], rng, gains, axes, *rigid)
+    actuation = "floating_base" if name == "hyq" else None
+    speed = SMOOTHING if rubs else None
+    system = RigidBodySystem(model, dt, integrator, actuation, contacts, contact_damping=damping, friction_speed=speed)
+    tau = inverse_dynamics(model, q, v, np.zeros_like(v))
+    return system, np.hstack([q, v]), tau @ system.actuation.B
 
 
 def control_scale(system, xs, us):
