@@ -127,7 +127,7 @@ class ContactSet:
         C = len(self)
         forces = self._multipliers("w_f", w_f, K).reshape(K, 3 * C)
         moments = np.zeros((K, C, 3)) if w_m is None else self._multipliers("w_m", w_m, K)
-        return np.hstack([forces, moments[:, self.rigid].reshape(K, -1)]) if self.rigid else forces
+        return np.hstack([forces, moments[:, self.rigid].reshape(K, 3 * len(self.rigid))]) if self.rigid else forces
 
     def _multipliers(self, name, value, K):
         array, C = as_array(name, value), len(self)

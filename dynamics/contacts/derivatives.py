@@ -210,7 +210,7 @@ def contact_dynamics_derivatives(
     z = [np.empty((K, n + contacts.rows, n)) for _ in range(3)]
     sizes = model.arrays, contacts.arrays
     numbers = workspace_numbers(*sizes) + first_order_numbers(*sizes) + model.nq + 2 * n
-    flat = [x.reshape(K, -1) for x in z[:2]]
+    flat = [x.reshape(K, (n + contacts.rows) * n) for x in z[:2]]
     launch(_drive, K, numbers, model.block, contacts.damped(damping), q, v, tau, *flat, z[2])
     forces, moments = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
     return ContactDynamicsDerivatives(*unbatch(single, *(x[:, :n] for x in z), *forces, *moments))

@@ -231,7 +231,7 @@ def contact_impulse_derivatives(
     single, (q, v) = points(model, q, v=v)
     K, n, plant = len(q), model.nv, contacts.impulsive(damping)
     z = [np.empty((K, n + contacts.rows, n)) for _ in range(2)]
-    flat = [x.reshape(K, -1) for x in z]
+    flat = [x.reshape(K, (n + contacts.rows) * n) for x in z]
     _drive_first_order(*plant, q, v, as_restitution(restitution), *flat)
     forces, moments = zip(*(contacts.forces_and_moments(x[:, n:]) for x in z), strict=True)
     return ContactImpulseDerivatives(*unbatch(single, *(x[:, :n] for x in z), *forces, *moments))

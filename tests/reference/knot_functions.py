@@ -183,7 +183,7 @@ def in_contact(name, robot, axes):
             given |= dict(zip(("w_f", "w_m"), rng.uniform(-2, 2, (2, K, len(contacts), 3)), strict=True))
         options = {"restitution": 0.4} if impulse else {}
         call = lambda **given: getattr(dynamics, name)(model, contacts=contacts, **given, **options)  # noqa: E731
-        return of_points(call, given, none=name in ("contact_dynamics", "contact_impulse"))
+        return of_points(call, given)
 
     return make
 

@@ -186,7 +186,7 @@ def of_rods(make_robot, function, arguments):
         given |= {"u": given["u"] + 1.0} if "u" in given else {}
         method = getattr(robot, function, None)
         if method is None:
-            return of_points(lambda **given: getattr(rods, function)(model=robot.model, **given), given, none=False)
+            return of_points(lambda **given: getattr(rods, function)(model=robot.model, **given), given)
         return of_points(method, given)
 
     return make

@@ -109,7 +109,7 @@ def _batches(model: RodModel, wrenches=None, **vectors) -> tuple[bool, np.ndarra
 
 def common_length(batches: Mapping[str, np.ndarray]) -> int:
     """The number of points K of batches of 1 or K points; ValueError names one of another length."""
-    K = max(len(array) for array in batches.values())
+    K = max((len(array) for array in batches.values() if len(array) != 1), default=1)
     for name, array in batches.items():
         if len(array) not in (1, K):
             raise ValueError(f"{name}: got {len(array)} points, expected 1 or {K}")
