@@ -54,7 +54,7 @@ budget: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.cold_start --budget
 
 wheel: $(VENV)/.installed-test
-	$(BIN)/python -m experiments.wheel
+	$(BIN)/python -m experiments.wheel --out dist
 
 bench: $(VENV)/.installed
 	$(BIN)/trajopt bench $(ARGS)

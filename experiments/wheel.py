@@ -129,7 +129,6 @@ main = Experiment(
     __doc__,
     study,
     tables=lambda results: [records(f"{results['wheel']}: {results['megabytes']:.1f} MB", results["checked"])],
-    out="dist",
     failed=failed,
 )
 

@@ -59,7 +59,7 @@ def soft(robot, integrator):
     return make
 
 
-def method(make_system, name, arguments):
+def method(make_system, name, arguments, **figures):
     """A method of a system, whose states and controls come with it."""
 
     def make(K, rng):
@@ -68,7 +68,8 @@ def method(make_system, name, arguments):
         others = {"u": us, "us": us, "x1": xs[::-1].copy(), "dx": dx, "lam": dx, "mu": dx}
         given = {argument: others.get(argument, xs) for argument in arguments.split()}
         points = given if name in ("step", "integrate", "difference") else {"x_ref"} & given.keys()
-        return Knots(getattr(system, name), given, tuple(points), finite=None if name == "hessians" else name == "step")
+        finite = None if name == "hessians" else name == "step"
+        return Knots(getattr(system, name), given, tuple(points), finite=finite, **figures)
 
     return make
 
@@ -121,7 +122,8 @@ for robot in ("ur5", "hyq", "spherical_tree", "joint_zoo"):
         "integrate": "x dx", "difference": "x0 x1", "difference_with_jacobian": "x_ref xs",
         "difference_expansion": "x_ref xs mu",
     }.items():  # fmt: skip
-        add(f"{name}-states of {robot}", method(rigid(robot, "semi_implicit_euler"), name, arguments))
+        alone = name.startswith("difference_")  # as residuals are
+        add(f"{name}-states of {robot}", method(rigid(robot, "semi_implicit_euler"), name, arguments, split=not alone))
 
 
 # ------------------------------------------------------------------------------------------------ residuals
