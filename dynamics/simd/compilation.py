@@ -74,8 +74,8 @@ def _hash_of(path: Path) -> bytes:
 def source_key(path: Path) -> str:
     """Hash of the file, of what it imports from the project, and of the versions it is compiled with."""
     digest = hashlib.sha256(repr(shipped.versions()).encode())
-    for source in sorted(sources_of(path)):
-        digest.update(_hash_of(source))
+    for source in sorted(map(_hash_of, sources_of(path))):  # wherever the files lie
+        digest.update(source)
     return digest.hexdigest()[:16]
 
 

@@ -144,6 +144,16 @@ def test_editing_the_file_itself_or_nothing_of_it(package):
     assert package(text + "# edited\n") != before
 
 
+def test_the_key_does_not_know_where_files_lie(package, tmp_path):
+    """Source that the library writes lies in the cache, before or after the project in an alphabet of folders."""
+    package("")
+    for name in ("a", "z"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "written.py").write_text("from dynamics.middle import helper\n")
+    first, last = (compilation.source_key(tmp_path / name / "written.py") for name in ("a", "z"))
+    assert first == last
+
+
 def test_circular_imports_end(package):
     text = "from dynamics.middle import helper\n"
     before = package(text)
