@@ -15,6 +15,8 @@ import llvmlite.binding as llvm
 import numba
 import numpy
 
+from dynamics.simd.vector import LANES
+
 FOLDER = Path(__file__).parent / "shipped"
 """Where they lie; a checkout has none."""
 _AVX2 = {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sse4.2"}
@@ -41,11 +43,15 @@ def host_levels() -> list[str]:
 
 @cache
 def level() -> str | None:
-    """The level whose kernels this process takes: that numba was told to compile for, else the processor's best one."""
+    """The level whose kernels this process takes: that numba was told to compile for, else the processor's best one.
+
+    None if its kernels have not as many lanes as this process: their arguments would look the same."""
     chosen: Any = numba.config
-    if chosen.CPU_NAME is not None or chosen.CPU_FEATURES is not None:
-        return chosen.CPU_NAME if chosen.CPU_NAME in LEVELS and not chosen.CPU_FEATURES else None
-    return next(iter(host_levels()), None)
+    if chosen.CPU_NAME is None and chosen.CPU_FEATURES is None:
+        found = next(iter(host_levels()), None)
+    else:
+        found = chosen.CPU_NAME if chosen.CPU_NAME in LEVELS and not chosen.CPU_FEATURES else None
+    return found if found is not None and (8 if "avx512f" in LEVELS[found] else 4) == LANES else None
 
 
 @cache

@@ -160,6 +160,17 @@ def test_circular_imports_end(package):
     assert package(text, bottom="from dynamics.top import something\n") != before
 
 
+@pytest.mark.parametrize(("best", "lanes", "found"), [(0, 8, 0), (1, 4, 1), (0, 4, None), (1, 8, None)])
+def test_kernels_of_another_number_of_lanes_are_not_taken(monkeypatch, best, lanes, found):
+    """As where AVX-512 is there in part, or is not to be used: drivers for four and eight lanes have the same types."""
+    levels = list(shipped.LEVELS)
+    monkeypatch.setattr(shipped.numba.config, "CPU_NAME", None)
+    monkeypatch.setattr(shipped.numba.config, "CPU_FEATURES", None)
+    monkeypatch.setattr(shipped, "host_levels", lambda: levels[best:])
+    monkeypatch.setattr(shipped, "LANES", lanes)
+    assert shipped.level.__wrapped__() == (None if found is None else levels[found])
+
+
 @pytest.mark.parametrize("library", ["numba", "numpy"])
 def test_versions_are_part_of_the_key(package, monkeypatch, library):
     before = package("")
