@@ -6,9 +6,9 @@ compiled functions it becomes 140 arguments, most of them on the stack.  So Pyth
 
     m = kernel_model(block)
 
-Then m.parent, m.rotation, ... are arrays as in `ModelArrays`, found through the block's head when they are used.  The
-block owns all it holds and addresses nothing outside, so it may be copied and pickled.  Kernels run as well on
-`ModelArrays` itself.
+Then m.parent, m.rotation, ... are spans of the arrays in `ModelArrays`, found through the block's head when they are
+used.  The block owns all it holds and addresses nothing outside, so it may be copied and pickled.  Kernels run as well
+on `ModelArrays` itself.
 """
 
 from pathlib import Path
@@ -20,10 +20,10 @@ from numba.core.errors import TypingError
 from numba.core.imputils import lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import intrinsic, models, register_model
-from numba.np.arrayobj import populate_array
 
 from dynamics.model_arrays import ModelArrays
 from dynamics.simd.compilation import source_key
+from dynamics.simd.span import Span, constant, data_pointer, make_span
 
 BODIES, DOFS, FRICTION = 0, 1, 2
 """Where the numbers of bodies, of degrees of freedom and of rows of joint friction stand in the head; then follow the
@@ -89,14 +89,14 @@ def kernel_model(typing, block):
         raise TypingError(f"block is {block}; expected {_BLOCK}, such as a model's `block`")
 
     def generate(context, builder, sig, args):
-        return context.make_array(sig.args[0])(context, builder, args[0]).data
+        return data_pointer(context, builder, sig.args[0], args[0])
 
     return KernelModel()(_BLOCK), generate
 
 
-def _array_type(name):
+def _span_of(name):
     entry, rows, columns = LAYOUT[name]
-    return types.Array(entry, (rows is not None) + len(columns), "C")
+    return Span(entry, () if rows is None else columns)
 
 
 @infer_getattr
@@ -104,30 +104,21 @@ class _KernelModelAttributes(AttributeTemplate):
     key = KernelModel
 
     def generic_resolve(self, model, name):
-        return _array_type(name) if name in LAYOUT else None
-
-
-def _constant(number):
-    return ir.Constant(_I64, number)
+        return _span_of(name) if name in LAYOUT else None
 
 
 def _head_number(builder, block, position):
     """A number of the head, which no store of a kernel can change: LLVM reads it once where it sees fit."""
-    number = builder.load(builder.gep(block, [_constant(position)]))
+    number = builder.load(builder.gep(block, [constant(position)]))
     number.set_metadata("invariant.load", builder.module.add_metadata([]))
     return number
 
 
 @lower_getattr_generic(KernelModel)
 def _lower_array(context, builder, model, block, name):
-    """One array of the block, not reference-counted."""
-    array_type = _array_type(name)
-    _, rows, columns = LAYOUT[name]
-    shape = [] if rows is None else [_head_number(builder, block, rows)]
-    shape += [_constant(count) for count in columns]
-    strides = [_constant(8 * columns[0]), _constant(8)] if array_type.ndim == 2 else [_constant(8)]
+    """One array of the block."""
+    span, (_, rows, columns) = _span_of(name), LAYOUT[name]
     start = _head_number(builder, block, _HEAD - len(LAYOUT) + list(LAYOUT).index(name))
-    array = context.make_array(array_type)(context, builder)
-    data = builder.bitcast(builder.gep(block, [start]), array.data.type)
-    populate_array(array, data, shape, strides, _constant(8), meminfo=None)
-    return array._getvalue()
+    data = builder.bitcast(builder.gep(block, [start]), context.get_value_type(types.CPointer(span.dtype)))
+    count = constant(*columns) if rows is None else _head_number(builder, block, rows)
+    return make_span(context, builder, span, data, count)

@@ -96,9 +96,13 @@ class KnotDriver:
         count = [*map(str, sizes.values()), *(f"{import_of(x.numbers)[1]}({n})" for n, x in self.gathered.items())]
         arguments, origins = ", ".join(self.arguments), origin_lines(sizes.values())
         lines = f'"""Written by dynamics.knot_driver for {self.module_name}."""', ""
-        lines += *import_lines(functions, ("LANES", "carve", "driver", "gather")), "", ""
+        given = [x for x in self.parameters if x not in (*self.lanes, *self.scratch, *self.per_chunk, *self.places)]
+        names = ["LANES", "carve", "driver", "gather"]
+        names += ["by_reference"] * bool(given) + ["span"] * bool(self.per_chunk)
+        lines += *import_lines(functions, names), "", ""
         lines += f"def numbers(m, {arguments}):", *origins, *sum_lines(count), "", ""
         lines += "@driver", f"def drive(first, last, work, block, {arguments}):", "    m = kernel_model(block)"
+        lines += tuple(f"    {name} = by_reference({name})" for name in given)
         lines += *origins, "    free = work", *self._carved(sizes), "    for chunk in range(first, last):"
         return "\n".join((*lines, *self._chunk(), ""))
 
@@ -137,7 +141,7 @@ class KnotDriver:
         for name, x in self.gathered.items():
             lines.append(f"{name}_, left = {import_of(x.gather)[1]}({name}, chunk * LANES, {rest})")
             rest = "left"
-        parameters = (f"{x}[chunk]" if x in self.per_chunk else self._place(x) for x in self.parameters)
+        parameters = (f"span({x}[chunk])" if x in self.per_chunk else self._place(x) for x in self.parameters)
         lines.append(f"{import_of(self.kernel)[1]}(m, {', '.join(parameters)})")
         lines += [f"{import_of(self.scatter)[1]}({self._place(x)}, chunk * LANES, {x})" for x in self.outputs]
         return [f"        {line}" for line in lines]

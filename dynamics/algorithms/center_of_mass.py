@@ -20,6 +20,15 @@ from dynamics.tangent import store_column3
 
 
 @kernel
+def total_mass(m):
+    """Of all bodies."""
+    total = 0.0
+    for i in range(m.mass.size):
+        total += m.mass[i]
+    return total
+
+
+@kernel
 def center_of_mass_kernel(m, derivatives, body, dof, c, J):
     """c (3) and, with `derivatives`, J (3 nv) row-major, after `place_bodies`; MOMENT becomes the subtree's."""
     align_stack(body)
@@ -28,7 +37,7 @@ def center_of_mass_kernel(m, derivatives, body, dof, c, J):
         b, f = i * BODY, (m.first_moment[i, 0], m.first_moment[i, 1], m.first_moment[i, 2])
         h = scale3(load3(body, b + POSITION), m.mass[i])
         store3(body, b + MOMENT, add_rotated(h, load9(body, b + ROTATION), f))
-    per_mass = 1.0 / m.mass.sum()
+    per_mass = 1.0 / total_mass(m)
     total = (zero, zero, zero)
     for i in range(m.parent.size - 1, -1, -1):
         h = load3(body, i * BODY + MOMENT)

@@ -36,6 +36,7 @@ from dynamics.lane_algebra import four_columns, load_columns, no_columns, store_
 from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, driver, gather_state, kernel, load, scatter, scatter_blocks, shared_kernel
 from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.references import by_reference
 from dynamics.spatial import load3, store3
 
 
@@ -167,6 +168,7 @@ def to_given_axes(m, contacts, w, d):
 @driver
 def _drive(first, last, work, block, contacts, q, v, tau, zq, zv, ztau):
     m = kernel_model(block)
+    contacts = by_reference(contacts)
     n, blocks = m.dof_body.size, contacts.body.size
     width = n + 3 * blocks
     w, rest = carve_workspace(m, contacts, work)

@@ -25,7 +25,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.center_of_mass import require_mass
+from dynamics.algorithms.center_of_mass import require_mass, total_mass
 from dynamics.algorithms.kinematics import (
     BODY,
     COLUMN,
@@ -126,7 +126,7 @@ def _value(m, target, order, x, body, dof, whole, r):
 @helper
 def _center(m, whole):
     """Centre of mass."""
-    return scale3(load3(whole, 0), 1.0 / m.mass.sum())
+    return scale3(load3(whole, 0), 1.0 / total_mass(m))
 
 
 @helper
@@ -141,7 +141,7 @@ def _about_center(f, c):
 def _jacobian(m, dof, whole, J):
     """J (6 2nv), columns d/dq and d/dv."""
     align_stack(J)
-    n, per_mass = m.dof_body.size, 1.0 / m.mass.sum()
+    n, per_mass = m.dof_body.size, 1.0 / total_mass(m)
     c, p = _center(m, whole), linear(load6(whole, 3))
     for k in range(n):
         g = load6(dof, k * DOF + BY_VELOCITY)
@@ -154,7 +154,7 @@ def _jacobian(m, dof, whole, J):
 @helper
 def _all_pairs(m, rho, dof, H):
     """What c x p adds for every pair of degrees of freedom."""
-    n, per_mass = m.dof_body.size, 1.0 / m.mass.sum()
+    n, per_mass = m.dof_body.size, 1.0 / total_mass(m)
     for i in range(n):
         a_i = scale3(cross(rho, linear(load6(dof, i * DOF + BY_VELOCITY))), -per_mass)
         d_i = linear(load6(dof, i * DOF + BY_POSITION))
@@ -211,7 +211,7 @@ def _hessian(m, mu, body, dof, whole, pair, H):
         store6(pair, k * PAIR + 6, cross_motion(V, s))
     H[:] = 0.0
     _all_pairs(m, rho, dof, H)
-    _path_pairs(m, scale3(cross(p, rho), 1.0 / m.mass.sum()), dof, pair, H)
+    _path_pairs(m, scale3(cross(p, rho), 1.0 / total_mass(m)), dof, pair, H)
 
 
 class CentroidalMomentum(KernelResidual):

@@ -34,8 +34,8 @@ from dynamics.residuals.force_map import any_nonzero, force_direction, force_exp
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, PRODUCTS, VALUE
 from dynamics.residuals.squares import SQUARES_ROW, sum_lanes, weigh
 from dynamics.simd import LANES, align_stack, driver, gather, kernel, load, scatter, shared_kernel, splat, store
-from dynamics.simd.chunks import scatter_rows
 from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.references import by_reference
 from dynamics.simd.sizes import Size
 from dynamics.simd.tile_sums import add_knots
 from dynamics.spatial import dot3, load3
@@ -231,13 +231,12 @@ def _add_to(t, count, k, Hxx, Hux, Huu):
 def _scatter_rows(m, contacts, forces, B, skip, t, w, d, k, rows):
     """r, and the Jacobians rx (K, nr, nz) and ru (K, nr, nu), of the knots from t on."""
     n, nu = B.shape
-    nr = forces.b.size
     for s in range(forces.contact.size):
         _force_columns(m, B, skip, contacts, forces.contact[s], d, k, 3 * s)
     _residual_rows(forces, 2 * n, k.Fx, k.force, k.Tx)
     _residual_rows(forces, nu, k.Fu, k.force, k.Tu)
-    scatter_rows(k.Tx, 0, 2 * n * nr, rows.rx, 0, t, rows.rx.shape[0], 2 * n * nr)
-    scatter_rows(k.Tu, 0, nu * nr, rows.ru, 0, t, rows.ru.shape[0], nu * nr)
+    scatter(k.Tx, t, rows.rx)
+    scatter(k.Tu, t, rows.ru)
 
 
 @driver
@@ -246,6 +245,7 @@ def drive_forces(
 ):
     """As `RobotResidual._expand` has it; sums of squares of chunks are left in `values`.  H: Hxx, Hux, Huu."""
     m = kernel_model(block)
+    contacts, forces = by_reference(contacts), by_reference(forces)
     n, nu = B.shape
     nz, nr, nq = 2 * n, forces.b.size, xs.shape[1] - n
     lx, lu, lxx, lux, luu = target

@@ -149,8 +149,10 @@ class ResidualKernels:
             functions.append(scatter_block)
             calls["scatter"] = f"scatter_block(J, {self.rows}, {self.columns}, t, rx, 0, 0)"
             calls["products"] = f"scatter_block(H, {self.columns}, {self.columns}, t, Hxx, 0, 0)"
+        given = [f"    m = by_reference({import_of(self.model)[1]}(block))"]
+        given += [f"    {name} = by_reference({name})" for name in self.data]
         drive = _DRIVE.format(
-            carve="\n".join([f"    m = {import_of(self.model)[1]}(block)", *origins, "    free = work", *carved]),
+            carve="\n".join([*given, *origins, "    free = work", *carved]),
             data=data,
             us="us, " if self.controlled else "",
             target="lx, lu, lxx, lux, luu, Hxx" if self.controlled else "lx, lxx, Hxx",
@@ -160,7 +162,8 @@ class ResidualKernels:
         )
         orders = f"VALUE, JACOBIAN, HESSIAN, PRODUCTS = {VALUE}, {JACOBIAN}, {HESSIAN}, {PRODUCTS}"
         lines = f'"""Written by dynamics.residuals.kernel_residual for {self.module_name}."""', ""
-        lines += *import_lines(functions, ("LANES", "carve", "driver", "gather", "scatter")), "", orders, "", ""
+        names = "LANES", "by_reference", "carve", "driver", "gather", "scatter"
+        lines += *import_lines(functions, names), "", orders, "", ""
         lines += f"def numbers(m, {data}xs, weights):", *origins
         lines += *sum_lines([*map(str, self.sizes.values()), "weights.shape[1]"]), "", drive
         return "\n".join(line for text in lines for line in text.split("\n") if line.strip() or not line)

@@ -1,11 +1,13 @@
 """SIMD numbers for numba: one knot per lane, one source for floats, vectors and complex vectors.  Knows no robot."""
 
 from dynamics.simd.arithmetic import fma, fms, fnma
-from dynamics.simd.chunks import carve, chunk_count, gather, gather_complex, gather_state, scatter, scatter_blocks
+from dynamics.simd.chunks import chunk_count, gather, gather_complex, gather_state, scatter, scatter_blocks
 from dynamics.simd.compilation import PROGRESS, driver, helper, kernel, routine, shared_kernel
 from dynamics.simd.elimination import equilibrate, factorize_dense, solve_dense
 from dynamics.simd.functions import absolute, arctan2, select_less, sincos, sqrt
 from dynamics.simd.groups import group_size, load_group, store_group
+from dynamics.simd.references import by_reference
+from dynamics.simd.span import flat
 from dynamics.simd.threads import launch, num_threads, scratch, set_num_threads
 from dynamics.simd.vector import (
     LANES,
@@ -13,8 +15,10 @@ from dynamics.simd.vector import (
     aligned_arrays,
     aligned_empty,
     aligned_zeros,
+    carve,
     lane,
     load,
+    span,
     splat,
     store,
     with_lane,
@@ -22,11 +26,11 @@ from dynamics.simd.vector import (
 
 __all__ = [
     "LANES", "PROGRESS", "absolute", "align_stack", "aligned_arrays", "aligned_empty",
-    "aligned_zeros", "arctan2", "carve",
-    "chunk_count", "driver", "equilibrate", "factorize_dense", "fma", "fms", "fnma", "gather",
+    "aligned_zeros", "arctan2", "by_reference", "carve",
+    "chunk_count", "driver", "equilibrate", "factorize_dense", "flat", "fma", "fms", "fnma", "gather",
     "gather_complex", "gather_state", "group_size", "helper", "kernel",
     "lane", "launch", "load", "load_group", "num_threads", "routine", "scatter", "scatter_blocks", "scratch",
     "select_less",
-    "set_num_threads", "shared_kernel", "sincos", "solve_dense", "splat", "sqrt", "store", "store_group",
+    "set_num_threads", "shared_kernel", "sincos", "solve_dense", "span", "splat", "sqrt", "store", "store_group",
     "with_lane",
 ]  # fmt: skip

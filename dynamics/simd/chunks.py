@@ -8,8 +8,9 @@ A driver over complex lanes asks `launch` for twice the numbers it needs and see
 """
 
 from dynamics.simd.compilation import helper, kernel, shared_kernel
+from dynamics.simd.span import flat
 from dynamics.simd.tiles import gather_tile, scatter_tile
-from dynamics.simd.vector import LANES
+from dynamics.simd.vector import LANES, carve, span
 
 
 def chunk_count(knots: int) -> int:
@@ -47,7 +48,7 @@ def gather_complex(source, first, ws):
 
 @shared_kernel
 def scatter_rows(ws, offset, count, target, start, first, knots, size):
-    """Numbers offset ... offset + count of each lane to target.flat[t size + start ...] for knots t = first + lane."""
+    """Numbers offset ... offset + count of each lane to target[t size + start ...] for knots t = first + lane."""
     if first + LANES <= knots and count >= LANES:
         i = 0
         while i < count:
@@ -55,31 +56,26 @@ def scatter_rows(ws, offset, count, target, start, first, knots, size):
             scatter_tile(ws, offset + i, target, first * size + start + i, size)
             i += LANES
         return
-    flat = target.reshape(knots * size)
     for k in range(min(LANES, knots - first)):
         o = (first + k) * size + start
         for i in range(count):
-            flat[o + i] = ws[offset + i, k]
+            target[o + i] = ws[offset + i, k]
 
 
 @helper
 def scatter(ws, first, target):
-    """target[first + l, i] = ws[i, l] for the knots that exist; target (K, n)."""
-    scatter_rows(ws, 0, target.shape[1], target, 0, first, target.shape[0], target.shape[1])
+    """target[first + l].flat[i] = ws[i, l] for the knots that exist; target (K, n) or (K, rows, columns)."""
+    knots = target.shape[0]
+    size = target.size // max(knots, 1)
+    scatter_rows(span(ws), 0, size, flat(target), 0, first, knots, size)
 
 
 @helper
 def scatter_blocks(ws, first, rows, stride, column, target):
     """target[first + l, r, c] = ws[r stride + column + c, l] for the knots that exist; target (K, rows, columns)."""
-    columns = target.shape[2]
+    columns, lanes, numbers = target.shape[2], span(ws), flat(target)
     for r in range(rows):
-        scatter_rows(ws, r * stride + column, columns, target, r * columns, first, target.shape[0], rows * columns)
-
-
-@helper
-def carve(ws, count):
-    """The first `count` numbers of a workspace, and the rest."""
-    return ws[:count], ws[count:]
+        scatter_rows(lanes, r * stride + column, columns, numbers, r * columns, first, target.shape[0], rows * columns)
 
 
 @helper

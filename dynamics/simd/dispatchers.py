@@ -21,8 +21,8 @@ from typing import NamedTuple
 from uuid import uuid4
 
 import llvmlite.binding as llvm
-from numba.core import sigutils, types
-from numba.core.imputils import user_function
+from llvmlite import ir
+from numba.core import cgutils, sigutils, types
 from numba.core.registry import CPUDispatcher
 
 from dynamics.simd.inner_code import InnerCache, InnerCompiler
@@ -86,6 +86,23 @@ class Binding(NamedTuple):
         kernel.bind(self)
 
 
+def _unchecked_call(descriptor, libraries):
+    """How numba generates a call of an inner function.  numba would ask after each whether it raised something, which
+    is a third of the code of a kernel; these functions raise nothing (`dynamics.simd.compilation` sees to it)."""
+
+    def generate(context, builder, sig, args):
+        convention = context.call_conv
+        function = context.declare_function(builder.module, descriptor)
+        result, raised = function.args[:2]
+        place = cgutils.alloca_once(builder, result.type.pointee)
+        numbers = convention._get_arg_packer(descriptor.argtypes).as_arguments(builder, args)
+        builder.call(function, [place, ir.Constant(raised.type, None), *numbers])
+        return context.get_returned_value(builder, descriptor.restype, builder.load(place))
+
+    generate.signature, generate.libs = descriptor.argtypes, tuple(libraries)
+    return generate
+
+
 class InnerDispatcher(UnwrappedDispatcher):
     """A function that is linked into its callers and optimised there."""
 
@@ -93,6 +110,20 @@ class InnerDispatcher(UnwrappedDispatcher):
 
     def __init__(self, py_func, targetoptions):
         super().__init__(py_func, targetoptions=targetoptions, pipeline_class=InnerCompiler)
+
+    def get_overload(self, sig):
+        """Called by numba for the key under which it knows how to call the function compiled for these types."""
+        compiled = self.overloads[tuple(sigutils.normalize_signature(sig)[0])]
+        key = compiled.fndesc.mangled_name
+        if key not in self._known:
+            call = _unchecked_call(compiled.fndesc, [compiled.library])
+            self.targetctx.insert_func_defn([(call, key, compiled.signature.args)])
+            self._known.add(key)
+        return key
+
+    @cached_property
+    def _known(self):
+        return set()
 
 
 class SharedDispatcher(UnwrappedDispatcher):
@@ -126,7 +157,7 @@ class SharedDispatcher(UnwrappedDispatcher):
         """How numba generates a call of the symbol."""
         descriptor = copy.copy(self.overloads[binding.args].fndesc)
         descriptor.mangled_name = binding.symbol
-        call = user_function(descriptor, ())
+        call = _unchecked_call(descriptor, ())
 
         def generate(context, builder, sig, args):
             context.active_code_library._reload_init.add(binding)

@@ -15,6 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dynamics.simd.compilation import helper
+from dynamics.simd.span import data_pointer
 from dynamics.simd.vector import LANES, VEC
 
 _DOUBLE, _I32, _I64 = ir.DoubleType(), ir.IntType(32), ir.IntType(64)
@@ -69,21 +70,17 @@ def _masked_store(builder, pointer, mask, x):
 
 # ------------------------------------------------------------------------------------------------ entries and rows
 @intrinsic
-def _address(typing, array, offset):
+def matrix(typing, array, offset, stride):
+    """The matrix that starts at number `offset` of a C-contiguous float64 array, with rows of `stride` numbers."""
     if array.dtype != types.float64:
         return None
 
     def generate(context, builder, sig, args):
-        array = context.make_array(sig.args[0])(context, builder, args[0])
-        return builder.ptrtoint(builder.gep(array.data, [args[1]]), _I64)
+        data = data_pointer(context, builder, array, args[0])
+        address = builder.ptrtoint(builder.gep(data, [args[1]]), _I64)
+        return context.make_tuple(builder, sig.return_type, [address, args[2]])
 
-    return types.int64(array, types.int64), generate
-
-
-@helper
-def matrix(array, offset, stride):
-    """The matrix that starts at number `offset` of a C-contiguous float64 array, with rows of `stride` numbers."""
-    return Matrix(_address(array, offset), stride)
+    return types.NamedUniTuple(types.int64, 2, Matrix)(array, types.int64, types.int64), generate
 
 
 @helper

@@ -7,6 +7,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from dynamics.simd.span import data_pointer
 from dynamics.simd.vector import ALIGNMENT, LANES
 
 _DOUBLE, _I64, _I32 = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
@@ -30,7 +31,7 @@ def transposed(builder, rows):
 
 def vectors(context, builder, array_type, array, offset, stride):
     """Pointers to LANES vectors of a float64 array, from `offset`, `stride` numbers apart."""
-    data = context.make_array(array_type)(context, builder, array).data
+    data = data_pointer(context, builder, array_type, array)
     for k in range(LANES):
         at = builder.add(offset, builder.mul(stride, ir.Constant(_I64, k)))
         yield builder.bitcast(builder.gep(data, [at]), _VECTOR.as_pointer())

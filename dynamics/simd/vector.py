@@ -26,6 +26,8 @@ from numba import types
 from numba.core.codegen import get_host_cpu_features
 from numba.extending import intrinsic, models, register_model
 
+from dynamics.simd.span import Span, constant, data_pointer, make_span, pointer_and_rows
+
 _SUM_OF_EIGHT = """define <8 x double> @twice(<8 x double> %x) {
   %y = fadd <8 x double> %x, %x
   ret <8 x double> %y
@@ -136,12 +138,12 @@ def _element(ws):
 
 def element_pointers(context, builder, sig, args):
     """Addresses of the parts of number args[1] of the workspace args[0], and their alignment."""
-    array = context.make_array(sig.args[0])(context, builder, args[0])
+    data = data_pointer(context, builder, sig.args[0], args[0])
     if sig.args[0].ndim == 1:
-        return [builder.gep(array.data, [args[1]])], None
+        return [builder.gep(data, [args[1]])], None
     count = sig.args[0].ndim - 1
     offset = builder.mul(args[1], ir.Constant(_I64, count * LANES), flags=("nsw",))
-    first = builder.bitcast(builder.gep(array.data, [offset]), _VECTOR.as_pointer())
+    first = builder.bitcast(builder.gep(data, [offset]), _VECTOR.as_pointer())
     return [first, builder.gep(first, [ir.Constant(_I64, 1)])][:count], ALIGNMENT
 
 
@@ -181,6 +183,34 @@ def splat(typing, ws, x):
         return join_parts(builder, t, (args[1] if t == types.float64 else _spread(builder, args[1]), None))
 
     return t(ws, types.float64), generate
+
+
+def _span_of(ws):
+    return ws if isinstance(ws, Span) else Span(ws.dtype, ((), (LANES,), (2, LANES))[ws.ndim - 1])
+
+
+@intrinsic
+def span(typing, ws):
+    """A workspace, which may be an array, as a span."""
+
+    def generate(context, builder, sig, args):
+        return make_span(context, builder, sig.return_type, *pointer_and_rows(context, builder, ws, args[0]))
+
+    return _span_of(ws)(ws), generate
+
+
+@intrinsic
+def carve(typing, ws, count):
+    """The first `count` numbers of a workspace, and the rest, as spans."""
+    t = _span_of(ws)
+
+    def generate(context, builder, sig, args):
+        data, rows = pointer_and_rows(context, builder, ws, args[0])
+        rest = builder.gep(data, [builder.mul(args[1], constant(math.prod(t.row)), flags=("nsw",))])
+        parts = (data, args[1]), (rest, builder.sub(rows, args[1]))
+        return context.make_tuple(builder, sig.return_type, [make_span(context, builder, t, *x) for x in parts])
+
+    return types.UniTuple(t, 2)(ws, types.intp), generate
 
 
 # ------------------------------------------------------------------------------------------------ lanes and parts

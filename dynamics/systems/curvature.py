@@ -18,16 +18,11 @@ from dynamics.implicit_function import store_control_blocks, store_hessian, stor
 from dynamics.kernel_model import kernel_model
 from dynamics.lane_algebra import add_scaled, scale_into
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, carve, driver, gather, helper, kernel, scatter_blocks, shared_kernel
+from dynamics.simd import LANES, carve, driver, gather, helper, kernel, scatter, scatter_blocks, shared_kernel
 from dynamics.simd.by_type import by_type
+from dynamics.simd.references import by_reference
 from dynamics.systems.controlled_acceleration import acceleration_hessian, hessian_at_acceleration
-from dynamics.systems.linearization import (
-    scatter_step,
-    scatter_whole,
-    store_euler_blocks,
-    store_euler_rows,
-    store_velocity_rows,
-)
+from dynamics.systems.linearization import scatter_step, store_euler_blocks, store_euler_rows, store_velocity_rows
 from dynamics.systems.runge_kutta import runge_kutta_numbers, runge_kutta_second_order
 from dynamics.systems.steps import Euler, LieEuler, RungeKutta, acceleration
 from dynamics.systems.workspace import (
@@ -97,15 +92,16 @@ def _scatter(n, nu, t, F, H, out):
 @kernel
 def _expand_euler(m, p, integrator, q, v, u, lam, d, e, s, w, t, out):
     n, nu = p.B.shape
-    knots = out.Hxx.shape[0]
     X, w = carve(w, 4 * n * n)
     U, w = carve(w, 2 * n * nu)
     _euler_second_order(m, p, q, v, u, lam, d, e, s, X, U)
-    scatter_whole(n, nu, t, knots, X, U, out.Hxx, out.Hux)
+    scatter(X, t, out.Hxx)
+    scatter(U, t, out.Hux)
     out.Huu[t : t + LANES] = 0.0
     if out.fx.shape[0] > 0:
         store_euler_blocks(n, nu, integrator.semi, integrator.h, e, X, U)
-        scatter_whole(n, nu, t, knots, X, U, out.fx, out.fu)
+        scatter(X, t, out.fx)
+        scatter(U, t, out.fu)
 
 
 @kernel
@@ -145,6 +141,7 @@ def drive_expansion(first, last, work, block, p, x, u, lam, out):
     """Hxx[t], Hux[t], Huu[t]: Hessian of lam[t]'f of the `Plant` p at (x[t], u[t]), knots in lanes; fx[t] and fu[t]
     too, unless these are arrays of no knots.  out: an `Expansion`."""
     m = kernel_model(block)
+    p = by_reference(p)
     knots, nu = u.shape
     n, nx = m.dof_body.size, x.shape[1]
     for c in range(first, last):

@@ -14,7 +14,21 @@ from dynamics.implicit_function import store_state_blocks
 from dynamics.kernel_model import kernel_model
 from dynamics.lane_algebra import add_transpose, scale_into
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, align_stack, carve, driver, gather, kernel, load, scatter, scatter_blocks
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    carve,
+    driver,
+    gather,
+    kernel,
+    load,
+    scatter,
+    scatter_blocks,
+    span,
+    splat,
+    store,
+)
+from dynamics.simd.references import by_reference
 from dynamics.systems.rollouts import close_gap, feedback, start_lanes
 
 
@@ -34,6 +48,7 @@ def impact_step(m, contacts, restitution, x, w, x_next):
 def drive_impacts(first, last, work, block, contacts, restitution, x, x_next):
     """x_next[t] = f(x[t]), knots in lanes."""
     m = kernel_model(block)
+    contacts = by_reference(contacts)
     nx = x.shape[1]
     w, rest = carve_workspace(m, contacts, work)
     x_, rest = carve(rest, nx)
@@ -50,14 +65,15 @@ def drive_impact_loops(
 ):
     """The impacts of closed loops, as `drive_closed_loops`; the controls follow the same law."""
     m = kernel_model(block)
+    contacts = by_reference(contacts)
     w, rest = carve_workspace(m, contacts, work)
     for c in range(first, last):
         alpha = load(alphas, c)
         if start == 0:
-            start_lanes(m, manifold, x0, gaps, alpha, rest, X[c, 0])
+            start_lanes(m, manifold, x0, gaps, alpha, rest, span(X[c, 0]))
         for t in range(start, stop):
-            x, x_next = X[c, t], X[c, t + 1]
-            feedback(m, manifold, xs[t], us[t], k[t], K[t], alpha, limits, t, rest, x, U[c, t])
+            x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
+            feedback(m, manifold, xs[t], us[t], k[t], K[t], alpha, limits, t, rest, x, u)
             impact_step(m, contacts, restitution, x, w, x_next)
             if gaps is not None:
                 close_gap(m, manifold, gaps[t + 1], alpha, x_next, rest)
@@ -67,6 +83,7 @@ def drive_impact_loops(
 def drive_impact_linearization(first, last, work, block, contacts, restitution, x, fx):
     """fx[t] at x[t], knots in lanes."""
     m = kernel_model(block)
+    contacts = by_reference(contacts)
     n, nx = m.dof_body.size, x.shape[1]
     nq = nx - n
     w, rest = carve_workspace(m, contacts, work)
@@ -80,7 +97,7 @@ def drive_impact_linearization(first, last, work, block, contacts, restitution, 
         contact_impulse_first_order(m, contacts, x_[:nq], x_[nq:], restitution, w, d, jump, mean)
         F[:] = 0.0
         for i in range(n):
-            F[i * 2 * n + i, :] = 1.0
+            store(F, i * 2 * n + i, splat(F, 1.0))
             scale_into(n, F[(n + i) * 2 * n :], 1.0, d.Gq[i * n :])
             scale_into(n, F[(n + i) * 2 * n + n :], 1.0, d.Gv[i * n :])
         scatter_blocks(F, c * LANES, 2 * n, 2 * n, 0, fx)
@@ -90,6 +107,7 @@ def drive_impact_linearization(first, last, work, block, contacts, restitution, 
 def drive_impact_curvature(first, last, work, block, contacts, restitution, x, lam, Hxx):
     """Hxx[t]: Hessian of lam[t]'f at x[t], knots in lanes."""
     m = kernel_model(block)
+    contacts = by_reference(contacts)
     n, nx = m.dof_body.size, x.shape[1]
     nq = nx - n
     w, rest = carve_workspace(m, contacts, work)

@@ -22,13 +22,14 @@ from dynamics.simd import (
     helper,
     kernel,
     load,
+    scatter,
     scatter_blocks,
     shared_kernel,
     splat,
     store,
 )
 from dynamics.simd.by_type import by_type
-from dynamics.simd.chunks import scatter_rows
+from dynamics.simd.references import by_reference
 from dynamics.systems.controlled_acceleration import acceleration_derivatives
 from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_numbers
 from dynamics.systems.steps import Euler, LieEuler, RungeKutta
@@ -112,13 +113,6 @@ def scatter_step(n, nu, t, F, fx, fu):
     scatter_blocks(F, t, 2 * n, nz, 2 * n, fu)
 
 
-@helper
-def scatter_whole(n, nu, t, knots, of_x, of_u, X, U):
-    """Blocks (2 nv 2 nv) and (2 nv nu), or (nu 2 nv), to the knots from t on, of that many."""
-    scatter_rows(of_x, 0, 4 * n * n, X, 0, t, knots, 4 * n * n)
-    scatter_rows(of_u, 0, 2 * n * nu, U, 0, t, knots, 2 * n * nu)
-
-
 @kernel
 def _linearize_euler(m, p, integrator, q, v, u, d, e, w, t, fx, fu):
     n, nu = p.B.shape
@@ -126,7 +120,8 @@ def _linearize_euler(m, p, integrator, q, v, u, d, e, w, t, fx, fu):
     fu_, w = carve(w, 2 * n * nu)
     acceleration_derivatives(m, p, q, v, u, d, e)
     store_euler_blocks(n, nu, integrator.semi, integrator.h, e, fx_, fu_)
-    scatter_whole(n, nu, t, fx.shape[0], fx_, fu_, fx, fu)
+    scatter(fx_, t, fx)
+    scatter(fu_, t, fu)
 
 
 @kernel
@@ -154,6 +149,7 @@ _linearize = by_type(
 def drive_linearization(first, last, work, block, p, x, u, fx, fu):
     """fx[t], fu[t] of the `Plant` p at (x[t], u[t]), knots in lanes."""
     m = kernel_model(block)
+    p = by_reference(p)
     nu, nx = u.shape[1], x.shape[1]
     nq = nx - m.dof_body.size
     for c in range(first, last):

@@ -14,9 +14,11 @@ from dynamics.simd import (
     load,
     scatter,
     select_less,
+    span,
     splat,
     store,
-)
+)  # fmt: skip
+from dynamics.simd.references import by_reference
 from dynamics.systems.steps import move, step_kernel
 from dynamics.systems.workspace import carve_dynamics
 from dynamics.tangent import difference_configuration
@@ -26,6 +28,7 @@ from dynamics.tangent import difference_configuration
 def drive_steps(first, last, work, block, p, x, u, x_next):
     """x_next[t] = f(x[t], u[t]), knots in lanes."""
     m = kernel_model(block)
+    p = by_reference(p)
     n, nu, nx = m.dof_body.size, u.shape[1], x.shape[1]
     nq = nx - n
     for c in range(first, last):
@@ -120,13 +123,14 @@ def drive_closed_loops(
     (N, 2, nu); gaps: None or (N+1, 2 nv), of which each state keeps the part 1 - alpha.
     alphas (C, LANES); X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
     m = kernel_model(block)
+    p = by_reference(p)
     for c in range(first, last):
         d, w = carve_dynamics(m, p.contacts, work)
         alpha = load(alphas, c)
         if start == 0:
-            start_lanes(m, p.manifold, x0, gaps, alpha, w, X[c, 0])
+            start_lanes(m, p.manifold, x0, gaps, alpha, w, span(X[c, 0]))
         for t in range(start, stop):
-            x, u, x_next = X[c, t], U[c, t], X[c, t + 1]
+            x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
             feedback_step(m, p, xs[t], us[t], k[t], K[t], alpha, limits, t, d, w, x, u, x_next)
             if gaps is not None:
                 close_gap(m, p.manifold, gaps[t + 1], alpha, x_next, w)

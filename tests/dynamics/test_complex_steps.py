@@ -30,7 +30,7 @@ def torque_rates(first, last, work, block, q, v, a, dq, dv, da, tau, rates):
     m = kernel_model(block)
     nb, n, nq = m.parent.size, m.dof_body.size, q.shape[1]
     for c in range(first, last):
-        directions, numbers = carve(work, nq + 2 * n)
+        directions, numbers = work[: nq + 2 * n], work[nq + 2 * n :]
         body, w = carve(numbers.reshape(numbers.shape[0] // 2, 2, LANES), nb * BODY)
         dof, w = carve(w, n * DOF)
         q_, w = carve(w, nq)

@@ -17,15 +17,29 @@ from tests.reference.rigid_body_models import NAMES, load_reference
 
 
 @routine
+def _numbers(x, zero):
+    return np.array([x[i] for i in range(len(x))] + [zero])[:-1]
+
+
+@routine
+def _rows(x):
+    out = np.empty(x.shape)
+    for i in range(len(x)):
+        for j in range(x.shape[1]):
+            out[i, j] = x[i, j]
+    return out
+
+
+@routine
 def _read(block):
     """Copies of all arrays, in the order of `ModelArrays`."""
     m = kernel_model(block)
     return (
-        m.parent.copy(), m.joint_type.copy(), m.q_index.copy(), m.v_index.copy(), m.dof_count.copy(),
-        m.dof_parent.copy(), m.dof_body.copy(), m.subtree_end.copy(), m.rotation.copy(), m.translation.copy(),
-        m.dof_axis.copy(), m.dof_angular.copy(), m.joint_axis.copy(), m.mass.copy(), m.first_moment.copy(),
-        m.rotational_inertia.copy(), m.subtree_mass.copy(), m.armature.copy(), m.gravity.copy(), m.last_child.copy(),
-        m.joint_friction.copy(),
+        _numbers(m.parent, 0), _numbers(m.joint_type, 0), _numbers(m.q_index, 0), _numbers(m.v_index, 0),
+        _numbers(m.dof_count, 0), _numbers(m.dof_parent, 0), _numbers(m.dof_body, 0), _numbers(m.subtree_end, 0),
+        _rows(m.rotation), _rows(m.translation), _rows(m.dof_axis), _numbers(m.dof_angular, 0), _rows(m.joint_axis),
+        _numbers(m.mass, 0.0), _rows(m.first_moment), _rows(m.rotational_inertia), _numbers(m.subtree_mass, 0.0),
+        _numbers(m.armature, 0.0), _numbers(m.gravity, 0.0), _numbers(m.last_child, 0), _rows(m.joint_friction),
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from dynamics.rods.model.closure_arrays import closure_numbers, input_numbers
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import BLOCKS
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers
-from dynamics.simd import routine
+from dynamics.simd import by_reference, routine, span
 from dynamics.validation import as_array, as_items, as_kind, as_positive, as_whole_number, look_up
 
 OPEN = 1e-6
@@ -43,10 +43,12 @@ class Assembly(NamedTuple):
 
 @routine
 def _evaluate(m, external, closures, level, state, wrenches, work_numbers, closed_numbers):
+    m, external, closures = by_reference(m), by_reference(external), by_reference(closures)
     n = m.numbers[0]
     work, tau, A, closed = np.empty(work_numbers), np.empty(n), np.empty(BLOCKS * n * n), np.empty(closed_numbers)
-    inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work, tau, A, closed)
-    return work, closed
+    results = span(work), span(tau), span(A), span(closed)
+    inverse_dynamics_kernel(m, external, closures, level, span(state), span(wrenches), *results)
+    return work, closed, tau, A  # all of them, so that they are still there when the kernel runs
 
 
 def evaluate_chains(
@@ -58,7 +60,7 @@ def evaluate_chains(
     state[:n] = q
     if v is not None:
         state[n : 2 * n] = v
-    work, closed = _evaluate(
+    work, closed, _, _ = _evaluate(
         model.arrays, model.external, model.closures, level, state, wrenches, work_numbers(model),
         closure_numbers(model.closures, n),
     )  # fmt: skip

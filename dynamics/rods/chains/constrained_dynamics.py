@@ -22,7 +22,7 @@ from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, RodArrays
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.residual_kernel import carve_results, residual_kernel, residual_work, result_numbers
-from dynamics.simd import equilibrate, factorize_dense, kernel, routine, solve_dense
+from dynamics.simd import by_reference, equilibrate, factorize_dense, kernel, routine, solve_dense, span
 
 
 class ConstrainedMotion(NamedTuple):
@@ -118,9 +118,9 @@ class _Places(NamedTuple):
 def _solve_point(m, e, level, rate, free, s, state, r, derivatives):
     """One of `_constrained`; s: `_Places`."""
     n, nu, G = m.numbers[0], e.numbers[0], e.closures.kind.size
-    F, (b, c, _), mass_matrix = free.size, carve_results(m, e, s.A), np.int64(MASS_MATRIX)  # a literal compiles anew
+    F, (b, c, _), mass_matrix = free.size, carve_results(m, e, span(s.A)), np.int64(MASS_MATRIX)
     closed = c.closed
-    residual_kernel(m, e, mass_matrix, state, s.work, r, s.A)
+    residual_kernel(m, e, mass_matrix, span(state), span(s.work), span(r), span(s.A))
     regular = _factorize(n, free, b.M, closed[3 * G :], s.K, s.d, s.pivots)
     for x in range(F):
         s.y[x, 0] = -r[free[x]] if regular else np.nan
@@ -133,7 +133,7 @@ def _solve_point(m, e, level, rate, free, s, state, r, derivatives):
         state[state.size - G + g] = s.y[F + g, 0]
     _add_motion(n, free, b.M, closed[3 * G :], s.y, r)
     if level >= FIRST:
-        residual_kernel(m, e, level, state, s.work, r, s.A)
+        residual_kernel(m, e, level, span(state), span(s.work), span(r), span(s.A))
         _fill_derivatives(n, nu, free, rate, b, c, derivatives)
         _solve_scaled(s.K, s.d, s.pivots, derivatives)
 
@@ -141,6 +141,7 @@ def _solve_point(m, e, level, rate, free, s, state, r, derivatives):
 @routine
 def _constrained(m, e, level, rate, free, states, numbers, forces, derivatives):
     """Accelerations and multipliers into the states (K, .), and the others of `ConstrainedMotion`; rate: 1 / T."""
+    m, e = by_reference(m), by_reference(e)
     N, none = free.size + e.closures.kind.size, np.empty((0, 0))
     s = _Places(
         np.empty(numbers[0]), np.empty(numbers[1]), np.empty((N, N)), np.empty(N), np.empty(N, np.int64),
@@ -170,9 +171,9 @@ def constrained_motion(
 def _project_point(m, e, free, s, state, r, rows, a):
     """`project_motion` with s of two right-hand sides; rows (G n) of A; a (n), zero."""
     n, G, F = m.numbers[0], e.closures.kind.size, free.size
-    (b, (_, _, closed), _), multipliers = carve_results(m, e, s.A), state[len(state) - G :]
+    (b, (_, _, closed), _), multipliers = carve_results(m, e, span(s.A)), state[len(state) - G :]
     multipliers[:], s.y[:] = 0.0, 0.0
-    residual_kernel(m, e, np.int64(MASS_MATRIX), state, s.work, r, s.A)
+    residual_kernel(m, e, np.int64(MASS_MATRIX), span(state), span(s.work), span(r), span(s.A))
     scale_into(n * G, rows, 1.0, closed[3 * G :])
     if not _factorize(n, free, b.M, rows, s.K, s.d, s.pivots):
         s.d[:] = np.nan
@@ -182,7 +183,7 @@ def _project_point(m, e, free, s, state, r, rows, a):
     for x in range(F):
         state[n + free[x]] += s.y[x, 1]
         a[free[x]], state[2 * n + free[x]] = state[2 * n + free[x]], 0.0
-    residual_kernel(m, e, np.int64(FORCES), state, s.work, r, s.A)
+    residual_kernel(m, e, np.int64(FORCES), span(state), span(s.work), span(r), span(s.A))
     for x in range(F):
         s.y[x, 0], s.y[x, 1] = -r[free[x]], 0.0
     for g in range(G):
@@ -199,6 +200,7 @@ def _project_point(m, e, free, s, state, r, rows, a):
 
 @routine
 def _project(m, e, free, state, work, r, A):
+    m, e = by_reference(m), by_reference(e)
     n, G, N = m.numbers[0], e.closures.kind.size, free.size + e.closures.kind.size
     s = _Places(work, A, np.empty((N, N)), np.empty(N), np.empty(N, np.int64), np.empty((N, 2)))
     _project_point(m, e, free, s, state, r, np.empty(G * n), np.zeros(n))

@@ -22,7 +22,7 @@ from dynamics.rods.model.load_arrays import LOADS
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.backward_pass import backward_numbers, backward_pass
 from dynamics.rods.recursion.blocks import BlockRows, block_numbers, carve_blocks, scatter_derivatives
-from dynamics.simd import LANES, carve, driver, gather, launch, scatter, shared_kernel
+from dynamics.simd import LANES, by_reference, carve, driver, gather, launch, scatter, shared_kernel
 from dynamics.validation import as_batch, as_floats, as_kind
 
 
@@ -70,6 +70,7 @@ def work_numbers(model: RodModel) -> int:
 @driver
 def drive_inverse_dynamics(first, last, work, m, external, closures, level, states, wrenches, tau, rows):
     """tau and `BlockRows` for the knots of `states` (K, 4 n) and `wrenches` (K, 6 W), knots in lanes."""
+    m, external, closures = by_reference(m), by_reference(external), by_reference(closures)
     n = m.numbers[0]
     x, w = carve(work, 4 * n)
     y, w = carve(w, wrenches.shape[1])

@@ -23,6 +23,7 @@ from dynamics.rods.recursion.residual_kernel import (
     scatter_results,
 )
 from dynamics.simd import LANES, align_stack, carve, driver, fma, gather, kernel, load, scatter, shared_kernel, store
+from dynamics.simd.references import by_reference
 
 
 @kernel
@@ -92,6 +93,7 @@ def accelerations_kernel(m, e, level, state, L, work, r, A):
 @driver
 def drive_accelerations(first, last, work, m, e, level, states, a, rows, au, Hqu):
     """a and its derivatives, as `drive_residual` has them, for `states` (K, 4 n + nu + 6 W), knots in lanes."""
+    m, e = by_reference(m), by_reference(e)
     n = m.numbers[0]
     state, w = carve(work, states.shape[1])
     r, w = carve(w, n)

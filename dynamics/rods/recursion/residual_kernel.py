@@ -32,6 +32,7 @@ from dynamics.simd import (
     store,
 )
 from dynamics.simd.lane_blocks import carving, lanes
+from dynamics.simd.references import by_reference
 from dynamics.simd.sizes import Size
 
 nu = Size("nu", "e.numbers[0]")
@@ -108,6 +109,7 @@ def residual_work(model: RodModel) -> int:
 @driver
 def drive_residual(first, last, work, m, e, level, states, r, rows, B, Hqu):
     """r, `BlockRows`, and B and Hqu if they have rows, for the knots of `states` (K, .), knots in lanes."""
+    m, e = by_reference(m), by_reference(e)
     state, w = carve(work, states.shape[1])
     forces, A = carve(w, m.numbers[0])
     b, of_controls, w = carve_results(m, e, A)

@@ -30,7 +30,7 @@ from dynamics.rods.recursion.blocks import carve_blocks
 from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.kept_factors import UPDATES, Steps, factorize, keep_record, move, no_factors, set_step
-from dynamics.simd import kernel, routine
+from dynamics.simd import by_reference, kernel, routine
 
 CONVERGED, TOO_MANY, SINGULAR, STALLED = 0, 1, 2, 3
 MESSAGES = ("converged", "too many iterations", "a singular Jacobian", "no decrease of the residual along the step")
@@ -216,7 +216,7 @@ def _iterate(p, k, y, tolerance, max_iterations, s, sizes, trial):
 @routine
 def _newton(p, k, y, tolerance, max_iterations, final):
     """As `_iterate`; finally r at y."""
-    N = len(y)
+    p, k, N = by_reference(p), by_reference(k), len(y)
     s = Steps(np.empty((UPDATES, N)), np.empty(N), np.empty((N, 1)))
     result = _iterate(p, k, y, tolerance, max_iterations, s, np.zeros(3), np.empty(N))
     keep_record(k, p.counts[0], p.counts[1])

@@ -4,13 +4,14 @@ import numpy as np
 
 from dynamics.rods.model.arrays import FIRST, SECOND
 from dynamics.rods.stepping.soft_steps import carve_expansion, carve_motion, expand_kernel, step_kernel
-from dynamics.simd import LANES, carve, driver, gather, load, scatter, scatter_blocks
+from dynamics.simd import LANES, by_reference, carve, driver, gather, load, scatter, scatter_blocks, span
 from dynamics.systems.rollouts import close_gap, feedback, start_lanes
 
 
 @driver
 def drive_soft_steps(first, last, work, m, e, integrator, h, x, u, x_next):
     """x_next[t] = f(x[t], u[t]), knots in lanes."""
+    m, e = by_reference(m), by_reference(e)
     x_, w = carve(work, x.shape[1])
     y_, w = carve(w, x.shape[1])
     u_, w = carve(w, u.shape[1])
@@ -28,15 +29,16 @@ def drive_soft_closed_loops(
 ):
     """Closed loops over the knots start <= t < stop, one step length per lane, as
     `dynamics.systems.rollouts.drive_closed_loops`."""
+    m, e = by_reference(m), by_reference(e)
     nx = x0.shape[0]
     own, w = carve(work, 2 * nx)
     d = carve_motion(m, e, w)
     for c in range(first, last):
         alpha = load(alphas, c)
         if start == 0:
-            start_lanes(e, None, x0, gaps, alpha, own, X[c, 0])
+            start_lanes(e, None, x0, gaps, alpha, own, span(X[c, 0]))
         for t in range(start, stop):
-            x, u, x_next = X[c, t], U[c, t], X[c, t + 1]
+            x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
             feedback(e, None, xs[t], us[t], k[t], K[t], alpha, limits, t, own, x, u)
             step_kernel(m, e, integrator, h, x, u, d, x_next)
             if gaps is not None:
@@ -47,6 +49,7 @@ def drive_soft_closed_loops(
 def drive_soft_expansion(first, last, work, m, e, integrator, h, x, u, lam, fx, fu, Hxx, Hux, Huu):
     """fx[t], fu[t], unless these are arrays of no knots, and, if lam has rows, the Hessian of lam[t]'f at (x[t], u[t])
     in Hxx[t], Hux[t], Huu[t]; knots in lanes."""
+    m, e = by_reference(m), by_reference(e)
     n, nu = m.numbers[0], e.numbers[0]
     nz, knots = 2 * n + nu, u.shape[0]
     level = np.int64(SECOND if lam.shape[0] > 0 else FIRST)
