@@ -8,7 +8,9 @@ to the functions at the top, which see the same code.
 import llvmlite.binding as llvm
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
+from numba.core.untyped_passes import IRProcessing
 
+from dynamics.simd.counting import CountPlainly
 from dynamics.simd.kernel_cache import KernelCache, KernelCacheImpl
 
 
@@ -67,7 +69,19 @@ class InnerLibrary(JITCodeLibrary):
         return self.serialize_using_bitcode()
 
 
-class InnerCompiler(Compiler):
+class LeanCompiler(Compiler):
+    """numba's, but for `range`."""
+
+    def define_pipelines(self):
+        """Called by numba before it compiles."""
+        pipelines = super().define_pipelines()
+        for pipeline in pipelines:
+            pipeline.add_pass_after(CountPlainly, IRProcessing)
+            pipeline.finalize()
+        return pipelines
+
+
+class InnerCompiler(LeanCompiler):
     """Compiles into an `InnerLibrary`."""
 
     def define_pipelines(self):

@@ -103,7 +103,7 @@ def test_what_is_written_can_be_read(arguments):
         "    q_, free = carve(free, q.shape[1])",
         "    pair = Pair(pair_y, pair_total, pair_zeros)",
         "        if x.shape[0] > 0: gather(x, chunk * LANES, x_)",
-        "        sums(m, q_, given, packed[chunk], x_, out_, pair, count_)",
+        "        sums(m, q_, given, span(packed[chunk]), x_, out_, pair, count_)",
         "        scatter(pair.total, chunk * LANES, totals)",
     ):
         assert line in source.splitlines()
