@@ -23,7 +23,13 @@ from numba.core import event
 
 from dynamics.simd import shipped
 from dynamics.simd.cache_folder import cache_root
-from dynamics.simd.dispatchers import InnerDispatcher, KeepingDispatcher, SharedDispatcher, UnwrappedDispatcher
+from dynamics.simd.dispatchers import (
+    DriverDispatcher,
+    InnerDispatcher,
+    KeepingDispatcher,
+    SharedDispatcher,
+    UnwrappedDispatcher,
+)
 
 FLAGS = {"contract", "nsz"}
 """Floating-point freedom given to LLVM: fuse multiply and add, ignore the sign of zero.  Never reassociate: results
@@ -143,7 +149,7 @@ def shared_kernel(function: Callable[..., Any]) -> Any:
 
 def driver(function: Callable[..., Any]) -> Any:
     """A loop over a range of chunks, drive(first, last, work, ...), for `launch`: runs without the interpreter lock."""
-    return _compiled(function, KeepingDispatcher, nogil=True, _nrt=False)
+    return _compiled(function, DriverDispatcher, nogil=True, _nrt=False)
 
 
 def routine(function: Callable[..., Any]) -> Any:

@@ -23,9 +23,10 @@ from uuid import uuid4
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core import cgutils, sigutils, types
+from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 
-from dynamics.simd.inner_code import InnerCache, InnerCompiler
+from dynamics.simd.inner_code import InnerCache, InnerCompiler, LeanCompiler
 from dynamics.simd.kernel_cache import KernelCache
 
 
@@ -41,7 +42,10 @@ def _plain(x):
 class KeepingDispatcher(CPUDispatcher):
     """A compiled function whose callers inherit its bindings, also where it comes from the disk."""
 
-    _kind_of_cache = KernelCache
+    _kind_of_cache, _compiler = KernelCache, Compiler
+
+    def __init__(self, py_func, targetoptions):
+        super().__init__(py_func, targetoptions=targetoptions, pipeline_class=self._compiler)
 
     def keep_in(self, folder: Path, shipped: Path | None = None) -> None:
         """Keep it on the disk, in this folder and no other; look for it first in one that is never written to."""
@@ -53,10 +57,17 @@ class KeepingDispatcher(CPUDispatcher):
         super().add_overload(cres)
 
 
+class DriverDispatcher(KeepingDispatcher):
+    """A driver: what it counts, it counts as kernels do."""
+
+    _compiler = LeanCompiler
+
+
 class UnwrappedDispatcher(KeepingDispatcher):
     """A function for compiled callers.  A call from Python, as in tests, compiles it once more: `wrapped` gives that
     function."""
 
+    _compiler = LeanCompiler
     wrapped: Callable[[], CPUDispatcher]
 
     @cached_property
@@ -106,10 +117,7 @@ def _unchecked_call(descriptor, libraries):
 class InnerDispatcher(UnwrappedDispatcher):
     """A function that is linked into its callers and optimised there."""
 
-    _kind_of_cache = InnerCache
-
-    def __init__(self, py_func, targetoptions):
-        super().__init__(py_func, targetoptions=targetoptions, pipeline_class=InnerCompiler)
+    _kind_of_cache, _compiler = InnerCache, InnerCompiler
 
     def get_overload(self, sig):
         """Called by numba for the key under which it knows how to call the function compiled for these types."""

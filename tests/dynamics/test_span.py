@@ -1,11 +1,11 @@
-"""Spans and references in compiled code say what arrays and blocks of them do."""
+"""Spans, references and counts in compiled code do what arrays, blocks of them and ranges do."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from dynamics.simd import LANES, by_reference, carve, flat, helper, kernel, routine, shared_kernel, span
+from dynamics.simd import LANES, by_reference, carve, driver, flat, helper, kernel, routine, shared_kernel, span
 from dynamics.simd.vector import aligned_empty
 
 
@@ -147,6 +147,35 @@ def test_a_reference_reads_and_writes_the_arrays_of_its_block():
     first, nothing, second, count = _read(e)
     assert nothing and count == 4 and np.array_equal(e.numbers, 2.0 * old)
     assert first == pytest.approx(before, rel=1e-14) and second == pytest.approx(expected(), rel=1e-14)
+
+
+@driver
+def _turns(first, last, step, out):
+    n = 0
+    for i in range(first, last, step):
+        out[n], n = i, n + 1
+    for i in range(last):
+        out[n], n = i, n + 1
+    for i in range(first, last):
+        out[n], n = i, n + 1
+    for i in range(last, first, -1):
+        out[n], n = i, n + 1
+    for i in range(last, first, -3):
+        out[n], n = i, n + 1
+    for i in range(first, last, 2):
+        for j in range(i):
+            out[n], n = j, n + 1
+    return n
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "step"), [(0, 5, 1), (-3, 8, 3), (7, 2, -2), (4, 4, 1), (6, -1, -1), (2, 7, 100), (1, 6, 5)]
+)
+def test_loops_turn_as_often_as_in_python(first, last, step):
+    found, expected = np.zeros(200), np.zeros(200)
+    count = _turns(first, last, step, found)
+    assert count == _turns.py_func(first, last, step, expected)
+    assert np.array_equal(found, expected)
 
 
 def test_inner_functions_raise_nothing():
