@@ -162,7 +162,7 @@ _COLLECTION = 100_000, 50, 100
 as often as usual takes a tenth of the time."""
 
 
-_LOCK_EVENTS = tuple(getattr(getattr(ffi.lib, "_lock", None), "_cblist", ()))
+_LOCK_EVENTS: tuple[Any, ...] = tuple(getattr(getattr(ffi.lib, "_lock", None), "_cblist", ()))
 """What numba does before and after every call of LLVM."""
 
 

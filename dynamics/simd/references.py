@@ -8,6 +8,7 @@ it sees fit; no reference outlives the call of the driver.
 """
 
 import hashlib
+from typing import Any
 
 from llvmlite import ir
 from numba import types
@@ -24,7 +25,7 @@ _I32 = ir.IntType(32)
 class Reference(types.Type):
     """Numba's view of it: an opaque pointer to a NamedTuple of this type."""
 
-    def __init__(self, block: types.BaseNamedTuple) -> None:
+    def __init__(self, block: Any) -> None:
         self.block = block
         self.instance_class = block.instance_class
         kind = hashlib.sha256(block.name.encode()).hexdigest()[:12]  # names of functions contain it
