@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -170,7 +171,8 @@ def _announce_llvm_calls(wanted: bool) -> None:
     """Whether numba makes an event of every call of LLVM; that takes 6 % of the time of compilation."""
     change = ffi.register_lock_callback if wanted else ffi.unregister_lock_callback
     for enter, leave in _LOCK_EVENTS:
-        change(enter, leave)
+        with suppress(ValueError):  # somebody else has taken them away
+            change(enter, leave)
 
 
 class _Progress(event.Listener):

@@ -24,6 +24,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core import cgutils, sigutils, types
 from numba.core.compiler import Compiler
+from numba.core.errors import TypingError
 from numba.core.registry import CPUDispatcher
 
 from dynamics.simd.inner_code import InnerCache, InnerCompiler, LeanCompiler
@@ -100,6 +101,8 @@ class Binding(NamedTuple):
 def _unchecked_call(descriptor, libraries):
     """How numba generates a call of an inner function.  numba would ask after each whether it raised something, which
     is a third of the code of a kernel; these functions raise nothing (`dynamics.simd.compilation` sees to it)."""
+    if isinstance(descriptor.restype, types.Optional):
+        raise TypingError(f"{descriptor.qualname} returns {descriptor.restype}; expected None always, or never")
 
     def generate(context, builder, sig, args):
         convention = context.call_conv
@@ -122,7 +125,7 @@ class InnerDispatcher(UnwrappedDispatcher):
     def get_overload(self, sig):
         """Called by numba for the key under which it knows how to call the function compiled for these types."""
         compiled = self.overloads[tuple(sigutils.normalize_signature(sig)[0])]
-        key = compiled.fndesc.mangled_name
+        key = compiled.entry_point, "unchecked"
         if key not in self._known:
             call = _unchecked_call(compiled.fndesc, [compiled.library])
             self.targetctx.insert_func_defn([(call, key, compiled.signature.args)])

@@ -18,6 +18,7 @@ import operator
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.core.imputils import lower_builtin, lower_getattr
 from numba.core.typing.templates import AbstractTemplate, AttributeTemplate, infer_getattr, infer_global, signature
 from numba.extending import intrinsic, models, register_model
@@ -88,8 +89,8 @@ def pointer_and_rows(context, builder, t, value):
 @intrinsic
 def flat(typing, array):
     """All numbers of a C-contiguous array as a span."""
-    if array.layout != "C":
-        return None
+    if not isinstance(array, types.Array) or array.layout != "C":
+        raise TypingError(f"array is {array}; expected a C-contiguous array")
 
     def generate(context, builder, sig, args):
         count = builder.extract_value(args[0], context.data_model_manager[array].get_field_position("nitems"))

@@ -24,6 +24,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core.codegen import get_host_cpu_features
+from numba.core.errors import TypingError
 from numba.extending import intrinsic, models, register_model
 
 from dynamics.simd.span import Span, constant, data_pointer, make_span, pointer_and_rows
@@ -186,7 +187,11 @@ def splat(typing, ws, x):
 
 
 def _span_of(ws):
-    return ws if isinstance(ws, Span) else Span(ws.dtype, ((), (LANES,), (2, LANES))[ws.ndim - 1])
+    if isinstance(ws, Span):
+        return ws
+    if not isinstance(ws, types.Array) or ws.layout != "C" or ws.ndim > 3:
+        raise TypingError(f"workspace is {ws}; expected a C-contiguous array of one to three dimensions, or a span")
+    return Span(ws.dtype, ((), (LANES,), (2, LANES))[ws.ndim - 1])
 
 
 @intrinsic

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
 from dynamics.simd import LANES, by_reference, carve, driver, flat, helper, kernel, routine, shared_kernel, span
 from dynamics.simd.vector import aligned_empty
@@ -176,6 +177,28 @@ def test_loops_turn_as_often_as_in_python(first, last, step):
     count = _turns(first, last, step, found)
     assert count == _turns.py_func(first, last, step, expected)
     assert np.array_equal(found, expected)
+
+
+@kernel
+def _perhaps(x):
+    if x > 0.0:
+        return x
+    return None
+
+
+@routine
+def _asks(x):
+    return _perhaps(x)
+
+
+def test_what_cannot_be_a_span_or_a_result_is_refused():
+    for refused in (np.zeros((4, LANES))[:, ::-1], np.zeros((2, 2, 2, LANES)), 1.0):
+        with pytest.raises(TypingError, match="expected a C-contiguous array of one to three dimensions"):
+            _in_three(refused, 1)
+    with pytest.raises(TypingError, match="expected a C-contiguous array"):
+        _fill(np.zeros((3, 4))[:, 1:])
+    with pytest.raises(TypingError, match=r"_perhaps returns .* expected None always, or never"):
+        _asks(1.0)
 
 
 def test_inner_functions_raise_nothing():
