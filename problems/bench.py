@@ -30,13 +30,16 @@ from dynamics.simd import (
     LANES,
     aligned_empty,
     aligned_zeros,
+    by_reference,
     chunk_count,
     driver,
     num_threads,
     scratch,
     set_num_threads,
+    span,
 )
-from dynamics.systems.rollouts import drive_closed_loops, feedback_step
+from dynamics.systems.discrete_system import ClosedLoops
+from dynamics.systems.rollouts import drive_closed_loops, feedback_step, start_lanes
 from dynamics.systems.workspace import carve_dynamics
 from problems import arm, serial_chain
 
@@ -163,14 +166,13 @@ def derivatives(repeats: int, seed: int) -> list[dict]:
 
 # ------------------------------------------------------------------------------------------------ one iteration
 @driver
-def _scalar_closed_loop(first, last, work, block, p, x0, xs, us, k, K, alpha, X, U):
+def _scalar_closed_loop(first, last, work, block, p, loops, alpha, X, U):
     """The closed-loop rollout of one step length in plain float64: the same source, one knot instead of LANES."""
-    m = kernel_model(block)
+    m, p, loops = kernel_model(block), by_reference(p), by_reference(loops)
     d, w = carve_dynamics(m, p.contacts, work)
-    for i in range(x0.shape[0]):
-        X[0, i] = x0[i]
-    for t in range(us.shape[0]):
-        feedback_step(m, p, xs[t], us[t], k[t], K[t], alpha, None, t, d, w, X[t], U[t], X[t + 1])
+    start_lanes(m, p.manifold, loops, alpha, w, span(X[0]))
+    for t in range(U.shape[0]):
+        feedback_step(m, p, loops, t, alpha, d, w, span(X[t]), span(U[t]), span(X[t + 1]))
 
 
 def scalar_rollout(
@@ -179,9 +181,10 @@ def scalar_rollout(
     """A call that rolls out the full step in plain float64 and returns its xs, us."""
     work = np.empty(system.rollout_numbers())
     X, U = np.empty((len(us) + 1, system.nx)), np.empty_like(us)
+    loops = ClosedLoops(x0, xs, us, k, K, np.ones((1, 1)), None, None)
 
     def call():
-        _scalar_closed_loop(0, 1, work, *system.motion_plant, x0, xs, us, k, K, 1.0, X, U)
+        _scalar_closed_loop(0, 1, work, *system.motion_plant, loops, 1.0, X, U)
         return X, U
 
     return call
@@ -194,8 +197,8 @@ def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
     lanes.reshape(-1)[: len(alphas)] = alphas
     X, U = aligned_zeros(chunks, len(us) + 1, system.nx, LANES), aligned_zeros(chunks, len(us), system.nu, LANES)
     work = scratch(system.rollout_numbers())[0]
-    loops = x0, xs, us, k, K, lanes, None, None, 0, len(us), X, U
-    return lambda: drive_closed_loops(0, chunks, work, *system.motion_plant, *loops)
+    loops = ClosedLoops(x0, xs, us, k, K, lanes, None, None)
+    return lambda: drive_closed_loops(0, chunks, work, *system.motion_plant, loops, 0, len(us), X, U)
 
 
 def iteration(repeats: int) -> list[dict]:

@@ -19,7 +19,7 @@ from dynamics.validation import as_array, as_batch, as_floats
 
 
 class ClosedLoops(NamedTuple):
-    """What closed-loop rollouts follow, in the order in which drivers take it."""
+    """What closed-loop rollouts follow."""
 
     x0: np.ndarray  # (nx,)
     xs: np.ndarray  # (N or N+1, nx)

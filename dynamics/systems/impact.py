@@ -75,7 +75,7 @@ class Impact(RobotSystem):
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
         numbers, manifold = impact_numbers(self.model, self.contacts), None if self.euclidean else True
-        launch(drive_impact_loops, loops.alphas.size, numbers, *self._struck, manifold, *loops, start, stop, X, U)
+        launch(drive_impact_loops, loops.alphas.size, numbers, *self._struck, manifold, loops, start, stop, X, U)
 
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns; fu = 0."""

@@ -60,23 +60,19 @@ def drive_impacts(first, last, work, block, contacts, restitution, x, x_next):
 
 
 @driver
-def drive_impact_loops(
-    first, last, work, block, contacts, restitution, manifold, x0, xs, us, k, K, alphas, gaps, limits, start, stop, X, U
-):
+def drive_impact_loops(first, last, work, block, contacts, restitution, manifold, loops, start, stop, X, U):
     """The impacts of closed loops, as `drive_closed_loops`; the controls follow the same law."""
-    m = kernel_model(block)
-    contacts = by_reference(contacts)
+    m, contacts, loops = kernel_model(block), by_reference(contacts), by_reference(loops)
     w, rest = carve_workspace(m, contacts, work)
     for c in range(first, last):
-        alpha = load(alphas, c)
+        alpha = load(loops.alphas, c)
         if start == 0:
-            start_lanes(m, manifold, x0, gaps, alpha, rest, span(X[c, 0]))
+            start_lanes(m, manifold, loops, alpha, rest, span(X[c, 0]))
         for t in range(start, stop):
             x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
-            feedback(m, manifold, xs[t], us[t], k[t], K[t], alpha, limits, t, rest, x, u)
+            feedback(m, manifold, loops, t, alpha, rest, x, u)
             impact_step(m, contacts, restitution, x, w, x_next)
-            if gaps is not None:
-                close_gap(m, manifold, gaps[t + 1], alpha, x_next, rest)
+            close_gap(m, manifold, loops.gaps, t + 1, alpha, x_next, rest)
 
 
 @driver

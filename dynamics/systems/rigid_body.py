@@ -144,7 +144,7 @@ class RigidBodySystem(RobotSystem):
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
         launch(
-            drive_closed_loops, loops.alphas.size, self._rollout_numbers, *self.motion_plant, *loops, start, stop, X, U
+            drive_closed_loops, loops.alphas.size, self._rollout_numbers, *self.motion_plant, loops, start, stop, X, U
         )  # fmt: skip
 
     def rollout_numbers(self) -> int:

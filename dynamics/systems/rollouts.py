@@ -51,86 +51,89 @@ def clip(ws, u, lower, upper):
 
 
 @kernel
-def close_gap(m, manifold, gap, alpha, x, work):
-    """x <- x (-) (1 - alpha) gap, so that a full step closes the gap (2 nv,); work: nx + nv numbers."""
-    n = m.dof_body.size
-    nx = x.shape[0]
-    nq = nx - n
-    before, w = carve(work, nx)
-    dq, w = carve(w, n)
-    for i in range(nx):
-        store(before, i, load(x, i))
-    for i in range(n):
-        store(dq, i, (alpha - 1.0) * gap[i])
-        store(x, nq + i, fma(alpha - 1.0, splat(x, gap[n + i]), load(before, nq + i)))
-    move(m, manifold, before[:nq], dq, x[:nq])
+def within(ws, u, limits, t, i):
+    """Control i, u, within the limits (N, 2, nu) of knot t, or None."""
+    return u if limits is None else clip(ws, u, limits[t, 0, i], limits[t, 1, i])
 
 
 @kernel
-def start_lanes(m, manifold, x0, gaps, alpha, work, x):
-    """x <- x0 in every lane, moved along what is left of the first gap; work as `close_gap`."""
-    for i in range(x0.shape[0]):
-        store(x, i, splat(work, x0[i]))
+def close_gap(m, manifold, gaps, t, alpha, x, work):
+    """x <- x (-) (1 - alpha) gap of knot t, so that a full step closes the gap; nothing where gaps is None.  gaps
+    (N+1, 2 nv); work: nx + nv numbers."""
     if gaps is not None:
-        close_gap(m, manifold, gaps[0], alpha, x, work)
+        n = m.dof_body.size
+        nx = x.shape[0]
+        nq = nx - n
+        before, w = carve(work, nx)
+        dq, w = carve(w, n)
+        for i in range(nx):
+            store(before, i, load(x, i))
+        for i in range(n):
+            store(dq, i, (alpha - 1.0) * gaps[t, i])
+            store(x, nq + i, fma(alpha - 1.0, splat(x, gaps[t, n + i]), load(before, nq + i)))
+        move(m, manifold, before[:nq], dq, x[:nq])
 
 
 @kernel
-def feedback(m, manifold, nominal, us, k, K, alpha, limits, t, work, x, u):
-    """u = us + alpha k + K difference(nominal, x), within the limits, at one knot.
+def start_lanes(m, manifold, loops, alpha, work, x):
+    """x <- x0 of the `ClosedLoops` in every lane, moved along what is left of the first gap; work as `close_gap`."""
+    for i in range(x.shape[0]):
+        store(x, i, splat(work, loops.x0[i]))
+    close_gap(m, manifold, loops.gaps, 0, alpha, x, work)
 
-    nominal (nx,), us, k (nu,), K (nu, 2 nv) are plain numbers, the same for all lanes; alpha has one step length per
-    lane; no feedback where K has no rows.  limits: None or (N, 2, nu), of which knot t's hold.  work: nx + 2 nv."""
+
+@kernel
+def feedback(m, manifold, loops, t, alpha, work, x, u):
+    """u = us + alpha k + K difference(xs, x) of knot t, within the limits.
+
+    loops: `ClosedLoops` by reference, plain numbers that are the same for all lanes; alpha has one step length per
+    lane; no feedback where K has no rows.  work: nx + 2 nv."""
     align_stack(x)
-    n, nu, nx = m.dof_body.size, us.shape[0], x.shape[0]
+    n, nu, nx, K = m.dof_body.size, loops.us.shape[1], x.shape[0], loops.K
     nq = nx - n
     x_nominal, w = carve(work, nx)
     dx, w = carve(w, 2 * n)
     for i in range(nu):
-        store(u, i, splat(u, us[i]))
-    if K.shape[0] > 0:
+        store(u, i, splat(u, loops.us[t, i]))
+    if K.shape[1] > 0:
         for i in range(nx):
-            store(x_nominal, i, splat(x, nominal[i]))
+            store(x_nominal, i, splat(x, loops.xs[t, i]))
         if manifold is None:
             combine(n, dx, x, -1.0, x_nominal)
         else:
             difference_configuration(m, x_nominal[:nq], x[:nq], dx)
         combine(n, dx[n:], x[nq:], -1.0, x_nominal[nq:])
         for i in range(nu):
-            s = fma(splat(u, k[i]), alpha, load(u, i))
+            s = fma(splat(u, loops.k[t, i]), alpha, load(u, i))
             for j in range(2 * n):
-                s = fma(K[i, j], load(dx, j), s)
-            store(u, i, s if limits is None else clip(u, s, limits[t, 0, i], limits[t, 1, i]))
+                s = fma(K[t, i, j], load(dx, j), s)
+            store(u, i, within(u, s, loops.limits, t, i))
 
 
 @kernel
-def feedback_step(m, p, nominal, us, k, K, alpha, limits, t, d, work, x, u, x_next):
+def feedback_step(m, p, loops, t, alpha, d, work, x, u, x_next):
     """u of `feedback` and x_next = f(x, u) of the `Plant` p at one knot.  d: `carve_dynamics`; work: that of
     `feedback`, and `step_numbers`."""
     nq = x.shape[0] - m.dof_body.size
-    feedback(m, p.manifold, nominal, us, k, K, alpha, limits, t, work, x, u)
+    feedback(m, p.manifold, loops, t, alpha, work, x, u)
     step_kernel(m, p, x[:nq], x[nq:], u, d, work, x_next[:nq], x_next[nq:])
 
 
 @driver
-def drive_closed_loops(
-    first, last, work, block, p, x0, xs, us, k, K, alphas, gaps, limits, start, stop, X, U
-):  # fmt: skip
+def drive_closed_loops(first, last, work, block, p, loops, start, stop, X, U):
     """Closed-loop rollouts over the knots start <= t < stop, one step length per lane: from x0, or from the states that
     X already holds where start > 0.
 
-    u_t = us_t + alpha k_t + K_t difference(xs_t, x_t);  open loop, u = us, if K is (N, 0, 0).  limits: None or
-    (N, 2, nu); gaps: None or (N+1, 2 nv), of which each state keeps the part 1 - alpha.
-    alphas (C, LANES); X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
-    m = kernel_model(block)
-    p = by_reference(p)
+    u_t = us_t + alpha k_t + K_t difference(xs_t, x_t);  open loop, u = us, if K is (N, 0, 0).  loops: `ClosedLoops`,
+    of whose gaps each state keeps the part 1 - alpha.
+    X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
+    m, p, loops = kernel_model(block), by_reference(p), by_reference(loops)
     for c in range(first, last):
         d, w = carve_dynamics(m, p.contacts, work)
-        alpha = load(alphas, c)
+        alpha = load(loops.alphas, c)
         if start == 0:
-            start_lanes(m, p.manifold, x0, gaps, alpha, w, span(X[c, 0]))
+            start_lanes(m, p.manifold, loops, alpha, w, span(X[c, 0]))
         for t in range(start, stop):
             x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
-            feedback_step(m, p, xs[t], us[t], k[t], K[t], alpha, limits, t, d, w, x, u, x_next)
-            if gaps is not None:
-                close_gap(m, p.manifold, gaps[t + 1], alpha, x_next, w)
+            feedback_step(m, p, loops, t, alpha, d, w, x, u, x_next)
+            close_gap(m, p.manifold, loops.gaps, t + 1, alpha, x_next, w)

@@ -41,9 +41,21 @@ from dynamics.contacts.legs import (
 )
 from dynamics.kernel_model import kernel_model
 from dynamics.lane_algebra import combine, scale_into
-from dynamics.simd import LANES, align_stack, carve, driver, gather_state, helper, kernel, load, scatter, splat, store
+from dynamics.simd import (
+    LANES,
+    align_stack,
+    by_reference,
+    carve,
+    driver,
+    gather_state,
+    helper,
+    kernel,
+    load,
+    scatter,
+    span,
+)
 from dynamics.spatial import add6, add_cross, join, load3, load6, load9, rotate, scale6, store3, store6
-from dynamics.systems.rollouts import feedback
+from dynamics.systems.rollouts import feedback, start_lanes
 from dynamics.systems.steps import move
 
 
@@ -97,19 +109,18 @@ def drive_accelerations(first, last, work, block, legs, q, v, tau):
 
 
 @driver
-def drive_following(first, last, work, block, legs, h, x0, xs, us, k, K, alphas, X, U):
+def drive_following(first, last, work, block, legs, h, loops, X, U):
     """Closed loops in lanes of step lengths under semi-implicit Euler, as `drive_closed_loops`, with the accelerations
     of the base as controls."""
-    m = kernel_model(block)
+    m, loops = kernel_model(block), by_reference(loops)
     n = m.dof_body.size
-    nq = x0.size - n
+    nq = loops.x0.size - n
     w, e, a, rest = carve_legs(m, legs, work)
     for c in range(first, last):
-        for i in range(x0.size):
-            store(X[c, 0], i, splat(rest, x0[i]))
-        for t in range(us.shape[0]):
-            x, u, x_next = X[c, t], U[c, t], X[c, t + 1]
-            feedback(m, True, xs[t], us[t], k[t], K[t], load(alphas, c), None, t, rest, x, u)
+        start_lanes(m, True, loops, load(loops.alphas, c), rest, span(X[c, 0]))
+        for t in range(U.shape[1]):
+            x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
+            feedback(m, True, loops, t, load(loops.alphas, c), rest, x, u)
             followed_accelerations(m, legs, x[:nq], x[nq:], u, w, e, a)
             combine(n, x_next[nq:], x[nq:], h, a)
             scale_into(n, rest, h, x_next[nq:])

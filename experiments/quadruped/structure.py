@@ -160,7 +160,7 @@ class Rollouts:
     def _follow(self, loops: ClosedLoops) -> None:
         model, legs = self.system.model, self.system.legs
         size, numbers = loops.alphas.size, following_numbers(model, self.system.contacts, legs)
-        launch(drive_following, size, numbers, model.block, legs, self.system.dt, *loops[:6], self.X, self.U[6])
+        launch(drive_following, size, numbers, model.block, legs, self.system.dt, loops, self.X, self.U[6])
 
     def _loops(self, us: np.ndarray, k: np.ndarray, K: np.ndarray) -> ClosedLoops:
         return ClosedLoops(self.iterate.problem.x0, self.iterate.xs, us, k, K, self.alphas, None, None)

@@ -24,25 +24,21 @@ def drive_soft_steps(first, last, work, m, e, integrator, h, x, u, x_next):
 
 
 @driver
-def drive_soft_closed_loops(
-    first, last, work, m, e, integrator, h, x0, xs, us, k, K, alphas, gaps, limits, start, stop, X, U
-):
+def drive_soft_closed_loops(first, last, work, m, e, integrator, h, loops, start, stop, X, U):
     """Closed loops over the knots start <= t < stop, one step length per lane, as
     `dynamics.systems.rollouts.drive_closed_loops`."""
-    m, e = by_reference(m), by_reference(e)
-    nx = x0.shape[0]
-    own, w = carve(work, 2 * nx)
+    m, e, loops = by_reference(m), by_reference(e), by_reference(loops)
+    own, w = carve(work, 2 * loops.x0.shape[0])
     d = carve_motion(m, e, w)
     for c in range(first, last):
-        alpha = load(alphas, c)
+        alpha = load(loops.alphas, c)
         if start == 0:
-            start_lanes(e, None, x0, gaps, alpha, own, span(X[c, 0]))
+            start_lanes(e, None, loops, alpha, own, span(X[c, 0]))
         for t in range(start, stop):
             x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
-            feedback(e, None, xs[t], us[t], k[t], K[t], alpha, limits, t, own, x, u)
+            feedback(e, None, loops, t, alpha, own, x, u)
             step_kernel(m, e, integrator, h, x, u, d, x_next)
-            if gaps is not None:
-                close_gap(e, None, gaps[t + 1], alpha, x_next, own)
+            close_gap(e, None, loops.gaps, t + 1, alpha, x_next, own)
 
 
 @driver

@@ -100,7 +100,7 @@ class SoftRobotSystem(DiscreteSystem):
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `DiscreteSystem.roll`."""
         numbers = self._motion_numbers
-        launch(drive_soft_closed_loops, loops.alphas.size, numbers, *self._plant, *loops, start, stop, X, U)
+        launch(drive_soft_closed_loops, loops.alphas.size, numbers, *self._plant, loops, start, stop, X, U)
 
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
