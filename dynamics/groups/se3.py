@@ -10,7 +10,7 @@ numbers each).  `c` is `stumpff(phi.phi)`.
 """
 
 from dynamics.groups import so3
-from dynamics.groups.stumpff import stumpff, stumpff_slopes
+from dynamics.groups.stumpff import stumpff, stumpff_derivatives
 from dynamics.simd import fma, fms, fnma, helper
 from dynamics.spatial import (
     add3,
@@ -92,7 +92,7 @@ def coupling(xi, c):
     """Q = D Jr(phi)[rho], the upper right block of Jr(xi):
     (phi.rho)(D1 1 - D2 [phi] + D3 phi phi') - c2 [rho] + c3 (rho phi' + phi rho'),  D1 = c3 - c2."""
     rho, phi = linear(xi), angular(xi)
-    D2, D3, _, _ = stumpff_slopes(c)
+    D2, D3, _, _ = stumpff_derivatives(c)
     t = dot3(phi, rho)
     Q = so3.axis_matrix((c[3] - c[2]) * t, -D2 * t, D3 * t, phi)
     x, y, z = scale3(rho, c[2])
@@ -165,7 +165,7 @@ def transposed_product(X, Y, F0, F1):
 def gamma(xi, k, c):
     """Gam(xi, k) = [[0, G0], [G0, G1]]:  G0 = Gam(phi, f),  G1 = Gam(phi, n) + D_phi Gam(phi, f)[rho]."""
     rho, phi, f, n = linear(xi), angular(xi), linear(k), angular(k)
-    D2, D3, DD2, DD3 = stumpff_slopes(c)
+    D2, D3, DD2, DD3 = stumpff_derivatives(c)
     mf, t, m = dot3(phi, f), dot3(phi, rho), dot3(phi, n) + dot3(rho, f)
     e, u = fms(2.0, c[3], c[2]), cross(phi, f)
     bf = add_scaled3(add_scaled3(scale3(f, e), D2, u), D3 * mf, phi)

@@ -3,7 +3,7 @@
 3x3 matrices are nine numbers, row-major; symmetric ones six, (xx xy xz yy yz zz).  `c` is `stumpff(phi.phi)`.
 """
 
-from dynamics.groups.stumpff import stumpff_slopes
+from dynamics.groups.stumpff import stumpff_derivatives
 from dynamics.simd import arctan2, fma, fms, fnma, helper, select_less, sincos, sqrt
 from dynamics.spatial import add_cross, add_scaled3, cross, dot3, multiply, scale3
 
@@ -110,7 +110,7 @@ def jacobian_inverse(phi, c):
 @helper
 def gamma(phi, n, c):
     """Gam(phi, n) = c3 (phi.n) 1 + S(phi, b),  b = (2 c3 - c2) n + D2 phi x n + D3 (phi.n) phi; six numbers."""
-    D2, D3, _, _ = stumpff_slopes(c)
+    D2, D3, _, _ = stumpff_derivatives(c)
     m = dot3(phi, n)
     b = scale3(n, fms(2.0, c[3], c[2]))
     b = add_scaled3(add_scaled3(b, D2, cross(phi, n)), D3 * m, phi)

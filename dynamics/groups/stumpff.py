@@ -52,8 +52,8 @@ def stumpff(s):
 
 
 @helper
-def stumpff_slopes(c):
-    """(D2, D3, DD2, DD3): first and second slopes of c2 and c3,  D c_k = 2 dc_k/ds = k c_{k+2} - c_{k+1}."""
+def stumpff_derivatives(c):
+    """(D2, D3, DD2, DD3): first and second derivatives of c2 and c3,  D c_k = 2 dc_k/ds = k c_{k+2} - c_{k+1}."""
     _, _, _, c3, c4, c5, c6, c7 = c
     return fma(2.0, c4, -c3), fma(3.0, c5, -c4), fma(8.0, c6, fnma(5.0, c5, c4)), fma(15.0, c7, fnma(7.0, c6, c5))
 

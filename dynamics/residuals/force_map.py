@@ -69,8 +69,8 @@ def force_rows(forces, f, r):
 
 @kernel
 def force_expansion(forces, f, mu, gauss_newton_weight, g, G, K):
-    """Per contact the gradient g (3 S) = sum_i slope_i dr_i/df, and the matrices, (9 S) each,
-    G = sum_i stiffness_i (dr_i/df)'(dr_i/df) and K = sum_i slope_i d2r_i/df2."""
+    """Per contact the gradient g (3 S) = sum_i mu_i dr_i/df, and the matrices, (9 S) each,
+    G = sum_i gauss_newton_weight_i (dr_i/df)'(dr_i/df) and K = sum_i mu_i d2r_i/df2."""
     S, rows = forces.b.shape
     for s in range(S):
         d, inverse = force_direction(forces, load3(f, 3 * forces.contact[s]))

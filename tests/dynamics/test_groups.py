@@ -11,7 +11,7 @@ from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
 from dynamics.groups import se2, se3, so3
-from dynamics.groups.stumpff import half_sinc, stumpff, stumpff_slopes
+from dynamics.groups.stumpff import half_sinc, stumpff, stumpff_derivatives
 
 J2 = np.array([[0.0, -1.0], [1.0, 0.0]])
 
@@ -132,7 +132,7 @@ def test_stumpff_slopes_are_derivatives(theta):
         return 2**i_power * sum(falling(i) * (-1) ** i * s ** (i - i_power) / factorial(2 * i + k) for i in terms)
 
     exact = [float(slope(2, 1)), float(slope(3, 1)), float(slope(2, 2)), float(slope(3, 2))]
-    np.testing.assert_allclose(stumpff_slopes(stumpff(theta * theta)), exact, rtol=2e-14)
+    np.testing.assert_allclose(stumpff_derivatives(stumpff(theta * theta)), exact, rtol=2e-14)
 
 
 def test_half_sinc_is_the_chord_of_an_arc():

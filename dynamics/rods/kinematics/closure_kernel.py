@@ -54,7 +54,7 @@ JETS = 12
 
 @helper
 def _vector(x, i, like):
-    """Row i of the figures x."""
+    """Row i of x."""
     z = splat(like, 0.0)
     return (z + x[i, 0], z + x[i, 1], z + x[i, 2])
 

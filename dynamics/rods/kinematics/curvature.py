@@ -8,14 +8,15 @@ and paths Omega(t), Z(t) of second order in time, the polynomial
 
     U_vv + t U_qv + t^2 U_qq  =  b P(T(Omega)'c) + Z'E(Omega; c) Z,       P(w) = Phi_1'K_w Phi_2 - Phi_2'K_w Phi_1
 
-gives what all blocks of the Hessian lack; U_qq has besides the slope along lambda of the same expression with c = f,
-whose value is the symmetric part of the first derivative.  Here are the halves whose sum with their transposes is U.
+gives what all blocks of the Hessian lack; U_qq has besides the derivative along lambda of the same expression with
+c = f, whose value is the symmetric part of the first derivative.  Here are the halves whose sum with their transposes
+is U.
 """
 
 from dynamics.rods.kinematics import jets
 from dynamics.rods.kinematics.exponential import (
     curvature_jet,
-    stumpff_slopes,
+    stumpff_derivatives,
     symmetric_of_order,
     tangent_transposed_times,
 )
@@ -85,9 +86,9 @@ def _transposed_at(ws, k, c):
 
 
 @kernel
-def _store_curvature(w, c, s, slopes, ws, o, orders):
+def _store_curvature(w, c, s, derivatives, ws, o, orders):
     """Orders of E into ws[o], 12 numbers each."""
-    jet = curvature_jet(w, c, s, slopes)
+    jet = curvature_jet(w, c, s, derivatives)
     store6(ws, o, symmetric_of_order(jet, 0))
     store6(ws, o + 6, symmetric_of_order(jet, 3))
     store6(ws, o + 12, symmetric_of_order(jet, 1))
@@ -98,23 +99,23 @@ def _store_curvature(w, c, s, slopes, ws, o, orders):
 
 
 @kernel
-def _along_lambda(level, R, p, slopes, seg, ws):
-    """E and T'f along lambda: values and, of the Hessian, slopes."""
+def _along_lambda(level, R, p, derivatives, seg, ws):
+    """E and T'f along lambda: values and, of the Hessian, derivatives."""
     align_stack(seg)
     z = splat(seg, 0.0)
     none = (z, z, z, z, z, z)
     w = jets.of_twists(load6(seg, OMEGA), load6(seg, OMEGA + 18) if level >= SECOND else none, none)
     s = jets.dot(w, w)
     f = wrench_at_start(R, p, load6(seg, COMPOSITE + FORCE))
-    store_tangent(w, s, slopes, ws[T:])
-    _store_curvature(w, jets.of_wrenches(f, none, none), s, slopes, ws, E + 36, 2)
+    store_tangent(w, s, derivatives, ws[T:])
+    _store_curvature(w, jets.of_wrenches(f, none, none), s, derivatives, ws, E + 36, 2)
     store6(ws, W, _transposed_at(ws, 0, f))
     store6(ws, W + 6, _transposed_at(ws, 1, f))
 
 
 @kernel
-def _along_time(R, p, slopes, seg, ws):
-    """E and T'c in time; of T'c orders 0 and 1, and order 2 added to the slope along lambda, in W + 6."""
+def _along_time(R, p, derivatives, seg, ws):
+    """E and T'c in time; of T'c orders 0 and 1, and order 2 added to the derivative along lambda, in W + 6."""
     align_stack(seg)
     w = jets.of_twists(load6(seg, OMEGA), load6(seg, OMEGA + 6), load6(seg, OMEGA + 12))
     s = jets.dot(w, w)
@@ -126,8 +127,8 @@ def _along_time(R, p, slopes, seg, ws):
     turned = add6(add6(cross_force(mu, f), cross_force(V, n)), sub6(cross_force(A, m), cross_force(V, Vm)))
     c0 = wrench_at_start(R, p, sub6(load6(seg, o + LOAD_FORCE), turned))
     c1, c2 = wrench_at_start(R, p, c1), wrench_at_start(R, p, scale6(m, two))
-    store_tangent(w, s, slopes, ws[T:])
-    _store_curvature(w, jets.of_wrenches(c2, c1, c0), s, slopes, ws, E, 3)
+    store_tangent(w, s, derivatives, ws[T:])
+    _store_curvature(w, jets.of_wrenches(c2, c1, c0), s, derivatives, ws, E, 3)
     store6(ws, W + 18, _transposed_at(ws, 0, c2))
     store6(ws, W + 12, add6(_transposed_at(ws, 1, c2), _transposed_at(ws, 0, c1)))
     second = add6(_transposed_at(ws, 2, c2), add6(_transposed_at(ws, 1, c1), _transposed_at(ws, 0, c0)))
@@ -196,10 +197,10 @@ def segment_curvature(h, b, halves, level, seg, ws):
     R, p = load9(seg, START), load3(seg, START + 9)
     strain_columns(h, b, halves, 4 if level >= SECOND else 1, seg, ws[Z:])
     w = angular(load6(seg, OMEGA))
-    slopes = stumpff_slopes(dot3(w, w))
-    _along_lambda(level, R, p, slopes, seg, ws)
+    derivatives = stumpff_derivatives(dot3(w, w))
+    _along_lambda(level, R, p, derivatives, seg, ws)
     if level >= SECOND:
-        _along_time(R, p, slopes, seg, ws)
+        _along_time(R, p, derivatives, seg, ws)
     _curved_columns(6 * halves, level, ws)
     _half_products(6 * halves, level, ws)
     if halves == 2:

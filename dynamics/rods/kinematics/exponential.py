@@ -33,13 +33,13 @@ def _series(s, k):
 
 
 @helper
-def _slope(k, c_next, c_after):
+def _derivative(k, c_next, c_after):
     """c_k' = (k c_{k+2} - c_{k+1}) / 2"""
     return 0.5 * fma(float(k), c_after, -c_next)
 
 
 @helper
-def stumpff_slopes(s):
+def stumpff_derivatives(s):
     """(c1, ..., c1'''), (c2, ..., c2''''), (c3, ..., c3'''') at s."""
     c11, c10 = _series(s, 11), _series(s, 10)
     c9, c8 = fnma(s, c11, _INVERSE[9]), fnma(s, c10, _INVERSE[8])
@@ -47,21 +47,21 @@ def stumpff_slopes(s):
     c5, c4 = fnma(s, c7, _INVERSE[5]), fnma(s, c6, _INVERSE[4])
     c3, c2 = fnma(s, c5, _INVERSE[3]), fnma(s, c4, _INVERSE[2])
     c1 = fnma(s, c3, 1.0)
-    d1, d2, d3 = _slope(1, c2, c3), _slope(2, c3, c4), _slope(3, c4, c5)
-    d4, d5, d6 = _slope(4, c5, c6), _slope(5, c6, c7), _slope(6, c7, c8)
-    d7, d8, d9 = _slope(7, c8, c9), _slope(8, c9, c10), _slope(9, c10, c11)
-    e1, e2, e3 = _slope(1, d2, d3), _slope(2, d3, d4), _slope(3, d4, d5)
-    e4, e5, e6, e7 = _slope(4, d5, d6), _slope(5, d6, d7), _slope(6, d7, d8), _slope(7, d8, d9)
-    g1, g2, g3 = _slope(1, e2, e3), _slope(2, e3, e4), _slope(3, e4, e5)
-    g4, g5 = _slope(4, e5, e6), _slope(5, e6, e7)
-    return (c1, d1, e1, g1), (c2, d2, e2, g2, _slope(2, g3, g4)), (c3, d3, e3, g3, _slope(3, g4, g5))
+    d1, d2, d3 = _derivative(1, c2, c3), _derivative(2, c3, c4), _derivative(3, c4, c5)
+    d4, d5, d6 = _derivative(4, c5, c6), _derivative(5, c6, c7), _derivative(6, c7, c8)
+    d7, d8, d9 = _derivative(7, c8, c9), _derivative(8, c9, c10), _derivative(9, c10, c11)
+    e1, e2, e3 = _derivative(1, d2, d3), _derivative(2, d3, d4), _derivative(3, d4, d5)
+    e4, e5, e6, e7 = _derivative(4, d5, d6), _derivative(5, d6, d7), _derivative(6, d7, d8), _derivative(7, d8, d9)
+    g1, g2, g3 = _derivative(1, e2, e3), _derivative(2, e3, e4), _derivative(3, e4, e5)
+    g4, g5 = _derivative(4, e5, e6), _derivative(5, e6, e7)
+    return (c1, d1, e1, g1), (c2, d2, e2, g2, _derivative(2, g3, g4)), (c3, d3, e3, g3, _derivative(3, g4, g5))
 
 
 # ------------------------------------------------------------------------------------------------ tangent operator
 @helper
-def tangent_jet(w, s, slopes):
+def tangent_jet(w, s, derivatives):
     """T3 = c1 I + c2 w~ + c3 w w' as nine jets, row-major; s = w.w."""
-    first, second, third = slopes
+    first, second, third = derivatives
     a = jets.compose(first, s)
     b = jets.compose((second[0], second[1], second[2], second[3]), s)
     c = jets.compose((third[0], third[1], third[2], third[3]), s)
@@ -102,9 +102,9 @@ def tangent_transposed_times(Tr, Td, c):
 
 
 @helper
-def exponential(x, slopes, T0):
+def exponential(x, derivatives, T0):
     """R (nine numbers) and p of exp x; T0: order 0 of T3."""
-    c1, c2 = slopes[0][0], slopes[1][0]
+    c1, c2 = derivatives[0][0], derivatives[1][0]
     a, b, c = angular(x)
     cosine = fnma(c2, fma(a, a, fma(b, b, c * c)), 1.0)
     sa, sb, sc, ca, cb = c1 * a, c1 * b, c1 * c, c2 * a, c2 * b
@@ -118,19 +118,19 @@ def exponential(x, slopes, T0):
 
 # ------------------------------------------------------------------------------------------------ curvature
 @helper
-def curvature_jet(w, c, s, slopes):
+def curvature_jet(w, c, s, derivatives):
     """E3(w; c) as six jets, xx xy xz yy yz zz."""
-    _, second, third = slopes
+    _, second, third = derivatives
     b = jets.compose((third[0], third[1], third[2], third[3]), s)
-    b_slope = jets.compose((third[1], third[2], third[3], third[4]), s)
-    a_slope = jets.compose((second[1], second[2], second[3], second[4]), s)
+    db = jets.compose((third[1], third[2], third[3], third[4]), s)
+    da = jets.compose((second[1], second[2], second[3], second[4]), s)
     wc, z = jets.dot(w, c), jets.cross(w, c)
-    half = add6(scale6(b, 0.5), jets.times(s, b_slope))
-    k, diagonal = jets.times(b_slope, wc), jets.times(b, wc)
+    half = add6(scale6(b, 0.5), jets.times(s, db))
+    k, diagonal = jets.times(db, wc), jets.times(b, wc)
     g = (
-        sub6(jets.times(k, w[0]), add6(jets.times(half, c[0]), jets.times(a_slope, z[0]))),
-        sub6(jets.times(k, w[1]), add6(jets.times(half, c[1]), jets.times(a_slope, z[1]))),
-        sub6(jets.times(k, w[2]), add6(jets.times(half, c[2]), jets.times(a_slope, z[2]))),
+        sub6(jets.times(k, w[0]), add6(jets.times(half, c[0]), jets.times(da, z[0]))),
+        sub6(jets.times(k, w[1]), add6(jets.times(half, c[1]), jets.times(da, z[1]))),
+        sub6(jets.times(k, w[2]), add6(jets.times(half, c[2]), jets.times(da, z[2]))),
     )
     xx, yy, zz = jets.times(w[0], g[0]), jets.times(w[1], g[1]), jets.times(w[2], g[2])
     return (

@@ -10,7 +10,7 @@ with time derivatives along q, v, a, and the twists advance by S lambda, S v, an
 
 
 from dynamics.rods.kinematics import jets
-from dynamics.rods.kinematics.exponential import exponential, of_order, stumpff_slopes, tangent_jet, tangent_times
+from dynamics.rods.kinematics.exponential import exponential, of_order, stumpff_derivatives, tangent_jet, tangent_times
 from dynamics.rods.kinematics.strains import (
     add_families,
     component_of,
@@ -84,9 +84,9 @@ def placed(R, p, placement, s):
 
 
 @kernel
-def store_tangent(w, s, slopes, T):
+def store_tangent(w, s, derivatives, T):
     """T3 of a path into T: real parts of orders 0 to 2, then dual ones."""
-    jet = tangent_jet(w, s, slopes)
+    jet = tangent_jet(w, s, derivatives)
     for_order = (0, 9, 18, 27, 36, 45)
     store9(T, for_order[0], of_order(jet, 0))
     store9(T, for_order[1], of_order(jet, 1))
@@ -227,13 +227,13 @@ def _curved_motion(m, s, level, seg, ws, R, p):
     z = splat(seg, 0.0)
     omega = load6(seg, OMEGA)
     w = jets.of_twists(omega, load6(seg, OMEGA + 6), load6(seg, OMEGA + 12))
-    slopes = stumpff_slopes(w[0][0] * w[0][0] + w[1][0] * w[1][0] + w[2][0] * w[2][0])
-    store_tangent(w, jets.dot(w, w), slopes, T)
+    derivatives = stumpff_derivatives(w[0][0] * w[0][0] + w[1][0] * w[1][0] + w[2][0] * w[2][0])
+    store_tangent(w, jets.dot(w, w), derivatives, T)
     if level >= SECOND:
         along = jets.of_twists(omega, load6(seg, OMEGA + 18), (z, z, z, z, z, z))
-        store_tangent(along, jets.dot(along, along), slopes, TL)
+        store_tangent(along, jets.dot(along, along), derivatives, TL)
     _curved_increments(12 if rod else 6, level, R, p, seg, Z, T, TL)
-    return exponential(omega, slopes, load9(T, 0))
+    return exponential(omega, derivatives, load9(T, 0))
 
 
 @kernel

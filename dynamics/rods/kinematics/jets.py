@@ -42,9 +42,9 @@ def cross(x, y):
 
 
 @helper
-def compose(slopes, s):
+def compose(derivatives, s):
     """f(s) from the values f, f', f'', f''' at the real number s0 of the jet s."""
-    f0, f1, f2, f3 = slopes
+    f0, f1, f2, f3 = derivatives
     square = s[1] * s[1]
     return (
         f0,

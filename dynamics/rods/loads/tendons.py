@@ -89,9 +89,9 @@ class Tendon:
                 f"{self._label()}at X = {rod.nodes[k]:.6g} m of rod {rod.name!r} it is at (y, z) = "
                 f"({values[k, 0]:.6g}, {values[k, 1]:.6g}) m, outside of the section {rod.section}"
             )
-        for column, (what, route, slope) in enumerate((("dy", self.y, self.dy), ("dz", self.z, self.dz)), 2):
+        for column, (what, route, derivative) in enumerate((("dy", self.y, self.dy), ("dz", self.z, self.dz)), 2):
             for k, x in enumerate(places[1:-1], 1):
-                rate = _slope(route, x, length) if slope is None else _value(self._label(what), slope, x)
+                rate = _derivative(route, x, length) if derivative is None else _value(self._label(what), derivative, x)
                 values[k, column] = rate / scale
         return values
 
@@ -103,7 +103,7 @@ def _value(label: str, route: Route, x: float) -> float:
     return float(as_array(f"{label}at {x:.6g}", route(float(x)) if callable(route) else route, ()))
 
 
-def _slope(route: Route, x: float, length: float) -> float:
+def _derivative(route: Route, x: float, length: float) -> float:
     """Derivative of the route at x, 0 < x < length."""
     if not callable(route):
         return 0.0

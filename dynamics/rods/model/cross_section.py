@@ -8,7 +8,7 @@ import numpy as np
 from dynamics.validation import as_array
 
 
-class SectionFigures(NamedTuple):
+class SectionProperties(NamedTuple):
     """Area A [m^2] and second moments of area Jx = Jy + Jz, Jy, Jz [m^4] at K places; each (K,)."""
 
     A: np.ndarray
@@ -42,11 +42,11 @@ class Circular:
         base, tip = _taper("radius", self.radius, self.radius_at_tip)
         return base + (tip - base) * np.asarray(s)
 
-    def figures(self, s: np.ndarray) -> SectionFigures:
+    def properties(self, s: np.ndarray) -> SectionProperties:
         """Area and second moments at s = X / length (K,)."""
         r = self.radii(s)
         J = np.pi / 4.0 * r**4
-        return SectionFigures(np.pi * r**2, 2.0 * J, J, J)
+        return SectionProperties(np.pi * r**2, 2.0 * J, J, J)
 
     def contains(self, s: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Whether the points (y, z) lie in the section at s, each (K,)."""
@@ -73,11 +73,11 @@ class Rectangular:
         s = np.asarray(s)
         return h[0] + (h[1] - h[0]) * s, w[0] + (w[1] - w[0]) * s
 
-    def figures(self, s: np.ndarray) -> SectionFigures:
+    def properties(self, s: np.ndarray) -> SectionProperties:
         """Area and second moments at s = X / length (K,); Jx is the polar one, without warping."""
         h, w = self.sides(s)
         Jy, Jz = h * w**3 / 12.0, h**3 * w / 12.0
-        return SectionFigures(h * w, Jy + Jz, Jy, Jz)
+        return SectionProperties(h * w, Jy + Jz, Jy, Jz)
 
     def contains(self, s: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Whether the points (y, z) lie in the section at s, each (K,)."""
@@ -125,18 +125,18 @@ class Elastic:
         """Shear modulus G, Pa."""
         return self.young / (2.0 * (1.0 + self.poisson))
 
-    def stiffness(self, figures: SectionFigures) -> np.ndarray:
+    def stiffness(self, properties: SectionProperties) -> np.ndarray:
         """diag(G Jx, E Jy, E Jz, E A, G A, G A) at K places, (K, 6); no shear correction."""
-        A, Jx, Jy, Jz = figures
+        A, Jx, Jy, Jz = properties
         E, G = self.young, self.shear
         return np.stack([G * Jx, E * Jy, E * Jz, E * A, G * A, G * A], axis=-1)
 
-    def damping(self, figures: SectionFigures) -> np.ndarray:
+    def damping(self, properties: SectionProperties) -> np.ndarray:
         """viscosity diag(Jx, 3 Jy, 3 Jz, 3 A, A, A) at K places, (K, 6)."""
-        A, Jx, Jy, Jz = figures
+        A, Jx, Jy, Jz = properties
         return self.viscosity * np.stack([Jx, 3 * Jy, 3 * Jz, 3 * A, A, A], axis=-1)
 
-    def inertia(self, figures: SectionFigures) -> np.ndarray:
+    def inertia(self, properties: SectionProperties) -> np.ndarray:
         """density diag(Jx, Jy, Jz, A, A, A) at K places, (K, 6)."""
-        A, Jx, Jy, Jz = figures
+        A, Jx, Jy, Jz = properties
         return self.density * np.stack([Jx, Jy, Jz, A, A, A], axis=-1)

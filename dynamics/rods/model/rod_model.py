@@ -12,7 +12,7 @@ from dynamics.content import ByContent
 from dynamics.rods.model.arrays import RodArrays
 from dynamics.rods.model.closed_joint import Closure
 from dynamics.rods.model.closure_arrays import ClosureArrays
-from dynamics.rods.model.cross_section import Elastic, Section, SectionFigures
+from dynamics.rods.model.cross_section import Elastic, Section, SectionProperties
 from dynamics.rods.model.load_arrays import LoadArrays
 from dynamics.rods.model.strain_basis import StrainBasis
 from dynamics.validation import look_up
@@ -20,7 +20,7 @@ from dynamics.validation import look_up
 
 @dataclass(frozen=True, eq=False)
 class Rod(ByContent):
-    """A soft link: its figures, and where it stands in the model; compared by content.
+    """A soft link: its properties, and where it stands in the model; compared by content.
 
     Attributes
     ----------
@@ -52,9 +52,9 @@ class Rod(ByContent):
         return {field.name: getattr(self, field.name) for field in fields(self)} | {"basis": (self.basis.rows, values)}
 
     @property
-    def figures(self) -> SectionFigures:
-        """Section figures at the nodes."""
-        return self.section.figures(self.nodes / self.length)
+    def properties(self) -> SectionProperties:
+        """Section properties at the nodes."""
+        return self.section.properties(self.nodes / self.length)
 
     def energy_matrix(self, densities: np.ndarray) -> np.ndarray:
         """sum_k w_k Phi_k' diag(densities_k) Phi_k (size, size) for densities (P, 6) at the nodes."""

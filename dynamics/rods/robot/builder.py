@@ -90,9 +90,9 @@ class RodModelBuilder:
         defect = inertia_defect(mass, symmetric)
         if defect:
             raise ValueError(f"{label}inertia: {defect}")
-        figures = inertia_about_frame(mass, as_array(label + "com", com, (3,)), symmetric)
+        inertia_ = inertia_about_frame(mass, as_array(label + "com", com, (3,)), symmetric)
         placement_ = as_placement(label + "placement", placement)
-        self._links[name] = self._add_joint(name, parent_segment, joint, placement_, figures, stiffness, damping)
+        self._links[name] = self._add_joint(name, parent_segment, joint, placement_, inertia_, stiffness, damping)
         self._mass += mass
 
     def add_rod(
@@ -144,9 +144,9 @@ class RodModelBuilder:
             parent_segment = self._add_joint(name, parent_segment, joint, placement_, massless, 0.0, 0.0)
             placement_ = IDENTITY
         rod = self._rod(name, length, section, material, basis, points, reference)
-        K = rod.energy_matrix(material.stiffness(rod.figures))
+        K = rod.energy_matrix(material.stiffness(rod.properties))
         check_stiffness(label, K)
-        self._energies.append((rod.coordinates, K, rod.energy_matrix(material.damping(rod.figures))))
+        self._energies.append((rod.coordinates, K, rod.energy_matrix(material.damping(rod.properties))))
         self._links[name] = self._add_segments(rod, parent_segment, placement_)
         self._rods[name] = rod
 
@@ -228,7 +228,7 @@ class RodModelBuilder:
         """
         as_kind("fluid", fluid, Fluid)
         part, section = self._circular(rod)
-        radii, areas = section.radii(part.nodes / part.length), part.figures.A
+        radii, areas = section.radii(part.nodes / part.length), part.properties.A
         for k in range(1, len(part.nodes) - 1):
             weight, radius = float(part.weights[k]), float(radii[k])
             for load in fluid.node_loads(weight, radius, float(areas[k]), self._gravity):
@@ -238,7 +238,7 @@ class RodModelBuilder:
         """Resist the motion of a link's frame by the wrench |v| D eta, eta its twist [angular; linear] in own axes.
 
         Parameters: matrix D (6, 6); smoothing s of |v| = sqrt(v.v + s s), m/s, at least 0.
-        Raises: ValueError for an unknown link or figures out of range.
+        Raises: ValueError for an unknown link or numbers out of range.
         """
         D, s = as_array("matrix", matrix, (6, 6)), float(as_array("smoothing", smoothing, ()))
         if s < 0.0:
@@ -275,7 +275,7 @@ class RodModelBuilder:
             raise TypeError(f"{label}joint: got {joint!r}, expected a joint such as Revolute('z')")
         return look_up(label + "parent", parent, {"world": -1, **self._links})
 
-    def _add_joint(self, name, parent, joint, placement, figures, stiffness, damping) -> int:
+    def _add_joint(self, name, parent, joint, placement, inertia, stiffness, damping) -> int:
         components, axes = joint_motion(joint)
         count, label = len(components), f"link {name!r}: "
         rows = self._n + np.concatenate([[0], np.cumsum([r in components for r in range(6)])])
@@ -294,7 +294,7 @@ class RodModelBuilder:
         before = placement[0] @ axes, placement[1]
         modes = [(1.0, 0.0)] * count
         return self._segments.add(
-            parent, kind, rows, (2.0, 0.0), np.zeros(6), modes, before, (axes.T, np.zeros(3)), figures
+            parent, kind, rows, (2.0, 0.0), np.zeros(6), modes, before, (axes.T, np.zeros(3)), inertia
         )  # fmt: skip
 
     def _rod(self, name, length, section, material, basis, points, reference) -> Rod:
@@ -310,7 +310,7 @@ class RodModelBuilder:
         return Rod(name, length, section, material, basis, reference.copy(), nodes, weights, own, segments)
 
     def _add_segments(self, rod: Rod, parent: int, placement) -> int:
-        M = rod.material.inertia(rod.figures) * rod.weights[:, None]
+        M = rod.material.inertia(rod.properties) * rod.weights[:, None]
         self._mass += float(M[:, 3].sum())
         rows = rod.coordinates.start + rod.basis.rows
         for k in range(len(rod.nodes) - 1):

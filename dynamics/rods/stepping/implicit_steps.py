@@ -124,14 +124,14 @@ class _Newmark:
         a, *reactions = _start(plant, *start)
         self.record, self.reactions = _Record(*start), [reactions]
         self.plant, self.method = plant, _method(plant)
-        self.t, self.state, self.multipliers, self.slope = 0.0, np.array([*start, a]), None, 0.0
+        self.t, self.state, self.multipliers, self.jerk = 0.0, np.array([*start, a]), None, 0.0
 
     def trial(self, h: float, tolerance: float) -> _Trial:
         """A step of length h."""
         q, v, a = self.state
         closed = self.plant.robot.model.constraint_count > 0
         state, result = _solve(
-            self.method, self.plant, self.t + h, q + h * v + 0.25 * h * h * a, v + 0.5 * h * a, a + h * self.slope, h,
+            self.method, self.plant, self.t + h, q + h * v + 0.25 * h * h * a, v + 0.5 * h * a, a + h * self.jerk, h,
             self.multipliers, tolerance, final=not closed and self.plant.constrained,
         )  # fmt: skip
         self.record.count(result)
@@ -141,7 +141,7 @@ class _Newmark:
 
     def accept(self, t: float, h: float, trial: _Trial, report) -> None:
         """Go on from there."""
-        self.slope = (trial.state[2] - self.state[2]) / h
+        self.jerk = (trial.state[2] - self.state[2]) / h
         self.t, self.state, self.multipliers = t, trial.state, trial.result.multipliers
         self.record.add(t, *trial.state[:2])
         self.reactions.append([trial.multipliers, trial.forces])
