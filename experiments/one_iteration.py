@@ -9,7 +9,7 @@ import numpy as np
 import trajopt
 from trajopt.solvers.forward import Curvature
 from trajopt.solvers.iterate import EXACT
-from trajopt.solvers.line_search import Step, search
+from trajopt.solvers.line_search import Step, own_merit, search
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.solve import formulation_of, takes_accelerations
 from trajopt.solvers.timing import Stopwatch
@@ -23,13 +23,14 @@ def iterations(problem: trajopt.Problem, us: np.ndarray) -> dict[str, Callable[[
     """
     clock = Stopwatch()
     parallel, costate = (
-        formulation_of(problem, None, LoopOptions(), Curvature(hessian), problem.objective)
+        formulation_of(problem, None, LoopOptions(), Curvature(hessian))
         for hessian in ("parallel", "costate")
     )
     iterate = parallel.start(us, None, clock)
 
     def step(posed: Any, model: Any, sweep: Any) -> Step:
-        found = search(posed.objective, iterate.cost, (sweep.d1, sweep.d2), posed.candidates(model, sweep)).step
+        merit, candidates = own_merit(posed.problem.objective), posed.candidates(model, sweep)
+        found = search(merit, iterate.cost, (sweep.d1, sweep.d2), candidates).step
         assert found is not None and found.alpha == 1.0, "the trajectory is not one where the full step is good"
         return found
 

@@ -209,7 +209,7 @@ def iteration(repeats: int) -> list[dict]:
     from trajopt.interfaces.system import semi_implicit_form
     from trajopt.solvers.forward import Curvature
     from trajopt.solvers.iterate import EXACT
-    from trajopt.solvers.line_search import search
+    from trajopt.solvers.line_search import own_merit, search
     from trajopt.solvers.options import LoopOptions
     from trajopt.solvers.solve import formulation_of
     from trajopt.solvers.timing import Stopwatch
@@ -224,7 +224,8 @@ def iteration(repeats: int) -> list[dict]:
         iterate = posed.start(us, None, clock)
 
         def step(model, sweep):
-            search(posed.objective, iterate.cost, (sweep.d1, sweep.d2), posed.candidates(model, sweep))
+            merit, candidates = own_merit(posed.problem.objective), posed.candidates(model, sweep)
+            search(merit, iterate.cost, (sweep.d1, sweep.d2), candidates)
 
         def ilqr():
             model = posed.expand(iterate, clock)
@@ -239,9 +240,9 @@ def iteration(repeats: int) -> list[dict]:
 
         return ilqr, ddp
 
-    forward = formulation_of(problem, None, LoopOptions(), Curvature(), problem.objective)
+    forward = formulation_of(problem, None, LoopOptions(), Curvature())
     accelerations = replace(problem, system=dynamics.RigidBodySystem(system.model, system.dt, formulation="inverse"))
-    inverse = formulation_of(accelerations, None, LoopOptions(), Curvature(), problem.objective)
+    inverse = formulation_of(accelerations, None, LoopOptions(), Curvature())
     (ilqr, ddp), (inverse_ilqr, inverse_ddp) = iterations(forward), iterations(inverse)
     model = forward.expand(forward.start(us, None, clock), clock)
     found = forward.sweep(model, 0.0, clock)

@@ -53,7 +53,7 @@ class Expanded(NamedTuple):
 def one_step_in(problem: trajopt.Problem) -> Expanded:
     """The iterate after one step of iLQR."""
     clock, us = Stopwatch(), trajopt.ILQR(max_iterations=1).solve(problem).us
-    posed = formulation_of(problem, None, LoopOptions(), Curvature(), problem.objective)
+    posed = formulation_of(problem, None, LoopOptions(), Curvature())
     iterate = posed.start(us, None, clock)
     model = posed.expand(iterate, clock)
     return Expanded(us, iterate.xs, posed, model, posed.sweep(model, 0.0, clock))

@@ -147,8 +147,7 @@ def _solver(rng):
         (0.1, "initial_regularization", 10.0 ** rng.uniform(-6, 4)),
         (0.1, "max_regularization", 10.0 ** rng.uniform(-6, 4)),
         (0.1, "tolerance", 10.0 ** rng.uniform(-20, -4)),
-        (0.1, "initial_penalty", 10.0 ** rng.uniform(-4, 6)),
-        (0.1, "penalty_growth", 1.1 + 20.0 * rng.random()),
+        (0.1, "soft_penalty", 10.0 ** rng.uniform(-4, 6)),
     ):
         if _maybe(rng, share):
             options[name] = value
@@ -181,7 +180,8 @@ def complaints(case: FuzzCase, solution: Solution) -> list[str]:
     if limits is not None and case.solver.control_limits == "box" and not takes_accelerations(system):
         if (us < limits[0]).any() or (us > limits[1]).any():
             found.append("controls beyond their limits")
-    if solution.converged and solution.violation > case.solver.feasibility_tolerance:
+    hard = case.solver.soft_penalty == 0.0
+    if solution.converged and hard and solution.violation > case.solver.feasibility_tolerance:
         found.append(f"converged with a violation of {solution.violation:.1e}")
     if solution.converged and not solution.consistent:
         found.append(f"converged with a gap of {solution.largest_gap:.1e}")

@@ -15,8 +15,8 @@ from trajopt import (
     StateBounds,
     StateResidual,
 )
-from trajopt.problem.objective import Objective, zero_blocks
-from trajopt.solvers.augmented_lagrangian import augmented_lagrangian
+from trajopt.problem.objective import zero_blocks
+from trajopt.solvers.rows import pack
 
 SYSTEM = Pendulum()
 TIP = TipResidual()
@@ -152,12 +152,12 @@ def test_a_constraint_is_not_evaluated_elsewhere():
     residual = Logged(SYSTEM)
     us = np.arange(1.0, 8.0)[:, None]
     problem = Problem(SYSTEM, [0.0, 0.0], 7, constraints=[ResidualConstraint(residual, 0.0, 1.0, at=[2, 3, 6])])
-    terms = augmented_lagrangian(problem, problem.residual_constraints)
+    rows = pack(problem, problem.residual_constraints)
     residual.seen.clear()
-    xs, objective = SYSTEM.rollout(problem.x0, us), Objective(terms.terms())
-    objective.value(xs, us)
-    objective.accumulate(xs, us, *2 * (zero_blocks(7, SYSTEM.ndx, SYSTEM.nu),))
-    terms.violation(xs, us)
+    xs = SYSTEM.rollout(problem.x0, us)
+    rows.values(xs, us)
+    rows.scaled_at(xs, us).linearized(xs, us)
+    rows.add_curvature(xs, us, np.ones(len(rows)), zero_blocks(7, SYSTEM.ndx, SYSTEM.nu))
     assert set(residual.seen) == {3.0, 4.0, 7.0}
 
 

@@ -280,8 +280,8 @@ def test_options_say_what_is_wrong():
         ILQR(control_limits="boxes")
     with pytest.raises(ValueError, match=r"regularization: got 'states'.*did you mean 'state'"):
         DDP(regularization="states")
-    with pytest.raises(ValueError, match=r"penalty_growth: got 1\.0, wanted more than 1"):
-        DDP(penalty_growth=1.0)
+    with pytest.raises(ValueError, match=r"soft_penalty: got -1\.0, wanted a finite number >= 0"):
+        DDP(soft_penalty=-1.0)
     with pytest.raises(ValueError, match="feasibility_tolerance: got -1"):
         DDP(feasibility_tolerance=-1)
 

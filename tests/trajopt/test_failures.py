@@ -11,7 +11,7 @@ from trajopt.solvers.attempts import Attempts
 from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.iterate import EXACT, Direction
-from trajopt.solvers.line_search import acceptable, search
+from trajopt.solvers.line_search import acceptable, own_merit, search
 from trajopt.solvers.timing import Stopwatch
 
 
@@ -171,16 +171,16 @@ def test_an_exact_step_that_must_be_short_is_compared_with_the_gauss_newton_step
     """Stretched or turned round, the exact direction is good for a short step at best, and the cheaper end is kept."""
     problem, clock = tip(), Stopwatch()
     near = ILQR(max_iterations=8).solve(problem)
-    formulation = ForwardFormulation(problem, problem.objective, None, Curvature("value"), "control")
+    formulation = ForwardFormulation(problem, None, None, Curvature("value"), "control")
     start = formulation.start(near.us, None, clock)
     model = formulation.with_curvature(formulation.expand(start, clock), None, clock)
     gauss_newton, exact = formulation.sweep(model, 0.0, clock), formulation.sweep(model, 0.0, clock, EXACT)
     assert gauss_newton.ok and exact.ok
     bent = exact._replace(k=stretch * exact.k, d1=stretch * exact.d1, d2=stretch**2 * exact.d2)
-    attempts = Attempts(formulation, model, 0.0, 0.0, clock)
+    attempts = Attempts(formulation, model, None, 0.0, 0.0, clock)
     used, step, *_ = attempts.best(Direction(EXACT, bent, gauss_newton, -1))
     along_exact, along_fallback = (
-        search(problem.objective, start.cost, (s.d1, s.d2), formulation.candidates(model, s)).step
+        search(own_merit(problem.objective), start.cost, (s.d1, s.d2), formulation.candidates(model, s)).step
         for s in (bent, gauss_newton)
     )
     assert used.kind == kind

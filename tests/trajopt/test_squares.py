@@ -10,7 +10,7 @@ from dynamics.simd import LANES
 from tests.reference.rigid_body_models import load_reference
 from trajopt.problem.objective import Objective, zero_blocks
 from trajopt.problem.squares import gather_squares
-from trajopt.solvers.augmented_lagrangian import augmented_lagrangian
+from trajopt.problem.term import Term
 
 N = 12
 NU = 6
@@ -64,10 +64,17 @@ def problem(system, residuals, **kwargs):
 
 
 def objective(posed):
-    terms = augmented_lagrangian(posed, posed.residual_constraints).with_penalties(lambda _: 3.0)
-    rng = np.random.default_rng(3)
-    parts = [part._replace(multipliers=rng.standard_normal(part.multipliers.shape)) for part in terms.parts]
-    return Objective([*posed.objective.terms, *terms._with(parts).terms()])
+    """Its terms, and squares of what lies beyond the limits of its constraints."""
+    rng, terms = np.random.default_rng(3), []
+    for constraint in posed.residual_constraints:
+        knots, barrier = constraint.knots(N, True), trajopt.QuadraticBarrier(constraint.lower, constraint.upper)
+        for terminal in (False, True):
+            at = knots[(knots == N) == terminal]
+            if len(at):
+                shift = rng.standard_normal((len(at), constraint.nr))
+                cost = trajopt.ResidualCost(constraint.residual, 3.0, barrier, shift)
+                terms.append(Term(cost, None if terminal else at, 1.0, terminal))
+    return Objective([*posed.objective.terms, *terms])
 
 
 def test_terms_of_a_residual_make_one_sum(system, residuals):

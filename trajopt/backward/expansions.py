@@ -153,12 +153,6 @@ def with_hessians(expansion: Expansion, costs: Blocks | None, dynamics: Blocks |
     return Expansion(*expansion[:4], *totals)
 
 
-def changed(expansion: Expansion, costs: Blocks) -> Expansion:
-    """The expansion with more in its costs."""
-    totals = (block + more for block, more in zip(expansion[2:], costs, strict=True))
-    return Expansion(expansion.fx, expansion.fu, *totals)
-
-
 def with_feedback(expansion: Expansion, K: np.ndarray) -> Expansion:
     """First derivatives in du of u = us + du + K (x - xs), K (N, nu, ndx), in place of those in u: fx + fu K and
     lx + K'lu.  Hessians are not changed."""

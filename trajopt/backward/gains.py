@@ -52,7 +52,8 @@ def clamp_controls(t, ndx, nu, mu, box, s):
     """Solve the box QP of knot t; then rewrite Quu, Qux, Qu, Qx so that the stages that follow keep clamped controls.
 
     With c clamped to k_c and f free:  Qx += Qux_c'k_c,  Qu_f += Quu_fc k_c,  Qu_c = -Quu_cc k_c,  Qux_c = 0, and Quu
-    loses its rows and columns c but for the diagonal.  Returns whether Quu_ff is positive definite, k'Qu, k'Quu k."""
+    loses its rows and columns c but for the diagonal, which is any positive number: its sign says nothing of a control
+    that does not move.  Returns whether Quu_ff is positive definite, k'Qu, k'Quu k."""
     H, g, x, clamped = box.H, box.g, box.k[t], box.clamped[t]
     for i in range(nu):
         g[i], x[i] = entry(s.Qu, 0, i), 0.0
@@ -60,8 +61,9 @@ def clamp_controls(t, ndx, nu, mu, box, s):
             H[i, j] = entry(s.Quu, i, j)
             H[j, i] = H[i, j]
     good = box_qp(H, g, box.lower[t], box.upper[t], x, clamped, box.L, box.work)
-    linear, quadratic = 0.0, 0.0
+    linear, quadratic, largest = 0.0, 0.0, 0.0
     for i in range(nu):
+        largest = max(largest, abs(H[i, i]))
         linear += x[i] * g[i]
         quadratic -= mu * x[i] * x[i]
         for j in range(nu):
@@ -77,7 +79,9 @@ def clamp_controls(t, ndx, nu, mu, box, s):
                 if i != c:
                     set_entry(s.Quu, i, c, 0.0)
                     set_entry(s.Quu, c, i, 0.0)
-            set_entry(s.Qu, 0, c, -H[c, c] * x[c])
+            diagonal = H[c, c] if H[c, c] > PIVOT * largest else (largest if largest > 0.0 else 1.0)
+            set_entry(s.Quu, c, c, diagonal)
+            set_entry(s.Qu, 0, c, -diagonal * x[c])
     return good, linear, quadratic
 
 

@@ -134,30 +134,6 @@ class Objective:
             for sum_of_squares in squares:
                 sum_of_squares.add(xs, us, blocks, curvature)
 
-    def add_predicted_limits(
-        self, xs: np.ndarray, us: np.ndarray, trial: tuple[np.ndarray, np.ndarray], blocks: Blocks
-    ) -> bytes:
-        """Add to the blocks what the expansion at (xs, us) lacks of one with the constraints' limits that press at a
-        trial (xs, us).
-
-        Returns what tells one set of such limits from another, nothing where the same ones press at (xs, us).
-        """
-        found = b""
-        with np.errstate(all="ignore"):
-            for i, term in enumerate(self.terms):
-                change: Any = getattr(term.cost, "accumulate_change", None)
-                if change is None:
-                    continue
-                target = _target(term, blocks)
-                sides = change(*term.points(xs, us), term.points(*trial), term.scale, target)
-                if sides.size == 0:
-                    continue
-                found += bytes([i % 256]) + sides.tobytes()
-                if term.knots is not None and not term.terminal:
-                    for block, part in zip(blocks, target, strict=True):
-                        block[term.knots] += part
-        return found
-
     def culprit(self, xs: np.ndarray, us: np.ndarray, ndx: int) -> str | None:
         """The first term whose value, gradient or Gauss-Newton Hessian is not finite, and where; None if all are."""
         with np.errstate(all="ignore"):

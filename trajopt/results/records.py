@@ -50,8 +50,10 @@ class ConstraintReport(NamedTuple):
     """A constraint lower <= r <= upper at the knots it holds at, and its multipliers.
 
     Arrays (K, nr) but knots (K,), N for the last one; a multiplier is positive where the upper limit presses.  The
-    penalty of the augmented Lagrangian is 0 for control limits kept by a box QP.  Components, the numbers of r, have
-    names where the residual has.
+    penalty of the augmented Lagrangian is 0 for control limits kept by a box QP; it is that of the squares of
+    factors (nr,) times r, which all rows share.  Components, the numbers of r, have names where the residual has.
+    Where constraints contradict each other, weights are the nu for which no small change of the controls lowers the sum
+    of nu r over all constraints; else None.
     """
 
     name: str
@@ -62,6 +64,8 @@ class ConstraintReport(NamedTuple):
     multipliers: np.ndarray
     penalty: float = 0.0
     components: tuple[str, ...] = ()
+    factors: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
     @property
     def violations(self) -> np.ndarray:
@@ -95,10 +99,12 @@ class ConstraintReport(NamedTuple):
 
 
 class WarmStart(NamedTuple):
-    """Where a solve begins: controls us (N, nu), states xs (N+1, nx) or None for a rollout of us, and for every
-    constraint of the problem its multipliers (K, nr) and penalty."""
+    """Where a solve begins: controls us (N, nu), states xs (N+1, nx) or None for a rollout of us; for every constraint
+    of the problem its multipliers (K, nr), penalty and factors (nr,); the decrease that the last sweep predicted."""
 
     us: np.ndarray
     xs: np.ndarray | None
     multipliers: tuple[np.ndarray, ...]
     penalties: tuple[float, ...]
+    factors: tuple[np.ndarray | None, ...] = ()
+    predicted: float = np.inf

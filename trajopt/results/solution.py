@@ -96,6 +96,8 @@ class Solution:
             None if self.consistent else self.xs,
             tuple(report.multipliers for report in self.constraints),
             tuple(report.penalty for report in self.constraints),
+            tuple(report.factors for report in self.constraints),
+            self.log[-1].predicted_decrease if self.log else np.inf,
         )
 
     def shifted(self, steps: int = 1) -> WarmStart:

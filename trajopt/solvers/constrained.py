@@ -1,166 +1,188 @@
-"""The outer loop of the augmented Lagrangian [Nocedal and Wright 2006, algorithm 17.4].
+"""An iteration under constraints: the model's minimum, the penalty steered by what it promises, the multipliers moved.
 
-    minimize with small penalties, very loosely; set the penalties by what that costs
-    repeat
-        minimize the augmented objective, loosely at first
-        stop if violation, complementarity and the minimization are within their tolerances
-        lam <- rho s;  rho <- growth rho where |s - lam/rho| did not fall fourfold, unless no step was wanted yet
-
-Each round starts from the trajectory of the last one, with exact steps at once.
+    multipliers take the dual iterate over where that pays
+    direction: to the minimum of the model with its kinks
+    the penalty is raised if that direction would increase the violation; or leave more than 0.9 of it, near a minimum
+    of the augmented Lagrangian; or more than 0.1, after a step that kept its promise, if then a full step does so too
+    a minimum of the augmented Lagrangian that violates constraints: multipliers and penalty move, and once more
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
-from trajopt.problem.objective import Objective
-from trajopt.results.status import Status
-from trajopt.solvers.augmented_lagrangian import AugmentedLagrangian, Measures, Part
-from trajopt.solvers.iterate import Formulation, Iterate
-from trajopt.solvers.loop import Callback, Loop, State
+from trajopt.backward.regularization import Regularization
+from trajopt.solvers.attempts import Attempts
+from trajopt.solvers.directions import Directions
+from trajopt.solvers.iterate import GAUSS_NEWTON, Direction, Formulation, LocalModel, sweep_of_kind, with_gauss_newton
+from trajopt.solvers.kinks import Aimed, Kinks
+from trajopt.solvers.multipliers import Multipliers, change_of_rows
 from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.predicted_change import linear_step
+from trajopt.solvers.state import Aim, State, expected_decrease
+from trajopt.solvers.steering import (
+    GROWTH,
+    LARGEST,
+    advanced,
+    at_minimum,
+    raised,
+    satisfied,
+    stepped,
+    total_violation,
+    weighted,
+)
 from trajopt.solvers.timing import Stopwatch
 
-PROBE_TOLERANCE, FIRST_TOLERANCE = 1e-2, 1e-4
-"""Predicted decrease, relative to the cost, that ends the round with small penalties and the one after it."""
-PROBE_SHARE = 3e-5
-TIGHTENING = 1e-2
-PROGRESS = 0.25
-MAX_PENALTY, MAX_ROUNDS = 1e14, 60
-LARGE_COST = 1e-3
-"""Where this part of the cost exceeds 1, complementarity counts relative to it."""
-FIRST_PENALTIES = 1e-6, 1e6
-RANGE_SHARE, SLACK_SHARE, LEAST_SHARE = 0.1, 0.3, 0.03
-FINAL = (
-    Status.STOPPED_BY_CALLBACK, Status.INTERRUPTED, Status.INVALID_DERIVATIVES, Status.NOT_POSITIVE_DEFINITE,
-    Status.MAX_ITERATIONS,
+IDLE = 3
+"""Steps in a row without a gain after which an iterate counts as a minimum."""
+MINIMA, HARDER = 4, 10
+"""Times in an iteration that multipliers may move because the model promises nothing; that mu may rise."""
+NEAR = 1e-2
+"""An iterate is near a minimum of the augmented Lagrangian where no more than this part of the cost is promised."""
+KEPT = 0.1
+"""A promise was kept where what was gained differs from it by less than this part."""
+
+
+class Bound(NamedTuple):
+    """What the model's step may leave of the violation, the largest factor of the penalty at a time, how many times it
+    may rise, and the violation that needs no steering."""
+
+    left: float
+    leap: float
+    raises: int
+    small: float
+
+
+AT_START, AWAY, CLOSE, BOLD = (
+    Bound(1.0, GROWTH, 8, 1e-3), Bound(1.0, GROWTH, 2, 1e-3), Bound(0.9, GROWTH, 2, 1e-3), Bound(0.1, 1e3, 2, 1e-7)
 )  # fmt: skip
+HELP, HELP_AWAY = 2.0, 0.8
+"""A larger penalty helps if it removes so many times what the smaller one removes, or leaves less than this part."""
 
 
-class Rounds(NamedTuple):
-    """How the rounds ended: the last formulation and its solve, the status, the terms with their multipliers, and steps
-    tried in all."""
-
-    formulation: Formulation | None
-    state: State | None
-    status: Status
-    terms: AugmentedLagrangian
-    tried: int
+def kept(promise: float, gain: float) -> bool:
+    """Whether a full step gained what it promised."""
+    return abs(gain - promise) <= KEPT * promise
 
 
-def first_penalties(terms: AugmentedLagrangian, iterate: Iterate, share: float) -> AugmentedLagrangian:
-    """Penalties for which a violation of typical size costs this share of the objective, within FIRST_PENALTIES.
+class Constrained(NamedTuple):
+    """What iterations under constraints have in common."""
 
-    Typical is a tenth of the way between the limits, at one knot; where there is no such way, the iterate's violation,
-    all knots together, but no less than a small part of its mean distance from limits that it keeps: what is violated a
-    little by chance says nothing of a scale; where there is no violation, a third of that distance.
-    """
-    return terms.with_penalties(lambda part: _first_penalty(part, iterate, share))
+    formulation: Formulation
+    options: LoopOptions
+    clock: Stopwatch
 
+    def aim(self, state: State, exact: bool, enough: float) -> Aim:
+        """The direction of this iteration; enough: a predicted decrease that counts as none."""
+        formulation, model, m, regularization = self.formulation, state.model, state.multipliers, state.regularization
+        rows, idle = formulation.rows, state.idle >= IDLE
+        assert rows is not None and m is not None
+        tolerance = self.options.feasibility_tolerance * float(rows.D.min(initial=1.0))
+        if state.tried > 0:
+            m = advanced(rows, model, m, tolerance)
+            model = weighted(formulation, model, m)
+        for _ in range(MINIMA):
+            found = Directions(formulation, self.clock).find(model, regularization, exact)
+            if found.direction is None:
+                return found._replace(multipliers=m)
+            found = self._towards_minimum(state, found._replace(multipliers=m), enough)
+            model, m, regularization = found.model, found.multipliers, found.regularization
+            assert found.direction is not None and m is not None
+            _, predicted = expected_decrease(model.iterate, found.direction, state.gap_weight)
+            little = predicted <= max(m.stationary * abs(model.iterate.own_cost), enough)
+            little = little and regularization.small and model.iterate.gaps is None
+            if not (idle or little) or satisfied(formulation, model, self.options):
+                return found
+            m, idle = at_minimum(model, m, tolerance), False
+            model = weighted(formulation, model, m)
+        return found
 
-def _first_penalty(part: Part, iterate: Iterate, share: float) -> float:
-    r = part.values(*part.points(iterate.xs, iterate.us))
-    violation = r - np.clip(r, part.lower, part.upper)
-    width = part.upper - part.lower
-    finite = np.isfinite(width) & (width > 0.0)
-    if finite.any():
-        size = RANGE_SHARE * float(width[finite].mean())
-    else:
-        slack = np.minimum(np.abs(r - part.lower), np.abs(r - part.upper))
-        slack = slack[np.isfinite(slack) & (violation == 0.0)]
-        distance = float(slack.mean()) if slack.size else 0.0
-        if violation.any():
-            size = max(float(np.sqrt(0.5 * (violation**2).sum())), LEAST_SHARE * distance)
-        else:
-            size = SLACK_SHARE * distance if slack.size else 1.0
-    penalty = share * abs(iterate.cost) / size**2 if size > 0.0 and np.isfinite(size) else 1.0
-    return float(np.clip(penalty, *FIRST_PENALTIES))
-
-
-def minimize_in_rounds(
-    formulation_of: Callable[[Objective], Formulation],
-    objective: Objective,
-    terms: AugmentedLagrangian,
-    start: Iterate,
-    options: LoopOptions,
-    threshold: float | None,
-    clock: Stopwatch,
-    callback: Callback | None,
-    warm: bool,
-) -> Rounds:
-    """Minimize the objective under the constraints behind the terms.
-
-    Parameters: as of `Loop`; formulation_of(objective) is that of the problem with another objective,
-    start an iterate of finite cost; `warm`: the terms' multipliers and penalties are those of an earlier solve.
-    """
-    probing = options.initial_penalty == 0.0 and not warm
-    if probing:
-        terms = first_penalties(terms, start, PROBE_SHARE)
-    rounds = Rounds(None, None, Status.MAX_ITERATIONS, terms, 0)
-    before, tolerance = np.full(len(terms.parts), np.inf), PROBE_TOLERANCE if probing else FIRST_TOLERANCE
-    try:
-        for number in range(MAX_ROUNDS):
-            inner = replace(options, tolerance=max(options.tolerance, tolerance))
-            rounds = _round(formulation_of, objective, rounds, start, inner, threshold, clock, callback)
-            state, status, terms = rounds.state, rounds.status, rounds.terms
-            assert state is not None
-            iterate = state.model.iterate
-            reached, cost = terms.measures(iterate.xs, iterate.us), objective.value(iterate.xs, iterate.us)
-            done = tolerance <= options.tolerance and _satisfied(reached, cost, options) and iterate.gaps is None
-            if done or status in FINAL or number == MAX_ROUNDS - 1:
+    def _towards_minimum(self, state: State, found: Aim, enough: float) -> Aim:
+        """The aim to the minimum of the model with its kinks, the penalty steered."""
+        model, m, regularization, direction = found.model, found.multipliers, found.regularization, found.direction
+        assert m is not None and direction is not None
+        aimed = self._kinks(model, m, direction.kind, regularization).minimum(direction)
+        for _ in range(HARDER):
+            if model.iterate.gaps is not None or aimed.promise > 0.0 or -direction.change <= enough:
                 break
-            if probing:
-                terms = first_penalties(terms, iterate._replace(cost=cost), 1.0)
-                probing, tolerance = False, FIRST_TOLERANCE
-            else:
-                idle = state.tried == 0 and tolerance > options.tolerance
-                slow = (reached.residuals > PROGRESS * before) & (not idle)
-                growth = np.where(slow, options.penalty_growth, 1.0)
-                terms, before = terms.updated(iterate.xs, iterate.us, growth), reached.residuals
-                tolerance = max(options.tolerance, TIGHTENING * tolerance)
-                if max((part.penalty for part in terms.parts), default=0.0) > MAX_PENALTY:
-                    return rounds._replace(status=_end(status, reached, options), terms=terms)
-            rounds = rounds._replace(terms=terms)
-        if not (done or status in FINAL):
-            status = _end(status, reached, options)
-        return rounds._replace(status=status, terms=terms.updated(iterate.xs, iterate.us))
-    except KeyboardInterrupt:
-        if rounds.state is None:
-            raise
-        return rounds._replace(status=Status.INTERRUPTED)
+            if direction.kind == GAUSS_NEWTON:
+                regularization = regularization.increased()
+            model = with_gauss_newton(self.formulation, model, self.clock)
+            sweep = direction.fallback
+            sweep = sweep or sweep_of_kind(self.formulation, model, GAUSS_NEWTON, regularization.mu, self.clock)
+            if not sweep.ok:
+                break
+            direction = Direction(GAUSS_NEWTON, sweep, None, direction.indefinite_knot)
+            aimed = self._kinks(model, m, GAUSS_NEWTON, regularization).minimum(direction)
+        found = found._replace(model=model, regularization=regularization, direction=aimed.direction)
+        return self._steered(state, found, aimed)
 
+    def _kinks(self, model: LocalModel, m: Multipliers, kind: str, regularization: Regularization) -> Kinks:
+        return Kinks(self.formulation, model, m, model.of_kind(kind)[0], regularization.mu, self.clock)
 
-def _round(formulation_of, objective, rounds, start, options, threshold, clock, callback) -> Rounds:
-    """Minimize with the multipliers and penalties of the rounds so far, from where the last one ended."""
-    terms, tried = rounds.terms, rounds.tried
-    augmented = Objective((*objective.terms, *terms.terms()))
-    iterate, log = (start, ()) if rounds.state is None else (rounds.state.model.iterate, rounds.state.log)
-    if len(log) > tried:
-        log = log[:-1]  # this round records the same iterate
-    iterate = iterate._replace(cost=augmented.value(iterate.xs, iterate.us), time=clock.elapsed)
+    # ------------------------------------------------------------------------------------------------ the penalty
+    def _steered(self, state: State, found: Aim, aimed: Aimed) -> Aim:
+        """The aim with a penalty that lets the step lower the violation."""
+        rows, model = self.formulation.rows, found.model
+        assert rows is not None and model.rows is not None and found.direction is not None
+        if not found.regularization.small:
+            return found
+        _, predicted = expected_decrease(model.iterate, found.direction, state.gap_weight)
+        near = predicted <= NEAR * abs(model.iterate.cost)
+        if near and state.trusted:
+            bold = self._raised(found, aimed, BOLD)
+            if bold is not found:
+                bold = self._searched(bold, state.gap_weight)
+                if bold is not None:
+                    return bold
+        stalled = total_violation(rows, model.rows.c) > CLOSE.left * state.violation
+        bound = AT_START if state.tried == 0 else CLOSE if near and stalled else AWAY
+        return self._raised(found, aimed, bound)
 
-    def measures(iterate: Iterate) -> tuple[float, float]:
-        return objective.value(iterate.xs, iterate.us), terms.violation(iterate.xs, iterate.us)
+    def _searched(self, bold: Aim, gap_weight: float) -> Aim | None:
+        """The aim with its search, if that finds a full step which keeps its promise."""
+        assert bold.direction is not None and bold.multipliers is not None
+        weight, _ = expected_decrease(bold.model.iterate, bold.direction, gap_weight)
+        mu, direction = bold.regularization.mu, bold.direction
+        attempts = Attempts(self.formulation, bold.model, bold.multipliers, mu, weight, self.clock)
+        attempt = attempts.along(direction)
+        if attempt.step is None or attempt.step.alpha < 1.0:
+            return None
+        good = kept(-direction.change, bold.model.iterate.cost - attempt.step.cost)
+        return bold._replace(attempt=attempt) if good else None
 
-    formulation, left = formulation_of(augmented), replace(options, max_iterations=options.max_iterations - tried)
-    loop = Loop(formulation, left, threshold, clock, measures)
-    state = loop.run(iterate, callback, 0.0 if tried > 0 else np.inf, log)
-    assert state.status is not None
-    return Rounds(formulation, state, state.status, terms, tried + state.tried)
+    def _raised(self, found: Aim, aimed: Aimed, bound: Bound) -> Aim:
+        """The aim with a larger penalty if its step leaves more than the bound.
 
+        Of a row with S = C H^-1 C' a step leaves 1 / (1 + rho S), which tells how much larger rho has to be."""
+        rows, at = self.formulation.rows, found.model.rows
+        assert rows is not None and at is not None
+        before = total_violation(rows, at.c)
+        after = total_violation(rows, at.c + aimed.point.rows)
+        for _ in range(bound.raises):
+            m, direction = found.multipliers, found.direction
+            assert m is not None and direction is not None
+            if after <= bound.left * before or before <= bound.small or m.penalty >= LARGEST * m.unit:
+                break
+            removed, factor = before - after, bound.leap
+            if removed > 0.0 and bound.left < 1.0:
+                factor = min(max((1.0 / bound.left - 1.0) * after / removed, GROWTH), bound.leap)
+            m = m._replace(penalty=raised(m, factor))
+            model = weighted(self.formulation, found.model, m)
+            sweep = sweep_of_kind(self.formulation, model, direction.kind, found.regularization.mu, self.clock)
+            if not sweep.ok:
+                break
+            direction = direction._replace(sweep=sweep, fallback=None)
+            aimed = self._kinks(model, m, direction.kind, found.regularization).minimum(direction)
+            left = total_violation(rows, at.c + aimed.point.rows)
+            if left > HELP_AWAY * after and before - left < HELP * removed:
+                break
+            found, after = found._replace(model=model, multipliers=m, direction=aimed.direction), left
+        return found
 
-def _end(last: Status, reached: Measures, options: LoopOptions) -> Status:
-    """What to call an end without an optimum after the last round."""
-    if last is Status.NOT_FINITE:
-        return last
-    return Status.MAX_ITERATIONS if reached.violation <= options.feasibility_tolerance else Status.INFEASIBLE
-
-
-def _satisfied(reached: Measures, cost: float, options: LoopOptions) -> bool:
-    """Whether violation and complementarity are within their tolerances."""
-    slack = options.complementarity_tolerance * max(1.0, LARGE_COST * abs(cost))
-    return reached.violation <= options.feasibility_tolerance and reached.complementarity <= slack
+    def moved(self, model: LocalModel, direction: Direction, m: Multipliers, alpha: float) -> Multipliers:
+        """The multipliers after a step of length alpha along a direction."""
+        rows, at, e = self.formulation.rows, model.rows, model.expansion
+        assert rows is not None and at is not None
+        dx, du = linear_step(e, model.iterate.gaps, direction.sweep, model.box)
+        return stepped(rows, at.c + change_of_rows(rows.first, at.C, dx, du), m, alpha)

@@ -13,7 +13,6 @@ from trajopt.backward.curvature import by_products, by_tensors
 from trajopt.backward.expansions import (
     Expansion,
     adjoint,
-    changed,
     expand,
     expand_exactly,
     hessian_products,
@@ -23,12 +22,14 @@ from trajopt.backward.expansions import (
 from trajopt.backward.regularization import FIRST
 from trajopt.backward.sweep import SweepResult, sweep, sweep_with_curvature
 from trajopt.interfaces.system import semi_implicit_form
-from trajopt.problem.objective import Blocks, Objective, zero_blocks
+from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.solvers.iterate import GAUSS_NEWTON, Before, Exact, Iterate, Limits, LocalModel
+from trajopt.solvers.iterate import GAUSS_NEWTON, Before, Exact, Iterate, Limits, LocalModel, RowModel, folded_in
 from trajopt.solvers.line_search import Candidate
+from trajopt.solvers.multipliers import with_prices
 from trajopt.solvers.predicted_change import completed
 from trajopt.solvers.rollout import ALPHAS, closed_loop, gaps_of, open_loop
+from trajopt.solvers.rows import Rows
 from trajopt.solvers.timing import Stopwatch
 from trajopt.validation import same_shape
 
@@ -83,23 +84,14 @@ def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult
     return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)
 
 
-def with_change(model: LocalModel, costs: Blocks) -> LocalModel:
-    """The model with more in its costs."""
-    e, exact = model.gauss_newton, model.exact
-    return model._replace(
-        gauss_newton=None if e is None else changed(e, costs),
-        exact=None if exact is None else exact._replace(expansion=changed(exact.expansion, costs)),
-    )
-
-
 class ForwardFormulation:
     """Rollouts of the system under its own controls.
 
     Parameters
     ----------
     problem : Problem
-    objective : Objective
-        The problem's, or with terms that stand for constraints.
+    rows : Rows or None
+        Constraints other than those limits.
     limits : (lower, upper), (N, nu) each, or None
         Control limits for sweeps and rollouts to keep.
     curvature : Curvature
@@ -110,12 +102,12 @@ class ForwardFormulation:
     def __init__(
         self,
         problem: Problem,
-        objective: Objective,
+        rows: Rows | None,
         limits: Limits | None,
         curvature: Curvature,
         regularization: str,
     ) -> None:
-        self.problem, self.objective, self.limits = problem, objective, limits
+        self.problem, self.rows, self.limits = problem, rows, limits
         self.curvature, self.regularization = curvature, regularization
         dt, self._leading = semi_implicit_form(problem.system)
         self._dt = np.full(problem.horizon, dt, np.float64)
@@ -130,26 +122,41 @@ class ForwardFormulation:
             elif gaps is not None and not gaps.any():
                 gaps = None
             known = gaps is None or bool(np.isfinite(gaps).all())
-            return Iterate(xs, us, us, self.objective.value(xs, us) if known else np.inf, gaps, clock.elapsed)
+            cost = self.problem.objective.value(xs, us) if known else np.inf
+            return Iterate(xs, us, us, cost, gaps, clock.elapsed, cost)
 
-    def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False, before: Before = None) -> LocalModel:
+    def expand(
+        self,
+        iterate: Iterate,
+        clock: Stopwatch,
+        exact: bool = False,
+        before: Before = None,
+        dual: np.ndarray | None = None,
+    ) -> LocalModel:
         """First-order dynamics, Gauss-Newton costs, and what these leave out if an exact model is to follow; or, with a
         multiplier predicted by the sweep before, the exact model at once."""
-        (xs, us, *_), cost_curvature = iterate, None
+        (xs, us, *_), cost_curvature, rows = iterate, None, None
         with clock.measure("derivatives"):
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
             if exact and before is not None and self.curvature.hessian == "parallel":
                 multiplier = predicted_multiplier(self.problem, *before, xs)
-                expansion = expand_exactly(self.problem, xs, us, multiplier, self.objective, all_of_costs)
-                models = None, Exact(expansion)
+                expansion = expand_exactly(self.problem, xs, us, multiplier, cost_curvature=all_of_costs)
+                models, curvature = (None, Exact(expansion)), expansion[2:]
             else:
-                cost_curvature = self._no_curvature() if all_of_costs else None
-                expansion = expand(self.problem, xs, us, self.objective, cost_curvature)
+                curvature = cost_curvature = self._no_curvature() if all_of_costs else None
+                expansion = expand(self.problem, xs, us, curvature=cost_curvature)
                 models = expansion, None
-            costate, gradient = adjoint(expansion)
+            lagrangian = expansion
+            if self.rows is not None and dual is not None:
+                c, *C = self.rows.linearized(xs, us)
+                rows = RowModel(c, (C[0], C[1]), dual)
+                lagrangian = with_prices(expansion, self.rows.first, rows.C, dual)
+                if all_of_costs:
+                    self.rows.add_curvature(xs, us, dual, curvature)
+            costate, gradient = adjoint(lagrangian)
             norm = largest_gradient(gradient, us, self.limits)
             box = None if self.limits is None else box_around(us, *self.limits)
-            return LocalModel(iterate, *models, costate, norm, box, cost_curvature)
+            return LocalModel(iterate, *models, costate, norm, box, cost_curvature, rows)
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
         """As `Formulation` has it; only in the mode "parallel" Vx is needed."""
@@ -161,7 +168,9 @@ class ForwardFormulation:
             cost_curvature = model.cost_curvature
             if cost_curvature is None and self.curvature.cost_hessian == "exact":
                 cost_curvature = self._no_curvature()
-                self.objective.accumulate(xs, us, None, cost_curvature)
+                self.problem.objective.accumulate(xs, us, None, cost_curvature)
+                if self.rows is not None and model.rows is not None:
+                    self.rows.add_curvature(xs, us, model.rows.dual, cost_curvature)
             if hessian in ("value", "tensor"):
                 of_knot = (by_products if hessian == "value" else by_tensors)(system, xs, us)
                 return model._replace(exact=Exact(with_hessians(model.gauss_newton, cost_curvature), of_knot))
@@ -174,7 +183,7 @@ class ForwardFormulation:
         expansion, of_knot = model.of_kind(kind)
         with clock.measure("backward_pass"):
             gaps, box = model.iterate.gaps, model.box
-            e, mu = regularized(expansion, gaps, mu, self.regularization)
+            e, mu = regularized(folded_in(expansion, self.rows, model), gaps, mu, self.regularization)
             if of_knot is None:
                 result = sweep(*e, mu, self._dt, gaps, box, leading=self._leading)
             else:
@@ -184,17 +193,9 @@ class ForwardFormulation:
     def _no_curvature(self) -> tuple[np.ndarray, ...]:
         return zero_blocks(self.problem.horizon, self.problem.system.ndx, self.problem.system.nu)
 
-    def with_limits_at(self, model: LocalModel, trial: Candidate, clock: Stopwatch) -> tuple[LocalModel, bytes] | None:
-        """As `Formulation` has it; the curvature of the constraints is that of the iterate."""
-        with clock.measure("derivatives"):
-            change = self._no_curvature()
-            iterate = model.iterate
-            found = self.objective.add_predicted_limits(iterate.xs, iterate.us, (trial.xs, trial.us), change)
-            return (with_change(model, change), found) if found else None
-
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""
-        xs, us, _, _, gaps, _ = model.iterate
+        xs, us, gaps = model.iterate.xs, model.iterate.us, model.iterate.gaps
         states, controls = closed_loop(self.problem, xs, us, sweep, gaps, self.limits)
         for alpha, xs_new, us_new in zip(ALPHAS, states, controls, strict=True):
             us_new = np.array(us_new, order="C")

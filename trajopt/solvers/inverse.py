@@ -15,13 +15,15 @@ import numpy as np
 from dynamics.simd import routine
 from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
 from trajopt.backward.sweep import SweepResult, sweep
-from trajopt.problem.objective import Objective, zero_blocks
+from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
-from trajopt.solvers.forward import Curvature, regularized, with_change
-from trajopt.solvers.iterate import GAUSS_NEWTON, Before, Exact, Iterate, Limits, LocalModel
+from trajopt.solvers.forward import Curvature, regularized
+from trajopt.solvers.iterate import GAUSS_NEWTON, Before, Exact, Iterate, Limits, LocalModel, RowModel, folded_in
 from trajopt.solvers.line_search import Candidate
+from trajopt.solvers.multipliers import with_prices
 from trajopt.solvers.predicted_change import completed
 from trajopt.solvers.rollout import ALPHAS
+from trajopt.solvers.rows import Rows
 from trajopt.solvers.timing import Stopwatch
 
 
@@ -60,8 +62,8 @@ class InverseFormulation:
     The system has an `acceleration_control` (see `dynamics.systems.acceleration_control`).
     """
 
-    def __init__(self, problem: Problem, objective: Objective, curvature: Curvature, regularization: str) -> None:
-        self.problem, self.objective = problem, objective
+    def __init__(self, problem: Problem, rows: Rows | None, curvature: Curvature, regularization: str) -> None:
+        self.problem, self.rows = problem, rows
         self.limits: Limits | None = None
         self.curvature, self.regularization = curvature, regularization
         system: Any = problem.system
@@ -78,32 +80,68 @@ class InverseFormulation:
             if xs is None:
                 xs = np.ascontiguousarray(self.problem.system.rollout(self.problem.x0, us))
                 if not np.isfinite(xs).all():
-                    return Iterate(xs, us, us, np.inf, None, clock.elapsed)
+                    return Iterate(xs, us, us, np.inf, None, clock.elapsed, np.inf)
                 n = us.shape[1]
                 a = np.diff(xs[:, n:], axis=0) / self.problem.system.dt
             else:
                 a = self._map.accelerations(xs, us)
                 if not np.isfinite(a).all():
-                    return Iterate(xs, us, us, np.inf, None, clock.elapsed)
+                    return Iterate(xs, us, us, np.inf, None, clock.elapsed, np.inf)
                 reached = np.concatenate([self.problem.x0[None], xs[:-1] @ self._map.fx.T + a @ self._map.fu.T])
                 gaps = reached - xs if (reached != xs).any() else None
-            return Iterate(xs, us, a, self.objective.value(xs, us), gaps, clock.elapsed)
+            cost = self.problem.objective.value(xs, us)
+            return Iterate(xs, us, a, cost, gaps, clock.elapsed, cost)
 
-    def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False, before: Before = None) -> LocalModel:
-        """Linear dynamics, costs rewritten in (x, a); with all curvature if exact."""
+    def expand(
+        self,
+        iterate: Iterate,
+        clock: Stopwatch,
+        exact: bool = False,
+        before: Before = None,
+        dual: np.ndarray | None = None,
+    ) -> LocalModel:
+        """Linear dynamics, costs and rows rewritten in (x, a); with all curvature if exact."""
         with clock.measure("derivatives"):
             xs, us = iterate.xs, iterate.us
             blocks = Blocks(*zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
             all_of_costs = exact and self.curvature.cost_hessian == "exact"
-            self.objective.accumulate(xs, us, blocks, blocks if all_of_costs else None)
-            expansion = self._substituted(iterate, blocks, exact)
-            costate, gradient = adjoint(expansion)
+            self.problem.objective.accumulate(xs, us, blocks, blocks if all_of_costs else None)
+            rows = None
+            if self.rows is None or dual is None:
+                expansion = lagrangian = self._substituted(iterate, blocks, exact)
+            else:
+                if all_of_costs:
+                    self.rows.add_curvature(xs, us, dual, blocks)
+                expansion, lagrangian, rows = self._with_rows(iterate, blocks, dual, exact)
+            costate, gradient = adjoint(lagrangian)
             models = (None, Exact(expansion)) if exact else (expansion, None)
-            return LocalModel(iterate, *models, costate, largest_gradient(gradient, us, None))
+            return LocalModel(iterate, *models, costate, largest_gradient(gradient, us, None), rows=rows)
+
+    def _with_rows(
+        self, iterate: Iterate, blocks: Blocks, dual: np.ndarray, exact: bool
+    ) -> tuple[Expansion, Expansion, RowModel]:
+        """The expansion, that of the Lagrangian, and the rows, in (x, a).
+
+        The multiplier of the curvature of u(x, a) is lu + Cu'lam, the Lagrangian's.
+        """
+        assert self.rows is not None
+        (xs, us, controls, *_), first = iterate, self.rows.first
+        c, Cx, Cu = self.rows.linearized(xs, us)
+        none = Expansion(self._fx, self._fu, *zero_blocks(len(us), self.problem.system.ndx, us.shape[1]))
+        forces = with_prices(none, first, (np.zeros_like(Cx), Cu), dual).lu
+        expansion = self._substituted(iterate, blocks._replace(lu=blocks.lu + forces), exact)
+        Ux, Ua = self._map.jacobians(xs, controls)
+        lx, lu = expansion.lx.copy(), expansion.lu - np.einsum("tij,ti->tj", Ua, forces)
+        lx[:-1] -= np.einsum("tij,ti->tj", Ux, forces)
+        knots = np.repeat(np.arange(len(us) + 1), np.diff(first)).clip(max=len(us) - 1)
+        C = Cx + np.einsum("ri,rij->rj", Cu, Ux[knots]), np.einsum("ri,rij->rj", Cu, Ua[knots])
+        expansion = expansion._replace(lx=lx, lu=lu)
+        return expansion, with_prices(expansion, first, C, dual), RowModel(c, C, dual)
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
         """The multiplier is lu, known before any sweep."""
-        return model._replace(exact=self.expand(model.iterate, clock, exact=True).exact)
+        dual = None if model.rows is None else model.rows.dual
+        return model._replace(exact=self.expand(model.iterate, clock, True, dual=dual).exact)
 
     def _substituted(self, iterate: Iterate, blocks: Blocks, exact: bool) -> Expansion:
         with np.errstate(all="ignore"):
@@ -116,20 +154,12 @@ class InverseFormulation:
         expansion, _ = model.of_kind(kind)
         with clock.measure("backward_pass"):
             gaps = model.iterate.gaps
-            e, mu = regularized(expansion, gaps, mu, self.regularization)
+            e, mu = regularized(folded_in(expansion, self.rows, model), gaps, mu, self.regularization)
             return completed(sweep(*e, mu, self._dt, gaps, accelerations=self._dt > 0.0), e, gaps)
-
-    def with_limits_at(self, model: LocalModel, trial: Candidate, clock: Stopwatch) -> tuple[LocalModel, bytes] | None:
-        """As `Formulation` has it; the curvature of the constraints and of u(x, a) is that of the iterate."""
-        iterate = model.iterate
-        with clock.measure("derivatives"):
-            change = Blocks(*zero_blocks(len(iterate.us), self.problem.system.ndx, iterate.us.shape[1]))
-            found = self.objective.add_predicted_limits(iterate.xs, iterate.us, (trial.xs, trial.us), change)
-            return (with_change(model, self._substituted(iterate, change, False)[2:]), found) if found else None
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Linear rollouts, one step length after another, and the controls that they take."""
-        xs, _, a, _, gaps, _ = model.iterate
+        xs, a, gaps = model.iterate.xs, model.iterate.controls, model.iterate.gaps
         gaps = self._no_gaps if gaps is None else gaps
         for alpha in ALPHAS:
             xs_new, a_new = np.empty_like(xs), np.empty_like(a)

@@ -11,9 +11,11 @@ from trajopt.backward.box_qp import Box
 from trajopt.backward.curvature import CurvatureOfKnot
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.sweep import SweepResult
-from trajopt.problem.objective import Blocks, Objective
+from trajopt.problem.objective import Blocks
 from trajopt.problem.problem import Problem
 from trajopt.solvers.line_search import Candidate
+from trajopt.solvers.multipliers import Weights, folded
+from trajopt.solvers.rows import Rows
 from trajopt.solvers.timing import Stopwatch
 
 GAUSS_NEWTON, EXACT = "gauss_newton", "exact"
@@ -23,9 +25,10 @@ Limits = tuple[np.ndarray, np.ndarray]
 
 
 class Iterate(NamedTuple):
-    """A trajectory xs (N+1, nx), us (N, nu) and its objective; `time`: seconds from the start until it was reached.
+    """A trajectory xs (N+1, nx), us (N, nu) and its cost; `time`: seconds from the start until it was reached.
 
     `controls` (N, nu) is what the sweep changes: the controls themselves, or accelerations (`InverseFormulation`).
+    `cost` has terms for constraints in it, `own_cost` is the problem's alone.
     `gaps` (N+1, ndx) lie between the states and the dynamics (see `trajopt.System`); None if there are none.
     """
 
@@ -35,6 +38,7 @@ class Iterate(NamedTuple):
     cost: float
     gaps: np.ndarray | None
     time: float
+    own_cost: float
 
     @property
     def total_gap(self) -> float:
@@ -49,12 +53,24 @@ class Exact(NamedTuple):
     of_knot: CurvatureOfKnot | None = None
 
 
+class RowModel(NamedTuple):
+    """Constraints at an iterate: values c (R,), Jacobians C = (Cx, Cu) by what the sweep changes, the multipliers (R,)
+    that exact models and the costate have them with, and the weights of their terms; None before these are known."""
+
+    c: np.ndarray
+    C: tuple[np.ndarray, np.ndarray]
+    dual: np.ndarray
+    weights: Weights | None = None
+
+
 class LocalModel(NamedTuple):
     """An iterate and its quadratic models, Gauss-Newton and exact, of which one may not be known (yet).
 
     costate (N+1, ndx); `gradient_norm`: largest gradient entry, inf if the gradient is not finite; where a control lies
     on a limit and its gradient pushes it outwards, that entry does not count.  `box`: the limits for a sweep to keep.
-    `cost_curvature`: blocks with what the costs' Gauss-Newton Hessians leave out; None if they were not asked for.
+    `cost_curvature`: blocks with what the costs' Gauss-Newton Hessians leave out, and the curvature of constraints;
+    None if they were not asked for.  `rows`: the constraints; None if there are none.  Their terms are in neither
+    model: sweeps fold them in.
     """
 
     iterate: Iterate
@@ -64,6 +80,7 @@ class LocalModel(NamedTuple):
     gradient_norm: float
     box: Box | None = None
     cost_curvature: Blocks | None = None
+    rows: RowModel | None = None
 
     @property
     def expansion(self) -> Expansion:
@@ -107,16 +124,23 @@ class Formulation(Protocol):
     """How a problem is posed to the loop: what the sweep's controls are, and how a trajectory follows from them."""
 
     problem: Problem
-    objective: Objective
     limits: Limits | None
+    rows: Rows | None
 
     def start(self, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch) -> Iterate:
         """The first iterate: a rollout, or the states xs with their gaps."""
         ...
 
-    def expand(self, iterate: Iterate, clock: Stopwatch, exact: bool = False, before: Before = None) -> LocalModel:
+    def expand(
+        self,
+        iterate: Iterate,
+        clock: Stopwatch,
+        exact: bool = False,
+        before: Before = None,
+        dual: np.ndarray | None = None,
+    ) -> LocalModel:
         """The Gauss-Newton model of an iterate; if `exact`, the exact one in its place where all it needs is known,
-        perhaps from the model and the sweep whose full step led here."""
+        perhaps from the model and the sweep whose full step led here.  dual (R,): multipliers of the rows."""
         ...
 
     def with_curvature(self, model: LocalModel, Vx: np.ndarray | None, clock: Stopwatch) -> LocalModel:
@@ -130,11 +154,6 @@ class Formulation(Protocol):
 
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterable[Candidate]:
         """Trajectories along a direction, longest step first."""
-        ...
-
-    def with_limits_at(self, model: LocalModel, trial: Candidate, clock: Stopwatch) -> tuple[LocalModel, bytes] | None:
-        """The model with the limits of constraints that press at the trial in place of those that press now, and what
-        tells these limits from others; None if they are the same."""
         ...
 
     def policy(self, model: LocalModel, sweep: SweepResult) -> tuple[np.ndarray, np.ndarray]:
@@ -154,7 +173,15 @@ def with_gauss_newton(formulation: Formulation, model: LocalModel, clock: Stopwa
     """The model, expanded anew if it has the exact one alone."""
     if model.gauss_newton is not None:
         return model
-    return formulation.expand(model.iterate, clock)._replace(box=model.box)
+    dual = None if model.rows is None else model.rows.dual
+    return formulation.expand(model.iterate, clock, dual=dual)._replace(box=model.box, rows=model.rows)
+
+
+def folded_in(expansion: Expansion, rows: Rows | None, model: LocalModel) -> Expansion:
+    """The expansion with the terms of the model's constraints."""
+    if rows is None or model.rows is None or model.rows.weights is None:
+        return expansion
+    return folded(expansion, rows.first, model.rows.C, model.rows.weights)
 
 
 def sweep_of_kind(formulation: Formulation, model: LocalModel, kind: str, mu: float, clock: Stopwatch) -> SweepResult:

@@ -7,8 +7,7 @@ J + weight * sum |gaps|.
 """
 
 import math
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -35,10 +34,11 @@ class Candidate(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An accepted candidate and its objective."""
+    """An accepted candidate, what it costs, and what of that is the problem's own cost."""
 
     candidate: Candidate
     cost: float
+    own_cost: float
 
     @property
     def alpha(self) -> float:
@@ -67,10 +67,9 @@ class Refused(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The step found, if any, the full step tried first, and the candidates refused."""
+    """The step found, if any, and the candidates refused."""
 
     step: Step | None
-    full: Candidate
     refused: Refused
 
 
@@ -96,8 +95,17 @@ def merit_weight(weight: float, change: float, gap: float, cost: float) -> float
     return max(weight, change / ((1.0 - GAP_SHARE) * gap), least if weight == 0.0 else 0.0)
 
 
+Merit = Callable[[np.ndarray, np.ndarray], tuple[float, float]]
+"""What is minimized at xs, us, and what of that is the problem's own cost; inf where that is not finite."""
+
+
+def own_merit(objective: Objective) -> Merit:
+    """The cost alone."""
+    return lambda xs, us: (objective.value(xs, us),) * 2
+
+
 def search(
-    objective: Objective,
+    merit: Merit,
     cost: float,
     expected: tuple[float, float],
     candidates: Iterable[Candidate],
@@ -105,18 +113,17 @@ def search(
 ) -> Search:
     """The first acceptable candidate.  Those that diverged cost inf and are refused.
 
-    Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of its objective.
+    Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of what is minimized.
     """
-    (d1, d2), candidates = expected, iter(candidates)
-    full, not_finite, misled = next(candidates), None, False
-    for candidate in chain([full], candidates):
+    (d1, d2), not_finite, misled = expected, None, False
+    for candidate in candidates:
         alpha, xs, us, _ = candidate
-        new_cost = objective.value(xs, us)
-        merit = new_cost + (1.0 - alpha) * weighted_gap
+        new_cost, own = merit(xs, us)
+        with_gaps = new_cost + (1.0 - alpha) * weighted_gap
         if not math.isfinite(new_cost):
             not_finite = candidate
-        elif acceptable(cost + weighted_gap, merit, alpha, d1 - weighted_gap, d2):
-            return Search(Step(candidate, new_cost), full, Refused(not_finite, misled))
+        elif acceptable(cost + weighted_gap, with_gaps, alpha, d1 - weighted_gap, d2):
+            return Search(Step(candidate, new_cost, own), Refused(not_finite, misled))
         elif decrease_wanted(alpha, d1 - weighted_gap, d2) > SUFFICIENT * INVISIBLE * abs(cost + weighted_gap):
             misled = True
-    return Search(None, full, Refused(not_finite, misled))
+    return Search(None, Refused(not_finite, misled))

@@ -4,9 +4,10 @@
         expand to first order; where the last predicted decrease was a small part of the cost, with all curvature, if
         the multiplier of the dynamics is known: exact sweep, kept if positive definite
         else Gauss-Newton sweep, mu raised until Quu + mu I is positive definite; exact sweep with its multiplier
-        stop if the predicted decrease -(d1 + d2/2) is within the tolerance and mu is small
+        under constraints: the penalty steered by what the sweep predicts (`trajopt.solvers.steering`)
+        stop if the predicted decrease -(d1 + d2/2) is within the tolerance and mu is small, and constraints are met
         first acceptable step length; where it is short, along other directions (`trajopt.solvers.attempts`)
-    mu down after a long step, up after a short one (without gaps) or none
+    mu down after a long step, up after a short one (without gaps) or none; multipliers moved
 
 Exact curvature is thus switched on late, when the trajectory is nearly right: exact Quu is almost always indefinite far
 from an optimum, and no regularization of it was found to be as good as a Gauss-Newton step there.
@@ -17,10 +18,8 @@ trajectories follow from them, is the business of a `Formulation`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,70 +27,18 @@ from trajopt.backward.regularization import Regularization
 from trajopt.results.records import IterationRecord, Progress
 from trajopt.results.status import Status
 from trajopt.solvers.attempts import Attempts
-from trajopt.solvers.iterate import (
-    EXACT,
-    GAUSS_NEWTON,
-    Direction,
-    Formulation,
-    Iterate,
-    LocalModel,
-    remaining_gaps,
-    with_gauss_newton,
-)
-from trajopt.solvers.line_search import INVISIBLE, Refused, Step, merit_weight
+from trajopt.solvers.constrained import IDLE, Constrained, kept
+from trajopt.solvers.directions import Directions
+from trajopt.solvers.feasibility import checked
+from trajopt.solvers.iterate import GAUSS_NEWTON, Direction, Formulation, Iterate, LocalModel, remaining_gaps
+from trajopt.solvers.line_search import INVISIBLE, Refused, Step
+from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.state import Aim, Log, State, expected_decrease
+from trajopt.solvers.steering import first_multipliers, satisfied, total_violation, weighted
 from trajopt.solvers.timing import Stopwatch
 
 Callback = Callable[[Progress], bool | None]
-Measures = Callable[[Iterate], tuple[float, float]]
-"""The problem's own cost of an iterate and its largest constraint violation, for the log."""
-Log = tuple[IterationRecord, ...]
-
-
-class State(NamedTuple):
-    """Where a solve has come to.
-
-    model : of the last iterate
-    regularization : for the next sweep
-    predicted : decrease of the merit that the last direction promised for a full step
-    gap_weight : of the gaps in the merit
-    tried : steps so far
-    direction : the last one found
-    without_curvature : whether the iterate has curvature that is not finite, and the direction does without
-    refused : what line searches met since the last step
-    stopping : whether the callback wants an end
-    status : why the solve has ended; None if it has not
-    log : a record an iteration; the last one of a solve that has ended is the final iterate
-    """
-
-    model: LocalModel
-    regularization: Regularization
-    predicted: float
-    log: Log
-    gap_weight: float = 0.0
-    tried: int = 0
-    direction: Direction | None = None
-    without_curvature: bool = False
-    refused: Refused = Refused()
-    stopping: bool = False
-    status: Status | None = None
-
-
-class Found(NamedTuple):
-    """The direction of an iteration with the model and the regularization it was found with; None and why if none."""
-
-    direction: Direction | None
-    model: LocalModel
-    regularization: Regularization
-    without_curvature: bool = False
-    status: Status | None = None
-
-
-def expected_decrease(iterate: Iterate, direction: Direction, gap_weight: float) -> tuple[float, float]:
-    """The weight of the gaps, and the decrease of the merit that the model predicts for a full step."""
-    gap = iterate.total_gap
-    weight = merit_weight(gap_weight, direction.change, gap, iterate.cost)
-    return weight, max(0.0, weight * gap - direction.change)
 
 
 @dataclass(frozen=True)
@@ -106,14 +53,15 @@ class Loop:
     threshold : float or None
         Exact steps once the predicted decrease is below this fraction of the cost; None: never.
     clock : Stopwatch
-    measures : Measures
+    warm : (multipliers (R,), penalty) or None
+        Those of the formulation's rows in a warm start.
     """
 
     formulation: Formulation
     options: LoopOptions
     threshold: float | None
     clock: Stopwatch
-    measures: Measures
+    warm: tuple[np.ndarray, float] | None = None
 
     def run(self, start: Iterate, callback: Callback | None, predicted: float = np.inf, log: Log = ()) -> State:
         """Iterate until an end, from an iterate of finite cost; `predicted` 0 lets exact steps begin at once."""
@@ -134,79 +82,87 @@ class Loop:
 
     def begin(self, start: Iterate, predicted: float = np.inf, log: Log = ()) -> State:
         """The state before the first step."""
-        model = self.formulation.expand(start, self.clock, self._exact_wanted(predicted, start))
-        options = self.options
-        return State(model, Regularization(options.initial_regularization, options.max_regularization), predicted, log)
+        options, rows, multipliers = self.options, self.formulation.rows, None
+        dual = None if rows is None else np.zeros(len(rows)) if self.warm is None else self.warm[0]
+        model = self.formulation.expand(start, self.clock, self._exact_wanted(predicted, start), dual=dual)
+        if rows is not None:
+            multipliers = first_multipliers(model, options, self.warm, rows)
+            model = weighted(self.formulation, model, multipliers)
+        regularization = Regularization(options.initial_regularization, options.max_regularization)
+        return State(model, regularization, predicted, log, multipliers)
 
     def step(self, state: State) -> State:
         """One iteration; its status says why to stop before a step or after it, None to go on."""
-        direction, model, regularization, without_curvature, lost = self._directed(state)
-        weight, predicted = state.gap_weight, 0.0
+        state = checked(self.formulation, state, self.options, self.clock)
+        if state.status is not None:
+            return state._replace(log=(*state.log, self._record(state, None, None)))
+        aim, weight, predicted = self._aim(state), state.gap_weight, 0.0
+        model, multipliers, regularization, direction = aim.model, aim.multipliers, aim.regularization, aim.direction
         if direction is not None:
             weight, predicted = expected_decrease(model.iterate, direction, weight)
         state = State(  # all of it: `_replace` takes microseconds
-            model, regularization, predicted, state.log, weight, state.tried, direction or state.direction,
-            without_curvature, state.refused, state.stopping,
+            model, regularization, predicted, state.log, multipliers, weight, state.tried, direction or state.direction,
+            aim.without_curvature, state.refused, state.idle, state.trusted, state.violation, state.checked,
+            stopping=state.stopping,
         )  # fmt: skip
-        status = self._end(state, lost)
+        status = self._end(state, aim.status)
         if status is not None or direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, direction, None)))
-        attempts = Attempts(self.formulation, model, regularization.mu, weight, self.clock)
-        used, step, _, refused = attempts.best(direction)
+        attempts = Attempts(self.formulation, model, multipliers, regularization.mu, weight, self.clock)
+        used, step, refused = aim.attempt or attempts.best(direction)
         if used is not direction:
             weight, predicted = expected_decrease(model.iterate, used, weight)
             state = state._replace(predicted=predicted, gap_weight=weight)
-        tried, log = state.tried + 1, state.log + (self._record(state, used, step),)
-        if step is None:
-            state = state._replace(tried=tried, log=log, refused=state.refused.then(refused))
-            return state._replace(status=self._end_without_step(state), regularization=regularization.increased())
-        regularization = regularization.after_step(step.alpha, model.iterate.gaps is not None)
-        model = self._moved(state, used, step)
-        return State(model, regularization, predicted, log, weight, tried, direction, without_curvature)
+        state = state._replace(tried=state.tried + 1, log=(*state.log, self._record(state, used, step)))
+        return self._stuck(state, refused) if step is None else self._stepped(state, used, step)
 
-    def _moved(self, state: State, used: Direction, step: Step) -> LocalModel:
+    def _stuck(self, state: State, refused: Refused) -> State:
+        """The state after a search without an acceptable step."""
+        state = state._replace(refused=state.refused.then(refused))
+        status, idle = self._end_without_step(state), state.idle + IDLE * self._invisible(state)
+        return state._replace(status=status, regularization=state.regularization.increased(), idle=idle)
+
+    def _stepped(self, state: State, used: Direction, step: Step) -> State:
+        """The state after a step along a direction."""
+        model, m, closing = state.model, state.multipliers, state.model.iterate.gaps is not None
+        gain, violation = model.iterate.cost - step.cost, 0.0
+        if m is not None:
+            assert self.formulation.rows is not None and model.rows is not None
+            violation = total_violation(self.formulation.rows, model.rows.c)
+            if self.options.soft_penalty == 0.0:
+                m = Constrained(self.formulation, self.options, self.clock).moved(model, used, m, step.alpha)
+        moved = self._moved(state, used, step, m)
+        shows = closing or gain > INVISIBLE * abs(step.cost)
+        trusted = step.alpha == 1.0 and not closing and kept(state.predicted, gain)
+        return State(
+            moved, state.regularization.after_step(step.alpha, closing), state.predicted, state.log, m,
+            state.gap_weight, state.tried, state.direction, state.without_curvature,
+            idle=0 if shows else state.idle + 1, trusted=trusted, violation=violation, checked=state.checked,
+        )  # fmt: skip
+
+    def _moved(self, state: State, used: Direction, step: Step, m: Multipliers | None) -> LocalModel:
         """The next model; where the full step of a sweep led there, that may know the multiplier of an exact one."""
         alpha, xs, us, controls = step.candidate
         left = remaining_gaps(state.model.iterate.gaps, alpha, xs)
-        iterate = Iterate(xs, us, controls, step.cost, left, self.clock.elapsed)
+        iterate = Iterate(xs, us, controls, step.cost, left, self.clock.elapsed, step.own_cost)
         before = (state.model, used.sweep) if alpha == 1.0 else None
-        return self.formulation.expand(iterate, self.clock, self._exact_wanted(state.predicted, iterate), before)
+        dual, exact = None if m is None else m.dual, self._exact_wanted(state.predicted, iterate)
+        model = self.formulation.expand(iterate, self.clock, exact, before, dual)
+        return model if m is None else weighted(self.formulation, model, m)
 
     # ------------------------------------------------------------------------------------------------ direction
     def _exact_wanted(self, predicted: float, iterate: Iterate) -> bool:
         """Whether the last predicted decrease was small enough for an exact step from this iterate."""
         return self.threshold is not None and predicted < self.threshold * abs(iterate.cost)
 
-    def _directed(self, state: State) -> Found:
-        """The direction of this iteration, mu raised as it needs."""
-        formulation, clock = self.formulation, self.clock
-        model, regularization, knot, without_curvature = state.model, state.regularization, -1, False
-        if not math.isfinite(model.gradient_norm):
-            return Found(None, model, regularization, status=Status.INVALID_DERIVATIVES)
-        exact = self._exact_wanted(state.predicted, model.iterate)
-        if exact and model.exact is None:
-            model = formulation.with_curvature(model, None, clock)
-        if exact and model.exact is not None:
-            newton = formulation.sweep(model, regularization.mu, clock, EXACT)
-            if newton.ok:
-                return Found(Direction(EXACT, newton, None, -1), model, regularization)
-            exact, knot, without_curvature = False, newton.failed_knot, not newton.finite
-        model = with_gauss_newton(formulation, model, clock)
-        gauss_newton = formulation.sweep(model, regularization.mu, clock)
-        while not gauss_newton.ok:
-            if not gauss_newton.finite:
-                return Found(None, model, regularization, without_curvature, Status.INVALID_DERIVATIVES)
-            knot, regularization = gauss_newton.failed_knot, regularization.increased()
-            if regularization.exhausted:
-                return Found(None, model, regularization, without_curvature, Status.NOT_POSITIVE_DEFINITE)
-            gauss_newton = formulation.sweep(model, regularization.mu, clock)
-        if exact:
-            whole = formulation.with_curvature(model, gauss_newton.Vx, clock)
-            newton = formulation.sweep(whole, regularization.mu, clock, EXACT)
-            if newton.ok:
-                return Found(Direction(EXACT, newton, gauss_newton, knot), model, regularization, without_curvature)
-            knot, without_curvature = newton.failed_knot, not newton.finite
-        return Found(Direction(GAUSS_NEWTON, gauss_newton, None, knot), model, regularization, without_curvature)
+    def _aim(self, state: State) -> Aim:
+        """The direction of this iteration."""
+        exact = self._exact_wanted(state.predicted, state.model.iterate)
+        if state.multipliers is not None and self.options.soft_penalty == 0.0:
+            enough = self._enough(state.model.iterate)
+            return Constrained(self.formulation, self.options, self.clock).aim(state, exact, enough)
+        found = Directions(self.formulation, self.clock).find(state.model, state.regularization, exact)
+        return found._replace(multipliers=state.multipliers)
 
     # ------------------------------------------------------------------------------------------------ ends
     def _end(self, state: State, lost: Status | None) -> Status | None:
@@ -216,17 +172,28 @@ class Loop:
         if lost is not None:
             return lost
         iterate = state.model.iterate
-        enough = max(self.options.tolerance * abs(iterate.cost), self.options.absolute_tolerance)
+        enough = self._enough(iterate)
+        if state.multipliers is not None and state.idle >= IDLE:  # terms for constraints round off more than the cost
+            enough = max(enough, INVISIBLE * abs(iterate.cost))
         if state.regularization.small and iterate.gaps is None and state.predicted <= enough:
-            return Status.CONVERGED
+            if satisfied(self.formulation, state.model, self.options):
+                return Status.CONVERGED
         return Status.MAX_ITERATIONS if state.tried >= self.options.max_iterations else None
+
+    def _enough(self, iterate: Iterate) -> float:
+        """The predicted decrease that counts as none."""
+        return max(self.options.tolerance * abs(iterate.own_cost), self.options.absolute_tolerance)
+
+    def _invisible(self, state: State) -> bool:
+        """Whether what is left to gain is below the rounding of the cost."""
+        iterate = state.model.iterate
+        return iterate.gaps is None and state.predicted <= INVISIBLE * abs(iterate.cost)
 
     def _end_without_step(self, state: State) -> Status | None:
         """Why to stop after a line search without an acceptable step, None to try again with a larger mu."""
-        iterate = state.model.iterate
-        invisible = state.predicted <= INVISIBLE * abs(iterate.cost)
-        if state.regularization.small and iterate.gaps is None and invisible:
-            return Status.CONVERGED  # what is left to gain is below the rounding of the cost
+        if state.regularization.small and self._invisible(state):
+            if satisfied(self.formulation, state.model, self.options):
+                return Status.CONVERGED
         if not state.regularization.increased().exhausted:
             return None
         return Status.LINE_SEARCH_FAILED if state.refused.blocked is None else Status.NOT_FINITE
@@ -234,10 +201,12 @@ class Loop:
     # ------------------------------------------------------------------------------------------------ the log
     def _record(self, state: State, direction: Direction | None, step: Step | None) -> IterationRecord:
         iterate = state.model.iterate
-        cost, violation = self.measures(iterate)
+        rows, at, violation = self.formulation.rows, state.model.rows, 0.0
+        if rows is not None and at is not None:
+            violation = measures(rows, at.c, at.dual).violation
         return IterationRecord(
             iteration=len(state.log),
-            cost=cost,
+            cost=iterate.own_cost,
             predicted_decrease=0.0 if direction is None else state.predicted,
             actual_decrease=0.0 if step is None else iterate.cost - step.cost,
             gradient_norm=state.model.gradient_norm,

@@ -63,10 +63,9 @@ class LoopOptions:
     complementarity_tolerance : float
         Largest product of a multiplier and its constraint's slack; relative to a thousandth of the cost where that
         exceeds 1.
-    initial_penalty : float
-        The first penalty of the augmented Lagrangian; 0 (default): balances cost and violation of the first iterate.
-    penalty_growth : float
-        Its factor where a round did not reduce the violation fourfold.
+    soft_penalty : float
+        0 (default): constraints hold.  Else what their violation costs, soft_penalty / 2 times its square, in place of
+        that, as for sets that plans of predictive control may miss; limits of controls in a box hold in either case.
     """
 
     max_iterations: int = 500
@@ -78,18 +77,15 @@ class LoopOptions:
     control_limits: str = "box"
     feasibility_tolerance: float = 1e-7
     complementarity_tolerance: float = 1e-7
-    initial_penalty: float = 0.0
-    penalty_growth: float = 10.0
+    soft_penalty: float = 0.0
 
     def __post_init__(self):
         whole_number("max_iterations", self.max_iterations, 0)
         for name in (
             "tolerance", "absolute_tolerance", "initial_regularization", "max_regularization", "feasibility_tolerance",
-            "complementarity_tolerance", "initial_penalty", "penalty_growth",
+            "complementarity_tolerance", "soft_penalty",
         ):  # fmt: skip
             non_negative(name, getattr(self, name))
-        if self.penalty_growth <= 1.0:
-            raise ValueError(f"penalty_growth: got {self.penalty_growth}, wanted more than 1")
         one_of("regularization", self.regularization, REGULARIZATIONS)
         one_of("control_limits", self.control_limits, CONTROL_LIMITS)
 

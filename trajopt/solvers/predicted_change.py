@@ -1,61 +1,93 @@
-"""The change of the objective that a quadratic model predicts for a step along a sweep's direction."""
+"""What a quadratic model predicts for a step along a sweep's direction: the step itself, and the change of the cost."""
 
 import numpy as np
 
 from dynamics.simd import routine
+from trajopt.backward.box_qp import Box
 from trajopt.backward.expansions import Expansion, finite
 from trajopt.backward.sweep import SweepResult
 
+_NONE = np.empty((0, 0))
+
 
 @routine
-def _model_change(fx, fu, lx, lu, lxx, lux, luu, gaps, k, K):
+def _linear_step(fx, fu, gaps, k, K, lower, upper, dx0, du0, length, dx, du):
     N, ndx, nu = fu.shape
-    dx, dx_next, du = gaps[0].copy(), np.empty(ndx), np.empty(nu)
-    d1, d2 = 0.0, 0.0
     for t in range(N + 1):
-        for i in range(ndx):
-            d1 += lx[t, i] * dx[i]
-            for j in range(ndx):
-                d2 += dx[i] * lxx[t, i, j] * dx[j]
+        if t == 0:
+            for i in range(ndx):
+                dx[0, i] = gaps[0, i] if gaps.shape[0] > 0 else 0.0
+        else:
+            for i in range(ndx):
+                dx[t, i] = gaps[t, i] if gaps.shape[0] > 0 else 0.0
+                for j in range(ndx):
+                    dx[t, i] += fx[t - 1, i, j] * dx[t - 1, j]
+                for j in range(nu):
+                    dx[t, i] += fu[t - 1, i, j] * du[t - 1, j]
         if t == N:
             break
         for i in range(nu):
-            du[i] = k[t, i]
-            for j in range(ndx):
-                du[i] += K[t, i, j] * dx[j]
-        for i in range(nu):
-            d1 += lu[t, i] * du[i]
-            for j in range(ndx):
-                d2 += 2.0 * du[i] * lux[t, i, j] * dx[j]
-            for j in range(nu):
-                d2 += du[i] * luu[t, i, j] * du[j]
+            du[t, i] = length * k[t, i]
+            if du0.shape[0] > 0:
+                du[t, i] += du0[t, i]
+                for j in range(ndx):
+                    du[t, i] += K[t, i, j] * (dx[t, j] - dx0[t, j])
+            else:
+                for j in range(ndx):
+                    du[t, i] += K[t, i, j] * dx[t, j]
+            if lower.shape[0] > 0:
+                du[t, i] = min(max(du[t, i], lower[t, i]), upper[t, i])
+
+
+def linear_step(
+    e: Expansion,
+    gaps: np.ndarray | None,
+    result: SweepResult,
+    box: Box | None = None,
+    start: tuple[np.ndarray, np.ndarray] = (_NONE, _NONE),
+    length: float = 1.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The full step of the linearized trajectory, dx (N+1, ndx) and du (N, nu), kept within the box if there is one:
+
+    dx_0 = gaps_0, du = k + K dx, dx' = fx dx + fu du + gaps';  or one of another length from a start (dx, du)."""
+    dx, du = np.empty_like(e.lx), np.empty_like(e.lu)
+    lower, upper = (_NONE, _NONE) if box is None else (box.lower, box.upper)
+    gaps = _NONE if gaps is None else gaps
+    _linear_step(e.fx, e.fu, gaps, result.k, result.K, lower, upper, *start, length, dx, du)
+    return dx, du
+
+
+@routine
+def _change(lx, lu, lxx, lux, luu, dx, du):
+    N, ndx, nu = lux.shape[0], dx.shape[1], du.shape[1]
+    d1, d2 = 0.0, 0.0
+    for t in range(N + 1):
         for i in range(ndx):
-            dx_next[i] = gaps[t + 1, i]
+            d1 += lx[t, i] * dx[t, i]
             for j in range(ndx):
-                dx_next[i] += fx[t, i, j] * dx[j]
+                d2 += dx[t, i] * lxx[t, i, j] * dx[t, j]
+        if t == N:
+            break
+        for i in range(nu):
+            d1 += lu[t, i] * du[t, i]
+            for j in range(ndx):
+                d2 += 2.0 * du[t, i] * lux[t, i, j] * dx[t, j]
             for j in range(nu):
-                dx_next[i] += fu[t, i, j] * du[j]
-        dx[:] = dx_next
+                d2 += du[t, i] * luu[t, i, j] * du[t, j]
     return d1, d2
 
 
-def with_gradient_of(expansion: Expansion, gaps: np.ndarray | None, result: SweepResult) -> SweepResult:
-    """The result of another expansion's sweep with d1 of this one, and d2 = -d1: a full step ends at a minimum."""
-    if not result.ok:
-        return result
-    d1, _ = _model_change(*expansion, np.zeros_like(expansion.lx) if gaps is None else gaps, result.k, result.K)
-    return result._replace(d1=d1, d2=-d1)
+def change_along(e: Expansion, dx: np.ndarray, du: np.ndarray) -> tuple[float, float]:
+    """Linear and twice the quadratic part of the cost's change along dx (N+1, ndx), du (N, nu)."""
+    return _change(*e[2:], dx, du)
 
 
 def completed(result: SweepResult, expansion: Expansion, gaps: np.ndarray | None) -> SweepResult:
-    """The sweep's result with d1, d2 of the step that also closes the gaps, those of the linearized trajectory; or, if
-    it failed, with what it has to know of that.
-
-    dx_0 = gaps_0, du = k + K dx, dx' = fx dx + fu du + gaps';  d1 = sum lx'dx + lu'du, d2 the quadratic part.
-    """
+    """The sweep's result with d1, d2 of the step that also closes the gaps, those of the linearized trajectory: d1 =
+    sum lx'dx + lu'du, d2 the quadratic part; or, if it failed, with what it has to know of that."""
     if not result.ok:
         return result._replace(finite=result.finite and finite(*expansion))
     if gaps is None:
         return result
-    d1, d2 = _model_change(*expansion, gaps, result.k, result.K)
+    d1, d2 = _change(*expansion[2:], *linear_step(expansion, gaps, result))
     return result._replace(d1=d1, d2=d2)

@@ -1,9 +1,7 @@
-"""From a problem and options to a solution: formulate the problem, run the loop or its rounds, report."""
+"""From a problem and options to a solution: formulate the problem, run the loop, report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,20 +13,19 @@ from trajopt.capabilities import AccelerationControlled, capability
 from trajopt.costs.residuals import ControlResidual
 from trajopt.interfaces.system import System, control_names
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
-from trajopt.problem.objective import Objective
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import ConstraintReport, WarmStart
 from trajopt.results.solution import Solution
 from trajopt.results.status import Status
 from trajopt.solvers import trace
-from trajopt.solvers.augmented_lagrangian import AugmentedLagrangian, augmented_lagrangian
-from trajopt.solvers.constrained import minimize_in_rounds
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.inverse import InverseFormulation
 from trajopt.solvers.iterate import Formulation, Iterate, Limits, LocalModel
 from trajopt.solvers.loop import Callback, Loop, State
 from trajopt.solvers.memory import keep_freed
+from trajopt.solvers.multipliers import with_prices
 from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.rows import Rows, pack
 from trajopt.solvers.timing import Stopwatch
 
 BOUNDS = "control bounds"
@@ -41,13 +38,13 @@ def takes_accelerations(system: System) -> bool:
 
 
 def formulation_of(
-    problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature, objective: Objective
+    problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature, rows: Rows | None = None
 ) -> Formulation:
     """The formulation that the problem's system asks for."""
     keep_freed(problem.horizon, problem.system.ndx, problem.system.nu)
     if takes_accelerations(problem.system):
-        return InverseFormulation(problem, objective, curvature, options.regularization)
-    return ForwardFormulation(problem, objective, limits, curvature, options.regularization)
+        return InverseFormulation(problem, rows, curvature, options.regularization)
+    return ForwardFormulation(problem, rows, limits, curvature, options.regularization)
 
 
 def solve(
@@ -72,29 +69,23 @@ def solve(
     boxed = options.control_limits == "box" and not takes_accelerations(problem.system)
     limits = problem.control_limits if boxed else None
     constraints = _smooth_constraints(problem, boxed=limits is not None)
-    posed = partial(formulation_of, problem, limits, options, curvature)
-    formulation = posed(problem.objective)
+    formulation = formulation_of(problem, limits, options, curvature)
     iterate = formulation.start(us, xs, clock)
     if not np.isfinite(iterate.cost):
-        return _diverged(problem, iterate, clock, problem.objective)
-    if not constraints:
-        state = Loop(formulation, options, threshold, clock, _unconstrained).run(iterate, callback)
-        assert state.status is not None
-        return _solution(formulation, state, state.status, None, state.tried, clock)
-    terms = augmented_lagrangian(problem, constraints).with_penalties(lambda _: options.initial_penalty or 1.0)
-    warm = start is not None and len(start.multipliers) > 0
-    if start is not None and warm:
-        terms = terms.with_multipliers(*_smooth_part(problem, start, boxed=limits is not None))
-    rounds = minimize_in_rounds(posed, problem.objective, terms, iterate, options, threshold, clock, callback, warm)
-    formulation, state, status, terms, tried = rounds
-    assert formulation is not None and state is not None
-    if not np.isfinite(state.model.iterate.cost):  # of the objective with its terms for constraints
-        return _diverged(problem, iterate, clock, formulation.objective)
-    return _solution(formulation, state, status, terms, tried, clock)
-
-
-def _unconstrained(iterate: Iterate) -> tuple[float, float]:
-    return iterate.cost, 0.0
+        return _diverged(formulation, iterate, clock)
+    warm, predicted = None, np.inf if start is None else start.predicted
+    if constraints:
+        rows = pack(problem, constraints)
+        formulation = formulation_of(problem, limits, options, curvature, rows)
+        if not np.isfinite(rows.values(iterate.xs, iterate.us)).all():
+            return _diverged(formulation, iterate, clock)
+        if start is not None and len(start.multipliers) > 0:
+            rows, warm = _warm(problem, start, limits is not None, rows)
+        elif options.soft_penalty == 0.0:
+            rows = rows.scaled_at(iterate.xs, iterate.us)
+        formulation = formulation_of(problem, limits, options, curvature, rows)
+    state = Loop(formulation, options, threshold, clock, warm).run(iterate, callback, predicted)
+    return _solution(formulation, state, clock)
 
 
 # ------------------------------------------------------------------------------------------------ the start
@@ -120,28 +111,29 @@ def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstrai
     return tuple(constraints)
 
 
-def _smooth_part(problem: Problem, start: WarmStart, boxed: bool) -> tuple[list[np.ndarray], list[float]]:
-    """Multipliers and penalties of the warm start that belong to constraints of the augmented Lagrangian."""
-    for name, given in (("multipliers", start.multipliers), ("penalties", start.penalties)):
-        if len(given) != len(problem.constraints):
-            raise ValueError(f"warm_start: got {name} of {len(given)} constraints, wanted {len(problem.constraints)}")
-    chosen = [not boxed or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints]
-    multipliers = [m for m, wanted in zip(start.multipliers, chosen, strict=True) if wanted]
-    return multipliers, [p for p, wanted in zip(start.penalties, chosen, strict=True) if wanted]
+def _warm(problem: Problem, start: WarmStart, boxed: bool, rows: Rows) -> tuple[Rows, tuple[np.ndarray, float]]:
+    """The rows with the factors of a warm start, its multipliers for them and its penalty."""
+    given = start.multipliers, start.penalties, start.factors or (None,) * len(start.multipliers)
+    for name, values in zip(("multipliers", "penalties", "factors"), given, strict=True):
+        if len(values) != len(problem.constraints):
+            raise ValueError(f"warm_start: got {name} of {len(values)} constraints, wanted {len(problem.constraints)}")
+    chosen = [
+        of_constraint
+        for constraint, *of_constraint in zip(problem.constraints, *given, strict=True)
+        if not boxed or isinstance(constraint, ResidualConstraint)
+    ]
+    if all(factors is not None for _, _, factors in chosen):
+        rows = rows.with_factors([factors for *_, factors in chosen])
+    multipliers = rows.packed("multipliers", [lam for lam, _, _ in chosen]) / rows.D
+    return rows, (multipliers, max((penalty for _, penalty, _ in chosen), default=0.0))
 
 
 # ------------------------------------------------------------------------------------------------ the end
-def _solution(
-    formulation: Formulation,
-    state: State,
-    status: Status,
-    terms: AugmentedLagrangian | None,
-    tried: int,
-    clock: Stopwatch,
-) -> Solution:
-    problem, model = formulation.problem, state.model
-    N = problem.horizon
-    xs, us, _, cost, gaps, _ = model.iterate
+def _solution(formulation: Formulation, state: State, clock: Stopwatch) -> Solution:
+    problem, status, N = formulation.problem, state.status, formulation.problem.horizon
+    assert status is not None
+    model = _with_best_prices(formulation, state.model)
+    xs, us, _, _, gaps, _, cost = model.iterate
     k, K, Vx, Vxx = empty_gains(N, problem.system.ndx, problem.system.nu)
     if state.direction is not None:
         policy = formulation.policy(model, state.direction.sweep)
@@ -152,10 +144,10 @@ def _solution(
         problem=problem,
         xs=xs,
         us=us,
-        cost=cost if terms is None else problem.objective.value(xs, us),
+        cost=cost,
         status=status,
         message=status.message,
-        iterations=tried,
+        iterations=state.tried,
         k=k,
         K=K,
         Vx=Vx,
@@ -164,37 +156,55 @@ def _solution(
         log=state.log,
         timings=clock.split(),
         gaps=np.zeros((N + 1, problem.system.ndx)) if gaps is None else gaps,
-        constraints=_reports(formulation, model, terms, K),
+        constraints=_reports(formulation, state, model, K),
         cause=_cause(formulation, state, status),
     )
 
 
 def _gradient_norm(formulation: Formulation, model: LocalModel) -> float:
-    """Largest entry of the gradient in the controls us, by the dynamics themselves where the sweep changes others."""
-    problem, (xs, us, *_) = formulation.problem, model.iterate
+    """Largest entry of the Lagrangian's gradient in the controls us, by the dynamics themselves where the sweep changes
+    others."""
+    problem, rows, (xs, us, *_) = formulation.problem, formulation.rows, model.iterate
     if not takes_accelerations(problem.system):
         return model.gradient_norm
-    return largest_gradient(adjoint(expand(problem, xs, us, formulation.objective))[1], us, None)
+    lagrangian = expand(problem, xs, us)
+    if rows is not None and model.rows is not None:
+        _, Cx, Cu = rows.linearized(xs, us)
+        lagrangian = with_prices(lagrangian, rows.first, (Cx, Cu), model.rows.dual)
+    return largest_gradient(adjoint(lagrangian)[1], us, None)
 
 
-def _reports(
-    formulation: Formulation, model: LocalModel, terms: AugmentedLagrangian | None, K: np.ndarray
-) -> tuple[ConstraintReport, ...]:
+def _with_best_prices(formulation: Formulation, model: LocalModel) -> LocalModel:
+    """The model with those multipliers of its rows that leave the smaller gradient: the dual iterate, or p."""
+    if model.rows is None or model.rows.weights is None:
+        return model
+    assert formulation.rows is not None
+    other = model.rows._replace(dual=model.rows.weights.p)
+    gradient = adjoint(with_prices(model.expansion, formulation.rows.first, other.C, other.dual))[1]
+    norm = largest_gradient(gradient, model.iterate.us, formulation.limits)
+    return model if model.gradient_norm < norm else model._replace(rows=other, gradient_norm=norm)
+
+
+def _reports(formulation: Formulation, state: State, model: LocalModel, K: np.ndarray) -> tuple[ConstraintReport, ...]:
     """One report a constraint, in the problem's order.
 
     The multiplier of a control limit is the gradient that it holds, with the feedback K, in which no rounding grows.
     """
-    problem, xs, us = formulation.problem, model.iterate.xs, model.iterate.us
-    smooth: Sequence[ConstraintReport] = [] if terms is None else terms.reports(xs, us)
-    reports, remaining, gradient = [], iter(smooth), None
+    problem, rows, us = formulation.problem, formulation.rows, model.iterate.us
+    reports, smooth, gradient, lagrangian = [], iter(()), None, model.expansion
+    if rows is not None:
+        assert model.rows is not None and state.multipliers is not None
+        c, C, lam, _ = model.rows
+        smooth = iter(rows.reports(c, lam, state.multipliers.penalty, state.certificate))
+        lagrangian = with_prices(lagrangian, rows.first, C, lam)
     for constraint in problem.constraints:
         if formulation.limits is None or isinstance(constraint, ResidualConstraint):
-            reports.append(next(remaining))
+            reports.append(next(smooth))
             continue
         assert isinstance(constraint, ControlBounds)
         lower, upper = constraint.limits(problem.horizon, problem.system.nu)
         if gradient is None:
-            gradient = adjoint(with_feedback(model.expansion, K))[1]
+            gradient = adjoint(with_feedback(lagrangian, K))[1]
             gradient = gradient if finite(gradient) else np.zeros_like(gradient)
         held = np.where(us <= lower, np.maximum(gradient, 0.0), 0.0)
         held += np.where(us >= upper, np.minimum(gradient, 0.0), 0.0)
@@ -205,22 +215,21 @@ def _reports(
 
 def _cause(formulation: Formulation, state: State, status: Status) -> str:
     """Which number was not finite, and where, if that is what the solve met at its end."""
-    problem, objective, xs, us = formulation.problem, formulation.objective, *state.model.iterate[:2]
+    problem, rows, xs, us = formulation.problem, formulation.rows, *state.model.iterate[:2]
     if status is Status.INVALID_DERIVATIVES:
-        return trace.of_derivatives(problem, objective, state.model.expansion, xs, us)
+        return trace.of_derivatives(problem, rows, state.model.expansion, xs, us)
     blocked = state.refused.blocked
     if blocked is not None and status in (Status.NOT_FINITE, Status.INFEASIBLE, Status.MAX_ITERATIONS):
-        cause = trace.of_trajectory(problem, objective, blocked.xs, blocked.us)
-        return f"{cause} of the shortest step tried"
-    return trace.of_curvature(problem, objective, xs, us) if state.without_curvature else ""
+        return f"{trace.of_trajectory(problem, rows, blocked.xs, blocked.us)} of the shortest step tried"
+    return trace.of_curvature(problem, rows, xs, us) if state.without_curvature else ""
 
 
-def _diverged(problem: Problem, iterate: Iterate, clock: Stopwatch, objective: Objective) -> Solution:
+def _diverged(formulation: Formulation, iterate: Iterate, clock: Stopwatch) -> Solution:
     """No iterate is good: the initial state repeated, and the controls that were given."""
+    problem, status = formulation.problem, Status.DIVERGED
     xs = np.repeat(problem.x0[None], problem.horizon + 1, axis=0)
     k, K, Vx, Vxx = empty_gains(problem.horizon, problem.system.ndx, problem.system.nu)
-    cause = trace.of_trajectory(problem, objective, iterate.xs, iterate.us)
-    status = Status.DIVERGED
+    cause = trace.of_trajectory(problem, formulation.rows, iterate.xs, iterate.us)
     return Solution(
         problem, xs, iterate.us, np.inf, status, status.message, 0, k, K, Vx, Vxx, 0.0, (), clock.split(),
         np.zeros_like(Vx), (), cause,

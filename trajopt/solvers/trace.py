@@ -7,11 +7,12 @@ import numpy as np
 from trajopt.backward.expansions import Expansion, adjoint, expand, expand_exactly
 from trajopt.problem.objective import Objective, first_not_finite, number_name
 from trajopt.problem.problem import Problem
+from trajopt.solvers.rows import Rows
 
 
-def of_derivatives(problem: Problem, objective: Objective, expansion: Expansion, xs: np.ndarray, us: np.ndarray) -> str:
+def of_derivatives(problem: Problem, rows: Rows | None, expansion: Expansion, xs: np.ndarray, us: np.ndarray) -> str:
     """Which first derivative or Gauss-Newton Hessian at xs, us, the expansion of which failed a sweep."""
-    culprit = objective.culprit(xs, us, problem.system.ndx) or _of_dynamics(expand(problem, xs, us)[:2], ("fx", "fu"))
+    culprit = _of_terms(problem, rows, xs, us) or _of_dynamics(expand(problem, xs, us)[:2], ("fx", "fu"))
     if culprit is not None:
         return culprit
     costate, _ = adjoint(expansion)
@@ -20,9 +21,11 @@ def of_derivatives(problem: Problem, objective: Objective, expansion: Expansion,
     return f"the gradient overflows{where} although costs and dynamics are finite"
 
 
-def of_curvature(problem: Problem, objective: Objective, xs: np.ndarray, us: np.ndarray) -> str:
+def of_curvature(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.ndarray) -> str:
     """Which second derivative that Gauss-Newton Hessians leave out; nothing if all are finite."""
-    culprit = objective.curvature_culprit(xs, us, problem.system.ndx)
+    culprit = problem.objective.curvature_culprit(xs, us, problem.system.ndx)
+    if culprit is None and rows is not None:
+        culprit = rows.curvature_culprit(xs, us)
     if culprit is None:
         ones = np.ones((problem.horizon, problem.system.ndx))
         exact = expand_exactly(problem, xs, us, ones, Objective(()), cost_curvature=False)
@@ -30,18 +33,22 @@ def of_curvature(problem: Problem, objective: Objective, xs: np.ndarray, us: np.
     return "" if culprit is None else f"{culprit}, so the last step does without curvature"
 
 
-def of_trajectory(problem: Problem, objective: Objective, xs: np.ndarray, us: np.ndarray) -> str:
+def of_trajectory(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.ndarray) -> str:
     """Which state, control, cost or constraint; or the dynamics, where states were given."""
-    for what, rows in (("the state is", xs), ("a control is", us)):
-        t = first_not_finite(rows)
+    for what, points in (("the state is", xs), ("a control is", us)):
+        t = first_not_finite(points)
         if t is not None:
-            return f"{what} {number_name(rows[t][~np.isfinite(rows[t])][0])} at knot {t}"
+            return f"{what} {number_name(points[t][~np.isfinite(points[t])][0])} at knot {t}"
     with np.errstate(all="ignore"):
         reached = np.asarray(problem.system.step(xs[:-1], us))
     t = first_not_finite(reached)
     if t is not None:
         return f"the step of the dynamics is not finite at knot {t}"
-    return objective.culprit(xs, us, problem.system.ndx) or "the sum of costs overflows"
+    return _of_terms(problem, rows, xs, us) or "the sum of costs overflows"
+
+
+def _of_terms(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.ndarray) -> str | None:
+    return problem.objective.culprit(xs, us, problem.system.ndx) or (None if rows is None else rows.culprit(xs, us))
 
 
 def _of_dynamics(arrays: Sequence[np.ndarray], names: tuple[str, ...]) -> str | None:

@@ -1,0 +1,183 @@
+"""Whether constraints can be met near a trajectory: least squares of their violation, and a certificate where not.
+
+    minimize F = 1/2 sum v_i^2      v = c - clip(c, lower, upper)
+
+by Levenberg-Marquardt: the solver's own sweep with no cost but zeta (|dx|^2 + |du|^2)/2 and penalty 1 on rows that are
+violated.  Control limits in a box hold all the while.  At a minimum with F > 0 the weights nu = v show why: with the
+costate y_N = C_N'nu_N, y_t = fx'y_{t+1} + C_x'nu_t the gradient C_u'nu_t + fu'y_{t+1} vanishes, so that no small change
+of the controls lowers sum nu_i c_i.  That is local where rows are not linear; so the search begins again from perturbed
+controls before the word is said.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
+from trajopt.backward.regularization import Regularization
+from trajopt.problem.objective import zero_blocks
+from trajopt.results.status import Status
+from trajopt.solvers.iterate import Formulation, Iterate, LocalModel
+from trajopt.solvers.line_search import Candidate
+from trajopt.solvers.multipliers import Multipliers, Weights, measures, with_prices
+from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.state import Checked, State
+from trajopt.solvers.steering import GROWTH, weighted
+from trajopt.solvers.timing import Stopwatch
+
+EVERY = 15
+"""Iterations between checks."""
+NOTICEABLE, SLOWLY = 1e-4, 0.7
+"""A check is made where the largest violation of scaled rows exceeds this, and this part of what it was at the last."""
+FIRST_ZETA, LEAST_ZETA, FACTOR = 1e-4, 1e-8, 10.0
+SUFFICIENT = 0.01
+"""A step is accepted that achieves this part of what the model promises."""
+PROMISE, STALL, STALLS = 1e-7, 1e-5, 4
+"""A minimum: the promise is such a part of F, or so many steps lowered it by less than such a part."""
+RAISES, STEPS = 14, 40
+STATIONARY = 1e-3
+"""Of a certificate: largest entry of its gradient, against that of the weights."""
+TRIALS, SPREAD = 2, 0.3
+"""Searches from perturbed controls, and the perturbation as a part of the largest control."""
+
+
+class Search(NamedTuple):
+    """Where least squares of the violation led: the last model, its weights nu (R,), F, the steps tried, and whether
+    that is a minimum."""
+
+    model: LocalModel
+    weights: np.ndarray
+    value: float
+    steps: int
+    minimum: bool
+
+
+def violations(formulation: Formulation, c: np.ndarray) -> np.ndarray:
+    """v (R,), signed."""
+    rows = formulation.rows
+    assert rows is not None
+    return c - np.clip(c, rows.lower, rows.upper)
+
+
+def least_violation(formulation: Formulation, start: Iterate, clock: Stopwatch, enough: float) -> Search:
+    """Lower the violation from an iterate without gaps, until F has fallen to `enough` or does not fall anymore."""
+    rows, problem = formulation.rows, formulation.problem
+    assert rows is not None
+    iterate, zeta, stalls, nothing = start, FIRST_ZETA, 0, np.zeros(len(rows))
+    blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)
+    equalities, minimum, steps = rows.lower == rows.upper, False, 0
+    model = formulation.expand(iterate, clock, dual=nothing)
+    while True:
+        assert model.rows is not None
+        v = violations(formulation, model.rows.c)
+        F = 0.5 * float(v @ v)
+        minimum = minimum or stalls >= STALLS
+        if F <= enough or minimum or steps >= STEPS:
+            return Search(model, v, F, steps, minimum)
+        weighted = model.rows._replace(weights=Weights(v, np.where((v != 0.0) | equalities, 1.0, 0.0)))
+        for _ in range(RAISES):
+            step, promise = _step(formulation, model._replace(rows=weighted), blocks, zeta, clock)
+            if step is not None:
+                left = violations(formulation, rows.values(step.xs, step.us))
+                lower = 0.5 * float(left @ left)
+                if promise <= PROMISE * F:
+                    minimum = True
+                    break
+                if lower <= F - SUFFICIENT * promise:
+                    break
+            zeta *= FACTOR
+        else:
+            minimum = True
+        steps += 1
+        if minimum:
+            continue
+        assert step is not None
+        stalls = stalls + 1 if lower > (1.0 - STALL) * F else 0
+        cost = problem.objective.value(step.xs, step.us)
+        iterate = Iterate(step.xs, step.us, step.controls, cost, None, clock.elapsed, cost)
+        model, zeta = formulation.expand(iterate, clock, dual=nothing), max(zeta / FACTOR, LEAST_ZETA)
+
+
+def _step(
+    formulation: Formulation, model: LocalModel, blocks: tuple[np.ndarray, ...], zeta: float, clock: Stopwatch
+) -> tuple[Candidate | None, float]:
+    """The full step of the least-squares model, if its rollout is finite, and what it promises."""
+    e = model.expansion
+    lx, lu, lxx, lux, luu = blocks
+    np.einsum("tii->ti", lxx)[...] = zeta
+    np.einsum("tii->ti", luu)[...] = zeta
+    posed = model._replace(gauss_newton=Expansion(e.fx, e.fu, lx, lu, lxx, lux, luu), exact=None)
+    sweep = formulation.sweep(posed, 0.0, clock)
+    if not sweep.ok:
+        return None, 0.0
+    with clock.measure("rollouts"):
+        step = next(iter(formulation.candidates(posed, sweep)))
+    finite = np.isfinite(step.xs).all() and np.isfinite(step.us).all()
+    return (step if finite else None), -(sweep.d1 + 0.5 * sweep.d2)
+
+
+def certified(formulation: Formulation, found: Search) -> bool:
+    """Whether the weights show that no small change of the controls lowers the violation."""
+    assert formulation.rows is not None and found.model.rows is not None
+    e, rows = found.model.expansion, found.model.rows
+    none = e._replace(lx=np.zeros_like(e.lx), lu=np.zeros_like(e.lu))
+    _, gradient = adjoint(with_prices(none, formulation.rows.first, rows.C, found.weights))
+    largest = largest_gradient(gradient, found.model.iterate.us, formulation.limits)
+    return largest <= STATIONARY * float(np.abs(found.weights).max(initial=0.0))
+
+
+def check(formulation: Formulation, start: Iterate, clock: Stopwatch, tolerance: float) -> tuple[Search, bool, int]:
+    """Search for a trajectory with half the violation, from an iterate and where that is stuck, from perturbed ones.
+
+    Returns the search that lowered the violation most; whether the constraints contradict each other as far as can be
+    told, some violation being larger than the tolerance in the user's units; and the steps tried in all."""
+    rows = formulation.rows
+    assert rows is not None
+    v = violations(formulation, rows.values(start.xs, start.us))
+    enough = 0.125 * float(v @ v)  # half the violations
+    best = found = least_violation(formulation, start, clock, enough)
+    steps, rng = found.steps, np.random.default_rng(0)
+    for _ in range(TRIALS):
+        if best.value <= enough or not (best.minimum and certified(formulation, best)):
+            break
+        us = best.model.iterate.us
+        scale = SPREAD * (np.abs(us).max(axis=0, initial=0.0) + 1.0)
+        trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, clock)
+        if not np.isfinite(trial.cost) or not np.isfinite(rows.values(trial.xs, trial.us)).all():
+            continue
+        found = least_violation(formulation, trial, clock, 0.25 * best.value)
+        steps += found.steps
+        if found.value < best.value * (1.0 - STALL):
+            best = found
+    hopeless = best.value > enough and best.minimum and certified(formulation, best)
+    worst = float((np.abs(best.weights) / rows.D).max(initial=0.0))
+    return best, hopeless and worst > tolerance, steps
+
+
+def checked(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch) -> State:
+    """The state after a search for trajectories with less violation, if constraints are met too slowly: where it led,
+    or with its certificate as the end."""
+    model, m, iterate, since = state.model, state.multipliers, state.model.iterate, state.checked
+    if m is None or options.soft_penalty > 0.0 or state.tried - since.tried < EVERY:
+        return state
+    rows = formulation.rows
+    assert rows is not None and model.rows is not None
+    largest = measures(rows, model.rows.c, m.dual).scaled
+    if iterate.gaps is not None or largest <= NOTICEABLE or largest <= SLOWLY * since.violation:
+        return state._replace(checked=Checked(state.tried, largest))
+    found, hopeless, steps = check(formulation, iterate, clock, options.feasibility_tolerance)
+    tried, v = state.tried + steps, violations(formulation, model.rows.c)
+    if not hopeless and found.value >= 0.5 * float(v @ v):
+        return state._replace(checked=Checked(tried, largest), tried=tried)
+    nothing = np.zeros(len(rows))
+    multipliers = Multipliers(nothing, nothing, min(GROWTH * m.penalty, 1e6 * m.unit), m.unit)
+    moved = weighted(formulation, formulation.expand(found.model.iterate, clock, dual=nothing), multipliers)
+    assert moved.rows is not None
+    state = State(
+        moved, Regularization(0.0, options.max_regularization), np.inf, state.log, multipliers, tried=tried,
+        direction=state.direction, checked=Checked(tried, measures(rows, moved.rows.c, nothing).scaled),
+        stopping=state.stopping,
+    )  # fmt: skip
+    return state._replace(status=Status.INFEASIBLE, certificate=found.weights) if hopeless else state

@@ -1,0 +1,143 @@
+"""The minimum of an iteration's model with its kinks: terms of constraints that begin or cease to press along the step,
+controls that reach a limit.
+
+    q(z) = grad'z + 1/2 z'H z + sum rho/2 |s(c + C z)|^2      z = (dx, du), du within its box, dx the linear dynamics
+
+A sweep at z knows the terms that press there, and of controls only whether its step meets their limits where it stands.
+So the step is followed, as a rollout of the linear dynamics with the controls clipped, and the sweep repeated at its
+end: semismooth Newton steps [Hintermueller, Ito and Kunisch 2002].  A few full ones settle most models; where they do
+not, steps are halved until q falls.  Where no kink is met the first sweep is the last one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trajopt.backward.box_qp import box_around
+from trajopt.backward.expansions import Expansion
+from trajopt.backward.sweep import SweepResult
+from trajopt.solvers.iterate import Direction, Formulation, LocalModel
+from trajopt.solvers.multipliers import Multipliers, change_of_rows
+from trajopt.solvers.predicted_change import change_along, linear_step
+from trajopt.solvers.timing import Stopwatch
+
+FULL, LOWERING, HALVES = 8, 12, 25
+"""Sweeps whose full steps are taken, sweeps whose steps lower the model, and how often such a step is halved."""
+LITTLE = 0.1
+"""A sweep that lowers the model by less than this part of what it is lower by already is the last one."""
+SUFFICIENT = 1e-4
+
+
+class Point(NamedTuple):
+    """z = (dx, du), the change of rows C z (R,) and of the model."""
+
+    dx: np.ndarray
+    du: np.ndarray
+    rows: np.ndarray
+    value: float
+
+
+class Aimed(NamedTuple):
+    """A direction with d1 and d2 that promise what the model does, and the point that its full step leads to."""
+
+    direction: Direction
+    point: Point
+
+    @property
+    def promise(self) -> float:
+        """The decrease of the cost with its terms by a full step."""
+        return -self.point.value
+
+
+class Kinks(NamedTuple):
+    """A model with kinks; `expansion` is that of the direction's kind, without terms."""
+
+    formulation: Formulation
+    model: LocalModel
+    multipliers: Multipliers
+    expansion: Expansion
+    mu: float
+    clock: Stopwatch
+
+    def minimum(self, direction: Direction) -> Aimed:
+        """From the direction of a sweep at the iterate: full steps, then where they do not settle, ones that lower the
+        model."""
+        e, gaps, sweep = self.expansion, self.model.iterate.gaps, direction.sweep
+        end = self._at(*linear_step(e, gaps, sweep, self.model.box))
+        here = Point(np.zeros_like(e.lx), np.zeros_like(e.lu), np.zeros(len(end.rows)), 0.0 if gaps is None else np.inf)
+        best, best_sweep, settled = (end, sweep, False) if end.value < here.value else (here, sweep, False)
+        for _ in range(FULL):
+            settled = not self._kinked(here, end, sweep)
+            if settled:
+                break
+            again = self._sweep(end)
+            if not again.ok:
+                break
+            here, sweep = end, again
+            end = self._at(*linear_step(e, gaps, sweep, self.model.box, (here.dx, here.du)))
+            if end.value < best.value:
+                best, best_sweep = end, sweep
+        for _ in range(0 if settled or gaps is not None else LOWERING):
+            again = self._sweep(best) if best.value < 0.0 else direction.sweep
+            lower = self._lower(best, again) if again.ok else None
+            if lower is None:
+                break
+            gained, best, best_sweep = best.value - lower.value, lower, again
+            if gained <= LITTLE * -best.value:
+                break
+        return Aimed(direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best)
+
+    def _at(self, dx: np.ndarray, du: np.ndarray) -> Point:
+        rows, at, m = self.formulation.rows, self.model.rows, self.multipliers
+        assert rows is not None and at is not None
+        change = change_of_rows(rows.first, at.C, dx, du)
+        first, second = change_along(self.expansion, dx, du)
+        return Point(dx, du, change, first + 0.5 * second + m.value(rows, at.c + change) - m.value(rows, at.c))
+
+    def _lower(self, here: Point, sweep: SweepResult) -> Point | None:
+        """The first point of 1, 1/2, ... of the sweep's step with a lower model, or none."""
+        gaps, slope = self.model.iterate.gaps, min(sweep.d1 + 0.5 * sweep.d2, 0.0)
+        for halves in range(HALVES):
+            length, start = 0.5**halves, (here.dx, here.du)
+            point = self._at(*linear_step(self.expansion, gaps, sweep, self.model.box, start, length))
+            if point.value < here.value + SUFFICIENT * length * slope:
+                return point
+        return None
+
+    def _kinked(self, here: Point, end: Point, sweep: SweepResult) -> bool:
+        """Whether other terms press at the end of a sweep's full step than where it began, or controls were clipped."""
+        rows, at, m = self.formulation.rows, self.model.rows, self.multipliers
+        assert rows is not None and at is not None
+        if (m.sides(rows, at.c + here.rows) != m.sides(rows, at.c + end.rows)).any():
+            return True
+        wanted = here.du + sweep.k + np.einsum("tij,tj->ti", sweep.K, (end.dx - here.dx)[:-1])
+        return self.model.box is not None and bool((np.abs(wanted - end.du) > 1e-12 * (1.0 + np.abs(wanted))).any())
+
+    def _sweep(self, here: Point) -> SweepResult:
+        """The sweep of the model at a point, without gaps."""
+        formulation, model, e = self.formulation, self.model, self.expansion
+        assert model.rows is not None and formulation.rows is not None
+        lx, lu = e.lx + np.einsum("tij,tj->ti", e.lxx, here.dx), e.lu + np.einsum("tij,tj->ti", e.luu, here.du)
+        lx[:-1] += np.einsum("tij,ti->tj", e.lux, here.du)
+        lu += np.einsum("tij,tj->ti", e.lux, here.dx[:-1])
+        _, weights = self.multipliers.weights(formulation.rows, model.rows.c + here.rows)
+        box = None if formulation.limits is None else box_around(model.iterate.us + here.du, *formulation.limits)
+        moved = model._replace(
+            iterate=model.iterate._replace(gaps=None), gauss_newton=e._replace(lx=lx, lu=lu), exact=None, box=box,
+            rows=model.rows._replace(weights=weights),
+        )  # fmt: skip
+        return formulation.sweep(moved, self.mu, self.clock)
+
+    def _about_iterate(self, sweep: SweepResult, end: Point, first: SweepResult) -> SweepResult:
+        """The policy and the value function of a sweep at a point as functions of what is added to the iterate."""
+        at, gaps = self.model.rows, self.model.iterate.gaps
+        assert at is not None and at.weights is not None
+        rate, _ = change_along(self.expansion, end.dx, end.du)
+        d1 = rate + float(at.weights.p @ end.rows)
+        if sweep is not first:
+            shift = end.dx if gaps is None else end.dx - gaps
+            k = end.du - np.einsum("tij,tj->ti", sweep.K, end.dx[:-1])
+            sweep = sweep._replace(k=k, Vx=sweep.Vx - np.einsum("tij,tj->ti", sweep.Vxx, shift))
+        return sweep._replace(d1=d1, d2=2.0 * (end.value - d1))

@@ -1,0 +1,190 @@
+"""The augmented Lagrangian of packed rows, and how its multipliers and its penalty move.
+
+For lower <= c <= upper, with a centre lam_e for the multipliers (positive where the upper limit presses) and a penalty
+rho > 0 that all rows share [Powell, Hestenes, Rockafellar],
+
+    z = c + lam_e/rho      s = z - clip(z, lower, upper)      term  rho/2 s^2      p = rho s      w = rho where s != 0
+
+(or lower = upper).  In the quadratic model, with rows C of Jacobians, the term has the gradient C'p and the Hessian
+C'wC.  A step (dx, du) of that model has the multipliers lam+ = p + w C (dx, du): the dual-regularized Newton step of
+the KKT conditions.  The dual iterate lam follows it, and is what exact Hessians are contracted with; the centre lam_e
+takes it over where that pays.  p is a first-order estimate of the multipliers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.simd import routine
+from trajopt.backward.expansions import Expansion
+from trajopt.solvers.rows import Rows
+
+
+class Weights(NamedTuple):
+    """First and second derivatives p, w (R,) of the terms by their rows."""
+
+    p: np.ndarray
+    w: np.ndarray
+
+
+class Multipliers(NamedTuple):
+    """Multipliers of scaled rows, in units of the cost.
+
+    dual : lam (R,), the dual iterate
+    centre : lam_e (R,)
+    penalty : rho
+    unit : of penalties: the largest derivative of the cost at the start
+    error : the least violation of the optimality conditions at which the centre has moved
+    stationary : how small the gradient of the augmented Lagrangian must be to count as zero
+    residual : violation and slackness where the centre last moved to a minimum
+    """
+
+    dual: np.ndarray
+    centre: np.ndarray
+    penalty: float
+    unit: float = 1.0
+    error: float = np.inf
+    stationary: float = 1e-2
+    residual: float = np.inf
+
+    def weights(self, rows: Rows, c: np.ndarray, sides: np.ndarray | None = None) -> tuple[float, Weights]:
+        """The sum of the terms at c (R,), and their derivatives; sides (R,): which limits to take to press, -1 the
+        lower, 1 the upper one, 0 none."""
+        p, w = np.empty(len(c)), np.empty(len(c))
+        total = _weigh(c, rows.lower, rows.upper, self.centre, self.penalty, p, w)
+        if sides is not None:
+            limit = np.where(sides > 0, rows.upper, rows.lower)
+            w = np.where(sides != 0, self.penalty, 0.0)
+            p = np.where(sides != 0, self.centre + self.penalty * (c - np.where(sides != 0, limit, c)), 0.0)
+        return total, Weights(p, w)
+
+    def value(self, rows: Rows, c: np.ndarray) -> float:
+        """The sum of the terms at c (R,)."""
+        return self.weights(rows, c)[0]
+
+    def sides(self, rows: Rows, c: np.ndarray) -> np.ndarray:
+        """Which limits press (R,): -1 the lower, 1 the upper one or both, 0 none."""
+        z = c + self.centre / self.penalty
+        return np.where((z > rows.upper) | (rows.lower == rows.upper), 1, np.where(z < rows.lower, -1, 0))
+
+
+@routine
+def _weigh(c, lower, upper, centre, penalty, p, w):
+    total = 0.0
+    for i in range(c.shape[0]):
+        z = c[i] + centre[i] / penalty
+        s = z - min(max(z, lower[i]), upper[i])
+        p[i] = penalty * s
+        w[i] = penalty if s != 0.0 or lower[i] == upper[i] else 0.0
+        total += 0.5 * penalty * s * s
+    return total
+
+
+# ------------------------------------------------------------------------------------------------ the model
+@routine
+def _fold(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
+    N, n, m = lu.shape[0], Cx.shape[1], Cu.shape[1]
+    for t in range(N + 1):
+        for i in range(first[t], first[t + 1]):
+            if p[i] == 0.0 and w[i] == 0.0:
+                continue
+            for a in range(n):
+                lx[t, a] += p[i] * Cx[i, a]
+                x = w[i] * Cx[i, a]
+                if x != 0.0:
+                    for b in range(n):
+                        lxx[t, a, b] += x * Cx[i, b]
+            if t == N:
+                continue
+            for a in range(m):
+                lu[t, a] += p[i] * Cu[i, a]
+                x = w[i] * Cu[i, a]
+                if x != 0.0:
+                    for b in range(n):
+                        lux[t, a, b] += x * Cx[i, b]
+                    for b in range(m):
+                        luu[t, a, b] += x * Cu[i, b]
+
+
+@routine
+def _add_gradient(first, Cx, Cu, p, lx, lu):
+    for t in range(lx.shape[0]):
+        for i in range(first[t], first[t + 1]):
+            if p[i] != 0.0:
+                for a in range(Cx.shape[1]):
+                    lx[t, a] += p[i] * Cx[i, a]
+                if t < lu.shape[0]:
+                    for a in range(Cu.shape[1]):
+                        lu[t, a] += p[i] * Cu[i, a]
+
+
+def folded(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], weights: Weights) -> Expansion:
+    """The expansion with C'p in its gradients and C'wC in its Hessians."""
+    blocks = tuple([block.copy() for block in e[2:]])
+    _fold(first, *C, *weights, *blocks)
+    return Expansion(e.fx, e.fu, *blocks)
+
+
+def with_prices(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], prices: np.ndarray) -> Expansion:
+    """The expansion with C'lam in its gradients, those of the Lagrangian."""
+    lx, lu = e.lx.copy(), e.lu.copy()
+    _add_gradient(first, *C, prices, lx, lu)
+    return e._replace(lx=lx, lu=lu)
+
+
+@routine
+def _along(first, Cx, Cu, dx, du, change):
+    for t in range(dx.shape[0]):
+        for i in range(first[t], first[t + 1]):
+            total = 0.0
+            for a in range(Cx.shape[1]):
+                total += Cx[i, a] * dx[t, a]
+            if t < du.shape[0]:
+                for a in range(Cu.shape[1]):
+                    total += Cu[i, a] * du[t, a]
+            change[i] = total
+
+
+def change_of_rows(first: np.ndarray, C: tuple[np.ndarray, np.ndarray], dx: np.ndarray, du: np.ndarray) -> np.ndarray:
+    """C (dx, du) of every row (R,)."""
+    change = np.empty(len(C[0]))
+    _along(first, *C, dx, du, change)
+    return change
+
+
+# ------------------------------------------------------------------------------------------------ measures
+@routine
+def _measure(c, lower, upper, D, lam):
+    violation, scaled, complementarity, product = 0.0, 0.0, 0.0, 0.0
+    for i in range(c.shape[0]):
+        v = max(lower[i] - c[i], c[i] - upper[i], 0.0)
+        scaled = max(scaled, v)
+        violation = max(violation, v / D[i])
+        if lam[i] != 0.0 and lower[i] != upper[i]:
+            slack = abs((upper[i] if lam[i] > 0.0 else lower[i]) - c[i])
+            complementarity = max(complementarity, min(abs(lam[i]), slack))
+            product = max(product, abs(lam[i]) * slack)
+    return violation, scaled, complementarity, product
+
+
+class Measures(NamedTuple):
+    """Of rows and multipliers: the largest violation, in the user's units and scaled; complementarity, the largest
+    min(|lam|, slack) of inequalities, and their largest product."""
+
+    violation: float
+    scaled: float
+    complementarity: float
+    product: float
+
+
+def measures(rows: Rows, c: np.ndarray, lam: np.ndarray) -> Measures:
+    """Of these values and multipliers (R,)."""
+    return Measures(*_measure(c, rows.lower, rows.upper, rows.D, lam))
+
+
+def projected(rows: Rows, lam: np.ndarray) -> np.ndarray:
+    """Multipliers (R,) with the signs that their limits allow."""
+    lam = np.where(np.isfinite(rows.upper), lam, np.minimum(lam, 0.0))
+    return np.where(np.isfinite(rows.lower), lam, np.maximum(lam, 0.0))

@@ -1,0 +1,86 @@
+"""Where a solve has come to, and what an iteration of it goes by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trajopt.backward.regularization import Regularization
+from trajopt.results.records import IterationRecord
+from trajopt.results.status import Status
+from trajopt.solvers.attempts import Attempt
+from trajopt.solvers.iterate import Direction, Iterate, LocalModel
+from trajopt.solvers.line_search import Refused, merit_weight
+from trajopt.solvers.multipliers import Multipliers
+
+Log = tuple[IterationRecord, ...]
+
+
+class Checked(NamedTuple):
+    """When it was last looked whether constraints are being met: steps tried, and the largest violation of scaled rows
+    then."""
+
+    tried: int = 0
+    violation: float = np.inf
+
+
+class State(NamedTuple):
+    """Where a solve has come to.
+
+    model : of the last iterate
+    regularization : for the next sweep
+    predicted : decrease of the merit that the last direction promised for a full step
+    log : a record an iteration; the last one of a solve that has ended is the final iterate
+    multipliers : of the constraints; None if there are none
+    gap_weight : of the gaps in the merit
+    tried : steps so far
+    direction : the last one found
+    without_curvature : whether the iterate has curvature that is not finite, and the direction does without
+    refused : what line searches met since the last step
+    idle : steps in a row that gained nothing that shows in the cost
+    trusted : whether the last step was a full one and gained what it promised
+    violation : sum of the violations of scaled rows where that step began
+    checked : when constraints were last looked after
+    certificate : weights (R,) of rows which show that these contradict each other; None if nothing does
+    stopping : whether the callback wants an end
+    status : why the solve has ended; None if it has not
+    """
+
+    model: LocalModel
+    regularization: Regularization
+    predicted: float
+    log: Log
+    multipliers: Multipliers | None = None
+    gap_weight: float = 0.0
+    tried: int = 0
+    direction: Direction | None = None
+    without_curvature: bool = False
+    refused: Refused = Refused()
+    idle: int = 0
+    trusted: bool = False
+    violation: float = np.inf
+    checked: Checked = Checked()
+    certificate: np.ndarray | None = None
+    stopping: bool = False
+    status: Status | None = None
+
+
+class Aim(NamedTuple):
+    """The direction of an iteration, None and why if there is none; the model, the multipliers and the regularization
+    it was found with; the search along it, if that was made already."""
+
+    direction: Direction | None
+    model: LocalModel
+    regularization: Regularization
+    without_curvature: bool = False
+    status: Status | None = None
+    multipliers: Multipliers | None = None
+    attempt: Attempt | None = None
+
+
+def expected_decrease(iterate: Iterate, direction: Direction, gap_weight: float) -> tuple[float, float]:
+    """The weight of the gaps, and the decrease of the merit that the model predicts for a full step."""
+    gap = iterate.total_gap
+    weight = merit_weight(gap_weight, direction.change, gap, iterate.cost)
+    return weight, max(0.0, weight * gap - direction.change)

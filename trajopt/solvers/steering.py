@@ -1,0 +1,113 @@
+"""How the multipliers and the penalty of the augmented Lagrangian move, and how the penalty is steered.
+
+A minimum of the quadratic model with penalty rho leaves c + C z = (lam+ - lam_e)/rho of the rows that press.  Where the
+model's own optimum leaves most of their violation, the penalty is too small, whatever the units of cost and rows
+[Byrd, Nocedal and Waltz 2008].  The centre of the multipliers moves in every iteration that halves the violation of the
+optimality conditions
+
+    E = max(|grad L(lam)|, violation, min(|lam|, slack))
+
+[Armand and Omheni 2017], so at most log2(E_0 / tolerance) times between minima of the augmented Lagrangian.  At those
+it moves too, found ever more closely, and the penalty rises if violation and slackness did not fall fourfold since the
+last.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trajopt.solvers.iterate import Formulation, LocalModel
+from trajopt.solvers.multipliers import Multipliers, measures, projected
+from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.rows import Rows
+
+GROWTH = 10.0
+LARGEST, FIRST = 1e8, 1e-4
+"""Of penalties and of multipliers, in units of the cost's largest derivative at the start; the first penalty."""
+LARGEST_WARM = 1e3
+"""Penalty of a warm start: one that a solve ended with was driven up."""
+FAST, SLOW = 0.5, 0.25
+TIGHTER = 0.1
+"""By this factor the next minimum of the augmented Lagrangian is to be found more closely."""
+CLOSE, NEARLY = 1e-3, 1e-6
+"""Violations of scaled rows, or of the optimality conditions, between which a slow decrease raises the penalty."""
+LARGE_COST = 1e-3
+"""Where this part of the cost exceeds 1, complementarity counts relative to it."""
+
+
+def first_multipliers(
+    model: LocalModel, options: LoopOptions, warm: tuple[np.ndarray, float] | None, rows: Rows
+) -> Multipliers:
+    """Zeros with a small penalty, or those of a warm start and its penalty; a soft penalty stays as it is."""
+    e = model.expansion
+    parts = (e.lx, e.lu, np.einsum("tii->ti", e.lxx), np.einsum("tii->ti", e.luu))
+    with np.errstate(all="ignore"):
+        unit = max(float(np.abs(part).max(initial=0.0)) for part in parts)
+    unit = unit if np.isfinite(unit) and unit > 0.0 else 1.0
+    dual, penalty = (np.zeros(len(rows)), 0.0) if warm is None else warm
+    if options.soft_penalty > 0.0:
+        return Multipliers(0.0 * dual, 0.0 * dual, options.soft_penalty, unit)
+    dual = projected(rows, dual)
+    return Multipliers(dual, dual, min(max(penalty, FIRST * unit), LARGEST_WARM * unit), unit)
+
+
+def weighted(formulation: Formulation, model: LocalModel, multipliers: Multipliers) -> LocalModel:
+    """The model and the cost of its iterate with these multipliers and this penalty."""
+    assert model.rows is not None and formulation.rows is not None
+    terms, weights = multipliers.weights(formulation.rows, model.rows.c)
+    iterate = model.iterate._replace(cost=model.iterate.own_cost + terms)
+    return model._replace(iterate=iterate, rows=model.rows._replace(weights=weights))
+
+
+def satisfied(formulation: Formulation, model: LocalModel, options: LoopOptions) -> bool:
+    """Whether violation and complementarity are within their tolerances; always if they are soft."""
+    if formulation.rows is None or model.rows is None or options.soft_penalty > 0.0:
+        return True
+    assert model.rows.weights is not None
+    reached = measures(formulation.rows, model.rows.c, model.rows.weights.p)
+    slack = options.complementarity_tolerance * max(1.0, LARGE_COST * abs(model.iterate.own_cost))
+    return reached.violation <= options.feasibility_tolerance and reached.product <= slack
+
+
+def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Multipliers:
+    """The centre moved to the dual iterate if that has halved the violation of the optimality conditions.
+
+    enough: a violation of scaled rows that is within the tolerance."""
+    assert model.rows is not None
+    reached = measures(rows, model.rows.c, m.dual)
+    sd = max(100.0, float(np.abs(m.dual).sum()) / max(len(rows), 1) / m.unit) / 100.0
+    error = max(model.gradient_norm / m.unit / sd, reached.scaled, reached.complementarity / min(1.0, m.unit))
+    if error > FAST * m.error:
+        return m
+    slow = min(NEARLY, enough) < error < CLOSE and error > SLOW * m.error
+    return m._replace(centre=m.dual, error=error, penalty=raised(m, GROWTH) if slow else m.penalty)
+
+
+def at_minimum(model: LocalModel, m: Multipliers, enough: float) -> Multipliers:
+    """The multipliers after a minimum of the augmented Lagrangian, found as closely as was asked for; enough: as
+    above."""
+    assert model.rows is not None and model.rows.weights is not None
+    p, limit = model.rows.weights.p, LARGEST * m.unit
+    residual = float(np.abs(p - m.centre).max(initial=0.0)) / m.penalty
+    slow = residual > max(SLOW * m.residual, min(NEARLY, enough))
+    centre, penalty = np.clip(p, -limit, limit), raised(m, GROWTH) if slow else m.penalty
+    return m._replace(
+        dual=centre, centre=centre, penalty=penalty, stationary=TIGHTER * m.stationary, residual=residual
+    )
+
+
+def raised(m: Multipliers, factor: float) -> float:
+    """The penalty so many times as large, within its limit."""
+    return min(factor * m.penalty, LARGEST * m.unit)
+
+
+def stepped(rows: Rows, c: np.ndarray, m: Multipliers, alpha: float) -> Multipliers:
+    """The dual iterate after a step of length alpha; c (R,): the rows that the model predicts for a full one."""
+    _, weights = m.weights(rows, c)
+    limit = LARGEST * m.unit
+    return m._replace(dual=np.clip(projected(rows, m.dual + alpha * (weights.p - m.dual)), -limit, limit))
+
+
+def total_violation(rows: Rows, c: np.ndarray) -> float:
+    """Sum of the violations of scaled rows."""
+    return float(np.maximum(np.maximum(rows.lower - c, c - rows.upper), 0.0).sum())
