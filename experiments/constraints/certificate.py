@@ -1,11 +1,12 @@
 """Whether a trajectory is a minimum by first order, whoever found it: multipliers by least squares.
 
-At a feasible w with rows c_a that are equalities or active, gradient g and Jacobian A: the smallest residual
+At a feasible w with gradient g, equalities with Jacobian A_e, and inequalities near their limits with Jacobian A_i and
+slacks s, the rows of A_i of length one:
 
-    min |g + A_e' y + A_i' z|    z >= 0
+    min |g + A_e' y + A_i' z|^2 + |g|_max^2 |z s / J|^2    z >= 0
 
-is found by projecting g and A_i' on the null space of A_e and non-negative least squares.  A trajectory is stationary
-if no entry of what is left exceeds `STATIONARY` times the largest of g.
+by projecting g and A_i' on the null space of A_e and non-negative least squares; the second term is complementarity.  A
+trajectory is stationary if nothing left exceeds `STATIONARY` times the largest entry of g.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import scipy.optimize
 
 from experiments.constraints.programme import Programme, packed
 
-ACTIVE, STATIONARY, RANK = 1e-5, 1e-3, 1e-10
+NEAR, STATIONARY, RANK = 1e-3, 1e-4, 1e-10
 
 
 class Certifier:
@@ -27,6 +28,7 @@ class Certifier:
 
     def __init__(self, nlp: Programme) -> None:
         self._nlp = nlp
+        self._cost: Any = ca.Function("cost", [nlp.w], [nlp.f])
         self._derivatives: Any = ca.Function(
             "derivatives", [nlp.w], [ca.gradient(nlp.f, nlp.w), nlp.g, ca.jacobian(nlp.g, nlp.w)]
         )
@@ -35,22 +37,25 @@ class Certifier:
         """What is left of the gradient at xs (N+1, nx), us (N, nu), relative to its largest entry."""
         nlp, w = self._nlp, packed(xs, us)
         gradient, g, J = (np.array(each) for each in self._derivatives(w))
-        gradient, g = gradient.ravel(), g.ravel()
+        gradient, g, unit = gradient.ravel(), g.ravel(), np.eye(len(w))
         equal = nlp.lbg == nlp.ubg
-        rows = [J[~equal & (g > nlp.ubg - ACTIVE)], -J[~equal & (g < nlp.lbg + ACTIVE)]]
-        unit = np.eye(len(w))
-        rows += [unit[w > nlp.ubx - ACTIVE], -unit[w < nlp.lbx + ACTIVE]]
-        return self._left(gradient, J[equal], np.vstack(rows)) / max(np.abs(gradient).max(), 1e-12)
+        rows = np.vstack([J[~equal], -J[~equal], unit, -unit])
+        slacks = np.concatenate([(nlp.ubg - g)[~equal], (g - nlp.lbg)[~equal], nlp.ubx - w, w - nlp.lbx])
+        lengths = np.maximum(np.linalg.norm(rows, axis=1), 1e-12)
+        near = slacks < NEAR * lengths
+        rows, slacks = rows[near] / lengths[near, None], slacks[near] / lengths[near]
+        size = max(float(np.abs(gradient).max()), 1e-12)
+        cost = max(abs(float(self._cost(w))), 1e-12)
+        return self._left(gradient / size, J[equal], rows, np.maximum(slacks, 0.0) * size / cost)
 
     @staticmethod
-    def _left(gradient, A_e, A_i):
+    def _left(gradient, A_e, A_i, slacks):
         Q, R, _ = scipy.linalg.qr(A_e.T, mode="economic", pivoting=True)
         size = np.abs(np.diag(R))
         Q = Q[:, size > RANK * size.max()]
-        left, active = gradient - Q @ (Q.T @ gradient), A_i.T - Q @ (Q.T @ A_i.T)
-        if active.shape[1]:
-            lengths = np.maximum(np.linalg.norm(active, axis=0), 1e-12)
-            active = active / lengths
-            z, _ = scipy.optimize.nnls(active, -left, maxiter=20 * active.shape[1])
-            left = left + active @ z
+        left, near = gradient - Q @ (Q.T @ gradient), A_i.T - Q @ (Q.T @ A_i.T)
+        if near.shape[1]:
+            near, left = np.vstack([near, np.diag(slacks)]), np.concatenate([left, np.zeros(len(slacks))])
+            z, _ = scipy.optimize.nnls(near, -left, maxiter=20 * near.shape[1])
+            left = left + near @ z
         return float(np.abs(left).max())

@@ -1,7 +1,7 @@
 """A statement as a nonlinear programme for CasADi: multiple shooting, solved by IPOPT or by FATROP.
 
-Variables w = [x_0, u_0, x_1, u_1, ..., x_N], stage by stage as FATROP's detection of structure wants; rows g of stage t:
-x_{t+1} - f(x_t, u_t), at t = 0 also x_0, then the statement's own.  Limits of controls, and inequalities of single
+Variables w = [x_0, u_0, x_1, u_1, ..., x_N], stage by stage as FATROP's detection of structure wants; rows g of stage t
+are x_{t+1} - f(x_t, u_t), at t = 0 also x_0, then the statement's own.  Limits of controls, and inequalities of single
 states, are bounds of variables; everything else is a row.  Expressions are expanded (SX), Hessians exact.
 """
 

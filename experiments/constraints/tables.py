@@ -53,11 +53,11 @@ def infeasible_rows(problems: dict[str, Any]) -> list[list[str]]:
     """What every solver says of problems without a feasible trajectory."""
     return [
         [
-            name, HEADINGS[solver], ", ".join(f"{n} {s}" for s, n in entry["summary"]["statuses"].items()),
-            f"{entry['summary']['iterations']:.0f}", cell(1e3 * entry["summary"]["seconds"] / len(entry["runs"]), ".3g"),
+            name, HEADINGS[solver], ", ".join(f"{n} {word}" for word, n in s["statuses"].items()),
+            f"{s['iterations']:.0f}", cell(1e3 * s["seconds"] / s["starts"], ".3g"),
         ]
         for name, record in problems.items() if not record["feasible"]
-        for solver, entry in record["solvers"].items()
+        for solver, s in ((solver, entry["summary"]) for solver, entry in record["solvers"].items())
     ]  # fmt: skip
 
 

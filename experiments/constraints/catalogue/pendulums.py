@@ -148,8 +148,7 @@ def arm_line() -> Statement:
     """
 
     def height(x):
-        right, up = tip_of(x)
-        return (up + 0.5,)
+        return (tip_of(x)[1] + 0.5,)
 
     def across(x):
         return (tip_of(x)[0],)

@@ -66,7 +66,6 @@ def unstable_long() -> Statement:
     )  # fmt: skip
 
 
-
 def obstacle_ahead() -> Statement:
     """A mass in the plane, a disc of radius 0.5 m in the middle of the straight line to the goal: a saddle between two
     minima.  [Malyuta et al. 2022, obstacle avoidance]"""
