@@ -6,7 +6,8 @@
 Every problem is stated once, in `experiments.constraints.catalogue`; both sides are made of that statement, on the same
 discretization.  All solvers have their default options.  Ours start from controls alone, the others from the same
 controls and the states they lead to.  IPOPT and FATROP need CasADi, of the `peers` extra; without it they are left out.
-Writes DIR/constraints.json (all runs), DIR/constraints.md and DIR/constraints.png.
+Times are wall-clock seconds of warm solves, without compilation and without the making of nonlinear programmes; CasADi
+evaluates in its virtual machine.  Writes DIR/constraints.json (all runs), DIR/constraints.md and DIR/constraints.png.
 """
 
 import sys

@@ -84,6 +84,8 @@ class Theirs:
 
     def __init__(self, solver: str, statement: Statement, limit: float) -> None:
         self._solver, self._statement, self._limit = solver, statement, limit
+        if solver not in available():
+            raise ModuleNotFoundError(f"{solver} needs casadi, of the extra 'peers'")
         self._process: Any = None
         self._line: Any = None
 

@@ -58,9 +58,8 @@ def programme(statement: Statement) -> Programme:
     for i in range(nx):
         rows[0].append((X[0][i], statement.x0[i], statement.x0[i]))
     for each in statement.constraints:
-        bound = isinstance(each, Limits) and each.lower != each.upper
         for t in statement.knots(each):
-            if bound:
+            if isinstance(each, Limits) and each.lower != each.upper:
                 lower_x[t, each.components] = np.maximum(lower_x[t, each.components], each.lower)
                 upper_x[t, each.components] = np.minimum(upper_x[t, each.components], each.upper)
             else:

@@ -2,8 +2,10 @@
 
 Dynamics are a `CallableSystem` of a compiled function, whose derivatives are the default, complex steps.  Rows are
 residuals of a user's; a user would write their derivatives by hand, here they come by the same complex steps (first
-order exact to rounding, second order to about 1e-12), in compiled loops.  Measured on these problems a solve with
-derivatives by hand takes about half as long.
+order exact to rounding, second order to about 1e-12), in compiled loops.
+
+What the default costs, measured on cart-pole, crane, car and arm: derivatives take about 80 % of a solve by DDP, nearly
+all of it the Hessians of the dynamics, 1.0 to 2.6 ms an iteration; Jacobians take 0.3 to 0.5 ms, all rows 0.1 ms.
 """
 
 from __future__ import annotations
@@ -87,7 +89,8 @@ class FunctionResidual:
         nx = self._shape[0]
         if self._state_only:
             return H, None, None
-        return tuple(np.ascontiguousarray(b) for b in (H[:, :nx, :nx], H[:, nx:, :nx], H[:, nx:, nx:]))
+        Hxx, Hux, Huu = (np.ascontiguousarray(block) for block in (H[:, :nx, :nx], H[:, nx:, :nx], H[:, nx:, nx:]))
+        return Hxx, Hux, Huu
 
 
 class Multiplied:
@@ -154,7 +157,7 @@ def problem_of(statement: Statement, fast: bool = True) -> trajopt.Problem:
         constraints.insert(0, trajopt.ControlBounds(statement.lower, statement.upper))
     return trajopt.Problem(
         system,
-        statement.x0,
+        np.array(statement.x0),
         statement.horizon,
         [_cost(term, system) for term in statement.running],
         [_cost(term, system) for term in statement.terminal],

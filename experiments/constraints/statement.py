@@ -33,7 +33,7 @@ class Squares:
     weights: Any
     reference: Any = 0.0
 
-    def value(self, z: Sequence[Any]) -> Any:
+    def value(self, z: Any) -> Any:
         """Of symbols, or of arrays over knots."""
         n = len(z) if isinstance(z, np.ndarray) else z.shape[0]
         w, c = (np.broadcast_to(np.asarray(a, dtype=float), n) for a in (self.weights, self.reference))
@@ -48,7 +48,7 @@ class Price:
     component: int
     slope: float = 1.0
 
-    def value(self, z: Sequence[Any]) -> Any:
+    def value(self, z: Any) -> Any:
         """Of symbols, or of arrays over knots."""
         return self.slope * z[self.component]
 

@@ -128,7 +128,8 @@ def quadrotor_gap() -> Statement:
 def hang_glider() -> Statement:
     """Longest flight of a hang glider over a thermal in 98.4 s, the optimal time; known as 1248 m.
 
-    State: distance [100 m], height [100 m], their rates [10 m/s]; control: lift coefficient.
+    State: distance [100 m], height [100 m], their rates [10 m/s]; control: lift coefficient.  Limits of both rates, far
+    from the known flight, exclude stalls, in which steps of a second gain energy that is none.
     [Bulirsch et al. 1993; Dolan, More, Munson 2004]
     """
 
@@ -145,7 +146,7 @@ def hang_glider() -> Statement:
         "hang_glider", "Bulirsch et al. 1993", xdot, (0.0, 10.0, 1.323, -0.1288), 100, 0.984, (0.0,), (1.4,),
         terminal=(Price("state", 0, -1.0),),
         constraints=(
-            Limits((2,), (0.0,), (FREE,), "all", name="forwards"),
+            Limits((2, 3), (0.5, -0.5), (2.0, 0.5), "all", name="speeds"),
             goal((9.0, 1.323, -0.1288), (1, 2, 3)),
         ),
         guess=0.7,
