@@ -35,6 +35,7 @@ def experiments() -> dict[str, str]:
     scripts = {
         "convergence": "iterations of iLQR and of DDP's Hessian modes on every problem, and from 50 perturbed starts",
         "ilqr_vs_ddp": "success, iterations and time of iLQR and DDP on every problem from 100 random starts",
+        "constraints": "constrained problems of the literature, solved here and by IPOPT and FATROP",
         "peers": "the same problems in Crocoddyl and here, solved side by side",
         "quadruped": "gaits of a quadruped by iLQR and DDP's Hessian modes; standing and gaits beside Crocoddyl",
         "quadruped.iteration": "what the parts of an iteration on a standing quadruped take",

@@ -1,0 +1,1 @@
+"""Constrained optimal control problems from the literature, stated once, solved here and by IPOPT and FATROP."""

@@ -1,0 +1,207 @@
+"""The benchmark of constrained problems: one statement makes both sides alike, and a small run says what it should."""
+
+import json
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+import trajopt
+from experiments.constraints.__main__ import main
+from experiments.constraints.catalogue import NAMES, statement
+from experiments.constraints.contestants import Attempt, available
+from experiments.constraints.residuals import FunctionResidual, Multiplied, problem_of, system_of
+from experiments.constraints.starts import controls, states
+from experiments.constraints.statement import Limits, Rows
+from experiments.constraints.study import KNOWN, geometric_means, minima_of, ratios, run_record, same, summary
+from experiments.constraints.tables import feasible_rows, infeasible_rows, markdown
+
+EQUAL = 1e-12
+INFEASIBLE = ("weak_force", "wall_before_goal", "out_of_reach")
+
+
+@pytest.fixture(params=NAMES)
+def each(request):
+    """Every statement."""
+    return statement(request.param)
+
+
+def trajectory(each, seed):
+    """States and controls around a start, which the dynamics do not connect."""
+    rng = np.random.default_rng(seed)
+    us = controls(each, seed, 3)
+    xs = states(each, us)
+    return np.array(each.x0) + 0.9 * (xs - each.x0) * rng.uniform(0.9, 1.1, xs.shape), us
+
+
+def test_what_there_is():
+    assert len(NAMES) == len(set(NAMES)) and sum(statement(name).feasible for name in NAMES) >= 20
+    assert {name for name in NAMES if not statement(name).feasible} == set(INFEASIBLE)
+
+
+def test_known_minima():
+    known = json.loads(KNOWN.read_text())
+    assert set(known) == set(NAMES) - set(INFEASIBLE)
+    assert all(costs and costs == sorted(costs) for costs in known.values())
+    assert known["bryson_denham"][0] == pytest.approx(4.0, rel=1e-3)  # the minimum of continuous time
+    assert known["minimum_time_integrator"][0] == pytest.approx(2.0, rel=1e-6)
+    assert known["hang_glider"][0] == pytest.approx(-12.48, rel=1e-3) and known["zermelo"][0] < 5.47
+
+
+def test_every_problem_states_and_steps(each):
+    us = controls(each, 1, 0)
+    assert (us >= each.lower).all() and (us <= each.upper).all() and np.ptp(us) > 0
+    assert not np.array_equal(us, controls(each, 2, 0)) and np.array_equal(us, controls(each, 1, 0))
+    xs = each.rollout(us)
+    assert np.isfinite(xs).all() and np.isfinite(each.cost(xs, us))
+    violation = each.violation(xs, us)
+    assert 1e-3 < violation < np.inf, "a start that is feasible shows nothing"
+    problem = problem_of(each, fast=False)
+    assert problem.horizon == each.horizon and problem.name == each.name
+    ends = problem.system.step(xs[:-1], us)
+    assert np.abs(ends - xs[1:]).max() <= EQUAL * np.abs(xs).max()
+    assert len(problem.residual_constraints) == len(each.constraints)
+    for ours, own in zip(problem.residual_constraints, each.constraints, strict=True):
+        state_only = own.of == "state"
+        assert ours.knots(each.horizon, state_only).tolist() == list(each.knots(own))
+
+
+@pytest.mark.peer
+def test_both_sides_agree(each):
+    ca = pytest.importorskip("casadi")
+    from experiments.constraints.programme import packed, programme, unpacked
+
+    nlp = programme(each)
+    sides = ca.Function("sides", [nlp.w], [nlp.f, nlp.g])
+    problem = problem_of(each, fast=False)
+    for seed in range(2):
+        xs, us = trajectory(each, seed)
+        w = packed(xs, us)
+        assert all(np.array_equal(a, b) for a, b in zip(unpacked(w, each), (xs, us), strict=True))
+        f, g = (np.array(value).ravel() for value in sides(w))
+        assert f[0] == pytest.approx(trajopt.total_cost(problem, xs, us), rel=EQUAL, abs=EQUAL)
+        assert each.cost(xs, us) == pytest.approx(f[0], rel=EQUAL, abs=EQUAL)
+        gaps = xs[1:] - problem.system.step(xs[:-1], us)
+        rows = _rows_of_ours(each, xs, us)
+        expected = [np.r_[gaps[t], rows[t]] for t in range(each.horizon)]
+        expected[0] = np.r_[gaps[0], xs[0], rows[0]]
+        mine = np.concatenate([*expected, rows[each.horizon]])
+        assert mine.shape == g.shape and np.abs(mine - g).max() <= EQUAL * max(1.0, np.abs(g).max())
+        outside = [nlp.lbg - g, g - nlp.ubg, nlp.lbx - w, w - nlp.ubx]
+        if all(c.unit == 1.0 for c in each.constraints):
+            assert each.violation(xs, us) == pytest.approx(np.max(np.concatenate(outside)), rel=1e-10)
+
+
+def _rows_of_ours(each, xs, us):
+    """Rows knot by knot, without those that are bounds of variables."""
+    rows = [[] for _ in range(each.horizon + 1)]
+    for own in each.constraints:
+        if not (isinstance(own, Limits) and own.lower != own.upper):
+            for t in each.knots(own):
+                rows[t] += own.values(xs[t], us[t] if t < each.horizon else None)
+    return rows
+
+
+def test_residuals_of_functions():
+    def function(x, u):
+        return x[0] * np.sin(x[1]) + u[0] * x[0], u[0] ** 2 * np.exp(x[1])
+
+    rows = Rows(function, (0.0, 0.0), (0.0, 0.0), of="both")
+    system = system_of(statement("double_integrator"), fast=False)
+    residual = FunctionResidual(rows, 2, 1)
+    rng = np.random.default_rng(1)
+    xs, us, mu = rng.uniform(-1, 1, (5, 2)), rng.uniform(-1, 1, (5, 1)), rng.uniform(-1, 1, (5, 2))
+    assert np.allclose(residual.evaluate(xs, us), np.array(function(xs.T, us.T)).T, rtol=0, atol=1e-15)
+    report = trajopt.check_derivatives(residual, system=system)
+    assert report.ok, str(report)
+    Hxx, Hux, Huu = residual.hessian_products(xs, us, mu)
+    assert Huu is not None and np.allclose(Huu[:, 0, 0], 2 * mu[:, 1] * np.exp(xs[:, 1]), rtol=0, atol=1e-11)
+    thousand = Multiplied(residual, 1e3)
+    assert np.array_equal(thousand.evaluate(xs, us), 1e3 * residual.evaluate(xs, us))
+    assert np.array_equal(thousand.jacobians(xs, us)[0], 1e3 * residual.jacobians(xs, us)[0])
+    assert np.allclose(thousand.hessian_products(xs, us, mu)[0], 1e3 * Hxx, rtol=1e-12)
+    assert Hux is not None and Hux.shape == (5, 1, 2)
+
+
+def test_rows_multiplied():
+    one = statement("cart_pole")
+    plain, scaled = (problem_of(s, fast=False) for s in (one, one.scaled(1e3)))
+    xs, _ = trajectory(one, 1)
+    for a, b in zip(plain.residual_constraints, scaled.residual_constraints, strict=True):
+        assert np.allclose(1e3 * a.residual.evaluate(xs, None), b.residual.evaluate(xs, None), rtol=1e-15)
+        assert np.allclose(1e3 * a.upper, b.upper) and np.allclose(1e3 * a.lower, b.lower)
+
+
+def attempt(cost, status="converged", violation=1e-9, seconds=0.1):
+    """An attempt by hand."""
+    return Attempt(status, 7, seconds, cost, violation, None, None)
+
+
+def test_statistics_by_hand(monkeypatch):
+    monkeypatch.setattr("experiments.constraints.study.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("experiments.constraints.study.known_minima", lambda name: [2.0])
+    ddp = [attempt(1.0, seconds=0.2), attempt(2.0 + 1e-5), attempt(0.5, "max_iterations"), attempt(0.4, violation=1e-3)]
+    ipopt = [attempt(1.0 + 5e-5), attempt(3.0), attempt(np.nan, "failed", np.nan), attempt(2.0)]
+    minima, refused = minima_of(statement("cart_pole"), {"ddp": ddp, "ipopt": ipopt})
+    assert minima == [1.0, 2.0, 3.0] and not refused
+    runs = {name: [run_record(i, a, minima) for i, a in enumerate(of)] for name, of in (("ddp", ddp), ("ipopt", ipopt))}
+    assert [r["success"] for r in runs["ddp"]] == [True, True, False, False]
+    assert [r["best"] for r in runs["ddp"]] == [True, False, False, False]
+    assert runs["ipopt"][2]["cost"] is None
+    entries = {name: {"summary": summary(of), "runs": of} for name, of in runs.items()}
+    assert entries["ipopt"]["summary"]["successes"] == 3 and entries["ipopt"]["summary"]["best"] == 1
+    found = ratios(entries)
+    assert found["ipopt"] == {"all": pytest.approx(0.5 / 0.4), "both": pytest.approx(0.3 / 0.2)}
+    record = {"feasible": True, "solvers": entries, "ratios": found}
+    means = geometric_means({"a": record, "b": record})
+    assert means["ipopt"]["all"] == {"ratio": pytest.approx(1.25), "problems": 2}
+    assert feasible_rows({"a": record})[0][:3] == ["a", "2 (1)", "3 (1)"]
+    assert infeasible_rows({"a": {**record, "feasible": False}})[0][2] == "3 converged, 1 max_iterations"
+    assert "| sum | 4/8 | 6/8 |" in markdown({"problems": {"a": record, "b": record}, "geometric_means": means})
+    assert same(1.00005, 1.0) and not same(1.001, 1.0)
+
+
+@pytest.mark.peer
+def test_certificate():
+    pytest.importorskip("casadi")
+    from experiments.constraints.certificate import STATIONARY, Certifier
+    from experiments.constraints.programme import Peer, programme
+
+    one = statement("cart_pole")
+    nlp = programme(one)
+    us = controls(one, 0, 0)
+    certifier, xs = Certifier(nlp), states(one, us)
+    for solver in ("ipopt", "fatrop"):
+        found = Peer(solver, one, nlp).solve(us, xs)
+        assert found.converged and one.violation(found.xs, found.us) < 1e-6
+        assert certifier.residual(found.xs, found.us) < STATIONARY
+        assert (
+            certifier.residual(found.xs + 1e-2 * np.sin(np.arange(found.xs.size)).reshape(xs.shape), found.us)
+            > 10 * STATIONARY
+        )
+
+
+def test_a_small_run(tmp_path, capsys):
+    solvers = ["ddp", *available()[2:]]
+    names = ["double_integrator", "weak_force"]
+    arguments = ["--starts", "1", "--limit", "20", "--out", str(tmp_path), "--solvers", *solvers, "--only", *names]
+    assert main(arguments) == 0
+    assert "infeasible problems" in capsys.readouterr().out
+    results = json.loads((tmp_path / "constraints.json").read_text())
+    record = results["problems"]["double_integrator"]
+    assert list(record["solvers"]) == solvers and len(record["minima"]) == 1
+    for solver in solvers:
+        (run,) = record["solvers"][solver]["runs"]
+        assert run["success"] and run["seconds"] > 0 and run["violation"] <= 1e-6
+    assert results["problems"]["weak_force"]["minima"] == []
+    assert not any(entry["summary"]["successes"] for entry in results["problems"]["weak_force"]["solvers"].values())
+    assert "| double_integrator | 1 |" in (tmp_path / "constraints.md").read_text()
+    pixels = imread(tmp_path / "constraints.png")[..., :3]
+    assert min(pixels.shape[:2]) > 200 and 0.005 < np.mean(pixels.min(axis=2) < 0.9) < 0.6
+
+
+def test_a_small_run_with_rows_multiplied(tmp_path, capsys):
+    assert main(["--scaled", "--starts", "1", "--only", "double_integrator", "--out", str(tmp_path)]) == 0
+    record = json.loads((tmp_path / "constraints.json").read_text())["scaled"]["double_integrator"]
+    assert list(record) == ["1", "1000", "0.001"] and all(len(of["iterations"]) == 1 for of in record.values())
+    assert "rows multiplied" in capsys.readouterr().out
