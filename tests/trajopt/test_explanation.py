@@ -234,10 +234,9 @@ def test_the_constraint_that_cannot_be_met_is_named():
     solution = ENDS["infeasible"]()
     bounds = solution.constraints[1]
     assert bounds.violation > 0.1
-    expected = (
-        f"constraint 'state bounds' at knot {bounds.worst_knot} cannot be met (violated by {bounds.violation:.2g})"
-    )
-    assert expected in text(solution)
+    said = text(solution)
+    assert f"loosen 'state bounds' at knot {bounds.worst_knot}, where it is violated by {bounds.violation:.2g}" in said
+    assert "Most at fault: 'state bounds'" in said and "held back by" in said
 
 
 # ------------------------------------------------------------------------------------------------ steps, options
@@ -284,7 +283,7 @@ def test_advice_after_the_iteration_limit_depends_on_what_is_left():
     assert "accept it" not in text(early) and "trajopt.DDP" not in text(early)
     violated = DDP(max_iterations=1).solve(limited())
     assert violated.violation > 1e-2
-    assert f"constraint 'state bounds' at knot {violated.constraints[1].worst_knot} was not met" in text(violated)
+    assert f"'state bounds', which is violated at knot {violated.constraints[1].worst_knot}" in text(violated)
 
 
 def test_short_steps_bring_up_another_regularization():

@@ -91,13 +91,13 @@ def test_no_sentence_contradicts_the_numbers(status, solver):
         met, closed = violation <= allowed, gap == 0.0
         assert ("accept it" in said) <= (met and closed and promised < 1e-6 and mu == 0.0)
         assert ("a larger tolerance:" in said) <= (met and closed and promised < 1e-6)
-        for blame in ("was not met in time", "cannot be met (violated", "another initial_penalty"):
+        for blame in ("which is violated at knot", "where it is violated by"):
             assert (blame in said) <= (not met)
         assert ("the constraints are met" in said) <= met
         assert ("feasibility_tolerance below" in said) == (status == "converged" and not met)
         assert ("States follow from the controls" in said) == closed and ("States do not follow" in said) != closed
         assert (f"largest violation {violation:.2g}" in said) or violation == 0.0
-        assert "raise max_iterations (it was" not in said  # rounds may have ended it, and did with so many steps left
+        assert ("raise max_iterations (it was" in said) <= (status == "max_iterations")
         largest = np.abs(lagrangian_gradient(solution)).max()
         assert f"Largest gradient entry: {largest:.2g}, of control 0" in said
         assert (step == 0.0) == (largest < 1e-3)  # both kinds are in the table

@@ -1,7 +1,7 @@
 """Constraints lower <= r(x, u) <= upper: limits of controls, limits of states, and any residual.
 
 Equal limits make an equality, an infinite one is none.  Limits of controls are kept by the backward pass and the
-rollouts themselves; all others go through an augmented Lagrangian (`trajopt.solvers.augmented_lagrangian`).
+rollouts themselves; all others go through an augmented Lagrangian (`trajopt.solvers.multipliers`).
 """
 
 from __future__ import annotations

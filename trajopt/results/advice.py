@@ -102,8 +102,6 @@ def advice(solution: Solution, solver: Any) -> Iterator[str]:
 
 def _for_line_search(solution: Solution, solver: Any, system: str) -> Iterator[str]:
     worst = largest_violation(solution, solver)
-    if worst is not None:
-        yield f"another initial_penalty: '{worst.name}' is violated by {worst.violation:.2g} at knot {worst.worst_knot}"
     if worst is None and solution.consistent and relative_promise(solution) < NEARLY_DONE:
         yield "a larger tolerance: what is left to gain is near the rounding of the cost"
     else:
@@ -122,9 +120,7 @@ def _after_many(solution: Solution, solver: Any) -> Iterator[str]:
     if solution.iterations and _nearly_done(solution, solver):
         yield "accept it: what is left to gain is a small part of the cost"
     limit = getattr(solver, "max_iterations", None)
-    if limit is not None and solution.iterations < limit:
-        yield f"a larger complementarity_tolerance: the rounds for the constraints ended it, or {GO_ON}"
-    elif limit is None and any(report.penalty > 0.0 for report in solution.constraints):
+    if limit is None and any(report.penalty > 0.0 for report in solution.constraints):
         yield f"raise max_iterations if it was {solution.iterations}, or {GO_ON}"
     else:
         yield f"raise max_iterations (it was {solution.iterations}), or {GO_ON}"
@@ -134,7 +130,8 @@ def _after_many(solution: Solution, solver: Any) -> Iterator[str]:
         yield "trajopt.DDP if this was trajopt.ILQR: exact steps need fewer iterations near the optimum"
     worst = largest_violation(solution, solver)
     if worst is not None:
-        yield f"a larger initial_penalty: constraint '{worst.name}' at knot {worst.worst_knot} was not met in time"
+        where = f"'{worst.name}', which is violated at knot {worst.worst_knot}"
+        yield f"start from states that meet {where}: solver.solve(problem, xs=...)"
 
 
 def _for_indefinite(solution: Solution, solver: Any) -> Iterator[str]:
@@ -160,8 +157,8 @@ def _for_infeasible(solution: Solution, solver: Any) -> Iterator[str]:
         yield "a larger complementarity_tolerance: the constraints are met, but pressed on where they leave room"
         return
     yield (
-        f"constraint '{worst.name}' at knot {worst.worst_knot} cannot be met (violated by {worst.violation:.2g}): "
-        "loosen it there, or start from states that meet it, solver.solve(problem, xs=...)"
+        f"loosen '{worst.name}' at knot {worst.worst_knot}, where it is violated by {worst.violation:.2g}; or, if you "
+        "know of a trajectory that meets it, start from its states, solver.solve(problem, xs=...)"
     )
     for report in solution.constraints:
         if report is not worst and report.active.any():

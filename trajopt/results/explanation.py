@@ -60,6 +60,7 @@ def explain(solution: Solution, solver: Any = None) -> str:
     parts = [f"{solution.status}: {solution.message}", *_ending(solution, solver)]
     if solution.cause:
         parts.append(f"Not finite: {solution.cause}.")
+    parts += _at_fault(solution)
     if np.isfinite(solution.cost):
         parts += [_states(solution), *_gradient(solution), *_costs(solution)]
     parts += [*map(_constraint, solution.constraints), *_steps(solution)]
@@ -201,6 +202,31 @@ def _constraint(report: ConstraintReport) -> str:
         f"{head}{violation}active in {where}, largest multiplier {abs(report.multipliers[row, component]):.2g}, of "
         f"{called(names, component, 'component')} at knot {report.knots[row]}."
     )
+
+
+def _at_fault(solution: Solution) -> Iterator[str]:
+    """Which constraints the certificate of infeasibility blames, and what holds them back."""
+    blamed = [
+        (np.abs(report.weights / report.factors), report)
+        for report in solution.constraints
+        if report.weights is not None and report.factors is not None and report.weights.size
+    ]
+    if not any(weights.any() for weights, _ in blamed):
+        return
+    weights, worst = max(blamed, key=lambda pair: pair[0].max())
+    row, component = np.unravel_index(np.argmax(weights), weights.shape)
+    told = (
+        f"Most at fault: '{worst.name}', {called(worst.components, component, 'component')}, at knot "
+        f"{worst.knots[row]}, violated by {worst.violations[row, component]:.2g}"
+    )
+    against = [f"'{other.name}'" for weights, other in blamed if other is not worst and weights.any()]
+    for report in solution.constraints:
+        if report.penalty == 0.0 and report.values.size:
+            held = ((report.values <= report.lower) | (report.values >= report.upper)).any(axis=1)
+            if held.any():
+                at = report.knots[held]
+                against.append(f"'{report.name}', reached at {plural(len(at), 'knot')} from {at[0]} to {at[-1]}")
+    yield told + (f"; held back by {', '.join(against)}." if against else ".")
 
 
 # ------------------------------------------------------------------------------------------------ steps

@@ -25,8 +25,8 @@ class Status(StrEnum):
 
 _MESSAGES = {
     Status.CONVERGED: "The predicted decrease of the cost is within the tolerance, or too small to show in the cost.",
-    Status.MAX_ITERATIONS: "The limit of iterations, or of rounds for constraints, was reached before the predicted "
-    "decrease and the violation of constraints fell below their tolerances.",
+    Status.MAX_ITERATIONS: "The limit of iterations was reached before the predicted decrease and the violation of "
+    "constraints fell below their tolerances.",
     Status.LINE_SEARCH_FAILED: "No step length lowers the cost, even with the largest regularization; "
     "the derivatives of the dynamics or of a cost may be wrong.",
     Status.NOT_POSITIVE_DEFINITE: "Quu is not positive definite even with the largest regularization.",
@@ -37,5 +37,6 @@ _MESSAGES = {
     "controls. The states returned are the initial state, repeated.",
     Status.STOPPED_BY_CALLBACK: "The callback asked to stop.",
     Status.INTERRUPTED: "The solve was interrupted; this is the best iterate until then.",
-    Status.INFEASIBLE: "No trajectory was found that meets the constraints, however much their violation costs.",
+    Status.INFEASIBLE: "The constraints contradict each other near this trajectory: no small change of the controls "
+    "lowers their violation.",
 }

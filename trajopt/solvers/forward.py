@@ -151,7 +151,7 @@ class ForwardFormulation:
                 c, *C = self.rows.linearized(xs, us)
                 rows = RowModel(c, (C[0], C[1]), dual)
                 lagrangian = with_prices(expansion, self.rows.first, rows.C, dual)
-                if all_of_costs:
+                if all_of_costs and curvature is not None:
                     self.rows.add_curvature(xs, us, dual, curvature)
             costate, gradient = adjoint(lagrangian)
             norm = largest_gradient(gradient, us, self.limits)

@@ -101,7 +101,12 @@ Merit = Callable[[np.ndarray, np.ndarray], tuple[float, float]]
 
 def own_merit(objective: Objective) -> Merit:
     """The cost alone."""
-    return lambda xs, us: (objective.value(xs, us),) * 2
+
+    def merit(xs: np.ndarray, us: np.ndarray) -> tuple[float, float]:
+        cost = objective.value(xs, us)
+        return cost, cost
+
+    return merit
 
 
 def search(

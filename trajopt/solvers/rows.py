@@ -97,11 +97,13 @@ class Rows:
         lam = multipliers * self.D
         with np.errstate(all="ignore"):
             for block in self.blocks:
-                used = slice(2, 3) if block.of_states else slice(2, 5)
-                parts = [np.zeros((len(block.knots), *total.shape[1:])) for total in blocks[used]]
-                target = Quadratic(None, None, *parts, *[None] * (3 - len(parts)))
+                used = blocks[2:3] if block.of_states else blocks[2:5]
+                parts = [np.zeros((len(block.knots), *total.shape[1:])) for total in used]
+                Hxx, Hux, Huu = (*parts, None, None)[:3]
+                assert Hxx is not None
+                target = Quadratic(np.empty(0), None, Hxx, Hux, Huu)
                 add_curvature(block.constraint.residual, *block.points(xs, us), lam[block.rows], target)
-                for total, part in zip(blocks[used], parts, strict=True):
+                for total, part in zip(used, parts, strict=True):
                     total[block.knots] += part
 
     # -------------------------------------------------------------------------------------------- units
@@ -117,10 +119,13 @@ class Rows:
         return self.with_factors(sizes)
 
     def with_factors(self, factors: Sequence[np.ndarray]) -> Rows:
-        """With these (nr,), one array a constraint; limits follow."""
+        """With these positive ones (nr,), one array a constraint; limits follow.  Raises ValueError for others."""
         D = np.empty(len(self))
         for block in self.blocks:
-            D[block.rows] = factors[self._index(block)]
+            name, given = block.constraint.name, factors[self._index(block)]
+            D[block.rows] = float_array(f"factors of {name}", given, (block.constraint.nr,))
+            if not (D[block.rows] > 0.0).all():
+                raise ValueError(f"factors of {name}: got {given}, wanted positive numbers")
         with np.errstate(invalid="ignore"):
             return replace(self, D=D, lower=self.lower / self.D * D, upper=self.upper / self.D * D)
 
@@ -163,11 +168,12 @@ class Rows:
         columns = [self.unpacked(array) for array in arrays]
         blame = [None] * len(self.constraints) if weights is None else self.unpacked(weights * self.D)
         reports = []
-        for constraint, factors, nu, *rows in zip(self.constraints, self.factors(), blame, *columns, strict=True):
+        for constraint, factors, nu, c, low, high, lam in zip(
+            self.constraints, self.factors(), blame, *columns, strict=True
+        ):
             at = [block.knots for block in self.blocks if block.constraint is constraint]
-            knots = np.concatenate(at) if at else np.zeros(0, dtype=np.intp)
-            report = ConstraintReport(constraint.name, knots, *rows, penalty, constraint.component_names, factors, nu)
-            reports.append(report)
+            knots, names = np.concatenate(at) if at else np.zeros(0, dtype=np.intp), constraint.component_names
+            reports.append(ConstraintReport(constraint.name, knots, c, low, high, lam, penalty, names, factors, nu))
         return reports
 
     def culprit(self, xs: np.ndarray, us: np.ndarray) -> str | None:

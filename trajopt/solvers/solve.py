@@ -117,15 +117,13 @@ def _warm(problem: Problem, start: WarmStart, boxed: bool, rows: Rows) -> tuple[
     for name, values in zip(("multipliers", "penalties", "factors"), given, strict=True):
         if len(values) != len(problem.constraints):
             raise ValueError(f"warm_start: got {name} of {len(values)} constraints, wanted {len(problem.constraints)}")
-    chosen = [
-        of_constraint
-        for constraint, *of_constraint in zip(problem.constraints, *given, strict=True)
-        if not boxed or isinstance(constraint, ResidualConstraint)
-    ]
-    if all(factors is not None for _, _, factors in chosen):
-        rows = rows.with_factors([factors for *_, factors in chosen])
-    multipliers = rows.packed("multipliers", [lam for lam, _, _ in chosen]) / rows.D
-    return rows, (multipliers, max((penalty for _, penalty, _ in chosen), default=0.0))
+    smooth = [not boxed or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints]
+    multipliers, penalties, factors = given
+    lam = rows.packed("multipliers", [value for value, wanted in zip(multipliers, smooth, strict=True) if wanted])
+    scales = [value for value, wanted in zip(factors, smooth, strict=True) if wanted and value is not None]
+    if len(scales) == sum(smooth):
+        rows = rows.with_factors(scales)
+    return rows, (lam / rows.D, max((value for value, wanted in zip(penalties, smooth, strict=True) if wanted)))
 
 
 # ------------------------------------------------------------------------------------------------ the end

@@ -1,0 +1,187 @@
+"""The constrained solver: units of rows, the minimum of a model, penalties without tuning, infeasibility."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import dynamics
+import problems
+from tests.trajopt.constrained_cases import CASES
+from tests.trajopt.systems import LinearSystem, Pendulum, TipResidual
+from tests.trajopt.test_augmented_lagrangian import impossible
+from trajopt import (
+    DDP,
+    ILQR,
+    ControlBounds,
+    ControlCost,
+    Problem,
+    ResidualConstraint,
+    StateBounds,
+    StateCost,
+    StateResidual,
+)
+from trajopt.backward.expansions import adjoint, expand
+from trajopt.solvers.forward import Curvature, ForwardFormulation
+from trajopt.solvers.iterate import GAUSS_NEWTON, Direction
+from trajopt.solvers.kinks import Kinks
+from trajopt.solvers.multipliers import Multipliers
+from trajopt.solvers.rows import pack
+from trajopt.solvers.steering import weighted
+from trajopt.solvers.timing import Stopwatch
+
+
+class InOtherUnits:
+    """Another residual times a factor."""
+
+    def __init__(self, residual, factor):
+        self.residual, self.factor, self.nr = residual, factor, residual.nr
+
+    def evaluate(self, xs, us):
+        return self.factor * self.residual.evaluate(xs, us)
+
+    def jacobians(self, xs, us):
+        return tuple(None if J is None else self.factor * J for J in self.residual.jacobians(xs, us))
+
+    def hessian_products(self, xs, us, mu):
+        return self.residual.hessian_products(xs, us, self.factor * mu)
+
+
+def in_other_units(problem, factor):
+    constraints = [
+        ResidualConstraint(InOtherUnits(c.residual, factor), factor * c.lower, factor * c.upper, c.at, c.name)
+        if isinstance(c, ResidualConstraint)
+        else c
+        for c in problem.constraints
+    ]
+    return replace(problem, constraints=constraints)
+
+
+@pytest.mark.parametrize("factor", [2.0**10, 2.0**-10, 1e3, 1e-3])
+@pytest.mark.parametrize("name", CASES)
+def test_units_of_constraints_do_not_matter(name, factor):
+    """The same iterations, and with powers of two the same bits."""
+    problem = CASES[name]()
+    solver = DDP(feasibility_tolerance=1e-30, complementarity_tolerance=1e-30, max_iterations=8)  # ends that compare
+    plain, other = (solver.solve(p) for p in (problem, in_other_units(problem, factor)))
+    assert [r.step for r in plain.log] == [r.step for r in other.log]
+    np.testing.assert_array_equal(plain.history("alpha"), other.history("alpha"))
+    if np.log2(factor).is_integer():
+        np.testing.assert_array_equal(plain.us, other.us)
+    else:
+        np.testing.assert_allclose(plain.us, other.us, rtol=1e-6, atol=1e-6 * np.abs(plain.us).max())
+
+
+# ------------------------------------------------------------------------------------------------ the model's minimum
+def kinked(rng, limits):
+    """A linear-quadratic problem at rest, its formulation and model, and a stiff augmented Lagrangian of two rows."""
+    system = LinearSystem(np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.005, 0.0], [0.1, 0.02]]))
+    bounds = StateBounds(system, [-0.3, -0.6], [0.2, 0.5])
+    costs = [StateCost(system, [1.0, -0.5], [1.0, 0.1]), ControlCost(0.05)]
+    problem = Problem(system, [0.0, 0.0], 12, costs, [], [bounds], rng.standard_normal((12, 2)))
+    rows = pack(problem, problem.residual_constraints)
+    box = None if limits is None else (np.full((12, 2), -limits), np.full((12, 2), limits))
+    formulation, clock = ForwardFormulation(problem, rows, box, Curvature(), "control"), Stopwatch()
+    multipliers = Multipliers(np.zeros(len(rows)), 0.1 * rng.standard_normal(len(rows)), 30.0)
+    model = formulation.expand(formulation.start(problem.us_init, None, clock), clock, dual=np.zeros(len(rows)))
+    return problem, rows, formulation, weighted(formulation, model, multipliers), multipliers, clock
+
+
+@pytest.mark.parametrize("limits", [None, 2.0, 0.8])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_minimum_of_a_model_with_kinks(seed, limits):
+    """Against L-BFGS-B on the same piecewise quadratic function of the controls; where limits of controls matter it is
+    approached until a sweep gains little."""
+    rng = np.random.default_rng(seed)
+    problem, rows, formulation, model, multipliers, clock = kinked(rng, limits)
+    sweep = formulation.sweep(model, 0.0, clock)
+    kinks = Kinks(formulation, model, multipliers, model.expansion, 0.0, clock)
+    found = kinks.minimum(Direction(GAUSS_NEWTON, sweep, None, -1))
+    us = model.iterate.us
+
+    def value(flat):
+        u = flat.reshape(us.shape)
+        xs = problem.system.rollout(problem.x0, u)
+        return problem.objective.value(xs, u) + multipliers.value(rows, rows.values(xs, u))
+
+    low, high = (-np.inf, np.inf) if limits is None else (-limits, limits)
+    options = {"maxiter": 20000, "maxfun": 10**7, "ftol": 1e-15, "gtol": 1e-10}
+    oracle = minimize(value, us.ravel(), method="L-BFGS-B", bounds=[(low, high)] * us.size, options=options)
+    reached = value((us + found.point.du).ravel())
+    assert reached <= oracle.fun + (1e-8 if limits is None else 1e-2) * found.promise
+    assert found.promise == pytest.approx(value(us.ravel()) - reached, rel=1e-9)
+    moved = problem.system.rollout(problem.x0, us + found.point.du) - model.iterate.xs
+    np.testing.assert_allclose(found.point.dx, moved, atol=1e-12)
+    np.testing.assert_allclose(found.point.rows, rows.values(model.iterate.xs + moved, us) - model.rows.c, atol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------ no tuning
+@pytest.mark.parametrize("weight", [4e-4, 4e-3])
+def test_an_arm_reaches_a_pose_and_rests_there(weight):
+    """Terminal pose and terminal rest as equalities, the one nearly met at the start: defaults do, whatever the weight
+    of the controls."""
+    arm = problems.make("arm")
+    system, (model, nv) = arm.system, (arm.system.model, arm.system.nu)
+    posture = np.array([0.6, -1.1, 1.3, -0.5, 0.7, 0.2])
+    frame = model.frame_names[-1]
+    target = dynamics.FrameTranslation(model, frame, np.zeros(3)).evaluate(np.r_[posture, np.zeros(nv)][None], None)[0]
+    constraints = [
+        ResidualConstraint(dynamics.FrameTranslation(model, frame, target), at="terminal", name="pose"),
+        ResidualConstraint(StateResidual(system, components=range(nv, 2 * nv)), at="terminal", name="rest"),
+    ]
+    costs = [ControlCost(weight), StateCost(system, np.zeros(2 * nv), np.r_[np.full(nv, 1e-2), np.full(nv, 1e-1)])]
+    problem = Problem(system, np.zeros(2 * nv), 50, costs, [], constraints, "quasi_static")
+    solution = DDP().solve(problem)
+    assert solution.converged and solution.violation <= 1e-7
+    gradient = adjoint(expand(problem, solution.xs, solution.us))[1]
+    assert solution.gradient_norm <= 1e-5 * np.abs(gradient).max()
+    assert all(report.active.any() for report in solution.constraints)
+
+
+# ------------------------------------------------------------------------------------------------ infeasible
+@pytest.mark.parametrize("solver", [ILQR(), DDP()])
+@pytest.mark.parametrize("name", ["too weak", "apart", "jump", "nowhere"])
+def test_a_certificate_shows_that_constraints_contradict_each_other(name, solver):
+    """No small change of the controls lowers sum nu_i r_i: its gradient vanishes, but for what limits hold back."""
+    solution = solver.solve(impossible()[name])
+    assert solution.status == "infeasible" and solution.violation > 0.1
+    problem, xs, us = solution.problem, solution.xs, solution.us
+    expansion = expand(problem, xs, us)
+    lx, lu, largest = np.zeros_like(expansion.lx), np.zeros_like(expansion.lu), 0.0
+    for constraint, report in zip(problem.constraints, solution.constraints, strict=True):
+        if isinstance(constraint, ControlBounds):
+            assert report.weights is None
+            continue
+        beyond = report.values - np.clip(report.values, report.lower, report.upper)
+        np.testing.assert_allclose(report.weights, beyond * report.factors**2, rtol=1e-9, atol=1e-12)
+        largest = max(largest, np.abs(report.weights).max())
+        for terminal in (False, True):
+            at = (report.knots == problem.horizon) == terminal
+            if at.any():
+                t, nu = report.knots[at], report.weights[at]
+                rx, ru = constraint.residual.jacobians(xs[t], None if terminal else us[t])
+                lx[t] += np.einsum("ki,kij->kj", nu, rx)
+                if ru is not None:
+                    lu[t] += np.einsum("ki,kij->kj", nu, ru)
+    gradient = adjoint(expansion._replace(lx=lx, lu=lu))[1]
+    if problem.control_limits is not None:
+        lower, upper = problem.control_limits
+        outward = ((us <= lower) & (gradient > 0.0)) | ((us >= upper) & (gradient < 0.0))
+        gradient = np.where(outward, 0.0, gradient)
+    assert largest > 0.0 and np.abs(gradient).max() <= 1e-2 * largest
+    said = solution.explain()
+    assert "Most at fault: " in said and "contradict each other" in said
+
+
+def test_soft_constraints_cost_what_their_violation_costs():
+    """A fixed penalty instead: the optimum of the cost with squares of what lies beyond the limits."""
+    system = Pendulum()
+    problem = Problem(system, [0.0, 0.0], 20, [ControlCost(0.1)], [], [ResidualConstraint(TipResidual(), -0.2, 0.3)])
+    hard, soft = DDP().solve(problem), DDP(soft_penalty=5.0).solve(problem)
+    (report,) = soft.constraints
+    assert soft.converged and soft.violation > 1e-3
+    beyond = report.values - np.clip(report.values, report.lower, report.upper)
+    np.testing.assert_allclose(report.multipliers, 5.0 * beyond, atol=1e-9)
+    assert report.penalty == 5.0 and (report.factors == 1.0).all()
+    assert hard.converged == (hard.violation <= 1e-7)
