@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.trajopt.cases import pendulum
 from tests.trajopt.constrained_cases import CASES, arrival, speed_limit
 from tests.trajopt.systems import CirclePendulum, Pendulum
 from trajopt import (
@@ -189,3 +190,13 @@ def test_a_manifold_state_may_be_fixed_at_the_end():
     assert round_.converged
     np.testing.assert_allclose(round_.us, line.us, atol=1e-5 * np.abs(line.us).max())
     np.testing.assert_allclose(round_.constraints[0].multipliers, line.constraints[0].multipliers, rtol=1e-4)
+
+
+def test_a_warm_start_carries_what_was_promised():
+    """So that one iteration after a nearly converged solve is an exact one, and one from scratch is not."""
+    problem = pendulum()
+    near = DDP(max_iterations=12).solve(problem)
+    assert near.log[-1].predicted_decrease < 1e-2 * near.cost
+    one = DDP(max_iterations=1)
+    assert one.solve(problem, warm_start=near).log[0].step == "exact"
+    assert one.solve(problem, us=near.us).log[0].step == "gauss_newton"

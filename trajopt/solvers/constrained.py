@@ -43,18 +43,24 @@ KEPT = 0.1
 """A promise was kept where what was gained differs from it by less than this part."""
 
 
+LOWER = 0.5
+"""A bold step lowers the violation to this part at most."""
+
+
 class Bound(NamedTuple):
     """What the model's step may leave of the violation, the largest factor of the penalty at a time, how many times it
-    may rise, and the violation that needs no steering."""
+    may rise, its largest value, and the violation that needs no steering."""
 
     left: float
     leap: float
     raises: int
+    largest: float
     small: float
 
 
 AT_START, AWAY, CLOSE, BOLD = (
-    Bound(1.0, GROWTH, 8, 1e-3), Bound(1.0, GROWTH, 2, 1e-3), Bound(0.9, GROWTH, 2, 1e-3), Bound(0.1, 1e3, 2, 1e-7)
+    Bound(1.0, GROWTH, 8, 1e2, 1e-3), Bound(1.0, GROWTH, 2, 1e2, 1e-3), Bound(0.9, GROWTH, 2, LARGEST, 1e-3),
+    Bound(0.1, 1e3, 2, LARGEST, 1e-7),
 )  # fmt: skip
 HELP, HELP_AWAY = 2.0, 0.8
 """A larger penalty helps if it removes so many times what the smaller one removes, or leaves less than this part."""
@@ -140,15 +146,18 @@ class Constrained(NamedTuple):
         return self._raised(found, aimed, bound)
 
     def _searched(self, bold: Aim, gap_weight: float) -> Aim | None:
-        """The aim with its search, if that finds a full step which keeps its promise."""
-        assert bold.direction is not None and bold.multipliers is not None
+        """The aim with its search, if that finds a full step which keeps its promise and lowers the violation."""
+        rows, at = self.formulation.rows, bold.model.rows
+        assert bold.direction is not None and bold.multipliers is not None and rows is not None and at is not None
         weight, _ = expected_decrease(bold.model.iterate, bold.direction, gap_weight)
         mu, direction = bold.regularization.mu, bold.direction
         attempts = Attempts(self.formulation, bold.model, bold.multipliers, mu, weight, self.clock)
         attempt = attempts.along(direction)
         if attempt.step is None or attempt.step.alpha < 1.0:
             return None
-        good = kept(-direction.change, bold.model.iterate.cost - attempt.step.cost)
+        xs, us = attempt.step.candidate.xs, attempt.step.candidate.us
+        lower = total_violation(rows, rows.values(xs, us)) <= LOWER * total_violation(rows, at.c)
+        good = lower and kept(-direction.change, bold.model.iterate.cost - attempt.step.cost)
         return bold._replace(attempt=attempt) if good else None
 
     def _raised(self, found: Aim, aimed: Aimed, bound: Bound) -> Aim:
@@ -162,7 +171,7 @@ class Constrained(NamedTuple):
         for _ in range(bound.raises):
             m, direction = found.multipliers, found.direction
             assert m is not None and direction is not None
-            if after <= bound.left * before or before <= bound.small or m.penalty >= LARGEST * m.unit:
+            if after <= bound.left * before or before <= bound.small or m.penalty >= bound.largest * m.unit:
                 break
             removed, factor = before - after, bound.leap
             if removed > 0.0 and bound.left < 1.0:

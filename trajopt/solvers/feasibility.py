@@ -5,8 +5,8 @@
 by Levenberg-Marquardt: the solver's own sweep with no cost but zeta (|dx|^2 + |du|^2)/2 and penalty 1 on rows that are
 violated.  Control limits in a box hold all the while.  At a minimum with F > 0 the weights nu = v show why: with the
 costate y_N = C_N'nu_N, y_t = fx'y_{t+1} + C_x'nu_t the gradient C_u'nu_t + fu'y_{t+1} vanishes, so that no small change
-of the controls lowers sum nu_i c_i.  That is local where rows are not linear; so the search begins again from perturbed
-controls before the word is said.
+of the controls lowers sum nu_i c_i.  That is local where rows are not linear; so the search begins again from where the
+solve began, and from perturbed controls, before the word is said.
 """
 
 from __future__ import annotations
@@ -128,8 +128,11 @@ def certified(formulation: Formulation, found: Search) -> bool:
     return largest <= STATIONARY * float(np.abs(found.weights).max(initial=0.0))
 
 
-def check(formulation: Formulation, start: Iterate, clock: Stopwatch, tolerance: float) -> tuple[Search, bool, int]:
-    """Search for a trajectory with half the violation, from an iterate and where that is stuck, from perturbed ones.
+def check(
+    formulation: Formulation, start: Iterate, first: Iterate | None, clock: Stopwatch, tolerance: float
+) -> tuple[Search, bool, int]:
+    """Search for a trajectory with half the violation, from an iterate; and where that is stuck, from the first one of
+    the solve, if it has no gaps, and from perturbed ones.
 
     Returns the search that lowered the violation most; whether the constraints contradict each other as far as can be
     told, some violation being larger than the tolerance in the user's units; and the steps tried in all."""
@@ -139,12 +142,17 @@ def check(formulation: Formulation, start: Iterate, clock: Stopwatch, tolerance:
     enough = 0.125 * float(v @ v)  # half the violations
     best = found = least_violation(formulation, start, clock, enough)
     steps, rng = found.steps, np.random.default_rng(0)
-    for _ in range(TRIALS):
+    for number in range(-1, TRIALS):
         if best.value <= enough or not (best.minimum and certified(formulation, best)):
             break
         us = best.model.iterate.us
         scale = SPREAD * (np.abs(us).max(axis=0, initial=0.0) + 1.0)
-        trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, clock)
+        if number >= 0:
+            trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, clock)
+        elif first is not None and first.gaps is None:
+            trial = first
+        else:
+            continue
         if not np.isfinite(trial.cost) or not np.isfinite(rows.values(trial.xs, trial.us)).all():
             continue
         found = least_violation(formulation, trial, clock, 0.25 * best.value)
@@ -167,7 +175,7 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, clock:
     largest = measures(rows, model.rows.c, m.dual).scaled
     if iterate.gaps is not None or largest <= NOTICEABLE or largest <= SLOWLY * since.violation:
         return state._replace(checked=Checked(state.tried, largest))
-    found, hopeless, steps = check(formulation, iterate, clock, options.feasibility_tolerance)
+    found, hopeless, steps = check(formulation, iterate, state.first, clock, options.feasibility_tolerance)
     tried, v = state.tried + steps, violations(formulation, model.rows.c)
     if not hopeless and found.value >= 0.5 * float(v @ v):
         return state._replace(checked=Checked(tried, largest), tried=tried)
@@ -178,6 +186,6 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, clock:
     state = State(
         moved, Regularization(0.0, options.max_regularization), np.inf, state.log, multipliers, tried=tried,
         direction=state.direction, checked=Checked(tried, measures(rows, moved.rows.c, nothing).scaled),
-        stopping=state.stopping,
+        first=state.first, stopping=state.stopping,
     )  # fmt: skip
     return state._replace(status=Status.INFEASIBLE, certificate=found.weights) if hopeless else state

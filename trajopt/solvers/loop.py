@@ -89,7 +89,7 @@ class Loop:
             multipliers = first_multipliers(model, options, self.warm, rows)
             model = weighted(self.formulation, model, multipliers)
         regularization = Regularization(options.initial_regularization, options.max_regularization)
-        return State(model, regularization, predicted, log, multipliers)
+        return State(model, regularization, predicted, log, multipliers, first=None if rows is None else start)
 
     def step(self, state: State) -> State:
         """One iteration; its status says why to stop before a step or after it, None to go on."""
@@ -103,7 +103,7 @@ class Loop:
         state = State(  # all of it: `_replace` takes microseconds
             model, regularization, predicted, state.log, multipliers, weight, state.tried, direction or state.direction,
             aim.without_curvature, state.refused, state.idle, state.trusted, state.violation, state.checked,
-            stopping=state.stopping,
+            state.first, stopping=state.stopping,
         )  # fmt: skip
         status = self._end(state, aim.status)
         if status is not None or direction is None:
@@ -138,6 +138,7 @@ class Loop:
             moved, state.regularization.after_step(step.alpha, closing), state.predicted, state.log, m,
             state.gap_weight, state.tried, state.direction, state.without_curvature,
             idle=0 if shows else state.idle + 1, trusted=trusted, violation=violation, checked=state.checked,
+            first=state.first,
         )  # fmt: skip
 
     def _moved(self, state: State, used: Direction, step: Step, m: Multipliers | None) -> LocalModel:

@@ -42,6 +42,7 @@ class State(NamedTuple):
     trusted : whether the last step was a full one and gained what it promised
     violation : sum of the violations of scaled rows where that step began
     checked : when constraints were last looked after
+    first : the first iterate, where there are constraints
     certificate : weights (R,) of rows which show that these contradict each other; None if nothing does
     stopping : whether the callback wants an end
     status : why the solve has ended; None if it has not
@@ -61,6 +62,7 @@ class State(NamedTuple):
     trusted: bool = False
     violation: float = np.inf
     checked: Checked = Checked()
+    first: Iterate | None = None
     certificate: np.ndarray | None = None
     stopping: bool = False
     status: Status | None = None

@@ -31,6 +31,8 @@ TIGHTER = 0.1
 """By this factor the next minimum of the augmented Lagrangian is to be found more closely."""
 CLOSE, NEARLY = 1e-3, 1e-6
 """Violations of scaled rows, or of the optimality conditions, between which a slow decrease raises the penalty."""
+MOSTLY = 0.5
+"""It does so where rows have at least this part in what is violated."""
 LARGE_COST = 1e-3
 """Where this part of the cost exceeds 1, complementarity counts relative to it."""
 
@@ -79,7 +81,7 @@ def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Mu
     error = max(model.gradient_norm / m.unit / sd, reached.scaled, reached.complementarity / min(1.0, m.unit))
     if error > FAST * m.error:
         return m
-    slow = min(NEARLY, enough) < error < CLOSE and error > SLOW * m.error
+    slow = SLOW * m.error < error < CLOSE and reached.scaled > max(min(NEARLY, enough), MOSTLY * error)
     return m._replace(centre=m.dual, error=error, penalty=raised(m, GROWTH) if slow else m.penalty)
 
 
