@@ -4,6 +4,7 @@
     direction: to the minimum of the model with its kinks
     the penalty is raised if that direction would increase the violation; or leave more than 0.9 of it, near a minimum
     of the augmented Lagrangian; or more than 0.1, after a step that kept its promise, if then a full step does so too
+    and lowers the violation
     a minimum of the augmented Lagrangian that violates constraints: multipliers and penalty move, and once more
 """
 
@@ -41,8 +42,6 @@ NEAR = 1e-2
 """An iterate is near a minimum of the augmented Lagrangian where no more than this part of the cost is promised."""
 KEPT = 0.1
 """A promise was kept where what was gained differs from it by less than this part."""
-
-
 LOWER = 0.5
 """A bold step lowers the violation to this part at most."""
 
