@@ -67,7 +67,7 @@ class Kinks(NamedTuple):
         e, gaps, sweep = self.expansion, self.model.iterate.gaps, direction.sweep
         end = self._at(*linear_step(e, gaps, sweep, self.model.box))
         here = Point(np.zeros_like(e.lx), np.zeros_like(e.lu), np.zeros(len(end.rows)), 0.0 if gaps is None else np.inf)
-        best, best_sweep, settled = min(end, here, key=lambda point: point.value), sweep, False
+        best, best_sweep, settled = end if end.value < here.value else here, sweep, False
         for _ in range(FULL):
             settled = not self._kinked(here, end, sweep)
             if settled:
