@@ -13,7 +13,16 @@ from experiments.constraints.contestants import Attempt, available
 from experiments.constraints.residuals import FunctionResidual, Multiplied, problem_of, system_of
 from experiments.constraints.starts import controls, states
 from experiments.constraints.statement import Limits, Rows
-from experiments.constraints.study import KNOWN, geometric_means, minima_of, ratios, run_record, same, summary
+from experiments.constraints.study import (
+    KNOWN,
+    geometric_means,
+    known_minima,
+    minima_of,
+    ratios,
+    run_record,
+    same,
+    summary,
+)
 from experiments.constraints.tables import feasible_rows, infeasible_rows, markdown
 
 EQUAL = 1e-12
@@ -64,6 +73,15 @@ def test_every_problem_states_and_steps(each):
     for ours, own in zip(problem.residual_constraints, each.constraints, strict=True):
         state_only = own.of == "state"
         assert ours.knots(each.horizon, state_only).tolist() == list(each.knots(own))
+
+
+@pytest.mark.parametrize("name", ["zermelo", "hang_glider", "brachistochrone", "moon_lander"])
+def test_minima_made_by_limits_alone(name):
+    """Costs without curvature: the Lagrangian's is indefinite, and a small penalty leads away from the constraints."""
+    each = statement(name)
+    solution = trajopt.DDP().solve(problem_of(each), us=controls(each, 1, 0))
+    assert solution.converged and any(same(solution.cost, known) for known in known_minima(name))
+    assert "convexified" in solution.history("step")
 
 
 @pytest.mark.peer

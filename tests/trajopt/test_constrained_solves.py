@@ -22,7 +22,7 @@ from trajopt import (
     StateCost,
     StateResidual,
 )
-from trajopt.backward.expansions import adjoint, expand
+from trajopt.backward.expansions import Expansion, adjoint, blended, convexified, expand
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.iterate import GAUSS_NEWTON, Direction
 from trajopt.solvers.kinks import Kinks
@@ -114,6 +114,27 @@ def test_the_minimum_of_a_model_with_kinks(seed, limits):
     moved = problem.system.rollout(problem.x0, us + found.point.du) - model.iterate.xs
     np.testing.assert_allclose(found.point.dx, moved, atol=1e-12)
     np.testing.assert_allclose(found.point.rows, rows.values(model.iterate.xs + moved, us) - model.rows.c, atol=1e-12)
+
+
+def test_convexified_hessians():
+    """Positive definite, the same where the Hessian was, and no direction loses curvature."""
+    rng = np.random.default_rng(3)
+    N, ndx, nu = 6, 3, 2
+    blocks = rng.standard_normal((N + 1, ndx + nu, ndx + nu))
+    whole = blocks + blocks.swapaxes(1, 2)
+    whole[:2] = blocks[:2] @ blocks[:2].swapaxes(1, 2) + np.eye(ndx + nu)
+    lxx, lux, luu = whole[:, :ndx, :ndx].copy(), whole[:N, ndx:, :ndx].copy(), whole[:N, ndx:, ndx:].copy()
+    zeros = np.zeros((N, ndx, ndx)), np.zeros((N, ndx, nu)), np.zeros((N + 1, ndx)), np.zeros((N, nu))
+    e = Expansion(*zeros, lxx, lux, luu)
+    convex = convexified(e)
+    for t in range(N):
+        H = np.block([[convex.lxx[t], convex.lux[t].T], [convex.lux[t], convex.luu[t]]])
+        assert np.linalg.eigvalsh(H).min() > 0.0
+        assert np.linalg.eigvalsh(H - whole[t]).min() > -1e-12
+        if t < 2:
+            assert np.abs(H - whole[t]).max() < 1e-12
+    half = blended(e, convex, 0.5)
+    assert np.abs(half.luu - 0.5 * (luu + convex.luu)).max() < 1e-15 and blended(e, convex, 1.0) is convex
 
 
 # ------------------------------------------------------------------------------------------------ no tuning

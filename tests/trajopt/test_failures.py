@@ -241,3 +241,15 @@ def test_regularization_schedule():
     assert r.after_step(1 / 64).mu == pytest.approx(1e-4)
     assert Regularization(5e-9).after_step(1.0).mu == 0.0
     assert Regularization(1e10).increased().exhausted and not Regularization(1e10).exhausted
+
+
+def test_less_of_what_is_negative_is_taken_away_where_steps_gain_more_than_they_promise():
+    r = Regularization()
+    assert r.after_convexified(1.0, gain=1.0, promise=1.0) == r == r.with_larger_share()
+    less = r.after_convexified(1.0, gain=2.0, promise=1.0)
+    assert less.share == 0.25 and less.mu == 0.0
+    assert less.after_convexified(0.5, gain=2.0, promise=1.0) == less, "of full steps alone"
+    assert less.after_convexified(1.0, gain=0.1, promise=1.0) == less.after_convexified(1 / 8, 1.0, 1.0) == r
+    for _ in range(40):
+        less = less.after_convexified(1.0, gain=2.0, promise=1.0)
+    assert less.share == 1e-8

@@ -13,6 +13,9 @@ from trajopt.problem.objective import Blocks, Objective, zero_blocks
 from trajopt.problem.problem import Problem
 from trajopt.validation import same_shape
 
+LEAST = 1e-8
+"""Of the eigenvalues of a Hessian without what is negative of it, relative to the largest."""
+
 
 def finite(*arrays: np.ndarray) -> bool:
     """Whether all numbers are."""
@@ -151,6 +154,27 @@ def with_hessians(expansion: Expansion, costs: Blocks | None, dynamics: Blocks |
         _sum(H.ravel(), of_costs, of_dynamics, total.reshape(-1))
         totals.append(total)
     return Expansion(*expansion[:4], *totals)
+
+
+def convexified(e: Expansion) -> Expansion:
+    """The expansion with the Hessian of each knot, in its state and control together, without what is negative of it:
+    eigenvalues are at least a tiny part of the largest."""
+    N, nu, ndx = e.lux.shape
+    H = np.zeros((N + 1, ndx + nu, ndx + nu))
+    H[:, :ndx, :ndx], H[:N, :ndx, ndx:], H[:N, ndx:, ndx:] = e.lxx, e.lux.swapaxes(1, 2), e.luu
+    eigenvalues, V = np.linalg.eigh(H, UPLO="U")
+    least = LEAST * np.abs(eigenvalues).max(axis=1, keepdims=True)
+    H = (V * np.maximum(eigenvalues, least)[:, None]) @ V.swapaxes(1, 2)
+    lxx, lux, luu = H[:, :ndx, :ndx], H[:N, ndx:, :ndx], H[:N, ndx:, ndx:]
+    return e._replace(lxx=lxx.copy(), lux=lux.copy(), luu=luu.copy())
+
+
+def blended(e: Expansion, other: Expansion, share: float) -> Expansion:
+    """The expansion with this share of another's Hessians in place of its own."""
+    if share == 1.0:
+        return other
+    pairs = zip(e[4:], other[4:], strict=True)
+    return Expansion(*e[:4], *[(1.0 - share) * mine + share * its for mine, its in pairs])
 
 
 def with_feedback(expansion: Expansion, K: np.ndarray) -> Expansion:

@@ -3,6 +3,9 @@
 It grows tenfold where a sweep or a line search fails and shrinks tenfold after a long step, down to exactly zero, so
 that the last steps are pure Newton (or Gauss-Newton) steps.  A short step that closes a part of the gaps between states
 and dynamics is a step forward, and mu stays.
+
+An exact Hessian that is indefinite loses a share of what is negative of it: all at first, less after full steps that
+gained more than they promised, as they do where the curvature along them is not as large as what is left of it says.
 """
 
 from dataclasses import dataclass, replace
@@ -12,14 +15,19 @@ FIRST = 1e-6
 """Where mu starts when it is first needed; up to here it counts as small."""
 VANISHING = 1e-9
 LONG_STEP, SHORT_STEP = 0.3, 0.05
+SHARE_FACTOR, LEAST_SHARE = 4.0, 1e-8
+MORE, MUCH_LESS = 1.5, 0.3
+"""The share falls where a full step gains so many times what it promised, and rises where it is not even this part."""
 
 
 @dataclass(frozen=True)
 class Regularization:
-    """mu >= 0 in units of Quu, and the limit beyond which a solve gives up."""
+    """mu >= 0 in units of Quu, and the limit beyond which a solve gives up; `share`: of what is negative of an
+    indefinite Hessian, that is taken away."""
 
     mu: float = 0.0
     limit: float = 1e10
+    share: float = 1.0
 
     def increased(self) -> "Regularization":
         """After a sweep that was not positive definite, or a line search without an acceptable step."""
@@ -33,6 +41,16 @@ class Regularization:
             smaller = self.mu / FACTOR
             return replace(self, mu=smaller if smaller >= VANISHING else 0.0)
         return self.increased() if alpha < SHORT_STEP and not closing and self.mu < self.limit else self
+
+    def with_larger_share(self) -> "Regularization":
+        """Where a sweep with the present share was not positive definite."""
+        return replace(self, share=min(1.0, SHARE_FACTOR * self.share))
+
+    def after_convexified(self, alpha: float, gain: float, promise: float) -> "Regularization":
+        """After a step of this length with what is positive of a Hessian."""
+        if alpha == 1.0 and gain > MORE * promise:
+            return replace(self, share=max(self.share / SHARE_FACTOR, LEAST_SHARE))
+        return self.with_larger_share() if alpha < LONG_STEP or gain < MUCH_LESS * promise else self
 
     @property
     def small(self) -> bool:

@@ -97,7 +97,7 @@ def _curves(
     panels: np.ndarray, x: np.ndarray, solution: Solution, best: float, infeasibility: list[str]
 ) -> list[Curve]:
     """One solver in one row of panels."""
-    exact = solution.history("step") == "exact"
+    exact = solution.history("step") != "gauss_newton"
     gap = solution.history("cost") - best
     negative = (gap < 0.0) & bool(infeasibility)
     gap = np.where(negative, -gap, gap)

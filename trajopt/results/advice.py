@@ -126,7 +126,7 @@ def _after_many(solution: Solution, solver: Any) -> Iterator[str]:
         yield f"raise max_iterations (it was {solution.iterations}), or {GO_ON}"
     if accepted and np.median(accepted) < SHORT and _state_regularization(solver):
         yield "regularization='state': most steps had to be short, and it keeps them near the trajectory"
-    if solution.iterations >= MANY_STEPS and not any(r.step == "exact" for r in solution.log):
+    if solution.iterations >= MANY_STEPS and all(r.step == "gauss_newton" for r in solution.log):
         yield "trajopt.DDP if this was trajopt.ILQR: exact steps need fewer iterations near the optimum"
     worst = largest_violation(solution, solver)
     if worst is not None:

@@ -10,9 +10,10 @@ class IterationRecord(NamedTuple):
 
     Cost and largest gradient entry max |dJ/du| of the iterate; predicted decrease of the full step; what the accepted
     step achieved (0 if none was accepted) and its length alpha (0 if none); the regularization mu; the kind of step,
-    "gauss_newton" or "exact"; seconds from the start until the iterate was reached; its largest gap between states and
-    dynamics and largest constraint violation; the last knot at which Quu was found not to be positive definite, -1 if
-    it always was (mu was raised there, or an exact step replaced by a Gauss-Newton step).
+    "gauss_newton", "exact", or "convexified", exact without what is negative of an indefinite Hessian; seconds from the
+    start until the iterate was reached; its largest gap between states and dynamics and largest constraint violation;
+    the last knot at which Quu was found not to be positive definite, -1 if it always was (mu was raised there, or an
+    exact step replaced by one of another kind).
     Under constraints the decreases are those of the augmented Lagrangian.  The last record of a log is the final
     iterate.
     """

@@ -87,7 +87,8 @@ class Constrained(NamedTuple):
             m = advanced(rows, model, m, tolerance)
             model = weighted(formulation, model, m)
         for _ in range(MINIMA):
-            found = Directions(formulation, self.clock).find(model, regularization, exact)
+            near = state.predicted <= NEAR * abs(state.model.iterate.cost)
+            found = Directions(formulation, self.clock).find(model, regularization, exact, near)
             if found.direction is None:
                 return found._replace(multipliers=m)
             found = self._towards_minimum(state, found._replace(multipliers=m), enough)
@@ -170,7 +171,8 @@ class Constrained(NamedTuple):
         for _ in range(bound.raises):
             m, direction = found.multipliers, found.direction
             assert m is not None and direction is not None
-            if after <= bound.left * before or before <= bound.small or m.penalty >= bound.largest * m.unit:
+            enough = after <= bound.left * before or before <= bound.small
+            if enough or m.penalty >= min(bound.largest * m.unit, m.ceiling):
                 break
             removed, factor = before - after, bound.leap
             if removed > 0.0 and bound.left < 1.0:

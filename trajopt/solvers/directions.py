@@ -5,9 +5,19 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from trajopt.backward.expansions import blended, convexified
 from trajopt.backward.regularization import Regularization
+from trajopt.backward.sweep import SweepResult
 from trajopt.results.status import Status
-from trajopt.solvers.iterate import EXACT, GAUSS_NEWTON, Direction, Formulation, LocalModel, with_gauss_newton
+from trajopt.solvers.iterate import (
+    CONVEXIFIED,
+    EXACT,
+    GAUSS_NEWTON,
+    Direction,
+    Formulation,
+    LocalModel,
+    with_gauss_newton,
+)
 from trajopt.solvers.state import Aim
 from trajopt.solvers.timing import Stopwatch
 
@@ -18,8 +28,9 @@ class Directions(NamedTuple):
     formulation: Formulation
     clock: Stopwatch
 
-    def find(self, model: LocalModel, regularization: Regularization, exact: bool) -> Aim:
-        """The direction of a model, exact if wanted and possible, mu raised as it needs.
+    def find(self, model: LocalModel, regularization: Regularization, exact: bool, near: bool = False) -> Aim:
+        """The direction of a model, exact if wanted and possible, mu raised as it needs.  Where curvature is indefinite
+        and the optimum `near`, what is positive of it is used under constraints, else none.
 
         The model that comes with it has what its sweep had, the exact one where there are constraints."""
         formulation, clock = self.formulation, self.clock
@@ -32,6 +43,9 @@ class Directions(NamedTuple):
             newton = formulation.sweep(model, regularization.mu, clock, EXACT)
             if newton.ok:
                 return Aim(Direction(EXACT, newton, None, -1), model, regularization)
+            found = self._convexified(model, regularization, newton, None) if near else None
+            if found is not None:
+                return found
             exact, knot, without_curvature = False, newton.failed_knot, not newton.finite
         model = with_gauss_newton(formulation, model, clock)
         gauss_newton = formulation.sweep(model, regularization.mu, clock)
@@ -48,5 +62,26 @@ class Directions(NamedTuple):
             if newton.ok:
                 kept = model if model.rows is None else whole
                 return Aim(Direction(EXACT, newton, gauss_newton, knot), kept, regularization, without_curvature)
+            found = self._convexified(whole, regularization, newton, gauss_newton) if near else None
+            if found is not None:
+                return found
             knot, without_curvature = newton.failed_knot, not newton.finite
         return Aim(Direction(GAUSS_NEWTON, gauss_newton, None, knot), model, regularization, without_curvature)
+
+    def _convexified(
+        self, model: LocalModel, regularization: Regularization, refused: SweepResult, fallback: SweepResult | None
+    ) -> Aim | None:
+        """The direction with what is positive of the curvature, where an exact sweep is refused under constraints."""
+        exact = model.exact
+        if model.rows is None or exact is None or exact.of_knot is not None or not refused.finite:
+            return None
+        convex = convexified(exact.expansion)
+        while True:
+            some = blended(exact.expansion, convex, regularization.share)
+            model = model._replace(exact=exact._replace(convex=some))
+            sweep = self.formulation.sweep(model, regularization.mu, self.clock, CONVEXIFIED)
+            if sweep.ok:
+                return Aim(Direction(CONVEXIFIED, sweep, fallback, refused.failed_knot), model, regularization)
+            if regularization.share == 1.0:
+                return None
+            regularization = regularization.with_larger_share()

@@ -24,7 +24,7 @@ from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.multipliers import Multipliers, Weights, measures, with_prices
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.state import Checked, State
-from trajopt.solvers.steering import GROWTH, weighted
+from trajopt.solvers.steering import FIRST, GROWTH, weighted
 from trajopt.solvers.timing import Stopwatch
 
 EVERY = 15
@@ -39,6 +39,8 @@ PROMISE, STALL, STALLS = 1e-7, 1e-5, 4
 RAISES, STEPS = 14, 40
 STATIONARY = 1e-3
 """Of a certificate: largest entry of its gradient, against that of the weights."""
+AGAINST = 10.0
+"""The penalty after a search costs the trajectory it left so many times what that saves."""
 TRIALS, SPREAD = 2, 0.3
 """Searches from perturbed controls, and the perturbation as a part of the largest control."""
 
@@ -179,8 +181,12 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, clock:
     tried, v = state.tried + steps, violations(formulation, model.rows.c)
     if not hopeless and found.value >= 0.5 * float(v @ v):
         return state._replace(checked=Checked(tried, largest), tried=tried)
-    nothing = np.zeros(len(rows))
-    multipliers = Multipliers(nothing, nothing, min(GROWTH * m.penalty, 1e6 * m.unit), m.unit)
+    nothing, stuck = np.zeros(len(rows)), 0.5 * float(v @ v)
+    saved = found.model.iterate.own_cost - iterate.own_cost
+    penalty = min(GROWTH * m.penalty, 1e6 * m.unit)
+    if saved > 0.0 and stuck > found.value:
+        penalty = max(min(penalty, AGAINST * saved / (stuck - found.value)), FIRST * m.unit)
+    multipliers = Multipliers(nothing, nothing, penalty, m.unit)
     moved = weighted(formulation, formulation.expand(found.model.iterate, clock, dual=nothing), multipliers)
     assert moved.rows is not None
     state = State(

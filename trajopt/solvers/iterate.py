@@ -18,7 +18,8 @@ from trajopt.solvers.multipliers import Weights, folded
 from trajopt.solvers.rows import Rows
 from trajopt.solvers.timing import Stopwatch
 
-GAUSS_NEWTON, EXACT = "gauss_newton", "exact"
+GAUSS_NEWTON, EXACT, CONVEXIFIED = "gauss_newton", "exact", "convexified"
+"""Kinds of sweeps: without second derivatives of dynamics and residuals, with all, with what is positive of all."""
 EPSILON = float(np.finfo(np.float64).eps)
 Limits = tuple[np.ndarray, np.ndarray]
 """Lower and upper limits (N, nu) of the controls."""
@@ -47,10 +48,12 @@ class Iterate(NamedTuple):
 
 
 class Exact(NamedTuple):
-    """An expansion with all curvature; that of the dynamics may be left for the sweep to ask for, knot by knot."""
+    """An expansion with all curvature; that of the dynamics may be left for the sweep to ask for, knot by knot.
+    `convex`: what is positive of it; None where that is not known (yet)."""
 
     expansion: Expansion
     of_knot: CurvatureOfKnot | None = None
+    convex: Expansion | None = None
 
 
 class RowModel(NamedTuple):
@@ -94,7 +97,10 @@ class LocalModel(NamedTuple):
         """The model of this kind, which must be known."""
         if kind == EXACT:
             assert self.exact is not None
-            return self.exact
+            return self.exact.expansion, self.exact.of_knot
+        if kind == CONVEXIFIED:
+            assert self.exact is not None and self.exact.convex is not None
+            return self.exact.convex, None
         assert self.gauss_newton is not None
         return self.gauss_newton, None
 
@@ -186,8 +192,8 @@ def folded_in(expansion: Expansion, rows: Rows | None, model: LocalModel) -> Exp
 
 def sweep_of_kind(formulation: Formulation, model: LocalModel, kind: str, mu: float, clock: Stopwatch) -> SweepResult:
     """Backward pass with curvature or without, and the Gauss-Newton one before it where it is needed."""
-    if kind == EXACT and model.exact is not None:
-        return formulation.sweep(model, mu, clock, EXACT)
+    if kind != GAUSS_NEWTON and model.exact is not None:
+        return formulation.sweep(model, mu, clock, kind)
     model = with_gauss_newton(formulation, model, clock)
     sweep = formulation.sweep(model, mu, clock)
     if kind == GAUSS_NEWTON or not sweep.ok:

@@ -4,6 +4,7 @@
         expand to first order; where the last predicted decrease was a small part of the cost, with all curvature, if
         the multiplier of the dynamics is known: exact sweep, kept if positive definite
         else Gauss-Newton sweep, mu raised until Quu + mu I is positive definite; exact sweep with its multiplier
+        under constraints, near the optimum: where the exact sweep is not positive definite, a convexified one
         under constraints: the penalty steered by what the sweep predicts (`trajopt.solvers.steering`)
         stop if the predicted decrease -(d1 + d2/2) is within the tolerance and mu is small, and constraints are met
         first acceptable step length; where it is short, along other directions (`trajopt.solvers.attempts`)
@@ -26,16 +27,24 @@ import numpy as np
 from trajopt.backward.regularization import Regularization
 from trajopt.results.records import IterationRecord, Progress
 from trajopt.results.status import Status
-from trajopt.solvers.attempts import Attempts
+from trajopt.solvers.attempts import LONG_STEP, Attempts
 from trajopt.solvers.constrained import IDLE, Constrained, kept
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.feasibility import checked
-from trajopt.solvers.iterate import GAUSS_NEWTON, Direction, Formulation, Iterate, LocalModel, remaining_gaps
+from trajopt.solvers.iterate import (
+    CONVEXIFIED,
+    GAUSS_NEWTON,
+    Direction,
+    Formulation,
+    Iterate,
+    LocalModel,
+    remaining_gaps,
+)
 from trajopt.solvers.line_search import INVISIBLE, Refused, Step
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.state import Aim, Log, State, expected_decrease
-from trajopt.solvers.steering import first_multipliers, satisfied, total_violation, weighted
+from trajopt.solvers.state import Aim, Checked, Log, State, expected_decrease
+from trajopt.solvers.steering import eased, first_multipliers, satisfied, total_violation, weighted
 from trajopt.solvers.timing import Stopwatch
 
 Callback = Callable[[Progress], bool | None]
@@ -89,7 +98,11 @@ class Loop:
             multipliers = first_multipliers(model, options, self.warm, rows)
             model = weighted(self.formulation, model, multipliers)
         regularization = Regularization(options.initial_regularization, options.max_regularization)
-        return State(model, regularization, predicted, log, multipliers, first=None if rows is None else start)
+        state = State(model, regularization, predicted, log, multipliers)
+        if rows is None:
+            return state
+        assert model.rows is not None
+        return state._replace(first=start, checked=Checked(0, measures(rows, model.rows.c, model.rows.dual).scaled))
 
     def step(self, state: State) -> State:
         """One iteration; its status says why to stop before a step or after it, None to go on."""
@@ -132,10 +145,15 @@ class Loop:
             if self.options.soft_penalty == 0.0:
                 m = Constrained(self.formulation, self.options, self.clock).moved(model, used, m, step.alpha)
         moved = self._moved(state, used, step, m)
+        if m is not None and step.alpha < LONG_STEP and state.regularization.small and not closing:
+            moved, m = self._eased(moved, m)
         shows = closing or gain > INVISIBLE * abs(step.cost)
         trusted = step.alpha == 1.0 and not closing and kept(state.predicted, gain)
+        regularization = state.regularization.after_step(step.alpha, closing)
+        if used.kind == CONVEXIFIED:
+            regularization = regularization.after_convexified(step.alpha, gain, state.predicted)
         return State(
-            moved, state.regularization.after_step(step.alpha, closing), state.predicted, state.log, m,
+            moved, regularization, state.predicted, state.log, m,
             state.gap_weight, state.tried, state.direction, state.without_curvature,
             idle=0 if shows else state.idle + 1, trusted=trusted, violation=violation, checked=state.checked,
             first=state.first,
@@ -150,6 +168,12 @@ class Loop:
         dual, exact = None if m is None else m.dual, self._exact_wanted(state.predicted, iterate)
         model = self.formulation.expand(iterate, self.clock, exact, before, dual)
         return model if m is None else weighted(self.formulation, model, m)
+
+    def _eased(self, model: LocalModel, m: Multipliers) -> tuple[LocalModel, Multipliers]:
+        """The model with a smaller penalty, where one is wanted."""
+        assert self.formulation.rows is not None and model.rows is not None
+        less = m if self.options.soft_penalty > 0.0 else eased(self.formulation.rows, model.rows.c, m)
+        return (model, m) if less is m else (weighted(self.formulation, model, less), less)
 
     # ------------------------------------------------------------------------------------------------ direction
     def _exact_wanted(self, predicted: float, iterate: Iterate) -> bool:

@@ -39,6 +39,8 @@ class Multipliers(NamedTuple):
     error : the least violation of the optimality conditions at which the centre has moved
     stationary : how small the gradient of the augmented Lagrangian must be to count as zero
     residual : violation and slackness where the centre last moved to a minimum
+    ceiling : of a penalty raised by what a step would leave of the violation
+    eased : how many times the penalty was lowered
     """
 
     dual: np.ndarray
@@ -48,6 +50,8 @@ class Multipliers(NamedTuple):
     error: float = np.inf
     stationary: float = 1e-2
     residual: float = np.inf
+    ceiling: float = np.inf
+    eased: int = 0
 
     def weights(self, rows: Rows, c: np.ndarray, sides: np.ndarray | None = None) -> tuple[float, Weights]:
         """The sum of the terms at c (R,), and their derivatives; sides (R,): which limits to take to press, -1 the

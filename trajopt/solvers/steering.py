@@ -9,7 +9,8 @@ optimality conditions
 
 [Armand and Omheni 2017], so at most log2(E_0 / tolerance) times between minima of the augmented Lagrangian.  At those
 it moves too, found ever more closely, and the penalty rises if violation and slackness did not fall fourfold since the
-last.
+last.  It falls where constraints are nearly met and steps must be short: there a large one makes a narrow valley of
+what rows curve, which multipliers do not.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ CLOSE, NEARLY = 1e-3, 1e-6
 """Violations of scaled rows, or of the optimality conditions, between which a slow decrease raises the penalty."""
 MOSTLY = 0.5
 """It does so where rows have at least this part in what is violated."""
+EASES, LEAST_EASED = 8, 10.0
+"""How many times the penalty may fall in a solve, and the least one that does, in units."""
 LARGE_COST = 1e-3
 """Where this part of the cost exceeds 1, complementarity counts relative to it."""
 
@@ -96,6 +99,14 @@ def at_minimum(model: LocalModel, m: Multipliers, enough: float) -> Multipliers:
     return m._replace(
         dual=centre, centre=centre, penalty=penalty, stationary=TIGHTER * m.stationary, residual=residual
     )
+
+
+def eased(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
+    """A smaller penalty after a short step to c (R,) where rows are nearly met, with the dual iterate for a centre."""
+    if m.eased >= EASES or m.penalty <= LEAST_EASED * m.unit or measures(rows, c, m.dual).scaled >= CLOSE:
+        return m
+    penalty = m.penalty / GROWTH
+    return m._replace(penalty=penalty, ceiling=penalty, centre=m.dual, eased=m.eased + 1)
 
 
 def raised(m: Multipliers, factor: float) -> float:
