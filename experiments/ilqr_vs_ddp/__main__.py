@@ -1,7 +1,7 @@
 """Solve every problem from many random starts by iLQR and by DDP, and write tables, data and figures.
 
     python -m experiments.ilqr_vs_ddp [--starts N | --quick] [--problems NAME ...] [--workers N] [--folder DIR]
-                                      [--out DIR] [--seed N]
+                                      [--out DIR] [--seed N] [--spread TIMES]
 
 Writes OUT/ilqr_vs_ddp.json (all runs) and OUT/iterations.png, OUT/times.png, OUT/success.png.  Workers are processes of
 one thread each; times depend on what else the machine does, ratios hardly.
@@ -26,9 +26,12 @@ def study(run: Run) -> dict[str, Any]:
     return {
         "seed": options.seed,
         "starts": options.starts,
+        "spread": options.spread,
         "tolerances": {"same_minimum": SAME, "cost": TOLERANCE, "violation": FEASIBLE},
         "problems": {
-            name: problem_record(runs_of(name, options.starts, options.seed, options.workers, options.folder))
+            name: problem_record(
+                runs_of(name, options.starts, options.seed, options.workers, options.folder, options.spread)
+            )
             for name in run.track(options.problems, "problems")
         },
     }
@@ -52,6 +55,7 @@ main = Experiment(
             "--folder", type=Path, metavar="DIR",
             help="keep every solution here, and take those that are there from an earlier run of the same code",
         ),
+        option("--spread", type=float, default=1.0, metavar="TIMES", help="of starts, times the usual one (default: 1)"),
         seed("starts"),
     ],
     tables=lambda results: (solvers_table(results["problems"]), pairs_table(results["problems"])),

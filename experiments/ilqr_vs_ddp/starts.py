@@ -9,7 +9,7 @@ The initial state stays, for costs are compared between starts.  Where the contr
 - controls with limits: the problem's own and normal noise, a tenth of half the distance between their limits;
 - else the problem's own and normal noise of one unit of the control.
 
-A start is a function of the seed and its number alone.
+A start is a function of the seed and its number alone.  Wild starts are so many times as far from the problem's own.
 """
 
 import importlib
@@ -30,8 +30,8 @@ UNLIMITED = 1.0
 WARM_ITERATIONS = 60
 """Enough for every kernel of a solve to have run."""
 
-Parameter = tuple[str, int, int, str]
-"""Name of a problem, number of the start, seed, and name of the solver."""
+Parameter = tuple[str, int, int, str, float]
+"""Name of a problem, number of the start, seed, name of the solver, and how many times the usual spread."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ def make_start(parameter: Parameter) -> trajopt.Problem:
 
     The first of a problem in a process also loads its kernels, outside any solve.
     """
-    name, number, seed, solver = parameter
+    name, number, seed, solver, times = parameter
     warm_up(name)
     problem = problems.make(name)
-    return replace(problem, us_init=controls(name, problem, number, seed), name=solver)
+    return replace(problem, us_init=controls(name, problem, number, seed, times), name=solver)
 
 
 @cache
@@ -67,8 +67,13 @@ def warm_up(name: str) -> None:
         replace(solver, max_iterations=WARM_ITERATIONS).solve(problems.make(name))
 
 
-def controls(name: str, problem: trajopt.Problem, number: int, seed: int) -> np.ndarray:
-    """Initial controls (N, nu) of a start."""
+def controls(name: str, problem: trajopt.Problem, number: int, seed: int, times: float = 1.0) -> np.ndarray:
+    """Initial controls (N, nu) of a start, so many times as far from the problem's own as they usually are."""
+    us = _controls(name, problem, number, seed)
+    return us if times == 1.0 else problem.us_init + times * (us - problem.us_init)
+
+
+def _controls(name: str, problem: trajopt.Problem, number: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng([seed, number])
     module = importlib.import_module(f"problems.{name}")
     if hasattr(module, "perturbed_start"):

@@ -55,15 +55,15 @@ def converged(run: Run) -> bool:
 
 
 def runs_of(
-    name: str, starts: int, seed: int, workers: int | None = None, folder: Path | None = None
+    name: str, starts: int, seed: int, workers: int | None = None, folder: Path | None = None, times: float = 1.0
 ) -> dict[str, list[Run]]:
     """Both solvers from every start of a problem; with a folder, solutions are kept in it and taken from it."""
-    parameters = [(name, number, seed, solver) for number in range(starts) for solver in SOLVERS]
+    parameters = [(name, number, seed, solver, times) for number in range(starts) for solver in SOLVERS]
     kept = None if folder is None else folder / name
     results = trajopt.solve_many(make_start, parameters, Both(), workers=workers, folder=kept, progress=False)
     runs: dict[str, list[Run]] = {solver: [] for solver in SOLVERS}
     for outcome in results:
-        _, number, _, solver = outcome.parameter
+        _, number, _, solver, _ = outcome.parameter
         runs[solver].append(run_record(number, outcome))
     return runs
 

@@ -55,7 +55,7 @@ def test_runs_are_those_of_the_solvers(results):
         for solver, method in starts.SOLVERS.items():
             entry = results["problems"][name]["solvers"][solver]
             assert [run["number"] for run in entry["runs"]] == list(range(STARTS))
-            solution = method.solve(starts.make_start((name, 1, SEED, solver)))
+            solution = method.solve(starts.make_start((name, 1, SEED, solver, 1.0)))
             run = entry["runs"][1]
             assert (run["cost"], run["status"]) == (solution.cost, str(solution.status))
             assert run["iterations"] == len(solution.log) - 1 and run["violation"] == solution.violation
@@ -89,7 +89,7 @@ def test_starts_differ_in_controls_alone(name):
 
 def test_start_keeps_the_initial_state(monkeypatch):
     monkeypatch.setattr(starts, "warm_up", lambda name: None)
-    start, problem = starts.make_start(("double_pendulum", 3, 0, "ddp")), problems.make("double_pendulum")
+    start, problem = starts.make_start(("double_pendulum", 3, 0, "ddp", 1.0)), problems.make("double_pendulum")
     np.testing.assert_array_equal(start.x0, problem.x0)
     assert (start.us_init != problem.us_init).any()
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import problems
 from tests.trajopt.cases import cartpole, linear, pendulum, tip
 from tests.trajopt.systems import LinearSystem, Pendulum
 from trajopt import DDP, ILQR, ControlCost, Problem, StateCost, Status
@@ -253,3 +254,22 @@ def test_less_of_what_is_negative_is_taken_away_where_steps_gain_more_than_they_
     for _ in range(40):
         less = less.after_convexified(1.0, gain=2.0, promise=1.0)
     assert less.share == 1e-8
+
+
+def test_a_start_whose_rollout_blows_up():
+    """The initial state is held instead, which is said; so the solve ends where it does from a start at rest."""
+    problem = problems.make("arm")
+    us = problem.us_init + 200.0 * np.random.default_rng(0).standard_normal(problem.us_init.shape)
+    solution, other = DDP().solve(problem, us=us), DDP().solve(problem)
+    assert solution.start == "held" and "blew up" in solution.explain()
+    assert solution.converged and solution.consistent and solution.cost == pytest.approx(other.cost, rel=1e-9)
+    assert other.start == "given" and "blew up" not in other.explain()
+    assert DDP().solve(problem, us=us, xs=other.xs).start == "given"
+
+
+def test_held_controls_that_promise_nothing():
+    """Directions that hold clipped controls and gain less than rounding are no steps: mu rises instead."""
+    problem = problems.make("soft_manipulator_reach", dt=0.01, horizon=100)
+    for solver in (ILQR(), DDP()):
+        solution = solver.solve(problem)
+        assert solution.converged and solution.iterations < 60 and solution.cost < 0.0714

@@ -13,6 +13,9 @@ from trajopt.results.records import ConstraintReport, IterationRecord, WarmStart
 from trajopt.results.results_files import load_solution, save_solution
 from trajopt.validation import whole_number
 
+GIVEN, HELD = "given", "held"
+"""What a solve started from."""
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -46,6 +49,9 @@ class Solution:
         The problem's constraints, in their order, with multipliers.
     cause : str
         Where a number is not finite, if the solve met one at its end: the term or the array, and the knot.
+    start : str
+        "given": from what was given or the problem says; "held": from the initial state at every knot, since a rollout
+        of the first controls blew up.
     log : tuple of IterationRecord
     timings : dict
         Wall-clock seconds: total, derivatives, backward_pass, rollouts, other.
@@ -68,6 +74,7 @@ class Solution:
     gaps: np.ndarray = field(repr=False)
     constraints: tuple[ConstraintReport, ...] = field(default=(), repr=False)
     cause: str = ""
+    start: str = GIVEN
 
     @property
     def converged(self) -> bool:

@@ -13,7 +13,7 @@ from trajopt.backward.box_qp import box_around
 from trajopt.backward.sweep import SweepResult
 from trajopt.solvers.iterate import GAUSS_NEWTON, Direction, Formulation, LocalModel, sweep_of_kind, with_gauss_newton
 from trajopt.solvers.kinks import Kinks
-from trajopt.solvers.line_search import Refused, Step, search
+from trajopt.solvers.line_search import INVISIBLE, Refused, Step, search
 from trajopt.solvers.multipliers import Multipliers
 from trajopt.solvers.timing import Stopwatch
 
@@ -84,14 +84,15 @@ class Attempts(NamedTuple):
             return best
         sweep = direction.sweep
         for _ in range(HOLDS):
-            held = hold_clipped(self.formulation, model, sweep)
-            if held is None:
+            shut = hold_clipped(self.formulation, model, sweep)
+            if shut is None:
                 break
-            model = held
+            model = shut
             sweep = sweep_of_kind(self.formulation, model, direction.kind, self.mu, self.clock)
-            if not sweep.ok:
+            held = direction._replace(sweep=sweep)
+            if not sweep.ok or -held.change <= INVISIBLE * abs(model.iterate.cost):
                 break
-            best = best.or_better(self.along(direction._replace(sweep=sweep)))
+            best = best.or_better(self.along(held))
             if best.long:
                 break
         return best

@@ -15,7 +15,7 @@ from trajopt.interfaces.system import System, control_names
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import ConstraintReport, WarmStart
-from trajopt.results.solution import Solution
+from trajopt.results.solution import GIVEN, HELD, Solution
 from trajopt.results.status import Status
 from trajopt.solvers import trace
 from trajopt.solvers.forward import Curvature, ForwardFormulation
@@ -28,6 +28,8 @@ from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.rows import Rows, pack
 from trajopt.solvers.timing import Stopwatch
 
+FAR = 1e6
+"""A rollout blows up if its cost and its states are so many times those of the initial state held at every knot."""
 BOUNDS = "control bounds"
 """What reports call limits of controls."""
 
@@ -70,7 +72,7 @@ def solve(
     limits = problem.control_limits if boxed else None
     constraints = _smooth_constraints(problem, boxed=limits is not None)
     formulation = formulation_of(problem, limits, options, curvature)
-    iterate = formulation.start(us, xs, clock)
+    iterate, blown = _first(formulation, us, xs, clock)
     if not np.isfinite(iterate.cost):
         return _diverged(formulation, iterate, clock)
     warm, predicted = None, np.inf if start is None else start.predicted
@@ -85,7 +87,9 @@ def solve(
             rows = rows.scaled_at(iterate.xs, iterate.us)
         formulation = formulation_of(problem, limits, options, curvature, rows)
     state = Loop(formulation, options, threshold, clock, warm).run(iterate, callback, predicted)
-    return _solution(formulation, state, clock)
+    if blown is not None and state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
+        return _diverged(formulation, blown, clock)
+    return _solution(formulation, state, clock, GIVEN if blown is None else HELD)
 
 
 # ------------------------------------------------------------------------------------------------ the start
@@ -97,6 +101,20 @@ def _initial(problem: Problem, us: Any, xs: Any, start: WarmStart | None) -> tup
     if xs is not None:
         return us, problem.states("xs", xs)
     return us, None if start is not None or problem.xs_init is None else problem.xs_init.copy()
+
+
+def _first(
+    formulation: Formulation, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch
+) -> tuple[Iterate, Iterate | None]:
+    """The first iterate; where a rollout of the controls blows up that of the initial state held at every knot, and
+    the rollout."""
+    iterate = formulation.start(us, xs, clock)
+    x0 = formulation.problem.x0
+    if xs is not None or (np.isfinite(iterate.cost) and np.abs(iterate.xs).max() <= FAR * (1.0 + np.abs(x0).max())):
+        return iterate, None
+    held = formulation.start(us, np.repeat(x0[None], len(us) + 1, axis=0), clock)
+    better = np.isfinite(held.cost) and FAR * abs(held.cost) < abs(iterate.cost)
+    return (held, iterate) if better else (iterate, None)
 
 
 def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstraint, ...]:
@@ -127,7 +145,7 @@ def _warm(problem: Problem, start: WarmStart, boxed: bool, rows: Rows) -> tuple[
 
 
 # ------------------------------------------------------------------------------------------------ the end
-def _solution(formulation: Formulation, state: State, clock: Stopwatch) -> Solution:
+def _solution(formulation: Formulation, state: State, clock: Stopwatch, start: str) -> Solution:
     problem, status, N = formulation.problem, state.status, formulation.problem.horizon
     assert status is not None
     model = _with_best_prices(formulation, state.model)
@@ -156,6 +174,7 @@ def _solution(formulation: Formulation, state: State, clock: Stopwatch) -> Solut
         gaps=np.zeros((N + 1, problem.system.ndx)) if gaps is None else gaps,
         constraints=_reports(formulation, state, model, K),
         cause=_cause(formulation, state, status),
+        start=start,
     )
 
 
