@@ -55,7 +55,7 @@ main = Experiment(
             "--folder", type=Path, metavar="DIR",
             help="keep every solution here, and take those that are there from an earlier run of the same code",
         ),
-        option("--spread", type=float, default=1.0, metavar="TIMES", help="of starts, times the usual one (default: 1)"),
+        option("--spread", type=float, default=1.0, metavar="TIMES", help="of starts, times the usual (default: 1)"),
         seed("starts"),
     ],
     tables=lambda results: (solvers_table(results["problems"]), pairs_table(results["problems"])),
