@@ -14,7 +14,8 @@ Exact curvature is thus switched on late, when the trajectory is nearly right: e
 from an optimum, and no regularization of it was found to be as good as a Gauss-Newton step there.
 
 Where one step is all that is allowed, no sweep follows it.  From a warm start its own is then the only one: an exact
-one has the costate as its multiplier, and neither the penalty is steered nor the model's kinks are looked for.
+one has the costate as its multiplier, the penalty is not steered, and kinks of the model count only where the step
+would be short.
 
 An iteration makes a new `State` of the one before, which stays as it is.  What the sweep's controls are, and how
 trajectories follow from them, is the business of a `Formulation`.
@@ -30,7 +31,7 @@ import numpy as np
 from trajopt.backward.regularization import Regularization
 from trajopt.results.records import IterationRecord, Progress
 from trajopt.results.status import Status
-from trajopt.solvers.attempts import LONG_STEP, Attempts
+from trajopt.solvers.attempts import LONG_STEP, Attempt, Attempts
 from trajopt.solvers.constrained import IDLE, Constrained, kept
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.feasibility import checked
@@ -43,6 +44,7 @@ from trajopt.solvers.iterate import (
     LocalModel,
     remaining_gaps,
 )
+from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.line_search import INVISIBLE, Refused, Step
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
@@ -131,7 +133,8 @@ class Loop:
         if status is not None or direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, direction, None)))
         attempts = Attempts(self.formulation, model, multipliers, regularization.mu, weight, self.clock)
-        used, step, refused = aim.attempt or attempts.best(direction)
+        found = aim.attempt or attempts.best(direction)
+        used, step, refused = found if found.long or not self._unsteered else self._past_kinks(attempts, found)
         if used is not direction:
             weight, predicted = expected_decrease(model.iterate, used, weight)
             state = state._replace(predicted=predicted, gap_weight=weight)
@@ -195,6 +198,15 @@ class Loop:
     def _unsteered(self) -> bool:
         """Whether that step is one of a sweep, with the penalty of a warm start."""
         return self._single and self.warm is not None
+
+    def _past_kinks(self, attempts: Attempts, found: Attempt) -> Attempt:
+        """The better one of a short step, or none, and the step to the minimum of the model with its kinks."""
+        model, m, direction = attempts.model, attempts.multipliers, found.direction
+        if m is None or not found.direction.sweep.ok:
+            return found
+        expansion, _ = model.of_kind(direction.kind)
+        aimed = Kinks(self.formulation, model, m, expansion, attempts.mu, self.clock).minimum(direction)
+        return found.or_better(attempts.along(aimed.direction)) if aimed.promise > 0.0 else found
 
     def _closed(self, state: State) -> State:
         """The end of a solve of a single step, without another sweep: its promise is that of the step."""

@@ -11,14 +11,12 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.interfaces.system import state_array, window
+from trajopt.interfaces.system import state_array
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
-from trajopt.validation import whole_number
 
 if TYPE_CHECKING:
     from trajopt.solvers.loop import Callback
@@ -75,14 +73,7 @@ class PreparedSolver:
         solver: Any = self.solver
         return solver.solve(problem, us=us, xs=xs, callback=callback, warm_start=warm_start)
 
-    def shifted(self, solution: Solution, steps: int = 1) -> WarmStart:
-        """`Solution.shifted` with states: the plan's own, moved up, and where the last control leads from its end.
-
-        The new initial state then differs from the plan by a gap, which a full step closes with the gains; a rollout
-        of old controls from it would run away from the plan where the system is unstable.
-        """
-        steps = whole_number("steps", steps, 0)
-        start = solution.shifted(steps)
-        last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
-        onwards = last.rollout(solution.xs[-1], np.repeat(solution.us[-1:], steps + 1, axis=0))
-        return start._replace(xs=np.concatenate([solution.xs, onwards[1:-1]])[steps:])
+    @staticmethod
+    def shifted(solution: Solution, steps: int = 1) -> WarmStart:
+        """`Solution.shifted`."""
+        return solution.shifted(steps)
