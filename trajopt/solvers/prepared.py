@@ -9,11 +9,13 @@ them, and no solution refers to it.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
 from trajopt.interfaces.system import state_array
+from trajopt.problem.parameters import Key, Place, places, with_values
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
@@ -43,6 +45,7 @@ class PreparedSolver:
             raise TypeError(f"solver: got {type(solver).__name__}, wanted a trajopt.DDP or trajopt.ILQR")
         check_problem(problem)
         self.solver, self.problem = solver, problem
+        self._places: dict[Key, Place] | None = None
 
     def __repr__(self) -> str:
         return f"PreparedSolver({self.solver!r}, {self.problem!r})"
@@ -56,6 +59,25 @@ class PreparedSolver:
         # the class is frozen; nothing else in it depends on the initial state
         object.__setattr__(problem, "x0", state_array(problem.system, "x0", x0))
         return problem
+
+    def update(self, by_name: Mapping[str, Any] | None = None, /, **everywhere: Any) -> None:
+        """Move targets, references and limits for the solves to come.
+
+            prepared.update(target=p)                            of all terms that have a target
+            prepared.update({"StateCost": x})                    of one term, its target, else its reference
+            prepared.update({"state bounds": {"upper": 2.0}})    of one constraint
+
+        Terms have the names that `Solution.explain` gives them, those of the last knot "terminal ..." and limits of
+        controls "control bounds"; which can change is said by `trajopt.interfaces.adjustable`.  A value has the shape
+        of the one before.  The problem that was passed, and those of solutions, stay as they are; so does the scenery.
+
+        Raises TypeError or ValueError, and changes nothing, for a value that does not fit, and for an attribute or a
+        name that no term has, or several that differ.
+        """
+        if not isinstance(by_name, (Mapping, type(None))):
+            raise TypeError(f"update: got {type(by_name).__name__}, wanted a mapping of terms' names to values")
+        found = places(self.problem) if self._places is None else self._places
+        self.problem, self._places = with_values(self.problem, found, by_name or {}, everywhere)
 
     def solve(
         self,
