@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,14 +45,15 @@ class Place(NamedTuple):
     values: dict[str, Any]
 
 
-def _inside(term: Any) -> str | None:
-    """The attribute with what a term is made of, if it is one of those known here."""
-    return next((slot for kind, slot in INSIDE.items() if isinstance(term, kind)), None)
+@cache
+def _inside(kind: type) -> str | None:
+    """The attribute with what terms of a class are made of, if it is one of those known here."""
+    return next((slot for known, slot in INSIDE.items() if issubclass(kind, known)), None)
 
 
 def _values(term: Any) -> dict[str, Any]:
     """Attributes that may change, those inside too."""
-    slot, own = _inside(term), capability(term, Adjustable)
+    slot, own = _inside(type(term)), capability(term, Adjustable)
     found = {} if slot is None else _values(getattr(term, slot))
     return found if own is None else {**found, **{name: getattr(term, name) for name in own.adjustable}}
 
@@ -146,12 +148,13 @@ def _adjusted(term: Any, values: Mapping[str, Any], made: dict[Any, Any]) -> Any
     key = id(term), *((name, id(value)) for name, value in values.items())
     if key in made:
         return made[key]
-    owner = capability(term, Adjustable)
-    own = {} if owner is None else {name: value for name, value in values.items() if name in owner.adjustable}
-    rest, slot = {name: value for name, value in values.items() if name not in own}, _inside(term)
-    new = owner.adjusted(**own) if owner is not None and own else copy.copy(term)
+    names = getattr(term, "adjustable", ())
+    own = {name: value for name, value in values.items() if name in names}
+    new = term.adjusted(**own) if own else copy.copy(term)
+    rest, slot = values.keys() - own.keys(), _inside(type(term))
     if rest and slot is not None:
-        setattr(new, slot, _adjusted(getattr(term, slot), rest, made))
+        inside = {name: values[name] for name in rest}
+        setattr(new, slot, _adjusted(getattr(term, slot), inside, made))
     made[key] = new
     return new
 
@@ -198,9 +201,5 @@ def with_values(
     problem = copy.copy(problem)
     for name, value in changed.items():
         object.__setattr__(problem, name, value)  # the class is frozen
-    moved = {}
-    for key, place in found.items():
-        term = new.get(key)
-        key = key if term is None else (key[0], id(term))
-        moved[key] = place if term is None else Place(place.name, term, place.values)  # shapes stay
-    return problem, moved
+    moved = {(key[0], id(term)): Place(found[key].name, term, found[key].values) for key, term in new.items()}
+    return problem, {**{key: place for key, place in found.items() if key not in new}, **moved}
