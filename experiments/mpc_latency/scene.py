@@ -1,4 +1,4 @@
-"""A seven-axis arm whose tool follows a moving point past a ball, within its motors' torques, its ranges and its speeds.
+"""A seven-axis arm whose tool follows a moving point past a ball, within its torques, its ranges and its speeds.
 
 Lengths, masses and limits are about those of a light industrial arm with a payload of 14 kg: three links of 0.36, 0.42
 and 0.4 m, a tool at 0.2 m from the wrist.  The plan has 40 knots of 20 ms; the point goes round an ellipse in 4 s, the

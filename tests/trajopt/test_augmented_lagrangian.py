@@ -23,7 +23,7 @@ from trajopt.backward.expansions import Expansion
 from trajopt.problem.objective import zero_blocks
 from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.multipliers import Multipliers, folded
-from trajopt.solvers.rows import pack
+from trajopt.solvers.packing import pack
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
 

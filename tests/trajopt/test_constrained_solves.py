@@ -27,7 +27,7 @@ from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.iterate import GAUSS_NEWTON, Direction
 from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.multipliers import Multipliers
-from trajopt.solvers.rows import pack
+from trajopt.solvers.packing import pack
 from trajopt.solvers.steering import weighted
 from trajopt.solvers.timing import Stopwatch
 

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.capabilities import DifferenceResidual, capability
+from trajopt.costs.cost_of_residual import linearized
 from trajopt.costs.deviation import Deviation, ManifoldDifference
 from trajopt.interfaces.owners import state_space, subject_of
-from trajopt.interfaces.residual import Residual, check_residual
+from trajopt.interfaces.residual import Components, Residual, check_residual
 from trajopt.interfaces.system import (
     System,
     as_manifold,
@@ -89,6 +90,12 @@ class StateResidual:
         full[:, self.components] = mu
         return self._whole.hessian_products(xs, None, full)
 
+    def components_read(self) -> Components | None:
+        """See `trajopt.interfaces.residual`; None on a manifold."""
+        if type(self) is not StateResidual or not isinstance(self._whole, Deviation):
+            return None
+        return Components(False, len(self.reference), self.components, self.reference[self.components])
+
 
 def _default(system: System) -> np.ndarray:
     """The neutral state; ValueError if the system names none and does not accept zeros."""
@@ -132,6 +139,12 @@ class ControlResidual:
         """rx (K, nu, ndx) = 0, ru (K, nu, nu) = 1."""
         return np.zeros((len(xs), self.nr, self._ndx)), np.tile(np.eye(self.nr), (len(xs), 1, 1))
 
+    def components_read(self) -> Components | None:
+        """See `trajopt.interfaces.residual`."""
+        if type(self) is not ControlResidual:
+            return None
+        return Components(True, self.nr, np.arange(self.nr), np.full(self.nr, self.reference))
+
     def hessian_products(self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray) -> tuple[None, None, None]:
         """No curvature."""
         return None, None, None
@@ -164,15 +177,21 @@ class SquaredNorm:
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """rx (K, 1, ndx), and ru (K, 1, nu) or None."""
-        s = 2.0 * self.residual.evaluate(xs, us)[:, None, :]
-        sx, su = self.residual.jacobians(xs, us)
-        return s @ sx, None if su is None else s @ su
+        return self.evaluate_with_jacobians(xs, us)[1:]
+
+    def evaluate_with_jacobians(
+        self, xs: np.ndarray, us: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """r, rx and ru in one pass."""
+        s, sx, su = linearized(self.residual, self.residual.nr, xs, us)
+        twice = 2.0 * s[:, None, :]
+        return np.einsum("ki,ki->k", s, s)[:, None], twice @ sx, None if su is None else twice @ su
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Hessians of mu r."""
-        s, (sx, su) = self.residual.evaluate(xs, us), self.residual.jacobians(xs, us)
+        s, sx, su = linearized(self.residual, self.residual.nr, xs, us)
         inner = self.residual.hessian_products(xs, us, 2.0 * mu * s)
         scaled = 2.0 * mu[:, :, None] * sx
         Hxx = _sum(scaled.transpose(0, 2, 1) @ sx, inner[0])

@@ -1,6 +1,6 @@
 """A residual r(x, u): one vector per knot, its Jacobians and its exact curvature.  Serves costs and constraints."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -47,6 +47,23 @@ class ComponentNames(Protocol):
     @property
     def component_names(self) -> tuple[str, ...]:
         """Those of its numbers (nr,), or none."""
+        ...
+
+
+class Components(NamedTuple):
+    """Of states (or controls) with so many numbers some components (nr,), and what is taken from them (nr,)."""
+
+    of_controls: bool
+    width: int
+    indices: np.ndarray
+    reference: np.ndarray
+
+
+class SingleComponents(Protocol):
+    """Of residuals whose numbers are components of the state or of the controls, less a reference."""
+
+    def components_read(self) -> Components | None:
+        """Which; None if r is something else."""
         ...
 
 

@@ -5,22 +5,24 @@ Row i is one number of a residual at one knot, times a factor D_i that makes the
     c_i = D_i r_i      D_i = 1 / max over the constraint's knots of |row i of (r_x, r_u)|      (1 where that is tiny)
 
 with one factor for every component of a constraint.  So a constraint in other units is the same to a solve.  The rows
-of knot t are first[t] <= i < first[t + 1]; the knots are 0 ... N.
+of knot t are first[t] <= i < first[t + 1]; the knots are 0 ... N.  Limits of states and controls, whose rows are one of
+their components less a reference, are all read in one call, and their Jacobians written once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.simd import routine
 from trajopt.costs import Quadratic
 from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import Blocks, first_not_finite, number_name
-from trajopt.problem.problem import Problem
 from trajopt.results.records import ConstraintReport
 from trajopt.validation import float_array, same_shape
 
@@ -29,18 +31,49 @@ TINY = 1e-8
 
 
 class Block(NamedTuple):
-    """A constraint at knots (K,) where its residual is evaluated in one call, and its places (K, nr) among the rows."""
+    """A constraint, the one of this number, at knots (K,) where its residual is evaluated in one call, and its places
+    (K, nr) among the rows; `single` if each of these is a component of a state or a control."""
 
     constraint: ResidualConstraint
+    number: int
     knots: np.ndarray
     of_states: bool
     rows: np.ndarray
+    single: bool
 
     def points(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """States and controls at its knots."""
         first, stop = self.knots[0], self.knots[-1] + 1
         where = slice(first, stop) if stop - first == len(self.knots) else self.knots
         return xs[where], None if self.of_states else us[where]
+
+
+class Singles(NamedTuple):
+    """Rows that are one component each: place, knot and component (S,), those of controls counted after those of
+    states, and its reference (S,)."""
+
+    place: np.ndarray
+    knot: np.ndarray
+    component: np.ndarray
+    reference: np.ndarray
+
+
+@routine
+def _read(place, knot, component, reference, xs, us, D, c):
+    for i in range(place.shape[0]):
+        t, j = knot[i], component[i]
+        z = xs[t, j] if j < xs.shape[1] else us[t, j - xs.shape[1]]
+        c[place[i]] = (z - reference[i]) * D[place[i]]
+
+
+@routine
+def _write(place, component, nx, D, Cx, Cu):
+    for i in range(place.shape[0]):
+        j = component[i]
+        if j < nx:
+            Cx[place[i], j] = D[place[i]]
+        else:
+            Cu[place[i], j - nx] = D[place[i]]
 
 
 @dataclass(frozen=True)
@@ -51,52 +84,75 @@ class Rows:
     ----------
     constraints : tuple of ResidualConstraint
     blocks : tuple of Block
+    singles : Singles
+    order : (R,) integers
+        Rows constraint by constraint, each by knots and components.
+    component : (R,) integers
+        Which of all constraints' components a row is.
     first : (N+2,) integers
     lower, upper : (R,) arrays
         Limits of c.
     D : (R,) array
-    sizes : (ndx, nu)
+    sizes : (nx, ndx, nu)
     """
 
     constraints: tuple[ResidualConstraint, ...]
     blocks: tuple[Block, ...]
+    singles: Singles
+    order: np.ndarray
+    component: np.ndarray
     first: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
     D: np.ndarray
-    sizes: tuple[int, int]
+    sizes: tuple[int, int, int]
 
     def __len__(self) -> int:
         return len(self.D)
 
+    @cached_property
+    def _others(self) -> tuple[Block, ...]:
+        """Blocks with residuals to be asked."""
+        return tuple(block for block in self.blocks if not block.single)
+
+    @cached_property
+    def _constant(self) -> tuple[np.ndarray, np.ndarray]:
+        """Jacobians of `singles`, zero elsewhere."""
+        nx, ndx, nu = self.sizes
+        Cx, Cu = np.zeros((len(self), ndx)), np.zeros((len(self), nu))
+        _write(self.singles.place, self.singles.component, nx, self.D, Cx, Cu)
+        return Cx, Cu
+
     def values(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """c (R,)."""
         c = np.empty(len(self))
+        _read(*self.singles, xs, us, self.D, c)
         with np.errstate(all="ignore"):
-            for block in self.blocks:
-                c[block.rows] = evaluated(block.constraint.residual, block.constraint.nr, *block.points(xs, us))
-            return c * self.D
+            for block in self._others:
+                r = evaluated(block.constraint.residual, block.constraint.nr, *block.points(xs, us))
+                c[block.rows] = r * self.D[block.rows]
+        return c
 
     def linearized(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """c (R,), its Jacobians Cx (R, ndx) and Cu (R, nu)."""
-        ndx, nu = self.sizes
-        c, Cx, Cu = np.empty(len(self)), np.empty((len(self), ndx)), np.zeros((len(self), nu))
+        _, ndx, nu = self.sizes
+        c, Cx, Cu = np.empty(len(self)), self._constant[0].copy(), self._constant[1].copy()
+        _read(*self.singles, xs, us, self.D, c)
         with np.errstate(all="ignore"):
-            for block in self.blocks:
-                nr, (K, _) = block.constraint.nr, block.rows.shape
+            for block in self._others:
+                nr, (K, _), D = block.constraint.nr, block.rows.shape, self.D[block.rows]
                 r, rx, ru = linearized(block.constraint.residual, nr, *block.points(xs, us))
-                c[block.rows] = r
-                Cx[block.rows] = same_shape("residual.jacobians, rx", rx, (K, nr, ndx))
+                c[block.rows] = r * D
+                Cx[block.rows] = same_shape("residual.jacobians, rx", rx, (K, nr, ndx)) * D[:, :, None]
                 if ru is not None and not block.of_states:
-                    Cu[block.rows] = same_shape("residual.jacobians, ru", ru, (K, nr, nu))
-            D = self.D[:, None]
-            return c * self.D, Cx * D, Cu * D
+                    Cu[block.rows] = same_shape("residual.jacobians, ru", ru, (K, nr, nu)) * D[:, :, None]
+        return c, Cx, Cu
 
     def add_curvature(self, xs: np.ndarray, us: np.ndarray, multipliers: np.ndarray, blocks: Blocks) -> None:
         """Add sum_i lam_i d2 c_i, lam (R,), to lxx, lux, luu of the blocks."""
         lam = multipliers * self.D
         with np.errstate(all="ignore"):
-            for block in self.blocks:
+            for block in self._others:
                 used = blocks[2:3] if block.of_states else blocks[2:5]
                 parts = [np.zeros((len(block.knots), *total.shape[1:])) for total in used]
                 Hxx, Hux, Huu = (*parts, None, None)[:3]
@@ -120,12 +176,12 @@ class Rows:
 
     def with_factors(self, factors: Sequence[np.ndarray]) -> Rows:
         """With these positive ones (nr,), one array a constraint; limits follow.  Raises ValueError for others."""
-        D = np.empty(len(self))
-        for block in self.blocks:
-            name, given = block.constraint.name, factors[self._index(block)]
-            D[block.rows] = float_array(f"factors of {name}", given, (block.constraint.nr,))
-            if not (D[block.rows] > 0.0).all():
-                raise ValueError(f"factors of {name}: got {given}, wanted positive numbers")
+        checked = []
+        for constraint, given in zip(self.constraints, factors, strict=True):
+            checked.append(float_array(f"factors of {constraint.name}", given, (constraint.nr,)))
+            if not checked[-1].min() > 0.0:
+                raise ValueError(f"factors of {constraint.name}: got {given}, wanted positive numbers")
+        D = np.concatenate(checked)[self.component]
         with np.errstate(invalid="ignore"):
             return replace(self, D=D, lower=self.lower / self.D * D, upper=self.upper / self.D * D)
 
@@ -133,31 +189,31 @@ class Rows:
         """Those of each constraint (nr,)."""
         found = [np.ones(constraint.nr) for constraint in self.constraints]
         for block in self.blocks:
-            found[self._index(block)] = self.D[block.rows[0]]
+            found[block.number] = self.D[block.rows[0]]
         return found
 
-    def _index(self, block: Block) -> int:
-        return next(i for i, constraint in enumerate(self.constraints) if constraint is block.constraint)
-
     # -------------------------------------------------------------------------------------------- in and out
+    @cached_property
+    def _knots(self) -> list[np.ndarray]:
+        """Those of each constraint (K,)."""
+        at = [[block.knots for block in self.blocks if block.number == i] for i in range(len(self.constraints))]
+        return [np.concatenate(knots) if knots else np.zeros(0, dtype=np.intp) for knots in at]
+
     def packed(self, name: str, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """(R,) of one array (K, nr) for each constraint.  Raises ValueError where one does not fit."""
-        packed = np.zeros(len(self))
-        for constraint, array in zip(self.constraints, arrays, strict=True):
-            blocks = [block for block in self.blocks if block.constraint is constraint]
-            total = sum(len(block.knots) for block in blocks)
-            array, start = float_array(f"{name} of {constraint.name}", array, (total, constraint.nr)), 0
-            for block in blocks:
-                packed[block.rows] = array[start : start + len(block.knots)]
-                start += len(block.knots)
+        packed, parts = np.empty(len(self)), [np.zeros(0)]
+        for constraint, array, knots in zip(self.constraints, arrays, self._knots, strict=True):
+            parts.append(float_array(f"{name} of {constraint.name}", array, (len(knots), constraint.nr)).ravel())
+        packed[self.order] = np.concatenate(parts)
         return packed
 
     def unpacked(self, rows: np.ndarray) -> list[np.ndarray]:
         """One array (K, nr) for each constraint."""
-        found = []
-        for constraint in self.constraints:
-            parts = [rows[block.rows] for block in self.blocks if block.constraint is constraint]
-            found.append(np.concatenate(parts) if parts else np.zeros((0, constraint.nr)))
+        found, start, ordered = [], 0, rows[self.order]
+        for constraint, knots in zip(self.constraints, self._knots, strict=True):
+            stop = start + len(knots) * constraint.nr
+            found.append(ordered[start:stop].reshape(len(knots), constraint.nr))
+            start = stop
         return found
 
     def reports(
@@ -168,11 +224,10 @@ class Rows:
         columns = [self.unpacked(array) for array in arrays]
         blame = [None] * len(self.constraints) if weights is None else self.unpacked(weights * self.D)
         reports = []
-        for constraint, factors, nu, c, low, high, lam in zip(
-            self.constraints, self.factors(), blame, *columns, strict=True
+        for constraint, knots, factors, nu, c, low, high, lam in zip(
+            self.constraints, self._knots, self.factors(), blame, *columns, strict=True
         ):
-            at = [block.knots for block in self.blocks if block.constraint is constraint]
-            knots, names = np.concatenate(at) if at else np.zeros(0, dtype=np.intp), constraint.component_names
+            names = constraint.component_names
             reports.append(ConstraintReport(constraint.name, knots, c, low, high, lam, penalty, names, factors, nu))
         return reports
 
@@ -191,7 +246,6 @@ class Rows:
                     return f"{what} of constraint '{block.constraint.name}' is not finite at knot {block.knots[row]}"
         return None
 
-
     def curvature_culprit(self, xs: np.ndarray, us: np.ndarray) -> str | None:
         """The same of second derivatives."""
         ones = np.ones(len(self))
@@ -205,31 +259,3 @@ class Rows:
                     name = block.constraint.name
                     return f"{what} of constraint '{name}' is not finite at knot {block.knots[row]}"
         return None
-
-
-def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
-    """The rows of these constraints, unscaled."""
-    N, first, parts = problem.horizon, np.zeros(problem.horizon + 2, dtype=np.intp), []
-    counts = np.zeros(N + 1, dtype=np.intp)
-    for constraint in constraints:
-        of_states = constraint.at == "terminal" or state_only(constraint, problem)
-        knots = constraint.knots(N, constraint.at != "terminal" and of_states)
-        for some in (knots,) if of_states else (knots[knots < N], knots[knots == N]):
-            if len(some):
-                limits = [rows[np.isin(knots, some)] for rows in constraint.limits(knots)]
-                parts.append((constraint, some, of_states or some[0] == N, counts[some].copy(), limits))
-                counts[some] += constraint.nr
-    first[1:] = np.cumsum(counts)
-    lower, upper, blocks = np.empty(first[-1]), np.empty(first[-1]), []
-    for constraint, knots, of_states, before, limits in parts:
-        rows = (first[knots] + before)[:, None] + np.arange(constraint.nr)
-        blocks.append(Block(constraint, knots, of_states, rows))
-        lower[rows], upper[rows] = limits
-    sizes = problem.system.ndx, problem.system.nu
-    return Rows(constraints, tuple(blocks), first, lower, upper, np.ones(first[-1]), sizes)
-
-
-def state_only(constraint: ResidualConstraint, problem: Problem) -> bool:
-    """Whether the residual has no derivative in the controls."""
-    _, ru = constraint.residual.jacobians(problem.x0[None], problem.us_init[:1])
-    return ru is None

@@ -26,7 +26,8 @@ from trajopt.solvers.loop import Callback, Loop, State
 from trajopt.solvers.memory import keep_freed
 from trajopt.solvers.multipliers import with_prices
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.rows import Rows, pack
+from trajopt.solvers.packing import pack
+from trajopt.solvers.rows import Rows
 from trajopt.solvers.timing import Stopwatch
 
 FAR = 1e6
