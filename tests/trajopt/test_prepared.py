@@ -9,7 +9,6 @@ from tests.trajopt.cases import NONLINEAR, cartpole, pendulum
 from tests.trajopt.systems import LinearSystem
 from tests.trajopt.test_warm_starts import speed_limit
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateBounds, StateCost
-from trajopt.results.explanation import lagrangian_gradient
 from trajopt.solvers.forward import ForwardFormulation
 from trajopt.solvers.rollout import gaps_of
 
@@ -150,8 +149,8 @@ def counts(monkeypatch):
 @pytest.mark.parametrize("name", ["cartpole", "circle", "speed limit"])
 @pytest.mark.parametrize("solver", [ILQR(max_iterations=1), DDP(max_iterations=1)])
 def test_one_sweep_a_cycle(name, solver, counts, rng):
-    """And one search; a sweep more where the first one is refused.  The new iterate is expanded to first order for
-    the report, whose numbers are right."""
+    """And one search and one expansion; a sweep more where the first one is refused.  The gradient is that of where the
+    step began, cost and values of constraints are new, the policy is that of the step."""
     problem = speed_limit() if name == "speed limit" else CASES[name]()
     prepared, plan = solver.prepare(problem), DDP().solve(problem)
     for cycle in range(3):
@@ -161,12 +160,34 @@ def test_one_sweep_a_cycle(name, solver, counts, rng):
         plan = prepared.solve(x0, warm_start=start)
         tried = counts.pop("with_curvature", 0)
         refused = tried - (plan.log[0].step == "exact")  # an exact sweep that is not positive definite
-        assert counts == {"sweep": 1 + refused, "expand": 2, "candidates": 1}
+        assert counts == {"sweep": 1 + refused, "expand": 1, "candidates": 1}
         assert tried == (cycle == 0 and isinstance(solver, DDP))
         assert plan.status == "max_iterations" and len(plan.log) == 2 and plan.log[0].alpha > 0.0
         assert plan.warm_start().predicted == plan.log[0].predicted_decrease
-        assert plan.gradient_norm == pytest.approx(np.abs(lagrangian_gradient(plan)).max(), rel=1e-6, abs=1e-9)
+        assert plan.gradient_norm == plan.log[0].gradient_norm
+        assert plan.log[0].alpha < 1.0 or not plan.k.any()
+        for report, constraint in zip(plan.constraints, problem.constraints, strict=True):
+            if isinstance(constraint, ControlBounds):
+                np.testing.assert_array_equal(report.values, plan.us)
+            else:
+                r = constraint.residual.evaluate(plan.xs[report.knots], None)
+                np.testing.assert_allclose(report.values, r, rtol=1e-12, atol=1e-14)
         assert plan.cost == problem.objective.value(plan.xs, plan.us)
+
+
+def test_the_policy_of_a_cycle_is_that_of_its_sweep(rng):
+    """Gains and value function of a full step from a state off the plan, about where it led: a second step from there
+    along a linear system stays where it is."""
+    system = LinearSystem([[1.1, 0.1], [0.0, 0.9]], [[0.0], [0.1]])
+    problem = Problem(system, [1.0, 0.5], 15, [ControlCost(0.5), StateCost(system, [0.2, 0.0], [1.0, 0.3])])
+    plan = ILQR().solve(problem)
+    x0 = [0.7, 0.9]
+    step = ILQR(max_iterations=1).prepare(problem).solve(x0, warm_start=plan.warm_start()._replace(xs=plan.xs))
+    best = ILQR().solve(replace(problem, x0=x0))
+    np.testing.assert_allclose(step.us, best.us, atol=1e-12)
+    np.testing.assert_allclose(step.K, best.K, atol=1e-12)
+    np.testing.assert_allclose(step.Vx, best.Vx, atol=1e-12)
+    assert not step.k.any() and np.abs(step.Vx - plan.Vx).max() > 1e-3
 
 
 def test_one_iteration_from_shifted_states_follows_an_unstable_plant(rng):

@@ -37,13 +37,14 @@ class Solution:
         Steps tried.
     k, K : (N, nu), (N, nu, ndx) arrays
         Policy u = us + k + K (x - xs) of the last sweep, about xs.  After ``max_iterations=1`` that is the sweep of the
-        step taken: K is used about the new xs, and k is what its full step added to the controls before.
+        step taken, and k what a step shorter than 1 left of it.
     Vx, Vxx : (N+1, ndx), (N+1, ndx, ndx) arrays
-        Gradient and Hessian of its cost-to-go, about the states that it was made at.
+        Gradient and Hessian of its cost-to-go.
     gradient_norm : float
         max |dJ/du| at us, of the Lagrangian under constraints, without entries that a control limit holds; 0 if the
         initial rollout diverged.  Without feedback, so rounding grows in it where the system is unstable; `explain`
-        gives it in closed loop too.
+        gives it in closed loop too.  After a single step from a warm start, as in predictive control, it is that of
+        where the step began, and so are multipliers of limits of controls.
     gaps : (N+1, ndx) array
         Tangent vectors from the states to x0 and to what the dynamics make of the state and control before; zero
         unless the solve started from states `xs` and ended before the gaps were closed.

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics.simd import routine
 from trajopt.backward.box_qp import box_around
 from trajopt.backward.curvature import by_products, by_tensors
 from trajopt.backward.expansions import (
@@ -27,22 +26,11 @@ from trajopt.problem.problem import Problem
 from trajopt.solvers.iterate import GAUSS_NEWTON, Before, Exact, Iterate, Limits, LocalModel, RowModel, folded_in
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.multipliers import with_prices
-from trajopt.solvers.predicted_change import completed
+from trajopt.solvers.predicted_change import completed, gradient_at
 from trajopt.solvers.rollout import ALPHAS, closed_loop, gaps_of, open_loop
 from trajopt.solvers.rows import Rows
 from trajopt.solvers.timing import Stopwatch
 from trajopt.validation import same_shape
-
-
-@routine
-def gradient_at(Vx, Vxx, dx):
-    """Vx + Vxx dx of all knots (N+1, ndx) but the first, contiguous."""
-    gradient = Vx[1:].copy()
-    for t in range(gradient.shape[0]):
-        for j in range(gradient.shape[1]):
-            for i in range(gradient.shape[1]):  # along the rows of the symmetric Vxx, which vectorizes
-                gradient[t, i] += Vxx[t + 1, j, i] * dx[t + 1, j]
-    return gradient
 
 
 @dataclass(frozen=True)
@@ -81,7 +69,7 @@ def predicted_multiplier(problem: Problem, model: LocalModel, sweep: SweepResult
     exact up to the square of the step."""
     found = problem.system.difference(model.iterate.xs, xs)
     dx, gaps = same_shape("difference", found, (len(xs), problem.system.ndx)), model.iterate.gaps
-    return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)
+    return gradient_at(sweep.Vx, sweep.Vxx, dx if gaps is None else dx - gaps)[1:]
 
 
 class ForwardFormulation:

@@ -33,6 +33,7 @@ from trajopt.results.records import IterationRecord, Progress
 from trajopt.results.status import Status
 from trajopt.solvers.attempts import LONG_STEP, Attempt, Attempts
 from trajopt.solvers.constrained import IDLE, Constrained, kept
+from trajopt.solvers.cycle import arrived, left_of
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.feasibility import checked
 from trajopt.solvers.iterate import (
@@ -71,6 +72,8 @@ class Loop:
     clock : Stopwatch
     warm : (multipliers (R,), penalty) or None
         Those of the formulation's rows in a warm start.
+    cycle : bool
+        Whether all that is wanted is one step from a warm start, and nothing of where it leads.
     """
 
     formulation: Formulation
@@ -78,6 +81,7 @@ class Loop:
     threshold: float | None
     clock: Stopwatch
     warm: tuple[np.ndarray, float] | None = None
+    cycle: bool = False
 
     def run(self, start: Iterate, callback: Callback | None, predicted: float = np.inf, log: Log = ()) -> State:
         """Iterate until an end, from an iterate of finite cost; `predicted` 0 lets exact steps begin at once."""
@@ -165,9 +169,10 @@ class Loop:
         regularization = state.regularization.after_step(step.alpha, closing)
         if used.kind == CONVEXIFIED:
             regularization = regularization.after_convexified(step.alpha, gain, state.predicted)
+        last = left_of(self.formulation, model.iterate, used, step) if self._single else state.direction
         return State(
             moved, regularization, state.predicted, state.log, m,
-            state.gap_weight, state.tried, state.direction, state.without_curvature,
+            state.gap_weight, state.tried, last, state.without_curvature,
             idle=0 if shows else state.idle + 1, trusted=trusted, violation=violation, checked=state.checked,
             first=state.first,
         )  # fmt: skip
@@ -177,6 +182,8 @@ class Loop:
         alpha, xs, us, controls = step.candidate
         left = remaining_gaps(state.model.iterate.gaps, alpha, xs)
         iterate = Iterate(xs, us, controls, step.cost, left, self.clock.elapsed, step.own_cost)
+        if self.cycle:
+            return arrived(self.formulation, state.model, iterate, m, self.options.soft_penalty > 0.0)
         before = (state.model, used.sweep) if alpha == 1.0 else None
         dual, exact = None if m is None else m.dual, not self._single and self._exact_wanted(state.predicted, iterate)
         model = self.formulation.expand(iterate, self.clock, exact, before, dual)

@@ -77,6 +77,17 @@ def _change(lx, lu, lxx, lux, luu, dx, du):
     return d1, d2
 
 
+@routine
+def gradient_at(Vx, Vxx, dx):
+    """Vx + Vxx dx of all knots (N+1, ndx)."""
+    gradient = Vx.copy()
+    for t in range(gradient.shape[0]):
+        for j in range(gradient.shape[1]):
+            for i in range(gradient.shape[1]):  # along the rows of the symmetric Vxx, which vectorizes
+                gradient[t, i] += Vxx[t, j, i] * dx[t, j]
+    return gradient
+
+
 def change_along(e: Expansion, dx: np.ndarray, du: np.ndarray) -> tuple[float, float]:
     """Linear and twice the quadratic part of the cost's change along dx (N+1, ndx), du (N, nu)."""
     return _change(*e[2:], dx, du)

@@ -1,9 +1,9 @@
 """A solver and a problem made ready to be solved again and again from new initial states, as in predictive control.
 
 What does not depend on the initial state was checked once, when the problem was made; a new initial state is put into
-a shallow copy, where `dataclasses.replace` checks every cost again.  The solves are those of the solver itself, bit
-for bit, and keep nothing from one to the next: the first one compiles the kernels, scratch memory is reused beneath
-them, and no solution refers to it.
+a shallow copy, where `dataclasses.replace` checks every cost again.  Constraints are packed into rows once.  The solves
+are those of the solver itself, bit for bit, and keep nothing from one to the next: the first one compiles the kernels,
+scratch memory is reused beneath them, and no solution refers to it.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from trajopt.problem.parameters import Key, Place, places, with_values
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
+from trajopt.solvers.posed import Posed, pose
 
 if TYPE_CHECKING:
     from trajopt.solvers.loop import Callback
@@ -41,11 +42,12 @@ class PreparedSolver:
     """
 
     def __init__(self, solver: LoopOptions, problem: Problem) -> None:
-        if not callable(getattr(solver, "solve", None)):
+        if not callable(getattr(solver, "solve_posed", None)):
             raise TypeError(f"solver: got {type(solver).__name__}, wanted a trajopt.DDP or trajopt.ILQR")
         check_problem(problem)
         self.solver, self.problem = solver, problem
         self._places: dict[Key, Place] | None = None
+        self._posed: Posed | None = None
 
     def __repr__(self) -> str:
         return f"PreparedSolver({self.solver!r}, {self.problem!r})"
@@ -77,7 +79,10 @@ class PreparedSolver:
         if not isinstance(by_name, (Mapping, type(None))):
             raise TypeError(f"update: got {type(by_name).__name__}, wanted a mapping of terms' names to values")
         found = places(self.problem) if self._places is None else self._places
-        self.problem, self._places = with_values(self.problem, found, by_name or {}, everywhere)
+        problem, self._places = with_values(self.problem, found, by_name or {}, everywhere)
+        if problem.constraints is not self.problem.constraints:
+            self._posed = None
+        self.problem = problem
 
     def solve(
         self,
@@ -93,7 +98,9 @@ class PreparedSolver:
         """
         problem = self.problem if x0 is None else self.at(x0)
         solver: Any = self.solver
-        return solver.solve(problem, us=us, xs=xs, callback=callback, warm_start=warm_start)
+        if self._posed is None:
+            self._posed = pose(problem, solver)
+        return solver.solve_posed(problem, self._posed, us, xs, callback, warm_start)
 
     @staticmethod
     def shifted(solution: Solution, steps: int = 1) -> WarmStart:

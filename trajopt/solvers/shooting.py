@@ -10,6 +10,7 @@ from trajopt.results.solution import Solution
 from trajopt.solvers.forward import Curvature
 from trajopt.solvers.loop import Callback
 from trajopt.solvers.options import LoopOptions, solver_options
+from trajopt.solvers.posed import Posed
 from trajopt.solvers.prepared import PreparedSolver
 from trajopt.solvers.solve import solve
 
@@ -55,7 +56,19 @@ class ShootingSolver(LoopOptions):
         TypeError, ValueError
             Naming the argument, what it got and what was wanted.
         """
-        return solve(problem, self, *self._curvature(), us, xs, callback, warm_start)
+        return self.solve_posed(problem, None, us, xs, callback, warm_start)
+
+    def solve_posed(
+        self,
+        problem: Problem,
+        posed: Posed | None,
+        us: ArrayLike | None,
+        xs: ArrayLike | None,
+        callback: Callback | None,
+        warm_start: WarmStart | Solution | None,
+    ) -> Solution:
+        """`solve` where it is known how this solver poses the problem."""
+        return solve(problem, self, *self._curvature(), us, xs, callback, warm_start, posed)
 
     def prepare(self, problem: Problem) -> PreparedSolver:
         """This solver with a problem to be solved again and again from new initial states."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,6 @@ from numpy.typing import ArrayLike
 
 from trajopt.backward.expansions import adjoint, expand, finite, largest_gradient, with_feedback
 from trajopt.backward.sweep import empty_gains
-from trajopt.capabilities import AccelerationControlled, capability
-from trajopt.costs.residuals import ControlResidual
-from trajopt.interfaces.system import System, control_names
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.parameters import BOUNDS
 from trajopt.problem.problem import Problem, check_problem
@@ -26,17 +24,12 @@ from trajopt.solvers.loop import Callback, Loop, State
 from trajopt.solvers.memory import keep_freed
 from trajopt.solvers.multipliers import with_prices
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.packing import pack
+from trajopt.solvers.posed import Posed, pose, takes_accelerations
 from trajopt.solvers.rows import Rows
 from trajopt.solvers.timing import Stopwatch
 
 FAR = 1e6
 """A rollout blows up if its cost and its states are so many times those of the initial state held at every knot."""
-
-
-def takes_accelerations(system: System) -> bool:
-    """Whether the system wants accelerations as the sweep's controls."""
-    return capability(system, AccelerationControlled) is not None
 
 
 def formulation_of(
@@ -58,8 +51,10 @@ def solve(
     xs: ArrayLike | None,
     callback: Callback | None,
     warm_start: WarmStart | Solution | None,
+    posed: Posed | None = None,
 ) -> Solution:
-    """Improve the controls until an end with a name; threshold None is iLQR, the others as for `trajopt.DDP.solve`."""
+    """Improve the controls until an end with a name; threshold None is iLQR, the others as for `trajopt.DDP.solve`;
+    posed: what `pose` makes of the problem, if that is known."""
     clock = Stopwatch()
     check_problem(problem)
     if not (callback is None or callable(callback)):
@@ -68,28 +63,22 @@ def solve(
     if not (start is None or isinstance(start, WarmStart)):
         raise TypeError(f"warm_start: got {type(start).__name__}, wanted a Solution or a WarmStart")
     us, xs = _initial(problem, us, xs, start)
-    boxed = options.control_limits == "box" and not takes_accelerations(problem.system)
-    limits = problem.control_limits if boxed else None
-    constraints = _smooth_constraints(problem, boxed=limits is not None)
-    formulation = formulation_of(problem, limits, options, curvature)
+    posed = posed or pose(problem, options)
+    rows, warm, predicted = posed.rows, None, np.inf if start is None else start.predicted
+    if rows is not None and start is not None and len(start.multipliers) > 0:
+        rows, warm = _warm(problem, start, posed.smooth, rows)
+    formulation = formulation_of(problem, posed.limits, options, curvature, rows)
     iterate, blown = _first(formulation, us, xs, clock)
-    if not np.isfinite(iterate.cost):
+    if not (np.isfinite(iterate.cost) and (rows is None or np.isfinite(rows.values(iterate.xs, iterate.us)).all())):
         return _diverged(formulation, iterate, clock)
-    warm, predicted = None, np.inf if start is None else start.predicted
-    if constraints:
-        rows = pack(problem, constraints)
-        formulation = formulation_of(problem, limits, options, curvature, rows)
-        if not np.isfinite(rows.values(iterate.xs, iterate.us)).all():
-            return _diverged(formulation, iterate, clock)
-        if start is not None and len(start.multipliers) > 0:
-            rows, warm = _warm(problem, start, limits is not None, rows)
-        elif options.soft_penalty == 0.0:
-            rows = rows.scaled_at(iterate.xs, iterate.us)
-        formulation = formulation_of(problem, limits, options, curvature, rows)
-    state = Loop(formulation, options, threshold, clock, warm).run(iterate, callback, predicted)
+    if rows is not None and warm is None and options.soft_penalty == 0.0:
+        rows = rows.scaled_at(iterate.xs, iterate.us)
+        formulation = formulation_of(problem, posed.limits, options, curvature, rows)
+    cycle = start is not None and options.max_iterations == 1
+    state = Loop(formulation, options, threshold, clock, warm, cycle).run(iterate, callback, predicted)
     if blown is not None and state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
         return _diverged(formulation, blown, clock)
-    return _solution(formulation, state, clock, GIVEN if blown is None else HELD)
+    return _solution(formulation, posed, state, clock, GIVEN if blown is None else HELD)
 
 
 # ------------------------------------------------------------------------------------------------ the start
@@ -117,25 +106,14 @@ def _first(
     return (held, iterate) if better else (iterate, None)
 
 
-def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstraint, ...]:
-    """The constraints for the augmented Lagrangian, in the problem's order; limits of controls unless boxed."""
-    constraints = []
-    for constraint in problem.constraints:
-        if isinstance(constraint, ResidualConstraint):
-            constraints.append(constraint)
-        elif not boxed:
-            lower, upper = constraint.limits(problem.horizon, problem.system.nu)
-            constraints.append(ResidualConstraint(ControlResidual(problem.system), lower, upper, name=BOUNDS))
-    return tuple(constraints)
-
-
-def _warm(problem: Problem, start: WarmStart, boxed: bool, rows: Rows) -> tuple[Rows, tuple[np.ndarray, float]]:
+def _warm(
+    problem: Problem, start: WarmStart, smooth: Sequence[bool], rows: Rows
+) -> tuple[Rows, tuple[np.ndarray, float]]:
     """The rows with the factors of a warm start, its multipliers for them and its penalty."""
     given = start.multipliers, start.penalties, start.factors or (None,) * len(start.multipliers)
     for name, values in zip(("multipliers", "penalties", "factors"), given, strict=True):
         if len(values) != len(problem.constraints):
             raise ValueError(f"warm_start: got {name} of {len(values)} constraints, wanted {len(problem.constraints)}")
-    smooth = [not boxed or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints]
     multipliers, penalties, factors = given
     lam = rows.packed("multipliers", [value for value, wanted in zip(multipliers, smooth, strict=True) if wanted])
     scales = [value for value, wanted in zip(factors, smooth, strict=True) if wanted and value is not None]
@@ -145,7 +123,7 @@ def _warm(problem: Problem, start: WarmStart, boxed: bool, rows: Rows) -> tuple[
 
 
 # ------------------------------------------------------------------------------------------------ the end
-def _solution(formulation: Formulation, state: State, clock: Stopwatch, start: str) -> Solution:
+def _solution(formulation: Formulation, posed: Posed, state: State, clock: Stopwatch, start: str) -> Solution:
     problem, status, N = formulation.problem, state.status, formulation.problem.horizon
     assert status is not None
     model = _with_best_prices(formulation, state.model)
@@ -172,7 +150,7 @@ def _solution(formulation: Formulation, state: State, clock: Stopwatch, start: s
         log=state.log,
         timings=clock.split(),
         gaps=np.zeros((N + 1, problem.system.ndx)) if gaps is None else gaps,
-        constraints=_reports(formulation, state, model, K),
+        constraints=_reports(formulation, posed, state, model, K),
         cause=_cause(formulation, state, status),
         start=start,
     )
@@ -202,32 +180,40 @@ def _with_best_prices(formulation: Formulation, model: LocalModel) -> LocalModel
     return model if model.gradient_norm < norm else model._replace(rows=other, gradient_norm=norm)
 
 
-def _reports(formulation: Formulation, state: State, model: LocalModel, K: np.ndarray) -> tuple[ConstraintReport, ...]:
+def _reports(
+    formulation: Formulation, posed: Posed, state: State, model: LocalModel, K: np.ndarray
+) -> tuple[ConstraintReport, ...]:
     """One report a constraint, in the problem's order.
 
     The multiplier of a control limit is the gradient that it holds, with the feedback K, in which no rounding grows.
     """
     problem, rows, us = formulation.problem, formulation.rows, model.iterate.us
-    reports, smooth, gradient, lagrangian = [], iter(()), None, model.expansion
+    reports, smooth, gradient = [], iter(()), None
     if rows is not None:
         assert model.rows is not None and state.multipliers is not None
-        c, C, lam, _ = model.rows
-        smooth = iter(rows.reports(c, lam, state.multipliers.penalty, state.certificate))
-        lagrangian = with_prices(lagrangian, rows.first, C, lam)
+        smooth = iter(rows.reports(model.rows.c, model.rows.dual, state.multipliers.penalty, state.certificate))
     for constraint in problem.constraints:
         if formulation.limits is None or isinstance(constraint, ResidualConstraint):
             reports.append(next(smooth))
             continue
         assert isinstance(constraint, ControlBounds)
         lower, upper = constraint.limits(problem.horizon, problem.system.nu)
-        if gradient is None:
-            gradient = adjoint(with_feedback(lagrangian, K))[1]
-            gradient = gradient if finite(gradient) else np.zeros_like(gradient)
-        held = np.where(us <= lower, np.maximum(gradient, 0.0), 0.0)
-        held += np.where(us >= upper, np.minimum(gradient, 0.0), 0.0)
-        knots, names = np.arange(problem.horizon), control_names(problem.system)
+        below, above, held = us <= lower, us >= upper, np.zeros(us.shape)
+        if below.any() or above.any():
+            gradient = _held_gradient(formulation, model, K) if gradient is None else gradient
+            held = np.where(below, np.maximum(gradient, 0.0), 0.0) + np.where(above, np.minimum(gradient, 0.0), 0.0)
+        knots, names = np.arange(problem.horizon), posed.control_names
         reports.append(ConstraintReport(BOUNDS, knots, us, lower, upper, -held, components=names))
     return tuple(reports)
+
+
+def _held_gradient(formulation: Formulation, model: LocalModel, K: np.ndarray) -> np.ndarray:
+    """Gradient (N, nu) of the Lagrangian in what is added to the controls while K feeds back; zeros if not finite."""
+    lagrangian = model.expansion
+    if formulation.rows is not None and model.rows is not None:
+        lagrangian = with_prices(lagrangian, formulation.rows.first, model.rows.C, model.rows.dual)
+    gradient = adjoint(with_feedback(lagrangian, K))[1]
+    return gradient if finite(gradient) else np.zeros_like(gradient)
 
 
 def _cause(formulation: Formulation, state: State, status: Status) -> str:

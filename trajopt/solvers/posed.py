@@ -1,0 +1,53 @@
+"""What a solve takes of a problem whatever its initial state: limits for the box, rows of the other constraints."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from trajopt.capabilities import AccelerationControlled, capability
+from trajopt.costs.residuals import ControlResidual
+from trajopt.interfaces.system import System, control_names
+from trajopt.problem.constraints import ResidualConstraint
+from trajopt.problem.parameters import BOUNDS
+from trajopt.problem.problem import Problem
+from trajopt.solvers.iterate import Limits
+from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.packing import pack
+from trajopt.solvers.rows import Rows
+
+
+class Posed(NamedTuple):
+    """Limits (N, nu) that sweeps and rollouts keep, None if there are none; unscaled rows, None without any; which of
+    the problem's constraints have rows; names (nu,) of the controls, or none."""
+
+    limits: Limits | None
+    rows: Rows | None
+    smooth: tuple[bool, ...]
+    control_names: tuple[str, ...]
+
+
+def takes_accelerations(system: System) -> bool:
+    """Whether the system wants accelerations as the sweep's controls."""
+    return capability(system, AccelerationControlled) is not None
+
+
+def pose(problem: Problem, options: LoopOptions) -> Posed:
+    """The problem as these options want it."""
+    boxed = options.control_limits == "box" and not takes_accelerations(problem.system)
+    limits = problem.control_limits if boxed else None
+    constraints = _smooth_constraints(problem, boxed=limits is not None)
+    rows = pack(problem, constraints) if constraints else None
+    smooth = tuple(limits is None or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints)
+    return Posed(limits, rows, smooth, () if limits is None else control_names(problem.system))
+
+
+def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstraint, ...]:
+    """The constraints for the augmented Lagrangian, in the problem's order; limits of controls unless boxed."""
+    constraints = []
+    for constraint in problem.constraints:
+        if isinstance(constraint, ResidualConstraint):
+            constraints.append(constraint)
+        elif not boxed:
+            lower, upper = constraint.limits(problem.horizon, problem.system.nu)
+            constraints.append(ResidualConstraint(ControlResidual(problem.system), lower, upper, name=BOUNDS))
+    return tuple(constraints)
