@@ -110,9 +110,10 @@ class DiscreteSystem(ABC):
         if len(xs) != len(us) and 1 not in (len(xs), len(us)):
             raise ValueError(f"x has {len(xs)} points and u has {len(us)}; expected as many")
         self.check_state(xs)
-        K = max(len(xs), len(us))
-        xs = np.ascontiguousarray(np.broadcast_to(xs, (K, self.nx)))
-        us = np.ascontiguousarray(np.broadcast_to(us, (K, self.nu)))
+        if len(xs) != len(us):
+            K = max(len(xs), len(us))
+            xs = np.ascontiguousarray(np.broadcast_to(xs, (K, self.nx)))
+            us = np.ascontiguousarray(np.broadcast_to(us, (K, self.nu)))
         out = np.empty_like(xs)
         self.write_steps(xs, us, out)
         return out[0] if single_x and single_u else out

@@ -138,10 +138,13 @@ def knot_times(system: System, horizon: int) -> np.ndarray:
     return np.concatenate([[0.0], np.cumsum(knot_durations(system, horizon))])
 
 
+_NO_KNOTS = np.zeros(0, dtype=np.intp)
+
+
 def idle_knots(system: System) -> np.ndarray:
     """The knots whose controls are without effect."""
     resting = capability(system, IdleKnots)
-    return np.flatnonzero(() if resting is None else resting.idle)
+    return _NO_KNOTS if resting is None else np.flatnonzero(resting.idle)
 
 
 def check_states(system: System, xs: np.ndarray) -> None:

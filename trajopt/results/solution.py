@@ -101,14 +101,14 @@ class Solution:
 
     def warm_start(self) -> WarmStart:
         """What another solve can start from: controls, multipliers and penalties; states too where gaps are left."""
-        return WarmStart(
-            self.us,
-            None if self.consistent else self.xs,
-            tuple(report.multipliers for report in self.constraints),
-            tuple(report.penalty for report in self.constraints),
-            tuple(report.factors for report in self.constraints),
-            self.log[-1].predicted_decrease if self.log else np.inf,
-        )
+        multipliers = tuple(report.multipliers for report in self.constraints)
+        return self._start(self.us, None if self.consistent else self.xs, multipliers)
+
+    def _start(self, us: np.ndarray, xs: np.ndarray | None, multipliers: tuple[np.ndarray, ...]) -> WarmStart:
+        penalties = tuple([report.penalty for report in self.constraints])
+        factors = tuple([report.factors for report in self.constraints])
+        predicted = self.log[-1].predicted_decrease if self.log else np.inf
+        return WarmStart(us, xs, multipliers, penalties, factors, predicted)
 
     def shifted(self, steps: int = 1) -> WarmStart:
         """The warm start for the same problem some steps later.
@@ -123,26 +123,24 @@ class Solution:
         up, and xs is None.
         """
         whole_number("steps", steps, 0)
-        start = self.warm_start()
-        xs = None
+        xs, N, multipliers = None, len(self.us), []
         if self.problem is not None and np.isfinite(self.cost):
             last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
-            onwards = last.rollout(self.xs[-1], np.repeat(self.us[-1:], steps + 1, axis=0))
-            whole = np.concatenate([self.xs, onwards[1:-1]])[steps:]
+            if steps == 1:
+                onwards = np.asarray(last.step(self.xs[-1:], self.us[-1:]))
+            else:
+                onwards = last.rollout(self.xs[-1], np.repeat(self.us[-1:], max(steps, 1), axis=0))[1 : steps + 1]
+            whole = np.concatenate([self.xs[steps:], onwards[max(0, steps - N - 1) :]])
             xs = whole if np.isfinite(whole).all() else None
-
-        def later(rows: np.ndarray) -> np.ndarray:
-            return rows[np.minimum(np.arange(len(rows)) + steps, len(rows) - 1)]
-
-        multipliers = []
         for report in self.constraints:
-            path = report.knots < len(self.us)
+            knots = report.knots[: np.searchsorted(report.knots, N)]
             moved = report.multipliers.copy()
-            if path.any():
-                knots = report.knots[path]
-                moved[path] = moved[path][np.searchsorted(knots, knots + steps).clip(max=len(knots) - 1)]
+            if len(knots):
+                later = np.minimum(np.searchsorted(knots, knots + steps), len(knots) - 1)
+                moved[: len(knots)] = report.multipliers[later]
             multipliers.append(moved)
-        return start._replace(us=later(start.us), xs=xs, multipliers=tuple(multipliers))
+        us = self.us[np.minimum(np.arange(steps, N + steps), N - 1)]
+        return self._start(us, xs, tuple(multipliers))
 
     def policy(self, feedback: bool = True) -> Policy:
         """The trajectory as a controller u = policy(t, x), with its gains or without; see `trajopt.Policy`."""

@@ -51,13 +51,14 @@ class Attempts(NamedTuple):
     gap_weight: float
     clock: Stopwatch
 
-    def merit(self, xs: np.ndarray, us: np.ndarray) -> tuple[float, float]:
-        """The cost with the terms of constraints, and without."""
+    def merit(self, xs: np.ndarray, us: np.ndarray) -> tuple[float, float, np.ndarray | None]:
+        """The cost with the terms of constraints, and without; and their rows."""
         own, rows = self.formulation.problem.objective.value(xs, us), self.formulation.rows
         if self.multipliers is None or rows is None or not own < np.inf:
-            return own, own
-        cost = own + self.multipliers.value(rows, rows.values(xs, us))
-        return (cost if cost < np.inf else np.inf), own  # nor NaN
+            return own, own, None
+        c = rows.values(xs, us)
+        cost = own + self.multipliers.value(rows, c)
+        return (cost if cost < np.inf else np.inf), own, c  # nor NaN
 
     def best(self, direction: Direction) -> Attempt:
         """Search along the direction; where it is good for a short step at best, along others too."""

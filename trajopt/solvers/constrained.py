@@ -17,7 +17,7 @@ from trajopt.solvers.attempts import Attempts
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.iterate import GAUSS_NEWTON, Direction, Formulation, LocalModel, sweep_of_kind, with_gauss_newton
 from trajopt.solvers.kinks import Aimed, Kinks
-from trajopt.solvers.multipliers import Multipliers, change_of_rows
+from trajopt.solvers.multipliers import Multipliers
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.predicted_change import linear_step
 from trajopt.solvers.state import Aim, State, expected_decrease
@@ -195,4 +195,4 @@ class Constrained(NamedTuple):
         rows, at, e = self.formulation.rows, model.rows, model.expansion
         assert rows is not None and at is not None
         dx, du = linear_step(e, model.iterate.gaps, direction.sweep, model.box)
-        return stepped(rows, at.c + change_of_rows(rows.first, at.C, dx, du), m, alpha)
+        return stepped(rows, at, dx, du, m, alpha)

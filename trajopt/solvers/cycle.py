@@ -21,12 +21,17 @@ from trajopt.validation import same_shape
 
 
 def arrived(
-    formulation: Formulation, model: LocalModel, iterate: Iterate, m: Multipliers | None, soft: bool
+    formulation: Formulation,
+    model: LocalModel,
+    iterate: Iterate,
+    c: np.ndarray | None,
+    m: Multipliers | None,
+    soft: bool,
 ) -> LocalModel:
-    """The model of the iterate before as that of the one that a step led to; soft: whether constraints are."""
-    if m is None or model.rows is None or formulation.rows is None:
+    """The model of the iterate before as that of the one that a step led to, where rows are c (R,); soft: whether
+    constraints are."""
+    if m is None or c is None or model.rows is None or formulation.rows is None:
         return model._replace(iterate=iterate)
-    c = formulation.rows.values(iterate.xs, iterate.us)
     dual = m.weights(formulation.rows, c)[1].p if soft else m.dual
     return model._replace(iterate=iterate, rows=model.rows._replace(c=c, dual=dual, weights=None))
 

@@ -34,11 +34,12 @@ class Candidate(NamedTuple):
 
 
 class Step(NamedTuple):
-    """An accepted candidate, what it costs, and what of that is the problem's own cost."""
+    """An accepted candidate, what it costs, what of that is the problem's own cost, and rows of constraints (R,)."""
 
     candidate: Candidate
     cost: float
     own_cost: float
+    c: np.ndarray | None
 
     @property
     def alpha(self) -> float:
@@ -95,16 +96,17 @@ def merit_weight(weight: float, change: float, gap: float, cost: float) -> float
     return max(weight, change / ((1.0 - GAP_SHARE) * gap), least if weight == 0.0 else 0.0)
 
 
-Merit = Callable[[np.ndarray, np.ndarray], tuple[float, float]]
-"""What is minimized at xs, us, and what of that is the problem's own cost; inf where that is not finite."""
+Merit = Callable[[np.ndarray, np.ndarray], tuple[float, float, np.ndarray | None]]
+"""What is minimized at xs, us, and what of that is the problem's own cost; inf where that is not finite.  And rows of
+constraints (R,), where there are any and the cost is finite."""
 
 
 def own_merit(objective: Objective) -> Merit:
     """The cost alone."""
 
-    def merit(xs: np.ndarray, us: np.ndarray) -> tuple[float, float]:
+    def merit(xs: np.ndarray, us: np.ndarray) -> tuple[float, float, None]:
         cost = objective.value(xs, us)
-        return cost, cost
+        return cost, cost, None
 
     return merit
 
@@ -123,12 +125,12 @@ def search(
     (d1, d2), not_finite, misled = expected, None, False
     for candidate in candidates:
         alpha, xs, us, _ = candidate
-        new_cost, own = merit(xs, us)
+        new_cost, own, c = merit(xs, us)
         with_gaps = new_cost + (1.0 - alpha) * weighted_gap
         if not math.isfinite(new_cost):
             not_finite = candidate
         elif acceptable(cost + weighted_gap, with_gaps, alpha, d1 - weighted_gap, d2):
-            return Search(Step(candidate, new_cost, own), Refused(not_finite, misled))
+            return Search(Step(candidate, new_cost, own, c), Refused(not_finite, misled))
         elif decrease_wanted(alpha, d1 - weighted_gap, d2) > SUFFICIENT * INVISIBLE * abs(cost + weighted_gap):
             misled = True
     return Search(None, Refused(not_finite, misled))

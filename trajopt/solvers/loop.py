@@ -183,7 +183,7 @@ class Loop:
         left = remaining_gaps(state.model.iterate.gaps, alpha, xs)
         iterate = Iterate(xs, us, controls, step.cost, left, self.clock.elapsed, step.own_cost)
         if self.cycle:
-            return arrived(self.formulation, state.model, iterate, m, self.options.soft_penalty > 0.0)
+            return arrived(self.formulation, state.model, iterate, step.c, m, self.options.soft_penalty > 0.0)
         before = (state.model, used.sweep) if alpha == 1.0 else None
         dual, exact = None if m is None else m.dual, not self._single and self._exact_wanted(state.predicted, iterate)
         model = self.formulation.expand(iterate, self.clock, exact, before, dual)

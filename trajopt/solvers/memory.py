@@ -5,6 +5,8 @@ mapped and freed so far (mallopt(3), M_MMAP_THRESHOLD).  Every page of it that i
 an exact iteration on a quadruped with 100 knots, whose arrays have a megabyte each.
 """
 
+from functools import cache
+
 import numpy as np
 
 BLOCKS = 6
@@ -13,6 +15,7 @@ LARGEST = 31 << 20
 """Blocks beyond 32 MB leave the threshold as it is."""
 
 
+@cache
 def keep_freed(horizon: int, ndx: int, nu: int) -> None:
     """Let what one iteration frees serve the next: free a block of that size, which is not even touched."""
     numbers = BLOCKS * (horizon + 1) * (ndx + nu) ** 2

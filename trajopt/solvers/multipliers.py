@@ -188,7 +188,20 @@ def measures(rows: Rows, c: np.ndarray, lam: np.ndarray) -> Measures:
     return Measures(*_measure(c, rows.lower, rows.upper, rows.D, lam))
 
 
+@routine
+def project(lower, upper, lam, result):
+    """`projected`, for compiled code."""
+    for i in range(lam.shape[0]):
+        x = lam[i]
+        if x > 0.0 and not abs(upper[i]) < np.inf:
+            x = 0.0
+        if x < 0.0 and not abs(lower[i]) < np.inf:
+            x = 0.0
+        result[i] = x
+
+
 def projected(rows: Rows, lam: np.ndarray) -> np.ndarray:
     """Multipliers (R,) with the signs that their limits allow."""
-    lam = np.where(np.isfinite(rows.upper), lam, np.minimum(lam, 0.0))
-    return np.where(np.isfinite(rows.lower), lam, np.maximum(lam, 0.0))
+    result = np.empty_like(lam)
+    project(rows.lower, rows.upper, lam, result)
+    return result

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from trajopt.capabilities import AccelerationControlled, capability
 from trajopt.costs.residuals import ControlResidual
 from trajopt.interfaces.system import System, control_names
-from trajopt.problem.constraints import ResidualConstraint
+from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.parameters import BOUNDS
 from trajopt.problem.problem import Problem
 from trajopt.solvers.iterate import Limits
@@ -18,11 +18,12 @@ from trajopt.solvers.rows import Rows
 
 class Posed(NamedTuple):
     """Limits (N, nu) that sweeps and rollouts keep, None if there are none; unscaled rows, None without any; which of
-    the problem's constraints have rows; names (nu,) of the controls, or none."""
+    the problem's constraints have rows; limits (N, nu) of each that has none; names (nu,) of the controls, or none."""
 
     limits: Limits | None
     rows: Rows | None
     smooth: tuple[bool, ...]
+    bounds: tuple[Limits, ...]
     control_names: tuple[str, ...]
 
 
@@ -38,7 +39,10 @@ def pose(problem: Problem, options: LoopOptions) -> Posed:
     constraints = _smooth_constraints(problem, boxed=limits is not None)
     rows = pack(problem, constraints) if constraints else None
     smooth = tuple(limits is None or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints)
-    return Posed(limits, rows, smooth, () if limits is None else control_names(problem.system))
+    if limits is None:
+        return Posed(None, rows, smooth, (), ())
+    boxes = [c.limits(problem.horizon, problem.system.nu) for c in problem.constraints if isinstance(c, ControlBounds)]
+    return Posed(limits, rows, smooth, tuple(boxes), control_names(problem.system))
 
 
 def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstraint, ...]:

@@ -8,7 +8,6 @@ scratch memory is reused beneath them, and no solution refers to it.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +56,8 @@ class PreparedSolver:
 
         Raises TypeError or ValueError if x0 is no state of the system.
         """
-        problem = copy.copy(self.problem)
-        # the class is frozen; nothing else in it depends on the initial state
-        object.__setattr__(problem, "x0", state_array(problem.system, "x0", x0))
+        problem = object.__new__(Problem)  # nothing else in it depends on the initial state
+        problem.__dict__.update(self.problem.__dict__, x0=state_array(self.problem.system, "x0", x0))
         return problem
 
     def update(self, by_name: Mapping[str, Any] | None = None, /, **everywhere: Any) -> None:

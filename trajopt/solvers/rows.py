@@ -179,11 +179,22 @@ class Rows:
         checked = []
         for constraint, given in zip(self.constraints, factors, strict=True):
             checked.append(float_array(f"factors of {constraint.name}", given, (constraint.nr,)))
-            if not checked[-1].min() > 0.0:
+            if not (checked[-1] > 0.0).all():
                 raise ValueError(f"factors of {constraint.name}: got {given}, wanted positive numbers")
-        D = np.concatenate(checked)[self.component]
-        with np.errstate(invalid="ignore"):
-            return replace(self, D=D, lower=self.lower / self.D * D, upper=self.upper / self.D * D)
+        factors_of_all = np.concatenate(checked)
+        known = self._last.get(factors_of_all.tobytes())
+        if known is None:
+            D = factors_of_all[self.component]
+            with np.errstate(invalid="ignore"):
+                known = replace(self, D=D, lower=self.lower / self.D * D, upper=self.upper / self.D * D)
+            self._last.clear()
+            self._last[factors_of_all.tobytes()] = known
+        return known
+
+    @cached_property
+    def _last(self) -> dict[bytes, Rows]:
+        """The rows that these were last made into, by their factors: they stay from cycle to cycle."""
+        return {}
 
     def factors(self) -> list[np.ndarray]:
         """Those of each constraint (nr,)."""
@@ -193,6 +204,11 @@ class Rows:
         return found
 
     # -------------------------------------------------------------------------------------------- in and out
+    @cached_property
+    def _limits(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Lower and upper limits (K, nr) of each constraint in its own units."""
+        return self.unpacked(self.lower / self.D), self.unpacked(self.upper / self.D)
+
     @cached_property
     def _knots(self) -> list[np.ndarray]:
         """Those of each constraint (K,)."""
@@ -220,15 +236,16 @@ class Rows:
         self, c: np.ndarray, multipliers: np.ndarray, penalty: float, weights: np.ndarray | None
     ) -> list[ConstraintReport]:
         """One report for each constraint, in its own units; weights (R,) of a certificate of infeasibility, if any."""
-        arrays = c / self.D, self.lower / self.D, self.upper / self.D, multipliers * self.D
-        columns = [self.unpacked(array) for array in arrays]
+        columns = self.unpacked(c / self.D), *self._limits, self.unpacked(multipliers * self.D)
         blame = [None] * len(self.constraints) if weights is None else self.unpacked(weights * self.D)
         reports = []
         for constraint, knots, factors, nu, c, low, high, lam in zip(
             self.constraints, self._knots, self.factors(), blame, *columns, strict=True
         ):
             names = constraint.component_names
-            reports.append(ConstraintReport(constraint.name, knots, c, low, high, lam, penalty, names, factors, nu))
+            reports.append(ConstraintReport(
+                constraint.name, knots.copy(), c, low.copy(), high.copy(), lam, penalty, names, factors, nu
+            ))
         return reports
 
     def culprit(self, xs: np.ndarray, us: np.ndarray) -> str | None:

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from trajopt.backward.expansions import adjoint, expand, finite, largest_gradient, with_feedback
 from trajopt.backward.sweep import empty_gains
-from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.parameters import BOUNDS
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import ConstraintReport, WarmStart
@@ -69,15 +68,19 @@ def solve(
         rows, warm = _warm(problem, start, posed.smooth, rows)
     formulation = formulation_of(problem, posed.limits, options, curvature, rows)
     iterate, blown = _first(formulation, us, xs, clock)
-    if not (np.isfinite(iterate.cost) and (rows is None or np.isfinite(rows.values(iterate.xs, iterate.us)).all())):
+    cycle, known = start is not None and options.max_iterations == 1, np.isfinite(iterate.cost)
+    if known and rows is not None and not cycle:
+        known = np.isfinite(rows.values(iterate.xs, iterate.us)).all()
+    if not known:
         return _diverged(formulation, iterate, clock)
     if rows is not None and warm is None and options.soft_penalty == 0.0:
         rows = rows.scaled_at(iterate.xs, iterate.us)
         formulation = formulation_of(problem, posed.limits, options, curvature, rows)
-    cycle = start is not None and options.max_iterations == 1
     state = Loop(formulation, options, threshold, clock, warm, cycle).run(iterate, callback, predicted)
-    if blown is not None and state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
-        return _diverged(formulation, blown, clock)
+    if state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
+        rows = state.model.rows
+        if blown is not None or (rows is not None and not np.isfinite(rows.c).all()):
+            return _diverged(formulation, blown or iterate, clock)
     return _solution(formulation, posed, state, clock, GIVEN if blown is None else HELD)
 
 
@@ -188,16 +191,15 @@ def _reports(
     The multiplier of a control limit is the gradient that it holds, with the feedback K, in which no rounding grows.
     """
     problem, rows, us = formulation.problem, formulation.rows, model.iterate.us
-    reports, smooth, gradient = [], iter(()), None
+    reports, smooth, bounds, gradient = [], iter(()), iter(posed.bounds), None
     if rows is not None:
         assert model.rows is not None and state.multipliers is not None
         smooth = iter(rows.reports(model.rows.c, model.rows.dual, state.multipliers.penalty, state.certificate))
-    for constraint in problem.constraints:
-        if formulation.limits is None or isinstance(constraint, ResidualConstraint):
+    for of_rows in posed.smooth:
+        if of_rows:
             reports.append(next(smooth))
             continue
-        assert isinstance(constraint, ControlBounds)
-        lower, upper = constraint.limits(problem.horizon, problem.system.nu)
+        lower, upper = (limit.copy() for limit in next(bounds))
         below, above, held = us <= lower, us >= upper, np.zeros(us.shape)
         if below.any() or above.any():
             gradient = _held_gradient(formulation, model, K) if gradient is None else gradient

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from trajopt.solvers.iterate import Formulation, LocalModel
-from trajopt.solvers.multipliers import Multipliers, measures, projected
+from dynamics.simd import routine
+from trajopt.solvers.iterate import Formulation, LocalModel, RowModel
+from trajopt.solvers.multipliers import Multipliers, change_of_rows, measures, project, projected
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.rows import Rows
 
@@ -40,14 +41,24 @@ LARGE_COST = 1e-3
 """Where this part of the cost exceeds 1, complementarity counts relative to it."""
 
 
+@routine
+def _largest_derivative(lx, lu, lxx, luu):
+    """Of the cost: gradients and diagonals of Hessians; inf if one is not finite."""
+    largest = 0.0
+    for g, H in ((lx, lxx), (lu, luu)):
+        for t in range(g.shape[0]):
+            for i in range(g.shape[1]):
+                if not (abs(g[t, i]) < np.inf and abs(H[t, i, i]) < np.inf):
+                    return np.inf
+                largest = max(largest, abs(g[t, i]), abs(H[t, i, i]))
+    return largest
+
+
 def first_multipliers(
     model: LocalModel, options: LoopOptions, warm: tuple[np.ndarray, float] | None, rows: Rows
 ) -> Multipliers:
     """Zeros with a small penalty, or those of a warm start and its penalty; a soft penalty stays as it is."""
-    e = model.expansion
-    parts = (e.lx, e.lu, np.einsum("tii->ti", e.lxx), np.einsum("tii->ti", e.luu))
-    with np.errstate(all="ignore"):
-        unit = max(float(np.abs(part).max(initial=0.0)) for part in parts)
+    unit = _largest_derivative(*model.expansion[2:5], model.expansion.luu)
     unit = unit if np.isfinite(unit) and unit > 0.0 else 1.0
     dual, penalty = (np.zeros(len(rows)), 0.0) if warm is None else warm
     if options.soft_penalty > 0.0:
@@ -114,13 +125,34 @@ def raised(m: Multipliers, factor: float) -> float:
     return min(factor * m.penalty, LARGEST * m.unit)
 
 
-def stepped(rows: Rows, c: np.ndarray, m: Multipliers, alpha: float) -> Multipliers:
-    """The dual iterate after a step of length alpha; c (R,): the rows that the model predicts for a full one."""
-    _, weights = m.weights(rows, c)
-    limit = LARGEST * m.unit
-    return m._replace(dual=np.clip(projected(rows, m.dual + alpha * (weights.p - m.dual)), -limit, limit))
+def stepped(rows: Rows, at: RowModel, dx: np.ndarray, du: np.ndarray, m: Multipliers, alpha: float) -> Multipliers:
+    """The dual iterate after a step of length alpha along what is a full one of the linearized trajectory, dx (N+1,
+    ndx) and du (N, nu)."""
+    p = m.weights(rows, at.c + change_of_rows(rows.first, at.C, dx, du))[1].p
+    limit, dual = LARGEST * m.unit, np.empty(len(p))
+    _move_dual(rows.lower, rows.upper, m.dual, p, alpha, limit, dual)
+    return m._replace(dual=dual)
+
+
+@routine
+def _move_dual(lower, upper, lam, p, alpha, limit, result):
+    for i in range(lam.shape[0]):
+        result[i] = lam[i] + alpha * (p[i] - lam[i])
+    project(lower, upper, result, result)
+    for i in range(lam.shape[0]):
+        result[i] = min(max(result[i], -limit), limit)
+
+
+@routine
+def _total_violation(c, lower, upper):
+    total = 0.0
+    for i in range(c.shape[0]):
+        v = max(lower[i] - c[i], c[i] - upper[i])
+        if not v <= 0.0:  # NaN too
+            total += v
+    return total
 
 
 def total_violation(rows: Rows, c: np.ndarray) -> float:
     """Sum of the violations of scaled rows."""
-    return float(np.maximum(np.maximum(rows.lower - c, c - rows.upper), 0.0).sum())
+    return _total_violation(c, rows.lower, rows.upper)
