@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -235,6 +235,12 @@ class KernelResidual(RobotResidual):
         ordered = tuple(data[name] for name in self.kernels.data)
         block = self.model.block if block is None else block
         self._set(_data=ordered, _robot=(block, *ordered, path), _numbers={})
+
+    def adjusted(self, **values: Any) -> Self:
+        """See `RobotResidual`; scratch stays as large."""
+        new = super().adjusted(**values)
+        new._numbers.update(self._numbers)
+        return new
 
     def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature):
         numbers = self._numbers.get(weights.shape[1])

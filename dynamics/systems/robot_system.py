@@ -97,8 +97,9 @@ class RobotSystem(DiscreteSystem):
         return end if 0 < end < self.nv else None
 
     def check_state(self, x: np.ndarray) -> None:
-        """Raise ValueError if a quaternion in x (K, nx) is not of unit length."""
-        check_configuration(self.model, x[:, : self.nq])
+        """Raise ValueError if a quaternion in x (K, nx), finite, is not of unit length."""
+        if self.model.quaternion_slots:
+            check_configuration(self.model, x[:, : self.nq])
 
     def integrate(self, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
         """x (+) dx;  x (nx,) or (K, nx), dx (ndx,) or (K, ndx).

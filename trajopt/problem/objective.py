@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics.simd import routine
 from trajopt.costs import Cost, Quadratic
-from trajopt.problem.squares import SquaresOfResidual, gather_squares
+from trajopt.problem.squares import SquaresOfResidual, carried_over, gather_squares
 from trajopt.problem.term import Term
 
 
@@ -104,6 +104,15 @@ class Objective:
         if parts is None:
             parts = self._parts[us.shape] = gather_squares(self.terms, *us.shape)
         return parts
+
+    def with_terms(self, terms: Sequence[Term]) -> "Objective":
+        """The sum of other terms in the places of these."""
+        other = Objective(terms)
+        for shape, parts in self._parts.items():
+            known = carried_over(*parts, self.terms, other.terms, shape[1])
+            if known is not None:
+                other._parts[shape] = known
+        return other
 
     def value(self, xs: np.ndarray, us: np.ndarray) -> float:
         """J; inf where the trajectory or a term is not finite."""

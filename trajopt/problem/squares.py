@@ -40,10 +40,16 @@ class _Rows(NamedTuple):
     knots: np.ndarray
 
 
-def _rows(term: Term, horizon: int, nu: int) -> _Rows | None:
+def _squares(term: Term, nu: int) -> tuple[Any, np.ndarray] | None:
+    """The residual and the figures of a term that is left to it, else None."""
     squares = getattr(term.cost, "squares", None)
     found = None if squares is None else squares(nu)
-    if found is None or not getattr(found[0], "sums_squares", False):
+    return found if found is not None and getattr(found[0], "sums_squares", False) else None
+
+
+def _rows(term: Term, horizon: int, nu: int) -> _Rows | None:
+    found = _squares(term, nu)
+    if found is None:
         return None
     residual, weights = found
     weights = weights.copy()
@@ -82,3 +88,26 @@ def gather_squares(
         else:
             groups.setdefault((rows.residual, rows.weights.shape[1]), []).append(rows)
     return tuple(plain), tuple(found for rows in groups.values() for found in _sums(rows))
+
+
+def carried_over(
+    plain: Sequence[Term], sums: Sequence[SquaresOfResidual], old: Sequence[Term], new: Sequence[Term], nu: int
+) -> tuple[tuple[Term, ...], tuple[SquaresOfResidual, ...]] | None:
+    """What was gathered of old terms as that of new ones in their places, if they differ in residuals alone and groups
+    stay as they are; else None."""
+    swaps: dict[Any, Any] = {}
+    kept = set()
+    for before, after in zip(old, new, strict=True):
+        was = _squares(before, nu)
+        is_now = was if after.cost is before.cost else _squares(after, nu)
+        if was is None or is_now is None:
+            if was is not is_now:
+                return None
+            continue
+        if was[1] is not is_now[1] or swaps.setdefault(was[0], is_now[0]) != is_now[0]:
+            return None
+        kept.add(is_now[0])
+    if len(kept) < len(swaps):  # two groups would be one
+        return None
+    places = {id(before): after for before, after in zip(old, new, strict=True)}
+    return tuple(places[id(term)] for term in plain), tuple(s._replace(residual=swaps[s.residual]) for s in sums)

@@ -21,7 +21,7 @@ from trajopt.backward.expansions import (
 from trajopt.backward.regularization import FIRST
 from trajopt.backward.sweep import SweepResult, sweep, sweep_with_curvature
 from trajopt.interfaces.system import semi_implicit_form
-from trajopt.problem.objective import zero_blocks
+from trajopt.problem.objective import all_finite, zero_blocks
 from trajopt.problem.problem import Problem
 from trajopt.solvers.iterate import GAUSS_NEWTON, Before, Exact, Iterate, Limits, LocalModel, RowModel, folded_in
 from trajopt.solvers.line_search import Candidate
@@ -109,7 +109,7 @@ class ForwardFormulation:
                 xs = open_loop(self.problem, us)
             elif gaps is not None and not gaps.any():
                 gaps = None
-            known = gaps is None or bool(np.isfinite(gaps).all())
+            known = gaps is None or all_finite(gaps)
             cost = self.problem.objective.value(xs, us) if known else np.inf
             return Iterate(xs, us, us, cost, gaps, clock.elapsed, cost)
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from dynamics.simd import routine
 from trajopt.backward.box_qp import Box
 from trajopt.backward.curvature import CurvatureOfKnot
 from trajopt.backward.expansions import Expansion
@@ -23,6 +24,15 @@ GAUSS_NEWTON, EXACT, CONVEXIFIED = "gauss_newton", "exact", "convexified"
 EPSILON = float(np.finfo(np.float64).eps)
 Limits = tuple[np.ndarray, np.ndarray]
 """Lower and upper limits (N, nu) of the controls."""
+
+
+@routine
+def _absolute_sum(rows):
+    total = 0.0
+    for t in range(rows.shape[0]):
+        for i in range(rows.shape[1]):
+            total += abs(rows[t, i])
+    return total
 
 
 class Iterate(NamedTuple):
@@ -44,7 +54,7 @@ class Iterate(NamedTuple):
     @property
     def total_gap(self) -> float:
         """Sum of the gaps' absolute entries."""
-        return 0.0 if self.gaps is None else float(np.abs(self.gaps).sum())
+        return 0.0 if self.gaps is None else _absolute_sum(self.gaps)
 
 
 class Exact(NamedTuple):
