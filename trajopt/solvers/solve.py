@@ -28,8 +28,8 @@ from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.rows import Rows, pack
 from trajopt.solvers.timing import Stopwatch
 
-FAR = 1e6
-"""A rollout blows up if its cost and its states are so many times those of the initial state held at every knot."""
+FAR = 2.0
+"""A rollout of the first controls leads away if it costs so many times what the initial state at every knot does."""
 BOUNDS = "control bounds"
 """What reports call limits of controls."""
 
@@ -72,7 +72,7 @@ def solve(
     limits = problem.control_limits if boxed else None
     constraints = _smooth_constraints(problem, boxed=limits is not None)
     formulation = formulation_of(problem, limits, options, curvature)
-    iterate, blown = _first(formulation, us, xs, clock)
+    iterate, away = _first(formulation, us, xs, clock)
     if not np.isfinite(iterate.cost):
         return _diverged(formulation, iterate, clock)
     warm, predicted = None, np.inf if start is None else start.predicted
@@ -87,9 +87,9 @@ def solve(
             rows = rows.scaled_at(iterate.xs, iterate.us)
         formulation = formulation_of(problem, limits, options, curvature, rows)
     state = Loop(formulation, options, threshold, clock, warm).run(iterate, callback, predicted)
-    if blown is not None and state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
-        return _diverged(formulation, blown, clock)
-    return _solution(formulation, state, clock, GIVEN if blown is None else HELD)
+    if away is not None and state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
+        return _diverged(formulation, away, clock)
+    return _solution(formulation, state, clock, GIVEN if away is None else HELD)
 
 
 # ------------------------------------------------------------------------------------------------ the start
@@ -106,15 +106,15 @@ def _initial(problem: Problem, us: Any, xs: Any, start: WarmStart | None) -> tup
 def _first(
     formulation: Formulation, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch
 ) -> tuple[Iterate, Iterate | None]:
-    """The first iterate; where a rollout of the controls blows up that of the initial state held at every knot, and
-    the rollout."""
+    """The first iterate; where a rollout of the controls leads away, the initial state held at every knot, and that
+    rollout."""
     iterate = formulation.start(us, xs, clock)
-    x0 = formulation.problem.x0
-    if xs is not None or (np.isfinite(iterate.cost) and np.abs(iterate.xs).max() <= FAR * (1.0 + np.abs(x0).max())):
+    if xs is not None:
         return iterate, None
-    held = formulation.start(us, np.repeat(x0[None], len(us) + 1, axis=0), clock)
-    better = np.isfinite(held.cost) and FAR * abs(held.cost) < abs(iterate.cost)
-    return (held, iterate) if better else (iterate, None)
+    held = np.repeat(formulation.problem.x0[None], len(us) + 1, axis=0)
+    if not 0.0 < FAR * formulation.problem.objective.value(held, iterate.us) < iterate.cost:
+        return iterate, None
+    return formulation.start(us, held, clock), iterate
 
 
 def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstraint, ...]:
