@@ -1,0 +1,127 @@
+"""Derivatives of a user's function from its trace (`trajopt.tape`), and of whole steps from that of the integrator.
+
+A trace is compared with the function: at the sample points when it is made, and at one point of every call.  Where the
+function says something else by then, because what it closes over has changed, it is traced anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from trajopt.callable_system.derivatives import DerivativeSource, Differentiated
+from trajopt.callable_system.functions import Function, plain, returning
+from trajopt.callable_system.integrators import Integrator, SemiImplicitEuler
+from trajopt.tape.expressions import Expressions, Tapes
+from trajopt.tape.graph import Untraceable
+from trajopt.tape.trace import traceable, traced
+
+AGREEMENT = 1e-12
+"""Between trace and function, relative to the value, and to what rounding of the arguments would change in it."""
+
+
+def expressions_of(function: Function, vectorized: bool) -> Expressions:
+    """The function as expressions; `Untraceable` says why not."""
+    call = returning(traceable(function.function), function.ny)
+
+    def y(x, u):
+        value = traced(call, x[None], u[None])[0] if vectorized else traced(call, x, u)
+        if value.shape != (function.ny,):
+            raise Untraceable(f"it returns shape {value.shape}")
+        return value
+
+    return Expressions(function.nx, function.nu, y)
+
+
+class TracedDerivatives:
+    """Of a function that can be traced; `Untraceable` where it cannot, or differs from its trace at X (K, nx), U."""
+
+    name = "traced"
+
+    def __init__(
+        self, function: Function, vectorized: bool, otherwise: Callable[[], DerivativeSource], X: Any, U: Any
+    ) -> None:
+        self.function, self.otherwise, self._vectorized = function, otherwise, vectorized
+        e = self.expressions = expressions_of(function, vectorized)
+        self.tapes = Tapes(e, lambda: e.y[None], lambda: e.J[None], lambda: e.H[None])
+        for which in range(3):  # what steps fall back on is there
+            self.tapes.program(which)
+        if not self.agrees(X, U):
+            raise Untraceable("its trace gives other values, as those of hidden branches")
+
+    def agrees(self, X: np.ndarray, U: np.ndarray) -> bool:
+        """Whether the function still does what it did when it was traced, where both are finite."""
+        X, U = plain(X), plain(U)
+        wanted, got = self.function.evaluate(X, U), self.tapes.evaluate(X, U)
+        off, size = np.abs(got - wanted), np.abs(wanted).max(axis=1, initial=0.0)[:, None]
+        if (off <= AGREEMENT * size).all():
+            return True
+        rounding = np.abs(self.tapes.jacobians(X, U)) @ np.abs(np.concatenate([X, U], axis=1))[:, :, None]
+        allowed = AGREEMENT * (size + rounding.max(axis=1, initial=0.0))
+        return not (off > allowed)[np.isfinite(wanted).all(axis=1)].any()
+
+    def again(self, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
+        """The function traced anew, or other derivatives if it does not agree at these points."""
+        try:
+            return TracedDerivatives(self.function, self._vectorized, self.otherwise, X, U)
+        except Untraceable:
+            return self.otherwise()
+
+    @property
+    def compiled_jacobians(self) -> Any:
+        """Those of the other derivatives."""
+        return self.otherwise().compiled_jacobians
+
+    def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """g (K, nx), by the function itself."""
+        return self.function.evaluate(X, U)
+
+    def jacobians(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """[g_x g_u] (K, nx, nz)."""
+        return self.tapes.jacobians(plain(X), plain(U))
+
+    def hessian_products(self, X: np.ndarray, U: np.ndarray, mu: np.ndarray) -> np.ndarray:
+        """Hessian (K, nz, nz) of mu'g."""
+        return self.tapes.hessian_products(plain(X), plain(U), plain(mu))
+
+
+class TracedStep:
+    """Derivatives of an integrator's whole step in one program, where `integrator` can take symbols."""
+
+    def __init__(self, integrator: Integrator, source: TracedDerivatives) -> None:
+        self.integrator, e = integrator, source.expressions
+        x, u, mu = e.x[None], e.u[None], e.mu[None]
+        self.tapes = Tapes(
+            e,
+            lambda: integrator.step(e, x, u),
+            lambda: integrator.jacobians(e, x, u),
+            lambda: mirrored(integrator.hessian_products(e, x, u, mu)),
+            fuse=not isinstance(integrator, SemiImplicitEuler),  # whose blocks are equal to the last bit
+        )
+
+    def step(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """x+ (K, nx)."""
+        return self.integrator.step(g, X, U)
+
+    def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """[fx fu] (K, nx, nz)."""
+        try:
+            return self.tapes.jacobians(plain(X), plain(U))
+        except Untraceable:
+            return self.integrator.jacobians(g, X, U)
+
+    def hessian_products(self, g: Differentiated, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """Hessian (K, nz, nz) of lam'f."""
+        try:
+            return self.tapes.hessian_products(plain(X), plain(U), plain(lam))
+        except Untraceable:
+            return self.integrator.hessian_products(g, X, U, lam)
+
+
+def mirrored(H: np.ndarray) -> np.ndarray:
+    """The upper triangles of (K, n, n) in place of the lower ones."""
+    below = np.tril_indices(H.shape[-1], -1)
+    H[:, below[0], below[1]] = H[:, below[1], below[0]]
+    return H
