@@ -51,6 +51,14 @@ def weights_array(value: Any, length: int | None, name: str = "weights") -> np.n
     return weights
 
 
+def positive_sizes(name: str, value: Any, length: int) -> np.ndarray:
+    """An array (length,) of positive numbers, from it or from one number."""
+    sizes = np.full(length, 1.0) * scalar_or_vector(name, value, length)
+    if (sizes <= 0).any():
+        raise ValueError(f"{name}: got {float(sizes.min())}, wanted positive sizes")
+    return sizes
+
+
 def whole_number(name: str, value: Any, least: int) -> int:
     """An integer of at least this size; bool and float are refused."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):

@@ -10,7 +10,7 @@ import trajopt
 from experiments.constraints.__main__ import main
 from experiments.constraints.catalogue import NAMES, statement
 from experiments.constraints.contestants import Attempt, available
-from experiments.constraints.residuals import FunctionResidual, Multiplied, problem_of, system_of
+from experiments.constraints.residuals import Multiplied, problem_of, residual_of, system_of
 from experiments.constraints.starts import controls, states
 from experiments.constraints.statement import Limits, Rows
 from experiments.constraints.study import KNOWN, geometric_means, minima_of, ratios, run_record, same, summary
@@ -108,7 +108,8 @@ def test_residuals_of_functions():
 
     rows = Rows(function, (0.0, 0.0), (0.0, 0.0), of="both")
     system = system_of(statement("double_integrator"), fast=False)
-    residual = FunctionResidual(rows, 2, 1)
+    residual = residual_of(rows, system)
+    assert residual.derivative_source == "traced"
     rng = np.random.default_rng(1)
     xs, us, mu = rng.uniform(-1, 1, (5, 2)), rng.uniform(-1, 1, (5, 1)), rng.uniform(-1, 1, (5, 2))
     assert np.allclose(residual.evaluate(xs, us), np.array(function(xs.T, us.T)).T, rtol=0, atol=1e-15)

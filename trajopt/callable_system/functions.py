@@ -20,6 +20,9 @@ ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError)
 BLOCK = 1 << 13
 """Points that a Python function of batches is given at once, at most: they stay in the processor's cache."""
 
+FEW = 4
+"""Points at which a compiled function is called from Python."""
+
 
 class SlowDynamicsWarning(UserWarning):
     """The dynamics are plain Python, called once per knot: a hundred times slower than compiled."""
@@ -117,16 +120,23 @@ class BatchFunction(_PythonFunction):
 
 
 class CompiledFunction(Function):
-    """A numba function of one point, called in compiled loops, several knots per thread."""
+    """A numba function of one point, called in compiled loops, several knots per thread; `by_point` calls it for a few.
+
+    Loops are compiled for each function, which takes seconds, so that a few points are better left to Python."""
 
     compiled = True
 
-    def __init__(self, name: str, function: Any, nx: int, nu: int, ny: int | None = None) -> None:
+    def __init__(
+        self, name: str, function: Any, nx: int, nu: int, ny: int | None = None, by_point: PointFunction | None = None
+    ) -> None:
         super().__init__(name, function, nx, nu, ny)
         self.in_place = wants_output(function)
+        self.by_point = PointFunction(name, function, nx, nu, ny) if by_point is None else by_point
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """g (K, ny) at X (K, nx), U (K, nu), both real."""
+        if len(X) <= FEW:
+            return self.by_point.evaluate(plain(X), plain(U))
         return self.displaced(X, U, np.zeros((1, self.nx + self.nu)))[:, 0]
 
     def displaced(self, X: np.ndarray, U: np.ndarray, D: np.ndarray) -> np.ndarray:

@@ -28,8 +28,11 @@ class Derivatives(NamedTuple):
     scale: np.ndarray
 
 
-def make_function(name: str, function: Any, nx: int, nu: int, wish: Derivatives) -> Function:
-    """The user's function, given as the argument `name`, for what it is; errors name what does not fit."""
+def make_function(
+    name: str, function: Any, nx: int, nu: int, wish: Derivatives, ny: int | None = None
+) -> Function:
+    """The user's function of ny numbers, by default nx, given as the argument `name`, for what it is; errors name what
+    does not fit."""
     one_of("derivatives", wish.kind, DERIVATIVES)
     for what, value in ((name, function), ("jacobians", wish.jacobians), ("hessian_products", wish.hessian_products)):
         if value is not None and not callable(value):
@@ -39,8 +42,8 @@ def make_function(name: str, function: Any, nx: int, nu: int, wish: Derivatives)
 
         return JaxFunction(name, function, nx, nu, wish.vectorized)
     if wish.vectorized:
-        return BatchFunction(name, function, nx, nu)
-    return (CompiledFunction if is_jitted(function) else PointFunction)(name, function, nx, nu)
+        return BatchFunction(name, function, nx, nu, ny)
+    return (CompiledFunction if is_jitted(function) else PointFunction)(name, function, nx, nu, ny)
 
 
 def make_source(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
@@ -68,7 +71,7 @@ def make_source(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndar
     return numerical(function, wish, X, U)
 
 
-def numerical(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> ComplexStep | FiniteDifferences:
+def numerical(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
     """Derivatives from values: complex steps, or else differences."""
     if wish.kind == "finite_differences":
         return FiniteDifferences(function, wish.scale)

@@ -15,11 +15,11 @@ from trajopt.callable_system.compiled_steps import CompiledPlant
 from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, SlowDynamicsWarning, plain
 from trajopt.callable_system.integrators import INTEGRATORS, make_integrator
 from trajopt.callable_system.sources import Derivatives, make_function, make_source
-from trajopt.callable_system.traced import TracedDerivatives, TracedStep
+from trajopt.callable_system.traced import TracedDerivatives, TracedStep, up_to_date
 from trajopt.interfaces.owners import VectorSpace
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps
 from trajopt.interfaces.system import tangent_names
-from trajopt.validation import flag, float_array, number_array, one_of, same_shape, scalar_or_vector, text, whole_number
+from trajopt.validation import flag, float_array, number_array, one_of, positive_sizes, same_shape, text, whole_number
 
 
 class CallableSystem(ClosedLoopRollouts):
@@ -100,7 +100,8 @@ class CallableSystem(ClosedLoopRollouts):
         self._describe(skeleton, scenery, state_names, control_names)
         self.serves = (VectorSpace(self.nx, tangent_names(self)),)
         argument, function = ("step", step) if xdot is None else ("xdot", xdot)
-        wish = Derivatives(derivatives, jacobians, hessian_products, vectorized, _sizes(scale, self.nx + self.nu))
+        scale = positive_sizes("scale", scale, self.nx + self.nu)
+        wish = Derivatives(derivatives, jacobians, hessian_products, vectorized, scale)
         X, U = sample_points(x_example, u_example, wish.scale, self.nx, self.nu)
         self._function = make_function(argument, function, self.nx, self.nu, wish)
         check_values(argument, self._function, X, U)
@@ -155,9 +156,9 @@ class CallableSystem(ClosedLoopRollouts):
 
     def _keep_up(self, X, U):
         """Trace the function anew if it is not what it was, at a knot in the middle."""
-        source, t = self._source, len(X) // 2
-        if isinstance(source, TracedDerivatives) and len(X) and not source.agrees(X[t : t + 1], U[t : t + 1]):
-            self._source = source.again(X[t : t + 1], U[t : t + 1])
+        source = up_to_date(self._source, X, U)
+        if source is not self._source:
+            self._source = source
             self._integrator = self._make_integrator()
 
     def _compiled_plant(self):
@@ -328,13 +329,6 @@ def _integrator_name(step: Any, xdot: Any, integrator: Any) -> str | None:
     if integrator is not None:
         raise ValueError(f"integrator: got {integrator!r} with a discrete step, wanted it only with xdot")
     return None
-
-
-def _sizes(scale: Any, length: int) -> np.ndarray:
-    sizes = np.full(length, 1.0) * scalar_or_vector("scale", scale, length)
-    if (sizes <= 0).any():
-        raise ValueError(f"scale: got {float(sizes.min())}, wanted positive sizes")
-    return sizes
 
 
 def _slow(argument: str, function_compiled: bool) -> str:

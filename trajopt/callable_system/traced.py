@@ -7,6 +7,7 @@ function says something else by then, because what it closes over has changed, i
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from trajopt.callable_system.functions import Function, plain, returning
 from trajopt.callable_system.integrators import Integrator, SemiImplicitEuler
 from trajopt.tape.expressions import Expressions, Tapes
 from trajopt.tape.graph import Untraceable
+from trajopt.tape.symbol import Symbol
 from trajopt.tape.trace import traceable, traced
 
 AGREEMENT = 1e-12
@@ -51,10 +53,10 @@ class TracedDerivatives:
         if not self.agrees(X, U):
             raise Untraceable("its trace gives other values, as those of hidden branches")
 
-    def agrees(self, X: np.ndarray, U: np.ndarray) -> bool:
-        """Whether the function still does what it did when it was traced, where both are finite."""
+    def agrees(self, X: np.ndarray, U: np.ndarray, got: np.ndarray | None = None) -> bool:
+        """Whether the function still does what it did when it was traced, where it is finite; got, its trace there."""
         X, U = plain(X), plain(U)
-        wanted, got = self.function.evaluate(X, U), self.tapes.evaluate(X, U)
+        wanted, got = self.function.evaluate(X, U), self.tapes.evaluate(X, U) if got is None else got
         off, size = np.abs(got - wanted), np.abs(wanted).max(axis=1, initial=0.0)[:, None]
         if (off <= AGREEMENT * size).all():
             return True
@@ -69,14 +71,19 @@ class TracedDerivatives:
         except Untraceable:
             return self.otherwise()
 
+    @cached_property
+    def linear(self) -> bool:
+        """Whether the Hessian is zero for all multipliers and points."""
+        return not any(isinstance(entry, Symbol) for entry in self.expressions.H.flat)
+
     @property
     def compiled_jacobians(self) -> Any:
         """Those of the other derivatives."""
         return self.otherwise().compiled_jacobians
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """g (K, nx), by the function itself."""
-        return self.function.evaluate(X, U)
+        """g (K, ny)."""
+        return self.tapes.evaluate(plain(X), plain(U))
 
     def jacobians(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """[g_x g_u] (K, nx, nz)."""
@@ -85,6 +92,19 @@ class TracedDerivatives:
     def hessian_products(self, X: np.ndarray, U: np.ndarray, mu: np.ndarray) -> np.ndarray:
         """Hessian (K, nz, nz) of mu'g."""
         return self.tapes.hessian_products(plain(X), plain(U), plain(mu))
+
+
+def up_to_date(
+    source: DerivativeSource, X: np.ndarray, U: np.ndarray, Y: np.ndarray | None = None
+) -> DerivativeSource:
+    """The source, or what takes the place of a trace that is not the function's at a knot in the middle; Y (K, ny) are
+    values of the trace."""
+    knot = slice(len(X) // 2, len(X) // 2 + 1)
+    if not isinstance(source, TracedDerivatives) or not len(X):
+        return source
+    if source.agrees(X[knot], U[knot], None if Y is None else Y[knot]):
+        return source
+    return source.again(X[knot], U[knot])
 
 
 class TracedStep:

@@ -28,6 +28,9 @@ LARGEST = 300_000
 class Untraceable(Exception):
     """A function asks of a symbol what only a number has, does what is not known here, or takes too many operations."""
 
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+
 
 class Graph:
     """Nodes by number: `operations[i]`, its `arguments[i]`, and the `value[i]` of a constant."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,6 @@ class Symbol:
     def __abs__(self):
         return self.apply("absolute")
 
-    fabs = __abs__
-
     def __pow__(self, other):
         if isinstance(other, np.ndarray) and other.ndim:
             return NotImplemented
@@ -91,45 +90,19 @@ class Symbol:
     def __rpow__(self, other):
         return self.like(other) ** self
 
-    def square(self):
-        return self * self
-
-    def reciprocal(self):
-        return self.apply("inverse")
-
-    def tan(self):
-        return self.sin() / self.cos()
-
-    def log2(self):
-        return self.log() * (1.0 / math.log(2.0))
-
-    def log10(self):
-        return self.log() * (1.0 / math.log(10.0))
-
-    def exp2(self):
-        return (self * math.log(2.0)).exp()
-
-    def hypot(self, other):
-        return (self * self + self.like(other) * other).sqrt()
-
-    def deg2rad(self):
-        return self * (math.pi / 180.0)
-
-    def rad2deg(self):
-        return self * (180.0 / math.pi)
-
-    radians, degrees = deg2rad, rad2deg
-
-    def conjugate(self):
+    @property
+    def real(self) -> Symbol:
+        """Itself."""
         return self
 
     @property
-    def real(self):
-        return self
-
-    @property
-    def imag(self):
+    def imag(self) -> Symbol:
+        """Zero."""
         return self.like(0.0)
+
+    def hypot(self, other: Any) -> Symbol:
+        """The root of the sum of squares."""
+        return (self * self + self.like(other) * other).sqrt()
 
     def _ask(self, *_):
         raise Untraceable("it branches on its arguments, or wants their values")
@@ -153,29 +126,44 @@ def _boxed(x):
     return box
 
 
-def _unary(name):
-    def method(self):
-        return self.apply(name)
+def _method(function):
+    def method(self: Symbol) -> Symbol:
+        return function(self)
 
     return method
 
 
-for _name in (
+def _method_of_two(operation):
+    def method(self: Symbol, other: Any) -> Symbol:
+        return self.apply(operation, other)
+
+    return method
+
+
+_SAME = (
     "sqrt", "sin", "cos", "exp", "log", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh",
     "arctanh", "expm1", "log1p", "sign",
-):  # fmt: skip
-    setattr(Symbol, _name, _unary(_name))
-
-
-def _two_arguments(name):
-    def method(self, other):
-        return self.apply(name, other)
-
-    return method
-
-
+)  # fmt: skip
+_OTHERS = {
+    "fabs": abs,
+    "square": lambda x: x * x,
+    "reciprocal": lambda x: x.apply("inverse"),
+    "tan": lambda x: x.sin() / x.cos(),
+    "log2": lambda x: x.log() * (1.0 / math.log(2.0)),
+    "log10": lambda x: x.log() * (1.0 / math.log(10.0)),
+    "exp2": lambda x: (x * math.log(2.0)).exp(),
+    "deg2rad": lambda x: x * (math.pi / 180.0),
+    "radians": lambda x: x * (math.pi / 180.0),
+    "rad2deg": lambda x: x * (180.0 / math.pi),
+    "degrees": lambda x: x * (180.0 / math.pi),
+    "conjugate": lambda x: x,
+}
+for _name in _SAME:
+    setattr(Symbol, _name, _method(partial(Symbol.apply, operation=_name)))
+for _name, _function in _OTHERS.items():
+    setattr(Symbol, _name, _method(_function))
 for _name in ("arctan2", "maximum", "minimum", "less"):
-    setattr(Symbol, _name, _two_arguments(_name))
+    setattr(Symbol, _name, _method_of_two(_name))
 
 
 def _binary(a, b, operation):
