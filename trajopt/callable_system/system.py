@@ -130,8 +130,8 @@ class CallableSystem(ClosedLoopRollouts):
 
     @property
     def compiled(self) -> bool:
-        """True if rollouts run in compiled loops."""
-        return self._plant is not None
+        """True if rollouts run in compiled loops, of the function or of its trace."""
+        return self._plant is not None or self._traced_step is not None
 
     def _describe(self, skeleton, scenery, state_names, control_names):
         """Attributes for pictures, of what is given: a system has them or not (see `trajopt.System`)."""
@@ -191,7 +191,17 @@ class CallableSystem(ClosedLoopRollouts):
         out = self._advance(np.ascontiguousarray(X), np.ascontiguousarray(U))
         return out[0] if x.ndim == u.ndim == 1 else out
 
+    @property
+    def _traced_step(self):
+        """Whole steps as a program, if that is how the system moves."""
+        step = self._integrator
+        return step if isinstance(step, TracedStep) and step.rolls else None
+
     def _advance(self, X, U):
+        with np.errstate(all="ignore"):
+            self._keep_up(X, U)
+            if self._traced_step is not None:
+                return self._traced_step.step(self._source, X, U)
         if self._plant is not None:
             try:
                 out = np.empty_like(X)
@@ -245,14 +255,19 @@ class CallableSystem(ClosedLoopRollouts):
         return done
 
     def _compiled_rollout(self, x0, xs, us, k, K, alphas, gaps, lower, upper):
-        """The trajectories, or None if the function is not compiled or fails inside."""
-        if self._plant is None:
-            return None
+        """The trajectories, or None if the function is neither traced nor compiled, or fails inside."""
         A, N = len(alphas), len(us)
-        X, U = np.empty((A, N + 1, self.nx)), np.empty((A, N, self.nu))
         none = np.empty((0, self.nx)), np.empty((0, self.nu)), np.empty((0, self.nu))
         optional = [empty if value is None else value for value, empty in zip((gaps, lower, upper), none, strict=True)]
-        inputs = map(plain, (x0, xs, us, k, K, alphas, *optional))
+        inputs = tuple(map(plain, (x0, xs, us, k, K, alphas, *optional)))
+        while (step := self._traced_step) is not None:
+            X, U = step.roll_out(inputs)
+            self._keep_up(*(Z.reshape(-1, Z.shape[-1]) for Z in (X[:1, :N], U[:1])))
+            if self._traced_step is step:
+                return X, U
+        if self._plant is None:
+            return None
+        X, U = np.empty((A, N + 1, self.nx)), np.empty((A, N, self.nu))
         try:
             closed_loops(self._plant)(self.dt, *inputs, X, U)
         except ARITHMETIC:

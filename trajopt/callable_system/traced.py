@@ -15,6 +15,7 @@ import numpy as np
 from trajopt.callable_system.derivatives import DerivativeSource, Differentiated
 from trajopt.callable_system.functions import Function, plain, returning
 from trajopt.callable_system.integrators import Integrator, SemiImplicitEuler
+from trajopt.tape.closed_loops import closed_loops
 from trajopt.tape.expressions import Expressions, Tapes
 from trajopt.tape.graph import Untraceable
 from trajopt.tape.symbol import Symbol
@@ -108,7 +109,12 @@ def up_to_date(
 
 
 class TracedStep:
-    """Derivatives of an integrator's whole step in one program, where `integrator` can take symbols."""
+    """A whole step of an integrator that can take symbols, and its derivatives, each in one program.
+
+    Attributes
+    ----------
+    rolls : whether the step itself is, which may be too long for that
+    """
 
     def __init__(self, integrator: Integrator, source: TracedDerivatives) -> None:
         self.integrator, e = integrator, source.expressions
@@ -120,10 +126,19 @@ class TracedStep:
             lambda: mirrored(integrator.hessian_products(e, x, u, mu)),
             fuse=not isinstance(integrator, SemiImplicitEuler),  # whose blocks are equal to the last bit
         )
+        try:
+            self.tapes.program(0)
+            self.rolls = True
+        except Untraceable:
+            self.rolls = False
 
     def step(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """x+ (K, nx)."""
-        return self.integrator.step(g, X, U)
+        return self.tapes.evaluate(plain(X), plain(U)) if self.rolls else self.integrator.step(g, X, U)
+
+    def roll_out(self, loop: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """See `trajopt.tape.closed_loops`."""
+        return closed_loops(self.tapes.program(0)[0], loop)
 
     def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """[fx fu] (K, nx, nz)."""

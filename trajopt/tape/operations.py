@@ -2,7 +2,7 @@
 
 import math
 
-from dynamics.simd import LANES, absolute, arctan2, fma, fms, fnma, helper, kernel, load, sincos, sqrt, store
+from dynamics.simd import LANES, absolute, arctan2, fma, fms, fnma, helper, kernel, lane, load, sincos, sqrt, store
 
 WIDTH = 5
 """Numbers of an instruction."""
@@ -66,18 +66,15 @@ def _of_numbers(operation, x, y):
 @helper
 def _sincos(ws, sine, cosine, angle):
     """Both, of the angles in a register."""
-    large = 0.0
+    angles = load(ws, angle)
+    s, c = sincos(angles)
+    store(ws, sine, s)
+    store(ws, cosine, c)
     for k in range(LANES):
-        large = max(large, abs(ws[angle, k]))
-    if large < LARGE_ANGLE:
-        s, c = sincos(load(ws, angle))
-        store(ws, sine, s)
-        store(ws, cosine, c)
-        return
-    for k in range(LANES):
-        x = ws[angle, k]
-        ws[sine, k] = math.sin(x)
-        ws[cosine, k] = math.cos(x)
+        x = lane(angles, k)
+        if abs(x) > LARGE_ANGLE:  # one of them alone: the others may not depend on it
+            ws[sine, k] = math.sin(x)
+            ws[cosine, k] = math.cos(x)
 
 
 @kernel
