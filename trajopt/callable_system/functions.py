@@ -41,6 +41,11 @@ class Function:
         """g (K, ny) at X (K, nx), U (K, nu); NaN where it is not defined."""
         raise NotImplementedError
 
+    def at(self, x: np.ndarray, u: np.ndarray) -> np.ndarray | None:
+        """g (ny,) at one finite point x (nx,), u (nu,), as cheaply as can be; None where it is not defined."""
+        y = self.evaluate(x[None], u[None])[0]
+        return y if np.isfinite(y).all() else None
+
     def displaced(self, X: np.ndarray, U: np.ndarray, D: np.ndarray) -> np.ndarray:
         """g (K, m, ny) at z_t + D_i, z = [x; u], for D (m, nx + nu) real or complex."""
         (K, n), m = X.shape, len(D)
@@ -89,6 +94,13 @@ class _PythonFunction(Function):
 class PointFunction(_PythonFunction):
     """A Python function of one point."""
 
+    def at(self, x: np.ndarray, u: np.ndarray) -> np.ndarray | None:
+        """g (ny,) by one call."""
+        try:
+            return _checked(self.name, np.asarray(self._call(x, u)), (self.ny,), x.dtype)
+        except ARITHMETIC:
+            return None
+
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """g (K, ny), one call per point."""
         Y = undefined((len(X), self.ny), np.result_type(X, U))
@@ -132,6 +144,10 @@ class CompiledFunction(Function):
         super().__init__(name, function, nx, nu, ny)
         self.in_place = wants_output(function)
         self.by_point = PointFunction(name, function, nx, nu, ny) if by_point is None else by_point
+
+    def at(self, x: np.ndarray, u: np.ndarray) -> np.ndarray | None:
+        """g (ny,) by one call from Python."""
+        return self.by_point.at(x, u)
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """g (K, ny) at X (K, nx), U (K, nu), both real."""
