@@ -82,6 +82,15 @@ def text(name: str, value: Any) -> str:
     return value
 
 
+def list_of_names(name: str, value: Any, count: int) -> tuple[str, ...]:
+    """So many names."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
+        raise TypeError(f"{name}: got {value!r}, wanted a list of {count} names")
+    if len(value) != count:
+        raise ValueError(f"{name}: got {len(value)} names, wanted {count}")
+    return tuple(value)
+
+
 def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     """The value if it is among the choices, else an error with the nearest one."""
     choices = tuple(choices)

@@ -133,6 +133,35 @@ def test_what_a_closure_holds_may_change(rng):
     assert not np.allclose(before[0], system.linearize(xs, us)[0])
 
 
+def test_rollouts_notice_too(rng):
+    """And steps; what comes out is that of other functions, in every lane."""
+    gravity = [9.81]
+
+    def xdot(x, u):
+        return x[1], u[0] - gravity[0] * math.sin(x[0]) * x[1] + x[1] ** 3
+
+    options = {"nx": 2, "nu": 1, "dt": 0.1}
+    system = quiet(xdot=xdot, **options)
+    us, alphas, N = rng.standard_normal((7, 1)), np.linspace(1.0, 0.0, 19), 7
+    k, K = rng.standard_normal((N, 1)), rng.standard_normal((N, 1, 2))
+    for _ in range(2):
+        fresh = quiet(xdot=xdot, derivatives="finite_differences", **options)
+        xs = fresh.rollout([0.3, -0.2], us)
+        assert relative_error(system.rollout([0.3, -0.2], us), xs) < IDENTITY
+        arguments = [0.3, -0.1], xs, us, k, K, alphas
+        for got, wanted in zip(
+            system.closed_loop_rollout(*arguments), fresh.closed_loop_rollout(*arguments), strict=True
+        ):
+            assert relative_error(got, wanted) < 1e-11
+        assert relative_error(system.step(xs[:-1], us), xs[1:]) < IDENTITY
+        gravity[0] = 1.62
+    assert system.derivative_source == "traced"
+    gravity[0] = 3.7
+    assert relative_error(system.step(xs[:-1], us), quiet(xdot=xdot, **options).step(xs[:-1], us)) == 0.0
+    wild = system.closed_loop_rollout([1e200, 1.0], *arguments[1:])[0]
+    assert not np.isfinite(wild[:, -1]).any()
+
+
 def test_a_function_that_begins_to_branch(rng):
     """It is differentiated from values then, and the system says so."""
     modes = {"branch": False}

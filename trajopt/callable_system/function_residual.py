@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from trajopt.callable_system.sources import Derivatives, make_function, make_sou
 from trajopt.callable_system.traced import TracedDerivatives, up_to_date
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, as_manifold, check_system
-from trajopt.validation import flag, one_of, positive_sizes, text, whole_number
+from trajopt.validation import flag, list_of_names, one_of, positive_sizes, text, whole_number
 
 DERIVATIVES = ("auto", "traced", "complex_step", "finite_differences")
 
@@ -65,7 +66,7 @@ def residual(
     X, U = sample_points(x_example, u_example if nu else None, wish.scale, nx, nu)
     g = _function(function, nx, nu, nr, wish)
     check_values("function", g, X, U)
-    names = tuple(text("component_names", each) for each in component_names)
+    names = () if component_names == () else list_of_names("component_names", component_names, nr)
     made = FunctionResidual(g, wish, (X, U), text("name", name), names)
     made.made_for = state_space(system)
     return made
@@ -82,17 +83,15 @@ def _takes_states_alone(function):
 def _function(function: Any, nx: int, nu: int, nr: int, wish: Derivatives) -> Function:
     if nu:
         return make_function("function", function, nx, nu, wish, nr)
-    adapted = _of_state(function)
+    adapted = partial(_of_state, function)
     if not is_jitted(function) or wish.vectorized:
         return make_function("function", adapted, nx, nu, wish, nr)
-    return CompiledFunction("function", njit(adapted), nx, nu, nr, PointFunction("function", adapted, nx, nu, nr))
+    compiled = njit(lambda x, u: function(x))
+    return CompiledFunction("function", compiled, nx, nu, nr, PointFunction("function", adapted, nx, nu, nr))
 
 
-def _of_state(function):
-    def of_state(x, u):
-        return function(x)
-
-    return of_state
+def _of_state(function, x, u):
+    return function(x)
 
 
 class FunctionResidual:
@@ -115,8 +114,6 @@ class FunctionResidual:
         component_names: tuple[str, ...],
     ) -> None:
         self.nr, self.name, self.component_names = function.ny, name, component_names
-        if len(component_names) not in (0, self.nr):
-            raise ValueError(f"component_names: got {len(component_names)} names, wanted {self.nr}")
         self._nx, self._nu = function.nx, function.nu
         self._source = make_source(function, wish, *samples)
 

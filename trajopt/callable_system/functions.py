@@ -54,7 +54,8 @@ class Function:
         for t in range(0, K, knots):
             block = slice(t, min(K, t + knots))
             x, u = X[block, None] + D[:, :n], U[block, None] + D[:, n:]
-            Y[block] = self.evaluate(x.reshape(-1, n), u.reshape(-1, self.nu)).reshape(-1, m, self.ny)
+            points = len(x) * m
+            Y[block] = self.evaluate(x.reshape(points, n), u.reshape(points, self.nu)).reshape(-1, m, self.ny)
         return Y
 
     def contracted(self, X: np.ndarray, U: np.ndarray, mu: np.ndarray, D: np.ndarray) -> np.ndarray:

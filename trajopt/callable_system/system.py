@@ -19,7 +19,17 @@ from trajopt.callable_system.traced import TracedDerivatives, TracedStep, up_to_
 from trajopt.interfaces.owners import VectorSpace
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps
 from trajopt.interfaces.system import tangent_names
-from trajopt.validation import flag, float_array, number_array, one_of, positive_sizes, same_shape, text, whole_number
+from trajopt.validation import (
+    flag,
+    float_array,
+    list_of_names,
+    number_array,
+    one_of,
+    positive_sizes,
+    same_shape,
+    text,
+    whole_number,
+)
 
 
 class CallableSystem(ClosedLoopRollouts):
@@ -143,9 +153,9 @@ class CallableSystem(ClosedLoopRollouts):
             lines = number_array("scenery", scenery)
             self.scenery = float_array("scenery", lines, (*lines.shape[:1], 2, 3))
         if state_names is not None:
-            self.state_names = self.tangent_names = _names("state_names", state_names, self.nx)
+            self.state_names = self.tangent_names = list_of_names("state_names", state_names, self.nx)
         if control_names is not None:
-            self.control_names = _names("control_names", control_names, self.nu)
+            self.control_names = list_of_names("control_names", control_names, self.nu)
 
     def _make_integrator(self):
         integrator = make_integrator(self.integrator, self.dt)
@@ -319,14 +329,6 @@ def _points(name: str, value: ArrayLike, size: int) -> np.ndarray:
     if array.ndim not in (1, 2) or array.shape[-1] != size:
         raise ValueError(f"{name}: got shape {array.shape}, wanted ({size},) or (K, {size})")
     return array
-
-
-def _names(argument: str, names: Any, count: int) -> tuple[str, ...]:
-    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"{argument}: got {names!r}, wanted a list of {count} names")
-    if len(names) != count:
-        raise ValueError(f"{argument}: got {len(names)} names, wanted {count}")
-    return tuple(names)
 
 
 def _time_step(dt: Any) -> float:

@@ -49,7 +49,7 @@ def traceable(function: Any, depth: int = 0) -> Any:
         return function
     function = getattr(function, "py_func", function)
     if isinstance(function, functools.partial):
-        return functools.partial(traceable(function.func, depth), *function.args, **function.keywords)
+        return functools.partial(*(traceable(x, depth) for x in (function.func, *function.args)), **function.keywords)
     if isinstance(function, types.MethodType):
         return types.MethodType(traceable(function.__func__, depth), function.__self__)
     if isinstance(function, types.FunctionType):
