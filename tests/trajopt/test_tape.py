@@ -213,6 +213,21 @@ def test_points_that_are_not_finite(rng):
     assert np.isinf(tapes_of(lambda x, u: (1.0 / x[0],), 1).evaluate(np.zeros((1, 1)), np.zeros((1, 1)))).all()
 
 
+def test_at_rest(rng):
+    """Drag is smooth where its speed is not; a root of anything else is infinitely steep."""
+
+    def drag(x, u):
+        speed = np.sqrt(2.0 * x[0] * x[0] + x[1] ** 2)
+        return -speed * x[0], np.hypot(x[0], x[1]) ** 3 * u[0], (x[0] ** 2 + x[1] ** 2) ** 0.75 * x[1], abs(x[0]) * x[0]
+
+    tapes, X = tapes_of(drag, 2), np.zeros((1, 2))
+    assert not tapes.jacobians(X, X[:, :1]).any() and not tapes.hessian_products(X, X[:, :1], np.ones((1, 4))).any()
+    X = rng.uniform(0.3, 1.0, (5, 2))
+    check_second_derivatives(tapes, X, rng.standard_normal((5, 1)), rng.standard_normal((5, 4)), 1e-6)
+    steep = tapes_of(lambda x, u: (np.sqrt(x[0]), np.sqrt(x[1] * x[1] - x[0])), 2)
+    assert np.isinf(steep.jacobians(np.zeros((1, 2)), np.zeros((1, 1)))[0, :, 0]).all()
+
+
 def test_no_points():
     tapes = tapes_of(lambda x, u: (x[0] * u[0],), 1)
     none = np.zeros((0, 1))

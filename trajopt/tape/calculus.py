@@ -3,6 +3,9 @@
 Jacobians by the chain rule forwards, where every node carries its derivatives by those arguments that it depends on,
 or backwards, one output at a time, where there are few.  The Hessian of a scalar is the Jacobian, forwards, of its
 gradient, backwards [Griewank & Walther 2008, chapter 5]; zeros vanish on the way.
+
+The root of a sum of squares, and its other powers, have a tip where the sum is zero, as the speed of what is at rest:
+there their derivatives are taken as zero, which leaves drag |v| v, smooth at rest, the derivatives that it has.
 """
 
 from __future__ import annotations
@@ -18,16 +21,17 @@ PARTIALS = {
     "mul": lambda f, a, b: (b, a),
     "neg": lambda f, a: (-1.0,),
     "inverse": lambda f, a: (-(f * f),),
-    "sqrt": lambda f, a: (0.5 / f,),
+    "inverse_or_zero": lambda f, a: (-(f * f),),
+    "sqrt": lambda f, a: (0.5 * _inverse(f, a),),
     "sin": lambda f, a: (a.cos(),),
     "cos": lambda f, a: (-a.sin(),),
     "exp": lambda f, a: (f,),
     "log": lambda f, a: (1.0 / a,),
-    "power": lambda f, a, b: (b * a ** (b - 1.0), f * a.log()),
+    "power": lambda f, a, b: (b * f * _inverse(a, a) if _has_tip(a) else b * a ** (b - 1.0), f * a.log()),
     "arcsin": lambda f, a: (1.0 / (1.0 - a * a).sqrt(),),
     "arccos": lambda f, a: (-1.0 / (1.0 - a * a).sqrt(),),
     "arctan": lambda f, a: (1.0 / (1.0 + a * a),),
-    "arctan2": lambda f, a, b: (b / (a * a + b * b), -a / (a * a + b * b)),
+    "arctan2": lambda f, a, b: (b * _inverse(a * a + b * b), -a * _inverse(a * a + b * b)),
     "sinh": lambda f, a: (a.cosh(),),
     "cosh": lambda f, a: (a.sinh(),),
     "tanh": lambda f, a: (1.0 - f * f,),
@@ -41,6 +45,35 @@ PARTIALS = {
     "minimum": lambda f, a, b: (a.less(b), 1.0 - a.less(b)),
 }
 """Partial derivatives of f by a and b, where they are not zero throughout."""
+
+
+def _inverse(x: Symbol, of: Symbol | None = None) -> Symbol:
+    """1/x, or zero where x is, if what it is of can have a tip."""
+    return x.apply("inverse_or_zero" if _has_tip(x if of is None else of) else "inverse")
+
+
+def _has_tip(x: Symbol) -> bool:
+    """Whether it is a sum of squares."""
+    graph, todo = x.graph, [x.index]
+    while todo:
+        i = todo.pop()
+        if graph.operations[i] == "add":
+            todo += graph.arguments[i]
+        elif not (graph.values.get(i, -1.0) >= 0.0 or graph.operations[i] == "absolute" or _is_square(graph, i)):
+            return False
+    return True
+
+
+def _is_square(graph: Graph, i: int) -> bool:
+    """Whether a node is a product of factors that come in pairs, and of positive numbers."""
+    single, todo = set(), [i]
+    while todo:
+        j = todo.pop()
+        if graph.operations[j] == "mul":
+            todo += graph.arguments[j]
+        elif graph.values.get(j, -1.0) < 0.0:
+            single ^= {j}
+    return not single
 
 
 def _partials(graph: Graph, i: int) -> list[tuple[int, Symbol | float]]:

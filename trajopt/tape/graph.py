@@ -16,9 +16,10 @@ FOLDED = {
     "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan, "arctan2": np.arctan2, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh,
     "expm1": np.expm1, "log1p": np.log1p, "absolute": np.absolute, "sign": np.sign, "maximum": np.maximum,
-    "minimum": np.minimum, "less": np.less,
+    "minimum": np.minimum, "less": np.less, "inverse_or_zero": lambda a: 1.0 / a if a else 0.0,
 }  # fmt: skip
-"""All operations, and what they make of constants; `less` is one where a < b, else zero."""
+"""All operations, and what they make of constants; `less` is one where a < b, else zero, and `inverse_or_zero` of zero
+is zero."""
 
 COMMUTING = {"add", "mul"}
 LARGEST = 300_000

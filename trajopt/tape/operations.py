@@ -10,12 +10,13 @@ WIDTH = 5
 NAMES = (
     "add", "sub", "mul", "fma", "fms", "fnma", "neg", "inverse", "sqrt", "sincos", "exp", "log", "power", "arcsin",
     "arccos", "arctan", "arctan2", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "expm1", "log1p",
-    "absolute", "sign", "maximum", "minimum", "less",
+    "absolute", "sign", "maximum", "minimum", "less", "inverse_or_zero",
 )  # fmt: skip
 CODES = {name: k for k, name in enumerate(NAMES)}
 (
     ADD, SUB, MUL, FMA, FMS, FNMA, NEG, INVERSE, SQRT, SINCOS, EXP, LOG, POWER, ARCSIN, ARCCOS, ARCTAN, ARCTAN2, SINH,
     COSH, TANH, ARCSINH, ARCCOSH, ARCTANH, EXPM1, LOG1P, ABSOLUTE, SIGN, MAXIMUM, MINIMUM, LESS,
+    INVERSE_OR_ZERO,
 ) = range(len(NAMES))  # fmt: skip
 LARGE_ANGLE = 1e5
 """Beyond which the C library's sine, slower and always exact, takes over."""
@@ -52,6 +53,10 @@ def _of_numbers(operation, x, y):
         return math.expm1(x)
     if operation == LOG1P:
         return math.log1p(x)
+    if operation == INVERSE_OR_ZERO:
+        return 0.0 if x == 0.0 else 1.0 / x
+    if operation == SIGN:
+        y = 0.0
     if x != x or y != y:
         return x + y
     if operation == SIGN:
