@@ -174,6 +174,23 @@ def test_what_arrays_and_helpers_do(rng):
     assert inverse.evaluate(x, U[:1])[0, 0] == pytest.approx(wanted, rel=1e-12)
 
 
+def even(n, x):
+    return x if n == 0 else odd(n - 1, math.sin(x))
+
+
+def odd(n, x):
+    return even(n - 1, odd_factor * x) if n > 1 else x + 0.0 * even(0, x)
+
+
+odd_factor = 0.9
+
+
+def test_functions_that_call_each_other():
+    tapes = tapes_of(lambda x, u: (even(6, x[0]),), 1)
+    x = np.array([[0.4]])
+    assert tapes.evaluate(x, x)[0, 0] == pytest.approx(even(6, 0.4), rel=1e-14)
+
+
 BRANCHES = {
     "branch": lambda x, u: (x[0] if x[0] > 0 else u[0],),
     "int": lambda x, u: (int(x[0]) * u[0],),
