@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from dynamics.simd import num_threads, set_num_threads
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
+from trajopt.tape import program
 from trajopt.tape.expressions import Expressions, Tapes
 from trajopt.tape.graph import Graph, Untraceable
-from trajopt.tape.program import LONGEST
 from trajopt.tape.symbol import symbols
 from trajopt.tape.trace import traceable, traced
 
@@ -174,6 +174,23 @@ def test_what_arrays_and_helpers_do(rng):
     assert inverse.evaluate(x, U[:1])[0, 0] == pytest.approx(wanted, rel=1e-12)
 
 
+def even(n, x):
+    return x if n == 0 else odd(n - 1, math.sin(x))
+
+
+def odd(n, x):
+    return even(n - 1, odd_factor * x) if n > 1 else x + 0.0 * even(0, x)
+
+
+odd_factor = 0.9
+
+
+def test_functions_that_call_each_other():
+    tapes = tapes_of(lambda x, u: (even(6, x[0]),), 1)
+    x = np.array([[0.4]])
+    assert tapes.evaluate(x, x)[0, 0] == pytest.approx(even(6, 0.4), rel=1e-14)
+
+
 BRANCHES = {
     "branch": lambda x, u: (x[0] if x[0] > 0 else u[0],),
     "int": lambda x, u: (int(x[0]) * u[0],),
@@ -261,10 +278,12 @@ def test_threads_change_nothing(rng):
     assert np.array_equal(tapes.jacobians(X[5:6], U[5:6])[0], results[0][0][5])
 
 
-def test_long_functions_are_refused():
+def test_long_functions_are_refused(monkeypatch):
+    monkeypatch.setattr(program, "LONGEST", 1000)
+
     def function(x, u):
         y = x[0]
-        for i in range(LONGEST + 1):
+        for i in range(program.LONGEST + 1):
             y = y + (i + 1.0) * x[i % 2]
         return (y,)
 

@@ -207,6 +207,15 @@ def test_long_steps_are_differentiated_stage_by_stage(rng, monkeypatch):
     assert quiet(xdot=swing, nx=4, nu=1, dt=0.05).derivative_source != "traced"
 
 
+def test_the_order_of_calls_changes_nothing(rng):
+    one, other = quiet(xdot=swing, nx=4, nu=1, dt=0.05), quiet(xdot=swing, nx=4, nu=1, dt=0.05)
+    xs, us, lam = points(one, rng)
+    first = all_derivatives(one, xs, us, lam)
+    last = other.hessian_products(xs, us, lam)
+    for got, wanted in zip((*other.linearize(xs, us), *last), first, strict=True):
+        assert np.array_equal(got, wanted)
+
+
 def test_copies(rng):
     system = quiet(xdot=swing, nx=4, nu=1, dt=0.05)
     arguments = points(system, rng)

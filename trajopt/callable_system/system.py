@@ -39,9 +39,10 @@ class CallableSystem(ClosedLoopRollouts):
     ----------
     step : step(x, u) -> x_next, the discrete system itself; or
     xdot : xdot(x, u) -> dx/dt, integrated over dt with the control held.  One of the two.
-        A function decorated with `numba.njit` is compiled into the loops over knots; plain Python works, slowly, and
-        says so with a `SlowDynamicsWarning`.  x (nx,) and u (nu,) are read only.  The value is an array (nx,), or a
-        tuple, or written in place by f(x, u, out); the last two spare an array per call, half the time of a small one.
+        A function that can be traced (see `derivatives`) is not called any more but for comparison.  Of others, those
+        decorated with `numba.njit` are compiled into the loops over knots; plain Python works, slowly, and says so with
+        a `SlowDynamicsWarning`.  x (nx,) and u (nu,) are read only.  The value is an array (nx,), or a tuple, or
+        written in place by f(x, u, out).
     nx, nu : numbers in a state and in a control
     dt : time step [s], positive
     integrator : "rk4" (default), "rk2", "explicit_euler", "semi_implicit_euler" or "implicit_midpoint"; only with xdot

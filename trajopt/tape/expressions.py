@@ -90,13 +90,20 @@ class Tapes:
 
     def program(self, which: int) -> tuple[Program, tuple[int, ...]]:
         """That of y, J or H, and the shape of what it computes; `Untraceable` if it is too long."""
-        if which not in self._programs:
-            with _lock:
-                self._programs[which] = self._written(which)
+        self._write(which)
         program = self._programs[which]
         if isinstance(program, Untraceable):
             raise program
         return program
+
+    def _write(self, last):
+        """Programs up to that one, always in the same order: how nodes are numbered shows in the last bits."""
+        if last in self._programs:
+            return
+        with _lock:
+            for which in range(last + 1):
+                if which not in self._programs:
+                    self._programs[which] = self._written(which)
 
     def _written(self, which):
         try:
@@ -123,7 +130,5 @@ class Tapes:
 
     def __getstate__(self) -> dict[str, Any]:
         """Programs alone: all of them are made, for what makes them may not be copied."""
-        for which in range(3):
-            if which not in self._programs:
-                self._programs[which] = self._written(which)
+        self._write(2)
         return {"_programs": self._programs}

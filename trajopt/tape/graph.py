@@ -22,8 +22,8 @@ FOLDED = {
 is zero."""
 
 COMMUTING = {"add", "mul"}
-LARGEST = 300_000
-"""Nodes of a graph: derivatives of more would take a minute to write."""
+LARGEST = 1_000_000
+"""Nodes of a graph: those of more would take a minute to write."""
 
 
 class Untraceable(Exception):

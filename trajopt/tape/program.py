@@ -15,8 +15,8 @@ import numpy as np
 from trajopt.tape.graph import Graph, Untraceable
 from trajopt.tape.operations import CODES, WIDTH
 
-LONGEST = 20_000
-"""Instructions of a program; longer ones leave the processor's caches, and take seconds to write."""
+LONGEST = 100_000
+"""Instructions of a program; longer ones take seconds to write."""
 
 
 class Program(NamedTuple):

@@ -15,6 +15,7 @@ import operator
 import types
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,6 @@ MATH_NAMES = {
 """Of functions that numpy calls otherwise."""
 
 BUILTINS = {"max": array_functions.largest, "min": array_functions.smallest, "float": array_functions.as_float}
-DEEPEST = 32
 
 
 class _Module:
@@ -43,21 +43,23 @@ class _Module:
         return self._instead(name, getattr(self._module, name))
 
 
-def traceable(function: Any, depth: int = 0) -> Any:
-    """What to call with symbols in place of a function, or of anything else that a function may use."""
-    if depth > DEEPEST:
-        return function
+def traceable(function: Any, copies: dict[int, Any] | None = None) -> Any:
+    """What to call with symbols in place of a function, or of anything else that a function may use.
+
+    copies : those made already, by the identity of functions, which may call each other
+    """
+    copies = {} if copies is None else copies
     function = getattr(function, "py_func", function)
     if isinstance(function, functools.partial):
-        return functools.partial(*(traceable(x, depth) for x in (function.func, *function.args)), **function.keywords)
+        return functools.partial(*(traceable(x, copies) for x in (function.func, *function.args)), **function.keywords)
     if isinstance(function, types.MethodType):
-        return types.MethodType(traceable(function.__func__, depth), function.__self__)
+        return types.MethodType(traceable(function.__func__, copies), function.__self__)
     if isinstance(function, types.FunctionType):
-        return _copy(function, depth + 1)
-    return _instead(function, depth)
+        return copies[id(function)] if id(function) in copies else _copy(function, copies)
+    return _instead(function, copies)
 
 
-def _instead(value: Any, depth: int) -> Any:
+def _instead(value: Any, copies: dict[int, Any]) -> Any:
     """What a name of the function's stands for."""
     if value is np:
         return _Module(np, lambda name, own: array_functions.NUMPY.get(name, own))
@@ -66,11 +68,11 @@ def _instead(value: Any, depth: int) -> Any:
     if value is np.linalg:
         return array_functions.LINALG
     if isinstance(value, types.ModuleType):
-        return _Module(value, lambda _, own: traceable(own, depth + 1))
+        return _Module(value, lambda _, own: traceable(own, copies))
     if isinstance(value, types.BuiltinFunctionType):
         return _of_math(value)
     name = getattr(value, "__name__", None)
-    if name in array_functions.NUMPY and value is getattr(np, name, None):
+    if isinstance(name, str) and name in array_functions.NUMPY and value is getattr(np, name, None):
         return array_functions.NUMPY[name]
     return value
 
@@ -97,26 +99,22 @@ def _names(code: types.CodeType) -> set[str]:
     return found
 
 
-def _copy(function: types.FunctionType, depth: int) -> Any:
-    """The function with other globals and cells."""
-    own, names = function.__globals__, {"__builtins__": builtins, "__name__": "traced"}
-    for name in _names(function.__code__):
-        if name in own:
-            names[name] = traceable(own[name], depth)
-        elif name in BUILTINS:
-            names[name] = BUILTINS[name]
-    cells = tuple(types.CellType(*_cell(cell, depth)) for cell in function.__closure__ or ())
+def _copy(function: types.FunctionType, copies: dict[int, Any]) -> Any:
+    """The function with other globals and cells, which are filled when it can be found among the copies."""
+    names = {"__builtins__": builtins, "__name__": "traced"}
+    cells = tuple(types.CellType() for _ in function.__closure__ or ())
     copy = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
     copy.__kwdefaults__ = function.__kwdefaults__
+    copies[id(function)] = copy
+    for name in _names(function.__code__):
+        if name in function.__globals__:
+            names[name] = traceable(function.__globals__[name], copies)
+        elif name in BUILTINS:
+            names[name] = BUILTINS[name]
+    for new, old in zip(cells, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # an empty one
+            new.cell_contents = traceable(old.cell_contents, copies)
     return copy
-
-
-def _cell(cell, depth):
-    """The contents of a cell in a tuple, empty if it is."""
-    try:
-        return (traceable(cell.cell_contents, depth),)
-    except ValueError:
-        return ()
 
 
 def traced(function: Callable[..., Any], *arguments: np.ndarray) -> np.ndarray:
