@@ -65,3 +65,12 @@ for level in (0.0, 1.0, 2.0):
     for kind in ("open loop", "gains", "MPC"):
         off[kind, level] = np.sqrt(np.mean(simulate(kind, gusts)[-50 * FINE :] ** 2))
         print(f"gusts of {level:.0f} N, {kind:9}: the tip is {off[kind, level]:8.4f} m off in the last second")
+
+# the cart is to stand half a metre further on: the target moves, the prepared problem stays
+aside = upright + [0.5, 0.0, 0.0, 0.0]
+controller.update({"StateCost": aside, "terminal StateCost": aside})
+x, solution = upright, None
+for _ in range(STEPS):
+    solution = controller.solve(x, warm_start=None if solution is None else controller.shifted(solution))
+    x = system.step(x, solution.us[0])
+print(f"moved aside, the cart stands at {x[0]:.3f} m, the pole at {np.degrees(x[1]):.1f} degrees")

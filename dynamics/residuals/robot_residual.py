@@ -7,7 +7,7 @@ of freedom on a path the one nearer the root counts as differentiated last; insi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -119,6 +119,17 @@ class RobotResidual:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, nr={self.nr})"
+
+    @property
+    def adjustable(self) -> tuple[str, ...]:
+        """Attributes that `adjusted` changes: the target, where there is one."""
+        return ("target",) if "target" in self.__dict__ else ()
+
+    def adjusted(self, **values: Any) -> Self:
+        """A residual with another target; raises what its constructor does."""
+        code = type(self).__init__.__code__
+        names = code.co_varnames[1 : code.co_argcount]
+        return type(self)(**{name: values.get(name, self.__dict__[name]) for name in names})
 
     # -------------------------------------------------------------------------------------------- knot by knot
     def evaluate(self, xs: ArrayLike, us: ArrayLike | None = None) -> np.ndarray:

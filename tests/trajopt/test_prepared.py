@@ -7,7 +7,10 @@ import pytest
 
 from tests.trajopt.cases import NONLINEAR, cartpole, pendulum
 from tests.trajopt.systems import LinearSystem
+from tests.trajopt.test_warm_starts import speed_limit
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateBounds, StateCost
+from trajopt.results.explanation import lagrangian_gradient
+from trajopt.solvers.forward import ForwardFormulation
 from trajopt.solvers.rollout import gaps_of
 
 ARRAYS = "xs", "us", "k", "K", "Vx", "Vxx", "gaps"
@@ -118,12 +121,52 @@ def test_shifted_states_leave_a_gap_at_the_first_knot_alone(steps, rng):
     start = prepared.shifted(plan, steps)
     onwards = problem.system.rollout(plan.xs[-1], np.repeat(plan.us[-1:], 100, axis=0))
     whole = np.concatenate([plan.xs[:-1], onwards])
-    np.testing.assert_array_equal(start.us, plan.shifted(steps).us)
+    for one, other in zip(start, plan.shifted(steps), strict=True):
+        np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(start.xs, whole[steps : steps + len(plan.xs)])
     dx = 0.1 * rng.standard_normal(2)
     gaps = gaps_of(prepared.at(problem.system.integrate(start.xs[0], dx)), start.xs, start.us)
     np.testing.assert_allclose(gaps[0], dx, atol=1e-12)
     np.testing.assert_allclose(gaps[1:], 0.0, atol=1e-12)
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """How often a solve sweeps, expands and searches."""
+    found = {}
+
+    def counting(name, method):
+        def counted(*args, **named):
+            found[name] = found.get(name, 0) + 1
+            return method(*args, **named)
+
+        return counted
+
+    for name in ("sweep", "expand", "candidates", "with_curvature"):
+        monkeypatch.setattr(ForwardFormulation, name, counting(name, getattr(ForwardFormulation, name)))
+    return found
+
+
+@pytest.mark.parametrize("name", ["cartpole", "circle", "speed limit"])
+@pytest.mark.parametrize("solver", [ILQR(max_iterations=1), DDP(max_iterations=1)])
+def test_one_sweep_a_cycle(name, solver, counts, rng):
+    """And one search; a sweep more where the first one is refused.  The new iterate is expanded to first order for
+    the report, whose numbers are right."""
+    problem = speed_limit() if name == "speed limit" else CASES[name]()
+    prepared, plan = solver.prepare(problem), DDP().solve(problem)
+    for cycle in range(3):
+        start = prepared.shifted(plan)
+        x0 = problem.system.integrate(start.xs[0], 1e-3 * rng.standard_normal(problem.system.ndx))
+        counts.clear()
+        plan = prepared.solve(x0, warm_start=start)
+        tried = counts.pop("with_curvature", 0)
+        refused = tried - (plan.log[0].step == "exact")  # an exact sweep that is not positive definite
+        assert counts == {"sweep": 1 + refused, "expand": 2, "candidates": 1}
+        assert tried == (cycle == 0 and isinstance(solver, DDP))
+        assert plan.status == "max_iterations" and len(plan.log) == 2 and plan.log[0].alpha > 0.0
+        assert plan.warm_start().predicted == plan.log[0].predicted_decrease
+        assert plan.gradient_norm == pytest.approx(np.abs(lagrangian_gradient(plan)).max(), rel=1e-6, abs=1e-9)
+        assert plan.cost == problem.objective.value(plan.xs, plan.us)
 
 
 def test_one_iteration_from_shifted_states_follows_an_unstable_plant(rng):

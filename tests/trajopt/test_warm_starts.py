@@ -65,7 +65,9 @@ def test_shifted(solutions):
     solution = solutions["several"]
     start = solution.shifted(2)
     np.testing.assert_array_equal(start.us, np.vstack([solution.us[2:], np.tile(solution.us[-1], (2, 1))]))
-    assert start.xs is None and start.penalties == tuple(r.penalty for r in solution.constraints)
+    onwards = solution.problem.system.rollout(solution.xs[-1], np.tile(solution.us[-1], (2, 1)))
+    np.testing.assert_array_equal(start.xs, np.vstack([solution.xs[2:], onwards[1:]]))
+    assert start.penalties == tuple(r.penalty for r in solution.constraints)
     bounds, obstacle, arrived, speed = (r.multipliers for r in solution.constraints)
     np.testing.assert_array_equal(start.multipliers[0], np.vstack([bounds[2:], np.tile(bounds[-1], (2, 1))]))
     np.testing.assert_array_equal(start.multipliers[1], np.vstack([obstacle[2:], np.tile(obstacle[-1], (2, 1))]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,6 +32,8 @@ class ControlCost:
     knots : K, the number of knots at which it can be evaluated; None if reference and weights are constant.
     """
 
+    adjustable = ("reference",)
+
     def __init__(
         self, weights: ArrayLike, reference: ArrayLike = 0.0, activation: str | Activation = "quadratic"
     ) -> None:
@@ -40,6 +43,12 @@ class ControlCost:
         is_quadratic(activation)
         self.activation = activation
         self._of: dict[int, _OfControls] = {}
+
+    def adjusted(self, reference: ArrayLike) -> Self:
+        """With another reference."""
+        new = copy.copy(self)
+        new.reference, new._of = scalars_or_rows("reference", reference, None), {}
+        return new
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError at the terminal knot, or where a vector does not have nu numbers."""

@@ -83,6 +83,9 @@ class CostOfResidual:
     def _set_loss(self, weights: np.ndarray, activation: Any, reference: np.ndarray | None = None) -> None:
         self._loss = Loss(as_rows(weights, self.nr), activation)
         self._diagonal = self._loss.diagonal
+        self._set_shift(reference)
+
+    def _set_shift(self, reference: np.ndarray | None) -> None:
         self._shift = None if reference is None or not reference.any() else -as_rows(reference, self.nr)
 
     def check(self, system: System, terminal: bool) -> None:

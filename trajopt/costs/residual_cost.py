@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -33,6 +36,8 @@ class ResidualCost(CostOfResidual):
     made_for : what the residual was made for (see `trajopt.interfaces.owners`)
     """
 
+    adjustable = ("reference",)
+
     def __init__(
         self,
         residual: Residual,
@@ -49,3 +54,10 @@ class ResidualCost(CostOfResidual):
         self.activation = activation
         self.made_for = subject_of(residual)
         self._set_loss(self.weights, activation, self.reference)
+
+    def adjusted(self, reference: ArrayLike) -> Self:
+        """With another reference."""
+        new = copy.copy(self)
+        new.reference = scalars_or_rows("reference", reference, self.nr)
+        new._set_shift(new.reference)
+        return new

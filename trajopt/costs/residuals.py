@@ -5,6 +5,7 @@ Robots have more in `dynamics.residuals`.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,8 @@ class StateResidual:
     made_for : the space of the system's states (see `trajopt.interfaces.owners`)
     """
 
+    adjustable = ("reference",)
+
     def __init__(self, system: System, reference: ArrayLike | None = None, components: ArrayLike | None = None) -> None:
         check_system(system, "nx", "ndx", "difference")
         self.system = system
@@ -65,6 +68,10 @@ class StateResidual:
         self.sums_squares = by_itself is not None
         if by_itself is not None:
             self.weighted_squares = by_itself.difference_residual(self.reference).weighted_squares
+
+    def adjusted(self, reference: ArrayLike) -> StateResidual:
+        """With another reference."""
+        return StateResidual(self.system, reference, self.components)
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, nr)."""
@@ -100,12 +107,20 @@ class ControlResidual:
     reference : number or (nu,) array
     """
 
+    adjustable = ("reference",)
+
     def __init__(self, system: System, reference: ArrayLike = 0.0) -> None:
         check_system(system, "ndx", "nu")
         self.nr, self._ndx = system.nu, system.ndx
         self.reference = scalar_or_vector("reference", reference, system.nu)
         self.made_for = state_space(system)
         self.component_names = control_names(system)
+
+    def adjusted(self, reference: ArrayLike) -> ControlResidual:
+        """With another reference."""
+        new = copy.copy(self)
+        new.reference = scalar_or_vector("reference", reference, self.nr)
+        return new
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, nu)."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +34,8 @@ class StateCost(CostOfResidual):
     made_for : the space of the system's states, which those of a problem must be (see `trajopt.interfaces.owners`)
     """
 
+    adjustable = ("reference",)
+
     def __init__(
         self, system: System, reference: ArrayLike, weights: ArrayLike, activation: str | Activation = "quadratic"
     ) -> None:
@@ -42,12 +45,25 @@ class StateCost(CostOfResidual):
         self.weights = np.full(system.ndx, 1.0) * weight_rows(weights, system.ndx)
         self.knots = common_knots("StateCost", reference=self.reference, weights=self.weights)
         self.nr, self.made_for = system.ndx, state_space(system)
-        self._manifold, rest = as_manifold(system), None
+        self._manifold = as_manifold(system)
+        self._set_loss(self.weights, activation)
+        self._refer()
+
+    def _refer(self) -> None:
+        """The residual of the reference."""
+        rest = None
         if self._manifold is None:
-            self.residual, rest = deviation(False, as_rows(self.reference, system.nx))
+            self.residual, rest = deviation(False, as_rows(self.reference, self.system.nx))
         else:
             self.residual = ManifoldDifference(self._manifold, self.reference)
-        self._set_loss(self.weights, activation, rest)
+        self._set_shift(rest)
+
+    def adjusted(self, reference: ArrayLike) -> Self:
+        """With another reference."""
+        new = copy.copy(self)
+        new.reference = state_rows(self.system, "reference", reference)
+        new._refer()
+        return new
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError if the cost was made for states of other dimensions."""

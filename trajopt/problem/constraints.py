@@ -6,8 +6,9 @@ rollouts themselves; all others go through an augmented Lagrangian (`trajopt.sol
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,6 +68,15 @@ def _check_order(what: str, lower: np.ndarray, upper: np.ndarray) -> None:
         raise ValueError(f"{what}: got lower {low} and upper {high} at {at}, wanted lower <= upper")
 
 
+def _with_limits(constraint: Any, what: str, values: Mapping[str, Any]) -> Any:
+    """A copy of a constraint with other limits."""
+    new = copy.copy(constraint)
+    for name, value in values.items():
+        setattr(new, name, _limit_rows(name, value, None))
+    _check_order(what, new.lower, new.upper)
+    return new
+
+
 def _where(at: Any) -> str | tuple[int, ...]:
     """One of `WHERE`, or the knots of an array."""
     if isinstance(at, str):
@@ -107,6 +117,8 @@ class ControlBounds:
         limits.
     """
 
+    adjustable = "lower", "upper"
+
     def __init__(self, lower: Limits = -np.inf, upper: Limits = np.inf, system: System | None = None) -> None:
         names = () if system is None else control_names(system)
         self.lower = _limit_rows("lower", _by_name("lower", lower, names, -np.inf), None)
@@ -130,12 +142,27 @@ class ControlBounds:
     def __repr__(self) -> str:
         return f"ControlBounds({self.lower.tolist()}, {self.upper.tolist()})"
 
+    def adjusted(self, **values: Any) -> Self:
+        """With other limits, of the shapes that these have."""
+        return _with_limits(self, "ControlBounds", values)
+
     def limits(self, horizon: int, nu: int) -> tuple[np.ndarray, np.ndarray]:
         """lower and upper (N, nu)."""
         return (
             _rows_over("ControlBounds lower", self.lower, horizon, nu),
             _rows_over("ControlBounds upper", self.upper, horizon, nu),
         )
+
+
+def common_limits(constraints: Any, horizon: int, nu: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """lower and upper (N, nu) of all `ControlBounds` together, None if there are none."""
+    bounds = [c.limits(horizon, nu) for c in constraints if isinstance(c, ControlBounds)]
+    if not bounds:
+        return None
+    lower, upper = np.max([low for low, _ in bounds], axis=0), np.min([high for _, high in bounds], axis=0)
+    if (lower > upper).any():
+        raise ValueError("constraints: the ControlBounds have no control in common at some knot")
+    return lower, upper
 
 
 class ResidualConstraint:
@@ -163,6 +190,8 @@ class ResidualConstraint:
         Naming the argument, what it got and what was wanted.
     """
 
+    adjustable = "lower", "upper"
+
     def __init__(
         self,
         residual: Residual,
@@ -185,6 +214,10 @@ class ResidualConstraint:
     def __repr__(self) -> str:
         at = self.at if isinstance(self.at, str) or len(self.at) < 4 else f"{self.at[0]} ... {self.at[-1]}"
         return f"{type(self).__name__}({self.name!r}, nr={self.nr}, at={at!r})"
+
+    def adjusted(self, **values: Any) -> Self:
+        """With other limits, of the shapes that these have."""
+        return _with_limits(self, self.name, values)
 
     def knots(self, horizon: int, state_only: bool) -> np.ndarray:
         """The knots it holds at, N for the last one.  Raises ValueError for one beyond the horizon."""

@@ -25,7 +25,7 @@ from trajopt.interfaces.system import (
     state_array,
     window,
 )
-from trajopt.problem.constraints import ControlBounds, ResidualConstraint
+from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.objective import Objective, running_terms
 from trajopt.problem.scenery import Shape, check_scenery
 from trajopt.problem.term import Term, runs
@@ -115,7 +115,7 @@ class Problem:
         put("objective", Objective(terms))
         put("constraints", _checked_constraints(self.constraints, self.horizon))
         _check_subjects(terms, self.residual_constraints, self.system, self.horizon)
-        put("control_limits", _common_limits(self.constraints, self.horizon, self.system.nu))
+        put("control_limits", common_limits(self.constraints, self.horizon, self.system.nu))
         resting = isinstance(self.us_init, str)
         put("us_init", self._quasi_static() if resting else self.controls("us_init", self.us_init))
         put("xs_init", None if self.xs_init is None else self.states("xs_init", self.xs_init))
@@ -238,17 +238,6 @@ def _checked_constraints(constraints: Any, horizon: int) -> tuple[ControlBounds 
         if isinstance(constraint, ResidualConstraint):
             constraint.knots(horizon, state_only=False)
     return constraints
-
-
-def _common_limits(constraints: Any, horizon: int, nu: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """lower and upper (N, nu) of all `ControlBounds` together, None if there are none."""
-    bounds = [c.limits(horizon, nu) for c in constraints if isinstance(c, ControlBounds)]
-    if not bounds:
-        return None
-    lower, upper = np.max([low for low, _ in bounds], axis=0), np.min([high for _, high in bounds], axis=0)
-    if (lower > upper).any():
-        raise ValueError("constraints: the ControlBounds have no control in common at some knot")
-    return lower, upper
 
 
 def _checked_costs(name: str, costs: Any, system: System, terminal: bool) -> tuple[Cost, ...]:

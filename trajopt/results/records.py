@@ -15,7 +15,7 @@ class IterationRecord(NamedTuple):
     the last knot at which Quu was found not to be positive definite, -1 if it always was (mu was raised there, or an
     exact step replaced by one of another kind).
     Under constraints the decreases are those of the augmented Lagrangian.  The last record of a log is the final
-    iterate.
+    iterate; after ``max_iterations=1`` it repeats the decrease that was predicted for the step to it.
     """
 
     iteration: int

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from trajopt.interfaces.system import window
 from trajopt.problem.problem import Problem
 from trajopt.results.explanation import explain
 from trajopt.results.policy import Policy, policy_of
@@ -35,9 +36,10 @@ class Solution:
     iterations : int
         Steps tried.
     k, K : (N, nu), (N, nu, ndx) arrays
-        Policy u = us + k + K (x - xs) of the last sweep, about xs.
+        Policy u = us + k + K (x - xs) of the last sweep, about xs.  After ``max_iterations=1`` that is the sweep of the
+        step taken: K is used about the new xs, and k is what its full step added to the controls before.
     Vx, Vxx : (N+1, ndx), (N+1, ndx, ndx) arrays
-        Gradient and Hessian of its cost-to-go.
+        Gradient and Hessian of its cost-to-go, about the states that it was made at.
     gradient_norm : float
         max |dJ/du| at us, of the Lagrangian under constraints, without entries that a control limit holds; 0 if the
         initial rollout diverged.  Without feedback, so rounding grows in it where the system is unstable; `explain`
@@ -108,11 +110,25 @@ class Solution:
         )
 
     def shifted(self, steps: int = 1) -> WarmStart:
-        """The warm start for the same problem some steps later: everything moves up, the last rows are repeated.
+        """The warm start for the same problem some steps later.
 
-        A constraint at some knots takes the multipliers of the first of them at or after the later time."""
+        Everything moves up: states xs (N+1, nx) are the plan's own and then those where the last control leads, of
+        controls us (N, nu) and multipliers the last row is repeated.  A constraint at some knots takes the multipliers
+        of the first of them at or after the later time.
+
+        The new initial state differs from the plan by a gap at the first knot, which a full step closes with the gains;
+        a rollout of old controls from it, for which ``_replace(xs=None)`` asks, would run away from the plan where the
+        system is unstable.  Without its problem, or where they blow up, a solution has no states to move
+        up, and xs is None.
+        """
         whole_number("steps", steps, 0)
         start = self.warm_start()
+        xs = None
+        if self.problem is not None and np.isfinite(self.cost):
+            last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
+            onwards = last.rollout(self.xs[-1], np.repeat(self.us[-1:], steps + 1, axis=0))
+            whole = np.concatenate([self.xs, onwards[1:-1]])[steps:]
+            xs = whole if np.isfinite(whole).all() else None
 
         def later(rows: np.ndarray) -> np.ndarray:
             return rows[np.minimum(np.arange(len(rows)) + steps, len(rows) - 1)]
@@ -125,7 +141,7 @@ class Solution:
                 knots = report.knots[path]
                 moved[path] = moved[path][np.searchsorted(knots, knots + steps).clip(max=len(knots) - 1)]
             multipliers.append(moved)
-        return start._replace(us=later(start.us), xs=None, multipliers=tuple(multipliers))
+        return start._replace(us=later(start.us), xs=xs, multipliers=tuple(multipliers))
 
     def policy(self, feedback: bool = True) -> Policy:
         """The trajectory as a controller u = policy(t, x), with its gains or without; see `trajopt.Policy`."""

@@ -13,6 +13,10 @@
 Exact curvature is thus switched on late, when the trajectory is nearly right: exact Quu is almost always indefinite far
 from an optimum, and no regularization of it was found to be as good as a Gauss-Newton step there.
 
+Where one step is all that is allowed, no sweep follows it.  From a warm start its own is then the only one: an exact
+one has the costate as its multiplier, the penalty is not steered, and kinks of the model count only where the step
+would be short.
+
 An iteration makes a new `State` of the one before, which stays as it is.  What the sweep's controls are, and how
 trajectories follow from them, is the business of a `Formulation`.
 """
@@ -27,7 +31,7 @@ import numpy as np
 from trajopt.backward.regularization import Regularization
 from trajopt.results.records import IterationRecord, Progress
 from trajopt.results.status import Status
-from trajopt.solvers.attempts import LONG_STEP, Attempts
+from trajopt.solvers.attempts import LONG_STEP, Attempt, Attempts
 from trajopt.solvers.constrained import IDLE, Constrained, kept
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.feasibility import checked
@@ -40,6 +44,7 @@ from trajopt.solvers.iterate import (
     LocalModel,
     remaining_gaps,
 )
+from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.line_search import INVISIBLE, Refused, Step
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
@@ -48,6 +53,8 @@ from trajopt.solvers.steering import eased, first_multipliers, satisfied, total_
 from trajopt.solvers.timing import Stopwatch
 
 Callback = Callable[[Progress], bool | None]
+UNSTEERED = 1e2
+"""The least penalty of a single step from a warm start, in units: that at which steering ends at a start."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,8 @@ class Loop:
         model = self.formulation.expand(start, self.clock, self._exact_wanted(predicted, start), dual=dual)
         if rows is not None:
             multipliers = first_multipliers(model, options, self.warm, rows)
+            if self._unsteered and options.soft_penalty == 0.0:
+                multipliers = multipliers._replace(penalty=max(multipliers.penalty, UNSTEERED * multipliers.unit))
             model = weighted(self.formulation, model, multipliers)
         regularization = Regularization(options.initial_regularization, options.max_regularization)
         state = State(model, regularization, predicted, log, multipliers)
@@ -106,6 +115,8 @@ class Loop:
 
     def step(self, state: State) -> State:
         """One iteration; its status says why to stop before a step or after it, None to go on."""
+        if self._single and state.tried > 0:
+            return self._closed(state)
         state = checked(self.formulation, state, self.options, self.clock)
         if state.status is not None:
             return state._replace(log=(*state.log, self._record(state, None, None)))
@@ -122,7 +133,8 @@ class Loop:
         if status is not None or direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, direction, None)))
         attempts = Attempts(self.formulation, model, multipliers, regularization.mu, weight, self.clock)
-        used, step, refused = aim.attempt or attempts.best(direction)
+        found = aim.attempt or attempts.best(direction)
+        used, step, refused = found if found.long or not self._unsteered else self._past_kinks(attempts, found)
         if used is not direction:
             weight, predicted = expected_decrease(model.iterate, used, weight)
             state = state._replace(predicted=predicted, gap_weight=weight)
@@ -145,7 +157,8 @@ class Loop:
             if self.options.soft_penalty == 0.0:
                 m = Constrained(self.formulation, self.options, self.clock).moved(model, used, m, step.alpha)
         moved = self._moved(state, used, step, m)
-        if m is not None and step.alpha < LONG_STEP and state.regularization.small and not closing:
+        short = step.alpha < LONG_STEP and state.regularization.small and not closing
+        if m is not None and short and not self._single:
             moved, m = self._eased(moved, m)
         shows = closing or gain > INVISIBLE * abs(step.cost)
         trusted = step.alpha == 1.0 and not closing and kept(state.predicted, gain)
@@ -165,7 +178,7 @@ class Loop:
         left = remaining_gaps(state.model.iterate.gaps, alpha, xs)
         iterate = Iterate(xs, us, controls, step.cost, left, self.clock.elapsed, step.own_cost)
         before = (state.model, used.sweep) if alpha == 1.0 else None
-        dual, exact = None if m is None else m.dual, self._exact_wanted(state.predicted, iterate)
+        dual, exact = None if m is None else m.dual, not self._single and self._exact_wanted(state.predicted, iterate)
         model = self.formulation.expand(iterate, self.clock, exact, before, dual)
         return model if m is None else weighted(self.formulation, model, m)
 
@@ -175,6 +188,34 @@ class Loop:
         less = m if self.options.soft_penalty > 0.0 else eased(self.formulation.rows, model.rows.c, m)
         return (model, m) if less is m else (weighted(self.formulation, model, less), less)
 
+    # ------------------------------------------------------------------------------------------------ a single step
+    @property
+    def _single(self) -> bool:
+        """Whether one step is all that is wanted, as in predictive control."""
+        return self.options.max_iterations == 1
+
+    @property
+    def _unsteered(self) -> bool:
+        """Whether that step is one of a sweep, with the penalty of a warm start."""
+        return self._single and self.warm is not None
+
+    def _past_kinks(self, attempts: Attempts, found: Attempt) -> Attempt:
+        """The better one of a short step, or none, and the step to the minimum of the model with its kinks."""
+        model, m, direction = attempts.model, attempts.multipliers, found.direction
+        if m is None or not found.direction.sweep.ok:
+            return found
+        expansion, _ = model.of_kind(direction.kind)
+        aimed = Kinks(self.formulation, model, m, expansion, attempts.mu, self.clock).minimum(direction)
+        return found.or_better(attempts.along(aimed.direction)) if aimed.promise > 0.0 else found
+
+    def _closed(self, state: State) -> State:
+        """The end of a solve of a single step, without another sweep: its promise is that of the step."""
+        status = Status.STOPPED_BY_CALLBACK if state.stopping else Status.MAX_ITERATIONS
+        if not (state.stopping or np.isfinite(state.model.gradient_norm)):
+            status = Status.INVALID_DERIVATIVES
+        record = self._record(state, None, None)._replace(predicted_decrease=state.predicted)
+        return state._replace(status=status, log=(*state.log, record))
+
     # ------------------------------------------------------------------------------------------------ direction
     def _exact_wanted(self, predicted: float, iterate: Iterate) -> bool:
         """Whether the last predicted decrease was small enough for an exact step from this iterate."""
@@ -183,10 +224,13 @@ class Loop:
     def _aim(self, state: State) -> Aim:
         """The direction of this iteration."""
         exact = self._exact_wanted(state.predicted, state.model.iterate)
-        if state.multipliers is not None and self.options.soft_penalty == 0.0:
+        if state.multipliers is not None and self.options.soft_penalty == 0.0 and not self._unsteered:
             enough = self._enough(state.model.iterate)
             return Constrained(self.formulation, self.options, self.clock).aim(state, exact, enough)
-        found = Directions(self.formulation, self.clock).find(state.model, state.regularization, exact)
+        model = state.model
+        if exact and self._single and model.exact is None:  # near the optimum: the costate, instead of another sweep
+            model = self.formulation.with_curvature(model, model.costate, self.clock)
+        found = Directions(self.formulation, self.clock).find(model, state.regularization, exact)
         return found._replace(multipliers=state.multipliers)
 
     # ------------------------------------------------------------------------------------------------ ends

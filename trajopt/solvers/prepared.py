@@ -9,16 +9,16 @@ them, and no solution refers to it.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.interfaces.system import state_array, window
+from trajopt.interfaces.system import state_array
+from trajopt.problem.parameters import Key, Place, places, with_values
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
-from trajopt.validation import whole_number
 
 if TYPE_CHECKING:
     from trajopt.solvers.loop import Callback
@@ -45,6 +45,7 @@ class PreparedSolver:
             raise TypeError(f"solver: got {type(solver).__name__}, wanted a trajopt.DDP or trajopt.ILQR")
         check_problem(problem)
         self.solver, self.problem = solver, problem
+        self._places: dict[Key, Place] | None = None
 
     def __repr__(self) -> str:
         return f"PreparedSolver({self.solver!r}, {self.problem!r})"
@@ -58,6 +59,25 @@ class PreparedSolver:
         # the class is frozen; nothing else in it depends on the initial state
         object.__setattr__(problem, "x0", state_array(problem.system, "x0", x0))
         return problem
+
+    def update(self, by_name: Mapping[str, Any] | None = None, /, **everywhere: Any) -> None:
+        """Move targets, references and limits for the solves to come.
+
+            prepared.update(target=p)                            of all terms that have a target
+            prepared.update({"StateCost": x})                    of one term, its target, else its reference
+            prepared.update({"state bounds": {"upper": 2.0}})    of one constraint
+
+        Terms have the names that `Solution.explain` gives them, those of the last knot "terminal ..." and limits of
+        controls "control bounds"; which can change is said by `trajopt.interfaces.adjustable`.  A value has the shape
+        of the one before.  The problem that was passed, and those of solutions, stay as they are; so does the scenery.
+
+        Raises TypeError or ValueError, and changes nothing, for a value that does not fit, and for an attribute or a
+        name that no term has, or several that differ.
+        """
+        if not isinstance(by_name, (Mapping, type(None))):
+            raise TypeError(f"update: got {type(by_name).__name__}, wanted a mapping of terms' names to values")
+        found = places(self.problem) if self._places is None else self._places
+        self.problem, self._places = with_values(self.problem, found, by_name or {}, everywhere)
 
     def solve(
         self,
@@ -75,14 +95,7 @@ class PreparedSolver:
         solver: Any = self.solver
         return solver.solve(problem, us=us, xs=xs, callback=callback, warm_start=warm_start)
 
-    def shifted(self, solution: Solution, steps: int = 1) -> WarmStart:
-        """`Solution.shifted` with states: the plan's own, moved up, and where the last control leads from its end.
-
-        The new initial state then differs from the plan by a gap, which a full step closes with the gains; a rollout
-        of old controls from it would run away from the plan where the system is unstable.
-        """
-        steps = whole_number("steps", steps, 0)
-        start = solution.shifted(steps)
-        last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
-        onwards = last.rollout(solution.xs[-1], np.repeat(solution.us[-1:], steps + 1, axis=0))
-        return start._replace(xs=np.concatenate([solution.xs, onwards[1:-1]])[steps:])
+    @staticmethod
+    def shifted(solution: Solution, steps: int = 1) -> WarmStart:
+        """`Solution.shifted`."""
+        return solution.shifted(steps)

@@ -13,6 +13,7 @@ from trajopt.capabilities import AccelerationControlled, capability
 from trajopt.costs.residuals import ControlResidual
 from trajopt.interfaces.system import System, control_names
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
+from trajopt.problem.parameters import BOUNDS
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import ConstraintReport, WarmStart
 from trajopt.results.solution import GIVEN, HELD, Solution
@@ -30,8 +31,6 @@ from trajopt.solvers.timing import Stopwatch
 
 FAR = 2.0
 """A rollout of the first controls leads away if it costs so many times what the initial state at every knot does."""
-BOUNDS = "control bounds"
-"""What reports call limits of controls."""
 
 
 def takes_accelerations(system: System) -> bool:

@@ -1,0 +1,205 @@
+"""Targets, references and limits of a problem's terms: where they are, and a problem with others.
+
+Terms are copied and nothing else is checked again, so it takes microseconds.  What a term has of its own comes before
+what its residual has under the same name.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trajopt.capabilities import capability
+from trajopt.costs.residual_cost import ResidualCost
+from trajopt.costs.residuals import SquaredNorm
+from trajopt.interfaces.adjustable import Adjustable
+from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
+from trajopt.problem.lifted import LiftedCost, LiftedResidual
+from trajopt.problem.objective import Objective
+from trajopt.problem.problem import Problem
+from trajopt.problem.term import Term
+from trajopt.validation import did_you_mean, number_array
+
+BOUNDS = "control bounds"
+"""What limits of controls are called."""
+LIMITS = "lower", "upper"
+PLAIN = "target", "reference"
+"""What a value given to a term without saying of what is, the first of these that it has."""
+INSIDE = {ResidualCost: "residual", ResidualConstraint: "residual", SquaredNorm: "residual",
+          LiftedResidual: "residual", LiftedCost: "cost"}  # fmt: skip
+
+RUNNING, TERMINAL, CONSTRAINT = range(3)
+Key = tuple[int, int]
+"""Of a term: where it is listed, and its id."""
+
+
+class Place(NamedTuple):
+    """A term: what `Solution.explain` calls it, and its attributes that may change, with values of their shapes."""
+
+    name: str
+    term: Any
+    values: dict[str, Any]
+
+
+@cache
+def _inside(kind: type) -> str | None:
+    """The attribute with what terms of a class are made of, if it is one of those known here."""
+    return next((slot for known, slot in INSIDE.items() if issubclass(kind, known)), None)
+
+
+def _values(term: Any) -> dict[str, Any]:
+    """Attributes that may change, those inside too."""
+    slot, own = _inside(type(term)), capability(term, Adjustable)
+    found = {} if slot is None else _values(getattr(term, slot))
+    return found if own is None else {**found, **{name: getattr(term, name) for name in own.adjustable}}
+
+
+def places(problem: Problem) -> dict[Key, Place]:
+    """All terms with attributes that may change."""
+    found: dict[Key, Place] = {}
+    for term in problem.objective.terms:
+        key = (TERMINAL if term.terminal else RUNNING), id(term.cost)
+        if key not in found:
+            found[key] = Place("terminal " * term.terminal + term.name, term.cost, _values(term.cost))
+    for constraint in problem.constraints:
+        name = BOUNDS if isinstance(constraint, ControlBounds) else constraint.name
+        found[CONSTRAINT, id(constraint)] = Place(name, constraint, _values(constraint))
+    return {key: place for key, place in found.items() if place.values}
+
+
+# ------------------------------------------------------------------------------------------------ what is wanted
+def _listed(some: Mapping[Key, Place], name: str = "") -> str:
+    """Terms and the shapes of their attributes."""
+    parts = (
+        f"{place.name!r} {attribute} {np.shape(value) if isinstance(value, np.ndarray) else ''}".strip()
+        for place in some.values()
+        for attribute, value in place.values.items()
+        if name in ("", attribute)
+    )
+    return ", ".join(parts) or "no term with numbers that may change"
+
+
+def _check(place: Place, attribute: str, value: Any) -> None:
+    """ValueError unless a value has the shape of the one before, and is finite if it is no limit."""
+    before, what = place.values[attribute], f"update: {attribute} of {place.name!r}"
+    if not isinstance(before, np.ndarray):
+        return  # its owner checks it
+    array = number_array(what, value)
+    if array.shape != before.shape:
+        raise ValueError(f"{what}: got shape {array.shape}, wanted {before.shape}")
+    if attribute not in LIMITS and not np.isfinite(array).all():
+        raise ValueError(f"{what}: got NaN or Inf, wanted finite numbers")
+
+
+def _of_name(found: dict[Key, Place], name: str, value: Any) -> tuple[Key, dict[str, Any]]:
+    """The term of a name and the values that it gets."""
+    keys = [key for key, place in found.items() if place.name == name]
+    if len(keys) != 1:
+        known = tuple(dict.fromkeys(place.name for place in found.values()))
+        wrong = f"{len(keys)} terms have the name {name!r}" if keys else f"got the unknown term {name!r}"
+        hint = "" if keys or not isinstance(name, str) else did_you_mean(name, known)
+        raise ValueError(f"update: {wrong}{hint}; known: {_listed(found)}")
+    place = found[keys[0]]
+    if not isinstance(value, Mapping):
+        plain = next((attribute for attribute in PLAIN if attribute in place.values), None)
+        if plain is None:
+            wanted = " or ".join(f"{{{attribute!r}: ...}}" for attribute in place.values)
+            raise ValueError(f"update: got a value for {name!r}, wanted {wanted}")
+        value = {plain: value}
+    for attribute in value:
+        if attribute not in place.values:
+            raise ValueError(f"update: {name!r} has no {attribute!r}, wanted one of {', '.join(place.values)}")
+    return keys[0], dict(value)
+
+
+def wanted_values(
+    found: dict[Key, Place], by_name: Mapping[str, Any], everywhere: Mapping[str, Any]
+) -> dict[Key, dict[str, Any]]:
+    """The values that each term gets, checked as far as shapes go."""
+    wanted: dict[Key, dict[str, Any]] = {}
+    for attribute, value in everywhere.items():
+        having = {key: place for key, place in found.items() if attribute in place.values}
+        if not having:
+            raise ValueError(f"update: no term has {attribute!r}; known: {_listed(found)}")
+        for key, place in having.items():
+            try:
+                _check(place, attribute, value)
+            except ValueError as error:
+                if len(having) == 1:
+                    raise
+                more = f"all of {_listed(having, attribute)}; update({{name: value}}) changes one of them"
+                raise ValueError(f"{error}, for {more}") from None
+            wanted.setdefault(key, {})[attribute] = value
+    for name, value in by_name.items():
+        key, values = _of_name(found, name, value)
+        for attribute, number in values.items():
+            _check(found[key], attribute, number)
+        wanted.setdefault(key, {}).update(values)
+    return wanted
+
+
+# ------------------------------------------------------------------------------------------------ the other problem
+def _adjusted(term: Any, values: Mapping[str, Any], made: dict[Any, Any]) -> Any:
+    """A copy of a term with these values; what several terms have inside stays one thing if it gets the same."""
+    key = id(term), *((name, id(value)) for name, value in values.items())
+    if key in made:
+        return made[key]
+    names = getattr(term, "adjustable", ())
+    own = {name: value for name, value in values.items() if name in names}
+    new = term.adjusted(**own) if own else copy.copy(term)
+    rest, slot = values.keys() - own.keys(), _inside(type(term))
+    if rest and slot is not None:
+        inside = {name: values[name] for name in rest}
+        setattr(new, slot, _adjusted(getattr(term, slot), inside, made))
+    made[key] = new
+    return new
+
+
+def with_values(
+    problem: Problem, found: dict[Key, Place], by_name: Mapping[str, Any], everywhere: Mapping[str, Any]
+) -> tuple[Problem, dict[Key, Place]]:
+    """The problem with other values in some of its terms, what else is in it shared; and the places in that.
+
+    Parameters
+    ----------
+    found : what `places` finds in the problem
+    by_name : mapping of terms' names to a value, or to a mapping of attributes' names to values
+    everywhere : mapping of attributes' names to values, for all terms that have them
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the term, what it got and what was wanted.
+    """
+    new: dict[Key, Any] = {}
+    made: dict[Any, Any] = {}
+    for key, values in wanted_values(found, by_name, everywhere).items():
+        new[key] = _adjusted(found[key].term, values, made)
+
+    def replaced(listed: Sequence[Any], where: int) -> tuple[Any, ...]:
+        return tuple(
+            replaced(one, where) if isinstance(one, tuple) else new.get((where, id(one)), one) for one in listed
+        )
+
+    changed: dict[str, Any] = {}
+    lists = (RUNNING, "running_costs"), (TERMINAL, "terminal_costs"), (CONSTRAINT, "constraints")
+    for where, name in lists:
+        if any(key[0] == where for key in new):
+            changed[name] = replaced(getattr(problem, name), where)
+    if len(changed) > ("constraints" in changed):
+        terms = []
+        for term in problem.objective.terms:
+            cost = new.get((TERMINAL if term.terminal else RUNNING, id(term.cost)))
+            terms.append(term if cost is None else Term(cost, term.knots, term.scale, term.terminal))
+        changed["objective"] = Objective(terms)
+    if any(isinstance(term, ControlBounds) for term in new.values()):
+        changed["control_limits"] = common_limits(changed["constraints"], problem.horizon, problem.system.nu)
+    problem = copy.copy(problem)
+    for name, value in changed.items():
+        object.__setattr__(problem, name, value)  # the class is frozen
+    moved = {(key[0], id(term)): Place(found[key].name, term, found[key].values) for key, term in new.items()}
+    return problem, {**{key: place for key, place in found.items() if key not in new}, **moved}
