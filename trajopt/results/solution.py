@@ -117,7 +117,7 @@ class Solution:
         of the first of them at or after the later time.
 
         The new initial state differs from the plan by a gap at the first knot, which a full step closes with the gains;
-        a rollout of old controls from it, for which ``_replace(xs=None)`` asks, would run away from the plan where the
+        a rollout of old controls from it (a warm start with xs None) would run away from the plan where the
         system is unstable.  Without its problem, or where they blow up, a solution has no states to move
         up, and xs is None.
         """
