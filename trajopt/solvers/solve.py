@@ -113,7 +113,8 @@ def _first(
     held = np.repeat(formulation.problem.x0[None], len(us) + 1, axis=0)
     if not 0.0 < FAR * formulation.problem.objective.value(held, iterate.us) < iterate.cost:
         return iterate, None
-    return formulation.start(us, held, clock), iterate
+    start = formulation.start(us, held, clock)
+    return (start, iterate) if np.isfinite(start.cost) else (iterate, None)
 
 
 def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstraint, ...]:
