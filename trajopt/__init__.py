@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trajopt.backward.expansions import Expansion, cost_curvature, expand, total_cost
     from trajopt.batch.many import solve_many
     from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted
-    from trajopt.callable_system import CallableSystem, SlowDynamicsWarning
+    from trajopt.callable_system import CallableSystem, SlowDynamicsWarning, residual
     from trajopt.costs import (
         Activation,
         ControlCost,
@@ -49,7 +49,7 @@ _HOME = {
     "backward.expansions": ("Expansion", "cost_curvature", "expand", "total_cost"),
     "batch.many": ("solve_many",),
     "batch.outcomes": ("ManySolutions", "Outcome", "SolveManyInterrupted"),
-    "callable_system": ("CallableSystem", "SlowDynamicsWarning"),
+    "callable_system": ("CallableSystem", "SlowDynamicsWarning", "residual"),
     "costs": (
         "Activation", "ControlCost", "Cost", "LogBarrier", "PseudoHuber", "QuadraticBarrier", "ResidualCost",
         "SmoothAbs", "SmoothNorm", "StateCost", "WeightedQuadratic",

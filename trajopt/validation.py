@@ -51,6 +51,14 @@ def weights_array(value: Any, length: int | None, name: str = "weights") -> np.n
     return weights
 
 
+def positive_sizes(name: str, value: Any, length: int) -> np.ndarray:
+    """An array (length,) of positive numbers, from it or from one number."""
+    sizes = np.full(length, 1.0) * scalar_or_vector(name, value, length)
+    if (sizes <= 0).any():
+        raise ValueError(f"{name}: got {float(sizes.min())}, wanted positive sizes")
+    return sizes
+
+
 def whole_number(name: str, value: Any, least: int) -> int:
     """An integer of at least this size; bool and float are refused."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -72,6 +80,15 @@ def text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name}: got {value!r}, wanted text")
     return value
+
+
+def list_of_names(name: str, value: Any, count: int) -> tuple[str, ...]:
+    """So many names."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
+        raise TypeError(f"{name}: got {value!r}, wanted a list of {count} names")
+    if len(value) != count:
+        raise ValueError(f"{name}: got {len(value)} names, wanted {count}")
+    return tuple(value)
 
 
 def one_of(name: str, value: Any, choices: Iterable[str]) -> str:

@@ -5,8 +5,8 @@
     Gauss-Newton     J' diag(w a) J,          a_i = 0 where s_i is zero between its limits, else 1
     curvature        sum_i w_i s_i d2 r_i
 
-The first form is a quadratic cost, the second a term of an augmented Lagrangian.  Only sums leave the lanes: gradients
-and Hessians are added to what the arrays of an expansion hold.
+The first form is a quadratic cost, the second a quadratic barrier.  Only sums leave the lanes: gradients and Hessians
+are added to what the arrays of an expansion hold.
 """
 
 import numpy as np

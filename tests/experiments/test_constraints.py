@@ -1,6 +1,7 @@
 """The benchmark of constrained problems: one statement makes both sides alike, and a small run says what it should."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import trajopt
 from experiments.constraints.__main__ import main
 from experiments.constraints.catalogue import NAMES, statement
 from experiments.constraints.contestants import Attempt, available
-from experiments.constraints.residuals import FunctionResidual, Multiplied, problem_of, system_of
+from experiments.constraints.residuals import Multiplied, problem_of, residual_of, system_of
 from experiments.constraints.starts import controls, states
 from experiments.constraints.statement import Limits, Rows
 from experiments.constraints.study import (
@@ -126,7 +127,8 @@ def test_residuals_of_functions():
 
     rows = Rows(function, (0.0, 0.0), (0.0, 0.0), of="both")
     system = system_of(statement("double_integrator"), fast=False)
-    residual = FunctionResidual(rows, 2, 1)
+    residual = residual_of(rows, system)
+    assert residual.derivative_source == "traced"
     rng = np.random.default_rng(1)
     xs, us, mu = rng.uniform(-1, 1, (5, 2)), rng.uniform(-1, 1, (5, 1)), rng.uniform(-1, 1, (5, 2))
     assert np.allclose(residual.evaluate(xs, us), np.array(function(xs.T, us.T)).T, rtol=0, atol=1e-15)
@@ -139,6 +141,38 @@ def test_residuals_of_functions():
     assert np.array_equal(thousand.jacobians(xs, us)[0], 1e3 * residual.jacobians(xs, us)[0])
     assert np.allclose(thousand.hessian_products(xs, us, mu)[0], 1e3 * Hxx, rtol=1e-12)
     assert Hux is not None and Hux.shape == (5, 1, 2)
+
+
+def complex_step_twin(each, rows=None):
+    """The dynamics or rows of a statement in plain Python, differentiated by complex steps."""
+    options = {"derivatives": "complex_step", "x_example": each.x0, "u_example": each.us_init[0], "scale": 0.03}
+    system = system_of(each, fast=False)
+    if rows is not None:
+        return trajopt.residual(rows.function, len(rows.lower), system, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", trajopt.SlowDynamicsWarning)
+        return trajopt.CallableSystem(
+            xdot=each.xdot, nx=each.nx, nu=each.nu, dt=each.dt, integrator=each.integrator, **options
+        )
+
+
+def test_traced_derivatives_are_those_of_complex_steps(each):
+    xs, us = trajectory(each, 2)
+    knots, rng = np.arange(0, each.horizon, 7), np.random.default_rng(3)
+    xs, us = xs[knots], us[knots]
+    system = system_of(each, fast=False)
+    pairs = [(system.linearize, system.hessian_products, system, complex_step_twin(each), each.nx)]
+    for rows in [own for own in each.constraints if isinstance(own, Rows)]:
+        traced, twin = residual_of(rows, system, fast=False), complex_step_twin(each, rows)
+        pairs.append((traced.jacobians, traced.hessian_products, traced, twin, traced.nr))
+    for first, second, traced, twin, n in pairs:
+        assert traced.derivative_source == "traced" and twin.derivative_source == "complex_step"
+        mu = rng.standard_normal((len(knots), n))
+        wanted = (*(twin.linearize if traced is system else twin.jacobians)(xs, us), *twin.hessian_products(xs, us, mu))
+        size = max(np.abs(block).max() for block in wanted if block is not None)
+        for got, block in zip((*first(xs, us), *second(xs, us, mu)), wanted, strict=True):
+            expected = 0.0 if block is None else block
+            assert np.abs((0.0 if got is None else got) - expected).max() < 1e-10 * size
 
 
 def test_rows_multiplied():

@@ -69,3 +69,11 @@ def test_starts(pairs):
     assert not held.feasible and np.array_equal(held.ours, np.tile(pair.ours.x0, (pair.ours.horizon + 1, 1)))
     gaps = pair.ours.system.difference(pair.ours.system.step(rollout.ours[:-1], rollout.us), rollout.ours[1:])
     assert rollout.feasible and np.abs(gaps).max() < 1e-9 and np.array_equal(held.us, rollout.us)
+
+
+def test_the_jump_is_found_from_controls_that_lead_away(pairs):
+    """Legs wind up in flight under the torques that hold the robot on its feet."""
+    pair = pairs["ANYmal jump"]
+    solution = trajopt.DDP().solve(pair.ours, us=starts.rollout(pair).us)
+    assert solution.converged and solution.start == "held"
+    assert solution.cost == pytest.approx(anymal.PUBLISHED["jump"], rel=1e-3)

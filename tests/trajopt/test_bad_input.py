@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import trajopt
-from tests.reference.bad_values import CHOICES, FLAGS, KINDS, NUMBERS, THING, arrays, assert_refused, rows
+from tests.reference.bad_values import CHOICES, FLAGS, KINDS, NUMBERS, THING, WHOLE, arrays, assert_refused, rows
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, CallableSystem, ControlBounds, ControlCost, Problem, StateCost
 
@@ -103,6 +103,14 @@ TABLE = [
         scale=NOT_NUMBERS, x_example=arrays(2)[1:], u_example=arrays(1)[1:], scenery=arrays(1, 2, 3)[1:],
         step=(*KINDS[1:], *RETURNED),
     ),
+    *rows(
+        "residual", trajopt.residual, {"function": lambda x: 2.0 * x, "nr": 2, "system": SYSTEM}, system=KINDS,
+        function=(*KINDS, *(lambda x, y=y: y for y in (None, "a", [1.0], 1j * np.ones(2), 1.0))), nr=(*WHOLE, 0),
+        derivatives=CHOICES, vectorized=FLAGS, scale=NOT_NUMBERS, name=TEXTS, x_example=arrays(2)[1:],
+        component_names=(3, THING, ["a"], [3, 4]),
+    ),
+    *rows("residual of controls", trajopt.residual,
+          {"function": lambda x, u: 2.0 * x + u, "nr": 2, "system": SYSTEM}, u_example=arrays(1)[1:]),
     *rows("point by point", CallableSystem, {**PLAIN, "vectorized": False}, step=RETURNED),
     *rows("step", of_doubling("step"), {"x": X, "u": U}, x=arrays(2, finite=False), u=arrays(1, finite=False)),
     *rows("rollout", of_doubling("rollout"), {"x0": X, "us": US}, x0=arrays(2, finite=False),

@@ -93,10 +93,11 @@ def explicit_step(integrator, x, u, h):
     return x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
 
 
+@pytest.mark.parametrize("derivatives", ["traced", "complex_step"])
 @pytest.mark.parametrize("integrator", INTEGRATORS[:4])
-def test_first_derivatives_against_the_complex_step_of_the_step(integrator, rng):
-    system = system_of(integrator)
-    assert system.derivative_source == "complex_step"
+def test_first_derivatives_against_the_complex_step_of_the_step(integrator, derivatives, rng):
+    system = system_of(integrator, derivatives=derivatives)
+    assert system.derivative_source == derivatives
     xs, us, _ = points(system, rng)
     n, h = system.nx, 1e-30
     J = np.zeros((len(us), n, n + system.nu))
@@ -108,7 +109,7 @@ def test_first_derivatives_against_the_complex_step_of_the_step(integrator, rng)
     assert relative_error(fx, J[:, :, :n]) < IDENTITY and relative_error(fu, J[:, :, n:]) < IDENTITY
 
 
-@pytest.mark.parametrize("derivatives", ["complex_step", "finite_differences"])
+@pytest.mark.parametrize("derivatives", ["auto", "complex_step", "finite_differences"])
 @pytest.mark.parametrize("integrator", INTEGRATORS)
 def test_all_derivatives_against_differences_of_the_step(integrator, derivatives):
     report = check_derivatives(system_of(integrator, derivatives=derivatives), tolerance=DIFFERENCES)
@@ -124,19 +125,21 @@ def test_discrete_steps():
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
-def test_hessians_of_complex_steps_are_those_of_the_users_derivatives(integrator, rng):
-    """For every integrator: its chain rule over exact second derivatives, and over complex steps."""
+def test_hessians_are_those_of_the_users_derivatives(integrator, rng):
+    """For every integrator: its chain rule over exact second derivatives, over complex steps, and traced."""
     options = {"nx": 2, "nu": 1, "dt": 0.05, "integrator": integrator}
-    system = CallableSystem(xdot=pendulum, **options)
+    system = CallableSystem(xdot=pendulum, derivatives="complex_step", **options)
+    traced = CallableSystem(xdot=pendulum, **options)
     exact = CallableSystem(
         xdot=pendulum, jacobians=pendulum_jacobians, hessian_products=pendulum_hessians, **options
     )  # fmt: skip
     half = CallableSystem(xdot=pendulum, jacobians=pendulum_jacobians, **options)
-    assert [s.derivative_source for s in (system, exact, half)] == ["complex_step", "user", "user_jacobians"]
+    sources = [s.derivative_source for s in (system, traced, exact, half)]
+    assert sources == ["complex_step", "traced", "user", "user_jacobians"]
     assert exact.compiled
     xs, us, lam = points(system, rng)
     wanted = *exact.linearize(xs, us), *exact.hessian_products(xs, us, lam), *exact.hessians(xs, us)
-    for other in (system, half):
+    for other in (system, traced, half):
         got = *other.linearize(xs, us), *other.hessian_products(xs, us, lam), *other.hessians(xs, us)
         for a, b in zip(got, wanted, strict=True):
             assert relative_error(a, b, floor=1e-2) < COMPLEX_STEP
@@ -214,9 +217,17 @@ NOT_ANALYTIC = {
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("function", NOT_ANALYTIC.values(), ids=NOT_ANALYTIC.keys())
 def test_functions_that_take_no_complex_numbers_fall_back_on_differences(function, compiled, rng):
-    system = quiet(njit(function) if compiled else function, nx=1, nu=1, dt=0.1)
-    assert system.derivative_source == "finite_differences" and "finite_differences" in repr(system)
-    assert check_derivatives(system, x=rng.uniform(0.5, 1.0, (3, 1)), tolerance=1e-7).ok
+    """Unless they can be traced, as these can."""
+
+    def branching(x, u):
+        return function(x, u) if x[0].real > -1e3 else 0.0 * function(x, u)
+
+    function = njit(function)
+    for f, source in ((function, "traced"), (branching, "finite_differences")):
+        system = quiet((f if source == "traced" else njit(f)) if compiled else getattr(f, "py_func", f),
+                       nx=1, nu=1, dt=0.1)  # fmt: skip
+        assert system.derivative_source == source and source in repr(system)
+        assert check_derivatives(system, x=rng.uniform(0.5, 1.0, (3, 1)), tolerance=1e-7).ok
     with pytest.raises(ValueError, match="derivatives: got 'complex_step' for a function that"):
         quiet(function, nx=1, nu=1, dt=0.1, derivatives="complex_step")
 
@@ -226,6 +237,9 @@ def test_scale_sets_the_steps(rng):
     system = CallableSystem(njit(lambda x, u: (np.sin(1e4 * x[0]) + u[0],)), nx=1, nu=1, dt=0.1, scale=[1e-4, 1.0])
     x, u, lam = np.array([[3e-5]]), np.zeros((1, 1)), np.ones((1, 1))
     assert system.hessian_products(x, u, lam)[0][0, 0, 0] == pytest.approx(-1e8 * np.sin(0.3), rel=1e-10)
+    steps = CallableSystem(njit(lambda x, u: (np.sin(1e4 * x[0]) + u[0],)), nx=1, nu=1, dt=0.1,
+                           derivatives="complex_step", scale=[1e-4, 1.0])  # fmt: skip
+    assert steps.hessian_products(x, u, lam)[0][0, 0, 0] == pytest.approx(-1e8 * np.sin(0.3), rel=1e-10)
     rough = CallableSystem(njit(lambda x, u: (np.sin(1e4 * x[0]) + u[0],)), nx=1, nu=1, dt=0.1,
                            derivatives="finite_differences", scale=[1e-4, 1.0])  # fmt: skip
     assert rough.linearize(x, u)[0][0, 0, 0] == pytest.approx(1e4 * np.cos(0.3), rel=1e-10)

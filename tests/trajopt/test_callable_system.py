@@ -74,7 +74,7 @@ def trajectory(system, rng, N=8):
 def test_linear_system_in_closed_form(rng):
     A, B = rng.standard_normal((3, 3)), rng.standard_normal((3, 2))
     system = CallableSystem(njit(lambda x, u: A @ x + B @ u), nx=3, nu=2, dt=0.1)
-    assert system.derivative_source == "finite_differences"  # numba multiplies no real matrix with complex vectors
+    assert system.derivative_source == "traced"
     expected = LinearSystem(A, B, 0.1)
     xs, us = trajectory(expected, rng)
     assert relative_error(system.rollout(xs[0], us), xs) < IDENTITY
@@ -121,7 +121,11 @@ def test_all_forms_of_a_function_agree(integrator, rng):
     others = [make(f, integrator) for f in (cartpole, cartpole_tuple, cartpole_out)]
     others += [make(f, integrator) for f in (compiled_tuple, compiled_out)]
     others.append(make(cartpole_batch, integrator, vectorized=True))
-    assert [s.compiled for s in others] == [False] * 3 + [True] * 2 + [False]
+    explicit = integrator != "implicit_midpoint"  # traced steps need no compiled function
+    assert [s.compiled for s in others] == [explicit] * 3 + [True] * 2 + [explicit]
+    others.append(make(cartpole, integrator, derivatives="complex_step"))
+    others.append(make(compiled_out, integrator, derivatives="complex_step"))
+    assert [s.compiled for s in others[-2:]] == [False, True]
     for system in others:
         assert relative_error(system.step(xs[:-1], us), reference.step(xs[:-1], us)) < IDENTITY
         assert relative_error(system.rollout(xs[0], us), xs) < IDENTITY
@@ -146,14 +150,16 @@ def test_closed_loops_with_gaps_and_limits(integrator, rng):
         assert relative_error(X, X_steps) < IDENTITY and relative_error(U, U_steps) < IDENTITY
         if "upper" in extra:
             assert (np.abs(U) <= upper).all() and (np.abs(U) == upper).any()
-    plain = make(cartpole, integrator)
-    again = plain.closed_loop_rollout(xs[0] + 0.1, xs, us, k, K, alphas, gaps, -upper, upper)
-    assert relative_error(again[0], X) < IDENTITY and relative_error(again[1], U) < IDENTITY
+    for function, derivatives in ((cartpole, "auto"), (cartpole, "complex_step"), (compiled_out, "complex_step")):
+        other = make(function, integrator, derivatives=derivatives)
+        again = other.closed_loop_rollout(xs[0] + 0.1, xs, us, k, K, alphas, gaps, -upper, upper)
+        assert relative_error(again[0], X) < IDENTITY and relative_error(again[1], U) < IDENTITY
 
 
 def test_rollouts_and_steps_are_the_same_bits(rng):
     """So that a rollout has no gaps at all."""
-    for system in (make(), make(integrator="rk4"), make(integrator="implicit_midpoint"), make(cartpole)):
+    systems = [make(), make(integrator="rk4"), make(integrator="implicit_midpoint"), make(cartpole)]
+    for system in (*systems, make(derivatives="complex_step"), make(cartpole, derivatives="complex_step")):
         xs, us = trajectory(system, rng)
         assert np.array_equal(xs[1:], system.step(xs[:-1], us))
         zero = np.zeros((len(us), 1)), np.zeros((len(us), 1, 4)), np.ones(1)
@@ -237,11 +243,12 @@ def test_other_errors_are_the_users_to_see():
 
 
 def test_plain_python_says_that_it_is_slow():
+    CallableSystem(xdot=cartpole, nx=4, nu=1, dt=0.02)  # traced
     with pytest.warns(SlowDynamicsWarning, match="numba.njit") as caught:
-        system = CallableSystem(xdot=cartpole, nx=4, nu=1, dt=0.02)
+        system = CallableSystem(xdot=cartpole, nx=4, nu=1, dt=0.02, derivatives="complex_step")
     assert caught[0].filename == __file__
     assert not system.compiled and "compiled=False" in repr(system)
-    assert make().compiled  # and no warning: warnings are errors here
+    assert make().compiled and make(cartpole).compiled  # and no warning: warnings are errors here
     CallableSystem(xdot=cartpole_batch, nx=4, nu=1, dt=0.02, vectorized=True)
 
 

@@ -31,6 +31,11 @@ class Wall(Pendulum):
         return super().step(x, u) + np.where(np.asarray(u)[..., :1] != 0.0, np.nan, 0.0)
 
 
+def from_a_rollout(problem):
+    """The solution by DDP from the states that the first controls lead to."""
+    return DDP().solve(problem, xs=problem.system.rollout(problem.x0, problem.us_init))
+
+
 def with_system(system, **options):
     return Problem(system, [0.3, 0.0], 20, [ControlCost(1e-3)], [StateCost(system, [1.0, 0.0], 50.0)], **options)
 
@@ -64,7 +69,7 @@ def diverging():
 ENDS = {
     "converged": lambda: DDP().solve(tip()),
     "max_iterations": lambda: ILQR(max_iterations=2).solve(tip()),
-    "line_search_failed": lambda: DDP().solve(with_system(WrongDerivatives())),
+    "line_search_failed": lambda: from_a_rollout(with_system(WrongDerivatives())),
     "not_positive_definite": lambda: ILQR(max_regularization=0.0).solve(uncontrolled()),
     "invalid_derivatives": lambda: DDP().solve(with_system(NaNDerivatives())),
     "not_finite": lambda: DDP().solve(with_system(Wall())),

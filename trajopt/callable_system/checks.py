@@ -29,12 +29,12 @@ def sample_points(
 
 
 def check_values(name: str, function: Function, X: np.ndarray, U: np.ndarray) -> None:
-    """Raise unless the function returns finite floats of shape (nx,) at the example and leaves its arguments alone."""
+    """Raise unless the function returns finite floats of shape (ny,) at the example and leaves its arguments alone."""
     x, u = X[:1].copy(), U[:1].copy()
     source = getattr(function.function, "py_func", None)
     try:
         if source is not None:  # of a compiled function too: compiled code does not look at shapes
-            PointFunction(name, source, function.nx, function.nu).evaluate(x, u)
+            PointFunction(name, source, function.nx, function.nu, function.ny).evaluate(x, u)
         y = function.evaluate(x, u)
     except NumbaError as error:
         raise TypeError(f"{name}: numba cannot compile it for x (nx,) and u (nu,) of float64: {error}") from error

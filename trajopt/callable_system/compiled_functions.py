@@ -74,7 +74,7 @@ def finite(x):
 @lru_cache(KEPT)
 def displaced_loop(dispatcher: Any, in_place: bool) -> Callable:
     """evaluate(first, last, X, U, D, Y): Y[t, i] = g([X[t]; U[t]] + D[i]) for first <= t < last, D (m, nz) and Y
-    (K, m, nx) both real or both complex; NaN at points that are not finite."""
+    (K, m, ny) both real or both complex; NaN at points that are not finite."""
     g = in_place_form(dispatcher, in_place)
 
     @njit(**OPTIONS)
@@ -95,13 +95,13 @@ def displaced_loop(dispatcher: Any, in_place: bool) -> Callable:
 
 @lru_cache(KEPT)
 def contracted_loop(dispatcher: Any, in_place: bool) -> Callable:
-    """evaluate(first, last, X, U, mu, D, Y): the same contracted with mu (K, nx), Y (K, m)."""
+    """evaluate(first, last, X, U, mu, D, Y): the same contracted with mu (K, ny), Y (K, m)."""
     g = in_place_form(dispatcher, in_place)
 
     @njit(**OPTIONS)
     def evaluate(first, last, X, U, mu, D, Y):
         n = X.shape[1]
-        z, y = np.empty(D.shape[1], D.dtype), np.empty(n, D.dtype)
+        z, y = np.empty(D.shape[1], D.dtype), np.empty(mu.shape[1], D.dtype)
         x, u = z[:n], z[n:]
         for t in range(first, last):
             if not (finite(X[t]) and finite(U[t])):
@@ -111,7 +111,7 @@ def contracted_loop(dispatcher: Any, in_place: bool) -> Callable:
                 displace(X[t], U[t], D[i], z)
                 g(x, u, y)
                 total = mu[t, 0] * y[0]
-                for j in range(1, n):
+                for j in range(1, mu.shape[1]):
                     total += mu[t, j] * y[j]
                 Y[t, i] = total
 

@@ -32,24 +32,34 @@ COMPLEX_CURVATURE_STEP = 2.0**-11
 CURVATURE_STEP = 2.0**-8
 
 
-class DerivativeSource(Protocol):
-    """g and its derivatives at K points."""
-
-    name: str
-    """What `CallableSystem.derivative_source` says."""
-    compiled_jacobians: Any
-    """`CompiledPlant.jacobians` for compiled implicit steps; None if these derivatives cannot be compiled into them."""
+class Differentiated(Protocol):
+    """g and its derivatives at K points, numbers or symbols."""
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """g (K, nx)."""
+        """g (K, ny)."""
         ...
 
     def jacobians(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """[g_x g_u] (K, nx, nz), a fresh array."""
+        """[g_x g_u] (K, ny, nz), a fresh array."""
         ...
 
     def hessian_products(self, X: np.ndarray, U: np.ndarray, mu: np.ndarray) -> np.ndarray:
-        """Hessian (K, nz, nz) of mu'g, mu (K, nx), symmetric."""
+        """Hessian (K, nz, nz) of mu'g, mu (K, ny), symmetric."""
+        ...
+
+
+class DerivativeSource(Differentiated, Protocol):
+    """Those of a user's function, and where they come from."""
+
+    @property
+    def name(self) -> str:
+        """What `CallableSystem.derivative_source` says."""
+        ...
+
+    @property
+    def compiled_jacobians(self) -> Any:
+        """`CompiledPlant.jacobians` for compiled implicit steps; None if these derivatives cannot be compiled into
+        them."""
         ...
 
 

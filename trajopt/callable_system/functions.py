@@ -20,36 +20,46 @@ ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError)
 BLOCK = 1 << 13
 """Points that a Python function of batches is given at once, at most: they stay in the processor's cache."""
 
+FEW = 4
+"""Points at which a compiled function is called from Python."""
+
 
 class SlowDynamicsWarning(UserWarning):
     """The dynamics are plain Python, called once per knot: a hundred times slower than compiled."""
 
 
 class Function:
-    """g(x, u) of nx numbers at many points; subclasses evaluate it."""
+    """g(x, u) of ny numbers, by default nx, at many points; subclasses evaluate it."""
 
     compiled = False
 
-    def __init__(self, name: str, function: Callable, nx: int, nu: int) -> None:
+    def __init__(self, name: str, function: Callable, nx: int, nu: int, ny: int | None = None) -> None:
         self.name, self.function, self.nx, self.nu = name, function, nx, nu
+        self.ny = nx if ny is None else ny
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """g (K, nx) at X (K, nx), U (K, nu); NaN where it is not defined."""
+        """g (K, ny) at X (K, nx), U (K, nu); NaN where it is not defined."""
         raise NotImplementedError
 
+    def at(self, x: np.ndarray, u: np.ndarray) -> np.ndarray | None:
+        """g (ny,) at one finite point x (nx,), u (nu,), as cheaply as can be; None where it is not defined."""
+        y = self.evaluate(x[None], u[None])[0]
+        return y if np.isfinite(y).all() else None
+
     def displaced(self, X: np.ndarray, U: np.ndarray, D: np.ndarray) -> np.ndarray:
-        """g (K, m, nx) at z_t + D_i, z = [x; u], for D (m, nx + nu) real or complex."""
+        """g (K, m, ny) at z_t + D_i, z = [x; u], for D (m, nx + nu) real or complex."""
         (K, n), m = X.shape, len(D)
-        Y = np.empty((K, m, n), np.result_type(X, D))
+        Y = np.empty((K, m, self.ny), np.result_type(X, D))
         knots = max(1, BLOCK // m)
         for t in range(0, K, knots):
             block = slice(t, min(K, t + knots))
             x, u = X[block, None] + D[:, :n], U[block, None] + D[:, n:]
-            Y[block] = self.evaluate(x.reshape(-1, n), u.reshape(-1, self.nu)).reshape(-1, m, n)
+            points = len(x) * m
+            Y[block] = self.evaluate(x.reshape(points, n), u.reshape(points, self.nu)).reshape(-1, m, self.ny)
         return Y
 
     def contracted(self, X: np.ndarray, U: np.ndarray, mu: np.ndarray, D: np.ndarray) -> np.ndarray:
-        """mu_t'g (K, m) at the same points, mu (K, nx)."""
+        """mu_t'g (K, m) at the same points, mu (K, ny)."""
         return np.einsum("kmi,ki->km", self.displaced(X, U, D), mu)
 
 
@@ -77,17 +87,24 @@ def returning(function: Callable, width: int) -> Callable:
 
 
 class _PythonFunction(Function):
-    def __init__(self, name: str, function: Callable, nx: int, nu: int) -> None:
-        super().__init__(name, function, nx, nu)
-        self._call = returning(function, nx)
+    def __init__(self, name: str, function: Callable, nx: int, nu: int, ny: int | None = None) -> None:
+        super().__init__(name, function, nx, nu, ny)
+        self._call = returning(function, self.ny)
 
 
 class PointFunction(_PythonFunction):
     """A Python function of one point."""
 
+    def at(self, x: np.ndarray, u: np.ndarray) -> np.ndarray | None:
+        """g (ny,) by one call."""
+        try:
+            return _checked(self.name, np.asarray(self._call(x, u)), (self.ny,), x.dtype)
+        except ARITHMETIC:
+            return None
+
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """g (K, nx), one call per point."""
-        Y = undefined((len(X), self.nx), np.result_type(X, U))
+        """g (K, ny), one call per point."""
+        Y = undefined((len(X), self.ny), np.result_type(X, U))
         finite = np.isfinite(X).all(axis=1) & np.isfinite(U).all(axis=1)
         with np.errstate(all="ignore"):
             for t in np.flatnonzero(finite):
@@ -95,7 +112,7 @@ class PointFunction(_PythonFunction):
                     y = np.asarray(self._call(X[t], U[t]))
                 except ARITHMETIC:
                     continue
-                Y[t] = _checked(self.name, y, (self.nx,), Y.dtype)
+                Y[t] = _checked(self.name, y, (self.ny,), Y.dtype)
         return Y
 
 
@@ -103,34 +120,45 @@ class BatchFunction(_PythonFunction):
     """A Python function of many points, (K, nx) and (K, nu)."""
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """g (K, nx) in one call, or one point at a time if that call fails."""
+        """g (K, ny) in one call, or one point at a time if that call fails."""
         with np.errstate(all="ignore"):
             try:
                 y = np.asarray(self._call(X, U))
             except ARITHMETIC:
                 if len(X) == 1:
-                    return undefined((1, self.nx), np.result_type(X, U))
+                    return undefined((1, self.ny), np.result_type(X, U))
                 return np.concatenate([self.evaluate(X[t : t + 1], U[t : t + 1]) for t in range(len(X))])
         number = np.result_type(X, U)
-        return _checked(self.name, y, (len(X), self.nx), number).astype(number, copy=False)
+        return _checked(self.name, y, (len(X), self.ny), number).astype(number, copy=False)
 
 
 class CompiledFunction(Function):
-    """A numba function of one point, called in compiled loops, several knots per thread."""
+    """A numba function of one point, called in compiled loops, several knots per thread; `by_point` calls it for a few.
+
+    Loops are compiled for each function, which takes seconds, so that a few points are better left to Python."""
 
     compiled = True
 
-    def __init__(self, name: str, function: Any, nx: int, nu: int) -> None:
-        super().__init__(name, function, nx, nu)
+    def __init__(
+        self, name: str, function: Any, nx: int, nu: int, ny: int | None = None, by_point: PointFunction | None = None
+    ) -> None:
+        super().__init__(name, function, nx, nu, ny)
         self.in_place = wants_output(function)
+        self.by_point = PointFunction(name, function, nx, nu, ny) if by_point is None else by_point
+
+    def at(self, x: np.ndarray, u: np.ndarray) -> np.ndarray | None:
+        """g (ny,) by one call from Python."""
+        return self.by_point.at(x, u)
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """g (K, nx) at X (K, nx), U (K, nu), both real."""
+        """g (K, ny) at X (K, nx), U (K, nu), both real."""
+        if len(X) <= FEW:
+            return self.by_point.evaluate(plain(X), plain(U))
         return self.displaced(X, U, np.zeros((1, self.nx + self.nu)))[:, 0]
 
     def displaced(self, X: np.ndarray, U: np.ndarray, D: np.ndarray) -> np.ndarray:
-        """g (K, m, nx) at z_t + D_i."""
-        Y = np.empty((len(X), len(D), self.nx), D.dtype)
+        """g (K, m, ny) at z_t + D_i."""
+        Y = np.empty((len(X), len(D), self.ny), D.dtype)
         return self._run(displaced_loop(self.function, self.in_place), len(D), (X, U), D, Y)
 
     def contracted(self, X: np.ndarray, U: np.ndarray, mu: np.ndarray, D: np.ndarray) -> np.ndarray:

@@ -15,14 +15,15 @@ The implicit midpoint rule x+ = x + h k, k = g(x + h/2 k, u) has one stage, and 
     dk = (I - h/2 g_x)^-1 [g_x g_u],   mu = h (I - h/2 g_x)^-T lam.
 
 Semi-implicit Euler of x = [q; v], g = [v; a] is v+ = v + h a, q+ = q + h v+: only a is differentiated.
-Below, `g` is a derivative source: evaluate, jacobians (K, nx, nz), hessian_products (K, nz, nz), z = [x; u].
+Below, `g` is a derivative source: evaluate, jacobians (K, nx, nz), hessian_products (K, nz, nz), z = [x; u].  Explicit
+rules work on arrays of symbols too, K being one.
 """
 
 from typing import Protocol
 
 import numpy as np
 
-from trajopt.callable_system.derivatives import DerivativeSource
+from trajopt.callable_system.derivatives import Differentiated
 
 INTEGRATORS = ("explicit_euler", "semi_implicit_euler", "rk2", "rk4", "implicit_midpoint")
 
@@ -41,15 +42,15 @@ TABLEAUS = {
 class Integrator(Protocol):
     """A step x+ = f(x, u) and its derivatives, all points in one call."""
 
-    def step(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+    def step(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """x+ (K, nx) from X (K, nx), U (K, nu)."""
         ...
 
-    def jacobians(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+    def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """[fx fu] (K, nx, nx + nu)."""
         ...
 
-    def hessian_products(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    def hessian_products(self, g: Differentiated, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """Hessian (K, nz, nz) of lam'f, lam (K, nx)."""
         ...
 
@@ -57,15 +58,15 @@ class Integrator(Protocol):
 class Discrete:
     """The user's function is the step itself."""
 
-    def step(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+    def step(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """x+ = g(x, u)."""
         return g.evaluate(X, U)
 
-    def jacobians(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+    def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """Those of g."""
         return g.jacobians(X, U)
 
-    def hessian_products(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    def hessian_products(self, g: Differentiated, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """Those of g."""
         return g.hessian_products(X, U, lam)
 
@@ -82,7 +83,7 @@ class ExplicitRungeKutta:
             points.append(X + self.h * a * g.evaluate(points[-1], U))
         return points
 
-    def step(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+    def step(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """x+ = x + h sum_s b_s k_s."""
         total, k = 0.0, None
         for a, b in zip((0.0, *self.a), self.b, strict=True):
@@ -95,22 +96,22 @@ class ExplicitRungeKutta:
         n, nz = X.shape[1], X.shape[1] + U.shape[1]
         points, Gs, Ts = self._stages(g, X, U), [], []
         T = np.broadcast_to(np.eye(nz), (len(X), nz, nz))
-        total = np.zeros((len(X), n, nz))
+        total = 0.0
         for a, b, point in zip((*self.a, 0.0), self.b, points, strict=True):
             G = g.jacobians(point, U)
             dk = G @ T if Ts else G
             Gs.append(G)
             Ts.append(T)
-            total += b * dk
-            T = np.tile(np.eye(nz), (len(X), 1, 1))
+            total = total + b * dk
+            T = np.tile(np.eye(nz, dtype=dk.dtype), (len(X), 1, 1))
             T[:, :n] += self.h * a * dk
         return points, Gs, Ts, np.eye(n, nz) + self.h * total
 
-    def jacobians(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+    def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """I + h sum_s b_s G_s T_s."""
         return self._chain(g, X, U)[-1]
 
-    def hessian_products(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    def hessian_products(self, g: Differentiated, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """Sum over the stages with adjoints, see the head of this file."""
         if not self.a:
             return g.hessian_products(X, U, self.h * lam)
@@ -121,7 +122,7 @@ class ExplicitRungeKutta:
             mu = self.h * self.b[s] * lam + pulled
             H = H + Ts[s].swapaxes(1, 2) @ g.hessian_products(points[s], U, mu) @ Ts[s]
             if s:
-                pulled = self.h * self.a[s - 1] * np.einsum("kij,ki->kj", Gs[s][:, :, :n], mu)
+                pulled = self.h * self.a[s - 1] * (mu[:, None] @ Gs[s][:, :, :n])[:, 0]
         return H
 
 
@@ -131,7 +132,7 @@ class SemiImplicitEuler:
     def __init__(self, h: float) -> None:
         self.h = h
 
-    def step(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+    def step(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """Reads only a, the lower half of g."""
         n, h = X.shape[1] // 2, self.h
         Y = np.empty_like(X)
@@ -139,7 +140,7 @@ class SemiImplicitEuler:
         Y[:, :n] = X[:, :n] + h * Y[:, n:]
         return Y
 
-    def jacobians(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+    def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """Lower half from a, upper half from the lower."""
         n, h = X.shape[1] // 2, self.h
         J = g.jacobians(X, U)
@@ -150,7 +151,7 @@ class SemiImplicitEuler:
         J[:, rows, rows] += 1.0
         return J
 
-    def hessian_products(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    def hessian_products(self, g: Differentiated, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """Hessian of mu'a with mu = h lam_v + h^2 lam_q."""
         n, h = X.shape[1] // 2, self.h
         mu = np.zeros_like(lam)
@@ -164,7 +165,7 @@ class ImplicitMidpoint:
     def __init__(self, h: float) -> None:
         self.h = h
 
-    def step(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+    def step(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """Newton with the Jacobian of g, on the points that have not converged yet."""
         n, h = X.shape[1], self.h
         k = g.evaluate(X, U)
@@ -191,12 +192,12 @@ class ImplicitMidpoint:
         G = g.jacobians(middle, U)
         return middle, G, np.eye(n) - 0.5 * self.h * G[:, :, :n]
 
-    def jacobians(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray) -> np.ndarray:
+    def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """I + h dk."""
         _, G, A = self._middle(g, X, U)
         return np.eye(*G.shape[1:]) + self.h * solve(A, G)
 
-    def hessian_products(self, g: DerivativeSource, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    def hessian_products(self, g: Differentiated, X: np.ndarray, U: np.ndarray, lam: np.ndarray) -> np.ndarray:
         """One stage with T = d[middle; u]."""
         n, nz = X.shape[1], X.shape[1] + U.shape[1]
         middle, G, A = self._middle(g, X, U)

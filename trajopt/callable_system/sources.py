@@ -1,6 +1,7 @@
 """Which kind of function a user gave, and where its derivatives come from."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,10 +10,12 @@ from numba.extending import is_jitted
 from trajopt.callable_system.checks import why_not_complex
 from trajopt.callable_system.derivatives import ComplexStep, DerivativeSource, FiniteDifferences
 from trajopt.callable_system.functions import BatchFunction, CompiledFunction, Function, PointFunction
+from trajopt.callable_system.traced import TracedDerivatives
 from trajopt.callable_system.user_derivatives import UserDerivatives
+from trajopt.tape.graph import Untraceable
 from trajopt.validation import one_of
 
-DERIVATIVES = ("auto", "user", "complex_step", "finite_differences", "jax")
+DERIVATIVES = ("auto", "user", "traced", "complex_step", "finite_differences", "jax")
 
 
 class Derivatives(NamedTuple):
@@ -25,8 +28,11 @@ class Derivatives(NamedTuple):
     scale: np.ndarray
 
 
-def make_function(name: str, function: Any, nx: int, nu: int, wish: Derivatives) -> Function:
-    """The user's function, given as the argument `name`, for what it is; errors name what does not fit."""
+def make_function(
+    name: str, function: Any, nx: int, nu: int, wish: Derivatives, ny: int | None = None
+) -> Function:
+    """The user's function of ny numbers, by default nx, given as the argument `name`, for what it is; errors name what
+    does not fit."""
     one_of("derivatives", wish.kind, DERIVATIVES)
     for what, value in ((name, function), ("jacobians", wish.jacobians), ("hessian_products", wish.hessian_products)):
         if value is not None and not callable(value):
@@ -36,8 +42,8 @@ def make_function(name: str, function: Any, nx: int, nu: int, wish: Derivatives)
 
         return JaxFunction(name, function, nx, nu, wish.vectorized)
     if wish.vectorized:
-        return BatchFunction(name, function, nx, nu)
-    return (CompiledFunction if is_jitted(function) else PointFunction)(name, function, nx, nu)
+        return BatchFunction(name, function, nx, nu, ny)
+    return (CompiledFunction if is_jitted(function) else PointFunction)(name, function, nx, nu, ny)
 
 
 def make_source(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
@@ -54,6 +60,19 @@ def make_source(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndar
         from trajopt.callable_system.jax_functions import JaxDerivatives
 
         return JaxDerivatives(function)
+    if wish.kind in ("auto", "traced"):
+        try:
+            return TracedDerivatives(function, wish.vectorized, partial(numerical, function, wish, X, U), X, U)
+        except Untraceable as error:
+            if wish.kind == "traced":
+                raise ValueError(
+                    f"derivatives: got 'traced' for a function that cannot be: {error}; wanted 'auto' or another"
+                ) from None
+    return numerical(function, wish, X, U)
+
+
+def numerical(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
+    """Derivatives from values: complex steps, or else differences."""
     if wish.kind == "finite_differences":
         return FiniteDifferences(function, wish.scale)
     reason = why_not_complex(function, wish.scale, X, U)

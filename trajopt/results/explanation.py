@@ -61,7 +61,7 @@ def explain(solution: Solution, solver: Any = None) -> str:
     if solution.cause:
         parts.append(f"Not finite: {solution.cause}.")
     if solution.start == "held":
-        parts.append("A rollout of the first controls blew up, so the solve began with the initial state held.")
+        parts.append("A rollout of the first controls led away: the solve began with the initial state at every knot.")
     parts += _at_fault(solution)
     if np.isfinite(solution.cost):
         parts += [_states(solution), *_gradient(solution), *_costs(solution)]

@@ -53,8 +53,8 @@ class Solution:
     cause : str
         Where a number is not finite, if the solve met one at its end: the term or the array, and the knot.
     start : str
-        "given": from what was given or the problem says; "held": from the initial state at every knot, since a rollout
-        of the first controls blew up.
+        "given": from what was given or the problem says; "held": from the initial state at every knot, since that
+        cost less than half of what a rollout of the first controls did.
     log : tuple of IterationRecord
     timings : dict
         Wall-clock seconds: total, derivatives, backward_pass, rollouts, other.

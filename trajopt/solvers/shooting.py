@@ -40,7 +40,8 @@ class ShootingSolver(LoopOptions):
             Controls to start from instead of ``problem.us_init``.
         xs : (N+1, nx) array, optional
             States to start from, which need not follow from the controls: the solve closes the gaps (multiple
-            shooting).  By default ``problem.xs_init``, and where there is none a rollout of the controls.
+            shooting).  By default ``problem.xs_init``, and where there is none a rollout of the controls or, if that
+            costs more than twice as much, the initial state at every knot (``solution.start`` says which).
         callback : callable, optional
             Called with a `Progress` after each iteration; a true result stops the solve.
         warm_start : Solution or WarmStart, optional

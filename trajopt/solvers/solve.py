@@ -27,8 +27,8 @@ from trajopt.solvers.posed import Posed, pose, takes_accelerations
 from trajopt.solvers.rows import Rows
 from trajopt.solvers.timing import Stopwatch
 
-FAR = 1e6
-"""A rollout blows up if its cost and its states are so many times those of the initial state held at every knot."""
+FAR = 2.0
+"""A rollout of the first controls leads away if it costs so many times what the initial state at every knot does."""
 
 
 def formulation_of(
@@ -67,7 +67,7 @@ def solve(
     if rows is not None and start is not None and len(start.multipliers) > 0:
         rows, warm = _warm(problem, start, posed.smooth, rows)
     formulation = formulation_of(problem, posed.limits, options, curvature, rows)
-    iterate, blown = _first(formulation, us, xs, clock)
+    iterate, away = _first(formulation, us, xs, clock)
     cycle, known = start is not None and options.max_iterations == 1, np.isfinite(iterate.cost)
     if known and rows is not None and not cycle:
         known = np.isfinite(rows.values(iterate.xs, iterate.us)).all()
@@ -79,9 +79,9 @@ def solve(
     state = Loop(formulation, options, threshold, clock, warm, cycle).run(iterate, callback, predicted)
     if state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
         rows = state.model.rows
-        if blown is not None or (rows is not None and not np.isfinite(rows.c).all()):
-            return _diverged(formulation, blown or iterate, clock)
-    return _solution(formulation, posed, state, clock, GIVEN if blown is None else HELD)
+        if away is not None or (rows is not None and not np.isfinite(rows.c).all()):
+            return _diverged(formulation, away or iterate, clock)
+    return _solution(formulation, posed, state, clock, GIVEN if away is None else HELD)
 
 
 # ------------------------------------------------------------------------------------------------ the start
@@ -98,15 +98,16 @@ def _initial(problem: Problem, us: Any, xs: Any, start: WarmStart | None) -> tup
 def _first(
     formulation: Formulation, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch
 ) -> tuple[Iterate, Iterate | None]:
-    """The first iterate; where a rollout of the controls blows up that of the initial state held at every knot, and
-    the rollout."""
+    """The first iterate; where a rollout of the controls leads away, the initial state held at every knot, and that
+    rollout."""
     iterate = formulation.start(us, xs, clock)
-    x0 = formulation.problem.x0
-    if xs is not None or (np.isfinite(iterate.cost) and np.abs(iterate.xs).max() <= FAR * (1.0 + np.abs(x0).max())):
+    if xs is not None:
         return iterate, None
-    held = formulation.start(us, np.repeat(x0[None], len(us) + 1, axis=0), clock)
-    better = np.isfinite(held.cost) and FAR * abs(held.cost) < abs(iterate.cost)
-    return (held, iterate) if better else (iterate, None)
+    held = np.repeat(formulation.problem.x0[None], len(us) + 1, axis=0)
+    if not 0.0 < FAR * formulation.problem.objective.value(held, iterate.us) < iterate.cost:
+        return iterate, None
+    start = formulation.start(us, held, clock)
+    return (start, iterate) if np.isfinite(start.cost) else (iterate, None)
 
 
 def _warm(

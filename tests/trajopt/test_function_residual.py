@@ -1,0 +1,125 @@
+"""Residuals from functions: derivatives, forms of functions, fall-backs, use in costs and constraints."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from numba import njit
+
+import trajopt
+from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
+from tests.trajopt.systems import Pendulum
+
+SYSTEM = trajopt.CallableSystem(lambda x, u: x + 0.1 * np.array([x[1], u[0]]), nx=2, nu=1, dt=0.1)
+
+
+def both(x, u):
+    return math.sin(x[0]) * u[0], x[1] * x[1] - u[0] ** 2, x[0]
+
+
+def state(x):
+    return (x[0] * x[1], np.exp(-x[1]))
+
+
+def points(rng, nr, K=11):
+    return rng.standard_normal((K, 2)), rng.standard_normal((K, 1)), rng.standard_normal((K, nr))
+
+
+def test_of_states_and_controls(rng):
+    residual = trajopt.residual(both, 3, SYSTEM, component_names=["a", "b", "c"])
+    assert residual.derivative_source == "traced" and "traced" in repr(residual) and residual.nr == 3
+    assert residual.component_names == ("a", "b", "c") and trajopt.check_derivatives(residual, system=SYSTEM).ok
+    xs, us, mu = points(rng, 3)
+    assert relative_error(residual.evaluate(xs, us), [both(x, u) for x, u in zip(xs, us, strict=True)]) < IDENTITY
+    s, c = np.sin(xs[:, 0]), np.cos(xs[:, 0])
+    rx, ru = residual.jacobians(xs, us)
+    assert relative_error(rx[:, 0, 0], c * us[:, 0]) < IDENTITY
+    assert relative_error(ru[:, 1, 0], -2 * us[:, 0]) < IDENTITY
+    Hxx, Hux, Huu = residual.hessian_products(xs, us, mu)
+    assert relative_error(Hxx[:, 0, 0], -mu[:, 0] * s * us[:, 0]) < IDENTITY
+    assert relative_error(Hux[:, 0, 0], mu[:, 0] * c) < IDENTITY
+    assert relative_error(Huu[:, 0, 0], -2 * mu[:, 1]) < IDENTITY
+    with pytest.raises(ValueError, match="terminal knot"):
+        residual.evaluate(xs, None)
+
+
+@pytest.mark.parametrize("derivatives", ["traced", "complex_step", "finite_differences"])
+@pytest.mark.parametrize("form", ["plain", "compiled", "batches"])
+def test_of_states_alone(form, derivatives, rng):
+    function = {"plain": state, "compiled": njit(state), "batches": lambda x: np.stack(state(x.T), axis=1)}[form]
+    residual = trajopt.residual(function, 2, SYSTEM, derivatives=derivatives, vectorized=form == "batches")
+    assert residual.derivative_source == derivatives
+    xs, us, mu = points(rng, 2)
+    assert relative_error(residual.evaluate(xs, None), [state(x) for x in xs]) < IDENTITY
+    rx, ru = residual.jacobians(xs, us)
+    assert ru is None and relative_error(rx[:, 1, 1], -np.exp(-xs[:, 1])) < COMPLEX_STEP
+    Hxx, *rest = residual.hessian_products(xs, us, mu)
+    assert rest == [None, None]
+    wanted = np.zeros((len(xs), 2, 2))
+    wanted[:, 0, 1] = wanted[:, 1, 0] = mu[:, 0]
+    wanted[:, 1, 1] = mu[:, 1] * np.exp(-xs[:, 1])
+    assert relative_error(Hxx, wanted) < 1e-9
+
+
+def test_linear_functions_have_no_curvature(rng):
+    residual = trajopt.residual(lambda x: (x[0] - 2.0 * x[1],), 1, SYSTEM)
+    xs, _, mu = points(rng, 1)
+    assert residual.hessian_products(xs, None, mu) == (None, None, None)
+
+
+def test_what_cannot_be_traced(rng):
+    residual = trajopt.residual(lambda x: (x[0] if x[0] > 0 else 2 * x[0],), 1, SYSTEM, x_example=[0.5, 0.0], scale=0.1)
+    assert residual.derivative_source == "complex_step"
+    assert residual.jacobians(np.array([[-1.0, 0.0]]), None)[0][0, 0, 0] == pytest.approx(2.0)
+    with pytest.raises(ValueError, match="derivatives: got 'traced'"):
+        trajopt.residual(lambda x: (x[0] if x[0] > 0 else 2 * x[0],), 1, SYSTEM, derivatives="traced")
+
+
+def test_a_target_that_moves(rng):
+    target = np.zeros(2)
+    residual = trajopt.residual(lambda x: x - target, 2, SYSTEM)
+    xs, us, _ = points(rng, 2)
+    for method in ("evaluate", "jacobians"):
+        target[:] = rng.standard_normal(2)
+        getattr(residual, method)(xs, us)
+        assert relative_error(residual.evaluate(xs, us), xs - target) < IDENTITY
+    assert residual.derivative_source == "traced"
+
+
+def test_no_knots_and_knots_that_are_not_finite(rng):
+    residual = trajopt.residual(state, 2, SYSTEM)
+    none = np.zeros((0, 2))
+    assert residual.evaluate(none, None).shape == (0, 2) and residual.jacobians(none, None)[0].shape == (0, 2, 2)
+    xs = rng.standard_normal((3, 2))
+    xs[1, 0] = np.nan
+    r = residual.evaluate(xs, None)
+    assert np.isnan(r[1]).all() and np.isfinite(r[[0, 2]]).all()
+
+
+def test_copies(rng):
+    residual = trajopt.residual(state, 2, Pendulum(0.1))
+    xs, _, mu = points(rng, 2)
+    for other in (copy.deepcopy(residual), pickle.loads(pickle.dumps(residual))):
+        assert np.array_equal(other.jacobians(xs, None)[0], residual.jacobians(xs, None)[0])
+        assert np.array_equal(other.hessian_products(xs, None, mu)[0], residual.hessian_products(xs, None, mu)[0])
+
+
+def test_states_on_a_manifold_are_refused():
+    import problems
+
+    with pytest.raises(ValueError, match=r"system: got .*manifold"):
+        trajopt.residual(state, 2, problems.make("quadrotor").system)
+
+
+def test_as_a_cost_and_a_constraint():
+    """A double integrator reaches a circle, by the shortest way: the nearest of its points."""
+    circle = trajopt.residual(lambda x: (x[0] ** 2 + x[1] ** 2,), 1, SYSTEM, name="circle")
+    effort = trajopt.residual(lambda x, u: (u[0],), 1, SYSTEM)
+    problem = trajopt.Problem(
+        SYSTEM, [0.2, 0.1], 20, running_costs=[trajopt.ResidualCost(effort, 1.0)],
+        constraints=[trajopt.ResidualConstraint(circle, 1.0, 1.0, at="terminal")], us_init=np.full((20, 1), 0.5),
+    )  # fmt: skip
+    solution = trajopt.DDP().solve(problem)
+    assert solution.converged and abs(np.linalg.norm(solution.xs[-1]) - 1.0) < 1e-6

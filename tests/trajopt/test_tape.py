@@ -1,0 +1,299 @@
+"""Traced functions: every operation against closed forms, random expressions against complex steps."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dynamics.simd import num_threads, set_num_threads
+from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
+from trajopt.tape import program
+from trajopt.tape.expressions import Expressions, Tapes
+from trajopt.tape.graph import Graph, Untraceable
+from trajopt.tape.symbol import symbols
+from trajopt.tape.trace import traceable, traced
+
+
+def tapes_of(function, nx, nu=1):
+    """Tapes of function(x, u), as a tuple or an array."""
+    e = Expressions(nx, nu, lambda x, u: traced(traceable(function), x, u))
+    return Tapes(e, lambda: e.y[None], lambda: e.J[None], lambda: e.H[None])
+
+
+def s(x):
+    return np.sqrt(1.0 - x * x)
+
+
+OPERATIONS = {
+    "sin": (np.sin, np.cos, lambda x: -np.sin(x)),
+    "cos": (np.cos, lambda x: -np.sin(x), lambda x: -np.cos(x)),
+    "tan": (np.tan, lambda x: 1 + np.tan(x) ** 2, lambda x: 2 * np.tan(x) * (1 + np.tan(x) ** 2)),
+    "math.asin": (math.asin, lambda x: 1 / s(x), lambda x: x / s(x) ** 3),
+    "math.acos": (math.acos, lambda x: -1 / s(x), lambda x: -x / s(x) ** 3),
+    "arctan": (np.arctan, lambda x: 1 / (1 + x * x), lambda x: -2 * x / (1 + x * x) ** 2),
+    "math.atan2": (lambda x: math.atan2(x, 2.0), lambda x: 2 / (4 + x * x), lambda x: -4 * x / (4 + x * x) ** 2),
+    "sinh": (np.sinh, np.cosh, np.sinh),
+    "cosh": (np.cosh, np.sinh, np.cosh),
+    "math.tanh": (math.tanh, lambda x: 1 - np.tanh(x) ** 2, lambda x: -2 * np.tanh(x) * (1 - np.tanh(x) ** 2)),
+    "arcsinh": (np.arcsinh, lambda x: (1 + x * x) ** -0.5, lambda x: -x * (1 + x * x) ** -1.5),
+    "arccosh": (lambda x: np.arccosh(2 + x), lambda x: ((2 + x) ** 2 - 1) ** -0.5,
+                lambda x: -(2 + x) * ((2 + x) ** 2 - 1) ** -1.5),
+    "arctanh": (np.arctanh, lambda x: 1 / s(x) ** 2, lambda x: 2 * x / s(x) ** 4),
+    "math.exp": (math.exp, np.exp, np.exp),
+    "exp2": (np.exp2, lambda x: np.log(2) * 2**x, lambda x: np.log(2) ** 2 * 2**x),
+    "expm1": (np.expm1, np.exp, np.exp),
+    "log": (np.log, lambda x: 1 / x, lambda x: -1 / x**2),
+    "log10": (np.log10, lambda x: 1 / x / np.log(10), lambda x: -1 / x**2 / np.log(10)),
+    "log2": (np.log2, lambda x: 1 / x / np.log(2), lambda x: -1 / x**2 / np.log(2)),
+    "log1p": (np.log1p, lambda x: 1 / (1 + x), lambda x: -1 / (1 + x) ** 2),
+    "math.sqrt": (math.sqrt, lambda x: 0.5 * x**-0.5, lambda x: -0.25 * x**-1.5),
+    "hypot": (lambda x: np.hypot(x, 2.0), lambda x: x / np.hypot(x, 2), lambda x: 4 / np.hypot(x, 2) ** 3),
+    "square": (np.square, lambda x: 2 * x, lambda x: 2 + 0 * x),
+    "reciprocal": (np.reciprocal, lambda x: -(x**-2), lambda x: 2 * x**-3),
+    "cube": (lambda x: x**3, lambda x: 3 * x**2, lambda x: 6 * x),
+    "whole float": (lambda x: x**7.0, lambda x: 7 * x**6, lambda x: 42 * x**5),
+    "inverse square": (lambda x: x**-2, lambda x: -2 * x**-3, lambda x: 6 * x**-4),
+    "half": (lambda x: x**-0.5, lambda x: -0.5 * x**-1.5, lambda x: 0.75 * x**-2.5),
+    "real power": (lambda x: x**2.3, lambda x: 2.3 * x**1.3, lambda x: 2.99 * x**0.3),
+    "math.pow": (lambda x: math.pow(x, 1.5), lambda x: 1.5 * x**0.5, lambda x: 0.75 * x**-0.5),
+    "base": (lambda x: 3.0**x, lambda x: np.log(3) * 3.0**x, lambda x: np.log(3) ** 2 * 3.0**x),
+    "abs": (lambda x: abs(x - 0.5) * x, lambda x: np.sign(x - 0.5) * (2 * x - 0.5), lambda x: 2 * np.sign(x - 0.5)),
+    "sign": (lambda x: np.sign(x - 0.5) * x * x, lambda x: 2 * np.sign(x - 0.5) * x, lambda x: 2 * np.sign(x - 0.5)),
+    "maximum": (lambda x: np.maximum(x, 0.5) * x, lambda x: np.where(x > 0.5, 2 * x, 0.5), lambda x: 2.0 * (x > 0.5)),
+    "min": (lambda x: min(x * x, 0.25), lambda x: 2 * x * (x < 0.5), lambda x: 2.0 * (x < 0.5)),
+    "clip": (lambda x: np.clip(x, 0.2, 0.5) * x, lambda x: np.where(x > 0.5, 0.5, np.where(x < 0.2, 0.2, 2 * x)),
+             lambda x: 2.0 * ((x > 0.2) & (x < 0.5))),
+    "quotient": (lambda x: (1 - x) / (2 + x), lambda x: -3 / (2 + x) ** 2, lambda x: 6 / (2 + x) ** 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations(name):
+    f, slope, curvature = OPERATIONS[name]
+    tapes = tapes_of(lambda x, u: (f(x[0]), 2.0), 1)
+    X, U, mu = np.linspace(0.03, 0.93, 37)[:, None], np.zeros((37, 1)), np.tile([3.0, 1.0], (37, 1))
+    assert relative_error(tapes.evaluate(X, U), np.array([(f(x), 2.0) for x in X[:, 0]])) < IDENTITY
+    J, H = tapes.jacobians(X, U), tapes.hessian_products(X, U, mu)
+    assert relative_error(J[:, 0, 0], slope(X[:, 0])) < IDENTITY
+    assert relative_error(H[:, 0, 0], 3 * curvature(X[:, 0])) < IDENTITY
+    assert not J[:, 1].any() and not J[:, :, 1].any() and not H[:, 1].any()
+
+
+def test_operations_of_two_numbers(rng):
+    def function(x, u):
+        product = np.maximum(x[0] * u[0], x[1] - 3)
+        return np.arctan2(x[0], x[1]), x[0] ** x[1], math.hypot(x[0], u[0]), product, x[0] / u[0]
+
+    def as_powers(x, u):
+        return np.array([np.arctan(x[0] / x[1]), np.exp(x[1] * np.log(x[0])), np.sqrt(x[0] ** 2 + u[0] ** 2),
+                         x[0] * u[0], x[0] / u[0]])  # fmt: skip
+
+    tapes = tapes_of(function, 2)
+    X, U = rng.uniform(0.5, 1.5, (20, 2)), rng.uniform(0.5, 1.5, (20, 1))
+    check_first_derivatives(tapes, as_powers, X, U)
+    check_second_derivatives(tapes, X, U, rng.standard_normal((20, 5)))
+
+
+def check_first_derivatives(tapes, function, X, U, tolerance=IDENTITY):
+    n, J = X.shape[1], tapes.jacobians(X, U)
+    for t, (x, u) in enumerate(zip(X, U, strict=True)):
+        assert relative_error(tapes.evaluate(X, U)[t], np.asarray(function(x, u)), floor=1.0) < tolerance
+        for j, d in enumerate(1e-30j * np.eye(n + U.shape[1])):
+            wanted = np.imag(np.asarray(function(x + d[:n], u + d[n:]), complex)) / 1e-30
+            assert relative_error(J[t, :, j], wanted, floor=1.0) < tolerance
+
+
+def check_second_derivatives(tapes, X, U, mu, tolerance=1e-8):
+    """Against differences of sixth order of mu'J."""
+    n, h, nz = X.shape[1], 2.0**-7, X.shape[1] + U.shape[1]
+    H = tapes.hessian_products(X, U, mu)
+    assert np.array_equal(H, H.swapaxes(1, 2))
+    wanted = np.zeros_like(H)
+    for j, d in enumerate(h * np.eye(nz)):
+        for k, weight in ((1, 45 / 60), (2, -9 / 60), (3, 1 / 60)):
+            for sign in (1, -1):
+                J = tapes.jacobians(X + sign * k * d[:n], U + sign * k * d[n:])
+                wanted[:, :, j] += sign * weight / h * np.einsum("ki,kij->kj", mu, J)
+    assert relative_error(H, wanted, floor=1.0) < tolerance
+
+
+LEAVES = st.sampled_from(["x[0]", "x[1]", "u[0]", "0.7", "2.0", "-1.0", "0.0"])
+
+UNARY = [
+    "np.sin({})", "np.cos({})", "np.exp(-0.2*({})**2)", "np.sqrt(2+np.sin({}))", "-({})", "({})**2", "({})**3",
+    "1/(3+np.cos({}))", "np.tanh({})",
+]  # fmt: skip
+
+
+def _grown(inner):
+    unary = st.tuples(st.sampled_from(UNARY), inner)
+    binary = st.tuples(st.sampled_from(["({})+({})", "({})-({})", "({})*({})", "({})/(2+({})**2)"]), inner, inner)
+    return unary.map(lambda p: p[0].format(p[1])) | binary.map(lambda p: p[0].format(p[1], p[2]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.recursive(LEAVES, _grown, max_leaves=12), min_size=1, max_size=3), st.integers(0, 2**31))
+def test_random_expressions(texts, seed):
+    function = eval("lambda x, u: (" + "".join(f"{text}, " for text in texts) + ")", {"np": np})
+    rng = np.random.default_rng(seed)
+    tapes = tapes_of(function, 2)
+    X, U, mu = rng.uniform(-1, 1, (5, 2)), rng.uniform(-1, 1, (5, 1)), rng.uniform(-1, 1, (5, len(texts)))
+    size = 1.0 + np.abs(tapes.hessian_products(X, U, mu)).max()
+    check_first_derivatives(tapes, function, X, U, COMPLEX_STEP)
+    if size < 100.0:  # curved no more than differences can follow
+        check_second_derivatives(tapes, X, U, mu, 1e-6)
+
+
+def test_what_arrays_and_helpers_do(rng):
+    A = rng.standard_normal((2, 2))
+
+    def helper(x):
+        return math.sin(x[0]) * x
+
+    def function(x, u):
+        out = np.zeros(4)
+        out[:2] = A @ helper(x) + np.linalg.solve(np.array([[2.0, x[0]], [x[0], 3.0]]), x)
+        out[2] = np.linalg.norm(x) + np.dot(x, x) + np.sum(x * u[0]) + float(x[1])
+        for i in range(len(x)):
+            out[3] += np.float64(i) * x[i] * np.pi
+        return out
+
+    tapes = tapes_of(function, 2)
+    X, U = rng.uniform(0.2, 0.8, (9, 2)), rng.standard_normal((9, 1))
+    wanted = np.array([function(x, u) for x, u in zip(X, U, strict=True)])
+    assert relative_error(tapes.evaluate(X, U), wanted) < IDENTITY
+    check_second_derivatives(tapes, X, U, rng.standard_normal((9, 4)))
+    M = rng.standard_normal((3, 3)) + 3 * np.eye(3)
+    inverse = tapes_of(lambda x, u: (np.linalg.inv(M * x[0]) @ x[:3])[0] + np.linalg.det(M * x[0]) * np.ones(1), 3)
+    x = np.array([[0.7, -0.3, 0.2]])
+    wanted = (np.linalg.inv(M * 0.7) @ x[0])[0] + np.linalg.det(M * 0.7)
+    assert inverse.evaluate(x, U[:1])[0, 0] == pytest.approx(wanted, rel=1e-12)
+
+
+def even(n, x):
+    return x if n == 0 else odd(n - 1, math.sin(x))
+
+
+def odd(n, x):
+    return even(n - 1, odd_factor * x) if n > 1 else x + 0.0 * even(0, x)
+
+
+odd_factor = 0.9
+
+
+def test_functions_that_call_each_other():
+    tapes = tapes_of(lambda x, u: (even(6, x[0]),), 1)
+    x = np.array([[0.4]])
+    assert tapes.evaluate(x, x)[0, 0] == pytest.approx(even(6, 0.4), rel=1e-14)
+
+
+BRANCHES = {
+    "branch": lambda x, u: (x[0] if x[0] > 0 else u[0],),
+    "int": lambda x, u: (int(x[0]) * u[0],),
+    "floor": lambda x, u: (np.floor(x[0]),),
+    "interpolation": lambda x, u: (np.interp(x[0], [0.0, 1.0], [0.0, 1.0]),),
+    "large matrix": lambda x, u: np.linalg.inv(x[0] * np.eye(5))[0],
+    "text": lambda x, u: ("x",),
+    "table": lambda x, u: ([1.0, 2.0][x[0]],),
+    "modulo": lambda x, u: (x[0] % 1.0,),
+    "sort": lambda x, u: np.sort(np.array([x[0], u[0]])),
+}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_what_cannot_be_traced(name):
+    with pytest.raises(Untraceable):
+        tapes_of(BRANCHES[name], 1)
+
+
+def test_graphs_hold_everything_once():
+    graph = Graph()
+    x, y = symbols(graph, 2)
+    assert (x * y + 0.0).index == (1.0 * y * x).index and (x - x).index == graph.constant(0.0)
+    assert (x * 0.0).index == graph.constant(0.0) and x.__neg__().__neg__().index == x.index
+    assert (x.sin() - -y).index == (y + x.sin()).index
+    assert (np.float64(2.0) * x).index == (x + x).index
+
+
+def test_points_that_are_not_finite(rng):
+    tapes = tapes_of(lambda x, u: (x[0] * x[0], 1.0, u[0]), 2)
+    X, U = rng.standard_normal((11, 2)), rng.standard_normal((11, 1))
+    X[3, 1], X[7, 0], U[9, 0] = np.nan, np.inf, -np.inf
+    for block in (tapes.evaluate(X, U), tapes.jacobians(X, U), tapes.hessian_products(X, U, np.ones((11, 3)))):
+        flat = block.reshape(11, -1)
+        bad = [3, 7, 9]
+        assert np.isnan(flat[bad]).all() and np.isfinite(np.delete(flat, bad, axis=0)).all()
+    assert np.isinf(tapes_of(lambda x, u: (1.0 / x[0],), 1).evaluate(np.zeros((1, 1)), np.zeros((1, 1)))).all()
+
+
+def test_at_rest(rng):
+    """Drag is smooth where its speed is not; a root of anything else is infinitely steep."""
+
+    def drag(x, u):
+        speed = np.sqrt(2.0 * x[0] * x[0] + x[1] ** 2)
+        return -speed * x[0], np.hypot(x[0], x[1]) ** 3 * u[0], (x[0] ** 2 + x[1] ** 2) ** 0.75 * x[1], abs(x[0]) * x[0]
+
+    tapes, X = tapes_of(drag, 2), np.zeros((1, 2))
+    assert not tapes.jacobians(X, X[:, :1]).any() and not tapes.hessian_products(X, X[:, :1], np.ones((1, 4))).any()
+    X = rng.uniform(0.3, 1.0, (5, 2))
+    check_second_derivatives(tapes, X, rng.standard_normal((5, 1)), rng.standard_normal((5, 4)), 1e-6)
+    steep = tapes_of(lambda x, u: (np.sqrt(x[0]), np.sqrt(x[1] * x[1] - x[0])), 2)
+    assert np.isinf(steep.jacobians(np.zeros((1, 2)), np.zeros((1, 1)))[0, :, 0]).all()
+
+
+def test_no_points():
+    tapes = tapes_of(lambda x, u: (x[0] * u[0],), 1)
+    none = np.zeros((0, 1))
+    assert tapes.evaluate(none, none).shape == (0, 1) and tapes.hessian_products(none, none, none).shape == (0, 2, 2)
+
+
+def test_large_angles():
+    tapes = tapes_of(lambda x, u: (np.sin(x[0]), np.cos(x[0])), 1)
+    x = np.array([[0.1], [3e7], [1e15]])
+    assert relative_error(tapes.evaluate(x, 0 * x), np.hstack([np.sin(x), np.cos(x)])) < IDENTITY
+
+
+def test_threads_change_nothing(rng):
+    def function(x, u):
+        y = x
+        for _ in range(30):
+            y = np.sin(y) * u[0] + x[::-1] * y
+        return y
+
+    tapes, before = tapes_of(function, 3), num_threads()
+    X, U, mu = rng.standard_normal((1003, 3)), rng.standard_normal((1003, 1)), rng.standard_normal((1003, 3))
+    results = []
+    try:
+        for threads in (1, 2):
+            set_num_threads(threads)
+            results.append((tapes.jacobians(X, U), tapes.hessian_products(X, U, mu)))
+    finally:
+        set_num_threads(before)
+    for one, two in zip(*results, strict=True):
+        assert np.array_equal(one, two)
+    assert np.array_equal(tapes.jacobians(X[5:6], U[5:6])[0], results[0][0][5])
+
+
+def test_long_functions_are_refused(monkeypatch):
+    monkeypatch.setattr(program, "LONGEST", 1000)
+
+    def function(x, u):
+        y = x[0]
+        for i in range(program.LONGEST + 1):
+            y = y + (i + 1.0) * x[i % 2]
+        return (y,)
+
+    with pytest.raises(Untraceable, match="instructions"):
+        tapes_of(function, 2).program(0)
+
+
+def test_copies(rng):
+    tapes = tapes_of(lambda x, u: (np.sin(x[0]) * u[0],), 1)
+    X, U = rng.standard_normal((2, 5, 1))
+    for other in (copy.deepcopy(tapes), pickle.loads(pickle.dumps(tapes))):
+        assert np.array_equal(other.jacobians(X, U), tapes.jacobians(X, U))
+        assert np.array_equal(other.hessian_products(X, U, X), tapes.hessian_products(X, U, X))

@@ -1,0 +1,225 @@
+"""Traced derivatives of systems: those of complex steps; others where a function cannot be traced or changes."""
+
+import copy
+import math
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numba import njit
+
+from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
+from trajopt.callable_system import CallableSystem, SlowDynamicsWarning
+from trajopt.problem.derivative_check import check_derivatives
+
+
+def quiet(*args, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SlowDynamicsWarning)
+        return CallableSystem(*args, **options)
+
+
+def swing(x, u):
+    """A pendulum on a cart, with `math`."""
+    s, c = math.sin(x[1]), math.cos(x[1])
+    a = (u[0] + s * (x[3] ** 2 + 9.81 * c)) / (2.0 - c * c)
+    return x[2], x[3], a, -a * c - 9.81 * s
+
+
+def all_derivatives(system, xs, us, lam):
+    return *system.linearize(xs, us), *system.hessian_products(xs, us, lam)
+
+
+def points(system, rng, K=13):
+    return rng.standard_normal((K, system.nx)), rng.standard_normal((K, system.nu)), rng.standard_normal((K, system.nx))
+
+
+@pytest.mark.parametrize("integrator", ["explicit_euler", "semi_implicit_euler", "rk2", "rk4", "implicit_midpoint"])
+def test_every_integrator(integrator, rng):
+    """`math` takes no complex numbers: what is compared with is written with numpy."""
+
+    def with_numpy(x, u):
+        s, c = np.sin(x[1]), np.cos(x[1])
+        a = (u[0] + s * (x[3] * x[3] + 9.81 * c)) / (2.0 - c * c)
+        return np.array([x[2], x[3], a, -a * c - 9.81 * s])
+
+    options = {"nx": 4, "nu": 1, "dt": 0.05, "integrator": integrator}
+    system = quiet(xdot=swing, **options)
+    wanted = quiet(xdot=with_numpy, derivatives="complex_step", **options)
+    assert system.derivative_source == "traced" and "'traced'" in repr(system)
+    arguments = points(system, rng)
+    for got, expected in zip(all_derivatives(system, *arguments), all_derivatives(wanted, *arguments), strict=True):
+        assert relative_error(got, expected, floor=1e-2) < COMPLEX_STEP
+    for H in system.hessian_products(*arguments)[::2]:
+        assert np.array_equal(H, H.swapaxes(1, 2)) or integrator == "implicit_midpoint"
+    assert check_derivatives(system).ok
+
+
+def test_all_forms_of_functions(rng):
+    """In place, batches, methods, closures over compiled helpers."""
+
+    @njit
+    def rate(q, v):
+        return math.sin(q) * v
+
+    @njit
+    def in_place(x, u, out):
+        out[0] = x[1]
+        for i in range(1):
+            out[1 + i] = rate(x[0], x[1]) + u[i] - 0.5 * abs(x[0]) ** 3
+
+    def batch(x, u):
+        y = np.empty_like(x)
+        y[:, 0] = x[:, 1]
+        y[:, 1] = np.sin(x[:, 0]) * x[:, 1] + u[:, 0] - 0.5 * np.abs(x[:, 0]) ** 3
+        return y
+
+    class Plant:
+        factor = 0.5
+
+        def xdot(self, x, u):
+            return np.array([x[1], np.sin(x[0]) * x[1] + u[0] - self.factor * abs(x[0]) ** 3])
+
+    systems = [
+        quiet(xdot=in_place, nx=2, nu=1, dt=0.1),
+        quiet(xdot=batch, nx=2, nu=1, dt=0.1, vectorized=True),
+        quiet(xdot=Plant().xdot, nx=2, nu=1, dt=0.1),
+    ]
+    arguments = points(systems[0], rng)
+    first = all_derivatives(systems[0], *arguments)
+    for system in systems:
+        assert system.derivative_source == "traced"
+        for got, expected in zip(all_derivatives(system, *arguments), first, strict=True):
+            assert relative_error(got, expected) < IDENTITY
+
+
+def test_functions_that_cannot_be_traced_say_so(rng):
+    def branching(x, u):
+        return (x[0] * x[0] if x[0] > 0.0 else -u[0] * x[0],)
+
+    system = quiet(branching, nx=1, nu=1, dt=0.1)
+    assert system.derivative_source == "finite_differences"
+    with pytest.raises(ValueError, match="derivatives: got 'traced' for a function that cannot be: it branches"):
+        quiet(branching, nx=1, nu=1, dt=0.1, derivatives="traced")
+
+    def hidden(x, u):
+        return np.array([x[0] * (2.0 if x.dtype == float else 3.0) + u[0]])
+
+    with pytest.raises(ValueError, match="its trace gives other values"):
+        quiet(hidden, nx=1, nu=1, dt=0.1, derivatives="traced")
+    assert quiet(hidden, nx=1, nu=1, dt=0.1).derivative_source == "finite_differences"
+
+
+def test_what_a_closure_holds_may_change(rng):
+    """Of Python functions; compiled ones hold what they were compiled with."""
+    figures = np.array([2.0, 1.0])
+
+    def xdot(x, u):
+        return np.array([x[1], u[0] - figures[0] * np.sin(x[0])])
+
+    system = quiet(xdot=xdot, nx=2, nu=1, dt=0.1)
+    xs, us, lam = points(system, rng)
+    before = all_derivatives(system, xs, us, lam)
+    figures[0] = 3.0
+    fresh = quiet(xdot=xdot, nx=2, nu=1, dt=0.1)
+    for call in ("linearize", "hessian_products"):
+        figures[0] += 0.5
+        fresh = quiet(xdot=xdot, nx=2, nu=1, dt=0.1)
+        arguments = (xs, us, lam)[: 2 if call == "linearize" else 3]
+        for got, wanted in zip(getattr(system, call)(*arguments), getattr(fresh, call)(*arguments), strict=True):
+            assert np.array_equal(got, wanted)
+    assert system.derivative_source == "traced"
+    assert not np.allclose(before[0], system.linearize(xs, us)[0])
+
+
+def test_rollouts_notice_too(rng):
+    """And steps; what comes out is that of other functions, in every lane."""
+    gravity = [9.81]
+
+    def xdot(x, u):
+        return x[1], u[0] - gravity[0] * math.sin(x[0]) * x[1] + x[1] ** 3
+
+    options = {"nx": 2, "nu": 1, "dt": 0.1}
+    system = quiet(xdot=xdot, **options)
+    us, alphas, N = rng.standard_normal((7, 1)), np.linspace(1.0, 0.0, 19), 7
+    k, K = rng.standard_normal((N, 1)), rng.standard_normal((N, 1, 2))
+    for _ in range(2):
+        fresh = quiet(xdot=xdot, derivatives="finite_differences", **options)
+        xs = fresh.rollout([0.3, -0.2], us)
+        assert relative_error(system.rollout([0.3, -0.2], us), xs) < IDENTITY
+        arguments = [0.3, -0.1], xs, us, k, K, alphas
+        for got, wanted in zip(
+            system.closed_loop_rollout(*arguments), fresh.closed_loop_rollout(*arguments), strict=True
+        ):
+            assert relative_error(got, wanted) < 1e-11
+        assert relative_error(system.step(xs[:-1], us), xs[1:]) < IDENTITY
+        gravity[0] = 1.62
+    assert system.derivative_source == "traced"
+    gravity[0] = 3.7
+    assert relative_error(system.step(xs[:-1], us), quiet(xdot=xdot, **options).step(xs[:-1], us)) == 0.0
+    wild = system.closed_loop_rollout([1e200, 1.0], *arguments[1:])[0]
+    assert not np.isfinite(wild[:, -1]).any()
+
+
+def test_a_function_that_begins_to_branch(rng):
+    """It is differentiated from values then, and the system says so."""
+    modes = {"branch": False}
+
+    def xdot(x, u):
+        if modes["branch"] and x[0] > 0.0:
+            return (2.0 * x[0] * x[0] + u[0],)
+        return (x[0] * u[0],)
+
+    system = quiet(xdot=xdot, nx=1, nu=1, dt=0.1)
+    assert system.derivative_source == "traced"
+    modes["branch"] = True
+    xs, us = np.full((3, 1), 0.7), rng.standard_normal((3, 1))
+    fx, _ = system.linearize(xs, us)
+    assert system.derivative_source != "traced"
+    wanted = quiet(xdot=xdot, nx=1, nu=1, dt=0.1, x_example=[0.7], derivatives="finite_differences")
+    assert relative_error(fx, wanted.linearize(xs, us)[0]) < 1e-9
+
+
+def test_points_that_are_not_finite_and_none_at_all(rng):
+    system = quiet(xdot=swing, nx=4, nu=1, dt=0.05)
+    xs, us, lam = points(system, rng)
+    xs[6] = np.nan  # the knot in the middle, where trace and function are compared
+    for block in all_derivatives(system, xs, us, lam):
+        assert np.isnan(block[6]).all() and np.isfinite(np.delete(block, 6, axis=0)).all()
+    assert system.derivative_source == "traced"
+    none = np.zeros((0, 4)), np.zeros((0, 1)), np.zeros((0, 4))
+    assert [len(block) for block in all_derivatives(system, *none)] == 5 * [0]
+
+
+def test_long_steps_are_differentiated_stage_by_stage(rng, monkeypatch):
+    import trajopt.tape.program
+
+    wanted = quiet(xdot=swing, nx=4, nu=1, dt=0.05)
+    arguments = points(wanted, rng)
+    expected = all_derivatives(wanted, *arguments)
+    monkeypatch.setattr(trajopt.tape.program, "LONGEST", 100)
+    system = quiet(xdot=swing, nx=4, nu=1, dt=0.05)
+    for got, block in zip(all_derivatives(system, *arguments), expected, strict=True):
+        assert relative_error(got, block) < IDENTITY
+    assert system.derivative_source == "traced"
+    monkeypatch.setattr(trajopt.tape.program, "LONGEST", 5)
+    assert quiet(xdot=swing, nx=4, nu=1, dt=0.05).derivative_source != "traced"
+
+
+def test_the_order_of_calls_changes_nothing(rng):
+    one, other = quiet(xdot=swing, nx=4, nu=1, dt=0.05), quiet(xdot=swing, nx=4, nu=1, dt=0.05)
+    xs, us, lam = points(one, rng)
+    first = all_derivatives(one, xs, us, lam)
+    last = other.hessian_products(xs, us, lam)
+    for got, wanted in zip((*other.linearize(xs, us), *last), first, strict=True):
+        assert np.array_equal(got, wanted)
+
+
+def test_copies(rng):
+    system = quiet(xdot=swing, nx=4, nu=1, dt=0.05)
+    arguments = points(system, rng)
+    wanted = all_derivatives(system, *arguments)
+    for other in (copy.deepcopy(system), pickle.loads(pickle.dumps(system))):
+        for got, block in zip(all_derivatives(other, *arguments), wanted, strict=True):
+            assert np.array_equal(got, block)

@@ -1,0 +1,171 @@
+"""Residuals from a user's function, differentiated as the functions of systems are."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.extending import is_jitted
+from numpy.typing import ArrayLike
+
+from trajopt.callable_system.checks import check_values, sample_points
+from trajopt.callable_system.functions import CompiledFunction, Function, PointFunction, plain
+from trajopt.callable_system.sources import Derivatives, make_function, make_source
+from trajopt.callable_system.traced import TracedDerivatives, up_to_date
+from trajopt.interfaces.owners import state_space
+from trajopt.interfaces.system import System, as_manifold, check_system
+from trajopt.validation import flag, list_of_names, one_of, positive_sizes, text, whole_number
+
+DERIVATIVES = ("auto", "traced", "complex_step", "finite_differences")
+
+
+def residual(
+    function: Callable,
+    nr: int,
+    system: System,
+    *,
+    derivatives: str = "auto",
+    vectorized: bool = False,
+    scale: ArrayLike = 1.0,
+    x_example: ArrayLike | None = None,
+    u_example: ArrayLike | None = None,
+    name: str = "residual",
+    component_names: Sequence[str] = (),
+) -> FunctionResidual:
+    """A residual from a function of yours, for costs and constraints.
+
+    Parameters
+    ----------
+    function : r(x) or r(x, u) -> nr numbers, an array or a tuple, of x (nx,) and u (nu,), which it leaves alone
+        In plain Python or compiled by numba; r(x, u, out) may write in place.
+    nr : numbers in the residual
+    system : whose states and controls they are; its states are plain numbers (no manifold)
+    derivatives : "auto" (default), "traced", "complex_step" or "finite_differences", as for `CallableSystem`
+    vectorized : True if the function takes and returns batches, x (K, nx), u (K, nu), r (K, nr)
+    scale : number or array (nx,), or (nx + nu,) for r(x, u): the size over which r varies, for finite steps
+    x_example, u_example : a point at which the function is defined, zeros by default
+    name, component_names : what messages call it, and its numbers (nr,)
+
+    Raises
+    ------
+    TypeError, ValueError : names the argument, what it got and what was wanted.
+    """
+    check_system(system, "nx", "ndx", "nu")
+    if as_manifold(system) is not None:
+        raise ValueError(f"system: got {type(system).__name__}, whose states live on a manifold, wanted plain numbers")
+    nr, vectorized = whole_number("nr", nr, 1), flag("vectorized", vectorized)
+    one_of("derivatives", derivatives, DERIVATIVES)
+    if not callable(function):
+        raise TypeError(f"function: got {type(function).__name__}, wanted a function")
+    nx, nu = system.nx, 0 if _takes_states_alone(function) else system.nu
+    wish = Derivatives(derivatives, None, None, vectorized, positive_sizes("scale", scale, nx + nu))
+    X, U = sample_points(x_example, u_example if nu else None, wish.scale, nx, nu)
+    g = _function(function, nx, nu, nr, wish)
+    check_values("function", g, X, U)
+    names = () if component_names == () else list_of_names("component_names", component_names, nr)
+    made = FunctionResidual(g, wish, (X, U), text("name", name), names)
+    made.made_for = state_space(system)
+    return made
+
+
+def _takes_states_alone(function):
+    try:
+        parameters = inspect.signature(getattr(function, "py_func", function)).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters) == 1
+
+
+def _function(function: Any, nx: int, nu: int, nr: int, wish: Derivatives) -> Function:
+    if nu:
+        return make_function("function", function, nx, nu, wish, nr)
+    adapted = partial(_of_state, function)
+    if not is_jitted(function) or wish.vectorized:
+        return make_function("function", adapted, nx, nu, wish, nr)
+    compiled = njit(lambda x, u: function(x))
+    return CompiledFunction("function", compiled, nx, nu, nr, PointFunction("function", adapted, nx, nu, nr))
+
+
+def _of_state(function, x, u):
+    return function(x)
+
+
+class FunctionResidual:
+    """What `residual` makes: see there.
+
+    Attributes
+    ----------
+    nr, name, component_names, made_for : as `trajopt.Residual` has them
+    derivative_source : "traced", "complex_step" or "finite_differences"
+    """
+
+    made_for: Any = None
+
+    def __init__(
+        self,
+        function: Function,
+        wish: Derivatives,
+        samples: tuple[np.ndarray, np.ndarray],
+        name: str,
+        component_names: tuple[str, ...],
+    ) -> None:
+        self.nr, self.name, self.component_names = function.ny, name, component_names
+        self._nx, self._nu = function.nx, function.nu
+        self._source = make_source(function, wish, *samples)
+
+    @property
+    def derivative_source(self) -> str:
+        """Where derivatives come from."""
+        return self._source.name
+
+    def __repr__(self) -> str:
+        of = "x, u" if self._nu else "x"
+        return f"FunctionResidual({self.name!r}, nr={self.nr}, of=({of}), derivative_source={self.derivative_source!r})"
+
+    def _points(self, xs, us):
+        if not self._nu:
+            us = np.empty((len(xs), 0))
+        elif us is None:
+            raise ValueError(f"{self.name}: a function of controls at the terminal knot, which has none")
+        return plain(xs), plain(us)
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, nr)."""
+        X, U = self._points(xs, us)
+        with np.errstate(all="ignore"):
+            r = self._source.evaluate(X, U)
+            current = up_to_date(self._source, X, U, r)
+            if current is not self._source:
+                self._source = current
+                r = current.evaluate(X, U)
+        return r
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """rx (K, nr, nx), and ru (K, nr, nu) or None."""
+        X, U = self._points(xs, us)
+        with np.errstate(all="ignore"):
+            self._source = up_to_date(self._source, X, U)
+            J = self._source.jacobians(X, U)
+        if not self._nu:
+            return J, None
+        return np.ascontiguousarray(J[:, :, : self._nx]), np.ascontiguousarray(J[:, :, self._nx :])
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+        """Hessians of mu'r; None where they are zero everywhere."""
+        X, U = self._points(xs, us)
+        with np.errstate(all="ignore"):
+            self._source = up_to_date(self._source, X, U)
+            if isinstance(self._source, TracedDerivatives) and self._source.linear:
+                return None, None, None
+            H = self._source.hessian_products(X, U, plain(mu))
+        n = self._nx
+        if not self._nu:
+            return H, None, None
+        Hxx, Hux, Huu = (np.ascontiguousarray(B) for B in (H[:, :n, :n], H[:, n:, :n], H[:, n:, n:]))
+        return Hxx, Hux, Huu

@@ -1,0 +1,157 @@
+"""Derivatives of expressions, as expressions of the same graph.
+
+Jacobians by the chain rule forwards, where every node carries its derivatives by those arguments that it depends on,
+or backwards, one output at a time, where there are few.  The Hessian of a scalar is the Jacobian, forwards, of its
+gradient, backwards [Griewank & Walther 2008, chapter 5]; zeros vanish on the way.
+
+The root of a sum of squares, and its other powers, have a tip where the sum is zero, as the speed of what is at rest:
+there their derivatives are taken as zero, which leaves drag |v| v, smooth at rest, the derivatives that it has.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trajopt.tape.graph import Graph
+from trajopt.tape.symbol import Symbol, indices_of, wrapped
+
+PARTIALS = {
+    "add": lambda f, a, b: (1.0, 1.0),
+    "sub": lambda f, a, b: (1.0, -1.0),
+    "mul": lambda f, a, b: (b, a),
+    "neg": lambda f, a: (-1.0,),
+    "inverse": lambda f, a: (-(f * f),),
+    "inverse_or_zero": lambda f, a: (-(f * f),),
+    "sqrt": lambda f, a: (0.5 * _inverse(f, a),),
+    "sin": lambda f, a: (a.cos(),),
+    "cos": lambda f, a: (-a.sin(),),
+    "exp": lambda f, a: (f,),
+    "log": lambda f, a: (1.0 / a,),
+    "power": lambda f, a, b: (b * f * _inverse(a, a) if _has_tip(a) else b * a ** (b - 1.0), f * a.log()),
+    "arcsin": lambda f, a: (1.0 / (1.0 - a * a).sqrt(),),
+    "arccos": lambda f, a: (-1.0 / (1.0 - a * a).sqrt(),),
+    "arctan": lambda f, a: (1.0 / (1.0 + a * a),),
+    "arctan2": lambda f, a, b: (b * _inverse(a * a + b * b), -a * _inverse(a * a + b * b)),
+    "sinh": lambda f, a: (a.cosh(),),
+    "cosh": lambda f, a: (a.sinh(),),
+    "tanh": lambda f, a: (1.0 - f * f,),
+    "arcsinh": lambda f, a: (1.0 / (1.0 + a * a).sqrt(),),
+    "arccosh": lambda f, a: (1.0 / ((a - 1.0).sqrt() * (a + 1.0).sqrt()),),
+    "arctanh": lambda f, a: (1.0 / (1.0 - a * a),),
+    "expm1": lambda f, a: (f + 1.0,),
+    "log1p": lambda f, a: (1.0 / (1.0 + a),),
+    "absolute": lambda f, a: (a.sign(),),
+    "maximum": lambda f, a, b: (1.0 - a.less(b), a.less(b)),
+    "minimum": lambda f, a, b: (a.less(b), 1.0 - a.less(b)),
+}
+"""Partial derivatives of f by a and b, where they are not zero throughout."""
+
+
+def _inverse(x: Symbol, of: Symbol | None = None) -> Symbol:
+    """1/x, or zero where x is, if what it is of can have a tip."""
+    return x.apply("inverse_or_zero" if _has_tip(x if of is None else of) else "inverse")
+
+
+def _has_tip(x: Symbol) -> bool:
+    """Whether it is a sum of squares."""
+    graph, todo = x.graph, [x.index]
+    while todo:
+        i = todo.pop()
+        if graph.operations[i] == "add":
+            todo += graph.arguments[i]
+        elif not (graph.values.get(i, -1.0) >= 0.0 or graph.operations[i] == "absolute" or _is_square(graph, i)):
+            return False
+    return True
+
+
+def _is_square(graph: Graph, i: int) -> bool:
+    """Whether a node is a product of factors that come in pairs, and of positive numbers."""
+    single, todo = set(), [i]
+    while todo:
+        j = todo.pop()
+        if graph.operations[j] == "mul":
+            todo += graph.arguments[j]
+        elif graph.values.get(j, -1.0) < 0.0:
+            single ^= {j}
+    return not single
+
+
+def _partials(graph: Graph, i: int) -> list[tuple[int, Symbol | float]]:
+    """(argument, partial derivative) of a node; those by constants are left out."""
+    rule = PARTIALS.get(graph.operations[i])
+    if rule is None:
+        return []
+    arguments = graph.arguments[i]
+    partials = rule(Symbol(graph, i), *(Symbol(graph, j) for j in arguments))
+    return [(j, d) for j, d in zip(arguments, partials, strict=True) if j not in graph.values]
+
+
+def _times(d: Symbol | float, x: Symbol) -> Symbol:
+    return x * d
+
+
+def forward(graph: Graph, outputs: list[int], leaves: list[int]) -> np.ndarray:
+    """Derivatives (m, n) of the outputs by the leaves."""
+    one = Symbol(graph, graph.constant(1.0))
+    slopes: dict[int, dict[int, Symbol]] = {leaf: {k: one} for k, leaf in enumerate(leaves)}
+    for i in graph.needed(outputs):
+        if i in slopes:
+            continue
+        slope: dict[int, Symbol] = {}
+        moving = any(slopes.get(j) for j in graph.arguments[i])
+        for j, d in _partials(graph, i) if moving else ():
+            for k, x in slopes[j].items():
+                slope[k] = slope[k] + _times(d, x) if k in slope else _times(d, x)
+        slopes[i] = slope
+    J = np.zeros((len(outputs), len(leaves)), dtype=object)
+    for row, i in enumerate(outputs):
+        for k, x in slopes[i].items():
+            J[row, k] = x
+    return J
+
+
+def backward(graph: Graph, seeds: list[tuple[int, Symbol]], leaves: list[int]) -> np.ndarray:
+    """Gradient (n,) of sum_i w_i y_i by the leaves, for pairs (y_i, w_i)."""
+    slopes: dict[int, Symbol] = {}
+    for i, w in seeds:
+        slopes[i] = slopes[i] + w if i in slopes else w
+    moving = _depending(graph, [i for i, _ in seeds], leaves)
+    for i in reversed(graph.needed(slopes)):
+        if i not in slopes or i in leaves:
+            continue
+        for j, d in _partials(graph, i):
+            if j in moving:
+                x = _times(d, slopes[i])
+                slopes[j] = slopes[j] + x if j in slopes else x
+    return np.array([slopes.get(leaf, 0.0) for leaf in leaves] + [None], dtype=object)[:-1]
+
+
+def _depending(graph, roots, leaves):
+    """The nodes under the roots that depend on a leaf."""
+    found = set(leaves)
+    for i in graph.needed(roots):
+        if any(j in found for j in graph.arguments[i]):
+            found.add(i)
+    return found
+
+
+def jacobian(y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """dy/dz (m, n) of expressions y (m,) by leaves z (n,)."""
+    graph = z[0].graph
+    outputs, leaves = indices_of(graph, y), indices_of(graph, z)
+    if 2 * len(outputs) >= len(leaves):
+        return forward(graph, outputs, leaves)
+    one = Symbol(graph, graph.constant(1.0))
+    return np.stack([backward(graph, [(i, one)], leaves) for i in outputs])
+
+
+def hessian(y: np.ndarray, mu: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Hessian (n, n) of sum_i mu_i y_i by z, the upper triangle mirrored."""
+    graph = z[0].graph
+    leaves = indices_of(graph, z)
+    weights = wrapped(graph, indices_of(graph, mu))
+    gradient = backward(graph, list(zip(indices_of(graph, y), weights, strict=True)), leaves)
+    H = forward(graph, indices_of(graph, gradient), leaves)
+    below = np.tril_indices(len(leaves), -1)
+    H[below] = H.T[below]
+    return H

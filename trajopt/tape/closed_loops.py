@@ -1,0 +1,78 @@
+"""Closed loops through the program of a step: the step lengths of a line search are lanes."""
+
+import numpy as np
+
+from dynamics.simd import LANES, carve, driver, flat, helper, launch, load, select_less, splat, store
+from trajopt.tape.interpreter import blemish, place_constants
+from trajopt.tape.operations import execute
+from trajopt.tape.program import Program
+
+
+@helper
+def _write(ws, start, count, first, t, target):
+    """Registers to target[first + l, t, :] for the lanes that exist; target (A, N, count)."""
+    numbers, knots = flat(target), target.shape[1]
+    for l in range(min(LANES, target.shape[0] - first)):
+        place = ((first + l) * knots + t) * count
+        for i in range(count):
+            numbers[place + i] = ws[start + i, l]
+
+
+@helper
+def _control(ws, dx, alpha, i, t, us, k, K, lower, upper):
+    """clip(us + alpha k + K dx, lower, upper); open loop if K has no rows, without limits if these have none."""
+    value = splat(ws, us[t, i])
+    if K.shape[0] > 0:
+        value = value + k[t, i] * alpha
+        for j in range(K.shape[2]):
+            value = value + K[t, i, j] * load(dx, j)
+    if lower.shape[0] > 0:  # NaN stays NaN
+        value = select_less(value, lower[t, i], splat(ws, lower[t, i]), value)
+        value = select_less(upper[t, i], value, splat(ws, upper[t, i]), value)
+    return value
+
+
+@driver
+def run(first, last, work, code, constants, outputs, registers, x0, xs, us, k, K, alphas, gaps, lower, upper, X, U):
+    """X[a], U[a] for every step length, as `System.closed_loop_rollout`; gaps have no rows if there are none."""
+    n, m, x = x0.shape[0], us.shape[1], constants.shape[0]
+    ws, rest = carve(work, registers)
+    dx, rest = carve(rest, n)
+    lengths, rest = carve(rest, 1)
+    instructions, count = flat(code), code.shape[0]
+    place_constants(ws, constants, registers, 1)
+    for chunk in range(first, last):
+        for l in range(LANES):
+            lengths[0, l] = alphas[min(chunk * LANES + l, alphas.shape[0] - 1)]
+        alpha = load(lengths, 0)
+        left = 1.0 - alpha
+        for i in range(n):
+            start = splat(ws, x0[i])
+            store(ws, x + i, start - left * gaps[0, i] if gaps.shape[0] > 0 else start)
+        _write(ws, x, n, chunk * LANES, 0, X)
+        for t in range(us.shape[0]):
+            for j in range(n):
+                store(dx, j, load(ws, x + j) - xs[t, j])
+            for i in range(m):
+                store(ws, x + n + i, _control(ws, dx, alpha, i, t, us, k, K, lower, upper))
+            _write(ws, x + n, m, chunk * LANES, t, U)
+            wrong = blemish(ws, x, x + n + m)
+            execute(ws, instructions, count, registers, 1)
+            for j in range(n):
+                following = load(ws, outputs[j]) + wrong
+                store(dx, j, following - left * gaps[t + 1, j] if gaps.shape[0] > 0 else following)
+            for j in range(n):
+                store(ws, x + j, load(dx, j))
+            _write(ws, x, n, chunk * LANES, t + 1, X)
+
+
+def closed_loops(program: Program, loop: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Trajectories (A, N+1, nx), (A, N, nu) of x0, xs, us, k, K, alphas, gaps, lower, upper, all C-ordered float64."""
+    x0, us, alphas = loop[0], loop[2], loop[5]
+    A, (N, nu) = len(alphas), us.shape
+    X, U = np.empty((A, N + 1, len(x0))), np.empty((A, N, nu))
+    if A:
+        code, constants, outputs, registers = program
+        numbers, effort = registers + len(x0) + 1, N * (len(code) // 2 + 1)
+        launch(run, A, numbers, code, constants, outputs, registers, *loop, X, U, effort=effort)
+    return X, U

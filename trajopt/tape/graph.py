@@ -1,0 +1,144 @@
+"""Expressions in a graph that holds each of them once: constants are folded, zeros and ones vanish.
+
+A node is an operation and the numbers of the nodes that it is applied to, which are smaller than its own: the order of
+numbers is one in which everything can be computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+FOLDED = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "neg": np.negative, "inverse": np.reciprocal,
+    "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "exp": np.exp, "log": np.log, "power": np.power,
+    "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan, "arctan2": np.arctan2, "sinh": np.sinh,
+    "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh,
+    "expm1": np.expm1, "log1p": np.log1p, "absolute": np.absolute, "sign": np.sign, "maximum": np.maximum,
+    "minimum": np.minimum, "less": np.less, "inverse_or_zero": lambda a: 1.0 / a if a else 0.0,
+}  # fmt: skip
+"""All operations, and what they make of constants; `less` is one where a < b, else zero, and `inverse_or_zero` of zero
+is zero."""
+
+COMMUTING = {"add", "mul"}
+LARGEST = 1_000_000
+"""Nodes of a graph: those of more would take a minute to write."""
+
+
+class Untraceable(Exception):
+    """A function asks of a symbol what only a number has, does what is not known here, or takes too many operations."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+
+
+class Graph:
+    """Nodes by number: `operations[i]`, its `arguments[i]`, and the `value[i]` of a constant."""
+
+    def __init__(self) -> None:
+        self.operations: list[str] = []
+        self.arguments: list[tuple[int, ...]] = []
+        self.values: dict[int, float] = {}
+        self._known: dict[tuple, int] = {}
+
+    def _new(self, operation, arguments):
+        if len(self.operations) >= LARGEST:
+            raise Untraceable(f"it takes more than {LARGEST} operations")
+        self.operations.append(operation)
+        self.arguments.append(arguments)
+        return len(self.operations) - 1
+
+    def leaf(self) -> int:
+        """A new argument."""
+        return self._new("leaf", ())
+
+    def constant(self, value: float) -> int:
+        """The node of a number."""
+        key = ("constant", float(value))
+        if key not in self._known:
+            self._known[key] = self._new("constant", ())
+            self.values[self._known[key]] = float(value)
+        return self._known[key]
+
+    def node(self, operation: str, *arguments: int) -> int:
+        """The node of an operation, which may turn out to be simpler."""
+        numbers = [self.values.get(i) for i in arguments]
+        if None not in numbers:
+            with np.errstate(all="ignore"):
+                return self.constant(FOLDED[operation](*(float(x) for x in numbers if x is not None)))
+        simpler = _SIMPLER.get(operation)
+        found = None if simpler is None else simpler(self, *arguments, *numbers)
+        if found is not None:
+            return found
+        if operation in COMMUTING:
+            arguments = tuple(sorted(arguments))
+        key = (operation, *arguments)
+        if key not in self._known:
+            self._known[key] = self._new(operation, arguments)
+        return self._known[key]
+
+    def negated(self, i: int) -> int | None:
+        """What i is minus of, if that is what it is."""
+        return self.arguments[i][0] if self.operations[i] == "neg" else None
+
+    def needed(self, roots: Iterable[int]) -> list[int]:
+        """The nodes that the roots depend on, themselves included, in the order of their numbers."""
+        found, todo = set(), list(roots)
+        while todo:
+            i = todo.pop()
+            if i not in found:
+                found.add(i)
+                todo += self.arguments[i]
+        return sorted(found)
+
+    def substitute(self, roots: Sequence[int], leaves: dict[int, int]) -> list[int]:
+        """The roots with nodes put in place of leaves."""
+        new = dict(leaves)
+        for i in self.needed(roots):
+            if i not in new:
+                arguments = self.arguments[i]
+                new[i] = self.node(self.operations[i], *(new[j] for j in arguments)) if arguments else i
+        return [new[i] for i in roots]
+
+
+def _add(graph, a, b, x, y):
+    if x == 0.0 or y == 0.0:
+        return b if x == 0.0 else a
+    if a == b:
+        return graph.node("mul", graph.constant(2.0), a)
+    if graph.negated(b) is not None:
+        return graph.node("sub", a, graph.negated(b))
+    return None if graph.negated(a) is None else graph.node("sub", b, graph.negated(a))
+
+
+def _subtract(graph, a, b, x, y):
+    if x == 0.0 or y == 0.0:
+        return graph.node("neg", b) if x == 0.0 else a
+    if a == b:
+        return graph.constant(0.0)
+    return None if graph.negated(b) is None else graph.node("add", a, graph.negated(b))
+
+
+def _multiply(graph, a, b, x, y):
+    if x is None and y is not None:
+        a, b, x, y = b, a, y, x
+    if x == 0.0 or x == 1.0:
+        return a if x == 0.0 else b
+    if x == -1.0:
+        return graph.node("neg", b)
+    if x is not None and graph.negated(b) is not None:
+        return graph.node("mul", graph.constant(-x), graph.negated(b))
+    for one, other in ((a, b), (b, a)):
+        if graph.negated(one) is not None:
+            return graph.node("neg", graph.node("mul", graph.negated(one), other))
+    return None
+
+
+def _negate(graph, a, x):
+    if graph.operations[a] == "sub":
+        return graph.node("sub", *reversed(graph.arguments[a]))
+    return graph.negated(a)
+
+
+_SIMPLER = {"add": _add, "sub": _subtract, "mul": _multiply, "neg": _negate}

@@ -1,0 +1,67 @@
+"""Programs run at many points: one driver for all of them, a point per lane, several vectors per instruction."""
+
+import numpy as np
+
+from dynamics.simd import LANES, carve, driver, flat, gather, helper, launch, load, scatter, splat, store
+from trajopt.tape.operations import execute
+from trajopt.tape.program import Program
+
+BANKS = 4
+"""Vectors that an instruction is applied to before the next one is decoded, at most."""
+NEAR = 2048
+"""Vectors that the registers of all banks may be, at most: the second cache holds them."""
+
+
+@helper
+def place_constants(ws, constants, registers, banks):
+    """The first registers of all banks."""
+    for w in range(0, banks * registers, registers):
+        for i in range(constants.shape[0]):
+            store(ws, w + i, splat(ws, constants[i]))
+
+
+@helper
+def blemish(ws, start, stop):
+    """Zero, but NaN in lanes in which one of these registers is not finite."""
+    total = splat(ws, 0.0)
+    for i in range(start, stop):
+        total = total + 0.0 * load(ws, i)
+    return total
+
+
+@driver
+def run(first, last, work, code, constants, outputs, registers, banks, X, U, L, Y):
+    """Y[t] = outputs of the program for arguments [X[t]; U[t]; L[t]]; NaN for those that are not finite."""
+    n, m, l = X.shape[1], U.shape[1], L.shape[1]
+    ws, rest = carve(work, banks * registers)
+    block, rest = carve(rest, outputs.shape[0])
+    instructions, count = flat(code), code.shape[0]
+    place_constants(ws, constants, registers, banks)
+    chunk = first
+    while chunk < last:
+        used = min(banks, last - chunk)
+        for k in range(used):
+            t, x = (chunk + k) * LANES, k * registers + constants.shape[0]
+            gather(X, t, ws[x : x + n])
+            gather(U, t, ws[x + n : x + n + m])
+            gather(L, t, ws[x + n + m : x + n + m + l])
+        execute(ws, instructions, count, registers, used)
+        for k in range(used):
+            x = k * registers + constants.shape[0]
+            wrong = blemish(ws, x, x + n + m + l)
+            for i in range(outputs.shape[0]):
+                store(block, i, load(ws, k * registers + outputs[i]) + wrong)
+            scatter(block, (chunk + k) * LANES, Y)
+        chunk += used
+
+
+def evaluate(program: Program, X: np.ndarray, U: np.ndarray, L: np.ndarray) -> np.ndarray:
+    """Outputs (K, m) of a program for C-ordered float64 arguments X (K, n), U (K, m), L (K, l)."""
+    code, constants, outputs, registers = program
+    Y = np.empty((len(X), len(outputs)))
+    if Y.size:
+        chunks = -(-len(X) // LANES)
+        banks = max(1, min(BANKS, chunks, NEAR // registers))
+        numbers = banks * registers + len(outputs)
+        launch(run, len(X), numbers, code, constants, outputs, registers, banks, X, U, L, Y, effort=len(code) // 2 + 1)
+    return Y
