@@ -6,7 +6,8 @@ At a solution the penalty changes the model alone.  A large one makes K the feed
     rho = min(rho, 1e4 unit)        lam_e = lam, the dual iterate
 
 whose k is as small as before, and whose K leaves a part of a disturbance of the rows.  A large penalty also made up for
-what is indefinite of the Lagrangian's Hessian; without it, what is positive of that is used, as in any iteration.
+what is indefinite of the Lagrangian's Hessian; without it, what is positive of that is used, as in any iteration.  The
+rows that press are those of the model's minimum, for some may be within rounding of their limits.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from trajopt.backward.sweep import SweepResult
 from trajopt.results.status import Status
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.iterate import GAUSS_NEWTON, Formulation
+from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.state import State
 from trajopt.solvers.steering import weighted
@@ -34,7 +36,10 @@ def executed(formulation: Formulation, state: State, options: LoopOptions, clock
         return last.sweep
     if m.penalty <= LARGEST * m.unit:
         return last.sweep
-    model = weighted(formulation, state.model, m._replace(centre=m.dual, penalty=LARGEST * m.unit))
-    exact = last.kind != GAUSS_NEWTON
-    found = Directions(formulation, clock).find(model, state.regularization, exact, near=True).direction
-    return last.sweep if found is None else found.sweep
+    m = m._replace(centre=m.dual, penalty=LARGEST * m.unit)
+    model, exact = weighted(formulation, state.model, m), last.kind != GAUSS_NEWTON
+    found = Directions(formulation, clock).find(model, state.regularization, exact, near=True)
+    if found.direction is None:
+        return last.sweep
+    (expansion, _), mu = found.model.of_kind(found.direction.kind), found.regularization.mu
+    return Kinks(formulation, found.model, m, expansion, mu, clock).minimum(found.direction).direction.sweep

@@ -83,7 +83,8 @@ def least_violation(formulation: Formulation, start: Iterate, clock: Stopwatch, 
             step, promise = _step(formulation, model._replace(rows=weighted), blocks, zeta, clock)
             if step is not None:
                 left = violations(formulation, rows.values(step.xs, step.us))
-                lower = 0.5 * float(left @ left)
+                with np.errstate(over="ignore"):  # a rollout far away
+                    lower = 0.5 * float(left @ left)
                 if promise <= PROMISE * F:
                     minimum = True
                     break
