@@ -197,6 +197,9 @@ def complaints(case: FuzzCase, solution: Solution) -> list[str]:
     if limits is not None and case.solver.control_limits == "box" and not takes_accelerations(system):
         if (us < limits[0]).any() or (us > limits[1]).any():
             found.append("controls beyond their limits")
+        inside = np.minimum(us - limits[0], limits[1] - us)
+        if solution.converged and ((inside > 0.0) & (inside < 1e-14 * np.abs(us))).any():
+            found.append("converged with controls off their limits by rounding")
     hard = case.solver.soft_penalty == 0.0
     if solution.converged and hard and solution.violation > case.solver.feasibility_tolerance:
         found.append(f"converged with a violation of {solution.violation:.1e}")

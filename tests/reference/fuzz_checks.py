@@ -95,8 +95,9 @@ def conditions(solution: Solution, soft: float, near: float) -> Conditions:
     off = d.r - np.clip(d.r, d.lower, d.upper)
     prices, pressed, lam = np.where(hard, lam, soft * off), d.J[~hard & (off != 0.0)], np.where(hard, lam, 0.0)
     g, terms = d.g + prices @ d.J, np.abs(d.g) + np.abs(prices) @ np.abs(d.J)
+    g = np.sign(g) * np.maximum(np.abs(g) - ROUNDING * terms, 0.0)
     limit = np.where(lam > 0.0, d.upper, d.lower)
-    slack = np.where(np.isfinite(limit), limit - d.r, 0.0)
+    slack = np.where(np.isfinite(limit) & (d.lower < d.upper), limit - d.r, 0.0)
     measures = off[hard], np.maximum(lam * slack, 0.0), lam[~np.isfinite(limit)]
     Z = _kept(d.J[lam != 0.0])
     free = hard & (lam == 0.0)
@@ -113,7 +114,7 @@ def _kept(J):
 
 def _gain(H, g, A):
     """-min g'd + 1/2 d'Hd over d with A d <= 0, from its dual."""
-    scale = 1.0 / np.sqrt(np.diag(H))
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(H), TINY))
     values, V = np.linalg.eigh(scale[:, None] * H * scale)
     V = scale[:, None] * V / np.sqrt(np.maximum(values, ROUNDING))
     g, A = g @ V, (A @ V).T
@@ -122,7 +123,8 @@ def _gain(H, g, A):
 
 def complaints(solver: Any, solution: Solution) -> list[str]:
     """What this look finds of a solution that converged or is said to be infeasible."""
-    found, cost = [], abs(solution.cost)
+    squares = sum(float(np.sum(report.violations**2)) for report in solution.constraints if report.penalty)
+    found, cost = [], abs(solution.cost) + 0.5 * solver.soft_penalty * squares
     if solution.status == "infeasible":
         us, violation = feasible_controls(solution)
         if violation <= solver.feasibility_tolerance:
