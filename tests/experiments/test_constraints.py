@@ -263,9 +263,9 @@ def test_a_small_run_with_rows_multiplied(tmp_path, capsys):
 
 def test_gains_by_penalty(tmp_path, capsys, monkeypatch):
     """Errors of the sensitivities fall with the penalty, gains grow with it; a solution has those of 1e4."""
-    monkeypatch.setattr("experiments.constraints.__main__.PROBLEMS", ("double_integrator",))
+    monkeypatch.setattr("experiments.constraints.__main__.PROBLEMS", ("arm_tip",))
     assert main(["--gains", "--out", str(tmp_path)]) == 0
-    record = json.loads((tmp_path / "constraints.json").read_text())["gains"]["double_integrator"]
+    record = json.loads((tmp_path / "constraints.json").read_text())["gains"]["arm_tip"]
     errors, largest = (np.array([of[key] for of in record["penalties"].values()]) for key in ("error", "largest"))
     assert record["status"] == "converged" and (np.diff(largest) > 0.0).all()
     assert (errors[2:] < 0.02 * errors[1:-1]).all() and errors[-1] < 1e-6
