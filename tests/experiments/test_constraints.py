@@ -269,7 +269,7 @@ def test_gains_by_penalty(tmp_path, capsys, monkeypatch):
     errors, largest = (np.array([of[key] for of in record["penalties"].values()]) for key in ("error", "largest"))
     assert record["status"] == "converged" and (np.diff(largest) > 0.0).all()
     assert (errors[2:] < 0.02 * errors[1:-1]).all() and errors[-1] < 1e-6
-    assert record["solution"] == pytest.approx(record["penalties"]["10000"], rel=1e-6)
+    assert record["solution"] == pytest.approx(record["penalties"]["10000"], rel=1e-4)
     assert "solution's" in capsys.readouterr().out
 
 
