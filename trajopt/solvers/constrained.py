@@ -29,7 +29,7 @@ from trajopt.solvers.kinks import Aimed, Kinks
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.predicted_change import linear_step
-from trajopt.solvers.state import Aim, State, expected_decrease
+from trajopt.solvers.state import IDLE, Aim, State, expected_decrease
 from trajopt.solvers.steering import (
     GROWTH,
     LARGEST,
@@ -45,8 +45,6 @@ from trajopt.solvers.steering import (
 )
 from trajopt.solvers.timing import Stopwatch
 
-IDLE = 3
-"""Steps in a row without a gain after which an iterate counts as a minimum."""
 MINIMA, HARDER = 4, 10
 """Times in an iteration that multipliers may move because the model promises nothing; that mu may rise."""
 NEAR = 1e-2

@@ -23,14 +23,15 @@ from trajopt.solvers.iterate import Formulation, Iterate, LocalModel
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.multipliers import Multipliers, Weights, measures, with_prices
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.state import Checked, State
+from trajopt.solvers.state import IDLE, Checked, State
 from trajopt.solvers.steering import FIRST, GROWTH, LARGEST, total_violation, weighted
 from trajopt.solvers.timing import Stopwatch
 
 EVERY = 15
 """Iterations between checks."""
 NOTICEABLE, SLOWLY = 1e-4, 0.7
-"""A check is made where the largest violation of scaled rows exceeds this, and this part of what it was at the last."""
+"""A check is made where the largest violation of scaled rows exceeds this, or nothing else is left to gain, and exceeds
+this part of what it was at the last."""
 FIRST_ZETA, LEAST_ZETA, FACTOR = 1e-4, 1e-8, 10.0
 SUFFICIENT = 0.01
 """A step is accepted that achieves this part of what the model promises."""
@@ -49,9 +50,10 @@ RUNAWAY, RESTRAIN = 1e3, 1e2
 again with so many times the penalty."""
 AGAINST = 10.0
 """The penalty after a search costs the trajectory it left so many times what that saves."""
-SPREADS = 0.01, 0.3
+SPREADS, NO_CONTROL = (0.01, 0.3), 1e-6
 """Searches from perturbed controls: the perturbation as a part of the largest control.  Slightly, to leave points where
-violations have no gradient without being least, such as no thrust where some is wanted; and widely."""
+violations have no gradient without being least, such as no thrust where some is wanted; and widely.  A control that
+is smaller than this everywhere says nothing of its size, which is taken to be 1."""
 
 
 class Search(NamedTuple):
@@ -167,7 +169,7 @@ def check(
         us = best.model.iterate.us
         if spread > 0.0:
             largest = np.abs(us).max(axis=0, initial=0.0)
-            scale = spread * np.where(largest > 0.0, largest, 1.0)
+            scale = spread * np.where(largest > NO_CONTROL, largest, 1.0)
             trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, clock)
         elif first is not None and first.gaps is None:
             trial = first
@@ -193,7 +195,8 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, clock:
     rows = formulation.rows
     assert rows is not None and model.rows is not None
     largest = measures(rows, model.rows.c, m.dual).scaled
-    if iterate.gaps is not None or largest <= NOTICEABLE or largest <= SLOWLY * since.violation:
+    small = largest <= NOTICEABLE and (state.idle < IDLE or largest <= options.feasibility_tolerance)
+    if iterate.gaps is not None or small or largest <= SLOWLY * since.violation:
         return state._replace(checked=Checked(state.tried, largest))
     found, hopeless, steps = check(formulation, iterate, state.first, clock, options.feasibility_tolerance)
     tried, v = state.tried + steps, violations(formulation, model.rows.c)

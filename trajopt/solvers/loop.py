@@ -32,7 +32,7 @@ from trajopt.backward.regularization import Regularization
 from trajopt.results.records import IterationRecord, Progress
 from trajopt.results.status import Status
 from trajopt.solvers.attempts import LONG_STEP, Attempt, Attempts
-from trajopt.solvers.constrained import IDLE, Constrained, kept
+from trajopt.solvers.constrained import Constrained, kept
 from trajopt.solvers.cycle import arrived, left_of
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.feasibility import checked, restrained
@@ -49,7 +49,7 @@ from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.line_search import INVISIBLE, Refused, Step
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.state import Aim, Checked, Log, State, expected_decrease
+from trajopt.solvers.state import IDLE, Aim, Checked, Log, State, expected_decrease
 from trajopt.solvers.steering import eased, first_multipliers, satisfied, total_violation, weighted
 from trajopt.solvers.timing import Stopwatch
 
