@@ -1,24 +1,28 @@
 """Solve constrained problems of the literature here and by IPOPT and FATROP, from the same starts.
 
-    python -m experiments.constraints [--only NAME ...] [--starts N] [--solvers ddp ilqr ipopt fatrop] [--scaled]
-                                      [--limit SECONDS] [--out DIR] [--seed N]
+    python -m experiments.constraints [--only NAME ...] [--starts N] [--solvers ddp ilqr ipopt fatrop]
+                                      [--scaled | --gains | --pose] [--limit SECONDS] [--out DIR] [--seed N]
 
 Every problem is stated once, in `experiments.constraints.catalogue`; both sides are made of that statement, on the same
 discretization.  All solvers have their default options.  Ours start from controls alone, the others from the same
 controls and the states they lead to.  IPOPT and FATROP need CasADi, of the `peers` extra; without it they are left out.
 Times are wall-clock seconds of warm solves, without compilation and without the making of nonlinear programmes; CasADi
-evaluates in its virtual machine.  Writes DIR/constraints.json (all runs), DIR/constraints.md and DIR/constraints.png.
+evaluates in its virtual machine.  --gains compares the feedback of sweeps with a dense solve with active rows held, by
+their penalty; --pose solves for an arm's terminal pose and rest with four weights of its torques.  Writes
+DIR/constraints.json (all runs), DIR/constraints.md and DIR/constraints.png.
 """
 
 import sys
 from typing import Any
 
+from experiments.constraints.arm_pose import WEIGHTS, pose_record
 from experiments.constraints.catalogue import NAMES
-from experiments.constraints.contestants import SOLVERS, available
+from experiments.constraints.contestants import OURS, SOLVERS, available
 from experiments.constraints.figures import plot
+from experiments.constraints.gains import PENALTIES, PROBLEMS, gains_record
 from experiments.constraints.study import SCALES, geometric_means, problem_record, scaled_record
 from experiments.constraints.tables import markdown, printed
-from experiments.harness import Experiment, Run, count, option, positive, seed
+from experiments.harness import Experiment, Run, count, either, option, positive, seed
 
 STARTS, LIMIT = 10, 60.0
 
@@ -31,6 +35,12 @@ def study(run: Run) -> dict[str, Any]:
     if options.scaled:
         advance = run.counter("solves", len(options.only) * options.starts * len(SCALES))
         return {**settings, "scaled": {name: scaled_record(name, *sizes, advance) for name in options.only}}
+    if options.gains:
+        advance = run.counter("sweeps", len(PROBLEMS) * len(PENALTIES))
+        return {"gains": {name: gains_record(name, advance) for name in PROBLEMS}}
+    if options.pose:
+        advance = run.counter("solves", len(OURS) * len(WEIGHTS))
+        return {"pose": {name: pose_record(solver, advance) for name, solver in OURS.items()}}
     advance = run.counter("solves", len(options.only) * options.starts * len(options.solvers))
     problems = {name: problem_record(name, options.solvers, *sizes, advance) for name in options.only}
     results = {**settings, "problems": problems, "geometric_means": geometric_means(problems)}
@@ -50,7 +60,11 @@ main = Experiment(
         ),
         count("--starts", STARTS, "of each problem"),
         option("--solvers", nargs="+", choices=SOLVERS, default=available(), metavar="NAME", help=", ".join(SOLVERS)),
-        option("--scaled", action="store_true", help="only iterations of DDP, rows multiplied by 1, 1e3 and 1e-3"),
+        either(
+            option("--scaled", action="store_true", help="only iterations of DDP, rows multiplied by 1, 1e3 and 1e-3"),
+            option("--gains", action="store_true", help="only feedback at active constraints, by the penalty"),
+            option("--pose", action="store_true", help="only an arm's terminal pose and rest, by weights of torques"),
+        ),
         option("--limit", type=positive, default=LIMIT, metavar="SECONDS", help="of a solve (default: %(default)s)"),
         seed("starts"),
     ],

@@ -79,6 +79,10 @@ def printed(results: dict[str, Any]) -> list[Table | str]:
     """Tables for the terminal."""
     if "scaled" in results:
         return [scaled_table(results["scaled"])]
+    if "gains" in results:
+        return [gains_table(results["gains"])]
+    if "pose" in results:
+        return [pose_table(results["pose"])]
     problems = results["problems"]
     shown: list[Table | str] = []
     if rows := feasible_rows(problems):
@@ -101,6 +105,31 @@ def scaled_table(scaled: dict[str, Any]) -> Table:
 
     rows = [[name, *iterations(record)] for name, record in scaled.items()]
     return table("iterations of DDP, rows multiplied", ("problem", *(f"by {f}" for f in factors)), ("same",), (rows,))
+
+
+def gains_table(gains: dict[str, Any]) -> Table:
+    """Errors and sizes of gains by the penalty, and of those of solutions."""
+
+    def row(heading: str, records: list[dict[str, float] | None]) -> list[str | float | None]:
+        return [heading, *(r[what] if r else None for what in ("error", "largest") for r in records)]
+
+    penalties = next(iter(gains.values()))["penalties"]
+    rows = [row(f"{float(rho):.0e}", [of["penalties"][rho] for of in gains.values()]) for rho in penalties]
+    last = row("solution's", [of["solution"] for of in gains.values()])
+    title = "K at knot 0, relative error; largest entry of K at the last five knots"
+    headings = [f"{name}\n{what}" for what in ("error", "largest") for name in gains]
+    return table(title, ("penalty",), headings, (rows, [last]))
+
+
+def pose_table(pose: dict[str, Any]) -> Table:
+    """Iterations, cost and end by the weight of torques."""
+    rows = [
+        [HEADINGS[solver], weight, r["iterations"], f"{r['cost']:.4f}", f"{r['violation']:.0e}", r["status"]]
+        for solver, record in pose.items()
+        for weight, r in record.items()
+    ]
+    headings = ("weight", "iterations", "cost", "violation", "status")
+    return table("an arm's terminal pose and rest", ("solver",), headings, (rows,))
 
 
 def markdown(results: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import trajopt
 from experiments.constraints.__main__ import main
 from experiments.constraints.catalogue import NAMES, statement
 from experiments.constraints.contestants import Attempt, available
+from experiments.constraints.gains import active_sides, at_solution, sensitivity
 from experiments.constraints.residuals import Multiplied, problem_of, residual_of, system_of
 from experiments.constraints.starts import controls, states
 from experiments.constraints.statement import Limits, Rows
@@ -257,3 +259,42 @@ def test_a_small_run_with_rows_multiplied(tmp_path, capsys):
     record = json.loads((tmp_path / "constraints.json").read_text())["scaled"]["double_integrator"]
     assert list(record) == ["1", "1000", "0.001"] and all(len(of["iterations"]) == 1 for of in record.values())
     assert "rows multiplied" in capsys.readouterr().out
+
+
+def test_gains_by_penalty(tmp_path, capsys, monkeypatch):
+    """Errors of the sensitivities fall with the penalty, gains grow with it; a solution has those of 1e4."""
+    monkeypatch.setattr("experiments.constraints.__main__.PROBLEMS", ("arm_tip",))
+    assert main(["--gains", "--out", str(tmp_path)]) == 0
+    record = json.loads((tmp_path / "constraints.json").read_text())["gains"]["arm_tip"]
+    errors, largest = (np.array([of[key] for of in record["penalties"].values()]) for key in ("error", "largest"))
+    assert record["status"] == "converged" and (np.diff(largest) > 0.0).all()
+    assert (errors[2:] < 0.02 * errors[1:-1]).all() and errors[-1] < 1e-6
+    assert record["solution"] == pytest.approx(record["penalties"]["10000"], rel=1e-6)
+    assert "solution's" in capsys.readouterr().out
+
+
+def test_sensitivities_of_a_dense_solve():
+    """Against re-solved problems, by central differences of the start."""
+    each, h = statement("arm_tip"), 1e-5
+    solver = trajopt.DDP(feasibility_tolerance=1e-10)
+    problem = problem_of(each, fast=False)
+    solution = solver.solve(problem)
+    formulation, model, lam, unit = at_solution(solution, solver)
+    held = active_sides(formulation, lam, unit) != 0
+    free = np.full(solution.us.shape, True)
+    count = np.concatenate([[0], np.cumsum(held)])[formulation.rows.first]
+    C = model.rows.C[0][held], model.rows.C[1][held]
+    found, columns = sensitivity(model.exact.expansion, count, C, free), []
+    for dx in np.eye(each.nx):
+        up, down = (solver.solve(replace(problem, x0=problem.x0 + s * h * dx), us=solution.us) for s in (1.0, -1.0))
+        columns.append((up.us[0] - down.us[0]) / (2.0 * h))
+    np.testing.assert_allclose(found, np.array(columns).T, atol=1e-5 * np.abs(found).max())
+
+
+def test_a_pose_with_four_weights(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("experiments.constraints.arm_pose.WEIGHTS", (4e-4,))
+    assert main(["--pose", "--out", str(tmp_path)]) == 0
+    for record in json.loads((tmp_path / "constraints.json").read_text())["pose"].values():
+        assert record["0.0004"]["status"] == "converged" and record["0.0004"]["violation"] <= 1e-7
+        assert record["0.0004"]["cost"] == pytest.approx(0.930388, rel=1e-5)
+    assert "terminal pose" in capsys.readouterr().out

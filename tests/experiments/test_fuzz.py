@@ -82,6 +82,44 @@ def test_a_state_off_the_dynamics_is_a_complaint(monkeypatch):
     assert any(complaint.startswith("gaps are off") for complaint in judge(0).complaints)
 
 
+# ------------------------------------------------------------------------------------------------ another look
+SEVERAL = 16
+"""A case that converges with controls on their limits, at a state that it must end in."""
+
+
+def spoiled(monkeypatch, seed, **changes):
+    """The complaints about a case whose solution has some attributes changed."""
+    solve = fuzz.run
+    monkeypatch.setattr(fuzz, "run", lambda case: replace(solution := solve(case), **{
+        name: change(solution) for name, change in changes.items()
+    }))  # fmt: skip
+    return " ".join(judge(seed).complaints)
+
+
+def with_multipliers(change):
+    """Reports with other multipliers."""
+    return lambda solution: tuple(r._replace(multipliers=change(r)) for r in solution.constraints)
+
+
+def test_multipliers_and_controls_are_those_of_a_minimum(monkeypatch):
+    assert judge(SEVERAL).status == "converged" and judge(SEVERAL).complaints == ()
+    with monkeypatch.context() as patch:
+        found = spoiled(patch, SEVERAL, constraints=with_multipliers(lambda r: 0.5 * r.multipliers))
+        assert "due to multipliers" in found
+    with monkeypatch.context() as patch:
+        assert "slack" in spoiled(patch, SEVERAL, constraints=with_multipliers(lambda r: r.multipliers + 1.0))
+    with monkeypatch.context() as patch:
+        found = spoiled(patch, SEVERAL, us=lambda s: s.us + 0.1 * np.cos(np.arange(len(s.us)))[:, None])
+        assert "left to gain" in found
+
+
+@pytest.mark.parametrize("seed", [0, 7, 16])
+def test_false_infeasibility_is_a_complaint(monkeypatch, seed):
+    """Of a linear system by all controls, of others by those near."""
+    found = spoiled(monkeypatch, seed, status=lambda solution: "infeasible")
+    assert "infeasible, but controls" in found
+
+
 def test_a_death_is_told_of_the_case_that_killed(monkeypatch):
     monkeypatch.setattr("experiments.fuzz.study.CHUNK", 2)
     seeds = range(DEADLY - 1, DEADLY + 3)

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import dynamics
+from experiments.constraints.residuals import Multiplied
+from tests.reference import fuzz_checks
 from tests.trajopt.systems import CartPole, CirclePendulum, LinearSystem, Pendulum, TipResidual
 from trajopt import (
     DDP,
@@ -76,6 +78,7 @@ def fuzz_case(seed: int) -> FuzzCase:
         running = [running[: int(rng.integers(1, len(running) + 1))] for _ in range(N)]
     terminal = [*_state_cost(system, rng, 0.7), *_curved_cost(system, rng)]
     constraints = _constraints(system, N, rng)
+    constraints += _more_of_them(constraints, np.random.default_rng([8, seed]))
     problem = Problem(system, x0, N, running, terminal, constraints, name=f"fuzz {seed}")
     us = 10.0 ** rng.uniform(-2, 3) * rng.standard_normal((N, system.nu)) if _maybe(rng, 0.6) else None
     xs = np.array([_state(system, rng) for _ in range(N + 1)]) if _maybe(rng, 0.5) else None
@@ -137,6 +140,20 @@ def _constraints(system, N, rng):
     return constraints
 
 
+def _more_of_them(constraints, rng):
+    """One of the constraints again, in other units: redundant, or beyond its own limits, so that the two contradict."""
+    chosen = [each for each in constraints if isinstance(each, ResidualConstraint)]
+    if not chosen or _maybe(rng, 0.5):
+        return []
+    one, factor = chosen[rng.integers(len(chosen))], 10.0 ** rng.uniform(-4, 4) if _maybe(rng, 0.5) else 1.0
+    lower, upper = one.lower, one.upper
+    if _maybe(rng, 0.3):
+        beyond = np.isfinite(upper) & _maybe(rng, 0.7)
+        lower = np.where(beyond, upper + 0.1 * rng.random(upper.shape) + 1e-3, lower)
+        upper = np.where(beyond, np.inf, upper)
+    return [ResidualConstraint(Multiplied(one.residual, factor), factor * lower, factor * upper, one.at, "again")]
+
+
 def _solver(rng):
     options = {
         "max_iterations": ITERATIONS,
@@ -180,6 +197,9 @@ def complaints(case: FuzzCase, solution: Solution) -> list[str]:
     if limits is not None and case.solver.control_limits == "box" and not takes_accelerations(system):
         if (us < limits[0]).any() or (us > limits[1]).any():
             found.append("controls beyond their limits")
+        inside = np.minimum(us - limits[0], limits[1] - us)
+        if solution.converged and ((inside > 0.0) & (inside < 1e-14 * np.abs(us))).any():
+            found.append("converged with controls off their limits by rounding")
     hard = case.solver.soft_penalty == 0.0
     if solution.converged and hard and solution.violation > case.solver.feasibility_tolerance:
         found.append(f"converged with a violation of {solution.violation:.1e}")
@@ -190,7 +210,7 @@ def complaints(case: FuzzCase, solution: Solution) -> list[str]:
         found.append("a cost in the log is not finite")
     if len(costs) == 0 or not np.isclose(costs[-1], solution.cost, rtol=1e-12):
         found.append("the log does not end with the solution's cost")
-    return found
+    return [*found, *fuzz_checks.complaints(case.solver, solution)]
 
 
 def run(case: FuzzCase) -> Solution:

@@ -19,6 +19,14 @@ def test_every_end_has_a_name(group):
     assert "converged" in statuses
 
 
+@pytest.mark.parametrize("seed", [618, 738, 1093, 828, 3528])
+def test_what_fuzzing_found(seed):
+    """Controls that ended off their limits by rounding; minima that only rounding spoils."""
+    case = fuzz_case(seed)
+    solution = run(case)
+    assert solution.converged and complaints(case, solution) == []
+
+
 def test_the_cases_are_as_bad_as_they_should_be():
     """Every system, starts with and without states, control limits and others, more than ten decades of weights."""
     cases = [fuzz_case(seed) for seed in range(CASES)]
@@ -28,4 +36,7 @@ def test_the_cases_are_as_bad_as_they_should_be():
     assert 20 < sum(case.xs is not None for case in cases) < 130
     assert 20 < sum(case.problem.control_limits is not None for case in cases) < 130
     assert sum(bool(case.problem.residual_constraints) for case in cases) > 30
+    again = [case.problem.constraints[-1] for case in cases if case.problem.residual_constraints]
+    again = [(each, each.residual.factor) for each in again if each.name == "again"]
+    assert len(again) > 10 and min(f for _, f in again) < 1e-2 and max(f for _, f in again) > 1e2
     assert len({type(case.problem.system) for case in cases}) == len(SYSTEMS) - 1  # two robots of one type

@@ -35,9 +35,9 @@ def test_against_the_formulas(size, h, mu, what, rng):
         assert 0 < clamped.sum() < clamped.size
         np.testing.assert_array_equal(box.clamped, clamped)
         assert not result.K[clamped].any()
-        assert (result.k >= limits[0]).all() and (result.k <= limits[1]).all()
-        at_limit = (result.k == limits[0]) | (result.k == limits[1])
-        assert at_limit[clamped].all()  # to the last bit
+        assert (result.k >= box.lower).all() and (result.k <= box.upper).all()
+        moved = np.clip(us + result.k, lower, upper)
+        assert ((moved == lower) | (moved == upper))[clamped].all()  # to the last bit
 
 
 @pytest.mark.parametrize("size", [(12, 6), (6, 9)], ids=str)

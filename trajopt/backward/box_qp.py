@@ -17,6 +17,8 @@ from dynamics.simd import helper, shared_kernel
 
 PIVOT = 1e-14
 """Smallest pivot, relative to the largest diagonal entry, that counts as positive."""
+OUTWARD = 1.0 + 4.0 * float(np.finfo(np.float64).eps)
+"""A control moved so many times its distance from a limit does not end inside by rounding: clipped, it is there."""
 SUFFICIENT = 0.1
 PROJECTED_STEPS, MAX_STEPS = 8, 200
 
@@ -42,7 +44,8 @@ def box_around(us: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Box:
     """The box of changes of the controls us (N, nu) that keep them within lower and upper (N, nu)."""
     N, nu = us.shape
     scratch = np.empty((nu, nu)), np.empty(nu), np.empty((nu, nu)), np.empty((4, nu))
-    return Box(lower - us, upper - us, np.zeros((N, nu)), np.zeros((N, nu), dtype=np.bool_), *scratch)
+    limits = OUTWARD * (lower - us), OUTWARD * (upper - us)
+    return Box(*limits, np.zeros((N, nu)), np.zeros((N, nu), dtype=np.bool_), *scratch)
 
 
 NO_BOX = tuple(box_around(*np.empty((3, 0, 0))))

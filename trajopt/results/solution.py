@@ -37,7 +37,10 @@ class Solution:
         Steps tried.
     k, K : (N, nu), (N, nu, ndx) arrays
         Policy u = us + k + K (x - xs) of the last sweep, about xs.  After ``max_iterations=1`` that is the sweep of the
-        step taken, and k what a step shorter than 1 left of it.
+        step taken, and k what a step shorter than 1 left of it.  After convergence under constraints it is one with a
+        penalty of at most 1e4 times the cost's largest derivative at the start, however far the solve drove it up: so
+        gains that are executed stay moderate just before an equality, and leave a small part of what disturbs a
+        constraint.  Rows of K are zero where a control limit is kept by a box.
     Vx, Vxx : (N+1, ndx), (N+1, ndx, ndx) arrays
         Gradient and Hessian of its cost-to-go.
     gradient_norm : float

@@ -98,7 +98,8 @@ def least_violation(
             step, promise = _step(formulation, model._replace(rows=weighted), blocks, zeta, clock)
             if step is not None:
                 left = violations(formulation, rows.values(step.xs, step.us))
-                lower = 0.5 * float(left @ left)
+                with np.errstate(over="ignore"):  # a rollout far away
+                    lower = 0.5 * float(left @ left)
                 if promise <= PROMISE * F and (promise <= NOTHING * F or _stationary(formulation, model, v)):
                     minimum = True
                     break

@@ -28,6 +28,8 @@ FULL, LOWERING, HALVES = 8, 12, 25
 LITTLE = 0.1
 """A sweep that lowers the model by less than this part of what it is lower by already is the last one."""
 SUFFICIENT = 1e-4
+ROUNDING = 1e-14
+"""A control is on a limit if so small a part of it, and of its change, is between them."""
 
 
 class Point(NamedTuple):
@@ -138,6 +140,13 @@ class Kinks(NamedTuple):
         d1 = rate + float(at.weights.p @ end.rows)
         if sweep is not first:
             shift = end.dx if gaps is None else end.dx - gaps
-            k = end.du - np.einsum("tij,tj->ti", sweep.K, end.dx[:-1])
+            k = self._snapped(end.du - np.einsum("tij,tj->ti", sweep.K, end.dx[:-1]))
             sweep = sweep._replace(k=k, Vx=sweep.Vx - np.einsum("tij,tj->ti", sweep.Vxx, shift))
         return sweep._replace(d1=d1, d2=2.0 * (end.value - d1))
+
+    def _snapped(self, k: np.ndarray) -> np.ndarray:
+        """The change of the controls, to the limit itself where rounding alone keeps them from it."""
+        box, rounding = self.model.box, ROUNDING * (np.abs(self.model.iterate.us) + np.abs(k))
+        for limit in () if box is None else (box.lower, box.upper):
+            k = np.where(np.abs(k - limit) <= rounding, limit, k)
+        return k

@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.backward.expansions import adjoint, expand, finite, largest_gradient, with_feedback
-from trajopt.backward.sweep import empty_gains
+from trajopt.backward.sweep import SweepResult, empty_gains
 from trajopt.problem.parameters import BOUNDS
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import ConstraintReport, WarmStart
 from trajopt.results.solution import GIVEN, HELD, Solution
 from trajopt.results.status import Status
 from trajopt.solvers import trace
+from trajopt.solvers.executed import executed
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.inverse import InverseFormulation
 from trajopt.solvers.iterate import Formulation, Iterate, Limits, LocalModel
@@ -81,7 +82,8 @@ def solve(
         rows = state.model.rows
         if away is not None or (rows is not None and not np.isfinite(rows.c).all()):
             return _diverged(formulation, away or iterate, clock)
-    return _solution(formulation, posed, state, clock, GIVEN if away is None else HELD)
+    final = executed(formulation, state, options, clock)
+    return _solution(formulation, posed, state, final, clock, GIVEN if away is None else HELD)
 
 
 # ------------------------------------------------------------------------------------------------ the start
@@ -127,17 +129,17 @@ def _warm(
 
 
 # ------------------------------------------------------------------------------------------------ the end
-def _solution(formulation: Formulation, posed: Posed, state: State, clock: Stopwatch, start: str) -> Solution:
-    problem, status, N = formulation.problem, state.status, formulation.problem.horizon
+def _solution(
+    formulation: Formulation, posed: Posed, state: State, final: SweepResult | None, clock: Stopwatch, start: str
+) -> Solution:
+    """What a solve comes to; final: the sweep of its policy, if there is one."""
+    problem, status = formulation.problem, state.status
     assert status is not None
-    model = _with_best_prices(formulation, state.model)
+    model, last = _with_best_prices(formulation, state.model), state.direction and state.direction.sweep
     xs, us, _, _, gaps, _, cost = model.iterate
-    k, K, Vx, Vxx = empty_gains(N, problem.system.ndx, problem.system.nu)
-    if state.direction is not None:
-        policy = formulation.policy(model, state.direction.sweep)
-        if status is not Status.INVALID_DERIVATIVES or finite(*policy):
-            k, K = policy
-            Vx, Vxx = state.direction.sweep.Vx, state.direction.sweep.Vxx
+    policy = _policy(formulation, model, last, status)
+    reports = _reports(formulation, posed, state, model, policy[1])
+    k, K, Vx, Vxx = policy if final is last else _policy(formulation, model, final, status)
     return Solution(
         problem=problem,
         xs=xs,
@@ -153,11 +155,23 @@ def _solution(formulation: Formulation, posed: Posed, state: State, clock: Stopw
         gradient_norm=_gradient_norm(formulation, model),
         log=state.log,
         timings=clock.split(),
-        gaps=np.zeros((N + 1, problem.system.ndx)) if gaps is None else gaps,
-        constraints=_reports(formulation, posed, state, model, K),
+        gaps=np.zeros_like(Vx) if gaps is None else gaps,
+        constraints=reports,
         cause=_cause(formulation, state, status),
         start=start,
     )
+
+
+def _policy(
+    formulation: Formulation, model: LocalModel, sweep: SweepResult | None, status: Status
+) -> tuple[np.ndarray, ...]:
+    """k, K, Vx and Vxx of a sweep; zeros without one, or where a solve ended because they are not finite."""
+    problem = formulation.problem
+    if sweep is not None:
+        policy = formulation.policy(model, sweep)
+        if status is not Status.INVALID_DERIVATIVES or finite(*policy):
+            return *policy, sweep.Vx, sweep.Vxx
+    return empty_gains(problem.horizon, problem.system.ndx, problem.system.nu)
 
 
 def _gradient_norm(formulation: Formulation, model: LocalModel) -> float:

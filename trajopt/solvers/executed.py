@@ -1,0 +1,72 @@
+"""The policy of a solution under constraints: its gains are to be executed, so they are those of a moderate penalty.
+
+At a solution the penalty changes the model alone.  A large one makes K the feedback that keeps the rows exactly, about
+1/h^2 just before a hard terminal equality, and noise comes back with it.  Hence one more sweep at the same trajectory,
+
+    rho = min(rho, 1e4 unit)        lam_e = lam, the dual iterate
+
+whose k is as small as before, and whose K leaves a part of a disturbance of the rows.  A large penalty also made up for
+what is indefinite of the Lagrangian's Hessian; without it, what is positive of that is used, as in any iteration.  The
+rows that press are those where a step ends, for some may be within rounding of their limits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trajopt.backward.sweep import SweepResult
+from trajopt.results.status import Status
+from trajopt.solvers.directions import Directions
+from trajopt.solvers.iterate import GAUSS_NEWTON, Formulation, LocalModel
+from trajopt.solvers.multipliers import Multipliers, change_of_rows
+from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.predicted_change import linear_step
+from trajopt.solvers.state import State
+from trajopt.solvers.timing import Stopwatch
+
+LARGEST = 1e4
+"""Penalty of gains to be executed, in units of the cost's largest derivative at the start."""
+SWEEPS, CROSSED = 3, 1e-6
+"""Of them at most; rows that the step of one violates by so much press in the next."""
+
+
+def executed(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch) -> SweepResult | None:
+    """The sweep that a solution has its policy of: the last one, None without any; after convergence under constraints
+    one with a moderate penalty."""
+    last, m = state.direction, state.multipliers
+    if last is None:
+        return None
+    if m is None or options.soft_penalty > 0.0 or state.status is not Status.CONVERGED or m.penalty <= LARGEST * m.unit:
+        return last.sweep
+    rows, softer = formulation.rows, m._replace(centre=m.dual, penalty=LARGEST * m.unit)
+    assert rows is not None
+    pressing, sweep = m.sides(rows, _end(formulation, state.model, last.sweep)), None
+    for _ in range(SWEEPS):
+        sweep = _sweep(formulation, state, softer, pressing, clock)
+        if sweep is None:
+            return last.sweep
+        end = _end(formulation, state.model, sweep)
+        crossed = (pressing == 0) & (np.abs(end - np.clip(end, rows.lower, rows.upper)) > CROSSED)
+        if not crossed.any():
+            break
+        pressing = np.where(crossed, softer.sides(rows, end), pressing)
+    return sweep
+
+
+def _end(formulation: Formulation, model: LocalModel, sweep: SweepResult) -> np.ndarray:
+    """Values (R,) of the linearized rows where the full step of a sweep ends."""
+    rows, at = formulation.rows, model.rows
+    assert rows is not None and at is not None
+    return at.c + change_of_rows(rows.first, at.C, *linear_step(model.expansion, None, sweep, model.box))
+
+
+def _sweep(
+    formulation: Formulation, state: State, m: Multipliers, pressing: np.ndarray, clock: Stopwatch
+) -> SweepResult | None:
+    """One with these multipliers where these rows press; None if there is none."""
+    rows, at = formulation.rows, state.model.rows
+    assert rows is not None and at is not None and state.direction is not None
+    model = state.model._replace(rows=at._replace(weights=m.weights(rows, at.c, pressing)[1]))
+    exact = state.direction.kind != GAUSS_NEWTON
+    found = Directions(formulation, clock).find(model, state.regularization, exact, near=True).direction
+    return None if found is None else found.sweep
