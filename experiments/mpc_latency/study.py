@@ -50,7 +50,7 @@ class Loop:
 
 def kernel_time(loop: Loop, cycles: int) -> tuple[float, float]:
     """Seconds a cycle in compiled functions, and calls of Python functions a cycle."""
-    compiled = {id(thing.py_func.__code__) for thing in gc.get_objects() if isinstance(thing, Dispatcher)}
+    compiled = {id(thing.py_func.__code__) for thing in gc.get_objects() if issubclass(type(thing), Dispatcher)}
     profile = cProfile.Profile()
     profile.enable()
     for _ in range(cycles):

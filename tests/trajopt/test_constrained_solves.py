@@ -8,19 +8,23 @@ from scipy.optimize import minimize
 
 import dynamics
 import problems
+from experiments.constraints.residuals import Linear
 from tests.trajopt.constrained_cases import CASES
 from tests.trajopt.systems import LinearSystem, Pendulum, TipResidual
 from tests.trajopt.test_augmented_lagrangian import impossible
 from trajopt import (
     DDP,
     ILQR,
+    CallableSystem,
     ControlBounds,
     ControlCost,
     Problem,
     ResidualConstraint,
+    ResidualCost,
     StateBounds,
     StateCost,
     StateResidual,
+    residual,
 )
 from trajopt.backward.expansions import Expansion, adjoint, blended, convexified, expand
 from trajopt.solvers.forward import Curvature, ForwardFormulation
@@ -193,6 +197,29 @@ def test_a_certificate_shows_that_constraints_contradict_each_other(name, solver
     assert largest > 0.0 and np.abs(gradient).max() <= 1e-2 * largest
     said = solution.explain()
     assert "Most at fault: " in said and "contradict each other" in said
+
+
+@pytest.mark.parametrize("start", [0.0, 1e-9, 1e-6, 1e-3])
+def test_a_violation_without_gradient_is_no_infeasibility(start):
+    """No thrust where some is wanted: |u|^2 >= 1e-4 has no gradient at u = 0, where the violation is largest."""
+    system = CallableSystem(lambda x, u: (x[0] + 0.1 * x[1], x[1] + 0.1 * u[0], 0.9 * x[2] + u[1]), nx=3, nu=2, dt=0.1)
+    thrust = ResidualConstraint(residual(lambda x, u: (u[0] ** 2 + u[1] ** 2,), 1, system), 1e-4, np.inf)
+    problem = Problem(system, [0.0] * 3, 20, [ControlCost(0.01)], [], [thrust])
+    solution = DDP().solve(problem, us=np.full((20, 2), start))
+    assert solution.converged
+    np.testing.assert_allclose(solution.cost, 0.5 * 20 * 0.1 * 0.01 * 1e-4, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("factor", "power"), [(1.0, 4), (1.0, 6), (1e4, 6), (100.0, 8)])
+def test_a_solve_that_runs_away_begins_again_with_a_larger_penalty(factor, power):
+    """-c x^p has no minimum but for the equality x = 1/2, and none with a quadratic penalty."""
+    system = LinearSystem([[1.0]], [[1.0]])
+    gain = residual(lambda x: (-factor * x[0] ** power,), 1, system)
+    goal = ResidualConstraint(StateResidual(system, [0.5]), at="terminal")
+    price = ResidualCost(gain, 1.0, activation=Linear(1.0))
+    solution = DDP().solve(Problem(system, [0.1], 5, [ControlCost(1e-3)], [price], [goal]))
+    assert solution.converged and solution.violation <= 1e-7
+    np.testing.assert_allclose(solution.cost, -factor * 0.5**power + 0.5e-3 * 5 * 0.08**2, rtol=1e-6)
 
 
 def test_soft_constraints_cost_what_their_violation_costs():

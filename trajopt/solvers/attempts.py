@@ -1,6 +1,7 @@
 """The step of an iteration: a search along its direction and, where that gives a short step at best, along others.
 
-In turn: with controls held that limits clip, without curvature.  The step that leads to the lowest cost is taken.
+In turn: farther, where curvature was taken away; with controls held that limits clip; without curvature.  The step
+that leads to the lowest cost is taken.
 """
 
 from __future__ import annotations
@@ -10,8 +11,17 @@ from typing import NamedTuple
 import numpy as np
 
 from trajopt.backward.box_qp import box_around
+from trajopt.backward.regularization import MORE
 from trajopt.backward.sweep import SweepResult
-from trajopt.solvers.iterate import GAUSS_NEWTON, Direction, Formulation, LocalModel, sweep_of_kind, with_gauss_newton
+from trajopt.solvers.iterate import (
+    CONVEXIFIED,
+    GAUSS_NEWTON,
+    Direction,
+    Formulation,
+    LocalModel,
+    sweep_of_kind,
+    with_gauss_newton,
+)
 from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.line_search import INVISIBLE, Refused, Step, search
 from trajopt.solvers.multipliers import Multipliers
@@ -20,6 +30,10 @@ from trajopt.solvers.timing import Stopwatch
 LONG_STEP = 0.25
 """A step that must be shorter than this is compared with others."""
 HOLDS = 8
+LONGEST = 64.0
+"""So many times a full step is the longest one tried."""
+CREDIBLE = 4.0
+"""Gains beyond so many times the promise times the length are those of another region."""
 
 
 class Attempt(NamedTuple):
@@ -62,12 +76,31 @@ class Attempts(NamedTuple):
 
     def best(self, direction: Direction) -> Attempt:
         """Search along the direction; where it is good for a short step at best, along others too."""
-        found = self.along(direction)
+        found = self._farther(self.along(direction))
         for others in (self._with_clipped_controls_held, self._without_curvature):
             if found.long:
                 break
             found = others(found)
         return found
+
+    def _farther(self, found: Attempt) -> Attempt:
+        """The lowest of steps 2 to 64 times as long, where curvature was taken away and a full step gained much more
+        than it promised; none that gains more than a model without curvature could promise."""
+        step, direction, iterate = found.step, found.direction, self.model.iterate
+        if step is None or step.alpha < 1.0 or direction.kind != CONVEXIFIED or iterate.gaps is not None:
+            return found
+        if iterate.cost - step.cost <= MORE * -direction.change:
+            return found
+        longest = direction.sweep._replace(k=LONGEST * direction.sweep.k)
+        with self.clock.measure("rollouts"):
+            for candidate in self.formulation.candidates(self.model, longest):
+                times = LONGEST * candidate.alpha
+                if times <= 1.0:
+                    break
+                cost, own, c = self.merit(candidate.xs, candidate.us)
+                if cost < step.cost and iterate.cost - cost <= CREDIBLE * times * -direction.change:
+                    step = Step(candidate._replace(alpha=1.0), cost, own, c)
+        return found._replace(step=step)
 
     def along(self, direction: Direction) -> Attempt:
         """Search along one direction."""

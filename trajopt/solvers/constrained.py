@@ -6,6 +6,7 @@
     of the augmented Lagrangian; or more than 0.1, after a step that kept its promise, if then a full step does so too
     and lowers the violation
     a minimum of the augmented Lagrangian that violates constraints: multipliers and penalty move, and once more
+    where the model had to be convexified, no penalty whose p would be larger than the multipliers are
 """
 
 from __future__ import annotations
@@ -15,33 +16,44 @@ from typing import NamedTuple
 from trajopt.backward.regularization import Regularization
 from trajopt.solvers.attempts import Attempts
 from trajopt.solvers.directions import Directions
-from trajopt.solvers.iterate import GAUSS_NEWTON, Direction, Formulation, LocalModel, sweep_of_kind, with_gauss_newton
+from trajopt.solvers.iterate import (
+    CONVEXIFIED,
+    GAUSS_NEWTON,
+    Direction,
+    Formulation,
+    LocalModel,
+    sweep_of_kind,
+    with_gauss_newton,
+)
 from trajopt.solvers.kinks import Aimed, Kinks
-from trajopt.solvers.multipliers import Multipliers
+from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.predicted_change import linear_step
-from trajopt.solvers.state import Aim, State, expected_decrease
+from trajopt.solvers.state import IDLE, Aim, State, expected_decrease
 from trajopt.solvers.steering import (
     GROWTH,
     LARGEST,
     advanced,
     at_minimum,
+    bearable,
     raised,
     satisfied,
     stepped,
     total_violation,
     weighted,
+    worth,
 )
 from trajopt.solvers.timing import Stopwatch
 
-IDLE = 3
-"""Steps in a row without a gain after which an iterate counts as a minimum."""
 MINIMA, HARDER = 4, 10
 """Times in an iteration that multipliers may move because the model promises nothing; that mu may rise."""
 NEAR = 1e-2
-"""An iterate is near a minimum of the augmented Lagrangian where no more than this part of the cost is promised."""
+"""An iterate is near a minimum of the augmented Lagrangian where no more than this part of the cost is promised: for
+curvature with the terms of rows, for the penalty, which makes these large, without."""
 KEPT = 0.1
 """A promise was kept where what was gained differs from it by less than this part."""
+NOTICEABLY = 1.5
+"""No smaller change of the penalty is worth a sweep."""
 LOWER = 0.5
 """A bold step lowers the violation to this part at most."""
 
@@ -95,11 +107,11 @@ class Constrained(NamedTuple):
             model, m, regularization = found.model, found.multipliers, found.regularization
             assert found.direction is not None and m is not None
             _, predicted = expected_decrease(model.iterate, found.direction, state.gap_weight)
-            little = predicted <= max(m.stationary * abs(model.iterate.own_cost), enough)
+            little = predicted <= max(min(m.stationary * abs(model.iterate.own_cost), worth(model, m)), enough)
             little = little and regularization.small and model.iterate.gaps is None
             if not (idle or little) or satisfied(formulation, model, self.options):
                 return found
-            m, idle = at_minimum(model, m, tolerance), False
+            m, idle = at_minimum(model, m, tolerance, found.direction.kind == CONVEXIFIED), False
             model = weighted(formulation, model, m)
         return found
 
@@ -134,7 +146,7 @@ class Constrained(NamedTuple):
         if not found.regularization.small:
             return found
         _, predicted = expected_decrease(model.iterate, found.direction, state.gap_weight)
-        near = predicted <= NEAR * abs(model.iterate.cost)
+        near = predicted <= NEAR * abs(model.iterate.own_cost)
         if near and state.trusted:
             bold = self._raised(found, aimed, BOLD)
             if bold is not found:
@@ -177,7 +189,12 @@ class Constrained(NamedTuple):
             removed, factor = before - after, bound.leap
             if removed > 0.0 and bound.left < 1.0:
                 factor = min(max((1.0 / bound.left - 1.0) * after / removed, GROWTH), bound.leap)
-            m = m._replace(penalty=raised(m, factor))
+            penalty = raised(m, factor)
+            if direction.kind == CONVEXIFIED:
+                penalty = min(penalty, bearable(m.dual, m.unit, measures(rows, at.c, m.dual).scaled))
+                if penalty < NOTICEABLY * m.penalty:
+                    break
+            m = m._replace(penalty=penalty)
             model = weighted(self.formulation, found.model, m)
             sweep = sweep_of_kind(self.formulation, model, direction.kind, found.regularization.mu, self.clock)
             if not sweep.ok:

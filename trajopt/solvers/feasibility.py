@@ -23,26 +23,37 @@ from trajopt.solvers.iterate import Formulation, Iterate, LocalModel
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.multipliers import Multipliers, Weights, measures, with_prices
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.state import Checked, State
-from trajopt.solvers.steering import FIRST, GROWTH, weighted
+from trajopt.solvers.state import IDLE, Checked, State
+from trajopt.solvers.steering import FIRST, GROWTH, LARGEST, total_violation, weighted
 from trajopt.solvers.timing import Stopwatch
 
 EVERY = 15
 """Iterations between checks."""
 NOTICEABLE, SLOWLY = 1e-4, 0.7
-"""A check is made where the largest violation of scaled rows exceeds this, and this part of what it was at the last."""
+"""A check is made where the largest violation of scaled rows exceeds this, or nothing else is left to gain, and exceeds
+this part of what it was at the last."""
 FIRST_ZETA, LEAST_ZETA, FACTOR = 1e-4, 1e-8, 10.0
 SUFFICIENT = 0.01
 """A step is accepted that achieves this part of what the model promises."""
 PROMISE, STALL, STALLS = 1e-7, 1e-5, 4
-"""A minimum: the promise is such a part of F, or so many steps lowered it by less than such a part."""
+"""A minimum: the promise is such a part of F, or so many steps lowered it by less than such a part, where the gradient
+vanishes too."""
+NOTHING, MORE_STALLS = 1e-12, 20
+"""A minimum whatever the gradient is."""
+SAME = 1e-3
+"""Another search that comes as close, relative, to the least F known, ever more slowly, leads there too."""
 RAISES, STEPS = 14, 40
 STATIONARY = 1e-3
 """Of a certificate: largest entry of its gradient, against that of the weights."""
+RUNAWAY, RESTRAIN = 1e3, 1e2
+"""A solve whose cost falls by so many times what it was, or its largest derivative, while the violation grows, begins
+again with so many times the penalty."""
 AGAINST = 10.0
 """The penalty after a search costs the trajectory it left so many times what that saves."""
-TRIALS, SPREAD = 2, 0.3
-"""Searches from perturbed controls, and the perturbation as a part of the largest control."""
+SPREADS, NO_CONTROL = (0.01, 0.3), 1e-6
+"""Searches from perturbed controls: the perturbation as a part of the largest control.  Slightly, to leave points where
+violations have no gradient without being least, such as no thrust where some is wanted; and widely.  A control that
+is smaller than this everywhere says nothing of its size, which is taken to be 1."""
 
 
 class Search(NamedTuple):
@@ -63,8 +74,11 @@ def violations(formulation: Formulation, c: np.ndarray) -> np.ndarray:
     return c - np.clip(c, rows.lower, rows.upper)
 
 
-def least_violation(formulation: Formulation, start: Iterate, clock: Stopwatch, enough: float) -> Search:
-    """Lower the violation from an iterate without gaps, until F has fallen to `enough` or does not fall anymore."""
+def least_violation(
+    formulation: Formulation, start: Iterate, clock: Stopwatch, enough: float, known: float = 0.0
+) -> Search:
+    """Lower the violation from an iterate without gaps, until F has fallen to `enough` or does not fall anymore, or
+    leads to the least one known (0: none is)."""
     rows, problem = formulation.rows, formulation.problem
     assert rows is not None
     iterate, zeta, stalls, nothing = start, FIRST_ZETA, 0, np.zeros(len(rows))
@@ -75,7 +89,8 @@ def least_violation(formulation: Formulation, start: Iterate, clock: Stopwatch, 
         assert model.rows is not None
         v = violations(formulation, model.rows.c)
         F = 0.5 * float(v @ v)
-        minimum = minimum or stalls >= STALLS
+        minimum = minimum or (stalls >= STALLS and (stalls >= MORE_STALLS or _stationary(formulation, model, v)))
+        minimum = minimum or (stalls > 0 and abs(F - known) <= SAME * known)
         if F <= enough or minimum or steps >= STEPS:
             return Search(model, v, F, steps, minimum)
         weighted = model.rows._replace(weights=Weights(v, np.where((v != 0.0) | equalities, 1.0, 0.0)))
@@ -85,7 +100,7 @@ def least_violation(formulation: Formulation, start: Iterate, clock: Stopwatch, 
                 left = violations(formulation, rows.values(step.xs, step.us))
                 with np.errstate(over="ignore"):  # a rollout far away
                     lower = 0.5 * float(left @ left)
-                if promise <= PROMISE * F:
+                if promise <= PROMISE * F and (promise <= NOTHING * F or _stationary(formulation, model, v)):
                     minimum = True
                     break
                 if lower <= F - SUFFICIENT * promise:
@@ -97,7 +112,7 @@ def least_violation(formulation: Formulation, start: Iterate, clock: Stopwatch, 
         if minimum:
             continue
         assert step is not None
-        stalls = stalls + 1 if lower > (1.0 - STALL) * F else 0
+        stalls = stalls + 1 if lower > (1.0 - (SAME if known > 0.0 else STALL)) * F else 0
         cost = problem.objective.value(step.xs, step.us)
         iterate = Iterate(step.xs, step.us, step.controls, cost, None, clock.elapsed, cost)
         model, zeta = formulation.expand(iterate, clock, dual=nothing), max(zeta / FACTOR, LEAST_ZETA)
@@ -123,12 +138,16 @@ def _step(
 
 def certified(formulation: Formulation, found: Search) -> bool:
     """Whether the weights show that no small change of the controls lowers the violation."""
-    assert formulation.rows is not None and found.model.rows is not None
-    e, rows = found.model.expansion, found.model.rows
-    none = e._replace(lx=np.zeros_like(e.lx), lu=np.zeros_like(e.lu))
-    _, gradient = adjoint(with_prices(none, formulation.rows.first, rows.C, found.weights))
-    largest = largest_gradient(gradient, found.model.iterate.us, formulation.limits)
-    return largest <= STATIONARY * float(np.abs(found.weights).max(initial=0.0))
+    return _stationary(formulation, found.model, found.weights)
+
+
+def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> bool:
+    """Whether C_u'nu + fu'y vanishes."""
+    assert formulation.rows is not None and model.rows is not None
+    none = model.expansion._replace(lx=np.zeros_like(model.expansion.lx), lu=np.zeros_like(model.expansion.lu))
+    _, gradient = adjoint(with_prices(none, formulation.rows.first, model.rows.C, nu))
+    largest = largest_gradient(gradient, model.iterate.us, formulation.limits)
+    return largest <= STATIONARY * float(np.abs(nu).max(initial=0.0))
 
 
 def check(
@@ -145,12 +164,13 @@ def check(
     enough = 0.125 * float(v @ v)  # half the violations
     best = found = least_violation(formulation, start, clock, enough)
     steps, rng = found.steps, np.random.default_rng(0)
-    for number in range(-1, TRIALS):
+    for spread in (0.0, *SPREADS):
         if best.value <= enough or not (best.minimum and certified(formulation, best)):
             break
         us = best.model.iterate.us
-        scale = SPREAD * (np.abs(us).max(axis=0, initial=0.0) + 1.0)
-        if number >= 0:
+        if spread > 0.0:
+            largest = np.abs(us).max(axis=0, initial=0.0)
+            scale = spread * np.where(largest > NO_CONTROL, largest, 1.0)
             trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, clock)
         elif first is not None and first.gaps is None:
             trial = first
@@ -158,7 +178,7 @@ def check(
             continue
         if not np.isfinite(trial.cost) or not np.isfinite(rows.values(trial.xs, trial.us)).all():
             continue
-        found = least_violation(formulation, trial, clock, 0.25 * best.value)
+        found = least_violation(formulation, trial, clock, 0.25 * best.value, best.value)
         steps += found.steps
         if found.value < best.value * (1.0 - STALL):
             best = found
@@ -176,23 +196,48 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, clock:
     rows = formulation.rows
     assert rows is not None and model.rows is not None
     largest = measures(rows, model.rows.c, m.dual).scaled
-    if iterate.gaps is not None or largest <= NOTICEABLE or largest <= SLOWLY * since.violation:
+    small = largest <= NOTICEABLE and (state.idle < IDLE or largest <= options.feasibility_tolerance)
+    if iterate.gaps is not None or small or largest <= SLOWLY * since.violation:
         return state._replace(checked=Checked(state.tried, largest))
     found, hopeless, steps = check(formulation, iterate, state.first, clock, options.feasibility_tolerance)
     tried, v = state.tried + steps, violations(formulation, model.rows.c)
     if not hopeless and found.value >= 0.5 * float(v @ v):
         return state._replace(checked=Checked(tried, largest), tried=tried)
-    nothing, stuck = np.zeros(len(rows)), 0.5 * float(v @ v)
-    saved = found.model.iterate.own_cost - iterate.own_cost
+    stuck, saved = 0.5 * float(v @ v), found.model.iterate.own_cost - iterate.own_cost
     penalty = min(GROWTH * m.penalty, 1e6 * m.unit)
     if saved > 0.0 and stuck > found.value:
         penalty = max(min(penalty, AGAINST * saved / (stuck - found.value)), FIRST * m.unit)
+    state = begun_again(formulation, state._replace(tried=tried), found.model.iterate, penalty, options, clock)
+    return state._replace(status=Status.INFEASIBLE, certificate=found.weights) if hopeless else state
+
+
+def begun_again(
+    formulation: Formulation, state: State, iterate: Iterate, penalty: float, options: LoopOptions, clock: Stopwatch
+) -> State:
+    """The state of a solve that goes on from another iterate, without multipliers and with this penalty."""
+    rows, m = formulation.rows, state.multipliers
+    assert rows is not None and m is not None
+    nothing = np.zeros(len(rows))
     multipliers = Multipliers(nothing, nothing, penalty, m.unit)
-    moved = weighted(formulation, formulation.expand(found.model.iterate, clock, dual=nothing), multipliers)
-    assert moved.rows is not None
-    state = State(
-        moved, Regularization(0.0, options.max_regularization), np.inf, state.log, multipliers, tried=tried,
-        direction=state.direction, checked=Checked(tried, measures(rows, moved.rows.c, nothing).scaled),
+    model = weighted(formulation, formulation.expand(iterate, clock, dual=nothing), multipliers)
+    assert model.rows is not None
+    return State(
+        model, Regularization(0.0, options.max_regularization), np.inf, state.log, multipliers, tried=state.tried,
+        direction=state.direction, checked=Checked(state.tried, measures(rows, model.rows.c, nothing).scaled),
         first=state.first, stopping=state.stopping,
     )  # fmt: skip
-    return state._replace(status=Status.INFEASIBLE, certificate=found.weights) if hopeless else state
+
+
+def restrained(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch) -> State:
+    """The state after a step; back at the start with a larger penalty where the step led away, to a cost that no
+    penalty as small as this one holds."""
+    m, first, rows = state.multipliers, state.first, formulation.rows
+    if m is None or first is None or rows is None or state.model.rows is None or options.soft_penalty > 0.0:
+        return state
+    gained = first.own_cost - state.model.iterate.own_cost
+    if gained <= RUNAWAY * (abs(first.own_cost) + m.unit) or m.penalty * RESTRAIN > LARGEST * m.unit:
+        return state
+    before = total_violation(rows, rows.values(first.xs, first.us))
+    if total_violation(rows, state.model.rows.c) <= before:
+        return state
+    return begun_again(formulation, state, first, max(m.penalty, m.unit) * RESTRAIN, options, clock)

@@ -6,6 +6,8 @@ d1.  Where there are gaps between states and dynamics, which shrink by 1 - alpha
 J + weight * sum |gaps|.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -62,7 +64,7 @@ class Refused(NamedTuple):
         """What stands in the way of every step, if it is that nothing there is finite."""
         return None if self.misled else self.not_finite
 
-    def then(self, later: "Refused") -> "Refused":
+    def then(self, later: Refused) -> Refused:
         """Both together."""
         return Refused(later.not_finite or self.not_finite, self.misled or later.misled)
 

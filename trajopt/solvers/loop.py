@@ -32,10 +32,10 @@ from trajopt.backward.regularization import Regularization
 from trajopt.results.records import IterationRecord, Progress
 from trajopt.results.status import Status
 from trajopt.solvers.attempts import LONG_STEP, Attempt, Attempts
-from trajopt.solvers.constrained import IDLE, Constrained, kept
+from trajopt.solvers.constrained import Constrained, kept
 from trajopt.solvers.cycle import arrived, left_of
 from trajopt.solvers.directions import Directions
-from trajopt.solvers.feasibility import checked
+from trajopt.solvers.feasibility import checked, restrained
 from trajopt.solvers.iterate import (
     CONVEXIFIED,
     GAUSS_NEWTON,
@@ -49,7 +49,7 @@ from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.line_search import INVISIBLE, Refused, Step
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.state import Aim, Checked, Log, State, expected_decrease
+from trajopt.solvers.state import IDLE, Aim, Checked, Log, State, expected_decrease
 from trajopt.solvers.steering import eased, first_multipliers, satisfied, total_violation, weighted
 from trajopt.solvers.timing import Stopwatch
 
@@ -143,11 +143,17 @@ class Loop:
             weight, predicted = expected_decrease(model.iterate, used, weight)
             state = state._replace(predicted=predicted, gap_weight=weight)
         state = state._replace(tried=state.tried + 1, log=(*state.log, self._record(state, used, step)))
-        return self._stuck(state, refused) if step is None else self._stepped(state, used, step)
+        if step is None:
+            return self._stuck(state, refused)
+        return restrained(self.formulation, self._stepped(state, used, step), self.options, self.clock)
 
     def _stuck(self, state: State, refused: Refused) -> State:
         """The state after a search without an acceptable step."""
         state = state._replace(refused=state.refused.then(refused))
+        if state.multipliers is not None and not self._single:
+            model, m = self._eased(state.model, state.multipliers)
+            if m is not state.multipliers:
+                return state._replace(model=model, multipliers=m)
         status, idle = self._end_without_step(state), state.idle + IDLE * self._invisible(state)
         return state._replace(status=status, regularization=state.regularization.increased(), idle=idle)
 
@@ -161,7 +167,7 @@ class Loop:
             if self.options.soft_penalty == 0.0:
                 m = Constrained(self.formulation, self.options, self.clock).moved(model, used, m, step.alpha)
         moved = self._moved(state, used, step, m)
-        short = step.alpha < LONG_STEP and state.regularization.small and not closing
+        short = step.alpha < LONG_STEP and not closing
         if m is not None and short and not self._single:
             moved, m = self._eased(moved, m)
         shows = closing or gain > INVISIBLE * abs(step.cost)

@@ -17,6 +17,10 @@ from trajopt.solvers.multipliers import Multipliers
 Log = tuple[IterationRecord, ...]
 
 
+IDLE = 3
+"""Steps in a row without a gain after which an iterate counts as a minimum."""
+
+
 class Checked(NamedTuple):
     """When it was last looked whether constraints are being met: steps tried, and the largest violation of scaled rows
     then."""

@@ -37,6 +37,8 @@ MOSTLY = 0.5
 """It does so where rows have at least this part in what is violated."""
 EASES, LEAST_EASED = 8, 10.0
 """How many times the penalty may fall in a solve, and the least one that does, in units."""
+LEAST_MULTIPLIER, TINY = 1e-2, 1e-300
+"""Multipliers below this, in units, count as so large; the least violation that is divided by."""
 LARGE_COST = 1e-3
 """Where this part of the cost exceeds 1, complementarity counts relative to it."""
 
@@ -99,21 +101,39 @@ def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Mu
     return m._replace(centre=m.dual, error=error, penalty=raised(m, GROWTH) if slow else m.penalty)
 
 
-def at_minimum(model: LocalModel, m: Multipliers, enough: float) -> Multipliers:
+def worth(model: LocalModel, m: Multipliers) -> float:
+    """|p - lam_e|^2 / (2 rho): what the next move of the centre gains, next to which a minimum of the augmented
+    Lagrangian must be good enough [Rockafellar 1976, criterion B]."""
+    assert model.rows is not None and model.rows.weights is not None
+    change = model.rows.weights.p - m.centre
+    return 0.5 * float(change @ change) / m.penalty
+
+
+def bearable(multipliers: np.ndarray, unit: float, violation: float) -> float:
+    """The penalty with which this violation of scaled rows gives multipliers as large as these (R,).
+
+    A larger one makes a narrow valley of rows that are curved, as they are where a model had to be convexified."""
+    return max(float(np.abs(multipliers).max(initial=0.0)), LEAST_MULTIPLIER * unit) / max(violation, TINY)
+
+
+def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool) -> Multipliers:
     """The multipliers after a minimum of the augmented Lagrangian, found as closely as was asked for; enough: as
-    above."""
+    above; careful: whether the model was convexified."""
     assert model.rows is not None and model.rows.weights is not None
     p, limit = model.rows.weights.p, LARGEST * m.unit
     residual = float(np.abs(p - m.centre).max(initial=0.0)) / m.penalty
     slow = residual > max(SLOW * m.residual, min(NEARLY, enough))
     centre, penalty = np.clip(p, -limit, limit), raised(m, GROWTH) if slow else m.penalty
+    if careful:
+        penalty = min(penalty, max(m.penalty, bearable(p, m.unit, residual)))
     return m._replace(
         dual=centre, centre=centre, penalty=penalty, stationary=TIGHTER * m.stationary, residual=residual
     )
 
 
 def eased(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:
-    """A smaller penalty after a short step to c (R,) where rows are nearly met, with the dual iterate for a centre."""
+    """A smaller penalty after a short step to c (R,), or none, where rows are nearly met; the dual iterate for a
+    centre."""
     if m.eased >= EASES or m.penalty <= LEAST_EASED * m.unit or measures(rows, c, m.dual).scaled >= CLOSE:
         return m
     penalty = m.penalty / GROWTH
