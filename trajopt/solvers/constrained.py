@@ -121,7 +121,7 @@ class Constrained(NamedTuple):
         assert m is not None and direction is not None
         aimed = self._kinks(model, m, direction.kind, regularization).minimum(direction)
         for _ in range(HARDER):
-            if model.iterate.gaps is not None or aimed.promise > 0.0 or -direction.change <= enough:
+            if model.iterate.gaps is not None or aimed.promise > enough or -direction.change <= enough:
                 break
             if direction.kind == GAUSS_NEWTON:
                 regularization = regularization.increased()
