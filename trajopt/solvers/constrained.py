@@ -107,11 +107,12 @@ class Constrained(NamedTuple):
             model, m, regularization = found.model, found.multipliers, found.regularization
             assert found.direction is not None and m is not None
             _, predicted = expected_decrease(model.iterate, found.direction, state.gap_weight)
-            little = predicted <= max(min(m.stationary * abs(model.iterate.own_cost), worth(model, m)), enough)
+            careful, close = found.direction.kind == CONVEXIFIED, m.stationary * abs(model.iterate.own_cost)
+            little = predicted <= max(min(close, worth(model, m)) if careful else close, enough)
             little = little and regularization.small and model.iterate.gaps is None
             if not (idle or little) or satisfied(formulation, model, self.options):
                 return found
-            m, idle = at_minimum(model, m, tolerance, found.direction.kind == CONVEXIFIED), False
+            m, idle = at_minimum(model, m, tolerance, careful), False
             model = weighted(formulation, model, m)
         return found
 
