@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.joint_friction import subtract_friction
+from dynamics.attachments import Actuator, actuation_of
+from dynamics.joint_friction import subtract_joint_forces
 from dynamics.joints import FREE_FLYER
 from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import fma, kernel, load, splat, store
@@ -19,22 +20,27 @@ from dynamics.validation import as_array
 
 
 class Actuation(NamedTuple):
-    """B (nv, nu); skip >= 0 says that B = [0; I] with `skip` zero rows, -1 that B is dense."""
+    """B (nv, nu); skip >= 0 says that B = [0; I] with `skip` zero rows, -1 that B is dense; on_frames that the model's
+    actuators on frames are among the controls, whose columns are zero."""
 
     B: np.ndarray
     skip: int
+    on_frames: bool = False
 
 
 def actuation_map(model: RigidBodyModel, actuation: str | ArrayLike | None) -> Actuation:
-    """The map named by `actuation`: None (every degree of freedom), "floating_base" (all but the first six), or a
-    matrix (nv, nu).  Raises ValueError for anything else."""
+    """The map named by `actuation`: None (every degree of freedom), "floating_base" (all but the first six), "model"
+    (its actuators), or a matrix (nv, nu).  Raises ValueError for anything else."""
     check_model(model)
     n = model.nv
     if actuation is None:
         return Actuation(np.eye(n), 0)
     if isinstance(actuation, str):
+        if actuation == "model":
+            return Actuation(actuation_of(model), -1, any(not isinstance(each, Actuator) for each in model.actuators))
         if actuation != "floating_base":
-            raise ValueError(f'actuation is "{actuation}"; expected None, "floating_base" or a matrix (nv, nu)')
+            choices = 'None, "floating_base", "model" or a matrix (nv, nu)'
+            raise ValueError(f'actuation is "{actuation}"; expected {choices}')
         if model.arrays.joint_type[0] != FREE_FLYER:
             raise ValueError('actuation is "floating_base" but the first joint of the model is not a free flyer')
         if n == 6:
@@ -62,10 +68,10 @@ def torques_of_controls(B, skip, u, tau):
 
 
 @kernel
-def joint_torques(m, B, skip, u, v, tau):
-    """tau = B u - f(v), f the joint friction of m"""
+def joint_torques(m, B, skip, q, v, u, tau):
+    """tau = B u less the friction and springs of the joints of m"""
     torques_of_controls(B, skip, u, tau)
-    subtract_friction(m, 1.0, v, tau)
+    subtract_joint_forces(m, 1.0, q, v, tau)
 
 
 @kernel

@@ -31,8 +31,16 @@ class BodyInertia(NamedTuple):
             self.mass + other.mass, self.first_moment + other.first_moment, self.about_origin + other.about_origin
         )
 
+    def placed(self, R: np.ndarray, p: np.ndarray) -> "BodyInertia":
+        """The same in a frame in which this one's is placed at (R, p)."""
+        return self.of_link(self.mass, R @ self.com() + p, R @ self.about_com() @ R.T)
+
     def is_finite(self) -> bool:
         return all(np.isfinite(part).all() for part in self)
+
+    def com(self) -> np.ndarray:
+        """Centre of mass (3,); the origin without mass."""
+        return np.zeros(3) if self.mass == 0.0 else self.first_moment / self.mass
 
     def about_com(self) -> np.ndarray:
         """Rotational inertia (3, 3) about the centre of mass; what is rounding of the subtraction is set to zero."""

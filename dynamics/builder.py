@@ -7,41 +7,44 @@ which they were added, and adds up the inertia of each moving body about the ori
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import dataclass
+import copy
+import warnings
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.body_inertia import BodyInertia, inertia_defect, leaf_defect
+from dynamics.attachments import leaders
+from dynamics.body_inertia import BodyInertia, inertia_defect
+from dynamics.builder_parts import Parts
 from dynamics.joint_parameters import dof_parameters, position_limits
 from dynamics.joints import Joint
-from dynamics.model import Frame, RigidBodyModel
-from dynamics.model_arrays import ModelArrays, model_arrays
-from dynamics.simd.caller import warn
+from dynamics.links import (
+    WORLD,
+    Link,
+    Pose,
+    Tree,
+    check_finite,
+    compose,
+    frame_at,
+    joined,
+    link_of,
+    link_pose,
+    relative,
+    require_new,
+)
+from dynamics.mimic import led_by
+from dynamics.model import Frame, RigidBodyModel, check_model
+from dynamics.model_arrays import model_arrays
 from dynamics.validation import as_array, as_flag, as_inertia, as_name, as_placement, unknown_name
-
-WORLD = -1
 
 Placement = tuple[ArrayLike, ArrayLike]
 
-
-@dataclass(frozen=True)
-class _Link:
-    name: str
-    parent: int  # number of the parent link, or WORLD
-    joint: Joint
-    joint_name: str | None
-    placement: tuple[np.ndarray, np.ndarray]  # joint frame in the parent link
-    mass: float
-    com: np.ndarray
-    inertia: np.ndarray
-    per_position: dict[str, np.ndarray]  # lower, upper (nq,)
-    per_dof: dict[str, np.ndarray]  # velocity, effort, armature, damping, friction (nv,)
-    defect: str | None  # why the inertia is not physical
+CONTRADICTION = 1e-9
+"""Positions of a locked joint that differ by more are two."""
 
 
-class ModelBuilder:
+class ModelBuilder(Parts):
     """Builds a `RigidBodyModel` from bodies added one by one, each after its parent.
 
     Parameters
@@ -53,13 +56,17 @@ class ModelBuilder:
     """
 
     def __init__(self, gravity: ArrayLike = (0.0, 0.0, -9.81), name: str = "robot", strict: bool = True) -> None:
-        self._gravity = as_array("gravity", gravity, (3,)).copy()
+        self.gravity = as_array("gravity", gravity, (3,)).copy()
         self._name = as_name("name", name)
         self._strict = as_flag("strict", strict)
-        self._links: list[_Link] = []
+        super().__init__()
+        self._links: list[Link] = []
         self._numbers: dict[str, int] = {}
         self._joint_names: set[str] = set()
-        self._added_frames: dict[str, tuple[int, tuple[np.ndarray, np.ndarray]]] = {}
+        self._fixed: dict[str, np.ndarray] = {}  # where joints are locked
+        self._added_frames: dict[str, tuple[int, Pose]] = {}
+        self._named: set[int] = set()  # links of added models, the names of which are among the added frames
+        self._ballast: list[tuple[int, BodyInertia]] = []  # fixed to links: what those of added models are fixed to
 
     def add_body(
         self,
@@ -84,7 +91,7 @@ class ModelBuilder:
         Parameters
         ----------
         name : name of the body, also of its frame
-        parent : name of a body added before, or "world" (unless a body has been given that name)
+        parent : name of a body or frame added before, or "world" (unless a body has been given that name)
         joint : a joint of `dynamics.joints`
         joint_name : by default "<name>_joint"; without it a fixed joint has no frame
         placement : (R, p), joint frame in the parent frame at zero motion, x_parent = R x + p; by default the identity
@@ -102,15 +109,15 @@ class ModelBuilder:
         TypeError
             If `joint` is not a joint.
         """
-        _require_new("name", name, body=self._numbers, frame=self._added_frames)
+        require_new("name", name, body=self._numbers, frame=self._added_frames)
         label = f"body {name!r}: "
         if not isinstance(joint, Joint):
             raise TypeError(f"{label}joint: got {joint!r}, expected a joint such as Revolute('z')")
         if joint_name is None and joint.nv > 0:
             joint_name = f"{name}_joint"
         if joint_name is not None:
-            _require_new(label + "joint_name", joint_name, joint=self._joint_names, frame=self._added_frames)
-        parent_number = self._number(label + "parent", parent)
+            require_new(label + "joint_name", joint_name, joint=self._joint_names, frame=self._added_frames)
+        parent_number, pose = self._mount(label + "parent", parent, placement, label + "placement")
         mass = float(as_array(label + "mass", mass, ()))
         if mass < 0.0:
             raise ValueError(f"{label}mass: got {mass}, expected a number >= 0")
@@ -118,12 +125,12 @@ class ModelBuilder:
         defect = inertia_defect(mass, symmetric)
         if defect and self._strict:
             raise ValueError(f"{label}inertia: {defect}")
-        link = _Link(
+        link = Link(
             name=name,
             parent=parent_number,
             joint=joint,
             joint_name=joint_name,
-            placement=as_placement(label + "placement", placement),
+            placement=pose,
             mass=mass,
             com=as_array(label + "com", com, (3,)).copy(),
             inertia=symmetric,
@@ -143,9 +150,99 @@ class ModelBuilder:
 
         Raises ValueError on a name that a body, joint or frame already has, an unknown body, or an invalid placement.
         """
-        _require_new("name", name, body=self._numbers, joint=self._joint_names, frame=self._added_frames)
-        number = self._number(f"frame {name!r}: body", body)
-        self._added_frames[name] = (number, as_placement(f"frame {name!r}: placement", placement))
+        require_new("name", name, body=self._numbers, joint=self._joint_names, frame=self._added_frames)
+        label = f"frame {name!r}: "
+        self._added_frames[name] = self._mount(f"{label}body", body, placement, f"{label}placement")
+
+    def _moving(self) -> dict[str, Joint]:
+        return {link.joint_name: link.joint for link in self._links if link.joint_name and link.joint.nv > 0}
+
+    def _add_armature(self, joint: str, armature: float) -> None:
+        number = next(n for n, link in enumerate(self._links) if link.joint_name == joint)
+        link = self._links[number]
+        grown = link.per_dof | {"armature": link.per_dof["armature"] + armature}
+        self._links[number] = replace(link, per_dof=grown)
+
+    def _carrier(self, name: str) -> int:
+        if name in self._numbers or name in self._added_frames:
+            number = self._mount("frame", name, None, "frame")[0]
+        else:
+            number = next(n for n, link in enumerate(self._links) if link.joint_name == name)
+        while number != WORLD and self._links[number].joint.nv == 0:
+            number = self._links[number].parent
+        return number
+
+    def _frame_names(self) -> list[str]:
+        return [*self._numbers, *self._added_frames, *self._joint_names]
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the joints that move, in the order in which they were added."""
+        return tuple(self._moving())
+
+    def add_model(
+        self, model: RigidBodyModel, prefix: str = "", parent: str = "world", placement: Placement | None = None
+    ) -> None:
+        """Add all bodies, joints and frames of a robot: another arm, or a gripper on a tool's frame.
+
+        Parameters
+        ----------
+        model : RigidBodyModel; its gravity and name do not enter
+        prefix : what all its names get in front, such as "left/"
+        parent : a body or frame added before, or "world", to which the robot's world is fixed, with the inertia of all
+            that is fixed to it
+        placement : (R, p), the robot's world in the parent; by default the identity
+
+        Raises ValueError for names that are taken, an unknown parent or an invalid placement; TypeError for no model.
+        """
+        model, mimics = check_model(model).full, model.mimics
+        if not isinstance(prefix, str):
+            raise TypeError(f"prefix: got {type(prefix).__name__}, expected text such as 'left/'")
+        mount, pose = self._mount("parent", parent, placement, "placement")
+        for name in model.frames:
+            require_new("prefix", prefix + name, body=self._numbers, frame=self._added_frames)
+        for name in model.joint_names:
+            require_new("prefix", prefix + name, joint=self._joint_names)
+        first = len(self._links)
+        own = {-1: (mount, pose)} | {body: (first + body, link_pose(model, body)) for body in range(model.nb)}
+        self._ballast.append((mount, model.base_inertia.placed(*pose)))
+        self._links += [link_of(model, body, prefix, *own[model.arrays.parent[body]]) for body in range(model.nb)]
+        for number, link in enumerate(self._links[first:], first):
+            self._numbers[link.name] = number
+            self._named.add(number)
+        self._take_parts(model, prefix, mimics)
+        for shape in model.geometries:
+            self._take_geometry(shape, prefix, *own[shape.body])
+        self._joint_names.update(prefix + name for name in model.joint_names)
+        for name, (body, R, p) in model.frames.items():
+            number, seen = own[body]
+            self._added_frames[prefix + name] = number, (compose if body < 0 else relative)(seen, (R, p))
+
+    def lock_joint(self, name: str, q: ArrayLike | None = None) -> None:
+        """Fix a joint at the configuration q (nq,), or a number; by default the neutral one, moved into the limits.
+
+        Raises ValueError for an unknown joint, a wrong shape, or a configuration beyond the joint's limits.
+        """
+        label = f"lock: joint {name!r}"
+        if name in self._fixed:
+            if q is not None and np.abs(np.subtract(q, self._fixed[name])).max() > CONTRADICTION:
+                found = self._fixed[name].tolist()
+                raise ValueError(f"{label}: got {q}, but joints that it is tied to fix it at {found}")
+            return
+        number = next((n for n, link in enumerate(self._links) if link.joint.nv and link.joint_name == name), None)
+        if number is None:
+            raise unknown_name("joint that moves", name, self.joint_names)
+        link = self._links[number]
+        nq = link.joint.nq
+        lower, upper = link.per_position["lower"], link.per_position["upper"]
+        if q is None:
+            q = np.clip(link.joint.neutral(), lower, upper)
+        q = np.atleast_1d(as_array(label, q, () if nq == 1 and np.ndim(q) == 0 else (nq,)))
+        if (q < lower).any() or (q > upper).any():
+            raise ValueError(f"{label}: got {q.tolist()}, expected between {lower.tolist()} and {upper.tolist()}")
+        self._links[number], self._fixed[name] = link.fixed_at(q), q
+        for other, place in self._lock_parts(name, q[0]).items():
+            self.lock_joint(other, place)
 
     def build(self) -> RigidBodyModel:
         """The model of all bodies added so far; the builder may go on and build again.
@@ -153,19 +250,38 @@ class ModelBuilder:
         Raises ValueError if nothing moves, if a leaf of the moving tree has no mass or no inertia along its joint, if
         frame names clash, or if numbers are so large that they overflow.
         """
-        order = self._depth_first()
-        moving = [number for number in order if self._links[number].joint.nv > 0]
-        if not moving:
+        whole = self._build_tree()
+        return self._led(whole) if self._mimics else whole
+
+    def _led(self, whole: RigidBodyModel) -> RigidBodyModel:
+        """The robot in the coordinates of the joints that lead: its states are those of the tree whose other joints are
+        locked."""
+        mimics = leaders(self._mimics)
+        rest = copy.copy(self)
+        rest._springs, rest._actuators, rest._loops, rest._couplings, rest._geometries = [], [], [], [], {}
+        followers = {mimic.joint for mimic in mimics}
+        rest._links = [
+            link.fixed_at(link.joint.neutral()) if link.joint_name in followers else link for link in self._links
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # as of the tree
+            led = rest._build_tree()
+        return led_by(whole, led, mimics)
+
+    def _build_tree(self) -> RigidBodyModel:
+        """All joints, whether they follow others or not."""
+        tree = Tree(self._links)
+        links = tree.moving
+        if not links:
             raise ValueError("the model is empty: expected at least one body with a joint that moves")
-        links = [self._links[number] for number in moving]
         joints = tuple(link.joint for link in links)
         with np.errstate(over="ignore", invalid="ignore"):
-            anchors, parents, placements = self._anchors(order)
-            frames = self._frames(order, anchors)
-            inertias = self._lumped_inertias(order, anchors, len(moving))
-            arrays = model_arrays(joints, parents, placements, inertias, _joined(links, "armature"), self._gravity)
-            _check_finite(frames, arrays, links)
-            self._check_inertias(links, parents, inertias, anchors)
+            frames = self._frames(tree)
+            *inertias, base = tree.inertias(self._ballast)
+            armature = joined(links, "armature")
+            arrays = model_arrays(joints, tree.parents, tree.placements, inertias, armature, self.gravity)
+            check_finite(frames, arrays, links)
+            tree.check_inertias(inertias)
         return RigidBodyModel(
             name=self._name,
             joints=joints,
@@ -175,85 +291,36 @@ class ModelBuilder:
             frames=frames,
             lower_position=np.concatenate([link.per_position["lower"] for link in links]),
             upper_position=np.concatenate([link.per_position["upper"] for link in links]),
-            velocity_limit=_joined(links, "velocity"),
-            effort_limit=_joined(links, "effort"),
-            damping=_joined(links, "damping"),
-            friction=_joined(links, "friction"),
+            velocity_limit=joined(links, "velocity"),
+            effort_limit=joined(links, "effort"),
+            damping=joined(links, "damping"),
+            friction=joined(links, "friction"),
+            base_inertia=base,
+            geometries=self._placed_geometries(tree.anchors),
+            **self._parts(frames),
         )
 
-    def _number(self, argument: str, name: str) -> int:
+    def _mount(self, argument: str, name: str, placement: Placement | None, label: str) -> tuple[int, Pose]:
+        """Number of the link that a placement in a link or frame, or the world, belongs to, and it in that link."""
+        pose = as_placement(label, placement)
         if as_name(argument, name) in self._numbers:
-            return self._numbers[name]
+            return self._numbers[name], pose
+        if name in self._added_frames:
+            number, frame = self._added_frames[name]
+            return number, compose(frame, pose)
         if name == "world":
-            return WORLD
-        error = unknown_name("body", name, [*self._numbers, "world"])
-        raise ValueError(f"{argument}: {error}, expected a body added before or 'world'")
+            return WORLD, pose
+        error = unknown_name("body", name, [*self._numbers, *self._added_frames, "world"])
+        raise ValueError(f"{argument}: {error}, expected a body or frame added before or 'world'")
 
-    def _depth_first(self) -> list[int]:
-        """Numbers of all links, each after its parent, a whole subtree before the next one."""
-        children: dict[int, list[int]] = {}
-        for number, link in enumerate(self._links):
-            children.setdefault(link.parent, []).append(number)
-        order, pending = [], [WORLD]
-        while pending:
-            number = pending.pop()
-            order.append(number)
-            pending.extend(reversed(children.get(number, ())))
-        return order[1:]
-
-    def _anchors(self, order: list[int]) -> tuple[dict[int, Frame], list[int], list[tuple[np.ndarray, np.ndarray]]]:
-        """Each link's frame in its moving body, and each moving body's parent and joint placement in that parent."""
-        anchors = {WORLD: Frame(-1, np.eye(3), np.zeros(3))}
-        parents, placements = [], []
-        for number in order:
-            link = self._links[number]
-            joint_frame = _compose(anchors[link.parent], link.placement)
-            if link.joint.nv == 0:
-                anchors[number] = joint_frame
-                continue
-            alignment = link.joint.alignment()
-            parents.append(joint_frame.body)
-            placements.append((joint_frame.R @ alignment, joint_frame.p))
-            anchors[number] = Frame(len(parents) - 1, alignment.T, np.zeros(3))
-        return anchors, parents, placements
-
-    def _lumped_inertias(self, order: list[int], anchors: dict[int, Frame], nb: int) -> list[BodyInertia]:
-        """Sum of the inertias of all links of each moving body; links of the world enter nothing."""
-        sums = [BodyInertia.zero()] * nb
-        for number in order:
-            link, frame = self._links[number], anchors[number]
-            if frame.body != WORLD:
-                part = BodyInertia.of_link(link.mass, frame.R @ link.com + frame.p, frame.R @ link.inertia @ frame.R.T)
-                sums[frame.body] = sums[frame.body].plus(part)
-        return sums
-
-    def _check_inertias(
-        self, links: list[_Link], parents: list[int], inertias: list[BodyInertia], anchors: dict[int, Frame]
-    ) -> None:
-        suspicious = [number for number, link in enumerate(self._links) if link.defect]
-        suspects = {anchors[number].body for number in suspicious}
-        inner = set(parents)
-        for body, (link, inertia) in enumerate(zip(links, inertias, strict=True)):
-            label = f"body {link.name!r}: "
-            defect = inertia_defect(inertia.mass, inertia.about_com()) if body in suspects else None
-            if defect:
-                raise ValueError(f"{label}inertia, with what is fixed to the body: {defect}")
-            defect = leaf_defect(link.joint, inertia, link.per_dof["armature"]) if body not in inner else None
-            if defect:
-                raise ValueError(f"{label}{defect}")
-        if suspicious:
-            names = ", ".join(repr(self._links[number].name) for number in suspicious)
-            warn(
-                f"no body can have the inertia given for {names}; used as given, because the moving bodies they are "
-                f"fixed to are physical (the first: {self._links[suspicious[0]].defect})"
-            )
-
-    def _frames(self, order: list[int], anchors: dict[int, Frame]) -> dict[str, Frame]:
-        """All frames by name: links and joints in depth-first order, then those added by hand."""
+    def _frames(self, tree: Tree) -> dict[str, Frame]:
+        """All frames by name: links and joints in depth-first order, then those of added models and added by hand."""
         frames = {}
-        for number in order:
+        for number in tree.order:
             link = self._links[number]
-            frames[link.name] = anchors[number]
+            if number in self._named:
+                continue
+            frames[link.name] = tree.anchors[number]
             joint_name = link.joint_name
             if joint_name is None:
                 continue
@@ -264,37 +331,7 @@ class ModelBuilder:
                         f"joint_name: a body and a joint are both named {link.joint_name!r}, and so the joint's frame "
                         f"would be {joint_name!r}, which is taken; expected distinct names"
                     )
-            frames[joint_name] = anchors[number]
+            frames[joint_name] = tree.anchors[number]
         for name, (number, placement) in self._added_frames.items():
-            frames[name] = _compose(anchors[number], placement)
+            frames[name] = frame_at(tree.anchors[number], placement)
         return {name: Frame(frame.body, frame.R.copy(), frame.p.copy()) for name, frame in frames.items()}
-
-
-def _compose(frame: Frame, placement: tuple[np.ndarray, np.ndarray]) -> Frame:
-    """The frame at `placement` (R, p) in another frame, on the same body."""
-    R, p = placement
-    return Frame(frame.body, frame.R @ R, frame.R @ p + frame.p)
-
-
-def _require_new(argument: str, name: str, **taken: Container[str]) -> None:
-    """A nonempty name that nothing among the kinds in `taken` bears."""
-    as_name(argument, name)
-    for kind, names in taken.items():
-        if name in names:
-            raise ValueError(f"{argument}: there already is a {kind} {name!r}, expected a new name")
-
-
-def _check_finite(frames: dict[str, Frame], arrays: ModelArrays, links: list[_Link]) -> None:
-    """Finite numbers may still overflow when they are multiplied and added up."""
-    too_large = [f"the placement of frame {name!r}" for name, frame in frames.items() if not np.isfinite(frame.p).all()]
-    for field in ("translation", "first_moment", "rotational_inertia", "subtree_mass"):
-        finite = np.isfinite(getattr(arrays, field)).reshape(len(links), -1).all(axis=1)
-        too_large += [f"the {field} of body {links[body].name!r}" for body in np.flatnonzero(~finite)]
-    if not np.isfinite(arrays.mass.sum()):
-        too_large.append("the total mass")
-    if too_large:
-        raise ValueError(f"{too_large[0]} overflows, expected numbers in SI units")
-
-
-def _joined(links: list[_Link], figure: str) -> np.ndarray:
-    return np.concatenate([link.per_dof[figure] for link in links])

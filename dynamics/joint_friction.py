@@ -2,13 +2,15 @@
 
     f(v) = d v + c v/s          f'(v) = d + c e^2/s^3          f''(v) = -3 c e^2 v/s^5          s^2 = v^2 + e^2
 
-per degree of freedom, in the equation of motion ID(q, v, a) + f(v) = tau + J'(contact forces).  Kernels read the rows
+per degree of freedom, in the equation of motion ID(q, v, a) + f(v) = tau + J'(contact forces), with the springs of
+`joint_springs` beside it.  Kernels read the rows
 (d, c, e^2) of `ModelArrays.joint_friction`; a model as it is loaded has none, so that whatever takes a model alone
 knows no friction.
 """
 
 import numpy as np
 
+from dynamics.joint_springs import subtract_springs
 from dynamics.knot_driver import knot_driver, nv
 from dynamics.model import RigidBodyModel
 from dynamics.simd import fma, helper, kernel, load, splat, sqrt, store
@@ -24,8 +26,9 @@ def friction(m, k, v):
 
 
 @kernel
-def subtract_friction(m, sign, v, tau):
-    """tau -= sign f(v)"""
+def subtract_joint_forces(m, sign, q, v, tau):
+    """tau -= sign f(v), and the same of the springs"""
+    subtract_springs(m, sign, q, v, tau)
     for k in range(m.joint_friction.shape[0]):
         store(tau, k, fma(-sign, friction(m, k, v)[0], load(tau, k)))
 
@@ -47,20 +50,24 @@ def add_friction_curvature(m, v, w, Hvv):
 
 
 @kernel
-def _friction_kernel(m, v, f, df, ddf):
+def _joint_forces_kernel(m, q, v, f, df, ddf):
+    f[:], df[:], ddf[:] = 0.0, 0.0, 0.0
+    subtract_joint_forces(m, -1.0, q, v, f)
     for k in range(m.joint_friction.shape[0]):
-        value, gradient, curvature = friction(m, k, v)
-        store(f, k, value)
+        _, gradient, curvature = friction(m, k, v)
         store(df, k, gradient)
         store(ddf, k, curvature)
 
 
-_drive_friction = knot_driver(_friction_kernel, inputs="v", scratch={}, outputs={"f": nv, "df": nv, "ddf": nv})
+_drive_joint_forces = knot_driver(
+    _joint_forces_kernel, inputs="q v", scratch={}, outputs={"f": nv, "df": nv, "ddf": nv}
+)
 
 
-def friction_forces(model: RigidBodyModel, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """f, f' and f'' (K, nv) at v (K, nv); zeros for a model without rows of friction."""
+def joint_forces(model: RigidBodyModel, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """f of friction and springs, f' and f'' of friction alone, (K, nv) at q (K, nq) and v (K, nv); zeros for a model
+    without rows of either."""
     f, df, ddf = (np.zeros(v.shape) for _ in range(3))
-    if len(model.arrays.joint_friction):
-        _drive_friction(model, np.ascontiguousarray(v), f, df, ddf)
+    if len(model.arrays.joint_friction) or len(model.arrays.spring):
+        _drive_joint_forces(model, *map(np.ascontiguousarray, (q, v)), f, df, ddf)
     return f, df, ddf

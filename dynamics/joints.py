@@ -78,9 +78,26 @@ class Joint:
             q[self.quaternion_at + 3] = 1.0
         return q
 
+    def placement(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(R, p) of the child frame in the joint frame at the configuration q (nq,)."""
+        A = self.alignment()
+        R, p = self._motion(q)
+        return A @ R @ A.T, A @ p
+
+    def _motion(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same in the frame in which the motions are standard."""
+        raise NotImplementedError
+
     def alignment(self) -> np.ndarray:
         """Rotation (3, 3) from the frame in which the motions are standard to the joint frame; mostly the identity."""
         return np.eye(3)
+
+
+def _rotation(vector: np.ndarray) -> np.ndarray:
+    from scipy.spatial.transform import Rotation  # which is slow to import
+
+    turn = Rotation.from_rotvec(vector) if len(vector) == 3 else Rotation.from_quat(vector)
+    return turn.as_matrix()
 
 
 @dataclass(frozen=True)
@@ -104,6 +121,9 @@ class Revolute(_OneAxisJoint):
     code: ClassVar[int] = REVOLUTE
     turns: ClassVar[bool] = True
 
+    def _motion(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return _rotation(q[0] * np.array(self.axis)), np.zeros(3)
+
 
 @dataclass(frozen=True)
 class Continuous(Revolute):
@@ -116,6 +136,9 @@ class Prismatic(_OneAxisJoint):
 
     code: ClassVar[int] = PRISMATIC
     turns: ClassVar[bool] = False
+
+    def _motion(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.eye(3), q[0] * np.array(self.axis)
 
 
 @dataclass(frozen=True)
@@ -130,6 +153,9 @@ class Spherical(Joint):
     def motion_subspace(self) -> tuple[np.ndarray, np.ndarray]:
         return np.eye(3), np.ones(3, dtype=bool)
 
+    def _motion(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return _rotation(q), np.zeros(3)
+
 
 @dataclass(frozen=True)
 class FreeFlyer(Joint):
@@ -142,6 +168,9 @@ class FreeFlyer(Joint):
 
     def motion_subspace(self) -> tuple[np.ndarray, np.ndarray]:
         return np.vstack([np.eye(3), np.eye(3)]), np.arange(6) >= 3
+
+    def _motion(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return _rotation(q[3:]), q[:3].copy()
 
 
 @dataclass(frozen=True)
@@ -164,6 +193,9 @@ class Planar(Joint):
     def motion_subspace(self) -> tuple[np.ndarray, np.ndarray]:
         return np.eye(3), np.array([False, False, True])
 
+    def _motion(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return _rotation(np.array([0.0, 0.0, q[2]])), np.array([q[0], q[1], 0.0])
+
     def alignment(self) -> np.ndarray:
         sign = 1.0 if self.axis[2] >= 0.0 else -1.0
         a, b, c = sign * np.array(self.axis)  # c >= 0, so that 1 + c below is never small
@@ -183,6 +215,9 @@ class Translation(Joint):
     def motion_subspace(self) -> tuple[np.ndarray, np.ndarray]:
         return np.eye(3), np.zeros(3, dtype=bool)
 
+    def _motion(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.eye(3), q.copy()
+
 
 @dataclass(frozen=True)
 class Fixed(Joint):
@@ -193,3 +228,6 @@ class Fixed(Joint):
 
     def motion_subspace(self) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros((0, 3)), np.zeros(0, dtype=bool)
+
+    def _motion(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.eye(3), np.zeros(3)

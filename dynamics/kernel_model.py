@@ -25,9 +25,9 @@ from dynamics.model_arrays import ModelArrays
 from dynamics.simd.compilation import source_key
 from dynamics.simd.span import Span, constant, data_pointer, make_span
 
-BODIES, DOFS, FRICTION = 0, 1, 2
-"""Where the numbers of bodies, of degrees of freedom and of rows of joint friction stand in the head; then follow the
-places of the arrays."""
+BODIES, DOFS, FRICTION, SPRINGS = range(4)
+"""Where the numbers of bodies, of degrees of freedom and of rows of joint friction and springs stand in the head; then
+follow the places of the arrays."""
 
 LAYOUT = {
     "parent": (types.int64, BODIES, ()),
@@ -51,10 +51,12 @@ LAYOUT = {
     "gravity": (types.float64, None, (3,)),
     "last_child": (types.int64, BODIES, ()),
     "joint_friction": (types.float64, FRICTION, (3,)),
+    "spring_dof": (types.int64, SPRINGS, (2,)),
+    "spring": (types.float64, SPRINGS, (3,)),
 }
 """Of each array: the type of its entries, what its rows count (None: it has none), the length of a row."""
 
-_HEAD = 3 + len(LAYOUT)
+_HEAD = 4 + len(LAYOUT)
 _I64 = ir.IntType(64)
 _BLOCK = types.Array(types.int64, 1, "C")
 
@@ -63,7 +65,7 @@ def model_block(arrays: ModelArrays) -> np.ndarray:
     """A copy of the arrays in one int64 array, whose head says where they are; floats keep their bits."""
     parts = [getattr(arrays, name).ravel().view(np.int64) for name in LAYOUT]
     ends = _HEAD + np.cumsum([part.size for part in parts])
-    counts = len(arrays.parent), len(arrays.dof_body), len(arrays.joint_friction)
+    counts = len(arrays.parent), len(arrays.dof_body), len(arrays.joint_friction), len(arrays.spring)
     head = np.array([*counts, _HEAD, *ends[:-1]], dtype=np.int64)
     return np.concatenate([head, *parts])
 

@@ -1,18 +1,29 @@
 """The robot model: a frozen tree of moving bodies, its names, limits and frames."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from types import MappingProxyType
+from importlib import import_module
+from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dynamics.attachments import AnyActuator, Coupling, Loop, Mimic, Spring
+from dynamics.body_inertia import BodyInertia
 from dynamics.content import ByContent
+from dynamics.geometry.geometry import Geometry
 from dynamics.joints import PRISMATIC, REVOLUTE, TRANSLATION, Joint
 from dynamics.kernel_model import model_block
+from dynamics.mimic import MimicMap
 from dynamics.model_arrays import ModelArrays
-from dynamics.validation import as_kind, look_up
+from dynamics.validation import as_array, as_items, as_kind, look_up
+
+UNCOMPARED = ("name", "arrays", "base_inertia", "geometries")
+"""Fields that do not count where models are compared; those of the arrays do, one by one."""
 
 _EUCLIDEAN_TYPES = (REVOLUTE, PRISMATIC, TRANSLATION)
 
@@ -43,7 +54,18 @@ class RigidBodyModel(ByContent):
     velocity_limit, effort_limit : (nv,), infinite where there is no limit
     armature, damping, friction : (nv,); damping and friction are for systems, functions of a model leave them out
     gravity : (3,) world frame, m/s^2
+    springs : tuple of `Spring` on joints of one degree of freedom; as damping, for systems
+    actuators : tuple of `Actuator`, motors with their gears and limits, `Thruster` and `LinearActuator`, for
+        `actuation="model"`
+    loops, couplings : tuples of `Loop` and `Coupling`, which systems hold closed beside their contacts
+    base_inertia : mass, first moment and inertia about the origin of what is fixed to the world, which moves where the
+        robot is mounted on another one
     quaternion_slots : tuple of (joint name, index in q of its quaternion's first entry)
+    geometries : tuple of `Geometry`, the shapes of its bodies and of what is fixed to the world; no dynamics depend on
+        them, so a robot is equal to the same one without
+    mimics : tuple of `Mimic`, joints that follow others.  Then q and v are those of the joints that lead, whose names,
+        limits and places in q and v are given; bodies, frames, springs, loops and shapes are those of `full`
+    tree : the robot with all its joints where some follow others, else None
     """
 
     name: str
@@ -58,6 +80,14 @@ class RigidBodyModel(ByContent):
     effort_limit: np.ndarray
     damping: np.ndarray
     friction: np.ndarray
+    base_inertia: BodyInertia
+    springs: tuple[Spring, ...] = ()
+    actuators: tuple[AnyActuator, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    couplings: tuple[Coupling, ...] = ()
+    geometries: tuple[Geometry, ...] = ()
+    mimics: tuple[Mimic, ...] = ()
+    tree: RigidBodyModel | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "frames", MappingProxyType(dict(self.frames)))
@@ -68,7 +98,7 @@ class RigidBodyModel(ByContent):
 
     def _parts(self) -> Mapping[str, Any]:
         parts = {field.name: getattr(self, field.name) for field in fields(self)} | self.arrays._asdict()
-        return {name.replace("_", " "): part for name, part in parts.items() if name not in ("name", "arrays")}
+        return {name.replace("_", " "): part for name, part in parts.items() if name not in UNCOMPARED}
 
     @property
     def nq(self) -> int:
@@ -87,12 +117,50 @@ class RigidBodyModel(ByContent):
 
     @cached_property
     def block(self) -> np.ndarray:
+        if self.tree is not None:
+            raise ValueError(
+                f"model: {self.name!r} has joints that follow others, which this function does not take; call it with "
+                "model.full, model.full_configuration(q) and model.full_velocity(v)"
+            )
         return model_block(self.arrays)
+
+    @property
+    def full(self) -> RigidBodyModel:
+        """The robot with all its joints, none of which follows another."""
+        return self if self.tree is None else self.tree
+
+    @cached_property
+    def joint_space(self) -> RigidBodyModel:
+        """A robot of the same configurations and velocities in which no joint follows another."""
+        return self if self.tree is None else replace(self, mimics=(), tree=None)
+
+    @cached_property
+    def mimic_map(self) -> MimicMap:
+        """From the joints that lead to all."""
+        return MimicMap(self.full.joint_names, self.full.joint_nq, self.full.joint_nv, self.mimics)
+
+    def full_configuration(self, q: ArrayLike) -> np.ndarray:
+        """Configuration of `full` (..., model.full.nq) for q (..., nq)."""
+        return self._widened("q", q, self.nq, self.mimic_map.full_q)
+
+    def full_velocity(self, v: ArrayLike, name: str = "v") -> np.ndarray:
+        """Velocity of `full` (..., model.full.nv) for v (..., nv); or acceleration.  `name` is that in errors."""
+        return self._widened(name, v, self.nv, self.mimic_map.full_v)
+
+    def full_torques(self, tau: ArrayLike, name: str = "tau") -> np.ndarray:
+        """Torques on `full` (..., model.full.nv) that do what tau (..., nv) does: none on joints that follow."""
+        return self._widened(name, tau, self.nv, self.mimic_map.full_torques)
+
+    def _widened(self, name: str, value: ArrayLike, size: int, widen: Any) -> np.ndarray:
+        array = as_array(name, value)
+        if array.ndim == 0 or array.shape[-1] != size:
+            raise ValueError(f"{name}: got shape {array.shape}, expected (..., {size})")
+        return array if self.tree is None else widen(array)
 
     @cached_property
     def total_mass(self) -> float:
         """Mass (kg) of all moving bodies; what is fixed to the world does not count."""
-        return float(self.arrays.mass.sum())
+        return float(self.full.arrays.mass.sum())
 
     @cached_property
     def gravity(self) -> np.ndarray:
@@ -127,7 +195,7 @@ class RigidBodyModel(ByContent):
 
     @cached_property
     def parent_names(self) -> tuple[str, ...]:
-        return tuple("world" if parent < 0 else self.body_names[parent] for parent in self.arrays.parent)
+        return tuple("world" if parent < 0 else self.body_names[parent] for parent in self.full.arrays.parent)
 
     @cached_property
     def frame_names(self) -> tuple[str, ...]:
@@ -175,6 +243,33 @@ class RigidBodyModel(ByContent):
         """The frame of this name; ValueError with the nearest matches if there is none."""
         return look_up("frame", name, self.frames)
 
+    def with_body(self, name: str, parent: str, joint: Joint | None = None, **parameters: Any) -> RigidBodyModel:
+        """The robot with one more body, a payload or a tool; see `dynamics.model_edits.with_body`."""
+        return _edits().with_body(self, name, parent, joint, **parameters)
+
+    def locked(
+        self, lock: Mapping[str, ArrayLike] | None = None, keep: Iterable[str] | None = None
+    ) -> RigidBodyModel:
+        """The robot with some joints fixed; see `dynamics.model_edits.locked`."""
+        return _edits().locked(self, lock, keep)
+
+    def with_geometries(self, geometries: Iterable[Geometry]) -> RigidBodyModel:
+        """The same robot with these shapes in place of its own.
+
+        Raises TypeError for what is no `Geometry`, ValueError for a name given twice or a body that there is not.
+        """
+        items = as_items("geometries", geometries, "Geometry")
+        names = set()
+        for i, item in enumerate(items):
+            as_kind(f"geometries[{i}]", item, Geometry)
+            if item.name in names:
+                raise ValueError(f"geometries[{i}]: there already is one named {item.name!r}, expected a new name")
+            if item.body >= self.nb:
+                raise ValueError(f"geometries[{i}]: its body is {item.body}, expected less than {self.nb}")
+            names.add(item.name)
+        tree = None if self.tree is None else replace(self.tree, geometries=items)
+        return replace(self, geometries=items, tree=tree)
+
     def __reduce__(self) -> tuple[Any, ...]:
         values = {field: getattr(self, field) for field in self.__dataclass_fields__}
         return _rebuild, (values | {"frames": dict(self.frames)},)
@@ -193,6 +288,11 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     copy = array.copy()
     copy.flags.writeable = False
     return copy
+
+
+def _edits() -> ModuleType:
+    """The module above this one that makes robots of others."""
+    return import_module("dynamics.model_edits")
 
 
 def check_model(model: object) -> RigidBodyModel:

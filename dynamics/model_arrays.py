@@ -36,6 +36,8 @@ class ModelArrays(NamedTuple):
     gravity: np.ndarray  # (3,) world frame
     last_child: np.ndarray  # (nb,) 1 if no later body has the same parent
     joint_friction: np.ndarray  # (nv, 3) damping, Coulomb friction, square of its smoothing speed; (0, 3) for none
+    spring_dof: np.ndarray  # (S, 2) dofs i, j: the velocity's or position's j pulls on i
+    spring: np.ndarray  # (S, 3) stiffness, damping and force at rest; of no rows without springs
 
 
 def model_arrays(
@@ -82,6 +84,8 @@ def model_arrays(
         gravity=gravity.copy(),
         last_child=np.array([p not in parents[i + 1 :] for i, p in enumerate(parents)], dtype=np.int64),
         joint_friction=np.zeros((0, 3)),
+        spring_dof=np.zeros((0, 2), dtype=np.int64),
+        spring=np.zeros((0, 3)),
     )
 
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from trajopt import Problem
 
 _NAMES = (
-    "acrobot", "acrobot_trajax", "arm", "arm_obstacle", "car_parking", "cartpole", "double_pendulum",
-    "hybrid_arm_reach", "pendulum", "pendulum_limits", "quadrotor", "quadruped_jump", "quadruped_stand",
-    "quadruped_trot", "quadruped_walk", "serial_chain", "soft_manipulator_reach", "soft_manipulator_track",
-    "unicycle_obstacles",
+    "acrobot", "acrobot_trajax", "arm", "arm_obstacle", "car_parking", "cartpole", "delta", "double_pendulum",
+    "five_bar", "four_bar", "hybrid_arm_reach", "pendulum", "pendulum_limits", "quadrotor", "quadruped_jump",
+    "quadruped_stand", "quadruped_trot", "quadruped_walk", "serial_chain", "soft_manipulator_reach",
+    "soft_manipulator_track", "unicycle_obstacles",
 )  # fmt: skip
 
 
@@ -42,6 +42,8 @@ def experiments() -> dict[str, str]:
         "quadruped.structure": "what eliminating legs saves, and what rollouts that follow the base would",
         "rods": "soft robots over ten seconds with and without exact Jacobians, beside published times; snapshots",
         "mpc": "predictive control of a swing-up under gusts, beside open loop and feedback gains",
+        "public_robots": "robots of other packages, read from URDF and MJCF, against Pinocchio and MuJoCo",
+        "public_robots.pictures": "motions of public robots with their shapes: moving pictures and pages in a browser",
         "mpc_latency": "a cycle of predictive control of an arm past a ball: time, memory, what it loses",
         "soft_manipulator": "iLQR and DDP on soft robots, and on random targets of a soft manipulator",
         "fuzz": "thousands of solves, random and bad: no exception, no NaN, and every end is what it says",

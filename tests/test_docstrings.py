@@ -17,8 +17,8 @@ from dynamics import rods
 PACKAGES = (trajopt, dynamics, rods, problems)
 CITED = re.compile(r"(?<!`)(`{1,2})([A-Za-z_][\w.]*)(?:\([^`]*\))?\1(?!`)")
 CLASS_NAME = re.compile(r"(?<![\w.`])(?:[A-Z][a-z]+){2,}\b")
-FOREIGN = {"LinAlgError"}
-"""Classes of others, cited without their module."""
+FOREIGN = {"LinAlgError", "MuJoCo"}
+"""Names of others, cited without their module."""
 
 
 def public(package):

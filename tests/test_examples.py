@@ -17,7 +17,9 @@ ROOT = Path(__file__).parents[1]
         (1, "custom_dynamics", 65),
         (2, "derivatives", 40),
         (3, "quadruped", 50),
-        (4, "soft_arm", 45),
+        (4, "two_arms", 50),
+        (5, "gripper", 65),
+        (6, "soft_arm", 45),
     ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
@@ -79,3 +81,19 @@ def test_soft_arm_runs(tmp_path, monkeypatch, capsys):
     assert "converged: tip at rest" in capsys.readouterr().out
     assert (solutions["ddp"].us[:, :3] >= 0.0).all()
     assert (tmp_path / "results" / "soft_arm" / "reach.gif").stat().st_size > 1e4
+
+
+def test_two_arms_lift_a_bar(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "two_arms.py"))
+    assert result["solution"].converged
+    assert "largest force on the bar" in capsys.readouterr().out
+    assert (tmp_path / "results" / "two_arms" / "lift.gif").stat().st_size > 0
+
+
+def test_a_gripper_opens(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "gripper.py"))
+    assert result["solution"].converged and result["robot"].nv == 7
+    assert "8 joints, 7 coordinates" in (printed := capsys.readouterr().out) and "170.0 mm apart" in printed
+    assert (tmp_path / "results" / "gripper" / "reach.gif").stat().st_size > 0

@@ -37,7 +37,7 @@ class Doubling(trajopt.CallableSystem):
 @pytest.mark.parametrize(
     ("call", "messages"),
     [
-        (load, ["<joint name='ab'>: <mimic> is not supported", "no body can have the inertia given for 'c'"]),
+        (load, ["<joint name='ab'> <mimic>: unknown joint", "no body can have the inertia given for 'c'"]),
         (build, ["no body can have the inertia given for 'b'"]),
         (Doubling, ["step: "]),
     ],

@@ -201,6 +201,19 @@ class Skeleton(Protocol):
         ...
 
 
+class Solids(Protocol):
+    """Has bodies that can be seen."""
+
+    def solids(self, fine: bool = True) -> tuple[Any, ...]:
+        """Surfaces, each with `body`, its number or -1 for what never moves, `vertices` (V, 3), m, in the body's axes,
+        `faces` (F, 3) of the vertices' numbers, and `color`, four numbers up to 1, or None; few faces unless fine."""
+        ...
+
+    def body_placements(self, xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rotations (K, B, 3, 3) and positions (K, B, 3), m, of the bodies in the world at states xs (K, nx)."""
+        ...
+
+
 class Scenery(Protocol):
     """Brings along what never moves, as a rail; obstacles and targets are the problem's (`trajopt.problem.scenery`)."""
 
@@ -273,7 +286,7 @@ class ControlNames(Protocol):
 CAPABILITIES: tuple[type, ...] = (
     Euclidean, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates, CheckedStart,
     QuasiStatic, KnotByKnot, Durations, IdleKnots, SemiImplicit, PartlySemiImplicit, JointExpansion,
-    AccelerationControlled, Serving, NeutralState, StateLimits, ControlLimits, Skeleton, Scenery, ContactPoints,
+    AccelerationControlled, Serving, NeutralState, StateLimits, ControlLimits, Skeleton, Solids, Scenery, ContactPoints,
     ContactForces, CenterOfMass, Coordinates, StateNames, TangentNames, ControlNames,
 )  # fmt: skip
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, ROTATION, place_bodies
 from dynamics.knot_driver import knot_driver, nb, nv
+from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import align_stack, kernel, splat
 from dynamics.spatial import accumulate, add3, add_rotated, load3, load6, load9, rate_moment, scale3, store3
@@ -84,6 +85,7 @@ def _evaluate(model, q, drive, shape):
     return unbatch(single, out.reshape(len(q), *shape))[0]
 
 
+@of_tree()
 def center_of_mass(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """Centre of mass of all moving bodies, world axes; what is fixed to the world does not count.
 
@@ -103,6 +105,7 @@ def center_of_mass(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     return _evaluate(model, q, _drive_position, (3,))
 
 
+@of_tree("", "f")
 def center_of_mass_jacobian(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """Jacobian of the centre of mass: its velocity is J v, world axes.
 

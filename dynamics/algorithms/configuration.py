@@ -49,7 +49,7 @@ def integrate(model: RigidBodyModel, q: ArrayLike, dq: ArrayLike) -> np.ndarray:
     """
     single, (q, dq) = points(model, q, dq=dq)
     out = np.empty_like(q)
-    _integrate_all(model, q, dq, out)
+    _integrate_all(model.joint_space, q, dq, out)
     return unbatch(single, out)[0]
 
 
@@ -69,7 +69,7 @@ def difference(model: RigidBodyModel, q0: ArrayLike, q1: ArrayLike) -> np.ndarra
         raise ValueError(f"q0 has {len(q0)} points and q1 has {len(q1)}; expected equal numbers, or a single point")
     q0, q1 = (np.ascontiguousarray(np.broadcast_to(q, (K, model.nq))) for q in (q0, q1))
     out = np.empty((K, model.nv))
-    _difference_all(model, q0, q1, out)
+    _difference_all(model.joint_space, q0, q1, out)
     return unbatch(one and other, out)[0]
 
 

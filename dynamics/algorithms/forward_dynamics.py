@@ -9,8 +9,10 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.articulated_body import ARTICULATED, ELIMINATION, hybrid_dynamics_kernel
 from dynamics.algorithms.batch import points, unbatch
+from dynamics.algorithms.inverse_dynamics import inverse_dynamics
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.loads import LOADS, Wrenches, loads_batch
+from dynamics.algorithms.mass_matrix import mass_matrix
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import kernel
@@ -79,6 +81,9 @@ def forward_dynamics(
         reference; names the argument.
     """
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
+    if model.tree is not None:
+        rest = tau - inverse_dynamics(model, q, v, np.zeros_like(v), external_wrenches, wrench_reference)
+        return unbatch(single, np.linalg.solve(mass_matrix(model, q), rest[..., None])[..., 0])[0]
     loads = loads_batch(model, external_wrenches, wrench_reference, len(q))
     a = np.empty_like(v)
     _drive(model, q, v, tau, loads, a)

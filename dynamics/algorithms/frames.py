@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies
 from dynamics.knot_driver import knot_driver, nb, nv
+from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat
 from dynamics.simd.sizes import Size
@@ -197,6 +198,7 @@ def _evaluate(model, name, reference, quantity, size, q, v=None, a=None) -> np.n
     return out
 
 
+@of_tree()
 def frame_placement(model: RigidBodyModel, q: ArrayLike, frame: str) -> Placement:
     """Pose of a frame in the world: x_world = R x + p.
 
@@ -221,6 +223,7 @@ def frame_placement(model: RigidBodyModel, q: ArrayLike, frame: str) -> Placemen
     return Placement(*unbatch(single, R, p))
 
 
+@of_tree("", "f")
 def frame_jacobian(
     model: RigidBodyModel, q: ArrayLike, frame: str, reference: str = "local_world_aligned"
 ) -> np.ndarray:
@@ -247,6 +250,7 @@ def frame_jacobian(
     return unbatch(single, J.reshape(-1, 6, model.nv))[0]
 
 
+@of_tree("v")
 def frame_velocity(
     model: RigidBodyModel, q: ArrayLike, v: ArrayLike, frame: str, reference: str = "local_world_aligned"
 ) -> np.ndarray:
@@ -276,6 +280,7 @@ def frame_velocity(
     return unbatch(single, _evaluate(model, frame, code, _VELOCITY, 6, q, v, np.zeros_like(v)))[0]
 
 
+@of_tree("v a")
 def frame_acceleration(
     model: RigidBodyModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, frame: str, reference: str = "local_world_aligned"
 ) -> np.ndarray:

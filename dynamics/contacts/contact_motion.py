@@ -21,6 +21,17 @@ With the columns R_i of its rotation and those r_i of the rotation to be kept, i
 
 from dynamics.algorithms.frames import frame_pose, last_dof
 from dynamics.algorithms.kinematics import ACCELERATION, BODY, COLUMN, DOF, PSI, PSI2, RATE, VELOCITY
+from dynamics.contacts.row_blocks import (
+    CONTACT,
+    POINT,
+    POINT_ACCELERATION,
+    POINT_AXES,
+    POINT_VELOCITY,
+    block_of,
+    put_across,
+    put_down,
+    start_jacobian,
+)
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat
 from dynamics.spatial import (
     add3,
@@ -37,11 +48,6 @@ from dynamics.spatial import (
     store9,
 )
 from dynamics.tangent import store_column3
-
-# numbers kept per block of rows: position, velocity, acceleration (with -g) and axes; for a moment's block the velocity
-# and acceleration are the angular ones
-POINT, POINT_VELOCITY, POINT_ACCELERATION, POINT_AXES = 0, 3, 6, 9
-CONTACT = 18
 
 
 @helper
@@ -106,12 +112,13 @@ def constraint(m, contacts, c, points):
 def contact_jacobian_transposed(m, contacts, dof, points, Y):
     """J' (nv 3B), row-major; entries of dofs that do not move the contact are not written."""
     align_stack(Y)
-    width = 3 * contacts.body.size
+    width = 3 * contacts.blocks
+    start_jacobian(contacts, width, Y)
     for c in range(contacts.body.size):
         p = load3(points, c * CONTACT + POINT)
         k = last_dof(m, contacts.body[c])
         while k >= 0:
-            store3(Y, k * width + 3 * c, column(contacts, c, load6(dof, k * DOF + COLUMN), p))
+            put_across(contacts, c, points, Y, k * width, column(contacts, c, load6(dof, k * DOF + COLUMN), p))
             k = m.dof_parent[k]
 
 
@@ -167,8 +174,8 @@ def constraint_derivatives(m, contacts, dof, points, Gq, Gv):
         k = last_dof(m, contacts.body[c])
         while k >= 0:
             _, _, of_q, of_v = contact_columns(contacts, c, k, dof, points)
-            store_column3(Gq, 3 * c * n + k, n, of_q)
-            store_column3(Gv, 3 * c * n + k, n, of_v)
+            put_down(contacts, c, points, Gq, k, n, of_q)
+            put_down(contacts, c, points, Gv, k, n, of_v)
             k = m.dof_parent[k]
 
 
@@ -178,7 +185,8 @@ def force_components(contacts, points, f):
     """Contact forces and moments f (3B), world axes, into the axes in which each is given."""
     for c in range(contacts.body.size):
         if contacts.local[c] != 0:
-            store3(f, 3 * c, rotate_back(load9(points, c * CONTACT + POINT_AXES), load3(f, 3 * c)))
+            o = 3 * block_of(contacts, c)
+            store3(f, o, rotate_back(load9(points, c * CONTACT + POINT_AXES), load3(f, o)))
 
 
 @kernel
@@ -192,9 +200,10 @@ def force_derivative_components(m, contacts, dof, points, f, columns, stride, st
         if contacts.local[c] == 0:
             continue
         R = load9(points, c * CONTACT + POINT_AXES)
-        o = start + 3 * c * stride
+        b = 3 * block_of(contacts, c)
+        o = start + b * stride
         if f is not None:
-            force = load3(f, 3 * c)
+            force = load3(f, b)
             k = last_dof(m, contacts.body[c])
             while k >= 0:
                 lag = cross(force, load3(dof, k * DOF + COLUMN))

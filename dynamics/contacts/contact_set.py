@@ -1,8 +1,8 @@
-"""Contacts that hold at the same time, as kernels take them.
+"""Contacts that hold at the same time: points, feet, closed loops, joints that are coupled.
 
 Kernels know contacts as blocks of three rows of forces and constraints.  A point has one: its force and its
-acceleration.  A rigid foot has a second one: its moment and its angular acceleration.  First come the first blocks of
-all contacts, in their order, then the second ones.
+acceleration.  A rigid foot has a second one: its moment and its angular acceleration; a loop one for each pair of its
+points.
 """
 
 from __future__ import annotations
@@ -10,43 +10,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.frames import FRAME, frame_numbers
+from dynamics.contacts.contact_arrays import ContactArrays
 from dynamics.contacts.frame_contact import AXES
+from dynamics.contacts.loop_arrays import LoopArrays
+from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint
 from dynamics.contacts.point_contact import PointContact
 from dynamics.contacts.rigid_contact import RigidContact
+from dynamics.contacts.set_arrays import loop_blocks, set_arrays
 from dynamics.model import RigidBodyModel
-from dynamics.simd.sizes import Size
 from dynamics.validation import as_array, as_items, as_kind
 
-Contact = PointContact | RigidContact
+Contact = PointContact | RigidContact | LoopConstraint | JointCoupling
 
 _ZERO = np.zeros(1)
 _ZERO.flags.writeable = False
-
-
-class ContactArrays(NamedTuple):
-    """A set of contacts as kernels take it: B blocks, b with the rows 3 b ... 3 b + 2 of forces and constraints."""
-
-    body: np.ndarray  # (B,)
-    frame: np.ndarray  # (B, FRAME) placements in the bodies
-    point: np.ndarray  # (B, 3) origins in the bodies
-    angular: np.ndarray  # (B,) 1 where the block is that of a moment
-    gains: np.ndarray  # (B, 2)
-    reference: np.ndarray  # (B, 3) positions to be kept
-    turn: np.ndarray  # (B, 9) rotations to be kept
-    local: np.ndarray  # (B,) 1 where the force is given in the frame's axes
-    damping: float  # how much the contacts yield to force, 1/kg
-    pair_start: np.ndarray  # (ceil(nv / 2) + 1,) where the rows of each pair of dofs begin in pair_row
-    pair_row: np.ndarray  # rows of [tau; constraints] on which dofs 2 p, 2 p + 1 act
-
-
-blocks = Size("blocks", "contacts.body.size")
-"""Number of blocks of three rows, where `contacts` are ContactArrays."""
 
 
 class ContactSet:
@@ -55,8 +36,8 @@ class ContactSet:
     Parameters
     ----------
     model : RigidBodyModel
-    contacts : sequence of `PointContact` and `RigidContact` on frames of the model, each frame at most once; may be
-        empty
+    contacts : sequence of `PointContact` and `RigidContact` on frames of the model, each frame at most once, and of
+        `LoopConstraint` and `JointCoupling`; may be empty
 
     Raises
     ------
@@ -69,7 +50,8 @@ class ContactSet:
         contacts = as_items("contacts", contacts, "PointContacts and RigidContacts")
         for i, contact in enumerate(contacts):
             if not isinstance(contact, Contact):
-                raise TypeError(f"contacts[{i}]: got {type(contact).__name__}, expected a PointContact or RigidContact")
+                wanted = "a PointContact, RigidContact, LoopConstraint or JointCoupling"
+                raise TypeError(f"contacts[{i}]: got {type(contact).__name__}, expected {wanted}")
             if contact.model != model:
                 raise ValueError(f"contacts[{i}]: the contact of {contact.frame!r} belongs to another model")
         frames = tuple(contact.frame for contact in contacts)
@@ -80,25 +62,36 @@ class ContactSet:
                 )
         self.model, self.contacts, self.frames = model, contacts, frames
         self.rigid = [i for i, contact in enumerate(contacts) if not contact.turns]
-        self.arrays = _arrays(model, contacts, self.rigid)
+        self.loops = [i for i, contact in enumerate(contacts) if isinstance(contact, LoopConstraint)]
+
+    @cached_property
+    def arrays(self) -> ContactArrays | LoopArrays:
+        """As kernels read them."""
+        return set_arrays(self.model, self.contacts)
 
     @property
     def rows(self) -> int:
-        """Number of constraints: three of every contact, and three more of every rigid one."""
-        return 3 * (len(self.contacts) + len(self.rigid))
+        """Number of rows of constraints: three of every contact, three more of every rigid one and of every further
+        pair of points of a loop."""
+        return 3 * self.arrays.blocks
 
-    def damped(self, damping: float, name: str = "damping") -> ContactArrays:
+    @property
+    def places(self) -> dict[str, str]:
+        """Of every contact, by the name of its frame, a frame where pictures show it."""
+        return {contact.frame: contact.place for contact in self.contacts}
+
+    def damped(self, damping: float, name: str = "damping") -> ContactArrays | LoopArrays:
         """The arrays of contacts that yield; ValueError, with the argument's name, for other than a number >= 0."""
         value = as_damping(damping, name)
         return self.arrays if value == 0.0 else self.arrays._replace(damping=value)
 
     @cached_property
-    def at_rest(self) -> tuple[RigidBodyModel, ContactArrays]:
+    def at_rest(self) -> tuple[RigidBodyModel, ContactArrays | LoopArrays]:
         """The model without gravity and the set without gains: what impulses know of both."""
         weightless = replace(self.model, arrays=self.model.arrays._replace(gravity=np.zeros(3)))
         return weightless, self.arrays._replace(gains=np.zeros_like(self.arrays.gains))
 
-    def impulsive(self, damping: float, name: str = "damping") -> tuple[RigidBodyModel, ContactArrays]:
+    def impulsive(self, damping: float, name: str = "damping") -> tuple[RigidBodyModel, ContactArrays | LoopArrays]:
         """`at_rest` for contacts that yield; errors as `damped`."""
         weightless, arrays = self.at_rest
         value = as_damping(damping, name)
@@ -107,18 +100,36 @@ class ContactSet:
     @cached_property
     def world_aligned(self) -> ContactSet:
         """The same contacts, all forces and moments in world axes."""
-        return ContactSet(self.model, [replace(contact, axes=AXES[0]) for contact in self.contacts])
+        turned: list[Contact] = [
+            replace(held, axes=AXES[0]) if isinstance(held, (PointContact, RigidContact)) else held
+            for held in self.contacts
+        ]
+        return ContactSet(self.model, turned)
 
     def forces_and_moments(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows (K, self.rows, ...) as the forces and the moments of all contacts, each (K, C, 3, ...); without feet the
         moments are a read-only zero, which costs no memory."""
         K, C, rest = len(rows), len(self), rows.shape[2:]
         forces = rows[:, : 3 * C].reshape(K, C, 3, *rest)
-        if not self.rigid:
+        if not (self.rigid or self.loops):
             return forces, np.ndarray(forces.shape, np.float64, _ZERO, 0, (0,) * forces.ndim)
         moments = np.zeros(forces.shape)
-        moments[:, self.rigid] = rows[:, 3 * C :].reshape(K, len(self.rigid), 3, *rest)
+        moments[:, self.rigid] = rows[:, 3 * C : 3 * (C + len(self.rigid))].reshape(K, len(self.rigid), 3, *rest)
+        if self.loops:
+            forces = forces.copy()
+        for i, held, W in self._wrench_maps:
+            wrench = np.einsum("ij,kj...->ki...", W, rows[:, held])
+            forces[:, i], moments[:, i] = wrench[:, :3], wrench[:, 3:]
         return forces, moments
+
+    @cached_property
+    def _wrench_maps(self) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """Of every loop its place, its rows, and the map from these to its force and moment."""
+        found = []
+        for i in self.loops:
+            blocks = np.array(loop_blocks(self.contacts)[i])
+            found.append((i, (3 * blocks[:, None] + np.arange(3)).ravel(), self.contacts[i].wrench_map()))
+        return found
 
     def multiplier_rows(self, w_f: ArrayLike, w_m: ArrayLike | None, K: int) -> np.ndarray:
         """Multipliers of forces and moments, (C, 3) or (K, C, 3), as (K, self.rows); w_m may be None, zero.
@@ -127,7 +138,14 @@ class ContactSet:
         C = len(self)
         forces = self._multipliers("w_f", w_f, K).reshape(K, 3 * C)
         moments = np.zeros((K, C, 3)) if w_m is None else self._multipliers("w_m", w_m, K)
-        return np.hstack([forces, moments[:, self.rigid].reshape(K, 3 * len(self.rigid))]) if self.rigid else forces
+        if not (self.rigid or self.loops):
+            return forces
+        rows = np.zeros((K, self.rows))
+        rows[:, : 3 * C] = forces
+        rows[:, 3 * C : 3 * (C + len(self.rigid))] = moments[:, self.rigid].reshape(K, 3 * len(self.rigid))
+        for i, held, W in self._wrench_maps:
+            rows[:, held] = np.hstack([forces[:, 3 * i : 3 * i + 3], moments[:, i]]) @ W
+        return rows
 
     def _multipliers(self, name, value, K):
         array, C = as_array(name, value), len(self)
@@ -154,45 +172,34 @@ def as_contact_set(model: RigidBodyModel, contacts: Contacts) -> ContactSet:
     return ContactSet(model, contacts)
 
 
+def of_system(model: RigidBodyModel, contacts: Contacts) -> ContactSet:
+    """The set with the loops and couplings that the model has and it has not; errors as `ContactSet`."""
+    given = as_contact_set(model, contacts)
+    own: list[Contact] = [
+        LoopConstraint(model, loop.frame1, loop.frame2, loop.kind, axis=loop.axis) for loop in model.loops
+    ]
+    own += [JointCoupling(model, dict(coupling.joints)) for coupling in model.couplings]
+    added = [closure for closure in own if closure.frame not in given.frames]
+    return ContactSet(model, [*given.contacts, *added]) if added else given
+
+
+def of_full_robot(
+    model: RigidBodyModel, contacts: Contacts, damping: float = 0.0, name: str = "damping"
+) -> ContactSet:
+    """The contacts of a robot whose joints follow others on its tree, and last what ties these together, which does not
+    yield: ValueError for damping, with the argument's name."""
+    if damping != 0.0:
+        raise ValueError(f"{name}: got {damping}, expected zero where joints follow others")
+    given = as_contact_set(model, contacts).contacts
+    if any(isinstance(held, JointCoupling) for held in given):
+        raise ValueError("contacts: got a JointCoupling, expected none where joints follow others; see add_mimic")
+    ties = [JointCoupling(model.full, {mimic.joint: 1.0, mimic.source: -mimic.multiplier}) for mimic in model.mimics]
+    return ContactSet(model.full, [*(replace(held, model=model.full) for held in given), *ties])
+
+
 def as_damping(damping: float, name: str = "damping") -> float:
     """A number of at least zero; ValueError otherwise."""
     value = float(as_array(name, damping, ()))
     if value < 0.0:
         raise ValueError(f"{name}: got {value}, expected a number of at least zero")
     return value
-
-
-def _arrays(model, contacts, rigid) -> ContactArrays:
-    held = [*contacts, *(contacts[i] for i in rigid)]
-    B = len(held)
-    frames = [frame_numbers(model, contact.frame) for contact in held]
-    body = np.array([body for body, _ in frames], dtype=np.int64)
-    frame = np.array([frame for _, frame in frames]).reshape(B, FRAME)
-    poses = [contact.pose for contact in held]
-    return ContactArrays(
-        body,
-        frame,
-        np.ascontiguousarray(frame[:, 9:]),
-        np.repeat([0, 1], [len(contacts), len(rigid)]),
-        np.array([contact.gains for contact in held]).reshape(B, 2),
-        np.array([p for _, p in poses]).reshape(B, 3),
-        np.array([R for R, _ in poses]).reshape(B, 9),
-        np.array([contact.local for contact in held], dtype=np.int64),
-        0.0,
-        *_pair_rows(model.arrays, body),
-    )
-
-
-def _pair_rows(arrays, bodies) -> tuple[np.ndarray, np.ndarray]:
-    """For each pair of dofs 2 p, 2 p + 1, the torques and constraints that depend on their positions or velocities:
-    torques of dofs on one path with them, contacts below them."""
-    n = len(arrays.dof_body)
-    above = np.eye(n, dtype=bool)  # [k, j]: j on the path from k to the root
-    for k, before in enumerate(arrays.dof_parent):
-        if before >= 0:
-            above[k] |= above[before]
-    last = arrays.v_index[bodies] + arrays.dof_count[bodies] - 1
-    acts = np.vstack([above | above.T, np.repeat(above[last], 3, axis=0)])  # [row, dof]
-    rows = [np.flatnonzero(acts[:, j : j + 2].any(axis=1)) for j in range(0, n, 2)]
-    start = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
-    return start.astype(np.int64), np.concatenate(rows).astype(np.int64)

@@ -40,6 +40,7 @@ from dynamics.contacts.contact_motion import (
     sum_of_crosses,
 )
 from dynamics.contacts.derivatives import WIDTH
+from dynamics.contacts.row_blocks import block_of, on_body, put_down
 from dynamics.derivatives.virtual import VIRTUAL, VIRTUAL_BODY
 from dynamics.implicit_function import implicit_hessian
 from dynamics.knot_driver import nb, nv
@@ -47,7 +48,6 @@ from dynamics.lane_algebra import four_columns, load_columns, store_columns, sub
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
 from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.spatial import add3, add_cross, add_scaled3, cross, dot3, load3, load6, load9, rotate, store3
-from dynamics.tangent import store_column3
 
 # per degree of freedom: the sums B, C, D, D_v, E
 SUM_B, SUM_C, SUM_D, SUM_DV, SUM_E, SUMS = 0, 3, 6, 9, 12, 15
@@ -73,22 +73,15 @@ carve_second_order, second_order_numbers = carving(SecondOrder)
 
 
 # ------------------------------------------------------------------------------------------------ terms of the contacts
-@helper
-def _force_multiplier(contacts, c, points, y):
-    """Multiplier of the force or moment of block c in world axes; y (3B) in those that it is given in."""
-    e = load3(y, 3 * c)
-    if contacts.local[c] != 0:
-        e = rotate(load9(points, c * CONTACT + POINT_AXES), e)
-    return e
-
-
 @kernel
 def solve_adjoint(n, contacts, points, Z, y, nu):
     """nu = Z'y, once the force multipliers in y are turned to world axes."""
     align_stack(Z)
-    width = n + 3 * contacts.body.size
+    width = n + 3 * contacts.blocks
     for c in range(contacts.body.size):
-        store3(y, n + 3 * c, _force_multiplier(contacts, c, points, y[n:]))
+        if contacts.local[c] != 0:
+            o = n + 3 * block_of(contacts, c)
+            store3(y, o, rotate(load9(points, c * CONTACT + POINT_AXES), load3(y, o)))
     for j in range(0, width, 4):
         c = four_columns(j, width)
         x = (splat(Z, 0.0), splat(Z, 0.0), splat(Z, 0.0), splat(Z, 0.0))
@@ -128,15 +121,16 @@ def contact_terms(m, contacts, f, w, d, h):
     n = m.dof_body.size
     h.sums[:], h.Gzq[:] = 0.0, 0.0
     for c in range(contacts.body.size):
-        row = 3 * c * n + n * n
+        b = 3 * block_of(contacts, c)
         p = load3(w.points, c * CONTACT + POINT)
         virtual = column(contacts, c, load6(h.virtual, contacts.body[c] * VIRTUAL_BODY + VIRTUAL), p)
-        nu, e, force = load3(h.nu, n + 3 * c), load3(h.y, n + 3 * c), load3(f, 3 * c)
+        nu = on_body(contacts, c, w.points, load3(h.nu, n + b))
+        e, force = load3(h.y, n + b), load3(f, b)
         k = last_dof(m, contacts.body[c])
         while k >= 0:
             J, velocity, of_q, of_v = contact_columns(contacts, c, k, w.dof, w.points)
-            store_column3(d.Gq, row + k, n, of_q)
-            store_column3(d.Gv, row + k, n, of_v)
+            put_down(contacts, c, w.points, d.Gq, n * n + k, n, of_q)
+            put_down(contacts, c, w.points, d.Gv, n * n + k, n, of_v)
             o, turn = k * SUMS, load3(w.dof, k * DOF + COLUMN)
             _add_sums(contacts, c, w.points, turn, h.sums, o, J, velocity, of_q, of_v, nu)
             of_f = add_cross(column(contacts, c, load6(h.zeta, k * 6), p), turn, virtual)
@@ -144,7 +138,7 @@ def contact_terms(m, contacts, f, w, d, h):
                 lag = cross(turn, e)
                 of_f = add3(of_f, lag)
                 store3(h.sums, o + SUM_D, add_cross(load3(h.sums, o + SUM_D), force, lag))
-            store_column3(h.Gzq, row + k, n, (-of_f[0], -of_f[1], -of_f[2]))
+            put_down(contacts, c, w.points, h.Gzq, n * n + k, n, (-of_f[0], -of_f[1], -of_f[2]))
             k = m.dof_parent[k]
 
 

@@ -13,20 +13,35 @@ counts as zero below `REDUNDANT` times the entry of S that it started from.
 
 from dynamics.algorithms.branch_factor import sweep_up
 from dynamics.algorithms.frames import last_dof
+from dynamics.contacts.contact_arrays import ContactArrays
+from dynamics.contacts.loop_arrays import LoopArrays
 from dynamics.lane_algebra import four_columns, load_columns, scale_columns, store_columns, subtract_scaled
 from dynamics.simd import align_stack, fnma, helper, kernel, load, select_less, splat, store
+from dynamics.simd.by_type import by_type
 from dynamics.spatial import add_scaled3, load3, scale3, store3
 
 REDUNDANT = 1e-10
+NEGLIGIBLE = 1e-24
+"""What counts as zero in the end: this times the largest entry, the square of rounding in a row that is none."""
 
 
 @kernel
-def half_solve(m, contacts, L, Y):
-    """Y <- L^-T Y for Y = J' (nv 3B); only the rows on the contacts' paths are touched."""
-    width = 3 * contacts.body.size
+def _half_solve_paths(m, contacts, L, Y):
+    width = 3 * contacts.blocks
     for c in range(contacts.body.size):
         k = last_dof(m, contacts.body[c])
         sweep_up(m, L, k, k + 1, Y, Y, width, (3 * c, 3 * c + 1, 3 * c + 2, 3 * c + 2))
+
+
+@kernel
+def _half_solve_all(m, contacts, L, Y):
+    width = 3 * contacts.blocks
+    for c in range(0, width, 4):
+        sweep_up(m, L, 0, m.dof_body.size, Y, Y, width, four_columns(c, width))
+
+
+half_solve = by_type("contacts", {ContactArrays: _half_solve_paths, LoopArrays: _half_solve_all})
+"""Y <- L^-T Y for Y = J' (nv 3B), (m, contacts, L, Y); of contacts only the rows on their paths are touched."""
 
 
 @helper
@@ -41,27 +56,67 @@ def _common_dof(m, i, j):
     return k
 
 
+@helper
+def _lowest_common(m, contacts, c, d):
+    return _common_dof(m, contacts.body[c], contacts.body[d])
+
+
+@helper
+def _next_on_path(m, contacts, k):
+    return m.dof_parent[k]
+
+
+@helper
+def _lowest_of_all(m, contacts, c, d):
+    return m.dof_body.size - 1
+
+
+@helper
+def _next_of_all(m, contacts, k):
+    return k - 1
+
+
+_first = by_type("contacts", {ContactArrays: _lowest_common, LoopArrays: _lowest_of_all})
+_next = by_type("contacts", {ContactArrays: _next_on_path, LoopArrays: _next_of_all})
+
+
+@kernel
+def _no_idle_rows(contacts, width, S):
+    return
+
+
+@kernel
+def _ones_on_diagonal(contacts, width, S):
+    for i in range(contacts.idle.size):
+        r = contacts.idle[i]
+        store(S, r * width + r, load(S, r * width + r) + 1.0)
+
+
+_hold_idle_rows = by_type("contacts", {ContactArrays: _no_idle_rows, LoopArrays: _ones_on_diagonal})
+
+
 @kernel
 def delassus_matrix(m, contacts, L, Y, S):
     """Lower triangle, in blocks of three, of S (3B 3B)."""
     align_stack(S)
     zero = splat(S, 0.0)
-    width = 3 * contacts.body.size
-    for c in range(contacts.body.size):
+    width = 3 * contacts.blocks
+    for c in range(contacts.blocks):
         for d in range(c + 1):
             s0 = s1 = s2 = (zero, zero, zero)
-            k = _common_dof(m, contacts.body[c], contacts.body[d])
+            k = _first(m, contacts, c, d)
             while k >= 0:
                 y = load3(Y, k * width + 3 * c)
                 z = scale3(load3(Y, k * width + 3 * d), load(L, k * m.dof_body.size + k))
                 s0, s1, s2 = add_scaled3(s0, y[0], z), add_scaled3(s1, y[1], z), add_scaled3(s2, y[2], z)
-                k = m.dof_parent[k]
+                k = _next(m, contacts, k)
             o = 3 * c * width + 3 * d
             store3(S, o, s0)
             store3(S, o + width, s1)
             store3(S, o + 2 * width, s2)
         for r in range(3 * c, 3 * c + 3):
             store(S, r * width + r, load(S, r * width + r) + contacts.damping)
+    _hold_idle_rows(contacts, width, S)
 
 
 @kernel
@@ -71,12 +126,13 @@ def factorize_delassus(size, S, diagonal, report):
     report: smallest pivot, relative to its entry of S, and number of rows left out."""
     align_stack(S)
     zero, one = splat(S, 0.0), splat(S, 1.0)
-    smallest, dropped = one, zero
+    smallest, dropped, largest = one, zero, zero
     for i in range(size):
         store(diagonal, i, load(S, i * size + i))
+        largest = select_less(largest, load(diagonal, i), load(diagonal, i), largest)
     for k in range(size):
         pivot, start = load(S, k * size + k), load(diagonal, k)
-        bound = start * REDUNDANT
+        bound = start * REDUNDANT + largest * NEGLIGIBLE
         inverse = select_less(bound, pivot, 1.0 / pivot, zero)
         dropped = dropped + select_less(bound, pivot, zero, one)
         relative = select_less(zero, start, pivot / start, zero)

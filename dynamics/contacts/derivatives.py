@@ -19,20 +19,25 @@ from dynamics.algorithms.batch import launch, points, unbatch
 from dynamics.algorithms.branch_factor import invert_factored, sweep_down
 from dynamics.algorithms.inverse_mass import PANEL
 from dynamics.algorithms.loads import Loads
+from dynamics.contacts.contact_arrays import halves
 from dynamics.contacts.contact_motion import (
     constraint_derivatives,
     contact_points,
     force_components,
     force_derivative_components,
 )
-from dynamics.contacts.contact_set import Contacts, as_contact_set
+from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robot
 from dynamics.contacts.delassus import invert_kkt
 from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_kernel, workspace_numbers
+from dynamics.contacts.row_blocks import block_of, on_body
+from dynamics.contacts.turning import add_turning_loads, add_turning_rows
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.joint_friction import add_friction_derivative
+from dynamics.joint_springs import add_spring_responses
 from dynamics.kernel_model import kernel_model
 from dynamics.knot_driver import nv
 from dynamics.lane_algebra import four_columns, load_columns, no_columns, store_columns, subtract_scaled
+from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, align_stack, driver, gather_state, kernel, load, scatter, scatter_blocks, shared_kernel
 from dynamics.simd.lane_blocks import carving, lanes
@@ -62,7 +67,7 @@ WIDTH = nv + ROWS
 class FirstOrder(NamedTuple):
     """Lanes of the first derivatives."""
 
-    dead: np.ndarray = lanes(2 * ROWS)  # contact forces and moments as dead loads
+    dead: np.ndarray = lanes(6 * halves)  # contact forces and moments as dead loads
     torque: np.ndarray = lanes(nv)
     Minv: np.ndarray = lanes(nv * nv)
     panel: np.ndarray = lanes(4 * WIDTH)
@@ -98,7 +103,7 @@ def minus_products(m, contacts, Z, A, B, panel, count):
     count as zero."""
     align_stack(A)
     n = m.dof_body.size
-    width = n + 3 * contacts.body.size
+    width = n + 3 * contacts.blocks
     for i in range(0, n, 2):
         j = min(i + 1, n - 1)
         c = (i, j, i, j)
@@ -111,18 +116,19 @@ def minus_products(m, contacts, Z, A, B, panel, count):
 
 
 @kernel
-def contact_loads(contacts, f, dead):
+def contact_loads(contacts, points, f, dead):
     """The contact forces and moments f (3B) as dead loads at the contact points."""
     dead[:] = 0.0
     for c in range(contacts.body.size):
-        store3(dead, 6 * c + 3 * contacts.angular[c], load3(f, 3 * c))
+        force = on_body(contacts, c, points, load3(f, 3 * block_of(contacts, c)))
+        store3(dead, 6 * c + 3 * contacts.angular[c], force)
     return Loads(dead[:0], dead, contacts.body, contacts.point)
 
 
 @shared_kernel
 def invert_contact_kkt(m, contacts, w, d):
     """d.Z after `contact_dynamics_kernel`, whose w.Y becomes M^-1 J'."""
-    n, size = m.dof_body.size, 3 * contacts.body.size
+    n, size = m.dof_body.size, 3 * contacts.blocks
     invert_factored(m, w.M, d.Minv)
     for c in range(0, size, 4):
         sweep_down(m, w.M, 1.0, w.Y, w.Y, size, four_columns(c, size))
@@ -144,21 +150,26 @@ def contact_first_order_at_solution(m, contacts, q, v, w, d, forces):
 
     w as `contact_dynamics_kernel` left it, w.Y being zero before."""
     n = m.dof_body.size
+    width = n + 3 * contacts.blocks
+    rows = width if forces else n
     d.Gq[:], d.Gv[:] = 0.0, 0.0
     invert_contact_kkt(m, contacts, w, d)
-    loads = contact_loads(contacts, w.f, d.dead)
+    loads = contact_loads(contacts, w.points, w.f, d.dead)
     inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M)
     add_friction_derivative(m, v, d.Gv)
     contact_points(m, contacts, w.body, w.points)
     constraint_derivatives(m, contacts, w.dof, w.points, d.Gq[n * n :], d.Gv[n * n :])
-    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size if forces else n)
+    add_turning_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
+    add_turning_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
+    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, rows)
+    add_spring_responses(m, rows, width, d.Z, d.Gq, d.Gv)
 
 
 @shared_kernel
 def to_given_axes(m, contacts, w, d):
     """Forces in w.f and their rows in d.Gq, d.Gv and d.Z in the axes asked for."""
     n = m.dof_body.size
-    width = n + 3 * contacts.body.size
+    width = n + 3 * contacts.blocks
     force_derivative_components(m, contacts, w.dof, w.points, w.f, n, n, n * n, d.Gq)
     force_derivative_components(m, contacts, w.dof, w.points, None, n, n, n * n, d.Gv)
     force_derivative_components(m, contacts, w.dof, w.points, None, n, width, n * width, d.Z)
@@ -169,7 +180,7 @@ def to_given_axes(m, contacts, w, d):
 def _drive(first, last, work, block, contacts, q, v, tau, zq, zv, ztau):
     m = kernel_model(block)
     contacts = by_reference(contacts)
-    n, blocks = m.dof_body.size, contacts.body.size
+    n, blocks = m.dof_body.size, contacts.blocks
     width = n + 3 * blocks
     w, rest = carve_workspace(m, contacts, work)
     d, rest = carve_first_order(m, contacts, rest)
@@ -182,6 +193,7 @@ def _drive(first, last, work, block, contacts, q, v, tau, zq, zv, ztau):
         scatter_blocks(d.Z, c * LANES, width, width, 0, ztau)
 
 
+@of_tree("v", "kf kf kk c-f c-f c-k c-f c-f c-k", covectors="tau", contacts=of_full_robot)
 def contact_dynamics_derivatives(
     model: RigidBodyModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Contacts, damping: float = 0.0
 ) -> ContactDynamicsDerivatives:

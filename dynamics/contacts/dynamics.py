@@ -25,6 +25,7 @@ from dynamics.algorithms.frames import last_dof
 from dynamics.algorithms.inverse_dynamics import torques_of_forces
 from dynamics.algorithms.kinematics import BODY, DOF, FORCES, forward_pass
 from dynamics.algorithms.mass_matrix import composite_mass_matrix
+from dynamics.contacts.contact_arrays import ContactArrays, blocks, halves
 from dynamics.contacts.contact_motion import (
     CONTACT,
     constraint,
@@ -32,11 +33,15 @@ from dynamics.contacts.contact_motion import (
     contact_points,
     force_components,
 )
-from dynamics.contacts.contact_set import Contacts, ContactSet, as_contact_set, blocks
+from dynamics.contacts.contact_set import Contacts, ContactSet, as_contact_set, of_full_robot
 from dynamics.contacts.delassus import delassus_matrix, factorize_delassus, half_solve, solve_delassus
+from dynamics.contacts.loop_arrays import LoopArrays
+from dynamics.contacts.row_blocks import put_across
 from dynamics.knot_driver import knot_driver, nb, nv
+from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel
-from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, store
+from dynamics.simd import align_stack, fma, fnma, kernel, load, shared_kernel, store
+from dynamics.simd.by_type import by_type
 from dynamics.simd.lane_blocks import carving, lanes
 from dynamics.spatial import add_scaled3, load3, scale3, store3
 
@@ -62,7 +67,7 @@ class Workspace(NamedTuple):
 
     body: np.ndarray = lanes(nb * BODY)
     dof: np.ndarray = lanes(nv * DOF)
-    points: np.ndarray = lanes(blocks * CONTACT)
+    points: np.ndarray = lanes(halves * CONTACT)
     zeros: np.ndarray = lanes(nv, zero=True)
     M: np.ndarray = lanes(nv * nv)
     Y: np.ndarray = lanes(nv * ROWS)
@@ -84,15 +89,14 @@ def factorize_contacts(m, contacts, w):
     contact_jacobian_transposed(m, contacts, w.dof, w.points, w.Y)
     half_solve(m, contacts, w.M, w.Y)
     delassus_matrix(m, contacts, w.M, w.Y, w.S)
-    factorize_delassus(3 * contacts.body.size, w.S, w.diagonal, w.report)
+    factorize_delassus(3 * contacts.blocks, w.S, w.diagonal, w.report)
 
 
 @kernel
-def _store_right_sides(m, contacts, w):
-    """-(Y'D^-1 y + drift) in w.f, y (nv) being in w.a."""
+def _right_sides_on_paths(m, contacts, w):
     align_stack(w.a)
-    n, size = m.dof_body.size, 3 * contacts.body.size
-    for c in range(contacts.body.size):
+    n, size = m.dof_body.size, 3 * contacts.blocks
+    for c in range(contacts.blocks):
         x = constraint(m, contacts, c, w.points)
         k = last_dof(m, contacts.body[c])
         while k >= 0:
@@ -102,17 +106,48 @@ def _store_right_sides(m, contacts, w):
 
 
 @kernel
-def add_half_solved_forces(m, contacts, w):
-    """w.a += Y f."""
+def _right_sides_of_loops(m, contacts, w):
     align_stack(w.a)
-    size = 3 * contacts.body.size
+    n, size = m.dof_body.size, 3 * contacts.blocks
+    w.f[:] = 0.0
     for c in range(contacts.body.size):
+        put_across(contacts, c, w.points, w.f, 0, scale3(constraint(m, contacts, c, w.points), -1.0))
+    for k in range(n):
+        x = load(w.a, k) * load(w.M, k * n + k)
+        for r in range(size):
+            store(w.f, r, fnma(x, load(w.Y, k * size + r), load(w.f, r)))
+
+
+_store_right_sides = by_type("contacts", {ContactArrays: _right_sides_on_paths, LoopArrays: _right_sides_of_loops})
+"""-(Y'D^-1 y + drift) in w.f, y (nv) being in w.a: (m, contacts, w)."""
+
+
+@kernel
+def _add_forces_on_paths(m, contacts, w):
+    align_stack(w.a)
+    size = 3 * contacts.blocks
+    for c in range(contacts.blocks):
         f = load3(w.f, 3 * c)
         k = last_dof(m, contacts.body[c])
         while k >= 0:
             y = load3(w.Y, k * size + 3 * c)
             store(w.a, k, fma(y[2], f[2], fma(y[1], f[1], fma(y[0], f[0], load(w.a, k)))))
             k = m.dof_parent[k]
+
+
+@kernel
+def _add_forces_of_loops(m, contacts, w):
+    align_stack(w.a)
+    size = 3 * contacts.blocks
+    for k in range(m.dof_body.size):
+        x = load(w.a, k)
+        for r in range(size):
+            x = fma(load(w.Y, k * size + r), load(w.f, r), x)
+        store(w.a, k, x)
+
+
+add_half_solved_forces = by_type("contacts", {ContactArrays: _add_forces_on_paths, LoopArrays: _add_forces_of_loops})
+"""w.a += Y f: (m, contacts, w)."""
 
 
 @shared_kernel
@@ -128,7 +163,7 @@ def contact_dynamics_kernel(m, contacts, q, v, tau, w):
     factorize_contacts(m, contacts, w)
     sweep_up(m, w.M, 0, n, w.a, w.a, 1, ONE)
     _store_right_sides(m, contacts, w)
-    solve_delassus(3 * contacts.body.size, w.S, w.f)
+    solve_delassus(3 * contacts.blocks, w.S, w.f)
     add_half_solved_forces(m, contacts, w)
     sweep_down(m, w.M, 1.0, w.a, w.a, 1, ONE)
 
@@ -148,6 +183,7 @@ _drive = knot_driver(
 )
 
 
+@of_tree("v", "k c- c- - -", covectors="tau", contacts=of_full_robot)
 def contact_dynamics(
     model: RigidBodyModel, q: ArrayLike, v: ArrayLike, tau: ArrayLike, contacts: Contacts, damping: float = 0.0
 ) -> ContactDynamics:
@@ -163,14 +199,15 @@ def contact_dynamics(
     model : RigidBodyModel
     q : (nq,) or (K, nq), configuration
     v, tau : (nv,) or (K, nv), velocity and joint torques
-    contacts : sequence of `PointContact` and `RigidContact`, or a `ContactSet`
+    contacts : sequence of `PointContact`, `RigidContact`, `LoopConstraint` and `JointCoupling`, or a `ContactSet`
     damping : at least zero, 1/kg (1/(kg m^2) for moments): how much the contacts yield to force, which makes
         J M^-1 J' + damping 1 regular
 
     Returns
     -------
     ContactDynamics(a, f, moment, smallest_pivot, redundant) : f (C, 3) or (K, C, 3) in N, on the robot, in the axes
-        that each contact asks for; moment likewise, in N m, about the frames' origins, zero for points.  Where
+        that each contact asks for; moment likewise, in N m, about the frames' origins, zero for points.  Those of loops
+        are on the body of their first frame, those of coupled joints are the force along their sum, and zeros.  Where
         contacts are redundant and damping is zero, rows that depend on those before them carry no force and are counted
         in `redundant`; a is still the right one if all rows can be satisfied.
 

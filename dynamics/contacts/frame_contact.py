@@ -1,9 +1,12 @@
 """What contacts of points and of feet have in common: a frame, feedback of its drift, and axes for the forces."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import LOCAL, frame_numbers, reference_code
 from dynamics.model import RigidBodyModel
@@ -29,15 +32,13 @@ class FrameContact:
         body, _ = frame_numbers(self.model, self.frame)
         if body < 0:
             raise ValueError(f"frame: {self.frame!r} is fixed in the world, expected one on a moving body")
-        gains = as_array("gains", self.gains, (2,))
-        if (gains < 0.0).any():
-            raise ValueError(f"gains: got (kp, kd) = {tuple(gains.tolist())}, expected two numbers of at least zero")
+        gains = as_gains(self.gains)
         reference = None if self.reference is None else self._as_reference(self.reference)
         if reference is None and gains[0] != 0.0:
             raise ValueError(f"reference: needed where kp is not zero, got kp = {gains[0]} and no reference")
         if self.axes not in AXES:
             raise ValueError(f"axes: got {self.axes!r}, expected one of {', '.join(map(repr, AXES))}")
-        object.__setattr__(self, "gains", tuple(gains.tolist()))
+        object.__setattr__(self, "gains", gains)
         object.__setattr__(self, "reference", reference)
 
     def _as_reference(self, value):
@@ -50,6 +51,11 @@ class FrameContact:
         raise NotImplementedError
 
     @property
+    def place(self) -> str:
+        """The frame where pictures show it."""
+        return self.frame
+
+    @property
     def local(self) -> bool:
         """Whether forces are given in the frame's axes."""
         return reference_code(self.axes) == LOCAL
@@ -57,6 +63,15 @@ class FrameContact:
     def __repr__(self) -> str:
         arguments = f"{self.frame!r}, gains={self.gains}, reference={self.reference}, axes={self.axes!r}"
         return f"{type(self).__name__}({arguments})"
+
+
+def as_gains(value: ArrayLike) -> tuple[float, float]:
+    """(kp, kd); ValueError unless these are two numbers of at least zero."""
+    gains = as_array("gains", value, (2,))
+    if (gains < 0.0).any():
+        raise ValueError(f"gains: got (kp, kd) = {tuple(gains.tolist())}, expected two numbers of at least zero")
+    kp, kd = gains.tolist()
+    return kp, kd
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import empty_matrices, points, square_matrices
 from dynamics.contacts.contact_motion import contact_points
-from dynamics.contacts.contact_set import Contacts, as_contact_set
+from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robot
 from dynamics.contacts.curvature import (
     SecondOrder,
     add_contact_curvature,
@@ -24,10 +24,13 @@ from dynamics.contacts.curvature import (
 )
 from dynamics.contacts.derivatives import FirstOrder, contact_loads, invert_contact_kkt, minus_products
 from dynamics.contacts.dynamics import Workspace, contact_dynamics_kernel
+from dynamics.contacts.turning import add_turning_curvature, add_turning_loads, add_turning_rows
 from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
 from dynamics.implicit_function import subtract_product
 from dynamics.joint_friction import add_friction_curvature, add_friction_derivative
+from dynamics.joint_springs import add_spring_responses
 from dynamics.knot_driver import knot_driver
+from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel
 from dynamics.simd import kernel, shared_kernel
 
@@ -48,11 +51,12 @@ def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
     w as `contact_dynamics_kernel` left it, w.Y being zero before.  h.y holds the multipliers of a and of the forces
     and moments given; the latter are turned to world axes."""
     n = m.dof_body.size
+    width = n + 3 * contacts.blocks
     d.Gq[:], d.Gv[:] = 0.0, 0.0
     h.Hqq[:], h.Hqv[:], h.Hvv[:], h.Hqa[:] = 0.0, 0.0, 0.0, 0.0
     invert_contact_kkt(m, contacts, w, d)
     solve_adjoint(n, contacts, w.points, d.Z, h.y, h.nu)
-    loads = contact_loads(contacts, w.f, d.dead)
+    loads = contact_loads(contacts, w.points, w.f, d.dead)
     Gq, Gv = d.Gq[: n * n], d.Gv[: n * n]
     e = ExpansionLanes(h.virtual, h.zeta, d.torque, Gq, Gv, w.M, h.Hqq, h.Hqv, h.Hvv, h.Hqa)
     inverse_dynamics_hessian_kernel(m, q, v, w.a, h.nu[:n], loads, w.body, w.dof, e)
@@ -60,11 +64,15 @@ def contact_hessian_at_solution(m, contacts, q, v, w, d, h):
     add_friction_curvature(m, v, h.nu, h.Hvv)
     contact_points(m, contacts, w.body, w.points)
     contact_terms(m, contacts, w.f, w, d, h)
+    add_turning_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
+    add_turning_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
+    add_turning_curvature(m, contacts, w.f, w, h)
     add_contact_curvature(m, w.dof, h)
-    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size)
+    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, width)
+    add_spring_responses(m, width, width, d.Z, d.Gq, d.Gv)
     hessian_of_solution(m, contacts, d, h)
     h.Hqtau[:] = 0.0
-    subtract_product(contacts, n, n, h.Gzq, d.Z, n + 3 * contacts.body.size, h.Hqtau)
+    subtract_product(contacts, n, n, h.Gzq, d.Z, width, h.Hqtau)
 
 
 @kernel
@@ -83,6 +91,7 @@ _drive = knot_driver(
 
 
 # ------------------------------------------------------------------------------------------------ public
+@of_tree("v", "ff ff ff fk", covectors="tau w_a", rows="w_f w_m", contacts=of_full_robot)
 def contact_dynamics_hessian(
     model: RigidBodyModel,
     q: ArrayLike,

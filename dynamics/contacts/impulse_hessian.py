@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.batch import empty_matrices, points, square_matrices
 from dynamics.algorithms.kinematics import DERIVATIVES, forward_pass
 from dynamics.contacts.contact_motion import contact_points
-from dynamics.contacts.contact_set import Contacts, as_contact_set
+from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robot
 from dynamics.contacts.curvature import (
     SecondOrder,
     add_contact_curvature,
@@ -32,9 +32,11 @@ from dynamics.contacts.impulses import (
     place_virtual_accelerations,
     velocity_derivatives,
 )
+from dynamics.contacts.turning import add_turning_curvature, add_turning_loads, add_turning_rows
 from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
 from dynamics.knot_driver import knot_driver, nv
 from dynamics.lane_algebra import add_scaled
+from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel
 from dynamics.simd import shared_kernel
 
@@ -58,7 +60,7 @@ def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump
     invert_contact_kkt(m, contacts, w, d)
     solve_adjoint(n, contacts, w.points, d.Z, h.y, h.nu)
     place_virtual_accelerations(m, v, restitution, w, jump, mean)
-    loads = contact_loads(contacts, w.f, d.dead)
+    loads = contact_loads(contacts, w.points, w.f, d.dead)
     Gq, Gv = d.Gq[: n * n], d.Gv[: n * n]
     e = ExpansionLanes(h.virtual, h.zeta, d.torque, Gq, Gv, w.M, h.Hqq, h.Hqv, h.Hvv, h.Hqa)
     inverse_dynamics_hessian_kernel(m, q, w.zeros, jump, h.nu[:n], loads, w.body, w.dof, e)
@@ -67,10 +69,13 @@ def contact_impulse_hessian_kernel(m, contacts, q, v, restitution, w, d, h, jump
     forward_pass(m, q, w.zeros, mean, w.body, w.dof, DERIVATIVES)
     contact_points(m, contacts, w.body, w.points)
     contact_terms(m, contacts, w.f, w, d, h)
+    add_turning_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
+    add_turning_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
+    add_turning_curvature(m, contacts, w.f, w, h)
     add_contact_curvature(m, w.dof, h)
     add_scaled(n * n, h.Hqv, restitution, h.Hqa)
     velocity_derivatives(m, contacts, restitution, w.M, w.dof, w.points, d.Gv)
-    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size)
+    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.blocks)
     hessian_of_solution(m, contacts, d, h)
     h.Hvv[:] = 0.0
 
@@ -83,6 +88,7 @@ _drive = knot_driver(
 )
 
 
+@of_tree("v", "ff ff", covectors="w_v", rows="w_f w_m", contacts=of_full_robot)
 def contact_impulse_hessian(
     model: RigidBodyModel,
     q: ArrayLike,

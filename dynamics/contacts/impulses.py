@@ -32,16 +32,18 @@ from dynamics.contacts.contact_motion import (
     force_components,
     force_derivative_components,
 )
-from dynamics.contacts.contact_set import Contacts, as_contact_set
+from dynamics.contacts.contact_set import Contacts, as_contact_set, of_full_robot
 from dynamics.contacts.delassus import solve_delassus
 from dynamics.contacts.derivatives import FirstOrder, contact_loads, invert_contact_kkt, minus_products
 from dynamics.contacts.dynamics import ONE, Workspace, add_half_solved_forces, factorize_contacts
+from dynamics.contacts.row_blocks import keep_coupled_velocities, put_across, put_down
+from dynamics.contacts.turning import add_turning_loads, add_turning_rows
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
 from dynamics.knot_driver import knot_driver, nv
+from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, kernel, load, shared_kernel, splat, store
-from dynamics.spatial import load3, load6, scale3, store3
-from dynamics.tangent import store_column3
+from dynamics.spatial import load3, load6, scale3
 from dynamics.validation import as_array
 
 
@@ -75,9 +77,11 @@ def contact_impulse_kernel(m, contacts, q, v, restitution, w):
     forward_pass(m, q, v, w.zeros, w.body, w.dof, FORCES)
     contact_points(m, contacts, w.body, w.points)
     factorize_contacts(m, contacts, w)
+    w.f[:] = 0.0
     for c in range(contacts.body.size):
-        store3(w.f, 3 * c, scale3(load3(w.points, c * CONTACT + POINT_VELOCITY), -1.0 - restitution))
-    solve_delassus(3 * contacts.body.size, w.S, w.f)
+        velocity = load3(w.points, c * CONTACT + POINT_VELOCITY)
+        put_across(contacts, c, w.points, w.f, 0, scale3(velocity, -1.0 - restitution))
+    solve_delassus(3 * contacts.blocks, w.S, w.f)
     w.a[:] = 0.0
     add_half_solved_forces(m, contacts, w)
     sweep_down(m, w.M, 1.0, w.a, w.a, 1, ONE)
@@ -111,8 +115,9 @@ def velocity_derivatives(m, contacts, restitution, M, dof, points, Gv):
         k = last_dof(m, contacts.body[c])
         while k >= 0:
             J = column(contacts, c, load6(dof, k * DOF + COLUMN), p)
-            store_column3(Gv, (n + 3 * c) * n + k, n, scale3(J, restitution))
+            put_down(contacts, c, points, Gv, n * n + k, n, scale3(J, restitution))
             k = m.dof_parent[k]
+    keep_coupled_velocities(contacts, n, Gv)
 
 
 @shared_kernel
@@ -123,13 +128,15 @@ def contact_impulse_first_order(m, contacts, q, v, restitution, w, d, jump, mean
     contact_impulse_kernel(m, contacts, q, v, restitution, w)
     invert_contact_kkt(m, contacts, w, d)
     place_virtual_accelerations(m, v, restitution, w, jump, mean)
-    loads = contact_loads(contacts, w.f, d.dead)
+    loads = contact_loads(contacts, w.points, w.f, d.dead)
     inverse_dynamics_first_order(m, q, w.zeros, jump, loads, w.body, w.dof, d.torque, d.Gq[: n * n], d.Gv[: n * n], w.M)
     forward_pass(m, q, w.zeros, mean, w.body, w.dof, DERIVATIVES)
     contact_points(m, contacts, w.body, w.points)
     constraint_derivatives(m, contacts, w.dof, w.points, d.Gq[n * n :], d.Gv[n * n :])
+    add_turning_rows(m, contacts, w.dof, w.points, d.Gq[n * n :])
+    add_turning_loads(m, contacts, w.dof, w.points, w.f, d.Gq)
     velocity_derivatives(m, contacts, restitution, w.M, w.dof, w.points, d.Gv)
-    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.body.size)
+    minus_products(m, contacts, d.Z, d.Gq, d.Gv, d.panel, n + 3 * contacts.blocks)
 
 
 @kernel
@@ -170,6 +177,7 @@ def as_restitution(restitution: float) -> float:
     return value
 
 
+@of_tree("v", "k c- c- - -", contacts=of_full_robot)
 def contact_impulse(
     model: RigidBodyModel,
     q: ArrayLike,
@@ -209,6 +217,7 @@ def contact_impulse(
     return ContactImpulse(*unbatch(single, after, *contacts.forces_and_moments(f), report[:, 0].copy(), redundant))
 
 
+@of_tree("v", "kf kf c-f c-f c-f c-f", contacts=of_full_robot)
 def contact_impulse_derivatives(
     model: RigidBodyModel,
     q: ArrayLike,

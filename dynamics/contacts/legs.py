@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.algorithms.kinematics import COLUMN, DOF
+from dynamics.contacts.contact_arrays import ContactArrays
 from dynamics.contacts.contact_motion import CONTACT, POINT, at_point, constraint
-from dynamics.contacts.contact_set import ContactArrays, ContactSet
+from dynamics.contacts.contact_set import ContactSet
 from dynamics.joints import FREE_FLYER
 from dynamics.model import RigidBodyModel
 from dynamics.simd import helper
@@ -36,6 +37,8 @@ def leg_arrays(model: RigidBodyModel, contacts: ContactSet, damping: float = 0.0
     and do not yield.  A robot in flight has no use for legs: the articulated-body algorithm is faster.
     """
     m, held = model.arrays, contacts.arrays
+    if not isinstance(held, ContactArrays):
+        return None
     hip = np.arange(1, len(m.parent), JOINTS)
     foot = hip + JOINTS - 1
     chains = np.stack([0 * hip, hip, hip + 1], axis=1).ravel()  # parents: bodies are numbered depth-first

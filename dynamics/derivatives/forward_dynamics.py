@@ -19,12 +19,13 @@ from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.inverse_mass import AUTOMATIC, minus_inverse_products
 from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.algorithms.loads import LOADS, Wrenches, loads_batch
-from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
-from dynamics.derivatives.inverse_dynamics import inverse_dynamics_first_order
+from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian, inverse_dynamics_hessian_kernel
+from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
 from dynamics.derivatives.second_order import inverse_dynamics_second_derivatives
 from dynamics.derivatives.virtual import VIRTUAL_BODY
 from dynamics.implicit_function import implicit_hessian, subtract_product
 from dynamics.joint_friction import add_friction_curvature, add_friction_derivative
+from dynamics.joint_springs import add_spring_responses
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.simd import kernel, shared_kernel
@@ -98,6 +99,7 @@ def forward_dynamics_first_order(m, q, v, tau, route, loads, w, d):
     inverse_dynamics_first_order(m, q, v, w.a, loads, w.body, w.dof, d.torque, d.aq, d.av, d.M)
     add_friction_derivative(m, v, d.av)
     minus_inverse_products(m, route, w.dof, w.elim, w.art, d.M, d.aq, d.av, d.Minv)
+    add_spring_responses(m, m.dof_body.size, m.dof_body.size, d.Minv, d.aq, d.av)
 
 
 @kernel
@@ -113,6 +115,7 @@ def forward_dynamics_hessian_at_solution(m, q, v, y, loads, w, d, h):
     add_friction_derivative(m, v, d.av)
     add_friction_curvature(m, v, h.w, h.Hvv)
     minus_inverse_products(m, AUTOMATIC, w.dof, w.elim, w.art, d.M, d.aq, d.av, d.Minv)
+    add_spring_responses(m, m.dof_body.size, m.dof_body.size, d.Minv, d.aq, d.av)
     implicit_hessian(None, m.dof_body.size, h.Hqa, d.aq, d.av, h, d.M)
 
 
@@ -171,6 +174,10 @@ def forward_dynamics_derivatives(
     ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
     """
     single, (q, v, tau) = points(model, q, v=v, tau=tau)
+    if model.tree is not None:
+        return ForwardDynamicsDerivatives(
+            *unbatch(single, *_of_leaders(model, q, v, tau, external_wrenches, wrench_reference)[1:])
+        )
     K, n = v.shape
     out = empty_matrices(3, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
@@ -197,11 +204,26 @@ def forward_dynamics_hessian(
     symmetric inside a joint of several degrees of freedom; in Hqv and Hqtau the row is q.
     """
     single, (q, v, tau, w) = points(model, q, v=v, tau=tau, w=w)
+    if model.tree is not None:
+        a, A, B, Minv = _of_leaders(model, q, v, tau, external_wrenches, wrench_reference)
+        mu = (Minv @ w[..., None])[..., 0]
+        Hqq, Hqv, Hvv, Hqa = inverse_dynamics_hessian(model, q, v, a, mu, external_wrenches, wrench_reference)
+        bent = Hqa @ A
+        H = -(Hqq + bent + bent.swapaxes(1, 2)), -(Hqv + Hqa @ B), -Hvv, -Hqa @ Minv
+        return ForwardDynamicsHessian(*unbatch(single, *H))
     K, n = v.shape
     H = empty_matrices(4, K, n)
     loads = loads_batch(model, external_wrenches, wrench_reference, K)
     _drive_hessian(model, q, v, tau, w, loads, H[3], *H[:3])
     return ForwardDynamicsHessian(*square_matrices(single, H))
+
+
+def _of_leaders(model, q, v, tau, *loads):
+    """a, da/dq, da/dv and M^-1 (K, ...) where joints follow others, from those of inverse dynamics."""
+    a = forward_dynamics(model, q, v, tau, *loads)
+    dq, dv, M = inverse_dynamics_derivatives(model, q, v, a, *loads)
+    Minv = np.linalg.inv(M)
+    return a, -Minv @ dq, -Minv @ dv, Minv
 
 
 def forward_dynamics_second_derivatives(

@@ -45,6 +45,7 @@ from dynamics.derivatives.virtual import (
     virtual_motion,
 )
 from dynamics.knot_driver import knot_driver, nb, nv
+from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel
 from dynamics.simd import align_stack, helper, load, shared_kernel, splat, store
 from dynamics.simd.lane_blocks import lanes
@@ -201,6 +202,7 @@ drive_expansion = knot_driver(
 )
 
 
+@of_tree("v a w", "ff ff ff ff")
 def inverse_dynamics_hessian(
     model: RigidBodyModel,
     q: ArrayLike,

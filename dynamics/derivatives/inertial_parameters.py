@@ -9,12 +9,14 @@ bodies are turned against it.
 import numpy as np
 
 from dynamics.joints import PLANAR
+from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel, check_model
 
 INERTIAL = 10
 _ROW, _COLUMN = (0, 0, 1, 0, 1, 2), (0, 1, 1, 2, 2, 2)  # of the inertia's entries
 
 
+@of_tree()
 def inertial_parameters(model: RigidBodyModel) -> np.ndarray:
     """Inertial parameters (nb, 10) of the moving bodies, everything fixed to them included; kg, kg m, kg m^2.
 

@@ -32,6 +32,7 @@ from dynamics.algorithms.kinematics import (
 )
 from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotation, turned_bodies
 from dynamics.knot_driver import knot_driver, nb, nv
+from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel
 from dynamics.simd import align_stack, fma, helper, kernel, store
 from dynamics.spatial import add_cross, angular, cross, dot3, linear, load3, load6, load9, rotate_back, store3
@@ -85,6 +86,7 @@ _drive = knot_driver(
 )
 
 
+@of_tree("v a", "f-")
 def inverse_dynamics_regressor(model: RigidBodyModel, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> np.ndarray:
     """The matrix Y of inverse dynamics as a linear function of the inertial parameters,
 

@@ -14,6 +14,7 @@ from dynamics.derivatives.packed import RECORD, packed_size
 from dynamics.derivatives.packed_tensors import InverseDynamicsSecondDerivatives, PackedSecondDerivatives
 from dynamics.derivatives.second_order_kernels import LOWEST, second_order_dense_kernel, second_order_packed_kernel
 from dynamics.knot_driver import knot_driver, nb, nv
+from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel
 from dynamics.simd import LANES, aligned_empty, chunk_count, helper, kernel
 from dynamics.simd.sizes import Size
@@ -73,6 +74,7 @@ def inverse_dynamics_second_derivatives(
 def inverse_dynamics_second_derivatives(
     model, q, v, a, external_wrenches=None, wrench_reference: str = "local", *, packed: Literal[True]
 ) -> PackedSecondDerivatives: ...
+@of_tree("v a", "fff fff fff fff")
 def inverse_dynamics_second_derivatives(
     model: RigidBodyModel,
     q: ArrayLike,

@@ -5,6 +5,7 @@ from dynamics.residuals.center_of_mass import CenterOfMass
 from dynamics.residuals.centroidal_momentum import CentroidalMomentum
 from dynamics.residuals.contact_force import ContactForce
 from dynamics.residuals.control_gravity import ControlGravity
+from dynamics.residuals.distance import Distance
 from dynamics.residuals.frame_placement import FramePlacement
 from dynamics.residuals.frame_rotation import FrameRotation
 from dynamics.residuals.frame_translation import FrameTranslation
@@ -12,6 +13,6 @@ from dynamics.residuals.frame_velocity import FrameVelocity
 from dynamics.residuals.friction_cone import FrictionCone
 
 __all__ = [
-    "CenterOfMass", "CentroidalMomentum", "ContactForce", "ControlGravity", "FramePlacement", "FrameRotation",
-    "FrameTranslation", "FrameVelocity", "FrictionCone",
+    "CenterOfMass", "CentroidalMomentum", "ContactForce", "ControlGravity", "Distance", "FramePlacement",
+    "FrameRotation", "FrameTranslation", "FrameVelocity", "FrictionCone",
 ]  # fmt: skip

@@ -47,5 +47,5 @@ class ContactForce(ContactResidual):
             raise ValueError(f"target: got shape {target.shape}, expected a number, (3,) or ({S}, 3)")
         target = np.array(np.broadcast_to(target, (S, 3)), order="C")
         super().__init__(system.model, "contact forces")
-        self._set(target=target)
+        self._set(target=target, system=system)
         self._prepare(system, system.contact_arrays, ForceMap(contact, np.eye(3), -target, np.zeros(3), 0.0))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.contacts.contact_set import ContactArrays
+from dynamics.contacts.contact_arrays import ContactArrays
+from dynamics.contacts.frame_contact import FrameContact
+from dynamics.contacts.loop_arrays import LoopArrays
 from dynamics.residuals.force_lanes import TOGETHER, ForceKernels
 from dynamics.residuals.force_map import ForceMap
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, RobotResidual
@@ -30,15 +32,18 @@ def contacts_of(system: RigidBodySystem, frames: Frames) -> np.ndarray:
     """
     if getattr(system, "contact_arrays", None) is None:
         raise TypeError(f"system: got {type(system).__name__}, expected a RigidBodySystem with contacts")
+    if system.pushing is not None:
+        raise ValueError("system: has actuators on frames, which residuals of contact forces do not take")
     contacts = system.contacts
     if len(contacts) == 0:
         raise ValueError("system: has no contacts, expected a RigidBodySystem with at least one")
     held = [contact.frame for contact in contacts.contacts]
-    names = held if frames is None else [frames] if isinstance(frames, str) else as_items("frames", frames, "names")
+    touching = [contact.frame for contact in contacts.contacts if isinstance(contact, FrameContact)]
+    names = touching if frames is None else [frames] if isinstance(frames, str) else as_items("frames", frames, "names")
     for i, name in enumerate(names):
         system.model.frame(name)
-        if name not in held:
-            raise ValueError(f"frames: {name!r} is not in contact, expected frames among {', '.join(held)}")
+        if name not in touching:
+            raise ValueError(f"frames: {name!r} is not in contact, expected frames among {', '.join(touching)}")
         if name in names[:i]:
             raise ValueError(f"frames: got {name!r} twice")
     if not names:
@@ -57,16 +62,16 @@ class ContactResidual(RobotResidual):
     nu: int
     frames: tuple[str, ...]
     _forces: ForceMap
-    _contacts: ContactArrays
+    _contacts: ContactArrays | LoopArrays
     _block: np.ndarray
     _B: np.ndarray
     _skip: int
     _numbers: int
     _subject: Subject
 
-    def _prepare(self, system: RigidBodySystem, contacts: ContactArrays, forces: ForceMap) -> None:
+    def _prepare(self, system: RigidBodySystem, contacts: ContactArrays | LoopArrays, forces: ForceMap) -> None:
         """Keep what the drivers need: the contacts, whose `local` says in which axes forces count, and r of them."""
-        B, skip = system.actuation
+        B, skip, _ = system.actuation
         held = system.contacts.contacts
         nr = forces.b.size
         numbers = self.kernels.numbers(system.model, system.contacts, system.nu, len(forces.contact), nr)

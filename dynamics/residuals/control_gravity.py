@@ -188,8 +188,12 @@ class ControlGravity(KernelResidual):
     actuation: np.ndarray
     _B: np.ndarray
 
+    follows = False
+
     def __init__(self, model: RigidBodyModel, actuation: str | ArrayLike | None = None) -> None:
-        B, skip = actuation_map(model, actuation)
+        B, skip, on_frames = actuation_map(model, actuation)
+        if on_frames:
+            raise ValueError("actuation: the model has actuators on frames, expected none, or a matrix")
         super().__init__(model, "control less gravity")
         n, nu = B.shape
         self._set(nr=n, nu=nu, actuation=B.copy(), _B=B)

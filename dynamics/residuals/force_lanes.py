@@ -91,7 +91,7 @@ def force_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, S: int, 
 def _solve(m, contacts, forces, B, skip, w, k):
     """Contact dynamics at (k.x, k.u), the forces and moments in k.force, and k.r."""
     nq = k.x.shape[0] - m.dof_body.size
-    joint_torques(m, B, skip, k.u, k.x[nq:], k.tau)
+    joint_torques(m, B, skip, k.x[:nq], k.x[nq:], k.u, k.tau)
     w.Y[:] = 0.0
     contact_dynamics_kernel(m, contacts, k.x[:nq], k.x[nq:], k.tau, w)
     scale_into(k.force.shape[0], k.force, 1.0, w.f)
@@ -104,7 +104,7 @@ def _force_columns(m, B, skip, contacts, c, d, k, row):
     """Derivatives of the force at contact c into the rows `row` ... of k.Fx and k.Fu, after `to_given_axes`."""
     align_stack(k.Fx)
     n, nu = B.shape
-    width, first = n + 3 * contacts.body.size, n + 3 * c
+    width, first = n + 3 * contacts.blocks, n + 3 * c
     for i in range(3):
         o = (row + i) * 2 * n
         for j in range(n):

@@ -51,7 +51,7 @@ UPPER = 18
 
 
 @helper
-def _store_psi(m, i, v, dof):
+def store_psi(m, i, v, dof):
     """psi of every degree of freedom on the path of body i."""
     V = path_velocity(m, i, v, dof)
     while i >= 0:
@@ -63,7 +63,7 @@ def _store_psi(m, i, v, dof):
 
 
 @helper
-def _first_order(m, i, reference, R, p, velocity, dof, J):
+def velocity_first_order(m, i, reference, R, p, velocity, dof, J):
     """J (6 2nv), columns d/dq and d/dv of the velocity; velocity holds its [linear; angular] components."""
     n = m.dof_body.size
     v_c, omega = (velocity[0], velocity[1], velocity[2]), (velocity[3], velocity[4], velocity[5])
@@ -81,7 +81,7 @@ def _first_order(m, i, reference, R, p, velocity, dof, J):
 
 
 @helper
-def _upper_vectors(m, i, reference, mu, dof, J, upper):
+def upper_vectors(m, i, reference, mu, dof, J, upper):
     """a, b, c of every degree of freedom on the path; upper (nv UPPER)."""
     n, k, zero = m.dof_body.size, last_dof(m, i), splat(upper, 0.0)
     none = (zero, zero, zero)
@@ -103,7 +103,7 @@ def _upper_vectors(m, i, reference, mu, dof, J, upper):
 
 
 @helper
-def _velocity_curvature(m, i, upper, J, H):
+def velocity_curvature(m, i, upper, J, H):
     """H (2nv 2nv) over the frame's path; zero elsewhere on entry."""
     n, l = m.dof_body.size, last_dof(m, i)
     size = 2 * n
@@ -145,16 +145,16 @@ def _jacobian(m, i, data, reference, x, r, body, dof, J):
         d[0] + data[f], d[1] + data[f + 1], d[2] + data[f + 2],
         d[3] + data[f + 3], d[4] + data[f + 4], d[5] + data[f + 5],
     )  # fmt: skip
-    _store_psi(m, i, v, dof)
-    _first_order(m, i, reference, R, p, velocity, dof, J)
+    store_psi(m, i, v, dof)
+    velocity_first_order(m, i, reference, R, p, velocity, dof, J)
 
 
 @kernel
 def _hessian(m, i, reference, mu, dof, upper, J, H):
     align_stack(H)
     H[:] = 0.0
-    _upper_vectors(m, i, reference, load6(mu, 0), dof, J, upper)
-    _velocity_curvature(m, i, upper, J, H)
+    upper_vectors(m, i, reference, load6(mu, 0), dof, J, upper)
+    velocity_curvature(m, i, upper, J, H)
 
 
 class FrameVelocity(KernelResidual):

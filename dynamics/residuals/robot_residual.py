@@ -7,6 +7,7 @@ of freedom on a path the one nearer the root counts as differentiated last; insi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -83,6 +84,10 @@ def knots(name: str, value: ArrayLike, columns: int, count: int | None = None) -
     return array if array.flags.writeable else array.copy()  # a read-only array would compile the driver anew
 
 
+def _others(arguments: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in ("model", "system")}
+
+
 class RobotResidual:
     """Base of the residuals r(x), or r(x, u), of a robot's state x = [q; v].
 
@@ -99,6 +104,16 @@ class RobotResidual:
     kernels: ClassVar[Any]
     """What is compiled for a class of residuals."""
     curved_in_controls: ClassVar[bool] = False
+
+    follows: ClassVar[bool] = True
+    """Whether it knows joints that follow others."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Where joints follow others, the residual of the tree, in the coordinates that lead."""
+        owner = args[0] if args else kwargs.get("model", kwargs.get("system"))
+        if "kernels" not in cls.__dict__ or cls.kernels is None or getattr(owner, "tree", None) is None:
+            return object.__new__(cls)
+        return import_module("dynamics.residuals.led_residual").led(cls, owner, *args[1:], **_others(kwargs))
 
     def __init__(self, model: RigidBodyModel, name: str) -> None:
         self._set(model=model, nx=model.nq + model.nv, ndx=2 * model.nv, name=name)

@@ -5,12 +5,19 @@ Serves both packages and imports nothing of the project, so that the cache of ke
 
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = tuple(f"{ROOT / name}/" for name in ("dynamics", "trajopt", "problems"))
 BETWEEN = ("contextlib", "importlib", "numba")
 """Who calls the project's code on its own behalf: it is compiled or imported."""
+
+
+def first_few(items: Sequence[str], most: int = 3) -> str:
+    """The first of what a message is about, and how many more there are."""
+    more = f", and {len(items) - most} more" if len(items) > most else ""
+    return f"{'; '.join(items[:most])}{more}"
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

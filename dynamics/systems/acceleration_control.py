@@ -22,7 +22,8 @@ from dynamics.algorithms.kinematics import BODY, DOF
 from dynamics.derivatives.hessian import ExpansionLanes, inverse_dynamics_hessian_kernel
 from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives, inverse_dynamics_first_order
 from dynamics.implicit_function import store_control_blocks, store_state_blocks
-from dynamics.joint_friction import add_friction_curvature, add_friction_derivative, friction_forces, subtract_friction
+from dynamics.joint_friction import add_friction_curvature, add_friction_derivative, joint_forces, subtract_joint_forces
+from dynamics.joint_springs import add_spring_derivatives, felt_springs
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.lane_algebra import add_product, scale_into
 from dynamics.model import RigidBodyModel
@@ -104,8 +105,8 @@ def _substitution_kernel(m, B_inverse, hessian, mixed, a, x, l, e, w):
     """Blocks in (x, u) to blocks in (x, a).  hessian None: without H."""
     align_stack(w.U)
     n = m.dof_body.size
-    if B_inverse is not None:
-        e.dq[:] = 0.0  # of the call before, where it was `Ua`
+    if B_inverse is not None or m.spring.shape[0] > 0:
+        e.dq[:], e.dv[:] = 0.0, 0.0  # of the call before, where they were `Ua` or had springs
     if hessian is None:
         inverse_dynamics_first_order(m, x[:n], x[n:], a, None, w.body, w.dof, e.tau, e.dq, e.dv, e.M)
         add_friction_derivative(m, x[n:], e.dv)
@@ -120,6 +121,7 @@ def _substitution_kernel(m, B_inverse, hessian, mixed, a, x, l, e, w):
         inverse_dynamics_hessian_kernel(m, x[:n], x[n:], a, w.weights, None, w.body, w.dof, e)
         add_friction_derivative(m, x[n:], e.dv)
         add_friction_curvature(m, x[n:], w.weights, e.Hvv)
+    add_spring_derivatives(m, e.dq, e.dv)
     _join(n, e.dq, e.dv, w.U)
     Ua = e.M
     if B_inverse is not None:
@@ -143,10 +145,10 @@ _drive_substitution = knot_driver(
 
 @kernel
 def _controls_kernel(m, B_inverse, a, x, body, dof, column, u):
-    """u = B^-1 (ID(x, a) + f(v))"""
+    """u = B^-1 (ID(x, a) + f), f of friction and springs"""
     n = m.dof_body.size
     inverse_dynamics_kernel(m, x[:n], x[n:], a, None, body, dof, u)
-    subtract_friction(m, -1.0, x[n:], u)
+    subtract_joint_forces(m, -1.0, x[:n], x[n:], u)
     if B_inverse is not None:
         _left_multiply(n, 1, B_inverse, column, u)
 
@@ -170,6 +172,7 @@ class AccelerationControl:
     def __init__(self, model: RigidBodyModel, actuation: Actuation, dt: float, semi_implicit: bool) -> None:
         n = model.nv
         self.model = model
+        self._springs = felt_springs(model.arrays)
         identity = np.eye(n)
         self._B, self._B_inverse = actuation.B, None if actuation.skip == 0 else np.linalg.inv(actuation.B)
         self.fx, self.fu = np.eye(2 * n), np.zeros((2 * n, n))
@@ -181,7 +184,7 @@ class AccelerationControl:
     def accelerations(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """a (N, nv) of the robot at the first N states xs, under the controls us (N, nv)."""
         q, v = np.split(xs[: len(us)], 2, axis=1)
-        return forward_dynamics(self.model, q, v, us @ self._B.T - friction_forces(self.model, v)[0])
+        return forward_dynamics(self.model, q, v, us @ self._B.T - joint_forces(self.model, q, v)[0])
 
     def controls(self, xs: np.ndarray, a: np.ndarray) -> np.ndarray:
         """us (N, nv) that give the accelerations a (N, nv) at the first N states xs."""
@@ -193,8 +196,9 @@ class AccelerationControl:
         """U_x (N, nv, 2 nv) and U_a (N, nv, nv)."""
         n, N = self.model.nv, len(a)
         d = inverse_dynamics_derivatives(self.model, xs[:N, :n], xs[:N, n:], a)
-        friction = friction_forces(self.model, xs[:N, n:])[1]
-        U, M = np.concatenate([d.dtau_dq, d.dtau_dv + friction[:, :, None] * np.eye(n)], axis=2), d.M
+        friction = joint_forces(self.model, xs[:N, :n], xs[:N, n:])[1]
+        K, D, _ = self._springs
+        U, M = np.concatenate([d.dtau_dq + K, d.dtau_dv + D + friction[:, :, None] * np.eye(n)], axis=2), d.M
         return (U, M) if self._B_inverse is None else (self._B_inverse @ U, self._B_inverse @ M)
 
     def substitute(

@@ -22,6 +22,7 @@ from dynamics.simd import LANES, carve, driver, gather, helper, kernel, scatter,
 from dynamics.simd.by_type import by_type
 from dynamics.simd.references import by_reference
 from dynamics.systems.controlled_acceleration import acceleration_hessian, hessian_at_acceleration
+from dynamics.systems.frame_actuators import FrameActuators
 from dynamics.systems.linearization import scatter_step, store_euler_blocks, store_euler_rows, store_velocity_rows
 from dynamics.systems.runge_kutta import runge_kutta_numbers, runge_kutta_second_order
 from dynamics.systems.steps import Euler, LieEuler, RungeKutta, acceleration
@@ -66,7 +67,7 @@ def _lie_euler_second_order(m, p, q, v, u, lam, d, e, s, work, F, H):
     if semi:
         apply_map_transposed(m, e.maps, JACOBIAN, lam[:n], s.w)
         add_scaled(n, s.y, h * h, s.w)
-    hessian_at_acceleration(m, p, q, v, d, e, s)
+    hessian_at_acceleration(m, p, q, v, u, d, e, s)
     store_hessian(None, n, nu, s, s.Hqu, H)
     if semi:
         store_velocity_rows(n, nu, h, e, V)
@@ -146,7 +147,7 @@ def drive_expansion(first, last, work, block, p, x, u, lam, out):
     n, nx = m.dof_body.size, x.shape[1]
     for c in range(first, last):
         d, w = carve_dynamics(m, p.contacts, work)
-        e, w = carve_derivatives(m, p.contacts, nu, w)
+        e, w = carve_derivatives(m, p, nu, w)
         s, w = carve_curvature(m, p.contacts, nu, w)
         x_, w = carve(w, nx)
         u_, w = carve(w, nu)
@@ -157,11 +158,13 @@ def drive_expansion(first, last, work, block, p, x, u, lam, out):
         _expand(m, p, p.integrator, x_[: nx - n], x_[nx - n :], u_, lam_, d, e, s, w, c * LANES, out)
 
 
-def expansion_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, rk4: bool) -> int:
+def expansion_numbers(
+    model: RigidBodyModel, contacts: ContactSet, nu: int, rk4: bool, actuators: FrameActuators | None = None
+) -> int:
     """Scratch numbers per lane of `drive_expansion`."""
     n, nq = model.nv, model.nq
     nz = 2 * n + nu
     work = runge_kutta_numbers(model, nu) if rk4 else n + n * nz
-    blocks = dynamics_numbers(model, contacts) + derivative_numbers(model, contacts, nu)
+    blocks = dynamics_numbers(model, contacts) + derivative_numbers(model, contacts, nu, actuators)
     blocks += curvature_numbers(model, contacts, nu)
     return blocks + nq + n + nu + 2 * n + nz * nz + 2 * n * nz + work

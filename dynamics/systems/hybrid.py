@@ -97,7 +97,7 @@ class HybridSystem(RobotSystem):
             segments.append(Segment(name, flows[held], t, t + knots))
             before, t = fixed, t + knots
         any_flow = next(iter(flows.values()))
-        ever = tuple(dict.fromkeys(frame for phase in checked for frame in phase.contacts.frames))
+        ever = {frame: place for phase in checked for frame, place in phase.contacts.places.items()}
         super().__init__(model, dt, any_flow.actuation, ever)
         self.integrator, self.restitution, self.contact_damping = integrator, restitution, damping
         self._put(segments)
@@ -220,18 +220,20 @@ class HybridSystem(RobotSystem):
         us, falls = np.zeros((self.horizon, self.nu)), undriven_basis(self.actuation.B).size > 0
         known: dict[RigidBodySystem, np.ndarray] = {}
         for system, a, b in self._flows():
-            if not system.in_contact and falls:
+            if not system.in_contact and falls and system.pushing is None:
                 continue
             if system not in known:
-                known[system] = system.quasi_static(x)
+                u = system.quasi_static(x)
+                lost = system.pushing is not None and not system.in_contact and not system.rests(x[: self.nq], u)
+                known[system] = np.zeros(self.nu) if lost else u
             us[a:b] = known[system]
         return us
 
     def check_start(self, x0: ArrayLike) -> None:
         """Raise ValueError if at x0 (nx,) a frame that the first segment holds is more than a millimetre away from its
-        contact's reference, or a rigid foot turned by more than a milliradian."""
+        contact's reference, or a rigid foot turned by more than a milliradian, or a loop open or turned by more."""
         q = as_array("x0", x0, (self.nx,))[: self.nq]
-        check_references(self.model, q, self.segments[0].system.contacts)
+        check_references(self.model.full, self.model.full_configuration(q), self.segments[0].system.contacts)
 
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:

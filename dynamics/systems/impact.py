@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.actuation import actuation_map
-from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set
+from dynamics.contacts.closing import in_world_axes
+from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set, of_full_robot, of_system
 from dynamics.contacts.impulses import as_restitution, contact_impulse
 from dynamics.model import RigidBodyModel
 from dynamics.simd import launch
@@ -21,6 +23,7 @@ from dynamics.systems.impact_drivers import (
     impact_expansion_numbers,
     impact_numbers,
 )
+from dynamics.systems.led_motion import LedMotion
 from dynamics.systems.robot_system import RobotSystem
 
 
@@ -54,13 +57,21 @@ class Impact(RobotSystem):
         restitution: float = 0.0,
         contact_damping: float = 0.0,
     ) -> None:
-        self.contacts = as_contact_set(model, contacts)
+        self.led, given = None, as_contact_set(model, contacts)
+        led = model.tree is not None
+        damping = contact_damping, "contact_damping"
+        self.contacts = of_full_robot(model, given, *damping) if led else of_system(model, given)
         if not len(self.contacts):
             raise ValueError("contacts: got none, expected at least one for an impact")
-        super().__init__(model, 0.0, actuation_map(model, actuation), self.contacts.frames)
+        super().__init__(model, 0.0, actuation_map(model, actuation), given.places)
         self.restitution = as_restitution(restitution)
         self.semi_implicit, self.semi_implicit_from = self.euclidean, self.first_plain_row()  # with dt = 0
-        weightless, arrays = self.contacts.impulsive(contact_damping, "contact_damping")
+        if led:
+            whole = model.full_torques(self.actuation.B.T).T
+            self.led = LedMotion(model, Impact(model.full, self.contacts, whole, restitution))
+            self.contact_damping = 0.0
+            return
+        weightless, arrays = self.contacts.impulsive(*damping)
         self.contact_damping = arrays.damping
         self._struck = weightless.block, arrays, self.restitution
         self._expansion_numbers = impact_expansion_numbers(model, self.contacts)
@@ -70,20 +81,28 @@ class Impact(RobotSystem):
 
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t])."""
+        if self.led is not None:
+            return self.led.write_steps(xs, us, out)
         launch(drive_impacts, len(xs), impact_numbers(self.model, self.contacts), *self._struck, xs, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
+        if self.led is not None:
+            return self.led.roll(loops, start, stop, X, U)
         numbers, manifold = impact_numbers(self.model, self.contacts), None if self.euclidean else True
         launch(drive_impact_loops, loops.alphas.size, numbers, *self._struck, manifold, loops, start, stop, X, U)
 
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns; fu = 0."""
+        if self.led is not None:
+            return self.led.write_linearization(xs, us, fx, fu)
         fu[...] = 0.0
         launch(drive_impact_linearization, len(us), self._expansion_numbers, *self._struck, xs, fx)
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
         """What `hessian_products` returns; Hux = 0, Huu = 0."""
+        if self.led is not None:
+            return self.led.write_hessian_products(xs, us, lam, *H)
         Hxx, Hux, Huu = H
         Hux[...], Huu[...] = 0.0, 0.0
         launch(drive_impact_curvature, len(us), self._expansion_numbers, *self._struck, xs, lam, Hxx)
@@ -91,5 +110,9 @@ class Impact(RobotSystem):
     def contact_impulses(self, xs: np.ndarray) -> np.ndarray:
         """Impulses on the robot (K, C, 3), N s, at the states before, xs (K, nx), world axes, whatever axes the
         contacts ask for."""
+        if self.led is not None:
+            tree = cast(Impact, self.led.tree)
+            return tree.contact_impulses(self.led.full_x(xs))[:, : len(self.contact_frames)]
         q, v = xs[:, : self.nq], xs[:, self.nq :]
-        return contact_impulse(self.model, q, v, self.contacts.world_aligned, self.restitution, self.contact_damping).f
+        struck = contact_impulse(self.model, q, v, self.contacts.world_aligned, self.restitution, self.contact_damping)
+        return in_world_axes(self.contacts, q, struck.f)[0]

@@ -31,6 +31,7 @@ from dynamics.simd import (
 from dynamics.simd.by_type import by_type
 from dynamics.simd.references import by_reference
 from dynamics.systems.controlled_acceleration import acceleration_derivatives
+from dynamics.systems.frame_actuators import FrameActuators
 from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_numbers
 from dynamics.systems.steps import Euler, LieEuler, RungeKutta
 from dynamics.systems.workspace import carve_derivatives, carve_dynamics, derivative_numbers, dynamics_numbers
@@ -154,7 +155,7 @@ def drive_linearization(first, last, work, block, p, x, u, fx, fu):
     nq = nx - m.dof_body.size
     for c in range(first, last):
         d, w = carve_dynamics(m, p.contacts, work)
-        e, w = carve_derivatives(m, p.contacts, nu, w)
+        e, w = carve_derivatives(m, p, nu, w)
         x_, w = carve(w, nx)
         u_, w = carve(w, nu)
         gather(x[: u.shape[0]], c * LANES, x_)
@@ -162,9 +163,11 @@ def drive_linearization(first, last, work, block, p, x, u, fx, fu):
         _linearize(m, p, p.integrator, x_[:nq], x_[nq:], u_, d, e, w, c * LANES, fx, fu)
 
 
-def linearization_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, rk4: bool) -> int:
+def linearization_numbers(
+    model: RigidBodyModel, contacts: ContactSet, nu: int, rk4: bool, actuators: FrameActuators | None = None
+) -> int:
     """Scratch numbers per lane of `drive_linearization`."""
     n, nq = model.nv, model.nq
-    blocks = dynamics_numbers(model, contacts) + derivative_numbers(model, contacts, nu)
+    blocks = dynamics_numbers(model, contacts) + derivative_numbers(model, contacts, nu, actuators)
     stages = runge_kutta_numbers(model, nu) if rk4 else n
     return blocks + nq + n + nu + 2 * n * (2 * n + nu) + stages

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.contacts.contact_set import Contact, ContactSet
+from dynamics.contacts.contact_set import Contact, ContactSet, of_system
 from dynamics.contacts.point_contact import PointContact
 from dynamics.model import RigidBodyModel
 
@@ -49,7 +49,7 @@ def _checked_phase(model, i, phase, gains, named, sets) -> Phase:
         raise ValueError(f"{where}: got neither knots nor frames, expected frames that an impact stops")
     try:
         contacts = [_contact(model, entry, gains, named) for entry in frames]
-        found = ContactSet(model, contacts)
+        found = of_system(model, contacts)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{where}: {error}") from None
     return Phase(name, sets.setdefault(frozenset(contacts), found), int(knots))

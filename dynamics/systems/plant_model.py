@@ -14,6 +14,8 @@ import numpy as np
 
 from dynamics.algorithms.configuration import neutral, random_configuration
 from dynamics.algorithms.mass_matrix import mass_matrix
+from dynamics.attachments import spring_matrices
+from dynamics.joint_springs import with_springs
 from dynamics.model import RigidBodyModel
 from dynamics.simd.caller import warn
 from dynamics.validation import as_array, as_flag
@@ -31,8 +33,8 @@ DAMPING_LIMIT = 2.78
 def plant_model(
     model: RigidBodyModel, dt: float, explicit: bool, joint_friction: bool, friction_speed: float | None
 ) -> RigidBodyModel:
-    """The model with `arrays.joint_friction`, and the armature of implicit damping unless `explicit`; the model itself
-    where its joints have no friction or it is to be left out.
+    """The model with `arrays.joint_friction` and `arrays.spring`, and the armature of implicit damping unless
+    `explicit`; the model itself where its joints have neither or friction is to be left out.
 
     Raises ValueError or TypeError for `joint_friction` or `friction_speed`; warns of damping too stiff for RK4."""
     joint_friction = as_flag("joint_friction", joint_friction)
@@ -44,6 +46,8 @@ def plant_model(
         if not rubs:
             raise ValueError(f"friction_speed: got {friction_speed}, expected None where no joint has Coulomb friction")
     damped = joint_friction and model.damping.any()
+    if model.springs:
+        model = replace(model, arrays=with_springs(model.arrays, spring_matrices(model)))
     if not (rubs or damped):
         return model
     arrays = model.arrays

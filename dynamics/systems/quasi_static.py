@@ -4,7 +4,11 @@ import numpy as np
 
 from dynamics.algorithms.frames import frame_jacobian, frame_placement
 from dynamics.algorithms.inverse_dynamics import gravity_forces
-from dynamics.contacts.contact_set import ContactSet
+from dynamics.attachments import spring_matrices
+from dynamics.contacts.contact_set import Contact, ContactSet
+from dynamics.contacts.frame_contact import FrameContact
+from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint
+from dynamics.contacts.loop_motion import loop_gap, loop_rows
 from dynamics.model import RigidBodyModel
 
 AWAY = 1e-3
@@ -19,25 +23,44 @@ def undriven_basis(B: np.ndarray) -> np.ndarray:
 
 
 def holding_controls(model: RigidBodyModel, q: np.ndarray, B: np.ndarray, contacts: ContactSet) -> np.ndarray:
-    """u (K, nu) with B u = g - J'f, f the contact forces and moments of least norm (N and N m) with N'J'f = N'g,
-    N'B = 0; q (K, nq).
+    """u (K, nu) with B u = g - J'f, g of gravity and springs, f the contact forces and moments of least norm (N and
+    N m) with N'J'f = N'g, N'B = 0; q (K, nq).
 
     Least squares where that has no solution."""
+    K, _, c = spring_matrices(model)
     load = gravity_forces(model, q)
+    if model.springs:
+        load += q[:, np.repeat(model.q_index, model.joint_nv)] @ K - c
     if len(contacts) > 0:
-        rows = [frame_jacobian(model, q, held.frame)[:, : 3 if held.turns else 6] for held in contacts.contacts]
-        J = np.concatenate(rows, axis=1)
+        J = np.concatenate([_rows(model, q, held) for held in contacts.contacts], axis=1)
         N = undriven_basis(B)
         carried = np.linalg.pinv(N.T @ J.swapaxes(1, 2)) @ (load @ N)[..., None]
         load = load - (J.swapaxes(1, 2) @ carried)[..., 0]
     return load @ np.linalg.pinv(B).T
 
 
+def _rows(model: RigidBodyModel, q: np.ndarray, held: Contact) -> np.ndarray:
+    """Jacobian (K, rows, nv) of what a contact holds."""
+    if isinstance(held, LoopConstraint):
+        return loop_rows(model, q, held).J
+    if isinstance(held, JointCoupling):
+        return np.broadcast_to(held.row, (len(q), 1, model.nv))
+    return frame_jacobian(model, q, held.frame)[:, : 3 if held.turns else 6]
+
+
 def check_references(model: RigidBodyModel, q: np.ndarray, contacts: ContactSet) -> None:
     """Raise ValueError if at q (nq,) the frame of a contact is farther than `AWAY` from the contact's reference, or
-    that of a rigid foot turned by more."""
+    that of a rigid foot turned by more, or a loop is open."""
     for held in contacts.contacts:
-        if held.reference is None:
+        if isinstance(held, LoopConstraint):
+            distance, angle = loop_gap(model, q, held)
+            for gap, state, unit in ((distance, "open", "m"), (angle, "turned", "rad")):
+                if gap > AWAY:
+                    raise ValueError(
+                        f"x0: the loop of {held.frame1!r} and {held.frame2!r} is {state} by {gap:.3g} {unit}, expected "
+                        f"at most {AWAY:g} {unit}; see dynamics.close_loops"
+                    )
+        if not isinstance(held, FrameContact) or held.reference is None:
             continue
         R, p = held.pose
         placement = frame_placement(model, q, held.frame)

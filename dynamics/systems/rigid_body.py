@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.actuation import actuation_map
 from dynamics.algorithms.mass_matrix import inverse_mass_matrix
-from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set
+from dynamics.contacts.closing import in_world_axes
+from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set, of_full_robot, of_system
 from dynamics.contacts.dynamics import dynamics_of_set
 from dynamics.contacts.legs import leg_arrays
 from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
-from dynamics.joint_friction import friction_forces
-from dynamics.model import RigidBodyModel
+from dynamics.joint_friction import joint_forces
+from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import launch
 from dynamics.subject import Subject
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.curvature import Expansion, drive_expansion, expansion_numbers
 from dynamics.systems.discrete_system import ClosedLoops
+from dynamics.systems.frame_actuators import force_map, frame_actuators
+from dynamics.systems.led_motion import LedMotion
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.plant_model import plant_model
 from dynamics.systems.quasi_static import check_references, holding_controls
@@ -41,10 +45,12 @@ class RigidBodySystem(RobotSystem):
     dt : float, time step [s], positive
     integrator : "semi_implicit_euler" (default), "explicit_euler" or "rk4"
         The configuration moves along its manifold: q+ = q (+) h v+, q (+) h v, or four Munthe-Kaas stages.
-    actuation : None (a torque per degree of freedom), "floating_base" (all but the first six), or B (nv, nu)
-    contacts : sequence of `PointContact` and `RigidContact`, or a `ContactSet`
-        Points and feet that are held: accelerations are those of `contact_dynamics`.  It is the accelerations that are
-        constrained, so without gains the contacts drift.
+    actuation : None (a torque per degree of freedom), "floating_base" (all but the first six), "model" (its actuators,
+        with their gears, names and limits), or B (nv, nu)
+    contacts : sequence of `PointContact`, `RigidContact`, `LoopConstraint` and `JointCoupling`, or a `ContactSet`
+        Points and feet that are held, loops that are closed: accelerations are those of `contact_dynamics`.  It is the
+        accelerations that are constrained, so without gains the contacts drift.  The model's own `loops` and
+        `couplings` come after them.
     formulation : "forward" (default) or "inverse"
         "inverse": solvers take accelerations for controls and the torques as an output; everything that they are given
         and return is in torques all the same.  For an Euler integrator, joints of one degree of freedom, and as many
@@ -89,30 +95,57 @@ class RigidBodySystem(RobotSystem):
         check_time_step(dt)
         check_choice("integrator", integrator, INTEGRATORS)
         check_choice("formulation", formulation, FORMULATIONS)
-        self.contacts = as_contact_set(model, contacts)
+        self.led = None
+        if check_model(model).tree is not None:
+            friction = joint_friction, friction_speed
+            self._follow(model, contacts, contact_damping, formulation, actuation, dt, integrator, *friction)
+            return
+        self.contacts = of_system(model, contacts)
         self.contact_arrays = self.contacts.damped(contact_damping, "contact_damping")
         self.contact_damping = self.contact_arrays.damping
         if self.contact_damping != 0.0 and not self.in_contact:
             raise ValueError(f"contact_damping: got {contact_damping}, expected zero for a robot without contacts")
-        super().__init__(model, dt, actuation_map(model, actuation), self.contacts.frames)
+        super().__init__(model, dt, actuation_map(model, actuation), self.contacts.places)
         self.integrator = integrator
         semi, rk4 = integrator == "semi_implicit_euler", integrator == "rk4"
         self.semi_implicit = self.euclidean and semi
         self.semi_implicit_from = self.first_plain_row() if semi else None
-        B, skip = self.actuation
+        B, skip, on_frames = self.actuation
         self.formulation = formulation
+        self.pushing = frame_actuators(model) if on_frames else None
         self.plant_model = plant_model(model, dt, rk4, joint_friction, friction_speed)
         held = self.contacts.frames, self.contact_arrays
-        self._serves += (Subject(model, self.actuation.B, *held, self.plant_model),)
+        if self.pushing is None:  # no residual of contact forces knows these
+            self._serves += (Subject(model, self.actuation.B, *held, self.plant_model),)
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
         self.legs = leg_arrays(self.plant_model, self.contacts, self.contact_damping)
         self._rollout_numbers = self.rollout_numbers()
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
         held, manifold = self.contact_arrays if self.in_contact else None, None if self.euclidean else True
-        plant = Plant(held, B, skip, manifold, integrator_of(integrator, not self.euclidean, self.dt))
+        plant = Plant(held, B, skip, manifold, integrator_of(integrator, not self.euclidean, self.dt), self.pushing)
         block = self.plant_model.block
         self.plant = block, plant
         self.motion_plant = block, plant if self.legs is None else plant._replace(contacts=self.legs)
+
+    def _follow(self, model, contacts, contact_damping, formulation, actuation, dt, integrator, *friction) -> None:
+        """Become what the tree of a robot with joints that follow others is, in the coordinates that lead."""
+        if formulation == "inverse":
+            raise ValueError('formulation is "inverse", which needs joints that follow no others')
+        B = actuation_map(model, actuation)
+        held = of_full_robot(model, contacts, contact_damping, "contact_damping")
+        whole = "model" if B.on_frames else model.full_torques(B.B.T).T
+        tree = RigidBodySystem(model.full, dt, integrator, whole, held, "forward", 0.0, *friction)
+        self.pushing = tree.pushing
+        super().__init__(model, dt, B, as_contact_set(model, contacts).places)
+        self.led = LedMotion(model, tree)
+        self.contacts, self.contact_arrays, self.contact_damping = tree.contacts, tree.contact_arrays, 0.0
+        self.integrator, self.formulation, self.acceleration_control, self.legs = integrator, formulation, None, None
+        semi = integrator == "semi_implicit_euler"
+        self.semi_implicit = self.euclidean and semi
+        self.semi_implicit_from = self.first_plain_row() if semi else None
+        self.plant_model = tree.plant_model
+        if self.pushing is None:
+            self._serves += (Subject(model, B.B, self.contacts.frames, self.contact_arrays, self.plant_model),)
 
     def _acceleration_control(self) -> AccelerationControl:
         B, lacking = self.actuation.B, []
@@ -124,9 +157,16 @@ class RigidBodySystem(RobotSystem):
             lacking.append("an independent control for every degree of freedom")
         if self.in_contact:
             lacking.append("no contacts")
+        if self.pushing is not None:
+            lacking.append("actuators on joints alone")
         if lacking:
             raise ValueError(f'formulation is "inverse", which needs {" and ".join(lacking)}')
         return AccelerationControl(self.plant_model, self.actuation, self.dt, self.integrator == "semi_implicit_euler")
+
+    @property
+    def tree(self) -> RigidBodySystem | None:
+        """The system of `model.full` where joints follow others, else None."""
+        return None if self.led is None else cast(RigidBodySystem, self.led.tree)
 
     @property
     def in_contact(self) -> bool:
@@ -139,10 +179,14 @@ class RigidBodySystem(RobotSystem):
     # -------------------------------------------------------------------------------------------- motion
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t], us[t])."""
+        if self.led is not None:
+            return self.led.write_steps(xs, us, out)
         launch(drive_steps, len(xs), self._rollout_numbers, *self.motion_plant, xs, us, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
+        if self.led is not None:
+            return self.led.roll(loops, start, stop, X, U)
         launch(
             drive_closed_loops, loops.alphas.size, self._rollout_numbers, *self.motion_plant, loops, start, stop, X, U
         )  # fmt: skip
@@ -155,18 +199,24 @@ class RigidBodySystem(RobotSystem):
     def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Forces on the robot (N, C, 3), N, at the knots xs (N or N+1, nx), us (N, nu), world axes, whatever axes the
         contacts ask for."""
-        return self._contact_dynamics(xs, us).f
+        return self._wrenches(xs, us)[0]
 
     def contact_moments(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         """Moments on rigid feet (N, C, 3), N m, about the origins of their frames, zero for points; as
         `contact_forces`."""
-        return self._contact_dynamics(xs, us).moment
+        return self._wrenches(xs, us)[1]
 
-    def _contact_dynamics(self, xs, us):
+    def _wrenches(self, xs, us):
         xs, us = self._knots(xs, us)
+        if self.led is not None:
+            found = self.tree._wrenches(self.led.full_x(xs), us)
+            return [part[:, : len(self.contact_frames)] for part in found]
         q, v = np.split(xs[: len(us)], [self.nq], axis=1)
-        tau = us @ self.actuation.B.T - friction_forces(self.plant_model, v)[0]
-        return dynamics_of_set(self.plant_model, q, v, tau, self.contacts.world_aligned, self.contact_damping)
+        tau = us @ self.actuation.B.T - joint_forces(self.plant_model, q, v)[0]
+        if self.pushing is not None:
+            tau += (force_map(self.model, q) @ us[:, :, None])[..., 0]
+        found = dynamics_of_set(self.plant_model, q, v, tau, self.contacts.world_aligned, self.contact_damping)
+        return in_world_axes(self.contacts, q, found.f, found.moment)
 
     def quasi_static(self, x: ArrayLike) -> np.ndarray:
         """Controls (nu,) or (K, nu) that hold the robot still at the configuration of x (nx,) or (K, nx).
@@ -176,29 +226,48 @@ class RigidBodySystem(RobotSystem):
         """
         xs, single = as_batch("x", x, self.nx)
         self.check_state(xs)
-        us = holding_controls(self.model, xs[:, : self.nq], self.actuation.B, self.contacts)
+        whole, q = self if self.tree is None else self.tree, self.model.full_configuration(xs[:, : self.nq])
+        if whole.pushing is None:
+            us = holding_controls(whole.model, q, whole.actuation.B, whole.contacts)
+        else:
+            maps = zip(q, whole.actuation.B + force_map(whole.model, q), strict=True)
+            us = np.concatenate([holding_controls(whole.model, x[None], B, whole.contacts) for x, B in maps])
         return us[0] if single else us
 
+    def rests(self, q: np.ndarray, u: np.ndarray) -> bool:
+        """Whether the robot stays at rest at q (nq,) under u (nu,): accelerations below 1e-6."""
+        moved = self.step(self.state(q), u)[self.nq :]
+        return bool(np.abs(moved).max() <= 1e-6 * self.dt)
+
     def check_start(self, x0: ArrayLike) -> None:
-        """Raise ValueError if at x0 (nx,) a contact's frame is more than a millimetre away from its reference, or a
-        rigid foot turned by more than a milliradian."""
-        check_references(self.model, as_array("x0", x0, (self.nx,))[: self.nq], self.contacts)
+        """Raise ValueError if at x0 (nx,) a contact's frame is more than a millimetre away from its reference, a rigid
+        foot turned by more than a milliradian, or a loop open or turned by more."""
+        q = as_array("x0", x0, (self.nx,))[: self.nq]
+        check_references(self.model.full, self.model.full_configuration(q), self.contacts)
 
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns."""
-        numbers = linearization_numbers(self.model, self.contacts, self.nu, self.integrator == "rk4")
+        if self.led is not None:
+            return self.led.write_linearization(xs, us, fx, fu)
+        rk4 = self.integrator == "rk4"
+        numbers = linearization_numbers(self.model, self.contacts, self.nu, rk4, self.pushing)
         launch(drive_linearization, len(us), numbers, *self.plant, xs, us, fx, fu)
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
         """What `hessian_products` returns."""
+        if self.led is not None:
+            return self.led.write_hessian_products(xs, us, lam, *H)
         self.write_expansion(xs, us, lam, self._no_knots[0], self._no_knots[1], *H)
 
     def write_expansion(
         self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
     ) -> None:
         """What `linearize` and `hessian_products` return, from one evaluation of the dynamics."""
-        numbers = expansion_numbers(self.model, self.contacts, self.nu, self.integrator == "rk4")
+        if self.led is not None:
+            return self.led.write_expansion(xs, us, lam, fx, fu, *H)
+        rk4 = self.integrator == "rk4"
+        numbers = expansion_numbers(self.model, self.contacts, self.nu, rk4, self.pushing)
         launch(drive_expansion, len(us), numbers, *self.plant, xs, us, lam, Expansion(fx, fu, *H))
 
     def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -207,7 +276,8 @@ class RigidBodySystem(RobotSystem):
         Euler steps of ordinary joints without contacts take them from the IDSVA-SO tensors; elsewhere row i is
         `hessian_products` with the unit multiplier e_i.
         """
-        if self.euclidean and self.integrator != "rk4" and not self.in_contact:
+        plain = not self.in_contact and self.led is None and self.pushing is None
+        if plain and self.euclidean and self.integrator != "rk4":
             xs, us = self._knots(xs, us)
             return self._euler_tensors(xs[: len(us)], us)
         return super().hessians(xs, us)
@@ -215,7 +285,7 @@ class RigidBodySystem(RobotSystem):
     def _euler_tensors(self, xs, us):
         N, n, h = len(us), self.nv, self.dt
         q, v, B = xs[:, :n], xs[:, n:], self.actuation.B
-        force, _, bend = friction_forces(self.plant_model, v)
+        force, _, bend = joint_forces(self.plant_model, q, v)
         T = forward_dynamics_second_derivatives(self.plant_model, q, v, us @ B.T - force)
         fxx = np.zeros((N, 2 * n, 2 * n, 2 * n))
         fux = np.zeros((N, 2 * n, self.nu, 2 * n))

@@ -8,15 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.actuation import Actuation
+from dynamics.algorithms.body_placements import body_placements
 from dynamics.algorithms.center_of_mass import center_of_mass
 from dynamics.algorithms.configuration import neutral
 from dynamics.algorithms.frames import frame_placement
+from dynamics.attachments import Actuator, actuation_of, actuator_limits
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.model import RigidBodyModel
 from dynamics.subject import Subject
 from dynamics.systems.discrete_system import DiscreteSystem
 from dynamics.systems.limits import control_names, effort_limits, position_limits
 from dynamics.systems.skeleton import skeleton
+from dynamics.systems.solids import Solid, solids
 from dynamics.systems.state_difference import (
     StateDifference,
     difference_expansion,
@@ -34,14 +37,17 @@ class RobotSystem(DiscreteSystem):
     model : RigidBodyModel
     dt : float, s
     actuation : Actuation
-    contact_frames : names of all frames that are held at some knot
+    contact_frames : names of all frames that are held at some knot, and of frames where pictures show them
     """
 
-    def __init__(self, model: RigidBodyModel, dt: float, actuation: Actuation, contact_frames: tuple[str, ...]) -> None:
+    def __init__(self, model: RigidBodyModel, dt: float, actuation: Actuation, contact_frames: dict[str, str]) -> None:
         super().__init__(model.nq, model.nv, actuation.B.shape[1], dt)
         self.model, self.actuation = model, actuation
         self.euclidean = bool(model.is_euclidean)
-        self.contact_frames = contact_frames
+        self.contact_frames, self._contact_places = tuple(contact_frames), tuple(contact_frames.values())
+        plain = bool(model.actuators) and all(isinstance(each, Actuator) for each in model.actuators)
+        driven = actuation.on_frames or (plain and np.array_equal(actuation.B, actuation_of(model)))
+        self.actuators = model.actuators if driven else ()
         self._serves: tuple[Subject, ...] = (Subject(model), Subject(model, actuation.B))
 
     # -------------------------------------------------------------------------------------------- names and limits
@@ -63,7 +69,10 @@ class RobotSystem(DiscreteSystem):
 
     @property
     def control_names(self) -> tuple[str, ...]:
-        """Names (nu,) of the degrees of freedom that the controls drive, one each; else numbers."""
+        """Names (nu,) of the model's actuators, or of the degrees of freedom that the controls drive, one each; else
+        numbers."""
+        if self.actuators:
+            return tuple(each.name for each in self.actuators)
         return control_names(self.model, self.actuation.B)
 
     def state_limits(self, position: bool = True, velocity: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -80,10 +89,13 @@ class RobotSystem(DiscreteSystem):
         return lower, upper
 
     def control_limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """lower and upper (nu,) of the controls that keep to the model's effort limits, infinite where it has none.
+        """lower and upper (nu,) of the controls that keep to the limits of the model's actuators, if these are the
+        controls, or to its effort limits; infinite where it has none.
 
         Raises ValueError for an actuation in which an effort limit binds several controls together.
         """
+        if self.actuators:
+            return actuator_limits(self.model)
         return effort_limits(self.model, self.actuation.B)
 
     # -------------------------------------------------------------------------------------------- the manifold
@@ -129,10 +141,18 @@ class RobotSystem(DiscreteSystem):
         """Line segments (K, segments, 2, 3) that draw the robot at states xs (K, nx)."""
         return skeleton(self.model, self._configurations(xs))
 
+    def solids(self, fine: bool = True) -> tuple[Solid, ...]:
+        """Surfaces of the robot's shapes, few triangles unless `fine`; see `trajopt.capabilities.Solids`."""
+        return solids(self.model, fine)
+
+    def body_placements(self, xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rotations (K, nb, 3, 3) and positions (K, nb, 3), m, of the moving bodies at states xs (K, nx)."""
+        return body_placements(self.model, self._configurations(xs))
+
     def contact_points(self, xs: np.ndarray) -> np.ndarray:
         """Positions (K, F, 3) of the frames `contact_frames`, m, world axes, at states xs (K, nx)."""
         q = self._configurations(xs)
-        points = [frame_placement(self.model, q, frame).p for frame in self.contact_frames]
+        points = [frame_placement(self.model, q, frame).p for frame in self._contact_places]
         return np.stack(points, axis=1) if points else np.empty((len(q), 0, 3))
 
     def center_of_mass(self, xs: np.ndarray) -> np.ndarray:

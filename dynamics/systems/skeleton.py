@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import frame_placement
 from dynamics.joints import FREE_FLYER, PLANAR, TRANSLATION
+from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel
 from dynamics.validation import as_batch
 
@@ -14,6 +15,7 @@ LOOSE = (FREE_FLYER, PLANAR, TRANSLATION)
 """Joints that leave a body no place in the world to be drawn from."""
 
 
+@of_tree()
 def skeleton(model: RigidBodyModel, q: ArrayLike) -> np.ndarray:
     """Segments (K, segments, 2, 3), m, in the world at configurations q (K, nq), as `trajopt.animate` draws them.
 

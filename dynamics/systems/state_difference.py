@@ -145,11 +145,15 @@ class StateDifference(KernelResidual):
         scatter=_scatter, gauss_newton=_add_gauss_newton, curvature=_add_curvature,
     )  # fmt: skip
 
+    def __new__(cls, *_: object) -> StateDifference:
+        """Of the coordinates that lead, whatever follows them."""
+        return object.__new__(cls)
+
     def __init__(self, model: RigidBodyModel, x_ref: np.ndarray) -> None:
         super().__init__(model, "difference of states")
         x_ref = np.array(x_ref, dtype=np.float64).reshape(-1, self.nx)
         self._set(nr=2 * model.nv, _key=(model, x_ref.tobytes()))
-        self._finish(_EVERY_JOINT, x_ref=x_ref)
+        self._finish(_EVERY_JOINT, block=model.joint_space.block, x_ref=x_ref)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StateDifference) and self._key == other._key
@@ -190,7 +194,7 @@ def integrate_states(model: RigidBodyModel, x: ArrayLike, dx: ArrayLike) -> np.n
             out = x + dx
     else:
         out = np.empty((K, nx))
-        _drive_integrate(model, x, dx, out, knots=K)
+        _drive_integrate(model.joint_space, x, dx, out, knots=K)
     return out[0] if one and other else out
 
 
@@ -204,7 +208,7 @@ def difference_of_states(model: RigidBodyModel, x0: ArrayLike, x1: ArrayLike) ->
             out = x1 - x0
     else:
         out = np.empty((K, 2 * n))
-        _drive_difference(model, x0, x1, out, knots=K)
+        _drive_difference(model.joint_space, x0, x1, out, knots=K)
     return out[0] if one and other else out
 
 
@@ -228,7 +232,7 @@ def difference_expansion(
         if len(weights) != K:
             raise ValueError(f"mu has {len(weights)} rows and xs has {K}; expected as many")
         order, H = JACOBIAN | HESSIAN | PRODUCTS, np.zeros(J.shape)
-    kernels, robot = StateDifference.kernels, (model.block, x_ref, _EVERY_JOINT)
+    kernels, robot = StateDifference.kernels, (model.joint_space.block, x_ref, _EVERY_JOINT)
     numbers, span = kernels.numbers(model, (x_ref,), xs, weights), (weights, 0, K, order)
     kernels.run(numbers, robot, span, (xs, NO_ROWS), Rows(r, J), NO_TARGET, NO_BLOCKS if H is None else H)
     return r, J, H

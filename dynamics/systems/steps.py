@@ -23,14 +23,17 @@ import numpy as np
 
 from dynamics.actuation import joint_torques
 from dynamics.algorithms.articulated_body import forward_dynamics_kernel
-from dynamics.contacts.contact_set import ContactArrays
+from dynamics.contacts.contact_arrays import ContactArrays
 from dynamics.contacts.dynamics import contact_dynamics_kernel
 from dynamics.contacts.elimination import eliminated_dynamics_kernel
 from dynamics.contacts.legs import LegArrays
+from dynamics.contacts.loop_arrays import LoopArrays
 from dynamics.lane_algebra import add_scaled, combine, scale_into
 from dynamics.model import RigidBodyModel
 from dynamics.simd import fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.simd.by_type import by_type
+from dynamics.systems.frame_actuators import FrameActuators
+from dynamics.systems.frame_forces import add_frame_forces
 from dynamics.tangent import integrate_configuration
 from dynamics.tangent_brackets import add_bracket_rows
 
@@ -60,11 +63,12 @@ class RungeKutta(NamedTuple):
 class Plant(NamedTuple):
     """What kernels know of a system besides the robot."""
 
-    contacts: ContactArrays | LegArrays | None  # None: touches nothing; `LegArrays`: the joints of legs are eliminated
+    contacts: ContactArrays | LoopArrays | LegArrays | None  # None: touches nothing; `LegArrays`: legs are eliminated
     B: np.ndarray  # (nv, nu), skip: `Actuation`
     skip: int
     manifold: bool | None  # None: all joints are Euclidean
     integrator: Euler | LieEuler | RungeKutta
+    actuators: FrameActuators | None  # those on frames, whose forces depend on the configuration
 
 
 def integrator_of(name: str, manifold: bool, h: float) -> Euler | LieEuler | RungeKutta:
@@ -92,13 +96,16 @@ def _solve_legged(m, contacts, q, v, d, a):
     eliminated_dynamics_kernel(m, contacts, q, v, d.tau, d.space, d.elimination, a)
 
 
-_solve = by_type("contacts", {None: _solve_free, ContactArrays: _solve_held, LegArrays: _solve_legged})
+_solve = by_type(
+    "contacts", {None: _solve_free, ContactArrays: _solve_held, LoopArrays: _solve_held, LegArrays: _solve_legged}
+)
 
 
 @shared_kernel
 def acceleration(m, p, q, v, u, d, a):
     """a(q, v, u) with scratch d (`carve_dynamics`), whose d.a it may be."""
-    joint_torques(m, p.B, p.skip, u, v, d.tau)
+    joint_torques(m, p.B, p.skip, q, v, u, d.tau)
+    add_frame_forces(m, p.actuators, q, u, d)
     _solve(m, p.contacts, q, v, d, a)
 
 

@@ -12,13 +12,17 @@ import numpy as np
 from dynamics.contacts import curvature as contact_curvature
 from dynamics.contacts import derivatives as contact_derivatives
 from dynamics.contacts import dynamics as contact_dynamics
-from dynamics.contacts.contact_set import ContactArrays, ContactSet
+from dynamics.contacts.contact_arrays import ContactArrays
+from dynamics.contacts.contact_set import ContactSet
 from dynamics.contacts.elimination import Elimination, carve_elimination, elimination_numbers
 from dynamics.contacts.legs import LegArrays
+from dynamics.contacts.loop_arrays import LoopArrays
 from dynamics.derivatives import forward_dynamics
 from dynamics.model import RigidBodyModel
 from dynamics.simd import carve, helper
 from dynamics.simd.by_type import by_type
+from dynamics.systems.frame_actuators import FrameActuators
+from dynamics.systems.frame_forces import Forces, carve_forces, force_numbers
 from dynamics.tangent import TANGENT_SLOTS
 
 
@@ -39,6 +43,7 @@ class Derivatives(NamedTuple):
     au: np.ndarray
     maps: np.ndarray
     first: forward_dynamics.FirstOrder | contact_derivatives.FirstOrder
+    forces: Forces | None  # of actuators on frames
 
 
 class Curvature(NamedTuple):
@@ -82,7 +87,7 @@ def _free_derivatives(m, contacts, nu, w):
     au, w = carve(w, m.dof_body.size * nu)
     maps, w = carve(w, m.parent.size * TANGENT_SLOTS)
     first, w = forward_dynamics.carve_first_order(m, w)
-    return Derivatives(first.aq, first.av, au, maps, first), w
+    return Derivatives(first.aq, first.av, au, maps, first, None), w
 
 
 @helper
@@ -91,7 +96,7 @@ def _held_derivatives(m, contacts, nu, w):
     au, w = carve(w, n * nu)
     maps, w = carve(w, m.parent.size * TANGENT_SLOTS)
     first, w = contact_derivatives.carve_first_order(m, contacts, w)
-    return Derivatives(first.Gq[: n * n], first.Gv[: n * n], au, maps, first), w
+    return Derivatives(first.Gq[: n * n], first.Gv[: n * n], au, maps, first, None), w
 
 
 @helper
@@ -111,11 +116,27 @@ def _held_curvature(m, contacts, nu, w):
     return Curvature(h.y[:n], x, h.Hqq, h.Hqv, h.Hvv, Hqu, h), w
 
 
-carve_dynamics = by_type("contacts", {None: _free_dynamics, ContactArrays: _held_dynamics, LegArrays: _legged_dynamics})
+carve_dynamics = by_type(
+    "contacts",
+    {None: _free_dynamics, ContactArrays: _held_dynamics, LoopArrays: _held_dynamics, LegArrays: _legged_dynamics},
+)
 """A `Dynamics` block, its zeros zeroed, and the rest of w: (m, contacts, w)."""
-carve_derivatives = by_type("contacts", {None: _free_derivatives, ContactArrays: _held_derivatives})
-"""A `Derivatives` block and the rest of w: (m, contacts, nu, w)."""
-carve_curvature = by_type("contacts", {None: _free_curvature, ContactArrays: _held_curvature})
+_carve_derivatives = by_type(
+    "contacts", {None: _free_derivatives, ContactArrays: _held_derivatives, LoopArrays: _held_derivatives}
+)
+
+
+@helper
+def carve_derivatives(m, p, nu, w):
+    """A `Derivatives` block of the `Plant` p and the rest of w."""
+    e, w = _carve_derivatives(m, p.contacts, nu, w)
+    forces, w = carve_forces(m, p.actuators, w)
+    return Derivatives(e.aq, e.av, e.au, e.maps, e.first, forces), w
+
+
+carve_curvature = by_type(
+    "contacts", {None: _free_curvature, ContactArrays: _held_curvature, LoopArrays: _held_curvature}
+)
 """A `Curvature` block and the rest of w: (m, contacts, nu, w)."""
 
 
@@ -128,9 +149,12 @@ def dynamics_numbers(model: RigidBodyModel, contacts: ContactSet, legs: LegArray
     return held if legs is None else held + n + elimination_numbers(m, legs)
 
 
-def derivative_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int) -> int:
+def derivative_numbers(
+    model: RigidBodyModel, contacts: ContactSet, nu: int, actuators: FrameActuators | None = None
+) -> int:
     """Scratch numbers per lane of `carve_derivatives`."""
     m, own = model.arrays, model.nv * nu + model.nb * TANGENT_SLOTS
+    own += force_numbers(m, actuators)
     if len(contacts) == 0:
         return own + forward_dynamics.first_order_numbers(m)
     return own + contact_derivatives.first_order_numbers(m, contacts.arrays)

@@ -12,13 +12,13 @@ LAW = re.compile(r"@helper\ndef friction\(.*?\n(?=\n|```)", re.S)
 CHECK = """
 import numpy as np
 import dynamics
-from dynamics.joint_friction import friction_forces
+from dynamics.joint_friction import joint_forces
 from tests.dynamics.test_joint_friction import pendulum
 
 d, c, e, h = 0.7, 0.4, 0.5, 0.01
 system = dynamics.RigidBodySystem(pendulum(d, c), h, "explicit_euler", friction_speed=e)
 v = np.linspace(-2.0, 2.0, 11)
-f, df, ddf = (x[:, 0] for x in friction_forces(system.plant_model, v[:, None]))
+f, df, ddf = (x[:, 0] for x in joint_forces(system.plant_model, 0.0 * v[:, None], v[:, None]))
 s = np.sqrt(v**2 + e**2)
 assert np.abs(f - (d * v + c * v * s)).max() < 1e-14
 assert np.abs(df - (d + c * s + c * v**2 / s)).max() < 1e-14

@@ -22,8 +22,8 @@ def _numbers(x, zero):
 
 
 @routine
-def _rows(x):
-    out = np.empty(x.shape)
+def _rows(x, zero):
+    out = np.full(x.shape, zero)
     for i in range(len(x)):
         for j in range(x.shape[1]):
             out[i, j] = x[i, j]
@@ -37,9 +37,11 @@ def _read(block):
     return (
         _numbers(m.parent, 0), _numbers(m.joint_type, 0), _numbers(m.q_index, 0), _numbers(m.v_index, 0),
         _numbers(m.dof_count, 0), _numbers(m.dof_parent, 0), _numbers(m.dof_body, 0), _numbers(m.subtree_end, 0),
-        _rows(m.rotation), _rows(m.translation), _rows(m.dof_axis), _numbers(m.dof_angular, 0), _rows(m.joint_axis),
-        _numbers(m.mass, 0.0), _rows(m.first_moment), _rows(m.rotational_inertia), _numbers(m.subtree_mass, 0.0),
-        _numbers(m.armature, 0.0), _numbers(m.gravity, 0.0), _numbers(m.last_child, 0), _rows(m.joint_friction),
+        _rows(m.rotation, 0.0), _rows(m.translation, 0.0), _rows(m.dof_axis, 0.0), _numbers(m.dof_angular, 0),
+        _rows(m.joint_axis, 0.0), _numbers(m.mass, 0.0), _rows(m.first_moment, 0.0), _rows(m.rotational_inertia, 0.0),
+        _numbers(m.subtree_mass, 0.0),
+        _numbers(m.armature, 0.0), _numbers(m.gravity, 0.0), _numbers(m.last_child, 0), _rows(m.joint_friction, 0.0),
+        _rows(m.spring_dof, 0), _rows(m.spring, 0.0),
     )  # fmt: skip
 
 

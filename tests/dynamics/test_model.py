@@ -160,7 +160,7 @@ def test_arrays_are_contiguous_and_typed(reference):
     model, _ = reference
     integers = {
         "parent", "joint_type", "q_index", "v_index", "dof_count", "dof_parent", "dof_body", "dof_angular",
-        "last_child", "subtree_end",
+        "last_child", "subtree_end", "spring_dof",
     }  # fmt: skip
     for name, array in model.arrays._asdict().items():
         assert array.flags.c_contiguous

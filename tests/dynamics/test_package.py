@@ -24,9 +24,13 @@ NAMES = """
     parameter_derivatives inverse_dynamics_regressor inertial_parameters
     RigidBodySystem HybridSystem Impact
     FrameTranslation FrameRotation FramePlacement FrameVelocity CenterOfMass CentroidalMomentum ControlGravity
-    ContactForce FrictionCone
+    ContactForce Distance FrictionCone
     SoftRobotSystem
     num_threads set_num_threads skeleton
+    JointCoupling LoopConstraint close_loops Coupling Loop Mimic Thruster LinearActuator
+    Sphere Capsule Box Cylinder Ellipsoid HalfSpace Mesh Geometry
+    minimal_capsule collision_geometry collision_pairs CollisionPairs
+    Actuator Spring combine load_robot from_mujoco from_pinocchio
     Frame Placement HybridDynamics
     InverseDynamicsDerivatives InverseDynamicsHessian InverseDynamicsSecondDerivatives PackedSecondDerivatives
     ForwardDynamicsDerivatives ForwardDynamicsHessian ForwardDynamicsSecondDerivatives ParameterDerivatives

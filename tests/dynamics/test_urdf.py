@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynamics.builder import ModelBuilder
+from dynamics.formats.urdf import load_urdf
 from dynamics.joints import Continuous, FreeFlyer, Planar, Prismatic, Revolute
-from dynamics.urdf import load_urdf
 
 UNIT_INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
 
@@ -144,10 +144,19 @@ def test_floating_and_planar_joints():
         np.testing.assert_array_equal(array, expected)
 
 
-def test_mimic_is_an_ordinary_joint_with_a_warning():
-    text = robot(*(link(n) for n in "abc"), joint("j", "a", "b"), joint("k", "b", "c", inner='<mimic joint="j"/>'))
-    with pytest.warns(UserWarning, match="<joint name='k'>: <mimic> is not supported"):
-        assert load_urdf(text).nv == 2
+def test_mimic_joints_follow_others():
+    """Also those that stand before them, or follow others in turn; on fixed joints the element means nothing."""
+    follow = '<mimic joint="{}" multiplier="-2" offset="0.1"/>'.format
+    joints = joint("j", "a", "b", inner=follow("k")), joint("k", "b", "c", inner=follow("l")), joint("l", "c", "d")
+    model = load_urdf(robot(*(link(n) for n in "abcd"), *joints))
+    assert model.joint_names == ("l",) and model.full.joint_names == ("j", "k", "l")
+    np.testing.assert_allclose(model.full_configuration([0.3]), [-2 * (-2 * 0.3 + 0.1) + 0.1, -2 * 0.3 + 0.1, 0.3])
+    still = joint("j", "a", "b", kind="fixed", inner=follow("k")), joint("k", "b", "c")
+    assert load_urdf(robot(*(link(n) for n in "abc"), *still)).mimics == ()
+    with pytest.warns(UserWarning, match="<joint name='j'> <mimic>: unknown joint that moves 'k'.* follows none"):
+        assert load_urdf(robot(*(link(n) for n in "ab"), joint("j", "a", "b", inner=follow("k")))).mimics == ()
+    with pytest.raises(ValueError, match=r"<joint name='.'> <mimic>: source: joints .* follow each other"):
+        load_urdf(robot(*map(link, "abc"), joint(*"jab", inner=follow("k")), joint(*"kbc", inner=follow("j"))))
 
 
 def test_placeholder_inertia_of_a_fixed_link_is_a_warning_and_of_a_moving_one_an_error():
@@ -302,13 +311,13 @@ def published_robots():
         "double_pendulum_description/urdf/double_pendulum_continuous.urdf",
     ],
 )
-@pytest.mark.filterwarnings("ignore:.*<mimic>:UserWarning", "ignore:no body can have:UserWarning")
+@pytest.mark.filterwarnings("ignore:no body can have:UserWarning")
 def test_published_robots_as_pinocchio_reads_them(file, floating_base):
     pin = pytest.importorskip("pinocchio")
     path = published_robots() / file
     if not path.exists():
         pytest.skip(f"{file} is not in this version of example_robot_data")
-    model = load_urdf(path, floating_base=floating_base)
+    model = load_urdf(path, floating_base=floating_base).full
     peer = pin.buildModelFromUrdf(str(path), *([pin.JointModelFreeFlyer()] if floating_base else []))
     assert model.joint_names == tuple(peer.names)[1:] and model.nv == peer.nv
     m = model.arrays

@@ -63,3 +63,26 @@ def contacts(pin, peer, model, contacts):
         datas.append(constraint.createData())
     pin.initConstraintDynamics(peer, state, theirs, datas)
     return state, theirs, datas
+
+
+def of_model(pin, model):
+    """pin.Model of a robot of joints without continuous and planar ones."""
+    several = {"FreeFlyer": pin.JointModelFreeFlyer, "Spherical": pin.JointModelSpherical}
+    peer, m = pin.Model(), model.arrays
+    peer.gravity.linear = np.array(model.gravity)
+    for i, joint in enumerate(model.joints):
+        blocks = m.rotation[i].reshape(3, 3, 3)
+        turns = joint.type_name == "Revolute"
+        R = blocks[0] + blocks[1] if turns else blocks[0]
+        if joint.type_name in several:
+            theirs = several[joint.type_name]()
+        else:
+            kind = pin.JointModelRevoluteUnaligned if turns else pin.JointModelPrismaticUnaligned
+            theirs = kind(np.array(joint.axis, dtype=float))
+        number = peer.addJoint(int(m.parent[i]) + 1, theirs, pin.SE3(R, m.translation[i].copy()), model.joint_names[i])
+        xx, xy, xz, yy, yz, zz = m.rotational_inertia[i]
+        about, com = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]), m.first_moment[i] / m.mass[i]
+        central = about - m.mass[i] * (com @ com * np.eye(3) - np.outer(com, com))
+        peer.appendBodyToJoint(number, pin.Inertia(float(m.mass[i]), com, central), pin.SE3.Identity())
+    peer.armature = np.array(model.armature)
+    return peer

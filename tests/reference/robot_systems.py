@@ -130,13 +130,13 @@ def directions(system, xs, us, rng):
     return STEPS[:, None, None] * dz
 
 
-def model_slopes(system, xs, us, rng):
+def model_slopes(system, xs, us, rng, scale=1.0):
     """Orders in which the errors of the linear and of the quadratic model of a step vanish, at the second of the knots;
-    the latter along a random multiplier."""
+    the latter along a random multiplier.  scale: of the steps, for strongly curved systems."""
     lam = rng.standard_normal((len(us), system.ndx))
     fx, fu = system.linearize(xs, us)
     H = whole_hessian(*(X[1] for X in system.hessian_products(xs, us, lam)))
-    dz = directions(system, xs, us, rng)
+    dz = scale * directions(system, xs, us, rng)
     linear = seen_changes(system, xs[1], us[1], dz) - dz @ np.hstack([fx[1], fu[1]]).T
     quadratic = linear @ lam[1] - 0.5 * np.einsum("sdi,ij,sdj->sd", dz, H, dz)
     return slope(STEPS, linear), slope(STEPS, quadratic)

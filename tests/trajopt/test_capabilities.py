@@ -83,6 +83,12 @@ class Everything(CirclePendulum):
     def skeleton(self, xs):
         return super().skeleton(self.chart(xs))
 
+    def solids(self, fine=True):
+        return ()
+
+    def body_placements(self, xs):
+        return np.ones((len(xs), 1, 3, 3)), xs[:, None, :1] * np.ones(3)
+
     def contact_points(self, xs):
         return np.ascontiguousarray(xs)[:, None]
 
@@ -176,6 +182,8 @@ SAME = {
     "window": same_window,
     "write_expansion": same_expansion,
     "skeleton": lambda w, i, zs, xs, us: [(w.skeleton(zs), i.skeleton(xs))],
+    "solids": lambda w, i, *_: [(len(w.solids(fine=False)), len(i.solids(fine=False)))],
+    "body_placements": lambda w, i, zs, xs, us: list(zip(w.body_placements(zs), i.body_placements(xs), strict=True)),
     "contact_points": lambda w, i, zs, xs, us: [(w.contact_points(zs), i.contact_points(xs))],
     "contact_forces": lambda w, i, zs, xs, us: [(w.contact_forces(zs, us), i.contact_forces(xs, us))],
     "center_of_mass": lambda w, i, zs, xs, us: [(w.center_of_mass(zs), i.center_of_mass(xs))],

@@ -12,7 +12,7 @@ from tests.trajopt.browser import CHROMIUM, Browser
 from trajopt import view
 from trajopt.plotting import viewer
 from trajopt.plotting.camera import FILL, fitted
-from trajopt.plotting.scene import Scene, shapes_of
+from trajopt.plotting.scene import Scene, bodies_at, shapes_of
 from trajopt.plotting.viewer import Viewer, page_camera
 
 KNOTS = 12
@@ -38,9 +38,9 @@ def scene_along(name):
     if name.startswith("quadruped"):
         points, center = system.contact_points(xs), system.center_of_mass(xs)
     low = points[..., 2:] < points[..., 2].min(initial=0.0) + 1e-3
-    return Scene(
-        problem.times[:KNOTS], system.skeleton(xs), shapes_of(problem), points, low * [0.0, 0.0, 50.0], center
-    )
+    bodies = bodies_at(system, xs, fine=False)
+    forces = low * [0.0, 0.0, 50.0]
+    return Scene(problem.times[:KNOTS], system.skeleton(xs), shapes_of(problem), points, forces, center, bodies)
 
 
 @pytest.fixture(scope="module")

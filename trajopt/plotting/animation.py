@@ -30,8 +30,9 @@ def animate(
     follow: bool = False,
     title: str | None = None,
 ) -> Path:
-    """Write a moving picture of a solution: the system's skeleton in space, with the problem's scenery, against time.
+    """Write a moving picture of a solution: the system in space, with the problem's scenery, against time.
 
+    Bodies are drawn by their shapes, with few triangles (see `dynamics.Geometry`), or else by a skeleton.
     Contact points are discs, filled while they carry force; contact forces are arrows, to the scale that the legend
     states; the ground is drawn where all points in contact stand at one height, or a robot without contacts on its
     fixed base, and the path of the centre of mass up to the present.  Each of these is there if the system speaks of it

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.capabilities import CenterOfMass, ContactForces, ContactPoints, Scenery, Skeleton, capability
+from trajopt.capabilities import CenterOfMass, ContactForces, ContactPoints, Scenery, Skeleton, Solids, capability
 from trajopt.problem.problem import Problem
 from trajopt.problem.scenery import Lines, Shape
 from trajopt.results.solution import Solution
@@ -17,8 +17,43 @@ LEVEL = 0.02
 """Heights that differ by no more than this share of the robot's size are those of one plane."""
 AXES = (1, 2, 0)
 """In the order in which a motion is asked whether it stays in the plane normal to one."""
+SOLID = (0.62, 0.66, 0.72, 1.0)
+"""Of surfaces without a colour of their own."""
+LIGHT = np.array([0.35, -0.45, 0.82])
+"""Where it comes from."""
 ARROW = 0.3
 """Length that the largest contact force is not drawn shorter than by much, as a share of the robot's size."""
+
+
+class Bodies(NamedTuple):
+    """Surfaces on bodies that move; none of a system without shapes."""
+
+    solids: tuple[Any, ...]  # as `trajopt.capabilities.Solids` has them
+    turns: np.ndarray  # (K, B + 1, 3, 3), the identity last, for what never moves
+    origins: np.ndarray  # (K, B + 1, 3)
+
+    def corners(self) -> np.ndarray:
+        """Points (K, P, 3) of boxes about all that there is on each body."""
+        K, parts = len(self.turns), []
+        for body in sorted({solid.body for solid in self.solids}):
+            points = np.concatenate([solid.vertices for solid in self.solids if solid.body == body])
+            ends = np.stack([points.min(axis=0), points.max(axis=0)])
+            box = np.stack(np.meshgrid(*ends.T), axis=-1).reshape(-1, 3)
+            parts.append(box @ self.turns[:, body].swapaxes(1, 2) + self.origins[:, body, None])
+        return np.concatenate([np.empty((K, 0, 3)), *parts], axis=1)
+
+    def triangles(self, frame: int) -> tuple[np.ndarray, np.ndarray]:
+        """Corners (F, 3, 3) of all faces in the world at one time, and their colours (F, 4), darker away from light."""
+        corners, colors = [np.empty((0, 3, 3))], [np.empty((0, 4))]
+        for solid in self.solids:
+            R, p = self.turns[frame, solid.body], self.origins[frame, solid.body]
+            corners.append((solid.vertices @ R.T + p)[solid.faces])
+            colors.append(np.tile(SOLID if solid.color is None else solid.color, (len(solid.faces), 1)))
+        faces, rgba = np.concatenate(corners), np.concatenate(colors)
+        normals = np.cross(faces[:, 1] - faces[:, 0], faces[:, 2] - faces[:, 0])
+        towards = normals @ LIGHT / np.maximum(np.linalg.norm(normals, axis=1), 1e-300)
+        rgba[:, :3] *= (0.66 + 0.34 * towards)[:, None]
+        return faces, rgba
 
 
 class Scene(NamedTuple):
@@ -30,6 +65,7 @@ class Scene(NamedTuple):
     points: np.ndarray  # (K, F, 3) that are ever in contact
     forces: np.ndarray  # (K, F, 3) N
     center: np.ndarray  # (K, 3), or (K, 0) if the system does not say where its centre of mass is
+    solids: Bodies
 
     @property
     def held(self) -> np.ndarray:
@@ -49,9 +85,11 @@ class Scene(NamedTuple):
         return np.concatenate([np.empty((0, 2, 3)), *(shape.lines() for shape in self.shapes)])
 
     def moving(self) -> np.ndarray:
-        """All points (K, P, 3) that move: of the skeleton, in contact, the tips of the arrows, the centre of mass."""
+        """All points (K, P, 3) that move: corners of boxes about bodies, or the skeleton where these have no shapes,
+        points in contact, the tips of the arrows, the centre of mass."""
         K = len(self.times)
-        parts = [self.segments.reshape(K, -1, 3), self.points, self.points + self.arrows()]
+        robot = self.solids.corners() if self.solids.solids else self.segments.reshape(K, -1, 3)
+        parts = [robot, self.points, self.points + self.arrows()]
         if self.center.size:
             parts.append(self.center[:, None])
         moving = np.concatenate(parts, axis=1)
@@ -136,8 +174,11 @@ def frame_times(solution: Solution, frames_per_second: float) -> np.ndarray:
     return times if end - times[-1] < 1e-9 * end else np.append(times, end)
 
 
-def scene_of(solution: Solution, times: np.ndarray) -> Scene:
-    """The scene at times (K,) from 0 to the last knot; errors as `as_drawable`, and ValueError for a wrong shape."""
+def scene_of(solution: Solution, times: np.ndarray, fine: bool = False) -> Scene:
+    """The scene at times (K,) from 0 to the last knot, bodies with all their triangles if `fine`.
+
+    Errors as `as_drawable`, and ValueError for a wrong shape.
+    """
     system, K = as_drawable(solution), len(times)
     xs, k = _states(solution, times)
     points, forces, center = np.empty((K, 0, 3)), np.empty((K, 0, 3)), np.empty((K, 0))
@@ -150,7 +191,18 @@ def scene_of(solution: Solution, times: np.ndarray) -> Scene:
     if capability(system, CenterOfMass) is not None:
         center = _shaped("center_of_mass", system.center_of_mass(xs), (K, 3))
     segments = as_segments("skeleton", system.skeleton(xs), (K,))
-    return Scene(times, segments, shapes_of(solution.problem), points, forces, center)
+    return Scene(times, segments, shapes_of(solution.problem), points, forces, center, bodies_at(system, xs, fine))
+
+
+def bodies_at(system: Any, xs: np.ndarray, fine: bool) -> Bodies:
+    """Surfaces of a system, and where its bodies are at states xs (K, nx)."""
+    K = len(xs)
+    seen = () if capability(system, Solids) is None else tuple(system.solids(fine))
+    if not seen:
+        return Bodies((), np.empty((K, 0, 3, 3)), np.empty((K, 0, 3)))
+    R, p = system.body_placements(xs)
+    still = np.broadcast_to(np.eye(3), (K, 1, 3, 3)), np.zeros((K, 1, 3))
+    return Bodies(seen, np.concatenate([R, still[0]], axis=1), np.concatenate([p, still[1]], axis=1))
 
 
 def shapes_of(problem: Problem) -> tuple[Shape, ...]:

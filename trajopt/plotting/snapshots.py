@@ -11,7 +11,8 @@ from matplotlib.lines import Line2D
 from mpl_toolkits.mplot3d.art3d import Line3DCollection
 
 from trajopt.capabilities import Skeleton, capability
-from trajopt.plotting.scene import AXES, as_segments, shapes_of
+from trajopt.plotting.scene import AXES, as_segments, bodies_at, shapes_of
+from trajopt.plotting.stage import add_bodies
 from trajopt.plotting.style import GREY, TARGET, tidy
 from trajopt.results.solution import Solution
 
@@ -26,7 +27,8 @@ def drawable(system: Any) -> bool:
 
 
 def draw_snapshots(figure: Figure, where: SubplotSpec, solution: Solution, name: str) -> None:
-    """Draw the system at a few knots, light at the start and dark at the end, its scenery and its path in grey.
+    """Draw the system at a few knots, light at the start and dark at the end, its scenery and its path in grey; bodies
+    that have shapes at the first, faintly, and at the last.
 
     The path is that of its middle, where nothing holds a point of it in place.  In the plane where all that is drawn
     lies in one that is normal to an axis, else in three dimensions.
@@ -36,7 +38,12 @@ def draw_snapshots(figure: Figure, where: SubplotSpec, solution: Solution, name:
     knots = np.unique(np.linspace(0, solution.problem.horizon, SNAPSHOTS).round().astype(int))
     poses, path = motion[knots], _path(motion)
     shapes = [(shape.lines(), TARGET if shape.target else GREY) for shape in shapes_of(solution.problem)]
-    low, high, plane = _extent(np.concatenate([x.reshape(-1, 3) for x in (poses, path, *(s for s, _ in shapes))]))
+    bodies = bodies_at(system, solution.xs[knots[[0, -1]]], fine=False)
+    drawn = (poses, path, *(s for s, _ in shapes))
+    plane = _extent(np.concatenate([x.reshape(-1, 3) for x in drawn]))[2]
+    if plane is None:
+        drawn += (bodies.corners(),)
+    low, high, _ = _extent(np.concatenate([x.reshape(-1, 3) for x in drawn]))
     axes = figure.add_subplot(where, projection="3d" if plane is None else None)
     shades = colormaps["viridis_r"](np.linspace(0.08, 1.0, len(knots)))
     for lines, color in shapes:
@@ -44,6 +51,8 @@ def draw_snapshots(figure: Figure, where: SubplotSpec, solution: Solution, name:
     _add_lines(axes, path, GREY, 0.8, plane)
     for shade, lines in zip(shades, poses, strict=True):
         _add_lines(axes, lines, shade, 2.2, plane)
+    for frame, opacity in ((0, 0.15), (1, 0.4)) if plane is None and bodies.solids else ():
+        add_bodies(axes, bodies, frame, 3).set(alpha=opacity, linewidth=0)
     _frame(axes, low, high, plane)
     times = solution.problem.times[knots]
     handles = [Line2D([], [], color=s, lw=2.2, label=f"{t:.2f} s") for s, t in zip(shades, times, strict=True)]

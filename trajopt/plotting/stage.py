@@ -11,7 +11,7 @@ from mpl_toolkits.mplot3d import proj3d
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
 from trajopt.plotting.camera import direction
-from trajopt.plotting.scene import Scene
+from trajopt.plotting.scene import Bodies, Scene
 from trajopt.plotting.style import COLORS, GREY, TARGET
 
 BODY, FORCE, CENTER = "0.15", COLORS[1], COLORS[0]
@@ -75,7 +75,9 @@ class Stage:
         if self.ground is not None:
             self._axes.add_collection3d(self._ground)
         (self._trail,) = self._axes.plot([], [], [], color=CENTER, linewidth=1.3, zorder=2)
-        self._skeleton = self._add_lines(scene.segments[0], BODY, 2.4, 3)
+        lines = scene.segments[0] if not scene.solids.solids else np.empty((0, 2, 3))
+        self._skeleton = self._add_lines(lines, BODY, 2.4, 3)
+        self._bodies = add_bodies(self._axes, scene.solids, 0, 3)
         style = {"linestyle": "", "marker": "o", "markersize": 6.5, "color": FORCE, "markeredgewidth": 1.3}
         (self._free,) = self._axes.plot([], [], [], markerfacecolor="white", zorder=5, **style)
         (self._held,) = self._axes.plot([], [], [], markerfacecolor=FORCE, zorder=5, **style)
@@ -105,7 +107,12 @@ class Stage:
         """Draw one frame of the scene, with this line above it."""
         scene, box = self.scene, self.boxes[frame]
         self._frame_box(box)
-        self._skeleton.set_segments(scene.segments[frame])
+        if scene.solids.solids:
+            faces, colors = scene.solids.triangles(frame)
+            self._bodies.set_verts(faces)
+            self._bodies.set(facecolor=colors, edgecolor=colors)
+        else:
+            self._skeleton.set_segments(scene.segments[frame])
         if scene.center.size:
             path = scene.center[: frame + 1]
             self._trail.set_data_3d(*np.where(box.holds(path)[:, None], path, np.nan).T)
@@ -131,6 +138,16 @@ class Stage:
         if z is not None:
             corners = [(low[0], low[1], z), (high[0], low[1], z), (high[0], high[1], z), (low[0], high[1], z)]
             self._ground.set_verts([corners])
+
+
+def add_bodies(axes: Any, bodies: Bodies, frame: int, zorder: int) -> Poly3DCollection:
+    """Draw surfaces as they are at one time; seams between triangles are covered by their edges."""
+    faces, colors = bodies.triangles(frame)
+    style = {"facecolors": colors, "edgecolors": colors, "linewidths": 0.2, "zorder": zorder}
+    collection = Poly3DCollection(faces, **style)
+    if len(faces):
+        axes.add_collection3d(collection)
+    return collection
 
 
 def _boxes(scene: Scene, ground: float | None, follow: bool) -> list[Box]:

@@ -40,7 +40,7 @@ def plot_trajectory(results: Mapping[str, Solution] | Solution, path: str | Path
     the cheapest feasible solution, light at the start, dark at the end, with the problem's ``scenery`` and the path of
     what is not held in place in grey, targets in green: in three dimensions, or in the plane if the motion stays in one
     that is normal to an axis.  Components are called as the system says in ``state_names`` and ``control_names``, else
-    numbered.
+    numbered.  Bodies that have shapes are shown by these at the start and at the end.
 
     Parameters
     ----------

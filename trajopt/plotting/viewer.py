@@ -7,10 +7,11 @@ from threading import Event, Thread
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from dynamics.distribution import how_to_install
 from trajopt.plotting.camera import Camera, direction, fitted
-from trajopt.plotting.scene import Scene, as_drawable, frame_times, rounded_up, scene_of
+from trajopt.plotting.scene import SOLID, Scene, as_drawable, frame_times, rounded_up, scene_of
 from trajopt.problem.scenery import Cylinder, Sphere
 from trajopt.results.solution import Solution
 from trajopt.validation import whole_number
@@ -32,9 +33,10 @@ LARGEST_PORT = 65535
 def view(solution: Solution, port: int = 8080, block: bool = True, host: str = "127.0.0.1") -> "Viewer":
     """Show a solution in the browser, at http://127.0.0.1:port, with a slider of time and a button that plays it.
 
-    What is drawn is that of `trajopt.animate`: skeleton, scenery of the problem, contact points coloured while they
-    carry force, contact forces, the path of the centre of mass, the ground.  The camera starts where all of the motion
-    fills the page.  Nobody but this machine can see the page unless another `host` is given.
+    What is drawn is that of `trajopt.animate`, shapes of bodies with all triangles of their meshes: shapes, or the
+    skeleton, scenery of the problem, contact points coloured while they carry force, contact forces, the path of the
+    centre of mass, the ground.  The camera starts where all of the motion fills the page.  Nobody but this machine can
+    see the page unless another `host` is given.
 
     Parameters
     ----------
@@ -55,7 +57,7 @@ def view(solution: Solution, port: int = 8080, block: bool = True, host: str = "
     """
     as_drawable(solution)
     viser = check_page(port, host)
-    viewer = Viewer(scene_of(solution, frame_times(solution, FPS)), solution.problem.name, viser, port, host)
+    viewer = Viewer(scene_of(solution, frame_times(solution, FPS), fine=True), solution.problem.name, viser, port, host)
     if block:
         try:
             Event().wait()
@@ -99,6 +101,8 @@ class Viewer:
     slider, playing : its handles of the time [s] and of whether time runs
     skeleton, scenery, ground : its handles of what is drawn of the robot (tubes and balls), of the problem's shapes
         and of the ground (none or one), each in a tuple
+    bodies : mapping of numbers of bodies that have shapes to handles of what carries them
+    lines : handle of whether the skeleton is shown, from the start only where there are no shapes
     """
 
     def __init__(self, scene: Scene, name: str, viser: Any, port: int, host: str = "127.0.0.1") -> None:
@@ -114,12 +118,16 @@ class Viewer:
         self.speed = self.server.gui.add_slider("speed", 0.1, 2.0, step=0.1, initial_value=1.0)
         if scene.held.any():
             self.server.gui.add_markdown(f"contact forces: {scene.newtons_per_metre:g} N per m")
+        solid = bool(scene.solids.solids)
+        self.lines = self.server.gui.add_checkbox("skeleton", not solid, visible=solid)
         self._add_what_stands_still()
         self._add_what_moves()
+        self._add_bodies()
         self.show(0.0)
         _place(self.server.initial_camera, page_camera(scene, ASPECT))
         self.server.on_client_connect(self._fit)
         self.slider.on_update(lambda _: self.show(self.slider.value))
+        self.lines.on_update(lambda _: self._show_lines())
         self._closing = Event()
         self._player = Thread(target=self._play, daemon=True)
         self._player.start()
@@ -202,11 +210,31 @@ class Viewer:
             for i in range(scene.points.shape[1])
         ]  # fmt: skip
 
+    def _add_bodies(self) -> None:
+        """Surfaces on a frame for each body, which moves them."""
+        world, bodies = self.server.scene, self.scene.solids
+        numbers = {solid.body for solid in bodies.solids}
+        self.bodies = {body: world.add_frame(f"/body {body}", show_axes=False) for body in sorted(numbers)}
+        for i, solid in enumerate(bodies.solids):
+            r, g, b, opacity = SOLID if solid.color is None else solid.color
+            world.add_mesh_simple(
+                f"/body {solid.body}/{i}", solid.vertices.astype(np.float32), solid.faces.astype(np.uint32),
+                color=(r, g, b), opacity=None if opacity == 1.0 else opacity, side="double",
+            )  # fmt: skip
+        self._wxyzs = turns_as_quaternions(bodies.turns)
+        self._show_lines()
+
+    def _show_lines(self) -> None:
+        for part in self.skeleton:
+            part.visible = self.lines.value
+
     def show(self, seconds: float) -> None:
         """Show the frame that is nearest to this time."""
         frame = int(np.abs(self.scene.times - seconds).argmin())
         with self.server.atomic():
             self._show_skeleton(self.scene.segments[frame])
+            for body, handle in self.bodies.items():
+                handle.wxyz, handle.position = self._wxyzs[frame, body], self.scene.solids.origins[frame, body]
             if self.center is not None:
                 self.center.position = self.scene.center[frame]
             held = self.scene.held[frame]
@@ -253,6 +281,12 @@ def _place(handle: Any, camera: Camera) -> None:
     distance = float(np.linalg.norm(camera.position - camera.look_at))
     handle.near, handle.far = 1e-2 * distance, 1e2 * distance
     handle.fov, handle.position, handle.look_at = camera.field_of_view, camera.position, camera.look_at
+
+
+def turns_as_quaternions(R: np.ndarray) -> np.ndarray:
+    """w x y z (K, B, 4) of rotations (K, B, 3, 3), also of none."""
+    found = Rotation.from_matrix(R.reshape(-1, 3, 3)).as_quat(scalar_first=True) if R.size else np.empty((0, 4))
+    return found.reshape(*R.shape[:2], 4)
 
 
 def _turns_from_z(along: np.ndarray) -> np.ndarray:

@@ -233,13 +233,14 @@ FORWARDED: dict[str, Callable[[ControlRateSystem, Any], Any]] = {
     "neutral_state": ControlRateSystem.state,
     "state_limits": _function(ControlRateSystem._state_limits),
     **dict.fromkeys(("state_names", "tangent_names"), ControlRateSystem._with_controls_before),
-    **dict.fromkeys(("horizon", "durations", "scenery", "control_names", "control_limits"), _unchanged),
+    **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
     **dict.fromkeys(
         (
             "check_state",
             "check_start",
             "quasi_static",
             "skeleton",
+            "body_placements",
             "center_of_mass",
             "contact_points",
             "contact_forces",

@@ -6,17 +6,19 @@ one tree, and the tree is handed to `ModelBuilder`, children in alphabetical ord
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import Element, ParseError
+from xml.etree.ElementTree import Element
 
-import defusedxml.ElementTree
 import numpy as np
-from defusedxml import DefusedXmlException
 from numpy.typing import ArrayLike
 
 from dynamics.builder import ModelBuilder
+from dynamics.formats.mesh_paths import MeshPaths
+from dynamics.formats.urdf_geometry import GeometryReader
+from dynamics.formats.xml import attribute_of, by_name, child_of, number_of, numbers_of, parse, read_origin
 from dynamics.joints import Continuous, Fixed, FreeFlyer, Joint, Planar, Prismatic, Revolute
 from dynamics.model import RigidBodyModel
 from dynamics.simd.caller import warn
@@ -33,6 +35,7 @@ class _Joint:
     child: str
     joint: Joint
     placement: tuple[np.ndarray, np.ndarray]
+    mimic: dict[str, Any] | None  # by the names of ModelBuilder.add_mimic
     parameters: dict[str, float]  # limits, damping and friction, by their names in ModelBuilder.add_body
 
 
@@ -43,7 +46,10 @@ class _Tree:
 
 
 def load_urdf(
-    path_or_text: str | Path, floating_base: bool = False, gravity: ArrayLike = (0.0, 0.0, -9.81)
+    path_or_text: str | Path,
+    floating_base: bool = False,
+    gravity: ArrayLike = (0.0, 0.0, -9.81),
+    package_dirs: Sequence[str | Path] | str | Path = (),
 ) -> RigidBodyModel:
     """Robot model from a URDF file or from URDF text.
 
@@ -52,15 +58,22 @@ def load_urdf(
     path_or_text : path of a file, or the XML text itself (recognised by its first character, "<")
     floating_base : if True the root link is carried by a free flyer named "root_joint", else it is fixed to the world
     gravity : (3,) acceleration in the world frame, m/s^2
+    package_dirs : folders in which the packages of meshes ("package://name/...") are looked for first; then those of
+        ROS_PACKAGE_PATH and AMENT_PREFIX_PATH, then those above the file
 
     Returns
     -------
     RigidBodyModel
         Fixed links lumped into their moving ancestor, a frame for every link and joint. Velocity and effort limits are
         infinite where the file gives none, and so are position limits without a <limit> element; within one, lower and
-        upper default to 0, as the format says. A mimic joint becomes an ordinary joint, with a warning. <limit> and
+        upper default to 0, as the format says. Mimic joints follow others, whose coordinates q has alone (see
+        `ModelBuilder.add_mimic`); one of a joint that there is not follows none, with a warning. <limit> and
         <dynamics> of a floating or planar joint, and <limit lower, upper> of a continuous one, are not read. A planar
         joint moves in the plane normal to its axis (see `Planar`), whose default in the format is x.
+
+        Every <collision> and <visual> becomes one of `geometries`, with its material's colour.  No mesh is read: one
+        that is nowhere to be found keeps its name, which is an error or a warning only where it is needed.  A shape of
+        a kind that is not known is left out, with a warning.
 
     Raises
     ------
@@ -71,9 +84,21 @@ def load_urdf(
     FileNotFoundError
         If there is no such file.
     """
-    robot = _parse(path_or_text)
-    links = _by_name(robot, "link")
-    joints = [_read_joint(element, links) for element in _by_name(robot, "joint").values()]
+    return urdf_builder(path_or_text, floating_base, package_dirs, gravity).build()
+
+
+def urdf_builder(
+    path_or_text: str | Path,
+    floating_base: bool,
+    package_dirs: Sequence[str | Path] | str | Path = (),
+    gravity: ArrayLike = (0.0, 0.0, -9.81),
+    file: str | Path | None = None,
+) -> ModelBuilder:
+    """A builder of the robot; see `load_urdf`.  `file` is where a text comes from."""
+    robot = parse(path_or_text)
+    shapes = GeometryReader(robot, MeshPaths(path_or_text if file is None else file, package_dirs))
+    links = by_name(robot, "link")
+    joints = [_read_joint(element, links) for element in by_name(robot, "joint").values()]
     tree = _tree(links, joints)
     builder = ModelBuilder(gravity=gravity, name=robot.get("name") or "robot", strict=False)
     root_joint, root_name = (FreeFlyer(), ROOT_JOINT) if as_flag("floating_base", floating_base) else (Fixed(), None)
@@ -91,95 +116,20 @@ def load_urdf(
             **joint.parameters,
         )
         pending.extend(reversed(tree.joints.get(joint.child, [])))
-    return builder.build()
-
-
-def _parse(path_or_text: str | Path) -> Element:
-    """The <robot> element."""
-    source: str | bytes
-    if isinstance(path_or_text, str) and path_or_text.lstrip("\ufeff \t\r\n").startswith("<"):
-        origin, source = "URDF text", path_or_text.lstrip("\ufeff \t\r\n")
-    elif isinstance(path_or_text, (str, Path)):
-        origin, source = f"URDF file {str(path_or_text)[:200]!r}", _read_file(path_or_text)
-    else:
-        raise TypeError(f"path_or_text: got {type(path_or_text).__name__}, expected a path or the text of a URDF")
-    try:
-        robot = defusedxml.ElementTree.fromstring(source)
-    except DefusedXmlException as error:
-        raise ValueError(f"{origin}: XML entities and external references are refused, got {error}") from None
-    except (ParseError, ValueError, LookupError) as error:  # bad syntax, bad characters, unknown encoding
-        raise ValueError(f"{origin}: not well-formed XML ({error})") from None
-    if robot.tag != "robot":
-        raise ValueError(f"{origin}: the root element is <{robot.tag}>, expected <robot>")
-    return robot
-
-
-def _read_file(path: str | Path) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except PermissionError:
-        raise
-    except (OSError, ValueError):  # among them a directory, a name that is too long, a null character
-        raise FileNotFoundError(
-            f"path_or_text: there is no file {str(path)[:200]!r}, and it is no URDF text, which would begin with '<'"
-        ) from None
-
-
-def _by_name(robot: Element, tag: str) -> dict[str, Element]:
-    elements: dict[str, Element] = {}
-    for element in robot.findall(tag):
-        name = _attribute(element, "name", f"<{tag}>")
-        if name in elements:
-            raise ValueError(f"<{tag} name={name!r}>: there are two of this name")
-        elements[name] = element
-    return elements
-
-
-def _attribute(element: Element, attribute: str, where: str) -> str:
-    value = element.get(attribute)
-    if not value:
-        raise ValueError(f"{where}: attribute {attribute!r} is missing or empty")
-    return value
-
-
-def _child(element: Element, tag: str, where: str) -> Element:
-    child = element.find(tag)
-    if child is None:
-        raise ValueError(f"{where}: element <{tag}> is missing")
-    return child
-
-
-def _numbers(element: Element, attribute: str, count: int, where: str, default: str | None = None) -> np.ndarray:
-    """The finite numbers (count,) of an attribute of `element`, which is named in errors as a part of `where`."""
-    where = f"{where} <{element.tag}>"
-    text = element.get(attribute, default)
-    if text is None:
-        raise ValueError(f"{where}: attribute {attribute!r} is missing")
-    try:
-        numbers = np.array([float(word) for word in text.split()])
-    except ValueError:
-        numbers = np.array([])
-    if numbers.shape != (count,) or not np.isfinite(numbers).all():
-        wanted = "a finite number" if count == 1 else f"{count} finite numbers"
-        raise ValueError(f"{where}: attribute {attribute!r} is {text!r}, expected {wanted}")
-    return numbers
-
-
-def _number(element: Element, attribute: str, where: str, default: str | None = None) -> float:
-    return float(_numbers(element, attribute, 1, where, default)[0])
-
-
-def _read_origin(element: Element, where: str) -> tuple[np.ndarray, np.ndarray]:
-    """Placement (R, p) of <origin xyz rpy>: R = Rz(yaw) Ry(pitch) Rx(roll)."""
-    origin = element.find("origin")
-    if origin is None:
-        return np.eye(3), np.zeros(3)
-    p = _numbers(origin, "xyz", 3, where, "0 0 0")
-    (cr, cp, cy), (sr, sp, sy) = (f(_numbers(origin, "rpy", 3, where, "0 0 0")) for f in (np.cos, np.sin))
-    Rz = np.array([[cy, -sy, 0.0], [sy, cy, 0.0], [0.0, 0.0, 1.0]])
-    Ry = np.array([[cp, 0.0, sp], [0.0, 1.0, 0.0], [-sp, 0.0, cp]])
-    Rx = np.array([[1.0, 0.0, 0.0], [0.0, cr, -sr], [0.0, sr, cr]])
-    return Rz @ Ry @ Rx, p
+    for joint in joints:
+        if joint.mimic is not None:
+            if joint.mimic["source"] not in builder.joint_names:
+                known = unknown_name("joint that moves", joint.mimic["source"], builder.joint_names)
+                warn(f"<joint name={joint.name!r}> <mimic>: {known}; read as a joint that follows none")
+                continue
+            try:
+                builder.add_mimic(joint.name, **joint.mimic)
+            except ValueError as error:
+                raise ValueError(f"<joint name={joint.name!r}> <mimic>: {error}") from None
+    for name, element in links.items():
+        shapes.add_all(builder, element, name)
+    shapes.warn_of_left_out()
+    return builder
 
 
 def _read_inertial(link: Element) -> dict[str, Any]:
@@ -188,31 +138,40 @@ def _read_inertial(link: Element) -> dict[str, Any]:
     if inertial is None:
         return {}
     where = f"<link name={link.get('name')!r}> <inertial>"
-    matrix = _child(inertial, "inertia", where)
-    xx, xy, xz, yy, yz, zz = (_number(matrix, key, where) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
-    R, com = _read_origin(inertial, where)
+    matrix = child_of(inertial, "inertia", where)
+    xx, xy, xz, yy, yz, zz = (number_of(matrix, key, where) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
+    R, com = read_origin(inertial, where)
     with np.errstate(over="ignore", invalid="ignore"):  # the builder refuses what is not finite
         inertia = R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ R.T
-    return {"mass": _number(_child(inertial, "mass", where), "value", where), "com": com, "inertia": inertia}
+    return {"mass": number_of(child_of(inertial, "mass", where), "value", where), "com": com, "inertia": inertia}
 
 
 def _read_joint(element: Element, links: dict[str, Element]) -> _Joint:
     name = element.get("name", "")
     where = f"<joint name={name!r}>"
-    kind = _attribute(element, "type", where)
+    kind = attribute_of(element, "type", where)
     if kind not in JOINT_TYPES:
         raise ValueError(f"{where}: attribute 'type' is {kind!r}, expected one of {', '.join(JOINT_TYPES)}")
     ends = []
     for tag in ("parent", "child"):
-        link = _attribute(_child(element, tag, where), "link", f"{where} <{tag}>")
+        link = attribute_of(child_of(element, tag, where), "link", f"{where} <{tag}>")
         if link not in links:
             raise ValueError(f"{where} <{tag}>: attribute 'link': {unknown_name('link', link, links)}")
         ends.append(link)
     joint = _joint_of_type(kind, element, where)
-    if element.find("mimic") is not None:
-        warn(f"{where}: <mimic> is not supported, read as an ordinary joint")
     parameters = _read_parameters(element, kind, where) if joint.nv == 1 else {}
-    return _Joint(name, ends[0], ends[1], joint, _read_origin(element, where), parameters)
+    mimic = _read_mimic(element, where) if joint.nv else None
+    return _Joint(name, ends[0], ends[1], joint, read_origin(element, where), mimic, parameters)
+
+
+def _read_mimic(element: Element, where: str) -> dict[str, Any] | None:
+    """Which joint this one follows, and how."""
+    mimic = element.find("mimic")
+    if mimic is None:
+        return None
+    source = attribute_of(mimic, "joint", f"{where} <mimic>")
+    defaults = {"multiplier": "1", "offset": "0"}
+    return {"source": source} | {name: number_of(mimic, name, where, default) for name, default in defaults.items()}
 
 
 def _joint_of_type(kind: str, element: Element, where: str) -> Joint:
@@ -221,7 +180,7 @@ def _joint_of_type(kind: str, element: Element, where: str) -> Joint:
     if kind == "floating":
         return FreeFlyer()
     axis_element = element.find("axis")
-    axis = np.array([1.0, 0.0, 0.0]) if axis_element is None else _numbers(axis_element, "xyz", 3, where)
+    axis = np.array([1.0, 0.0, 0.0]) if axis_element is None else numbers_of(axis_element, "xyz", 3, where)
     if not axis.any():
         raise ValueError(f"{where} <axis>: attribute 'xyz' is zero, expected a nonzero vector")
     types = {"revolute": Revolute, "continuous": Continuous, "prismatic": Prismatic, "planar": Planar}
@@ -235,14 +194,14 @@ def _read_parameters(element: Element, kind: str, where: str) -> dict[str, float
     if limit is not None:
         if kind != "continuous":
             for argument in ("lower", "upper"):
-                parameters[argument] = _number(limit, argument, where, "0")
+                parameters[argument] = number_of(limit, argument, where, "0")
         for argument in ("velocity", "effort"):
             if argument in limit.attrib:
-                parameters[argument] = _number(limit, argument, where)
+                parameters[argument] = number_of(limit, argument, where)
     dynamics = element.find("dynamics")
     if dynamics is not None:
         for argument in ("damping", "friction"):
-            parameters[argument] = _number(dynamics, argument, where, "0")
+            parameters[argument] = number_of(dynamics, argument, where, "0")
     return parameters
 
 

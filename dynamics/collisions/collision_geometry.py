@@ -1,0 +1,128 @@
+"""The shapes of a robot as spheres, capsules, boxes and half-spaces, which distances have closed forms for."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+
+from dynamics.geometry.capsules import capsule_around, minimal_capsule, volume
+from dynamics.geometry.geometry import Geometry
+from dynamics.geometry.shapes import Box, Capsule, Cylinder, Ellipsoid, HalfSpace, Mesh, Shape, Sphere
+from dynamics.geometry.triangles import MeshError, mesh_triangles
+from dynamics.model import RigidBodyModel, check_model
+from dynamics.simd.cache_folder import cache_root, make_folder
+from dynamics.simd.caller import first_few, warn
+from dynamics.validation import check_choice
+
+BOXES = ("auto", "capsule", "box")
+ROOMY = 1.8
+"""A box stays one if its capsule has more than so many times its volume."""
+VERSION = 1
+"""Of the fit: capsules that others wrote are not read."""
+
+
+def collision_geometry(model: RigidBodyModel, boxes: str = "auto") -> tuple[Geometry, ...]:
+    """The collision shapes of a robot as spheres, capsules, boxes and half-spaces that hold them.
+
+    Spheres, capsules and half-spaces remain; around a cylinder or an ellipsoid comes the smallest capsule along its
+    axis, around a mesh a capsule of nearly the least volume (see `minimal_capsule`), which is kept in memory and,
+    under a hash of the file's content, in the cache of kernels.  `model.with_geometries(...)` puts them on the robot.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    boxes : "capsule" for the smallest one along the longest axis of each box, "box" to keep them, "auto" to keep those
+        whose capsule has more than 1.8 times their volume
+
+    Returns
+    -------
+    tuple of Geometry, names, bodies and placements as in the model.  A mesh that cannot be read is left out, with a
+    warning.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For another choice, and for what is no model.
+    """
+    check_choice("boxes", boxes, BOXES)
+    found, unread = [], []
+    for geometry in check_model(model).geometries:
+        if geometry.purpose == "collision":
+            try:
+                found.append(replace(geometry, shape=simplified(geometry.shape, boxes)))
+            except MeshError as error:
+                unread.append(f"{geometry.name!r} ({error})")
+    if unread:
+        warn(f"shapes without a capsule are left out: {first_few(unread)}")
+    return tuple(found)
+
+
+def simplified(shape: Shape, boxes: str) -> Shape:
+    """A sphere, capsule, box or half-space that holds the shape; `MeshError` for a mesh that cannot be read."""
+    if isinstance(shape, (Sphere, Capsule, HalfSpace)):
+        return shape
+    if isinstance(shape, Mesh):
+        return _capsule_of(shape)
+    assert isinstance(shape, (Box, Cylinder, Ellipsoid))
+    if isinstance(shape, Box) and boxes != "capsule":
+        capsule = capsule_around(shape)
+        held = volume(capsule.radius, float(np.linalg.norm(np.subtract(capsule.end, capsule.start))))
+        return shape if boxes == "box" or held > ROOMY * np.prod(2.0 * np.asarray(shape.half_extents)) else capsule
+    return capsule_around(shape)
+
+
+def _capsule_of(mesh: Mesh) -> Capsule:
+    """The capsule around a mesh; known ones are found by content, without reading triangles."""
+    if mesh.path is None:
+        return _fitted_once(mesh)
+    try:
+        content = Path(mesh.path).read_bytes()
+    except (OSError, ValueError):
+        raise MeshError(f"mesh {mesh.path!r}: there is no such file") from None
+    hasher = blake2b(content, digest_size=16)
+    hasher.update(repr((VERSION, Path(mesh.path).suffix.lower(), np.asarray(mesh.scale).tolist())).encode())
+    return _kept(hasher.hexdigest(), lambda: minimal_capsule(mesh_triangles(mesh).vertices))
+
+
+@lru_cache(maxsize=256)
+def _fitted_once(mesh: Mesh) -> Capsule:
+    return minimal_capsule(mesh_triangles(mesh).vertices)
+
+
+_IN_MEMORY: dict[str, Capsule] = {}
+
+
+def _kept(key: str, fit: Callable[[], Capsule]) -> Capsule:
+    """The capsule of this key: from memory, from the user's own folder, or fitted and put there."""
+    if key not in _IN_MEMORY:
+        root = cache_root()
+        path = None if root is None else root / "capsules" / f"{key}.json"
+        capsule = None
+        if path is not None:
+            with suppress(OSError, ValueError, TypeError):  # none there, or a damaged one
+                capsule = Capsule(**json.loads(path.read_text(encoding="utf-8")))
+        if capsule is None:
+            capsule = fit()
+            if path is not None:
+                with suppress(OSError):
+                    _write(path, capsule)
+        _IN_MEMORY[key] = capsule
+    return _IN_MEMORY[key]
+
+
+def _write(path: Path, capsule: Capsule) -> None:
+    """At once, for processes that read at the same time."""
+    make_folder(path.parent)
+    new = path.with_name(f"{path.name}.{uuid4().hex}")
+    ends = {"start": np.asarray(capsule.start).tolist(), "end": np.asarray(capsule.end).tolist()}
+    new.write_text(json.dumps({"radius": capsule.radius, **ends}), encoding="utf-8")
+    os.replace(new, path)

@@ -1,0 +1,91 @@
+"""Configurations at which loops are closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.algorithms.configuration import integrate
+from dynamics.algorithms.frames import frame_placement
+from dynamics.contacts.contact_set import ContactSet
+from dynamics.contacts.loop_constraint import LoopConstraint
+from dynamics.contacts.loop_motion import pair_motion
+from dynamics.model import RigidBodyModel, check_model
+from dynamics.validation import as_array, as_items, as_kind, check_configuration
+
+CLOSED = 1e-10
+"""Gap at which loops count as closed, m."""
+ROUNDED, SMALL = 1e-5, 1e-12
+"""Gap that may be left where no step is longer than the second: that of figures which are rounded."""
+DEPENDENT = 1e-5
+"""Singular values of the Jacobian below this times the largest count as zero."""
+ITERATIONS = 100
+
+
+def in_world_axes(contacts: ContactSet, q: np.ndarray, *vectors: np.ndarray) -> list[np.ndarray]:
+    """Forces or moments (K, C, 3) of a `world_aligned` set with those of hinges and welds in world axes too."""
+    turned = [i for i in contacts.loops if contacts.contacts[i].kind != "ball"]
+    found = [vector.copy() if turned else vector for vector in vectors]
+    for i in turned:
+        R = frame_placement(contacts.model, q, contacts.contacts[i].frame2).R
+        for vector in found:
+            vector[:, i] = np.einsum("kij,kj->ki", R, vector[:, i])
+    return found
+
+
+def close_loops(
+    model: RigidBodyModel, q: ArrayLike, loops: Sequence[LoopConstraint], fixed: Iterable[str] = ()
+) -> np.ndarray:
+    """The configuration near q at which loops are closed, by Gauss-Newton steps of least length.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,), where to begin
+    loops : sequence of `LoopConstraint`
+    fixed : names of joints that stay where they are
+
+    Returns
+    -------
+    q : (nq,), with all gaps below 1e-10 m, or the least ones, below 1e-5 m, of chains that close but for rounding; axes
+        of hinges and frames of welds point the same way
+
+    Raises
+    ------
+    ValueError : loops that do not close from there, with the gap that is left; a loop of another model; unknown joints;
+        a wrong shape.
+    TypeError : an entry of `loops` that is none.
+    """
+    check_model(model)
+    loops = as_items("loops", loops, "LoopConstraints")
+    for i, loop in enumerate(loops):
+        if as_kind(f"loops[{i}]", loop, LoopConstraint).model != model:
+            raise ValueError(f"loops[{i}]: {loop.frame!r} belongs to another model")
+    fixed, free = as_items("fixed", fixed, "names of joints"), np.ones(model.nv, dtype=bool)
+    for name in fixed:
+        i = model.joint_index(name)
+        free[model.v_index[i] : model.v_index[i] + model.joint_nv[i]] = False
+    q = as_array("q", q, (model.nq,)).copy()
+    check_configuration(model, q)
+    gap = np.inf
+    for _ in range(ITERATIONS):
+        found = [pair_motion(model, q[None], loop.frames, loop.offsets) for loop in loops]
+        e = np.concatenate([np.zeros(0), *(np.ravel(motion.apart) for motion in found)])
+        gap = float(np.abs(e).max(initial=0.0))
+        if gap < CLOSED:
+            return q
+        J = np.concatenate([motion.J.reshape(-1, model.nv) for motion in found])[:, free]
+        dq = np.zeros(model.nv)
+        dq[free] = -np.linalg.lstsq(J, e, rcond=DEPENDENT)[0]
+        longest = float(np.abs(dq).max())
+        if longest < SMALL:
+            break
+        q = integrate(model, q, dq * min(1.0, 0.5 / longest))
+    if gap < ROUNDED:
+        return q
+    raise ValueError(
+        f"loops: {', '.join(repr(loop.frame) for loop in loops)} do not close from this q with fixed={fixed!r}: "
+        f"a gap of {gap:.3g} m is left"
+    )

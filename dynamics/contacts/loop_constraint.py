@@ -1,0 +1,202 @@
+"""Closed chains: two frames of one robot that a joint holds together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dynamics.algorithms.frames import FRAME, frame_numbers
+from dynamics.attachments import LOOP_KINDS, as_ratios
+from dynamics.contacts.frame_contact import as_gains
+from dynamics.contacts.loop_motion import moving_rows
+from dynamics.model import RigidBodyModel
+from dynamics.validation import as_name, as_positive, check_choice, look_up
+
+AXES = {"x": 0, "y": 1, "z": 2}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LoopConstraint:
+    """Two frames that a ball, a hinge or a weld holds together, by pairs of points, one fixed to each frame.
+
+        T'(X_1 - X_2) = 0,        X = a_c + kd v_c + kp p        of the points of a pair
+
+    A ball holds the origins; T are the axes of the world.  A hinge about an axis of the frames holds the origins and,
+    across the axis, a pair of points at a distance along it; a weld holds the origins, two rows of a pair along x, and
+    one of a pair along y: three, five and six rows, T those of frame2.  So no error of a rotation is needed, and the
+    rows hold for any motion of both bodies.  Rows that no joint moves, as those across the plane of a planar mechanism,
+    are left out; ones that depend on others are found as those of contacts.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    frame1, frame2 : names of `model.frame_names` on two bodies, one of which may be the world
+    kind : "ball" (default), "hinge" or "weld"
+    gains : (kp, kd), 1/s^2 and 1/s, neither negative: Baumgarte's feedback, which takes drift back, by default within
+        some tenths of a second
+    axis : "x", "y" or "z" of both frames, about which a hinge turns
+    size : distance of the points of further pairs, m; about that of the links
+
+    Attributes
+    ----------
+    frame : the name "frame1 - frame2", under which systems report its force and moment: those on the body of frame1 at
+        the frames' origin, in the axes of the world for a ball, else in those of frame2
+
+    Raises
+    ------
+    ValueError : unknown frames (with the nearest matches), both on one body, another kind or axis, gains that are no
+        such pair, or a size that is not positive.
+    """
+
+    model: RigidBodyModel
+    frame1: str
+    frame2: str
+    kind: str = "ball"
+    gains: tuple[float, float] = (100.0, 20.0)
+    axis: str = "z"
+    size: float = 0.2
+
+    turns: ClassVar[bool] = True
+    local: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        bodies = [frame_numbers(self.model, as_name(name, getattr(self, name)))[0] for name in ("frame1", "frame2")]
+        if bodies[0] == bodies[1]:
+            where = "the world" if bodies[0] < 0 else f"body {self.model.body_names[bodies[0]]!r}"
+            raise ValueError(f"frame2: {self.frame2!r} is fixed to {where}, as {self.frame1!r}; expected another body")
+        check_choice("kind", self.kind, LOOP_KINDS)
+        check_choice("axis", self.axis, AXES)
+        object.__setattr__(self, "gains", as_gains(self.gains))
+        object.__setattr__(self, "size", as_positive("size", self.size))
+
+    @property
+    def frame(self) -> str:
+        return f"{self.frame1} - {self.frame2}"
+
+    @property
+    def place(self) -> str:
+        """A frame where pictures show it."""
+        return self.frame1
+
+    def __repr__(self) -> str:
+        return f"LoopConstraint({self.frame1!r}, {self.frame2!r}, {self.kind!r}, gains={self.gains})"
+
+    @property
+    def frames(self) -> tuple[str, str]:
+        return self.frame1, self.frame2
+
+    @property
+    def number_of_axis(self) -> int:
+        return AXES[self.axis]
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """Of the points of each pair in the frames (P, 3), m."""
+        further = {"ball": [], "hinge": [self.number_of_axis], "weld": [0, 1]}[self.kind]
+        return np.vstack([np.zeros(3), self.size * np.eye(3)[further]])
+
+    @cached_property
+    def pairs(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Offset (3,) of the points of each pair in the frames, m, and which rows are held, (3,) ones or zeros: those
+        of the kind that move at all."""
+        e = np.eye(3)
+        further = {"ball": [], "hinge": [1.0 - e[self.number_of_axis]], "weld": [1.0 - e[0], e[2]]}[self.kind]
+        kept = moving_rows(self.model, self.frames, self.kind, self.offsets) * [np.ones(3), *further]
+        return list(zip(self.offsets, kept, strict=True))
+
+    def halves(self, rows: list[int], first: int) -> list[dict[str, Any]]:
+        """Fields of loop arrays of each half, for blocks of these numbers; the first half is the `first` of all."""
+        found: list[dict[str, Any]] = []
+        for row, (offset, kept) in zip(rows, self.pairs, strict=True):
+            sides = []
+            for frame, sign in ((self.frame1, 1.0), (self.frame2, -1.0)):
+                body, numbers = frame_numbers(self.model, frame)
+                place = np.array(numbers)
+                place[9:] += place[:9].reshape(3, 3) @ offset
+                sides.append((body, place, sign))
+            (body1, place1, _), (body2, place2, _) = sides
+            moving = [(body, place, sign) for body, place, sign in sides if body >= 0]
+            turns = self.kind != "ball" and body2 >= 0
+            fixed = np.eye(3).ravel() if self.kind == "ball" or body2 >= 0 else place2[:9]
+            away = place2[9:] if body2 < 0 else place1[9:] if body1 < 0 else np.zeros(3)
+            second = first + len(found) + len(moving) - 1
+            found += [
+                {
+                    "body": body, "frame": place.reshape(FRAME), "point": place[9:].copy(), "angular": 0,
+                    "gains": np.array(self.gains), "reference": away, "turn": np.eye(3).ravel(), "local": 0, "row": row,
+                    "sign": sign, "axes": second if turns else -1, "fixed_axes": fixed, "kept": kept,
+                }
+                for body, place, sign in moving
+            ]  # fmt: skip
+        return found
+
+    def wrench_map(self) -> np.ndarray:
+        """(6, 3 pairs): force and moment about the origin from the forces of the rows, without masked ones."""
+        columns = []
+        for offset, kept in self.pairs:
+            x, y, z = offset
+            lever = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+            columns.append(np.vstack([np.eye(3), lever]) * kept)
+        return np.hstack(columns)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JointCoupling:
+    """Joints of one degree of freedom each that move together: sum_j r_j a_j = 0, and so the sum of r_j v_j stays.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    joints : names of joints and their ratios r_j
+
+    Raises
+    ------
+    ValueError : unknown joints, one of several degrees of freedom, or fewer than two.
+    TypeError : what is no mapping.
+    """
+
+    model: RigidBodyModel
+    joints: Mapping[str, float]
+
+    turns: ClassVar[bool] = True
+    local: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        ratios = as_ratios("joints", self.joints)
+        moving = dict(zip(self.model.joint_names, self.model.joint_nv, strict=True))
+        for name, _ in ratios:
+            if look_up("joint", name, moving) != 1:
+                raise ValueError(f"joints: {name!r} has {moving[name]} degrees of freedom, expected one")
+        if len(ratios) < 2:
+            raise ValueError(f"joints: got {dict(ratios)!r}, expected at least two joints")
+        object.__setattr__(self, "joints", dict(ratios))
+
+    @property
+    def frame(self) -> str:
+        return " - ".join(self.joints)
+
+    @property
+    def place(self) -> str:
+        """A frame where pictures show it."""
+        return self.model.body_names[self.model.joint_index(next(iter(self.joints)))]
+
+    def __repr__(self) -> str:
+        return f"JointCoupling({self.joints!r})"
+
+    @property
+    def row(self) -> np.ndarray:
+        """The ratios (1, nv)."""
+        row = np.zeros((1, self.model.nv))
+        for entry in self.entries(0):
+            row[0, entry["dof"]] = entry["ratio"]
+        return row
+
+    def entries(self, row: int) -> list[dict[str, Any]]:
+        """Fields of loop arrays."""
+        m = self.model
+        dofs = {joint: m.v_index[m.joint_index(joint)] for joint in self.joints}
+        return [{"row": row, "dof": dofs[joint], "ratio": ratio} for joint, ratio in self.joints.items()]

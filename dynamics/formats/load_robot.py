@@ -1,0 +1,173 @@
+"""One entry to robots as they come: files, text, names of public descriptions, models of other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import defusedxml.ElementTree
+from numpy.typing import ArrayLike
+
+from dynamics.builder import ModelBuilder
+from dynamics.formats.mjcf import mjcf_builder, mujoco_builder
+from dynamics.formats.pinocchio_models import pinocchio_builder
+from dynamics.formats.urdf import urdf_builder
+from dynamics.model import RigidBodyModel
+from dynamics.model_edits import lock_joints
+from dynamics.validation import as_array, as_flag, as_items, as_kind
+
+Reader = Callable[[str | Path, bool, tuple[str, ...]], ModelBuilder]
+"""From a path or text, whether the base floats, and folders of packages."""
+
+
+def load_robot(
+    source: Any,
+    floating_base: bool = False,
+    gravity: ArrayLike | None = None,
+    lock: Mapping[str, ArrayLike] | None = None,
+    keep: Iterable[str] | None = None,
+    package_dirs: Iterable[str | Path] = (),
+    xacro_arguments: Mapping[str, str] | None = None,
+) -> RigidBodyModel:
+    """Robot model from what there is.
+
+    Parameters
+    ----------
+    source : one of
+        path of a URDF, xacro or MJCF file (by its ending, .xml by its first element), or the text of one;
+        name of a description of the package robot_descriptions, such as "panda_description" or "go2_mj_description",
+        which that package fetches;
+        a model of MuJoCo (mujoco.MjModel or mujoco.MjSpec) or Pinocchio (pinocchio.Model, or a wrapper of one).
+    floating_base : for URDF and xacro: whether the root link is carried by a free flyer; the other formats say it
+        themselves
+    gravity : (3,) m/s^2; None: what the source says, (0, 0, -9.81) where it says nothing
+    lock, keep : joints that are fixed, as `RigidBodyModel.locked` has them, before the robot is checked: a gripper
+        whose fingers have no mass may be locked
+    package_dirs : folders in which `package://` names of meshes and xacro files are looked up
+    xacro_arguments : values of a xacro file's arguments
+
+    Returns
+    -------
+    RigidBodyModel
+
+    Raises
+    ------
+    ValueError : what the readers of the formats refuse, by file, element and attribute; arguments that a format has no
+        use for; an unknown name.
+    TypeError : for anything else than a source above.
+    FileNotFoundError : if there is no such file.
+    ImportError : without the package that reads a format; all are in the extra "robots".
+    ConnectionError : where robot_descriptions cannot fetch what it describes.
+    """
+    floating = as_flag("floating_base", floating_base)
+    folders = tuple(str(folder) for folder in as_items("package_dirs", package_dirs, "folders"))
+    arguments = dict(as_kind("xacro_arguments", xacro_arguments or {}, Mapping, "a mapping of names to values"))
+    builder, says_base = _builder(source, floating, folders, arguments)
+    if says_base and floating:
+        raise ValueError("floating_base: got True, but this source says itself whether its base floats; expected False")
+    if gravity is not None:
+        builder.gravity = as_array("gravity", gravity, (3,)).copy()
+    lock_joints(builder, lock, keep)
+    return builder.build()
+
+
+def _builder(
+    source: Any, floating: bool, folders: tuple[str, ...], arguments: Mapping[str, str]
+) -> tuple[ModelBuilder, bool]:
+    """A builder of the robot, and whether the source says itself whether its base floats."""
+    if not isinstance(source, (str, Path)):
+        package = type(getattr(source, "model", source)).__module__.partition(".")[0]
+        if package == "mujoco":
+            return mujoco_builder(source), True
+        if package == "pinocchio":
+            return pinocchio_builder(source), True
+        raise TypeError(
+            f"source: got {type(source).__name__}, expected a path, a text, a name, or a model of MuJoCo or Pinocchio"
+        )
+    text = source.lstrip("\ufeff \t\r\n") if isinstance(source, str) else ""
+    if not text.startswith("<") and isinstance(source, str) and _is_name(source):
+        source, folders = _described(source, folders)
+    kind = _kind(source)
+    if kind == "mjcf":
+        if arguments:
+            raise ValueError("xacro_arguments: got some, but this is MJCF; expected none")
+        return mjcf_builder(source), True
+    text = _expanded(source, folders, arguments) if kind == "xacro" or arguments else source
+    return urdf_builder(text, floating, folders, file=source), False
+
+
+def _is_name(source: str) -> bool:
+    """Whether this is no path: letters, digits, underscores and plus signs alone, and there is no such file."""
+    return source.replace("_", "").replace("+", "").isalnum() and not Path(source).exists()
+
+
+def _described(name: str, folders: tuple[str, ...]) -> tuple[str | Path, tuple[str, ...]]:
+    """File of a description of robot_descriptions, xacro expanded, and the folders of its packages."""
+    try:
+        package = import_module("robot_descriptions")
+    except ImportError:
+        raise ImportError(
+            f"source: there is no file {name!r}, and descriptions by name are those of the package robot_descriptions, "
+            "of the extra `robots`"
+        ) from None
+    full = name if name.endswith("_description") else f"{name}_description"
+    try:
+        module = import_module(f"{package.__name__}.{full}")
+    except ModuleNotFoundError:
+        raise ValueError(
+            f"source: there is neither a file {name!r} nor a description of that name in robot_descriptions"
+        ) from None
+    except Exception as error:  # of git, which fetches it
+        raise ConnectionError(f"source: robot_descriptions could not fetch {full!r}: {error}") from None
+    found = (
+        *folders,
+        str(Path(getattr(module, "PACKAGE_PATH", ".")).parent),
+        str(getattr(module, "PACKAGE_PATH", ".")),
+    )
+    for attribute in ("URDF_PATH", "MJCF_PATH"):
+        if hasattr(module, attribute):
+            return Path(getattr(module, attribute)), found
+    return _expanded(Path(module.XACRO_PATH), found, getattr(module, "XACRO_ARGS", {})), found
+
+
+def _kind(source: str | Path) -> str:
+    """ "urdf", "xacro" or "mjcf"."""
+    text = str(source).lstrip("\ufeff \t\r\n")
+    if not (isinstance(source, str) and text.startswith("<")):
+        path = Path(source)
+        if path.suffix in (".xacro", ".urdf"):
+            return path.suffix[1:]
+        if not path.is_file():
+            return "urdf"  # whose reader says that there is none
+        text = path.read_text(errors="replace")
+    try:
+        root = defusedxml.ElementTree.fromstring(text.encode())
+    except Exception:  # whatever is wrong with it, a reader says so
+        return "mjcf" if "<mujoco" in text else "urdf"
+    if root.tag == "sdf":
+        raise ValueError("source: the root element is <sdf>; SDF is not read, expected URDF, xacro or MJCF")
+    if root.tag in ("mujoco", "mujocoinclude"):
+        return "mjcf"
+    return "xacro" if any(mark in text for mark in ("<xacro:", "${", "$(")) else "urdf"  # some name it, and use none
+
+
+def _expanded(source: str | Path, folders: tuple[str, ...], arguments: Mapping[str, str]) -> str:
+    """URDF text of a xacro file or text; ValueError with what xacro says of it."""
+    try:
+        import xacrodoc  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise ImportError(f"xacro is expanded by the package xacrodoc, of the extra `robots` ({error})") from None
+    text = str(source).lstrip("\ufeff \t\r\n")
+    is_text = isinstance(source, str) and text.startswith("<")
+    if not is_text and not Path(source).is_file():
+        raise FileNotFoundError(f"source: there is no file {str(source)[:200]!r}")
+    xacrodoc.packages.look_in(folders)
+    try:
+        document = (xacrodoc.XacroDoc.from_string if is_text else xacrodoc.XacroDoc.from_file)(
+            text if is_text else str(source), subargs=dict(arguments)
+        )
+    except Exception as error:  # of which xacro has kinds of its own
+        raise ValueError(f"xacro {str(source)[:200]!r}: {error}") from None
+    return document.to_urdf_string(use_protocols=False)

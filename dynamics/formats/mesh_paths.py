@@ -1,0 +1,63 @@
+"""Where the meshes of a robot's file are: names that begin with package:// or file://, or lie beside the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from dynamics.validation import as_items
+
+
+class MeshPaths:
+    """Finds the files that names in a robot's file mean.
+
+    Parameters
+    ----------
+    path_or_text : the robot's file, beside and above which files are looked for; text lies nowhere
+    package_dirs : folders that hold packages, or are packages
+    """
+
+    def __init__(self, path_or_text: str | Path, package_dirs: Sequence[str | Path] | str | Path = ()) -> None:
+        is_file = not (isinstance(path_or_text, str) and path_or_text.lstrip("\ufeff \t\r\n").startswith("<"))
+        self._folder = Path(os.path.abspath(path_or_text)).parent if is_file else None
+        given = [package_dirs] if isinstance(package_dirs, (str, Path)) else package_dirs
+        self._given = []
+        for i, folder in enumerate(as_items("package_dirs", given, "folders")):
+            if not isinstance(folder, (str, Path)):
+                raise TypeError(f"package_dirs[{i}]: got {type(folder).__name__}, expected the path of a folder")
+            self._given.append(Path(folder).expanduser())
+        self._packages = cache(lambda package: list(self._package(package)))
+
+    def find(self, name: str) -> str:
+        """The path of the file that a name means; the name itself if there is none."""
+        for path in self._candidates(name.strip()):
+            if path.is_file():
+                return str(path)
+        return name.strip()
+
+    def _candidates(self, name: str) -> Iterator[Path]:
+        scheme, separator, rest = name.partition("://")
+        if separator and scheme in ("package", "model"):
+            package, _, inside = rest.partition("/")
+            yield from (folder / inside for folder in self._packages(package))
+        elif separator and scheme == "file":
+            path = Path(unquote(urlsplit(name).path))
+            yield path
+            if self._folder is not None:  # file://meshes/x.stl, which many mean as a relative name
+                yield self._folder / rest
+        elif not separator:
+            yield from (folder / name for folder in (self._folder, *self._given) if folder is not None)
+
+    def _package(self, package: str) -> Iterator[Path]:
+        """Folders that may be this package."""
+        environment = os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
+        prefixes = [Path(p) / "share" for p in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if p]
+        above = (self._folder, *self._folder.parents) if self._folder is not None else ()
+        for folder in (*self._given, *(Path(p) for p in environment if p), *prefixes, *above):
+            if folder.name == package:
+                yield folder
+            if (folder / package).is_dir():
+                yield folder / package

@@ -1,0 +1,373 @@
+"""Robots from MuJoCo's models.
+
+MuJoCo itself reads and compiles the XML: defaults, includes, inertias from geoms, Euler angles and units are its
+business; what is read here is its compiled model.  A body with several joints becomes as many moving bodies, all but
+the last without mass; a joint that does not pass through its body's origin carries a body that the body is fixed to.
+
+Configurations differ in quaternions alone: MuJoCo has w first and the velocity of a free body's origin in world axes,
+`dynamics` has w last and all velocities in body axes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from dynamics.builder import ModelBuilder
+from dynamics.formats.mjcf_geometry import add_geoms
+from dynamics.joints import Fixed, FreeFlyer, Joint, Prismatic, Revolute, Spherical
+from dynamics.links import IDENTITY, Pose, compose
+from dynamics.model import RigidBodyModel
+from dynamics.simd.caller import warn
+from dynamics.validation import as_kind
+
+if TYPE_CHECKING:
+    import mujoco  # pyright: ignore[reportMissingImports]
+
+FREE, BALL, SLIDE, HINGE = range(4)
+"""MuJoCo's types of joints."""
+ON_JOINT, ON_TENDON, ON_SITE = 0, 3, 4
+"""MuJoCo's transmissions of actuators that are read."""
+ALONG_JOINT, AT_SITE = 1, 3
+"""MuJoCo's parts of tendons: a multiple of a joint's position, a site that it passes."""
+
+
+def import_mujoco() -> ModuleType:
+    """The package; ImportError that says how to get it."""
+    try:
+        import mujoco  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise ImportError(f"MJCF is read by the package mujoco, of the extra `robots` ({error})") from None
+    return mujoco
+
+
+def mjcf_builder(path_or_text: str | Path) -> ModelBuilder:
+    """A builder of the robot in an MJCF file or in MJCF text; see `from_mujoco`.
+
+    Parameters
+    ----------
+    path_or_text : path of a file, or the XML text itself (recognised by its first character, "<")
+
+    Raises
+    ------
+    ValueError : what MuJoCo cannot compile, in its words.
+    FileNotFoundError : if there is no such file.
+    ImportError : without the package mujoco.
+    """
+    mujoco = import_mujoco()
+    text = str(path_or_text).lstrip("\ufeff \t\r\n")
+    is_text = isinstance(path_or_text, str) and text.startswith("<")
+    if not is_text and not Path(path_or_text).is_file():
+        raise FileNotFoundError(f"path_or_text: there is no file {str(path_or_text)[:200]!r}")
+    origin = "MJCF text" if is_text else f"MJCF file {str(path_or_text)[:200]!r}"
+    try:
+        compile_ = mujoco.MjModel.from_xml_string if is_text else mujoco.MjModel.from_xml_path
+        compiled = compile_(text if is_text else str(path_or_text))
+    except ValueError as error:
+        raise ValueError(f"{origin}: {' '.join(str(error).split())}") from None
+    return _Reader(compiled, mujoco).read()
+
+
+def from_mujoco(model: mujoco.MjModel | mujoco.MjSpec) -> RigidBodyModel:
+    """Robot model from a compiled model of MuJoCo, or a specification, which is compiled.
+
+    Parameters
+    ----------
+    model : mujoco.MjModel or mujoco.MjSpec
+
+    Returns
+    -------
+    RigidBodyModel
+        Bodies, joints of all types with limits, armature, damping and dry friction, sites as frames, springs of hinges
+        and slides and of fixed tendons, and as actuators the motors on these: their control is the force, between the
+        limits of force, or of control times gain.  Servos, muscles and other actuators with a law of their own are
+        read as such motors.  Connections, welds and linear constraints of joints and fixed tendons are the model's
+        `loops` and `couplings`, geoms its shapes.  Joints have the coordinates of MuJoCo, references included;
+        quaternions have w last.
+
+    Raises
+    ------
+    TypeError : for anything else.
+    ValueError : a model without moving bodies, or with a body that no joint can move.
+
+    Warns
+    -----
+    UserWarning : by name, what changes how the robot moves and is not read, and what is read otherwise.
+    """
+    return mujoco_builder(model).build()
+
+
+def mujoco_builder(model: mujoco.MjModel | mujoco.MjSpec) -> ModelBuilder:
+    """A builder of the robot; see `from_mujoco`."""
+    mujoco = import_mujoco()
+    if isinstance(model, mujoco.MjSpec):
+        model = model.compile()
+    return _Reader(as_kind("model", model, mujoco.MjModel, "a mujoco.MjModel or MjSpec"), mujoco).read()
+
+
+class _Reader:
+    """From a compiled model to a builder, part by part; what is not read is kept in `lost`, by what it is."""
+
+    def __init__(self, model: Any, mujoco: ModuleType) -> None:
+        self.m, self.mujoco = model, mujoco
+        self.name = bytes(model.names).split(b"\0", 1)[0].decode() or "robot"
+        off = getattr(model.opt, "disableflags", getattr(model.opt, "disableflag", 0))  # before MuJoCo 4
+        falls = not off & int(mujoco.mjtDisableBit.mjDSBL_GRAVITY)
+        self.builder = ModelBuilder(model.opt.gravity if falls else np.zeros(3), self.name, strict=False)
+        self.body_names = ["world"] + [self._name("body", i) for i in range(1, model.nbody)]
+        self.joint_names = [self._name("joint", j) for j in range(model.njnt)]
+        self.site_names: list[str] = []
+        self.lost: dict[str, list[str]] = {}
+        for part in ("SPRING", "DAMPER", "FRICTIONLOSS", "LIMIT", "EQUALITY", "ACTUATION"):
+            if off & int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{part}", 0)):
+                self._lose("parts that a flag disables, read as if it did not", part.lower())
+
+    def read(self) -> ModelBuilder:
+        for body in range(1, self.m.nbody):
+            self._add_body(body)
+        self._add_sites()
+        geoms = [self._name("geom", g) for g in range(self.m.ngeom)]
+        for name in add_geoms(self.m, self.mujoco, self.builder, self.body_names, geoms, _pose):
+            self._lose("geoms of kinds that have no shape here, not read", name)
+        for j in range(self.m.njnt):
+            self._add_joint_spring(j)
+        for t in range(self.m.ntendon):
+            self._add_tendon(t)
+        for i in range(self.m.nu):
+            self._add_actuator(i)
+        for e in np.flatnonzero(self.m.eq_active0).tolist():
+            self._add_equality(e)
+        self._note_the_rest()
+        for what, names in self.lost.items():
+            warn(f"MJCF model {self.name!r}: {what}: {', '.join(names)}")
+        return self.builder
+
+    def _name(self, kind: str, i: int) -> str:
+        code = getattr(self.mujoco.mjtObj, f"mjOBJ_{kind.upper()}")
+        return self.mujoco.mj_id2name(self.m, code, i) or f"{kind}{i}"
+
+    def _lose(self, what: str, name: str) -> None:
+        self.lost.setdefault(what, []).append(name)
+
+    # -------------------------------------------------------------------------------------------- the tree
+    def _add_body(self, body: int) -> None:
+        m = self.m
+        name, parent = self.body_names[body], self.body_names[m.body_parentid[body]]
+        inertia = _inertia(m, body)
+        place = _pose(m.body_pos[body], m.body_quat[body])
+        joints = range(m.body_jntadr[body], m.body_jntadr[body] + m.body_jntnum[body])
+        if m.body_mocapid[body] >= 0:
+            self._lose("bodies that motion capture moves, fixed here", name)
+        for j in joints:
+            kind = m.jnt_type[j]
+            free = kind == FREE
+            anchor = np.zeros(3) if free else m.jnt_pos[j]
+            reference = 0.0 if kind in (FREE, BALL) else m.qpos0[m.jnt_qposadr[j]]
+            joint = _joint(kind, m.jnt_axis[j])
+            at_zero = IDENTITY if free else compose(place, (np.eye(3), anchor))
+            if reference != 0.0:
+                at_zero = compose(at_zero, joint.placement(np.array([-reference])))
+            last = j == joints[-1] and not anchor.any()
+            child = name if last else f"{name}_{self.joint_names[j]}"
+            figures = self._figures(j) | (inertia if last else {})
+            self.builder.add_body(child, parent, joint, self.joint_names[j], placement=at_zero, **figures)
+            if last:
+                return
+            parent, place = child, (np.eye(3), -anchor)
+        self.builder.add_body(name, parent, Fixed(), placement=place, **inertia)
+
+    def _figures(self, j: int) -> dict[str, Any]:
+        """Limits, armature, damping and friction of a joint."""
+        m = self.m
+        dofs = slice(m.jnt_dofadr[j], m.jnt_dofadr[j] + (6, 3, 1, 1)[m.jnt_type[j]])
+        figures: dict[str, Any] = {
+            "armature": m.dof_armature[dofs], "damping": m.dof_damping[dofs], "friction": m.dof_frictionloss[dofs]
+        }  # fmt: skip
+        if m.jnt_limited[j]:
+            if m.jnt_type[j] in (SLIDE, HINGE):
+                figures["lower"], figures["upper"] = m.jnt_range[j]
+            else:
+                self._lose("limits of ball joints, not read", self.joint_names[j])
+        if m.jnt_actfrclimited[j]:
+            low, high = m.jnt_actfrcrange[j]
+            if low == -high:
+                figures["effort"] = high
+            else:
+                self._lose("limits of joint forces that are not symmetric, not read", self.joint_names[j])
+        return figures
+
+    def _add_sites(self) -> None:
+        taken = {*self.body_names, *self.joint_names}
+        for i in range(self.m.nsite):
+            name = self._name("site", i)
+            name = f"{name}_site" if name in taken else name
+            self.site_names.append(name)
+            pose = _pose(self.m.site_pos[i], self.m.site_quat[i])
+            self.builder.add_frame(name, self.body_names[self.m.site_bodyid[i]], pose)
+
+    # -------------------------------------------------------------------------------------------- forces
+    def _add_joint_spring(self, j: int) -> None:
+        m, name = self.m, self.joint_names[j]
+        if m.jnt_stiffness[j] == 0.0:
+            return
+        if m.jnt_type[j] in (SLIDE, HINGE):
+            self.builder.add_spring({name: 1.0}, m.jnt_stiffness[j], m.qpos_spring[m.jnt_qposadr[j]])
+        else:
+            self._lose("springs of ball and free joints, not read", name)
+
+    def _along_joints(self, t: int) -> dict[str, float] | None:
+        """Joints and coefficients of a tendon; None if it runs through space."""
+        m = self.m
+        parts = range(m.tendon_adr[t], m.tendon_adr[t] + m.tendon_num[t])
+        if any(m.wrap_type[w] != ALONG_JOINT for w in parts):
+            return None
+        return {self.joint_names[m.wrap_objid[w]]: float(m.wrap_prm[w]) for w in parts}
+
+    def _add_tendon(self, t: int) -> None:
+        m, name = self.m, self._name("tendon", t)
+        stiffness, damping = m.tendon_stiffness[t], m.tendon_damping[t]
+        slack, taut = m.tendon_lengthspring[t]
+        if stiffness > 0.0 or damping > 0.0:
+            joints = self._along_joints(t)
+            if joints is None or slack != taut:
+                self._lose("springs of tendons through space or with play, not read", name)
+            else:
+                self.builder.add_spring(joints, stiffness, slack, damping)
+        if m.tendon_limited[t] or m.tendon_frictionloss[t] > 0.0 or _any(m, "tendon_armature", t):
+            self._lose("limits, friction and armature of tendons, not read", name)
+
+    def _add_actuator(self, i: int) -> None:
+        m, name, kind = self.m, self._name("actuator", i), self.m.actuator_trntype[i]
+        target, gear = m.actuator_trnid[i, 0], m.actuator_gear[i]
+        joints = None
+        if kind == ON_JOINT and m.jnt_type[target] in (SLIDE, HINGE):
+            joints = {self.joint_names[target]: gear[0]}
+        elif kind == ON_TENDON and (along := self._along_joints(target)) is not None:
+            joints = {joint: gear[0] * arm for joint, arm in along.items()}
+        sites = self._sites_of(kind, i, target)
+        if joints is None and sites is None:
+            return self._lose("actuators on other than joints, fixed tendons, sites, lines of sites, not read", name)
+        affine = m.actuator_biastype[i] != 0 or m.actuator_gaintype[i] != 0 or m.actuator_dyntype[i] != 0
+        if affine:
+            self._lose("servos, muscles and actuators with a law of their own, read as motors of their force", name)
+        if any(_any(m, f"actuator_{figure}", i) for figure in ("armature", "damping", "dampingpoly")):
+            self._lose("armature and damping of actuators, not read", name)
+        lower, upper = -np.inf, np.inf
+        if m.actuator_forcelimited[i]:
+            lower, upper = m.actuator_forcerange[i]
+        if m.actuator_ctrllimited[i] and not affine:
+            ends = sorted(m.actuator_gainprm[i, 0] * m.actuator_ctrlrange[i])
+            lower, upper = max(lower, ends[0]), min(upper, ends[1])
+        if joints is not None:
+            self.builder.add_actuator(name, joints, lower, upper)
+        elif sites is not None and len(sites) == 1:
+            self.builder.add_thruster(name, sites[0], lower=lower, upper=upper, wrench=gear)
+        elif sites is not None:
+            self.builder.add_linear_actuator(name, sites[0], sites[1], lower, upper, gear[0])
+
+    def _sites_of(self, kind: int, i: int, target: int) -> list[str] | None:
+        """The site that an actuator pushes in its own axes, or the two at the ends of the line that is its tendon."""
+        m = self.m
+        if kind == ON_SITE and m.actuator_trnid[i, 1] < 0 and m.actuator_gear[i].any():
+            moves = m.body_weldid[m.site_bodyid[target]] > 0
+            return [self.site_names[target]] if moves else None
+        if kind != ON_TENDON:
+            return None
+        parts = slice(m.tendon_adr[target], m.tendon_adr[target] + m.tendon_num[target])
+        sites = m.wrap_objid[parts]
+        if len(sites) != 2 or (m.wrap_type[parts] != AT_SITE).any() or m.actuator_gear[i, 0] == 0.0:
+            return None
+        bodies = {int(m.body_weldid[m.site_bodyid[site]]) for site in sites}
+        return [self.site_names[site] for site in sites] if len(bodies) == 2 else None
+
+    # -------------------------------------------------------------------------------------------- closed chains
+    def _add_equality(self, e: int) -> None:
+        """Connections and welds of bodies or sites as loops, linear ones of joints and fixed tendons as couplings."""
+        m, name = self.m, self._name("equality", e)
+        kind = self.mujoco.mjtEq(m.eq_type[e]).name.removeprefix("mjEQ_").lower()
+        ends, data = (int(m.eq_obj1id[e]), int(m.eq_obj2id[e])), m.eq_data[e]
+        if kind in ("connect", "weld"):
+            frames = self._ends_of_loop(e, name, kind, ends, data)
+            if any(m.body_mocapid[self._body_of_end(e, end)] >= 0 for end in ends):
+                return self._lose("equality constraints to what motion capture moves, not read", name)
+            return self.builder.add_loop(frames[0], frames[1], "ball" if kind == "connect" else "weld")
+        joints = self._coupled(kind, ends, data)
+        if joints is None or np.any(data[2:5]):
+            return self._lose("equality constraints, not read", f"{name} ({kind})")
+        offset = sum(ratio * m.qpos0[m.jnt_qposadr[self.joint_names.index(joint)]] for joint, ratio in joints.items())
+        self.builder.add_coupling(joints, offset + data[0])
+
+    def _coupled(self, kind: str, ends: tuple[int, int], data: np.ndarray) -> dict[str, float] | None:
+        """sum r_j (q_j - reference_j) = data[0] of the first joint or tendon less data[1] times the second."""
+        sides: list[dict[str, float]] = []
+        for end in ends:
+            if end < 0:
+                continue
+            if kind == "joint" and self.m.jnt_type[end] in (SLIDE, HINGE):
+                sides.append({self.joint_names[end]: 1.0})
+            elif kind == "tendon" and (along := self._along_joints(end)) is not None:
+                sides.append(along)
+            else:
+                return None
+        joints = dict(sides[0])
+        for joint, ratio in sides[1].items() if len(sides) > 1 else ():
+            joints[joint] = joints.get(joint, 0.0) - data[1] * ratio
+        return joints if len(joints) > 1 else None
+
+    def _body_of_end(self, e: int, end: int) -> int:
+        on_site = self.m.eq_objtype[e] == self.mujoco.mjtObj.mjOBJ_SITE
+        return self.m.site_bodyid[end] if on_site else end
+
+    def _ends_of_loop(self, e: int, name: str, kind: str, ends: tuple[int, int], data: np.ndarray) -> list[str]:
+        """Names of two frames, those of sites or new ones, that the constraint lays on each other."""
+        if self.m.eq_objtype[e] == self.mujoco.mjtObj.mjOBJ_SITE:
+            return [self.site_names[end] for end in ends]
+        if kind == "connect":
+            poses = [(np.eye(3), data[:3].copy()), (np.eye(3), data[3:6].copy())]
+        else:  # the point data[:3] of the second body, which lies at data[3:6] in the first, turned by data[6:10]
+            poses = [_pose(data[3:6], data[6:10]), (np.eye(3), data[:3].copy())]
+        frames = [f"{name}_1", f"{name}_2"]
+        for frame, end, pose in zip(frames, ends, poses, strict=True):
+            self.builder.add_frame(frame, self.body_names[end], pose)
+        return frames
+
+    def _note_the_rest(self) -> None:
+        m = self.m
+        for body in np.flatnonzero(m.body_gravcomp):
+            self._lose("gravity compensation, not read", self.body_names[body])
+        if m.opt.density > 0.0 or m.opt.viscosity > 0.0:
+            self._lose("forces of a medium, not read", f"density {m.opt.density:g}, viscosity {m.opt.viscosity:g}")
+        for kind, count in (("plugin", m.nplugin), ("flex", m.nflex)):
+            for i in range(count):
+                self._lose(f"{kind}, not read", self._name(kind, i))
+        for field in ("jnt_stiffnesspoly", "dof_dampingpoly", "tendon_stiffnesspoly", "tendon_dampingpoly"):
+            if _any(m, field):
+                self._lose("springs and dampers that are not linear, read as linear ones", field)
+
+
+def _any(m: Any, field: str, i: int | slice = slice(None)) -> bool:
+    """Whether a field, which not all versions have, holds anything."""
+    return bool(np.any(getattr(m, field, np.zeros(0 if isinstance(i, slice) else i + 1))[i]))
+
+
+def _joint(kind: int, axis: np.ndarray) -> Joint:
+    if kind == FREE:
+        return FreeFlyer()
+    if kind == BALL:
+        return Spherical()
+    return (Prismatic if kind == SLIDE else Revolute)(axis)
+
+
+def _pose(pos: np.ndarray, quat: np.ndarray) -> Pose:
+    """From MuJoCo's position and quaternion (w first)."""
+    return Rotation.from_quat(quat, scalar_first=True).as_matrix(), np.array(pos)
+
+
+def _inertia(m: Any, body: int) -> dict[str, Any]:
+    """Mass, centre of mass and inertia about it, in the body's axes."""
+    R, com = _pose(m.body_ipos[body], m.body_iquat[body])
+    return {"mass": float(m.body_mass[body]), "com": com, "inertia": R @ np.diag(m.body_inertia[body]) @ R.T}

@@ -1,0 +1,192 @@
+"""Robots from models of Pinocchio.
+
+Configurations, velocities and their order are the same, except that a continuous joint, and the angle of a planar one,
+is one number here and cosine and sine there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from dynamics.builder import ModelBuilder
+from dynamics.formats.pinocchio_geometry import add_geometry_objects
+from dynamics.joints import Continuous, FreeFlyer, Joint, Planar, Prismatic, Revolute, Spherical, Translation
+from dynamics.links import IDENTITY, Pose, compose
+from dynamics.model import RigidBodyModel
+from dynamics.simd.caller import warn
+
+if TYPE_CHECKING:
+    import pinocchio  # pyright: ignore[reportMissingImports]
+
+_SEVERAL: dict[str, Callable[[], Joint]] = {
+    "FreeFlyer": FreeFlyer, "Spherical": Spherical, "Planar": Planar, "Translation": Translation
+}  # fmt: skip
+_ONE: dict[str, Callable[[Any], Joint]] = {"R": Revolute, "RUB": Continuous, "P": Prismatic} | {
+    "RevoluteUnaligned": Revolute, "RevoluteUnboundedUnaligned": Continuous, "PrismaticUnaligned": Prismatic
+}  # fmt: skip
+
+
+def from_pinocchio(model: pinocchio.Model) -> RigidBodyModel:
+    """Robot model from a model of Pinocchio.
+
+    Parameters
+    ----------
+    model : pinocchio.Model, or what has one as its attribute `model`, as wrappers do, and may have geometry
+        models as collision_model and visual_model for shapes
+
+    Returns
+    -------
+    RigidBodyModel
+        Joints with limits, armature, damping and friction, bodies and all frames.  Composite and universal joints
+        become as many joints.  A body without a frame of its own is called after its joint, "<joint>_body".
+
+    Raises
+    ------
+    TypeError : for anything else.
+    ValueError : for a joint of another type, or where a body cannot be moved by its joint.
+
+    Warns
+    -----
+    UserWarning : where joints are not numbered depth-first, so that their order differs here.
+    """
+    return pinocchio_builder(model).build()
+
+
+def pinocchio_builder(model: Any) -> ModelBuilder:
+    """A builder of the robot; see `from_pinocchio`."""
+    m = getattr(model, "model", model)
+    if not all(hasattr(m, name) for name in ("joints", "jointPlacements", "inertias", "frames")):
+        raise TypeError(f"model: got {type(model).__name__}, expected a pinocchio.Model")
+    builder = ModelBuilder(np.array(m.gravity.linear), m.name or "robot", strict=False)
+    bodies, held = _body_names(m), {0: "world"}
+    for i in range(1, m.njoints):
+        name, parent, placement = m.names[i], held[m.parents[i]], _pose(m.jointPlacements[i])
+        leads = _leader(m, i)
+        parts = _joints(m.joints[i], name) if leads is None else [(_mimicking(m, i), IDENTITY)]
+        q, v = m.joints[i].idx_q, m.joints[i].idx_v
+        for k, (joint, inner) in enumerate(parts):
+            last = k == len(parts) - 1
+            label = name if len(parts) == 1 else f"{name}[{k}]"
+            body = bodies[i] if last else f"{label}_body"
+            figures = ({} if leads else _figures(m, joint, q, v)) | (_inertia(m.inertias[i]) if last else {})
+            builder.add_body(body, parent, joint, label, placement=compose(placement, inner), **figures)
+            parent, placement = body, IDENTITY
+            q, v = q + joint.nq + _extra(joint), v + joint.nv
+            if leads:
+                exact = m.joints[i].extract()
+                builder.add_mimic(label, leads, float(exact.scaling), float(exact.offset))
+        held[i] = parent
+    taken = {*bodies.values(), *m.names}
+    for frame in m.frames:
+        if frame.name not in taken:
+            builder.add_frame(frame.name, held[frame.parentJoint], _pose(frame.placement))
+            taken.add(frame.name)
+    add_geometry_objects(model, builder, held)
+    if any(not _above(m, m.parents[i], i - 1) for i in range(2, m.njoints)):
+        order = ", ".join(builder.joint_names)
+        warn(f"Pinocchio model {m.name!r}: its joints are not numbered depth-first, as here; they were {order}")
+    return builder
+
+
+def _leader(m: Any, i: int) -> str | None:
+    """The name of the joint that joint i mimics, if it does: that of the same coordinate."""
+    if m.joints[i].shortname() != "JointModelMimic":
+        return None
+    q = m.joints[i].idx_q
+    return next(m.names[j] for j in range(1, m.njoints) if j != i and m.joints[j].nq and m.joints[j].idx_q == q)
+
+
+def _above(m: Any, joint: int, below: int) -> bool:
+    """Whether a joint lies on the path from another one to the root, or is it."""
+    while below > joint:
+        below = m.parents[below]
+    return below == joint
+
+
+def _body_names(m: Any) -> dict[int, str]:
+    """Of each joint the first body's frame that lies on it, or "<joint>_body"."""
+    names = {}
+    for frame in m.frames:
+        own = frame.placement.isIdentity(1e-12) and frame.parentJoint not in names
+        if str(frame.type) == "BODY" and own and frame.parentJoint > 0:
+            names[frame.parentJoint] = frame.name
+    return {i: names.get(i, f"{m.names[i]}_body") for i in range(1, m.njoints)}
+
+
+def _joints(model: Any, name: str) -> list[tuple[Joint, Pose]]:
+    """A joint as joints of ours, each placed in what the one before moves."""
+    kind = model.shortname().removeprefix("JointModel")
+    exact = model.extract() if hasattr(model, "extract") else model
+    if kind == "Composite":
+        inner = zip(exact.joints, exact.jointPlacements, strict=True)
+        return [(joint, compose(_pose(place), pose)) for part, place in inner for joint, pose in _joints(part, name)]
+    if kind == "Universal":
+        return [(Revolute(exact.axis1), IDENTITY), (Revolute(exact.axis2), IDENTITY)]
+    if kind in _SEVERAL:
+        return [(_SEVERAL[kind](), IDENTITY)]
+    one = _ONE.get(kind) or (_ONE.get(kind[:-1]) if kind[-1] in "XYZ" else None)
+    if one is not None:
+        return [(one(_axis(exact)), IDENTITY)]
+    raise ValueError(f"joint {name!r}: its type, {kind}, is not known here")
+
+
+def _axis(model: Any) -> np.ndarray:
+    """Of a joint of one degree of freedom: one half of its motion is zero."""
+    data, q = model.createData(), np.zeros(model.idx_q + model.nq)
+    q[model.idx_q] = 1.0
+    model.calc(data, q)
+    linear, angular = np.split(np.array(data.S).ravel(), 2)
+    return linear + angular
+
+
+def _mimicking(m: Any, i: int) -> Joint:
+    """A joint that mimics another, from where it is when it has moved by one."""
+    pinocchio = import_module("pinocchio")
+    exact, data, q = m.joints[i].extract(), m.createData(), pinocchio.neutral(m)
+    q[m.joints[i].idx_q] = (1.0 - exact.offset) / exact.scaling
+    leader = next(j for j in m.joints if j.shortname() != "JointModelMimic" and j.nq and j.idx_q == m.joints[i].idx_q)
+    if leader.nq == 2:
+        q[leader.idx_q : leader.idx_q + 2] = np.cos(q[leader.idx_q]), np.sin(q[leader.idx_q])
+    pinocchio.forwardKinematics(m, data, q)
+    moved = m.jointPlacements[i].actInv(data.liMi[i])
+    turn = Rotation.from_matrix(np.array(moved.rotation)).as_rotvec()
+    return Continuous(turn) if turn.any() else Prismatic(np.array(moved.translation))
+
+
+def _extra(joint: Joint) -> int:
+    """How many more numbers of a configuration Pinocchio has."""
+    return int(isinstance(joint, (Continuous, Planar)))
+
+
+def _figures(m: Any, joint: Joint, q: int, v: int) -> dict[str, Any]:
+    figures = {
+        "armature": m.armature, "damping": m.damping, "friction": m.friction, "effort": m.effortLimit,
+        "velocity": m.velocityLimit,
+    }  # fmt: skip
+    own = {name: _finite(np.array(values[v : v + joint.nv])) for name, values in figures.items()}
+    own = {name: values for name, values in own.items() if name in ("effort", "velocity") or values.any()}
+    if joint.nq == joint.nv and not isinstance(joint, (Continuous, Planar)):
+        rows = slice(q, q + joint.nq)
+        own |= {
+            "lower": _finite(np.array(m.lowerPositionLimit[rows])),
+            "upper": _finite(np.array(m.upperPositionLimit[rows])),
+        }
+    return own
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """Pinocchio's largest numbers stand for no limit."""
+    return np.where(np.abs(values) >= np.finfo(float).max, np.copysign(np.inf, values), values)
+
+
+def _pose(placement: Any) -> Pose:
+    return np.array(placement.rotation), np.array(placement.translation)
+
+
+def _inertia(inertia: Any) -> dict[str, Any]:
+    return {"mass": float(inertia.mass), "com": np.array(inertia.lever), "inertia": np.array(inertia.inertia)}

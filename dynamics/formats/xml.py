@@ -1,0 +1,98 @@
+"""Reading XML: files or text that may be hostile, and numbers that may be none; errors name element and attribute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree.ElementTree import Element, ParseError
+
+import defusedxml.ElementTree
+import numpy as np
+from defusedxml import DefusedXmlException
+
+
+def parse(path_or_text: str | Path, kind: str = "URDF", argument: str = "path_or_text") -> Element:
+    """The <robot> element of a file, or of text, which begins with "<"; `kind` and `argument` are for errors."""
+    source: str | bytes
+    if isinstance(path_or_text, str) and path_or_text.lstrip("\ufeff \t\r\n").startswith("<"):
+        origin, source = f"{kind} text", path_or_text.lstrip("\ufeff \t\r\n")
+    elif isinstance(path_or_text, (str, Path)):
+        origin, source = f"{kind} file {str(path_or_text)[:200]!r}", _read_file(path_or_text, kind, argument)
+    else:
+        raise TypeError(f"{argument}: got {type(path_or_text).__name__}, expected a path or {kind} text")
+    try:
+        robot = defusedxml.ElementTree.fromstring(source)
+    except DefusedXmlException as error:
+        raise ValueError(f"{origin}: XML entities and external references are refused, got {error}") from None
+    except (ParseError, ValueError, LookupError) as error:  # bad syntax, bad characters, unknown encoding
+        raise ValueError(f"{origin}: not well-formed XML ({error})") from None
+    if robot.tag != "robot":
+        raise ValueError(f"{origin}: the root element is <{robot.tag}>, expected <robot>")
+    return robot
+
+
+def _read_file(path: str | Path, kind: str, argument: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except PermissionError:
+        raise
+    except (OSError, ValueError):  # among them a directory, a name that is too long, a null character
+        raise FileNotFoundError(
+            f"{argument}: there is no file {str(path)[:200]!r}, and it is no {kind} text, which would begin with '<'"
+        ) from None
+
+
+def by_name(robot: Element, tag: str) -> dict[str, Element]:
+    elements: dict[str, Element] = {}
+    for element in robot.findall(tag):
+        name = attribute_of(element, "name", f"<{tag}>")
+        if name in elements:
+            raise ValueError(f"<{tag} name={name!r}>: there are two of this name")
+        elements[name] = element
+    return elements
+
+
+def attribute_of(element: Element, attribute: str, where: str) -> str:
+    value = element.get(attribute)
+    if not value:
+        raise ValueError(f"{where}: attribute {attribute!r} is missing or empty")
+    return value
+
+
+def child_of(element: Element, tag: str, where: str) -> Element:
+    child = element.find(tag)
+    if child is None:
+        raise ValueError(f"{where}: element <{tag}> is missing")
+    return child
+
+
+def numbers_of(element: Element, attribute: str, count: int, where: str, default: str | None = None) -> np.ndarray:
+    """The finite numbers (count,) of an attribute of `element`, which is named in errors as a part of `where`."""
+    where = f"{where} <{element.tag}>"
+    text = element.get(attribute, default)
+    if text is None:
+        raise ValueError(f"{where}: attribute {attribute!r} is missing")
+    try:
+        numbers = np.array([float(word) for word in text.split()])
+    except ValueError:
+        numbers = np.array([])
+    if numbers.shape != (count,) or not np.isfinite(numbers).all():
+        wanted = "a finite number" if count == 1 else f"{count} finite numbers"
+        raise ValueError(f"{where}: attribute {attribute!r} is {text!r}, expected {wanted}")
+    return numbers
+
+
+def number_of(element: Element, attribute: str, where: str, default: str | None = None) -> float:
+    return float(numbers_of(element, attribute, 1, where, default)[0])
+
+
+def read_origin(element: Element, where: str) -> tuple[np.ndarray, np.ndarray]:
+    """Placement (R, p) of <origin xyz rpy>: R = Rz(yaw) Ry(pitch) Rx(roll)."""
+    origin = element.find("origin")
+    if origin is None:
+        return np.eye(3), np.zeros(3)
+    p = numbers_of(origin, "xyz", 3, where, "0 0 0")
+    (cr, cp, cy), (sr, sp, sy) = (f(numbers_of(origin, "rpy", 3, where, "0 0 0")) for f in (np.cos, np.sin))
+    Rz = np.array([[cy, -sy, 0.0], [sy, cy, 0.0], [0.0, 0.0, 1.0]])
+    Ry = np.array([[cp, 0.0, sp], [0.0, 1.0, 0.0], [-sp, 0.0, cp]])
+    Rx = np.array([[1.0, 0.0, 0.0], [0.0, cr, -sr], [0.0, sr, cr]])
+    return Rz @ Ry @ Rx, p

@@ -1,0 +1,1 @@
+"""Robots of other packages, read by `dynamics.load_robot`, against what these packages compute."""
