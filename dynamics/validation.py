@@ -85,6 +85,14 @@ def as_positive(name: str, value: float) -> float:
     return number
 
 
+def as_not_negative(name: str, value: float) -> float:
+    """A finite number of at least zero; ValueError otherwise."""
+    number = float(as_array(name, value, ()))
+    if number < 0.0:
+        raise ValueError(f"{name}: got {number}, expected a number >= 0")
+    return number
+
+
 def as_whole_number(name: str, value: int, least: int) -> int:
     """A whole number of at least this size; ValueError otherwise, also for a float or a truth value."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:

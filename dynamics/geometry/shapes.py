@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.content import ByContent
-from dynamics.validation import as_array
+from dynamics.validation import as_array, as_not_negative
 
 
 class Shape(ByContent):
@@ -47,7 +47,7 @@ class Sphere(Shape):
     radius: float
 
     def __post_init__(self) -> None:
-        self._put(radius=_length("radius", self.radius))
+        self._put(radius=as_not_negative("radius", self.radius))
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Capsule(Shape):
 
     def __post_init__(self) -> None:
         start, end = as_array("start", self.start, (3,)), as_array("end", self.end, (3,))
-        self._put(radius=_length("radius", self.radius), start=start, end=end)
+        self._put(radius=as_not_negative("radius", self.radius), start=start, end=end)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class Cylinder(Shape):
     length: float
 
     def __post_init__(self) -> None:
-        self._put(radius=_length("radius", self.radius), length=_length("length", self.length))
+        self._put(radius=as_not_negative("radius", self.radius), length=as_not_negative("length", self.length))
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,13 +167,6 @@ def _triangles(faces: ArrayLike, count: int) -> np.ndarray:
     if array.size and not (array.min() >= 0 and array.max() < count):
         raise ValueError(f"faces: got indices {array.min()} to {array.max()}, expected those of {count} vertices")
     return array.astype(np.int64)
-
-
-def _length(name: str, value: float) -> float:
-    number = float(as_array(name, value, ()))
-    if number < 0.0:
-        raise ValueError(f"{name}: got {number}, expected a number >= 0")
-    return number
 
 
 def _lengths(name: str, value: ArrayLike) -> np.ndarray:

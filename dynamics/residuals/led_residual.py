@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from dynamics.residuals.robot_residual import NO_BLOCKS, NO_ROWS, NO_TARGET, Blocks, RobotResidual, Rows
+from dynamics.residuals.robot_residual import NO_BLOCKS, NO_ROWS, NO_TARGET, Blocks, RobotResidual, Rows, knots
 from dynamics.subject import Subject
 
 
@@ -47,6 +47,12 @@ class LedResidual(RobotResidual):
     def adjusted(self, **values: Any) -> Self:
         """See `RobotResidual`."""
         return type(self)(self._inner.adjusted(**values), self.model, self._made_for)
+
+    def __getattr__(self, name: str) -> Any:
+        inner = self.__dict__.get("_inner")
+        if name not in getattr(type(inner), "of_states", ()):
+            raise AttributeError(f"{type(inner).__name__} has no attribute {name!r}")
+        return lambda xs: getattr(inner, name)(self.model.mimic_map.full_x(knots("xs", xs, self.nx)))
 
     def _control_jacobians(self, K, nu):
         return self._inner._control_jacobians(K, nu)

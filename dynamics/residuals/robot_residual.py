@@ -108,6 +108,9 @@ class RobotResidual:
     follows: ClassVar[bool] = True
     """Whether it knows joints that follow others."""
 
+    of_states: ClassVar[tuple[str, ...]] = ()
+    """Methods of its own whose one argument are states xs (K, nx)."""
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Where joints follow others, the residual of the tree, in the coordinates that lead."""
         owner = args[0] if args else kwargs.get("model", kwargs.get("system"))

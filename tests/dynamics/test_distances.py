@@ -5,7 +5,8 @@ import pytest
 
 import dynamics
 import trajopt
-from dynamics import Box, Capsule, Distance, Geometry, HalfSpace, Sphere
+from dynamics import Box, Capsule, Cylinder, Distance, Geometry, HalfSpace, Sphere
+from dynamics.algorithms.body_placements import body_placements
 from dynamics.collisions.distances import cores, distances
 from tests.reference.random_robots import random_rotation, random_states, random_tree
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, relative_error
@@ -20,7 +21,7 @@ def shape(name, body, kind, rng):
     place = random_rotation(rng), 0.2 * rng.normal(size=3)
     made = {
         "capsule": lambda: Capsule(0.05, 0.4 * rng.normal(size=3), 0.4 * rng.normal(size=3)),
-        "sphere": lambda: Sphere(0.1), "plane": HalfSpace,
+        "sphere": lambda: Sphere(0.1), "plane": HalfSpace, "box": lambda: Box((0.3, 0.4, 0.2)),
     }  # fmt: skip
     return Geometry(name, name, body, made[kind](), place)
 
@@ -31,13 +32,15 @@ def robot():
     model = random_tree(*TREE, rng)
     kinds = {
         "c3": ("capsule", 3), "c5": ("capsule", 5), "c6": ("capsule", 6), "s2": ("sphere", 2), "s": ("sphere", -1),
-        "c": ("capsule", -1), "c0": ("capsule", 0), "p": ("plane", -1), "p1": ("plane", 1),
+        "c": ("capsule", -1), "c0": ("capsule", 0), "p": ("plane", -1), "p1": ("plane", 1), "b": ("box", -1),
+        "b1": ("box", 1), "b4": ("box", 4),
     }  # fmt: skip
     return model, {name: shape(name, body, kind, rng) for name, (kind, body) in kinds.items()}
 
 
 ROUND = ("c3 c5", "c3 c6", "s2 c5", "s c3", "c c5", "c0 c3", "s2 s", "c6 c")
 FLAT = ("s2 p", "p c5", "c3 p1", "p1 c6", "c p1")
+BOXED = ("s2 b", "b1 s2", "c3 b", "c5 b1", "b4 c0", "c b4", "c6 b1", "s b4", "c0 b")
 
 
 def chosen(shapes, names):
@@ -67,13 +70,94 @@ def test_values(robot, rng):
         assert flat.nr == 9 and flat.names[:3] == ("s2 - p", "c5 - p", "c5 - p")
         least = [rows[0], *rows[1:].reshape(4, 2).min(axis=1)]
         np.testing.assert_allclose(least, expected(model, q, chosen(shapes, FLAT)), atol=1e3 * IDENTITY)
+        apart = Distance(model, pairs, 1e-3, margin=0.02)
+        np.testing.assert_allclose(apart.distances(x)[0], d - R, atol=1e3 * IDENTITY)
+        kept = Distance(model, pairs, 0.0, margin=0.02).evaluate(x)[0]
+        np.testing.assert_allclose(kept, (d**2 - (R + 0.02) ** 2) / (2 * (R + 0.02)), atol=1e3 * IDENTITY)
+        lifted = Distance(model, chosen(shapes, FLAT), margin=0.02)
+        np.testing.assert_allclose(lifted.evaluate(x)[0], rows - 0.02, atol=IDENTITY)
+        np.testing.assert_allclose(lifted.distances(x)[0], rows, atol=IDENTITY)
+
+
+def test_a_box_above_the_ground_has_a_row_for_each_corner(robot, rng):
+    model, shapes = robot
+    box, x = shapes["b4"], random_states(model, 1, rng, 1)
+    r = Distance(model, [(shapes["p"], box)])
+    R, p = body_placements(model, x[0])
+    corners = np.array(np.meshgrid(*[(-1, 1)] * 3)).reshape(3, -1).T * box.shape.half_extents
+    world = (corners @ box.R.T + box.p) @ R[0, 4].T + p[0, 4]
+    heights = (world - shapes["p"].p) @ shapes["p"].R[:, 2]
+    np.testing.assert_allclose(np.sort(r.evaluate(np.hstack(x))[0]), np.sort(heights), atol=1e3 * IDENTITY)
+
+
+def closest_by_search(a, b, box):
+    """Distance of points of a segment from a box, the smallest of many, and how far the finest steps may miss it."""
+    s = np.linspace(0.0, 1.0, 4001)[:, None]
+    x = a + s * (b - a)
+    out = np.linalg.norm(x - np.clip(x, -box, box), axis=1)
+    return out.min(), np.linalg.norm(b - a) / 4000
+
+
+def test_boxes_by_search(robot, rng):
+    """Apart, against the nearest of many points of the segment; where it runs into the box, negative."""
+    model, shapes = robot
+    met = 0
+    for _ in range(20):
+        q, v = random_states(model, 1, rng, 1)
+        R, p = body_placements(model, q)
+        for capsule, box in chosen(shapes, ("c3 b", "c5 b1", "c0 b4", "c6 b1")):
+            found = Distance(model, [(box, capsule)]).distances(np.hstack([q, v]))[0, 0] + capsule.shape.radius
+            turn, shift = (R[0, box.body], p[0, box.body]) if box.body >= 0 else (np.eye(3), np.zeros(3))
+            ends = np.array([capsule.shape.start, capsule.shape.end]) @ capsule.R.T + capsule.p
+            ends = (ends @ R[0, capsule.body].T + p[0, capsule.body] - shift) @ turn
+            ends = (ends - box.p) @ box.R
+            wanted, step = closest_by_search(*ends, box.shape.half_extents)
+            met += wanted == 0.0
+            assert found <= 1e-9 if wanted == 0.0 else wanted - step <= found <= wanted + 1e-12
+    assert met > 0
+
+
+@pytest.mark.peer
+def test_distances_are_those_of_coal(robot, rng):
+    coal = pytest.importorskip("coal")
+    model, shapes = robot
+    pairs = chosen(shapes, (*ROUND, *BOXED))
+    r, below = Distance(model, pairs), 0
+    for _ in range(50):
+        q, v = random_states(model, 1, rng, 1)
+        R, p = body_placements(model, q)
+        wanted = [coal_distance(coal, R[0], p[0], a, b) for a, b in pairs]
+        found = r.distances(np.hstack([q, v]))[0]
+        below += (found < -0.05).sum()
+        counts = (found > -0.05) | np.array(["b" in a.name + b.name for a, b in pairs])  # cores that cross say no depth
+        assert np.abs(found - wanted)[counts].max() < 1e3 * IDENTITY
+    assert below > 0
+
+
+def coal_distance(coal, R, p, *pair):
+    placed = []
+    for item in pair:
+        turn, shift = (R[item.body], p[item.body]) if item.body >= 0 else (np.eye(3), np.zeros(3))
+        turn, shift = turn @ item.R, turn @ item.p + shift
+        if isinstance(item.shape, Capsule):
+            along = item.shape.end - item.shape.start
+            length = np.linalg.norm(along)
+            axes = np.linalg.qr(np.column_stack([along, np.eye(3)[:, :2]]))[0][:, [1, 2, 0]]
+            axes[:, 0] *= np.linalg.det(axes)
+            shift, turn = turn @ (0.5 * (item.shape.start + item.shape.end)) + shift, turn @ axes
+            made = coal.Capsule(item.shape.radius, length)
+        else:
+            box = isinstance(item.shape, Box)
+            made = coal.Box(*(2 * item.shape.half_extents)) if box else coal.Sphere(item.shape.radius)
+        placed += [made, coal.Transform3s(turn, shift)]
+    return coal.distance(*placed, coal.DistanceRequest(), coal.DistanceResult())
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-3])
 def test_derivatives_against_differences(robot, eps, rng):
     """On a free flyer and with a ball in the tree, at closest points inside and at ends."""
     model, shapes = robot
-    r = Distance(model, chosen(shapes, [*ROUND, *FLAT]), eps)
+    r = Distance(model, chosen(shapes, [*ROUND, *FLAT, *BOXED]), eps)
     for _ in range(4):
         q, v = (x[0] for x in random_states(model, 1, rng, 1))
         mu, n = rng.normal(size=(1, r.nr)), model.nv
@@ -134,11 +218,12 @@ def test_an_arm_keeps_clear_of_a_ball():
 
 def test_bad_input(robot):
     model, shapes = robot
-    box = Geometry("box", "box", 3, Box((0.1, 0.1, 0.1)))
+    rod = Geometry("rod", "rod", 3, Cylinder(0.1, 0.1))
     point = [Geometry(name, name, body, Sphere(0.0)) for name, body in (("a", 0), ("b", 1))]
     for pairs, text in (
         ([], "pairs: got none"),
-        ([(shapes["c3"], box)], r"pairs\[0\]: 'box' is a Box, expected Sphere, Capsule or HalfSpace"),
+        ([(shapes["c3"], rod)], r"pairs\[0\]: 'rod' is a Cylinder, expected Sphere, Capsule, Box or HalfSpace"),
+        ([(shapes["b"], shapes["b1"])], "'b' and 'b1' are two boxes"),
         ([(shapes["p"], shapes["p1"])], "'p1' and 'p' are two half-spaces"),
         ([(shapes["c3"], shapes["c3"])], "are on one body"),
         ([point], "'a' and 'b' have no radius"),
@@ -148,5 +233,6 @@ def test_bad_input(robot):
             Distance(model, pairs)
     with pytest.raises(TypeError, match=r"pairs\[0\]: got int"):
         Distance(model, [(shapes["c3"], 3)])
-    with pytest.raises(ValueError, match=r"smoothing: got -1\.0"):
-        Distance(model, chosen(shapes, ROUND), -1.0)
+    for name in ("smoothing", "margin"):
+        with pytest.raises(ValueError, match=rf"{name}: got -1\.0"):
+            Distance(model, chosen(shapes, ROUND), **{name: -1.0})

@@ -11,11 +11,14 @@ from scipy.spatial.transform import Rotation
 from dynamics.algorithms.center_of_mass import center_of_mass, center_of_mass_jacobian
 from dynamics.algorithms.forward_dynamics import forward_dynamics
 from dynamics.algorithms.frames import frame_jacobian, frame_placement, frame_velocity
+from dynamics.geometry.geometry import Geometry
+from dynamics.geometry.shapes import HalfSpace, Sphere
 from dynamics.model import Frame
 from dynamics.residuals import (
     CenterOfMass,
     CentroidalMomentum,
     ControlGravity,
+    Distance,
     FramePlacement,
     FrameRotation,
     FrameTranslation,
@@ -28,7 +31,7 @@ from tests.reference.tangent_differences import along_state, state_step
 
 MODELS = ("ur5", "hyq", "spherical_tree", "joint_zoo")
 OF_FRAMES = ("translation", "rotation", "placement", "velocity", "local velocity")
-KINDS = (*OF_FRAMES, "centre of mass", "momentum", "gravity")
+KINDS = (*OF_FRAMES, "centre of mass", "momentum", "gravity", "distance")
 
 
 def with_frames(name, rng):
@@ -66,6 +69,13 @@ def make(kind, model, x, rng, frame="tip"):
             return CentroidalMomentum(model, rng.uniform(-1, 1, 6))
         case "gravity":
             return ControlGravity(model)
+        case "distance":
+            kinds = (Sphere(0.1), model.frame(frame).body), (Sphere(0.2), 0), (HalfSpace(), -1)  # without corners
+            tool, *others = (
+                Geometry(str(k), "link", body, shape, (random_rotation(rng), rng.uniform(-1, 1, 3)))
+                for k, (shape, body) in enumerate(kinds)
+            )
+            return Distance(model, [(tool, other) for other in others], margin=0.01)
         case _:
             return CenterOfMass(model, rng.uniform(-1, 1, 3))
 
@@ -234,7 +244,7 @@ def test_residuals_are_immutable_and_may_be_pickled(kind):
     assert np.array_equal(pickle.loads(pickle.dumps(residual)).evaluate(xs), residual.evaluate(xs))
     with pytest.raises(AttributeError, match="immutable"):
         residual.name = "another"
-    given = residual.actuation if kind == "gravity" else residual.target
+    given = getattr(residual, {"gravity": "actuation", "distance": "lower"}.get(kind, "target"))
     for array in given if kind == "placement" else (given,):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
