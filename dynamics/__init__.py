@@ -61,7 +61,8 @@ _HOME = {
     "dynamics.systems.impact": ("Impact",),
     "dynamics.systems.skeleton": ("skeleton",),
     "dynamics.residuals": (
-        "CenterOfMass", "CentroidalMomentum", "ContactForce", "ControlGravity", "Distance", "FramePlacement",
+        "CenterOfMass", "CentroidalMomentum", "Collisions", "ContactForce", "ControlGravity", "Distance",
+        "FramePlacement",
         "FrameRotation", "FrameTranslation", "FrameVelocity", "FrictionCone",
     ),
 }  # fmt: skip

@@ -3,6 +3,7 @@ knots in one call."""
 
 from dynamics.residuals.center_of_mass import CenterOfMass
 from dynamics.residuals.centroidal_momentum import CentroidalMomentum
+from dynamics.residuals.collisions import Collisions
 from dynamics.residuals.contact_force import ContactForce
 from dynamics.residuals.control_gravity import ControlGravity
 from dynamics.residuals.distance import Distance
@@ -13,6 +14,6 @@ from dynamics.residuals.frame_velocity import FrameVelocity
 from dynamics.residuals.friction_cone import FrictionCone
 
 __all__ = [
-    "CenterOfMass", "CentroidalMomentum", "ContactForce", "ControlGravity", "Distance", "FramePlacement",
+    "CenterOfMass", "CentroidalMomentum", "Collisions", "ContactForce", "ControlGravity", "Distance", "FramePlacement",
     "FrameRotation", "FrameTranslation", "FrameVelocity", "FrictionCone",
 ]  # fmt: skip

@@ -147,9 +147,10 @@ class Distance(KernelResidual):
 
     Notes
     -----
-    One row for a pair, but one for each end of a capsule and each corner of a box above a half-space; `names` says of
-    which.  No two are closer than the margin where r >= `lower`, zeros.  Of segments r = (d^2 - R^2)/(2 R), up to the
-    smoothing, has the gradient of the distance of the surfaces where they touch, R apart; `distances` gives metres.
+    One row for a pair, but one for each end of a capsule and each corner of a box above a half-space;
+    `component_names` says of which.  No two are closer than the margin where `lower` <= r <= `upper`, zeros and inf, as
+    in ``trajopt.ResidualConstraint(distance)``.  Of segments r = (d^2 - R^2)/(2 R), up to the smoothing, has the
+    gradient of the distance of the surfaces where they touch; `distances` gives metres.
     """
 
     kernels = residual_kernels(
@@ -157,8 +158,9 @@ class Distance(KernelResidual):
         {"body": nb * BODY, "dof": nv * DOF, "near": pair_count * NEAR, "along": nv * ALONG},
     )  # fmt: skip
     pairs: tuple[tuple[Geometry, Geometry], ...]
-    names: tuple[str, ...]
+    component_names: tuple[str, ...]
     lower: np.ndarray
+    upper: np.ndarray
     of_states = ("distances",)
 
     def __init__(
@@ -176,7 +178,8 @@ class Distance(KernelResidual):
         rows = [row for p, pair in enumerate(chosen) for row in checked_rows(p, pair, margin)]
         arrays = pair_arrays(model, rows, eps, margin)
         names = tuple(f"{a.name} - {b.name}" for a, b, _ in rows)
-        self._set(nr=len(rows), pairs=chosen, smoothing=eps, margin=margin, names=names, lower=np.zeros(len(rows)))
+        self._set(nr=len(rows), pairs=chosen, smoothing=eps, margin=margin, component_names=names)
+        self._set(lower=np.zeros(len(rows)), upper=np.full(len(rows), np.inf))
         moved = [*arrays.first.tolist(), *arrays.second.tolist()]
         path = sorted({int(k) for body in moved for k in path_dofs(model, body)})
         self._finish(np.array(path, dtype=np.int64), pairs=arrays)

@@ -52,7 +52,12 @@ class LedResidual(RobotResidual):
         inner = self.__dict__.get("_inner")
         if name not in getattr(type(inner), "of_states", ()):
             raise AttributeError(f"{type(inner).__name__} has no attribute {name!r}")
-        return lambda xs: getattr(inner, name)(self.model.mimic_map.full_x(knots("xs", xs, self.nx)))
+
+        def of_states(xs: Any) -> Any:
+            found = getattr(inner, name)(self.model.mimic_map.full_x(knots("xs", xs, self.nx)))
+            return type(self)(found, self.model, self._made_for) if isinstance(found, RobotResidual) else found
+
+        return of_states
 
     def _control_jacobians(self, K, nu):
         return self._inner._control_jacobians(K, nu)

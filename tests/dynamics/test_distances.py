@@ -67,7 +67,7 @@ def test_values(robot, rng):
         assert (smooth <= exact + IDENTITY).all() and (smooth >= exact - 1e-3 / (4 * R) - IDENTITY).all()
         flat = Distance(model, chosen(shapes, FLAT))
         rows = flat.evaluate(x)[0]
-        assert flat.nr == 9 and flat.names[:3] == ("s2 - p", "c5 - p", "c5 - p")
+        assert flat.nr == 9 and flat.component_names[:3] == ("s2 - p", "c5 - p", "c5 - p")
         least = [rows[0], *rows[1:].reshape(4, 2).min(axis=1)]
         np.testing.assert_allclose(least, expected(model, q, chosen(shapes, FLAT)), atol=1e3 * IDENTITY)
         apart = Distance(model, pairs, 1e-3, margin=0.02)
@@ -206,7 +206,7 @@ def test_an_arm_keeps_clear_of_a_ball():
     goal = trajopt.StateCost(system, [1.2, 0.0, 0.0, 0.0], 1e3)
     problem = trajopt.Problem(
         system, np.zeros(4), 50, [trajopt.ControlCost(1e-2)], [goal],
-        constraints=[trajopt.ResidualConstraint(apart, lower=apart.lower)],
+        constraints=[trajopt.ResidualConstraint(apart)],
     )  # fmt: skip
     free = trajopt.DDP().solve(trajopt.Problem(system, np.zeros(4), 50, [trajopt.ControlCost(1e-2)], [goal]))
     assert apart.evaluate(free.xs).min() < -0.02, "in the way"

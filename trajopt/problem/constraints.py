@@ -172,7 +172,8 @@ class ResidualConstraint:
     ----------
     residual : Residual
     lower, upper : number, (nr,) or (K, nr) array
-        Limits, K the number of knots; equal ones make an equality.  By default r = 0.
+        Limits, K the number of knots; equal ones make an equality.  One that is left out is infinite; without both,
+        those that the residual has by these names, or else r = 0.
     at : "path" (default), "terminal", "all", or an array of knots
         Knots 0 ... N-1, the last knot N, or both; or those of an array, growing whole numbers from 0 ... N-1, as of one
         phase.  Where r does not depend on the controls, knot 0 is left out: its state is given.
@@ -195,12 +196,15 @@ class ResidualConstraint:
     def __init__(
         self,
         residual: Residual,
-        lower: ArrayLike = 0.0,
-        upper: ArrayLike = 0.0,
+        lower: ArrayLike | None = None,
+        upper: ArrayLike | None = None,
         at: str | ArrayLike = "path",
         name: str = "",
     ) -> None:
         check_residual(residual)
+        if lower is None and upper is None:
+            lower, upper = getattr(residual, "lower", 0.0), getattr(residual, "upper", 0.0)
+        lower, upper = -np.inf if lower is None else lower, np.inf if upper is None else upper
         self.residual = residual
         self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
         self.lower, self.upper = _limit_rows("lower", lower, self.nr), _limit_rows("upper", upper, self.nr)
