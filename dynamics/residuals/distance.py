@@ -35,24 +35,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.frames import last_dof
-from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, place_bodies
+from dynamics.algorithms.kinematics import BODY, DOF, place_bodies
 from dynamics.geometry.geometry import Geometry
 from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
-from dynamics.residuals.distance_parts import ALONG, NEAR, ROUND, add_symmetric, column
+from dynamics.residuals.distance_parts import ALONG, NEAR, ROUND, ROUND_TERMS, SOLID_TERMS, TURNED, column, product
 from dynamics.residuals.distance_rows import checked_rows, pair_arrays
-from dynamics.residuals.distance_segments import (
-    bend_of_segments,
-    features_of_segments,
-    inverse_of_features,
-    segments_apart,
-)
-from dynamics.residuals.distance_solids import SIGNED, bend_of_solid, features_of_solid, solids_apart
+from dynamics.residuals.distance_segments import along_segments, segments_apart
+from dynamics.residuals.distance_solids import along_solid, solids_apart
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
-from dynamics.simd import align_stack, helper, kernel, load, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, store
 from dynamics.simd.sizes import Size
-from dynamics.spatial import cross, dot3, load3
+from dynamics.spatial import dot3, load3
 from dynamics.validation import as_items, as_not_negative
 
 pair_count = Size("pair_count", "pairs.radius.size")
@@ -85,46 +80,49 @@ def _jacobian(m, pairs, dof, near, J):
 
 
 @helper
-def _bend(pairs, p, near, along, G, x, y):
-    """What is symmetric in x and y, on any side."""
-    if pairs.kind[p] == ROUND:
-        return bend_of_segments(along, G, x, y)
-    return bend_of_solid(along, load(near, p * NEAR + SIGNED), x, y)
+def _add_pair(m, pairs, p, terms, weight, along, H):
+    """H += weight times that of a pair, below the diagonal; terms is a constant, for loops that are unrolled."""
+    n, last = m.dof_body.size, pairs.common[p]
+    for side in range(2):
+        x = last_dof(m, pairs.second[p] if side else pairs.first[p])
+        while x > last:
+            y = x
+            while y > last:
+                e = dot3(load3(along, y * ALONG + TURNED), load3(along, x * ALONG))
+                if m.dof_body[y] == m.dof_body[x]:
+                    e = 0.5 * (e + dot3(load3(along, x * ALONG + TURNED), load3(along, y * ALONG)))
+                e = e + product(along, terms, x, y)
+                store(H, x * n + y, fma(weight, e, load(H, x * n + y)))
+                y = m.dof_parent[y]
+            x = m.dof_parent[x]
+    x = last_dof(m, pairs.first[p])
+    while x > last:
+        y = last_dof(m, pairs.second[p])
+        while y > last:
+            i = max(x, y) * n + min(x, y)
+            store(H, i, fma(weight, product(along, terms, x, y), load(H, i)))
+            y = m.dof_parent[y]
+        x = m.dof_parent[x]
 
 
 @kernel
 def _hessian(m, pairs, mu, dof, near, along, H):
     align_stack(H)
-    n = m.dof_body.size
     H[:] = 0.0
     for p in range(pairs.radius.size):
-        for side in range(2):
-            if pairs.kind[p] == ROUND:
-                features_of_segments(m, pairs, p, side, dof, near, along)
-            else:
-                features_of_solid(m, pairs, p, side, dof, near, along)
-        G, delta = inverse_of_features(near, p * NEAR, pairs.smoothing), load3(near, p * NEAR)
         weight = load(mu, p) * pairs.scale[p]
-        last = pairs.common[p]
-        for side in range(2):
-            x = last_dof(m, pairs.second[p] if side else pairs.first[p])
-            while x > last:
-                y = x
-                while y > last:
-                    e = dot3(cross(delta, load3(dof, y * DOF + COLUMN)), load3(along, x * ALONG))
-                    if m.dof_body[y] == m.dof_body[x]:
-                        other = dot3(cross(delta, load3(dof, x * DOF + COLUMN)), load3(along, y * ALONG))
-                        e = 0.5 * (e + other)
-                    add_symmetric(H, n, x, y, weight * (e + _bend(pairs, p, near, along, G, x, y)))
-                    y = m.dof_parent[y]
-                x = m.dof_parent[x]
-        x = last_dof(m, pairs.first[p])
-        while x > last:
-            y = last_dof(m, pairs.second[p])
-            while y > last:
-                add_symmetric(H, n, x, y, weight * _bend(pairs, p, near, along, G, x, y))
-                y = m.dof_parent[y]
-            x = m.dof_parent[x]
+        if pairs.kind[p] == ROUND:
+            along_segments(m, pairs, p, 0, dof, near, along)
+            along_segments(m, pairs, p, 1, dof, near, along)
+            _add_pair(m, pairs, p, ROUND_TERMS, weight, along, H)
+        else:
+            along_solid(m, pairs, p, 0, dof, near, along)
+            along_solid(m, pairs, p, 1, dof, near, along)
+            _add_pair(m, pairs, p, SOLID_TERMS, weight, along, H)
+    n = m.dof_body.size
+    for x in range(n):
+        for y in range(x):
+            store(H, y * n + x, load(H, x * n + y))
 
 
 class Distance(KernelResidual):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION
-from dynamics.simd import helper, load, select_less, splat, store
+from dynamics.simd import fma, helper, load, select_less, splat
 from dynamics.spatial import add3, add_cross, load3, load6, load9, rotate, scale3
 
 ROUND, FLAT, BOXED = range(3)
 """Kinds of pairs: of two segments; of a point and a half-space; of a segment and a box."""
 NEAR = 31
 """Numbers per pair: delta or n, the closest points of both, then what its kind needs; see `Segments` and `Solids`."""
-ALONG = 11
-"""Numbers per degree of freedom."""
+ALONG, LEFT, TURNED = 19, 8, 16
+"""Numbers per degree of freedom k: 8 of right_k, which begins with j_k, 8 of left_k, 3 of delta x w_k or n x w_k."""
+ROUND_TERMS, SOLID_TERMS = 5, 8
+"""How many of these count."""
 TINY = 1e-30
 PARALLEL = 1e-14
 
@@ -52,7 +54,10 @@ def column(k, sign, point, dof):
 
 
 @helper
-def add_symmetric(H, n, x, y, e):
-    store(H, x * n + y, load(H, x * n + y) + e)
-    if x != y:
-        store(H, y * n + x, load(H, y * n + x) + e)
+def product(along, terms, x, y):
+    """left_x.right_y, the part of a Hessian that is symmetric in x and y on any side."""
+    o, i = x * ALONG + LEFT, y * ALONG
+    e = load(along, o) * load(along, i)
+    for k in range(1, terms):
+        e = fma(load(along, o + k), load(along, i + k), e)
+    return e

@@ -1,14 +1,14 @@
 """Segments with radii: half the squared distance of their closest points, and its second derivatives.
 
 Kernels of `dynamics.residuals.distance`, which has the equations.  Of each pair NEAR keeps delta, the two closest
-points, t_1, t_2, and whether theta is free; ALONG keeps j and C of each degree of freedom.
+points, t_1, t_2, and whether theta is free.
 """
 
 from __future__ import annotations
 
 from dynamics.algorithms.frames import last_dof
 from dynamics.algorithms.kinematics import COLUMN, DOF
-from dynamics.residuals.distance_parts import ALONG, NEAR, PARALLEL, TINY, clip, column, less, placed
+from dynamics.residuals.distance_parts import ALONG, LEFT, NEAR, PARALLEL, TINY, TURNED, clip, column, less, placed
 from dynamics.simd import fma, helper, kernel, load, select_less, store
 from dynamics.spatial import add_scaled3, cross, dot3, load3, scale3, store3
 
@@ -40,25 +40,8 @@ def segments_apart(pairs, p, body, near, r):
     store(r, p, (dot3(delta, delta) + eps * spread - pairs.offset[p]) * (0.5 * pairs.scale[p]))
 
 
-@kernel
-def features_of_segments(m, pairs, p, side, dof, near, along):
-    """j and C of the degrees of freedom of one side."""
-    o = p * NEAR
-    delta, point = load3(near, o), load3(near, o + 3 + 3 * side)
-    t1, t2 = load3(near, o + 9), load3(near, o + 12)
-    k = last_dof(m, pairs.second[p] if side else pairs.first[p])
-    while k > pairs.common[p]:
-        j = column(k, 1.0 - 2.0 * side, point, dof)
-        turning = cross(delta, load3(dof, k * DOF + COLUMN))
-        own1, own2 = 1.0 - side, 1.0 * side
-        store3(along, k * ALONG, j)
-        store(along, k * ALONG + 3, load(near, o + 15) * (dot3(t1, j) + own1 * dot3(turning, t1)))
-        store(along, k * ALONG + 4, load(near, o + 16) * (dot3(t2, j) + own2 * dot3(turning, t2)))
-        k = m.dof_parent[k]
-
-
 @helper
-def inverse_of_features(near, o, eps):
+def _inverse(near, o, eps):
     """G^-1, (xx, xy, yy), with ones on the diagonal where theta is at an end."""
     t1, t2 = load3(near, o + 9), load3(near, o + 12)
     f1, f2 = load(near, o + 15), load(near, o + 16)
@@ -69,10 +52,25 @@ def inverse_of_features(near, o, eps):
     return c * over, -b * over, a * over
 
 
-@helper
-def bend_of_segments(along, G, x, y):
-    """j_x.j_y - C_x' G^-1 C_y"""
-    cx, dx = load(along, x * ALONG + 3), load(along, x * ALONG + 4)
-    cy, dy = load(along, y * ALONG + 3), load(along, y * ALONG + 4)
-    held = cx * (G[0] * cy + G[1] * dy) + dx * (G[1] * cy + G[2] * dy)
-    return dot3(load3(along, x * ALONG), load3(along, y * ALONG)) - held
+@kernel
+def along_segments(m, pairs, p, side, dof, near, along):
+    """right = (j, C) and left = (j, -G^-1 C) of the degrees of freedom of one side."""
+    o = p * NEAR
+    G = _inverse(near, o, pairs.smoothing)
+    delta, point = load3(near, o), load3(near, o + 3 + 3 * side)
+    t1, t2 = load3(near, o + 9), load3(near, o + 12)
+    k = last_dof(m, pairs.second[p] if side else pairs.first[p])
+    while k > pairs.common[p]:
+        j, i = column(k, 1.0 - 2.0 * side, point, dof), k * ALONG
+        turning = cross(delta, load3(dof, k * DOF + COLUMN))
+        own1, own2 = 1.0 - side, 1.0 * side
+        c = load(near, o + 15) * (dot3(t1, j) + own1 * dot3(turning, t1))
+        d = load(near, o + 16) * (dot3(t2, j) + own2 * dot3(turning, t2))
+        store3(along, i + TURNED, turning)
+        store3(along, i, j)
+        store(along, i + 3, c)
+        store(along, i + 4, d)
+        store3(along, i + LEFT, j)
+        store(along, i + LEFT + 3, -(G[0] * c + G[1] * d))
+        store(along, i + LEFT + 4, -(G[1] * c + G[2] * d))
+        k = m.dof_parent[k]

@@ -1,20 +1,20 @@
 """Boxes and half-spaces: the signed distance of a segment or a point from them, and its second derivatives.
 
 Kernels of `dynamics.residuals.distance`, which has the equations.  Of each pair NEAR keeps n, the two closest points,
-and from SIGNED on lambda, the projection F on the free axes of the solid (6 numbers), u, e_A, e_B and Q (6); ALONG
-keeps j, g, h, alpha and beta of each degree of freedom.
+and from SIGNED on lambda, the projection F on the free axes of the solid (6 numbers), u, e/|e - F e|, -F e/|e - F e|
+and (1 - n n' - F - u u')/lambda (6), which is zero where closest points are free in the whole tangent plane.
 """
 
 from __future__ import annotations
 
 from dynamics.algorithms.frames import last_dof
 from dynamics.algorithms.kinematics import COLUMN, DOF
-from dynamics.residuals.distance_parts import ALONG, BOXED, NEAR, TINY, column, less, placed, turned
+from dynamics.residuals.distance_parts import ALONG, BOXED, LEFT, NEAR, TINY, TURNED, column, less, placed, turned
 from dynamics.simd import absolute, fma, helper, kernel, load, select_less, sqrt, store
-from dynamics.spatial import add3, add_scaled3, cross, dot3, load3, scale3, store3
+from dynamics.spatial import add_scaled3, cross, dot3, load3, scale3, store3
 
 SIGNED, FREE, ACROSS, OWN, OTHER, BEND = 9, 10, 16, 19, 22, 25
-"""Where lambda, F, u, e_A, e_B and Q begin."""
+"""Where these begin."""
 TOUCHING = 1e-18
 """Squared distance, m^2, below which a segment meets a box."""
 LEVEL = 1e-12
@@ -228,28 +228,24 @@ def _symmetric(near, o, x):
 
 
 @kernel
-def features_of_solid(m, pairs, p, side, dof, near, along):
-    """j, g, h = Q j, alpha and beta of the degrees of freedom of one side."""
+def along_solid(m, pairs, p, side, dof, near, along):
+    """right = (j, g, beta, alpha) and left = (h - g, -j - lambda g, -alpha - lambda beta, -beta) of one side."""
     o = p * NEAR
-    n, point = load3(near, o), load3(near, o + 3 + 3 * side)
+    n, point, signed = load3(near, o), load3(near, o + 3 + 3 * side), load(near, o + SIGNED)
     u, own = load3(near, o + ACROSS), load3(near, o + (OTHER if side else OWN))
     k = last_dof(m, pairs.second[p] if side else pairs.first[p])
     while k > pairs.common[p]:
-        j = column(k, 1.0 - 2.0 * side, point, dof)
+        j, i = column(k, 1.0 - 2.0 * side, point, dof), k * ALONG
         c = cross(n, load3(dof, k * DOF + COLUMN))
-        store3(along, k * ALONG, j)
-        store3(along, k * ALONG + 3, scale3(_symmetric(near, o + FREE, c), 1.0 * side))
-        store3(along, k * ALONG + 6, _symmetric(near, o + BEND, j))
-        store(along, k * ALONG + 9, dot3(u, j))
-        store(along, k * ALONG + 10, dot3(own, c))
+        g = scale3(_symmetric(near, o + FREE, c), 1.0 * side)
+        alpha, beta = dot3(u, j), dot3(own, c)
+        store3(along, i + TURNED, c)
+        store3(along, i, j)
+        store3(along, i + 3, g)
+        store(along, i + 6, beta)
+        store(along, i + 7, alpha)
+        store3(along, i + LEFT, less(_symmetric(near, o + BEND, j), g))
+        store3(along, i + LEFT + 3, scale3(add_scaled3(j, signed, g), -1.0))
+        store(along, i + LEFT + 6, -(alpha + signed * beta))
+        store(along, i + LEFT + 7, -beta)
         k = m.dof_parent[k]
-
-
-@helper
-def bend_of_solid(along, signed, x, y):
-    """h_x.j_y - (j_x.g_y + g_x.j_y) - lambda g_x.g_y, and the same of alpha and beta"""
-    o, i = x * ALONG, y * ALONG
-    jx, gx, jy, gy = load3(along, o), load3(along, o + 3), load3(along, i), load3(along, i + 3)
-    own = dot3(less(load3(along, o + 6), gx), jy) - dot3(add3(jx, scale3(gx, signed)), gy)
-    beta_x, beta_y = load(along, o + 10), load(along, i + 10)
-    return own - load(along, o + 9) * beta_y - beta_x * (load(along, i + 9) + signed * beta_y)
