@@ -177,8 +177,10 @@ def store(typing, ws, i, x):
 
 @intrinsic
 def splat(typing, ws, x):
-    """The float x as a number of the workspace's kind."""
+    """The float x as a number of the workspace's kind; one that is of this kind as it is."""
     t = _element(ws)
+    if x == t:
+        return t(ws, t), lambda context, builder, sig, args: args[1]
 
     def generate(context, builder, sig, args):
         return join_parts(builder, t, (args[1] if t == types.float64 else _spread(builder, args[1]), None))

@@ -16,16 +16,37 @@ import numpy as np
 from dynamics.contacts.contact_set import ContactSet
 from dynamics.implicit_function import store_control_blocks, store_hessian, store_state_blocks
 from dynamics.kernel_model import kernel_model
-from dynamics.lane_algebra import add_scaled, scale_into
+from dynamics.lane_algebra import add_scaled, scale_into, store_pair
 from dynamics.model import RigidBodyModel
-from dynamics.simd import LANES, carve, driver, gather, helper, kernel, scatter, scatter_blocks, shared_kernel
+from dynamics.simd import (
+    LANES,
+    carve,
+    driver,
+    fma,
+    gather,
+    helper,
+    kernel,
+    load,
+    scatter,
+    scatter_blocks,
+    shared_kernel,
+    splat,
+    store,
+)
 from dynamics.simd.by_type import by_type
 from dynamics.simd.references import by_reference
 from dynamics.systems.controlled_acceleration import acceleration_hessian, hessian_at_acceleration
 from dynamics.systems.frame_actuators import FrameActuators
-from dynamics.systems.linearization import scatter_step, store_euler_blocks, store_euler_rows, store_velocity_rows
+from dynamics.systems.linearization import (
+    increment_rate,
+    scatter_step,
+    store_euler_blocks,
+    store_euler_rows,
+    store_velocity_rows,
+    store_with_duration,
+)
 from dynamics.systems.runge_kutta import runge_kutta_numbers, runge_kutta_second_order
-from dynamics.systems.steps import Euler, LieEuler, RungeKutta, acceleration
+from dynamics.systems.steps import Euler, LieEuler, RungeKutta, TimedEuler, acceleration, duration
 from dynamics.systems.workspace import (
     carve_curvature,
     carve_derivatives,
@@ -115,6 +136,89 @@ def _expand_lie_euler(m, p, integrator, q, v, u, lam, d, e, s, w, t, out):
 
 
 @kernel
+def _widened(nz, H, W):
+    """W (nz + 1, nz + 1) is H (nz, nz), and zero in the last row and column."""
+    W[:] = 0.0
+    for i in range(nz):
+        for j in range(nz):
+            store(W, i * (nz + 1) + j, load(H, i * nz + j))
+
+
+@kernel
+def _add_duration(n, nu, semi, h, lam_v, o, a, e, W):
+    """The last row and column of W, those of the duration, but for geometry: y''a + o'O_h with y' = lam_v + 2 h o and
+    O_h = v + 2 h a of the semi-implicit step, y' = lam_v and O_h = v of the explicit one."""
+    nz = 2 * n + nu
+    for j in range(nz):
+        x = splat(W, 0.0)
+        for i in range(n):
+            y = fma(2.0 * h, load(o, i), load(lam_v, i)) if semi else load(lam_v, i)
+            if j < n:
+                slope = load(e.aq, i * n + j)
+            elif j < 2 * n:
+                slope = load(e.av, i * n + j - n)
+            else:
+                slope = load(e.au, i * nu + j - 2 * n)
+            x = fma(y, slope, x)
+        if n <= j and j < 2 * n:
+            x = x + load(o, j - n)
+        store_pair(W, nz + 1, nz, j, x)
+    if semi:
+        x = splat(W, 0.0)
+        for i in range(n):
+            x = fma(2.0 * load(o, i), load(a, i), x)
+        store(W, (nz + 1) * (nz + 1) - 1, x)
+
+
+@shared_kernel
+def _timed_euler_second_order(m, p, q, v, u, lam, d, e, s, work, F, W):
+    """W (nz + 1, nz + 1) of either Euler step, its duration last, and F (2 nv, nz + 1) if it has rows."""
+    n, nu = p.B.shape
+    nz, h, semi = 2 * n + nu, duration(p.integrator, nu, u), p.integrator.semi
+    xi, o, rate, rest = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n :]
+    H, rest = carve(rest, nz * nz)
+    rows, rest = carve(rest, 2 * n * nz)
+    eta, _ = carve(rest, 2 * n * (nz + 1))
+    scale_into(n, s.y, h, lam[n:])
+    scale_into(n, xi, h, v)
+    acceleration(m, p, q, v, u, d, d.a)
+    if semi:
+        add_scaled(n, xi, h * h, d.a)
+    tangent_maps(m, xi, e.maps)
+    apply_map_transposed(m, e.maps, JACOBIAN, lam[:n], o)
+    if semi:
+        add_scaled(n, s.y, h * h, o)
+    increment_rate(n, semi, h, v, d.a, rate)
+    hessian_at_acceleration(m, p, q, v, u, d, e, s)
+    store_hessian(None, n, nu, s, s.Hqu, H)
+    _widened(nz, H, W)
+    _add_duration(n, nu, semi, h, lam[n:], o, d.a, e, W)
+    rows[:] = 0.0
+    store_velocity_rows(n, nu, h, e, rows[n * nz :])
+    store_with_duration(m, nz, rows, rate, d.a, e.maps, eta)
+    for i in range(n):  # eta of the increment, in the rows of the configuration
+        for j in range(nz):
+            x = h * load(rows, (n + i) * nz + j) if semi else splat(eta, 0.0)
+            store(eta, i * (nz + 1) + j, x)
+        if not semi:
+            store(eta, i * (nz + 1) + n + i, splat(eta, h))
+        store(eta, i * (nz + 1) + nz, load(rate, i))
+    add_geometry(m, e.maps, xi, lam, 1.0, eta, 0, nz + 1, nz + 1, W, 0, nz + 1)
+    if F.shape[0] > 0:
+        store_euler_rows(m, nu, semi, h, e, rows)
+        store_with_duration(m, nz, rows, rate, d.a, e.maps, F)
+
+
+@kernel
+def _expand_timed_euler(m, p, integrator, q, v, u, lam, d, e, s, w, t, out):
+    n, nu = p.B.shape
+    W, w = carve(w, (2 * n + nu + 1) ** 2)
+    F, w = carve(w, 2 * n * (2 * n + nu + 1) if out.fx.shape[0] > 0 else 0)
+    _timed_euler_second_order(m, p, q, v, u, lam, d, e, s, w, F, W)
+    _scatter(n, nu + 1, t, F, W, out)
+
+
+@kernel
 def _expand_runge_kutta(m, p, integrator, q, v, u, lam, d, e, s, w, t, out):
     n, nu = p.B.shape
     H, w = carve(w, (2 * n + nu) ** 2)
@@ -124,7 +228,13 @@ def _expand_runge_kutta(m, p, integrator, q, v, u, lam, d, e, s, w, t, out):
     _scatter(n, nu, t, F, H, out)
 
 
-_expand = by_type("integrator", {Euler: _expand_euler, LieEuler: _expand_lie_euler, RungeKutta: _expand_runge_kutta})
+_expand = by_type(
+    "integrator",
+    {
+        Euler: _expand_euler, LieEuler: _expand_lie_euler, RungeKutta: _expand_runge_kutta,
+        TimedEuler: _expand_timed_euler,
+    },
+)  # fmt: skip
 
 
 class Expansion(NamedTuple):
@@ -159,12 +269,19 @@ def drive_expansion(first, last, work, block, p, x, u, lam, out):
 
 
 def expansion_numbers(
-    model: RigidBodyModel, contacts: ContactSet, nu: int, rk4: bool, actuators: FrameActuators | None = None
+    model: RigidBodyModel,
+    contacts: ContactSet,
+    nu: int,
+    rk4: bool,
+    actuators: FrameActuators | None = None,
+    timed: bool = False,
 ) -> int:
-    """Scratch numbers per lane of `drive_expansion`."""
+    """Scratch numbers per lane of `drive_expansion`; nu with the duration where that is free."""
     n, nq = model.nv, model.nq
     nz = 2 * n + nu
     work = runge_kutta_numbers(model, nu) if rk4 else n + n * nz
+    if timed and not rk4:
+        work = 3 * n + (nz - 1) ** 2 + 2 * n * (nz - 1) + 2 * n * nz
     blocks = dynamics_numbers(model, contacts) + derivative_numbers(model, contacts, nu, actuators)
     blocks += curvature_numbers(model, contacts, nu)
     return blocks + nq + n + nu + 2 * n + nz * nz + 2 * n * nz + work

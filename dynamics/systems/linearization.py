@@ -33,7 +33,7 @@ from dynamics.simd.references import by_reference
 from dynamics.systems.controlled_acceleration import acceleration_derivatives
 from dynamics.systems.frame_actuators import FrameActuators
 from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_numbers
-from dynamics.systems.steps import Euler, LieEuler, RungeKutta
+from dynamics.systems.steps import Euler, LieEuler, RungeKutta, TimedEuler, duration
 from dynamics.systems.workspace import carve_derivatives, carve_dynamics, derivative_numbers, dynamics_numbers
 from dynamics.tangent import ADJOINT, JACOBIAN, add_map, add_mapped_rows, tangent_maps
 
@@ -96,7 +96,7 @@ def store_euler_rows(m, nu, semi, h, e, F):
 def _lie_euler_first_order(m, p, q, v, u, d, e, xi, F):
     """F of either Euler step of joints of any kind; xi (nv) becomes the increment."""
     n, nu = p.B.shape
-    h, semi = p.integrator.h, p.integrator.semi
+    h, semi = duration(p.integrator, nu, u), p.integrator.semi
     acceleration_derivatives(m, p, q, v, u, d, e)
     scale_into(n, xi, h, v)
     if semi:
@@ -134,6 +134,37 @@ def _linearize_lie_euler(m, p, integrator, q, v, u, d, e, w, t, fx, fu):
 
 
 @kernel
+def increment_rate(n, semi, h, v, a, rate):
+    """The derivative of an Euler step's increment by its duration: v, or v + 2 h a."""
+    scale_into(n, rate, 1.0, v)
+    if semi:
+        add_scaled(n, rate, 2.0 * h, a)
+
+
+@kernel
+def store_with_duration(m, nz, F, rate, a, maps, W):
+    """W (2 nv, nz + 1): F (2 nv, nz), and last the column of an Euler step's duration, (Jr rate, a)."""
+    n = m.dof_body.size
+    for i in range(2 * n):
+        for j in range(nz):
+            store(W, i * (nz + 1) + j, load(F, i * nz + j))
+        store(W, i * (nz + 1) + nz, splat(W, 0.0) if i < n else load(a, i - n))
+    add_mapped_rows(m, maps, JACOBIAN, 1.0, rate, 0, 1, W, nz, nz + 1, 1)
+
+
+@kernel
+def _linearize_timed_euler(m, p, integrator, q, v, u, d, e, w, t, fx, fu):
+    n, nu = p.B.shape
+    nz = 2 * n + nu
+    F, w = carve(w, 2 * n * nz)
+    W, w = carve(w, 2 * n * (nz + 1))
+    _lie_euler_first_order(m, p, q, v, u, d, e, w[:n], F)
+    increment_rate(n, integrator.semi, duration(integrator, nu, u), v, d.a, w[:n])
+    store_with_duration(m, nz, F, w[:n], d.a, e.maps, W)
+    scatter_step(n, nu + 1, t, W, fx, fu)
+
+
+@kernel
 def _linearize_runge_kutta(m, p, integrator, q, v, u, d, e, w, t, fx, fu):
     n, nu = p.B.shape
     F, w = carve(w, 2 * n * (2 * n + nu))
@@ -142,8 +173,12 @@ def _linearize_runge_kutta(m, p, integrator, q, v, u, d, e, w, t, fx, fu):
 
 
 _linearize = by_type(
-    "integrator", {Euler: _linearize_euler, LieEuler: _linearize_lie_euler, RungeKutta: _linearize_runge_kutta}
-)
+    "integrator",
+    {
+        Euler: _linearize_euler, LieEuler: _linearize_lie_euler, RungeKutta: _linearize_runge_kutta,
+        TimedEuler: _linearize_timed_euler,
+    },
+)  # fmt: skip
 
 
 @driver
@@ -164,10 +199,16 @@ def drive_linearization(first, last, work, block, p, x, u, fx, fu):
 
 
 def linearization_numbers(
-    model: RigidBodyModel, contacts: ContactSet, nu: int, rk4: bool, actuators: FrameActuators | None = None
+    model: RigidBodyModel,
+    contacts: ContactSet,
+    nu: int,
+    rk4: bool,
+    actuators: FrameActuators | None = None,
+    timed: bool = False,
 ) -> int:
-    """Scratch numbers per lane of `drive_linearization`."""
+    """Scratch numbers per lane of `drive_linearization`; nu with the duration where that is free."""
     n, nq = model.nv, model.nq
     blocks = dynamics_numbers(model, contacts) + derivative_numbers(model, contacts, nu, actuators)
     stages = runge_kutta_numbers(model, nu) if rk4 else n
-    return blocks + nq + n + nu + 2 * n * (2 * n + nu) + stages
+    rows = 2 * n * (2 * n + nu) + (2 * n * (2 * n + nu - 1) if timed and not rk4 else 0)
+    return blocks + nq + n + nu + rows + stages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import cast
 
@@ -29,7 +30,7 @@ from dynamics.systems.plant_model import plant_model
 from dynamics.systems.quasi_static import check_references, holding_controls
 from dynamics.systems.robot_system import RobotSystem
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
-from dynamics.systems.steps import INTEGRATORS, Plant, integrator_of, step_numbers
+from dynamics.systems.steps import INTEGRATORS, Plant, integrator_of, step_numbers, timed_integrator_of
 from dynamics.systems.workspace import dynamics_numbers
 from dynamics.validation import as_array, as_batch, check_choice, check_time_step
 
@@ -79,6 +80,9 @@ class RigidBodySystem(RobotSystem):
     Steps and rollouts of robots on legs of three joints each, held at points of their last bodies, eliminate the legs
     (`legs`, None for other robots), which gives the accelerations of `contact_dynamics` to ten digits or more.
     """
+
+    free_duration = False
+    """Whether the last control is how long the step takes."""
 
     def __init__(
         self,
@@ -168,6 +172,22 @@ class RigidBodySystem(RobotSystem):
         """The system of `model.full` where joints follow others, else None."""
         return None if self.led is None else cast(RigidBodySystem, self.led.tree)
 
+    def timed(self) -> RigidBodySystem:
+        """The same system whose last control, behind the others, is how long the step takes, s.
+
+        Gains of contacts, and the part of damping that Euler steps take implicitly, stay those of `dt`.
+        """
+        new = copy.copy(self)
+        new.nu, new.free_duration, new.legs, new.semi_implicit, new.semi_implicit_from = self.nu + 1, True, None, False, None
+        if self.led is not None:
+            new.led = LedMotion(self.model, cast(RigidBodySystem, self.tree).timed())
+            return new
+        block, plant = self.plant
+        new.plant = new.motion_plant = block, plant._replace(integrator=timed_integrator_of(self.integrator))
+        new._rollout_numbers = new.rollout_numbers()
+        new._no_knots = self._no_knots[0], np.empty((0, self.ndx, new.nu))
+        return new
+
     @property
     def in_contact(self) -> bool:
         """Whether the system has contacts."""
@@ -251,7 +271,7 @@ class RigidBodySystem(RobotSystem):
         if self.led is not None:
             return self.led.write_linearization(xs, us, fx, fu)
         rk4 = self.integrator == "rk4"
-        numbers = linearization_numbers(self.model, self.contacts, self.nu, rk4, self.pushing)
+        numbers = linearization_numbers(self.model, self.contacts, self.nu, rk4, self.pushing, self.free_duration)
         launch(drive_linearization, len(us), numbers, *self.plant, xs, us, fx, fu)
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
@@ -267,7 +287,7 @@ class RigidBodySystem(RobotSystem):
         if self.led is not None:
             return self.led.write_expansion(xs, us, lam, fx, fu, *H)
         rk4 = self.integrator == "rk4"
-        numbers = expansion_numbers(self.model, self.contacts, self.nu, rk4, self.pushing)
+        numbers = expansion_numbers(self.model, self.contacts, self.nu, rk4, self.pushing, self.free_duration)
         launch(drive_expansion, len(us), numbers, *self.plant, xs, us, lam, Expansion(fx, fu, *H))
 
     def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -60,6 +60,18 @@ class RungeKutta(NamedTuple):
     h: float
 
 
+class TimedEuler(NamedTuple):
+    """Either Euler step of joints of any kind, for as long as a number behind the controls says."""
+
+    semi: bool
+
+
+class TimedRungeKutta(NamedTuple):
+    """RK4, likewise."""
+
+    order: int  # 4
+
+
 class Plant(NamedTuple):
     """What kernels know of a system besides the robot."""
 
@@ -67,7 +79,7 @@ class Plant(NamedTuple):
     B: np.ndarray  # (nv, nu), skip: `Actuation`
     skip: int
     manifold: bool | None  # None: all joints are Euclidean
-    integrator: Euler | LieEuler | RungeKutta
+    integrator: Euler | LieEuler | RungeKutta | TimedEuler | TimedRungeKutta
     actuators: FrameActuators | None  # those on frames, whose forces depend on the configuration
 
 
@@ -76,6 +88,28 @@ def integrator_of(name: str, manifold: bool, h: float) -> Euler | LieEuler | Run
     if name == "rk4":
         return RungeKutta(h)
     return (LieEuler if manifold else Euler)(h, name == "semi_implicit_euler")
+
+
+def timed_integrator_of(name: str) -> TimedEuler | TimedRungeKutta:
+    """Of `INTEGRATORS`, for steps of any duration."""
+    return TimedRungeKutta(4) if name == "rk4" else TimedEuler(name == "semi_implicit_euler")
+
+
+@helper
+def _fixed(integrator, nu, u):
+    return integrator.h
+
+
+@helper
+def _asked(integrator, nu, u):
+    return load(u, nu)
+
+
+duration = by_type(
+    "integrator",
+    {Euler: _fixed, LieEuler: _fixed, RungeKutta: _fixed, TimedEuler: _asked, TimedRungeKutta: _asked},
+)
+"""h of a step, (integrator, nu, u): u are nu controls, and behind them what they take where that is free."""
 
 
 @helper
@@ -117,14 +151,14 @@ def stage_increment(m, stage, h, v, acc, O):
     scale_into(n, O, 0.5 * h if stage <= 2 else h, v)
     if stage == 2:
         add_scaled(n, O, h * h / 4, a1)
-        add_bracket_rows(m, v, h**3 / 16, a1, 0, 1, O, 0, 1, 1)
+        add_bracket_rows(m, v, h * h * h / 16, a1, 0, 1, O, 0, 1, 1)
     elif stage == 3:
         add_scaled(n, O, h * h / 2, a2)
     elif stage == 4:
         add_scaled(n, O, h * h / 6, a1)
         add_scaled(n, O, h * h / 6, a2)
         add_scaled(n, O, h * h / 6, a3)
-        add_bracket_rows(m, v, h**3 / 12, a3, 0, 1, O, 0, 1, 1)
+        add_bracket_rows(m, v, h * h * h / 12, a3, 0, 1, O, 0, 1, 1)
 
 
 @helper
@@ -144,7 +178,7 @@ def move(m, manifold, q, dq, q_out):
 
 @kernel
 def _euler_step(m, p, integrator, q, v, u, d, work, q_next, v_next):
-    n, h = m.dof_body.size, integrator.h
+    n, h = m.dof_body.size, duration(integrator, p.B.shape[1], u)
     acceleration(m, p, q, v, u, d, d.a)
     combine(n, v_next, v, h, d.a)
     scale_into(n, work, h, v_next if integrator.semi else v)
@@ -153,7 +187,7 @@ def _euler_step(m, p, integrator, q, v, u, d, work, q_next, v_next):
 
 @kernel
 def _runge_kutta_step(m, p, integrator, q, v, u, d, work, q_next, v_next):
-    n, h = m.dof_body.size, integrator.h
+    n, h = m.dof_body.size, duration(integrator, p.B.shape[1], u)
     O, acc, v_i, q_i = work[:n], work[n : 5 * n], work[5 * n : 6 * n], work[6 * n :]
     acceleration(m, p, q, v, u, d, acc[:n])
     for stage in range(1, 4):
@@ -168,7 +202,13 @@ def _runge_kutta_step(m, p, integrator, q, v, u, d, work, q_next, v_next):
     integrate_configuration(m, q, O, q_next)
 
 
-_step = by_type("integrator", {Euler: _euler_step, LieEuler: _euler_step, RungeKutta: _runge_kutta_step})
+_step = by_type(
+    "integrator",
+    {
+        Euler: _euler_step, LieEuler: _euler_step, RungeKutta: _runge_kutta_step, TimedEuler: _euler_step,
+        TimedRungeKutta: _runge_kutta_step,
+    },
+)  # fmt: skip
 
 
 @shared_kernel
