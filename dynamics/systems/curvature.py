@@ -46,7 +46,16 @@ from dynamics.systems.linearization import (
     store_with_duration,
 )
 from dynamics.systems.runge_kutta import runge_kutta_numbers, runge_kutta_second_order
-from dynamics.systems.steps import Euler, LieEuler, RungeKutta, TimedEuler, acceleration, duration
+from dynamics.systems.steps import (
+    Euler,
+    LieEuler,
+    RungeKutta,
+    TimedEuler,
+    TimedRungeKutta,
+    acceleration,
+    duration,
+    durations_behind,
+)
 from dynamics.systems.workspace import (
     carve_curvature,
     carve_derivatives,
@@ -220,7 +229,7 @@ def _expand_timed_euler(m, p, integrator, q, v, u, lam, d, e, s, w, t, out):
 
 @kernel
 def _expand_runge_kutta(m, p, integrator, q, v, u, lam, d, e, s, w, t, out):
-    n, nu = p.B.shape
+    n, nu = p.B.shape[0], p.B.shape[1] + durations_behind(integrator)
     H, w = carve(w, (2 * n + nu) ** 2)
     F, w = carve(w, 2 * n * (2 * n + nu) if out.fx.shape[0] > 0 else 0)
     H[:] = 0.0
@@ -232,7 +241,7 @@ _expand = by_type(
     "integrator",
     {
         Euler: _expand_euler, LieEuler: _expand_lie_euler, RungeKutta: _expand_runge_kutta,
-        TimedEuler: _expand_timed_euler,
+        TimedEuler: _expand_timed_euler, TimedRungeKutta: _expand_runge_kutta,
     },
 )  # fmt: skip
 

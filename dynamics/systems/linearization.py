@@ -33,7 +33,7 @@ from dynamics.simd.references import by_reference
 from dynamics.systems.controlled_acceleration import acceleration_derivatives
 from dynamics.systems.frame_actuators import FrameActuators
 from dynamics.systems.runge_kutta import runge_kutta_first_order, runge_kutta_numbers
-from dynamics.systems.steps import Euler, LieEuler, RungeKutta, TimedEuler, duration
+from dynamics.systems.steps import Euler, LieEuler, RungeKutta, TimedEuler, TimedRungeKutta, duration, durations_behind
 from dynamics.systems.workspace import carve_derivatives, carve_dynamics, derivative_numbers, dynamics_numbers
 from dynamics.tangent import ADJOINT, JACOBIAN, add_map, add_mapped_rows, tangent_maps
 
@@ -166,7 +166,7 @@ def _linearize_timed_euler(m, p, integrator, q, v, u, d, e, w, t, fx, fu):
 
 @kernel
 def _linearize_runge_kutta(m, p, integrator, q, v, u, d, e, w, t, fx, fu):
-    n, nu = p.B.shape
+    n, nu = p.B.shape[0], p.B.shape[1] + durations_behind(integrator)
     F, w = carve(w, 2 * n * (2 * n + nu))
     runge_kutta_first_order(m, p, q, v, u, d, e, w, F)
     scatter_step(n, nu, t, F, fx, fu)
@@ -176,7 +176,7 @@ _linearize = by_type(
     "integrator",
     {
         Euler: _linearize_euler, LieEuler: _linearize_lie_euler, RungeKutta: _linearize_runge_kutta,
-        TimedEuler: _linearize_timed_euler,
+        TimedEuler: _linearize_timed_euler, TimedRungeKutta: _linearize_runge_kutta,
     },
 )  # fmt: skip
 

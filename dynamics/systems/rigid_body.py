@@ -178,7 +178,8 @@ class RigidBodySystem(RobotSystem):
         Gains of contacts, and the part of damping that Euler steps take implicitly, stay those of `dt`.
         """
         new = copy.copy(self)
-        new.nu, new.free_duration, new.legs, new.semi_implicit, new.semi_implicit_from = self.nu + 1, True, None, False, None
+        new.nu, new.free_duration, new.legs = self.nu + 1, True, None
+        new.semi_implicit, new.semi_implicit_from = False, None
         if self.led is not None:
             new.led = LedMotion(self.model, cast(RigidBodySystem, self.tree).timed())
             return new

@@ -113,6 +113,22 @@ duration = by_type(
 
 
 @helper
+def _none(integrator):
+    return 0
+
+
+@helper
+def _one(integrator):
+    return 1
+
+
+durations_behind = by_type(
+    "integrator", {Euler: _none, LieEuler: _none, RungeKutta: _none, TimedEuler: _one, TimedRungeKutta: _one}
+)
+"""How many numbers behind the controls are durations."""
+
+
+@helper
 def _solve_free(m, contacts, q, v, d, a):
     w = d.space
     forward_dynamics_kernel(m, q, v, d.tau, w.zeros, None, w.body, w.dof, w.art, w.elim, a)
