@@ -26,7 +26,8 @@ from numpy.typing import ArrayLike
 from trajopt.capabilities import AccelerationControlled, capability
 from trajopt.costs import Quadratic
 from trajopt.costs.cost_kernels import add_rates, weighted_squares
-from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, weight_rows
+from trajopt.costs.knot_rows import PlacedCost, as_rows, check_knots, common_knots, weight_rows
+from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.stepwise import ClosedLoopRollouts
 from trajopt.interfaces.system import System, as_manifold, check_system, control_names, state_array
@@ -151,6 +152,10 @@ class ControlRateSystem(ClosedLoopRollouts):
     def _serves(self, subjects):
         return tuple(WithControls(subject, self.nu) for subject in subjects)
 
+    def _control_speeds(self, offered):
+        """Those of the system inside, which read the velocities in front of the controls before."""
+        return np.hstack([offered[0], np.zeros((self.nu, self.nu))]), offered[1]
+
     def _state_limits(self, inside, position=True, velocity=True):
         """Those of the system inside, and none of the controls before."""
         lower, upper = inside(position=position, velocity=velocity)
@@ -230,6 +235,7 @@ FORWARDED: dict[str, Callable[[ControlRateSystem, Any], Any]] = {
     "window": _function(ControlRateSystem._window),
     "write_expansion": _function(ControlRateSystem._write_expansion),
     "serves": ControlRateSystem._serves,
+    "control_speeds": ControlRateSystem._control_speeds,
     "neutral_state": ControlRateSystem.state,
     "state_limits": _function(ControlRateSystem._state_limits),
     **dict.fromkeys(("state_names", "tangent_names"), ControlRateSystem._with_controls_before),
@@ -257,27 +263,38 @@ def _joined(x: np.ndarray, p: np.ndarray) -> np.ndarray:
     return np.concatenate([np.broadcast_to(a, (*batch, a.shape[-1])) for a in (x, p)], axis=-1)
 
 
-class ControlRateCost:
+def check_control_rate_system(system: object) -> None:
+    """TypeError unless it is one."""
+    if not isinstance(system, ControlRateSystem):
+        raise TypeError(f"system: got {type(system).__name__}, wanted a trajopt.ControlRateSystem")
+
+
+class ControlRateCost(PlacedCost):
     """1/2 sum_i w_i ((u_t - u_{t-1})_i/dt)^2, a running cost; u_{-1} is part of the initial state.
 
     Parameters
     ----------
     system : ControlRateSystem
     weights : number, (nu,) array, or (K, nu) with weights for each of K knots; non-negative
+    at : where it counts, by default at all knots; see `trajopt.ControlCost`
 
     Attributes
     ----------
     knots : K, the number of knots at which it can be evaluated; None if the weights are constant.
     """
 
-    def __init__(self, system: ControlRateSystem, weights: ArrayLike) -> None:
-        if not isinstance(system, ControlRateSystem):
-            raise TypeError(f"system: got {type(system).__name__}, wanted a trajopt.ControlRateSystem")
-        self.system = system
-        self.weights = np.full(system.nu, 1.0) * weight_rows(weights, system.nu)
-        self.knots = common_knots("ControlRateCost", weights=self.weights)
-        self._weights = as_rows(self.weights, system.nu) / system.dt**2
+    by_knot = ("weights",)
+
+    def __init__(self, system: ControlRateSystem, weights: ArrayLike, at: At | None = None) -> None:
+        check_control_rate_system(system)
+        self.system, self.at = system, checked_at(at)
         self.made_for = state_space(system)
+        self._set(weights)
+
+    def _set(self, weights: ArrayLike) -> None:
+        self.weights = np.full(self.system.nu, 1.0) * weight_rows(weights, self.system.nu)
+        self.knots = common_knots("ControlRateCost", weights=self.weights)
+        self._weights = as_rows(self.weights, self.system.nu) / self.system.dt**2
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError at the terminal knot, or for a system of other dimensions."""

@@ -47,13 +47,19 @@ class LiftedCost:
 
     def __init__(self, system: "ControlRateSystem", cost: Cost) -> None:
         self.system, self.cost = system, cost
-        self.knots = getattr(cost, "knots", None)
+        self.knots, self.at = getattr(cost, "knots", None), getattr(cost, "at", None)
         self.made_for = _lifted(cost, system)
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError for a system of other dimensions, or whatever the cost inside raises."""
         check_dimensions("lifted cost", self.system, system)
         self.cost.check(self.system.system, terminal)
+
+    def placed(self, system: System, rows: np.ndarray, count: int, times: np.ndarray) -> "LiftedCost":
+        """See `trajopt.costs.Cost`."""
+        placed = getattr(self.cost, "placed", None)
+        inside = self.cost if placed is None else placed(self.system.system, rows, count, times)
+        return self if inside is self.cost else LiftedCost(self.system, inside)
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx + nu) and us (K, nu)."""
