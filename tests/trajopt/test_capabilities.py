@@ -104,6 +104,10 @@ class Everything(CirclePendulum):
     def control_limits(self):
         return np.array([-3.0]), np.array([4.0])
 
+    @property
+    def control_speeds(self):
+        return np.array([[2.0]]), np.array([5.0])
+
 
 @pytest.fixture
 def inner():
@@ -196,6 +200,7 @@ SAME = {
         (w.state_limits(position=False)[1], [np.inf, 2.0, np.inf]),
     ],
     "control_limits": lambda w, i, *_: [(w.control_limits(), i.control_limits())],
+    "control_speeds": lambda w, i, *_: [(w.control_speeds[0], [[2.0, 0.0]]), (w.control_speeds[1], [5.0])],
     "horizon": same("horizon"),
     "durations": same("durations"),
     "scenery": same("scenery"),

@@ -173,8 +173,8 @@ def test_the_state_at_knot_zero_is_given():
 
 def test_knots_beyond_the_horizon():
     held = ResidualConstraint(TIP, -1.0, 1.0, at=[1, 4], name="tip")
-    with pytest.raises(ValueError, match="at: tip got knot 4, wanted at most 3"):
-        Problem(SYSTEM, [0.0, 0.0], 4, [ControlCost(1.0)], constraints=[held])
+    with pytest.raises(ValueError, match="at: tip got knot 4, wanted at most 3, or -1"):
+        Problem(SYSTEM, [0.0, 0.0], 3, [ControlCost(1.0)], constraints=[held])
     assert Problem(SYSTEM, [0.0, 0.0], 5, [ControlCost(1.0)], constraints=[held]).horizon == 5
     assert repr(held) == "ResidualConstraint('tip', nr=3, at=(1, 4))"
     assert repr(ResidualConstraint(TIP, at=range(3, 9))) == "ResidualConstraint('TipResidual', nr=3, at='3 ... 8')"

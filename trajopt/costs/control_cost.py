@@ -55,7 +55,7 @@ class ControlCost(PlacedCost):
 
     def _set(self, weights: ArrayLike, reference: ArrayLike | OfTime) -> None:
         self.weights = weight_rows(weights, None)
-        self.reference = reference if callable(reference) else scalars_or_rows("reference", reference, None)
+        self.reference: Any = reference if callable(reference) else scalars_or_rows("reference", reference, None)
         self.knots = common_knots("ControlCost", weights=self.weights, reference=self.reference)
         self._of: dict[int, _OfControls] = {}
 

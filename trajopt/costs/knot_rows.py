@@ -105,11 +105,12 @@ class PlacedCost:
 
     def placed(self, system: System, rows: np.ndarray, count: int, times: np.ndarray) -> Self:
         """See `trajopt.costs.Cost`."""
-        values = {name: getattr(self, name) for name in self.by_knot}
+        values: dict[str, Any] = {name: getattr(self, name) for name in self.by_knot}
         found = dict(values)
         for name, value in values.items():
-            if callable(value):
-                found[name] = rows_of_times(name, value, times, self._width(name, system))
+            function: Any = value if callable(value) else None
+            if function is not None:
+                found[name] = rows_of_times(name, function, times, self._width(name, system))
             elif value.ndim == 2 and len(rows) < count:
                 check_knots(type(self).__name__, len(value), np.empty(count))
                 found[name] = value[rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,7 +64,7 @@ class ResidualCost(PlacedCost, CostOfResidual):
 
     def _set(self, weights: ArrayLike, reference: ArrayLike | OfTime) -> None:
         self.weights = np.full(self.nr, 1.0) * weight_rows(weights, self.nr)
-        self.reference = reference if callable(reference) else scalars_or_rows("reference", reference, self.nr)
+        self.reference: Any = reference if callable(reference) else scalars_or_rows("reference", reference, self.nr)
         self.knots = common_knots("ResidualCost", weights=self.weights, reference=self.reference)
         self._set_loss(self.weights, self.activation, None if callable(self.reference) else self.reference)
 

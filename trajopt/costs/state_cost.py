@@ -59,7 +59,7 @@ class StateCost(PlacedCost, CostOfResidual):
         return system.nx
 
     def _set(self, weights: ArrayLike, reference: ArrayLike | OfTime) -> None:
-        self.reference = reference if callable(reference) else state_rows(self.system, "reference", reference)
+        self.reference: Any = reference if callable(reference) else state_rows(self.system, "reference", reference)
         self.weights = np.full(self.nr, 1.0) * weight_rows(weights, self.nr)
         self.knots = common_knots("StateCost", reference=self.reference, weights=self.weights)
         self._set_loss(self.weights, self.activation)

@@ -21,7 +21,7 @@ from trajopt.validation import one_of
 
 At = str | int | float | Sequence[int] | Sequence[float] | np.ndarray | slice
 """What is given."""
-Where = str | slice | tuple[int, ...] | tuple[float, ...]
+Where = str | slice | tuple[float, ...]
 """What is made of it."""
 WHERE = ("path", "terminal", "all")
 SLACK = 1e-9
@@ -83,9 +83,10 @@ def knots_at(at: Where, times: np.ndarray, owner: str = "") -> np.ndarray:
         first, stop = {"path": (0, last), "terminal": (last, last + 1), "all": (0, last + 1)}[at]
         return np.arange(first, stop)
     if isinstance(at, slice):
-        edges = (_nearest(edge, times, what) if isinstance(edge, (float, np.floating)) else edge
+        edges: Any = (_nearest(edge, times, what) if isinstance(edge, (float, np.floating)) else edge
                  for edge in (at.start, at.stop))  # fmt: skip
-        found = np.arange(last + 1)[slice(*edges, at.step)]
+        start, stop = edges
+        found = np.arange(last + 1)[slice(start, stop, at.step)]
         if not len(found):
             raise ValueError(f"at: {what}got {at!r}, which holds none of the knots 0 ... {last}")
         return found

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from trajopt.capabilities import ControlLimits, StateLimits, capability
 from trajopt.costs.residuals import StateResidual
-from trajopt.interfaces.knots import At, checked_at, knots_at
+from trajopt.interfaces.knots import At, Where, checked_at, knots_at
 from trajopt.interfaces.residual import Residual, check_residual, component_names
 from trajopt.interfaces.system import System, check_system, control_names, tangent_names
 from trajopt.validation import did_you_mean, number_array, text, whole_number
@@ -210,7 +210,8 @@ class ResidualConstraint:
         where = checked_at(at)
         if where is None:
             raise ValueError("at: got None, wanted knots, times, a slice, or one of 'path', 'terminal', 'all'")
-        self.at, self._ends_before_last = where, isinstance(where, slice)
+        self.at: Where = where
+        self._ends_before_last = isinstance(where, slice)
         self.name = text("name", name) or getattr(residual, "name", "") or type(residual).__name__
         self.component_names = component_names(residual)
         if len(self.component_names) not in (0, self.nr):
@@ -218,8 +219,9 @@ class ResidualConstraint:
         _check_order(self.name, self.lower, self.upper)
 
     def __repr__(self) -> str:
-        long = isinstance(self.at, tuple) and len(self.at) >= 4
-        at = f"{self.at[0]} ... {self.at[-1]}" if long else self.at
+        at = self.at
+        if isinstance(at, tuple) and len(at) >= 4:
+            at = f"{at[0]} ... {at[-1]}"
         return f"{type(self).__name__}({self.name!r}, nr={self.nr}, at={at!r})"
 
     def adjusted(self, **values: Any) -> Self:
@@ -232,7 +234,7 @@ class ResidualConstraint:
         if isinstance(self.at, str):
             return self
         at = tuple(knots_at(self.at, times, self.name).tolist())
-        if at == self.at and all(isinstance(knot, int) for knot in self.at):
+        if isinstance(self.at, tuple) and repr(at) == repr(self.at):  # knots, and not as many seconds
             return self
         new = copy.copy(self)
         new.at = at
@@ -241,7 +243,7 @@ class ResidualConstraint:
     def knots(self, horizon: int, state_only: bool) -> np.ndarray:
         """The knots it holds at, N for the last one.  Raises ValueError for one beyond the horizon."""
         if isinstance(self.at, tuple) and isinstance(self.at[0], float):
-            raise ValueError(f"at: {self.name} got times, wanted the constraint of a trajopt.Problem, which has knots")
+            raise ValueError(f"at: {self.name} got times, wanted the constraint of a problem, which has knots")
         found = knots_at(self.at, np.arange(horizon + 1.0), self.name)
         left_out = 0 if state_only and self.at != "terminal" else horizon if self._ends_before_last else -1
         return found[found != left_out]

@@ -37,16 +37,18 @@ def _target(term: Term, blocks: Blocks) -> Quadratic:
 
 def _accumulate(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None) -> None:
     points, cost, scale = term.points(xs, us), term.cost, term.scale
-    factors = scale if isinstance(scale, np.ndarray) else None
     together = getattr(cost, "accumulate_exact", None) if blocks is curvature else None
     for add, into in (cost.accumulate, blocks), (cost.accumulate_curvature, None if together else curvature):
         if into is None:
             continue
         target = _target(term, into)
-        (together or add)(*points, scale if factors is None else 1.0, target)
+        (together or add)(*points, 1.0 if isinstance(scale, np.ndarray) else scale, target)
         if term.knots is not None and not term.terminal:
             for block, part in zip(into, target, strict=True):
-                block[term.knots] += part if factors is None else factors.reshape(-1, *[1] * (part.ndim - 1)) * part
+                assert part is not None
+                if isinstance(scale, np.ndarray):
+                    part *= np.reshape(scale, (-1,) + (1,) * (part.ndim - 1))
+                block[term.knots] += part
 
 
 @routine
