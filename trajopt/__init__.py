@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from trajopt.interfaces.system import ManifoldSystem, System
     from trajopt.plotting import Viewer, animate, plot_convergence, plot_trajectory, view
     from trajopt.problem.constraints import ControlBounds, ResidualConstraint, StateBounds
-    from trajopt.problem.control_rate import ControlRateCost, ControlRateSystem
+    from trajopt.problem.control_rate import ControlRateSystem
+    from trajopt.problem.control_rate_cost import ControlRateCost
     from trajopt.problem.derivative_check import BlockCheck, DerivativeReport, check_derivatives
+    from trajopt.problem.jerk import JerkBounds, JerkResidual, JerkSystem
     from trajopt.problem.limits import AccelerationBounds, ControlRateBounds, TorqueSpeedBounds
     from trajopt.problem.problem import Problem
     from trajopt.problem.scenery import Cylinder, Lines, Shape, Sphere, Target
@@ -63,7 +65,9 @@ _HOME = {
     "interfaces.system": ("ManifoldSystem", "System"),
     "plotting": ("Viewer", "animate", "plot_convergence", "plot_trajectory", "view"),
     "problem.constraints": ("ControlBounds", "ResidualConstraint", "StateBounds"),
-    "problem.control_rate": ("ControlRateCost", "ControlRateSystem"),
+    "problem.control_rate": ("ControlRateSystem",),
+    "problem.control_rate_cost": ("ControlRateCost",),
+    "problem.jerk": ("JerkBounds", "JerkResidual", "JerkSystem"),
     "problem.derivative_check": ("BlockCheck", "DerivativeReport", "check_derivatives"),
     "problem.limits": ("AccelerationBounds", "ControlRateBounds", "TorqueSpeedBounds"),
     "problem.problem": ("Problem",),

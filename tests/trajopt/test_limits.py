@@ -18,6 +18,9 @@ from trajopt import (
     ControlCost,
     ControlRateBounds,
     ControlRateSystem,
+    JerkBounds,
+    JerkResidual,
+    JerkSystem,
     Problem,
     ResidualCost,
     StateCost,
@@ -157,6 +160,70 @@ def test_control_rates_are_kept():
         assert np.abs(rates[:, 1]).max() == pytest.approx(20.0, abs=1e-3)
 
 
+# ------------------------------------------------------------------------------------------------ jerks
+def floating():
+    system = arm(base=dynamics.FreeFlyer(), actuation="floating_base")
+    return system, system.neutral_state
+
+
+@pytest.mark.parametrize("make", [lambda: (arm(), arm().neutral_state), floating, lambda: (Pendulum(), np.zeros(2))])
+def test_the_velocities_before_are_part_of_the_state(make, rng):
+    inner, x0 = make()
+    system, n = JerkSystem(inner), inner.ndx // 2
+    assert (system.nx, system.ndx, system.nu) == (inner.nx + n, inner.ndx + n, inner.nu)
+    x0 = inner.integrate(x0, 0.3 * rng.standard_normal(inner.ndx))
+    us = rng.standard_normal((4, inner.nu))
+    np.testing.assert_array_equal(system.state(x0)[inner.nx :], x0[-n:])
+    zs = system.rollout(system.state(x0, 0.5), us)
+    np.testing.assert_allclose(zs[:, : inner.nx], inner.rollout(x0, us), rtol=1e-14)
+    np.testing.assert_array_equal(zs[0, inner.nx :], np.full(n, 0.5))
+    np.testing.assert_array_equal(zs[1:, inner.nx :], zs[:-1, inner.nx - n : inner.nx])
+    np.testing.assert_allclose(system.step(zs[:-1], us), zs[1:], rtol=1e-9, atol=1e-12)
+    assert check_derivatives(system, zs[2], us[2]).ok
+    residual = JerkResidual(system)
+    wanted = np.diff(zs[:, inner.nx - n : inner.nx], 2, axis=0, prepend=0.5 * np.ones((1, n))) / inner.dt**2
+    np.testing.assert_allclose(residual.evaluate(zs[:-1], us), wanted, rtol=1e-8, atol=1e-7)
+    assert check_derivatives(residual, zs[2], us[2], system=system).ok
+    assert check_derivatives(JerkResidual(system, [n - 1]), zs[2], us[2], system=system).ok
+
+
+def test_jerks_are_kept():
+    """By name, beside limits of accelerations; with the control before in the state, too, the same minimum."""
+    inner = arm()
+    free = swing(inner, [0.5, 0.9], [], speed=100.0)
+    costs = []
+    for rate in (False, True):
+        system = JerkSystem(inner)
+        z0, lift = system.state(free.x0), system.lift
+        if rate:
+            jerks, system = system, ControlRateSystem(system)
+            z0, lift = system.state(z0), lambda cost, jerks=jerks, system=system: system.lift(jerks.lift(cost))
+        bounds = JerkBounds(system, {"elbow": -150.0}, {"elbow": 150.0})
+        assert bounds.component_names == ("elbow jerk",)
+        limits = [bounds, AccelerationBounds(system, upper={"shoulder": 6.0})]
+        p = Problem(system, z0, 40, free.running_costs, [lift(free.terminal_costs[0])], limits)
+        for solution in both(p):
+            a = np.diff(solution.xs[:, 2:4], axis=0) / 0.01
+            jerk = np.diff(a[:, 1], prepend=0.0) / 0.01
+            assert np.abs(jerk).max() == pytest.approx(150.0, abs=1e-2)
+            assert a[:, 0].max() == pytest.approx(6.0, abs=1e-4)
+            costs.append(solution.cost)
+    np.testing.assert_allclose(costs, costs[0], rtol=1e-5)
+
+
+def test_names_and_speeds_in_front_of_the_velocities_before():
+    system = JerkSystem(arm())
+    assert system.tangent_names[-2:] == ("shoulder velocity before", "elbow velocity before")
+    z = system.state(arm().state([0.0, 0.0], [1.0, 2.0]), 9.0)
+    u = np.array([[3.0, 4.0]])
+    r = TorqueSpeedBounds.from_model(system).residual.evaluate(z[None], u)
+    np.testing.assert_array_equal(r, TorqueSpeedBounds.from_model(arm()).residual.evaluate(z[None, :4], u))
+    assert JerkSystem(Pendulum()).memory == 1 and repr(system).startswith("JerkSystem(RigidBodySystem(")
+    rates = ControlRateSystem(arm())
+    with pytest.raises(ValueError, match=r"with 2 velocities before, not for .* with 2 controls before"):
+        Problem(rates, rates.neutral_state, 4, [StateCost(system, system.neutral_state, 1.0)])
+
+
 # ------------------------------------------------------------------------------------------------ torque and speed
 def test_torque_and_speed_by_hand():
     system = arm()
@@ -229,6 +296,13 @@ BARE = LinearSystem(np.eye(2), np.ones((2, 1)))
         (lambda: AccelerationResidual(arm(), [2]), ValueError, r"components: got \[2\], wanted a list of indices"),
         (lambda: AccelerationResidual(arm()).evaluate(np.zeros((1, 4)), None), ValueError, "us: got None, wanted"),
         (lambda: ControlRateBounds(Pendulum(), -1.0), TypeError, "system: got Pendulum, wanted a trajopt.ControlRate"),
+        (lambda: JerkBounds(RATE, -1.0), TypeError, "system: got Pendulum, wanted a trajopt.JerkSystem"),
+        (lambda: JerkBounds(JerkSystem(arm())), ValueError, "JerkBounds: got infinite limits alone"),
+        (lambda: JerkBounds(JerkSystem(arm()), {"elbo": 1.0}), ValueError, "lower: .* 'elbo'; did you mean 'elbow'"),
+        (lambda: JerkSystem(BARE), TypeError, "system: LinearSystem does not say which numbers of its states are"),
+        (lambda: JerkSystem(dynamics.RigidBodySystem(arm().model, 0.01, formulation="inverse")), ValueError,
+         "system: got a RigidBodySystem that takes accelerations for controls"),
+        (lambda: JerkSystem(arm()).state(np.zeros(4), [1.0]), ValueError, "v_before: got 1 numbers, wanted one or 2"),
         (lambda: ControlRateBounds(RATE), ValueError, "ControlRateBounds: got infinite limits alone"),
         (lambda: ControlRateBounds(RATE, {"motor": 1.0}), ValueError, "lower: got limits by name, wanted a sys"),
         (lambda: ControlRateBounds(RATE, "a"), TypeError, "lower: got str, wanted numbers"),

@@ -105,16 +105,16 @@ class PlacedCost:
 
     def placed(self, system: System, rows: np.ndarray, count: int, times: np.ndarray) -> Self:
         """See `trajopt.costs.Cost`."""
-        values: dict[str, Any] = {name: getattr(self, name) for name in self.by_knot}
-        found = dict(values)
-        for name, value in values.items():
-            function: Any = value if callable(value) else None
-            if function is not None:
-                found[name] = rows_of_times(name, function, times, self._width(name, system))
+        found: dict[str, Any] = {name: getattr(self, name) for name in self.by_knot}
+        differ = False
+        for name, value in found.items():
+            if not isinstance(value, np.ndarray):
+                found[name] = rows_of_times(name, value, times, self._width(name, system))
             elif value.ndim == 2 and len(rows) < count:
                 check_knots(type(self).__name__, len(value), np.empty(count))
                 found[name] = value[rows]
-        if all(found[name] is value for name, value in values.items()):
+            differ |= found[name] is not value
+        if not differ:
             return self
         new = copy.copy(self)
         new._set(**found)

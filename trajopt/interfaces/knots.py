@@ -83,9 +83,10 @@ def knots_at(at: Where, times: np.ndarray, owner: str = "") -> np.ndarray:
         first, stop = {"path": (0, last), "terminal": (last, last + 1), "all": (0, last + 1)}[at]
         return np.arange(first, stop)
     if isinstance(at, slice):
-        edges: Any = (_nearest(edge, times, what) if isinstance(edge, (float, np.floating)) else edge
-                 for edge in (at.start, at.stop))  # fmt: skip
-        start, stop = edges
+        start, stop = (
+            _nearest(edge, times, what) if isinstance(edge, (float, np.floating)) else edge
+            for edge in (at.start, at.stop)
+        )
         found = np.arange(last + 1)[slice(start, stop, at.step)]
         if not len(found):
             raise ValueError(f"at: {what}got {at!r}, which holds none of the knots 0 ... {last}")

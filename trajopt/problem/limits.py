@@ -11,7 +11,8 @@ from trajopt.costs.linear_residual import LinearResidual
 from trajopt.interfaces.knots import At
 from trajopt.interfaces.system import System, check_system, control_names
 from trajopt.problem.constraints import Limits, ResidualConstraint, limit_rows, limited_components, limits_by_name
-from trajopt.problem.control_rate import ControlRateSystem, check_control_rate_system
+from trajopt.problem.control_rate import ControlRateSystem, innermost, lifted
+from trajopt.problem.control_rate_cost import check_control_rate_system
 from trajopt.validation import flag, float_array
 
 
@@ -21,7 +22,7 @@ class AccelerationBounds(ResidualConstraint):
 
     Parameters
     ----------
-    system : System, whose states end with velocities, or a `ControlRateSystem` around one
+    system : System, whose states end with velocities, or a `ControlRateSystem` or `JerkSystem` around one
         Of a robot with phases the system of a segment, with the segment's knots for ``at``.
     lower, upper : number, (n,) array of the n velocities, or mapping of joints' names to numbers
         Limits, rad/s^2 or m/s^2, infinite by default; joints with two infinite ones are free.
@@ -42,12 +43,10 @@ class AccelerationBounds(ResidualConstraint):
         at: At = "path",
         name: str = "acceleration bounds",
     ) -> None:
-        inside = system.system if isinstance(system, ControlRateSystem) else system
-        joints, n = (whole := AccelerationResidual(inside)).joints, whole.nr
-        low, high, used = limited_components("AccelerationBounds", lower, upper, joints, n)
-        residual = AccelerationResidual(inside, used)
-        lifted = system.lift(residual) if isinstance(system, ControlRateSystem) else residual
-        super().__init__(lifted, low, high, at, name)
+        inside = innermost(system)
+        whole = AccelerationResidual(inside)
+        low, high, used = limited_components("AccelerationBounds", lower, upper, whole.joints, whole.nr)
+        super().__init__(lifted(system, AccelerationResidual(inside, used)), low, high, at, name)
 
 
 class ControlRateBounds(ResidualConstraint):
