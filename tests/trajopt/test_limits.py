@@ -293,7 +293,7 @@ BARE = LinearSystem(np.eye(2), np.ones((2, 1)))
         (lambda: AccelerationBounds(Pendulum(), {"hinge": 1.0}), ValueError, "lower: got limits by name, wanted a sys"),
         (lambda: AccelerationBounds(BARE, -1.0), TypeError, "system: LinearSystem does not say which numbers of its"),
         (lambda: AccelerationBounds(None, -1.0), TypeError, "system: NoneType lacks nx"),
-        (lambda: AccelerationResidual(arm(), [2]), ValueError, r"components: got \[2\], wanted a list of indices"),
+        (lambda: AccelerationResidual(arm(), [2]), ValueError, r"components: got \[2\], wanted indices from 0"),
         (lambda: AccelerationResidual(arm()).evaluate(np.zeros((1, 4)), None), ValueError, "us: got None, wanted"),
         (lambda: ControlRateBounds(Pendulum(), -1.0), TypeError, "system: got Pendulum, wanted a trajopt.ControlRate"),
         (lambda: JerkBounds(RATE, -1.0), TypeError, "system: got Pendulum, wanted a trajopt.JerkSystem"),

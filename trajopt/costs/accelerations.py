@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.capabilities import Coordinates, KnotByKnot, SemiImplicit, Serving, capability
+from trajopt.costs.residuals import chosen_components
 from trajopt.interfaces.system import System, check_system, tangent_names
 
 
@@ -60,9 +61,7 @@ class AccelerationResidual:
                 "segment has it, with these knots for at="
             )
         self.system, self._n = system, n
-        self.components = np.arange(n) if components is None else np.array(components, dtype=np.intp)
-        if self.components.ndim != 1 or not len(self.components) or not np.isin(self.components, np.arange(n)).all():
-            raise ValueError(f"components: got {components!r}, wanted a list of indices from 0 to {n - 1}")
+        self.components = chosen_components(components, n)
         self.nr, serving = len(self.components), capability(system, Serving)
         self.made_for: Any = None if serving is None else serving.serves[-1]
         names = tangent_names(system)

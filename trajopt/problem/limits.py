@@ -20,6 +20,9 @@ class AccelerationBounds(ResidualConstraint):
     """lower <= (v+ - v)/dt <= upper: the accelerations that the controls cause, as `trajopt.AccelerationResidual` has
     them, with exact derivatives.
 
+    Where the robot can have accelerations for controls (``formulation="inverse"``), these limits are linear in what the
+    solver changes, and fewer iterations may do.
+
     Parameters
     ----------
     system : System, whose states end with velocities, or a `ControlRateSystem` or `JerkSystem` around one
@@ -148,6 +151,7 @@ class TorqueSpeedBounds(ResidualConstraint):
         TypeError, ValueError
             For a system that knows none, or no motor with both.
         """
+        check_system(system, "nx", "ndx", "nu")
         limited = capability(system, ControlLimits)
         if limited is None:
             raise TypeError(f"system: {type(system).__name__} knows no limits of its controls")
