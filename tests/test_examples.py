@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
         (4, "two_arms", 50),
         (5, "gripper", 65),
         (6, "soft_arm", 45),
+        (7, "waypoints", 50),
     ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
@@ -97,3 +98,15 @@ def test_a_gripper_opens(tmp_path, monkeypatch, capsys):
     assert result["solution"].converged and result["robot"].nv == 7
     assert "8 joints, 7 coordinates" in (printed := capsys.readouterr().out) and "170.0 mm apart" in printed
     assert (tmp_path / "results" / "gripper" / "reach.gif").stat().st_size > 0
+
+
+def test_waypoints_and_limits(capsys):
+    result = runpy.run_path(str(ROOT / "examples" / "waypoints.py"))
+    solution, start = result["solution"], result["start"]
+    assert solution.converged and "Constraint 'waypoint at the end'" in capsys.readouterr().out
+    q = solution.xs[[40, 90, 120], :6].copy()
+    moved = result["dynamics"].frame_placement(result["robot"], q, "tool").p - start
+    assert np.abs(moved - [[0.0, 0.2, 0.2], [0.0, 0.6, 0.2], [0.0, 0.6, 0.0]]).max() < 1e-3
+    accelerations = np.diff(solution.xs[:, 6:], axis=0) / 0.01
+    assert np.abs(accelerations).max() == pytest.approx(10.0, abs=1e-6)
+    assert solution.xs[30:70, 6].min() == pytest.approx(-0.9, abs=1e-6)

@@ -26,15 +26,20 @@ if TYPE_CHECKING:
         StateCost,
         WeightedQuadratic,
     )
+    from trajopt.costs.accelerations import AccelerationResidual
     from trajopt.costs.residuals import ControlResidual, SquaredNorm, StateResidual
     from trajopt.interfaces.residual import Residual
     from trajopt.interfaces.system import ManifoldSystem, System
     from trajopt.plotting import Viewer, animate, plot_convergence, plot_trajectory, view
     from trajopt.problem.constraints import ControlBounds, ResidualConstraint, StateBounds
-    from trajopt.problem.control_rate import ControlRateCost, ControlRateSystem
+    from trajopt.problem.control_rate import ControlRateSystem
+    from trajopt.problem.control_rate_cost import ControlRateCost
     from trajopt.problem.derivative_check import BlockCheck, DerivativeReport, check_derivatives
+    from trajopt.problem.jerk import JerkBounds, JerkResidual, JerkSystem
+    from trajopt.problem.limits import AccelerationBounds, ControlRateBounds, TorqueSpeedBounds
     from trajopt.problem.problem import Problem
     from trajopt.problem.scenery import Cylinder, Lines, Shape, Sphere, Target
+    from trajopt.problem.waypoints import waypoints
     from trajopt.results.comparison import Comparison, compare
     from trajopt.results.policy import Policy
     from trajopt.results.records import ConstraintReport, IterationRecord, Progress, WarmStart
@@ -54,15 +59,20 @@ _HOME = {
         "Activation", "ControlCost", "Cost", "LogBarrier", "PseudoHuber", "QuadraticBarrier", "ResidualCost",
         "SmoothAbs", "SmoothNorm", "StateCost", "WeightedQuadratic",
     ),
+    "costs.accelerations": ("AccelerationResidual",),
     "costs.residuals": ("ControlResidual", "SquaredNorm", "StateResidual"),
     "interfaces.residual": ("Residual",),
     "interfaces.system": ("ManifoldSystem", "System"),
     "plotting": ("Viewer", "animate", "plot_convergence", "plot_trajectory", "view"),
     "problem.constraints": ("ControlBounds", "ResidualConstraint", "StateBounds"),
-    "problem.control_rate": ("ControlRateCost", "ControlRateSystem"),
+    "problem.control_rate": ("ControlRateSystem",),
+    "problem.control_rate_cost": ("ControlRateCost",),
+    "problem.jerk": ("JerkBounds", "JerkResidual", "JerkSystem"),
     "problem.derivative_check": ("BlockCheck", "DerivativeReport", "check_derivatives"),
+    "problem.limits": ("AccelerationBounds", "ControlRateBounds", "TorqueSpeedBounds"),
     "problem.problem": ("Problem",),
     "problem.scenery": ("Cylinder", "Lines", "Shape", "Sphere", "Target"),
+    "problem.waypoints": ("waypoints",),
     "results.comparison": ("Comparison", "compare"),
     "results.policy": ("Policy",),
     "results.records": ("ConstraintReport", "IterationRecord", "Progress", "WarmStart"),

@@ -192,6 +192,16 @@ class ControlLimits(Protocol):
         ...
 
 
+class ControlSpeeds(Protocol):
+    """Has motors for controls, and knows how fast they turn."""
+
+    @property
+    def control_speeds(self) -> tuple[np.ndarray, np.ndarray]:
+        """S (nu, n) and w_0 (nu,): their speeds are S v, v the last n numbers of a state, and at most w_0, infinite
+        where it knows no limit.  Torque times speed is the power that a control brings."""
+        ...
+
+
 # ------------------------------------------------------------------------------------------------ pictures and names
 class Skeleton(Protocol):
     """Can be drawn."""
@@ -286,8 +296,8 @@ class ControlNames(Protocol):
 CAPABILITIES: tuple[type, ...] = (
     Euclidean, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates, CheckedStart,
     QuasiStatic, KnotByKnot, Durations, IdleKnots, SemiImplicit, PartlySemiImplicit, JointExpansion,
-    AccelerationControlled, Serving, NeutralState, StateLimits, ControlLimits, Skeleton, Solids, Scenery, ContactPoints,
-    ContactForces, CenterOfMass, Coordinates, StateNames, TangentNames, ControlNames,
+    AccelerationControlled, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery,
+    ContactPoints, ContactForces, CenterOfMass, Coordinates, StateNames, TangentNames, ControlNames,
 )  # fmt: skip
 
 

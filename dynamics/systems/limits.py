@@ -49,6 +49,13 @@ def effort_limits(model: RigidBodyModel, B: np.ndarray) -> tuple[np.ndarray, np.
     return -upper, upper
 
 
+def speed_limits(model: RigidBodyModel, B: np.ndarray) -> np.ndarray:
+    """Limits (nu,) of the motors' speeds B'v, where a motor drives one degree of freedom; of others infinite."""
+    alone = np.count_nonzero(B, axis=0) == 1
+    driven = np.abs(B).argmax(axis=0)
+    return np.where(alone, model.velocity_limit[driven] * np.abs(B).max(axis=0), np.inf)
+
+
 def control_names(model: RigidBodyModel, B: np.ndarray) -> tuple[str, ...]:
     """Names (nu,) of the degrees of freedom where every control is the torque of one of its own, else "control j"."""
     driven = [np.flatnonzero(column) for column in B.T]

@@ -17,7 +17,7 @@ from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.model import RigidBodyModel
 from dynamics.subject import Subject
 from dynamics.systems.discrete_system import DiscreteSystem
-from dynamics.systems.limits import control_names, effort_limits, position_limits
+from dynamics.systems.limits import control_names, effort_limits, position_limits, speed_limits
 from dynamics.systems.skeleton import skeleton
 from dynamics.systems.solids import Solid, solids
 from dynamics.systems.state_difference import (
@@ -97,6 +97,14 @@ class RobotSystem(DiscreteSystem):
         if self.actuators:
             return actuator_limits(self.model)
         return effort_limits(self.model, self.actuation.B)
+
+    @property
+    def control_speeds(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """B' (nu, nv) and limits (nu,): the speeds B'v that the motors turn at, of which power is torque times speed,
+        and their largest ones where a motor drives one joint; None of a robot with actuators on frames."""
+        if self.actuation.on_frames:
+            return None
+        return np.ascontiguousarray(self.actuation.B.T), speed_limits(self.model, self.actuation.B)
 
     # -------------------------------------------------------------------------------------------- the manifold
 

@@ -36,6 +36,11 @@ class Angles:
 
 
 RESIDUALS = (*KINDS, Angles)
+RATES, JERKS = trajopt.ControlRateSystem(SYSTEM), trajopt.JerkSystem(SYSTEM)
+PLACES = ("text", THING, [], [[1]], np.nan, np.inf, True, 1j, [True], ["a"], [2, 1], slice("a"), slice(0, 9, 0))
+"""In place of `at`."""
+ONE = (*NOT_NUMBERS[:5], 1j, True, [[1.0], [2.0, 3.0]], np.nan, [1.0, 2.0])
+"""In place of one number."""
 PLAIN = {"nx": 2, "nu": 1, "dt": 0.1, "derivatives": "finite_differences", "vectorized": True}
 
 
@@ -67,12 +72,12 @@ RETURNED = tuple(lambda x, u, y=y: y for y in (None, "a", [1.0], 1j * np.ones(2)
 X, U, XS, US = np.zeros(2), np.zeros(1), np.zeros((4, 2)), np.zeros((3, 1))
 TABLE = [
     *rows("StateCost", StateCost, {"system": SYSTEM, "reference": X, "weights": 1.0}, system=KINDS,
-          reference=arrays(2), weights=(*NOT_NUMBERS, None, np.nan, -1.0), activation=CHOICES[1:]),
+          reference=arrays(2), weights=(*NOT_NUMBERS, None, np.nan, -1.0), activation=CHOICES[1:], at=PLACES),
     *rows("ControlCost", ControlCost, {"weights": 1.0}, weights=(*NOT_NUMBERS, None, np.inf, -1.0),
-          reference=NOT_NUMBERS),
+          reference=NOT_NUMBERS, at=PLACES),
     *rows(
         "ResidualCost", trajopt.ResidualCost, {"residual": Angles(), "weights": 1.0}, residual=RESIDUALS,
-        weights=(*NOT_NUMBERS, None, -1.0), reference=NOT_NUMBERS,
+        weights=(*NOT_NUMBERS, None, -1.0), reference=NOT_NUMBERS, at=PLACES,
     ),
     *rows("SquaredNorm", trajopt.SquaredNorm, residual=RESIDUALS),
     *rows("StateResidual", trajopt.StateResidual, {"system": SYSTEM}, system=KINDS, reference=arrays(2)[1:]),
@@ -80,9 +85,32 @@ TABLE = [
     *rows("ControlBounds", ControlBounds, {"lower": -1.0, "upper": 1.0}, lower=(*NOT_NUMBERS, None, np.nan, 2.0),
           upper=(*NOT_NUMBERS, None, np.nan, -2.0)),
     *rows("StateBounds", trajopt.StateBounds, {"system": SYSTEM, "lower": -1.0, "upper": 1.0}, system=KINDS,
-          lower=NOT_NUMBERS, upper=NOT_NUMBERS, name=TEXTS),
+          lower=NOT_NUMBERS, upper=NOT_NUMBERS, name=TEXTS, at=(*PLACES, None)),
     *rows("ResidualConstraint", trajopt.ResidualConstraint, {"residual": Angles()}, residual=RESIDUALS,
-          lower=NOT_NUMBERS, upper=NOT_NUMBERS, name=TEXTS),
+          lower=NOT_NUMBERS, upper=NOT_NUMBERS, name=TEXTS, at=(*PLACES, None)),
+    *rows("AccelerationResidual", trajopt.AccelerationResidual, {"system": SYSTEM}, system=KINDS,
+          components=("text", THING, 3, [1.0], [2], [True], [])),
+    *rows("AccelerationBounds", trajopt.AccelerationBounds, {"system": SYSTEM, "lower": -1.0, "upper": 1.0},
+          system=KINDS, lower=ONE, upper=ONE, name=TEXTS, at=(*PLACES, None)),
+    *rows("ControlRateBounds", trajopt.ControlRateBounds, {"system": RATES, "lower": -1.0, "upper": 1.0},
+          system=(*KINDS, SYSTEM), lower=ONE, upper=ONE, name=TEXTS, at=(*PLACES, None)),
+    *rows("ControlRateCost", trajopt.ControlRateCost, {"system": RATES, "weights": 1.0}, system=(*KINDS, SYSTEM),
+          weights=(*NOT_NUMBERS[:-2], -1.0), at=PLACES),
+    *rows("JerkSystem", trajopt.JerkSystem, system=KINDS),
+    *rows("JerkSystem.state", lambda **given: JERKS.state(**given), {"x": [0.1, 0.2]}, x=arrays(2),
+          v_before=ONE[1:]),
+    *rows("JerkResidual", trajopt.JerkResidual, {"system": JERKS}, system=(*KINDS, SYSTEM, RATES),
+          components=("text", [2], [1.0])),
+    *rows("JerkBounds", trajopt.JerkBounds, {"system": JERKS, "lower": -1.0, "upper": 1.0},
+          system=(*KINDS, SYSTEM, RATES), lower=ONE, upper=ONE, name=TEXTS, at=(*PLACES, None)),
+    *rows("TorqueSpeedBounds", trajopt.TorqueSpeedBounds,
+          {"system": SYSTEM, "stall_torque": 1.0, "no_load_speed": 2.0, "speeds": [[1.0]]}, system=KINDS,
+          stall_torque=(*ONE, 0.0), no_load_speed=(*ONE, 0.0), speeds=arrays(1, 1)[1:], braking=FLAGS, name=TEXTS,
+          at=(*PLACES, None)),
+    *rows("TorqueSpeedBounds.from_model", trajopt.TorqueSpeedBounds.from_model, system=KINDS),
+    *rows("waypoints", trajopt.waypoints, {"points": [(0.1, [0.0, 0.0])], "system": SYSTEM, "weights": 1.0},
+          points=(None, "text", THING, 3.0, [3.0], [(0.1,)], [()]), system=KINDS[1:],
+          weights=(*NOT_NUMBERS, None, -1.0), hard=FLAGS, name=TEXTS),
     *rows("ControlRateSystem", trajopt.ControlRateSystem, system=KINDS),
     *rows("LogBarrier", trajopt.LogBarrier, {"lower": -1.0, "upper": 1.0, "delta": 0.1}, lower=NOT_NUMBERS,
           upper=NOT_NUMBERS, delta=(*NUMBERS, 0.0)),

@@ -104,6 +104,10 @@ class Everything(CirclePendulum):
     def control_limits(self):
         return np.array([-3.0]), np.array([4.0])
 
+    @property
+    def control_speeds(self):
+        return np.array([[2.0]]), np.array([5.0])
+
 
 @pytest.fixture
 def inner():
@@ -196,6 +200,7 @@ SAME = {
         (w.state_limits(position=False)[1], [np.inf, 2.0, np.inf]),
     ],
     "control_limits": lambda w, i, *_: [(w.control_limits(), i.control_limits())],
+    "control_speeds": lambda w, i, *_: [(w.control_speeds[0], [[2.0, 0.0]]), (w.control_speeds[1], [5.0])],
     "horizon": same("horizon"),
     "durations": same("durations"),
     "scenery": same("scenery"),
@@ -222,7 +227,7 @@ def test_the_list_is_whole():
 def test_every_member_is_forwarded_or_refused():
     """Who adds a capability decides what becomes of it, and adds numbers that are to be the same."""
     assert set(SAME) | set(REFUSED) == set(MEMBERS) and not set(SAME) & set(REFUSED)
-    assert set(FORWARDED) == {name for name in SAME if name not in vars(ControlRateSystem) and name != "euclidean"}
+    assert set(FORWARDED) == {name for name in SAME if not hasattr(ControlRateSystem, name) and name != "euclidean"}
 
 
 @pytest.mark.parametrize("name", SAME)

@@ -50,12 +50,12 @@ class Sized(TipResidual):
         (lambda: ResidualConstraint(TIP, 0.0, np.ones((4, 2))), ValueError, r"upper: got shape \(4, 2\)"),
         (lambda: ResidualConstraint(TIP, "a", 1.0), TypeError, "lower: got str, wanted numbers"),
         (lambda: ResidualConstraint(TIP, at="ends"), ValueError, "at: got 'ends', wanted one of 'path', 'terminal'"),
-        (lambda: ResidualConstraint(TIP, at=[]), ValueError, r"at: got \[\], wanted one of .* or a vector of knots"),
-        (lambda: ResidualConstraint(TIP, at=[0.0, 1.0]), ValueError, r"at: got \[0.0, 1.0\], wanted"),
+        (lambda: ResidualConstraint(TIP, at=[]), ValueError, r"at: got \[\], wanted one of .* knots, times in"),
+        (lambda: ResidualConstraint(TIP, at=[[1, 2]]), ValueError, r"at: got \[\[1, 2\]\], wanted"),
         (lambda: ResidualConstraint(TIP, at=np.ones(4, bool)), ValueError, "at: got array"),
-        (lambda: ResidualConstraint(TIP, at=2), ValueError, "at: got 2, wanted one of"),
-        (lambda: ResidualConstraint(TIP, at=[1, 3, 3]), ValueError, "at: got knot 3 at place 2, wanted growing"),
-        (lambda: ResidualConstraint(TIP, at=[-1, 2]), ValueError, "at: got knot -1 at place 0, wanted growing"),
+        (lambda: ResidualConstraint(TIP, at=None), ValueError, "at: got None, wanted knots, times, a slice, or one of"),
+        (lambda: ResidualConstraint(TIP, at=[1, 3, 3]), ValueError, "at: got 3 behind 3, wanted growing knots"),
+        (lambda: ResidualConstraint(TIP, at=[-1, -2]), ValueError, "at: got -2 behind -1, wanted growing"),
         (lambda: StateBounds(SYSTEM, -np.inf, np.inf), ValueError, "StateBounds: got infinite limits alone"),
         (lambda: StateBounds(SYSTEM, [1, 2, 3], 9.0), ValueError, r"lower: got shape \(3,\), wanted a number, \(2,\)"),
         (lambda: StateBounds(SYSTEM, 1.0, -1.0), ValueError, "state bounds: got lower 1.0 and upper -1.0"),
@@ -173,8 +173,8 @@ def test_the_state_at_knot_zero_is_given():
 
 def test_knots_beyond_the_horizon():
     held = ResidualConstraint(TIP, -1.0, 1.0, at=[1, 4], name="tip")
-    with pytest.raises(ValueError, match="at: tip got knot 4, wanted at most 3"):
-        Problem(SYSTEM, [0.0, 0.0], 4, [ControlCost(1.0)], constraints=[held])
+    with pytest.raises(ValueError, match="at: tip got knot 4, wanted at most 3, or -1"):
+        Problem(SYSTEM, [0.0, 0.0], 3, [ControlCost(1.0)], constraints=[held])
     assert Problem(SYSTEM, [0.0, 0.0], 5, [ControlCost(1.0)], constraints=[held]).horizon == 5
     assert repr(held) == "ResidualConstraint('tip', nr=3, at=(1, 4))"
     assert repr(ResidualConstraint(TIP, at=range(3, 9))) == "ResidualConstraint('TipResidual', nr=3, at='3 ... 8')"

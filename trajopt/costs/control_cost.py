@@ -12,20 +12,25 @@ from trajopt.costs.activations import Activation
 from trajopt.costs.cost import Quadratic
 from trajopt.costs.cost_of_residual import CostOfResidual
 from trajopt.costs.deviation import deviation
-from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
+from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
 from trajopt.costs.loss import is_quadratic
+from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.system import System
 
 
-class ControlCost:
+class ControlCost(PlacedCost):
     """1/2 sum_i w_i (u_i - u_ref_i)^2.
 
     Parameters
     ----------
     weights : number, (nu,) array, or (K, nu) with weights for each of K knots; non-negative
-    reference : number, (nu,) array, or (K, nu)
+    reference : number, (nu,) array, or (K, nu), or a function of time
+        A function of t (s) returns a number or (nu,); a problem evaluates it at the times of its knots.
     activation : "quadratic" (default) or an Activation
         A(u - u_ref) instead of the sum of squares: `WeightedQuadratic` for a full matrix of weights, `SmoothAbs`, ...
+    at : where it counts, by default at all knots
+        Knots, times, a slice or "path" (see `trajopt.interfaces.knots`).  K is the number of knots where it counts; at
+        knots and times it counts as it is, over a slice it is integrated.
 
     Attributes
     ----------
@@ -35,13 +40,23 @@ class ControlCost:
     adjustable = ("reference",)
 
     def __init__(
-        self, weights: ArrayLike, reference: ArrayLike = 0.0, activation: str | Activation = "quadratic"
+        self,
+        weights: ArrayLike,
+        reference: ArrayLike | OfTime = 0.0,
+        activation: str | Activation = "quadratic",
+        at: At | None = None,
     ) -> None:
-        self.weights = weight_rows(weights, None)
-        self.reference = scalars_or_rows("reference", reference, None)
-        self.knots = common_knots("ControlCost", weights=self.weights, reference=self.reference)
         is_quadratic(activation)
-        self.activation = activation
+        self.activation, self.at = activation, checked_at(at)
+        self._set(weights, reference)
+
+    def _width(self, name: str, system: System) -> int:
+        return system.nu
+
+    def _set(self, weights: ArrayLike, reference: ArrayLike | OfTime) -> None:
+        self.weights = weight_rows(weights, None)
+        self.reference: Any = reference if callable(reference) else scalars_or_rows("reference", reference, None)
+        self.knots = common_knots("ControlCost", weights=self.weights, reference=self.reference)
         self._of: dict[int, _OfControls] = {}
 
     def adjusted(self, reference: ArrayLike) -> Self:
@@ -57,9 +72,10 @@ class ControlCost:
                 "terminal_costs: got a ControlCost, wanted costs of the state (the last knot has no control)"
             )
         for name, value in (("weights", self.weights), ("reference", self.reference)):
-            if value.ndim > 0 and value.shape[-1] != system.nu:
+            if not callable(value) and value.ndim > 0 and value.shape[-1] != system.nu:
                 raise ValueError(f"ControlCost {name}: got {value.shape[-1]} numbers, wanted one or {system.nu}")
-        self._for(system.nu)
+        if not callable(self.reference):
+            self._for(system.nu)
 
     def _for(self, nu: int) -> _OfControls:
         """The cost of nu controls, which numbers for all of them leave open."""

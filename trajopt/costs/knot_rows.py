@@ -1,11 +1,22 @@
-"""Arguments that have a row for every knot, or one for all of them."""
+"""Arguments that have a row for every knot, or one for all of them, or are functions of time."""
 
-from typing import Any
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from trajopt.interfaces.knots import Where
 from trajopt.interfaces.system import System, state_array
 from trajopt.validation import float_array, scalar_or_vector, weights_array
+
+OfTime = Callable[[float], ArrayLike]
+"""A value for each time, s."""
+UNPLACED = -1
+"""The number of knots of a cost with functions of time, which are evaluated when a problem is made of it."""
 
 
 def dimensions(value: Any) -> int:
@@ -50,8 +61,10 @@ def as_rows(array: np.ndarray, n: int) -> np.ndarray:
     return array if array.ndim == 2 else np.full((1, n), array)
 
 
-def common_knots(cost: str, **arrays: np.ndarray) -> int | None:
-    """Rows of the arrays that have one for every knot, None if none has."""
+def common_knots(cost: str, **arrays: Any) -> int | None:
+    """Rows of the arrays that have one for every knot, None if none has; UNPLACED if one is a function of time."""
+    if any(callable(array) for array in arrays.values()):
+        return UNPLACED
     knots = {name: len(array) for name, array in arrays.items() if array.ndim == 2}
     if len(set(knots.values())) > 1:
         given = ", ".join(f"{count} rows of {name}" for name, count in knots.items())
@@ -61,5 +74,48 @@ def common_knots(cost: str, **arrays: np.ndarray) -> int | None:
 
 def check_knots(cost: str, knots: int | None, points: np.ndarray) -> None:
     """Raise ValueError if a cost made for this many knots is evaluated at others."""
+    if knots == UNPLACED:
+        raise ValueError(
+            f"{cost}: it has functions of time, which a trajopt.Problem evaluates, wanted the cost that it makes of it"
+        )
     if knots is not None and len(points) != knots:
         raise ValueError(f"{cost}: made for {knots} knots, got {len(points)}")
+
+
+def rows_of_times(name: str, function: OfTime, times: np.ndarray, width: int) -> np.ndarray:
+    """Rows (K, width) of a function at times (K,), s.  Raises ValueError, naming argument and time, for others."""
+    rows = [scalar_or_vector(f"{name}, at {t:g} s", function(float(t)), width) for t in times]
+    return np.stack([np.broadcast_to(row, (width,)) for row in rows])
+
+
+class PlacedCost:
+    """Base of costs that count where their ``at`` says, with weights and references for every knot."""
+
+    at: Where | None
+    by_knot: tuple[str, ...] = ("weights", "reference")
+    """Attributes that may have a row for every knot, or be a function of time."""
+
+    def _width(self, name: str, system: System) -> int:
+        """Numbers in a row."""
+        raise NotImplementedError
+
+    def _set(self, **values: Any) -> None:
+        """Take these attributes as in the constructor."""
+        raise NotImplementedError
+
+    def placed(self, system: System, rows: np.ndarray, count: int, times: np.ndarray) -> Self:
+        """See `trajopt.costs.Cost`."""
+        found: dict[str, Any] = {name: getattr(self, name) for name in self.by_knot}
+        differ = False
+        for name, value in found.items():
+            if not isinstance(value, np.ndarray):
+                found[name] = rows_of_times(name, value, times, self._width(name, system))
+            elif value.ndim == 2 and len(rows) < count:
+                check_knots(type(self).__name__, len(value), np.empty(count))
+                found[name] = value[rows]
+            differ |= found[name] is not value
+        if not differ:
+            return self
+        new = copy.copy(self)
+        new._set(**found)
+        return new

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import copy
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.costs.activations import Activation
 from trajopt.costs.cost_of_residual import CostOfResidual
-from trajopt.costs.knot_rows import common_knots, scalars_or_rows, weight_rows
+from trajopt.costs.knot_rows import OfTime, PlacedCost, common_knots, scalars_or_rows, weight_rows
+from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.owners import subject_of
 from trajopt.interfaces.residual import Residual, check_residual
+from trajopt.interfaces.system import System
 from trajopt.validation import whole_number
 
 
-class ResidualCost(CostOfResidual):
+class ResidualCost(PlacedCost, CostOfResidual):
     """1/2 sum_i w_i (r_i(x, u) - reference_i)^2 of any residual, or another convex function of that difference.
 
     Parameters
@@ -27,8 +29,12 @@ class ResidualCost(CostOfResidual):
     activation : "quadratic" (default) or an Activation
         A(r) instead of the sum of squares: `WeightedQuadratic`, `SmoothAbs`, `SmoothNorm`, `PseudoHuber`,
         `LogBarrier`, `QuadraticBarrier`, or any object with the methods of `Activation`.
-    reference : number, (nr,) array, or (K, nr) with values for each of K knots, default 0
-        What the residual is to be: a path of a foot, say, of which a residual itself knows one point.
+    reference : number, (nr,) array, or (K, nr) with values for each of K knots, or a function of time, default 0
+        What the residual is to be: a path of a foot, say, of which a residual itself knows one point.  A function of t
+        (s) returns a number or (nr,); a problem evaluates it at the times of its knots.
+    at : where it counts, by default at all knots of the list that it is in
+        Knots, times, a slice or a word (see `trajopt.interfaces.knots`).  Of a running cost, K is the number of knots
+        where it counts; at knots and times it counts as it is, over a slice it is integrated.
 
     Attributes
     ----------
@@ -43,17 +49,24 @@ class ResidualCost(CostOfResidual):
         residual: Residual,
         weights: ArrayLike,
         activation: str | Activation = "quadratic",
-        reference: ArrayLike = 0.0,
+        reference: ArrayLike | OfTime = 0.0,
+        at: At | None = None,
     ) -> None:
         check_residual(residual)
         self.residual = residual
         self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
-        self.weights = np.full(self.nr, 1.0) * weight_rows(weights, self.nr)
-        self.reference = scalars_or_rows("reference", reference, self.nr)
-        self.knots = common_knots("ResidualCost", weights=self.weights, reference=self.reference)
-        self.activation = activation
+        self.activation, self.at = activation, checked_at(at)
         self.made_for = subject_of(residual)
-        self._set_loss(self.weights, activation, self.reference)
+        self._set(weights, reference)
+
+    def _width(self, name: str, system: System) -> int:
+        return self.nr
+
+    def _set(self, weights: ArrayLike, reference: ArrayLike | OfTime) -> None:
+        self.weights = np.full(self.nr, 1.0) * weight_rows(weights, self.nr)
+        self.reference: Any = reference if callable(reference) else scalars_or_rows("reference", reference, self.nr)
+        self.knots = common_knots("ResidualCost", weights=self.weights, reference=self.reference)
+        self._set_loss(self.weights, self.activation, None if callable(self.reference) else self.reference)
 
     def adjusted(self, reference: ArrayLike) -> Self:
         """With another reference."""

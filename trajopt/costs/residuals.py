@@ -25,7 +25,7 @@ from trajopt.interfaces.system import (
     state_array,
     tangent_names,
 )
-from trajopt.validation import scalar_or_vector
+from trajopt.validation import number_array, scalar_or_vector
 
 
 class StateResidual:
@@ -51,11 +51,7 @@ class StateResidual:
         check_system(system, "nx", "ndx", "difference")
         self.system = system
         self.reference = state_array(system, "reference", _default(system) if reference is None else reference)
-        self.components = np.arange(system.ndx) if components is None else np.array(components, dtype=np.intp)
-        if self.components.ndim != 1 or not len(self.components):
-            raise ValueError(f"components: got shape {self.components.shape}, wanted a list of at least one index")
-        if (self.components < 0).any() or (self.components >= system.ndx).any():
-            raise ValueError(f"components: got {self.components.tolist()}, wanted indices from 0 to {system.ndx - 1}")
+        self.components = chosen_components(components, system.ndx)
         self.nr = len(self.components)
         self.made_for = state_space(system)
         names = tangent_names(system)
@@ -95,6 +91,18 @@ class StateResidual:
         if type(self) is not StateResidual or not isinstance(self._whole, Deviation):
             return None
         return Components(False, len(self.reference), self.components, self.reference[self.components])
+
+
+def chosen_components(components: ArrayLike | None, count: int) -> np.ndarray:
+    """The argument `components`, indices of some of so many numbers, None for all; raises TypeError or ValueError."""
+    if components is None:
+        return np.arange(count)
+    chosen = number_array("components", components, "a list of indices")
+    if chosen.ndim != 1 or not len(chosen):
+        raise ValueError(f"components: got shape {chosen.shape}, wanted a list of at least one index")
+    if chosen.dtype.kind == "f" or (chosen < 0).any() or (chosen >= count).any():
+        raise ValueError(f"components: got {chosen.tolist()}, wanted indices from 0 to {count - 1}")
+    return np.array(chosen, dtype=np.intp)
 
 
 def _default(system: System) -> np.ndarray:

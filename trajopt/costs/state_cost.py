@@ -12,21 +12,26 @@ from trajopt.capabilities import DifferenceResidual, capability
 from trajopt.costs.activations import Activation
 from trajopt.costs.cost_of_residual import CostOfResidual
 from trajopt.costs.deviation import ManifoldDifference, deviation
-from trajopt.costs.knot_rows import as_rows, common_knots, state_rows, weight_rows
+from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, common_knots, state_rows, weight_rows
+from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, as_manifold, check_system
 
 
-class StateCost(CostOfResidual):
+class StateCost(PlacedCost, CostOfResidual):
     """1/2 sum_i w_i r_i^2 with r = x (-) x_ref, the tangent vector from the reference to the state.
 
     Parameters
     ----------
     system : System
-    reference : (nx,) array, or (K, nx) with a reference for each of K knots
+    reference : (nx,) array, or (K, nx) with a reference for each of K knots, or a function of time
+        A function of t (s) that returns (nx,); a problem evaluates it at the times of its knots.
     weights : number, (ndx,) array, or (K, ndx) with weights for each of K knots; non-negative
     activation : "quadratic" (default) or an Activation
         A(r) instead of the sum of squares: `WeightedQuadratic` for a full matrix of weights, `SmoothAbs`, ...
+    at : where it counts, by default at all knots of the list that it is in
+        Knots, times, a slice or a word (see `trajopt.interfaces.knots`).  Of a running cost, K is the number of knots
+        where it counts; at knots and times it counts as it is, over a slice it is integrated.
 
     Attributes
     ----------
@@ -37,20 +42,33 @@ class StateCost(CostOfResidual):
     adjustable = ("reference",)
 
     def __init__(
-        self, system: System, reference: ArrayLike, weights: ArrayLike, activation: str | Activation = "quadratic"
+        self,
+        system: System,
+        reference: ArrayLike | OfTime,
+        weights: ArrayLike,
+        activation: str | Activation = "quadratic",
+        at: At | None = None,
     ) -> None:
         check_system(system, "nx", "ndx", "difference")
-        self.system = system
-        self.reference = state_rows(system, "reference", reference)
-        self.weights = np.full(system.ndx, 1.0) * weight_rows(weights, system.ndx)
-        self.knots = common_knots("StateCost", reference=self.reference, weights=self.weights)
+        self.system, self.activation, self.at = system, activation, checked_at(at)
         self.nr, self.made_for = system.ndx, state_space(system)
         self._manifold = as_manifold(system)
-        self._set_loss(self.weights, activation)
+        self._set(weights, reference)
+
+    def _width(self, name: str, system: System) -> int:
+        return system.nx
+
+    def _set(self, weights: ArrayLike, reference: ArrayLike | OfTime) -> None:
+        self.reference: Any = reference if callable(reference) else state_rows(self.system, "reference", reference)
+        self.weights = np.full(self.nr, 1.0) * weight_rows(weights, self.nr)
+        self.knots = common_knots("StateCost", reference=self.reference, weights=self.weights)
+        self._set_loss(self.weights, self.activation)
         self._refer()
 
     def _refer(self) -> None:
         """The residual of the reference."""
+        if callable(self.reference):
+            return
         rest = None
         if self._manifold is None:
             self.residual, rest = deviation(False, as_rows(self.reference, self.system.nx))

@@ -15,17 +15,16 @@ from numpy.typing import ArrayLike
 
 from trajopt.capabilities import ControlLimits, StateLimits, capability
 from trajopt.costs.residuals import StateResidual
+from trajopt.interfaces.knots import At, Where, checked_at, knots_at
 from trajopt.interfaces.residual import Residual, check_residual, component_names
 from trajopt.interfaces.system import System, check_system, control_names, tangent_names
-from trajopt.validation import did_you_mean, number_array, one_of, text, whole_number
+from trajopt.validation import did_you_mean, number_array, text, whole_number
 
 Limits = ArrayLike | Mapping[str, float]
 """Numbers in the order of the components, or by their names."""
 
-WHERE = ("path", "terminal", "all")
 
-
-def _limit_rows(name: str, value: Any, width: int | None) -> np.ndarray:
+def limit_rows(name: str, value: Any, width: int | None) -> np.ndarray:
     """Limits of shape (), (width,) or (K, width); infinite ones are allowed, NaN is not."""
     array = np.array(number_array(name, value), dtype=np.float64, order="C")
     if array.ndim > 2 or not array.size or (array.ndim and width is not None and array.shape[-1] != width):
@@ -35,7 +34,7 @@ def _limit_rows(name: str, value: Any, width: int | None) -> np.ndarray:
     return array
 
 
-def _by_name(argument: str, value: Limits, names: tuple[str, ...], rest: float) -> ArrayLike:
+def limits_by_name(argument: str, value: Limits, names: tuple[str, ...], rest: float) -> ArrayLike:
     """Limits (n,) of a mapping from names to numbers, `rest` where a name is left out; anything else as it is."""
     if not isinstance(value, Mapping):
         return value
@@ -46,8 +45,25 @@ def _by_name(argument: str, value: Limits, names: tuple[str, ...], rest: float) 
         if name not in names:
             shown = did_you_mean(name, names) or f"; known: {', '.join(names[:8])}" + ", ..." * (len(names) > 8)
             raise ValueError(f"{argument}: got the unknown name {name!r}{shown}")
-        limits[names.index(name)] = float(_limit_rows(f"{argument}[{name!r}]", limit, 0))
+        limits[names.index(name)] = float(limit_rows(f"{argument}[{name!r}]", limit, 0))
     return limits
+
+
+def limited_components(
+    what: str, lower: Limits, upper: Limits, names: tuple[str, ...], width: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Limits (k,) of the components that have a finite one, given for all (width,) or by name, and which these are.
+
+    Raises ValueError if there are none, and TypeError or ValueError for others than numbers of the right shape.
+    """
+    low, high = (
+        np.broadcast_to(limit_rows(which, limits_by_name(which, value, names, rest), width), (width,))
+        for which, value, rest in (("lower", lower, -np.inf), ("upper", upper, np.inf))
+    )
+    used = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
+    if not len(used):
+        raise ValueError(f"{what}: got infinite limits alone, wanted a finite one")
+    return low[used], high[used], used
 
 
 def _finite_limits(limits: tuple[np.ndarray, np.ndarray], system: System, what: str) -> tuple[np.ndarray, np.ndarray]:
@@ -72,23 +88,9 @@ def _with_limits(constraint: Any, what: str, values: Mapping[str, Any]) -> Any:
     """A copy of a constraint with other limits."""
     new = copy.copy(constraint)
     for name, value in values.items():
-        setattr(new, name, _limit_rows(name, value, None))
+        setattr(new, name, limit_rows(name, value, None))
     _check_order(what, new.lower, new.upper)
     return new
-
-
-def _where(at: Any) -> str | tuple[int, ...]:
-    """One of `WHERE`, or the knots of an array."""
-    if isinstance(at, str):
-        return one_of("at", at, WHERE)
-    knots = np.asarray(at)
-    if knots.ndim != 1 or knots.dtype.kind not in "iu" or not len(knots):
-        words = ", ".join(map(repr, WHERE))
-        raise ValueError(f"at: got {at!r}, wanted one of {words}, or a vector of knots, whole numbers")
-    wrong = np.flatnonzero(np.diff(knots.astype(np.int64), prepend=-1) <= 0)
-    if len(wrong):
-        raise ValueError(f"at: got knot {knots[wrong[0]]} at place {wrong[0]}, wanted growing numbers of at least 0")
-    return tuple(knots.tolist())
 
 
 def _rows_over(what: str, limits: np.ndarray, knots: int, width: int) -> np.ndarray:
@@ -121,8 +123,8 @@ class ControlBounds:
 
     def __init__(self, lower: Limits = -np.inf, upper: Limits = np.inf, system: System | None = None) -> None:
         names = () if system is None else control_names(system)
-        self.lower = _limit_rows("lower", _by_name("lower", lower, names, -np.inf), None)
-        self.upper = _limit_rows("upper", _by_name("upper", upper, names, np.inf), None)
+        self.lower = limit_rows("lower", limits_by_name("lower", lower, names, -np.inf), None)
+        self.upper = limit_rows("upper", limits_by_name("upper", upper, names, np.inf), None)
         _check_order("ControlBounds", self.lower, self.upper)
 
     @classmethod
@@ -174,15 +176,16 @@ class ResidualConstraint:
     lower, upper : number, (nr,) or (K, nr) array
         Limits, K the number of knots; equal ones make an equality.  One that is left out is infinite; without both,
         those that the residual has by these names, or else r = 0.
-    at : "path" (default), "terminal", "all", or an array of knots
-        Knots 0 ... N-1, the last knot N, or both; or those of an array, growing whole numbers from 0 ... N-1, as of one
-        phase.  Where r does not depend on the controls, knot 0 is left out: its state is given.
+    at : "path" (default), "terminal", "all", knots, times or a slice
+        Knots 0 ... N-1, the last knot N, or both; or others, see `trajopt.interfaces.knots`.  Where r does not depend
+        on the controls, knot 0 is left out, whose state is given; where it does, a slice ends before knot N, which has
+        none.
     name : str, optional
         How reports call it.
 
     Attributes
     ----------
-    at : str, or the knots as a tuple of integers
+    at : str, a slice, or the knots or times as a tuple; of a problem's constraints, str or knots
     component_names : how reports call the numbers of r, empty if the residual has no names for them
 
     Raises
@@ -198,7 +201,7 @@ class ResidualConstraint:
         residual: Residual,
         lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
-        at: str | ArrayLike = "path",
+        at: At = "path",
         name: str = "",
     ) -> None:
         check_residual(residual)
@@ -207,8 +210,12 @@ class ResidualConstraint:
         lower, upper = -np.inf if lower is None else lower, np.inf if upper is None else upper
         self.residual = residual
         self.nr = whole_number("residual.nr", getattr(residual, "nr", None), 1)
-        self.lower, self.upper = _limit_rows("lower", lower, self.nr), _limit_rows("upper", upper, self.nr)
-        self.at = _where(at)
+        self.lower, self.upper = limit_rows("lower", lower, self.nr), limit_rows("upper", upper, self.nr)
+        where = checked_at(at)
+        if where is None:
+            raise ValueError("at: got None, wanted knots, times, a slice, or one of 'path', 'terminal', 'all'")
+        self.at: Where = where
+        self._ends_before_last = isinstance(where, slice)
         self.name = text("name", name) or getattr(residual, "name", "") or type(residual).__name__
         self.component_names = component_names(residual)
         if len(self.component_names) not in (0, self.nr):
@@ -216,26 +223,38 @@ class ResidualConstraint:
         _check_order(self.name, self.lower, self.upper)
 
     def __repr__(self) -> str:
-        at = self.at if isinstance(self.at, str) or len(self.at) < 4 else f"{self.at[0]} ... {self.at[-1]}"
+        at = self.at
+        if isinstance(at, tuple) and len(at) >= 4:
+            at = f"{at[0]} ... {at[-1]}"
         return f"{type(self).__name__}({self.name!r}, nr={self.nr}, at={at!r})"
 
     def adjusted(self, **values: Any) -> Self:
         """With other limits, of the shapes that these have."""
         return _with_limits(self, self.name, values)
 
+    def placed(self, times: np.ndarray) -> Self:
+        """Along knots at times (N+1,), s: with knots for ``at`` where it is no word.  Raises ValueError for some beyond
+        the horizon."""
+        if isinstance(self.at, str):
+            return self
+        at = tuple(knots_at(self.at, times, self.name).tolist())
+        if isinstance(self.at, tuple) and repr(at) == repr(self.at):  # knots, and not as many seconds
+            return self
+        new = copy.copy(self)
+        new.at = at
+        return new
+
     def knots(self, horizon: int, state_only: bool) -> np.ndarray:
         """The knots it holds at, N for the last one.  Raises ValueError for one beyond the horizon."""
-        first = 1 if state_only else 0
-        if not isinstance(self.at, str):
-            if self.at[-1] >= horizon:
-                raise ValueError(f"at: {self.name} got knot {self.at[-1]}, wanted at most {horizon - 1}")
-            return np.array([t for t in self.at if t >= first], dtype=np.intp)
-        path = [] if self.at == "terminal" else range(first, horizon)
-        return np.array([*path, *([] if self.at == "path" else [horizon])], dtype=np.intp)
+        if isinstance(self.at, tuple) and isinstance(self.at[0], float):
+            raise ValueError(f"at: {self.name} got times, wanted the constraint of a problem, which has knots")
+        found = knots_at(self.at, np.arange(horizon + 1.0), self.name)
+        left_out = 0 if state_only and self.at != "terminal" else horizon if self._ends_before_last else -1
+        return found[found != left_out]
 
     def limits(self, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """lower and upper (len(knots), nr) at the knots that `knots` gives."""
-        asked = knots if isinstance(self.at, str) else np.array(self.at)
+        asked = np.array(self.at) if isinstance(self.at, tuple) else knots
         held = np.isin(asked, knots)
         return (
             _rows_over(f"{self.name} lower", self.lower, len(asked), self.nr)[held],
@@ -266,19 +285,12 @@ class StateBounds(ResidualConstraint):
         lower: Limits = -np.inf,
         upper: Limits = np.inf,
         reference: ArrayLike | None = None,
-        at: str | ArrayLike = "all",
+        at: At = "all",
         name: str = "state bounds",
     ) -> None:
         check_system(system, "nx", "ndx", "difference")
-        names = tangent_names(system)
-        low, high = (
-            np.broadcast_to(_limit_rows(which, _by_name(which, value, names, rest), system.ndx), (system.ndx,))
-            for which, value, rest in (("lower", lower, -np.inf), ("upper", upper, np.inf))
-        )
-        used = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
-        if not len(used):
-            raise ValueError("StateBounds: got infinite limits alone, wanted a finite one")
-        super().__init__(StateResidual(system, reference, used), low[used], high[used], at, name)
+        low, high, used = limited_components("StateBounds", lower, upper, tangent_names(system), system.ndx)
+        super().__init__(StateResidual(system, reference, used), low, high, at, name)
 
     @classmethod
     def from_model(
@@ -286,7 +298,7 @@ class StateBounds(ResidualConstraint):
         system: System,
         position: bool = True,
         velocity: bool = True,
-        at: str | ArrayLike = "all",
+        at: At = "all",
         name: str = "state bounds",
     ) -> StateBounds:
         """The limits that the system knows: ranges and speeds of a robot's joints.

@@ -1,13 +1,12 @@
-"""A cost of control rates: the previous control becomes part of the state.
+"""Systems that remember numbers of the knot before as part of their state, as the controls.
 
-With z = (x, p), p the control before, and tangent dz = (dx, dp), the system F and the cost
+With z = (x, p), p what is remembered, a linear function of state and control, and tangent dz = (dx, dp), the system
 
-    F(z, u) = (f(x, u), u),        l(z, u) = 1/2 sum_i w_i ((u_i - p_i)/dt)^2
+    F(z, u) = (f(x, u), p+)
 
-have only blocks of f's derivatives, and constants:
+has only blocks of f's derivatives, and constants:
 
-    F_z = [[f_x, 0], [0, 0]]       F_u = [[f_u], [I]]           lam'F'' = (lam_x'f'') in the blocks of x and u
-    l_u = W (u - p)/dt^2 = -l_p    l_uu = l_pp = W/dt^2 = -l_up
+    F_z = [[f_x, 0], [p+_x, 0]]    F_u = [[f_u], [p+_u]]        lam'F'' = (lam_x'f'') in the blocks of x and u
 
 Costs and residuals made for the system inside are lifted: they see x and u, and know nothing of p.
 
@@ -16,7 +15,7 @@ What the system inside offers besides (`trajopt.capabilities`) is offered here t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,14 +23,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.capabilities import AccelerationControlled, capability
-from trajopt.costs import Quadratic
-from trajopt.costs.cost_kernels import add_rates, weighted_squares
-from trajopt.costs.knot_rows import as_rows, check_knots, common_knots, weight_rows
-from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.stepwise import ClosedLoopRollouts
 from trajopt.interfaces.system import System, as_manifold, check_system, control_names, state_array
-from trajopt.problem.lifted import LiftedCost, LiftedResidual, WithControls, check_dimensions
-from trajopt.validation import check_rows, scalar_or_vector
+from trajopt.problem.lifted import LiftedCost, LiftedResidual, WithControls
+from trajopt.validation import scalar_or_vector
 
 REFUSED = {
     "difference_residual": "it sums squares over states of the system inside, without the control before; "
@@ -42,41 +37,34 @@ REFUSED = {
     "acceleration_control": "rates are those of the controls, which would have to be accelerations",
     "nq": "the numbers of a state behind its positions are velocities and the control before",
 }
-"""Capabilities of the system inside that one with control rates has not got, and why."""
+"""Capabilities of the system inside that one with a memory has not got, and why."""
 
 
-class ControlRateSystem(ClosedLoopRollouts):
-    """Any system with the previous control appended to its state: z = (x, u_before), tangent (dx, du_before).
+class RememberingSystem(ClosedLoopRollouts):
+    """Base of systems with numbers of the knot before, p, appended to the state: z = (x, p), tangent (dx, dp).
 
     Parameters
     ----------
-    system : System
-        With state x (nx), tangent (ndx) and controls u (nu); its time step and controls remain.
+    system : System, the one inside
+    memory : int, how many numbers it remembers
 
     Attributes
     ----------
-    nx, ndx : those of the system inside, plus nu.
-
-    Raises
-    ------
-    ValueError
-        If the system takes accelerations for controls (``formulation="inverse"``).
-
-    Notes
-    -----
-    It has most capabilities of the system inside; those that it cannot carry raise an AttributeError
-    that says why.
+    nx, ndx : those of the system inside, plus `memory`.
     """
 
-    def __init__(self, system: System) -> None:
-        check_system(system, "nx", "ndx", "nu", "dt", "integrate", "difference", "step")
+    remembers = "controls"
+    """What p is, in words."""
+
+    def __init__(self, system: System, memory: int) -> None:
         if capability(system, AccelerationControlled) is not None:
             raise ValueError(
                 f"system: got a {type(system).__name__} that takes accelerations for controls, wanted one with "
                 'formulation="forward", whose controls are torques: rates are those of the controls'
             )
         self.system: Any = system
-        self.nx, self.ndx, self.nu = system.nx + system.nu, system.ndx + system.nu, system.nu
+        self.memory = memory
+        self.nx, self.ndx, self.nu = system.nx + memory, system.ndx + memory, system.nu
         self.dt = system.dt
         self._manifold = as_manifold(system)
         self.euclidean = self._manifold is None
@@ -92,16 +80,23 @@ class ControlRateSystem(ClosedLoopRollouts):
         return FORWARDED[name](self, offered)
 
     def __repr__(self) -> str:
-        return f"ControlRateSystem({self.system!r})"
+        return f"{type(self).__name__}({self.system!r})"
+
+    def _remembered(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """p+ (..., memory) at states x (..., nx) of the system inside and controls u (..., nu)."""
+        raise NotImplementedError
+
+    def _write_memory(self, px: np.ndarray, pu: np.ndarray) -> None:
+        """Write the derivatives of p+ that are not zero, px (N, memory, ndx inside), pu (N, memory, nu)."""
+        raise NotImplementedError
+
+    def _names_before(self) -> Sequence[str]:
+        """Names (memory,) of what is remembered, without "before"."""
+        raise NotImplementedError
 
     # -------------------------------------------------------------------------------------------- the state manifold
-    def state(self, x: ArrayLike, u_before: ArrayLike = 0.0) -> np.ndarray:
-        """z = (x, u_before), x (nx,) of the system inside, u_before a number or (nu,)."""
-        before = np.full(self.nu, 1.0) * scalar_or_vector("u_before", u_before, self.nu)
-        return np.concatenate([state_array(self.system, "x", x), before])
-
     def split(self, zs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """States x (..., nx) of the system inside and controls before them (..., nu)."""
+        """States x (..., nx) of the system inside and what is remembered with them (..., memory)."""
         zs = np.asarray(zs)
         n = self.system.nx
         return np.ascontiguousarray(zs[..., :n]), np.ascontiguousarray(zs[..., n:])
@@ -138,41 +133,46 @@ class ControlRateSystem(ClosedLoopRollouts):
         return _joined(r, q - p), J
 
     def _window(self, inside, start, stop):
-        return ControlRateSystem(inside(start, stop))
+        return type(self)(inside(start, stop))
 
     def _of_states(self, inside, zs, *us):
         """What a function of the states of the system inside says."""
         return inside(self.split(zs)[0], *us)
 
-    def _with_controls_before(self, names):
-        controls = control_names(self.system) or [f"u_{i + 1}" for i in range(self.nu)]
-        return (*names, *(f"{name} before" for name in controls))
+    def _with_names_before(self, names):
+        return (*names, *(f"{name} before" for name in self._names_before()))
 
     def _serves(self, subjects):
-        return tuple(WithControls(subject, self.nu) for subject in subjects)
+        return tuple(WithControls(subject, self.memory, self.remembers) for subject in subjects)
+
+    def _control_speeds(self, offered):
+        """Those of the system inside, which read the velocities in front of what is remembered."""
+        return np.hstack([offered[0], np.zeros((self.nu, self.memory))]), offered[1]
 
     def _state_limits(self, inside, position=True, velocity=True):
-        """Those of the system inside, and none of the controls before."""
+        """Those of the system inside, and none of what is remembered."""
         lower, upper = inside(position=position, velocity=velocity)
-        return np.append(lower, np.full(self.nu, -np.inf)), np.append(upper, np.full(self.nu, np.inf))
+        return np.append(lower, np.full(self.memory, -np.inf)), np.append(upper, np.full(self.memory, np.inf))
 
     # -------------------------------------------------------------------------------------------- motion
     def step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Next state (f(x, u), u), one point or a batch."""
-        return _joined(self.system.step(self.split(x)[0], u), np.asarray(u))
+        """Next state (f(x, u), p+), one point or a batch."""
+        x = self.split(x)[0]
+        return _joined(self.system.step(x, u), self._remembered(x, np.asarray(u)))
 
     def rollout(self, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """States (N+1, nx + nu) under the controls us (N, nu)."""
+        """States (N+1, nx + memory) under the controls us (N, nu)."""
         x, before = self.split(x0)
-        return _joined(self.system.rollout(x, us), np.vstack([before, us]))
+        xs = self.system.rollout(x, us)
+        return _joined(xs, np.vstack([before, self._remembered(xs[:-1], np.asarray(us))]))
 
     # -------------------------------------------------------------------------------------------- expansions
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """F_z (N, ndx + nu, ndx + nu) and F_u (N, ndx + nu, nu)."""
+        """F_z (N, ndx + memory, ndx + memory) and F_u (N, ndx + memory, nu)."""
         N, n = len(us), self.system.ndx
         Fz, Fu = np.zeros((N, self.ndx, self.ndx)), np.zeros((N, self.ndx, self.nu))
         Fz[:, :n, :n], Fu[:, :n] = self.system.linearize(self.split(xs)[0], us)
-        Fu[:, n:] = np.eye(self.nu)
+        self._write_memory(Fz[:, n:, :n], Fu[:, n:])
         return Fz, Fu
 
     def _write_expansion(self, inside, zs, us, lam, *outputs):
@@ -184,12 +184,12 @@ class ControlRateSystem(ClosedLoopRollouts):
         for whole in (Fz, Fu, Hzz, Huz):
             whole[...] = 0.0
         Fz[:, :n, :n], Fu[:, :n], Hzz[:, :n, :n], Huz[:, :, :n] = fx, fu, Hxx, Hux
-        Fu[:, n:] = np.eye(m)
+        self._write_memory(Fz[:, n:, :n], Fu[:, n:])
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Hessians of lam_t'F per knot, lam (N, ndx + nu)."""
+        """Hessians of lam_t'F per knot, lam (N, ndx + memory)."""
         N, n = len(us), self.system.ndx
         Hxx, Hux, Huu = self.system.hessian_products(self.split(xs)[0], us, self._split_tangent(lam)[0])
         Hzz, Huz = np.zeros((N, self.ndx, self.ndx)), np.zeros((N, self.nu, self.ndx))
@@ -216,23 +216,66 @@ class ControlRateSystem(ClosedLoopRollouts):
         raise TypeError(f"lift: got {type(inner).__name__}, wanted a cost or a residual")
 
 
-def _function(method: Callable[..., Any]) -> Callable[[ControlRateSystem, Any], Any]:
+class ControlRateSystem(RememberingSystem):
+    """Any system with the previous control appended to its state: z = (x, u_before), tangent (dx, du_before).
+
+    Parameters
+    ----------
+    system : System
+        With state x (nx), tangent (ndx) and controls u (nu); its time step and controls remain.
+
+    Attributes
+    ----------
+    nx, ndx : those of the system inside, plus nu.
+
+    Raises
+    ------
+    ValueError
+        If the system takes accelerations for controls (``formulation="inverse"``).
+
+    Notes
+    -----
+    It has most capabilities of the system inside; those that it cannot carry raise an AttributeError
+    that says why.
+    """
+
+    def __init__(self, system: System) -> None:
+        check_system(system, "nx", "ndx", "nu", "dt", "integrate", "difference", "step")
+        super().__init__(system, system.nu)
+
+    def state(self, x: ArrayLike, u_before: ArrayLike = 0.0) -> np.ndarray:
+        """z = (x, u_before), x (nx,) of the system inside, u_before a number or (nu,)."""
+        before = np.full(self.nu, 1.0) * scalar_or_vector("u_before", u_before, self.nu)
+        return np.concatenate([state_array(self.system, "x", x), before])
+
+    def _remembered(self, x, u):
+        return u
+
+    def _write_memory(self, px, pu):
+        pu[:] = np.eye(self.nu)
+
+    def _names_before(self):
+        return control_names(self.system) or [f"u_{i + 1}" for i in range(self.nu)]
+
+
+def _function(method: Callable[..., Any]) -> Callable[[RememberingSystem, Any], Any]:
     """Forwards a function of the system inside by a method that takes it as its first argument."""
     return lambda system, offered: partial(method, system, offered)
 
 
-def _unchanged(system: ControlRateSystem, offered: Any) -> Any:
+def _unchanged(system: RememberingSystem, offered: Any) -> Any:
     return offered
 
 
-FORWARDED: dict[str, Callable[[ControlRateSystem, Any], Any]] = {
-    "difference_with_jacobian": _function(ControlRateSystem._difference_with_jacobian),
-    "window": _function(ControlRateSystem._window),
-    "write_expansion": _function(ControlRateSystem._write_expansion),
-    "serves": ControlRateSystem._serves,
-    "neutral_state": ControlRateSystem.state,
-    "state_limits": _function(ControlRateSystem._state_limits),
-    **dict.fromkeys(("state_names", "tangent_names"), ControlRateSystem._with_controls_before),
+FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
+    "difference_with_jacobian": _function(RememberingSystem._difference_with_jacobian),
+    "window": _function(RememberingSystem._window),
+    "write_expansion": _function(RememberingSystem._write_expansion),
+    "serves": RememberingSystem._serves,
+    "control_speeds": RememberingSystem._control_speeds,
+    "neutral_state": lambda system, x: system.state(x),
+    "state_limits": _function(RememberingSystem._state_limits),
+    **dict.fromkeys(("state_names", "tangent_names"), RememberingSystem._with_names_before),
     **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
     **dict.fromkeys(
         (
@@ -245,68 +288,27 @@ FORWARDED: dict[str, Callable[[ControlRateSystem, Any], Any]] = {
             "contact_points",
             "contact_forces",
         ),
-        _function(ControlRateSystem._of_states),
+        _function(RememberingSystem._of_states),
     ),
 }
-"""How the capabilities of the system inside become those of one with control rates."""
+"""How the capabilities of the system inside become those of one with a memory."""
+
+
+def _is_outer(system: Any, kind: type | None) -> bool:
+    return isinstance(system, RememberingSystem) and not (kind is not None and isinstance(system, kind))
+
+
+def innermost(system: Any, kind: type | None = None) -> Any:
+    """The system inside all that remember, or the first of them that is of this kind."""
+    return innermost(system.system, kind) if _is_outer(system, kind) else system
+
+
+def lifted(system: Any, inner: Any, kind: type | None = None) -> Any:
+    """A cost or residual of `innermost` as one for the system."""
+    return system.lift(lifted(system.system, inner, kind)) if _is_outer(system, kind) else inner
 
 
 def _joined(x: np.ndarray, p: np.ndarray) -> np.ndarray:
     """(x, p), one of which may be a single point while the other is a batch."""
     batch = np.broadcast_shapes(x.shape[:-1], p.shape[:-1])
     return np.concatenate([np.broadcast_to(a, (*batch, a.shape[-1])) for a in (x, p)], axis=-1)
-
-
-class ControlRateCost:
-    """1/2 sum_i w_i ((u_t - u_{t-1})_i/dt)^2, a running cost; u_{-1} is part of the initial state.
-
-    Parameters
-    ----------
-    system : ControlRateSystem
-    weights : number, (nu,) array, or (K, nu) with weights for each of K knots; non-negative
-
-    Attributes
-    ----------
-    knots : K, the number of knots at which it can be evaluated; None if the weights are constant.
-    """
-
-    def __init__(self, system: ControlRateSystem, weights: ArrayLike) -> None:
-        if not isinstance(system, ControlRateSystem):
-            raise TypeError(f"system: got {type(system).__name__}, wanted a trajopt.ControlRateSystem")
-        self.system = system
-        self.weights = np.full(system.nu, 1.0) * weight_rows(weights, system.nu)
-        self.knots = common_knots("ControlRateCost", weights=self.weights)
-        self._weights = as_rows(self.weights, system.nu) / system.dt**2
-        self.made_for = state_space(system)
-
-    def check(self, system: System, terminal: bool) -> None:
-        """Raise ValueError at the terminal knot, or for a system of other dimensions."""
-        if terminal:
-            raise ValueError("terminal_costs: got a ControlRateCost, wanted costs of the state")
-        check_dimensions("ControlRateCost", self.system, system)
-
-    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
-        """Cost (K,) at xs (K, nx) and us (K, nu)."""
-        assert us is not None
-        check_knots("ControlRateCost", self.knots, us)
-        return weighted_squares(*self._controls(xs, us), self._weights)
-
-    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Add scale times gradient and Hessian, which is exact."""
-        assert us is not None
-        check_knots("ControlRateCost", self.knots, us)
-        n, m = self.system.ndx, self.system.nu
-        for block, row in zip(target, ((n,), (m,), (n, n), (m, n), (m, m)), strict=True):
-            assert block is not None
-            check_rows("target", block, len(us), row)
-        add_rates(*self._controls(xs, us), self._weights, scale, *target)
-
-    def _controls(self, xs, us) -> tuple[np.ndarray, np.ndarray]:
-        """us and the controls before, (K, nu) each."""
-        before = self.system.split(xs)[1]
-        check_rows("us", us, 0, (self.system.nu,))
-        check_rows("xs", before, len(us), (self.system.nu,))
-        return us, before
-
-    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
-        """Nothing: the rates are linear in state and control."""

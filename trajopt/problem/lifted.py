@@ -10,28 +10,30 @@ from trajopt.interfaces.residual import Residual, component_names
 from trajopt.interfaces.system import System
 
 if TYPE_CHECKING:
-    from trajopt.problem.control_rate import ControlRateSystem
+    from trajopt.problem.control_rate import RememberingSystem
 
 
 class WithControls(NamedTuple):
-    """The subject of terms of a state with the control before, or of lifted ones."""
+    """The subject of terms of a state with the control before, or other numbers that are remembered, or of lifted
+    ones."""
 
     inside: Subject
-    nu: int
+    count: int
+    remembered: str = "controls"
 
     def __str__(self) -> str:
-        return f"{self.inside}, with {self.nu} controls before"
+        return f"{self.inside}, with {self.count} {self.remembered} before"
 
     def unlike(self, other: Any) -> str:
         """See `trajopt.interfaces.owners.Subject`."""
-        alike = isinstance(other, WithControls) and other.nu == self.nu
+        alike = isinstance(other, WithControls) and other[1:] == self[1:]
         return self.inside.unlike(other.inside) if alike else f"not for {other}"
 
 
-def _lifted(inner: object, system: "ControlRateSystem") -> WithControls | None:
+def _lifted(inner: object, system: "RememberingSystem") -> WithControls | None:
     """What a cost or a residual was made for, with the control before."""
     subject = subject_of(inner)
-    return None if subject is None else WithControls(subject, system.nu)
+    return None if subject is None else WithControls(subject, system.memory, system.remembers)
 
 
 def check_dimensions(cost: str, made_for: System, system: System) -> None:
@@ -45,15 +47,21 @@ def check_dimensions(cost: str, made_for: System, system: System) -> None:
 class LiftedCost:
     """A cost of (x, u) as one of ((x, p), u)."""
 
-    def __init__(self, system: "ControlRateSystem", cost: Cost) -> None:
+    def __init__(self, system: "RememberingSystem", cost: Cost) -> None:
         self.system, self.cost = system, cost
-        self.knots = getattr(cost, "knots", None)
+        self.knots, self.at = getattr(cost, "knots", None), getattr(cost, "at", None)
         self.made_for = _lifted(cost, system)
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError for a system of other dimensions, or whatever the cost inside raises."""
         check_dimensions("lifted cost", self.system, system)
         self.cost.check(self.system.system, terminal)
+
+    def placed(self, system: System, rows: np.ndarray, count: int, times: np.ndarray) -> "LiftedCost":
+        """See `trajopt.costs.Cost`."""
+        placed = getattr(self.cost, "placed", None)
+        inside = self.cost if placed is None else placed(self.system.system, rows, count, times)
+        return self if inside is self.cost else LiftedCost(self.system, inside)
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at xs (K, nx + nu) and us (K, nu)."""
@@ -88,13 +96,13 @@ class LiftedCost:
 class LiftedResidual:
     """A residual r(x, u) as one of ((x, p), u); for costs and constraints."""
 
-    def __init__(self, system: "ControlRateSystem", residual: Residual) -> None:
+    def __init__(self, system: "RememberingSystem", residual: Residual) -> None:
         self.system, self.residual, self.nr = system, residual, residual.nr
         self.made_for, self.component_names = _lifted(residual, system), component_names(residual)
 
     def _widened(self, block: np.ndarray) -> np.ndarray:
         """The block with columns of zeros for p."""
-        return np.concatenate([block, np.zeros((*block.shape[:-1], self.system.nu))], axis=-1)
+        return np.concatenate([block, np.zeros((*block.shape[:-1], self.system.memory))], axis=-1)
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, nr)."""

@@ -1,41 +1,18 @@
 """The sum of cost terms along a trajectory, each over the knots it belongs to: value, expansion, and whom to blame.
 
-A running cost is multiplied by its knot's duration; a terminal cost, and a term that stands for constraints, is not.
+A running cost is multiplied by its knot's duration; a terminal cost, one at single instants, and a term that stands for
+constraints, is not (`trajopt.problem.placement`).
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.costs import Cost, Quadratic
+from trajopt.costs import Quadratic
 from trajopt.problem.squares import SquaresOfResidual, carried_over, gather_squares
 from trajopt.problem.term import Term
-
-
-def running_terms(costs: Sequence[Any], durations: np.ndarray) -> tuple[Term, ...]:
-    """Terms of a list of costs, or of N lists, one per knot; a cost in several lists is evaluated in one call for all
-    knots of one duration (N,).
-
-    A plain list does not count at knots without duration; a cost that is listed for such a knot counts unscaled.
-    """
-    if not costs or not isinstance(costs[0], tuple):
-        return tuple(term for cost in costs for term in _weighed(cost, np.flatnonzero(durations > 0.0), durations))
-    members: dict[int, tuple[Cost, list[int]]] = {}
-    for t, of_knot in enumerate(costs):
-        for cost in of_knot:
-            members.setdefault(id(cost), (cost, []))[1].append(t)
-    return tuple(term for cost, knots in members.values() for term in _weighed(cost, np.array(knots), durations))
-
-
-def _weighed(cost: Cost, knots: np.ndarray, durations: np.ndarray) -> list[Term]:
-    """A cost at these knots, one term for each duration among them."""
-    everywhere = np.arange(len(durations))
-    scales = np.where(durations[knots] > 0.0, durations[knots], 1.0)
-    alike = [(knots[scales == scale], float(scale)) for scale in np.unique(scales)]
-    return [Term(cost, None if np.array_equal(at, everywhere) else at, scale, False) for at, scale in alike]
 
 
 def zero_blocks(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
@@ -59,15 +36,18 @@ def _target(term: Term, blocks: Blocks) -> Quadratic:
 
 
 def _accumulate(term: Term, xs: np.ndarray, us: np.ndarray, blocks: Blocks | None, curvature: Blocks | None) -> None:
-    points, cost = term.points(xs, us), term.cost
+    points, cost, scale = term.points(xs, us), term.cost, term.scale
     together = getattr(cost, "accumulate_exact", None) if blocks is curvature else None
     for add, into in (cost.accumulate, blocks), (cost.accumulate_curvature, None if together else curvature):
         if into is None:
             continue
         target = _target(term, into)
-        (together or add)(*points, term.scale, target)
+        (together or add)(*points, 1.0 if isinstance(scale, np.ndarray) else scale, target)
         if term.knots is not None and not term.terminal:
             for block, part in zip(into, target, strict=True):
+                assert part is not None
+                if isinstance(scale, np.ndarray):
+                    part *= np.reshape(scale, (-1,) + (1,) * (part.ndim - 1))
                 block[term.knots] += part
 
 
@@ -122,7 +102,11 @@ class Objective:
                 return np.inf
             terms, squares = self._for(us)
             for term in terms:
-                total += term.scale * float(np.add.reduce(term.cost.value(*term.points(xs, us))))
+                values = term.cost.value(*term.points(xs, us))
+                if isinstance(term.scale, np.ndarray):
+                    total += float(term.scale @ values)
+                else:
+                    total += term.scale * float(np.add.reduce(values))
             for sum_of_squares in squares:
                 total += sum_of_squares.add(xs, us, None, None)
         return total if math.isfinite(total) else np.inf

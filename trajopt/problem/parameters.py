@@ -20,7 +20,6 @@ from trajopt.interfaces.adjustable import Adjustable
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.lifted import LiftedCost, LiftedResidual
 from trajopt.problem.problem import Problem
-from trajopt.problem.term import Term
 from trajopt.validation import did_you_mean, number_array
 
 BOUNDS = "control bounds"
@@ -193,7 +192,7 @@ def with_values(
         terms = []
         for term in problem.objective.terms:
             cost = new.get((TERMINAL if term.terminal else RUNNING, id(term.cost)))
-            terms.append(term if cost is None else Term(cost, term.knots, term.scale, term.terminal))
+            terms.append(term if cost is None else term._replace(cost=cost))
         changed["objective"] = problem.objective.with_terms(terms)
     if any(isinstance(term, ControlBounds) for term in new.values()):
         changed["control_limits"] = common_limits(changed["constraints"], problem.horizon, problem.system.nu)

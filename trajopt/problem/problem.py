@@ -26,7 +26,8 @@ from trajopt.interfaces.system import (
     window,
 )
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
-from trajopt.problem.objective import Objective, running_terms
+from trajopt.problem.objective import Objective
+from trajopt.problem.placement import Placer
 from trajopt.problem.scenery import Shape, check_scenery
 from trajopt.problem.term import Term, runs
 from trajopt.validation import float_array, one_of, text, whole_number
@@ -52,7 +53,9 @@ class Problem:
     running_costs : costs l of (x_t, u_t), t = 0 ... N-1
         Summed and multiplied by dt, or by the duration of the knot where the system gives durations.  A list of costs,
         or N lists of costs, one per knot.  At knots without duration those of a plain list do not count; a cost that
-        is listed for such a knot counts once, unscaled.
+        is listed for such a knot counts once, unscaled.  Of a plain list, costs with ``at`` count there alone, at knots
+        and times unscaled; what they cost at the last knot is moved to the terminal costs, and functions of time are
+        replaced by their values (`trajopt.problem.placement`).
     terminal_costs : costs l_N of x_N
     constraints : ControlBounds, StateBounds, ResidualConstraint
     us_init : (N, nu) array or "quasi_static", optional
@@ -108,12 +111,14 @@ class Problem:
             checked.check_start(self.x0)
         put("running_costs", _running_costs(self.running_costs, self.system, self.horizon))
         put("terminal_costs", _checked_costs("terminal_costs", self.terminal_costs, self.system, terminal=True))
-        running = running_terms(self.running_costs, knot_durations(self.system, self.horizon))
-        terms = (*running, *(Term(cost, None, 1.0, True) for cost in self.terminal_costs))
+        placer = Placer(self.system, self.times, knot_durations(self.system, self.horizon))
+        running, terminal, terms = placer.place(self.running_costs, self.terminal_costs)
+        put("running_costs", running)
+        put("terminal_costs", terminal)
         for term in terms:
             _check_knots(term, self.horizon)
         put("objective", Objective(terms))
-        put("constraints", _checked_constraints(self.constraints, self.horizon))
+        put("constraints", _checked_constraints(self.constraints, self.times))
         _check_subjects(terms, self.residual_constraints, self.system, self.horizon)
         put("control_limits", common_limits(self.constraints, self.horizon, self.system.nu))
         resting = isinstance(self.us_init, str)
@@ -225,7 +230,7 @@ def _check_subject(where: str, thing: object, system: System, knots: np.ndarray)
         check_subject(where, thing, system)
 
 
-def _checked_constraints(constraints: Any, horizon: int) -> tuple[ControlBounds | ResidualConstraint, ...]:
+def _checked_constraints(constraints: Any, times: np.ndarray) -> tuple[ControlBounds | ResidualConstraint, ...]:
     if not isinstance(constraints, Iterable):
         raise TypeError(f"constraints: got {type(constraints).__name__}, wanted a list of constraints")
     constraints = tuple(constraints)
@@ -235,9 +240,7 @@ def _checked_constraints(constraints: Any, horizon: int) -> tuple[ControlBounds 
                 f"constraints[{i}]: got {type(constraint).__name__}, wanted ControlBounds, StateBounds or "
                 "ResidualConstraint"
             )
-        if isinstance(constraint, ResidualConstraint):
-            constraint.knots(horizon, state_only=False)
-    return constraints
+    return tuple(each.placed(times) if isinstance(each, ResidualConstraint) else each for each in constraints)
 
 
 def _checked_costs(name: str, costs: Any, system: System, terminal: bool) -> tuple[Cost, ...]:

@@ -52,8 +52,9 @@ def _rows(term: Term, horizon: int, nu: int) -> _Rows | None:
     if found is None:
         return None
     residual, weights = found
-    weights = weights.copy()
-    weights[:, : residual.nr] *= term.scale
+    scale = np.reshape(term.scale, (-1, 1))
+    weights = np.array(np.broadcast_to(weights, (max(len(weights), len(scale)), weights.shape[1])))
+    weights[:, : residual.nr] *= scale
     knots = np.arange(horizon) if term.knots is None else term.knots
     return _Rows(term, residual, weights, np.array([horizon]) if term.terminal else np.asarray(knots))
 

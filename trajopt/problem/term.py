@@ -14,11 +14,12 @@ def runs(knots: np.ndarray, gap: int = 0) -> list[tuple[int, int]]:
 
 
 class Term(NamedTuple):
-    """A cost, the knots it is evaluated at (None: all N running ones; the last one if terminal), and its factor."""
+    """A cost, the knots it is evaluated at (None: all N running ones; the last one if terminal), and its factor, or one
+    for each of the knots, which are then given."""
 
     cost: Cost
     knots: np.ndarray | None
-    scale: float
+    scale: float | np.ndarray
     terminal: bool
 
     def points(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:

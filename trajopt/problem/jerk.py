@@ -1,0 +1,151 @@
+"""Jerks, the rates of accelerations: the velocities before become part of the state.
+
+With p = v of the knot before, z = (x, p), and a(x, u) the acceleration of the step (`trajopt.AccelerationResidual`),
+
+    r = (a(x, u) - (v - p)/h)/h     r_x = (a_x - [0 1]/h)/h     r_p = 1/h^2     r_u = a_u/h     mu'r'' = (mu/h)'a''
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trajopt.costs.accelerations import AccelerationResidual, velocity_count
+from trajopt.interfaces.knots import At
+from trajopt.interfaces.owners import subject_of
+from trajopt.interfaces.system import System, state_array, tangent_names
+from trajopt.problem.constraints import Limits, ResidualConstraint, limited_components
+from trajopt.problem.control_rate import RememberingSystem, innermost, lifted
+from trajopt.problem.lifted import WithControls
+from trajopt.validation import scalar_or_vector
+
+
+class JerkSystem(RememberingSystem):
+    """Any system whose states end with velocities v, with those before appended: z = (x, v_before).
+
+    Costs and residuals made for the system inside are lifted (`lift`), as for `ControlRateSystem`.
+
+    Parameters
+    ----------
+    system : System
+        With state x (nx), tangent (ndx) and n velocities; its time step and controls remain.
+
+    Attributes
+    ----------
+    nx, ndx : those of the system inside, plus n.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a system that does not say which numbers are velocities, or that takes accelerations for controls
+        (``formulation="inverse"``).
+    """
+
+    remembers = "velocities"
+
+    def __init__(self, system: System) -> None:
+        super().__init__(system, velocity_count(system))
+
+    def state(self, x: ArrayLike, v_before: ArrayLike | None = None) -> np.ndarray:
+        """z = (x, v_before), x (nx,) of the system inside, v_before a number or (n,), by default the velocities of x:
+        no acceleration before."""
+        x = state_array(self.system, "x", x)
+        if v_before is None:
+            v_before = x[-self.memory :]
+        return np.concatenate([x, np.full(self.memory, 1.0) * scalar_or_vector("v_before", v_before, self.memory)])
+
+    def _remembered(self, x, u):
+        return x[..., -self.memory :]
+
+    def _write_memory(self, px, pu):
+        px[:, :, -self.memory :] = np.eye(self.memory)
+
+    def _names_before(self):
+        names = tangent_names(self.system)
+        return names[-self.memory :] if names else [f"v_{i + 1}" for i in range(self.memory)]
+
+
+class JerkResidual:
+    """r = (a - a_before)/dt, rad/s^3 or m/s^3, of the accelerations of two steps that follow each other.
+
+    Parameters
+    ----------
+    system : JerkSystem
+    components : integers, optional
+        Which velocities, counted among themselves; all by default.
+
+    Attributes
+    ----------
+    joints : names of all velocities' degrees of freedom, empty if the system has none
+    component_names : "elbow jerk", ..., or none
+
+    Raises
+    ------
+    TypeError, ValueError
+        For another system, one whose knots differ, or components that it has not got.
+    """
+
+    name = "jerks"
+
+    def __init__(self, system: JerkSystem, components: ArrayLike | None = None) -> None:
+        if not isinstance(system, JerkSystem):
+            raise TypeError(f"system: got {type(system).__name__}, wanted a trajopt.JerkSystem")
+        self.system, self._a = system, AccelerationResidual(system.system, components)
+        self._lifted, self.joints, self.nr = system.lift(self._a), self._a.joints, self._a.nr
+        subject = subject_of(self._a)
+        self.made_for: Any = None if subject is None else WithControls(subject, system.memory, system.remembers)
+        self.component_names = tuple(name.replace("acceleration", "jerk") for name in self._a.component_names)
+        n, chosen = system.memory, np.arange(self.nr)
+        self._before = np.zeros((self.nr, system.ndx))
+        self._before[chosen, system.ndx - n + self._a.components] = -1.0 / system.dt
+        self._before[chosen, system.ndx - 2 * n + self._a.components] = 1.0 / system.dt
+
+    def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """r (K, nr)."""
+        tail = self._before[:, self.system.ndx - 2 * self.system.memory :]
+        before = xs[:, -2 * self.system.memory :] @ tail.T
+        return (self._lifted.evaluate(xs, us) - before) / self.system.dt
+
+    def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """rx (K, nr, ndx), ru (K, nr, nu)."""
+        rx, ru = self._lifted.jacobians(xs, us)
+        return (rx - self._before) / self.system.dt, ru / self.system.dt
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Hessians of mu'r."""
+        return self._lifted.hessian_products(xs, us, mu / self.system.dt)
+
+
+class JerkBounds(ResidualConstraint):
+    """lower <= (a_t - a_{t-1})/dt <= upper, of the accelerations that the controls cause.
+
+    Parameters
+    ----------
+    system : JerkSystem, or a `ControlRateSystem` around one
+    lower, upper : number, (n,) array of the n velocities, or mapping of joints' names to numbers
+        Limits, rad/s^3 or m/s^3, infinite by default; joints with two infinite ones are free.
+    at : "path" (default), knots, times or a slice
+    name : str, optional
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument, what it got and what was wanted.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        lower: Limits = -np.inf,
+        upper: Limits = np.inf,
+        at: At = "path",
+        name: str = "jerk bounds",
+    ) -> None:
+        inside = innermost(system, JerkSystem)
+        whole = JerkResidual(inside)
+        low, high, used = limited_components("JerkBounds", lower, upper, whole.joints, whole.nr)
+        super().__init__(lifted(system, JerkResidual(inside, used), JerkSystem), low, high, at, name)

@@ -1,0 +1,179 @@
+"""Limits in one line: of accelerations, of control rates, and of torques at a speed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trajopt.capabilities import ControlLimits, ControlSpeeds, capability
+from trajopt.costs.accelerations import AccelerationResidual
+from trajopt.costs.linear_residual import LinearResidual
+from trajopt.interfaces.knots import At
+from trajopt.interfaces.system import System, check_system, control_names
+from trajopt.problem.constraints import Limits, ResidualConstraint, limit_rows, limited_components, limits_by_name
+from trajopt.problem.control_rate import ControlRateSystem, innermost, lifted
+from trajopt.problem.control_rate_cost import check_control_rate_system
+from trajopt.validation import flag, float_array
+
+
+class AccelerationBounds(ResidualConstraint):
+    """lower <= (v+ - v)/dt <= upper: the accelerations that the controls cause, as `trajopt.AccelerationResidual` has
+    them, with exact derivatives.
+
+    Where the robot can have accelerations for controls (``formulation="inverse"``), these limits are linear in what the
+    solver changes, and fewer iterations may do.
+
+    Parameters
+    ----------
+    system : System, whose states end with velocities, or a `ControlRateSystem` or `JerkSystem` around one
+        Of a robot with phases the system of a segment, with the segment's knots for ``at``.
+    lower, upper : number, (n,) array of the n velocities, or mapping of joints' names to numbers
+        Limits, rad/s^2 or m/s^2, infinite by default; joints with two infinite ones are free.
+    at : "path" (default), knots, times or a slice
+    name : str, optional
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument, what it got and what was wanted.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        lower: Limits = -np.inf,
+        upper: Limits = np.inf,
+        at: At = "path",
+        name: str = "acceleration bounds",
+    ) -> None:
+        inside = innermost(system)
+        whole = AccelerationResidual(inside)
+        low, high, used = limited_components("AccelerationBounds", lower, upper, whole.joints, whole.nr)
+        super().__init__(lifted(system, AccelerationResidual(inside, used)), low, high, at, name)
+
+
+class ControlRateBounds(ResidualConstraint):
+    """lower <= (u_t - u_{t-1})/dt <= upper; u_{-1} is part of the initial state.
+
+    Parameters
+    ----------
+    system : ControlRateSystem
+    lower, upper : number, (nu,) array, or mapping of controls' names to numbers
+        Limits of rates, per second, infinite by default; controls with two infinite ones are free.
+    at : "path" (default), knots, times or a slice
+    name : str, optional
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument, what it got and what was wanted.
+    """
+
+    def __init__(
+        self,
+        system: ControlRateSystem,
+        lower: Limits = -np.inf,
+        upper: Limits = np.inf,
+        at: At = "path",
+        name: str = "control rate bounds",
+    ) -> None:
+        check_control_rate_system(system)
+        names = control_names(system)
+        low, high, used = limited_components("ControlRateBounds", lower, upper, names, system.nu)
+        rates = np.eye(system.nu)[used] / system.dt
+        labels = tuple(f"{names[j]} rate" for j in used) if names else ()
+        super().__init__(LinearResidual(system, -rates, rates, labels, "control rates"), low, high, at, name)
+
+
+class TorqueSpeedBounds(ResidualConstraint):
+    """|u| <= u_0 (1 - |w|/w_0): the torque u that a motor can give falls with its speed w.
+
+    As linear rows, -1 <= u/u_0 + w/w_0 <= 1 and -1 <= u/u_0 - w/w_0 <= 1.
+
+    Parameters
+    ----------
+    system : System
+    stall_torque : number, (nu,) array, or mapping of controls' names to numbers, positive
+        u_0, N m; motors that a mapping leaves out are free, and so are those with an infinite one.
+    no_load_speed : the same of w_0, rad/s
+    speeds : (nu, n) array, optional
+        S of w = S v, with v the last n numbers of a state; by default what the system knows: of a robot the speeds that
+        its motors turn at, gears and couplings of the actuation included.
+    braking : bool
+        Whether torques against the motion are limited in the same way; False leaves out the second of the rows, as of
+        motors that a voltage limits, whose current `ControlBounds` can limit.
+    at : "path" (default), knots, times or a slice
+    name : str, optional
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument, what it got and what was wanted.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        stall_torque: Limits,
+        no_load_speed: Limits,
+        speeds: ArrayLike | None = None,
+        braking: bool = True,
+        at: At = "path",
+        name: str = "torque-speed bounds",
+    ) -> None:
+        check_system(system, "nx", "ndx", "nu")
+        names = control_names(system)
+        given = ("stall_torque", stall_torque), ("no_load_speed", no_load_speed)
+        stall, no_load = (_positive(which, limits_by_name(which, value, names, np.inf), system.nu)
+                          for which, value in given)  # fmt: skip
+        S = _speeds(system)[0] if speeds is None else float_array("speeds", speeds, None)
+        if S.ndim != 2 or len(S) != system.nu or not 0 < S.shape[1] <= system.ndx:
+            raise ValueError(f"speeds: got shape {S.shape}, wanted ({system.nu}, n) with n from 1 to {system.ndx}")
+        used = np.flatnonzero(np.isfinite(stall) & np.isfinite(no_load))
+        if not len(used):
+            raise ValueError("TorqueSpeedBounds: got no motor with finite stall_torque and no_load_speed, wanted one")
+        signs = (1.0, -1.0) if flag("braking", braking) else (1.0,)
+        A = np.vstack([sign * S[used] / no_load[used, None] for sign in signs])
+        B = np.tile(np.eye(system.nu)[used] / stall[used, None], (len(signs), 1))
+        labels = tuple(f"{names[j]} torque {'+' if sign > 0.0 else '-'} speed" for sign in signs for j in used if names)
+        super().__init__(LinearResidual(system, A, B, labels, "torque and speed"), -1.0, 1.0, at, name)
+
+    @classmethod
+    def from_model(
+        cls, system: System, braking: bool = True, at: At = "path", name: str = "torque-speed bounds"
+    ) -> TorqueSpeedBounds:
+        """With the limits that the system knows: effort of a robot's motors at rest, speed of their joints without.
+
+        Parameters: braking, at, name, as above.
+
+        Raises
+        ------
+        TypeError, ValueError
+            For a system that knows none, or no motor with both.
+        """
+        check_system(system, "nx", "ndx", "nu")
+        limited = capability(system, ControlLimits)
+        if limited is None:
+            raise TypeError(f"system: {type(system).__name__} knows no limits of its controls")
+        lower, upper = limited.control_limits()
+        no_load = _speeds(system)[1]
+        return cls(system, np.minimum(-lower, upper), no_load, braking=braking, at=at, name=name)
+
+
+def _speeds(system: System) -> tuple[np.ndarray, np.ndarray]:
+    """S and w_0 of the system."""
+    known = capability(system, ControlSpeeds)
+    if known is None:
+        raise TypeError(f"system: {type(system).__name__} knows no speeds of its motors, wanted speeds=")
+    return known.control_speeds
+
+
+def _positive(name: str, value: ArrayLike, count: int) -> np.ndarray:
+    """Positive numbers (count,), which may be infinite."""
+    rows = limit_rows(name, value, count)
+    if rows.ndim > 1:
+        raise ValueError(f"{name}: got shape {rows.shape}, wanted a number or ({count},)")
+    array = np.broadcast_to(rows, (count,))
+    if (array <= 0.0).any():
+        raise ValueError(f"{name}: got {float(array.min())}, wanted positive numbers")
+    return array

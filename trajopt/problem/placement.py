@@ -1,0 +1,122 @@
+"""From lists of costs to terms: at which knots each counts, by which factor, and with which references.
+
+A running cost in a plain list is integrated: a knot counts by its duration, and not at all without one.  One with
+instants for ``at`` (`trajopt.interfaces.knots`) counts at each of them as it is, so that it means the same at any time
+step; so does one that is listed for a knot without duration in N lists, one per knot.  What falls on the last knot
+becomes a terminal cost.  References that are functions of time are evaluated here.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trajopt.costs import Cost
+from trajopt.interfaces.knots import Where, is_span, knots_at
+from trajopt.interfaces.system import System
+from trajopt.problem.term import Term
+
+
+class Placement(NamedTuple):
+    """Costs without functions of time, as `Problem` lists them, each where it counts; and their terms."""
+
+    running: tuple[Any, ...]
+    terminal: tuple[Cost, ...]
+    terms: tuple[Term, ...]
+
+
+def where_of(cost: Cost) -> Where | None:
+    """Where a cost says that it counts; None if it does not say."""
+    return getattr(cost, "at", None)
+
+
+class Placer:
+    """Places costs of a system along knots at times (N+1,) that take durations (N,), both in seconds."""
+
+    def __init__(self, system: System, times: np.ndarray, durations: np.ndarray) -> None:
+        self.system, self.times, self.durations = system, times, durations
+        self.last = len(durations)
+
+    def place(self, running: Sequence[Any], terminal: Sequence[Cost]) -> Placement:
+        """All costs of a problem, checked for the system.  Raises ValueError, naming the argument or the cost."""
+        if running and isinstance(running[0], tuple):
+            lists, terms, late = *self._lists(running), []
+        else:
+            lists, terms, late = self._plain(running)
+        ends = [self._at_the_end(cost) for cost in terminal]
+        for cost in late:
+            cost.check(self.system, True)
+        ends += late
+        return Placement(tuple(lists), tuple(ends), (*terms, *(Term(cost, None, 1.0, True) for cost in ends)))
+
+    def _plain(self, costs: Sequence[Cost]) -> tuple[list[Cost], list[Term], list[Cost]]:
+        """The costs of a plain list, their terms, and those that it has for the last knot."""
+        placed, terms, late = [], [], []
+        for cost in costs:
+            at = where_of(cost)
+            knots = knots_at("path" if at is None else at, self.times, self._owner(cost))
+            if is_span(at):
+                timed = self.durations[knots[knots < self.last]] > 0.0
+                knots = knots[np.append(timed, np.full(len(knots) - len(timed), at == "all"))]
+                if not len(knots) and at is not None:
+                    raise ValueError(f"at: {self._owner(cost)} got {at!r}, where no knot takes time")
+            before = knots < self.last
+            if before.any() or at is None:
+                part = self._part(cost, knots, before, "path" if at == "all" else at)
+                placed.append(part)
+                terms += self._term(part, knots[before], is_span(at))
+            if not before.all():
+                late.append(self._part(cost, knots, ~before, "terminal"))
+        return placed, terms, late
+
+    def _lists(self, lists: Sequence[tuple[Cost, ...]]) -> tuple[list[tuple[Cost, ...]], list[Term]]:
+        """N lists of costs, one per knot; a cost in several lists is one term."""
+        members: dict[int, tuple[Cost, list[int]]] = {}
+        for t, of_knot in enumerate(lists):
+            for cost in of_knot:
+                if where_of(cost) is not None:
+                    raise ValueError(
+                        f"running_costs[{t}]: {self._owner(cost)} has at={where_of(cost)!r}, wanted a plain list of "
+                        "costs, or a cost without at="
+                    )
+                members.setdefault(id(cost), (cost, []))[1].append(t)
+        placed, terms = {}, []
+        for key, (cost, at) in members.items():
+            knots = np.array(at)
+            placed[key] = self._part(cost, knots, np.full(len(knots), True), None)
+            terms += self._term(placed[key], knots, True)
+        return [tuple(placed[id(cost)] for cost in of_knot) for of_knot in lists], terms
+
+    def _at_the_end(self, cost: Cost) -> Cost:
+        at = where_of(cost)
+        if at is not None and (at == "all" or is_span(at) or list(knots_at(at, self.times)) != [self.last]):
+            raise ValueError(f"terminal_costs: {self._owner(cost)} has at={at!r}, wanted it among the running_costs")
+        return self._part(cost, np.array([self.last]), np.array([True]), at)
+
+    def _part(self, cost: Cost, knots: np.ndarray, chosen: np.ndarray, at: Where | None) -> Cost:
+        """A cost at the chosen ones of its knots."""
+        rows, part = np.flatnonzero(chosen), cost
+        placed = getattr(cost, "placed", None)
+        if placed is not None and len(rows):
+            part = placed(self.system, rows, len(knots), self.times[knots[rows]])
+        if not chosen.all():
+            part = copy.copy(cost) if part is cost else part
+            part.at = tuple(knots[rows].tolist()) if isinstance(at, tuple) else at  # pyright: ignore
+        return part
+
+    def _term(self, cost: Cost, knots: np.ndarray, weighed: bool) -> list[Term]:
+        """At most one term; a knot counts by its duration if it is to be weighed and has one."""
+        scales = np.ones(len(knots))
+        if weighed:
+            scales = np.where(self.durations[knots] > 0.0, self.durations[knots], 1.0)
+        if not len(knots):
+            return []
+        if (scales != scales[0]).any():
+            return [Term(cost, knots, scales, False)]
+        return [Term(cost, None if len(knots) == self.last else knots, float(scales[0]), False)]
+
+    def _owner(self, cost: Cost) -> str:
+        return repr(Term(cost, None, 1.0, False).name)
