@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from trajopt.problem.problem import Problem
     from trajopt.problem.scenery import Cylinder, Lines, Shape, Sphere, Target
     from trajopt.results.comparison import Comparison, compare
+    from trajopt.results.discretization import DiscretizationError
     from trajopt.results.policy import Policy
     from trajopt.results.records import ConstraintReport, IterationRecord, Progress, WarmStart
     from trajopt.results.solution import Solution
@@ -64,6 +65,7 @@ _HOME = {
     "problem.problem": ("Problem",),
     "problem.scenery": ("Cylinder", "Lines", "Shape", "Sphere", "Target"),
     "results.comparison": ("Comparison", "compare"),
+    "results.discretization": ("DiscretizationError",),
     "results.policy": ("Policy",),
     "results.records": ("ConstraintReport", "IterationRecord", "Progress", "WarmStart"),
     "results.solution": ("Solution",),

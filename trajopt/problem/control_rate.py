@@ -137,8 +137,9 @@ class ControlRateSystem(ClosedLoopRollouts):
         r, J[:, :n, :n] = inside(a, b)
         return _joined(r, q - p), J
 
-    def _window(self, inside, start, stop):
-        return ControlRateSystem(inside(start, stop))
+    def _around(self, inside, *arguments):
+        """The system inside that a function of it makes."""
+        return ControlRateSystem(inside(*arguments))
 
     def _of_states(self, inside, zs, *us):
         """What a function of the states of the system inside says."""
@@ -227,13 +228,14 @@ def _unchanged(system: ControlRateSystem, offered: Any) -> Any:
 
 FORWARDED: dict[str, Callable[[ControlRateSystem, Any], Any]] = {
     "difference_with_jacobian": _function(ControlRateSystem._difference_with_jacobian),
-    "window": _function(ControlRateSystem._window),
+    **dict.fromkeys(("window", "refined", "with_model"), _function(ControlRateSystem._around)),
     "write_expansion": _function(ControlRateSystem._write_expansion),
     "serves": ControlRateSystem._serves,
     "neutral_state": ControlRateSystem.state,
     "state_limits": _function(ControlRateSystem._state_limits),
     **dict.fromkeys(("state_names", "tangent_names"), ControlRateSystem._with_controls_before),
     **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
+    **dict.fromkeys(("integrator_order", "single_joints", "joint_efforts"), _unchanged),
     **dict.fromkeys(
         (
             "check_state",

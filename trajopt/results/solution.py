@@ -8,6 +8,7 @@ import numpy as np
 
 from trajopt.interfaces.system import window
 from trajopt.problem.problem import Problem
+from trajopt.results.discretization import DiscretizationError, discretization_error
 from trajopt.results.explanation import explain
 from trajopt.results.policy import Policy, policy_of
 from trajopt.results.records import ConstraintReport, IterationRecord, WarmStart
@@ -148,6 +149,14 @@ class Solution:
     def policy(self, feedback: bool = True) -> Policy:
         """The trajectory as a controller u = policy(t, x), with its gains or without; see `trajopt.Policy`."""
         return policy_of(self, feedback)
+
+    def discretization_error(self, substeps: int = 2) -> DiscretizationError:
+        """How far the plan is from what its controls do in continuous time; see `trajopt.DiscretizationError`.
+
+        The system's own dynamics in so many (at least 2) finer steps for each of the plan's are the truth.  Raises
+        TypeError for a system without finer steps, ValueError for substeps that are too few, or without a plan.
+        """
+        return discretization_error(self, substeps)
 
     def explain(self, solver: Any = None) -> str:
         """What happened and what to try next, in plain words; a solver's options make the advice more precise."""
