@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from trajopt.results.discretization import DiscretizationError
     from trajopt.results.policy import Policy
     from trajopt.results.records import ConstraintReport, IterationRecord, Progress, WarmStart
+    from trajopt.results.resampled import ResampledPlan
+    from trajopt.results.simulation import Simulation, simulate
     from trajopt.results.solution import Solution
     from trajopt.results.status import Status
     from trajopt.solvers.ddp import DDP
@@ -68,6 +70,8 @@ _HOME = {
     "results.discretization": ("DiscretizationError",),
     "results.policy": ("Policy",),
     "results.records": ("ConstraintReport", "IterationRecord", "Progress", "WarmStart"),
+    "results.resampled": ("ResampledPlan",),
+    "results.simulation": ("Simulation", "simulate"),
     "results.solution": ("Solution",),
     "results.status": ("Status",),
     "solvers.ddp": ("DDP",),

@@ -83,7 +83,7 @@ class RobotSystem(DiscreteSystem):
         return {name: (q, self.nq + v) for name, dofs, q, v in rows if dofs == 1}
 
     def joint_efforts(self, us: np.ndarray) -> np.ndarray:
-        """Efforts (K, joints), N m or N, of controls us (K, nu) on `single_joints`: B u, none of actuators on frames."""
+        """Efforts (K, joints), N m or N, of controls us (K, nu) on `single_joints`: B u, on frames none."""
         rows = [v - self.nq for _, v in self.single_joints.values()]
         return as_array("us", us, (None, self.nu)) @ self.actuation.B[rows].T
 

@@ -27,6 +27,17 @@ def finer(system: System, substeps: int) -> System:
     return known.refined(substeps)
 
 
+def finer_for_stiff(system: System, substeps: int) -> tuple[System, int]:
+    """As `finer`, in so many steps for each knot or, where they are too few, four, sixteen or 64 times as many; and how
+    many they are."""
+    for times in (1, 4, 16):
+        try:
+            return finer(system, times * substeps), times * substeps
+        except ValueError:
+            continue
+    return finer(system, 64 * substeps), 64 * substeps
+
+
 def fine_rows(system: System, horizon: int, substeps: int) -> np.ndarray:
     """Where (N+1,) along the finer motion the knots are."""
     counts = np.where(knot_durations(system, horizon) > 0.0, substeps, 1)
