@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
         (4, "two_arms", 50),
         (5, "gripper", 65),
         (6, "soft_arm", 45),
+        (7, "execution", 40),
     ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
@@ -97,3 +98,13 @@ def test_a_gripper_opens(tmp_path, monkeypatch, capsys):
     assert result["solution"].converged and result["robot"].nv == 7
     assert "8 joints, 7 coordinates" in (printed := capsys.readouterr().out) and "170.0 mm apart" in printed
     assert (tmp_path / "results" / "gripper" / "reach.gif").stat().st_size > 0
+
+
+def test_a_plan_holds(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "execution.py"))
+    printed = capsys.readouterr().out
+    assert "semi_implicit_euler: off by 0.1 rad" in printed and "rk4: off by 1.7e-06 rad" in printed
+    assert result["motion"].largest_deviation[:6].max() < 0.2 and len(result["message"]["points"]) == 251
+    lines = (tmp_path / result["path"]).read_text().splitlines()
+    assert len(lines) == 1 + len(result["plan"].times) == 1002 and lines[0].startswith("time,shoulder_pan,")

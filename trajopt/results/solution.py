@@ -175,7 +175,7 @@ class Solution:
         return write_csv(self, path, dt)
 
     def to_trajectory_msg(self, dt: float | None = None, joints: Sequence[str] | None = None) -> dict[str, Any]:
-        """The plan as a dict in the form of ROS 2's trajectory_msgs/msg/JointTrajectory: of the joints with one degree
+        """The plan as a dict in the form of ROS 2's joint trajectories (trajectory_msgs): of the joints with one degree
         of freedom, or of those named, dt (s) apart, by default the plan's."""
         return trajectory_message(self, dt, joints)
 
