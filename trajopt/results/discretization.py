@@ -182,14 +182,16 @@ def in_words(solution: Solution, error: DiscretizationError) -> str:
     """How large a notable error is, and what would make it smaller."""
     system, i = solution.problem.system, error.worst_component
     named, rows = tangent_names(system), np.abs(error.open_loop[:, i])
-    told = (
-        f"{repr(named[i]) if named else f'component {i}'} by {rows.max():.2g} at knot {int(rows.argmax())}"
-        if np.isfinite(rows).all()
-        else "it runs away"
+    alone, held = (
+        f"is off by {percent(part)}" if np.isfinite(part) else "runs away"
+        for part in (error.relative, error.relative_closed_loop)
     )
+    if np.isfinite(rows).all():
+        what = repr(named[i]) if named else f"component {i}"
+        alone += f" of its range of motion ({what} by {rows.max():.2g} at knot {int(rows.argmax())})"
     return (
-        f"Integration error: executed without feedback the plan is off by {percent(error.relative)} of its range "
-        f"of motion ({told}), with its gains by {percent(error.relative_closed_loop)}; {remedy(system, error)}."
+        f"Integration error: executed without feedback the plan {alone}, with its gains it {held}; "
+        f"{remedy(system, error)}."
     )
 
 
@@ -201,5 +203,7 @@ def remedy(system: System, error: DiscretizationError) -> str:
 
 
 def percent(part: float) -> str:
-    """'12 %'."""
+    """'12 %', 'any amount'."""
+    if not np.isfinite(part):
+        return "any amount"
     return f"{100.0 * part:.{0 if part >= 0.1 else 1}f} %"
