@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
         (5, "gripper", 65),
         (6, "soft_arm", 45),
         (7, "waypoints", 50),
+        (8, "execution", 40),
     ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
@@ -110,3 +111,13 @@ def test_waypoints_and_limits(capsys):
     accelerations = np.diff(solution.xs[:, 6:], axis=0) / 0.01
     assert np.abs(accelerations).max() == pytest.approx(10.0, abs=1e-6)
     assert solution.xs[30:70, 6].min() == pytest.approx(-0.9, abs=1e-6)
+
+
+def test_a_plan_holds(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "execution.py"))
+    printed = capsys.readouterr().out
+    assert "semi_implicit_euler: off by 0.1 rad" in printed and "rk4: off by 1.7e-06 rad" in printed
+    assert result["motion"].largest_deviation[:6].max() < 0.2 and len(result["message"]["points"]) == 251
+    lines = (tmp_path / result["path"]).read_text().splitlines()
+    assert len(lines) == 1 + len(result["plan"].times) == 1002 and lines[0].startswith("time,shoulder_pan,")

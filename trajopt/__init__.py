@@ -41,8 +41,11 @@ if TYPE_CHECKING:
     from trajopt.problem.scenery import Cylinder, Lines, Shape, Sphere, Target
     from trajopt.problem.waypoints import waypoints
     from trajopt.results.comparison import Comparison, compare
+    from trajopt.results.discretization import DiscretizationError
     from trajopt.results.policy import Policy
     from trajopt.results.records import ConstraintReport, IterationRecord, Progress, WarmStart
+    from trajopt.results.resampled import ResampledPlan
+    from trajopt.results.simulation import Simulation, simulate
     from trajopt.results.solution import Solution
     from trajopt.results.status import Status
     from trajopt.solvers.ddp import DDP
@@ -74,8 +77,11 @@ _HOME = {
     "problem.scenery": ("Cylinder", "Lines", "Shape", "Sphere", "Target"),
     "problem.waypoints": ("waypoints",),
     "results.comparison": ("Comparison", "compare"),
+    "results.discretization": ("DiscretizationError",),
     "results.policy": ("Policy",),
     "results.records": ("ConstraintReport", "IterationRecord", "Progress", "WarmStart"),
+    "results.resampled": ("ResampledPlan",),
+    "results.simulation": ("Simulation", "simulate"),
     "results.solution": ("Solution",),
     "results.status": ("Status",),
     "solvers.ddp": ("DDP",),

@@ -108,6 +108,43 @@ class IdleKnots(Protocol):
         ...
 
 
+class Refinement(Protocol):
+    """Can move in finer steps, which say how wrong its own are."""
+
+    @property
+    def integrator_order(self) -> int:
+        """The power of dt with which the error of its integrator falls."""
+        ...
+
+    def refined(self, substeps: int) -> Any:
+        """A system of the same states and controls in steps of dt/substeps, so many for each knot that takes time and
+        one for each that takes none, whose integrator is of the highest order that suits; ValueError for what does
+        not."""
+        ...
+
+
+class OtherModels(Protocol):
+    """Can be made of another model."""
+
+    def with_model(self, model: Any) -> Any:
+        """The same system, step, controls and contacts included, of another model of the same states; TypeError or
+        ValueError for one that is not."""
+        ...
+
+
+class SingleJoints(Protocol):
+    """Has joints that have one degree of freedom each."""
+
+    @property
+    def single_joints(self) -> dict[str, tuple[int, int]]:
+        """Of each, by its name, where in a state its position and its velocity are."""
+        ...
+
+    def joint_efforts(self, us: np.ndarray) -> np.ndarray:
+        """What the controls us (K, nu) exert on each of them (K, joints), N m or N."""
+        ...
+
+
 # ------------------------------------------------------------------------------------------------ expansions
 class SemiImplicit(Protocol):
     """Says whether fx and fu have the structure of semi-implicit Euler steps; False where it is not said."""
@@ -295,9 +332,10 @@ class ControlNames(Protocol):
 
 CAPABILITIES: tuple[type, ...] = (
     Euclidean, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates, CheckedStart,
-    QuasiStatic, KnotByKnot, Durations, IdleKnots, SemiImplicit, PartlySemiImplicit, JointExpansion,
-    AccelerationControlled, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery,
-    ContactPoints, ContactForces, CenterOfMass, Coordinates, StateNames, TangentNames, ControlNames,
+    QuasiStatic, KnotByKnot, Durations, IdleKnots, Refinement, OtherModels, SingleJoints, SemiImplicit,
+    PartlySemiImplicit, JointExpansion, AccelerationControlled, Serving, NeutralState, StateLimits, ControlLimits,
+    ControlSpeeds, Skeleton, Solids, Scenery, ContactPoints, ContactForces, CenterOfMass, Coordinates, StateNames,
+    TangentNames, ControlNames,
 )  # fmt: skip
 
 

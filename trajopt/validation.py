@@ -68,6 +68,15 @@ def whole_number(name: str, value: Any, least: int) -> int:
     return int(value)
 
 
+def positive_number(name: str, value: Any) -> float:
+    """A finite number above zero."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name}: got {value!r}, wanted a positive number")
+    if not 0.0 < value < np.inf:
+        raise ValueError(f"{name}: got {value}, wanted a positive number")
+    return float(value)
+
+
 def flag(name: str, value: Any) -> bool:
     """True or False; TypeError for what is merely one of them if asked."""
     if not isinstance(value, (bool, np.bool_)):

@@ -16,7 +16,7 @@ from dynamics.systems.discrete_system import ClosedLoops, Segment
 from dynamics.systems.impact import Impact
 from dynamics.systems.phases import checked_phases
 from dynamics.systems.quasi_static import check_references, undriven_basis
-from dynamics.systems.rigid_body import RigidBodySystem
+from dynamics.systems.rigid_body import ORDERS, RigidBodySystem
 from dynamics.systems.robot_system import RobotSystem
 from dynamics.validation import as_array, as_flag, as_name, as_whole_number, unknown_name
 
@@ -117,6 +117,38 @@ class HybridSystem(RobotSystem):
     def __repr__(self) -> str:
         names = ", ".join(f"{s.name!r}: {s.stop - s.start}" for s in self.segments)
         return f"HybridSystem({self.model!r}, dt={self.dt:g}, {{{names}}})"
+
+    # -------------------------------------------------------------------------------------------- others like it
+    @property
+    def integrator_order(self) -> int:
+        """How fast the integrator's error falls with dt: with this power of it."""
+        return ORDERS[self.integrator]
+
+    def refined(self, substeps: int) -> HybridSystem:
+        """The same phases in RK4 steps of dt/substeps, so many for each knot that takes time.
+
+        Raises ValueError as `RigidBodySystem.refined`.
+        """
+        substeps = as_whole_number("substeps", substeps, 1)
+        part = copy.copy(self)
+        part.dt, part.integrator = self.dt / substeps, "rk4"
+        fine = {system: system.refined(substeps) for system, _, _ in self._flows()}
+        segments, t = [], 0
+        for name, system, start, stop in self.segments:
+            knots = (stop - start) * (substeps if system in fine else 1)
+            segments.append(Segment(name, fine.get(system, system), t, t + knots))
+            t += knots
+        part._put(segments)
+        return part
+
+    def with_model(self, model: RigidBodyModel) -> HybridSystem:
+        """The same phases of another robot; see `RigidBodySystem.with_model`."""
+        part = copy.copy(self)
+        others = {system: system.with_model(model) for system in {segment.system for segment in self.segments}}
+        places = dict(zip(self.contact_frames, self._contact_places, strict=True))
+        RobotSystem.__init__(part, model, self.dt, next(iter(others.values())).actuation, places)
+        part._put([segment._replace(system=others[segment.system]) for segment in self.segments])
+        return part
 
     # -------------------------------------------------------------------------------------------- knots
     def window(self, start: int, stop: int) -> HybridSystem:

@@ -24,6 +24,7 @@ from dynamics.systems.impact_drivers import (
     impact_numbers,
 )
 from dynamics.systems.led_motion import LedMotion
+from dynamics.systems.other_models import check_same_joints, contacts_of
 from dynamics.systems.robot_system import RobotSystem
 
 
@@ -58,6 +59,7 @@ class Impact(RobotSystem):
         contact_damping: float = 0.0,
     ) -> None:
         self.led, given = None, as_contact_set(model, contacts)
+        self._given = contacts, actuation, restitution, contact_damping
         led = model.tree is not None
         damping = contact_damping, "contact_damping"
         self.contacts = of_full_robot(model, given, *damping) if led else of_system(model, given)
@@ -78,6 +80,11 @@ class Impact(RobotSystem):
 
     def __repr__(self) -> str:
         return f"Impact({self.model!r}, {self.contacts!r}, restitution={self.restitution:g})"
+
+    def with_model(self, model: RigidBodyModel) -> Impact:
+        """The same impact of another robot; see `RigidBodySystem.with_model`."""
+        check_same_joints(self.model, model)
+        return Impact(model, contacts_of(model, self._given[0]), *self._given[1:])
 
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t])."""

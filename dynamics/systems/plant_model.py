@@ -31,7 +31,7 @@ DAMPING_LIMIT = 2.78
 
 
 def plant_model(
-    model: RigidBodyModel, dt: float, explicit: bool, joint_friction: bool, friction_speed: float | None
+    model: RigidBodyModel, dt: float, explicit: bool, joint_friction: bool, friction_speed: float | np.ndarray | None
 ) -> RigidBodyModel:
     """The model with `arrays.joint_friction` and `arrays.spring`, and the armature of implicit damping unless
     `explicit`; the model itself where its joints have neither or friction is to be left out.
@@ -40,11 +40,12 @@ def plant_model(
     joint_friction = as_flag("joint_friction", joint_friction)
     rubs = joint_friction and model.friction.any()
     if friction_speed is not None:
-        friction_speed = float(as_array("friction_speed", friction_speed, ()))
-        if not friction_speed > 0.0:
-            raise ValueError(f"friction_speed: got {friction_speed}, expected a positive speed, or None")
+        given = np.asarray(friction_speed)
+        friction_speed = as_array("friction_speed", friction_speed, (model.nv,) if given.ndim else ())
+        if not (friction_speed > 0.0).all():
+            raise ValueError(f"friction_speed: got {given.min()}, expected a positive speed, or None")
         if not rubs:
-            raise ValueError(f"friction_speed: got {friction_speed}, expected None where no joint has Coulomb friction")
+            raise ValueError(f"friction_speed: got {given}, expected None where no joint has Coulomb friction")
     damped = joint_friction and model.damping.any()
     if model.springs:
         model = replace(model, arrays=with_springs(model.arrays, spring_matrices(model)))
@@ -60,7 +61,7 @@ def plant_model(
             _warn_of_stiffness(model, dt * inverse)
         if rubs:
             speed = np.maximum(SLOW, _steady_speed(model.friction, dt * inverse))
-    speed = np.full(model.nv, speed if friction_speed is None else friction_speed)
+    speed = np.full(model.nv, 1.0) * (speed if friction_speed is None else friction_speed)
     rows = np.column_stack([model.damping, model.friction, speed**2])
     return replace(plant, arrays=arrays._replace(joint_friction=rows))
 
@@ -85,8 +86,26 @@ def _steady_speed(friction: np.ndarray, W: np.ndarray) -> np.ndarray:
     return speed
 
 
+def check_substeps(model: RigidBodyModel, plant: RigidBodyModel, dt: float, substeps: int) -> None:
+    """Raise ValueError if RK4 steps of dt/substeps are too long for the damping that a plant of the model has."""
+    damping = plant.arrays.joint_friction[:, 0]
+    if damping.any():
+        ratios = _stiffness(damping, dt * _inverse_inertias(model))
+        k, least = int(ratios.argmax()), int(np.ceil(ratios.max() / DAMPING_LIMIT))
+        if substeps < least:
+            raise ValueError(
+                f"substeps: got {substeps}, expected at least {least}: the damping of {plant.dof_names[k]!r} is "
+                "too stiff for longer steps of RK4"
+            )
+
+
+def _stiffness(damping: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """h d/m (nv,) of the joints, the largest."""
+    return (damping * np.einsum("kii->ki", W)).max(axis=0)
+
+
 def _warn_of_stiffness(model: RigidBodyModel, W: np.ndarray) -> None:
-    ratios = (model.damping * np.einsum("kii->ki", W)).max(axis=0)
+    ratios = _stiffness(model.damping, W)
     k = int(ratios.argmax())
     if ratios[k] > DAMPING_LIMIT:
         warn(

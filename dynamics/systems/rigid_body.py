@@ -26,15 +26,18 @@ from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.frame_actuators import force_map, frame_actuators
 from dynamics.systems.led_motion import LedMotion
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
-from dynamics.systems.plant_model import plant_model
+from dynamics.systems.other_models import check_same_joints, contacts_of
+from dynamics.systems.plant_model import check_substeps, plant_model
 from dynamics.systems.quasi_static import check_references, holding_controls
 from dynamics.systems.robot_system import RobotSystem
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps
 from dynamics.systems.steps import INTEGRATORS, Plant, integrator_of, step_numbers, timed_integrator_of
 from dynamics.systems.workspace import dynamics_numbers
-from dynamics.validation import as_array, as_batch, check_choice, check_time_step
+from dynamics.validation import as_array, as_batch, as_whole_number, check_choice, check_time_step
 
 FORMULATIONS = ("forward", "inverse")
+ORDERS = {"explicit_euler": 1, "semi_implicit_euler": 1, "rk4": 4}
+"""Of the integrators."""
 
 
 class RigidBodySystem(RobotSystem):
@@ -60,8 +63,8 @@ class RigidBodySystem(RobotSystem):
     joint_friction : bool
         Whether the joints resist motion with the model's `damping` d and Coulomb `friction` c, per degree of freedom
         d v + c v/sqrt(v^2 + e^2).  Euler steps take damping implicitly, d v+ in place of d v: none is too stiff.
-    friction_speed : e, rad/s or m/s, positive; by default 0.01, more where the step is too long for it
-        (`system.plant_model.arrays.joint_friction` has d, c, e^2)
+    friction_speed : e, rad/s or m/s, positive, or (nv,) of all joints; by default 0.01, more where the step is too long
+        for it (`system.plant_model.arrays.joint_friction` has d, c, e^2)
 
     Raises
     ------
@@ -94,12 +97,12 @@ class RigidBodySystem(RobotSystem):
         formulation: str = "forward",
         contact_damping: float = 0.0,
         joint_friction: bool = True,
-        friction_speed: float | None = None,
+        friction_speed: float | np.ndarray | None = None,
     ) -> None:
         check_time_step(dt)
         check_choice("integrator", integrator, INTEGRATORS)
         check_choice("formulation", formulation, FORMULATIONS)
-        self.led = None
+        self.led, self._given = None, (actuation, contacts, contact_damping, joint_friction)
         if check_model(model).tree is not None:
             friction = joint_friction, friction_speed
             self._follow(model, contacts, contact_damping, formulation, actuation, dt, integrator, *friction)
@@ -196,6 +199,36 @@ class RigidBodySystem(RobotSystem):
 
     def __repr__(self) -> str:
         return f"RigidBodySystem({self.model!r}, dt={self.dt:g}, integrator={self.integrator!r}, nu={self.nu})"
+
+    # -------------------------------------------------------------------------------------------- others like it
+    @property
+    def integrator_order(self) -> int:
+        """How fast the integrator's error falls with dt: with this power of it."""
+        return ORDERS[self.integrator]
+
+    def refined(self, substeps: int) -> RigidBodySystem:
+        """The same robot, actuation, contacts and friction in RK4 steps of dt/substeps, with torques as controls.
+
+        Raises ValueError for what is no whole number of at least 1, or too few for the damping of a joint.
+        """
+        substeps = as_whole_number("substeps", substeps, 1)
+        check_substeps(self.model.full, self.plant_model, self.dt, substeps)
+        return self._remade(self.model, self.dt / substeps, "rk4", "forward")
+
+    def with_model(self, model: RigidBodyModel) -> RigidBodySystem:
+        """The same system of another robot with the same joints and frames, as one with a payload.
+
+        Raises TypeError or ValueError for one without these.
+        """
+        check_same_joints(self.model, model)
+        return self._remade(model, self.dt, self.integrator, self.formulation)
+
+    def _remade(self, model, dt, integrator, formulation) -> RigidBodySystem:
+        actuation, contacts, damping, joint_friction = self._given
+        figures, rubs = self.plant_model.arrays.joint_friction, model.full.friction.any()
+        speed = np.sqrt(figures[:, 2]) if rubs and self.model.full.friction.any() and len(figures) else None
+        held = contacts_of(model, contacts)
+        return RigidBodySystem(model, dt, integrator, actuation, held, formulation, damping, joint_friction, speed)
 
     # -------------------------------------------------------------------------------------------- motion
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:

@@ -75,6 +75,18 @@ class RobotSystem(DiscreteSystem):
             return tuple(each.name for each in self.actuators)
         return control_names(self.model, self.actuation.B)
 
+    @property
+    def single_joints(self) -> dict[str, tuple[int, int]]:
+        """Of each joint of one degree of freedom, by name, where in a state its position and its velocity are."""
+        model = self.model
+        rows = zip(model.joint_names, model.joint_nv, model.q_index, model.v_index, strict=True)
+        return {name: (q, self.nq + v) for name, dofs, q, v in rows if dofs == 1}
+
+    def joint_efforts(self, us: np.ndarray) -> np.ndarray:
+        """Efforts (K, joints), N m or N, of controls us (K, nu) on `single_joints`: B u, on frames none."""
+        rows = [v - self.nq for _, v in self.single_joints.values()]
+        return as_array("us", us, (None, self.nu)) @ self.actuation.B[rows].T
+
     def state_limits(self, position: bool = True, velocity: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """The model's limits as lower and upper (ndx,) of the tangent at `neutral_state`, infinite where it has none.
 

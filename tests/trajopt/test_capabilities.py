@@ -38,6 +38,7 @@ class Everything(CirclePendulum):
 
     semi_implicit_from, idle = 1, np.array([False, True, False])
     scenery, state_names, control_names = np.ones((2, 2, 3)), ("c", "s", "w"), ("torque",)
+    integrator_order, single_joints = 1, {"pin": (0, 2)}
     tangent_names, neutral_state, serves = ("angle", "rate"), np.array([1.0, 0.0, 0.0]), (VectorSpace(2),)
 
     def __init__(self, knots=range(N)):
@@ -57,6 +58,19 @@ class Everything(CirclePendulum):
 
     def window(self, start, stop):
         return Everything(self.knots[start:stop])
+
+    def refined(self, substeps):
+        part = Everything(np.repeat(self.knots, substeps))
+        part.dt /= substeps
+        return part
+
+    def with_model(self, model):
+        part = Everything(self.knots)
+        part.weight = model
+        return part
+
+    def joint_efforts(self, us):
+        return 2.0 * us
 
     def check_state(self, xs):
         if not np.allclose(xs[:, 0] ** 2 + xs[:, 1] ** 2, 1.0):
@@ -145,6 +159,16 @@ def same_window(wrapper, inner, zs, xs, us):
         yield part.step(zs[t], us[t])[:3], inner.step(xs[:-1], us)[t]
 
 
+def same_finer(wrapper, inner, zs, xs, us):
+    fine, held = wrapper.refined(2), np.repeat(us, 2, axis=0)
+    yield fine.dt, inner.dt / 2
+    yield fine.rollout(zs[0], held)[:, :3], inner.refined(2).rollout(xs[0], held)
+
+
+def same_other(wrapper, inner, zs, xs, us):
+    yield wrapper.with_model(3.0).step(zs[:-1], us)[:, :3], inner.with_model(3.0).step(xs[:-1], us)
+
+
 def same_expansion(wrapper, inner, zs, xs, us):
     lam = np.arange(3.0 * N).reshape(N, 3)
     wanted = embedded(expansion_of(inner, xs, us, np.ascontiguousarray(lam[:, :2])), inner)
@@ -184,6 +208,11 @@ SAME = {
     "quasi_static": lambda w, i, zs, xs, us: [(w.quasi_static(zs[0]), i.quasi_static(xs[0]))],
     "difference_with_jacobian": same_difference,
     "window": same_window,
+    "refined": same_finer,
+    "with_model": same_other,
+    "single_joints": same("single_joints"),
+    "joint_efforts": lambda w, i, zs, xs, us: [(w.joint_efforts(us), i.joint_efforts(us))],
+    "integrator_order": same("integrator_order"),
     "write_expansion": same_expansion,
     "skeleton": lambda w, i, zs, xs, us: [(w.skeleton(zs), i.skeleton(xs))],
     "solids": lambda w, i, *_: [(len(w.solids(fine=False)), len(i.solids(fine=False)))],

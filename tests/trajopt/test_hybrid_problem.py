@@ -181,7 +181,8 @@ def test_window_of_an_ordinary_system():
 OF_THE_ROBOT = (
     "euclidean", "difference_expansion", "difference_with_jacobian", "difference_residual", "check_state", "skeleton",
     "solids", "body_placements", "contact_points", "center_of_mass", "nq", "neutral_state", "tangent_names",
-    "control_names", "state_limits", "control_limits", "control_speeds",
+    "control_names", "state_limits", "control_limits", "control_speeds", "integrator_order", "single_joints",
+    "joint_efforts",
 )  # fmt: skip
 """Capabilities that have nothing to do with knots."""
 
@@ -203,7 +204,14 @@ def test_a_part_says_of_its_knots_what_the_whole_says(system, rng, a, b):
     system.write_expansion(xs, us, lam, *blocks[0])
     part.write_expansion(xs[a : b + 1], us[a:b], lam[a:b], *blocks[1])
     dt, first = semi_implicit_form(system)
+    fine, heavier = part.refined(2), MODEL.with_body("load", "base", mass=2.0)
+    counts = np.where(system.idle, 1, 2)
     rows = {
+        "refined": (fine.durations, 0.5 * np.repeat(system.durations[a:b], counts[a:b])),
+        "with_model": (
+            part.with_model(heavier).step(xs[a:b], us[a:b]),
+            system.with_model(heavier).step(xs[:-1], us)[a:b],
+        ),
         "durations": (part.durations, system.durations[a:b]),
         "idle": (part.idle, system.idle[a:b]),
         "horizon": (part.horizon, b - a),

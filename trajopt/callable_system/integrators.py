@@ -25,6 +25,9 @@ import numpy as np
 
 from trajopt.callable_system.derivatives import Differentiated
 
+ORDERS: dict[str | None, int] = {
+    "explicit_euler": 1, "semi_implicit_euler": 1, "rk2": 2, "rk4": 4, "implicit_midpoint": 2,
+}  # fmt: skip
 INTEGRATORS = ("explicit_euler", "semi_implicit_euler", "rk2", "rk4", "implicit_midpoint")
 
 NEWTON_ITERATIONS = 30

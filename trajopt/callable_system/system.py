@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from trajopt.callable_system.checks import check_mechanical, check_values, sampl
 from trajopt.callable_system.compiled_rollouts import closed_loops, steps
 from trajopt.callable_system.compiled_steps import CompiledPlant
 from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, SlowDynamicsWarning, plain
-from trajopt.callable_system.integrators import INTEGRATORS, make_integrator
+from trajopt.callable_system.integrators import INTEGRATORS, ORDERS, make_integrator
 from trajopt.callable_system.sources import Derivatives, make_function, make_source
 from trajopt.callable_system.traced import TracedDerivatives, TracedStep, up_to_date
 from trajopt.interfaces.owners import VectorSpace
@@ -138,6 +139,25 @@ class CallableSystem(ClosedLoopRollouts):
         """Where derivatives come from: "user", "user_jacobians" (Hessians by differences of them), "traced",
         "complex_step", "finite_differences" or "jax"."""
         return self._source.name
+
+    @property
+    def integrator_order(self) -> int | None:
+        """How fast the integrator's error falls with dt: with this power of it; None for discrete steps."""
+        return ORDERS.get(self.integrator)
+
+    @property
+    def refined(self) -> Callable[[int], CallableSystem] | None:
+        """refined(substeps) is the same differential equation in steps of dt/substeps, by "rk4", or "implicit_midpoint"
+        where that is the integrator; None for discrete steps."""
+        return None if self.integrator is None else self._refined
+
+    def _refined(self, substeps: int) -> CallableSystem:
+        fine = copy.copy(self)
+        fine.dt = self.dt / whole_number("substeps", substeps, 1)
+        fine.integrator = self.integrator if self.integrator == "implicit_midpoint" else "rk4"
+        fine.semi_implicit = False
+        fine._integrator, fine._plant = fine._make_integrator(), fine._compiled_plant()
+        return fine
 
     @property
     def compiled(self) -> bool:

@@ -132,8 +132,9 @@ class RememberingSystem(ClosedLoopRollouts):
         r, J[:, :n, :n] = inside(a, b)
         return _joined(r, q - p), J
 
-    def _window(self, inside, start, stop):
-        return type(self)(inside(start, stop))
+    def _around(self, inside, *arguments):
+        """The system inside that a function of it makes."""
+        return type(self)(inside(*arguments))
 
     def _of_states(self, inside, zs, *us):
         """What a function of the states of the system inside says."""
@@ -269,7 +270,7 @@ def _unchanged(system: RememberingSystem, offered: Any) -> Any:
 
 FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "difference_with_jacobian": _function(RememberingSystem._difference_with_jacobian),
-    "window": _function(RememberingSystem._window),
+    **dict.fromkeys(("window", "refined", "with_model"), _function(RememberingSystem._around)),
     "write_expansion": _function(RememberingSystem._write_expansion),
     "serves": RememberingSystem._serves,
     "control_speeds": RememberingSystem._control_speeds,
@@ -277,6 +278,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "state_limits": _function(RememberingSystem._state_limits),
     **dict.fromkeys(("state_names", "tangent_names"), RememberingSystem._with_names_before),
     **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
+    **dict.fromkeys(("integrator_order", "single_joints", "joint_efforts"), _unchanged),
     **dict.fromkeys(
         (
             "check_state",

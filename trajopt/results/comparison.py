@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from numpy.typing import ArrayLike
 
 from trajopt.problem.problem import Problem, check_problem
+from trajopt.results.discretization import notable_error, percent
 from trajopt.results.printed import PrintedAsTable
 from trajopt.results.solution import Solution
 
@@ -45,6 +46,14 @@ class Comparison(PrintedAsTable, Mapping[str, Solution]):
         """True if every solver converged."""
         return all(solution.converged for solution in self.solutions.values())
 
+    def _notes(self) -> Iterator[str]:
+        """Of the plans that their integrator's error makes unlike the motion that they cause."""
+        for name, solution in self.solutions.items():
+            error = notable_error(solution)
+            if error is not None:
+                off = percent(error.relative)
+                yield f"{name}: integration error of {off} without feedback, see explain()"
+
     def table(self) -> Table:
         """Status, iterations, cost, final gradient norm, and wall-clock time with its split, one row per solver."""
         from rich.box import SIMPLE_HEAD
@@ -53,7 +62,7 @@ class Comparison(PrintedAsTable, Mapping[str, Solution]):
         system = self.problem.system
         table = Table(
             title=f"{self.problem.name}: {self.problem.horizon} steps of {system.dt:g} s",
-            caption="times in milliseconds",
+            caption="\n".join(["times in milliseconds", *self._notes()]),
             box=SIMPLE_HEAD,
             show_edge=False,
             padding=0,  # fits in 80 columns

@@ -17,6 +17,7 @@ from trajopt.interfaces.system import System, knot_times, state_array
 from trajopt.validation import flag, float_array
 
 if TYPE_CHECKING:
+    from trajopt.problem.problem import Problem
     from trajopt.results.solution import Solution
 
 EARLY = 1e-6
@@ -74,6 +75,15 @@ class Policy:
         return u if self.limits is None else np.clip(u, self.limits[0][k], self.limits[1][k])
 
 
+def planned_problem(solution: Solution) -> Problem:
+    """The problem of a solution that is a plan; ValueError for one without its problem or without a trajectory."""
+    if solution.problem is None:
+        raise ValueError("solution: got one without its problem, wanted one read by Solution.load(path, problem)")
+    if not np.isfinite(solution.cost):
+        raise ValueError("solution: got one that diverged, wanted a trajectory to follow")
+    return solution.problem
+
+
 def policy_of(solution: Solution, feedback: bool = True) -> Policy:
     """The policy of a solution.
 
@@ -89,10 +99,6 @@ def policy_of(solution: Solution, feedback: bool = True) -> Policy:
     TypeError, ValueError
         Naming the argument, what it got and what was wanted.
     """
-    if solution.problem is None:
-        raise ValueError("solution: got one without its problem, wanted one read by Solution.load(path, problem)")
-    if not np.isfinite(solution.cost):
-        raise ValueError("solution: got one that diverged, wanted a trajectory to follow")
-    problem = solution.problem
+    problem = planned_problem(solution)
     plan = solution.xs.copy(), solution.us.copy(), solution.K.copy()
     return Policy(problem.system, *plan, problem.control_limits, flag("feedback", feedback))

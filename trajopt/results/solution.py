@@ -1,5 +1,6 @@
 """The result of a solve: complete and frozen."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -8,9 +9,12 @@ import numpy as np
 
 from trajopt.interfaces.system import window
 from trajopt.problem.problem import Problem
+from trajopt.results.discretization import DiscretizationError, discretization_error
 from trajopt.results.explanation import explain
+from trajopt.results.exported import trajectory_message, write_csv
 from trajopt.results.policy import Policy, policy_of
 from trajopt.results.records import ConstraintReport, IterationRecord, WarmStart
+from trajopt.results.resampled import ResampledPlan, resample
 from trajopt.results.results_files import load_solution, save_solution
 from trajopt.validation import whole_number
 
@@ -148,6 +152,32 @@ class Solution:
     def policy(self, feedback: bool = True) -> Policy:
         """The trajectory as a controller u = policy(t, x), with its gains or without; see `trajopt.Policy`."""
         return policy_of(self, feedback)
+
+    def discretization_error(self, substeps: int = 2) -> DiscretizationError:
+        """How far the plan is from what its controls do in continuous time; see `trajopt.DiscretizationError`.
+
+        The system's own dynamics in so many (at least 2) finer steps for each of the plan's are the truth.  Raises
+        TypeError for a system without finer steps, ValueError for substeps that are too few, or without a plan.
+        """
+        return discretization_error(self, substeps)
+
+    def resample(self, dt: float) -> ResampledPlan:
+        """The plan at times dt (s) apart, with gains; see `trajopt.ResampledPlan`.
+
+        Between knots states follow the dynamics in finer steps with the controls held, and what those are off the next
+        knot by is put back smoothly (`trajopt.results.resampled`); knots are met exactly.
+        """
+        return resample(self, dt)
+
+    def to_csv(self, path: str | Path, dt: float | None = None) -> Path:
+        """Write times, states and controls as comma-separated values under their names, one line for each knot, or for
+        each time of `resample(dt)`; the file appears complete or not at all."""
+        return write_csv(self, path, dt)
+
+    def to_trajectory_msg(self, dt: float | None = None, joints: Sequence[str] | None = None) -> dict[str, Any]:
+        """The plan as a dict in the form of ROS 2's joint trajectories (trajectory_msgs): of the joints with one degree
+        of freedom, or of those named, dt (s) apart, by default the plan's."""
+        return trajectory_message(self, dt, joints)
 
     def explain(self, solver: Any = None) -> str:
         """What happened and what to try next, in plain words; a solver's options make the advice more precise."""

@@ -12,7 +12,7 @@ from dynamics.rods.stepping.soft_steps import INTEGRATORS, expansion_numbers, mo
 from dynamics.simd import launch
 from dynamics.subject import Subject
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
-from dynamics.validation import as_array, as_floats, as_kind, check_choice, check_time_step
+from dynamics.validation import as_array, as_floats, as_kind, as_whole_number, check_choice, check_time_step
 
 
 class SoftRobotSystem(DiscreteSystem):
@@ -68,6 +68,18 @@ class SoftRobotSystem(DiscreteSystem):
 
     def __repr__(self) -> str:
         return f"SoftRobotSystem({self.model!r}, dt={self.dt:g}, integrator={self.integrator!r}, nu={self.nu})"
+
+    @property
+    def integrator_order(self) -> int:
+        """How fast the integrator's error falls with dt: with this power of it."""
+        return 1 if self.semi_implicit else 2
+
+    def refined(self, substeps: int) -> SoftRobotSystem:
+        """The same robot in steps of dt/substeps by the same integrator: explicit ones do not suit stiff rods.
+
+        Raises ValueError for what is no whole number of at least 1.
+        """
+        return SoftRobotSystem(self.robot, self.dt / as_whole_number("substeps", substeps, 1), self.integrator)
 
     # -------------------------------------------------------------------------------------------- the state space
     def check_state(self, x: np.ndarray) -> None:

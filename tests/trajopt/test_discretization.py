@@ -1,0 +1,261 @@
+"""Errors of integrators: predictions against rollouts in much finer steps, what is said of them, and who has none."""
+
+from dataclasses import FrozenInstanceError, replace
+
+import numpy as np
+import pytest
+
+import dynamics
+import problems
+import trajopt
+from problems import arm, quadrotor
+from tests.trajopt.cases import linear, pendulum
+from tests.trajopt.systems import LinearSystem
+from trajopt import DDP, CallableSystem, ControlCost, ControlRateSystem, Problem, Solution, StateCost
+from trajopt.results.discretization import in_words
+
+TRUTH = 16
+
+
+def true_errors(solution, feedback):
+    """From the plan to its execution in steps of dt/16 by a system that is made anew, with the controls held."""
+    system, xs, us, K = solution.problem.system, solution.xs, solution.us, solution.K
+    fine = dynamics.RigidBodySystem(system.model, system.dt / TRUTH, "rk4", system.actuation.B)
+    x, errors = xs[0], [np.zeros(system.ndx)]
+    for t, planned in enumerate(us):
+        u = planned + (K[t] @ system.difference(xs[t], x) if feedback else 0.0)
+        x = fine.rollout(x, np.tile(u, (TRUTH, 1)))[-1]
+        errors.append(system.difference(xs[t + 1], x))
+    return np.array(errors)
+
+
+def arm_under(integrator, dt):
+    p = arm.make(round(1.0 / dt), dt)
+    return DDP().solve(replace(p, system=dynamics.RigidBodySystem(p.system.model, dt, integrator)))
+
+
+@pytest.fixture(scope="module")
+def plans():
+    """The arm under each integrator in steps of 20 and 10 ms."""
+    names = "explicit_euler", "semi_implicit_euler", "rk4"
+    return {(name, dt): arm_under(name, dt) for name in names for dt in (0.02, 0.01)}
+
+
+CASES = {
+    ("explicit_euler", 0.02): (0.25, 0.1), ("explicit_euler", 0.01): (0.15, 0.06),
+    ("semi_implicit_euler", 0.02): (0.2, 0.12), ("semi_implicit_euler", 0.01): (0.1, 0.06),
+    ("rk4", 0.02): (0.005, 0.005), ("rk4", 0.01): (0.005, 0.005),
+}  # fmt: skip
+"""What a prediction may miss of the largest true error in open loop and with gains."""
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_predictions_of_an_arm(plans, case):
+    solution = plans[case]
+    error = solution.discretization_error()
+    assert not error.beyond_linearization and error.order == (4 if case[0] == "rk4" else 1)
+    for predicted, feedback, allowed in zip(
+        (error.open_loop, error.closed_loop), (False, True), CASES[case], strict=True
+    ):
+        true = true_errors(solution, feedback)
+        assert np.abs(predicted - true)[:, :6].max() <= allowed * np.abs(true)[:, :6].max()
+
+
+def test_orders_of_an_arm(plans):
+    """Half the step has half the error, or a sixteenth; feedback leaves less of it."""
+    for name, ratio in (("explicit_euler", 2.0), ("semi_implicit_euler", 2.0), ("rk4", 16.0)):
+        coarse, fine = (plans[name, dt].discretization_error() for dt in (0.02, 0.01))
+        found = np.abs(coarse.open_loop[:, :6]).max() / np.abs(fine.open_loop[:, :6]).max()
+        assert found == pytest.approx(ratio, rel=0.1)
+        assert fine.relative_closed_loop < 0.5 * fine.relative
+
+
+def test_more_substeps_say_the_same(plans):
+    """Of RK4, whose truth is of no higher order, by Richardson's extrapolation."""
+    for case, allowed in ((("rk4", 0.02), 2e-3), (("semi_implicit_euler", 0.02), 1e-4)):
+        two, five = (plans[case].discretization_error(substeps=k) for k in (2, 5))
+        np.testing.assert_allclose(two.local, five.local, atol=allowed * np.abs(five.local).max())
+
+
+def test_shares_and_worst_places(plans):
+    solution = plans["semi_implicit_euler", 0.01]
+    error, moved = solution.discretization_error(), solution.xs - solution.xs[0]
+    ranges = np.ptp(moved, axis=0)
+    floor = np.repeat([0.1 * ranges[:6].max(), 0.1 * ranges[6:].max()], 6)
+    np.testing.assert_allclose(error.scale, np.maximum(ranges, floor))
+    shares = np.abs(error.open_loop) / error.scale
+    assert error.relative == shares.max() == shares[:, error.worst_component].max()
+    local = np.abs(error.local) / error.scale
+    assert local[error.worst_knot].max() == local.max() and error.local.shape == (100, 12)
+    with pytest.raises(FrozenInstanceError):
+        error.order = 2
+
+
+def test_a_floating_base():
+    """Attitude errors on the manifold, and thrusts at their limits."""
+    p = quadrotor.make()
+    for integrator, allowed in (("semi_implicit_euler", 0.1), ("rk4", 0.01)):
+        system = dynamics.RigidBodySystem(p.system.model, p.system.dt, integrator, quadrotor.actuation())
+        solution = DDP().solve(replace(p, system=system))
+        error, true = solution.discretization_error(), true_errors(solution, feedback=False)
+        assert error.open_loop.shape == (76, 12) and not error.beyond_linearization
+        assert np.abs(error.open_loop - true).max() <= allowed * np.abs(true).max()
+
+
+def test_impacts_err_by_nothing():
+    """A gait: the impacts' rows are zero, the others are those of single steps of the phases' own robots."""
+    solution = trajopt.ILQR(max_iterations=2).solve(problems.make("quadruped_walk"))
+    system = solution.problem.system
+    error = solution.discretization_error()
+    assert system.idle.any() and not error.local[system.idle].any() and np.abs(error.local).max() > 1e-6
+    impact = int(np.flatnonzero(system.idle)[0])
+    for t in (0, impact - 1, impact + 1, len(solution.us) - 1):
+        flow = next(s.system for s in system.segments if s.start <= t < s.stop)
+        x, u = solution.xs[t], solution.us[t]
+        fine = flow.refined(8).rollout(x, np.tile(u, (8, 1)))[-1]
+        wanted = system.difference(flow.step(x, u), fine)
+        np.testing.assert_allclose(error.local[t], wanted, atol=1e-3 * np.abs(wanted).max())
+    E = np.zeros_like(error.open_loop)
+    fx = system.linearize(solution.xs, solution.us)[0]
+    for t, e in enumerate(error.local):
+        E[t + 1] = fx[t] @ E[t] + e
+    if not error.beyond_linearization:
+        np.testing.assert_allclose(error.open_loop, E, rtol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------ other systems
+def swing(x, u):
+    return x[1], u[0] - 9.81 * np.sin(x[0])
+
+
+def callable_plan(integrator, dt=0.05):
+    system = CallableSystem(xdot=swing, nx=2, nu=1, dt=dt, integrator=integrator)
+    return DDP().solve(Problem(system, [0.0, 0.0], 40, [ControlCost(1e-2)], [StateCost(system, [np.pi, 0.0], 50.0)]))
+
+
+@pytest.mark.filterwarnings("ignore::trajopt.SlowDynamicsWarning")
+@pytest.mark.parametrize(
+    ("integrator", "order"),
+    [("explicit_euler", 1), ("semi_implicit_euler", 1), ("rk2", 2), ("implicit_midpoint", 2), ("rk4", 4)],
+)
+def test_differential_equations_of_the_user(integrator, order):
+    solution = callable_plan(integrator)
+    error, system = solution.discretization_error(), solution.problem.system
+    fine = CallableSystem(xdot=swing, nx=2, nu=1, dt=system.dt / 64, integrator="rk4")
+    ends = [fine.rollout(x, np.tile(u, (64, 1)))[-1] for x, u in zip(solution.xs[:-1], solution.us, strict=True)]
+    wanted = np.array(ends) - solution.xs[1:]
+    assert error.order == order
+    np.testing.assert_allclose(error.local, wanted, atol=0.02 * np.abs(wanted).max())
+
+
+def test_controls_before_err_by_nothing():
+    plain = callable_plan("semi_implicit_euler")
+    system = ControlRateSystem(plain.problem.system)
+    lifted = Problem(
+        system, np.zeros(3), 40, [ControlCost(1e-2)], [StateCost(system, [np.pi, 0.0, 0.0], [50.0, 50.0, 0.0])]
+    )
+    error = DDP(max_iterations=0).solve(lifted, us=plain.us).discretization_error()
+    assert not error.local[:, 2:].any() and not error.open_loop[:, 2:].any()
+    np.testing.assert_allclose(error.local[:, :2], plain.discretization_error().local, rtol=0, atol=1e-14)
+
+
+def test_a_soft_robot_is_its_own_truth():
+    """In finer steps of its own integrator: extrapolation from two and from four agrees."""
+    solution = trajopt.ILQR(max_iterations=1).solve(problems.make("hybrid_arm_reach"))
+    two, eight = (solution.discretization_error(substeps=k) for k in (2, 8))
+    assert two.order == 1
+    assert np.abs(two.local - eight.local).max() < 0.25 * np.abs(eight.local).max()
+
+
+def test_what_cannot_be_predicted_is_rolled_out():
+    """Explicit Euler in long steps: the pendulum does something else, and the error is what a rollout says."""
+    solution = callable_plan("explicit_euler", dt=0.1)
+    error, system = solution.discretization_error(substeps=4), solution.problem.system
+    assert error.beyond_linearization
+    fine = CallableSystem(xdot=swing, nx=2, nu=1, dt=system.dt / 4)
+    states = fine.rollout(solution.xs[0], np.repeat(solution.us, 4, axis=0))[::4]
+    np.testing.assert_allclose(error.open_loop, states - solution.xs, atol=1e-9)
+    assert np.isfinite(error.closed_loop).all()
+
+
+def test_a_motion_that_runs_away_is_infinite():
+    """xdot = x^2 from 0.9 blows up after 1.11 s; Euler's rule does not know."""
+    system = CallableSystem(xdot=lambda x, u: (x[0] ** 2 + u[0],), nx=1, nu=1, dt=0.25, integrator="explicit_euler")
+    solution = DDP(max_iterations=0).solve(Problem(system, [0.9], 5, [ControlCost(1.0)], us_init=np.zeros((5, 1))))
+    error = solution.discretization_error(64)
+    assert error.beyond_linearization and np.isinf(error.open_loop[-1]) and np.isfinite(error.open_loop[:-1]).all()
+    assert not np.isnan(error.closed_loop).any() and error.relative == np.inf
+    assert "executed without feedback the plan runs away, with its gains it" in in_words(solution, error)
+    longer = replace(solution.problem, horizon=6, us_init=np.zeros((6, 1)))
+    with pytest.raises(ValueError, match="system: got a motion in finer steps that is not finite after knot 5"):
+        DDP(max_iterations=0).solve(longer).discretization_error(64)
+
+
+# ------------------------------------------------------------------------------------------------ words
+def test_what_is_said_of_it(plans, tmp_path):
+    euler, exact = plans["semi_implicit_euler", 0.01], plans["rk4", 0.01]
+    told = " ".join(euler.explain().split())
+    share = euler.discretization_error().relative
+    assert f"Integration error: executed without feedback the plan is off by {100 * share:.0f} % of its range" in told
+    assert 'use integrator="rk4", or a smaller dt: dt = 0.005 would halve it' in told
+    assert "velocity' by 0.47 at knot 100" in told
+    for solution in (exact, Solution.load(euler.save(tmp_path / "plan.npz")), DDP().solve(pendulum())):
+        assert "Integration error" not in solution.explain()
+    comparison = trajopt.compare(euler.problem, {"ddp": DDP()})
+    assert "ddp: integration error of 75 % without feedback, see explain()" in str(comparison)
+    assert "integration error" not in str(trajopt.compare(exact.problem, {"ddp": DDP()}))
+
+
+def test_the_remedy_is_one_that_the_system_has():
+    assert "rk4" in callable_plan("explicit_euler").explain()
+    p = arm.make(50, 0.02)
+    inverse = dynamics.RigidBodySystem(p.system.model, 0.02, formulation="inverse")
+    told = " ".join(DDP().solve(replace(p, system=inverse)).explain().split())
+    assert "dt = 0.01 would halve it" in told and "rk4" not in told
+
+
+def test_stiff_joints_need_more_substeps():
+    builder = dynamics.ModelBuilder(gravity=(0.0, 0.0, 0.0))
+    builder.add_body(
+        "rod", "world", dynamics.Revolute("y"), joint_name="hinge", mass=1.0, com=[0.0, 0.0, 0.1],
+        inertia=0.01 * np.eye(3), damping=10.0,
+    )  # fmt: skip
+    system = dynamics.RigidBodySystem(builder.build(), 0.02)
+    solution = DDP().solve(Problem(system, [0.0, 0.0], 20, [ControlCost(1.0)], [StateCost(system, [1.0, 0.0], 1e3)]))
+    with pytest.raises(ValueError, match="substeps: got 2, expected at least 4: the damping of 'hinge' is too stiff"):
+        solution.discretization_error()
+    assert np.isfinite(solution.discretization_error(4).relative)
+    assert solution.explain()
+
+
+# ------------------------------------------------------------------------------------------------ bad input
+def test_who_has_none(rng, tmp_path):
+    discrete = DDP().solve(linear(rng))
+    with pytest.raises(TypeError, match="system: LinearSystem has no finer steps, wanted one that integrates"):
+        discrete.discretization_error()
+    step = CallableSystem(lambda x, u: (x[0] + u[0],), nx=1, nu=1, dt=0.1)
+    with pytest.raises(TypeError, match="system: CallableSystem has no finer steps"):
+        DDP().solve(Problem(step, [1.0], 3, [ControlCost(1.0)])).discretization_error()
+    with pytest.raises(ValueError, match="solution: got one without its problem"):
+        Solution.load(discrete.save(tmp_path / "plan.npz")).discretization_error()
+    diverged = DDP().solve(Problem(LinearSystem(1e30 * np.eye(1), np.eye(1)), [1.0], 20, [ControlCost(1.0)]))
+    with pytest.raises(ValueError, match="solution: got one that diverged"):
+        diverged.discretization_error()
+
+
+@pytest.mark.parametrize(
+    ("substeps", "error", "message"),
+    [
+        (1, ValueError, "substeps: got 1, wanted an integer >= 2"),
+        (2.0, TypeError, "substeps: got 2.0"),
+        (True, TypeError, "substeps: got True"),
+        (None, TypeError, "substeps: got None"),
+    ],
+)
+def test_bad_substeps(substeps, error, message):
+    with pytest.raises(error, match=message):
+        callable_plan("rk4").discretization_error(substeps)
+    system = dynamics.RigidBodySystem(arm.make().system.model, 0.01)
+    for value in (0, 1.5, True, "2"):
+        with pytest.raises(ValueError, match="substeps: got"):
+            system.refined(value)

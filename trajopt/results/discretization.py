@@ -1,0 +1,209 @@
+"""How far a plan is from what its controls do in continuous time: the error of the integrator that it was made with.
+
+The truth is the system's own dynamics in k finer steps Phi_k with the controls held.  One step of the plan errs by
+
+    e_t = difference(f(x_t, u_t), Phi_k(x_t, u_t))
+
+times 1/(1 - k^-p), where f and Phi are of the same order p (Richardson's extrapolation), and the plan's own
+linearisation carries it on,
+
+    E_0 = 0        E_(t+1) = fx_t E_t + e_t        with gains: fx_t + fu_t K_t in place of fx_t,
+
+E_t from the planned state to the true one.  Impacts, which take no time, err by nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trajopt.capabilities import AccelerationControlled, Coordinates, Refinement, capability
+from trajopt.interfaces.system import System, tangent_names
+from trajopt.results.policy import planned_problem
+from trajopt.results.substeps import deviations, fine_rows, finer, inside_knots, roll_out_finely
+from trajopt.validation import whole_number
+
+if TYPE_CHECKING:
+    from trajopt.results.solution import Solution
+
+NOTABLE = 0.1
+"""A plan that is off by more than this part of its own motion is spoken of."""
+LARGE = 1.0
+"""Deviations, rad or m, from which on a linearisation says nothing."""
+GROWTH = 1e3
+"""So many times the sum of all local errors is more than gains should make of them."""
+LEAST_RANGE, SHARE = 1e-3, 0.1
+"""Ranges are at least this in their unit, and this part of the largest of their kind."""
+TRIED = (2, 8, 32)
+"""Substeps: more where the dynamics are too stiff for fewer."""
+
+
+@dataclass(frozen=True, eq=False)
+class DiscretizationError:
+    """Errors of a plan's integrator, as tangent vectors from what was planned to what happens; made by
+    `Solution.discretization_error`.
+
+    Attributes
+    ----------
+    local : (N, ndx) array
+        Of one step from each planned state.
+    open_loop, closed_loop : (N+1, ndx) arrays
+        At the knots if the planned controls are executed from the initial state on, without and with the gains; without
+        limits of controls.  Infinite from where the motion runs away.
+    scale : (ndx,) array
+        The range that each component of the plan goes through, at least 1e-3 and a tenth of the largest displacement or
+        velocity.
+    order, substeps : int
+        Of the plan's integrator, and of the truth that it was compared with.
+    beyond_linearization : bool
+        Whether the errors are too large to be predicted (displacements over 1 rad or m, or closed-loop errors over 1e3
+        times the sum of the local ones): those of both loops then are from a rollout in finer steps.
+    """
+
+    local: np.ndarray = field(repr=False)
+    open_loop: np.ndarray = field(repr=False)
+    closed_loop: np.ndarray = field(repr=False)
+    scale: np.ndarray = field(repr=False)
+    order: int
+    substeps: int
+    beyond_linearization: bool
+
+    @property
+    def relative(self) -> float:
+        """Largest open-loop error of a component over its range."""
+        return float((np.abs(self.open_loop) / self.scale).max())
+
+    @property
+    def relative_closed_loop(self) -> float:
+        """Largest closed-loop error of a component over its range."""
+        return float((np.abs(self.closed_loop) / self.scale).max())
+
+    @property
+    def worst_knot(self) -> int:
+        """The knot whose step errs most, relative to the ranges: where shorter steps would help."""
+        return int(np.argmax((np.abs(self.local) / self.scale).max(axis=1)))
+
+    @property
+    def worst_component(self) -> int:
+        """The component of the tangent whose open-loop error is largest, relative to its range."""
+        return int(np.argmax((np.abs(self.open_loop) / self.scale).max(axis=0)))
+
+
+def discretization_error(solution: Solution, substeps: int = 2) -> DiscretizationError:
+    """The errors of a plan's integrator.
+
+    Parameters
+    ----------
+    solution : Solution
+        With its problem, and with a trajectory.
+    substeps : int
+        Steps of the finer motion for each of the plan's, at least 2; more where the dynamics are stiff.
+
+    Raises
+    ------
+    TypeError
+        If the system has no finer steps, being a discrete map, or substeps is no integer.
+    ValueError
+        For a solution without a problem or a trajectory; for too few substeps.
+    """
+    system, k = planned_problem(solution).system, whole_number("substeps", substeps, 2)
+    xs, us, K = solution.xs, solution.us, solution.K
+    fine = finer(system, k)
+    rows, order = fine_rows(system, len(us), k), _order(system)
+    same = _order(fine) == order
+    factor = 1.0 / (1.0 - float(k) ** -order) if same else 1.0
+    after = system.integrate(xs[1:], solution.gaps[1:])
+    local = factor * system.difference(after, inside_knots(fine, rows, k, xs, us)[:, -1])
+    local[np.diff(rows) != k] = 0.0
+    fx, fu = system.linearize(xs, us)
+    with np.errstate(all="ignore"):
+        open_loop, closed_loop = _carried_on(fx, local), _carried_on(fx + fu @ K, local)
+    scale, displacements = _ranges(system, xs)
+    beyond = not _predictable(local, open_loop, closed_loop, scale, displacements)
+    if beyond:
+        plan = roll_out_finely(fine, rows, xs[0], us, lambda t, x: us[t])[0]
+        held = roll_out_finely(fine, rows, xs[0], us, lambda t, x: us[t] + K[t] @ system.difference(xs[t], x))[0]
+        open_loop, closed_loop = (factor * deviations(system, xs, states[rows]) for states in (plan, held))
+    return DiscretizationError(local, open_loop, closed_loop, scale, order, k, beyond)
+
+
+def _order(system: System) -> int:
+    known = capability(system, Refinement)
+    assert known is not None
+    return known.integrator_order
+
+
+def _carried_on(F: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """E_(t+1) = F_t E_t + e_t from zero; infinite in place of NaN."""
+    E = np.zeros((len(e) + 1, e.shape[1]))
+    for t in range(len(e)):
+        E[t + 1] = F[t] @ E[t] + e[t]
+    return np.where(np.isnan(E), np.inf, E)
+
+
+def _ranges(system: System, xs: np.ndarray) -> tuple[np.ndarray, int]:
+    """The range (ndx,) of every component, and how many of them are displacements, all if that is not known."""
+    moved = system.difference(np.tile(xs[0], (len(xs), 1)), xs)
+    ranges, known = np.ptp(moved, axis=0), capability(system, Coordinates)
+    if known is None:
+        return np.maximum(ranges, LEAST_RANGE), system.ndx
+    count = system.ndx - (system.nx - known.nq)
+    for kind in (ranges[:count], ranges[count:]):
+        np.maximum(kind, SHARE * kind.max(initial=0.0), out=kind)
+    return np.maximum(ranges, LEAST_RANGE), count
+
+
+def _predictable(local, open_loop, closed_loop, scale, displacements) -> bool:
+    """Whether a linearisation holds for errors as large as these."""
+    with np.errstate(all="ignore"):
+        grown = (np.abs(closed_loop) / scale).max() <= GROWTH * (np.abs(local) / scale).max(axis=1).sum()
+        small = max(np.abs(E[:, :displacements]).max() for E in (open_loop, closed_loop)) <= LARGE
+    return bool(grown and small and np.isfinite(open_loop).all())
+
+
+# ------------------------------------------------------------------------------------------------ in words
+def notable_error(solution: Solution) -> DiscretizationError | None:
+    """The error of a plan if it is large, None if it is not, or cannot be told."""
+    problem = solution.problem
+    if problem is None or not np.isfinite(solution.cost) or capability(problem.system, Refinement) is None:
+        return None
+    for substeps in TRIED:
+        try:
+            error = discretization_error(solution, substeps)
+        except ValueError:  # too stiff for so few, or not finite
+            continue
+        return error if error.relative > NOTABLE else None
+    return None
+
+
+def in_words(solution: Solution, error: DiscretizationError) -> str:
+    """How large a notable error is, and what would make it smaller."""
+    system, i = solution.problem.system, error.worst_component
+    named, rows = tangent_names(system), np.abs(error.open_loop[:, i])
+    alone, held = (
+        f"is off by {percent(part)}" if np.isfinite(part) else "runs away"
+        for part in (error.relative, error.relative_closed_loop)
+    )
+    if np.isfinite(rows).all():
+        what = repr(named[i]) if named else f"component {i}"
+        alone += f" of its range of motion ({what} by {rows.max():.2g} at knot {int(rows.argmax())})"
+    return (
+        f"Integration error: executed without feedback the plan {alone}, with its gains it {held}; "
+        f"{remedy(system, error)}."
+    )
+
+
+def remedy(system: System, error: DiscretizationError) -> str:
+    """Which integrator, and which dt, make a notable error smaller."""
+    shorter = f"dt = {system.dt * 0.5 ** (1.0 / error.order):.3g} would halve it"
+    better = capability(system, AccelerationControlled) is None and _order(finer(system, error.substeps)) == 4
+    return f'use integrator="rk4", or a smaller dt: {shorter}' if better and error.order < 4 else shorter
+
+
+def percent(part: float) -> str:
+    """'12 %', 'any amount'."""
+    if not np.isfinite(part):
+        return "any amount"
+    return f"{100.0 * part:.{0 if part >= 0.1 else 1}f} %"
