@@ -102,7 +102,8 @@ class RigidBodySystem(RobotSystem):
         check_time_step(dt)
         check_choice("integrator", integrator, INTEGRATORS)
         check_choice("formulation", formulation, FORMULATIONS)
-        self.led, self._given = None, (actuation, contacts, contact_damping, joint_friction)
+        held = tuple(contacts) if isinstance(contacts, list) else contacts
+        self.led, self._given = None, (actuation, held, contact_damping, joint_friction)
         if check_model(model).tree is not None:
             friction = joint_friction, friction_speed
             self._follow(model, contacts, contact_damping, formulation, actuation, dt, integrator, *friction)
@@ -225,6 +226,7 @@ class RigidBodySystem(RobotSystem):
 
     def _remade(self, model, dt, integrator, formulation) -> RigidBodySystem:
         actuation, contacts, damping, joint_friction = self._given
+        actuation = actuation if actuation is None or isinstance(actuation, str) else self.actuation.B
         figures, rubs = self.plant_model.arrays.joint_friction, model.full.friction.any()
         speed = np.sqrt(figures[:, 2]) if rubs and self.model.full.friction.any() and len(figures) else None
         held = contacts_of(model, contacts)

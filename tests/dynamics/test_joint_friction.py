@@ -172,6 +172,8 @@ def test_hybrid_systems_and_rest():
         ({"joint_friction": 1}, TypeError, "joint_friction: got 1, expected True or False"),
         ({"friction_speed": 0.0}, ValueError, "friction_speed: got 0.0, expected a positive speed"),
         ({"friction_speed": np.nan}, ValueError, "friction_speed"),
+        ({"friction_speed": [0.1, 0.2]}, ValueError, "friction_speed"),
+        ({"friction_speed": [-0.1]}, ValueError, "friction_speed: got -0.1, expected a positive speed"),
         ({"friction_speed": 0.1, "joint_friction": False}, ValueError, "friction_speed: got 0.1, expected None"),
     ],
 )

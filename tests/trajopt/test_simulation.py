@@ -101,18 +101,26 @@ def test_impacts_and_payloads_of_a_gait():
     np.testing.assert_allclose(after, struck, atol=1e-9)
 
 
-def test_friction_comes_along():
-    """With another model, too, and smoothed over the speed that the plan was made with."""
-    builder = dynamics.ModelBuilder()
-    builder.add_body("rod", "world", dynamics.Revolute("y"), mass=1.0, com=[0.0, 0.0, 0.3],
-                     inertia=0.01 * np.eye(3), damping=0.2, friction=0.5)  # fmt: skip
+@pytest.mark.parametrize("follower", [False, True])
+def test_friction_comes_along(follower):
+    """With another model, too, and smoothed over the speed that the plan was made with; where joints follow others."""
+    builder, rod = dynamics.ModelBuilder(), {"mass": 1.0, "com": [0.0, 0.0, 0.3], "inertia": 0.01 * np.eye(3)}
+    builder.add_body("rod", "world", dynamics.Revolute("y"), joint_name="a", damping=0.2, friction=0.5, **rod)
+    builder.add_body("other", "world", dynamics.Revolute("y"), joint_name="b", friction=0.1, **rod)
+    if follower:
+        builder.add_mimic("b", "a", multiplier=-0.5)
     robot = builder.build()
     system = dynamics.RigidBodySystem(robot, 0.02)
     for other in (system.refined(4), system.with_model(robot.with_body("load", "rod", mass=1.0))):
         figures = other.plant_model.arrays.joint_friction
         np.testing.assert_allclose(figures, system.plant_model.arrays.joint_friction, rtol=1e-12)
+        assert len(figures) == 2
     free = dynamics.RigidBodySystem(robot, 0.02, joint_friction=False)
     assert not len(free.refined(2).plant_model.arrays.joint_friction)
+    x, u = system.state([0.3] * robot.nq, [0.5] * robot.nv), np.zeros((8, robot.nv))
+    speeds = np.sqrt(system.plant_model.arrays.joint_friction[:, 2])
+    euler = dynamics.RigidBodySystem(robot, 1e-4, friction_speed=speeds).rollout(x, np.zeros((400, robot.nv)))[-1]
+    np.testing.assert_allclose(system.refined(4).rollout(x, u)[-1], euler, atol=2e-4)
 
 
 def test_other_systems(rng):
