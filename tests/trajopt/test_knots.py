@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.tolerances import IDENTITY, relative_error
+import dynamics
+from problems.quadruped_model import FEET, quadruped, standing
+from tests.tolerances import IDENTITY
 from tests.trajopt.cost_differences import assert_exact_hessians, assert_gradients
-from tests.trajopt.systems import CirclePendulum, Pendulum, TipResidual
+from tests.trajopt.systems import Pendulum, TipResidual
 from trajopt import (
     DDP,
     ILQR,
@@ -22,6 +24,7 @@ from trajopt import (
     StateBounds,
     StateCost,
     StateResidual,
+    expand,
     total_cost,
 )
 from trajopt.interfaces.knots import checked_at, knots_at
@@ -230,6 +233,26 @@ def test_knots_of_other_durations(rng):
     )
 
 
+def test_a_waypoint_at_an_impact_is_the_state_before_it(rng):
+    """A plain list with at= costs what lists for each knot do."""
+    robot = quadruped()
+    system = dynamics.HybridSystem(robot, 0.01, [("step", FEET[:3], 3), ("stance", FEET, 3)])
+    x0, n = system.state(standing()), system.horizon
+    place = dynamics.FrameTranslation(robot, FEET[3], dynamics.frame_placement(robot, standing(), FEET[3]).p + 0.1)
+    posture, lists = StateCost(system, x0, 1.0), [[] for _ in range(n)]
+    for t in range(n):
+        lists[t].append(ResidualCost(place, 50.0) if t == 3 else posture)
+    plain, by_knots = (
+        Problem(system, x0, n, running, us_init="quasi_static")
+        for running in ([posture, ResidualCost(place, 50.0, at=0.03)], lists)
+    )
+    dx = 0.1 * rng.standard_normal((n + 1, system.ndx))
+    xs, us = system.integrate(np.tile(x0, (n + 1, 1)), dx), rng.standard_normal((n, system.nu))
+    assert total_cost(plain, xs, us) == pytest.approx(total_cost(by_knots, xs, us), rel=1e-13)
+    for a, b in zip(expand(plain, xs, us)[2:7], expand(by_knots, xs, us)[2:7], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("make", "match"),
     [
@@ -256,81 +279,6 @@ def test_a_cost_for_the_last_knot_is_a_terminal_one(trajectory):
         p = problem([ControlCost(1.0), goal(at=at)])
         assert len(p.running_costs) == 1 and p.objective.terms[-1].terminal
         assert total_cost(problem([], [goal(at=at)]), *trajectory) == pytest.approx(each_knot(trajectory[0])[-1])
-
-
-# ------------------------------------------------------------------------------------------------ functions of time
-def wave(t):
-    return [np.sin(3.0 * t), 3.0 * np.cos(3.0 * t)]
-
-
-def test_references_are_evaluated_at_the_times_of_the_knots(trajectory):
-    rows = np.array([wave(t) for t in TIMES])
-    pairs = [
-        (StateCost(SYSTEM, wave, 2.0), StateCost(SYSTEM, rows[:-1], 2.0)),
-        (StateCost(SYSTEM, wave, 2.0, at=slice(2, 5)), StateCost(SYSTEM, rows[2:5], 2.0, at=slice(2, 5))),
-        (StateCost(SYSTEM, wave, 2.0, at=[1, -1]), StateCost(SYSTEM, rows[[1, 8]], 2.0, at=[1, -1])),
-        (ControlCost(0.3, np.sin), ControlCost(0.3, np.sin(TIMES[:-1])[:, None])),
-        (ControlCost(0.3, lambda t: [t]), ControlCost(0.3, TIMES[:-1, None])),
-        (ResidualCost(TipResidual(), 0.3, reference=np.sin),
-         ResidualCost(TipResidual(), 0.3, reference=np.tile(np.sin(TIMES[:-1])[:, None], 3))),
-    ]  # fmt: skip
-    lifted = ControlRateSystem(SYSTEM)
-    zs = np.hstack([trajectory[0], np.zeros((N + 1, 1))])
-    for of_time, of_rows in pairs:
-        values = [total_cost(problem([cost]), *trajectory) for cost in (of_time, of_rows)]
-        assert values[0] == pytest.approx(values[1], rel=1e-15)
-        value = total_cost(problem([lifted.lift(of_time)], system=lifted), zs, trajectory[1])
-        assert value == pytest.approx(values[1], rel=1e-14)
-    last = total_cost(problem([], [StateCost(SYSTEM, wave, 2.0)]), *trajectory)
-    assert last == pytest.approx(((trajectory[0][-1] - rows[-1]) ** 2).sum(), rel=1e-14)
-
-
-def test_references_on_a_manifold(rng):
-    system = CirclePendulum()
-    xs = system.embed(rng.uniform(-1.0, 1.0, (5, 2)))
-    cost = StateCost(system, lambda t: system.embed(np.array([t, 1.0])), 2.0)
-    p = Problem(system, xs[0], 4, [cost], [cost])
-    target = system.embed(np.stack([system.dt * np.arange(5), np.ones(5)], axis=1))
-    weights = np.r_[np.full(4, system.dt), 1.0]
-    expected = weights @ (system.difference(target, xs) ** 2).sum(axis=1)
-    assert total_cost(p, xs, np.zeros((4, 1))) == pytest.approx(expected, rel=1e-13)
-    assert_exact_hessians(p, xs, np.zeros((4, 1)))
-
-
-def test_a_tracked_motion_is_followed():
-    """What is tracked solves the dynamics, so both solvers return to it; then its reference is moved."""
-    us = np.sin(3.0 * TIMES[:-1])[:, None]
-    xs = SYSTEM.rollout([0.1, 0.0], us)
-    known = {round(t, 9): x for t, x in zip(TIMES, xs, strict=True)}
-    costs = [StateCost(SYSTEM, lambda t: known[round(t, 9)], 1.0), ControlCost(0.1, lambda t: np.sin(3.0 * t))]
-    p = Problem(SYSTEM, [0.1, 0.0], N, costs, costs[:1])
-    for solver in (DDP(), ILQR()):
-        solution = solver.solve(p)
-        assert solution.converged and relative_error(solution.us, us) < 1e-7
-    prepared = DDP().prepare(p)
-    prepared.update({"ControlCost": us + 1.0, "StateCost": xs[:-1] + 0.1})
-    moved = Problem(SYSTEM, [0.1, 0.0], N, [StateCost(SYSTEM, xs[:-1] + 0.1, 1.0), ControlCost(0.1, us + 1.0)],
-                    p.terminal_costs)  # fmt: skip
-    np.testing.assert_allclose(prepared.solve().us, DDP().solve(moved).us, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("make", "match"),
-    [
-        (lambda: problem([StateCost(SYSTEM, lambda t: [t], 1.0)]), "reference, at 0 s: got 1 numbers, wanted one or 2"),
-        (lambda: problem([ControlCost(1.0, lambda t: 1.0 / (0.3 - t) if t < 0.25 else np.nan)]),
-         "reference, at 0.3 s: got NaN or Inf"),
-        (lambda: problem([StateCost(SYSTEM, wave, np.ones((3, 2)))]), "8 rows of reference, 3 rows of weights"),
-        (lambda: StateCost(SYSTEM, wave, 1.0).value(np.zeros((2, 2)), None),
-         "StateCost: it has functions of time, which a trajopt.Problem evaluates"),
-        (lambda: ControlCost(1.0, np.sin).value(np.zeros((2, 2)), np.zeros((2, 1))), "ControlCost: it has functions"),
-        (lambda: ResidualCost(TipResidual(), 1.0, reference=wave).value(np.zeros((2, 2)), np.zeros((2, 1))),
-         "ResidualCost: it has functions of"),
-    ],
-)  # fmt: skip
-def test_functions_say_what_is_wrong(make, match):
-    with pytest.raises(ValueError, match=match):
-        make()
 
 
 # ------------------------------------------------------------------------------------------------ constraints

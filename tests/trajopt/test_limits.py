@@ -265,6 +265,16 @@ def test_what_the_model_knows():
         TorqueSpeedBounds.from_model(phases)  # the robot knows no limits of speed
 
 
+def test_propellers_have_no_speeds_of_joints():
+    builder = dynamics.ModelBuilder(name="drone")
+    builder.add_body("hull", "world", dynamics.FreeFlyer(), mass=1.0, com=(0.0, 0.0, 0.0), inertia=0.1 * np.eye(3))
+    builder.add_thruster("lift", "hull", upper=20.0)
+    drone = dynamics.RigidBodySystem(builder.build(), 0.01, actuation="model")
+    assert drone.control_speeds is None
+    with pytest.raises(TypeError, match="system: RigidBodySystem knows no speeds of its motors, wanted speeds="):
+        TorqueSpeedBounds(drone, 1.0, 1.0)
+
+
 @pytest.mark.parametrize("formulation", ["forward", "inverse"])
 def test_torques_at_a_speed_are_kept(formulation):
     """The elbow's motor cannot give at speed what it could at rest."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.trajopt.systems import CirclePendulum, Pendulum, TipResidual
-from trajopt import DDP, ILQR, ControlCost, Problem, ResidualConstraint, StateCost, total_cost, waypoints
+from trajopt import DDP, ILQR, ControlCost, Problem, ResidualConstraint, StateCost, StateResidual, total_cost, waypoints
 
 N = 20
 TIP = TipResidual()
@@ -65,6 +65,11 @@ def test_residuals_held_in_some_numbers():
     assert solution.converged
     assert abs(TIP.evaluate(solution.xs[10:11], solution.us[:1])[0, 0]) < 1e-6
 
+    part = StateResidual(Pendulum(), [0.0, 2.0], [1])
+    for weights in (None, 3.0):
+        (speed,) = waypoints([(0.5, part, weights)] if weights else [(0.5, part)], hard=True)
+        np.testing.assert_array_equal(speed.residual.evaluate(np.array([[9.0, 2.5]]), None), [[0.5]])
+
 
 def test_states_on_a_manifold():
     system = CirclePendulum()
@@ -90,6 +95,7 @@ STATE = [0.0, 0.0]
         (lambda: waypoints([(0.1, STATE)], weights=1.0), ValueError, r"system: got None, wanted .* in points\[0\]"),
         (lambda: waypoints([(0.1, TIP)]), ValueError, r"weights: got none for points\[0\], wanted"),
         (lambda: waypoints([("end", TIP)], weights=1.0), TypeError, r"points\[0\], time: got str, wanted"),
+        (lambda: waypoints([(np.zeros(2), TIP)], weights=1.0), ValueError, r"points\[0\], time: got shape \(2,\)"),
         (lambda: waypoints([(np.nan, TIP)], weights=1.0), ValueError, r"points\[0\], time: got NaN or Inf"),
         (lambda: waypoints([(0.1, TIP)], weights=-1.0), ValueError, "weights: got -1.0, wanted no negative weight"),
         (lambda: waypoints([(0.1, TIP)], weights=0.0, hard=True), ValueError, "weights: got 0.0 for waypoint at 0.1 s"),

@@ -14,7 +14,7 @@ from trajopt.costs.state_cost import StateCost
 from trajopt.interfaces.residual import Residual, check_residual
 from trajopt.interfaces.system import System
 from trajopt.problem.constraints import ResidualConstraint
-from trajopt.validation import flag, scalar_or_vector, text, weights_array
+from trajopt.validation import flag, float_array, text, weights_array
 
 Waypoint = (
     tuple[float | str, Residual]
@@ -89,10 +89,10 @@ def _term(label: str, point: Any, system: System | None, weights: Any, hard: boo
     if not isinstance(point, (tuple, list)) or len(point) not in (2, 3):
         raise ValueError(f"{label}: got {point!r}, wanted (time, where) or (time, where, weights)")
     time, where, *own = point
-    at: Any = time
-    if time != "terminal":
-        at = float(scalar_or_vector(f"{label}, time", time, 0))
-    called = f"{name} at the end" if time == "terminal" else f"{name} at {at:g} s"
+    at, called = "terminal", f"{name} at the end"
+    if not (isinstance(time, str) and time == "terminal"):
+        at = float(float_array(f"{label}, time", time, ()))
+        called = f"{name} at {at:g} s"
     weights = own[0] if own else weights
     if weights is None and not hard:
         raise ValueError(f"weights: got none for {label}, wanted some for all of a cost's waypoints")
@@ -115,5 +115,5 @@ def _constraint(residual: Any, weights: Any, at: float | str, name: str) -> Resi
         raise ValueError(f"weights: got {weights!r} for {name}, wanted one that is not zero")
     free = np.where(held, 0.0, np.inf)
     if isinstance(residual, StateResidual):
-        residual, free = StateResidual(residual.system, residual.reference, np.flatnonzero(held)), 0.0
+        residual, free = StateResidual(residual.system, residual.reference, residual.components[held]), 0.0
     return ResidualConstraint(residual, -free, free, at, name)
