@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from trajopt.problem.control_rate import ControlRateSystem
     from trajopt.problem.control_rate_cost import ControlRateCost
     from trajopt.problem.derivative_check import BlockCheck, DerivativeReport, check_derivatives
+    from trajopt.problem.free_duration import FreeDurationSystem, TimeCost
     from trajopt.problem.jerk import JerkBounds, JerkResidual, JerkSystem
     from trajopt.problem.limits import AccelerationBounds, ControlRateBounds, TorqueSpeedBounds
     from trajopt.problem.problem import Problem
@@ -73,6 +74,7 @@ _HOME = {
     "problem.jerk": ("JerkBounds", "JerkResidual", "JerkSystem"),
     "problem.derivative_check": ("BlockCheck", "DerivativeReport", "check_derivatives"),
     "problem.limits": ("AccelerationBounds", "ControlRateBounds", "TorqueSpeedBounds"),
+    "problem.free_duration": ("FreeDurationSystem", "TimeCost"),
     "problem.problem": ("Problem",),
     "problem.scenery": ("Cylinder", "Lines", "Shape", "Sphere", "Target"),
     "problem.waypoints": ("waypoints",),

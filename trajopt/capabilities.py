@@ -90,6 +90,23 @@ class KnotByKnot(Protocol):
         ...
 
 
+class Phases(Protocol):
+    """Has phases, as of one set of contacts."""
+
+    @property
+    def phase_starts(self) -> np.ndarray:
+        """The knots at which they begin."""
+        ...
+
+
+class TimedSteps(Protocol):
+    """Can step for any time."""
+
+    def timed(self) -> Any:
+        """The same system with one more control, behind the others: how long a step takes, s."""
+        ...
+
+
 class Durations(Protocol):
     """Knots that do not all take dt."""
 
@@ -100,7 +117,7 @@ class Durations(Protocol):
 
 
 class IdleKnots(Protocol):
-    """Knots whose controls are without effect."""
+    """Knots with controls that are without effect."""
 
     @property
     def idle(self) -> np.ndarray:
@@ -332,8 +349,9 @@ class ControlNames(Protocol):
 
 CAPABILITIES: tuple[type, ...] = (
     Euclidean, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates, CheckedStart,
-    QuasiStatic, KnotByKnot, Durations, IdleKnots, Refinement, OtherModels, SingleJoints, SemiImplicit,
-    PartlySemiImplicit, JointExpansion, AccelerationControlled, Serving, NeutralState, StateLimits, ControlLimits,
+    QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, IdleKnots, Refinement, OtherModels, SingleJoints,
+    SemiImplicit, PartlySemiImplicit, JointExpansion, AccelerationControlled, Serving, NeutralState, StateLimits,
+    ControlLimits,
     ControlSpeeds, Skeleton, Solids, Scenery, ContactPoints, ContactForces, CenterOfMass, Coordinates, StateNames,
     TangentNames, ControlNames,
 )  # fmt: skip

@@ -151,6 +151,20 @@ class HybridSystem(RobotSystem):
         return part
 
     # -------------------------------------------------------------------------------------------- knots
+    @property
+    def phase_starts(self) -> np.ndarray:
+        """The knots at which phases begin, each with the impact that is in front of it."""
+        starts = [s.start for s in self.segments]
+        return np.array([a for a, s in zip(starts, [None, *self.segments[:-1]], strict=True) if not _strikes(s)])
+
+    def timed(self) -> HybridSystem:
+        """The same system whose last control is how long the step takes, s; impacts take none."""
+        new = copy.copy(self)
+        known = {id(s.system): s.system.timed() for s in self.segments}
+        new.nu = self.nu + 1
+        new._put([s._replace(system=known[id(s.system)]) for s in self.segments])
+        return new
+
     def window(self, start: int, stop: int) -> HybridSystem:
         """The system of the knots start <= t < stop alone; ValueError unless 0 <= start < stop <= horizon."""
         start, stop = as_whole_number("start", start, 0), as_whole_number("stop", stop, 0)
@@ -288,6 +302,10 @@ class HybridSystem(RobotSystem):
         parts = [system.hessians(xs[a:b], us[a:b]) for _, system, a, b in self.segments_of(len(us))]
         fxx, fux, fuu = (np.concatenate(T) for T in zip(*parts, strict=True))
         return fxx, fux, fuu
+
+
+def _strikes(segment: Segment | None) -> bool:
+    return segment is not None and isinstance(segment.system, Impact)
 
 
 def _what_is_fixed(contacts: ContactSet) -> set[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import cast
 
@@ -85,6 +86,14 @@ class Impact(RobotSystem):
         """The same impact of another robot; see `RigidBodySystem.with_model`."""
         check_same_joints(self.model, model)
         return Impact(model, contacts_of(model, self._given[0]), *self._given[1:])
+
+    def timed(self) -> Impact:
+        """The same with one more control, which has no effect either."""
+        new = copy.copy(self)
+        new.nu = self.nu + 1
+        if self.led is not None:
+            new.led = LedMotion(self.model, self.led.tree.timed())  # pyright: ignore[reportAttributeAccessIssue]
+        return new
 
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t])."""

@@ -121,9 +121,11 @@ def _blocks_for_dynamics(N: int, ndx: int, nu: int) -> tuple[np.ndarray, ...]:
 
 def _settle_idle_controls(expansion: Expansion, knots: np.ndarray) -> None:
     """Curvature 1 for controls that have neither cost nor effect at these knots, for Quu to be regular."""
-    for t in knots:
-        diagonal = np.einsum("ii->i", expansion.luu[t])
-        diagonal[(diagonal == 0.0) & ~expansion.fu[t].any(axis=0)] = 1.0
+    if len(knots):
+        i = np.arange(expansion.luu.shape[1])
+        diagonal = expansion.luu[knots[:, None], i, i]
+        settled = np.where((diagonal == 0.0) & ~expansion.fu[knots].any(axis=1), 1.0, diagonal)
+        expansion.luu[knots[:, None], i, i] = settled
 
 
 @routine

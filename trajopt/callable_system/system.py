@@ -16,6 +16,7 @@ from trajopt.callable_system.compiled_steps import CompiledPlant
 from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, SlowDynamicsWarning, plain
 from trajopt.callable_system.integrators import INTEGRATORS, ORDERS, make_integrator
 from trajopt.callable_system.sources import Derivatives, make_function, make_source
+from trajopt.callable_system.timed import timed_function
 from trajopt.callable_system.traced import TracedDerivatives, TracedStep, up_to_date
 from trajopt.interfaces.owners import VectorSpace
 from trajopt.interfaces.stepwise import ClosedLoop, ClosedLoopRollouts, closed_loop_by_steps
@@ -115,6 +116,7 @@ class CallableSystem(ClosedLoopRollouts):
         scale = positive_sizes("scale", scale, self.nx + self.nu)
         wish = Derivatives(derivatives, jacobians, hessian_products, vectorized, scale)
         X, U = sample_points(x_example, u_example, wish.scale, self.nx, self.nu)
+        self._scale, self._vectorized, self._examples = scale, vectorized, (X, U)
         self._function = make_function(argument, function, self.nx, self.nu, wish)
         check_values(argument, self._function, X, U)
         self.semi_implicit = self.integrator == "semi_implicit_euler"
@@ -158,6 +160,21 @@ class CallableSystem(ClosedLoopRollouts):
         fine.semi_implicit = False
         fine._integrator, fine._plant = fine._make_integrator(), fine._compiled_plant()
         return fine
+
+    @property
+    def timed(self) -> Callable[[], CallableSystem] | None:
+        """timed() is the same differential equation with one more control, how long the step takes, s; None for
+        discrete steps."""
+        return None if self.integrator is None else self._timed
+
+    def _timed(self) -> CallableSystem:
+        f = timed_function(self._function.function, self.nx, self.nu, self._vectorized, self.semi_implicit)
+        argument, rule = ("step", None) if self.semi_implicit else ("xdot", self.integrator)
+        example = np.append(self._examples[1][0], self.dt)
+        return CallableSystem(
+            **{argument: f}, nx=self.nx, nu=self.nu + 1, dt=1.0, integrator=rule, scale=np.append(self._scale, self.dt),
+            x_example=self._examples[0][0], u_example=example,
+        )  # fmt: skip
 
     @property
     def compiled(self) -> bool:

@@ -205,6 +205,10 @@ class RememberingSystem(ClosedLoopRollouts):
         return Fzz, Fuz, Fuu
 
     # -------------------------------------------------------------------------------------------- what was made for x
+    def inside_controls(self, us: np.ndarray | None) -> np.ndarray | None:
+        """Controls of the system inside: here the same."""
+        return us
+
     def lift(self, inner: Any) -> Any:
         """A cost or a residual made for the system inside, as one for this system.
 

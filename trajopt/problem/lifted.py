@@ -106,17 +106,24 @@ class LiftedResidual:
 
     def evaluate(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """r (K, nr)."""
-        return self.residual.evaluate(self.system.split(xs)[0], us)
+        return self.residual.evaluate(self.system.split(xs)[0], self.system.inside_controls(us))
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """rx (K, nr, ndx + nu) and ru (K, nr, nu) or None."""
-        rx, ru = self.residual.jacobians(self.system.split(xs)[0], us)
-        return self._widened(rx), ru
+        rx, ru = self.residual.jacobians(self.system.split(xs)[0], self.system.inside_controls(us))
+        return self._widened(rx), None if ru is None else self._with_other_controls(ru, 2)
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray
     ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
         """Second derivatives of mu_t'r."""
-        Hxx, Hux, Huu = self.residual.hessian_products(self.system.split(xs)[0], us, mu)
+        inside = self.system.split(xs)[0], self.system.inside_controls(us)
+        Hxx, Hux, Huu = self.residual.hessian_products(*inside, mu)
         Hzz = None if Hxx is None else self._widened(self._widened(Hxx).swapaxes(1, 2)).swapaxes(1, 2)
-        return Hzz, None if Hux is None else self._widened(Hux), Huu
+        Huz = None if Hux is None else self._with_other_controls(self._widened(Hux), 1)
+        return Hzz, Huz, None if Huu is None else self._with_other_controls(self._with_other_controls(Huu, 1), 2)
+
+    def _with_other_controls(self, block: np.ndarray, axis: int) -> np.ndarray:
+        """The block with zeros for controls that the system inside does not have."""
+        more = self.system.nu - self.system.system.nu
+        return block if more == 0 else np.pad(block, [(0, more * (i == axis)) for i in range(block.ndim)])

@@ -1,0 +1,444 @@
+"""Systems whose phases take as long as is best: the duration of knots becomes part of the state.
+
+With z = (x, s), s how long a knot takes relative to the system's own dt, and Phi(x, u; h) a step of h seconds,
+
+    where a phase goes on       F(z, w) = (Phi(x, u; s dt), s)          w = (u, e)
+    where a phase begins        F(z, w) = (x, 1 + e)
+
+so each phase has one more knot, which takes no time and sets s.  Phi has exact derivatives by its duration, of first
+and second order; with h = s dt as one more argument they are those of F.  Running costs l are integrated over time,
+that is s l:
+
+    gradient  (s l_x, l)
+    Hessian   [[s l_xx, l_x], [., 0]] = [[s l_xx, l_x/2], [., l/(2 s)]] + [[0, l_x/2], [., -l/(2 s)]]
+
+The first part is that of sqrt(s) r where l = r'r/2, the Gauss-Newton one; the second is what that leaves out.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trajopt.capabilities import JointExpansion, KnotByKnot, Phases, TimedSteps, capability
+from trajopt.costs import Quadratic
+from trajopt.interfaces.knots import is_span
+from trajopt.interfaces.system import System, control_names, knot_durations, state_array, window
+from trajopt.problem.constraints import ControlBounds
+from trajopt.problem.control_rate import RememberingSystem
+from trajopt.problem.lifted import LiftedCost
+from trajopt.validation import float_array, whole_number
+
+SETTING = -1
+"""In place of a knot of the system inside: a knot that sets the duration of those that follow."""
+
+
+class FreeDurationSystem(RememberingSystem):
+    """A system with free durations, one for each phase: states z = (x, s), controls w = (u, e).
+
+    Parameters
+    ----------
+    system : System that can step for any time (`trajopt.capabilities.TimedSteps`): robots, phases of contact,
+        differential equations (`trajopt.CallableSystem(xdot=...)`)
+    horizon : int, the number of knots, for a system that has none of its own
+    phases : sequence of int, how many knots each phase has; by default those that the system has, or one
+    bounds : lower and upper limit of s, how long a knot takes relative to the system's dt: positive numbers, or (P, 2)
+        for P phases; see `duration_bounds`
+
+    Attributes
+    ----------
+    horizon : int, N, the knots of all phases, and one more for each, in front, at which its duration is set
+    setting : (N,) bool, which knots these are
+    nx, ndx, nu : those of the system inside, plus 1
+
+    Raises
+    ------
+    TypeError : a system that cannot step for any time.
+    ValueError : no horizon, phases that do not fill it, bounds that are no growing positive numbers.
+
+    Notes
+    -----
+    e is zero for s = 1, so that zeros for controls are the system's own durations.  Costs and residuals of the system
+    inside are taken by `lift`; running ones are integrated over the time that knots take.  `at=` in seconds means the
+    system's own durations.
+    """
+
+    remembers = "durations"
+    refined = integrator_order = with_model = None
+    """Not for durations that are free."""
+
+    def __init__(
+        self,
+        system: System,
+        horizon: int | None = None,
+        phases: Sequence[int] | None = None,
+        bounds: ArrayLike = (0.2, 3.0),
+    ) -> None:
+        timed = capability(system, TimedSteps)
+        if timed is None:
+            raise TypeError(
+                f"system: got {type(system).__name__}, which cannot step for any time, wanted one that can "
+                "(trajopt.capabilities.TimedSteps)"
+            )
+        super().__init__(system, 1)
+        self.nu = system.nu + 1
+        knots = _knots_of_phases(system, horizon, phases)
+        self.bounds = _checked_bounds(bounds, len(knots))
+        self._take(timed.timed(), np.concatenate([np.append(SETTING, phase) for phase in knots]))
+
+    def _take(self, timed: Any, knots: np.ndarray) -> None:
+        """Become these knots of the system inside, or `SETTING`, which `timed` steps through."""
+        self._timed, self._knots = timed, knots
+        self.horizon, self.setting = len(knots), knots == SETTING
+        self._flow = np.flatnonzero(~self.setting)
+        self.durations = np.zeros(self.horizon)
+        if len(self._flow):
+            inside = knots[self._flow]
+            self.durations[self._flow] = knot_durations(self.system, int(inside.max()) + 1)[inside]
+        self._windows: dict[tuple[int, int], FreeDurationSystem] = {}
+
+    # -------------------------------------------------------------------------------------------- knots
+    def window(self, start: int, stop: int) -> FreeDurationSystem:
+        """The system of the knots start <= t < stop alone; ValueError unless 0 <= start < stop <= horizon."""
+        if (start, stop) not in self._windows:
+            if not 0 <= start < stop <= self.horizon:
+                raise ValueError(f"window: got ({start}, {stop}), wanted 0 <= start < stop <= {self.horizon}")
+            part, knots = copy.copy(self), self._knots[start:stop]
+            inside = knots[knots != SETTING]
+            edges = inside[[0, -1]] - self._first if len(inside) else None
+            part._take(self._timed if edges is None else window(self._timed, int(edges[0]), int(edges[1]) + 1), knots)
+            self._windows[start, stop] = part
+        return self._windows[start, stop]
+
+    @property
+    def _first(self) -> int:
+        """The first knot of the system inside."""
+        return int(self._knots[self._flow[0]]) if len(self._flow) else 0
+
+    @property
+    def idle(self) -> np.ndarray:
+        """(N,) all knots: each has a control that is without effect there."""
+        return np.ones(self.horizon, dtype=bool)
+
+    # -------------------------------------------------------------------------------------------- states and times
+    def state(self, x: ArrayLike, duration: float = 1.0) -> np.ndarray:
+        """z = (x, s), x (nx,) of the system inside, s how long a knot takes relative to its dt."""
+        s = float(float_array("duration", duration, ()))
+        if s <= 0.0:
+            raise ValueError(f"duration: got {s}, wanted a positive number")
+        return np.append(state_array(self.system, "x", x), s)
+
+    def knot_times(self, xs: ArrayLike) -> np.ndarray:
+        """Times (N+1,) of the knots of a trajectory xs (N or N+1, nx), s."""
+        xs = np.asarray(xs)
+        return np.concatenate([[0.0], np.cumsum(self.durations * xs[: self.horizon, -1])])
+
+    def phase_durations(self, xs: ArrayLike) -> np.ndarray:
+        """How long each phase of a trajectory takes, (P,), s."""
+        times = self.knot_times(xs)
+        return np.diff(np.append(times[self.setting.nonzero()[0]], times[-1]))
+
+    def total_time(self, xs: ArrayLike) -> float:
+        """How long a trajectory takes, s."""
+        return float(self.knot_times(xs)[-1])
+
+    @property
+    def control_names(self) -> tuple[str, ...]:
+        """Those of the system inside, and "duration"."""
+        names = control_names(self.system) or tuple(f"u_{i + 1}" for i in range(self.system.nu))
+        return (*names, "duration")
+
+    def _with_names_before(self, names):
+        return (*names, "duration")
+
+    def control_limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """lower and upper (nu,) of the system inside, and of e in any phase."""
+        limited = getattr(self.system, "control_limits", None)
+        n = self.system.nu
+        lower, upper = (np.full(n, -np.inf), np.full(n, np.inf)) if limited is None else limited()
+        return np.append(lower, self.bounds[:, 0].min() - 1.0), np.append(upper, self.bounds[:, 1].max() - 1.0)
+
+    def duration_bounds(self) -> ControlBounds:
+        """The limits of the phases' durations, as a constraint for `trajopt.Problem`."""
+        limits = np.full((2, self.horizon, self.nu), [[[-np.inf]], [[np.inf]]])
+        limits[:, self.setting, -1] = self.bounds.T - 1.0
+        return ControlBounds(*limits)
+
+    @cached_property
+    def quasi_static(self):
+        """quasi_static(z) -> controls (N, nu) that hold the system inside still, where it knows them."""
+        inside = getattr(self.system, "quasi_static", None)
+        return None if inside is None else lambda z: self._spread(np.asarray(inside(self.split(z)[0])))
+
+    def _spread(self, us: np.ndarray) -> np.ndarray:
+        """Controls (N, nu) from those of the system inside, (nu,) or of its knots; nothing else is changed."""
+        whole = np.zeros((self.horizon, self.nu))
+        whole[self._flow, :-1] = us if us.ndim == 1 else us[self._knots[self._flow]]
+        return whole
+
+    def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """Forces (N, F, 3), N, on the frames at the knots, zero where a duration is set."""
+        x = self.split(xs)[0][: self.horizon]
+        found = self.system.contact_forces(*self._inside(x, us))
+        whole = np.zeros((self.horizon, *found.shape[1:]))
+        whole[self._flow] = found
+        return whole
+
+    def _inside(self, x, us):
+        return np.ascontiguousarray(x[self._flow]), np.ascontiguousarray(us[self._flow, :-1])
+
+    # -------------------------------------------------------------------------------------------- motion
+    def _timed_points(self, zs: np.ndarray, us: np.ndarray, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """States (K, nx) of the system inside at some rows, and its controls with durations in seconds behind."""
+        x, s = self.split(zs[rows])
+        return x, np.concatenate([us[rows, :-1], self.dt * s], axis=1)
+
+    def step(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Next state: of one point or a batch for the system of one knot, of its knots in order for others."""
+        zs, us = np.atleast_2d(x), np.atleast_2d(u)
+        K = max(len(zs), len(us))
+        zs, us = np.broadcast_to(zs, (K, self.nx)), np.broadcast_to(us, (K, self.nu))
+        if self.horizon == 1:
+            setting = np.full(len(us), self.setting[0])
+        elif len(us) != self.horizon:
+            raise ValueError(f"u: got {len(us)} knots, wanted {self.horizon}, which the phases fill")
+        else:
+            setting = self.setting
+        out = np.array(zs)
+        out[setting, -1] = 1.0 + us[setting, -1]
+        if not setting.all():
+            rows = np.flatnonzero(~setting)
+            out[rows, :-1] = self._timed.step(*self._timed_points(zs, us, rows))
+        return out if np.ndim(x) > 1 or np.ndim(u) > 1 else out[0]
+
+    def rollout(self, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """States (N+1, nx) under the controls us (N, nu), a phase after another."""
+        us = np.asarray(us)
+        xs = np.empty((self.horizon + 1, self.nx))
+        xs[0], edges = x0, np.flatnonzero(np.diff(self.setting)) + 1
+        for a, b in zip([0, *edges], [*edges, self.horizon], strict=True):
+            for t in range(a, b) if self.setting[a] else ():
+                xs[t + 1] = np.append(xs[t, :-1], 1.0 + us[t, -1])
+            if not self.setting[a]:
+                xs[a + 1 : b + 1, -1] = xs[a, -1]
+                timed = np.hstack([us[a:b, :-1], np.full((b - a, 1), self.dt * xs[a, -1])])
+                xs[a : b + 1, :-1] = self.window(a, b)._timed.rollout(np.ascontiguousarray(xs[a, :-1]), timed)
+        return xs
+
+    # -------------------------------------------------------------------------------------------- expansions
+    def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """F_z (N, ndx, ndx) and F_w (N, ndx, nu)."""
+        Fz, Fu = np.empty((len(us), self.ndx, self.ndx)), np.empty((len(us), self.ndx, self.nu))
+        self._expand(xs, us, None, (Fz, Fu), None)
+        return Fz, Fu
+
+    def hessian_products(
+        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Hessians of lam_t'F per knot, lam (N, ndx)."""
+        N, n, m = len(us), self.ndx, self.nu
+        H = np.empty((N, n, n)), np.empty((N, m, n)), np.empty((N, m, m))
+        self._expand(xs, us, lam, None, H)
+        return H
+
+    def write_expansion(
+        self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
+    ) -> None:
+        """Write what `linearize` and `hessian_products` return into the arrays given."""
+        self._expand(xs, us, lam, (fx, fu), H)
+
+    def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Full tensors of F, output index first."""
+        parts = [self.hessian_products(xs, us, np.tile(row, (len(us), 1))) for row in np.eye(self.ndx)]
+        Fzz, Fuz, Fuu = (np.stack(blocks, axis=1) for blocks in zip(*parts, strict=True))
+        return Fzz, Fuz, Fuu
+
+    def _expand(self, xs, us, lam, first, second) -> None:
+        """Write F_z, F_w to `first`, and the Hessians of lam'F to `second`, unless these are None."""
+        rows, n, m = self._flow, self.system.ndx, self.system.nu
+        for block in (*(first or ()), *(second or ())):
+            block[...] = 0.0
+        if first is not None:
+            first[0][:, range(n), range(n)] = 1.0
+            first[0][rows, n, n] = 1.0
+            first[1][self.setting, n, m] = 1.0
+        if not len(rows):
+            return
+        x, w = self._timed_points(xs, us, rows)
+        given = (np.ascontiguousarray(lam[rows, :n]),) if second is not None else ()
+        f, H = _expansion(self._timed, x, w, given, first is not None)
+        if first is not None:
+            first[0][rows, :n, :n], first[0][rows, :n, n] = f[0], self.dt * f[1][:, :, m]
+            first[1][rows, :n, :m] = f[1][:, :, :m]
+        if second is not None:
+            (Hxx, Hux, Huu), (Zxx, Zux, Zuu), dt = H, second, self.dt
+            Zxx[rows, :n, :n] = Hxx
+            Zxx[rows, :n, n] = Zxx[rows, n, :n] = dt * Hux[:, m]
+            Zxx[rows, n, n] = dt * dt * Huu[:, m, m]
+            Zux[rows, :m, :n], Zux[rows, :m, n] = Hux[:, :m], dt * Huu[:, :m, m]
+            Zuu[rows, :m, :m] = Huu[:, :m, :m]
+
+    # -------------------------------------------------------------------------------------------- what was made for x
+    def lift(self, inner: Any) -> Any:
+        """A cost or a residual made for the system inside, as one for this system; running costs over the time that
+        knots take, but those at single knots (`at=`).
+
+        Raises TypeError if it is neither.
+        """
+        made = super().lift(inner)
+        return StretchedCost(self, inner) if isinstance(made, LiftedCost) else made
+
+    def inside_controls(self, us: np.ndarray | None) -> np.ndarray | None:
+        """Controls of the system inside."""
+        return None if us is None else np.ascontiguousarray(us[:, :-1])
+
+
+def _expansion(timed: Any, x: np.ndarray, w: np.ndarray, lam: tuple, first: bool) -> tuple[Any, Any]:
+    """(fx, fu) and (Hxx, Hux, Huu) of the system inside, those that are asked for."""
+    joint = capability(timed, JointExpansion)
+    if lam and first and joint is not None:
+        N, n, m = len(w), lam[0].shape[1], w.shape[1]
+        f, H = [np.empty((N, n, k)) for k in (n, m)], [np.empty((N, j, k)) for j, k in ((n, n), (m, n), (m, m))]
+        joint.write_expansion(x, w, *lam, *f, *H)
+        return f, H
+    return timed.linearize(x, w) if first else None, timed.hessian_products(x, w, *lam) if lam else None
+
+
+def _knots_of_phases(system: System, horizon: int | None, phases: Sequence[int] | None) -> list[np.ndarray]:
+    """The knots of the system inside that each phase has."""
+    varying = capability(system, KnotByKnot)
+    if varying is not None:
+        if horizon not in (None, varying.horizon):
+            raise ValueError(f"horizon: got {horizon}, wanted {varying.horizon}, which the system has")
+        count = varying.horizon
+    elif horizon is not None:
+        count = whole_number("horizon", horizon, 1)
+    elif phases is not None:
+        count = sum(whole_number("phases", knots, 1) for knots in phases)
+    else:
+        raise ValueError("horizon: got None, wanted the number of knots, or the knots of phases")
+    if phases is not None:
+        ends = np.cumsum([whole_number("phases", knots, 1) for knots in phases])
+        if not len(ends) or ends[-1] != count:
+            raise ValueError(f"phases: got {list(phases)}, wanted numbers of knots whose sum is {count}")
+        return np.split(np.arange(count), ends[:-1])
+    known = capability(system, Phases)
+    starts = np.zeros(1, dtype=int) if known is None else np.asarray(known.phase_starts)
+    return np.split(np.arange(count), starts[starts > 0])
+
+
+def _checked_bounds(bounds: ArrayLike, phases: int) -> np.ndarray:
+    limits = np.asarray(bounds, dtype=float)
+    if limits.shape not in ((2,), (phases, 2)):
+        raise ValueError(f"bounds: got shape {limits.shape}, wanted (2,), or ({phases}, 2), one row for each phase")
+    limits = np.broadcast_to(limits, (phases, 2))
+    if not (np.isfinite(limits).all() and (0.0 < limits[:, 0]).all() and (limits[:, 0] <= limits[:, 1]).all()):
+        raise ValueError(f"bounds: got {np.asarray(bounds).tolist()}, wanted positive numbers, the lower one first")
+    return limits
+
+
+class StretchedCost(LiftedCost):
+    """A running cost l(x, u) as s l, see the module; as it is where it counts at single knots, or at the last one."""
+
+    system: FreeDurationSystem
+
+    def __init__(self, system: FreeDurationSystem, cost: Any) -> None:
+        super().__init__(system, cost)
+        self._integrated = self.at is None or is_span(self.at)
+
+    def _stretch(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        stretched = us is not None and self._integrated
+        return np.ascontiguousarray(xs[:, -1]) if stretched else np.ones(len(xs))
+
+    def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
+        """Cost (K,) at xs (K, nx) and us (K, nu)."""
+        return self._stretch(xs, us) * self._value(xs, us)
+
+    def _value(self, xs, us):
+        return self.cost.value(self.system.split(xs)[0], self.system.inside_controls(us))
+
+    def accumulate(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times gradient and Gauss-Newton Hessian."""
+        self._add_parts(self.cost.accumulate, xs, us, scale, target, 0.5)
+
+    def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
+        """Add scale times what the Gauss-Newton Hessian leaves out."""
+        self._add_parts(self.cost.accumulate_curvature, xs, us, scale, target, -0.5)
+
+    def _add_parts(self, accumulate, xs, us, scale, target, half) -> None:
+        n, m = self.system.system.ndx, self.system.system.nu
+        x, u, s = self.system.split(xs)[0], self.system.inside_controls(us), self._stretch(xs, us)
+        found = _nothing(len(xs), n, m, us is not None)
+        accumulate(x, u, scale, found)
+        target.lx[:, :n] += s[:, None] * found.lx
+        target.lxx[:, :n, :n] += s[:, None, None] * found.lxx
+        if us is None:
+            return
+        target.lu[:, :m] += s[:, None] * found.lu
+        target.lux[:, :m, :n] += s[:, None, None] * found.lux
+        target.luu[:, :m, :m] += s[:, None, None] * found.luu
+        if self._integrated:
+            self._add_durations(x, u, s, scale, target, found if half > 0 else None)
+
+    def _add_durations(self, x, u, s, scale, target, found) -> None:
+        """Entries of s: with the first derivatives that were found, those of the Gauss-Newton Hessian and the gradient,
+        else what that leaves out."""
+        n, m = self.system.system.ndx, self.system.system.nu
+        value, sign = scale * self.cost.value(x, u), -1.0
+        if found is not None:
+            target.lx[:, n] += value
+            sign = 1.0
+        else:
+            found = _nothing(len(x), n, m, True)
+            self.cost.accumulate(x, u, scale, found)
+        target.lxx[:, n, n] += sign * 0.5 * value / s
+        target.lxx[:, :n, n] += 0.5 * found.lx
+        target.lxx[:, n, :n] += 0.5 * found.lx
+        target.lux[:, :m, n] += 0.5 * found.lu
+
+
+def _nothing(K: int, n: int, m: int, controlled: bool) -> Quadratic:
+    shapes = (K, n), (K, m), (K, n, n), (K, m, n), (K, m, m)
+    return Quadratic(*(np.zeros(shape) if controlled or i in (0, 2) else None for i, shape in enumerate(shapes)))
+
+
+class TimeCost(StretchedCost):
+    """The time that a trajectory takes, times a weight: a running cost.
+
+    Parameters
+    ----------
+    system : FreeDurationSystem
+    weight : number, 1/s, not negative
+    """
+
+    def __init__(self, system: FreeDurationSystem, weight: float = 1.0) -> None:
+        if not isinstance(system, FreeDurationSystem):
+            raise TypeError(f"system: got {type(system).__name__}, wanted a trajopt.FreeDurationSystem")
+        self.weight = float(float_array("weight", weight, ()))
+        if self.weight < 0.0:
+            raise ValueError(f"weight: got {self.weight}, wanted a number that is not negative")
+        super().__init__(system, _Constant(self.weight))
+
+
+class _Constant:
+    """The cost of a unit of time."""
+
+    def __init__(self, weight: float) -> None:
+        self.weight = weight
+
+    def check(self, system: System, terminal: bool) -> None:
+        if terminal:
+            raise ValueError("terminal_costs: got a TimeCost, wanted costs of the state")
+
+    def value(self, xs, us):
+        return np.full(len(xs), self.weight)
+
+    def accumulate(self, xs, us, scale, target):
+        pass
+
+    accumulate_curvature = accumulate
