@@ -277,10 +277,10 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("window", "refined", "with_model"), _function(RememberingSystem._around)),
     "write_expansion": _function(RememberingSystem._write_expansion),
     "serves": RememberingSystem._serves,
-    "control_speeds": RememberingSystem._control_speeds,
+    "control_speeds": lambda system, offered: system._control_speeds(offered),
     "neutral_state": lambda system, x: system.state(x),
     "state_limits": _function(RememberingSystem._state_limits),
-    **dict.fromkeys(("state_names", "tangent_names"), RememberingSystem._with_names_before),
+    **dict.fromkeys(("state_names", "tangent_names"), lambda system, names: system._with_names_before(names)),
     **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
     **dict.fromkeys(("integrator_order", "single_joints", "joint_efforts"), _unchanged),
     **dict.fromkeys(

@@ -69,7 +69,7 @@ class FreeDurationSystem(RememberingSystem):
     """
 
     remembers = "durations"
-    refined = integrator_order = with_model = None
+    refined = integrator_order = with_model = joint_efforts = single_joints = None
     """Not for durations that are free."""
 
     def __init__(
@@ -155,6 +155,11 @@ class FreeDurationSystem(RememberingSystem):
 
     def _with_names_before(self, names):
         return (*names, "duration")
+
+    def _control_speeds(self, offered):
+        """Those of the system inside; durations have none."""
+        S, w = offered
+        return np.pad(S, [(0, 1), (0, 1)]), np.append(w, np.inf)
 
     def control_limits(self) -> tuple[np.ndarray, np.ndarray]:
         """lower and upper (nu,) of the system inside, and of e in any phase."""
