@@ -32,7 +32,7 @@ class Weights(NamedTuple):
     posture: float  # angles of base and joints
     speed: float
     center: tuple[float, float, float]  # the centre of mass along its way
-    torque: float
+    torque: float | np.ndarray
     swing: float  # feet in the air along their arches
     foothold: float  # where feet come down, and
     landing: float  # how fast
@@ -148,8 +148,12 @@ class Gait:
         place, path = dynamics.FrameTranslation(self.model, foot, np.zeros(3)), self.arch(hold, start, stop)
         self._at(range(start, stop), trajopt.ResidualCost(place, self.weights.swing, reference=path[:-1]))
         self._at([stop], trajopt.ResidualCost(place, self.weights.foothold, reference=path[-1]))
-        landing = np.repeat([self.weights.landing, 0.0], 3)
+        landing = np.repeat([self.weights.landing, 0.0 if self.walker.sole is None else self.weights.landing], 3)
         self._at([stop], trajopt.ResidualCost(dynamics.FrameVelocity(self.model, foot), landing))
+        if self.walker.sole is not None:
+            level = dynamics.FrameRotation(self.model, foot, np.eye(3))
+            self._at(range(start, stop), trajopt.ResidualCost(level, self.weights.swing))
+            self._at([stop], trajopt.ResidualCost(level, self.weights.foothold))
 
     def _cones(self) -> list[trajopt.ResidualConstraint]:
         """Friction cones: one constraint for each set of feet, at the knots where it holds."""

@@ -1,4 +1,4 @@
-"""A robot on legs for problems: where it stands, what holds its feet, and how its legs bend for feet to be somewhere."""
+"""A robot on legs, for problems: where it stands, what holds its feet, how its legs bend for feet to be somewhere."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Walker(NamedTuple):
         return dynamics.WrenchCone(system, FRICTION, self.sole, inner=True)
 
     def with_feet_at(self, q: np.ndarray, feet: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The configurations q (K, nq), legs bent for the feet to be at these places (K, 3) or (3,): Newton's method."""
+        """The configurations q (K, nq), legs bent for feet to be at these places (K, 3) or (3,): Newton's method."""
         for _ in range(NEWTON_STEPS):
             dq = np.zeros((len(q), self.model.nv))
             for foot, place in feet.items():
