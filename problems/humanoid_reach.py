@@ -1,6 +1,6 @@
 """The humanoid reaches for a point in front of it with its left hand, both soles on the ground.
 
-The point is 57 cm before its ankles, 80 cm high and 20 cm to the left; the hand is to go there soon, and to be there at
+The point is 52 cm before its ankles, 80 cm high and 20 cm to the left; the hand is to go there soon, and to be there at
 rest after a second and a half of 20 ms knots.  It leans over and puts its weight on its toes: limits are the motors'
 torques and the wrench cones of the soles.  The robot is that of `humanoid_model`; starts from torques that stand.
 """
@@ -12,7 +12,7 @@ import trajopt
 from problems.humanoid_model import walker
 from problems.humanoid_stand import standing_problem
 
-TARGET = (0.55, 0.2, 0.8)
+TARGET = (0.5, 0.2, 0.8)
 
 
 def make(horizon: int = 75, dt: float = 0.02) -> trajopt.Problem:
