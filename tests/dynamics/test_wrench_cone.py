@@ -37,11 +37,17 @@ MU, SOLE, CENTER = 0.6, (0.1, 0.06), (0.02, -0.01, -0.1)
 SQUARE = np.array([[0.0, 0.0], [0.3, 0.1], [0.1, 0.1], [0.1, 0.4], [-0.2, 0.2]])
 
 
+KINDS = ("cone", "pressure", "point", "polygon")
+
+
 @pytest.fixture(params=["foot and point", "two feet"])
 def case(request, rng):
     """The quadruped on one rigid foot or two, which yield: three joints do not suffice for six rows."""
-    if request.param == "foot and point":
-        return make_case(request.param, rng)
+    return make_case(request.param, rng) if request.param == "foot and point" else on_two_feet(rng)
+
+
+def on_two_feet(rng):
+    """As `make_case`."""
     model = quadruped()
     contacts = contacts_on(model, FEET[::3], rng, GAINS, "local", (0, 1))
     contacts[0] = contacts_on(model, FEET[:1], rng, GAINS, rigid=(0,))[0]
@@ -50,7 +56,7 @@ def case(request, rng):
     return system, xs, rng.standard_normal((3, 12))
 
 
-@pytest.fixture(params=["cone", "pressure", "point", "polygon"])
+@pytest.fixture(params=KINDS)
 def residual(request, case):
     return make(request.param, case[0])
 

@@ -141,11 +141,6 @@ def test_the_step_puts_weight_on_one_sole_and_then_on_the_other(solved):
     assert np.isnan(z[system.idle]).all() and np.isfinite(z[~system.idle]).all()
 
 
-@pytest.mark.parametrize("name", ["humanoid_stand", "humanoid_step"])
-def test_ddp_needs_fewer_iterations(name, solved):
-    assert solved(name, "parallel").iterations < solved(name, "ilqr").iterations
-
-
 @pytest.mark.peer
 def test_beside_the_published_description(model):
     """Sizes within a few per cent of Talos's; grippers and sensors that its description has make the difference."""
