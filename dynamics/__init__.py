@@ -61,9 +61,9 @@ _HOME = {
     "dynamics.systems.impact": ("Impact",),
     "dynamics.systems.skeleton": ("skeleton",),
     "dynamics.residuals": (
-        "CenterOfMass", "CentroidalMomentum", "Collisions", "ContactForce", "ControlGravity", "Distance",
-        "FramePlacement",
-        "FrameRotation", "FrameTranslation", "FrameVelocity", "FrictionCone",
+        "CenterOfMass", "CenterOfPressure", "CentroidalMomentum", "Collisions", "ContactForce", "ControlGravity",
+        "Distance", "FramePlacement", "FrameRotation", "FrameTranslation", "FrameVelocity", "FrictionCone",
+        "SupportPolygon", "WrenchCone", "ZeroMomentPoint", "zero_moment_point",
     ),
 }  # fmt: skip
 _MODULE = {name: module for module, names in _HOME.items() for name in names}

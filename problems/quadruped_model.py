@@ -21,6 +21,7 @@ Layout.  x forwards, y to the left, z upwards.  Each leg, from the base: abducti
 import numpy as np
 
 import dynamics
+from problems.walker import Walker
 
 LEGS = {"lf": (1.0, 1.0), "rf": (1.0, -1.0), "lh": (-1.0, 1.0), "rh": (-1.0, -1.0)}
 """Legs in the order of their joints, each with the signs of x and y on its side."""
@@ -53,6 +54,11 @@ def standing(height: float = 0.24) -> np.ndarray:
     hip = np.arccos(height / (2.0 * SEGMENT))
     legs = [(0.0, front * hip, -2.0 * front * hip) for front, _ in LEGS.values()]
     return np.r_[0.0, 0.0, height, 0.0, 0.0, 0.0, 1.0, np.ravel(legs)]
+
+
+def walker() -> Walker:
+    """The quadruped on its four points."""
+    return Walker(quadruped(), standing(), FEET, 3)
 
 
 def _add_leg(builder: dynamics.ModelBuilder, leg: str, mirror: np.ndarray) -> None:

@@ -9,23 +9,23 @@ import numpy as np
 
 import dynamics
 import trajopt
-from problems.quadruped_gaits import FRICTION, feet_on_ground, smooth, states_along, with_feet_at
-from problems.quadruped_model import FEET, quadruped, standing
+from problems.gaits import smooth
+from problems.quadruped_model import walker
+from problems.walker import Walker
 
 SHIFT = (0.04, 0.03, -0.04)
 
 
 def make(horizon: int = 50, dt: float = 0.01) -> trajopt.Problem:
     """The problem with `horizon` knots of dt seconds."""
-    model, q0 = quadruped(), standing()
-    footholds = {foot: dynamics.frame_placement(model, q0, foot).p for foot in FEET}
-    feet = feet_on_ground(model, footholds, FEET, dt)
+    robot = walker()
+    model, q0, feet = robot.model, robot.standing, robot.contacts(robot.footholds(), robot.feet, dt)
     system = dynamics.RigidBodySystem(model, dt, actuation="floating_base", contacts=feet)
     x0 = system.state(q0)
     center = dynamics.CenterOfMass(model, dynamics.center_of_mass(model, q0) + SHIFT)
     posture = np.r_[np.zeros(3), np.full(model.nv - 3, 1e-1), np.full(model.nv, 1e-2)]
     rest = np.r_[np.zeros(3), np.full(3, 1e2), np.full(model.nv - 6, 1e-1), np.full(model.nv, 1e1)]
-    cone = dynamics.FrictionCone(system, FRICTION, facets=None)
+    cone = robot.cones(system)
     return trajopt.Problem(
         system,
         x0,
@@ -41,13 +41,13 @@ def make(horizon: int = 50, dt: float = 0.01) -> trajopt.Problem:
             trajopt.ResidualConstraint(cone, cone.lower, cone.upper, name="friction cones"),
         ],
         us_init="quasi_static",
-        xs_init=motion(model, footholds, horizon, dt),
+        xs_init=motion(robot, horizon, dt),
         name="quadruped_stand",
     )
 
 
-def motion(model: dynamics.RigidBodyModel, footholds: dict[str, np.ndarray], horizon: int, dt: float) -> np.ndarray:
+def motion(robot: Walker, horizon: int, dt: float) -> np.ndarray:
     """States (N+1, nx) of a robot whose base moves by SHIFT, whatever forces that takes."""
-    q = np.tile(standing(), (horizon + 1, 1))
+    q = np.tile(robot.standing, (horizon + 1, 1))
     q[:, :3] += np.outer(smooth(np.linspace(0.0, 1.0, horizon + 1)), SHIFT)
-    return states_along(model, with_feet_at(model, q, footholds), np.full(horizon, dt))
+    return robot.states_along(robot.with_feet_at(q, robot.footholds()), np.full(horizon, dt))

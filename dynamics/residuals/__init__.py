@@ -12,8 +12,11 @@ from dynamics.residuals.frame_rotation import FrameRotation
 from dynamics.residuals.frame_translation import FrameTranslation
 from dynamics.residuals.frame_velocity import FrameVelocity
 from dynamics.residuals.friction_cone import FrictionCone
+from dynamics.residuals.total_wrench import SupportPolygon, ZeroMomentPoint, zero_moment_point
+from dynamics.residuals.wrench_cone import CenterOfPressure, WrenchCone
 
 __all__ = [
-    "CenterOfMass", "CentroidalMomentum", "Collisions", "ContactForce", "ControlGravity", "Distance", "FramePlacement",
-    "FrameRotation", "FrameTranslation", "FrameVelocity", "FrictionCone",
+    "CenterOfMass", "CenterOfPressure", "CentroidalMomentum", "Collisions", "ContactForce", "ControlGravity",
+    "Distance", "FramePlacement", "FrameRotation", "FrameTranslation", "FrameVelocity", "FrictionCone",
+    "SupportPolygon", "WrenchCone", "ZeroMomentPoint", "zero_moment_point",
 ]  # fmt: skip

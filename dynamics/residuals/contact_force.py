@@ -48,4 +48,5 @@ class ContactForce(ContactResidual):
         target = np.array(np.broadcast_to(target, (S, 3)), order="C")
         super().__init__(system.model, "contact forces")
         self._set(target=target, system=system)
-        self._prepare(system, system.contact_arrays, ForceMap(contact, np.eye(3), -target, np.zeros(3), 0.0))
+        A = np.tile(np.eye(3), (S, 1, 1))
+        self._prepare(system, contact, system.contact_arrays, ForceMap(contact[:, None], A, -target, np.zeros(3), 0.0))

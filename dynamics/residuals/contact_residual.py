@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.contacts.contact_arrays import ContactArrays
+from dynamics.contacts.contact_set import ContactSet
 from dynamics.contacts.frame_contact import FrameContact
 from dynamics.contacts.loop_arrays import LoopArrays
 from dynamics.residuals.force_lanes import TOGETHER, ForceKernels
@@ -16,7 +17,7 @@ from dynamics.residuals.force_map import ForceMap
 from dynamics.residuals.robot_residual import HESSIAN, JACOBIAN, RobotResidual
 from dynamics.simd import chunk_count, launch
 from dynamics.subject import Subject
-from dynamics.validation import as_items
+from dynamics.validation import as_array, as_items
 
 if TYPE_CHECKING:
     from dynamics.systems.rigid_body import RigidBodySystem
@@ -51,6 +52,42 @@ def contacts_of(system: RigidBodySystem, frames: Frames) -> np.ndarray:
     return np.array([held.index(name) for name in names], dtype=np.int64)
 
 
+def feet_of(system: RigidBodySystem, frames: Frames) -> np.ndarray:
+    """Places (S,) of frames held as `RigidContact`s; None for all that are.
+
+    Raises: as `contacts_of`, and ValueError for a frame of which a point is held, or if no contact is rigid.
+    """
+    contact = contacts_of(system, frames)
+    held, rigid = system.contacts.frames, system.contacts.rigid
+    points = [held[c] for c in contact if c not in rigid]
+    if frames is None and len(points) < len(contact):
+        return np.array([c for c in contact if c in rigid], dtype=np.int64)
+    if points:
+        raise ValueError(f"frames: {points[0]!r} is held at a point, expected RigidContacts, which carry moments")
+    return contact
+
+
+def moment_blocks(contacts: ContactSet, contact: np.ndarray) -> np.ndarray:
+    """The blocks (S,) of rows that are the moments of these contacts, all of them rigid."""
+    return np.array([len(contacts) + contacts.rigid.index(c) for c in contact], dtype=np.int64)
+
+
+def in_axes_of_frames(system: RigidBodySystem, own: bool) -> ContactArrays | LoopArrays:
+    """The system's arrays, all forces and moments of its contacts along the axes of their frames, or of the world."""
+    contacts, local = system.contacts, np.zeros_like(system.contact_arrays.local)
+    local[: sum(isinstance(held, FrameContact) for held in contacts.contacts) + len(contacts.rigid)] = own
+    return system.contact_arrays._replace(local=local)
+
+
+def normal_limits(least: float | None, most: float | None) -> tuple[float, float]:
+    """Limits of a normal force, N: 0 and infinity where they are None; ValueError unless numbers in this order."""
+    lower = 0.0 if least is None else float(as_array("min_normal_force", least, ()))
+    upper = np.inf if most is None else float(as_array("max_normal_force", most, ()))
+    if upper <= lower:
+        raise ValueError(f"max_normal_force: got {upper}, expected more than the least, {lower}")
+    return lower, upper
+
+
 class ContactResidual(RobotResidual):
     """Base of the residuals r(x, u) made of the contact forces of one system, that is of one set of contacts.
 
@@ -69,13 +106,15 @@ class ContactResidual(RobotResidual):
     _numbers: int
     _subject: Subject
 
-    def _prepare(self, system: RigidBodySystem, contacts: ContactArrays | LoopArrays, forces: ForceMap) -> None:
+    def _prepare(
+        self, system: RigidBodySystem, contact: np.ndarray, contacts: ContactArrays | LoopArrays, forces: ForceMap
+    ) -> None:
         """Keep what the drivers need: the contacts, whose `local` says in which axes forces count, and r of them."""
         B, skip, _ = system.actuation
         held = system.contacts.contacts
         nr = forces.b.size
-        numbers = self.kernels.numbers(system.model, system.contacts, system.nu, len(forces.contact), nr)
-        self._set(nr=nr, nu=system.nu, frames=tuple(held[c].frame for c in forces.contact))
+        numbers = self.kernels.numbers(system.model, system.contacts, system.nu, forces.blocks, nr)
+        self._set(nr=nr, nu=system.nu, frames=tuple(held[c].frame for c in contact))
         self._set(_block=system.plant_model.block, _B=B, _skip=skip)
         self._set(_forces=forces, _contacts=contacts, _numbers=numbers, _subject=system.serves[-1])
 

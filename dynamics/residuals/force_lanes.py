@@ -1,10 +1,11 @@
 """Residuals of contact forces in the lanes: values and Jacobians, and weighted squares expanded to second order.
 
-Of a function phi of the forces with gradient g, and matrix G or K in place of its Hessian in the force, per contact c,
+Of a function phi of the forces with gradient g, and matrix G or K in place of its Hessian in them, per part s, whose
+blocks of forces and moments F_s is,
 
-    gradient  sum f_c,z' g_c          Hessian  sum f_c,z' (G_c or K_c) f_c,z  +  Hessian of g'f          z = (q, v, u)
+    gradient  sum F_s,z' g_s          Hessian  sum F_s,z' (G_s or K_s) F_s,z  +  Hessian of g'F          z = (q, v, u)
 
-where the last one is what `dynamics.contacts.hessian` gives, once for all contacts.  Lanes where no contact has a
+where the last one is what `dynamics.contacts.hessian` gives, once for all contacts.  Lanes where no part has a
 weight, as where limits are kept, end with the values.
 """
 
@@ -45,13 +46,14 @@ TOGETHER = 8
 
 
 _nx, _nu = Size("nx", "nx"), Size("nu", "nu")
-_S, _nr = Size("S", "S"), Size("nr", "nr")
-PRODUCT_ROWS = (3 * _S).at_least(_nr)
+_parts, _nr = Size("parts", "parts"), Size("nr", "nr")
+_F = Size("F", "F")
+PRODUCT_ROWS = _F.at_least(_nr)
 _nz = 2 * nv
 
 
 class ForceLanes(NamedTuple):
-    """Lanes on top of those of contact dynamics: S contacts, nr numbers."""
+    """Lanes on top of those of contact dynamics: F components of forces and moments, nr numbers."""
 
     x: np.ndarray = lanes(_nx)
     u: np.ndarray = lanes(_nu)
@@ -61,11 +63,11 @@ class ForceLanes(NamedTuple):
     mu: np.ndarray = lanes(_nr)
     gauss_newton_weight: np.ndarray = lanes(_nr)
     row: np.ndarray = lanes(SQUARES_ROW * _nr)
-    g: np.ndarray = lanes(3 * _S)
-    G: np.ndarray = lanes(9 * _S)
-    K: np.ndarray = lanes(9 * _S)
-    Fx: np.ndarray = lanes(3 * _S * _nz)  # derivatives of the forces
-    Fu: np.ndarray = lanes(3 * _S * _nu)
+    g: np.ndarray = lanes(_F)
+    G: np.ndarray = lanes(3 * _F * _parts)
+    K: np.ndarray = lanes(3 * _F * _parts)
+    Fx: np.ndarray = lanes(_F * _nz)  # derivatives of forces and moments
+    Fu: np.ndarray = lanes(_F * _nu)
     Tx: np.ndarray = lanes(PRODUCT_ROWS * _nz)  # products with Fx
     Tu: np.ndarray = lanes(PRODUCT_ROWS * _nu)
     lx: np.ndarray = lanes(_nz)
@@ -79,11 +81,12 @@ class ForceLanes(NamedTuple):
 _carve_force_lanes, _force_lane_numbers = carving(ForceLanes)
 
 
-def force_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, S: int, nr: int) -> int:
-    """Scratch numbers per lane of the drivers, for S of the contacts and nr numbers."""
+def force_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, blocks: np.ndarray, nr: int) -> int:
+    """Scratch numbers per lane of the drivers, for the blocks of a `ForceMap` and nr numbers."""
     sizes = model.arrays, contacts.arrays
-    blocks = workspace_numbers(*sizes) + first_order_numbers(*sizes) + second_order_numbers(*sizes)
-    return blocks + _force_lane_numbers(model.arrays, model.nq + model.nv, nu, contacts.arrays, nr, S)
+    shared = workspace_numbers(*sizes) + first_order_numbers(*sizes) + second_order_numbers(*sizes)
+    F, parts = 3 * blocks.size, blocks.shape[1]
+    return shared + _force_lane_numbers(model.arrays, model.nq + model.nv, nu, contacts.arrays, nr, F, parts)
 
 
 # ------------------------------------------------------------------------------------------------ one knot per lane
@@ -100,42 +103,36 @@ def _solve(m, contacts, forces, B, skip, w, k):
 
 
 @kernel
-def _force_columns(m, B, skip, contacts, c, d, k, row):
-    """Derivatives of the force at contact c into the rows `row` ... of k.Fx and k.Fu, after `to_given_axes`."""
+def _force_columns(m, B, skip, contacts, forces, s, d, k, row):
+    """Derivatives of what part s reads into the rows `row` ... of k.Fx and k.Fu, after `to_given_axes`."""
     align_stack(k.Fx)
     n, nu = B.shape
-    width, first = n + 3 * contacts.blocks, n + 3 * c
-    for i in range(3):
-        o = (row + i) * 2 * n
-        for j in range(n):
-            store(k.Fx, o + j, load(d.Gq, (first + i) * n + j))
-            store(k.Fx, o + n + j, load(d.Gv, (first + i) * n + j))
-    times_actuation(B, skip, d.Z[first * width :], width, k.Fu[row * nu : (row + 3) * nu])
+    width = n + 3 * contacts.blocks
+    for b in range(forces.blocks.shape[1]):
+        first, at = n + 3 * forces.blocks[s, b], row + 3 * b
+        for i in range(3):
+            o = (at + i) * 2 * n
+            for j in range(n):
+                store(k.Fx, o + j, load(d.Gq, (first + i) * n + j))
+                store(k.Fx, o + n + j, load(d.Gv, (first + i) * n + j))
+        times_actuation(B, skip, d.Z[first * width :], width, k.Fu[at * nu : (at + 3) * nu])
 
 
 @kernel
 def _residual_rows(forces, columns, F, force, T):
-    """T (nr columns) = dr/df F, F (3 S columns)."""
+    """T (nr columns) = dr/dF F, for all parts."""
     align_stack(T)
-    S, rows = forces.b.shape
+    S, rows, parts = forces.b.shape[0], forces.b.shape[1], forces.blocks.shape[1]
     for s in range(S):
-        d, _ = force_direction(forces, load3(force, 3 * forces.contact[s]))
+        d, _ = force_direction(forces, force, s)
         for i in range(rows):
-            a = row_gradient(forces, i, d)
             for j in range(columns):
-                o = 3 * s * columns + j
-                x = (load(F, o), load(F, o + columns), load(F, o + 2 * columns))
-                store(T, (s * rows + i) * columns + j, dot3(a, x))
-
-
-@kernel
-def _times_matrix(A, o, columns, row, F, T):
-    """T <- A F for the rows row ... row + 2 of F and T, A (3 3) at o."""
-    for j in range(columns):
-        e = row * columns + j
-        x = (load(F, e), load(F, e + columns), load(F, e + 2 * columns))
-        for i in range(3):
-            store(T, e + i * columns, dot3(load3(A, o + 3 * i), x))
+                y = splat(T, 0.0)
+                for b in range(parts):
+                    o = 3 * (s * parts + b) * columns + j
+                    x = (load(F, o), load(F, o + columns), load(F, o + 2 * columns))
+                    y += dot3(row_gradient(forces, s, i, b, d), x)
+                store(T, (s * rows + i) * columns + j, y)
 
 
 @kernel
@@ -183,38 +180,43 @@ def _store_force_hessian(B, skip, h, k):
 
 @shared_kernel
 def _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k):
-    """Derivatives of the contact forces and, by order, h; those of contacts with a weight in one of the
+    """Derivatives of the contact forces and, by order, h; those of parts with a weight in one of the
     first `count` lanes are gathered in k.Fx and k.Fu, k.g, k.G and k.K moved up with them.  Returns their rows."""
     n = m.dof_body.size
     nq = k.x.shape[0] - n
+    S, parts = forces.blocks.shape
+    width = 3 * parts
+    size = width * width
     if order & HESSIAN:
         h.y[:] = 0.0
-        for s in range(forces.contact.size):
-            for i in range(3):
-                store(h.y, n + 3 * forces.contact[s] + i, load(k.g, 3 * s + i))
+        for s in range(S):
+            for i in range(width):
+                store(h.y, n + 3 * forces.blocks[s, i // 3] + i % 3, load(k.g, s * width + i))
         contact_hessian_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d, h)
     else:
         contact_first_order_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d, True)
     to_given_axes(m, contacts, w, d)
     used = 0
-    for s in range(forces.contact.size):
-        o = 9 * s
-        second_order = any_nonzero(k.G, o, o + 9, count) or any_nonzero(k.K, o, o + 9, count)
-        if second_order or any_nonzero(k.g, 3 * s, 3 * s + 3, count):
-            _force_columns(m, B, skip, contacts, forces.contact[s], d, k, 3 * used)
-            scale_into(3, k.g[3 * used :], 1.0, k.g[3 * s :])
-            scale_into(9, k.G[9 * used :], 1.0, k.G[o:])
-            scale_into(9, k.K[9 * used :], 1.0, k.K[o:])
+    for s in range(S):
+        o, c = s * size, s * width
+        second_order = any_nonzero(k.G, o, o + size, count) or any_nonzero(k.K, o, o + size, count)
+        if second_order or any_nonzero(k.g, c, c + width, count):
+            _force_columns(m, B, skip, contacts, forces, s, d, k, used * width)
+            scale_into(width, k.g[used * width :], 1.0, k.g[c:])
+            scale_into(size, k.G[used * size :], 1.0, k.G[o:])
+            scale_into(size, k.K[used * size :], 1.0, k.K[o:])
             used += 1
-    return 3 * used
+    return used * width
 
 
 @kernel
-def _add_bent(rows, nz, nu, A, k):
-    """Add sum f_c,z' A_c f_c,z to the Hessians."""
-    for row in range(0, rows, 3):
-        _times_matrix(A, 3 * row, nz, row, k.Fx, k.Tx)
-        _times_matrix(A, 3 * row, nu, row, k.Fu, k.Tu)
+def _add_bent(rows, width, nz, nu, A, k):
+    """Add sum F_s,z' A_s F_s,z to the Hessians, A_s symmetric of this width."""
+    k.Tx[:], k.Tu[:] = 0.0, 0.0
+    for row in range(0, rows, width):
+        a, x, u = row * width, row * nz, row * nu
+        add_product(False, width, width, nz, 1.0, 1.0, A[a:], width, 1, k.Fx[x:], k.Tx[x:])
+        add_product(False, width, width, nu, 1.0, 1.0, A[a:], width, 1, k.Fu[u:], k.Tu[u:])
     _add_squares(rows, nz, nu, k)
 
 
@@ -231,8 +233,9 @@ def _add_to(t, count, k, Hxx, Hux, Huu):
 def _scatter_rows(m, contacts, forces, B, skip, t, w, d, k, rows):
     """r, and the Jacobians rx (K, nr, nz) and ru (K, nr, nu), of the knots from t on."""
     n, nu = B.shape
-    for s in range(forces.contact.size):
-        _force_columns(m, B, skip, contacts, forces.contact[s], d, k, 3 * s)
+    parts = forces.blocks.shape[1]
+    for s in range(forces.blocks.shape[0]):
+        _force_columns(m, B, skip, contacts, forces, s, d, k, 3 * parts * s)
     _residual_rows(forces, 2 * n, k.Fx, k.force, k.Tx)
     _residual_rows(forces, nu, k.Fu, k.force, k.Tu)
     scatter(k.Tx, t, rows.rx)
@@ -248,11 +251,13 @@ def drive_forces(
     contacts, forces = by_reference(contacts), by_reference(forces)
     n, nu = B.shape
     nz, nr, nq = 2 * n, forces.b.size, xs.shape[1] - n
+    parts = forces.blocks.shape[1]
+    F = 3 * forces.blocks.size
     lx, lu, lxx, lux, luu = target
     w, rest = carve_workspace(m, contacts, work)
     d, rest = carve_first_order(m, contacts, rest)
     h, rest = carve_second_order(m, contacts, rest)
-    k, _ = _carve_force_lanes(m, xs.shape[1], nu, contacts, nr, forces.contact.size, rest)
+    k, _ = _carve_force_lanes(m, xs.shape[1], nu, contacts, nr, F, parts, rest)
     row = k.row[: weights.shape[1]]
     for c in range(first, last):
         t = start + c * LANES
@@ -284,14 +289,14 @@ def drive_forces(
             add_knots(k.lu, t, count, lu)
             if not order & TOGETHER:
                 k.Hxx[:], k.Hux[:], k.Huu[:] = 0.0, 0.0, 0.0
-                _add_bent(used, nz, nu, k.G, k)
+                _add_bent(used, 3 * parts, nz, nu, k.G, k)
                 _add_to(t, count, k, lxx, lux, luu)
         if order & HESSIAN:
             _store_force_hessian(B, skip, h, k)
             if order & TOGETHER:
-                add_scaled(3 * used, k.K, 1.0, k.G)
+                add_scaled(3 * parts * used, k.K, 1.0, k.G)
             if order & TOGETHER or forces.smoothing > 0.0:
-                _add_bent(used, nz, nu, k.K, k)
+                _add_bent(used, 3 * parts, nz, nu, k.K, k)
             _add_to(t, count, k, *H)
 
 

@@ -1,8 +1,10 @@
-"""Numbers made of the forces at contacts, one contact at a time, and their derivatives in the force.
+"""Numbers made of forces and moments at contacts, and their derivatives in these.
 
-    r_i = A_i f + b_i,      r_0 = A_0 f + b_0 - s,   s = sqrt(|f_t|^2 + delta^2)   for a second-order cone
+A part F of the map reads blocks of three, forces and moments in any number:
 
-with f_t = P f the part of the force f along the plane of the normal n, P = 1 - n n'.  The root is concave in r_0:
+    r_i = A_i F + b_i,      r_0 = A_0 f + b_0 - s,   s = sqrt(|f_t|^2 + delta^2)   for a second-order cone
+
+with f_t = P f the part of the force f = F along the plane of the normal n, P = 1 - n n'.  The root is concave in r_0:
 
     dr_0/df = A_0 - d,   d = f_t/s              d2r_0/df2 = -(P - d d')/s
 """
@@ -12,17 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.simd import fma, helper, kernel, load, splat, sqrt, store
-from dynamics.spatial import add_scaled3, dot3, load3, scale3, store3
+from dynamics.spatial import add_scaled3, dot3, load3, scale3
 
 
 class ForceMap(NamedTuple):
-    """r of the forces at S contacts of a set, as kernels take it."""
+    """r of S parts, each of k blocks of a set of contacts, as kernels take it."""
 
-    contact: np.ndarray  # (S,) places in the set
-    A: np.ndarray  # (rows, 3)
+    blocks: np.ndarray  # (S, k) blocks of the set, none twice
+    A: np.ndarray  # (S, rows, 3 k)
     b: np.ndarray  # (S, rows)
     normal: np.ndarray  # (3,)
-    smoothing: float  # delta, N; zero if no row has a root
+    smoothing: float  # delta, N; zero if no row has a root, as where k > 1
 
 
 @helper
@@ -34,21 +36,22 @@ def _tangent(forces, f):
 
 
 @helper
-def force_direction(forces, f):
-    """d and 1/s; zeros if no row has a root."""
+def force_direction(forces, f, s):
+    """d and 1/s of part s; zeros if no row has a root."""
+    f = load3(f, 3 * forces.blocks[s, 0])
     zero = 0.0 * f[0]
     d, inverse = (zero, zero, zero), zero
     if forces.smoothing > 0.0:
-        f_t, s = _tangent(forces, f)
-        inverse = 1.0 / s
+        f_t, length = _tangent(forces, f)
+        inverse = 1.0 / length
         d = scale3(f_t, inverse)
     return d, inverse
 
 
 @helper
-def row_gradient(forces, i, d):
-    """dr_i/df"""
-    x, y, z = forces.A[i, 0], forces.A[i, 1], forces.A[i, 2]
+def row_gradient(forces, s, i, j, d):
+    """dr_i/df of part s, f its block j."""
+    x, y, z = forces.A[s, i, 3 * j], forces.A[s, i, 3 * j + 1], forces.A[s, i, 3 * j + 2]
     share = -1.0 if i == 0 else 0.0
     return (fma(share, d[0], x), fma(share, d[1], y), fma(share, d[2], z))
 
@@ -56,40 +59,52 @@ def row_gradient(forces, i, d):
 @kernel
 def force_rows(forces, f, r):
     """r (S rows) of the contact forces f, which come before the moments of rigid feet."""
-    S, rows = forces.b.shape
+    S, rows, parts = forces.b.shape[0], forces.b.shape[1], forces.blocks.shape[1]
     for s in range(S):
-        x = load3(f, 3 * forces.contact[s])
         for i in range(rows):
-            a = (forces.A[i, 0], forces.A[i, 1], forces.A[i, 2])
-            store(r, s * rows + i, dot3(a, x) + forces.b[s, i])
+            x = splat(f, forces.b[s, i])
+            for j in range(parts):
+                a = (forces.A[s, i, 3 * j], forces.A[s, i, 3 * j + 1], forces.A[s, i, 3 * j + 2])
+                x += dot3(a, load3(f, 3 * forces.blocks[s, j]))
+            store(r, s * rows + i, x)
         if forces.smoothing > 0.0:
-            _, length = _tangent(forces, x)
+            _, length = _tangent(forces, load3(f, 3 * forces.blocks[s, 0]))
             store(r, s * rows, load(r, s * rows) - length)
 
 
 @kernel
 def force_expansion(forces, f, mu, gauss_newton_weight, g, G, K):
-    """Per contact the gradient g (3 S) = sum_i mu_i dr_i/df, and the matrices, (9 S) each,
-    G = sum_i gauss_newton_weight_i (dr_i/df)'(dr_i/df) and K = sum_i mu_i d2r_i/df2."""
-    S, rows = forces.b.shape
+    """Per part the gradient g (3 k) = sum_i mu_i dr_i/dF, and the matrices, (9 k k) each,
+    G = sum_i gauss_newton_weight_i (dr_i/dF)'(dr_i/dF) and K = sum_i mu_i d2r_i/dF2."""
+    S, rows, parts = forces.b.shape[0], forces.b.shape[1], forces.blocks.shape[1]
+    width = 3 * parts
+    g[:], G[:], K[:] = 0.0, 0.0, 0.0
     for s in range(S):
-        d, inverse = force_direction(forces, load3(f, 3 * forces.contact[s]))
-        zero = splat(f, 0.0)
-        gradient = x = y = z = (zero, zero, zero)
+        d, inverse = force_direction(forces, f, s)
+        o = s * width * width
         for i in range(rows):
-            a, k = row_gradient(forces, i, d), load(gauss_newton_weight, s * rows + i)
-            gradient = add_scaled3(gradient, load(mu, s * rows + i), a)
-            x, y, z = add_scaled3(x, k * a[0], a), add_scaled3(y, k * a[1], a), add_scaled3(z, k * a[2], a)
-        store3(g, 3 * s, gradient)
-        store3(G, 9 * s, x)
-        store3(G, 9 * s + 3, y)
-        store3(G, 9 * s + 6, z)
-        _store_root_curvature(forces, d, -load(mu, s * rows) * inverse, K, 9 * s)
+            scale, weight = load(mu, s * rows + i), load(gauss_newton_weight, s * rows + i)
+            for j in range(parts):
+                a = row_gradient(forces, s, i, j, d)
+                for e in range(3):
+                    at = 3 * j + e
+                    store(g, s * width + at, fma(scale, a[e], load(g, s * width + at)))
+                    for c in range(parts):
+                        _add_row(G, o + at * width + 3 * c, weight * a[e], row_gradient(forces, s, i, c, d))
+        _store_root_curvature(forces, d, -load(mu, s * rows) * inverse, K, o)
+
+
+@helper
+def _add_row(G, o, scale, a):
+    for e in range(3):
+        store(G, o + e, fma(scale, a[e], load(G, o + e)))
 
 
 @helper
 def _store_root_curvature(forces, d, scale, K, o):
     """scale (P - d d'), (9), at o."""
+    if forces.smoothing == 0.0:
+        return
     n = (forces.normal[0], forces.normal[1], forces.normal[2])
     for i in range(3):
         for j in range(3):

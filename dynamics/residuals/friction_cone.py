@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.residuals.contact_residual import ContactResidual, Frames, contacts_of
+from dynamics.residuals.contact_residual import ContactResidual, Frames, contacts_of, in_axes_of_frames, normal_limits
 from dynamics.residuals.force_lanes import FORCES
 from dynamics.residuals.force_map import ForceMap
 from dynamics.validation import as_array, as_flag, as_positive
@@ -43,7 +43,7 @@ class FrictionCone(ContactResidual):
     normal : (3,), of any length but zero, world axes: out of the ground
     facets : an even number of at least 4 for a linearised cone, None for the second-order one
         t_0 is the x axis along the plane, or the y axis where the normal is along x.
-    min_normal_force : limit below of n.f, N; zero by default
+    min_normal_force, max_normal_force : limits of n.f, N; zero and none by default
     inner : whether the linearised cone is the one inside, with mu cos(pi/facets) for mu
     smoothing : delta of the second-order cone, N, positive
         It takes less than delta of the tangential force at the cone's surface, and makes n.f of delta/mu the least.
@@ -56,7 +56,7 @@ class FrictionCone(ContactResidual):
     Raises
     ------
     ValueError : a system without contacts, a frame unknown (with the nearest matches), not in contact or named twice,
-        and a number or vector out of its range or of a wrong shape.
+        and a number or vector out of its range or of a wrong shape; limits of the normal force in the wrong order.
     TypeError : a system of another kind.
 
     Notes
@@ -81,11 +81,12 @@ class FrictionCone(ContactResidual):
         min_normal_force: float | None = None,
         inner: bool = False,
         smoothing: float = 1e-3,
+        max_normal_force: float | None = None,
     ) -> None:
         contact = contacts_of(system, frames)
         mu, normal = as_positive("mu", mu), _unit("normal", normal)
         _check_facets(facets, as_flag("inner", inner))
-        least = 0.0 if min_normal_force is None else float(as_array("min_normal_force", min_normal_force, ()))
+        least, most = normal_limits(min_normal_force, max_normal_force)
         if facets is None:
             smoothing, A = as_positive("smoothing", smoothing), np.array([mu * normal, normal])
         else:
@@ -93,11 +94,10 @@ class FrictionCone(ContactResidual):
             A = np.vstack([(mu * np.cos(np.pi / facets) if inner else mu) * normal - _tangents(normal, facets), normal])
         S, rows = len(contact), len(A)
         super().__init__(system.model, "friction cones")
-        self._set(mu=mu, facets=facets, normal=normal, upper=np.full(S * rows, np.inf))
+        self._set(mu=mu, facets=facets, normal=normal, upper=np.tile(np.r_[np.full(rows - 1, np.inf), most], S))
         self._set(lower=np.tile(np.r_[np.zeros(rows - 1), least], S))
-        arrays = system.contact_arrays
-        world = arrays._replace(local=np.zeros_like(arrays.local))
-        self._prepare(system, world, ForceMap(contact, A, np.zeros((S, rows)), normal.copy(), smoothing))
+        forces = ForceMap(contact[:, None], np.tile(A, (S, 1, 1)), np.zeros((S, rows)), normal.copy(), smoothing)
+        self._prepare(system, contact, in_axes_of_frames(system, False), forces)
 
 
 def _unit(name: str, value: ArrayLike) -> np.ndarray:

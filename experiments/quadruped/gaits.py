@@ -11,7 +11,7 @@ import numpy as np
 import problems
 import trajopt
 from experiments.ilqr_vs_ddp.study import settled
-from problems.quadruped_gaits import FRICTION
+from problems.walker import FRICTION
 from trajopt.solvers.ddp import HESSIANS
 
 NAMES = ("quadruped_stand", "quadruped_walk", "quadruped_trot", "quadruped_jump")

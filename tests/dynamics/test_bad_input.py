@@ -59,6 +59,11 @@ def hopping():
     return RigidBodySystem(hopper(), 0.01, actuation="floating_base", contacts=[PointContact(hopper(), "toe")])
 
 
+def standing():
+    contact = RigidContact(hopper(), "toe", reference=(np.eye(3), np.zeros(3)))
+    return RigidBodySystem(hopper(), 0.01, actuation="floating_base", contacts=[contact], contact_damping=0.1)
+
+
 def of_arm(name):
     """A function of `dynamics`, by default of the arm."""
     return lambda **given: getattr(dynamics, name)(**{"model": arm(), **given})
@@ -72,6 +77,8 @@ Z = np.zeros(2)
 Q = arrays(2)
 INNER = arrays(4, finite=False)
 X, XS, US = np.zeros(4), np.zeros((4, 4)), np.zeros((3, 2))
+SOLE, SOLES = (0.1, 0.05), (*arrays(2), (0.1, 0.0), (-0.1, 0.1))
+STANDING, LIFTS = np.tile(np.r_[np.zeros(6), 1.0, np.zeros(8)], (3, 1)), np.zeros((3, 1))
 QV = {"q": Z, "v": Z}
 FUNCTIONS = {
     "neutral": {}, "inertial_parameters": {}, "random_configuration": {"rng": np.random.default_rng(0)},
@@ -195,7 +202,19 @@ TABLE += [
     *rows("ContactForce", lambda **given: dynamics.ContactForce(hopping(), **given), frames=(3, THING, [], {})),
     *rows("FrictionCone", lambda **given: dynamics.FrictionCone(hopping(), **{"mu": 0.5, **given}), mu=POSITIVE,
           inner=FLAGS, facets=(3, 5, 4.0, 4.5, "text", THING, True), min_normal_force=NUMBERS[1:],
-          normal=(*arrays(3), np.zeros(3))),
+          max_normal_force=(*NUMBERS[1:], 0.0, -1.0), normal=(*arrays(3), np.zeros(3))),
+    *rows("WrenchCone", lambda **given: dynamics.WrenchCone(standing(), **{"mu": 0.5, "half_lengths": SOLE, **given}),
+          mu=POSITIVE, inner=FLAGS, half_lengths=SOLES, center=arrays(3), frames=(3, THING, [], {}),
+          min_normal_force=NUMBERS[1:], max_normal_force=(*NUMBERS[1:], 0.0, -1.0)),
+    *rows("CenterOfPressure", lambda **given: dynamics.CenterOfPressure(standing(), **{"half_lengths": SOLE, **given}),
+          half_lengths=SOLES, center=arrays(3), frames=(3, THING, [], {})),
+    *rows("ZeroMomentPoint", lambda **given: dynamics.ZeroMomentPoint(standing(), **{"target": SOLE, **given}),
+          target=arrays(2), height=NUMBERS, frames=(3, THING, [], {})),
+    *rows("SupportPolygon", lambda **given: dynamics.SupportPolygon(standing(), **given),
+          {"points": np.eye(3)[:, :2]}, height=NUMBERS,
+          points=(*arrays(3, 2), np.eye(2), np.zeros((4, 2))), frames=(3, THING, [], {})),
+    *rows("zero_moment_point", lambda **given: dynamics.zero_moment_point(standing(), **given),
+          {"xs": STANDING, "us": LIFTS}, xs=arrays(3, 15), us=arrays(3, 1), height=NUMBERS),
     *rows("cone", lambda **given: dynamics.FrictionCone(hopping(), 0.5, facets=None, **given), smoothing=POSITIVE),
 ]  # fmt: skip
 

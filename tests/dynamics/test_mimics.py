@@ -353,13 +353,14 @@ def residuals(hand, system):
         dynamics.FrameTranslation(hand, "tip", p), dynamics.FrameRotation(hand, "tip", R),
         dynamics.FramePlacement(hand, "tip", (R, p)), dynamics.FrameVelocity(hand, "tip"),
         dynamics.CenterOfMass(hand, p), dynamics.CentroidalMomentum(hand),
-        dynamics.ContactForce(system), dynamics.FrictionCone(system, 0.7),
+        dynamics.ContactForce(system), dynamics.FrictionCone(system, 0.7), dynamics.ZeroMomentPoint(system, [0.1, 0.2]),
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("number", range(9))
 def test_residuals_against_differences(hand, number, rng):
-    system = RigidBodySystem(hand, 0.01, actuation="floating_base", contacts=[PointContact(hand, "tip")])
+    tip = PointContact(hand, "tip", reference=[0.3, 0.1, -0.2])
+    system = RigidBodySystem(hand, 0.01, actuation="floating_base", contacts=[tip])
     r = residuals(hand, system)[number]
     xs, us = np.hstack(random_states(hand, 3, rng, 1)), rng.normal(size=(3, system.nu))
     mu = rng.normal(size=(3, r.nr))

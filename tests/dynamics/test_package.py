@@ -24,7 +24,8 @@ NAMES = """
     parameter_derivatives inverse_dynamics_regressor inertial_parameters
     RigidBodySystem HybridSystem Impact
     FrameTranslation FrameRotation FramePlacement FrameVelocity CenterOfMass CentroidalMomentum ControlGravity
-    Collisions ContactForce Distance FrictionCone
+    Collisions ContactForce Distance FrictionCone WrenchCone CenterOfPressure ZeroMomentPoint SupportPolygon
+    zero_moment_point
     SoftRobotSystem
     num_threads set_num_threads skeleton
     JointCoupling LoopConstraint close_loops Coupling Loop Mimic Thruster LinearActuator

@@ -10,8 +10,9 @@ from trajopt.solvers.ddp import HESSIANS
 
 NAMES = problems.names()
 FULLY_ACTUATED = ("arm", "double_pendulum")
+BALANCE = ("humanoid_reach", "humanoid_stand", "humanoid_step")
 GAITS = ("quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk")
-IN_ROUNDS = ("arm_obstacle", "unicycle_obstacles", *GAITS)
+IN_ROUNDS = ("arm_obstacle", "unicycle_obstacles", *GAITS, *BALANCE)
 """Solved by an augmented Lagrangian, whose objective changes from round to round."""
 SEVERAL_MINIMA = ("unicycle_obstacles",)
 """The solvers end in minima side by side; `test_optimality` has what makes them minima."""

@@ -9,6 +9,7 @@ from dynamics.rods.stepping.soft_steps import INTEGRATORS as SOFT_INTEGRATORS
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.dynamics import test_contact_residuals as forces
 from tests.dynamics import test_residuals as residuals
+from tests.dynamics import test_wrench_cone as soles
 from tests.dynamics.test_link_translation import LINKS, TARGET
 from tests.dynamics.test_rod_closures import closed_robot
 from tests.reference import rod_robots
@@ -145,6 +146,14 @@ def of_forces(case, kind):
     return make
 
 
+def of_soles(kind):
+    def make(K, rng):
+        system, *knots = soles.on_two_feet(rng)
+        return soles.make(kind, system), *more(system, *knots, K, rng)[1:]
+
+    return make
+
+
 def of_link(robot, link):
     def make(K, rng):
         model = rod_robots.ROBOTS[robot]().model
@@ -175,6 +184,8 @@ for link in LINKS:
 for case in forces.CASES:
     for kind in forces.MAPS:
         add(f"residual-{kind}-{case}", all_orders(of_forces(case, kind), forces=True))
+for kind in soles.KINDS:
+    add(f"residual-{kind}-two soles", all_orders(of_soles(kind), forces=True))
 
 
 # ------------------------------------------------------------------------------------------------ soft robots

@@ -1,4 +1,4 @@
-"""What the gaits of the quadruped share: a plan of steps becomes phases, reference paths, costs and limits.
+"""What the gaits of robots on legs share: a plan of steps becomes phases, reference paths, costs and limits.
 
 A plan is a list of phases, each a share of the time and the legs that are in the air meanwhile.  Legs that come down
 do so in an impact, a knot without duration, and then stand on their footholds (contacts with Baumgarte gains).
@@ -6,12 +6,12 @@ do so in an impact, a knot without duration, and then stand on their footholds (
 Costs: the posture of the start, the centre of mass along its way, torques, feet in the air along an arch, and at a
 touch-down, counted once, how far they are from their footholds and how fast.  At the end, the posture of the start at
 rest where the steps lead.  Limits: the motors' torques, and contact forces within the friction cone of the ground,
-which can only push.
+which can only push; wrenches of soles within the cone in which these do not tilt either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -20,15 +20,10 @@ from numpy.typing import ArrayLike
 
 import dynamics
 import trajopt
-from problems.quadruped_model import FEET, quadruped, standing
+from problems.walker import Walker
 
-FRICTION = 0.6
-"""Coefficient of friction of the ground."""
-GAINS = 1.0, 1.0
-"""Of the contacts, over 1/dt^2 and 1/dt: to first order, a step takes back what the last one drifted."""
 Plan = Sequence[tuple[float, tuple[str, ...]]]
 """Phases: share of the time, legs in the air."""
-NEWTON_STEPS = 8
 
 
 class Weights(NamedTuple):
@@ -37,7 +32,7 @@ class Weights(NamedTuple):
     posture: float  # angles of base and joints
     speed: float
     center: tuple[float, float, float]  # the centre of mass along its way
-    torque: float
+    torque: float | np.ndarray
     swing: float  # feet in the air along their arches
     foothold: float  # where feet come down, and
     landing: float  # how fast
@@ -62,14 +57,6 @@ def knots_of(plan: Plan, horizon: int) -> list[int]:
     return (1 + np.diff(spare, prepend=0)).tolist()
 
 
-def feet_on_ground(
-    model: dynamics.RigidBodyModel, footholds: Mapping[str, np.ndarray], feet: Iterable[str], dt: float
-) -> list[dynamics.PointContact]:
-    """Contacts that hold these feet on their footholds."""
-    gains = GAINS[0] / dt**2, GAINS[1] / dt
-    return [dynamics.PointContact(model, foot, gains, footholds[foot]) for foot in feet]
-
-
 def smooth(s: np.ndarray) -> np.ndarray:
     """From 0 to 1 with no speed at the ends."""
     return s * s * (3.0 - 2.0 * s)
@@ -80,6 +67,8 @@ class Gait:
 
     Parameters
     ----------
+    walker : Walker
+        Its feet are named after their legs: "<leg>_foot".
     plan : Plan
     stride : (3,), m, by which every leg that has been in the air is moved
     height : of the feet's arches, m
@@ -87,14 +76,23 @@ class Gait:
     weights : Weights
     """
 
-    def __init__(self, plan: Plan, stride: ArrayLike, height: float, horizon: int, dt: float, weights: Weights) -> None:
-        self.model, self.weights, self.stride, self.height = quadruped(), weights, np.array(stride, float), height
-        holds = {foot: dynamics.frame_placement(self.model, standing(), foot).p for foot in FEET}
+    def __init__(
+        self,
+        walker: Walker,
+        plan: Plan,
+        stride: ArrayLike,
+        height: float,
+        horizon: int,
+        dt: float,
+        weights: Weights,
+    ) -> None:
+        self.walker, self.weights, self.stride, self.height = walker, weights, np.array(stride, float), height
+        self.model, holds, feet = walker.model, walker.footholds(), walker.feet
         swings, phases = [], []
         for count, (_, legs) in zip(knots_of(plan, horizon), plan, strict=True):
-            held = [foot for foot in FEET if foot[:2] not in legs]
-            phases.append(("+".join(legs) or "stance", feet_on_ground(self.model, holds, held, dt), count))
-            swings.append({foot: holds[foot] for foot in FEET if foot not in held})
+            held = [foot for foot in feet if foot.removesuffix("_foot") not in legs]
+            phases.append(("+".join(legs) or "stance", walker.contacts(holds, held, dt), count))
+            swings.append({foot: holds[foot] for foot in feet if foot not in held})
             holds |= {foot: hold + self.stride for foot, hold in swings[-1].items()}
         self.system = dynamics.HybridSystem(self.model, dt, phases)
         self.times = np.r_[0.0, np.cumsum(self.system.durations)]
@@ -105,8 +103,8 @@ class Gait:
             for segment, swing in zip(flows, swings, strict=True)
             for foot, hold in swing.items()
         ]
-        self.start = self.system.state(standing())
-        self.shift = len(self.swings) / len(FEET) * self.stride
+        self.start = self.system.state(walker.standing)
+        self.shift = len(self.swings) / len(feet) * self.stride
         self.lists: list[list[trajopt.Cost]] = [[] for _ in range(self.system.horizon)]
 
     # -------------------------------------------------------------------------------------------- paths
@@ -122,13 +120,13 @@ class Gait:
     def motion(self) -> np.ndarray:
         """States (N+1, nx) of a robot that follows the paths of body and feet, whatever forces that takes."""
         knots = np.arange(self.system.horizon + 1)
-        q = np.tile(standing(), (len(knots), 1))
+        q = np.tile(self.walker.standing, (len(knots), 1))
         q[:, :3] += self.way(knots)
-        feet = {foot: np.tile(dynamics.frame_placement(self.model, standing(), foot).p, (len(q), 1)) for foot in FEET}
+        feet = {foot: np.tile(hold, (len(q), 1)) for foot, hold in self.walker.footholds().items()}
         for foot, hold, start, stop in self.swings:
             feet[foot][start : stop + 1] = self.arch(hold, start, stop)
             feet[foot][stop + 1 :] = hold + self.stride
-        return states_along(self.model, with_feet_at(self.model, q, feet), self.system.durations)
+        return self.walker.states_along(self.walker.with_feet_at(q, feet), self.system.durations)
 
     # -------------------------------------------------------------------------------------------- costs and limits
     def _at(self, knots, cost: trajopt.Cost) -> None:
@@ -141,7 +139,7 @@ class Gait:
         posture = np.r_[np.zeros(3), np.full(nv - 3, w.posture), np.full(nv, w.speed)]
         self._at(self.flow, trajopt.StateCost(self.system, self.start, posture))
         self._at(self.flow, trajopt.ControlCost(w.torque))
-        center = dynamics.center_of_mass(self.model, standing()) + self.way(self.flow)
+        center = dynamics.center_of_mass(self.model, self.walker.standing) + self.way(self.flow)
         residual = dynamics.CenterOfMass(self.model, np.zeros(3))
         self._at(self.flow, trajopt.ResidualCost(residual, w.center, reference=center))
 
@@ -150,8 +148,12 @@ class Gait:
         place, path = dynamics.FrameTranslation(self.model, foot, np.zeros(3)), self.arch(hold, start, stop)
         self._at(range(start, stop), trajopt.ResidualCost(place, self.weights.swing, reference=path[:-1]))
         self._at([stop], trajopt.ResidualCost(place, self.weights.foothold, reference=path[-1]))
-        landing = np.repeat([self.weights.landing, 0.0], 3)
+        landing = np.repeat([self.weights.landing, 0.0 if self.walker.sole is None else self.weights.landing], 3)
         self._at([stop], trajopt.ResidualCost(dynamics.FrameVelocity(self.model, foot), landing))
+        if self.walker.sole is not None:
+            level = dynamics.FrameRotation(self.model, foot, np.eye(3))
+            self._at(range(start, stop), trajopt.ResidualCost(level, self.weights.swing))
+            self._at([stop], trajopt.ResidualCost(level, self.weights.foothold))
 
     def _cones(self) -> list[trajopt.ResidualConstraint]:
         """Friction cones: one constraint for each set of feet, at the knots where it holds."""
@@ -159,7 +161,7 @@ class Gait:
         constraints = []
         for system in {id(s.system): s.system for s in segments}.values():
             knots = np.concatenate([np.arange(s.start, s.stop) for s in segments if s.system is system])
-            cone = dynamics.FrictionCone(system, FRICTION, facets=None)
+            cone = self.walker.cones(system)
             name = f"friction of {', '.join(system.contact_frames)}"
             constraints.append(trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at=knots, name=name))
         return constraints
@@ -176,23 +178,3 @@ class Gait:
             constraints=[trajopt.ControlBounds.from_model(self.system), *self._cones()], us_init="quasi_static",
             xs_init=self.motion(), name=name,
         )  # fmt: skip
-
-
-def with_feet_at(model: dynamics.RigidBodyModel, q: np.ndarray, feet: dict[str, np.ndarray]) -> np.ndarray:
-    """The configurations q (K, nq), legs bent for the feet to be at these places (K, 3) or (3,): Newton's method."""
-    for _ in range(NEWTON_STEPS):
-        dq = np.zeros((len(q), model.nv))
-        for i, (foot, place) in enumerate(feet.items()):
-            leg = slice(6 + 3 * i, 9 + 3 * i)
-            J = dynamics.frame_jacobian(model, q, foot)[:, :3, leg]
-            missing = place - dynamics.frame_placement(model, q, foot).p
-            dq[:, leg] = np.linalg.solve(J, missing[..., None])[..., 0]
-        q = dynamics.integrate(model, q, dq)
-    return q
-
-
-def states_along(model: dynamics.RigidBodyModel, q: np.ndarray, durations: np.ndarray) -> np.ndarray:
-    """States (N+1, nx) along the configurations q (N+1, nq): at rest first, and after a knot without duration."""
-    v, moving = np.zeros((len(q), model.nv)), np.flatnonzero(durations)
-    v[1:][moving] = dynamics.difference(model, q[:-1], q[1:])[moving] / durations[moving, None]
-    return np.hstack([q, v])
