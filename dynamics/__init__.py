@@ -59,6 +59,8 @@ _HOME = {
     "dynamics.rods.stepping.soft_system": ("SoftRobotSystem",),
     "dynamics.systems.hybrid": ("HybridSystem",),
     "dynamics.systems.impact": ("Impact",),
+    "dynamics.systems.joint_accelerations": ("JointAccelerationSystem",),
+    "dynamics.residuals.joint_torques": ("JointTorques",),
     "dynamics.systems.skeleton": ("skeleton",),
     "dynamics.residuals": (
         "CenterOfMass", "CenterOfPressure", "CentroidalMomentum", "Collisions", "ContactForce", "ControlGravity",

@@ -60,6 +60,7 @@ class Collisions(Distance):
     kernels = Distance.kernels
     of_states = (*Distance.of_states, "missed", "replaced")
     all_pairs: tuple[tuple[Geometry, Geometry], ...]
+    closest: int | None
 
     def __init__(
         self,
@@ -142,7 +143,7 @@ def _obstacles(given: Mapping[str, Obstacle] | Iterable[Obstacle], taken: set[st
             as_kind(f"obstacles: shape of {name!r}", shape, Shape, "a shape such as Sphere(0.1)")
             if not isinstance(place, tuple) or np.ndim(place[0]) == 0:
                 place = np.eye(3), as_array(f"obstacles: position of {name!r}", place, (3,))
-            item = Geometry(name, "world", -1, simplified(shape, "box"), place)
+            item = Geometry(str(name), "world", -1, simplified(shape, "box"), place)
         if item.name in taken:
             raise ValueError(f"obstacles: there already is a shape named {item.name!r}, expected a new name")
         found.append(item)

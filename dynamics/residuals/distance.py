@@ -159,6 +159,8 @@ class Distance(KernelResidual):
     component_names: tuple[str, ...]
     lower: np.ndarray
     upper: np.ndarray
+    smoothing: float
+    margin: float
     of_states = ("distances",)
 
     def __init__(

@@ -25,7 +25,7 @@ NAMES = """
     RigidBodySystem HybridSystem Impact
     FrameTranslation FrameRotation FramePlacement FrameVelocity CenterOfMass CentroidalMomentum ControlGravity
     Collisions ContactForce Distance FrictionCone WrenchCone CenterOfPressure ZeroMomentPoint SupportPolygon
-    zero_moment_point
+    zero_moment_point JointAccelerationSystem JointTorques
     SoftRobotSystem
     num_threads set_num_threads skeleton
     JointCoupling LoopConstraint close_loops Coupling Loop Mimic Thruster LinearActuator

@@ -169,11 +169,11 @@ class CallableSystem(ClosedLoopRollouts):
 
     def _timed(self) -> CallableSystem:
         f = timed_function(self._function.function, self.nx, self.nu, self._vectorized, self.semi_implicit)
-        argument, rule = ("step", None) if self.semi_implicit else ("xdot", self.integrator)
         example = np.append(self._examples[1][0], self.dt)
+        step, xdot, rule = (f, None, None) if self.semi_implicit else (None, f, self.integrator)
         return CallableSystem(
-            **{argument: f}, nx=self.nx, nu=self.nu + 1, dt=1.0, integrator=rule, scale=np.append(self._scale, self.dt),
-            x_example=self._examples[0][0], u_example=example,
+            step, xdot=xdot, nx=self.nx, nu=self.nu + 1, dt=1.0, integrator=rule, x_example=self._examples[0][0],
+            u_example=example, scale=np.append(self._scale, self.dt),
         )  # fmt: skip
 
     @property

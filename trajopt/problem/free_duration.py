@@ -172,7 +172,7 @@ class FreeDurationSystem(RememberingSystem):
         """The limits of the phases' durations, as a constraint for `trajopt.Problem`."""
         limits = np.full((2, self.horizon, self.nu), [[[-np.inf]], [[np.inf]]])
         limits[:, self.setting, -1] = self.bounds.T - 1.0
-        return ControlBounds(*limits)
+        return ControlBounds(limits[0], limits[1])
 
     @cached_property
     def quasi_static(self):
@@ -225,7 +225,7 @@ class FreeDurationSystem(RememberingSystem):
         """States (N+1, nx) under the controls us (N, nu), a phase after another."""
         us = np.asarray(us)
         xs = np.empty((self.horizon + 1, self.nx))
-        xs[0], edges = x0, np.flatnonzero(np.diff(self.setting)) + 1
+        xs[0], edges = x0, (np.flatnonzero(np.diff(self.setting)) + 1).tolist()
         for a, b in zip([0, *edges], [*edges, self.horizon], strict=True):
             for t in range(a, b) if self.setting[a] else ():
                 xs[t + 1] = np.append(xs[t, :-1], 1.0 + us[t, -1])
@@ -408,8 +408,10 @@ class StretchedCost(LiftedCost):
 
 
 def _nothing(K: int, n: int, m: int, controlled: bool) -> Quadratic:
-    shapes = (K, n), (K, m), (K, n, n), (K, m, n), (K, m, m)
-    return Quadratic(*(np.zeros(shape) if controlled or i in (0, 2) else None for i, shape in enumerate(shapes)))
+    lx, lxx = np.zeros((K, n)), np.zeros((K, n, n))
+    if not controlled:
+        return Quadratic(lx, None, lxx, None, None)
+    return Quadratic(lx, np.zeros((K, m)), lxx, np.zeros((K, m, n)), np.zeros((K, m, m)))
 
 
 class TimeCost(StretchedCost):
