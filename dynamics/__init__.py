@@ -60,7 +60,7 @@ _HOME = {
     "dynamics.systems.hybrid": ("HybridSystem",),
     "dynamics.systems.impact": ("Impact",),
     "dynamics.systems.joint_accelerations": ("JointAccelerationSystem",),
-    "dynamics.residuals.joint_torques": ("JointTorques",),
+    "dynamics.systems.joint_torques": ("JointTorques",),
     "dynamics.systems.skeleton": ("skeleton",),
     "dynamics.residuals": (
         "CenterOfMass", "CenterOfPressure", "CentroidalMomentum", "Collisions", "ContactForce", "ControlGravity",

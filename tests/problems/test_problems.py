@@ -12,7 +12,8 @@ NAMES = problems.names()
 FULLY_ACTUATED = ("arm", "double_pendulum")
 BALANCE = ("humanoid_reach", "humanoid_stand", "humanoid_step")
 GAITS = ("quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk")
-IN_ROUNDS = ("arm_obstacle", "unicycle_obstacles", *GAITS, *BALANCE)
+MINIMUM_TIME = ("arm_minimum_time", "car_minimum_time", "quadrotor_minimum_time")
+IN_ROUNDS = ("arm_obstacle", "unicycle_obstacles", *GAITS, *BALANCE, *MINIMUM_TIME)
 """Solved by an augmented Lagrangian, whose objective changes from round to round."""
 SEVERAL_MINIMA = ("unicycle_obstacles",)
 """The solvers end in minima side by side; `test_optimality` has what makes them minima."""
