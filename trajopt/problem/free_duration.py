@@ -109,16 +109,14 @@ class FreeDurationSystem(RememberingSystem):
             if not 0 <= start < stop <= self.horizon:
                 raise ValueError(f"window: got ({start}, {stop}), wanted 0 <= start < stop <= {self.horizon}")
             part, knots = copy.copy(self), self._knots[start:stop]
-            inside = knots[knots != SETTING]
-            edges = inside[[0, -1]] - self._first if len(inside) else None
-            part._take(self._timed if edges is None else window(self._timed, int(edges[0]), int(edges[1]) + 1), knots)
+            timed, inside = self._timed, knots[knots != SETTING]
+            if len(inside):  # of the system inside only these knots remain
+                first, last = int(inside[0]), int(inside[-1]) + 1
+                part.system, timed = window(self.system, first, last), window(timed, first, last)
+                knots = np.where(knots == SETTING, SETTING, knots - first)
+            part._take(timed, knots)
             self._windows[start, stop] = part
         return self._windows[start, stop]
-
-    @property
-    def _first(self) -> int:
-        """The first knot of the system inside."""
-        return int(self._knots[self._flow[0]]) if len(self._flow) else 0
 
     @property
     def idle(self) -> np.ndarray:
@@ -355,6 +353,11 @@ class StretchedCost(LiftedCost):
     def __init__(self, system: FreeDurationSystem, cost: Any) -> None:
         super().__init__(system, cost)
         self._integrated = self.at is None or is_span(self.at)
+
+    def placed(self, system: System, rows: np.ndarray, count: int, times: np.ndarray) -> LiftedCost:
+        """See `trajopt.costs.Cost`."""
+        inside = super().placed(system, rows, count, times)
+        return self if inside is self else StretchedCost(self.system, inside.cost)
 
     def _stretch(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         stretched = us is not None and self._integrated

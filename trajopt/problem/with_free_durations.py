@@ -1,0 +1,103 @@
+"""A problem whose phases take as long as is best, from one whose durations are given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trajopt.problem.constraints import ControlBounds, ResidualConstraint
+from trajopt.problem.free_duration import FreeDurationSystem, TimeCost
+from trajopt.problem.lifted import LiftedCost
+from trajopt.problem.problem import Problem, check_problem
+
+
+def with_free_durations(
+    problem: Problem,
+    time_weight: float = 0.0,
+    bounds: ArrayLike = (0.2, 3.0),
+    phases: Sequence[int] | None = None,
+) -> Problem:
+    """The same problem with a free duration for each phase, and a cost of the time that all take.
+
+    Parameters
+    ----------
+    problem : Problem, of a system that can step for any time
+    time_weight : 1/s, not negative; the cost of a second, besides running costs, which are integrated over time
+    bounds, phases : as for `FreeDurationSystem`
+
+    Returns
+    -------
+    Problem, of a `FreeDurationSystem`: states and controls have one more number, and each phase one more knot in front.
+    It starts from the durations given, and what ``problem`` starts from.  Whatever counts at certain knots counts at
+    the same knots of the phases.
+
+    Raises
+    ------
+    TypeError, ValueError : what is no problem, and what `FreeDurationSystem` and `TimeCost` raise.
+    """
+    check_problem(problem)
+    system = FreeDurationSystem(problem.system, problem.horizon, phases, bounds)
+    rows = np.flatnonzero(~system.setting)
+    where = np.append(rows, system.horizon)  # of the knots 0 ... N of the problem
+    us = np.zeros((system.horizon, system.nu))
+    us[rows, :-1] = problem.us_init
+    xs = problem.xs_init
+    if xs is not None:
+        before = np.cumsum(np.append(0, ~system.setting))  # at a knot that sets a duration, the state of the next
+        xs = np.hstack([xs[before], np.ones((system.horizon + 1, 1))])
+    costs = _running(problem, system, rows, where)
+    if time_weight:
+        costs = [[*at, TimeCost(system, time_weight)] for at in costs] if _listed(problem) else [
+            *costs, TimeCost(system, time_weight)
+        ]  # fmt: skip
+    return Problem(
+        system, system.state(problem.x0), system.horizon, costs,
+        [LiftedCost(system, cost) for cost in problem.terminal_costs],
+        [system.duration_bounds(), *(_constraint(each, system, rows, where) for each in problem.constraints)],
+        us, problem.name, xs, problem.scenery,
+    )  # fmt: skip
+
+
+def _listed(problem: Problem) -> bool:
+    return any(isinstance(entry, (list, tuple)) for entry in problem.running_costs)
+
+
+def _running(problem: Problem, system: FreeDurationSystem, rows: np.ndarray, where: np.ndarray) -> list[Any]:
+    """The running costs, lifted: once each, for what is listed for several knots to stay one term."""
+    made: dict[tuple[int, bool], Any] = {}
+
+    def lifted(cost: Any, timed: bool) -> Any:
+        if (id(cost), timed) not in made:
+            made[id(cost), timed] = system.lift(cost) if timed else LiftedCost(system, cost)
+        return made[id(cost), timed]
+
+    if not _listed(problem):
+        return [_moved(system.lift(cost), where) for cost in problem.running_costs]
+    costs: list[Any] = [[] for _ in range(system.horizon)]
+    for row, of_knot in zip(rows, problem.running_costs, strict=True):
+        costs[row] = [lifted(cost, bool(system.durations[row] > 0.0)) for cost in of_knot]
+    return costs
+
+
+def _moved(cost: Any, where: np.ndarray) -> Any:
+    """A lifted cost at the same knots of the phases."""
+    if isinstance(cost.at, tuple):
+        cost.at = tuple(where[list(cost.at)].tolist())
+    elif isinstance(cost.at, slice):
+        raise ValueError(f"problem: got a running cost with at={cost.at!r}, wanted knots, or N lists of costs")
+    return cost
+
+
+def _constraint(given: Any, system: FreeDurationSystem, rows: np.ndarray, where: np.ndarray) -> Any:
+    if isinstance(given, ControlBounds):
+        limits = np.full((2, system.horizon, system.nu), [[[-np.inf]], [[np.inf]]])
+        limits[:, rows, :-1] = given.limits(len(rows), system.nu - 1)
+        return ControlBounds(limits[0], limits[1])
+    at = given.at if isinstance(given.at, str) else np.asarray(where[list(given.at)])
+    lower, upper = given.lower, given.upper
+    if at == "path" if isinstance(at, str) else False:
+        at = rows
+    return ResidualConstraint(system.lift(given.residual), lower, upper, at, given.name)
