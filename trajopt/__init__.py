@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from trajopt.problem.problem import Problem
     from trajopt.problem.scenery import Cylinder, Lines, Shape, Sphere, Target
     from trajopt.problem.waypoints import waypoints
+    from trajopt.problem.with_free_durations import with_free_durations
     from trajopt.results.comparison import Comparison, compare
     from trajopt.results.discretization import DiscretizationError
     from trajopt.results.policy import Policy
@@ -75,6 +76,7 @@ _HOME = {
     "problem.derivative_check": ("BlockCheck", "DerivativeReport", "check_derivatives"),
     "problem.limits": ("AccelerationBounds", "ControlRateBounds", "TorqueSpeedBounds"),
     "problem.free_duration": ("FreeDurationSystem", "TimeCost"),
+    "problem.with_free_durations": ("with_free_durations",),
     "problem.problem": ("Problem",),
     "problem.scenery": ("Cylinder", "Lines", "Shape", "Sphere", "Target"),
     "problem.waypoints": ("waypoints",),

@@ -116,6 +116,14 @@ class Durations(Protocol):
         ...
 
 
+class FreeDurations(Protocol):
+    """Knots that take as long as their states say."""
+
+    def durations_along(self, xs: np.ndarray) -> np.ndarray:
+        """Seconds (N,) that the knots of a trajectory xs (N+1, nx) take; `durations` are those that costs know."""
+        ...
+
+
 class IdleKnots(Protocol):
     """Knots with controls that are without effect."""
 
@@ -349,11 +357,10 @@ class ControlNames(Protocol):
 
 CAPABILITIES: tuple[type, ...] = (
     Euclidean, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates, CheckedStart,
-    QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, IdleKnots, Refinement, OtherModels, SingleJoints,
-    SemiImplicit, PartlySemiImplicit, JointExpansion, AccelerationControlled, Serving, NeutralState, StateLimits,
-    ControlLimits,
-    ControlSpeeds, Skeleton, Solids, Scenery, ContactPoints, ContactForces, CenterOfMass, Coordinates, StateNames,
-    TangentNames, ControlNames,
+    QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots, Refinement, OtherModels,
+    SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion, AccelerationControlled, Serving, NeutralState,
+    StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery, ContactPoints, ContactForces, CenterOfMass,
+    Coordinates, StateNames, TangentNames, ControlNames,
 )  # fmt: skip
 
 

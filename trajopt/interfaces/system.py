@@ -17,6 +17,7 @@ from trajopt.capabilities import (
     DifferenceExpansion,
     Durations,
     Euclidean,
+    FreeDurations,
     IdleKnots,
     KnotByKnot,
     NeutralState,
@@ -125,17 +126,19 @@ def window(system: System, start: int, stop: int) -> System:
     return system if varying is None else varying.window(start, stop)
 
 
-def knot_durations(system: System, horizon: int) -> np.ndarray:
-    """Seconds (N,) that the knots take."""
-    timed = capability(system, Durations)
+def knot_durations(system: System, horizon: int, xs: np.ndarray | None = None) -> np.ndarray:
+    """Seconds (N,) that the knots take, along a trajectory xs (N+1, nx) where they are free."""
+    timed, free = capability(system, Durations), capability(system, FreeDurations)
+    if free is not None and xs is not None:
+        return free.durations_along(xs)
     return np.full(horizon, float(system.dt)) if timed is None else np.asarray(timed.durations, dtype=np.float64)
 
 
-def knot_times(system: System, horizon: int) -> np.ndarray:
-    """Times (N+1,) of the knots, seconds."""
+def knot_times(system: System, horizon: int, xs: np.ndarray | None = None) -> np.ndarray:
+    """Times (N+1,) of the knots, seconds, along a trajectory xs (N+1, nx) where they are free."""
     if capability(system, Durations) is None:
         return system.dt * np.arange(horizon + 1)
-    return np.concatenate([[0.0], np.cumsum(knot_durations(system, horizon))])
+    return np.concatenate([[0.0], np.cumsum(knot_durations(system, horizon, xs))])
 
 
 _NO_KNOTS = np.zeros(0, dtype=np.intp)

@@ -169,7 +169,7 @@ def as_drawable(solution: Solution) -> Any:
 
 def frame_times(solution: Solution, frames_per_second: float) -> np.ndarray:
     """Times of pictures at this rate from the first knot to the last, which has its own whatever the rate."""
-    end = float(solution.problem.times[-1])
+    end = float(solution.times[-1])
     times = np.arange(int(np.floor(end * frames_per_second * (1.0 + 1e-12))) + 1) / frames_per_second
     return times if end - times[-1] < 1e-9 * end else np.append(times, end)
 
@@ -216,7 +216,7 @@ def shapes_of(problem: Problem) -> tuple[Shape, ...]:
 
 def _states(solution: Solution, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """States (K, nx) at the times, and the knots (K,) that they follow."""
-    knots = solution.problem.times
+    knots = solution.times
     lasting = np.flatnonzero(np.diff(knots) > 0.0)
     k = np.minimum(np.searchsorted(knots, times, side="right") - 1, lasting[-1])
     share = ((times - knots[k]) / (knots[k + 1] - knots[k]))[:, None]

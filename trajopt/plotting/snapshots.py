@@ -54,7 +54,7 @@ def draw_snapshots(figure: Figure, where: SubplotSpec, solution: Solution, name:
     for frame, opacity in ((0, 0.15), (1, 0.4)) if plane is None and bodies.solids else ():
         add_bodies(axes, bodies, frame, 3).set(alpha=opacity, linewidth=0)
     _frame(axes, low, high, plane)
-    times = solution.problem.times[knots]
+    times = solution.times[knots]
     handles = [Line2D([], [], color=s, lw=2.2, label=f"{t:.2f} s") for s, t in zip(shades, times, strict=True)]
     below = (0.5, 0.02 if plane is None else -0.1)
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=below, fontsize=9, frameon=False, ncols=5)

@@ -56,11 +56,11 @@ def plot_trajectory(results: Mapping[str, Solution] | Solution, path: str | Path
     for row, panel in enumerate(panels):
         axes = figure.add_subplot(grid[row, 0])
         for i, solution in enumerate(results.values()):
-            _draw(axes, _series(solution)[row], solution.problem.times, _stroke(i, len(results)))
+            _draw(axes, _series(solution)[row], solution.times, _stroke(i, len(results)))
         tidy(axes, "time [s]" if row == len(panels) - 1 else "", panel.label)
-        axes.set_xlim(first.problem.times[0], first.problem.times[-1])
+        axes.set_xlim(first.times[0], first.times[-1])
         if panel.symbol == "u":
-            limited = _draw_limits(axes, first.problem)
+            limited = _draw_limits(axes, first.problem, first.times)
         _name_components(axes, panel)
     if in_space:
         best = cheapest(results)
@@ -110,7 +110,7 @@ def _draw(axes: Axes, series: Series, times: np.ndarray, stroke: dict[str, Any])
         axes.plot(times, values[:, j], color=_color(j, count), drawstyle=style, **stroke)
 
 
-def _draw_limits(axes: Axes, problem: Problem) -> bool:
+def _draw_limits(axes: Axes, problem: Problem, times: np.ndarray) -> bool:
     """Grey lines at the control limits that are in reach of the curves; True if there are some."""
     if problem.control_limits is None:
         return False
@@ -119,7 +119,7 @@ def _draw_limits(axes: Axes, problem: Problem) -> bool:
     margin = REACH * (top - bottom)
     near = rows[((rows >= bottom - margin) & (rows <= top + margin)).any(axis=1)]
     for row in np.where(np.isfinite(near), near, np.nan):
-        axes.plot(problem.times, _held(row), color=GREY, linewidth=0.8, drawstyle="steps-post", zorder=1.5)
+        axes.plot(times, _held(row), color=GREY, linewidth=0.8, drawstyle="steps-post", zorder=1.5)
     seen = near[(near >= bottom - margin) & (near <= top + margin)]
     if seen.size:
         edge = 0.05 * (top - bottom)

@@ -131,19 +131,17 @@ class FreeDurationSystem(RememberingSystem):
             raise ValueError(f"duration: got {s}, wanted a positive number")
         return np.append(state_array(self.system, "x", x), s)
 
-    def knot_times(self, xs: ArrayLike) -> np.ndarray:
-        """Times (N+1,) of the knots of a trajectory xs (N or N+1, nx), s."""
-        xs = np.asarray(xs)
-        return np.concatenate([[0.0], np.cumsum(self.durations * xs[: self.horizon, -1])])
+    def durations_along(self, xs: np.ndarray) -> np.ndarray:
+        """How long each knot of a trajectory xs (N or N+1, nx) takes, (N,), s."""
+        return self.durations * np.asarray(xs)[: self.horizon, -1]
 
-    def phase_durations(self, xs: ArrayLike) -> np.ndarray:
+    def phase_durations(self, xs: np.ndarray) -> np.ndarray:
         """How long each phase of a trajectory takes, (P,), s."""
-        times = self.knot_times(xs)
-        return np.diff(np.append(times[self.setting.nonzero()[0]], times[-1]))
+        return np.add.reduceat(self.durations_along(xs), np.flatnonzero(self.setting))
 
-    def total_time(self, xs: ArrayLike) -> float:
+    def total_time(self, xs: np.ndarray) -> float:
         """How long a trajectory takes, s."""
-        return float(self.knot_times(xs)[-1])
+        return float(self.durations_along(xs).sum())
 
     @property
     def control_names(self) -> tuple[str, ...]:

@@ -48,11 +48,11 @@ def with_free_durations(
     if xs is not None:
         before = np.cumsum(np.append(0, ~system.setting))  # at a knot that sets a duration, the state of the next
         xs = np.hstack([xs[before], np.ones((system.horizon + 1, 1))])
-    costs = _running(problem, system, rows, where)
-    if time_weight:
-        costs = [[*at, TimeCost(system, time_weight)] for at in costs] if _listed(problem) else [
-            *costs, TimeCost(system, time_weight)
-        ]  # fmt: skip
+    costs, time = _running(problem, system, rows, where), TimeCost(system, time_weight)
+    if _listed(problem):
+        costs = [[*at, time] if h > 0.0 else at for at, h in zip(costs, system.durations, strict=True)]
+    else:
+        costs.append(time)
     return Problem(
         system, system.state(problem.x0), system.horizon, costs,
         [LiftedCost(system, cost) for cost in problem.terminal_costs],
@@ -77,7 +77,8 @@ def _running(problem: Problem, system: FreeDurationSystem, rows: np.ndarray, whe
     if not _listed(problem):
         return [_moved(system.lift(cost), where) for cost in problem.running_costs]
     costs: list[Any] = [[] for _ in range(system.horizon)]
-    for row, of_knot in zip(rows, problem.running_costs, strict=True):
+    lists: Any = problem.running_costs
+    for row, of_knot in zip(rows, lists, strict=True):
         costs[row] = [lifted(cost, bool(system.durations[row] > 0.0)) for cost in of_knot]
     return costs
 

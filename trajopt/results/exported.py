@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trajopt.capabilities import Coordinates, SingleJoints, StateNames, capability
-from trajopt.interfaces.system import System, control_names, knot_times, tangent_names
+from trajopt.interfaces.system import System, control_names, tangent_names
 from trajopt.results.policy import planned_problem
 from trajopt.results.resampled import resample
 from trajopt.results.results_files import write_atomically
@@ -51,7 +51,7 @@ def write_csv(solution: Solution, path: str | os.PathLike, dt: float | None = No
     """
     system = planned_problem(solution).system
     if dt is None:
-        times = knot_times(system, len(solution.us))
+        times = solution.times
         states, controls = solution.xs, np.concatenate([solution.us, solution.us[-1:]])
     else:
         plan = resample(solution, dt)

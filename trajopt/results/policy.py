@@ -49,7 +49,7 @@ class Policy:
     @property
     def horizon(self) -> float:
         """Seconds that are planned."""
-        return float(knot_times(self.system, len(self.us))[-1])
+        return float(knot_times(self.system, len(self.us), self.xs)[-1])
 
     def knot(self, t: float) -> int:
         """The knot 0 ... N-1 that the time t belongs to; before the start the first, after the end the last one.
@@ -58,7 +58,8 @@ class Policy:
         """
         if isinstance(t, bool) or not isinstance(t, (int, float, np.number, np.ndarray)) or np.ndim(t):
             raise TypeError(f"t: got {t!r}, wanted one number, the seconds from the start")
-        begun = knot_times(self.system, len(self.us)) <= float(float_array("t", t, ())) + EARLY * self.system.dt
+        late = float(float_array("t", t, ())) + EARLY * self.system.dt
+        begun = knot_times(self.system, len(self.us), self.xs) <= late
         return int(np.clip(np.count_nonzero(begun) - 1, 0, len(self.us) - 1))
 
     def __call__(self, t: float, x: ArrayLike | None = None) -> np.ndarray:

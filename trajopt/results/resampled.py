@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trajopt.capabilities import Coordinates, Refinement, capability
-from trajopt.interfaces.system import System, knot_durations, knot_times
+from trajopt.interfaces.system import System, knot_durations
 from trajopt.results.policy import EARLY, planned_problem
 from trajopt.results.substeps import fine_rows, finer_for_stiff, inside_knots
 from trajopt.validation import positive_number
@@ -82,7 +82,7 @@ def resample(solution: Solution, dt: float) -> ResampledPlan:
     """
     system, N = planned_problem(solution).system, len(solution.us)
     dt = positive_number("dt", dt)
-    starts, durations = knot_times(system, N), knot_durations(system, N)
+    starts, durations = solution.times, knot_durations(system, N, solution.xs)
     times = _times(starts[-1], dt)
     Y = _between_knots(solution, dt)
     k = Y.shape[1] - 1

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from trajopt.interfaces.system import window
+from trajopt.interfaces.system import knot_times, window
 from trajopt.problem.problem import Problem
 from trajopt.results.discretization import DiscretizationError, discretization_error
 from trajopt.results.explanation import explain
@@ -85,6 +85,11 @@ class Solution:
     constraints: tuple[ConstraintReport, ...] = field(default=(), repr=False)
     cause: str = ""
     start: str = GIVEN
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times (N+1,) of the knots, s; as long as the plan takes where its duration is free."""
+        return knot_times(self.problem.system, len(self.us), self.xs)
 
     @property
     def converged(self) -> bool:
