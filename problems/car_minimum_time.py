@@ -17,7 +17,7 @@ import trajopt
 from problems.car_parking import LIMITS, START, WHEELBASE, outline
 
 
-def rate(x, u):
+def rate(x: np.ndarray, u: np.ndarray) -> tuple[float, ...]:
     """dx/dt"""
     along = x[3] * cos(u[0])
     return along * cos(x[2]), along * sin(x[2]), x[3] * sin(u[0]) / WHEELBASE, u[1]

@@ -16,8 +16,8 @@ from dynamics.joint_friction import joint_forces
 from dynamics.joint_springs import felt_springs
 from dynamics.subject import Subject
 from dynamics.systems.joint_accelerations import JointAccelerationSystem
-from dynamics.systems.plant_model import plant_model
-from dynamics.validation import as_floats, as_kind
+from dynamics.systems.plant_model import SLOW, plant_model
+from dynamics.validation import as_flag, as_floats, as_kind
 
 
 class JointTorques:
@@ -57,7 +57,8 @@ class JointTorques:
         self.component_names = tuple(model.dof_names)
         self.upper = model.effort_limit * self.scale
         self.lower = -self.upper
-        self._model = plant_model(model, 0.0, True, joint_friction, None)
+        rubs = as_flag("joint_friction", joint_friction) and bool(model.friction.any())
+        self._model = plant_model(model, 0.0, True, joint_friction, SLOW if rubs else None)
 
     def _points(self, xs, us):
         n, K = self.nr, len(us)

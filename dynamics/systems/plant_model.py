@@ -59,7 +59,7 @@ def plant_model(
         inverse = _inverse_inertias(plant)
         if explicit:
             _warn_of_stiffness(model, dt * inverse)
-        if rubs:
+        if rubs and friction_speed is None:
             speed = np.maximum(SLOW, _steady_speed(model.friction, dt * inverse))
     speed = np.full(model.nv, 1.0) * (speed if friction_speed is None else friction_speed)
     rows = np.column_stack([model.damping, model.friction, speed**2])

@@ -332,7 +332,7 @@ class RigidBodySystem(RobotSystem):
         Euler steps of ordinary joints without contacts take them from the IDSVA-SO tensors; elsewhere row i is
         `hessian_products` with the unit multiplier e_i.
         """
-        plain = not self.in_contact and self.led is None and self.pushing is None
+        plain = not (self.in_contact or self.free_duration) and self.led is None and self.pushing is None
         if plain and self.euclidean and self.integrator != "rk4":
             xs, us = self._knots(xs, us)
             return self._euler_tensors(xs[: len(us)], us)

@@ -38,7 +38,7 @@ class Everything(CirclePendulum):
 
     semi_implicit_from, idle = 1, np.array([False, True, False])
     scenery, state_names, control_names = np.ones((2, 2, 3)), ("c", "s", "w"), ("torque",)
-    integrator_order, single_joints = 1, {"pin": (0, 2)}
+    integrator_order, single_joints, phase_starts = 1, {"pin": (0, 2)}, np.array([0, 2])
     tangent_names, neutral_state, serves = ("angle", "rate"), np.array([1.0, 0.0, 0.0]), (VectorSpace(2),)
 
     def __init__(self, knots=range(N)):
@@ -68,6 +68,12 @@ class Everything(CirclePendulum):
         part = Everything(self.knots)
         part.weight = model
         return part
+
+    def timed(self):
+        raise NotImplementedError
+
+    def durations_along(self, xs):
+        raise NotImplementedError
 
     def joint_efforts(self, us):
         return 2.0 * us
@@ -232,6 +238,7 @@ SAME = {
     "control_speeds": lambda w, i, *_: [(w.control_speeds[0], [[2.0, 0.0]]), (w.control_speeds[1], [5.0])],
     "horizon": same("horizon"),
     "durations": same("durations"),
+    "phase_starts": same("phase_starts"),
     "scenery": same("scenery"),
     "control_names": same("control_names"),
     "euclidean": same("euclidean"),

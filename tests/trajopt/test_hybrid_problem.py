@@ -205,7 +205,7 @@ def test_a_part_says_of_its_knots_what_the_whole_says(system, rng, a, b):
     part.write_expansion(xs[a : b + 1], us[a:b], lam[a:b], *blocks[1])
     dt, first = semi_implicit_form(system)
     fine, heavier = part.refined(2), MODEL.with_body("load", "base", mass=2.0)
-    counts = np.where(system.idle, 1, 2)
+    counts, times = np.where(system.idle, 1, 2), np.full((N, 1), system.dt)
     rows = {
         "refined": (fine.durations, 0.5 * np.repeat(system.durations[a:b], counts[a:b])),
         "with_model": (
@@ -214,6 +214,8 @@ def test_a_part_says_of_its_knots_what_the_whole_says(system, rng, a, b):
         ),
         "durations": (part.durations, system.durations[a:b]),
         "idle": (part.idle, system.idle[a:b]),
+        "phase_starts": (part.phase_starts, np.unique([0, *(t - a for t in system.phase_starts if a < t < b)])),
+        "timed": (part.timed().step(xs[a:b], np.hstack([us, times])[a:b]), system.step(xs[:-1], us)[a:b]),
         "horizon": (part.horizon, b - a),
         "window": (part.window(0, 1).step(xs[a], us[a]), system.window(a, a + 1).step(xs[a], us[a])),
         "quasi_static": (part.quasi_static(x), system.quasi_static(x)[a:b]),

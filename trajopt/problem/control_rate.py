@@ -34,6 +34,8 @@ REFUSED = {
     "idle": "a control that moves nothing is the control before of the next knot all the same",
     "semi_implicit": "the rows of the control before do not have that structure",
     "semi_implicit_from": "the rows of the control before do not have that structure",
+    "timed": "rates are counted by the system's own time step",
+    "durations_along": "rates are counted by the system's own time step",
     "acceleration_control": "rates are those of the controls, which would have to be accelerations",
     "nq": "the numbers of a state behind its positions are velocities and the control before",
 }
@@ -282,7 +284,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "state_limits": _function(RememberingSystem._state_limits),
     **dict.fromkeys(("state_names", "tangent_names"), lambda system, names: system._with_names_before(names)),
     **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
-    **dict.fromkeys(("integrator_order", "single_joints", "joint_efforts"), _unchanged),
+    **dict.fromkeys(("phase_starts", "integrator_order", "single_joints", "joint_efforts"), _unchanged),
     **dict.fromkeys(
         (
             "check_state",

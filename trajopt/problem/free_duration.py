@@ -18,14 +18,13 @@ The first part is that of sqrt(s) r where l = r'r/2, the Gauss-Newton one; the s
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import JointExpansion, KnotByKnot, Phases, TimedSteps, capability
+from trajopt.capabilities import ControlLimits, JointExpansion, KnotByKnot, Phases, QuasiStatic, TimedSteps, capability
 from trajopt.costs import Quadratic
 from trajopt.interfaces.knots import is_span
 from trajopt.interfaces.system import System, control_names, knot_durations, state_array, window
@@ -159,9 +158,8 @@ class FreeDurationSystem(RememberingSystem):
 
     def control_limits(self) -> tuple[np.ndarray, np.ndarray]:
         """lower and upper (nu,) of the system inside, and of e in any phase."""
-        limited = getattr(self.system, "control_limits", None)
-        n = self.system.nu
-        lower, upper = (np.full(n, -np.inf), np.full(n, np.inf)) if limited is None else limited()
+        limited, n = capability(self.system, ControlLimits), self.system.nu
+        lower, upper = (np.full(n, -np.inf), np.full(n, np.inf)) if limited is None else limited.control_limits()
         return np.append(lower, self.bounds[:, 0].min() - 1.0), np.append(upper, self.bounds[:, 1].max() - 1.0)
 
     def duration_bounds(self) -> ControlBounds:
@@ -170,11 +168,16 @@ class FreeDurationSystem(RememberingSystem):
         limits[:, self.setting, -1] = self.bounds.T - 1.0
         return ControlBounds(limits[0], limits[1])
 
-    @cached_property
-    def quasi_static(self):
+    @property
+    def phase_starts(self) -> np.ndarray:
+        """The knots at which phases begin, those that set durations."""
+        return np.flatnonzero(self.setting)
+
+    @property
+    def quasi_static(self) -> Callable[[np.ndarray], np.ndarray] | None:
         """quasi_static(z) -> controls (N, nu) that hold the system inside still, where it knows them."""
-        inside = getattr(self.system, "quasi_static", None)
-        return None if inside is None else lambda z: self._spread(np.asarray(inside(self.split(z)[0])))
+        resting = capability(self.system, QuasiStatic)
+        return None if resting is None else lambda z: self._spread(np.asarray(resting.quasi_static(self.split(z)[0])))
 
     def _spread(self, us: np.ndarray) -> np.ndarray:
         """Controls (N, nu) from those of the system inside, (nu,) or of its knots; nothing else is changed."""
