@@ -15,6 +15,8 @@ GAITS = ("quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk"
 MINIMUM_TIME = ("arm_minimum_time", "car_minimum_time", "quadrotor_minimum_time")
 IN_ROUNDS = ("arm_obstacle", "unicycle_obstacles", *GAITS, *BALANCE, *MINIMUM_TIME)
 """Solved by an augmented Lagrangian, whose objective changes from round to round."""
+FLAT = ("arm_minimum_time",)
+"""Torques count so little beside the time that solvers end a ten-millionth of the cost apart."""
 SEVERAL_MINIMA = ("unicycle_obstacles",)
 """The solvers end in minima side by side; `test_optimality` has what makes them minima."""
 NEARLY_GAUSS_NEWTON = ("delta", "five_bar", "four_bar")
@@ -68,7 +70,7 @@ def test_both_solvers_converge_to_the_same_cost(name, solved):
     ilqr, ddp = solved(name, "ilqr"), solved(name, "parallel")
     assert (ilqr.status, ddp.status) == ("converged", "converged")
     if name not in SEVERAL_MINIMA:
-        assert ddp.cost == pytest.approx(ilqr.cost, rel=1e-8)
+        assert ddp.cost == pytest.approx(ilqr.cost, rel=1e-6 if name in FLAT else 1e-8)
     if name not in IN_ROUNDS:
         assert ddp.iterations <= ilqr.iterations + 1
 
