@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
         (6, "soft_arm", 45),
         (7, "waypoints", 50),
         (8, "execution", 40),
+        (9, "panda_job", 75),
     ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
@@ -121,3 +122,27 @@ def test_a_plan_holds(tmp_path, monkeypatch, capsys):
     assert result["motion"].largest_deviation[:6].max() < 0.2 and len(result["message"]["points"]) == 251
     lines = (tmp_path / result["path"]).read_text().splitlines()
     assert len(lines) == 1 + len(result["plan"].times) == 1002 and lines[0].startswith("time,shoulder_pan,")
+
+
+@pytest.mark.peer
+def test_a_whole_job(tmp_path, monkeypatch, capsys):
+    """With the description that comes with Pinocchio's example robots; the other source is fetched."""
+    shared = pytest.importorskip("example_robot_data.robots_loader").getModelPath("panda_description/urdf/panda.urdf")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["panda_job", str(Path(shared) / "panda_description" / "urdf" / "panda.urdf")])
+    result = runpy.run_path(str(ROOT / "examples" / "panda_job.py"))
+    printed = capsys.readouterr().out
+    assert printed.startswith("converged: 0.61") and result["clearance"] > 0.0199
+    figures = [float(line.split()[-3]) for line in printed.splitlines()[1:]]
+    assert figures[0] < 1.0 and figures[1] > 100.0 and figures[2] < 15.0
+    plan, robot = result["plan"], result["robot"]
+    xs, us = result["xs"], plan.us[:, :7]
+    R, p = result["dynamics"].frame_placement(robot, xs[-1, :7].copy(), "panda_hand")
+    np.testing.assert_allclose(R, result["pose"].R, atol=1e-6)
+    np.testing.assert_allclose(p, result["pose"].p, atol=1e-6)
+    assert (np.abs(xs[:, 7:]) <= robot.velocity_limit + 1e-6).all() and np.abs(xs[-1, 7:]).max() < 1e-6
+    assert (np.abs(us) <= result["most"] + 1e-9).all()
+    assert np.abs(result["torques"].evaluate(xs[:-1], us)).max() < 1.0 + 1e-6
+    rows = (tmp_path / "results" / "panda_job" / "plan.csv").read_text().splitlines()
+    times = np.array([float(row.split(",")[0]) for row in rows[1:]])
+    np.testing.assert_allclose(np.diff(times)[:-1], 1e-3, atol=1e-12)

@@ -16,10 +16,14 @@ from dynamics.formats.srdf import disabled_pairs
 from dynamics.geometry.geometry import Geometry
 from dynamics.joints import FREE_FLYER, PLANAR, TRANSLATION
 from dynamics.model import RigidBodyModel, check_model
-from dynamics.validation import as_flag, as_whole_number
+from dynamics.validation import as_flag, as_items, as_whole_number, unknown_name
 
 CHUNK = 50
 """Configurations that are looked at together: pairs that are apart in one of them need no other."""
+
+
+Disabled = str | Path | Iterable[tuple[str, str]] | None
+"""Pairs of links that need not be looked at, of a file or by name."""
 
 
 class DroppedPair(NamedTuple):
@@ -40,7 +44,7 @@ class CollisionPairs(NamedTuple):
 def collision_pairs(
     model: RigidBodyModel,
     geometries: Iterable[Geometry] | None = None,
-    disabled: str | Path | None = None,
+    disabled: Disabled = None,
     adjacent: bool = False,
     sample: int = 1000,
     seed: int = 0,
@@ -56,7 +60,7 @@ def collision_pairs(
     ----------
     model : RigidBodyModel
     geometries : of this model; by default `collision_geometry(model)`
-    disabled : path or text of an SRDF file
+    disabled : path or text of an SRDF file, or pairs of names of links
     adjacent : whether to keep pairs on a body and its parent
     sample : number of configurations drawn by `random_configuration`; 0 to keep what always overlaps
     seed : of the random numbers
@@ -75,7 +79,7 @@ def collision_pairs(
     check_model(model)
     chosen = collision_geometry(model) if geometries is None else geometries
     chosen = model.with_geometries(chosen).geometries
-    links = {} if disabled is None else disabled_pairs(disabled, "disabled")
+    links = _disabled(disabled, {geometry.link for geometry in chosen})
     keep_adjacent, count = as_flag("adjacent", adjacent), as_whole_number("sample", sample, 0)
     rng = np.random.default_rng(as_whole_number("seed", seed, 0))
     pairs: list[tuple[int, int]] = []
@@ -94,6 +98,21 @@ def collision_pairs(
     )
 
 
+def _disabled(given: Disabled, known: set[str]) -> dict[frozenset[str], str]:
+    """Why each of these pairs of links is left out, empty where nobody said."""
+    if given is None or isinstance(given, (str, Path)):
+        return {} if given is None else disabled_pairs(given, "disabled")
+    links = {}
+    for pair in as_items("disabled", given, "pairs of names of links"):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"disabled: got {pair!r}, expected pairs of names of links")
+        for name in pair:
+            if name not in known:
+                raise unknown_name("link with a shape", name, sorted(known))
+        links[frozenset(pair)] = ""
+    return links
+
+
 def _reason(
     model: RigidBodyModel, first: Geometry, second: Geometry, links: dict[frozenset[str], str], adjacent: bool
 ) -> str | None:
@@ -104,7 +123,7 @@ def _reason(
         return "on a body and its parent"
     said = links.get(frozenset((first.link, second.link)))
     if said is not None:
-        return f"disabled by the file{f': {said}' if said else ''}"
+        return f"disabled{f': {said}' if said else ''}"
     return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.configuration import neutral
 from dynamics.collisions.collision_geometry import collision_geometry, simplified
-from dynamics.collisions.collision_pairs import collision_pairs
+from dynamics.collisions.collision_pairs import Disabled, collision_pairs
 from dynamics.geometry.geometry import Geometry
 from dynamics.geometry.shapes import Box, Shape
 from dynamics.model import RigidBodyModel
@@ -38,7 +37,7 @@ class Collisions(Distance):
     closest : the number of pairs that get rows, those that come closest along states; by default all pairs
     along : (K, nx) states, such as those of a first plan; by default the neutral configuration at rest
     margin, smoothing : as for `Distance`
-    disabled : path or text of an SRDF file, whose disabled pairs are left out
+    disabled : path or text of an SRDF file, whose disabled pairs are left out, or pairs of names of links
 
     Attributes
     ----------
@@ -71,7 +70,7 @@ class Collisions(Distance):
         along: ArrayLike | None = None,
         margin: float = 0.0,
         smoothing: float = 1e-4,
-        disabled: str | Path | None = None,
+        disabled: Disabled = None,
     ) -> None:
         found = collision_geometry(model)
         among = collision_pairs(model, found, disabled).pairs

@@ -264,7 +264,7 @@ def test_pairs_against_brute_force(rng):
         for k in range(len(q)):
             places = [(np.eye(3), np.zeros(3)) if g.body < 0 else (R[k, g.body], p[k, g.body]) for g in (first, second)]
             overlap.append(brute_distance(first, second, places) <= 0.0)
-        wanted = ("on a body and its parent" if adjacent else "disabled by the file: Never"
+        wanted = ("on a body and its parent" if adjacent else "disabled: Never"
                   if names == {"link0_0", "link4_0"} else
                   "they overlap in all of 40 random configurations" if all(overlap) else None)  # fmt: skip
         assert reasons.get(names) == wanted, names
