@@ -434,6 +434,7 @@ class TimeCost(StretchedCost):
         if self.weight < 0.0:
             raise ValueError(f"weight: got {self.weight}, wanted a number that is not negative")
         super().__init__(system, _Constant(self.weight))
+        self.name = "time"
 
 
 class _Constant:

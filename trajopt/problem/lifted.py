@@ -8,6 +8,7 @@ from trajopt.costs import Cost, Quadratic
 from trajopt.interfaces.owners import Subject, subject_of
 from trajopt.interfaces.residual import Residual, component_names
 from trajopt.interfaces.system import System
+from trajopt.problem.term import Term
 
 if TYPE_CHECKING:
     from trajopt.problem.control_rate import RememberingSystem
@@ -51,6 +52,7 @@ class LiftedCost:
         self.system, self.cost = system, cost
         self.knots, self.at = getattr(cost, "knots", None), getattr(cost, "at", None)
         self.made_for = _lifted(cost, system)
+        self.name = Term(cost, None, 1.0, False).name
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError for a system of other dimensions, or whatever the cost inside raises."""
@@ -99,6 +101,7 @@ class LiftedResidual:
     def __init__(self, system: "RememberingSystem", residual: Residual) -> None:
         self.system, self.residual, self.nr = system, residual, residual.nr
         self.made_for, self.component_names = _lifted(residual, system), component_names(residual)
+        self.name = getattr(residual, "name", "") or type(residual).__name__
 
     def _widened(self, block: np.ndarray) -> np.ndarray:
         """The block with columns of zeros for p."""
