@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from trajopt.problem.control_rate import ControlRateSystem
     from trajopt.problem.control_rate_cost import ControlRateCost
     from trajopt.problem.derivative_check import BlockCheck, DerivativeReport, check_derivatives
-    from trajopt.problem.free_duration import FreeDurationSystem, TimeCost
+    from trajopt.problem.free_duration import FreeDurationSystem
     from trajopt.problem.jerk import JerkBounds, JerkResidual, JerkSystem
     from trajopt.problem.limits import AccelerationBounds, ControlRateBounds, TorqueSpeedBounds
     from trajopt.problem.problem import Problem
     from trajopt.problem.scenery import Cylinder, Lines, Shape, Sphere, Target
+    from trajopt.problem.time_cost import TimeCost
     from trajopt.problem.waypoints import waypoints
     from trajopt.problem.with_free_durations import with_free_durations
     from trajopt.results.comparison import Comparison, compare
@@ -75,7 +76,8 @@ _HOME = {
     "problem.jerk": ("JerkBounds", "JerkResidual", "JerkSystem"),
     "problem.derivative_check": ("BlockCheck", "DerivativeReport", "check_derivatives"),
     "problem.limits": ("AccelerationBounds", "ControlRateBounds", "TorqueSpeedBounds"),
-    "problem.free_duration": ("FreeDurationSystem", "TimeCost"),
+    "problem.free_duration": ("FreeDurationSystem",),
+    "problem.time_cost": ("TimeCost",),
     "problem.with_free_durations": ("with_free_durations",),
     "problem.problem": ("Problem",),
     "problem.scenery": ("Cylinder", "Lines", "Shape", "Sphere", "Target"),

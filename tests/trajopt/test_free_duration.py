@@ -167,6 +167,22 @@ def test_costs_against_differences(integrated, rng):
         assert report.ok, report
 
 
+def test_the_given_state_breaks_no_limit():
+    """A constraint of states leaves out the one that is given, here beyond its limit."""
+    inside = line("rk4", 1.0)
+    problem = trajopt.Problem(
+        inside, [0.5, 0.0], 40, [trajopt.ControlCost(1.0)], [trajopt.StateCost(inside, [0.0, 0.0], 1e3)],
+        [trajopt.StateBounds(inside, upper=[0.45, np.inf], at=slice(10, None)), trajopt.ControlBounds(-9.0, 9.0)],
+    )  # fmt: skip
+    free = trajopt.with_free_durations(problem, 0.1)
+    bound = next(c for c in free.constraints if isinstance(c, trajopt.ResidualConstraint))
+    assert bound.at == tuple(range(11, 42)) and free.control_limits[0][1:, 0].tolist() == [-9.0] * 40
+    everywhere = replace(problem, constraints=[trajopt.StateBounds(inside, upper=[0.499, np.inf], at="path")])
+    held = trajopt.with_free_durations(everywhere).constraints[1]
+    assert held.at == tuple(range(2, 41))
+    assert trajopt.DDP().solve(free).converged
+
+
 @pytest.mark.parametrize("name", ["quadruped_trot"])
 def test_gaits_with_free_durations(name):
     """Both solvers find the same plan, which costs less, and in which phases take other times than before."""

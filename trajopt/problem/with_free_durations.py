@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
-from trajopt.problem.free_duration import FreeDurationSystem, TimeCost
-from trajopt.problem.lifted import LiftedCost
+from trajopt.problem.free_duration import FreeDurationSystem
 from trajopt.problem.problem import Problem, check_problem
+from trajopt.problem.stretched_cost import StretchedCost
+from trajopt.problem.time_cost import TimeCost
 
 
 def with_free_durations(
@@ -55,8 +56,8 @@ def with_free_durations(
         costs.append(time)
     return Problem(
         system, system.state(problem.x0), system.horizon, costs,
-        [LiftedCost(system, cost) for cost in problem.terminal_costs],
-        [system.duration_bounds(), *(_constraint(each, system, rows, where) for each in problem.constraints)],
+        [system.lift(cost) for cost in problem.terminal_costs],
+        [system.duration_bounds(), *(_constraint(each, problem, system, where) for each in problem.constraints)],
         us, problem.name, xs, problem.scenery,
     )  # fmt: skip
 
@@ -71,7 +72,7 @@ def _running(problem: Problem, system: FreeDurationSystem, rows: np.ndarray, whe
 
     def lifted(cost: Any, timed: bool) -> Any:
         if (id(cost), timed) not in made:
-            made[id(cost), timed] = system.lift(cost) if timed else LiftedCost(system, cost)
+            made[id(cost), timed] = StretchedCost(system, cost, timed)
         return made[id(cost), timed]
 
     if not _listed(problem):
@@ -92,13 +93,14 @@ def _moved(cost: Any, where: np.ndarray) -> Any:
     return cost
 
 
-def _constraint(given: Any, system: FreeDurationSystem, rows: np.ndarray, where: np.ndarray) -> Any:
+def _constraint(given: Any, problem: Problem, system: FreeDurationSystem, where: np.ndarray) -> Any:
     if isinstance(given, ControlBounds):
         limits = np.full((2, system.horizon, system.nu), [[[-np.inf]], [[np.inf]]])
-        limits[:, rows, :-1] = given.limits(len(rows), system.nu - 1)
+        limits[:, where[:-1], :-1] = given.limits(problem.horizon, system.nu - 1)
         return ControlBounds(limits[0], limits[1])
-    at = given.at if isinstance(given.at, str) else np.asarray(where[list(given.at)])
-    lower, upper = given.lower, given.upper
-    if at == "path" if isinstance(at, str) else False:
-        at = rows
-    return ResidualConstraint(system.lift(given.residual), lower, upper, at, given.name)
+    if given.at == "terminal":
+        return ResidualConstraint(system.lift(given.residual), given.lower, given.upper, "terminal", given.name)
+    of_states = given.residual.jacobians(problem.x0[None], problem.us_init[:1])[1] is None
+    knots = given.knots(problem.horizon, of_states)
+    lower, upper = given.limits(knots)
+    return ResidualConstraint(system.lift(given.residual), lower, upper, where[knots], given.name)
