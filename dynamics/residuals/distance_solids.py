@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dynamics.algorithms.frames import last_dof
 from dynamics.algorithms.kinematics import COLUMN, DOF
-from dynamics.residuals.distance_parts import ALONG, BOXED, LEFT, NEAR, TINY, TURNED, column, less, placed, turned
+from dynamics.residuals.distance_parts import ALONG, BOXED, LEFT, NEAR, TINY, TURNED, clip, column, less, placed, turned
 from dynamics.simd import absolute, fma, helper, kernel, load, select_less, sqrt, store
 from dynamics.spatial import add_scaled3, cross, dot3, load3, scale3, store3
 
@@ -42,22 +42,20 @@ def _slope(s, x, e, h):
 
 @helper
 def _closest_parameter(x, e, h):
-    """s in [0, 1] where the slope, piecewise linear and rising, is zero."""
+    """s in [0, 1] where the slope, piecewise linear and rising, is zero, and one where that is inside, else zero."""
     zero = 0.0 * x[0]
     lo, hi = zero, zero + 1.0
     f_lo, f_hi = _slope(lo, x, e, h), _slope(hi, x, e, h)
     for i in range(3):
         over = 1.0 / select_less(absolute(e[i]), zero + TINY, zero + 1.0, e[i])
         for side in range(2):
-            c = (h[i] * (2.0 * side - 1.0) - x[i]) * over
-            c = select_less(c, zero, zero, select_less(zero + 1.0, c, zero + 1.0, c))
+            c, _ = clip((h[i] * (2.0 * side - 1.0) - x[i]) * over)
             f = _slope(c, x, e, h)
             up_lo, up_hi = select_less(c, lo, lo, c), select_less(hi, c, hi, c)
             g_lo, g_hi = select_less(c, lo, f_lo, f), select_less(hi, c, f_hi, f)
             lo, f_lo = select_less(zero, f, lo, up_lo), select_less(zero, f, f_lo, g_lo)
             hi, f_hi = select_less(zero, f, up_hi, hi), select_less(zero, f, g_hi, f_hi)
-    s = lo - f_lo * (hi - lo) / (f_hi - f_lo + TINY)
-    return select_less(s, zero, zero, select_less(zero + 1.0, s, zero + 1.0, s))
+    return clip(lo - f_lo * (hi - lo) / (f_hi - f_lo + TINY))
 
 
 # ------------------------------------------------------------------------------------------------ meeting
@@ -122,7 +120,7 @@ def _from_box(x, y, h):
     """(separation, s, n, free axes, whether s is free) of the segment from x to y, in the axes of the box."""
     e, zero = less(y, x), 0.0 * x[0]
     one = zero + 1.0
-    s = _closest_parameter(x, e, h)
+    s, s_free = _closest_parameter(x, e, h)
     at = add_scaled3(x, s, e)
     delta = (_beyond(at[0], h[0]), _beyond(at[1], h[1]), _beyond(at[2], h[2]))
     squared = dot3(delta, delta)
@@ -131,7 +129,6 @@ def _from_box(x, y, h):
         select_less(absolute(at[0]), one * h[0], one, zero), select_less(absolute(at[1]), one * h[1], one, zero),
         select_less(absolute(at[2]), one * h[2], one, zero),
     )  # fmt: skip
-    s_free = select_less(zero, s, select_less(s, one, one, zero), zero)
     apart = (far, s, scale3(delta, 1.0 / far), free, s_free)
     none = (zero, zero, zero)
     best = (zero - 1e30, zero, none, none, zero)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -144,11 +145,16 @@ class HybridSystem(RobotSystem):
     def with_model(self, model: RigidBodyModel) -> HybridSystem:
         """The same phases of another robot; see `RigidBodySystem.with_model`."""
         part = copy.copy(self)
-        others = {system: system.with_model(model) for system in {segment.system for segment in self.segments}}
+        others = self._others(lambda system: system.with_model(model))
         places = dict(zip(self.contact_frames, self._contact_places, strict=True))
-        RobotSystem.__init__(part, model, self.dt, next(iter(others.values())).actuation, places)
-        part._put([segment._replace(system=others[segment.system]) for segment in self.segments])
+        RobotSystem.__init__(part, model, self.dt, others[0].system.actuation, places)
+        part._put(others)
         return part
+
+    def _others(self, make: Callable[[Any], Any]) -> list[Segment]:
+        """The segments with what is made of their systems, of each of these once."""
+        made = {system: make(system) for system in {segment.system for segment in self.segments}}
+        return [segment._replace(system=made[segment.system]) for segment in self.segments]
 
     # -------------------------------------------------------------------------------------------- knots
     @property
@@ -160,9 +166,8 @@ class HybridSystem(RobotSystem):
     def timed(self) -> HybridSystem:
         """The same system whose last control is how long the step takes, s; impacts take none."""
         new = copy.copy(self)
-        known = {id(s.system): s.system.timed() for s in self.segments}
         new.nu = self.nu + 1
-        new._put([s._replace(system=known[id(s.system)]) for s in self.segments])
+        new._put(self._others(lambda system: system.timed()))
         return new
 
     def window(self, start: int, stop: int) -> HybridSystem:

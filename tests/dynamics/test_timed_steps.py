@@ -10,6 +10,7 @@ import trajopt
 from dynamics import JointAccelerationSystem, JointTorques, RigidBodySystem
 from dynamics.systems.steps import INTEGRATORS
 from tests.reference.random_robots import random_states, random_tree
+from tests.reference.robot_systems import both_orders_at_once
 from tests.tolerances import IDENTITY
 
 TREES = {
@@ -54,11 +55,9 @@ def test_steps_and_derivatives(kind, integrator, rng):
     report = trajopt.check_derivatives(timed, xs, us, step=2.0 ** (-13 if kind == "feet" else -9))
     assert report.ok, report
     fx, fu = timed.linearize(xs, us)
-    lam, n, m = rng.standard_normal((3, system.ndx)), system.ndx, timed.nu
+    lam = rng.standard_normal((3, system.ndx))
     H = timed.hessian_products(xs, us, lam)
-    whole = [np.empty(shape) for shape in ((3, n, n), (3, n, m), (3, n, n), (3, m, n), (3, m, m))]
-    timed.write_expansion(xs, us, lam, *whole)
-    for got, wanted in zip(whole, (fx, fu, *H), strict=True):
+    for got, wanted in zip(both_orders_at_once(timed, xs, us, lam), (fx, fu, *H), strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-12 * (1.0 + np.abs(wanted).max()))
     plain = system.linearize(xs, us[:, :-1])
     same = timed.linearize(xs, np.hstack([us[:, :-1], np.full((3, 1), 0.05)]))

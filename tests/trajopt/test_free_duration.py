@@ -8,6 +8,7 @@ import pytest
 import dynamics
 import problems
 import trajopt
+from tests.reference.robot_systems import both_orders_at_once
 from tests.tolerances import IDENTITY
 from trajopt import FreeDurationSystem, TimeCost
 
@@ -58,11 +59,9 @@ def test_derivatives_against_differences(name, rng):
     report = trajopt.check_derivatives(system, xs, us)
     assert report.ok, report
     fx, fu = system.linearize(xs, us)
-    lam, n, m = rng.standard_normal((5, system.ndx)), system.ndx, system.nu
+    lam = rng.standard_normal((5, system.ndx))
     H = system.hessian_products(xs, us, lam)
-    whole = [np.empty(shape) for shape in ((5, n, n), (5, n, m), (5, n, n), (5, m, n), (5, m, m))]
-    system.write_expansion(xs, us, lam, *whole)
-    for got, wanted in zip(whole, (fx, fu, *H), strict=True):
+    for got, wanted in zip(both_orders_at_once(system, xs, us, lam), (fx, fu, *H), strict=True):
         np.testing.assert_allclose(got, wanted, atol=1e-12 * (1.0 + np.abs(wanted).max()))
 
 

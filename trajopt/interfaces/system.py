@@ -128,9 +128,10 @@ def window(system: System, start: int, stop: int) -> System:
 
 def knot_durations(system: System, horizon: int, xs: np.ndarray | None = None) -> np.ndarray:
     """Seconds (N,) that the knots take, along a trajectory xs (N+1, nx) where they are free."""
-    timed, free = capability(system, Durations), capability(system, FreeDurations)
+    free = None if xs is None else capability(system, FreeDurations)
     if free is not None and xs is not None:
         return free.durations_along(xs)
+    timed = capability(system, Durations)
     return np.full(horizon, float(system.dt)) if timed is None else np.asarray(timed.durations, dtype=np.float64)
 
 

@@ -16,9 +16,10 @@ from trajopt.costs.accelerations import AccelerationResidual, velocity_count
 from trajopt.interfaces.knots import At
 from trajopt.interfaces.owners import subject_of
 from trajopt.interfaces.system import System, state_array, tangent_names
-from trajopt.problem.constraints import Limits, ResidualConstraint, limited_components
-from trajopt.problem.control_rate import RememberingSystem, innermost, lifted
+from trajopt.problem.constraints import Limits, ResidualConstraint
+from trajopt.problem.control_rate import RememberingSystem
 from trajopt.problem.lifted import WithControls
+from trajopt.problem.limits import limited_joints
 from trajopt.validation import scalar_or_vector
 
 
@@ -145,7 +146,4 @@ class JerkBounds(ResidualConstraint):
         at: At = "path",
         name: str = "jerk bounds",
     ) -> None:
-        inside = innermost(system, JerkSystem)
-        whole = JerkResidual(inside)
-        low, high, used = limited_components("JerkBounds", lower, upper, whole.joints, whole.nr)
-        super().__init__(lifted(system, JerkResidual(inside, used), JerkSystem), low, high, at, name)
+        super().__init__(*limited_joints("JerkBounds", system, JerkResidual, lower, upper, JerkSystem), at, name)

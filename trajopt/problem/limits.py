@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -14,6 +17,18 @@ from trajopt.problem.constraints import Limits, ResidualConstraint, limit_rows, 
 from trajopt.problem.control_rate import ControlRateSystem, innermost, lifted
 from trajopt.problem.control_rate_cost import check_control_rate_system
 from trajopt.validation import flag, float_array
+
+
+def limited_joints(
+    what: str, system: System, residual: Callable[..., Any], lower: Limits, upper: Limits, kind: type | None = None
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """A residual of the joints that have a finite limit, residual(inside, which), as one for the system; the limits.
+
+    inside is the system inside all that remember, or the first of them that is of a kind."""
+    inside = innermost(system, kind)
+    whole = residual(inside)
+    low, high, used = limited_components(what, lower, upper, whole.joints, whole.nr)
+    return lifted(system, residual(inside, used), kind), low, high
 
 
 class AccelerationBounds(ResidualConstraint):
@@ -46,10 +61,7 @@ class AccelerationBounds(ResidualConstraint):
         at: At = "path",
         name: str = "acceleration bounds",
     ) -> None:
-        inside = innermost(system)
-        whole = AccelerationResidual(inside)
-        low, high, used = limited_components("AccelerationBounds", lower, upper, whole.joints, whole.nr)
-        super().__init__(lifted(system, AccelerationResidual(inside, used)), low, high, at, name)
+        super().__init__(*limited_joints("AccelerationBounds", system, AccelerationResidual, lower, upper), at, name)
 
 
 class ControlRateBounds(ResidualConstraint):
