@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import casadi as ca  # pyright: ignore[reportMissingImports]
 import numpy as np
 
-from experiments.constraints.statement import Limits, Statement
+from experiments.constraints.statement import Integrand, Limits, Statement
 
 QUIET: dict[str, dict[str, Any]] = {
     "ipopt": {"print_time": False, "ipopt": {"print_level": 0, "sb": "yes"}},
@@ -55,7 +55,7 @@ def programme(statement: Statement) -> Programme:
     U = [ca.SX.sym(f"u{t}", nu) for t in range(N)]
     lower_x, upper_x = np.full((N + 1, nx), -np.inf), np.full((N + 1, nx), np.inf)
     rows: list[list[tuple[Any, float, float]]] = [[] for _ in range(N + 1)]
-    for i in range(nx):
+    for i in np.flatnonzero(np.isfinite(statement.x0)).tolist():
         rows[0].append((X[0][i], statement.x0[i], statement.x0[i]))
     for each in statement.constraints:
         for t in statement.knots(each):
@@ -84,7 +84,10 @@ def objective(statement: Statement, X: list[Any], U: list[Any]) -> Any:
     """The cost of symbols, one column for each knot."""
     total: Any = sum(term.value(X[-1]) for term in statement.terminal)
     for term in statement.running:
-        total += statement.dt * sum(term.value(z) for z in (X[:-1] if term.of == "state" else U))
+        if isinstance(term, Integrand):
+            total += statement.dt * sum(term.value(x, u) for x, u in zip(X[:-1], U, strict=True))
+        else:
+            total += statement.dt * sum(term.value(z) for z in (X[:-1] if term.of == "state" else U))
     return total
 
 

@@ -53,6 +53,18 @@ class Price:
         return self.slope * z[self.component]
 
 
+@dataclass(frozen=True)
+class Integrand:
+    """l(x, u), any function of both, of running costs; for peers alone, ours are made otherwise."""
+
+    function: Callable[[Any, Any], Any]
+    of = "both"
+
+    def value(self, x: Any, u: Any) -> Any:
+        """Of symbols, or of arrays over knots."""
+        return self.function(x, u)
+
+
 Cost = Squares | Price
 
 
@@ -112,7 +124,7 @@ class Statement:
     ----------
     name : of the problem; source : where it is from
     xdot : dx/dt of scalars, a tuple
-    x0 : (nx,); horizon N; dt [s], or 1/N where a control is the length of a step, which multiplies xdot
+    x0 : (nx,), NaN where it is free, for peers alone; horizon N; dt [s], or 1/N where a control is the length of a step, which multiplies xdot
     lower, upper : (nu,) limits of controls, which may be infinite
     running, terminal : costs
     constraints : besides the limits of controls
@@ -129,7 +141,7 @@ class Statement:
     dt: float
     lower: tuple[float, ...]
     upper: tuple[float, ...]
-    running: tuple[Cost, ...] = ()
+    running: tuple[Cost | Integrand, ...] = ()
     terminal: tuple[Cost, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     guess: Any = 0.0
@@ -181,12 +193,16 @@ class Statement:
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The objective of any states (N+1, nx) and controls (N, nu)."""
         along = {"state": xs[:-1].T, "control": us.T}
-        total = sum(self.dt * np.sum(term.value(along[term.of])) for term in self.running)
+        total = sum(
+            self.dt * np.sum(term.value(xs[:-1].T, us.T) if isinstance(term, Integrand) else term.value(along[term.of]))
+            for term in self.running
+        )
         return float(total + sum(term.value(xs[-1]) for term in self.terminal))
 
     def violation(self, xs: np.ndarray, us: np.ndarray) -> float:
         """Largest violation of anything: x0, dynamics, limits of controls, rows in their units.  NaN if not finite."""
-        off = [np.abs(xs[0] - self.x0), np.ravel(us - self.upper), np.ravel(self.lower - us)]
+        given = np.isfinite(self.x0)
+        off = [np.abs(xs[0] - self.x0)[given], np.ravel(us - self.upper), np.ravel(self.lower - us)]
         ends = np.array(np.broadcast_arrays(*self.step(xs[:-1].T, us.T))).T
         off.append(np.ravel(np.abs(ends - xs[1:])))
         for each in self.constraints:
