@@ -21,7 +21,7 @@ from dynamics.validation import as_array, as_batch, as_floats
 class ClosedLoops(NamedTuple):
     """What closed-loop rollouts follow."""
 
-    x0: np.ndarray  # (nx,)
+    x0: np.ndarray | None  # (nx,), or None where candidates start from the states that are there
     xs: np.ndarray  # (N or N+1, nx)
     us: np.ndarray  # (N, nu)
     k: np.ndarray  # (N, nu)
@@ -29,6 +29,8 @@ class ClosedLoops(NamedTuple):
     alphas: np.ndarray  # (C, LANES) step lengths
     gaps: np.ndarray | None  # (N+1, ndx)
     limits: np.ndarray | None  # (N, 2, nu)
+    shift: np.ndarray | None = None  # (C, LANES) what `pull` is multiplied by
+    pull: np.ndarray | None = None  # (N, nu)
 
 
 class Segment(NamedTuple):
@@ -138,28 +140,35 @@ class DiscreteSystem(ABC):
         gaps: np.ndarray | None = None,
         lower: np.ndarray | None = None,
         upper: np.ndarray | None = None,
+        shift: np.ndarray | None = None,
+        pull: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Trajectories of u = us_t + alpha k_t + K_t difference(xs_t, x), one per step length, in lanes.
 
-        Parameters: x0 (nx,), xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, ndx), alphas (A,); optional: lower and
-        upper (N, nu), which the controls keep; gaps (N+1, ndx) between xs and the dynamics, of which the new states
-        keep the part 1 - alpha (see `trajopt.System`).
+        Parameters: x0 (nx,), or (A, nx) for each, xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, ndx), alphas (A,);
+        optional: lower and upper (N, nu), which the controls keep; gaps (N+1, ndx) between xs and the dynamics, of
+        which the new states keep the part 1 - alpha (see `trajopt.System`); shift (A,) and pull (N, nu), whose product
+        is added to the controls.
         Returns: (A, N+1, nx), (A, N, nu), possibly as views with the candidates last in memory.  A candidate that
         diverges holds inf or NaN.
         """
         xs, us = self._knots(xs, us)
         N = len(us)
-        x0, k, K = self._shaped(x0=(x0, (self.nx,)), k=(k, us.shape), K=(K, (N, self.nu, self.ndx)))
         alphas, limits = as_array("alphas", alphas, (None,), finite=False), None
         if not len(alphas):
             raise ValueError("alphas: got none, expected at least one step length")
+        start = (self.nx,) if np.ndim(x0) < 2 else (len(alphas), self.nx)
+        x0, k, K = self._shaped(x0=(x0, start), k=(k, us.shape), K=(K, (N, self.nu, self.ndx)))
         if gaps is not None:
             (gaps,) = self._shaped(gaps=(gaps, (N + 1, self.ndx)))
         if lower is not None or upper is not None:
             if lower is None or upper is None:
                 raise ValueError("lower and upper: got one of them, expected both or neither")
             limits = np.stack(self._shaped(lower=(lower, us.shape), upper=(upper, us.shape)), axis=1)
-        return self._closed_loops(x0, xs, us, k, K, alphas, gaps, limits)
+        pulled: list[np.ndarray | None] = [None, None]
+        if shift is not None or pull is not None:
+            pulled = [*self._shaped(shift=(shift, alphas.shape), pull=(pull, us.shape))]
+        return self._closed_loops(x0, xs, us, k, K, alphas, gaps, limits, *pulled)
 
     @staticmethod
     def _shaped(**arguments) -> list[np.ndarray]:
@@ -171,14 +180,23 @@ class DiscreteSystem(ABC):
                 raise ValueError(f"{name}: got shape {array.shape}, expected {shape}")
         return arrays
 
-    def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None):
+    def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None, shift=None, pull=None):
         N, A = len(us), len(alphas)
         chunks = chunk_count(A)
         shapes = (chunks, LANES), (chunks, N + 1, self.nx, LANES), (chunks, N, self.nu, LANES)
         lanes, X, U = aligned_arrays(*shapes)
         lanes[...] = 0.0
         lanes.reshape(-1)[:A] = alphas
-        self.roll(ClosedLoops(x0, xs, us, k, K, lanes, gaps, limits), 0, N, X, U)
+        if shift is not None:
+            (moved,) = aligned_arrays(lanes.shape)
+            moved[...] = 0.0
+            moved.reshape(-1)[:A] = shift
+            shift = moved
+        if x0.ndim == 2:
+            rows = np.minimum(np.arange(chunks * LANES), A - 1).reshape(chunks, LANES)
+            X[:, 0] = x0[rows].transpose(0, 2, 1)
+            x0 = None
+        self.roll(ClosedLoops(x0, xs, us, k, K, lanes, gaps, limits, shift, pull), 0, N, X, U)
         if chunks == 1:
             return X[0].transpose(2, 0, 1)[:A], U[0].transpose(2, 0, 1)[:A]
         return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] for Y in (X, U))

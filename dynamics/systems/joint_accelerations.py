@@ -89,11 +89,16 @@ class JointAccelerationSystem(RobotSystem):
         """Closed loops over the knots start <= t < stop; see `RobotSystem.roll`."""
         left = loops.alphas[:, None] - 1.0
         if start == 0:
-            X[:, 0] = loops.x0[:, None] + (0.0 if loops.gaps is None else left * loops.gaps[0][:, None])
+            if loops.x0 is not None:
+                X[:, 0] = loops.x0[:, None]
+            if loops.gaps is not None:
+                X[:, 0] += left * loops.gaps[0][:, None]
         for t in range(start, stop):
             u = np.broadcast_to(loops.us[t][:, None], U[:, t].shape)
             if loops.K.shape[1]:
                 u = u + loops.alphas[:, None] * loops.k[t][:, None] + loops.K[t] @ (X[:, t] - loops.xs[t][:, None])
+                if loops.shift is not None and loops.pull is not None:
+                    u += loops.shift[:, None] * loops.pull[t][:, None]
             U[:, t] = u if loops.limits is None else np.clip(u, *loops.limits[t][:, :, None])
             x, u = (Y.swapaxes(1, 2).reshape(-1, Y.shape[1]) for Y in (X[:, t], U[:, t]))
             following = np.empty_like(x)

@@ -46,7 +46,8 @@ class LedMotion:
         if loops.K.shape[2]:
             K[..., self.kept_dx] = loops.K
         gaps = None if loops.gaps is None else loops.gaps @ self.G.T
-        whole = loops._replace(x0=self.full_x(loops.x0), xs=self.full_x(loops.xs), K=K, gaps=gaps)
+        x0 = None if loops.x0 is None else self.full_x(loops.x0)
+        whole = loops._replace(x0=x0, xs=self.full_x(loops.xs), K=K, gaps=gaps)
         (full,) = aligned_arrays((*X.shape[:2], self.tree.nx, X.shape[3]))
         full[:, start] = np.moveaxis(self.full_x(np.moveaxis(X[:, start], 1, -1)), -1, 1)
         self.tree.roll(whole, start, stop, full, U)

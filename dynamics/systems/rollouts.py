@@ -75,19 +75,32 @@ def close_gap(m, manifold, gaps, t, alpha, x, work):
 
 
 @kernel
+def place_lanes(x0, x):
+    """x <- x0 in every lane; x stays what it is where x0 is None."""
+    if x0 is not None:
+        for i in range(x.shape[0]):
+            store(x, i, splat(x, x0[i]))
+
+
+@kernel
 def start_lanes(m, manifold, loops, alpha, work, x):
     """x <- x0 of the `ClosedLoops` in every lane, moved along what is left of the first gap; work as `close_gap`."""
-    for i in range(x.shape[0]):
-        store(x, i, splat(work, loops.x0[i]))
+    place_lanes(loops.x0, x)
     close_gap(m, manifold, loops.gaps, 0, alpha, x, work)
 
 
 @kernel
-def feedback(m, manifold, loops, t, alpha, work, x, u):
-    """u = us + alpha k + K difference(xs, x) of knot t, within the limits.
+def pulled(u, shift, pull, c, t, i):
+    """Control i of knot t, u, and the shift of each lane of chunk c times its pull, where there is any."""
+    return u if pull is None else fma(pull[t, i], load(shift, c), u)
 
-    loops: `ClosedLoops` by reference, plain numbers that are the same for all lanes; alpha has one step length per
-    lane; no feedback where K has no rows.  work: nx + 2 nv."""
+
+@kernel
+def feedback(m, manifold, loops, t, c, work, x, u):
+    """u = us + alpha k + shift pull + K difference(xs, x) of knot t, within the limits.
+
+    loops: `ClosedLoops` by reference, of whose step lengths and shifts chunk c has one per lane; other numbers are the
+    same for all lanes; no feedback where K has no rows.  work: nx + 2 nv."""
     align_stack(x)
     n, nu, nx, K = m.dof_body.size, loops.us.shape[1], x.shape[0], loops.K
     nq = nx - n
@@ -103,19 +116,20 @@ def feedback(m, manifold, loops, t, alpha, work, x, u):
         else:
             difference_configuration(m, x_nominal[:nq], x[:nq], dx)
         combine(n, dx[n:], x[nq:], -1.0, x_nominal[nq:])
+        alpha = load(loops.alphas, c)
         for i in range(nu):
-            s = fma(splat(u, loops.k[t, i]), alpha, load(u, i))
+            s = pulled(fma(splat(u, loops.k[t, i]), alpha, load(u, i)), loops.shift, loops.pull, c, t, i)
             for j in range(2 * n):
                 s = fma(K[t, i, j], load(dx, j), s)
             store(u, i, within(u, s, loops.limits, t, i))
 
 
 @kernel
-def feedback_step(m, p, loops, t, alpha, d, work, x, u, x_next):
+def feedback_step(m, p, loops, t, c, d, work, x, u, x_next):
     """u of `feedback` and x_next = f(x, u) of the `Plant` p at one knot.  d: `carve_dynamics`; work: that of
     `feedback`, and `step_numbers`."""
     nq = x.shape[0] - m.dof_body.size
-    feedback(m, p.manifold, loops, t, alpha, work, x, u)
+    feedback(m, p.manifold, loops, t, c, work, x, u)
     step_kernel(m, p, x[:nq], x[nq:], u, d, work, x_next[:nq], x_next[nq:])
 
 
@@ -124,8 +138,8 @@ def drive_closed_loops(first, last, work, block, p, loops, start, stop, X, U):
     """Closed-loop rollouts over the knots start <= t < stop, one step length per lane: from x0, or from the states that
     X already holds where start > 0.
 
-    u_t = us_t + alpha k_t + K_t difference(xs_t, x_t);  open loop, u = us, if K is (N, 0, 0).  loops: `ClosedLoops`,
-    of whose gaps each state keeps the part 1 - alpha.
+    u_t = us_t + alpha k_t + shift pull_t + K_t difference(xs_t, x_t);  open loop, u = us, if K is (N, 0, 0).
+    loops: `ClosedLoops`, of whose gaps each state keeps the part 1 - alpha.
     X (C, N+1, nx, LANES), U (C, N, nu, LANES) receive the trajectories."""
     m, p, loops = kernel_model(block), by_reference(p), by_reference(loops)
     for c in range(first, last):
@@ -135,5 +149,5 @@ def drive_closed_loops(first, last, work, block, p, loops, start, stop, X, U):
             start_lanes(m, p.manifold, loops, alpha, w, span(X[c, 0]))
         for t in range(start, stop):
             x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
-            feedback_step(m, p, loops, t, alpha, d, w, x, u, x_next)
+            feedback_step(m, p, loops, t, c, d, w, x, u, x_next)
             close_gap(m, p.manifold, loops.gaps, t + 1, alpha, x_next, w)

@@ -15,6 +15,9 @@ import numpy as np
 
 from experiments.constraints.statement import Integrand, Limits, Statement
 
+if hasattr(ca.GlobalOptions, "setNumpyMode"):
+    ca.GlobalOptions.setNumpyMode(-1)  # numpy's functions of symbols give symbols, as in all versions so far
+
 QUIET: dict[str, dict[str, Any]] = {
     "ipopt": {"print_time": False, "ipopt": {"print_level": 0, "sb": "yes"}},
     "fatrop": {"print_time": False, "structure_detection": "auto", "fatrop": {"print_level": 0}},

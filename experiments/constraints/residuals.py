@@ -19,7 +19,7 @@ import numba
 import numpy as np
 
 import trajopt
-from experiments.constraints.statement import Constraint, Limits, Price, Rows, Squares, Statement
+from experiments.constraints.statement import Constraint, Integrand, Limits, Price, Rows, Squares, Statement
 
 COMPILED = 256
 
@@ -108,8 +108,10 @@ def problem_of(statement: Statement, fast: bool = True) -> trajopt.Problem:
     )
 
 
-def _cost(term: Squares | Price, system: Any, fast: bool) -> Any:
+def _cost(term: Squares | Price | Integrand, system: Any, fast: bool) -> Any:
     """A cost of the library."""
+    if isinstance(term, Integrand):
+        raise TypeError("running: got an Integrand, which is for peers alone")
     if isinstance(term, Squares):
         weights = np.broadcast_to(np.asarray(term.weights, dtype=float), system.nx if term.of == "state" else system.nu)
         reference = np.broadcast_to(np.asarray(term.reference, dtype=float), weights.shape)

@@ -124,7 +124,9 @@ class Statement:
     ----------
     name : of the problem; source : where it is from
     xdot : dx/dt of scalars, a tuple
-    x0 : (nx,), NaN where it is free, for peers alone; horizon N; dt [s], or 1/N where a control is the length of a step, which multiplies xdot
+    x0 : (nx,), NaN where it is free, for peers alone
+    horizon : N
+    dt : s, or 1/N where a control is the length of a step, which multiplies xdot
     lower, upper : (nu,) limits of controls, which may be infinite
     running, terminal : costs
     constraints : besides the limits of controls

@@ -64,8 +64,9 @@ def timed(name: str, xdot: Rates, x0, horizon: int, limit, end: Limits, **other:
     )  # fmt: skip
 
 
-def from_statement(plain: Statement) -> Callable[[float], trajopt.Problem]:
-    """Our problem of a statement of fixed time that has a goal and limits of its controls: the time is the cost."""
+def from_statement(plain: Statement, effort: float = 0.0) -> Callable[[float], trajopt.Problem]:
+    """Our problem of a statement of fixed time that has a goal and limits of its controls: the cost is the time, and
+    half of `effort` times the squared controls."""
 
     def make(h: float) -> trajopt.Problem:
         with warnings.catch_warnings():
@@ -73,7 +74,7 @@ def from_statement(plain: Statement) -> Callable[[float], trajopt.Problem]:
             system = trajopt.CallableSystem(xdot=plain.xdot, nx=plain.nx, nu=plain.nu, dt=h, name=plain.name)
         end = trajopt.StateResidual(system, plain.constraints[-1].lower)
         fixed = trajopt.Problem(
-            system, plain.x0, plain.horizon,
+            system, np.array(plain.x0), plain.horizon, [trajopt.ControlCost(effort)],
             constraints=[
                 trajopt.ControlBounds(plain.lower, plain.upper),
                 trajopt.ResidualConstraint(end, at="terminal", name="goal"),
@@ -96,12 +97,14 @@ def double_integrator() -> Case:
     return Case(peer, from_statement(plain), (1.2, 3.0, 6.0))
 
 
-def cartpole() -> Case:
-    """Swing-up of Kelly's cart and pole with at most 10 N."""
+def cartpole(effort: float = 0.0) -> Case:
+    """Swing-up of Kelly's cart and pole with at most 10 N; in the least time, its forces are those all along."""
     end = goal((0.0, np.pi, 0.0, 0.0))
     x0 = (0.0,) * 4
     plain = replace(cart_pole(), lower=(-10.0,), upper=(10.0,), horizon=80, running=(), constraints=(end,))
-    return Case(timed("cartpole", plain.xdot, x0, 80, (10.0,), end), from_statement(plain), (1.5, 2.0, 3.0))
+    cost = Integrand(lambda z, u: z[-1] * (1.0 + 0.5 * effort * u[0] ** 2))
+    peer = timed("cartpole", plain.xdot, x0, 80, (10.0,), end, running=(cost,))
+    return Case(peer, from_statement(plain, effort), (1.5, 2.0, 3.0))
 
 
 def car() -> Case:
@@ -188,7 +191,9 @@ def quadrotor_inertia(robot: dynamics.RigidBodyModel) -> list[float]:
 
 
 CASES = {
-    "double integrator": double_integrator, "cartpole": cartpole, "car": car, "arm": six_axes, "quadrotor": flight,
+    "double integrator": double_integrator, "cartpole": cartpole,
+    "cartpole, little effort": lambda: cartpole(1e-3), "cartpole, effort": lambda: cartpole(1e-2),
+    "car": car, "arm": six_axes, "quadrotor": flight,
 }  # fmt: skip
 
 

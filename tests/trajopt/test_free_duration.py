@@ -11,6 +11,7 @@ import trajopt
 from tests.reference.robot_systems import both_orders_at_once
 from tests.tolerances import IDENTITY
 from trajopt import FreeDurationSystem, TimeCost
+from trajopt.interfaces.stepwise import closed_loop_by_steps
 
 RULES = ("explicit_euler", "semi_implicit_euler", "rk2", "rk4", "implicit_midpoint")
 
@@ -66,6 +67,31 @@ def test_derivatives_against_differences(name, rng):
 
 
 @pytest.mark.filterwarnings("ignore::trajopt.SlowDynamicsWarning")
+@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize("gapped", [False, True])
+@pytest.mark.parametrize("name", [*SYSTEMS, "trot"])
+def test_closed_loops_are_those_of_single_steps(name, gapped, limited, rng):
+    """Phases at once, candidates of other durations in each, also where durations of the trajectory change on the way
+    and in ten candidates, which fill more than one set of lanes."""
+    if name == "trot":
+        system = FreeDurationSystem(problems.make("quadruped_trot").system).window(0, 10)
+        x = np.tile(system.state(problems.make("quadruped_trot").x0), (11, 1))
+    else:
+        system = FreeDurationSystem(SYSTEMS[name](), phases=[3, 2])
+        x = np.tile(system.state(np.zeros(system.system.nx)), (8, 1))
+    N, size = system.horizon, 1e-3 if name in ("trot", "arm, Euler", "arm, RK4") else 0.03
+    xs = system.integrate(x, size * rng.standard_normal((N + 1, system.ndx)))
+    us, k = 10.0 * size * rng.standard_normal((N, system.nu)), size * rng.standard_normal((N, system.nu))
+    us[:, -1], K = 0.0, size * rng.standard_normal((N, system.nu, system.ndx))
+    gaps = system.difference(xs, np.vstack([x[:1], system.step(xs[:-1], us)])) if gapped else None
+    limits = (us - 0.05, us + 0.05) if limited else (None, None)
+    loop = x[0], xs, us, k, K, np.linspace(0.1, 1.0, 10), gaps, *limits
+    for got, wanted in zip(system.closed_loop_rollout(*loop), closed_loop_by_steps(system, *loop), strict=True):
+        assert np.abs(wanted).max() < 1e3
+        np.testing.assert_allclose(got, wanted, atol=1e-10 * np.abs(wanted).max())
+
+
+@pytest.mark.filterwarnings("ignore::trajopt.SlowDynamicsWarning")
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_steps_are_those_of_the_durations(name, rng):
     """A step of s dt seconds is that of a system with this dt; trajectories go knot by knot."""
@@ -98,7 +124,7 @@ def with_dt(inside, dt):
     return of_curved(inside.integrator, dt)
 
 
-@pytest.mark.parametrize("T", [1.2, 3.0, 6.0])
+@pytest.mark.parametrize("T", [1.5, 3.0, 6.0])
 @pytest.mark.parametrize("solver", [trajopt.DDP(), trajopt.ILQR()], ids=["ddp", "ilqr"])
 @pytest.mark.parametrize(("rule", "phases"), [("semi_implicit_euler", [40]), ("rk4", [40]), ("rk4", [20, 20])])
 def test_a_mass_moves_a_metre_in_two_seconds(rule, T, solver, phases):

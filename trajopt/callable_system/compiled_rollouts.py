@@ -29,27 +29,30 @@ def steps(plant: CompiledPlant) -> Callable:
 
 @lru_cache(KEPT)
 def closed_loops(plant: CompiledPlant) -> Callable:
-    """roll_out(h, x0, xs, us, k, K, alphas, gaps, lower, upper, X, U), as `System.closed_loop_rollout`.
+    """roll_out(h, x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, X, U), as `System.closed_loop_rollout`.
 
-    K with no rows: open loop; gaps or lower with no rows: none.
+    x0 (A, nx).  K with no rows: open loop; gaps, lower or pull with no rows: none.
     """
     step, numbers = step_kernel(plant)
 
     @njit(**OPTIONS)
-    def roll_out(h, x0, xs, us, k, K, alphas, gaps, lower, upper, X, U):
-        nx, N, nu = x0.shape[0], us.shape[0], us.shape[1]
+    def roll_out(h, x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, X, U):
+        nx, N, nu = x0.shape[1], us.shape[0], us.shape[1]
         feedback, gapped, limited = K.shape[0] > 0, gaps.shape[0] > 0, lower.shape[0] > 0
+        shifted = pull.shape[0] > 0
         work = np.empty(numbers(nx, nu))
         for a in range(alphas.shape[0]):
             left = 1.0 - alphas[a]
             for i in range(nx):
-                X[a, 0, i] = x0[i] - left * gaps[0, i] if gapped else x0[i]
+                X[a, 0, i] = x0[a, i] - left * gaps[0, i] if gapped else x0[a, i]
             for t in range(N):
                 x, u, x_next = X[a, t], U[a, t], X[a, t + 1]
                 for i in range(nu):
                     value = us[t, i]
                     if feedback:
                         value += alphas[a] * k[t, i]
+                        if shifted:
+                            value += shift[a] * pull[t, i]
                         for j in range(nx):
                             value += K[t, i, j] * (x[j] - xs[t, j])
                     if limited:  # by comparison, so that NaN stays NaN

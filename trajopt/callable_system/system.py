@@ -268,7 +268,7 @@ class CallableSystem(ClosedLoopRollouts):
         N, open_loop = len(us), np.empty((0, self.nu, self.nx))
         zeros = np.zeros((N + 1, self.nx)), us, np.zeros((N, self.nu)), open_loop
         x0 = same_shape("x0", x0, (self.nx,))
-        xs = self._compiled_rollout(x0, *zeros, np.zeros(1), None, None, None)
+        xs = self._compiled_rollout(x0[None], *zeros, np.zeros(1), None, None, None, None, None)
         if xs is not None:
             return xs[0][0]
         xs = np.empty((N + 1, self.nx))
@@ -278,22 +278,24 @@ class CallableSystem(ClosedLoopRollouts):
         return xs
 
     def _roll_out(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
-        x0, xs, us, k, K, alphas, gaps, lower, upper = loop
+        x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull = loop
         if (lower is None) != (upper is None):
             raise ValueError("lower, upper: got one of them, wanted both or none")
         us = _points("us", us, self.nu)
-        N, nx, nu = len(us), self.nx, self.nu
+        N, nx, nu, A = len(us), self.nx, self.nu, len(alphas)
         arrays = [
             same_shape(name, np.asarray(value), shape)
             for name, value, shape in (
-                ("x0", x0, (nx,)), ("xs", xs, (N + 1, nx)), ("us", us, (N, nu)), ("k", k, (N, nu)),
-                ("K", K, (N, nu, nx)), ("alphas", alphas, np.shape(alphas)),
+                ("x0", x0, (A, nx) if np.ndim(x0) == 2 else (nx,)), ("xs", xs, (N + 1, nx)), ("us", us, (N, nu)),
+                ("k", k, (N, nu)), ("K", K, (N, nu, nx)), ("alphas", alphas, (A,)),
             )
         ]  # fmt: skip
+        arrays[0] = np.broadcast_to(arrays[0], (A, nx))
         extra = [
             None if value is None else same_shape(name, np.asarray(value), shape)
             for name, value, shape in (
                 ("gaps", gaps, (N + 1, nx)), ("lower", lower, (N, nu)), ("upper", upper, (N, nu)),
+                ("shift", shift, (A,)), ("pull", pull, (N, nu)),
             )
         ]  # fmt: skip
         done = self._compiled_rollout(*arrays, *extra)
@@ -302,11 +304,11 @@ class CallableSystem(ClosedLoopRollouts):
                 done = closed_loop_by_steps(self, *arrays, *extra)
         return done
 
-    def _compiled_rollout(self, x0, xs, us, k, K, alphas, gaps, lower, upper):
-        """The trajectories, or None if the function is neither traced nor compiled, or fails inside."""
+    def _compiled_rollout(self, x0, xs, us, k, K, alphas, *given):
+        """The trajectories from x0 (A, nx), or None if the function is neither traced nor compiled, or fails inside."""
         A, N = len(alphas), len(us)
-        none = np.empty((0, self.nx)), np.empty((0, self.nu)), np.empty((0, self.nu))
-        optional = [empty if value is None else value for value, empty in zip((gaps, lower, upper), none, strict=True)]
+        shapes = (0, self.nx), (0, self.nu), (0, self.nu), (0,), (0, self.nu)
+        optional = [np.empty(shape) if value is None else value for value, shape in zip(given, shapes, strict=True)]
         inputs = tuple(map(plain, (x0, xs, us, k, K, alphas, *optional)))
         while (step := self._traced_step) is not None:
             X, U = step.roll_out(inputs)

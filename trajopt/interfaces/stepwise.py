@@ -22,20 +22,24 @@ class ClosedLoop(NamedTuple):
     gaps: np.ndarray | None = None
     lower: np.ndarray | None = None
     upper: np.ndarray | None = None
+    shift: np.ndarray | None = None
+    pull: np.ndarray | None = None
 
 
 def closed_loop_by_steps(system: System, *arguments: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:
     """What `System.closed_loop_rollout` returns for these arguments, by `step`, `difference` and `integrate` alone."""
-    x0, xs, us, k, K, alphas, gaps, lower, upper = ClosedLoop(*arguments, **options)
+    x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull = ClosedLoop(*arguments, **options)
     A, N = len(alphas), len(us)
     X, U = np.full((A, N + 1, system.nx), np.nan), np.full((A, N, system.nu), np.nan)
     alphas = np.asarray(alphas)
     left = (1.0 - alphas)[:, None]
-    X[:, 0] = x0 if gaps is None else system.integrate(np.tile(x0, (A, 1)), -left * gaps[0])
+    X[:, 0] = x0 if gaps is None else system.integrate(np.array(np.broadcast_to(x0, (A, system.nx))), -left * gaps[0])
     alive = np.arange(A)  # a system may refuse states that are not finite, so diverged candidates are left behind
     for t in range(N):
         dx = system.difference(np.tile(xs[t], (len(alive), 1)), X[alive, t])
         u = us[t] + np.multiply.outer(alphas[alive], k[t]) + dx @ K[t].T
+        if shift is not None and pull is not None:
+            u += np.multiply.outer(shift[alive], pull[t])
         if lower is not None and upper is not None:
             u = np.clip(u, lower[t], upper[t])
         U[alive, t] = u
@@ -65,15 +69,18 @@ class ClosedLoopRollouts:
         gaps: np.ndarray | None = None,
         lower: np.ndarray | None = None,
         upper: np.ndarray | None = None,
+        shift: np.ndarray | None = None,
+        pull: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Trajectories of u = clip(us_t + alpha k_t + K_t difference(xs_t, x), lower_t, upper_t), one per alpha.
 
-        Parameters: x0 (nx,), xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, ndx), alphas (A,); optional gaps
-        (N+1, ndx), of which a step of length alpha leaves the part 1 - alpha (see `System.closed_loop_rollout`); lower
-        and upper (N, nu), both or none.
+        Parameters: x0 (nx,), or (A, nx) for each, xs (N+1, nx), us (N, nu), k (N, nu), K (N, nu, ndx), alphas (A,);
+        optional gaps (N+1, ndx), of which a step of length alpha leaves the part 1 - alpha (see
+        `System.closed_loop_rollout`); lower and upper (N, nu), both or none; shift (A,) and pull (N, nu), both or none,
+        whose product is added to the controls.
         Returns: (A, N+1, nx), (A, N, nu).  A candidate that diverges holds inf or NaN.
         """
-        return self._roll_out(ClosedLoop(x0, xs, us, k, K, alphas, gaps, lower, upper))
+        return self._roll_out(ClosedLoop(x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull))
 
     def _roll_out(self: Any, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
         return closed_loop_by_steps(self, *loop)

@@ -20,10 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.capabilities import ControlLimits, JointExpansion, KnotByKnot, Phases, QuasiStatic, TimedSteps, capability
+from trajopt.interfaces.stepwise import ClosedLoop
 from trajopt.interfaces.system import System, control_names, knot_durations, state_array, window
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.control_rate import RememberingSystem
 from trajopt.problem.lifted import LiftedCost
+from trajopt.problem.phase_rollouts import roll_out_phases
 from trajopt.problem.stretched_cost import StretchedCost
 from trajopt.validation import float_array, whole_number
 
@@ -110,6 +112,10 @@ class FreeDurationSystem(RememberingSystem):
             part._take(timed, knots)
             self._windows[start, stop] = part
         return self._windows[start, stop]
+
+    def timed_inside(self, start: int, stop: int) -> Any:
+        """The system inside of the knots start <= t < stop, whose last control is how long a step takes, s."""
+        return self.window(start, stop)._timed
 
     @property
     def idle(self) -> np.ndarray:
@@ -227,6 +233,10 @@ class FreeDurationSystem(RememberingSystem):
                 timed = np.hstack([us[a:b, :-1], np.full((b - a, 1), self.dt * xs[a, -1])])
                 xs[a : b + 1, :-1] = self.window(a, b)._timed.rollout(np.ascontiguousarray(xs[a, :-1]), timed)
         return xs
+
+    def _roll_out(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
+        """A phase after another, see `trajopt.problem.phase_rollouts`."""
+        return roll_out_phases(self, loop)
 
     # -------------------------------------------------------------------------------------------- expansions
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

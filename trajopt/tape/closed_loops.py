@@ -19,11 +19,14 @@ def _write(ws, start, count, first, t, target):
 
 
 @helper
-def _control(ws, dx, alpha, i, t, us, k, K, lower, upper):
-    """clip(us + alpha k + K dx, lower, upper); open loop if K has no rows, without limits if these have none."""
+def _control(ws, dx, lengths, i, t, us, k, K, lower, upper, pull):
+    """clip(us + alpha k + shift pull + K dx, lower, upper); open loop if K has no rows, without limits and pull if
+    these have none; lengths: alpha and shift."""
     value = splat(ws, us[t, i])
     if K.shape[0] > 0:
-        value = value + k[t, i] * alpha
+        value = value + k[t, i] * load(lengths, 0)
+        if pull.shape[0] > 0:
+            value = value + pull[t, i] * load(lengths, 1)
         for j in range(K.shape[2]):
             value = value + K[t, i, j] * load(dx, j)
     if lower.shape[0] > 0:  # NaN stays NaN
@@ -33,28 +36,35 @@ def _control(ws, dx, alpha, i, t, us, k, K, lower, upper):
 
 
 @driver
-def run(first, last, work, code, constants, outputs, registers, x0, xs, us, k, K, alphas, gaps, lower, upper, X, U):
-    """X[a], U[a] for every step length, as `System.closed_loop_rollout`; gaps have no rows if there are none."""
-    n, m, x = x0.shape[0], us.shape[1], constants.shape[0]
+def run(
+    first, last, work, code, constants, outputs, registers,
+    x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull, X, U,
+):  # fmt: skip
+    """X[a], U[a] for every step length, as `System.closed_loop_rollout`; x0 (A, nx); gaps, limits, shift and pull have
+    no rows if there are none."""
+    n, m, x = x0.shape[1], us.shape[1], constants.shape[0]
     ws, rest = carve(work, registers)
     dx, rest = carve(rest, n)
-    lengths, rest = carve(rest, 1)
+    lengths, rest = carve(rest, 2)
     instructions, count = flat(code), code.shape[0]
     place_constants(ws, constants, registers, 1)
     for chunk in range(first, last):
         for l in range(LANES):
-            lengths[0, l] = alphas[min(chunk * LANES + l, alphas.shape[0] - 1)]
-        alpha = load(lengths, 0)
-        left = 1.0 - alpha
+            row = min(chunk * LANES + l, alphas.shape[0] - 1)
+            lengths[0, l] = alphas[row]
+            lengths[1, l] = shift[row] if shift.shape[0] > 0 else 0.0
+            for i in range(n):
+                ws[x + i, l] = x0[row, i]
+        left = 1.0 - load(lengths, 0)
         for i in range(n):
-            start = splat(ws, x0[i])
+            start = load(ws, x + i)
             store(ws, x + i, start - left * gaps[0, i] if gaps.shape[0] > 0 else start)
         _write(ws, x, n, chunk * LANES, 0, X)
         for t in range(us.shape[0]):
             for j in range(n):
                 store(dx, j, load(ws, x + j) - xs[t, j])
             for i in range(m):
-                store(ws, x + n + i, _control(ws, dx, alpha, i, t, us, k, K, lower, upper))
+                store(ws, x + n + i, _control(ws, dx, lengths, i, t, us, k, K, lower, upper, pull))
             _write(ws, x + n, m, chunk * LANES, t, U)
             wrong = blemish(ws, x, x + n + m)
             execute(ws, instructions, count, registers, 1)
@@ -67,12 +77,13 @@ def run(first, last, work, code, constants, outputs, registers, x0, xs, us, k, K
 
 
 def closed_loops(program: Program, loop: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Trajectories (A, N+1, nx), (A, N, nu) of x0, xs, us, k, K, alphas, gaps, lower, upper, all C-ordered float64."""
-    x0, us, alphas = loop[0], loop[2], loop[5]
+    """Trajectories (A, N+1, nx), (A, N, nu) of x0 (A, nx), xs, us, k, K, alphas, gaps, lower, upper, shift, pull, all
+    C-ordered float64."""
+    n, us, alphas = loop[0].shape[1], loop[2], loop[5]
     A, (N, nu) = len(alphas), us.shape
-    X, U = np.empty((A, N + 1, len(x0))), np.empty((A, N, nu))
+    X, U = np.empty((A, N + 1, n)), np.empty((A, N, nu))
     if A:
         code, constants, outputs, registers = program
-        numbers, effort = registers + len(x0) + 1, N * (len(code) // 2 + 1)
+        numbers, effort = registers + n + 2, N * (len(code) // 2 + 1)
         launch(run, A, numbers, code, constants, outputs, registers, *loop, X, U, effort=effort)
     return X, U

@@ -36,7 +36,7 @@ def drive_soft_closed_loops(first, last, work, m, e, integrator, h, loops, start
             start_lanes(e, None, loops, alpha, own, span(X[c, 0]))
         for t in range(start, stop):
             x, u, x_next = span(X[c, t]), span(U[c, t]), span(X[c, t + 1])
-            feedback(e, None, loops, t, alpha, own, x, u)
+            feedback(e, None, loops, t, c, own, x, u)
             step_kernel(m, e, integrator, h, x, u, d, x_next)
             close_gap(e, None, loops.gaps, t + 1, alpha, x_next, own)
 
