@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.simd.caller import warn
+from trajopt.callable_system.arguments import closed_loop_arrays, integrator_name, points, slow_words, time_step
 from trajopt.callable_system.checks import check_mechanical, check_values, sample_points
 from trajopt.callable_system.compiled_rollouts import closed_loops, steps
 from trajopt.callable_system.compiled_steps import CompiledPlant
 from trajopt.callable_system.functions import ARITHMETIC, CompiledFunction, SlowDynamicsWarning, plain
-from trajopt.callable_system.integrators import INTEGRATORS, ORDERS, make_integrator
+from trajopt.callable_system.integrators import ORDERS, make_integrator
 from trajopt.callable_system.sources import Derivatives, make_function, make_source
 from trajopt.callable_system.timed import timed_function
 from trajopt.callable_system.traced import TracedDerivatives, TracedStep, up_to_date
@@ -26,7 +26,6 @@ from trajopt.validation import (
     float_array,
     list_of_names,
     number_array,
-    one_of,
     positive_sizes,
     same_shape,
     text,
@@ -106,8 +105,8 @@ class CallableSystem(ClosedLoopRollouts):
     ) -> None:
         self.nx, self.nu = whole_number("nx", nx, 1), whole_number("nu", nu, 1)
         self.ndx = self.nx
-        self.dt = _time_step(dt)
-        self.integrator = _integrator_name(step, xdot, integrator)
+        self.dt = time_step(dt)
+        self.integrator = integrator_name(step, xdot, integrator)
         self.name = None if name is None else text("name", name)
         flag("vectorized", vectorized)
         self._describe(skeleton, scenery, state_names, control_names)
@@ -126,7 +125,7 @@ class CallableSystem(ClosedLoopRollouts):
         self._integrator = self._make_integrator()
         self._plant = self._compiled_plant()
         if not (self.compiled or vectorized or derivatives == "jax"):
-            warn(_slow(argument, self._function.compiled), SlowDynamicsWarning)
+            warn(slow_words(argument, self._function.compiled), SlowDynamicsWarning)
 
     def __repr__(self) -> str:
         kind = "discrete" if self.integrator is None else f"integrator={self.integrator!r}"
@@ -221,16 +220,16 @@ class CallableSystem(ClosedLoopRollouts):
     # -------------------------------------------------------------------------------------------- states
     def integrate(self, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
         """x + dx;  x (nx,) or (K, nx), dx (nx,) or (K, nx)."""
-        return _points("x", x, self.nx) + _points("dx", dx, self.nx)
+        return points("x", x, self.nx) + points("dx", dx, self.nx)
 
     def difference(self, x0: ArrayLike, x1: ArrayLike) -> np.ndarray:
         """x1 - x0, one state each or batches."""
-        return _points("x1", x1, self.nx) - _points("x0", x0, self.nx)
+        return points("x1", x1, self.nx) - points("x0", x0, self.nx)
 
     # -------------------------------------------------------------------------------------------- motion
     def step(self, x: ArrayLike, u: ArrayLike) -> np.ndarray:
         """Next state (nx,) of x (nx,) and u (nu,), or a batch (K, nx); NaN where the function is not defined."""
-        x, u = _points("x", x, self.nx), _points("u", u, self.nu)
+        x, u = points("x", x, self.nx), points("u", u, self.nu)
         X, U = np.atleast_2d(x), np.atleast_2d(u)
         if len(X) != len(U) and 1 not in (len(X), len(U)):
             raise ValueError(f"x: got {len(X)} points for {len(U)} of u, wanted as many")
@@ -262,7 +261,7 @@ class CallableSystem(ClosedLoopRollouts):
 
     def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
         """States (N+1, nx) from x0 (nx,) under the controls us (N, nu); NaN from where they diverge."""
-        us = _points("us", us, self.nu)
+        us = points("us", us, self.nu)
         if us.ndim != 2:
             raise ValueError(f"us: got shape {us.shape}, wanted (N, {self.nu})")
         N, open_loop = len(us), np.empty((0, self.nu, self.nx))
@@ -278,30 +277,11 @@ class CallableSystem(ClosedLoopRollouts):
         return xs
 
     def _roll_out(self, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
-        x0, xs, us, k, K, alphas, gaps, lower, upper, shift, pull = loop
-        if (lower is None) != (upper is None):
-            raise ValueError("lower, upper: got one of them, wanted both or none")
-        us = _points("us", us, self.nu)
-        N, nx, nu, A = len(us), self.nx, self.nu, len(alphas)
-        arrays = [
-            same_shape(name, np.asarray(value), shape)
-            for name, value, shape in (
-                ("x0", x0, (A, nx) if np.ndim(x0) == 2 else (nx,)), ("xs", xs, (N + 1, nx)), ("us", us, (N, nu)),
-                ("k", k, (N, nu)), ("K", K, (N, nu, nx)), ("alphas", alphas, (A,)),
-            )
-        ]  # fmt: skip
-        arrays[0] = np.broadcast_to(arrays[0], (A, nx))
-        extra = [
-            None if value is None else same_shape(name, np.asarray(value), shape)
-            for name, value, shape in (
-                ("gaps", gaps, (N + 1, nx)), ("lower", lower, (N, nu)), ("upper", upper, (N, nu)),
-                ("shift", shift, (A,)), ("pull", pull, (N, nu)),
-            )
-        ]  # fmt: skip
-        done = self._compiled_rollout(*arrays, *extra)
+        arrays = closed_loop_arrays(loop, self.nx, self.nu)
+        done = self._compiled_rollout(*arrays)
         if done is None:
             with np.errstate(all="ignore"):
-                done = closed_loop_by_steps(self, *arrays, *extra)
+                done = closed_loop_by_steps(self, *arrays)
         return done
 
     def _compiled_rollout(self, x0, xs, us, k, K, alphas, *given):
@@ -355,43 +335,9 @@ class CallableSystem(ClosedLoopRollouts):
         return fxx, fux, fuu
 
     def _knots(self, xs, us):
-        xs, us = _points("xs", xs, self.nx), _points("us", us, self.nu)
+        xs, us = points("xs", xs, self.nx), points("us", us, self.nu)
         if us.ndim != 2 or xs.ndim != 2 or len(xs) not in (len(us), len(us) + 1):
             raise ValueError(
                 f"xs, us: got shapes {xs.shape} and {us.shape}, wanted (N or N+1, {self.nx}) and (N, {self.nu})"
             )
         return np.ascontiguousarray(xs[: len(us)]), np.ascontiguousarray(us)
-
-
-def _points(name: str, value: ArrayLike, size: int) -> np.ndarray:
-    """One point (size,) or a batch (K, size) of floats."""
-    array = np.asarray(number_array(name, value, f"numbers of shape ({size},)"), dtype=np.float64)
-    if array.ndim not in (1, 2) or array.shape[-1] != size:
-        raise ValueError(f"{name}: got shape {array.shape}, wanted ({size},) or (K, {size})")
-    return array
-
-
-def _time_step(dt: Any) -> float:
-    if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
-        raise ValueError(f"dt: got {dt!r}, wanted a positive number of seconds")
-    return float(dt)
-
-
-def _integrator_name(step: Any, xdot: Any, integrator: Any) -> str | None:
-    """The integrator of xdot, rk4 by default; None for discrete steps."""
-    if (step is None) == (xdot is None):
-        raise ValueError("step, xdot: wanted one of them, a discrete step or a differential equation")
-    if step is None:
-        return one_of("integrator", "rk4" if integrator is None else integrator, INTEGRATORS)
-    if integrator is not None:
-        raise ValueError(f"integrator: got {integrator!r} with a discrete step, wanted it only with xdot")
-    return None
-
-
-def _slow(argument: str, function_compiled: bool) -> str:
-    if function_compiled:
-        return "jacobians: plain Python, which the implicit rule calls in every step; decorate it with numba.njit"
-    return (
-        f"{argument}: plain Python, called once per knot, which makes solvers slow; decorate it with numba.njit, or "
-        "write it for batches and pass vectorized=True"
-    )
