@@ -25,7 +25,7 @@ from trajopt.capabilities import (
 )
 from trajopt.interfaces.owners import VectorSpace
 from trajopt.interfaces.system import semi_implicit_form, window
-from trajopt.problem.control_rate import FORWARDED, REFUSED
+from trajopt.problem.extended_system import FORWARDED, REFUSED
 from trajopt.problem.lifted import WithControls
 
 N = 3

@@ -250,6 +250,24 @@ def test_plans_take_the_time_that_they_found(tmp_path):
     assert float(last[0]) == pytest.approx(problem.system.total_time(solution.xs))
 
 
+def test_one_knot_takes_any_number_of_points(rng):
+    """As `trajopt.capabilities.KnotByKnot` says: steps and derivatives of a window of one knot, here and where a
+    duration is set, are those of its points one by one."""
+    system = FreeDurationSystem(arm_system("rk4"), 3)
+    xs = np.hstack([0.3 * rng.standard_normal((4, system.nx - 1)), rng.uniform(0.5, 1.5, (4, 1))])
+    us, lam = 0.3 * rng.standard_normal((4, system.nu)), rng.standard_normal((4, system.ndx))
+    for knot in (0, 2):
+        one = system.window(knot, knot + 1)
+        together = one.step(xs, us), *one.linearize(xs, us), *one.hessian_products(xs, us, lam)
+        for i in range(4):
+            point = xs[i : i + 1], us[i : i + 1]
+            alone = one.step(*point), *one.linearize(*point), *one.hessian_products(*point, lam[i : i + 1])
+            for got, wanted in zip(together, alone, strict=True):
+                np.testing.assert_allclose(got[i], wanted[0], atol=1e-12 * (1.0 + np.abs(wanted).max()))
+    with pytest.raises(ValueError, match="got 2 knots, wanted 4"):
+        system.linearize(xs[:2], us[:2])
+
+
 def test_capabilities_that_go_through():
     problem = problems.make("quadruped_trot")
     system = FreeDurationSystem(problem.system)

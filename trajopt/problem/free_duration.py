@@ -23,7 +23,7 @@ from trajopt.capabilities import ControlLimits, JointExpansion, KnotByKnot, Phas
 from trajopt.interfaces.stepwise import ClosedLoop
 from trajopt.interfaces.system import System, control_names, knot_durations, state_array, window
 from trajopt.problem.constraints import ControlBounds
-from trajopt.problem.control_rate import RememberingSystem
+from trajopt.problem.extended_system import ExtendedSystem
 from trajopt.problem.lifted import LiftedCost
 from trajopt.problem.phase_rollouts import roll_out_phases
 from trajopt.problem.stretched_cost import StretchedCost
@@ -33,7 +33,7 @@ SETTING = -1
 """In place of a knot of the system inside: a knot that sets the duration of those that follow."""
 
 
-class FreeDurationSystem(RememberingSystem):
+class FreeDurationSystem(ExtendedSystem):
     """A system with free durations, one for each phase: states z = (x, s), controls w = (u, e).
 
     Parameters
@@ -207,18 +207,20 @@ class FreeDurationSystem(RememberingSystem):
         zs, us = np.atleast_2d(x), np.atleast_2d(u)
         K = max(len(zs), len(us))
         zs, us = np.broadcast_to(zs, (K, self.nx)), np.broadcast_to(us, (K, self.nu))
-        if self.horizon == 1:
-            setting = np.full(len(us), self.setting[0])
-        elif len(us) != self.horizon:
-            raise ValueError(f"u: got {len(us)} knots, wanted {self.horizon}, which the phases fill")
-        else:
-            setting = self.setting
-        out = np.array(zs)
+        out, setting = np.array(zs), self._setting_of(us)
         out[setting, -1] = 1.0 + us[setting, -1]
         if not setting.all():
             rows = np.flatnonzero(~setting)
             out[rows, :-1] = self._timed.step(*self._timed_points(zs, us, rows))
         return out if np.ndim(x) > 1 or np.ndim(u) > 1 else out[0]
+
+    def _setting_of(self, us: np.ndarray) -> np.ndarray:
+        """Which of the knots of some controls set durations; any number of them are of the system of one knot."""
+        if self.horizon == 1:
+            return np.full(len(us), self.setting[0])
+        if len(us) != self.horizon:
+            raise ValueError(f"u: got {len(us)} knots, wanted {self.horizon}, which the phases fill")
+        return self.setting
 
     def rollout(self, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
         """States (N+1, nx) under the controls us (N, nu), a phase after another."""
@@ -268,13 +270,14 @@ class FreeDurationSystem(RememberingSystem):
 
     def _expand(self, xs, us, lam, first, second) -> None:
         """Write F_z, F_w to `first`, and the Hessians of lam'F to `second`, unless these are None."""
-        rows, n, m = self._flow, self.system.ndx, self.system.nu
+        setting, n, m = self._setting_of(us), self.system.ndx, self.system.nu
+        rows = np.flatnonzero(~setting)
         for block in (*(first or ()), *(second or ())):
             block[...] = 0.0
         if first is not None:
             first[0][:, range(n), range(n)] = 1.0
             first[0][rows, n, n] = 1.0
-            first[1][self.setting, n, m] = 1.0
+            first[1][setting, n, m] = 1.0
         if not len(rows):
             return
         x, w = self._timed_points(xs, us, rows)

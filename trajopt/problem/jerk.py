@@ -17,9 +17,9 @@ from trajopt.interfaces.knots import At
 from trajopt.interfaces.owners import subject_of
 from trajopt.interfaces.system import System, state_array, tangent_names
 from trajopt.problem.constraints import Limits, ResidualConstraint
-from trajopt.problem.control_rate import RememberingSystem
 from trajopt.problem.lifted import WithControls
 from trajopt.problem.limits import limited_joints
+from trajopt.problem.remembering_system import RememberingSystem
 from trajopt.validation import scalar_or_vector
 
 

@@ -11,7 +11,7 @@ from trajopt.interfaces.system import System
 from trajopt.problem.term import Term
 
 if TYPE_CHECKING:
-    from trajopt.problem.control_rate import RememberingSystem
+    from trajopt.problem.extended_system import ExtendedSystem
 
 
 class WithControls(NamedTuple):
@@ -31,13 +31,13 @@ class WithControls(NamedTuple):
         return self.inside.unlike(other.inside) if alike else f"not for {other}"
 
 
-def _lifted(inner: object, system: "RememberingSystem") -> WithControls | None:
+def _lifted(inner: object, system: "ExtendedSystem") -> WithControls | None:
     """What a cost or a residual was made for, with the control before."""
     subject = subject_of(inner)
     return None if subject is None else WithControls(subject, system.memory, system.remembers)
 
 
-def check_dimensions(cost: str, made_for: System, system: System) -> None:
+def check_dimensions(cost: str, made_for: Any, system: System) -> None:
     """Raise ValueError if the system has other dimensions, or another time step, than a cost was made for."""
     wanted = made_for.nx, made_for.ndx, made_for.nu, made_for.dt
     got = system.nx, system.ndx, system.nu, system.dt
@@ -48,7 +48,7 @@ def check_dimensions(cost: str, made_for: System, system: System) -> None:
 class LiftedCost:
     """A cost of (x, u) as one of ((x, p), u)."""
 
-    def __init__(self, system: "RememberingSystem", cost: Cost) -> None:
+    def __init__(self, system: "ExtendedSystem", cost: Cost) -> None:
         self.system, self.cost = system, cost
         self.knots, self.at = getattr(cost, "knots", None), getattr(cost, "at", None)
         self.made_for = _lifted(cost, system)
@@ -98,7 +98,7 @@ class LiftedCost:
 class LiftedResidual:
     """A residual r(x, u) as one of ((x, p), u); for costs and constraints."""
 
-    def __init__(self, system: "RememberingSystem", residual: Residual) -> None:
+    def __init__(self, system: "ExtendedSystem", residual: Residual) -> None:
         self.system, self.residual, self.nr = system, residual, residual.nr
         self.made_for, self.component_names = _lifted(residual, system), component_names(residual)
         self.name = getattr(residual, "name", "") or type(residual).__name__

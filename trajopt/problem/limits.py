@@ -14,8 +14,9 @@ from trajopt.costs.linear_residual import LinearResidual
 from trajopt.interfaces.knots import At
 from trajopt.interfaces.system import System, check_system, control_names
 from trajopt.problem.constraints import Limits, ResidualConstraint, limit_rows, limited_components, limits_by_name
-from trajopt.problem.control_rate import ControlRateSystem, innermost, lifted
+from trajopt.problem.control_rate import ControlRateSystem
 from trajopt.problem.control_rate_cost import check_control_rate_system
+from trajopt.problem.extended_system import innermost, lifted
 from trajopt.validation import flag, float_array
 
 

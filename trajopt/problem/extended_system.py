@@ -1,0 +1,206 @@
+"""Systems whose states are those of another system and some numbers more.
+
+With z = (x, p), p in R^m, tangent dz = (dx, dp): the manifold of a longer state, costs and residuals made for the
+system inside, which know nothing of p, and what the system inside offers besides (`trajopt.capabilities`), offered here
+too, or refused with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from trajopt.capabilities import AccelerationControlled, capability
+from trajopt.interfaces.stepwise import ClosedLoopRollouts
+from trajopt.interfaces.system import System, as_manifold
+from trajopt.problem.lifted import LiftedCost, LiftedResidual, WithControls
+
+REFUSED = {
+    "difference_residual": "it sums squares over states of the system inside, without the control before; "
+    "difference_with_jacobian serves costs of both",
+    "idle": "a control that moves nothing is the control before of the next knot all the same",
+    "semi_implicit": "the rows of the control before do not have that structure",
+    "semi_implicit_from": "the rows of the control before do not have that structure",
+    "timed": "rates are counted by the system's own time step",
+    "durations_along": "rates are counted by the system's own time step",
+    "acceleration_control": "rates are those of the controls, which would have to be accelerations",
+    "nq": "the numbers of a state behind its positions are velocities and the control before",
+}
+"""Capabilities of the system inside that one around it has not got, and why."""
+
+
+class ExtendedSystem(ClosedLoopRollouts):
+    """Base of systems with numbers p appended to the state: z = (x, p), tangent (dx, dp).
+
+    Parameters
+    ----------
+    system : System, the one inside
+    memory : int, how many numbers p has
+
+    Attributes
+    ----------
+    nx, ndx : those of the system inside, plus `memory`.
+    """
+
+    remembers = "controls"
+    """What p is, in words."""
+
+    def __init__(self, system: System, memory: int) -> None:
+        if capability(system, AccelerationControlled) is not None:
+            raise ValueError(
+                f"system: got a {type(system).__name__} that takes accelerations for controls, wanted one with "
+                'formulation="forward", whose controls are torques: rates are those of the controls'
+            )
+        self.system: Any = system
+        self.memory = memory
+        self.nx, self.ndx, self.nu = system.nx + memory, system.ndx + memory, system.nu
+        self.dt = system.dt
+        self._manifold = as_manifold(system)
+        self.euclidean = self._manifold is None
+
+    def __getattr__(self, name: str) -> Any:
+        """A capability of the system inside, where it has it."""
+        known = name in FORWARDED or name in REFUSED
+        offered = getattr(self.__dict__.get("system"), name, None) if known else None
+        if offered is None:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}, nor has the system inside")
+        if name in REFUSED:
+            raise AttributeError(f"{type(self).__name__} has no {name!r} of the system inside: {REFUSED[name]}")
+        return FORWARDED[name](self, offered)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.system!r})"
+
+    # -------------------------------------------------------------------------------------------- the state manifold
+    def split(self, zs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """States x (..., nx) of the system inside and what is remembered with them (..., memory)."""
+        zs = np.asarray(zs)
+        n = self.system.nx
+        return np.ascontiguousarray(zs[..., :n]), np.ascontiguousarray(zs[..., n:])
+
+    def _split_tangent(self, dz):
+        dz = np.asarray(dz)
+        n = self.system.ndx
+        return np.ascontiguousarray(dz[..., :n]), dz[..., n:]
+
+    def integrate(self, x: np.ndarray, dx: np.ndarray) -> np.ndarray:
+        """Move x along the tangent vector dx."""
+        (inside, p), (d, dp) = self.split(x), self._split_tangent(dx)
+        return joined(self.system.integrate(inside, d), p + dp)
+
+    def difference(self, x0: np.ndarray, x1: np.ndarray) -> np.ndarray:
+        """Tangent vector from x0 to x1."""
+        (a, p), (b, q) = self.split(x0), self.split(x1)
+        return joined(self.system.difference(a, b), q - p)
+
+    def difference_expansion(self, x_ref: np.ndarray, xs: np.ndarray, mu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `ManifoldSystem.difference_expansion`: the blocks of the system inside, and the identity."""
+        K, n = len(xs), self.system.ndx
+        J, H = np.tile(np.eye(self.ndx), (K, 1, 1)), np.zeros((K, self.ndx, self.ndx))
+        if self._manifold is not None:
+            inside = self.split(x_ref)[0], self.split(xs)[0], self._split_tangent(mu)[0]
+            J[:, :n, :n], H[:, :n, :n] = self._manifold.difference_expansion(*inside)
+        return J, H
+
+    def _difference_with_jacobian(self, inside, x_ref, zs):
+        """What the function of the system inside says, and the identity."""
+        (a, p), (b, q) = self.split(x_ref), self.split(zs)
+        n, J = self.system.ndx, np.tile(np.eye(self.ndx), (len(zs), 1, 1))
+        r, J[:, :n, :n] = inside(a, b)
+        return joined(r, q - p), J
+
+    def _around(self, inside, *arguments):
+        """The system inside that a function of it makes."""
+        return type(self)(inside(*arguments))
+
+    def _of_states(self, inside, zs, *us):
+        """What a function of the states of the system inside says."""
+        return inside(self.split(zs)[0], *us)
+
+    def _serves(self, subjects):
+        return tuple(WithControls(subject, self.memory, self.remembers) for subject in subjects)
+
+    def _control_speeds(self, offered):
+        """Those of the system inside, which read the velocities in front of what is remembered."""
+        return np.hstack([offered[0], np.zeros((self.nu, self.memory))]), offered[1]
+
+    def _state_limits(self, inside, position=True, velocity=True):
+        """Those of the system inside, and none of what is remembered."""
+        lower, upper = inside(position=position, velocity=velocity)
+        return np.append(lower, np.full(self.memory, -np.inf)), np.append(upper, np.full(self.memory, np.inf))
+
+    # -------------------------------------------------------------------------------------------- what was made for x
+    def inside_controls(self, us: np.ndarray | None) -> np.ndarray | None:
+        """Controls of the system inside: here the same."""
+        return us
+
+    def lift(self, inner: Any) -> Any:
+        """A cost or a residual made for the system inside, as one for this system.
+
+        Raises TypeError if it is neither.
+        """
+        if all(hasattr(inner, name) for name in ("check", "value", "accumulate", "accumulate_curvature")):
+            return LiftedCost(self, inner)
+        if all(hasattr(inner, name) for name in ("nr", "evaluate", "jacobians", "hessian_products")):
+            return LiftedResidual(self, inner)
+        raise TypeError(f"lift: got {type(inner).__name__}, wanted a cost or a residual")
+
+
+def _function(method: Callable[..., Any]) -> Callable[[ExtendedSystem, Any], Any]:
+    """Forwards a function of the system inside by a method that takes it as its first argument."""
+    return lambda system, offered: partial(method, system, offered)
+
+
+def _unchanged(system: ExtendedSystem, offered: Any) -> Any:
+    return offered
+
+
+FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
+    "difference_with_jacobian": _function(ExtendedSystem._difference_with_jacobian),
+    **dict.fromkeys(("window", "refined", "with_model"), _function(ExtendedSystem._around)),
+    "write_expansion": lambda system, offered: partial(system._write_expansion, offered),
+    "serves": ExtendedSystem._serves,
+    "control_speeds": lambda system, offered: system._control_speeds(offered),
+    "neutral_state": lambda system, x: system.state(x),
+    "state_limits": _function(ExtendedSystem._state_limits),
+    **dict.fromkeys(("state_names", "tangent_names"), lambda system, names: system._with_names_before(names)),
+    **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
+    **dict.fromkeys(("phase_starts", "integrator_order", "single_joints", "joint_efforts"), _unchanged),
+    **dict.fromkeys(
+        (
+            "check_state",
+            "check_start",
+            "quasi_static",
+            "skeleton",
+            "body_placements",
+            "center_of_mass",
+            "contact_points",
+            "contact_forces",
+        ),
+        _function(ExtendedSystem._of_states),
+    ),
+}
+"""How the capabilities of the system inside become those of one around it."""
+
+
+def _is_outer(system: Any, kind: type | None) -> bool:
+    return isinstance(system, ExtendedSystem) and not (kind is not None and isinstance(system, kind))
+
+
+def innermost(system: Any, kind: type | None = None) -> Any:
+    """The system inside all with longer states, or the first of them that is of this kind."""
+    return innermost(system.system, kind) if _is_outer(system, kind) else system
+
+
+def lifted(system: Any, inner: Any, kind: type | None = None) -> Any:
+    """A cost or residual of `innermost` as one for the system."""
+    return system.lift(lifted(system.system, inner, kind)) if _is_outer(system, kind) else inner
+
+
+def joined(x: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """(x, p), one of which may be a single point while the other is a batch."""
+    batch = np.broadcast_shapes(x.shape[:-1], p.shape[:-1])
+    return np.concatenate([np.broadcast_to(a, (*batch, a.shape[-1])) for a in (x, p)], axis=-1)
