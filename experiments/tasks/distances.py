@@ -113,11 +113,12 @@ def gradient(model: dynamics.RigidBodyModel, pair: Pair, q: np.ndarray) -> np.nd
 
 def hessian(model: dynamics.RigidBodyModel, pair: Pair, q: np.ndarray, step: float) -> np.ndarray:
     """By differences of order eight of the gradient, (nv, nv)."""
-    return sum(
-        weight / step * np.array([
-            gradient(model, pair, q + k * step * e) - gradient(model, pair, q - k * step * e) for e in np.eye(model.nv)
-        ]) for k, weight in STENCIL.items()
-    )  # fmt: skip
+    return np.sum([
+        [
+            weight / step * (gradient(model, pair, q + k * step * e) - gradient(model, pair, q - k * step * e))
+            for e in np.eye(model.nv)
+        ] for k, weight in STENCIL.items()
+    ], axis=0)  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------ errors
@@ -229,7 +230,8 @@ def times(turns: int, rng: np.random.Generator) -> dict[str, float]:
     system = dynamics.RigidBodySystem(model, 0.01)
     n, m = system.ndx, system.nu
     xs, us, lam = (rng.normal(size=(N, k)) for k in (n, m, n))
-    blocks = [[np.zeros(shape) for shape in ((N, n), (N - 1, m), (N, n, n), (N - 1, m, n), (N - 1, m, m))] for _ in "12"]
+    shapes = (N, n), (N - 1, m), (N, n, n), (N - 1, m, n), (N - 1, m, m)
+    blocks = [[np.zeros(shape) for shape in shapes] for _ in "12"]
     weights, calls = np.ones((1, 20)), {}
     for name, things in obstacles.items():
         r: Any = Distance(model, [*own, *zip(rods, things, strict=True)])
