@@ -3,11 +3,11 @@
     python -m experiments.tasks [--only distances durations expansions users] [--quick] [--out DIR] [--seed N]
 
 `distances`: distances of shapes on an arm against coal, gradients against complex steps, Hessians against differences
-of these; microseconds a knot, beside derivatives of the arm's steps.  `durations`: tasks in the least time from several
-durations, by iLQR and DDP and, stated once more, by IPOPT; median milliseconds of a solve, without compilation.
-`expansions`: the orders in which errors of the linear and of the quadratic model of a step vanish, on every problem;
-wanted are two and three.  `users`: milliseconds an iteration of iLQR and of DDP on systems in plain Python.  coal and
-CasADi, of the `peers` extra, are left out where they are not installed.  Writes DIR/tasks.json.
+of these; microseconds a knot of a call for all knots, beside derivatives of the arm's steps.  `durations`: tasks in the
+least time from several durations, by iLQR and DDP and, stated once more, by IPOPT; median milliseconds of a solve,
+without compilation.  `expansions`: the orders in which errors of the linear and of the quadratic model of a step
+vanish, on every problem; wanted are two and three.  `users`: milliseconds an iteration of iLQR and of DDP on systems in
+plain Python.  coal and CasADi, of the `peers` extra, are left out where they are not installed.  Writes DIR/tasks.json.
 """
 
 import sys
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import problems
-from experiments.harness import NONE, Experiment, Run, option, quick, records, seed, table
+from experiments.harness import NONE, Experiment, Run, option, quick, seed, table
 from experiments.tasks import distances, durations, expansions, users
 
 STATES, COAL_STATES, TURNS = 20, 200, 21
@@ -117,15 +117,18 @@ def expansion_tables(found: dict[str, Any]):
 
 def user_tables(found: dict[str, Any]):
     """A case in a row."""
-    rows = [
-        {
-            "system": name, "derivatives": row["derivatives"], "states": row["states"],
-            **{f"{solver}: {key}": row[solver][key] for solver in users.SOLVERS for key in ("status", "iterations")},
-            "ms iLQR": row["ilqr"]["ms"], "ms DDP": row["ddp"]["ms"], "ratio": row["ratio"],
-            "costs apart": small_number(row["apart"]),
-        } for name, row in found.items()
-    ]  # fmt: skip
-    yield records("systems in plain Python: milliseconds an iteration", rows)
+    yield table(
+        "systems in plain Python: milliseconds an iteration", ("system", "derivatives", "iLQR", "DDP"),
+        ("states", "iterations", "iterations", "ms", "ms", "DDP/iLQR", "costs apart"),
+        [[
+            (
+                name, row["derivatives"], *(row[solver]["status"] for solver in users.SOLVERS), row["states"],
+                *(row[solver][key] for key in ("iterations", "ms") for solver in users.SOLVERS), row["ratio"],
+                small_number(row["apart"]),
+            )
+            for name, row in found.items()
+        ]],
+    )  # fmt: skip
 
 
 TABLES = {

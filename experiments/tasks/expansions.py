@@ -60,7 +60,7 @@ def knots_of(problem: trajopt.Problem, xs: np.ndarray) -> list[int]:
     diverged = ~(np.abs(xs).max(axis=1) < DIVERGED)
     last = int(np.argmax(diverged)) if diverged.any() else problem.horizon
     counts = ~getattr(problem.system, "setting", np.zeros(problem.horizon, dtype=bool))
-    return [t + int(np.argmax(counts[t:])) for t in (last // 4, last // 2, 3 * last // 4)]
+    return sorted({t + int(np.argmax(counts[t:])) for t in (last // 4, last // 2, 3 * last // 4)})
 
 
 def reach(fu: np.ndarray) -> float:
