@@ -119,7 +119,7 @@ def user_tables(found: dict[str, Any]):
     """A case in a row."""
     yield table(
         "systems in plain Python: milliseconds an iteration", ("system", "derivatives", "iLQR", "DDP"),
-        ("states", "iterations", "iterations", "ms", "ms", "DDP/iLQR", "costs apart"),
+        ("states", "iterations", "iterations", "ms", "ms", "ratio", "costs apart"),
         [[
             (
                 name, row["derivatives"], *(row[solver]["status"] for solver in users.SOLVERS), row["states"],
@@ -149,7 +149,7 @@ main = Experiment(
         seed("shapes, states, directions and multipliers"),
     ],
     tables=lambda results: [each for name, found in results.items() for each in TABLES[name](found)],
-    width=140,
+    width=160,
 )  # fmt: skip
 
 if __name__ == "__main__":

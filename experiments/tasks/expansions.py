@@ -23,7 +23,7 @@ import trajopt
 from trajopt.interfaces.system import System, window
 
 LARGEST, SMALLEST, SHARE = 2.0**-7, 2.0**-14, 0.02
-"""Steps in rad, m and their rates; of the most curved systems they begin at a thirtieth of `LARGEST`."""
+"""Steps in rad, m and their rates; they begin below `LARGEST` where systems are strongly curved."""
 HALVINGS = 0.5 ** np.arange(5)
 DIRECTIONS = 12
 NOISE = 0.3

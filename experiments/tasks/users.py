@@ -82,7 +82,7 @@ def quadrotor(integrator: str, horizon: int) -> trajopt.Problem:
 
 CASES: dict[str, tuple[Callable[[str, int], trajopt.Problem], str]] = {
     "hanging chain, rk4": (chain, "rk4"),
-    "hanging chain, semi-implicit": (chain, "semi_implicit_euler"),
+    "hanging chain, Euler": (chain, "semi_implicit_euler"),
     "quadrotor past a ball": (quadrotor, "rk4"),
 }
 
