@@ -38,6 +38,7 @@ def experiments() -> dict[str, str]:
         "ilqr_vs_ddp": "success, iterations and time of iLQR and DDP on every problem from 100 random starts",
         "constraints": "constrained problems of the literature, solved here and by IPOPT and FATROP",
         "peers": "the same problems in Crocoddyl and here, solved side by side",
+        "tasks": "distances beside coal, minimum time beside IPOPT, expansions of all problems, DDP on plain Python",
         "quadruped": "gaits of a quadruped by iLQR and DDP's Hessian modes; standing and gaits beside Crocoddyl",
         "quadruped.iteration": "what the parts of an iteration on a standing quadruped take",
         "quadruped.structure": "what eliminating legs saves, and what rollouts that follow the base would",

@@ -8,6 +8,7 @@ import trajopt
 from dynamics import Box, Capsule, Cylinder, Distance, Geometry, HalfSpace, Sphere
 from dynamics.algorithms.body_placements import body_placements
 from dynamics.collisions.distances import cores, distances
+from experiments.tasks.distances import by_coal
 from tests.reference.random_robots import random_rotation, random_states, random_tree
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, relative_error
 
@@ -119,38 +120,19 @@ def test_boxes_by_search(robot, rng):
 
 @pytest.mark.peer
 def test_distances_are_those_of_coal(robot, rng):
-    coal = pytest.importorskip("coal")
+    pytest.importorskip("coal")
     model, shapes = robot
     pairs = chosen(shapes, (*ROUND, *BOXED))
     r, below = Distance(model, pairs), 0
     for _ in range(50):
         q, v = random_states(model, 1, rng, 1)
         R, p = body_placements(model, q)
-        wanted = [coal_distance(coal, R[0], p[0], a, b) for a, b in pairs]
+        wanted = [by_coal(R[0], p[0], pair) for pair in pairs]
         found = r.distances(np.hstack([q, v]))[0]
         below += (found < -0.05).sum()
         counts = (found > -0.05) | np.array(["b" in a.name + b.name for a, b in pairs])  # cores that cross say no depth
         assert np.abs(found - wanted)[counts].max() < 1e3 * IDENTITY
     assert below > 0
-
-
-def coal_distance(coal, R, p, *pair):
-    placed = []
-    for item in pair:
-        turn, shift = (R[item.body], p[item.body]) if item.body >= 0 else (np.eye(3), np.zeros(3))
-        turn, shift = turn @ item.R, turn @ item.p + shift
-        if isinstance(item.shape, Capsule):
-            along = item.shape.end - item.shape.start
-            length = np.linalg.norm(along)
-            axes = np.linalg.qr(np.column_stack([along, np.eye(3)[:, :2]]))[0][:, [1, 2, 0]]
-            axes[:, 0] *= np.linalg.det(axes)
-            shift, turn = turn @ (0.5 * (item.shape.start + item.shape.end)) + shift, turn @ axes
-            made = coal.Capsule(item.shape.radius, length)
-        else:
-            box = isinstance(item.shape, Box)
-            made = coal.Box(*(2 * item.shape.half_extents)) if box else coal.Sphere(item.shape.radius)
-        placed += [made, coal.Transform3s(turn, shift)]
-    return coal.distance(*placed, coal.DistanceRequest(), coal.DistanceResult())
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-3])
