@@ -4,7 +4,8 @@ Figures, SI units: O. Stasse et al., "TALOS: A new humanoid research platform ta
 IEEE-RAS International Conference on Humanoid Robots 2017, for size and weight, and the robot's public description for
 how they spread: lengths of limbs, order of axes and torque limits are its figures rounded, masses are rounded and
 mirrored for both sides to be equal, head, wrists and hands are one body with what carries them, and the inertias are
-those of boxes around the bodies' centres of mass.  Rotor inertias, damping and friction are left out.
+those of boxes around the bodies' centres of mass, which pictures show.  Rotor inertias, damping and friction are left
+out.
 
 Layout.  x forwards, y to the left, z upwards.  Legs: yaw, roll and pitch of the hip, the knee, pitch and roll of the
 ankle, soles of 20 cm by 12 cm under the ankles.  Waist: yaw, pitch.  Arms: yaw, roll and turn of the upper arm, the
@@ -12,6 +13,7 @@ elbow.  At zero angles it stands straight and arms hang down.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import dynamics
 from problems.walker import Walker
@@ -24,6 +26,7 @@ SOLE = (0.10, 0.06)
 THIGH, SHIN, ANKLE = 0.38, 0.325, 0.105
 """From hip to knee, from knee to ankle, and from there to the ground, m."""
 _HIP, _SHOULDER = (-0.02, 0.085, -0.27), (0.0, 0.16, 0.23)
+_FOOT, _HEAD, _DARK = 0.05, ((0.0, 0.0, 0.52), (0.17, 0.14, 0.2)), (0.38, 0.44, 0.54)
 
 _LEG = (
     # body, parent, axis, at, mass, com, box, torque
@@ -50,14 +53,18 @@ def humanoid() -> dynamics.RigidBodyModel:
     """The model: q = [base position, quaternion x y z w, 22 angles] (29,), v (28,), frames `FEET` in the middle of the
     soles and `HANDS` in the palms."""
     builder = dynamics.ModelBuilder(name="humanoid")
+    com, box = (-0.06, 0.0, -0.07), (0.18, 0.24, 0.22)
     builder.add_body(
-        "pelvis", "world", dynamics.FreeFlyer(), joint_name="floating_base", mass=15.0, com=(-0.06, 0.0, -0.07),
-        inertia=_of_box(15.0, (0.18, 0.24, 0.22)),
+        "pelvis", "world", dynamics.FreeFlyer(), joint_name="floating_base", mass=15.0, com=com,
+        inertia=_of_box(15.0, box),
     )  # fmt: skip
+    _show(builder, "pelvis", com, box)
     for side, left in SIDES.items():
         _add(builder, _LEG, left, f"{side}_")
         builder.add_frame(f"{side}_foot", f"{side}_sole", (np.eye(3), (0.0, 0.0, -ANKLE)))
+        _show(builder, f"{side}_sole", (0.0, 0.0, 0.5 * _FOOT - ANKLE), (2.0 * SOLE[0], 2.0 * SOLE[1], _FOOT))
     _add(builder, _WAIST, 1.0, "")
+    _show(builder, "chest", _HEAD[0], _HEAD[1])
     for side, left in SIDES.items():
         _add(builder, _ARM, left, f"{side}_")
         builder.add_frame(f"{side}_hand", f"{side}_forearm", (np.eye(3), (-0.02, 0.0, -0.38)))
@@ -97,3 +104,11 @@ def _add(builder: dynamics.ModelBuilder, chain: tuple, left: float, side: str) -
             dynamics.Revolute(axis), placement=(np.eye(3), mirror * at), mass=mass, com=mirror * com,
             inertia=_of_box(mass, box), effort=torque,
         )  # fmt: skip
+        if name != "sole":  # which is seen where it touches the ground
+            _show(builder, f"{side}{name}", mirror * com, box)
+
+
+def _show(builder: dynamics.ModelBuilder, body: str, at: ArrayLike, box: ArrayLike) -> None:
+    """A box that is seen on a body, darker on the right, and that nothing collides with."""
+    shape, color = dynamics.Box(0.5 * np.asarray(box)), _DARK if body.startswith("right") else None
+    builder.add_geometry(body, shape, (np.eye(3), at), purpose="visual", color=color)

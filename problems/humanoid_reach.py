@@ -5,6 +5,8 @@ rest after a second and a half of 20 ms knots.  It leans over and puts its weigh
 torques and the wrench cones of the soles.  The robot is that of `humanoid_model`; starts from torques that stand.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 import dynamics
@@ -20,4 +22,5 @@ def make(horizon: int = 75, dt: float = 0.02) -> trajopt.Problem:
     robot = walker()
     hand = dynamics.FrameTranslation(robot.model, "left_hand", TARGET)
     running, terminal = [trajopt.ResidualCost(hand, 3e1)], [trajopt.ResidualCost(hand, 1e4)]
-    return standing_problem("humanoid_reach", robot, np.zeros(robot.model.nv), running, terminal, horizon, dt)
+    problem = standing_problem("humanoid_reach", robot, np.zeros(robot.model.nv), running, terminal, horizon, dt)
+    return replace(problem, scenery=[trajopt.Target(TARGET, 0.05)])

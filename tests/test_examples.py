@@ -17,12 +17,13 @@ ROOT = Path(__file__).parents[1]
         (1, "custom_dynamics", 65),
         (2, "derivatives", 40),
         (3, "quadruped", 50),
-        (4, "two_arms", 50),
-        (5, "gripper", 65),
-        (6, "soft_arm", 45),
-        (7, "waypoints", 50),
-        (8, "execution", 40),
-        (9, "panda_job", 75),
+        (4, "humanoid", 20),
+        (5, "two_arms", 50),
+        (6, "gripper", 65),
+        (7, "soft_arm", 45),
+        (8, "waypoints", 50),
+        (9, "execution", 40),
+        (10, "panda_job", 75),
     ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
@@ -72,6 +73,20 @@ def test_quadruped_runs(tmp_path, monkeypatch, capsys):
     assert np.abs(foot[-1] - result["foothold"]).max() < 1e-3 and foot[:, 2].max() > 0.02
     assert (result["forces"][..., 2] > -1e-6).all() and "N weight" in capsys.readouterr().out
     assert (tmp_path / "results" / "quadruped" / "step.gif").stat().st_size > 1e4
+
+
+def test_humanoid_runs(capsys):
+    """The pressure reaches the limits of the smaller soles, and stays within by what drifting soles turn."""
+    result = runpy.run_path(str(ROOT / "examples" / "humanoid.py"))
+    solutions = result["solutions"]
+    assert solutions.converged and solutions["ddp"].iterations < solutions["ilqr"].iterations
+    assert solutions["ddp"].cost == pytest.approx(solutions["ilqr"].cost, rel=1e-8)
+    assert "ddp    converged" in capsys.readouterr().out
+    xs, us, system = solutions["ddp"].xs, solutions["ddp"].us, result["problem"].system
+    f, m = system.contact_forces(xs, us), system.contact_moments(xs, us)
+    pressed = f[..., 2] > 0.0
+    places = np.abs(m[pressed][:, [1, 0]] / f[pressed][:, 2:])
+    assert ([0.1, 0.06] - places).min() == pytest.approx(0.02, abs=1e-4)
 
 
 def test_soft_arm_runs(tmp_path, monkeypatch, capsys):

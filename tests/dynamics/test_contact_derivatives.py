@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 
 from dynamics import (
+    RigidContact,
     contact_dynamics,
     contact_dynamics_derivatives,
     forward_dynamics_derivatives,
+    integrate,
     inverse_dynamics_derivatives,
 )
+from problems.humanoid_model import FEET, walker
 from tests.reference import contact_cases, pinocchio_peer
 from tests.reference.contact_cases import GAINS, contacts_on, growing_sets
 from tests.reference.random_robots import random_states, random_trees, settings
@@ -140,6 +143,52 @@ def test_pinocchio_with_feet(name, axes, rng):
             continue
         assert relative_error(of_a, getattr(state, f"ddq_{which}"), floor=1e-3) <= ORACLE, which
         assert relative_error(of_lambda, getattr(state, f"dlambda_{which}")) <= ORACLE, which
+
+
+@pytest.mark.peer
+def test_a_humanoid_on_both_soles_in_pinocchio_and_crocoddyl(rng):
+    """Accelerations, wrenches and their derivatives, soles at rest on a moving robot."""
+    pin, crocoddyl = pytest.importorskip("pinocchio"), pytest.importorskip("crocoddyl")
+    robot = walker()
+    model, n = robot.model, robot.model.nv
+    peer = pinocchio_peer.of_model(pin, model)
+    contacts = [RigidContact(model, foot, (0.0, 8.0), (np.eye(3), rng.uniform(-1, 1, 3)), "local") for foot in FEET]
+    q = integrate(model, robot.standing, 0.3 * rng.standard_normal(n))
+    J = contact_cases.jacobian(model, q, contacts)
+    v = (np.eye(n) - np.linalg.pinv(J) @ J) @ rng.standard_normal(n)
+    tau = np.r_[np.zeros(6), 50.0 * rng.standard_normal(n - 6)]
+    ours = contact_dynamics(model, q, v, tau, contacts)
+    wrenches = np.hstack([ours.f, ours.moment])
+    derivatives = contact_dynamics_derivatives(model, q, v, tau, contacts)
+    of_wrenches = [np.concatenate([*map(np.vstack, zip(*derivatives[i::3][1:], strict=True))]) for i in range(3)]
+
+    state, theirs, datas = pinocchio_peer.contacts(pin, peer, model, contacts)
+    options = pin.ProximalSettings(1e-14, 0.0, 1)
+    assert relative_error(ours.a, pin.constraintDynamics(peer, state, q, v, tau, theirs, datas, options)) <= ORACLE
+    assert relative_error(wrenches, np.array([data.contact_force.vector for data in datas])) <= ORACLE
+    pin.computeConstraintDynamicsDerivatives(peer, state, theirs, datas, options)
+    for i, which in enumerate(("dq", "dv", "dtau")):
+        assert relative_error(derivatives[i], getattr(state, f"ddq_{which}")) <= ORACLE, which
+        assert relative_error(of_wrenches[i], getattr(state, f"dlambda_{which}")) <= ORACLE, which
+
+    peer.names[1], numbers = "root_joint", []  # the name by which Crocoddyl knows a floating base
+    for frame in map(model.frame, FEET):
+        place = pin.SE3(frame.R.copy(), frame.p.copy())
+        numbers.append(peer.addFrame(pin.Frame(f"sole {frame.body}", frame.body + 1, 0, place, pin.FrameType.OP_FRAME)))
+    space = crocoddyl.StateMultibody(peer)
+    held, costs = crocoddyl.ContactModelMultiple(space, n - 6), crocoddyl.CostModelSum(space, n - 6)
+    for number, contact in zip(numbers, contacts, strict=True):
+        place, gains = pin.SE3(*(part.copy() for part in contact.pose)), np.array(contact.gains)
+        foot = crocoddyl.ContactModel6D(space, number, place, pin.ReferenceFrame.LOCAL, n - 6, gains)
+        held.addContact(contact.frame, foot)
+    motors = crocoddyl.ActuationModelFloatingBase(space)
+    action = crocoddyl.DifferentialActionModelContactFwdDynamics(space, motors, held, costs, 0.0, True)
+    data, x = action.createData(), np.r_[q, v]
+    action.calc(data, x, tau[6:])
+    action.calcDiff(data, x, tau[6:])
+    assert relative_error(ours.a, data.xout) <= ORACLE
+    assert relative_error(np.hstack(derivatives[:2]), data.Fx) <= ORACLE
+    assert relative_error(derivatives[2][:, 6:], data.Fu) <= ORACLE
 
 
 @pytest.mark.peer

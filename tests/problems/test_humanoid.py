@@ -8,6 +8,7 @@ import problems
 import trajopt
 from problems import humanoid_reach, humanoid_stand
 from problems.humanoid_model import FEET, HANDS, SOLE, humanoid, standing, walker
+from trajopt.plotting.scene import bodies_at
 
 NAMES = ("humanoid_reach", "humanoid_stand", "humanoid_step")
 NQ = 29
@@ -54,6 +55,23 @@ def test_it_stands_on_level_soles_with_its_weight_above_them(model, knee):
     center = dynamics.center_of_mass(model, q)
     assert abs(center[0] + 0.02) < 0.5 * SOLE[0] and abs(center[1]) < 1e-12
     np.testing.assert_array_equal(reflected(q, np.zeros(28))[0], q)
+
+
+def test_pictures_show_boxes_on_soles_that_touch_the_ground():
+    """Each with the inertia of its body, but for soles, which are seen where they stand, and the head."""
+    robot = walker()
+    model, seen = robot.model, {shape.name: shape for shape in robot.model.geometries}
+    assert all(shape.purpose == "visual" for shape in seen.values()) and len(seen) == model.nb + 1
+    thigh = seen["left_thigh_0"]
+    a, b, c = 2.0 * thigh.shape.half_extents
+    np.testing.assert_allclose(thigh.p, model.arrays.first_moment[thigh.body] / 7.0, rtol=0, atol=1e-12)
+    assert (a, b, c) == pytest.approx((0.13, 0.18, 0.42))
+    system = dynamics.RigidBodySystem(model, 0.02, actuation="floating_base")
+    z = bodies_at(system, system.state(robot.standing)[None], True).corners()[0, :, 2]
+    assert z.min() == pytest.approx(0.0, abs=1e-12) and z.max() == pytest.approx(1.75, abs=0.05)
+    foot = seen["right_sole_0"]
+    np.testing.assert_allclose(foot.shape.half_extents[:2], SOLE, rtol=0, atol=1e-12)
+    assert foot.p[:2].tolist() == model.frame(FEET[1]).p[:2].tolist()
 
 
 @pytest.mark.parametrize("knee", [0.0, 2.0, -0.1, np.nan])

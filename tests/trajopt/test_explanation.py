@@ -280,6 +280,14 @@ def test_the_solver_adds_its_tolerance_and_takes_back_advice_it_has_followed():
         explain(solution, "ilqr")
 
 
+def test_gaps_that_stay_open_bring_up_another_start():
+    solution = ILQR(max_regularization=0.0).solve(uncontrolled())
+    apart = replace(solution, gaps=np.full_like(solution.gaps, 0.1))
+    assert "start from other controls" in text(apart) and "start from other controls" not in text(solution)
+    assert "initial_regularization=1.0" in text(apart)
+    assert "initial_regularization=1.0" not in text(apart, ILQR(initial_regularization=1.0))
+
+
 def test_advice_after_the_iteration_limit_depends_on_what_is_left():
     slow = ILQR(max_iterations=25, tolerance=0.0, absolute_tolerance=0.0).solve(tip())
     assert slow.status == "max_iterations" and slow.log[-1].predicted_decrease < 1e-9 * slow.cost

@@ -23,6 +23,7 @@ from trajopt import (
     plot_trajectory,
 )
 from trajopt.plotting.style import GREY
+from trajopt.plotting.trajectory import Series, _color, _name_components
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -186,6 +187,18 @@ def test_names_are_split_between_configuration_and_velocity():
     assert [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes[:2]] == [
         ["place", "angle"], ["speed", "rate"],
     ]  # fmt: skip
+
+
+def test_of_many_components_some_are_named_in_their_colours():
+    p = cartpole()
+    solution = DDP(max_iterations=1).solve(p)
+    wide = Series("q", "", np.zeros((3, 29)), tuple(f"joint {j}" for j in range(29)))
+    axes = plot_trajectory(solution).axes[0]
+    _name_components(axes, wide)
+    legend = axes.get_legend()
+    named = [int(text.get_text().split()[-1]) for text in legend.get_texts()]
+    assert len(named) == 10 and (named[0], named[-1]) == (0, 28) and legend.get_title().get_text() == "10 of 29 names"
+    assert [line.get_color() for line in legend.get_lines()] == [_color(j, 29) for j in named]
 
 
 def test_a_planar_vehicle_is_seen_from_above_with_its_scenery_and_path(tmp_path):

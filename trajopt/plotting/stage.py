@@ -74,7 +74,7 @@ class Stage:
         self._ground = Poly3DCollection([], facecolor=GROUND, edgecolor=GREY, linewidth=0.6, zorder=0)
         if self.ground is not None:
             self._axes.add_collection3d(self._ground)
-        (self._trail,) = self._axes.plot([], [], [], color=CENTER, linewidth=1.3, zorder=2)
+        (self._trail,) = self._axes.plot([], [], [], color=CENTER, linewidth=1.3, zorder=3.5)
         lines = scene.segments[0] if not scene.solids.solids else np.empty((0, 2, 3))
         self._skeleton = self._add_lines(lines, BODY, 2.4, 3)
         self._bodies = add_bodies(self._axes, scene.solids, 0, 3)

@@ -19,7 +19,7 @@ from trajopt.problem.problem import Problem
 from trajopt.results.solution import Solution
 
 NAMED = 10
-"""Components are listed in a legend up to this many."""
+"""Components are listed in a legend up to this many; of more, as many of them, from the first to the last."""
 REACH = 0.5
 """Limits that lie farther beyond the curves than this share of their height are left outside a panel."""
 
@@ -141,10 +141,12 @@ def _color(j: int, count: int):
 def _name_components(axes: Axes, series: Series) -> None:
     """A legend beside the panel, of names that the system gives, or of more than one component."""
     count = series.values.shape[1]
-    if count > NAMED or (count == 1 and series.names is None):
+    if count == 1 and series.names is None:
         return
     labels = series.names or [f"${series.symbol}_{{{j + 1}}}$" for j in range(count)]
-    handles = [Line2D([], [], color=_color(j, count), label=label) for j, label in enumerate(labels)]
+    listed = np.linspace(0, count - 1, min(count, NAMED)).round().astype(int)
+    handles = [Line2D([], [], color=_color(j, count), label=labels[j]) for j in listed]
     axes.legend(
-        handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9, handlelength=1.2
-    )
+        handles=handles, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9, handlelength=1.2,
+        title=f"{NAMED} of {count} names" if count > NAMED else None, title_fontsize=9,
+    )  # fmt: skip

@@ -145,6 +145,10 @@ def _for_indefinite(solution: Solution, solver: Any) -> Iterator[str]:
         largest = max(float(np.abs(block).max()) for block in (luu, solution.Vxx))
         if largest > 1e12:
             yield f"scale costs: entries of their Hessians reach {largest:.1g}"
+    if not solution.consistent:
+        if getattr(solver, "initial_regularization", 0.0) < 1.0:
+            yield "initial_regularization=1.0: steps that close gaps between states and dynamics are shorter"
+        yield "start from other controls, nearer to those that hold the initial state"
     limit = getattr(solver, "max_regularization", None)
     yield "a larger max_regularization" + ("" if limit is None else f" than {limit:.1g}")
     if _state_regularization(solver):
