@@ -11,6 +11,6 @@ limits = list(problem.constraints)  # of torques, and dynamics.WrenchCone of sol
 for _, stance, start, stop in problem.system.segments:
     if stance.dt > 0:
         inner = dynamics.CenterOfPressure(stance, half_lengths=(0.08, 0.04))  # 2 cm from the edges
-        limits.append(trajopt.ResidualConstraint(inner, inner.lower, inner.upper, at=range(start, stop)))
+        limits.append(trajopt.ResidualConstraint(inner, at=range(start, stop)))
 solutions = trajopt.compare(replace(problem, constraints=limits), {"ilqr": trajopt.ILQR(), "ddp": trajopt.DDP()})
 print(solutions)
