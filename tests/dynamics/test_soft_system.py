@@ -12,7 +12,7 @@ from tests.reference.rod_robots import ROBOTS, manipulator
 from tests.reference.soft_systems import complex_step_derivatives
 from tests.tolerances import COMPLEX_STEP, IDENTITY, SLOPE, relative_error
 
-DT = {"semi_implicit_euler": 0.01, "implicit_midpoint": 0.01, "newmark": 1e-3}
+DT = {"semi_implicit_euler": 0.01, "implicit_midpoint": 0.01, "newmark": 1e-3, "sdirk2": 0.01}
 """Newmark's first acceleration is that of the state, which far from equilibrium is large."""
 NEWTON = 1e-8
 """Of residuals at solutions, relative to their terms: what Newton's tolerance leaves, times a stiffness."""
@@ -48,6 +48,14 @@ def test_the_equations_of_a_step(system, rng):
         state = 0.5 * (q + q_next), 0.5 * (v + v_next), (v_next - v) / h
         r = robot.residual(*state, us)
         assert relative_error(q_next, q + 0.5 * h * (v + v_next)) < IDENTITY
+    elif system.integrator == "sdirk2":  # from the two equations of the step for its two accelerations
+        g = (1.0 - np.sqrt(0.5)) * h
+        a = np.stack([q_next - q - h * v, v_next - v]).reshape(2, -1)
+        first, last = (x.reshape(q.shape) for x in np.linalg.solve([[2 * g * (h - g), g * g], [h - g, g]], a))
+        state, r = (q_next, v_next, last), robot.residual(q_next, v_next, last, us)
+        start = q + g * v + g * g * first, v + g * first, first
+        terms = np.abs(robot.residual_derivatives(*start, us).M @ first[..., None]).max()
+        assert np.abs(robot.residual(*start, us)).max() < NEWTON * terms
     else:
         K, D = robot.model.stiffness, robot.model.damping
         state = q, v, (v_next - v) / h

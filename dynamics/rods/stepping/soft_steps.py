@@ -5,11 +5,16 @@
     Newmark                v+ = v~ + h/2 a1            q+ = q~ + h^2/4 a1            r(q+, v+, a1, u) = 0
                            v~ = v + h/2 a0             q~ = q + h v + h^2/4 a0       r(q, v, a0, u) = 0
 
-(average acceleration).  With z = (q, v, u) and lam = (lam_q, lam_v) at the step's output, F = dx+/dz, and H is the
-Hessian of lam'x+.  The first two methods have one acceleration: H is the Hessian of y'a, y = h lam_v + (h^2 or h^2/2)
-lam_q.  Newmark's chains two: with y1 = h/2 lam_v + h^2/4 lam_q and G = h^2/4 da1/dq~ + h/2 da1/dv~,
+    SDIRK2                 v+ = v~ + g a1              q+ = q~ + g^2 a1              r(q+, v+, a1, u) = 0
+                           v~ = v + (h - g) a0         q~ = q + h v + 2 g (h - g) a0
+                           r(q + g v + g^2 a0, v + g a0, a0, u) = 0                  g = (1 - 1/sqrt 2) h
 
-    da1/dz = da1/dz~ [1 h; 0 1] + G a0_z,    H = d(z~)' H1 d(z~) + Hessian of y0'a0,    y0 = y1 + G'y1
+(Newmark's with average acceleration; SDIRK2 is Alexander's method [Alexander 1977], L-stable.)  With z = (q, v, u) and
+lam = (lam_q, lam_v) at the step's output, F = dx+/dz, and H is the Hessian of lam'x+.  The first two methods have one
+acceleration: H is the Hessian of y'a, y = h lam_v + (h^2 or h^2/2) lam_q.  The others chain two: with q~ = q + h v +
+dq a0, v~ = v + dv a0, q+ = q~ + cq a1, v+ = v~ + cv a1, y1 = cv lam_v + cq lam_q and G = dq da1/dq~ + dv da1/dv~,
+
+    da1/dz = da1/dz~ [1 h; 0 1] + G a0_z,    H = d(z~)' H1 d(z~) + Hessian of y0'a0,    y0 = dv lam_v + dq lam_q + G'y1
 """
 
 from typing import NamedTuple
@@ -34,14 +39,16 @@ from dynamics.rods.stepping.implicit_stage import (
 )
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, store
 
-SEMI_IMPLICIT_EULER, IMPLICIT_MIDPOINT, NEWMARK = 0, 1, 2
-INTEGRATORS = ("semi_implicit_euler", "implicit_midpoint", "newmark")
+SEMI_IMPLICIT_EULER, IMPLICIT_MIDPOINT, NEWMARK, SDIRK2 = 0, 1, 2, 3
+INTEGRATORS = ("semi_implicit_euler", "implicit_midpoint", "newmark", "sdirk2")
+GAMMA = 1.0 - 0.5 * np.sqrt(2.0)
 
 
 class Motion(NamedTuple):
     """Scratch of a step."""
 
     base: np.ndarray  # q, v of a stage (2 n)
+    first: np.ndarray  # (n), the first of two accelerations
     stage: Stage
 
 
@@ -49,17 +56,21 @@ class Expansion(NamedTuple):
     """Scratch of its derivatives."""
 
     y: np.ndarray  # (n)
+    y0: np.ndarray  # (n)
     az: np.ndarray  # (n nz), of the first acceleration
-    bz: np.ndarray  # (n nz), of Newmark's second
+    bz: np.ndarray  # (n nz), of the second
     G: np.ndarray  # (n n)
     curvature: Curvature
+    H0: np.ndarray  # (nz nz), of the first acceleration
+    chained: Curvature
 
 
 @helper
 def carve_motion(m, e, w):
     """A `Motion`, the scratch of which is all that is left of w."""
     base, w = carve(w, 2 * m.numbers[0])
-    return Motion(base, carve_stage(m, e, w))
+    first, w = carve(w, m.numbers[0])
+    return Motion(base, first, carve_stage(m, e, w))
 
 
 @helper
@@ -68,23 +79,27 @@ def carve_expansion(m, e, w):
     n = m.numbers[0]
     nz = 2 * n + e.numbers[0]
     y, w = carve(w, n)
+    y0, w = carve(w, n)
     az, w = carve(w, n * nz)
     bz, w = carve(w, n * nz)
     G, w = carve(w, n * n)
     Z, w = carve(w, nz * n)
     S, w = carve(w, n * n)
-    return Expansion(y, az, bz, G, Curvature(Z, S)), w
+    H0, w = carve(w, nz * nz)
+    Z0, w = carve(w, nz * n)
+    S0, w = carve(w, n * n)
+    return Expansion(y, y0, az, bz, G, Curvature(Z, S), H0, Curvature(Z0, S0)), w
 
 
 def motion_numbers(model: RodModel, e: RobotArrays) -> int:
     """Scratch numbers of `carve_motion`."""
-    return 2 * model.nq + stage_numbers(model, e)
+    return 3 * model.nq + stage_numbers(model, e)
 
 
 def expansion_numbers(model: RodModel, nu: int) -> int:
     """Scratch numbers of `carve_expansion`."""
     n, nz = model.nq, 2 * model.nq + nu
-    return n * (1 + 3 * nz + 2 * n)
+    return n * (2 + 4 * nz + 3 * n) + nz * nz
 
 
 # ------------------------------------------------------------------------------------------------ motion
@@ -122,6 +137,22 @@ def _solve_newmark(m, e, h, x, d):
     solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, s)
 
 
+@kernel
+def _solve_sdirk(m, e, h, x, d):
+    """a0, in d.first, and a1 of the two stages, and the state at the end, in the stage's state."""
+    n, s, g = m.numbers[0], d.stage, GAMMA * h
+    a = s.state[2 * n : 3 * n]
+    for i in range(n):
+        store(d.base, i, fma(g, load(x, n + i), load(x, i)))
+        store(d.base, n + i, load(x, n + i))
+    a[:] = 0.0
+    solve_stage(m, e, g * g, g, d.base, s)
+    for i in range(n):
+        store(d.first, i, load(a, i))
+    advance(n, h, 2.0 * g * (h - g), h - g, x, a, d.base)
+    solve_stage(m, e, g * g, g, d.base, s)
+
+
 @shared_kernel
 def step_kernel(m, e, integrator, h, x, u, d, x_next):
     """x+ = f(x, u), apart from x; d: `carve_motion`."""
@@ -136,7 +167,10 @@ def step_kernel(m, e, integrator, h, x, u, d, x_next):
         _solve_midpoint(m, e, h, x, d)
         advance(n, h, 0.5 * h * h, h, x, a, x_next)
     else:
-        _solve_newmark(m, e, h, x, d)
+        if integrator == NEWMARK:
+            _solve_newmark(m, e, h, x, d)
+        else:
+            _solve_sdirk(m, e, h, x, d)
         for i in range(2 * n):
             store(x_next, i, load(s.state, i))
 
@@ -220,37 +254,77 @@ def _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H):
 
 
 @kernel
-def _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H):
-    n, nu, s, c = m.numbers[0], e.numbers[0], d.stage, p.curvature
-    nz, cq, cv = 2 * n + nu, 0.25 * h * h, 0.5 * h
-    _enter(n, x, u, s)
-    _solve_newmark(m, e, h, x, d)
+def _expand_last(m, e, h, cq, cv, dq, dv, level, lam, d, p, H):
+    """After the last of two stages is solved: p.bz along (q~, v~, u), G, H, p.chained and y0."""
+    n, nz = m.numbers[0], 2 * m.numbers[0] + e.numbers[0]
     if level >= SECOND:
         _weigh(n, cq, cv, lam, p.y)
-    differentiate_stage(m, e, cq, cv, level, p.y, s, p.bz, c, H)
-    _combine_columns(n, n, nz, cq, cv, p.bz, p.G)
-    _enter(n, x, u, s)
+    differentiate_stage(m, e, cq, cv, level, p.y, d.stage, p.bz, p.curvature, H)
+    _combine_columns(n, n, nz, dq, dv, p.bz, p.G)
     if level >= SECOND:
-        y0 = s.state[3 * n : 4 * n]
-        for i in range(n):
-            store(y0, i, load(p.y, i))
-        add_product(False, n, n, 1, 1.0, 1.0, p.G, 1, n, p.y, y0)
-        _combine_columns(nz, n, nz, cq, cv, H, c.Z)
+        c = p.chained
+        _weigh(n, dq, dv, lam, p.y0)
+        add_product(False, n, n, 1, 1.0, 1.0, p.G, 1, n, p.y, p.y0)
+        _combine_columns(nz, n, nz, dq, dv, H, c.Z)
         for k in range(n * n):
-            store(c.S, k, fma(cq, load(c.Z, k), cv * load(c.Z, n * n + k)))
+            store(c.S, k, fma(dq, load(c.Z, k), dv * load(c.Z, n * n + k)))
         _shift_rows(n, n, h, c.Z)
         _shift_columns(nz, n, nz, h, H)
         _shift_rows(n, nz, h, H)
+
+
+@kernel
+def _chain(n, nz, h, cq, cv, dq, dv, p, F):
+    """F (2 n nz) of the step from p.az, along z, and p.bz, along (q~, v~, u)."""
+    align_stack(F)
+    _shift_columns(n, n, nz, h, p.bz)
+    add_product(False, n, n, nz, 1.0, 1.0, p.G, n, 1, p.az, p.bz)
+    _store_step_rows(n, nz, h, cq, cv, p.bz, F)
+    for k in range(n * nz):
+        x = load(p.az, k)
+        store(F, k, fma(dq, x, load(F, k)))
+        store(F, n * nz + k, fma(dv, x, load(F, n * nz + k)))
+
+
+@kernel
+def _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H):
+    n, nu, s = m.numbers[0], e.numbers[0], d.stage
+    nz, cq, cv = 2 * n + nu, 0.25 * h * h, 0.5 * h
+    _enter(n, x, u, s)
+    _solve_newmark(m, e, h, x, d)
+    _expand_last(m, e, h, cq, cv, cq, cv, level, lam, d, p, H)
+    _enter(n, x, u, s)
+    if level >= SECOND:
+        for i in range(n):
+            store(s.state, 3 * n + i, load(p.y0, i))
     accelerations_kernel(m, e, level, s.state, s.J, s.work, s.r, s.A)
     store_acceleration_rows(n, nu, 1.0, s, p.az)
     if level >= SECOND:
-        add_along(n, nz, p.az, c.Z, c.S, H)
+        add_along(n, nz, p.az, p.chained.Z, p.chained.S, H)
         store_hessian(True, n, nu, s.b, s.c.Hqu, H)
-    _shift_columns(n, n, nz, h, p.bz)
-    add_product(False, n, n, nz, 1.0, 1.0, p.G, n, 1, p.az, p.bz)
-    for k in range(n * nz):
-        store(p.bz, k, load(p.bz, k) + load(p.az, k))
-    _store_step_rows(n, nz, h, cq, cv, p.bz, F)
+    _chain(n, nz, h, cq, cv, cq, cv, p, F)
+
+
+@kernel
+def _expand_sdirk(m, e, h, level, x, u, lam, d, p, F, H):
+    n, s, g = m.numbers[0], d.stage, GAMMA * h
+    nz, cq, cv, dq, dv = 2 * n + e.numbers[0], g * g, g, 2.0 * g * (h - g), h - g
+    _enter(n, x, u, s)
+    _solve_sdirk(m, e, h, x, d)
+    _expand_last(m, e, h, cq, cv, dq, dv, level, lam, d, p, H)
+    a = s.state[2 * n : 3 * n]
+    for i in range(n):
+        store(a, i, load(d.first, i))
+    advance(n, g, cq, cv, x, a, s.state)
+    differentiate_stage(m, e, cq, cv, level, p.y0, s, p.az, p.curvature, p.H0)
+    _shift_columns(n, n, nz, g, p.az)
+    if level >= SECOND:
+        _shift_columns(nz, n, nz, g, p.H0)
+        _shift_rows(n, nz, g, p.H0)
+        add_along(n, nz, p.az, p.chained.Z, p.chained.S, H)
+        for k in range(nz * nz):
+            store(H, k, load(H, k) + load(p.H0, k))
+    _chain(n, nz, h, cq, cv, dq, dv, p, F)
 
 
 @shared_kernel
@@ -260,5 +334,7 @@ def expand_kernel(m, e, integrator, h, level, x, u, lam, d, p, F, H):
         _expand_euler(m, e, h, level, x, u, lam, d, p, F, H)
     elif integrator == IMPLICIT_MIDPOINT:
         _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H)
-    else:
+    elif integrator == NEWMARK:
         _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H)
+    else:
+        _expand_sdirk(m, e, h, level, x, u, lam, d, p, F, H)

@@ -23,11 +23,12 @@ class SoftRobotSystem(DiscreteSystem):
     robot : SoftRobot
         The external wrenches that its model may take are zero.
     dt : float, time step h [s], positive
-    integrator : "semi_implicit_euler" (default), "implicit_midpoint" or "newmark"
+    integrator : "semi_implicit_euler" (default), "implicit_midpoint", "newmark" or "sdirk2"
         v+ = v + h a, q+ = q + h v+, where a is linear in elasticity and damping at the end of the step: stable for
         stiff rods, one linear solve a step.  Or the implicit midpoint rule; or Newmark's method of average
-        acceleration, whose first acceleration is that of the state.  Both are of second order, with Newton's method,
-        and let stiff motion swing that a step does not resolve; Newmark's method wants states not far from smooth ones.
+        acceleration, whose first acceleration is that of the state; or Alexander's method of two stages.  These are of
+        second order, with Newton's method.  The first two let stiff motion swing that a step does not resolve, and
+        Newmark's method wants states not far from smooth ones; the third damps it (it is L-stable).
 
     Attributes
     ----------
