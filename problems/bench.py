@@ -166,13 +166,13 @@ def derivatives(repeats: int, seed: int) -> list[dict]:
 
 # ------------------------------------------------------------------------------------------------ one iteration
 @driver
-def _scalar_closed_loop(first, last, work, block, p, loops, alpha, X, U):
+def _scalar_closed_loop(first, last, work, block, p, loops, X, U):
     """The closed-loop rollout of one step length in plain float64: the same source, one knot instead of LANES."""
     m, p, loops = kernel_model(block), by_reference(p), by_reference(loops)
     d, w = carve_dynamics(m, p.contacts, work)
-    start_lanes(m, p.manifold, loops, alpha, w, span(X[0]))
+    start_lanes(m, p.manifold, loops, loops.alphas[0], w, span(X[0]))
     for t in range(U.shape[0]):
-        feedback_step(m, p, loops, t, alpha, d, w, span(X[t]), span(U[t]), span(X[t + 1]))
+        feedback_step(m, p, loops, t, 0, d, w, span(X[t]), span(U[t]), span(X[t + 1]))
 
 
 def scalar_rollout(
@@ -181,10 +181,10 @@ def scalar_rollout(
     """A call that rolls out the full step in plain float64 and returns its xs, us."""
     work = np.empty(system.rollout_numbers())
     X, U = np.empty((len(us) + 1, system.nx)), np.empty_like(us)
-    loops = ClosedLoops(x0, xs, us, k, K, np.ones((1, 1)), None, None)
+    loops = ClosedLoops(x0, xs, us, k, K, np.ones(1), None, None)
 
     def call():
-        _scalar_closed_loop(0, 1, work, *system.motion_plant, loops, 1.0, X, U)
+        _scalar_closed_loop(0, 1, work, *system.motion_plant, loops, X, U)
         return X, U
 
     return call

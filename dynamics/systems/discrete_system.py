@@ -157,7 +157,8 @@ class DiscreteSystem(ABC):
         alphas, limits = as_array("alphas", alphas, (None,), finite=False), None
         if not len(alphas):
             raise ValueError("alphas: got none, expected at least one step length")
-        start = (self.nx,) if np.ndim(x0) < 2 else (len(alphas), self.nx)
+        x0 = as_floats("x0", x0)
+        start = (self.nx,) if x0.ndim < 2 else (len(alphas), self.nx)
         x0, k, K = self._shaped(x0=(x0, start), k=(k, us.shape), K=(K, (N, self.nu, self.ndx)))
         if gaps is not None:
             (gaps,) = self._shaped(gaps=(gaps, (N + 1, self.ndx)))

@@ -174,9 +174,10 @@ def mean_depth(model) -> float:
 
 def crossover(N: Sequence[float], ratio: Sequence[float]) -> float | None:
     """The N above which a ratio of times stays below 1, where the lines through its logarithms cross; None if it never
-    gets there, or is there from the first N on."""
+    gets there, or is there from the first N on, or is lost in the noise of differences of times, which may be negative.
+    """
     above = np.flatnonzero(np.asarray(ratio) >= 1.0)
-    if above.size == 0 or above[-1] == len(ratio) - 1:
+    if above.size == 0 or above[-1] == len(ratio) - 1 or ratio[above[-1] + 1] <= 0.0:
         return None
     i = above[-1]
     (x, x1), (y, y1) = np.log(N[i : i + 2]), np.log(ratio[i : i + 2])

@@ -77,6 +77,7 @@ def test_crossover():
     assert forward.crossover(N, [2, 0.5, 2, 0.5, 0.25]) == pytest.approx(8 * 2**0.5), "the last one counts"
     assert forward.crossover(N, [1.5, 1.4, 1.3, 1.2, 1.1]) is None, "never"
     assert forward.crossover(N, [0.9, 0.8, 0.7, 0.6, 0.5]) is None, "from the first on"
+    assert forward.crossover(N, [1.5, 1.4, -0.1, 0.6, 0.5]) is None, "noise"
 
 
 def test_mean_depth_of_a_floating_base():
