@@ -8,6 +8,7 @@ from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.stepping.simulation import simulate
+from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from tests.reference.rod_robots import REFERENCE, cantilever, hybrid, manipulator
 from tests.tolerances import relative_error
 
@@ -34,6 +35,7 @@ def accurate():
         ({"method": "newmark", "dt": 0.004}, 1e-4),
         ({"method": "newmark"}, 1e-3),
         ({"method": "implicit_midpoint", "dt": 0.004}, 1e-4),
+        ({"method": "sdirk2", "dt": 0.004}, 1e-4),
     ],
 )
 def test_methods_agree(options, tolerance, accurate):
@@ -44,7 +46,7 @@ def test_methods_agree(options, tolerance, accurate):
     assert relative_error(run.q[-1], accurate.q[-1]) < tolerance
 
 
-@pytest.mark.parametrize("method", ["newmark", "implicit_midpoint"])
+@pytest.mark.parametrize("method", ["newmark", "implicit_midpoint", "sdirk2"])
 def test_second_order(method, accurate):
     errors = [
         np.abs(simulate(manipulator(), 1.0, tensions, method=method, dt=dt).q[-1] - accurate.q[-1]).max()
@@ -103,7 +105,7 @@ def test_progress_bar(capsys):
     assert "0.01 of 0.01 s" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("method", ["newmark", "implicit_midpoint"])
+@pytest.mark.parametrize("method", ["newmark", "implicit_midpoint", "sdirk2"])
 def test_failures_name_the_time(method):
     """Tensions that crush the arm halfway."""
 
@@ -122,6 +124,20 @@ def test_a_body_without_mass_has_no_acceleration(method):
         simulate(SoftRobot(builder.build(), torques=["cart"]), 1.0, [1.0], method=method)
 
 
-def test_the_midpoint_rule_wants_a_step():
+@pytest.mark.parametrize("method", ["implicit_midpoint", "sdirk2"])
+def test_single_steps_want_their_length(method):
     with pytest.raises(ValueError, match="dt: got None"):
-        simulate(manipulator(), 1.0, np.zeros(5), method="implicit_midpoint")
+        simulate(manipulator(), 1.0, np.zeros(5), method=method)
+
+
+def test_stiff_motion_dies_out():
+    """Steps of 2 s for a rod that swings in milliseconds to tenths of a second: SDIRK2 leaves nothing of a push after
+    ten steps, the midpoint rule all of it; simulated steps are those of a system."""
+    robot = cantilever(FREQUENCIES["rodB"], 6, LegendreBasis(torsion=0, bending_y=4, bending_z=4), gravity=(0, 0, 0))
+    left = {}
+    for method in ("sdirk2", "implicit_midpoint"):
+        run = simulate(robot, 20.0, [], v0=np.full(robot.nq, 1e-4), method=method, dt=2.0)
+        xs = SoftRobotSystem(robot, 2.0, method).rollout(np.hstack([run.q[0], run.v[0]]), np.zeros((10, 0)))
+        left[method] = np.abs(run.v).max(axis=1) / 1e-4
+        assert np.abs(xs[:, robot.nq :] - run.v).max() < 1e-7
+    assert left["sdirk2"][-1] < 1e-3 and left["implicit_midpoint"].min() > 0.5

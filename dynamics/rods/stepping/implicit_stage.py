@@ -16,7 +16,7 @@ import numpy as np
 from dynamics.implicit_function import add_along, store_hessian
 from dynamics.lane_algebra import scale_into
 from dynamics.rods.loads.robot_arrays import RobotArrays
-from dynamics.rods.model.arrays import FIRST, SECOND
+from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import Blocks
 from dynamics.rods.recursion.residual_kernel import (
@@ -42,9 +42,14 @@ from dynamics.simd import (
 )
 from dynamics.simd.comparison import all_less
 
-TOLERANCE = 1e-10
-"""Change of coordinates and velocities, relative to one plus their size, by a last step."""
-MAX_STEPS = 40
+TOLERANCE, FINE = 1e-10, 0.01
+"""Change of coordinates and velocities, relative to one plus their size, by a last step; steps go on down to FINE times
+that for as long as each is less than half the one before, for derivatives depend on accelerations themselves."""
+MAX_STEPS = 60
+SLOW = 0.1
+"""Kept factors are replaced where a step is larger than this share of the one before."""
+KEPT, LINEAR, EXACT = 0, 1, 2
+"""Factors of a step of Newton's method: those that are there, of M + cq K + cv D, or of J."""
 
 
 class Stage(NamedTuple):
@@ -109,61 +114,106 @@ def _store_jacobian(n, cq, cv, b, J):
 
 
 @kernel
-def _merit(n, first, s):
-    """sum r_i^2 / J_ii with the Jacobian of the first evaluation: all terms are energies."""
+def _store_linear_jacobian(e, n, cq, cv, b, J):
+    """M + cq K + cv D: J without what the loads, the motion and the shape add."""
+    align_stack(J)
+    scale_into(n * n, J, 1.0, b.M)
+    for i in range(n):
+        for j in range(e.band[i, 0], e.band[i, 1]):
+            k = i * n + j
+            store(J, k, load(J, k) + (cq * e.stiffness[i, j] + cv * e.damping[i, j]))
+
+
+@kernel
+def _evaluate(m, e, cq, cv, kind, slow, s):
+    """r and, unless `kind` is KEPT, factors: `LINEAR` ones, with the weights of r, or `EXACT` ones of the lanes that
+    are slow, 1 and not 0."""
+    n, levels = m.numbers[0], (np.int64(FORCES), np.int64(MASS_MATRIX), np.int64(FIRST))
+    residual_kernel(m, e, levels[kind], s.state, s.work, s.r, s.A)
+    if kind == LINEAR:
+        _store_linear_jacobian(e, n, cq, cv, s.b, s.J)
+        for i in range(n):
+            store(s.scale, i, 1.0 / load(s.J, i * n + i))
+        factorize_lanes(n, s.J)
+    elif kind == EXACT:
+        _store_jacobian(n, cq, cv, s.b, s.b.M)
+        factorize_lanes(n, s.b.M)
+        for k in range(n * n):
+            store(s.J, k, select_less(0.5, slow, load(s.b.M, k), load(s.J, k)))
+
+
+@kernel
+def _merit(n, s):
+    """sum r_i^2 / J_ii with the first Jacobian: all terms are energies."""
     total = splat(s.r, 0.0)
     for i in range(n):
         r = load(s.r, i)
-        if first:
-            store(s.scale, i, 1.0 / load(s.J, i * n + i))
         total = fma(r * r, load(s.scale, i), total)
     return total
 
 
 @kernel
-def _next_trial(n, cq, cv, better, active, s):
+def _largest(n, x):
+    """max |x_i|"""
+    most = splat(x, 0.0)
+    for i in range(n):
+        size = absolute(load(x, i))
+        most = select_less(most, size, size, most)
+    return most
+
+
+@kernel
+def _next_trial(n, cq, cv, better, shrinking, active, s):
     """Where the trial was better, take it and the Newton step in s.r, elsewhere half the step before; move the trials
     of active lanes by it.  Returns 1 in those lanes that are not done, else 0: a lane is done where a Newton step
-    changes coordinates and velocities by no more than the tolerance, or is no number."""
+    changes coordinates and velocities by no more than the tolerance, a fine one if steps are shrinking, or is no
+    number."""
     zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
     a = s.state[2 * n : 3 * n]
     running = select_less(0.5, better, zero, one)
+    tolerance = select_less(0.5, shrinking, splat(s.r, TOLERANCE * FINE), splat(s.r, TOLERANCE))
     for i in range(n):
         accepted = select_less(0.5, better, load(a, i), load(s.accepted, i))
         step = select_less(0.5, better, load(s.r, i), 0.5 * load(s.step, i))
         store(s.accepted, i, accepted)
         store(s.step, i, step)
         for k in range(2):
-            bound = fma(TOLERANCE, absolute(load(s.state, k * n + i)), TOLERANCE)
+            bound = fma(tolerance, absolute(load(s.state, k * n + i)), tolerance)
             running = select_less(bound, (cq if k == 0 else cv) * absolute(step), one, running)
         store(a, i, select_less(0.5, active, accepted - step, load(a, i)))
     return select_less(0.5, active, running, zero)
 
 
 @shared_kernel
-def solve_stage(m, e, cq, cv, base, s):
+def solve_stage(m, e, cq, cv, base, s, kind):
     """a of the stage at base = (q, v), in the state's third part, which has a start, and q', v' in its first two; NaN
     in lanes in which the method has not converged.
 
-    Each lane halves its own steps until they decrease the residual, and keeps its a once it is done, whatever the
-    others need."""
+    The first steps are by the factors of M + cq K + cv D, or, of the `kind` KEPT, by those that are there from another
+    stage of these cq, cv; where these get on slowly, by J itself, which is kept for as long as it serves.  Each lane
+    halves its own steps until they decrease the residual, and keeps its a once it is done, whatever the others
+    need."""
     align_stack(base)
-    n, level = m.numbers[0], np.int64(FIRST)
+    n = m.numbers[0]
     a = s.state[2 * n : 3 * n]
     s.accepted[:], s.step[:] = 0.0, 0.0
     zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
-    active, least = one, splat(s.r, np.inf)
+    active, slow, least, before = one, zero, splat(s.r, np.inf), splat(s.r, np.inf)
     count = 0
     while count < MAX_STEPS and not all_less(active, 0.5):
         advance(n, 0.0, cq, cv, base, a, s.state)
-        residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
-        _store_jacobian(n, cq, cv, s.b, s.J)
-        merit = _merit(n, count == 0, s)
+        _evaluate(m, e, cq, cv, kind, slow, s)
+        merit = _merit(n, s)
         better = one if count == 0 else select_less(merit, least, one, zero)
         least = select_less(merit, least, merit, least)
-        factorize_lanes(n, s.J)
         solve_lanes(n, s.J, s.r, 1)
-        active = _next_trial(n, cq, cv, better, active, s)
+        size = _largest(n, s.r)
+        fast = select_less(size, SLOW * before, better, zero)
+        shrinking = select_less(size, 0.5 * before, better, zero)
+        active = _next_trial(n, cq, cv, better, shrinking, active, s)
+        before = select_less(0.5, better, size, before)
+        slow = select_less(0.5, active, 1.0 - fast, zero)
+        kind = KEPT if all_less(slow, 0.5) else EXACT
         count += 1
     for i in range(n):
         store(a, i, select_less(0.5, active, splat(a, np.nan), load(a, i)))

@@ -2,8 +2,9 @@
 
     Newmark     q+ = q + h v + h^2/4 (a + a+)     v+ = v + h/2 (a + a+)     r(q+, v+, a+, u+) = 0
     midpoint    q+ = q + h v + h^2/2 a            v+ = v + h a              r(q + h/2 v + h^2/4 a, v + h/2 a, a, u) = 0
+    SDIRK2      two accelerations, as in `dynamics.rods.stepping.soft_steps`
 
-Both have the Jacobian M + h/2 r_v + h^2/4 r_q.                                                       [GVS, section 11]
+The first two have the Jacobian M + h/2 r_v + h^2/4 r_q, the third with g in place of h/2.            [GVS, section 11]
 With closed chains (index 3) Newmark's step has e(q+) = 0 and the multipliers among its unknowns.  Velocities and
 accelerations would then alternate about those that keep the chains closed, more and more; they are projected.
 The error of a step of Newmark's method in q is about h^2/12 (a+ - a)                            [Zienkiewicz 1991].
@@ -12,6 +13,8 @@ Steps keep their length, and Newton's method its factors, until the estimate all
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +22,7 @@ import numpy as np
 from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.robot.plant import Plant, Report, Run, State
 from dynamics.rods.statics.newton import CONVERGED, MESSAGES, Newton, NewtonResult
+from dynamics.rods.stepping.soft_steps import GAMMA
 
 TOLERANCE, MAX_ITERATIONS = 1e-9, 30
 CLOSER = 0.1
@@ -81,24 +85,43 @@ class _Record:
         return t, q, v, len(t) - 1, self.evaluations, self.jacobians
 
 
-def implicit_midpoint(
-    plant: Plant, duration: float, start: State, dt: float, tolerances: tuple[float, float], report: Report
+def _midpoint_step(stage: Callable[..., np.ndarray], t: float, h: float, q, v, a) -> tuple:
+    a = stage(t + 0.5 * h, q + 0.5 * h * v, v, a, h)
+    return q + h * v + 0.5 * h * h * a, v + h * a, a
+
+
+def _sdirk_step(stage: Callable[..., np.ndarray], t: float, h: float, q, v, a) -> tuple:
+    g = GAMMA * h
+    first = stage(t + g, q + g * v, v, a, 2.0 * g)
+    q, v = q + h * v + 2.0 * g * (h - g) * first, v + (h - g) * first
+    last = stage(t + h, q, v, first, 2.0 * g)
+    return q + g * g * last, v + g * last, last
+
+
+def _by_stages(
+    step: Callable[..., tuple], plant: Plant, duration: float, start: State, dt: float, _tolerances, report: Report
 ) -> Run:
     """Steps of length dt; the last one ends at the duration."""
     (q, v), driven = start, plant.prescribed.coordinates
     a, record, method = _start(plant, q, v)[0], _Record(q, v), _method(plant)
     for t, h in _steps(duration, dt):
-        _, result = _solve(method, plant, t + 0.5 * h, q + 0.5 * h * v, v, a, h)
-        record.count(result)
-        if result.status != CONVERGED:
-            raise _failure(t, h, result)
-        a = result.z
-        q, v = q + h * v + 0.5 * h * h * a, v + h * a
+
+        def stage(*arguments, t=t, h=h):
+            result = _solve(method, plant, *arguments)[1]
+            record.count(result)
+            if result.status != CONVERGED:
+                raise _failure(t, h, result)
+            return result.z
+
+        q, v, a = step(stage, t, h, q, v, a)
         q[driven], v[driven] = plant.prescribed.values(t + h)[:2]
         record.add(t + h, q, v)
         report(t + h)
     run = record.result()
-    return *run, *plant.reactions(*run[:3])  # of the ends of the steps, not of their middles
+    return *run, *plant.reactions(*run[:3])  # of the ends of the steps, not of their stages
+
+
+implicit_midpoint, sdirk2 = partial(_by_stages, _midpoint_step), partial(_by_stages, _sdirk_step)
 
 
 def _steps(duration: float, dt: float):

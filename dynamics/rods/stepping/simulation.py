@@ -14,13 +14,14 @@ from scipy.integrate import BDF, Radau
 from dynamics.rods.robot.plant import Plant, Run
 from dynamics.rods.robot.prescribed_motion import Motion, at_time, prescribed_motion
 from dynamics.rods.robot.soft_robot import SoftRobot
-from dynamics.rods.stepping.implicit_steps import implicit_midpoint, newmark
+from dynamics.rods.stepping.implicit_steps import implicit_midpoint, newmark, sdirk2
 from dynamics.rods.stepping.stiff_solvers import stiff_motion
 from dynamics.validation import as_array, as_flag, as_kind, as_positive
 
 Signal = Callable[[float], ArrayLike] | ArrayLike
 STIFF = {"bdf": BDF, "radau": Radau}
-FIXED: dict[str, Callable[..., Run]] = {"newmark": newmark, "implicit_midpoint": implicit_midpoint}
+FIXED: dict[str, Callable[..., Run]] = {"newmark": newmark, "implicit_midpoint": implicit_midpoint, "sdirk2": sdirk2}
+BY_STAGES = ("implicit_midpoint", "sdirk2")
 
 
 class Simulation(NamedTuple):
@@ -73,9 +74,10 @@ def simulate(
     wrenches : function of t that returns (W, 6), or constant (W, 6): [moment; force] of the external loads that take
         one; by default zero
     method : "bdf" or "radau", variable steps and orders (scipy); "newmark", average acceleration (beta = 1/4,
-        gamma = 1/2); "implicit_midpoint".  The last two keep energy and are of second order      [GVS, section 4.4]
-    dt : for "newmark" and "implicit_midpoint" the step, s; None: "newmark" chooses steps by an error estimate, and
-        "implicit_midpoint" refuses.  For "bdf" and "radau" the spacing of the output; None: at their own steps
+        gamma = 1/2); "implicit_midpoint"; "sdirk2".  The last three are of second order; the first two of them keep
+        energy [GVS, section 4.4], "sdirk2" damps what its steps do not resolve [Alexander 1977]
+    dt : for the last three the step, s; None: "newmark" chooses steps by an error estimate, and the others refuse.
+        For "bdf" and "radau" the spacing of the output; None: at their own steps
     rtol, atol : of the local error |e_i| <= atol + rtol |x_i|, for q and v (of "newmark", for q); not used for fixed
         steps, whose Newton's method ends when q and v change by less than 1e-9 (1 + |x_i|), or, where its steps
         shrink faster than tenfold, as soon as that leaves no larger an error
@@ -94,7 +96,7 @@ def simulate(
     Raises
     ------
     ValueError : a wrong shape, a number that is not finite or out of range, an unknown method or link; chains that are
-        open at the start; "implicit_midpoint" for closed chains, which it does not know.
+        open at the start; "implicit_midpoint" and "sdirk2" for closed chains, which they do not know.
     RuntimeError : the method cannot go on; names the time.
     """
     as_kind("robot", robot, SoftRobot)
@@ -103,13 +105,13 @@ def simulate(
     rtol, atol = as_positive("rtol", rtol), as_positive("atol", atol)
     if not isinstance(method, str) or method not in {**STIFF, **FIXED}:
         raise ValueError(f"method: got {method!r}, expected one of {', '.join((*STIFF, *FIXED))}")
-    if method == "implicit_midpoint" and dt is None:
-        raise ValueError("dt: got None, expected the step of implicit_midpoint in seconds")
+    if method in BY_STAGES and dt is None:
+        raise ValueError(f"dt: got None, expected the step of {method} in seconds")
     longest = np.inf if max_step is None else as_positive("max_step", max_step)
     motion, rate = prescribed_motion(robot.model, prescribed), 1.0 / as_positive("baumgarte", baumgarte)
     plant = Plant(robot, _inputs(robot, controls, wrenches), motion, rate)
-    if method == "implicit_midpoint" and robot.model.constraint_count > 0:
-        raise ValueError("method: implicit_midpoint knows no closed chains, of which the robot has some; use newmark")
+    if method in BY_STAGES and robot.model.constraint_count > 0:
+        raise ValueError(f"method: {method} knows no closed chains, of which the robot has some; use newmark")
     zero = np.zeros(robot.nq)
     given = [as_array(name, zero if x is None else x, zero.shape) for name, x in (("q0", q0), ("v0", v0))]
     start = plant.start(*given)

@@ -28,6 +28,8 @@ from dynamics.rods.model.arrays import MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.forward_dynamics import accelerations_kernel, linearly_implicit_kernel
 from dynamics.rods.stepping.implicit_stage import (
+    KEPT,
+    LINEAR,
     Curvature,
     Stage,
     advance,
@@ -120,7 +122,7 @@ def _solve_midpoint(m, e, h, x, d):
         store(d.base, i, fma(0.5 * h, load(x, n + i), load(x, i)))
         store(d.base, n + i, load(x, n + i))
     a[:] = 0.0
-    solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, d.stage)
+    solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, d.stage, LINEAR)
 
 
 @kernel
@@ -134,7 +136,7 @@ def _solve_newmark(m, e, h, x, d):
     advance(n, h, 0.25 * h * h, 0.5 * h, x, a, d.base)
     for i in range(n):
         store(a, i, -load(a, i))
-    solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, s)
+    solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, s, LINEAR)
 
 
 @kernel
@@ -146,11 +148,11 @@ def _solve_sdirk(m, e, h, x, d):
         store(d.base, i, fma(g, load(x, n + i), load(x, i)))
         store(d.base, n + i, load(x, n + i))
     a[:] = 0.0
-    solve_stage(m, e, g * g, g, d.base, s)
+    solve_stage(m, e, g * g, g, d.base, s, LINEAR)
     for i in range(n):
         store(d.first, i, load(a, i))
     advance(n, h, 2.0 * g * (h - g), h - g, x, a, d.base)
-    solve_stage(m, e, g * g, g, d.base, s)
+    solve_stage(m, e, g * g, g, d.base, s, KEPT)
 
 
 @shared_kernel
