@@ -42,11 +42,12 @@ from dynamics.simd import (
 )
 from dynamics.simd.comparison import all_less
 
-TOLERANCE, FINE = 1e-10, 0.01
-"""Change of coordinates and velocities, relative to one plus their size, by a last step; steps go on down to FINE times
-that for as long as each is less than half the one before, for derivatives depend on accelerations themselves."""
+TOLERANCE, FINE, ROUNDED = 1e-10, 1e-12, 1e-8
+"""Change of coordinates and velocities, relative to one plus their size, by a last step.  Steps go on down to FINE for as
+long as each is less than half the one before, for derivatives depend on accelerations themselves; where one by the
+factors of J at the point itself is not, rounding is what is left, and ROUNDED will do."""
 MAX_STEPS = 60
-SLOW = 0.1
+SLOW = 0.2
 """Kept factors are replaced where a step is larger than this share of the one before."""
 KEPT, LINEAR, EXACT = 0, 1, 2
 """Factors of a step of Newton's method: those that are there, of M + cq K + cv D, or of J."""
@@ -127,19 +128,20 @@ def _store_linear_jacobian(e, n, cq, cv, b, J):
 @kernel
 def _evaluate(m, e, cq, cv, kind, slow, s):
     """r and, unless `kind` is KEPT, factors: `LINEAR` ones, with the weights of r, or `EXACT` ones of the lanes that
-    are slow, 1 and not 0."""
-    n, levels = m.numbers[0], (np.int64(FORCES), np.int64(MASS_MATRIX), np.int64(FIRST))
-    residual_kernel(m, e, levels[kind], s.state, s.work, s.r, s.A)
+    are slow, 1 and not 0.  r is that of the same level whatever other lanes need: no lane's bits depend on them."""
+    n, level = m.numbers[0], np.int64(MASS_MATRIX if kind == LINEAR else FORCES)
+    if kind == EXACT:
+        residual_kernel(m, e, np.int64(FIRST), s.state, s.work, s.r, s.A)
+        _store_jacobian(n, cq, cv, s.b, s.b.M)
+        factorize_lanes(n, s.b.M)
+        for k in range(n * n):
+            store(s.J, k, select_less(0.5, slow, load(s.b.M, k), load(s.J, k)))
+    residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
     if kind == LINEAR:
         _store_linear_jacobian(e, n, cq, cv, s.b, s.J)
         for i in range(n):
             store(s.scale, i, 1.0 / load(s.J, i * n + i))
         factorize_lanes(n, s.J)
-    elif kind == EXACT:
-        _store_jacobian(n, cq, cv, s.b, s.b.M)
-        factorize_lanes(n, s.b.M)
-        for k in range(n * n):
-            store(s.J, k, select_less(0.5, slow, load(s.b.M, k), load(s.J, k)))
 
 
 @kernel
@@ -163,18 +165,17 @@ def _largest(n, x):
 
 
 @kernel
-def _next_trial(n, cq, cv, better, shrinking, active, s):
-    """Where the trial was better, take it and the Newton step in s.r, elsewhere half the step before; move the trials
-    of active lanes by it.  Returns 1 in those lanes that are not done, else 0: a lane is done where a Newton step
-    changes coordinates and velocities by no more than the tolerance, a fine one if steps are shrinking, or is no
-    number."""
+def _next_trial(n, cq, cv, better, fresh, tolerance, active, s):
+    """Where the trial was better, take it and the Newton step in s.r; elsewhere half the step before, if that was by
+    fresh factors, or none, for factors to be made at the best so far.  Move the trials of active lanes by it.  Returns
+    1 in those lanes that are not done, else 0: a lane is done where its step changes coordinates and velocities by no
+    more than the tolerance, or is no number."""
     zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
     a = s.state[2 * n : 3 * n]
-    running = select_less(0.5, better, zero, one)
-    tolerance = select_less(0.5, shrinking, splat(s.r, TOLERANCE * FINE), splat(s.r, TOLERANCE))
+    running = select_less(0.5, better, zero, one - fresh)
     for i in range(n):
         accepted = select_less(0.5, better, load(a, i), load(s.accepted, i))
-        step = select_less(0.5, better, load(s.r, i), 0.5 * load(s.step, i))
+        step = select_less(0.5, better, load(s.r, i), 0.5 * fresh * load(s.step, i))
         store(s.accepted, i, accepted)
         store(s.step, i, step)
         for k in range(2):
@@ -190,29 +191,34 @@ def solve_stage(m, e, cq, cv, base, s, kind):
     in lanes in which the method has not converged.
 
     The first steps are by the factors of M + cq K + cv D, or, of the `kind` KEPT, by those that are there from another
-    stage of these cq, cv; where these get on slowly, by J itself, which is kept for as long as it serves.  Each lane
-    halves its own steps until they decrease the residual, and keeps its a once it is done, whatever the others
-    need."""
+    stage of these cq, cv; where these get on slowly, or not at all, by those of J itself, which are kept for as long as
+    they serve.  Each lane halves its own steps until they decrease the residual, and keeps its a once it is done,
+    whatever the others need."""
     align_stack(base)
     n = m.numbers[0]
     a = s.state[2 * n : 3 * n]
     s.accepted[:], s.step[:] = 0.0, 0.0
     zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
-    active, slow, least, before = one, zero, splat(s.r, np.inf), splat(s.r, np.inf)
+    active, again, least, before = one, one, splat(s.r, np.inf), splat(s.r, np.inf)
+    slow, fresh = zero, zero  # lanes that get factors of J, and those whose last step is by such from where it began
     count = 0
     while count < MAX_STEPS and not all_less(active, 0.5):
         advance(n, 0.0, cq, cv, base, a, s.state)
         _evaluate(m, e, cq, cv, kind, slow, s)
         merit = _merit(n, s)
-        better = one if count == 0 else select_less(merit, least, one, zero)
-        least = select_less(merit, least, merit, least)
+        better = select_less(merit, least, one, again)
+        least = select_less(0.5, better, merit, least)
         solve_lanes(n, s.J, s.r, 1)
         size = _largest(n, s.r)
-        fast = select_less(size, SLOW * before, better, zero)
+        fast = select_less(size, SLOW * before, one, zero)
         shrinking = select_less(size, 0.5 * before, better, zero)
-        active = _next_trial(n, cq, cv, better, shrinking, active, s)
+        left = select_less(0.5, slow * better, splat(s.r, ROUNDED), splat(s.r, TOLERANCE))
+        tolerance = select_less(0.5, shrinking, splat(s.r, FINE), left)
+        active = _next_trial(n, cq, cv, better, fresh, tolerance, active, s)
         before = select_less(0.5, better, size, before)
-        slow = select_less(0.5, active, 1.0 - fast, zero)
+        again = (one - better) * (one - fresh)
+        fresh = select_less(0.5, better, slow, fresh)
+        slow = select_less(0.5, active, select_less(0.5, better, one - fast, one), zero)
         kind = KEPT if all_less(slow, 0.5) else EXACT
         count += 1
     for i in range(n):
