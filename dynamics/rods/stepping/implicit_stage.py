@@ -43,8 +43,8 @@ from dynamics.simd import (
 from dynamics.simd.comparison import all_less
 
 TOLERANCE, FINE, ROUNDED = 1e-10, 1e-12, 1e-8
-"""Change of coordinates and velocities, relative to one plus their size, by a last step.  Steps go on down to FINE for as
-long as each is less than half the one before, for derivatives depend on accelerations themselves; where one by the
+"""Change of coordinates and velocities, relative to one plus their size, by a last step.  Steps go on down to FINE for
+as long as each is less than half the one before, for derivatives depend on accelerations themselves; where one by the
 factors of J at the point itself is not, rounding is what is left, and ROUNDED will do."""
 MAX_STEPS = 60
 SLOW = 0.2
