@@ -21,10 +21,13 @@ TARGET = (0.15, 0.5, 0.45)  # m
 LARGEST_TENSION, LARGEST_TORQUE = 20.0, 30.0  # N, N m
 
 
-def make(horizon: int = 60, dt: float = 0.02, target: ArrayLike = TARGET) -> trajopt.Problem:
-    """The problem with `horizon` knots of dt seconds and a target (3,) of the tip, m."""
+def make(
+    horizon: int = 60, dt: float = 0.02, target: ArrayLike = TARGET, integrator: str = "semi_implicit_euler"
+) -> trajopt.Problem:
+    """The problem with `horizon` knots of dt seconds, a target (3,) of the tip, m, and a method of
+    `SoftRobotSystem`."""
     robot = hybrid_arm()
-    system = SoftRobotSystem(robot, dt)
+    system = SoftRobotSystem(robot, dt, integrator)
     n, tendons, joints = system.nv, system.nu - len(JOINTS), len(JOINTS)
     rest = static_equilibrium(robot, np.zeros(system.nu), prescribed=dict(zip(JOINTS, START, strict=True)))
     x0, holding = system.state(rest.q), np.r_[np.zeros(tendons), *rest.prescribed_forces.values()]

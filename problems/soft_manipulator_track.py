@@ -18,10 +18,10 @@ RADIUS = 0.06  # m
 LARGEST_TENSION = 30.0  # N
 
 
-def make(horizon: int = 100, dt: float = 0.02) -> trajopt.Problem:
-    """The problem with `horizon` knots of dt seconds."""
+def make(horizon: int = 100, dt: float = 0.02, integrator: str = "semi_implicit_euler") -> trajopt.Problem:
+    """The problem with `horizon` knots of dt seconds, and a method of `SoftRobotSystem`."""
     robot = cable_manipulator()
-    system = SoftRobotSystem(robot, dt)
+    system = SoftRobotSystem(robot, dt, integrator)
     n, nu = system.nv, system.nu
     x0 = system.state(static_equilibrium(robot, np.zeros(nu)).q)
     tip = LinkTranslation(robot.model, ROD, np.zeros(3))

@@ -1,11 +1,13 @@
 """Solve problems of soft robots by iLQR and DDP, and many targets of the manipulator; write tables, data and figures.
 
-    python -m experiments.soft_manipulator [--targets N] [--seed N] [--out DIR]
+    python -m experiments.soft_manipulator [--targets N | --truth] [--seed N] [--out DIR]
 
-Targets are where the manipulator's tip rests under random tensions.  Writes DIR/soft_manipulator.json and, for each
-problem, DIR/<problem>_convergence.png, _controls.png and, of the manipulator, _shapes.png.
+Targets are where the manipulator's tip rests under random tensions.  --truth plans by several integrators, executes the
+controls by Radau's method, and tells how far from the plan the tip ends.  Writes DIR/soft_manipulator.json and, for
+each problem, DIR/<problem>_convergence.png, _controls.png and, of the manipulator, _shapes.png.
 """
 
+import itertools
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -16,9 +18,10 @@ from rich.table import Table
 import problems
 import trajopt
 from dynamics.simd import num_threads
-from experiments.harness import Experiment, Run, count, seed, table
+from experiments.harness import Experiment, Run, count, either, option, seed, table
 from experiments.soft_manipulator.figures import plot_shapes, plot_tensions
 from experiments.soft_manipulator.study import PROBLEMS, SOLVERS, random_targets, solution_record, targets_record
+from experiments.soft_manipulator.truth import INTEGRATORS, REFINEMENTS, plan_record
 
 TARGETS = 100
 
@@ -52,6 +55,20 @@ def targets_table(record: dict[str, Any]) -> Table:
     return table(title, ("solver",), ("success", "iterations", "ms", "distance [mm]", "speed [mm/s]"), [rows])
 
 
+def truth_table(plans: list[dict[str, Any]]) -> Table:
+    """Every plan."""
+    rows = [
+        (
+            *(plan[key] for key in ("problem", "integrator", "solver", "status", "knots", "iterations")),
+            f"{plan['cost']:.6g}", plan["ms"], f"{1e3 * plan['off']:.2f}",
+        ) for plan in plans
+    ]  # fmt: skip
+    return table(
+        "plans and what becomes of them", ("problem", "integrator", "solver", "status"),
+        ("knots", "iterations", "cost", "ms an iteration", "tip off by [mm]"), [rows],
+    )  # fmt: skip
+
+
 def goal_of(problem: trajopt.Problem) -> np.ndarray:
     """The target of the tip, or its path."""
     terminal: Any = problem.terminal_costs[0]
@@ -71,6 +88,9 @@ def draw(run: Run, solutions: dict[str, trajopt.Solution]) -> None:
 def study(run: Run) -> dict[str, Any]:
     """The problems, and the targets if there are any."""
     options, data = run.options, {"threads": num_threads(), "problems": {}}
+    if options.truth:
+        cases = list(itertools.product(PROBLEMS, INTEGRATORS, REFINEMENTS, SOLVERS))
+        return {**data, "plans": [plan_record(*case) for case in run.track(cases, "plans")]}
     for name in run.track(PROBLEMS, "problems"):
         solutions = trajopt.compare(problems.make(name), SOLVERS).solutions
         data["problems"][name] = {solver: solution_record(solutions[solver]) for solver in SOLVERS}
@@ -81,7 +101,10 @@ def study(run: Run) -> dict[str, Any]:
 
 
 def tables(results: dict[str, Any]) -> Iterator[Table]:
-    """Of problems, and of targets."""
+    """Of plans, or of problems and of targets."""
+    if "plans" in results:
+        yield truth_table(results["plans"])
+        return
     yield problems_table(results["problems"])
     if "targets" in results:
         yield targets_table(results["targets"])
@@ -91,7 +114,13 @@ main = Experiment(
     "soft_manipulator",
     __doc__,
     study,
-    options=[count("--targets", TARGETS, "random ones", least=0), seed("targets")],
+    options=[
+        either(
+            count("--targets", TARGETS, "random ones", least=0),
+            option("--truth", action="store_true", help="only plans by several integrators, and where they end"),
+        ),
+        seed("targets"),
+    ],
     tables=tables,
 )
 

@@ -1,0 +1,47 @@
+"""Where plans of soft robots end when their controls are executed, by Radau's method, without feedback."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+import problems
+from dynamics.rods.stepping.simulation import simulate
+from dynamics.rods.stepping.soft_system import SoftRobotSystem
+from experiments.soft_manipulator.study import SOLVERS
+
+INTEGRATORS = ("semi_implicit_euler", "implicit_midpoint", "sdirk2")
+REFINEMENTS = (1, 2)
+"""Knots of the plans, times those of the problem."""
+RTOL, ATOL = 1e-7, 1e-9
+"""Of the execution."""
+
+
+def executed(system: SoftRobotSystem, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
+    """The state (nx,) after the controls us (N, nu), each held for dt, from x0; knots bound the solver's steps."""
+    n, h = system.nv, system.dt
+    q, v = x0[:n], x0[n:]
+    for u in us:
+        run = simulate(system.robot, h, u, q, v, method="radau", rtol=RTOL, atol=ATOL)
+        q, v = run.q[-1], run.v[-1]
+    return np.concatenate([q, v])
+
+
+def plan_record(name: str, integrator: str, refinement: int, solver: str) -> dict[str, Any]:
+    """A plan of a problem: how it was found, and how far its tip ends from the truth, m."""
+    given = problems.make(name)
+    horizon, dt = refinement * given.horizon, given.system.dt / refinement
+    problem = problems.make(name, horizon=horizon, dt=dt, integrator=integrator)
+    SOLVERS[solver].solve(problem)
+    begin = time.perf_counter()
+    solution = SOLVERS[solver].solve(problem)
+    seconds, system = time.perf_counter() - begin, problem.system
+    assert isinstance(system, SoftRobotSystem)
+    ends = system.skeleton(np.array([solution.xs[-1], executed(system, solution.xs[0], solution.us)]))[:, -1, 1]
+    return {
+        "problem": name, "integrator": integrator, "knots": horizon, "solver": solver, "status": str(solution.status),
+        "iterations": solution.iterations, "cost": solution.cost, "ms": 1e3 * seconds / solution.iterations,
+        "off": float(np.linalg.norm(ends[1] - ends[0])),
+    }  # fmt: skip
