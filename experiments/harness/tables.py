@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 NONE = "-"
@@ -21,11 +22,11 @@ def table(
     """Columns of text, of figures and of text that may take several lines; rows by sections, entries as `cell` does."""
     result = _empty(title, caption=caption)
     for heading in left:
-        result.add_column(heading, no_wrap=True)
+        result.add_column(escape(heading), no_wrap=True)
     for heading in right:
-        result.add_column(heading, justify="right", no_wrap=True)
+        result.add_column(escape(heading), justify="right", no_wrap=True)
     for heading in folded:
-        result.add_column(heading, overflow="fold")
+        result.add_column(escape(heading), overflow="fold")
     for rows in sections:
         for row in rows:
             result.add_row(*map(cell, row))
@@ -35,7 +36,7 @@ def table(
 
 def _empty(title: str, **other: Any) -> Table:
     """The look of all tables."""
-    return Table(title=title, box=SIMPLE_HEAD, show_edge=False, **other)
+    return Table(title=escape(title), box=SIMPLE_HEAD, show_edge=False, **other)
 
 
 def records(title: str, rows: Sequence[Mapping[str, Any]], headings: Mapping[str, str] | None = None) -> Table:
@@ -46,7 +47,7 @@ def records(title: str, rows: Sequence[Mapping[str, Any]], headings: Mapping[str
     headings = {key: key for key in rows[0]} if headings is None else headings
     result = _empty(title)
     for key, heading in headings.items():
-        result.add_column(heading, justify="left" if isinstance(rows[0][key], str) else "right")
+        result.add_column(escape(heading), justify="left" if isinstance(rows[0][key], str) else "right")
     for row in rows:
         result.add_row(*(cell(row.get(key)) for key in headings))
     return result

@@ -5,6 +5,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import problems
 from dynamics.simd import num_threads
@@ -133,6 +134,16 @@ def test_sections_of_tables():
     assert [list(column.cells) for column in shown.columns] == [["a", "b"], ["0.500", "-"], ["2", "12345"]]
     assert [row.end_section for row in shown.rows] == [True, True]
     assert [column.justify for column in shown.columns] == ["left", "right", "right"]
+
+
+def test_units_in_brackets_are_no_markup():
+    """[s] and [mm] are what they are, in headings of both kinds of tables and in titles."""
+    console = Console(width=80)
+    tables = table("t [s]", ("from [s]",), ("off [mm]",), [[("a", 1)]]), records("t [s]", [{"x": 1}], {"x": "off [mm]"})
+    for shown in tables:
+        with console.capture() as captured:
+            console.print(shown)
+        assert "t [s]" in captured.get() and "off [mm]" in captured.get()
 
 
 def test_medians_take_turns():
