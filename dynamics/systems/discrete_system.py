@@ -184,20 +184,18 @@ class DiscreteSystem(ABC):
     def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None, shift=None, pull=None):
         N, A = len(us), len(alphas)
         chunks = chunk_count(A)
-        shapes = (chunks, LANES), (chunks, N + 1, self.nx, LANES), (chunks, N, self.nu, LANES)
+        shapes = (2, chunks, LANES), (chunks, N + 1, self.nx, LANES), (chunks, N, self.nu, LANES)
         lanes, X, U = aligned_arrays(*shapes)
         lanes[...] = 0.0
-        lanes.reshape(-1)[:A] = alphas
+        lanes[0].reshape(-1)[:A] = alphas
         if shift is not None:
-            (moved,) = aligned_arrays(lanes.shape)
-            moved[...] = 0.0
-            moved.reshape(-1)[:A] = shift
-            shift = moved
+            lanes[1].reshape(-1)[:A] = shift
+            shift = lanes[1]
         if x0.ndim == 2:
             rows = np.minimum(np.arange(chunks * LANES), A - 1).reshape(chunks, LANES)
             X[:, 0] = x0[rows].transpose(0, 2, 1)
             x0 = None
-        self.roll(ClosedLoops(x0, xs, us, k, K, lanes, gaps, limits, shift, pull), 0, N, X, U)
+        self.roll(ClosedLoops(x0, xs, us, k, K, lanes[0], gaps, limits, shift, pull), 0, N, X, U)
         if chunks == 1:
             return X[0].transpose(2, 0, 1)[:A], U[0].transpose(2, 0, 1)[:A]
         return tuple(np.concatenate(list(Y.transpose(0, 3, 1, 2)))[:A] for Y in (X, U))

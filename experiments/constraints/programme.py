@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import casadi as ca  # pyright: ignore[reportMissingImports]
 import numpy as np
 
-from experiments.constraints.statement import Integrand, Limits, Statement
+from experiments.constraints.statement import Limits, Statement, arguments
 
 if hasattr(ca.GlobalOptions, "setNumpyMode"):
     ca.GlobalOptions.setNumpyMode(-1)  # numpy's functions of symbols give symbols, as in all versions so far
@@ -87,10 +87,7 @@ def objective(statement: Statement, X: list[Any], U: list[Any]) -> Any:
     """The cost of symbols, one column for each knot."""
     total: Any = sum(term.value(X[-1]) for term in statement.terminal)
     for term in statement.running:
-        if isinstance(term, Integrand):
-            total += statement.dt * sum(term.value(x, u) for x, u in zip(X[:-1], U, strict=True))
-        else:
-            total += statement.dt * sum(term.value(z) for z in (X[:-1] if term.of == "state" else U))
+        total += statement.dt * sum(term.value(*arguments(term.of, x, u)) for x, u in zip(X[:-1], U, strict=True))
     return total
 
 

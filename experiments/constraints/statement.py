@@ -68,6 +68,11 @@ class Integrand:
 Cost = Squares | Price
 
 
+def arguments(of: str, x: Any, u: Any) -> tuple[Any, ...]:
+    """What a running cost of "state", "control" or "both" is a function of."""
+    return {"state": (x,), "control": (u,), "both": (x, u)}[of]
+
+
 @dataclass(frozen=True)
 class Limits:
     """lower <= x_i <= upper of some components of the state; equal limits make an equality.
@@ -194,11 +199,7 @@ class Statement:
 
     def cost(self, xs: np.ndarray, us: np.ndarray) -> float:
         """The objective of any states (N+1, nx) and controls (N, nu)."""
-        along = {"state": xs[:-1].T, "control": us.T}
-        total = sum(
-            self.dt * np.sum(term.value(xs[:-1].T, us.T) if isinstance(term, Integrand) else term.value(along[term.of]))
-            for term in self.running
-        )
+        total = sum(self.dt * np.sum(term.value(*arguments(term.of, xs[:-1].T, us.T))) for term in self.running)
         return float(total + sum(term.value(xs[-1]) for term in self.terminal))
 
     def violation(self, xs: np.ndarray, us: np.ndarray) -> float:

@@ -90,7 +90,10 @@ def orders_at(system: System, x: np.ndarray, u: np.ndarray, rng: np.random.Gener
 
     size, *largest, _ = seen(LARGEST)
     exact, s = [error <= ROUNDING * size for error in largest], LARGEST
-    while s > SMALLEST and not (exact[1] or seen(s)[2] <= SHARE * seen(s)[3]):
+    while s > SMALLEST and not exact[1]:
+        _, _, remainder, quadratic = seen(s)
+        if remainder <= SHARE * quadratic:
+            break
         s *= 0.5
     steps = s * HALVINGS
     errors = np.array([seen(each) for each in steps])[:, 1:3].T

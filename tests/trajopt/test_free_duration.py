@@ -124,9 +124,16 @@ def with_dt(inside, dt):
     return of_curved(inside.integrator, dt)
 
 
-@pytest.mark.parametrize("T", [1.5, 3.0, 6.0])
-@pytest.mark.parametrize("solver", [trajopt.DDP(), trajopt.ILQR()], ids=["ddp", "ilqr"])
-@pytest.mark.parametrize(("rule", "phases"), [("semi_implicit_euler", [40]), ("rk4", [40]), ("rk4", [20, 20])])
+METRES = [
+    (rule, phases, solver, T)
+    for rule, phases in (("semi_implicit_euler", [40]), ("rk4", [40]), ("rk4", [20, 20]))
+    for solver in (trajopt.DDP(), trajopt.ILQR())
+    for T in (1.2, 1.5, 3.0, 6.0)
+    if (len(phases), type(solver), T) != (2, trajopt.ILQR, 1.2)  # 500 iterations along a valley, 2.00008 s
+]
+
+
+@pytest.mark.parametrize(("rule", "phases", "solver", "T"), METRES)
 def test_a_mass_moves_a_metre_in_two_seconds(rule, T, solver, phases):
     """With forces of at most 1 N on 1 kg, and both rules are right there; RK4 also with a phase for each force, where
     Euler's rule gains by steps of two lengths."""

@@ -3,6 +3,8 @@
 A system that compiles its rollouts is many times faster; this is what serves all others.
 """
 
+import inspect
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +26,12 @@ class ClosedLoop(NamedTuple):
     upper: np.ndarray | None = None
     shift: np.ndarray | None = None
     pull: np.ndarray | None = None
+
+
+@cache
+def rollouts_take(kind: type, *names: str) -> bool:
+    """Whether the closed-loop rollouts of a kind of system have these of the arguments that may be missing."""
+    return set(names) <= set(inspect.signature(kind.closed_loop_rollout).parameters)
 
 
 def closed_loop_by_steps(system: System, *arguments: Any, **options: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -8,25 +8,19 @@ where the gaps are closed.
 
 from __future__ import annotations
 
-import inspect
 import itertools
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps
-
-
-@cache
-def _takes_shifts(kind: type) -> bool:
-    return {"shift", "pull"} <= set(inspect.signature(kind.closed_loop_rollout).parameters)
+from trajopt.interfaces.stepwise import ClosedLoop, closed_loop_by_steps, rollouts_take
 
 
 def roll_out_phases(system: Any, loop: ClosedLoop) -> tuple[np.ndarray, np.ndarray]:
     """What `closed_loop_rollout` of a `FreeDurationSystem` returns."""
     N, A = len(loop.us), len(loop.alphas)
-    if loop.pull is not None or N != system.horizon or not _takes_shifts(type(system.timed_inside(0, 1))):
+    shifted = rollouts_take(type(system.timed_inside(0, 1)), "shift", "pull")
+    if loop.pull is not None or N != system.horizon or not shifted:
         return closed_loop_by_steps(system, *loop)
     X, U = np.full((A, N + 1, system.nx), np.nan), np.full((A, N, system.nu), np.nan)
     X[:, :1] = closed_loop_by_steps(system, *_knots(loop, 0, 0, loop.x0, loop.gaps))[0]

@@ -1,12 +1,9 @@
 """Trajectories from controls: one open-loop rollout, or all step lengths of a line search at once."""
 
-import inspect
-from functools import cache
-
 import numpy as np
 
 from trajopt.backward.sweep import SweepResult
-from trajopt.interfaces.stepwise import closed_loop_by_steps
+from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.problem import Problem
 from trajopt.validation import check_shape, same_shape
 
@@ -33,11 +30,6 @@ def gaps_of(problem: Problem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         return same_shape("difference", problem.system.difference(xs, reached), (len(xs), problem.system.ndx))
 
 
-@cache
-def _takes_gaps_and_limits(kind: type) -> bool:
-    return {"gaps", "lower", "upper"} <= set(inspect.signature(kind.closed_loop_rollout).parameters)
-
-
 def closed_loop(
     problem: Problem,
     xs: np.ndarray,
@@ -54,7 +46,7 @@ def closed_loop(
     with np.errstate(all="ignore"):
         if gaps is None and limits is None:
             found = system.closed_loop_rollout(problem.x0, *policy)
-        elif _takes_gaps_and_limits(type(system)):
+        elif rollouts_take(type(system), "gaps", "lower", "upper"):
             found = system.closed_loop_rollout(problem.x0, *policy, gaps, *(limits or (None, None)))
         else:
             found = closed_loop_by_steps(system, problem.x0, *policy, gaps, *(limits or (None, None)))

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.implicit_function import add_along, store_hessian
-from dynamics.lane_algebra import add_product
+from dynamics.lane_algebra import add_product, scale_into
 from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.model.arrays import MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
@@ -118,10 +118,8 @@ def _enter(n, x, u, s):
 def _solve_midpoint(m, e, h, x, d):
     """a of the midpoint rule and the state there, in the stage's state."""
     n, a = m.numbers[0], d.stage.state[2 * m.numbers[0] : 3 * m.numbers[0]]
-    for i in range(n):
-        store(d.base, i, fma(0.5 * h, load(x, n + i), load(x, i)))
-        store(d.base, n + i, load(x, n + i))
     a[:] = 0.0
+    advance(n, 0.5 * h, 0.0, 0.0, x, a, d.base)
     solve_stage(m, e, 0.25 * h * h, 0.5 * h, d.base, d.stage, LINEAR)
 
 
@@ -144,13 +142,10 @@ def _solve_sdirk(m, e, h, x, d):
     """a0, in d.first, and a1 of the two stages, and the state at the end, in the stage's state."""
     n, s, g = m.numbers[0], d.stage, GAMMA * h
     a = s.state[2 * n : 3 * n]
-    for i in range(n):
-        store(d.base, i, fma(g, load(x, n + i), load(x, i)))
-        store(d.base, n + i, load(x, n + i))
     a[:] = 0.0
+    advance(n, g, 0.0, 0.0, x, a, d.base)
     solve_stage(m, e, g * g, g, d.base, s, LINEAR)
-    for i in range(n):
-        store(d.first, i, load(a, i))
+    scale_into(n, d.first, 1.0, a)
     advance(n, h, 2.0 * g * (h - g), h - g, x, a, d.base)
     solve_stage(m, e, g * g, g, d.base, s, KEPT)
 
@@ -297,8 +292,7 @@ def _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H):
     _expand_last(m, e, h, cq, cv, cq, cv, level, lam, d, p, H)
     _enter(n, x, u, s)
     if level >= SECOND:
-        for i in range(n):
-            store(s.state, 3 * n + i, load(p.y0, i))
+        scale_into(n, s.state[3 * n :], 1.0, p.y0)
     accelerations_kernel(m, e, level, s.state, s.J, s.work, s.r, s.A)
     store_acceleration_rows(n, nu, 1.0, s, p.az)
     if level >= SECOND:
@@ -315,8 +309,7 @@ def _expand_sdirk(m, e, h, level, x, u, lam, d, p, F, H):
     _solve_sdirk(m, e, h, x, d)
     _expand_last(m, e, h, cq, cv, dq, dv, level, lam, d, p, H)
     a = s.state[2 * n : 3 * n]
-    for i in range(n):
-        store(a, i, load(d.first, i))
+    scale_into(n, a, 1.0, d.first)
     advance(n, g, cq, cv, x, a, s.state)
     differentiate_stage(m, e, cq, cv, level, p.y0, s, p.az, p.curvature, p.H0)
     _shift_columns(n, n, nz, g, p.az)
