@@ -9,9 +9,12 @@
                            v~ = v + (h - g) a0         q~ = q + h v + 2 g (h - g) a0
                            r(q + g v + g^2 a0, v + g a0, a0, u) = 0                  g = (1 - 1/sqrt 2) h
 
-(Newmark's with average acceleration; SDIRK2 is Alexander's method [Alexander 1977], L-stable.)  With z = (q, v, u) and
+    extrapolated Euler     x+ = 2 P(h/2) P(h/2) x - P(h) x, P(h) the first of these methods
+
+(Newmark's with average acceleration; SDIRK2 is Alexander's method [Alexander 1977], L-stable; so is the extrapolation
+[Hairer, Wanner 1996, section IV.9].)  With z = (q, v, u) and
 lam = (lam_q, lam_v) at the step's output, F = dx+/dz, and H is the Hessian of lam'x+.  The first two methods have one
-acceleration: H is the Hessian of y'a, y = h lam_v + (h^2 or h^2/2) lam_q.  The others chain two: with q~ = q + h v +
+acceleration: H is the Hessian of y'a, y = h lam_v + (h^2 or h^2/2) lam_q.  The next two, and the half steps, chain two: with q~ = q + h v +
 dq a0, v~ = v + dv a0, q+ = q~ + cq a1, v+ = v~ + cv a1, y1 = cv lam_v + cq lam_q and G = dq da1/dq~ + dv da1/dv~,
 
     da1/dz = da1/dz~ [1 h; 0 1] + G a0_z,    H = d(z~)' H1 d(z~) + Hessian of y0'a0,    y0 = dv lam_v + dq lam_q + G'y1
@@ -41,8 +44,8 @@ from dynamics.rods.stepping.implicit_stage import (
 )
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, store
 
-SEMI_IMPLICIT_EULER, IMPLICIT_MIDPOINT, NEWMARK, SDIRK2 = 0, 1, 2, 3
-INTEGRATORS = ("semi_implicit_euler", "implicit_midpoint", "newmark", "sdirk2")
+SEMI_IMPLICIT_EULER, IMPLICIT_MIDPOINT, NEWMARK, SDIRK2, EXTRAPOLATED_EULER = 0, 1, 2, 3, 4
+INTEGRATORS = ("semi_implicit_euler", "implicit_midpoint", "newmark", "sdirk2", "extrapolated_euler")
 GAMMA = 1.0 - 0.5 * np.sqrt(2.0)
 
 
@@ -150,6 +153,14 @@ def _solve_sdirk(m, e, h, x, d):
     solve_stage(m, e, g * g, g, d.base, s, KEPT)
 
 
+@kernel
+def _euler(m, e, h, level, s, out):
+    """The semi-implicit step of the state in the stage, into out (2 n)."""
+    n = m.numbers[0]
+    linearly_implicit_kernel(m, e, h, level, s.state, s.J, s.work, s.r, s.A)
+    advance(n, h, h * h, h, s.state, s.state[2 * n : 3 * n], out)
+
+
 @shared_kernel
 def step_kernel(m, e, integrator, h, x, u, d, x_next):
     """x+ = f(x, u), apart from x; d: `carve_motion`."""
@@ -160,6 +171,12 @@ def step_kernel(m, e, integrator, h, x, u, d, x_next):
     if integrator == SEMI_IMPLICIT_EULER:
         linearly_implicit_kernel(m, e, h, least, s.state, s.J, s.work, s.r, s.A)
         advance(n, h, h * h, h, x, a, x_next)
+    elif integrator == EXTRAPOLATED_EULER:
+        _euler(m, e, h, least, s, d.base)
+        _euler(m, e, 0.5 * h, least, s, s.state)
+        _euler(m, e, 0.5 * h, least, s, x_next)
+        for i in range(2 * n):
+            store(x_next, i, fma(2.0, load(x_next, i), -load(d.base, i)))
     elif integrator == IMPLICIT_MIDPOINT:
         _solve_midpoint(m, e, h, x, d)
         advance(n, h, 0.5 * h * h, h, x, a, x_next)
@@ -222,16 +239,26 @@ def _weigh(n, cq, cv, lam, y):
 
 
 @kernel
+def _differentiate_euler(m, e, h, level, y, s, az, add, H):
+    """az (n nz) = da/d(q, v, u) of the semi-implicit step, for h = 0 of the motion itself, and, of SECOND, the Hessian
+    of y'a, which H becomes, or gains unless `add` is None."""
+    n, nu = m.numbers[0], e.numbers[0]
+    if level >= SECOND:
+        scale_into(n, s.state[3 * n :], 1.0, y)
+    linearly_implicit_kernel(m, e, h, level, s.state, s.J, s.work, s.r, s.A)
+    store_acceleration_rows(n, nu, 1.0, s, az)
+    if level >= SECOND:
+        store_hessian(add, n, nu, s.b, s.c.Hqu, H)
+
+
+@kernel
 def _expand_euler(m, e, h, level, x, u, lam, d, p, F, H):
     n, nu, s = m.numbers[0], e.numbers[0], d.stage
     _enter(n, x, u, s)
     if level >= SECOND:
-        _weigh(n, h * h, h, lam, s.state[3 * n :])
-    linearly_implicit_kernel(m, e, h, level, s.state, s.J, s.work, s.r, s.A)
-    store_acceleration_rows(n, nu, 1.0, s, p.az)
+        _weigh(n, h * h, h, lam, p.y)
+    _differentiate_euler(m, e, h, level, p.y, s, p.az, None, H)
     _store_step_rows(n, 2 * n + nu, h, h * h, h, p.az, F)
-    if level >= SECOND:
-        store_hessian(None, n, nu, s.b, s.c.Hqu, H)
 
 
 @kernel
@@ -257,6 +284,13 @@ def _expand_last(m, e, h, cq, cv, dq, dv, level, lam, d, p, H):
     if level >= SECOND:
         _weigh(n, cq, cv, lam, p.y)
     differentiate_stage(m, e, cq, cv, level, p.y, d.stage, p.bz, p.curvature, H)
+    _pass_on(n, nz, h, dq, dv, level, lam, p, H)
+
+
+@kernel
+def _pass_on(n, nz, h, dq, dv, level, lam, p, H):
+    """What the second acceleration passes on to the first: G, p.chained and y0, and H along (q, v, u)."""
+    align_stack(H)
     _combine_columns(n, n, nz, dq, dv, p.bz, p.G)
     if level >= SECOND:
         c = p.chained
@@ -291,13 +325,9 @@ def _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H):
     _solve_newmark(m, e, h, x, d)
     _expand_last(m, e, h, cq, cv, cq, cv, level, lam, d, p, H)
     _enter(n, x, u, s)
-    if level >= SECOND:
-        scale_into(n, s.state[3 * n :], 1.0, p.y0)
-    accelerations_kernel(m, e, level, s.state, s.J, s.work, s.r, s.A)
-    store_acceleration_rows(n, nu, 1.0, s, p.az)
+    _differentiate_euler(m, e, 0.0, level, p.y0, s, p.az, True, H)
     if level >= SECOND:
         add_along(n, nz, p.az, p.chained.Z, p.chained.S, H)
-        store_hessian(True, n, nu, s.b, s.c.Hqu, H)
     _chain(n, nz, h, cq, cv, cq, cv, p, F)
 
 
@@ -322,6 +352,38 @@ def _expand_sdirk(m, e, h, level, x, u, lam, d, p, F, H):
     _chain(n, nz, h, cq, cv, dq, dv, p, F)
 
 
+@kernel
+def _expand_extrapolated(m, e, h, level, x, u, lam, d, p, F, H):
+    """The half steps have q~ = q + h v + h^2/2 a0 and v~ = v + h/2 a0, the second one's a1 that of (q~ - h/2 v~, v~)."""
+    align_stack(F)
+    n, s, t, least = m.numbers[0], d.stage, 0.5 * h, np.int64(MASS_MATRIX)
+    nz, twice = 2 * n + e.numbers[0], d.base
+    _enter(n, x, u, s)
+    _euler(m, e, t, least, s, s.state)
+    if level >= SECOND:
+        scale_into(2 * n, twice, 2.0, lam)
+        _weigh(n, t * t, t, twice, p.y)
+    _differentiate_euler(m, e, t, level, p.y, s, p.bz, None, H)
+    _shift_columns(n, n, nz, -t, p.bz)
+    if level >= SECOND:
+        _shift_columns(nz, n, nz, -t, H)
+        _shift_rows(n, nz, -t, H)
+    _pass_on(n, nz, h, 2.0 * t * t, t, level, twice, p, H)
+    _enter(n, x, u, s)
+    _differentiate_euler(m, e, t, level, p.y0, s, p.az, True, H)
+    if level >= SECOND:
+        add_along(n, nz, p.az, p.chained.Z, p.chained.S, H)
+    _chain(n, nz, h, 2.0 * t * t, 2.0 * t, 4.0 * t * t, 2.0 * t, p, F)
+    _enter(n, x, u, s)
+    if level >= SECOND:
+        _weigh(n, -h * h, -h, lam, p.y)
+    _differentiate_euler(m, e, h, level, p.y, s, p.az, True, H)
+    for k in range(n * nz):
+        a = h * load(p.az, k)
+        store(F, k, fma(-h, a, load(F, k)))
+        store(F, n * nz + k, load(F, n * nz + k) - a)
+
+
 @shared_kernel
 def expand_kernel(m, e, integrator, h, level, x, u, lam, d, p, F, H):
     """F (2 n nz) and, of the level SECOND, H (nz nz); d: `carve_motion`, p: `carve_expansion`."""
@@ -329,6 +391,8 @@ def expand_kernel(m, e, integrator, h, level, x, u, lam, d, p, F, H):
         _expand_euler(m, e, h, level, x, u, lam, d, p, F, H)
     elif integrator == IMPLICIT_MIDPOINT:
         _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H)
+    elif integrator == EXTRAPOLATED_EULER:
+        _expand_extrapolated(m, e, h, level, x, u, lam, d, p, F, H)
     elif integrator == NEWMARK:
         _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H)
     else:
