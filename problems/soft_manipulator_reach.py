@@ -1,7 +1,7 @@
 """A soft manipulator moves its tip to a target and comes to rest there, pulled by five tendons.
 
 The robot is that of `rods.cable_manipulator`, half a metre long; it starts at rest, sagging under its weight with slack
-tendons.  One second, 50 knots of a semi-implicit step, for the material is stiff.  Costs: tensions and a little motion
+tendons.  One second, 50 knots of extrapolated Euler, for the material is stiff.  Costs: tensions and a little motion
 on the way, the tip's position and rest at the end.  Tendons only pull, with 20 N at most.  The default target is where
 the tip would rest under the tensions GOAL.
 """
@@ -27,7 +27,7 @@ def make(
     horizon: int = 50,
     dt: float = 0.02,
     target: ArrayLike | None = None,
-    integrator: str = "semi_implicit_euler",
+    integrator: str = "extrapolated_euler",
 ) -> trajopt.Problem:
     """The problem with `horizon` knots of dt seconds, a target (3,) of the tip, m, and a method of
     `SoftRobotSystem`."""

@@ -2,7 +2,7 @@
 
 The robot is that of `rods.cable_manipulator`; it starts at rest, sagging under its weight with slack tendons, at the
 lowest point of a circle of 6 cm radius in the plane across its root, which the tip follows once in two seconds, from
-rest to rest.  100 knots of a semi-implicit step.  Costs: tensions and the tip's distance from its place on the circle,
+rest to rest.  100 knots of extrapolated Euler.  Costs: tensions and the tip's distance from its place on the circle,
 within that plane, and rest at the end.  Tendons only pull, with 30 N at most.
 """
 
@@ -18,7 +18,7 @@ RADIUS = 0.06  # m
 LARGEST_TENSION = 30.0  # N
 
 
-def make(horizon: int = 100, dt: float = 0.02, integrator: str = "semi_implicit_euler") -> trajopt.Problem:
+def make(horizon: int = 100, dt: float = 0.02, integrator: str = "extrapolated_euler") -> trajopt.Problem:
     """The problem with `horizon` knots of dt seconds, and a method of `SoftRobotSystem`."""
     robot = cable_manipulator()
     system = SoftRobotSystem(robot, dt, integrator)

@@ -10,7 +10,7 @@ import trajopt
 from experiments.convergence.study import ending
 from problems.soft_manipulator_reach import LARGEST_TENSION, resting_tip
 
-PROBLEMS = ("soft_manipulator_reach", "soft_manipulator_track", "hybrid_arm_reach")
+PROBLEMS = ("soft_manipulator_reach", "soft_manipulator_track", "hybrid_arm_reach", "soft_swimmer")
 SOLVERS = {"iLQR": trajopt.ILQR(), "DDP": trajopt.DDP()}
 NEAR = 1e-3
 """Distance of the tip from its target, m, at the end of a success."""

@@ -12,7 +12,7 @@ from dynamics.rods.stepping.simulation import simulate
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from experiments.soft_manipulator.study import SOLVERS
 
-INTEGRATORS = ("semi_implicit_euler", "implicit_midpoint", "sdirk2")
+INTEGRATORS = ("semi_implicit_euler", "extrapolated_euler", "implicit_midpoint", "sdirk2")
 REFINEMENTS = (1, 2)
 """Knots of the plans, times those of the problem."""
 RTOL, ATOL = 1e-7, 1e-9

@@ -4,7 +4,7 @@ The truth is the system's own dynamics in k finer steps Phi_k with the controls 
 
     e_t = difference(f(x_t, u_t), Phi_k(x_t, u_t))
 
-times 1/(1 - k^-p), where f and Phi are of the same order p (Richardson's extrapolation), and the plan's own
+times 1/(1 - k^-p), where f and Phi are one method of order p (Richardson's extrapolation), and the plan's own
 linearisation carries it on,
 
     E_0 = 0        E_(t+1) = fx_t E_t + e_t        with gains: fx_t + fu_t K_t in place of fx_t,
@@ -112,7 +112,7 @@ def discretization_error(solution: Solution, substeps: int = 2) -> Discretizatio
     xs, us, K = solution.xs, solution.us, solution.K
     fine = finer(system, k)
     rows, order = fine_rows(system, len(us), k), _order(system)
-    same = _order(fine) == order
+    same = _order(fine) == order and _integrator(fine) == _integrator(system)
     factor = 1.0 / (1.0 - float(k) ** -order) if same else 1.0
     after = system.integrate(xs[1:], solution.gaps[1:])
     local = factor * system.difference(after, inside_knots(fine, rows, k, xs, us)[:, -1])
@@ -133,6 +133,10 @@ def _order(system: System) -> int:
     known = capability(system, Refinement)
     assert known is not None
     return known.integrator_order
+
+
+def _integrator(system: System) -> str | None:
+    return getattr(system, "integrator", None)
 
 
 def _carried_on(F: np.ndarray, e: np.ndarray) -> np.ndarray:

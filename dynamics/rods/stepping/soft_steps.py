@@ -12,10 +12,10 @@
     extrapolated Euler     x+ = 2 P(h/2) P(h/2) x - P(h) x, P(h) the first of these methods
 
 (Newmark's with average acceleration; SDIRK2 is Alexander's method [Alexander 1977], L-stable; so is the extrapolation
-[Hairer, Wanner 1996, section IV.9].)  With z = (q, v, u) and
-lam = (lam_q, lam_v) at the step's output, F = dx+/dz, and H is the Hessian of lam'x+.  The first two methods have one
-acceleration: H is the Hessian of y'a, y = h lam_v + (h^2 or h^2/2) lam_q.  The next two, and the half steps, chain two: with q~ = q + h v +
-dq a0, v~ = v + dv a0, q+ = q~ + cq a1, v+ = v~ + cv a1, y1 = cv lam_v + cq lam_q and G = dq da1/dq~ + dv da1/dv~,
+[Hairer, Wanner 1996, section IV.9].)  With z = (q, v, u) and lam = (lam_q, lam_v) at the step's output, F = dx+/dz, and
+H is the Hessian of lam'x+.  The first two methods have one acceleration: H is the Hessian of y'a, y = h lam_v + (h^2 or
+h^2/2) lam_q.  The next two, and the half steps, chain two: with q~ = q + h v + dq a0, v~ = v + dv a0, q+ = q~ + cq a1,
+v+ = v~ + cv a1, y1 = cv lam_v + cq lam_q and G = dq da1/dq~ + dv da1/dv~,
 
     da1/dz = da1/dz~ [1 h; 0 1] + G a0_z,    H = d(z~)' H1 d(z~) + Hessian of y0'a0,    y0 = dv lam_v + dq lam_q + G'y1
 """
