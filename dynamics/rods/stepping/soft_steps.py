@@ -354,7 +354,7 @@ def _expand_sdirk(m, e, h, level, x, u, lam, d, p, F, H):
 
 @kernel
 def _expand_extrapolated(m, e, h, level, x, u, lam, d, p, F, H):
-    """The half steps have q~ = q + h v + h^2/2 a0 and v~ = v + h/2 a0, the second one's a1 that of (q~ - h/2 v~, v~)."""
+    """The half steps have q~ = q + h v + h^2/2 a0 and v~ = v + h/2 a0, a1 is that of (q~ - h/2 v~, v~)."""
     align_stack(F)
     n, s, t, least = m.numbers[0], d.stage, 0.5 * h, np.int64(MASS_MATRIX)
     nz, twice = 2 * n + e.numbers[0], d.base
