@@ -19,7 +19,11 @@ _HOME = {
         "inverse_dynamics_hessian", "mass_matrix",
     ),
     "robot.builder": ("RodModelBuilder",),
+    "robot.link_rotation": ("LinkRotation",),
     "robot.link_translation": ("LinkTranslation",),
+    "robot.link_velocity": ("LinkVelocity",),
+    "robot.rod_distance": ("RodDistance",),
+    "robot.rod_strain": ("RodForces", "RodStrain"),
     "robot.soft_robot": (
         "AccelerationDerivatives", "AccelerationHessian", "ResidualDerivatives", "ResidualHessian", "SoftRobot",
     ),
