@@ -23,6 +23,7 @@ _HOME = {
     "robot.soft_robot": (
         "AccelerationDerivatives", "AccelerationHessian", "ResidualDerivatives", "ResidualHessian", "SoftRobot",
     ),
+    "statics.branch": ("EquilibriumBranch", "equilibrium_branch"),
     "statics.equilibrium": ("StaticEquilibrium", "static_equilibrium"),
     "stepping.simulation": ("Simulation", "simulate"),
     "stepping.soft_system": ("SoftRobotSystem",),

@@ -205,7 +205,14 @@ USING = [
     *rows(
         "static", lambda **given: rods.static_equilibrium(robot(), **given), {"u": [0.0, 0.0]}, u=arrays(2), q0=Q[1:],
         wrenches=WRENCHES, tolerance=POSITIVE, max_iterations=(*WHOLE, 0),
-        prescribed=(*BY_LINK, *({"body": x} for x in ("text", [1.0, 2.0], np.nan, THING, 1j, True))),
+        prescribed=(*BY_LINK, *({"body": x} for x in ("text", [1.0, 2.0], np.nan, THING, 1j, True))), method=CHOICES,
+    ),
+    *rows("branch", lambda **given: rods.equilibrium_branch(**given), {"u": [0.0, 0.0]}, robot=KINDS),
+    *rows(
+        "branch", lambda **given: rods.equilibrium_branch(robot(), **given), {"u": [0.0, 0.0]}, u=arrays(2), q0=Q[1:],
+        wrenches=WRENCHES, prescribed=(*BY_LINK, {"body": [1.0, 2.0]}), u_start=arrays(2)[1:],
+        wrenches_start=WRENCHES, factors=(*arrays(2), [1.0, 1.0]), step=POSITIVE, max_points=(*WHOLE, 1),
+        tolerance=POSITIVE,
     ),
     *rows("simulate", lambda **given: rods.simulate(**given), {"duration": 1.0, "controls": U}, robot=KINDS),
     *rows(
