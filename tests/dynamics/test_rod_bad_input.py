@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dynamics import Prismatic, Revolute, Spherical, rods
+from dynamics import Geometry, Prismatic, Revolute, Sphere, Spherical, rods
 from tests.reference.bad_values import (
     AT_LEAST_ZERO,
     CHOICES,
@@ -28,6 +28,8 @@ from tests.reference.rod_robots import SOFT
 BASIS = rods.LegendreBasis(0, 1, 1)
 INERTIA = 0.1 * np.eye(3)
 FREE = Revolute("z")
+BALL = Geometry("ball", "world", -1, Sphere(0.1))
+SHARES = (*NUMBERS, -0.1, 1.1)
 
 
 def builder() -> rods.RodModelBuilder:
@@ -197,7 +199,17 @@ USING = [
         max_iterations=WHOLE,
     ),
     *rows("LinkTranslation", of_model("LinkTranslation"), {"link": "rod", "target": np.zeros(3)}, model=KINDS,
-          link=NAMES, target=arrays(3)),
+          link=NAMES, target=arrays(3), s=SHARES, placement=PLACEMENTS),
+    *rows("LinkRotation", of_model("LinkRotation"), {"link": "rod", "target": np.eye(3)}, model=KINDS, link=NAMES,
+          target=(*arrays(3, 3), 2.0 * np.eye(3)), s=SHARES, placement=PLACEMENTS),
+    *rows("LinkVelocity", of_model("LinkVelocity"), {"link": "rod"}, model=KINDS, link=NAMES, target=arrays(6)[1:],
+          s=SHARES, placement=PLACEMENTS, reference=CHOICES),
+    *rows("RodStrain", of_model("RodStrain"), {"rod": "rod", "s": 0.5}, model=KINDS, rod=NAMES, s=SHARES,
+          target=arrays(6)[1:]),
+    *rows("RodForces", of_model("RodForces"), {"rod": "rod", "s": 0.5}, model=KINDS, rod=NAMES, s=SHARES,
+          target=arrays(6)[1:]),
+    *rows("RodDistance", of_model("RodDistance"), {"obstacles": [BALL]}, model=KINDS,
+          obstacles=(*KINDS, [], [THING], [BALL, None]), rods=("rod", [], ["bar"], [THING], 3.0), margin=AT_LEAST_ZERO),
     *rows(
         "static", lambda robot=None, **given: rods.static_equilibrium(**{"robot": robot, **given}),
         {"u": [0.0, 0.0]}, robot=KINDS,
@@ -205,7 +217,14 @@ USING = [
     *rows(
         "static", lambda **given: rods.static_equilibrium(robot(), **given), {"u": [0.0, 0.0]}, u=arrays(2), q0=Q[1:],
         wrenches=WRENCHES, tolerance=POSITIVE, max_iterations=(*WHOLE, 0),
-        prescribed=(*BY_LINK, *({"body": x} for x in ("text", [1.0, 2.0], np.nan, THING, 1j, True))),
+        prescribed=(*BY_LINK, *({"body": x} for x in ("text", [1.0, 2.0], np.nan, THING, 1j, True))), method=CHOICES,
+    ),
+    *rows("branch", lambda **given: rods.equilibrium_branch(**given), {"u": [0.0, 0.0]}, robot=KINDS),
+    *rows(
+        "branch", lambda **given: rods.equilibrium_branch(robot(), **given), {"u": [0.0, 0.0]}, u=arrays(2), q0=Q[1:],
+        wrenches=WRENCHES, prescribed=(*BY_LINK, {"body": [1.0, 2.0]}), u_start=arrays(2)[1:],
+        wrenches_start=WRENCHES, factors=(*arrays(2), [1.0, 1.0]), step=POSITIVE, max_points=(*WHOLE, 1),
+        tolerance=POSITIVE,
     ),
     *rows("simulate", lambda **given: rods.simulate(**given), {"duration": 1.0, "controls": U}, robot=KINDS),
     *rows(

@@ -8,9 +8,9 @@ from dynamics import RigidBodySystem, rods
 from dynamics.rods.stepping.soft_steps import INTEGRATORS as SOFT_INTEGRATORS
 from problems.quadruped_model import FEET, quadruped, standing
 from tests.dynamics import test_contact_residuals as forces
+from tests.dynamics import test_link_residuals as links
 from tests.dynamics import test_residuals as residuals
 from tests.dynamics import test_wrench_cone as soles
-from tests.dynamics.test_link_translation import LINKS, TARGET
 from tests.dynamics.test_rod_closures import closed_robot
 from tests.reference import rod_robots
 from tests.reference.contact_cases import contacts_on
@@ -154,10 +154,10 @@ def of_soles(kind):
     return make
 
 
-def of_link(robot, link):
+def of_link(robot, link, kind):
     def make(K, rng):
         model = rod_robots.ROBOTS[robot]().model
-        return rods.LinkTranslation(model, link, TARGET), rng.uniform(-0.5, 0.5, (K, 2 * model.nq)), None
+        return links.RESIDUALS[kind](model, link), rng.uniform(-0.5, 0.5, (K, 2 * model.nq)), None
 
     return make
 
@@ -179,8 +179,9 @@ def all_orders(make_residual, forces=False):
 
 for kind in residuals.KINDS:
     add(f"residual-{kind}", all_orders(of_robot(kind)))
-for link in LINKS:
-    add(f"residual-{'-'.join(link)}", all_orders(of_link(*link)))
+for link in links.CASES:
+    if link[1] in ("arm", "flap"):
+        add(f"residual-{'-'.join(link)}", all_orders(of_link(*link)))
 for case in forces.CASES:
     for kind in forces.MAPS:
         add(f"residual-{kind}-{case}", all_orders(of_forces(case, kind), forces=True))

@@ -7,6 +7,9 @@ import numpy as np
 
 from dynamics.validation import as_array
 
+CORNERS = 16
+"""Of what stands for a disc in pictures."""
+
 
 class SectionProperties(NamedTuple):
     """Area A [m^2] and second moments of area Jx = Jy + Jz, Jy, Jz [m^4] at K places; each (K,)."""
@@ -53,6 +56,11 @@ class Circular:
         r = self.radii(s)
         return np.asarray(y) ** 2 + np.asarray(z) ** 2 <= (r * (1.0 + 1e-9)) ** 2
 
+    def outline(self, s: np.ndarray) -> np.ndarray:
+        """Points (y, z) around the section at s = X / length (K,), in turn from y to z: (K, C, 2)."""
+        angles = np.linspace(0.0, 2.0 * np.pi, CORNERS, endpoint=False)
+        return self.radii(s)[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+
 
 @dataclass(frozen=True)
 class Rectangular:
@@ -84,6 +92,11 @@ class Rectangular:
         h, w = self.sides(s)
         slack = 0.5 * (1.0 + 1e-9)
         return (np.abs(y) <= slack * h) & (np.abs(z) <= slack * w)
+
+    def outline(self, s: np.ndarray) -> np.ndarray:
+        """As that of a disc: its four corners (K, 4, 2)."""
+        signs = np.array([[1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0]])
+        return 0.5 * signs * np.stack(np.broadcast_arrays(*self.sides(s)), axis=-1)[:, None]
 
 
 Section = Circular | Rectangular

@@ -1,58 +1,42 @@
-"""Position of a link's frame, of a rod its tip:  r = p(q) - target, world axes.
+"""Position of a frame on a link, anywhere along a rod:  r = p(q) - target, world axes.
 
-Columns of J are those of the link's twist, moved to its origin.  The generalised forces of a constant force f at that
+Columns of J are those of the frame's twist, moved to its origin.  The generalised forces of a constant force f at that
 point are J'f, so that the Hessian of f'r is d(J'f)/dq: that of -ID at rest, of the robot without mass and gravity, with
-a load f at the link.
+a load f at the frame.
 """
 
 from __future__ import annotations
-
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.lane_algebra import scale_into
-from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
-from dynamics.rods.kinematics.forward_pass import forward_pass
+from dynamics.residuals.kernel_residual import residual_kernels
 from dynamics.rods.kinematics.strains import load_column
-from dynamics.rods.loads.external_loads import LoadList
-from dynamics.rods.model.arrays import END, FAMILIES, FIRST, MASS_MATRIX, SEGMENT, RodArrays
-from dynamics.rods.model.closure_arrays import no_closures
-from dynamics.rods.model.load_arrays import WRENCH, LoadArrays
+from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.model.rod_model import RodModel
-from dynamics.rods.recursion.blocks import BLOCKS, carve_blocks, n
-from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers
-from dynamics.simd import align_stack, carve, helper, kernel, load, store
-from dynamics.simd.sizes import Size
-from dynamics.spatial import add_cross, load3, store3
+from dynamics.rods.recursion.blocks import carve_blocks, n
+from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel
+from dynamics.rods.robot.link_frame import SCRATCH, LinkResidual, end_pose, load_configuration, massless, swept
+from dynamics.simd import align_stack, carve, kernel
+from dynamics.spatial import add_cross, angular, linear, load3, store3
 from dynamics.tangent import store_column3
-from dynamics.validation import as_array, as_kind
-
-
-@helper
-def _massless(block):
-    """The model, of which `LinkTranslation` keeps the arrays themselves."""
-    return block
+from dynamics.validation import as_array
 
 
 @kernel
-def _value(m, segment, target, path, x, state, room, r, J):
-    """r (3) and its Jacobian J (3 n) at x = (q, v); the state receives q, its rates are zero."""
+def _value(m, target, path, x, state, room, r, J):
+    """r (3) and its Jacobian J (3 n) at x = (q, v)."""
     align_stack(state)
-    n, level = m.numbers[0], np.int64(MASS_MATRIX)
-    state[n:] = 0.0
-    for i in range(n):
-        store(state, i, load(x, i))
-    segments, w = carve(room, m.parent.size * SEGMENT)
-    columns, w = carve(w, FAMILIES * n)
-    forward_pass(m, level, state, segments, columns, w)
-    p = load3(segments, segment * SEGMENT + END + 9)
+    n = m.numbers[0]
+    load_configuration(m, x, state)
+    segments, columns = swept(m, np.int64(MASS_MATRIX), state, room)
+    _, p = end_pose(m, segments)
     store3(r, 0, (p[0] - target[0], p[1] - target[1], p[2] - target[2]))
     J[:] = 0.0
     for i in path:
         S = load_column(columns, n, 0, i)
-        store_column3(J, i, n, add_cross((S[3], S[4], S[5]), (S[0], S[1], S[2]), p))
+        store_column3(J, i, n, add_cross(linear(S), angular(S), p))
 
 
 @kernel
@@ -68,45 +52,37 @@ def _hessian(m, external, closures, state, mu, room, scratch, H):
     scale_into(n * n, H, -1.0, carve_blocks(m, A)[0].dq)
 
 
-class LinkTranslation(KernelResidual):
-    """Position of a link's frame less a target, world axes, m; for a rod that of its tip.
+class LinkTranslation(LinkResidual):
+    """Position of a frame on a link less a target, world axes, m.
 
     Parameters
     ----------
     model : RodModel
     link : one of `model.link_names`
     target : (3,), m
+    s : where on a rod, X / length between 0 and 1; by default the tip.  Of a body 1
+    placement : (R, p), the frame in that of the rod's section (its x is the rod's axis) or of the body; by default the
+        identity
 
     Raises
     ------
     TypeError : no RodModel.
-    ValueError : unknown link (with the nearest matches), or a target of wrong shape or with non-finite entries.
+    ValueError : unknown link (with the nearest matches), s out of range, or a target or placement of wrong shape or
+        with non-finite entries.
     """
 
     nr = 3
-    kernels = residual_kernels(
-        _value, None, _hessian, 3, n,
-        {"state": 4 * n, "scratch": 6 + n + BLOCKS * n * n, "room": Size("most", "most")}, model=_massless,
-    )  # fmt: skip
+    kernels = residual_kernels(_value, None, _hessian, 3, n, SCRATCH, model=massless)
 
-    def __init__(self, model: RodModel, link: str, target: ArrayLike) -> None:
-        as_kind("model", model, RodModel)
-        m, segment = model.arrays, model.segment_of(link)
+    def __init__(
+        self,
+        model: RodModel,
+        link: str,
+        target: ArrayLike,
+        s: float = 1.0,
+        placement: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> None:
+        path, chain, fixed = self._attach(model, link, s, placement, "translation")
         target = as_array("target", target, (3,)).copy()
-        super().__init__(cast(Any, model), f"translation of {link}")
-        path = m.path[m.path_start[segment] : m.path_start[segment + 1]].astype(np.int64)
-        self._set(link=link, target=target)
-        fixed = {"external": load_at(m, segment), "closures": no_closures(), "most": work_numbers(model)}
-        self._finish(path, massless(m), segment=segment, target=target.copy(), **fixed)
-
-
-def massless(m: RodArrays) -> RodArrays:
-    """The same tree without mass and gravity."""
-    return m._replace(inertia=np.zeros_like(m.inertia), gravity=np.zeros(3))
-
-
-def load_at(m: RodArrays, segment: int) -> LoadArrays:
-    """A wrench of the world's axes at the end of a segment, the only load."""
-    loads = LoadList()
-    loads.add_wrench(segment, WRENCH, "force", np.zeros(3))
-    return loads.arrays([int(parent) for parent in m.parent])
+        self._set(target=target)
+        self._finish(path, chain, target=target.copy(), **fixed)

@@ -10,8 +10,12 @@ from numpy.typing import ArrayLike
 
 from dynamics.rods.robot.prescribed_motion import prescribed_values
 from dynamics.rods.robot.soft_robot import SoftRobot
-from dynamics.rods.statics.newton import CONVERGED, MESSAGES, Newton
-from dynamics.validation import as_array, as_kind, as_positive, as_whole_number
+from dynamics.rods.statics.load_path import LoadPath, negative_directions
+from dynamics.rods.statics.loading import descended, loaded
+from dynamics.rods.statics.newton import MESSAGES
+from dynamics.validation import as_array, as_kind, as_positive, as_whole_number, check_choice
+
+METHODS = ("newton", "descent", "loading")
 
 
 class StaticEquilibrium(NamedTuple):
@@ -26,6 +30,11 @@ class StaticEquilibrium(NamedTuple):
     residual : largest |r_i| at q, of coordinates that are not prescribed
     multipliers : (G,) of closed chains, N and N m
     prescribed_forces : mapping of each prescribed link to what its joint takes, (dof,), N or N m
+    stable : whether all eigenvalues of the stiffness dr/dq are positive, on coordinates that are not prescribed and
+        along changes that keep the chains closed.  Of loads that have an energy (tensions, weight, forces of fixed
+        direction, elasticity, contact) that is a least energy.  Others (followers, moments of fixed direction) make
+        the stiffness unsymmetric: then its real eigenvalues count, which tell divergence and know no flutter
+    negative_directions : number of negative (real) eigenvalues: independent ways downhill
     """
 
     q: np.ndarray
@@ -35,6 +44,8 @@ class StaticEquilibrium(NamedTuple):
     residual: float
     multipliers: np.ndarray
     prescribed_forces: Mapping[str, np.ndarray]
+    stable: bool
+    negative_directions: int
 
 
 def static_equilibrium(
@@ -45,8 +56,9 @@ def static_equilibrium(
     tolerance: float = 1e-10,
     max_iterations: int = 100,
     prescribed: Mapping[str, ArrayLike] | None = None,
+    method: str = "newton",
 ) -> StaticEquilibrium:
-    """Coordinates with r(q, 0, 0, u, lambda) = 0 and e(q) = 0, by a damped Newton's method with the exact Jacobian.
+    """Coordinates with r(q, 0, 0, u, lambda) = 0 and e(q) = 0.
 
     Parameters
     ----------
@@ -56,28 +68,59 @@ def static_equilibrium(
     wrenches : (W, 6), [moment; force] of the external loads that take one; by default zero
     tolerance : the method ends when a step changes every q_i by at most tolerance (1 + |q_i|), or, where steps shrink
         faster than tenfold, as soon as that leaves no larger an error
-    max_iterations : number of steps at most
+    max_iterations : number of steps at most; of "loading": for each value of the loads
     prescribed : coordinates of joints that are held, a number or (dof,), by name of link
+    method : "newton", damped and with the exact Jacobian, finds an equilibrium near q0, stable or not; "descent" steps
+        downhill in a trust region, also from equilibria that are not stable, as a straight rod above its buckling load,
+        and ends at a stable one where loads have an energy; "loading" first lets q0 go without controls and wrenches,
+        then lets these, and prescribed coordinates from where q0 has them, grow in steps: for shapes that depend on how
+        they came about, as those of rods twisted many times
 
     Returns
     -------
-    StaticEquilibrium(q, converged, status, iterations, residual, multipliers, prescribed_forces).  Where it did not
-    converge, as where chains cannot be closed, q is the best point so far.  The equilibrium need not be stable.
+    StaticEquilibrium(q, converged, status, iterations, residual, multipliers, prescribed_forces, stable,
+    negative_directions).  Where it did not converge, as where chains cannot be closed, q is the best point so far.
 
     Raises
     ------
-    ValueError : a wrong shape, a number that is not finite, tolerance or max_iterations out of range.
+    ValueError : a wrong shape, a number that is not finite, one out of range, an unknown method.
     """
-    count = as_kind("robot", robot, SoftRobot).model.wrench_count
-    given = np.zeros((count, 6)) if wrenches is None else as_array("wrenches", wrenches, (count, 6))
-    inputs = np.concatenate([as_array("u", u, (robot.nu,)), given.ravel()])
-    q0 = np.zeros(robot.nq) if q0 is None else as_array("q0", q0, (robot.nq,))
+    check_choice("method", method, METHODS)
     tolerance = as_positive("tolerance", tolerance)
     max_iterations = as_whole_number("max_iterations", max_iterations, 1)
-    held, base = prescribed_values(robot.model, prescribed), np.zeros((3, robot.nq))
-    base[:, held.coordinates] = held.values(0.0)
-    method = Newton(robot, held.free)
-    result = method.solve(base, (1.0, 0.0, 0.0), inputs, q0, tolerance, max_iterations, final=True)
-    residual = float(np.abs(result.forces[held.free]).max(initial=0.0))
-    found = result.status == CONVERGED, MESSAGES[result.status], result.iterations, residual
-    return StaticEquilibrium(base[0] + result.z, *found, result.multipliers, held.of_links(result.forces))
+    path, q0 = load_path(robot, u, wrenches, q0, prescribed)
+    if method == "newton":
+        q, result = path.solve(q0, 1.0, None, tolerance, max_iterations)
+        message, count = MESSAGES[result.status], result.iterations
+    elif method == "descent":
+        q, result, message, count = descended(path, 1.0, q0, tolerance, max_iterations)
+    else:
+        q, result, message, count = loaded(path, q0, tolerance, max_iterations)
+    residual = float(np.abs(result.forces[path.held.free]).max(initial=0.0))
+    negative, stable = negative_directions(path.stiffness(q, 1.0, result.multipliers))
+    forces = path.held.of_links(result.forces)
+    converged = message == MESSAGES[0]
+    return StaticEquilibrium(q, converged, message, count, residual, result.multipliers, forces, stable, negative)
+
+
+def load_path(
+    robot: SoftRobot,
+    u: ArrayLike,
+    wrenches: ArrayLike | None,
+    q0: ArrayLike | None,
+    prescribed: Mapping[str, ArrayLike] | None,
+    u_start: ArrayLike | None = None,
+    wrenches_start: ArrayLike | None = None,
+) -> tuple[LoadPath, np.ndarray]:
+    """Loads from those of the start, by default none, to the others, prescribed coordinates from where q0 has them, all
+    checked; and q0 (n,)."""
+    W = as_kind("robot", robot, SoftRobot).model.wrench_count
+    u = as_array("u", u, (robot.nu,))
+    inputs = []
+    for suffix, controls, given in (("_start", u_start, wrenches_start), ("", u, wrenches)):
+        controls = np.zeros(robot.nu) if controls is None else as_array(f"u{suffix}", controls, (robot.nu,))
+        given = np.zeros((W, 6)) if given is None else as_array(f"wrenches{suffix}", given, (W, 6))
+        inputs.append(np.concatenate([controls, given.ravel()]))
+    q0 = np.zeros(robot.nq) if q0 is None else as_array("q0", q0, (robot.nq,))
+    held = prescribed_values(robot.model, prescribed)
+    return LoadPath(robot, held, (inputs[0], inputs[1]), (q0[held.coordinates], held.values(0.0)[0])), q0

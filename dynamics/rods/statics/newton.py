@@ -225,6 +225,16 @@ def _newton(p, k, y, tolerance, max_iterations, final):
     return result
 
 
+@routine
+def _linearize(p, J):
+    """r, and its derivative J (n n), at the state; e and A of closed chains."""
+    p = by_reference(p)
+    residual_kernel(p.m, p.e, np.int64(FIRST), p.state, p.work, p.r, p.A)
+    b, _ = carve_blocks(p.m, p.A)
+    for i in range(len(J)):
+        J[i] = b.dq[i]
+
+
 class Newton:
     """Newton's method for one robot, whose calls share the factors of the last Jacobian.
 
@@ -276,6 +286,17 @@ class Newton:
         z = np.zeros(n)
         z[self._free] = y[:F]
         return NewtonResult(z, y[F:], status, count, int(p.counts[0]), int(p.counts[1]), p.r.copy())
+
+    def linearize(self, q: np.ndarray, inputs: np.ndarray, multipliers: np.ndarray) -> tuple[np.ndarray, ...]:
+        """r (n,), dr/dq (n, n), e (G,) and A (G, n) at rest at q (n,)."""
+        p, n, G = self._problem, len(q), self._chains
+        p.state[:] = 0.0
+        p.state[:n], p.state[4 * n : 4 * n + len(inputs)] = q, inputs
+        p.state[len(p.state) - G :] = multipliers
+        J = np.empty(n * n)
+        _linearize(p, J)
+        rows = p.chains[3 * G : (3 + n) * G].reshape(G, n)
+        return p.r.copy(), J.reshape(n, n), p.chains[:G].copy(), rows.copy()
 
     def project(self, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """q, v, a (3, n) with velocities and accelerations that keep the chains closed, under the inputs of the last

@@ -1,0 +1,111 @@
+"""Orientation of a frame on a link, anywhere along a rod:  r = log3(target'R(q)).
+
+With w the angular columns in the frame's axes, Ji = Jr(r)^-1, lam = Ji'mu, as of rigid robots,
+
+    r_x = Ji w,      H of mu'r  =  -w'Ji'Gam(r, lam) Ji w + K,
+
+K the symmetric part of d(w'lam)/dq for a moment lam that turns with the frame, or, which is the same, stays in the
+world: that of -ID at rest of the robot without mass, with the load R lam.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.groups import so3
+from dynamics.groups.stumpff import stumpff
+from dynamics.lane_algebra import add_transpose, store_pair
+from dynamics.residuals.frame_placement import quaternion_of
+from dynamics.residuals.kernel_residual import residual_kernels
+from dynamics.rods.kinematics.strains import load_column
+from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
+from dynamics.rods.model.rod_model import RodModel
+from dynamics.rods.recursion.blocks import carve_blocks, n
+from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel
+from dynamics.rods.robot.link_frame import SCRATCH, LinkResidual, carved, end_pose, load_configuration, massless, swept
+from dynamics.simd import align_stack, carve, helper, kernel, load, store
+from dynamics.spatial import angular, dot3, load3, multiply, rotate, rotate_back, store3
+from dynamics.tangent import store_column3
+from dynamics.validation import as_placement
+
+
+@helper
+def _turning(r):
+    """Stumpff functions of r, and Jr(r)^-1."""
+    c = stumpff(dot3(r, r))
+    return c, so3.jacobian_inverse(r, c)
+
+
+@kernel
+def _value(m, target, path, x, state, room, r, J):
+    """r (3) and its Jacobian J (3 n) at x = (q, v)."""
+    align_stack(state)
+    n = m.numbers[0]
+    load_configuration(m, x, state)
+    segments, columns = swept(m, np.int64(MASS_MATRIX), state, room)
+    R, _ = end_pose(m, segments)
+    store3(r, 0, so3.log(quaternion_of(multiply(so3.transpose(target), R))))
+    _, Ji = _turning(load3(r, 0))
+    J[:] = 0.0
+    for i in path:
+        store_column3(J, i, n, rotate(Ji, rotate_back(R, angular(load_column(columns, n, 0, i)))))
+
+
+@kernel
+def _hessian(m, external, closures, path, state, r, mu, room, scratch, H):
+    """H (n n), the Hessian of mu'r, after the value; scratch as `link_translation` has it."""
+    align_stack(state)
+    n, level = m.numbers[0], np.int64(FIRST)
+    wrench, w = carve(scratch, 6)
+    forces, A = carve(w, n)
+    phi = load3(r, 0)
+    c, Ji = _turning(phi)
+    lam = rotate_back(Ji, load3(mu, 0))
+    segments, columns, _ = carved(m, room)
+    R, _ = end_pose(m, segments)
+    P = so3.full(so3.congruence(Ji, so3.gamma(phi, lam, c)))
+    H[:] = 0.0
+    for i in path:
+        turned = rotate(R, rotate(P, rotate_back(R, angular(load_column(columns, n, 0, i)))))
+        for j in path:
+            if j <= i:
+                store_pair(H, n, i, j, -dot3(turned, angular(load_column(columns, n, 0, j))))
+    wrench[3:] = 0.0
+    store3(wrench, 0, rotate(R, lam))
+    inverse_dynamics_kernel(m, external, closures, level, state, wrench, room, forces, A, A[:0])
+    K = carve_blocks(m, A)[0].dq
+    add_transpose(n, -0.5, K)
+    for k in range(n * n):
+        store(H, k, load(H, k) + load(K, k))
+
+
+class LinkRotation(LinkResidual):
+    """Orientation of a frame on a link relative to a target, log3(target'R(q)): a rotation vector in the target's axes,
+    rad; smooth while the rotation between the two is less than half a turn, where the logarithm jumps.
+
+    Parameters
+    ----------
+    model, link, s, placement : as of `LinkTranslation`
+    target : (3, 3), a rotation
+
+    Raises
+    ------
+    TypeError, ValueError : as `LinkTranslation`, and for a target that is no rotation.
+    """
+
+    nr = 3
+    kernels = residual_kernels(_value, None, _hessian, 3, n, SCRATCH, model=massless)
+
+    def __init__(
+        self,
+        model: RodModel,
+        link: str,
+        target: ArrayLike,
+        s: float = 1.0,
+        placement: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> None:
+        path, chain, fixed = self._attach(model, link, s, placement, "rotation")
+        R, _ = as_placement("target", (target, np.zeros(3)))
+        self._set(target=R)
+        self._finish(path, chain, target=R.ravel().copy(), **fixed)

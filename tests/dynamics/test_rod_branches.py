@@ -1,0 +1,226 @@
+"""Shapes beyond buckling and snapping, and branches through them: the elastica, a truss of two bars, twisted rods."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import ellipe, ellipk
+
+from dynamics import Prismatic, Revolute
+from dynamics.rods.chains.closed_chains import closure_error
+from dynamics.rods.kinematics.center_lines import link_placement
+from dynamics.rods.model.cross_section import Circular, Elastic
+from dynamics.rods.model.strain_basis import LegendreBasis
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.statics.branch import equilibrium_branch
+from dynamics.rods.statics.equilibrium import static_equilibrium
+from dynamics.rods.statics.load_path import negative_directions, stiffness_values
+from tests.reference.rod_robots import manipulator
+from tests.tolerances import IDENTITY, relative_error
+
+RUBBER = Elastic(1e6, 0.5, 1000.0)
+LENGTH, RADIUS = 1.0, 0.005
+BENDING = 1e6 * np.pi / 4.0 * RADIUS**4
+WEIGHTLESS = (0.0, 0.0, 0.0)
+
+
+# ------------------------------------------------------------------------------------------------ columns
+def column(pinned: bool, follower: bool = False) -> SoftRobot:
+    """An unshearable, inextensible rod along x: clamped and free, or pinned to the world and to a slider."""
+    builder = RodModelBuilder(WEIGHTLESS)
+    basis, joint = LegendreBasis(bending_y=9), Revolute("y") if pinned else None
+    builder.add_rod("rod", "world", LENGTH, Circular(RADIUS), RUBBER, basis, joint=joint, points=16)
+    if pinned:
+        builder.add_body("slider", "world", Prismatic("x"), (np.eye(3), [LENGTH, 0.0, 0.0]), mass=0.1)
+        builder.add_closure("pin", "rod", "slider", Revolute("y"))
+    builder.add_wrench("slider" if pinned else "rod", follower=follower)
+    return SoftRobot(builder.build())
+
+
+def euler(pinned: bool) -> float:
+    """The load under which such a column buckles."""
+    return np.pi**2 * BENDING / LENGTH**2 / (1.0 if pinned else 4.0)
+
+
+def pushed(load: float) -> list[list[float]]:
+    return [[0.0, 0.0, 0.0, -load, 0.0, 0.0]]
+
+
+def elastica(ratio: float) -> tuple[float, float]:
+    """Distance of the ends of half a buckled pinned rod of length 1 along its load, and across."""
+    m = brentq(lambda m: ellipk(m) - 0.5 * np.pi * np.sqrt(ratio), 1e-9, 1.0 - 1e-9)
+    return 2.0 * ellipe(m) / ellipk(m) - 1.0, 2.0 * np.sqrt(m) / ellipk(m)
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+@pytest.mark.parametrize("method", ["descent", "loading"])
+@pytest.mark.parametrize("ratio", [1.02, 1.5, 2.0])
+def test_a_straight_column_buckles(pinned, method, ratio):
+    """From the equilibrium that it is in, to the elastica."""
+    robot, load = column(pinned), pushed(ratio * euler(pinned))
+    straight = static_equilibrium(robot, [], wrenches=load)
+    assert straight.converged and not straight.q.any() and not straight.stable and straight.negative_directions == 1
+    rest = static_equilibrium(robot, [], wrenches=load, method=method)
+    assert rest.converged and rest.stable and rest.negative_directions == 0
+    assert np.abs(closure_error(robot.model, rest.q)).max(initial=0.0) <= 1e-12
+    p, (x, y) = link_placement(robot.model, "rod", rest.q)[1], elastica(ratio)
+    expected = [x, 0.0, 0.0 if pinned else -np.sign(rest.q[0]) * y]
+    assert np.abs(p - expected).max() < 2e-4
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_below_its_buckling_load_a_column_stays_straight(pinned):
+    for method in ("newton", "descent", "loading"):
+        rest = static_equilibrium(column(pinned), [], wrenches=pushed(0.98 * euler(pinned)), method=method)
+        assert rest.converged and rest.stable and not rest.q.any()
+
+
+@pytest.mark.parametrize(("pinned", "loads"), [(False, [1.0, 9.0]), (True, [1.0, 4.0, 9.0])])
+def test_buckling_loads_along_a_branch(pinned, loads):
+    """The straight column's, (2 k + 1)^2 and k^2 times the first; one direction more turns negative at each."""
+    branch = equilibrium_branch(column(pinned), [], wrenches=pushed(euler(pinned)), factors=(0.0, 9.9))
+    assert branch.status == "converged" and branch.factors[-1] == pytest.approx(9.9) and not branch.q[:, :10].any()
+    assert branch.critical_kinds == ("bifurcation",) * len(loads)
+    assert relative_error(branch.critical_factors, loads) < 4e-3
+    assert branch.critical_factors[0] == pytest.approx(1.0, abs=1e-4)
+    assert (branch.negative_directions == [(x > branch.critical_factors).sum() for x in branch.factors]).all()
+    assert (branch.stable == (branch.negative_directions == 0)).all()
+
+
+def test_the_branch_of_the_elastica():
+    """Tips at all loads from 2 down to the first one, and up to 4."""
+    robot = column(False)
+    load = pushed(euler(False))
+    bent = static_equilibrium(robot, [], wrenches=pushed(2.0 * euler(False)), method="descent").q
+    for end in (1.01, 4.0):
+        branch = equilibrium_branch(robot, [], bent, load, factors=(2.0, end))
+        assert branch.status == "converged" and branch.stable.all() and not branch.critical_kinds
+        tips = np.array([link_placement(robot.model, "rod", q)[1][[0, 2]] for q in branch.q])
+        expected = np.array([elastica(ratio) for ratio in branch.factors])
+        assert len(tips) > 5 and np.abs(np.abs(tips) - np.abs(expected)).max() < 1e-4
+
+
+def test_a_follower_is_no_gradient():
+    """Under a force along its tip a column has no other equilibrium (Beck): the stiffness keeps its sign."""
+    branch = equilibrium_branch(column(False, follower=True), [], wrenches=pushed(euler(False)), factors=(0.0, 7.0))
+    assert branch.status == "converged" and branch.stable.all() and not branch.critical_kinds
+
+
+# ------------------------------------------------------------------------------------------------ a truss that snaps
+HALF, HEIGHT, BAR = 0.5, 0.1, np.hypot(0.5, 0.1)
+AREA = np.pi * 1e-4
+
+
+def truss() -> SoftRobot:
+    """Two elastic bars between hinges, upright in the plane of x and z; a wrench at the ridge."""
+    builder, c, s = RodModelBuilder(WEIGHTLESS), HALF / BAR, HEIGHT / BAR
+    for name, side in (("left", 1.0), ("right", -1.0)):
+        R = np.array([[side * c, 0.0, -s], [0.0, 1.0, 0.0], [s, 0.0, side * c]])
+        builder.add_rod(
+            name, "world", BAR, Circular(0.01), RUBBER, LegendreBasis(stretch=0), joint=Revolute("y"),
+            placement=(R, [-side * HALF, 0.0, 0.0]),
+        )  # fmt: skip
+    builder.add_closure("ridge", "left", "right", Revolute("y"))
+    builder.add_wrench("left")
+    return SoftRobot(builder.build())
+
+
+def carried(z):
+    """Load that the truss carries with its ridge at a height."""
+    return 2.0 * RUBBER.young * AREA * (1.0 / np.hypot(HALF, z) - 1.0 / BAR) * z
+
+
+TOP = minimize_scalar(lambda z: -carried(z), bounds=(0.0, HEIGHT), method="bounded", options={"xatol": 1e-12}).x
+SNAP = carried(TOP)
+
+
+def hung(load: float) -> list[list[float]]:
+    return [[0.0, 0.0, 0.0, 0.0, 0.0, -load]]
+
+
+def test_a_truss_snaps_through():
+    """The whole curve of load and height, up to a limit point, back past zero to another, and up again."""
+    robot = truss()
+    branch = equilibrium_branch(robot, [], wrenches=hung(3.0 * SNAP), step=0.05)
+    heights = np.array([link_placement(robot.model, "left", q)[1][2] for q in branch.q])
+    assert branch.status == "converged" and heights[0] == pytest.approx(HEIGHT) and heights[-1] < -HEIGHT
+    assert np.abs(3.0 * SNAP * branch.factors - carried(heights)).max() < 1e-8 * SNAP
+    assert branch.critical_kinds == ("limit", "limit")
+    assert relative_error(3.0 * branch.critical_factors, [1.0, -1.0]) < 1e-7
+    at = [link_placement(robot.model, "left", q)[1][2] for q in branch.critical_q]
+    assert relative_error(carried(np.array(at)), [SNAP, -SNAP]) < 1e-7
+    between = np.abs(heights) < at[0]
+    assert between.sum() > 5 and (branch.negative_directions == between).all()
+
+
+@pytest.mark.parametrize("method", ["descent", "loading"])
+def test_what_a_truss_snaps_to(method):
+    for ratio, side in ((0.95, 1.0), (1.05, -1.0)):
+        rest = static_equilibrium(truss(), [], wrenches=hung(ratio * SNAP), method=method)
+        height = link_placement(truss().model, "left", rest.q)[1][2]
+        assert rest.converged and rest.stable and side * height > 0.0
+        assert carried(height) == pytest.approx(ratio * SNAP, rel=1e-9)
+
+
+def test_controls_and_prescribed_joints_as_loads():
+    """A branch over tensions ends where Newton's method does; so does one that turns a held joint."""
+    robot, tensions = manipulator(), np.array([10.0, 2.0, 0.0, 5.0, 1.0])
+    start = static_equilibrium(robot, np.ones(5)).q
+    branch = equilibrium_branch(robot, tensions, start, u_start=np.ones(5))
+    assert relative_error(branch.q[-1], static_equilibrium(robot, tensions).q) < 1e-7
+    builder = RodModelBuilder()
+    builder.add_body("motor", "world", Revolute("y"))
+    builder.add_rod("rod", "motor", 0.4, Circular(0.02), RUBBER, LegendreBasis(bending_y=2, stretch=1))
+    robot = SoftRobot(builder.build())
+    for angle in (0.8, -0.5):
+        branch = equilibrium_branch(robot, [], prescribed={"motor": angle})
+        rest = static_equilibrium(robot, [], prescribed={"motor": angle}, method="loading")
+        assert branch.q[-1, 0] == pytest.approx(angle, abs=1e-9) and rest.q[0] == angle and rest.converged
+        assert relative_error(branch.q[-1], rest.q) < 1e-7
+
+
+# ------------------------------------------------------------------------------------------------ ends of searches
+def test_there_is_no_least_energy():
+    builder = RodModelBuilder()
+    builder.add_body("cart", "world", Prismatic("z"), mass=1.0)
+    robot = SoftRobot(builder.build())
+    for method in ("descent", "loading"):
+        rest = static_equilibrium(robot, [], method=method)
+        assert not rest.converged and rest.status == "too many iterations" and np.isfinite(rest.q).all()
+        assert not rest.stable and rest.negative_directions == 0
+
+
+def test_chains_that_cannot_be_closed():
+    builder = RodModelBuilder()
+    reach = (np.eye(3), [0.5, 0.0, 0.0])
+    for name, parent, place in (("arm", "world", None), ("forearm", "arm", reach)):
+        builder.add_body(name, parent, Revolute("y"), place, mass=1.0, inertia=np.eye(3))
+    builder.add_closure("far", "forearm", "world", Revolute("y"), reach, (np.eye(3), [2.0, 0.0, 0.0]))
+    rest = static_equilibrium(SoftRobot(builder.build()), [], q0=[0.3, 0.2], method="descent")
+    assert not rest.converged and rest.status == "chains that cannot be closed" and np.isfinite(rest.q).all()
+
+
+def test_signs_of_stiffness(rng):
+    """Of matrices with known eigenvalues, symmetric and not."""
+    Q = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    X = rng.standard_normal((5, 5)) + 4.0 * np.eye(5)
+    cases = ([3, 2, 1, 1, 0.5], 0, True), ([1, -1, 2, -3, 1], 2, False), ([0, 1, 1, 1, 1], 0, False)
+    for values, count, positive in cases:
+        D = np.diag(values).astype(float)
+        assert negative_directions(Q @ D @ Q.T) == (count, positive)
+        K = X @ D @ np.linalg.inv(X)
+        assert relative_error(stiffness_values(K), np.sort(np.diag(D))) < 1e4 * IDENTITY
+        if positive:
+            assert negative_directions(K) == (count, positive)
+
+
+def test_no_start():
+    with pytest.raises(ValueError, match="q0: no equilibrium at the factor 0 was found"):
+        builder = RodModelBuilder()
+        builder.add_body("cart", "world", Prismatic("z"), mass=1.0)
+        equilibrium_branch(SoftRobot(builder.build()), [])
+
+
+def test_too_many_points():
+    branch = equilibrium_branch(truss(), [], wrenches=hung(3.0 * SNAP), max_points=3)
+    assert branch.status == "too many points" and len(branch.factors) == 3
