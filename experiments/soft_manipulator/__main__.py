@@ -1,10 +1,11 @@
 """Solve problems of soft robots by iLQR and DDP, and many targets of the manipulator; write tables, data and figures.
 
-    python -m experiments.soft_manipulator [--targets N | --truth] [--seed N] [--out DIR]
+    python -m experiments.soft_manipulator [--targets N | --truth | --integrators] [--seed N] [--out DIR]
 
 Targets are where the manipulator's tip rests under random tensions.  --truth plans by several integrators, executes the
-controls by Radau's method, and tells how far from the plan the tip ends.  Writes DIR/soft_manipulator.json and, for
-each problem, DIR/<problem>_convergence.png, _controls.png and, of the manipulator, _shapes.png.
+controls by Radau's method, and tells how far from the plan the tip ends.  --integrators tells of each its order, the
+energy and the momentum that an undamped rod gains or loses, and what a step takes.  Writes DIR/soft_manipulator.json
+and, for each problem, DIR/<problem>_convergence.png, _controls.png and, of the manipulator, _shapes.png.
 """
 
 import itertools
@@ -17,9 +18,11 @@ from rich.table import Table
 
 import problems
 import trajopt
+from dynamics.rods.stepping.soft_steps import INTEGRATORS as METHODS
 from dynamics.simd import num_threads
 from experiments.harness import Experiment, Run, count, either, option, seed, table
 from experiments.soft_manipulator.figures import plot_shapes, plot_tensions
+from experiments.soft_manipulator.integrators import STEP, SWING, integrator_record
 from experiments.soft_manipulator.study import PROBLEMS, SOLVERS, random_targets, solution_record, targets_record
 from experiments.soft_manipulator.truth import INTEGRATORS, REFINEMENTS, plan_record
 
@@ -61,12 +64,25 @@ def truth_table(plans: list[dict[str, Any]]) -> Table:
         (
             *(plan[key] for key in ("problem", "integrator", "solver", "status", "knots", "iterations")),
             f"{plan['cost']:.6g}", plan["ms"], f"{1e3 * plan['off']:.2f}",
+            "" if np.isnan(plan["speed_off"]) else f"{plan['speed_off']:.3f}",
         ) for plan in plans
     ]  # fmt: skip
     return table(
         "plans and what becomes of them", ("problem", "integrator", "solver", "status"),
-        ("knots", "iterations", "cost", "ms an iteration", "tip off by [mm]"), [rows],
+        ("knots", "iterations", "cost", "ms an iteration", "tip off by [mm]", "its velocity [m/s]"), [rows],
     )  # fmt: skip
+
+
+def integrators_table(records: list[dict[str, Any]]) -> Table:
+    """Every integrator, steps relative to the first."""
+    rows = [
+        (
+            record["integrator"], f"{record['order']:.2f}", f"{record['energy_drift']:.1e}",
+            f"{record['momentum_drift']:.1e}", f"{record['step_time'] / records[0]['step_time']:.1f}",
+        ) for record in records
+    ]  # fmt: skip
+    columns = "order", f"energy in {SWING:g} s", f"momentum in {SWING:g} s", "time of a step"
+    return table(f"integrators; an undamped rod in steps of {1e3 * STEP:g} ms", ("integrator",), columns, [rows])
 
 
 def goal_of(problem: trajopt.Problem) -> np.ndarray:
@@ -91,6 +107,8 @@ def study(run: Run) -> dict[str, Any]:
     if options.truth:
         cases = list(itertools.product(PROBLEMS, INTEGRATORS, REFINEMENTS, SOLVERS))
         return {**data, "plans": [plan_record(*case) for case in run.track(cases, "plans")]}
+    if options.integrators:
+        return {**data, "integrators": [integrator_record(name) for name in run.track(METHODS, "integrators")]}
     for name in run.track(PROBLEMS, "problems"):
         solutions = trajopt.compare(problems.make(name), SOLVERS).solutions
         data["problems"][name] = {solver: solution_record(solutions[solver]) for solver in SOLVERS}
@@ -101,7 +119,10 @@ def study(run: Run) -> dict[str, Any]:
 
 
 def tables(results: dict[str, Any]) -> Iterator[Table]:
-    """Of plans, or of problems and of targets."""
+    """Of integrators, of plans, or of problems and of targets."""
+    if "integrators" in results:
+        yield integrators_table(results["integrators"])
+        return
     if "plans" in results:
         yield truth_table(results["plans"])
         return
@@ -118,6 +139,7 @@ main = Experiment(
         either(
             count("--targets", TARGETS, "random ones", least=0),
             option("--truth", action="store_true", help="only plans by several integrators, and where they end"),
+        option("--integrators", action="store_true", help="only what each integrator keeps, and what a step takes"),
         ),
         seed("targets"),
     ],

@@ -8,9 +8,12 @@ import numpy as np
 import problems
 import trajopt
 from experiments.convergence.study import ending
+from problems.rods.cable_manipulator import cable_manipulator
 from problems.soft_manipulator_reach import LARGEST_TENSION, resting_tip
 
-PROBLEMS = ("soft_manipulator_reach", "soft_manipulator_track", "hybrid_arm_reach", "soft_swimmer")
+PROBLEMS = (
+    "soft_manipulator_reach", "soft_manipulator_track", "hybrid_arm_reach", "soft_manipulator_throw", "soft_swimmer",
+)  # fmt: skip
 SOLVERS = {"iLQR": trajopt.ILQR(), "DDP": trajopt.DDP()}
 NEAR = 1e-3
 """Distance of the tip from its target, m, at the end of a success."""
@@ -23,7 +26,7 @@ TAIL = 6
 
 def random_targets(count: int, seed: int) -> np.ndarray:
     """Positions (count, 3) of the manipulator's tip at rest under uniformly random tensions, m."""
-    robot, rng = problems.make("soft_manipulator_reach").system.robot, np.random.default_rng(seed)
+    robot, rng = cable_manipulator(), np.random.default_rng(seed)
     tensions = rng.uniform(0.0, LARGEST_TENSION, (count, robot.nu))
     return np.array([resting_tip(robot, row) for row in tensions]).reshape(count, 3)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import problems
+from dynamics.rods.robot.link_velocity import LinkVelocity
 from dynamics.rods.stepping.simulation import simulate
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from experiments.soft_manipulator.study import SOLVERS
@@ -30,7 +31,8 @@ def executed(system: SoftRobotSystem, x0: np.ndarray, us: np.ndarray) -> np.ndar
 
 
 def plan_record(name: str, integrator: str, refinement: int, solver: str) -> dict[str, Any]:
-    """A plan of a problem: how it was found, and how far its tip ends from the truth, m."""
+    """A plan of a problem: how it was found, how far its tip ends from the truth, m, and, where the tip's velocity is
+    what was wanted, how much faster or slower it ends, m/s."""
     given = problems.make(name)
     horizon, dt = refinement * given.horizon, given.system.dt / refinement
     problem = problems.make(name, horizon=horizon, dt=dt, integrator=integrator)
@@ -39,9 +41,11 @@ def plan_record(name: str, integrator: str, refinement: int, solver: str) -> dic
     solution = SOLVERS[solver].solve(problem)
     seconds, system = time.perf_counter() - begin, problem.system
     assert isinstance(system, SoftRobotSystem)
-    ends = system.skeleton(np.array([solution.xs[-1], executed(system, solution.xs[0], solution.us)]))[:, -1, 1]
+    xs = np.array([solution.xs[-1], executed(system, solution.xs[0], solution.us)])
+    ends, wanted = system.skeleton(xs)[:, -1, 1], getattr(problem.terminal_costs[0], "residual", None)
+    speeds = wanted.evaluate(xs)[:, :3] if isinstance(wanted, LinkVelocity) else np.full((2, 3), np.nan)
     return {
         "problem": name, "integrator": integrator, "knots": horizon, "solver": solver, "status": str(solution.status),
         "iterations": solution.iterations, "cost": solution.cost, "ms": 1e3 * seconds / solution.iterations,
-        "off": float(np.linalg.norm(ends[1] - ends[0])),
+        "off": float(np.linalg.norm(ends[1] - ends[0])), "speed_off": float(np.linalg.norm(speeds[1] - speeds[0])),
     }  # fmt: skip

@@ -44,6 +44,20 @@ def test_plans_and_what_becomes_of_them(tmp_path, monkeypatch, capsys):
     assert "sdirk2" in capsys.readouterr().out
 
 
+def test_what_integrators_keep(tmp_path, monkeypatch, capsys):
+    """Orders are those stated; the midpoint rule keeps energy best."""
+    for name, value in (("SWING", 0.1), ("REPEATS", 1), ("RTOL", 1e-8)):
+        monkeypatch.setattr(f"experiments.soft_manipulator.integrators.{name}", value)
+    assert main(["--integrators", "--out", str(tmp_path)]) == 0
+    records = json.loads((tmp_path / "soft_manipulator.json").read_text())["integrators"]
+    for record in records:
+        system = make(horizon=1, integrator=record["integrator"]).system
+        assert abs(record["order"] - system.integrator_order) < 0.2 and 0.0 < record["momentum_drift"] < 0.5
+    drifts = {record["integrator"]: record["energy_drift"] for record in records}
+    assert drifts["implicit_midpoint"] < drifts["sdirk2"] < drifts["semi_implicit_euler"]
+    assert "extrapolated_euler" in capsys.readouterr().out
+
+
 def test_execution_is_that_of_fine_steps():
     problem = make(horizon=4)
     system: Any = problem.system

@@ -5,6 +5,7 @@ import pytest
 
 import problems
 import trajopt
+from experiments.soft_manipulator.truth import executed
 from problems.soft_manipulator_reach import GOAL, LARGEST_TENSION, resting_tip
 from trajopt.backward.expansions import adjoint, expand
 
@@ -15,6 +16,8 @@ SMALL = {
     "reach by Newmark's method": ("soft_manipulator_reach", {**REACH, "integrator": "newmark"}),
     "track": ("soft_manipulator_track", {"horizon": 25, "dt": 0.08}),
     "hybrid arm": ("hybrid_arm_reach", {"horizon": 24, "dt": 0.05}),
+    "throw": ("soft_manipulator_throw", {"horizon": 12, "dt": 0.04}),
+    "swimmer": ("soft_swimmer", {"horizon": 25, "dt": 0.04, "distance": 0.1}),
 }
 
 
@@ -45,11 +48,20 @@ def test_both_solvers_find_one_optimum(solutions):
     assert ddp.iterations <= ilqr.iterations
 
 
-@pytest.mark.parametrize("name", ["soft_manipulator_reach", "soft_manipulator_track", "hybrid_arm_reach"])
+@pytest.mark.parametrize("name", ["soft_manipulator_reach", "soft_manipulator_throw", "hybrid_arm_reach"])
 def test_it_starts_at_rest(name):
     problem = problems.make(name, horizon=4)
     xs = problem.system.rollout(problem.x0, problem.us_init)
     np.testing.assert_allclose(xs, np.tile(problem.x0, (5, 1)), atol=1e-8)
+
+
+def test_the_fish_swims_as_planned():
+    """Its head gets where the plan says, within two per cent of the way, when Radau's method executes it."""
+    solution = trajopt.DDP().solve(problems.make("soft_swimmer", horizon=50, dt=0.02, distance=0.1))
+    system, head = solution.problem.system, solution.problem.terminal_costs[0].residual
+    ends = np.array([solution.xs[-1], executed(system, solution.xs[0], solution.us)])
+    planned, true = head.evaluate(ends)
+    assert solution.converged and np.linalg.norm(planned) < 1e-3 and np.linalg.norm(true - planned) < 2e-3
 
 
 def test_the_manipulator_arrives_and_stays_there():
