@@ -1,9 +1,9 @@
 """A soft manipulator throws: its tip flies upwards, fast, when the ball leaves it.
 
-The robot is that of `rods.cable_manipulator`, half a metre long, from where it hangs at rest with slack tendons.  Half a
-second, 50 knots of extrapolated Euler.  By the implicit midpoint rule, which lets stiff motion swing that a step does
-not resolve, plans reach in numbers alone what the executed ones miss by 1.4 m/s.  Costs: tensions and a little motion on
-the way, the tip's velocity at the end.  Tendons only pull, with 20 N at most.
+The robot is that of `rods.cable_manipulator`, half a metre long, from where it hangs at rest with slack tendons.  Half
+a second, 50 knots of extrapolated Euler.  By the implicit midpoint rule, which lets stiff motion swing that a step does
+not resolve, plans have a velocity in numbers alone, from which the executed ones are off by 1.4 m/s.  Costs: tensions
+and a little motion on the way, the tip's velocity at the end.  Tendons only pull, with 20 N at most.
 """
 
 from __future__ import annotations
