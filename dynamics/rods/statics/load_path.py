@@ -20,7 +20,7 @@ from dynamics.rods.chains.closures import DEPENDENT, coordinate_scales
 from dynamics.rods.model.arrays import FORCES
 from dynamics.rods.robot.prescribed_motion import PrescribedMotion
 from dynamics.rods.robot.soft_robot import SoftRobot
-from dynamics.rods.statics.newton import Newton, NewtonResult
+from dynamics.rods.statics.newton import CONVERGED, STALLED, Newton, NewtonResult
 
 ROUNDING = 1e-12
 """Of the largest eigenvalue: what counts as zero."""
@@ -99,6 +99,7 @@ class LoadPath:
         self.robot, self.held, self._inputs, self._values = robot, held, inputs, values
         self.scales = coordinate_scales(robot.model)
         self.newton = Newton(robot, held.free)
+        self._largest = float((np.diag(robot.model.stiffness) * self.scales**2).max(initial=0.0))
 
     def inputs(self, s: float) -> np.ndarray:
         """Controls and external wrenches (nu + 6 W,)."""
@@ -121,6 +122,12 @@ class LoadPath:
         arguments = base, (1.0, 0.0, 0.0), self.inputs(s), q, tolerance, max_iterations, multipliers
         result = self.newton.solve(*arguments, final=True)
         return base[0] + result.z, result
+
+    def at_rest(self, result: NewtonResult, tolerance: float) -> bool:
+        """Whether Newton's method converged, or ended where nothing is left of r: at shapes that may turn freely, as a
+        helix between clamps, its steps stay what rounding makes them."""
+        left = np.abs(result.forces * self.scales)[self.held.free].max(initial=0.0)
+        return result.status == CONVERGED or (result.status == STALLED and bool(left <= tolerance * self._largest))
 
     def _states(self, qs: np.ndarray, inputs: np.ndarray, multipliers: np.ndarray | None = None) -> np.ndarray:
         """States (K, .) as `residual_kernel` reads them, for q (K, n) and inputs (nu + 6 W,) or (K, .)."""

@@ -34,7 +34,8 @@ def descended(path: LoadPath, s: float, q: np.ndarray, tolerance: float, max_ite
     found, result = path.solve(q, s, tangent.multipliers, tolerance, max_iterations if status == REACHED else 1)
     if status != REACHED:
         return q, result, OF_DESCENT[status], count
-    return found, result, MESSAGES[result.status], count + result.iterations
+    message = MESSAGES[CONVERGED if path.at_rest(result, tolerance) else result.status]
+    return found, result, message, count + result.iterations
 
 
 def _predicted(path: LoadPath, q: np.ndarray, s: float, ds: float) -> tuple[np.ndarray, np.ndarray, float]:
@@ -62,7 +63,7 @@ def loaded(path: LoadPath, q: np.ndarray, tolerance: float, max_iterations: int)
         trial, result = path.solve(guess, target, multipliers, tolerance, MOST)
         count += result.iterations
         near = np.abs((trial - guess) / path.scales).max(initial=0.0) <= FARTHEST
-        good = result.status == CONVERGED and bool(near)
+        good = path.at_rest(result, tolerance) and bool(near)
         unstable = good and negative_directions(path.stiffness(trial, target, result.multipliers))[0] > 0
         if (unstable or not good) and ds > SNAP:
             ds *= 0.5
