@@ -12,7 +12,7 @@ from tests.reference.rod_robots import ROBOTS, manipulator
 from tests.reference.soft_systems import complex_step_derivatives
 from tests.tolerances import COMPLEX_STEP, IDENTITY, SLOPE, relative_error
 
-DT = {"semi_implicit_euler": 0.01, "implicit_midpoint": 0.01, "newmark": 1e-3, "sdirk2": 0.01, "extrapolated_euler": 0.01}
+DT = {name: 1e-3 if name == "newmark" else 0.01 for name in INTEGRATORS}
 """Newmark's first acceleration is that of the state, which far from equilibrium is large."""
 NEWTON = 1e-8
 """Of residuals at solutions, relative to their terms: what Newton's tolerance leaves, times a stiffness."""
