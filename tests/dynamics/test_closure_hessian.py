@@ -11,7 +11,7 @@ from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_wo
 from dynamics.rods.robot.soft_robot import SoftRobot
 from problems.rods.parallel_robot import parallel_robot
 from tests.reference.rod_robots import complex_steps, hybrid_builder
-from tests.tolerances import IDENTITY, relative_error
+from tests.tolerances import CENTRAL_DIFFERENCE, IDENTITY, relative_error
 
 TURN = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 JOINTS = {"ball": Spherical(), "hinge": Revolute((1.0, -1.0, 2.0)), "weld": Fixed()}
@@ -62,3 +62,22 @@ def test_second_derivatives(joint, side, rng):
 
 def test_second_derivatives_of_several_loops(rng):
     check(parallel_robot().robot, rng)
+
+
+def test_hessian_of_the_residual(rng):
+    """Batches in lanes, along a line through a point."""
+    robot = closed(Fixed(), "link")
+    n, G = robot.nq, robot.model.constraint_count
+    q, v, a, w = rng.uniform(-0.5, 0.5, (4, 3, n))
+    u, multipliers, wrenches = rng.normal(size=(3, robot.nu)), rng.normal(size=(3, G)), rng.normal(size=(3, 1, 6))
+    H = robot.residual_hessian(q, v, a, u, w, wrenches, multipliers)
+    dq, dv, h = rng.normal(size=n), rng.normal(size=n), 1e-5
+    for t in range(3):
+        rows = [
+            robot.residual_derivatives(q[t] + s * dq, v[t] + s * dv, a[t], u[t], wrenches[t], multipliers[t])
+            for s in (h, -h)
+        ]
+        change = [w[t] @ (x - y) / (2.0 * h) for x, y in zip(*rows, strict=True)]
+        assert relative_error(H.Hqq[t] @ dq + H.Hqv[t] @ dv, change[0]) < CENTRAL_DIFFERENCE
+        assert relative_error(H.Hqv[t].T @ dq + H.Hvv[t] @ dv, change[1]) < CENTRAL_DIFFERENCE
+        assert relative_error(H.Hqa[t].T @ dq, change[2]) < CENTRAL_DIFFERENCE

@@ -2,12 +2,12 @@
 
     w'r(q, v, a, u, lambda) + mu'(e'(q, v) + e(q) / T)
 
-Of r that is - lambda'e'(q, w), so that both are rates of e along z = v or w.  Side A pulls at p with f = sum mu u of
-position rows and turns by c = sum mu a x b of orientation rows, side B with the opposite.  With D = sum mu a b', turns
+Of r that is - lambda'e'(q, w), so that both are rates of e along z = v or w.  Side A is pulled at p by f = sum mu u of
+position rows and turned by c = sum mu a x b of orientation rows, side B by the opposite.  With D = sum mu a b', turns
 w_i of the sides by a coordinate, Omega = w_A - w_B along z, and {X} = X + X', a rate's second derivative in q is that of
 
     1. wrenches that keep to the axes of a side: the composites f (z = w) and n (z = v) of `backward_pass` have these
-    2. such as stay in the world      {(Rp_i + w_i x p'/2).(f x w_j) + (R_i + w_i x w/2).(c x w_j)},  e = p' x f + w x c
+    2. such as stay in the world    {(Rp_i + w_i x p'/2).(f x w_j) + (R_i + w_i x w/2).(c x w_j)},  e = p' x f + w x c
     3. moments that turn with both    {Omega_i.c_j + w_Ai.x_j + w_Bi.z_j},     e = C_A'Omega of A, C_B'Omega of B
 
     c_j = C_A w_Aj + C_B w_Bj        C_A = D - tr D        C_B = tr D - D'
@@ -15,8 +15,8 @@ w_i of the sides by a coordinate, Omega = w_A - w_B along z, and {X} = X + X', a
     z_j = (Omega x D w_Bj - (Omega.c) w_Bj) / 2
 
 where wrenches e join those of loads (`composites`), which the curvature of coordinates multiplies.  The loads have the
-second of z = w.  In qv there is (f x w_i).Jp_j + (c x w_i).w_j + c_i.(w_Aj - w_Bj), and half of {that} in qq for e itself,
-whose e is the wrench of mu.  Derived here from directions that turn by exponentials, a + t x a + t x (t x a) / 2.
+second of z = w.  In qv there is (f x w_i).Jp_j + (c x w_i).w_j + c_i.(w_Aj - w_Bj), and for e(q) itself half of {that},
+without its second term, in qq, with the wrench of mu.  Directions turn by exponentials: a + t x a + t x (t x a) / 2.
 """
 
 from dynamics.rods.kinematics.closure_kernel import JETS, POINT, POINT_RATE, SIDE, SPIN, store_row, store_side

@@ -22,13 +22,7 @@ from dynamics.rods.model.closure_arrays import no_closures
 from dynamics.rods.model.load_arrays import LOADS
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.backward_pass import backward_numbers, backward_pass
-from dynamics.rods.recursion.blocks import (
-    BlockRows,
-    block_numbers,
-    carve_blocks,
-    clear_blocks,
-    scatter_derivatives,
-)
+from dynamics.rods.recursion.blocks import BlockRows, block_numbers, carve_blocks, clear_blocks, scatter_derivatives
 from dynamics.simd import LANES, by_reference, carve, driver, gather, launch, scatter, shared_kernel
 from dynamics.validation import as_batch, as_floats, as_kind
 

@@ -9,7 +9,9 @@
                            v~ = v + (h - g) a0         q~ = q + h v + 2 g (h - g) a0
                            r(q + g v + g^2 a0, v + g a0, a0, u) = 0                  g = (1 - 1/sqrt 2) h
 
-(Newmark's with average acceleration; SDIRK2 is Alexander's method [Alexander 1977], L-stable.)  With z = (q, v, u) and
+(Newmark's with average acceleration; SDIRK2 is Alexander's method [Alexander 1977], L-stable, which takes closed chains
+as well, with A v + e / h = 0 at both stages: at the end of a step velocities keep them closed, and what opens them has
+faded to about a third.)  With z = (q, v, u) and
 lam = (lam_q, lam_v) at the step's output, F = dx+/dz, and H is the Hessian of lam'x+.  The first two methods have one
 acceleration: H is the Hessian of y'a, y = h lam_v + (h^2 or h^2/2) lam_q.  The others chain two: with q~ = q + h v +
 dq a0, v~ = v + dv a0, q+ = q~ + cq a1, v+ = v~ + cv a1, y1 = cv lam_v + cq lam_q and G = dq da1/dq~ + dv da1/dv~,
@@ -37,7 +39,10 @@ from dynamics.rods.stepping.implicit_stage import (
     differentiate_stage,
     solve_stage,
     stage_numbers,
+    start_chains,
     store_acceleration_rows,
+    unknown,
+    unknown_count,
 )
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, store
 
@@ -50,7 +55,7 @@ class Motion(NamedTuple):
     """Scratch of a step."""
 
     base: np.ndarray  # q, v of a stage (2 n)
-    first: np.ndarray  # (n), the first of two accelerations
+    first: np.ndarray  # (N), the unknowns of the first of two stages
     stage: Stage
 
 
@@ -59,8 +64,8 @@ class Expansion(NamedTuple):
 
     y: np.ndarray  # (n)
     y0: np.ndarray  # (n)
-    az: np.ndarray  # (n nz), of the first acceleration
-    bz: np.ndarray  # (n nz), of the second
+    az: np.ndarray  # (N nz), of the first unknowns
+    bz: np.ndarray  # (N nz), of the second
     G: np.ndarray  # (n n)
     curvature: Curvature
     H0: np.ndarray  # (nz nz), of the first acceleration
@@ -71,22 +76,22 @@ class Expansion(NamedTuple):
 def carve_motion(m, e, w):
     """A `Motion`, the scratch of which is all that is left of w."""
     base, w = carve(w, 2 * m.numbers[0])
-    first, w = carve(w, m.numbers[0])
+    first, w = carve(w, unknown_count(m, e))
     return Motion(base, first, carve_stage(m, e, w))
 
 
 @helper
 def carve_expansion(m, e, w):
     """An `Expansion`, and the rest of w."""
-    n = m.numbers[0]
+    n, N = m.numbers[0], unknown_count(m, e)
     nz = 2 * n + e.numbers[0]
     y, w = carve(w, n)
     y0, w = carve(w, n)
-    az, w = carve(w, n * nz)
-    bz, w = carve(w, n * nz)
+    az, w = carve(w, N * nz)
+    bz, w = carve(w, N * nz)
     G, w = carve(w, n * n)
-    Z, w = carve(w, nz * n)
-    S, w = carve(w, n * n)
+    Z, w = carve(w, nz * N)
+    S, w = carve(w, N * N)
     H0, w = carve(w, nz * nz)
     Z0, w = carve(w, nz * n)
     S0, w = carve(w, n * n)
@@ -95,13 +100,13 @@ def carve_expansion(m, e, w):
 
 def motion_numbers(model: RodModel, e: RobotArrays) -> int:
     """Scratch numbers of `carve_motion`."""
-    return 3 * model.nq + stage_numbers(model, e)
+    return 3 * model.nq + model.constraint_count + stage_numbers(model, e)
 
 
 def expansion_numbers(model: RodModel, nu: int) -> int:
     """Scratch numbers of `carve_expansion`."""
-    n, nz = model.nq, 2 * model.nq + nu
-    return n * (2 + 4 * nz + 3 * n) + nz * nz
+    n, N, nz = model.nq, model.nq + model.constraint_count, 2 * model.nq + nu
+    return n * (2 + nz + 2 * n) + N * (3 * nz + N) + nz * nz
 
 
 # ------------------------------------------------------------------------------------------------ motion
@@ -140,12 +145,14 @@ def _solve_newmark(m, e, h, x, d):
 @kernel
 def _solve_sdirk(m, e, h, x, d):
     """a0, in d.first, and a1 of the two stages, and the state at the end, in the stage's state."""
-    n, s, g = m.numbers[0], d.stage, GAMMA * h
+    n, N, s, g = m.numbers[0], unknown_count(m, e), d.stage, GAMMA * h
     a = s.state[2 * n : 3 * n]
     a[:] = 0.0
+    start_chains(n, N, 1.0 / h, s)
     advance(n, g, 0.0, 0.0, x, a, d.base)
     solve_stage(m, e, g * g, g, d.base, s, LINEAR)
-    scale_into(n, d.first, 1.0, a)
+    for i in range(N):
+        store(d.first, i, load(s.state, unknown(n, N, s, i)))
     advance(n, h, 2.0 * g * (h - g), h - g, x, a, d.base)
     solve_stage(m, e, g * g, g, d.base, s, KEPT)
 
@@ -303,14 +310,14 @@ def _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H):
 
 @kernel
 def _expand_sdirk(m, e, h, level, x, u, lam, d, p, F, H):
-    n, s, g = m.numbers[0], d.stage, GAMMA * h
+    n, N, s, g = m.numbers[0], unknown_count(m, e), d.stage, GAMMA * h
     nz, cq, cv, dq, dv = 2 * n + e.numbers[0], g * g, g, 2.0 * g * (h - g), h - g
     _enter(n, x, u, s)
     _solve_sdirk(m, e, h, x, d)
     _expand_last(m, e, h, cq, cv, dq, dv, level, lam, d, p, H)
-    a = s.state[2 * n : 3 * n]
-    scale_into(n, a, 1.0, d.first)
-    advance(n, g, cq, cv, x, a, s.state)
+    for i in range(N):
+        store(s.state, unknown(n, N, s, i), load(d.first, i))
+    advance(n, g, cq, cv, x, s.state[2 * n : 3 * n], s.state)
     differentiate_stage(m, e, cq, cv, level, p.y0, s, p.az, p.curvature, p.H0)
     _shift_columns(n, n, nz, g, p.az)
     if level >= SECOND:
