@@ -6,7 +6,6 @@ import pytest
 from dynamics.rods.stepping.simulation import simulate
 from dynamics.rods.stepping.soft_steps import INTEGRATORS
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
-from problems.rods.parallel_robot import parallel_robot
 from tests.reference.robot_systems import slope
 from tests.reference.rod_robots import ROBOTS, manipulator
 from tests.reference.soft_systems import complex_step_derivatives
@@ -183,8 +182,3 @@ def test_names_and_sizes():
     assert system.integrator == "extrapolated_euler" and not system.semi_implicit
     assert len(system.state_names) == system.nx and len(system.control_names) == system.nu
     assert "nu=5" in repr(system)
-
-
-def test_closed_chains_are_refused():
-    with pytest.raises(ValueError, match=r"robot: got closed chains .*, expected a tree"):
-        SoftRobotSystem(parallel_robot().robot, 0.01)

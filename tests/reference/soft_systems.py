@@ -3,15 +3,8 @@
 import numpy as np
 
 from dynamics.rods.model.arrays import FIRST
-from dynamics.rods.stepping.soft_steps import (
-    INTEGRATORS,
-    carve_expansion,
-    carve_motion,
-    expand_kernel,
-    expansion_numbers,
-    motion_numbers,
-    step_kernel,
-)
+from dynamics.rods.stepping.soft_expansions import carve_expansion, expand_kernel, expansion_numbers
+from dynamics.rods.stepping.soft_steps import INTEGRATORS, carve_motion, motion_numbers, step_kernel
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from dynamics.simd import LANES, aligned_zeros, kernel
 from tests.reference.rod_robots import STEP

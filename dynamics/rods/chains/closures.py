@@ -139,6 +139,23 @@ def check_independence(model: RodModel, qs: np.ndarray, argument: str, free: np.
             )
 
 
+def check_closed(
+    model: RodModel, q: np.ndarray, v: np.ndarray, arguments: tuple[str, str], free: np.ndarray | slice = slice(None)
+) -> None:
+    """ValueError, naming the argument, where chains are open at q (n,), about to open by v (n,), or singular."""
+    if not model.constraint_count:
+        return
+    _, chains = evaluate_chains(model, FORCES, q, v)
+    for name, values, what, hint in (
+        (arguments[0], chains.e, "open by", "`assemble` finds coordinates that close them"),
+        (arguments[1], chains.rate, "opening at the rate", "velocities have to keep them closed"),
+    ):
+        gap = np.abs(values).max()
+        if gap > OPEN:
+            raise ValueError(f"{name}: the chains are {what} {gap:.3g}, expected at most {OPEN}; {hint}")
+    check_independence(model, q[None], arguments[0], free)
+
+
 def _way_out(model: RodModel, e: np.ndarray) -> str:
     """What to do where chains open by e (G,) are singular."""
     gaps = [float(np.abs(own).max()) for own in np.split(e, model.closures.row_start[1:-1])]

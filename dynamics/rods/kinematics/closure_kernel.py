@@ -60,7 +60,7 @@ def _vector(x, i, like):
 
 
 @kernel
-def _store_side(k, c, side, gravity, segments, x):
+def store_side(k, c, side, gravity, segments, x):
     """Axes, point and spins of a side of joint c."""
     align_stack(x)
     s = k.segment[c, side]
@@ -102,7 +102,7 @@ def _store_jets(x, moment, rate, rate_2, force):
 
 
 @kernel
-def _store_row(k, i, sides, jets, closed):
+def store_row(k, i, sides, jets, closed):
     """e, e', e'' of row i, and its wrenches on both sides."""
     align_stack(closed)
     rows, A, B = k.kind.size, sides[:SIDE], sides[SIDE:]
@@ -191,17 +191,17 @@ def closure_rows(m, k, level, segments, columns, wrenches, work, closed):
     size, joints, first = rows * n, k.segment.shape[0], 6 * k.first_wrench[0]
     sides, jets, A = work[: 2 * SIDE], work[2 * SIDE : 2 * SIDE + 2 * JETS], closed[3 * rows :]
     closed[: 3 * (rows + size) + 6 * n * joints] = 0.0
-    reactions, multipliers = wrenches[first:], wrenches[first + 12 * joints :]
+    reactions, multipliers = wrenches[first:], wrenches[first + 12 * joints + 1 + rows :]
     reactions[: 12 * joints] = 0.0
     for c in range(joints):
-        _store_side(k, c, 0, m.gravity, segments, sides)
-        _store_side(k, c, 1, m.gravity, segments, sides[SIDE:])
+        store_side(k, c, 0, m.gravity, segments, sides)
+        store_side(k, c, 1, m.gravity, segments, sides[SIDE:])
         turning = A[3 * size + 6 * n * c :]
         if level >= FIRST:
             _relative_spins(m, k.segment[c, 0], 1.0, columns, turning)
             _relative_spins(m, k.segment[c, 1], -1.0, columns, turning)
         for i in range(k.row_start[c], k.row_start[c + 1]):
-            _store_row(k, i, sides, jets, closed)
+            store_row(k, i, sides, jets, closed)
             multiplier, turns = load(multipliers, i), k.kind[i] != POSITION
             for side in range(2):
                 s = k.segment[c, side]

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.simd import helper
+
 POSITION, ORIENTATION = 0, 1
 
 
@@ -36,11 +38,18 @@ def no_closures() -> ClosureArrays:
 
 def input_numbers(closures: ClosureArrays) -> int:
     """Numbers that a state has for closed chains after its external wrenches: the wrenches on both sides of each joint,
-    12 C, which kernels compute, and the multipliers, G."""
-    return 12 * len(closures.segment) + len(closures.kind)
+    12 C, which kernels compute; 1/T and the weights mu (G) of e' + e/T in Hessians; the multipliers (G)."""
+    rows = len(closures.kind)
+    return 12 * len(closures.segment) + (1 + 2 * rows if rows else 0)
 
 
 def closure_numbers(closures: ClosureArrays, n: int) -> int:
-    """Numbers of the results: e, e', e'' (G each), A, A', A'' (G n each), and 6 n of each joint in between."""
-    rows = len(closures.kind)
-    return 3 * rows * (1 + n) + 6 * n * len(closures.segment)
+    """Numbers of the results: e, e', e'' (G each), A, A', A'' (G n each), 6 n of each joint in between, and rates of A
+    along w (G n)."""
+    return virtual_rows(closures, n) + len(closures.kind) * n
+
+
+@helper
+def virtual_rows(closures, n):
+    """Where the last of them begin."""
+    return 3 * closures.kind.size * (1 + n) + 6 * n * closures.segment.shape[0]

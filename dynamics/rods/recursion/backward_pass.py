@@ -21,7 +21,7 @@ from dynamics.rods.loads.composites import add_node, add_to_parent
 from dynamics.rods.loads.segment_loads import add_loads, add_loads_to_parent
 from dynamics.rods.model.arrays import COLUMNS, COMPOSITE, FIRST, FORCE, MASS_MATRIX, ROD, SCREW, SECOND, SEGMENT
 from dynamics.rods.model.load_arrays import LOADS
-from dynamics.rods.recursion.blocks import add_pairs, add_transposed_blocks, carve_blocks, clear_blocks
+from dynamics.rods.recursion.blocks import add_pairs, add_transposed_blocks, carve_blocks
 from dynamics.rods.recursion.products import PRODUCTS, add_curvature, add_load_products, left_products, path_group
 from dynamics.rods.recursion.right_factors import FACTORS, add_load_factors, right_factors
 from dynamics.simd import LANES, align_stack, carve, fma, kernel, load, store
@@ -69,8 +69,8 @@ def _segment_blocks(m, external, s, level, seg, columns, extra, ws, A):
 
 @kernel
 def backward_pass(m, external, level, wrenches, segments, columns, loads, ws, tau, A):
-    """Generalised forces tau (n) and `Blocks` in A, as the level needs them, after `forward_pass`; wrenches of
-    the external loads that take them, and what all loads come to (LOADS per segment)."""
+    """Generalised forces tau (n) and `Blocks` in A, as the level needs them, after `forward_pass` and
+    `clear_blocks`; wrenches of the external loads that take them, and what all loads come to (LOADS per segment)."""
     align_stack(tau)
     n, (b, _) = m.numbers[0], carve_blocks(m, A)
     families = 4 if level >= SECOND else (3 if level >= FIRST else 1)
@@ -78,7 +78,6 @@ def backward_pass(m, external, level, wrenches, segments, columns, loads, ws, ta
     for s in range(m.parent.size):
         if external.loaded[s] == 1:
             loads[s * LOADS : (s + 1) * LOADS] = 0.0
-    clear_blocks(level, b)
     for s in range(m.parent.size - 1, -1, -1):
         seg = segments[s * SEGMENT : (s + 1) * SEGMENT]
         extra = loads[s * LOADS : (s + 1) * LOADS]

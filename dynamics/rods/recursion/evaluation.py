@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
+from dynamics.rods.kinematics.closure_hessian import closure_hessian, hessian_scratch
 from dynamics.rods.kinematics.closure_kernel import closure_rows, subtract_turning
 from dynamics.rods.kinematics.forward_pass import forward_numbers, forward_pass
 from dynamics.rods.model.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, SEGMENT
@@ -21,7 +22,7 @@ from dynamics.rods.model.closure_arrays import no_closures
 from dynamics.rods.model.load_arrays import LOADS
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.backward_pass import backward_numbers, backward_pass
-from dynamics.rods.recursion.blocks import BlockRows, block_numbers, carve_blocks, scatter_derivatives
+from dynamics.rods.recursion.blocks import BlockRows, block_numbers, carve_blocks, clear_blocks, scatter_derivatives
 from dynamics.simd import LANES, by_reference, carve, driver, gather, launch, scatter, shared_kernel
 from dynamics.validation import as_batch, as_floats, as_kind
 
@@ -53,7 +54,10 @@ def inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work,
     segments, w = carve(work, m.parent.size * SEGMENT)
     columns, w = carve(w, FAMILIES * n)
     loads, w = carve(w, m.parent.size * LOADS)
+    clear_blocks(level, b)
     forward_pass(m, level, state, segments, columns, w)
+    if level >= SECOND and closures.kind.size > 0:
+        closure_hessian(m, closures, segments, columns, wrenches, w, closed, b.Hqq, b.Hqv)
     if closures.kind.size > 0:
         closure_rows(m, closures, level, segments, columns, wrenches, w, closed)
     backward_pass(m, external, level, wrenches, segments, columns, loads, w, tau, A)
@@ -64,7 +68,8 @@ def inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work,
 def work_numbers(model: RodModel) -> int:
     """Scratch numbers per lane of `inverse_dynamics_kernel`."""
     segments, columns, scratch = forward_numbers(model.arrays)
-    return segments + columns + len(model.arrays.parent) * LOADS + max(scratch, backward_numbers())
+    least = max(scratch, backward_numbers(), hessian_scratch(model.closures, model.nq))
+    return segments + columns + len(model.arrays.parent) * LOADS + least
 
 
 @driver

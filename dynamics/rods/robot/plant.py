@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.rods.chains.closed_chains import OPEN, evaluate_chains
-from dynamics.rods.chains.closures import check_independence
+from dynamics.rods.chains.closures import check_closed
 from dynamics.rods.chains.constrained_dynamics import ConstrainedMotion, constrained_motion
-from dynamics.rods.model.arrays import FORCES, MASS_MATRIX
+from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.robot.prescribed_motion import PrescribedMotion
 from dynamics.rods.robot.soft_robot import SoftRobot
 
@@ -56,17 +55,7 @@ class Plant(NamedTuple):
         singular."""
         n, state = self.robot.nq, self.states(0.0, q[None], v[None])[0]
         q, v = state[:n].copy(), state[n : 2 * n].copy()
-        if self.robot.model.constraint_count:
-            _, chains = evaluate_chains(self.robot.model, FORCES, q, v)
-            for name, values, hint in (
-                ("q0", chains.e, "`assemble` finds coordinates that close them"),
-                ("v0", chains.rate, "velocities have to keep them closed"),
-            ):
-                gap = np.abs(values).max()
-                if gap > OPEN:
-                    what = "open by" if name == "q0" else "opening at the rate"
-                    raise ValueError(f"{name}: the chains are {what} {gap:.3g}, expected at most {OPEN}; {hint}")
-            check_independence(self.robot.model, q[None], "q0", self.prescribed.free)
+        check_closed(self.robot.model, q, v, ("q0", "v0"), self.prescribed.free)
         return q, v
 
     def reactions(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:

@@ -74,7 +74,7 @@ class SoftRobot(ByContent):
         r(q, v, a, u, lambda) = ID(q, v, a) + K q + D v - B(q) u - A(q)'lambda = 0                  [GVS, eq. 6a]
 
     where ID holds the external loads of the model; closed chains e(q) = 0 have the Jacobian A = de/dq and multipliers
-    lambda (G,), N and N m.  Of robots with closed chains there are no Hessians.
+    lambda (G,), N and N m.
 
     Controls u are the tensions of the tendons, N, positive where they pull, then the torques (forces) of driven joints,
     N m (N).
@@ -189,13 +189,13 @@ class SoftRobot(ByContent):
         u: ArrayLike,
         w: ArrayLike,
         wrenches: ArrayLike | None = None,
+        multipliers: ArrayLike | None = None,
     ) -> ResidualHessian:
         """Second derivatives of w'r for a multiplier w (n,) or (K, n)             [rod_hessian, sections 2 and 4].
 
         Other parameters as `residual`.  Returns ResidualHessian(Hqq, Hqv, Hvv, Hqa, Hqu).
-        Raises: NotImplementedError for a robot with closed chains.
         """
-        single, states = self._states(wrenches, q=q, v=v, a=a, u=u, w=w)
+        single, states = self._states(wrenches, q=q, v=v, a=a, u=u, w=w, multipliers=multipliers)
         return ResidualHessian(*unbatch(single, *self._residual(SECOND, states)[5:]))
 
     # -------------------------------------------------------------------------------------------- forward dynamics
@@ -255,7 +255,6 @@ class SoftRobot(ByContent):
 
     def _residual(self, level: int, states: np.ndarray) -> list[np.ndarray]:
         """r, dr/dq, dr/dv, M, B, Hqq, Hqv, Hvv, Hqa, Hqu, empty beyond the level, for states (K, .)."""
-        self._refuse_closed_chains(level)
         r, n, nu = np.empty((len(states), self.nq)), self.nq, self.nu
         least = {"dq": FIRST, "dv": FIRST, "M": MASS_MATRIX, "B": FIRST}
         least |= dict.fromkeys(("Hqq", "Hqv", "Hvv", "Hqa", "Hqu"), SECOND)

@@ -7,6 +7,13 @@ The Hessian of y'a is that of `implicit_function` for w'r along (q', v', a, u), 
 
     Z = H_za,   S = H_aa  of  R(q, v, a, u) = w'r(q + cq a, v + cv a, a, u),  z = (q, v, u):
     Z: q: Hqa + cq Hqq + cv Hqv,    v: cq Hvq + cv Hvv,    u: cq Huq            S = cq (Haq + Zq) + cv Zv
+
+Closed chains have their multipliers lambda (G) among the unknowns (a, lambda), N = n + G, and at (q', v') besides
+
+    A v' + e / T = 0,            J then is  [J  -A'; cq (A' + A / T) + cv A  0]  with the rate A' of A
+
+which eliminates without pivoting, for what is left of its end, A J^-1 A' but for a factor, is definite as well.  Of w
+there are N, mu for the last, r is that of `closure_hessian`, and H_q,lambda is minus the rate of A along w.
 """
 
 from typing import NamedTuple
@@ -17,6 +24,7 @@ from dynamics.implicit_function import add_along, store_hessian
 from dynamics.lane_algebra import scale_into
 from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
+from dynamics.rods.model.closure_arrays import virtual_rows
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import Blocks
 from dynamics.rods.recursion.residual_kernel import (
@@ -56,37 +64,44 @@ KEPT, LINEAR, EXACT = 0, 1, 2
 class Stage(NamedTuple):
     """Scratch of an evaluation of the residual and of the equations with its Jacobian."""
 
-    state: np.ndarray  # q, v, a, w (n each), u (nu), external wrenches (6 W), zero
-    r: np.ndarray  # (n)
-    J: np.ndarray  # (n n)
+    state: np.ndarray  # q, v, a, w (n each), u (nu), external wrenches (6 W), zero, numbers of closed chains
+    r: np.ndarray  # (N)
+    J: np.ndarray  # (N N)
     A: np.ndarray  # `residual_kernel`, where b and c find its results
     b: Blocks
     c: ControlBlocks
-    accepted: np.ndarray  # (n), of Newton's method: the best a so far, the step from there, weights of the residual
-    step: np.ndarray  # (n)
-    scale: np.ndarray  # (n)
+    accepted: np.ndarray  # (N), of Newton's method: the best so far, the step from there, weights of the residual
+    step: np.ndarray  # (N)
+    scale: np.ndarray  # (N)
     work: np.ndarray
 
 
 class Curvature(NamedTuple):
-    """Places for Z (nz n) and S (n n)."""
+    """Places for Z (nz N) and S (N N)."""
 
     Z: np.ndarray
     S: np.ndarray
 
 
 @helper
+def unknown_count(m, e):
+    """N."""
+    return m.numbers[0] + e.closures.kind.size
+
+
+@helper
 def carve_stage(m, e, w):
     """A `Stage`, the last member of which is all that is left of w."""
     n, nu, wrenches = m.numbers[0], e.numbers[0], e.numbers[1]
+    N = unknown_count(m, e)
     state, w = carve(w, 4 * n + nu + wrenches)
-    r, w = carve(w, n)
-    J, w = carve(w, n * n)
+    r, w = carve(w, N)
+    J, w = carve(w, N * N)
     b, c, rest = carve_results(m, e, w)
     A, w = carve(w, w.shape[0] - rest.shape[0])
-    accepted, w = carve(w, n)
-    step, w = carve(w, n)
-    scale, w = carve(w, n)
+    accepted, w = carve(w, N)
+    step, w = carve(w, N)
+    scale, w = carve(w, N)
     state[:] = 0.0
     return Stage(state, r, J, A, b, c, accepted, step, scale, w)
 
@@ -94,7 +109,8 @@ def carve_stage(m, e, w):
 def stage_numbers(model: RodModel, e: RobotArrays) -> int:
     """Scratch numbers of `carve_stage` and of the residual's work."""
     n, inputs = model.nq, int(e.numbers[0] + e.numbers[1])
-    return 8 * n + inputs + n * n + result_numbers(model.arrays, e) + residual_work(model)
+    N = n + model.constraint_count
+    return 4 * (n + N) + inputs + N * N + result_numbers(model.arrays, e) + residual_work(model)
 
 
 # ------------------------------------------------------------------------------------------------ Newton's method
@@ -107,48 +123,107 @@ def advance(n, t, cq, cv, x, a, out):
         store(out, n + i, fma(cv, ai, v))
 
 
-@kernel
-def _store_jacobian(n, cq, cv, b, J):
-    align_stack(J)
-    for k in range(n * n):
-        store(J, k, fma(cq, load(b.dq, k), fma(cv, load(b.dv, k), load(b.M, k))))
+@helper
+def unknown(n, N, s, i):
+    """Where unknown i is in the state."""
+    return 2 * n + i if i < n else s.state.shape[0] - N + i
 
 
 @kernel
-def _store_linear_jacobian(e, n, cq, cv, b, J):
-    """M + cq K + cv D: J without what the loads, the motion and the shape add."""
+def start_chains(n, N, rate, s):
+    """No multipliers, and 1/T of closed chains."""
+    if N > n:
+        store(s.state, s.state.shape[0] - 2 * (N - n) - 1, splat(s.state, rate))
+        for i in range(n, N):
+            store(s.state, unknown(n, N, s, i), splat(s.state, 0.0))
+
+
+@helper
+def _chain_rate(n, N, s):
+    return load(s.state, s.state.shape[0] - 2 * (N - n) - 1)
+
+
+@kernel
+def _store_border(n, N, exact, cq, cv, s, J):
+    """-A' on the right of J, below derivatives of A v' + e / T, and zeros; A' = 0 unless `exact`."""
+    if N == n:
+        return
     align_stack(J)
-    scale_into(n * n, J, 1.0, b.M)
+    G, rate, zero = N - n, _chain_rate(n, N, s), splat(J, 0.0)
+    rows = s.c.closed[3 * G : 3 * G + 2 * G * n]
+    for g in range(G):
+        for j in range(n):
+            x = load(rows, g * n + j)
+            below = fma(cq, rate * x, cv * x)
+            if exact:
+                below = fma(cq, load(rows, (G + g) * n + j), below)
+            store(J, j * N + n + g, -x)
+            store(J, (n + g) * N + j, below)
+        for k in range(G):
+            store(J, (n + g) * N + n + k, zero)
+
+
+@kernel
+def _store_jacobian(n, N, cq, cv, s, J):
+    align_stack(J)
+    b = s.b
     for i in range(n):
-        for j in range(e.band[i, 0], e.band[i, 1]):
+        for j in range(n):
             k = i * n + j
-            store(J, k, load(J, k) + (cq * e.stiffness[i, j] + cv * e.damping[i, j]))
+            store(J, i * N + j, fma(cq, load(b.dq, k), fma(cv, load(b.dv, k), load(b.M, k))))
+    _store_border(n, N, True, cq, cv, s, J)
+
+
+@kernel
+def _store_linear_jacobian(e, n, N, cq, cv, s):
+    """M + cq K + cv D: J without what the loads, the motion and the shape add."""
+    align_stack(s.J)
+    for i in range(n):
+        for j in range(n):
+            store(s.J, i * N + j, load(s.b.M, i * n + j))
+        for j in range(e.band[i, 0], e.band[i, 1]):
+            k = i * N + j
+            store(s.J, k, load(s.J, k) + (cq * e.stiffness[i, j] + cv * e.damping[i, j]))
+    _store_border(n, N, False, cq, cv, s, s.J)
+
+
+@kernel
+def _evaluate_residual(m, e, N, level, s):
+    """r, of closed chains with A v' + e / T behind it."""
+    n = m.numbers[0]
+    residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
+    for g in range(N - n):
+        closed = s.c.closed
+        store(s.r, n + g, fma(_chain_rate(n, N, s), load(closed, g), load(closed, N - n + g)))
 
 
 @kernel
 def _evaluate(m, e, cq, cv, kind, slow, s):
     """r and, unless `kind` is KEPT, factors: `LINEAR` ones, with the weights of r, or `EXACT` ones of the lanes that
     are slow, 1 and not 0.  r is that of the same level whatever other lanes need: no lane's bits depend on them."""
-    n, level = m.numbers[0], np.int64(MASS_MATRIX if kind == LINEAR else FORCES)
+    n, N, level = m.numbers[0], unknown_count(m, e), np.int64(MASS_MATRIX if kind == LINEAR else FORCES)
     if kind == EXACT:
         residual_kernel(m, e, np.int64(FIRST), s.state, s.work, s.r, s.A)
-        _store_jacobian(n, cq, cv, s.b, s.b.M)
-        factorize_lanes(n, s.b.M)
-        for k in range(n * n):
-            store(s.J, k, select_less(0.5, slow, load(s.b.M, k), load(s.J, k)))
-    residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
+        J = s.A[3 * n * n :]  # blocks of the Hessian, idle here
+        _store_jacobian(n, N, cq, cv, s, J)
+        factorize_lanes(N, J)
+        for k in range(N * N):
+            store(s.J, k, select_less(0.5, slow, load(J, k), load(s.J, k)))
+    _evaluate_residual(m, e, N, level, s)
     if kind == LINEAR:
-        _store_linear_jacobian(e, n, cq, cv, s.b, s.J)
+        _store_linear_jacobian(e, n, N, cq, cv, s)
         for i in range(n):
-            store(s.scale, i, 1.0 / load(s.J, i * n + i))
-        factorize_lanes(n, s.J)
+            store(s.scale, i, 1.0 / load(s.J, i * N + i))
+        factorize_lanes(N, s.J)
+        for i in range(n, N):
+            store(s.scale, i, load(s.J, i * N + i) / cv)
 
 
 @kernel
-def _merit(n, s):
+def _merit(N, s):
     """sum r_i^2 / J_ii with the first Jacobian: all terms are energies."""
     total = splat(s.r, 0.0)
-    for i in range(n):
+    for i in range(N):
         r = load(s.r, i)
         total = fma(r * r, load(s.scale, i), total)
     return total
@@ -165,23 +240,23 @@ def _largest(n, x):
 
 
 @kernel
-def _next_trial(n, cq, cv, better, fresh, tolerance, active, s):
+def _next_trial(n, N, cq, cv, better, fresh, tolerance, active, s):
     """Where the trial was better, take it and the Newton step in s.r; elsewhere half the step before, if that was by
     fresh factors, or none, for factors to be made at the best so far.  Move the trials of active lanes by it.  Returns
     1 in those lanes that are not done, else 0: a lane is done where its step changes coordinates and velocities by no
     more than the tolerance, or is no number."""
     zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
-    a = s.state[2 * n : 3 * n]
     running = select_less(0.5, better, zero, one - fresh)
-    for i in range(n):
-        accepted = select_less(0.5, better, load(a, i), load(s.accepted, i))
+    for i in range(N):
+        z = unknown(n, N, s, i)
+        accepted = select_less(0.5, better, load(s.state, z), load(s.accepted, i))
         step = select_less(0.5, better, load(s.r, i), 0.5 * fresh * load(s.step, i))
         store(s.accepted, i, accepted)
         store(s.step, i, step)
-        for k in range(2):
+        for k in range(2 if i < n else 0):
             bound = fma(tolerance, absolute(load(s.state, k * n + i)), tolerance)
             running = select_less(bound, (cq if k == 0 else cv) * absolute(step), one, running)
-        store(a, i, select_less(0.5, active, accepted - step, load(a, i)))
+        store(s.state, z, select_less(0.5, active, accepted - step, load(s.state, z)))
     return select_less(0.5, active, running, zero)
 
 
@@ -195,7 +270,7 @@ def solve_stage(m, e, cq, cv, base, s, kind):
     they serve.  Each lane halves its own steps until they decrease the residual, and keeps its a once it is done,
     whatever the others need."""
     align_stack(base)
-    n = m.numbers[0]
+    n, N = m.numbers[0], unknown_count(m, e)
     a = s.state[2 * n : 3 * n]
     s.accepted[:], s.step[:] = 0.0, 0.0
     zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
@@ -205,16 +280,16 @@ def solve_stage(m, e, cq, cv, base, s, kind):
     while count < MAX_STEPS and not all_less(active, 0.5):
         advance(n, 0.0, cq, cv, base, a, s.state)
         _evaluate(m, e, cq, cv, kind, slow, s)
-        merit = _merit(n, s)
+        merit = _merit(N, s)
         better = select_less(merit, least, one, again)
         least = select_less(0.5, better, merit, least)
-        solve_lanes(n, s.J, s.r, 1)
+        solve_lanes(N, s.J, s.r, 1)
         size = _largest(n, s.r)
         fast = select_less(size, SLOW * before, one, zero)
         shrinking = select_less(size, 0.5 * before, better, zero)
         left = select_less(0.5, slow * better, splat(s.r, ROUNDED), splat(s.r, TOLERANCE))
         tolerance = select_less(0.5, shrinking, splat(s.r, FINE), left)
-        active = _next_trial(n, cq, cv, better, fresh, tolerance, active, s)
+        active = _next_trial(n, N, cq, cv, better, fresh, tolerance, active, s)
         before = select_less(0.5, better, size, before)
         again = (one - better) * (one - fresh)
         fresh = select_less(0.5, better, slow, fresh)
@@ -241,38 +316,84 @@ def store_acceleration_rows(n, nu, sign, s, az):
 
 
 @kernel
-def _store_mixed(n, nu, cq, cv, b, Hqu, c):
+def _store_chain_rows(n, N, nz, s, az):
+    """Rows of A v' + e / T behind them."""
+    align_stack(az)
+    G = N - n
+    rows = s.c.closed[3 * G :]
+    for g in range(G):
+        for j in range(n):
+            x, k = load(rows, g * n + j), (n + g) * nz + j
+            store(az, k, fma(_chain_rate(n, N, s), x, load(rows, (G + g) * n + j)))
+            store(az, k + n, x)
+        for j in range(2 * n, nz):
+            store(az, (n + g) * nz + j, splat(az, 0.0))
+
+
+@kernel
+def _store_mixed(n, N, nu, cq, cv, s, c):
     """Z and S of the stage, from the Hessian of w'r."""
     align_stack(c.Z)
-    size = n * n
+    b = s.b
     for i in range(n):
         for j in range(n):
-            k, t = i * n + j, j * n + i
+            k, t, o = i * n + j, j * n + i, i * N + j
             zq = fma(cq, load(b.Hqq, k), fma(cv, load(b.Hqv, k), load(b.Hqa, k)))
             zv = fma(cq, load(b.Hqv, t), cv * load(b.Hvv, k))
-            store(c.Z, k, zq)
-            store(c.Z, size + k, zv)
-            store(c.S, k, fma(cq, load(b.Hqa, t) + zq, cv * zv))
+            store(c.Z, o, zq)
+            store(c.Z, n * N + o, zv)
+            store(c.S, o, fma(cq, load(b.Hqa, t) + zq, cv * zv))
         for j in range(nu):
-            store(c.Z, 2 * size + j * n + i, cq * load(Hqu, i * nu + j))
+            store(c.Z, (2 * n + j) * N + i, cq * load(s.c.Hqu, i * nu + j))
+
+
+@kernel
+def _store_mixed_chains(n, N, nu, rates, cq, c):
+    """The columns of multipliers, and rows of S, from rates of A along w."""
+    align_stack(c.Z)
+    zero = splat(c.Z, 0.0)
+    for g in range(n, N):
+        for i in range(n):
+            x = -load(rates, (g - n) * n + i)
+            store(c.Z, i * N + g, x)
+            store(c.Z, (n + i) * N + g, zero)
+            store(c.S, i * N + g, cq * x)
+            store(c.S, g * N + i, cq * x)
+        for i in range(nu):
+            store(c.Z, (2 * n + i) * N + g, zero)
+        for j in range(n, N):
+            store(c.S, g * N + j, zero)
+
+
+@kernel
+def _store_adjoint(n, N, y, s):
+    """w and mu with J'(w, mu) = - (y, 0) into the state."""
+    w, step = s.state[3 * n : 4 * n], s.step
+    step[:] = 0.0
+    scale_into(n, step, -1.0, y)
+    solve_transposed(N, s.J, step)
+    scale_into(n, w, 1.0, step)
+    scale_into(N - n, s.state[s.state.shape[0] - 2 * (N - n) :], 1.0, step[n:])
 
 
 @shared_kernel
 def differentiate_stage(m, e, cq, cv, level, y, s, az, c, H):
-    """After `solve_stage`, az (n nz) = da/d(q, v, u) and, of SECOND, H (nz nz), the Hessian of y'a."""
+    """After `solve_stage`, az (N nz) = d(a, lambda)/d(q, v, u) and, of SECOND, H (nz nz), the Hessian of y'a."""
     align_stack(az)
-    n, nu, first = m.numbers[0], e.numbers[0], np.int64(FIRST)
+    n, nu, N, first = m.numbers[0], e.numbers[0], unknown_count(m, e), np.int64(FIRST)
+    nz = 2 * n + nu
     residual_kernel(m, e, first, s.state, s.work, s.r, s.A)
-    _store_jacobian(n, cq, cv, s.b, s.J)
-    factorize_lanes(n, s.J)
+    _store_jacobian(n, N, cq, cv, s, s.J)
+    factorize_lanes(N, s.J)
     store_acceleration_rows(n, nu, -1.0, s, az)
-    solve_lanes(n, s.J, az, 2 * n + nu)
-    scale_into(n * (2 * n + nu), az, -1.0, az)
+    _store_chain_rows(n, N, nz, s, az)
+    solve_lanes(N, s.J, az, nz)
+    scale_into(N * nz, az, -1.0, az)
     if level >= SECOND:
-        w = s.state[3 * n : 4 * n]
-        scale_into(n, w, -1.0, y)
-        solve_transposed(n, s.J, w)
+        _store_adjoint(n, N, y, s)
         residual_kernel(m, e, level, s.state, s.work, s.r, s.A)
         store_hessian(None, n, nu, s.b, s.c.Hqu, H)
-        _store_mixed(n, nu, cq, cv, s.b, s.c.Hqu, c)
-        add_along(n, 2 * n + nu, az, c.Z, c.S, H)
+        _store_mixed(n, N, nu, cq, cv, s, c)
+        if N > n:
+            _store_mixed_chains(n, N, nu, s.c.closed[virtual_rows(e.closures, n) :], cq, c)
+        add_along(N, nz, az, c.Z, c.S, H)

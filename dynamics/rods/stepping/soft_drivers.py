@@ -3,7 +3,8 @@
 import numpy as np
 
 from dynamics.rods.model.arrays import FIRST, SECOND
-from dynamics.rods.stepping.soft_steps import carve_expansion, carve_motion, expand_kernel, step_kernel
+from dynamics.rods.stepping.soft_expansions import carve_expansion, expand_kernel
+from dynamics.rods.stepping.soft_steps import carve_motion, step_kernel
 from dynamics.simd import LANES, by_reference, carve, driver, gather, load, scatter, scatter_blocks, span
 from dynamics.systems.rollouts import close_gap, feedback, start_lanes
 

@@ -11,36 +11,30 @@
 
     extrapolated Euler     x+ = 2 P(h/2) P(h/2) x - P(h) x, P(h) the first of these methods
 
-(Newmark's with average acceleration; SDIRK2 is Alexander's method [Alexander 1977], L-stable; so is the extrapolation
-[Hairer, Wanner 1996, section IV.9].)  With z = (q, v, u) and lam = (lam_q, lam_v) at the step's output, F = dx+/dz, and
-H is the Hessian of lam'x+.  The first two methods have one acceleration: H is the Hessian of y'a, y = h lam_v + (h^2 or
-h^2/2) lam_q.  The next two, and the half steps, chain two: with q~ = q + h v + dq a0, v~ = v + dv a0, q+ = q~ + cq a1,
-v+ = v~ + cv a1, y1 = cv lam_v + cq lam_q and G = dq da1/dq~ + dv da1/dv~,
-
-    da1/dz = da1/dz~ [1 h; 0 1] + G a0_z,    H = d(z~)' H1 d(z~) + Hessian of y0'a0,    y0 = dv lam_v + dq lam_q + G'y1
+(Newmark's with average acceleration; SDIRK2 is Alexander's method [Alexander 1977], L-stable, which takes closed chains
+as well, with A v + e / h = 0 at both stages: at the end of a step velocities keep them closed, and what opens them has
+faded to about a third; the extrapolation is L-stable too [Hairer, Wanner 1996, section IV.9].)
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.implicit_function import add_along, store_hessian
-from dynamics.lane_algebra import add_product, scale_into
 from dynamics.rods.loads.robot_arrays import RobotArrays
-from dynamics.rods.model.arrays import MASS_MATRIX, SECOND
+from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.forward_dynamics import accelerations_kernel, linearly_implicit_kernel
 from dynamics.rods.stepping.implicit_stage import (
     KEPT,
     LINEAR,
-    Curvature,
     Stage,
     advance,
     carve_stage,
-    differentiate_stage,
     solve_stage,
     stage_numbers,
-    store_acceleration_rows,
+    start_chains,
+    unknown,
+    unknown_count,
 )
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, store
 
@@ -53,63 +47,26 @@ class Motion(NamedTuple):
     """Scratch of a step."""
 
     base: np.ndarray  # q, v of a stage (2 n)
-    first: np.ndarray  # (n), the first of two accelerations
+    first: np.ndarray  # (N), the unknowns of the first of two stages
     stage: Stage
-
-
-class Expansion(NamedTuple):
-    """Scratch of its derivatives."""
-
-    y: np.ndarray  # (n)
-    y0: np.ndarray  # (n)
-    az: np.ndarray  # (n nz), of the first acceleration
-    bz: np.ndarray  # (n nz), of the second
-    G: np.ndarray  # (n n)
-    curvature: Curvature
-    H0: np.ndarray  # (nz nz), of the first acceleration
-    chained: Curvature
 
 
 @helper
 def carve_motion(m, e, w):
     """A `Motion`, the scratch of which is all that is left of w."""
     base, w = carve(w, 2 * m.numbers[0])
-    first, w = carve(w, m.numbers[0])
+    first, w = carve(w, unknown_count(m, e))
     return Motion(base, first, carve_stage(m, e, w))
-
-
-@helper
-def carve_expansion(m, e, w):
-    """An `Expansion`, and the rest of w."""
-    n = m.numbers[0]
-    nz = 2 * n + e.numbers[0]
-    y, w = carve(w, n)
-    y0, w = carve(w, n)
-    az, w = carve(w, n * nz)
-    bz, w = carve(w, n * nz)
-    G, w = carve(w, n * n)
-    Z, w = carve(w, nz * n)
-    S, w = carve(w, n * n)
-    H0, w = carve(w, nz * nz)
-    Z0, w = carve(w, nz * n)
-    S0, w = carve(w, n * n)
-    return Expansion(y, y0, az, bz, G, Curvature(Z, S), H0, Curvature(Z0, S0)), w
 
 
 def motion_numbers(model: RodModel, e: RobotArrays) -> int:
     """Scratch numbers of `carve_motion`."""
-    return 3 * model.nq + stage_numbers(model, e)
-
-
-def expansion_numbers(model: RodModel, nu: int) -> int:
-    """Scratch numbers of `carve_expansion`."""
-    n, nz = model.nq, 2 * model.nq + nu
-    return n * (2 + 4 * nz + 3 * n) + nz * nz
+    return 3 * model.nq + model.constraint_count + stage_numbers(model, e)
 
 
 # ------------------------------------------------------------------------------------------------ motion
 @kernel
-def _enter(n, x, u, s):
+def enter(n, x, u, s):
     """Put x = (q, v) and u into the state of a stage."""
     for i in range(2 * n):
         store(s.state, i, load(x, i))
@@ -118,7 +75,7 @@ def _enter(n, x, u, s):
 
 
 @kernel
-def _solve_midpoint(m, e, h, x, d):
+def solve_midpoint(m, e, h, x, d):
     """a of the midpoint rule and the state there, in the stage's state."""
     n, a = m.numbers[0], d.stage.state[2 * m.numbers[0] : 3 * m.numbers[0]]
     a[:] = 0.0
@@ -127,7 +84,7 @@ def _solve_midpoint(m, e, h, x, d):
 
 
 @kernel
-def _solve_newmark(m, e, h, x, d):
+def solve_newmark(m, e, h, x, d):
     """a1 of Newmark's method and the state at the end, in the stage's state; q~, v~ in d.base.
 
     The start a1 = -a0, at q+ = q + h v and v+ = v, is where a stiff motion ends that a0 has pushed far away."""
@@ -141,20 +98,22 @@ def _solve_newmark(m, e, h, x, d):
 
 
 @kernel
-def _solve_sdirk(m, e, h, x, d):
+def solve_sdirk(m, e, h, x, d):
     """a0, in d.first, and a1 of the two stages, and the state at the end, in the stage's state."""
-    n, s, g = m.numbers[0], d.stage, GAMMA * h
+    n, N, s, g = m.numbers[0], unknown_count(m, e), d.stage, GAMMA * h
     a = s.state[2 * n : 3 * n]
     a[:] = 0.0
+    start_chains(n, N, 1.0 / h, s)
     advance(n, g, 0.0, 0.0, x, a, d.base)
     solve_stage(m, e, g * g, g, d.base, s, LINEAR)
-    scale_into(n, d.first, 1.0, a)
+    for i in range(N):
+        store(d.first, i, load(s.state, unknown(n, N, s, i)))
     advance(n, h, 2.0 * g * (h - g), h - g, x, a, d.base)
     solve_stage(m, e, g * g, g, d.base, s, KEPT)
 
 
 @kernel
-def _euler(m, e, h, level, s, out):
+def semi_implicit_step(m, e, h, level, s, out):
     """The semi-implicit step of the state in the stage, into out (2 n)."""
     n = m.numbers[0]
     linearly_implicit_kernel(m, e, h, level, s.state, s.J, s.work, s.r, s.A)
@@ -167,233 +126,23 @@ def step_kernel(m, e, integrator, h, x, u, d, x_next):
     align_stack(x)
     n, s, least = m.numbers[0], d.stage, np.int64(MASS_MATRIX)
     a = s.state[2 * n : 3 * n]
-    _enter(n, x, u, s)
+    enter(n, x, u, s)
     if integrator == SEMI_IMPLICIT_EULER:
         linearly_implicit_kernel(m, e, h, least, s.state, s.J, s.work, s.r, s.A)
         advance(n, h, h * h, h, x, a, x_next)
     elif integrator == EXTRAPOLATED_EULER:
-        _euler(m, e, h, least, s, d.base)
-        _euler(m, e, 0.5 * h, least, s, s.state)
-        _euler(m, e, 0.5 * h, least, s, x_next)
+        semi_implicit_step(m, e, h, least, s, d.base)
+        semi_implicit_step(m, e, 0.5 * h, least, s, s.state)
+        semi_implicit_step(m, e, 0.5 * h, least, s, x_next)
         for i in range(2 * n):
             store(x_next, i, fma(2.0, load(x_next, i), -load(d.base, i)))
     elif integrator == IMPLICIT_MIDPOINT:
-        _solve_midpoint(m, e, h, x, d)
+        solve_midpoint(m, e, h, x, d)
         advance(n, h, 0.5 * h * h, h, x, a, x_next)
     else:
         if integrator == NEWMARK:
-            _solve_newmark(m, e, h, x, d)
+            solve_newmark(m, e, h, x, d)
         else:
-            _solve_sdirk(m, e, h, x, d)
+            solve_sdirk(m, e, h, x, d)
         for i in range(2 * n):
             store(x_next, i, load(s.state, i))
-
-
-# ------------------------------------------------------------------------------------------------ derivatives
-@kernel
-def _shift_columns(rows, n, nz, t, X):
-    """X (rows nz) <- X [1 t 0; 0 1 0; 0 0 1]: what derivatives along (q + t v, v, u) are along (q, v, u)."""
-    align_stack(X)
-    for i in range(rows):
-        for j in range(n):
-            k = i * nz + n + j
-            store(X, k, fma(t, load(X, i * nz + j), load(X, k)))
-
-
-@kernel
-def _shift_rows(n, columns, t, X):
-    """The same from the left, for X (nz columns)."""
-    align_stack(X)
-    for k in range(n * columns):
-        store(X, n * columns + k, fma(t, load(X, k), load(X, n * columns + k)))
-
-
-@kernel
-def _combine_columns(rows, n, nz, cq, cv, X, Y):
-    """Y (rows n) = cq X_q + cv X_v for X (rows nz)."""
-    align_stack(X)
-    for i in range(rows):
-        for j in range(n):
-            store(Y, i * n + j, fma(cq, load(X, i * nz + j), cv * load(X, i * nz + n + j)))
-
-
-@kernel
-def _store_step_rows(n, nz, t, cq, cv, az, F):
-    """F (2 n nz) of the step (q + t v + cq a, v + cv a)."""
-    align_stack(F)
-    for i in range(n):
-        for j in range(nz):
-            x = load(az, i * nz + j)
-            store(F, i * nz + j, cq * x)
-            store(F, (n + i) * nz + j, cv * x)
-        for k in (i * nz + i, (n + i) * nz + n + i):
-            store(F, k, load(F, k) + 1.0)
-        store(F, i * nz + n + i, load(F, i * nz + n + i) + t)
-
-
-@kernel
-def _weigh(n, cq, cv, lam, y):
-    """y = cq lam_q + cv lam_v"""
-    for i in range(n):
-        store(y, i, fma(cq, load(lam, i), cv * load(lam, n + i)))
-
-
-@kernel
-def _differentiate_euler(m, e, h, level, y, s, az, add, H):
-    """az (n nz) = da/d(q, v, u) of the semi-implicit step, for h = 0 of the motion itself, and, of SECOND, the Hessian
-    of y'a, which H becomes, or gains unless `add` is None."""
-    n, nu = m.numbers[0], e.numbers[0]
-    if level >= SECOND:
-        scale_into(n, s.state[3 * n :], 1.0, y)
-    linearly_implicit_kernel(m, e, h, level, s.state, s.J, s.work, s.r, s.A)
-    store_acceleration_rows(n, nu, 1.0, s, az)
-    if level >= SECOND:
-        store_hessian(add, n, nu, s.b, s.c.Hqu, H)
-
-
-@kernel
-def _expand_euler(m, e, h, level, x, u, lam, d, p, F, H):
-    n, nu, s = m.numbers[0], e.numbers[0], d.stage
-    _enter(n, x, u, s)
-    if level >= SECOND:
-        _weigh(n, h * h, h, lam, p.y)
-    _differentiate_euler(m, e, h, level, p.y, s, p.az, None, H)
-    _store_step_rows(n, 2 * n + nu, h, h * h, h, p.az, F)
-
-
-@kernel
-def _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H):
-    n, nz, s = m.numbers[0], 2 * m.numbers[0] + e.numbers[0], d.stage
-    cq, cv = 0.25 * h * h, 0.5 * h
-    _enter(n, x, u, s)
-    _solve_midpoint(m, e, h, x, d)
-    if level >= SECOND:
-        _weigh(n, 2.0 * cq, h, lam, p.y)
-    differentiate_stage(m, e, cq, cv, level, p.y, s, p.az, p.curvature, H)
-    _shift_columns(n, n, nz, cv, p.az)
-    _store_step_rows(n, nz, h, 2.0 * cq, h, p.az, F)
-    if level >= SECOND:
-        _shift_columns(nz, n, nz, cv, H)
-        _shift_rows(n, nz, cv, H)
-
-
-@kernel
-def _expand_last(m, e, h, cq, cv, dq, dv, level, lam, d, p, H):
-    """After the last of two stages is solved: p.bz along (q~, v~, u), G, H, p.chained and y0."""
-    n, nz = m.numbers[0], 2 * m.numbers[0] + e.numbers[0]
-    if level >= SECOND:
-        _weigh(n, cq, cv, lam, p.y)
-    differentiate_stage(m, e, cq, cv, level, p.y, d.stage, p.bz, p.curvature, H)
-    _pass_on(n, nz, h, dq, dv, level, lam, p, H)
-
-
-@kernel
-def _pass_on(n, nz, h, dq, dv, level, lam, p, H):
-    """What the second acceleration passes on to the first: G, p.chained and y0, and H along (q, v, u)."""
-    align_stack(H)
-    _combine_columns(n, n, nz, dq, dv, p.bz, p.G)
-    if level >= SECOND:
-        c = p.chained
-        _weigh(n, dq, dv, lam, p.y0)
-        add_product(False, n, n, 1, 1.0, 1.0, p.G, 1, n, p.y, p.y0)
-        _combine_columns(nz, n, nz, dq, dv, H, c.Z)
-        for k in range(n * n):
-            store(c.S, k, fma(dq, load(c.Z, k), dv * load(c.Z, n * n + k)))
-        _shift_rows(n, n, h, c.Z)
-        _shift_columns(nz, n, nz, h, H)
-        _shift_rows(n, nz, h, H)
-
-
-@kernel
-def _chain(n, nz, h, cq, cv, dq, dv, p, F):
-    """F (2 n nz) of the step from p.az, along z, and p.bz, along (q~, v~, u)."""
-    align_stack(F)
-    _shift_columns(n, n, nz, h, p.bz)
-    add_product(False, n, n, nz, 1.0, 1.0, p.G, n, 1, p.az, p.bz)
-    _store_step_rows(n, nz, h, cq, cv, p.bz, F)
-    for k in range(n * nz):
-        x = load(p.az, k)
-        store(F, k, fma(dq, x, load(F, k)))
-        store(F, n * nz + k, fma(dv, x, load(F, n * nz + k)))
-
-
-@kernel
-def _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H):
-    n, nu, s = m.numbers[0], e.numbers[0], d.stage
-    nz, cq, cv = 2 * n + nu, 0.25 * h * h, 0.5 * h
-    _enter(n, x, u, s)
-    _solve_newmark(m, e, h, x, d)
-    _expand_last(m, e, h, cq, cv, cq, cv, level, lam, d, p, H)
-    _enter(n, x, u, s)
-    _differentiate_euler(m, e, 0.0, level, p.y0, s, p.az, True, H)
-    if level >= SECOND:
-        add_along(n, nz, p.az, p.chained.Z, p.chained.S, H)
-    _chain(n, nz, h, cq, cv, cq, cv, p, F)
-
-
-@kernel
-def _expand_sdirk(m, e, h, level, x, u, lam, d, p, F, H):
-    n, s, g = m.numbers[0], d.stage, GAMMA * h
-    nz, cq, cv, dq, dv = 2 * n + e.numbers[0], g * g, g, 2.0 * g * (h - g), h - g
-    _enter(n, x, u, s)
-    _solve_sdirk(m, e, h, x, d)
-    _expand_last(m, e, h, cq, cv, dq, dv, level, lam, d, p, H)
-    a = s.state[2 * n : 3 * n]
-    scale_into(n, a, 1.0, d.first)
-    advance(n, g, cq, cv, x, a, s.state)
-    differentiate_stage(m, e, cq, cv, level, p.y0, s, p.az, p.curvature, p.H0)
-    _shift_columns(n, n, nz, g, p.az)
-    if level >= SECOND:
-        _shift_columns(nz, n, nz, g, p.H0)
-        _shift_rows(n, nz, g, p.H0)
-        add_along(n, nz, p.az, p.chained.Z, p.chained.S, H)
-        for k in range(nz * nz):
-            store(H, k, load(H, k) + load(p.H0, k))
-    _chain(n, nz, h, cq, cv, dq, dv, p, F)
-
-
-@kernel
-def _expand_extrapolated(m, e, h, level, x, u, lam, d, p, F, H):
-    """The half steps have q~ = q + h v + h^2/2 a0 and v~ = v + h/2 a0, a1 is that of (q~ - h/2 v~, v~)."""
-    align_stack(F)
-    n, s, t, least = m.numbers[0], d.stage, 0.5 * h, np.int64(MASS_MATRIX)
-    nz, twice = 2 * n + e.numbers[0], d.base
-    _enter(n, x, u, s)
-    _euler(m, e, t, least, s, s.state)
-    if level >= SECOND:
-        scale_into(2 * n, twice, 2.0, lam)
-        _weigh(n, t * t, t, twice, p.y)
-    _differentiate_euler(m, e, t, level, p.y, s, p.bz, None, H)
-    _shift_columns(n, n, nz, -t, p.bz)
-    if level >= SECOND:
-        _shift_columns(nz, n, nz, -t, H)
-        _shift_rows(n, nz, -t, H)
-    _pass_on(n, nz, h, 2.0 * t * t, t, level, twice, p, H)
-    _enter(n, x, u, s)
-    _differentiate_euler(m, e, t, level, p.y0, s, p.az, True, H)
-    if level >= SECOND:
-        add_along(n, nz, p.az, p.chained.Z, p.chained.S, H)
-    _chain(n, nz, h, 2.0 * t * t, 2.0 * t, 4.0 * t * t, 2.0 * t, p, F)
-    _enter(n, x, u, s)
-    if level >= SECOND:
-        _weigh(n, -h * h, -h, lam, p.y)
-    _differentiate_euler(m, e, h, level, p.y, s, p.az, True, H)
-    for k in range(n * nz):
-        a = h * load(p.az, k)
-        store(F, k, fma(-h, a, load(F, k)))
-        store(F, n * nz + k, load(F, n * nz + k) - a)
-
-
-@shared_kernel
-def expand_kernel(m, e, integrator, h, level, x, u, lam, d, p, F, H):
-    """F (2 n nz) and, of the level SECOND, H (nz nz); d: `carve_motion`, p: `carve_expansion`."""
-    if integrator == SEMI_IMPLICIT_EULER:
-        _expand_euler(m, e, h, level, x, u, lam, d, p, F, H)
-    elif integrator == IMPLICIT_MIDPOINT:
-        _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H)
-    elif integrator == EXTRAPOLATED_EULER:
-        _expand_extrapolated(m, e, h, level, x, u, lam, d, p, F, H)
-    elif integrator == NEWMARK:
-        _expand_newmark(m, e, h, level, x, u, lam, d, p, F, H)
-    else:
-        _expand_sdirk(m, e, h, level, x, u, lam, d, p, F, H)

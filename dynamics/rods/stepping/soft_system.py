@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.rods.chains.closures import check_closed
 from dynamics.rods.kinematics.center_lines import skeleton
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.stepping.soft_drivers import drive_soft_closed_loops, drive_soft_expansion, drive_soft_steps
-from dynamics.rods.stepping.soft_steps import INTEGRATORS, expansion_numbers, motion_numbers
+from dynamics.rods.stepping.soft_expansions import expansion_numbers
+from dynamics.rods.stepping.soft_steps import INTEGRATORS, motion_numbers
 from dynamics.simd import launch
 from dynamics.subject import Subject
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
@@ -23,14 +25,16 @@ class SoftRobotSystem(DiscreteSystem):
     robot : SoftRobot
         The external wrenches that its model may take are zero.
     dt : float, time step h [s], positive
-    integrator : "extrapolated_euler" (default), "semi_implicit_euler", "sdirk2", "implicit_midpoint" or "newmark"
+    integrator : "extrapolated_euler", "semi_implicit_euler", "sdirk2", "implicit_midpoint" or "newmark"; by default the
+        first, for closed chains "sdirk2"
         "semi_implicit_euler" is v+ = v + h a, q+ = q + h v+, where a is linear in elasticity and damping at the end of
         the step: stable for stiff rods, one linear solve a step, of first order.  "extrapolated_euler" makes such steps
         of h/2, h/2 and h and combines them: of second order, L-stable, thrice the work, and nothing to iterate.
         "sdirk2", Alexander's method of two stages, is implicit in drag, contact and tendons too, of second order and
-        L-stable; five to ten times the work, by Newton's method.  So are the implicit midpoint rule and Newmark's
-        method of average acceleration, which keep energy, but let stiff motion swing that a step does not resolve:
-        optimizers make use of that; and Newmark's first acceleration is that of the state, which should be smooth.
+        L-stable; five to ten times the work, by Newton's method.  It alone takes closed chains: A v + e/h = 0 at its
+        stages holds them closed, to third order of h, and closes open ones.  The implicit midpoint rule and Newmark's
+        method of average acceleration keep energy, but let stiff motion swing that a step does not resolve, of which
+        optimizers make use; and Newmark's first acceleration is that of the state, which should be smooth.
 
     Attributes
     ----------
@@ -52,12 +56,15 @@ class SoftRobotSystem(DiscreteSystem):
 
     euclidean = True
 
-    def __init__(self, robot: SoftRobot, dt: float, integrator: str = "extrapolated_euler") -> None:
+    def __init__(self, robot: SoftRobot, dt: float, integrator: str | None = None) -> None:
         as_kind("robot", robot, SoftRobot)
-        if robot.model.constraint_count:
-            raise ValueError(f"robot: got closed chains {robot.model.closure_names}, expected a tree")
         check_time_step(dt)
+        if integrator is None:
+            integrator = "sdirk2" if robot.model.constraint_count else "extrapolated_euler"
         check_choice("integrator", integrator, INTEGRATORS)
+        if robot.model.constraint_count and integrator != "sdirk2":
+            names = ", ".join(robot.model.closure_names)
+            raise ValueError(f"integrator: got {integrator!r} for closed chains ({names}), expected 'sdirk2'")
         super().__init__(robot.nq, robot.nv, robot.nu, dt)
         self.robot, self.model, self.integrator = robot, robot.model, integrator
         self.semi_implicit = integrator == "semi_implicit_euler"
@@ -87,6 +94,10 @@ class SoftRobotSystem(DiscreteSystem):
     # -------------------------------------------------------------------------------------------- the state space
     def check_state(self, x: np.ndarray) -> None:
         """Accept all states."""
+
+    def check_start(self, x0: ArrayLike) -> None:
+        """Raise ValueError if at x0 (nx,) closed chains are open, about to open, or singular."""
+        check_closed(self.model, *np.split(as_array("x0", x0, (self.nx,)), 2), ("x0", "x0"))
 
     def integrate(self, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
         """x + dx;  x (nx,) or (K, nx), dx (ndx,) or (K, ndx)."""

@@ -1,0 +1,83 @@
+"""Second derivatives of closed chains, against complex steps of first ones at random states, chains open and moving."""
+
+import numpy as np
+import pytest
+
+from dynamics import Fixed, Revolute, Spherical
+from dynamics.rods.model.arrays import FIRST, SECOND
+from dynamics.rods.model.closure_arrays import virtual_rows
+from dynamics.rods.recursion.blocks import BLOCKS, Blocks
+from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
+from dynamics.rods.robot.soft_robot import SoftRobot
+from problems.rods.parallel_robot import parallel_robot
+from tests.reference.rod_robots import complex_steps, hybrid_builder
+from tests.tolerances import CENTRAL_DIFFERENCE, IDENTITY, relative_error
+
+TURN = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+JOINTS = {"ball": Spherical(), "hinge": Revolute((1.0, -1.0, 2.0)), "weld": Fixed()}
+
+
+def closed(joint, side) -> SoftRobot:
+    """The branched robot, its tail held by a joint to the other branch or to the world."""
+    builder = hybrid_builder()
+    builder.add_wrench("plate", point=(0.1, -0.2, 0.3))
+    other = ("world", (TURN, [0.5, 0.1, 0.3])) if side == "world" else ("weight", (TURN.T, [0.0, 0.1, -0.05]))
+    builder.add_closure("joint", "tail", other[0], joint, (TURN, [0.05, 0.0, 0.1]), other[1])
+    return SoftRobot(builder.build(), torques=("shoulder",))
+
+
+def second_order(robot, state):
+    """Hqq, Hqv, Hvv, Hqa (n, n) and the rates of A along w (G, n), by the kernel for plain numbers."""
+    n, m, e = robot.nq, robot.model.arrays, robot.arrays
+    r, A = np.empty(n), np.empty(result_numbers(m, e))
+    residual_kernel(m, e, SECOND, state.copy(), np.empty(residual_work(robot.model)), r, A)
+    blocks = dict(zip(Blocks._fields, A[: BLOCKS * n * n].reshape(-1, n, n), strict=True))
+    end = A[BLOCKS * n * n + 2 * n * robot.nu :][virtual_rows(e.closures, n) :]
+    return *(blocks[name] for name in ("Hqq", "Hqv", "Hvv", "Hqa")), end.reshape(-1, n)
+
+
+def check(robot, rng):
+    n, nu, G = robot.nq, robot.nu, robot.model.constraint_count
+    inputs = int(robot.arrays.numbers[1])
+    state = np.concatenate([rng.uniform(-0.5, 0.5, 4 * n), rng.normal(size=nu + inputs)])
+    w, rate, mu = state[3 * n : 4 * n], state[-2 * G - 1], state[-2 * G : -G]
+    dA = complex_steps(robot, FIRST, state)[1]
+    of_q, of_v = dA[: 2 * n * n].reshape(2, n, n, -1)
+    A, A1 = dA[BLOCKS * n * n + 2 * n * nu :][3 * G : 3 * G + 2 * G * n].reshape(2, G, n, -1)
+    q, v, a = (slice(k * n, (k + 1) * n) for k in range(3))
+    along = np.einsum("i,ijk->jk", w, of_q) + np.einsum("g,gjk->jk", mu, A1 + rate * A)
+    vv = np.einsum("i,ijk->jk", w, of_v[..., v])
+    Hqq, Hqv, Hvv, Hqa, Aw = second_order(robot, state)
+    assert relative_error(Aw, np.einsum("i,gij->gj", w, A[..., q])) <= IDENTITY
+    for found, expected in ((Hqv, along[:, v]), (Hvv, vv), (Hqa, along[:, a]), (Hqq, along[:, q])):
+        assert relative_error(found, expected) <= IDENTITY
+
+
+@pytest.mark.parametrize("side", ["world", "link"])
+@pytest.mark.parametrize("joint", JOINTS)
+def test_second_derivatives(joint, side, rng):
+    """Of w'r with multipliers plus mu'(e' + e/T), and rates of A along w."""
+    check(closed(JOINTS[joint], side), rng)
+
+
+def test_second_derivatives_of_several_loops(rng):
+    check(parallel_robot().robot, rng)
+
+
+def test_hessian_of_the_residual(rng):
+    """Batches in lanes, along a line through a point."""
+    robot = closed(Fixed(), "link")
+    n, G = robot.nq, robot.model.constraint_count
+    q, v, a, w = rng.uniform(-0.5, 0.5, (4, 3, n))
+    u, multipliers, wrenches = rng.normal(size=(3, robot.nu)), rng.normal(size=(3, G)), rng.normal(size=(3, 1, 6))
+    H = robot.residual_hessian(q, v, a, u, w, wrenches, multipliers)
+    dq, dv, h = rng.normal(size=n), rng.normal(size=n), 1e-5
+    for t in range(3):
+        rows = [
+            robot.residual_derivatives(q[t] + s * dq, v[t] + s * dv, a[t], u[t], wrenches[t], multipliers[t])
+            for s in (h, -h)
+        ]
+        change = [w[t] @ (x - y) / (2.0 * h) for x, y in zip(*rows, strict=True)]
+        assert relative_error(H.Hqq[t] @ dq + H.Hqv[t] @ dv, change[0]) < CENTRAL_DIFFERENCE
+        assert relative_error(H.Hqv[t].T @ dq + H.Hvv[t] @ dv, change[1]) < CENTRAL_DIFFERENCE
+        assert relative_error(H.Hqa[t].T @ dq, change[2]) < CENTRAL_DIFFERENCE
