@@ -11,7 +11,7 @@ from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_wo
 from dynamics.rods.robot.soft_robot import SoftRobot
 from problems.rods.parallel_robot import parallel_robot
 from tests.reference.rod_robots import complex_steps, hybrid_builder
-from tests.tolerances import CENTRAL_DIFFERENCE, IDENTITY, relative_error
+from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, relative_error
 
 TURN = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
 JOINTS = {"ball": Spherical(), "hinge": Revolute((1.0, -1.0, 2.0)), "weld": Fixed()}
@@ -78,6 +78,6 @@ def test_hessian_of_the_residual(rng):
             for s in (h, -h)
         ]
         change = [w[t] @ (x - y) / (2.0 * h) for x, y in zip(*rows, strict=True)]
-        assert relative_error(H.Hqq[t] @ dq + H.Hqv[t] @ dv, change[0]) < CENTRAL_DIFFERENCE
-        assert relative_error(H.Hqv[t].T @ dq + H.Hvv[t] @ dv, change[1]) < CENTRAL_DIFFERENCE
-        assert relative_error(H.Hqa[t].T @ dq, change[2]) < CENTRAL_DIFFERENCE
+        assert relative_error(H.Hqq[t] @ dq + H.Hqv[t] @ dv, change[0]) < CENTRAL_DIFFERENCES
+        assert relative_error(H.Hqv[t].T @ dq + H.Hvv[t] @ dv, change[1]) < CENTRAL_DIFFERENCES
+        assert relative_error(H.Hqa[t].T @ dq, change[2]) < CENTRAL_DIFFERENCES
