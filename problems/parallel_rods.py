@@ -1,7 +1,7 @@
 """A plate on three soft rods, a parallel robot, reaches a pose and comes to rest there, pulled by six tendons.
 
-The rods stand upright on a circle of 8 cm, 15 cm long; balls join their tips to the corners of the plate of 120 g, which
-closes two chains.  Each rod has a tendon that bends it outwards and one that bends it along the circle, all the same
+The rods stand upright on a circle of 8 cm, 15 cm long; balls join their tips to the corners of the plate of 120 g and
+close two chains.  Each rod has a tendon that bends it outwards and one that bends it along the circle, all the same
 way round, so that the plate shifts, tilts and turns.  The pose is the one that the tensions GOAL hold; it is reached
 when all corners are in place.  0.4 seconds, 20 knots of "sdirk2", the method that knows closed chains.  Costs: tensions
 and a little motion on the way, the corners' positions and rest at the end.  Tendons only pull, with 15 N at most.

@@ -2,7 +2,7 @@
 
 The chain carriage - finger - body - finger is closed by a hinge.  The fingers hang from the carriage, 20 cm long, with
 three tendons each; the body of 100 g turns on hinges at both tips.  The carriage of 300 g runs along y, driven by a
-force.  From rest with slack tendons the body goes 25 cm along the rail, and to the side and up by what the tensions GOAL
+force.  From rest with slack tendons the body goes 25 cm along the rail, and aside and up by what the tensions GOAL
 hold.  0.4 seconds, 20 knots of "sdirk2", the method that knows closed chains.  Costs: tensions, force and a little
 motion on the way, the body's position and rest at the end.  Tendons only pull, with 10 N at most.
 """

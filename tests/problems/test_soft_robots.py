@@ -73,7 +73,7 @@ def test_the_manipulator_arrives_and_stays_there():
 
 @pytest.mark.parametrize(("name", "links"), [("rod_gripper", ("body",)), ("parallel_rods", CORNERS)])
 def test_closed_chains_end_where_the_plan_says(name, links):
-    """They arrive, chains closed, and the same controls in exact time end less than a millimetre from the plan's end."""
+    """They arrive, chains closed; in exact time the same controls end less than a millimetre from the plan's end."""
     solution = trajopt.DDP().solve(problems.make(name))
     system, end = solution.problem.system, solution.xs[-1]
     n, model = system.nv, system.model
