@@ -11,9 +11,11 @@ from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_wo
 from dynamics.rods.robot.soft_robot import SoftRobot
 from problems.rods.parallel_robot import parallel_robot
 from tests.reference.rod_robots import complex_steps, hybrid_builder
-from tests.tolerances import CENTRAL_DIFFERENCE, IDENTITY, relative_error
+from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, SIXTH_ORDER_DIFFERENCES, relative_error
 
 TURN = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+CONDITION = 100.0
+"""What differences of accelerations lose to that of the mass matrix and of A."""
 JOINTS = {"ball": Spherical(), "hinge": Revolute((1.0, -1.0, 2.0)), "weld": Fixed()}
 
 
@@ -78,6 +80,34 @@ def test_hessian_of_the_residual(rng):
             for s in (h, -h)
         ]
         change = [w[t] @ (x - y) / (2.0 * h) for x, y in zip(*rows, strict=True)]
-        assert relative_error(H.Hqq[t] @ dq + H.Hqv[t] @ dv, change[0]) < CENTRAL_DIFFERENCE
-        assert relative_error(H.Hqv[t].T @ dq + H.Hvv[t] @ dv, change[1]) < CENTRAL_DIFFERENCE
-        assert relative_error(H.Hqa[t].T @ dq, change[2]) < CENTRAL_DIFFERENCE
+        assert relative_error(H.Hqq[t] @ dq + H.Hqv[t] @ dv, change[0]) < CENTRAL_DIFFERENCES
+        assert relative_error(H.Hqv[t].T @ dq + H.Hvv[t] @ dv, change[1]) < CENTRAL_DIFFERENCES
+        assert relative_error(H.Hqa[t].T @ dq, change[2]) < CENTRAL_DIFFERENCES
+
+
+@pytest.mark.parametrize("joint", JOINTS)
+def test_hessian_of_accelerations(joint, rng):
+    """Against sixth-order differences of first derivatives, at nine points at once, more than there are lanes."""
+    robot, K = closed(JOINTS[joint], "link"), 9
+    n, nu = robot.nq, robot.nu
+    q, v, w = rng.uniform(-0.5, 0.5, (3, K, n))
+    u, wrenches = rng.normal(size=(K, nu)), rng.normal(size=(K, 1, 6))
+    H = robot.forward_dynamics_hessian(q, v, u, w, wrenches)
+    dq, dv, du = rng.normal(size=n), rng.normal(size=n), rng.normal(size=nu)
+    steps, weights = 1e-3 * np.array([1.0, 2.0, 3.0]), np.array([0.75, -0.15, 1.0 / 60.0]) / 1e-3
+    for t in (0, K - 1):
+
+        def rows(s, t=t):
+            first = robot.forward_dynamics_derivatives(q[t] + s * dq, v[t] + s * dv, u[t] + s * du, wrenches[t])
+            return [w[t] @ x for x in first]
+
+        pairs = [(rows(s), rows(-s)) for s in steps]
+        of_q, of_v, of_u = (sum(c * (x[k] - y[k]) for c, (x, y) in zip(weights, pairs, strict=True)) for k in range(3))
+        for found, expected in (
+            (H.Hqq[t] @ dq + H.Hqv[t] @ dv + H.Hqu[t] @ du, of_q), (H.Hqv[t].T @ dq + H.Hvv[t] @ dv, of_v),
+            (H.Hqu[t].T @ dq, of_u),
+        ):  # fmt: skip
+            assert relative_error(found, expected) < SIXTH_ORDER_DIFFERENCES * CONDITION
+        assert (
+            relative_error(robot.forward_dynamics_hessian(q[t], v[t], u[t], w[t], wrenches[t]).Hqq, H.Hqq[t]) < IDENTITY
+        )

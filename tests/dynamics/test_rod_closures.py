@@ -136,14 +136,6 @@ def test_frames_meet_where_chains_are_closed(robot):
     assert relative_error(difference / (2.0 * h), A @ dq) <= 1e-6
 
 
-def test_no_second_derivatives(robot):
-    x = np.zeros(robot.nq)
-    with pytest.raises(NotImplementedError, match="hinge, ball"):
-        robot.residual_hessian(x, x, x, [0.0], x)
-    with pytest.raises(NotImplementedError, match="hinge, ball"):
-        robot.forward_dynamics_hessian(x, x, [0.0], x)
-
-
 # ------------------------------------------------------------------------------------------------ building
 ASIDE = (np.eye(3), [0.3, 0.0, 0.2])
 

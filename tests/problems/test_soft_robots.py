@@ -5,7 +5,11 @@ import pytest
 
 import problems
 import trajopt
+from dynamics.rods.chains.closed_chains import closure_error
+from dynamics.rods.kinematics.center_lines import link_placement
+from dynamics.rods.stepping.simulation import simulate
 from experiments.soft_manipulator.truth import executed
+from problems.parallel_rods import CORNERS
 from problems.soft_manipulator_reach import GOAL, LARGEST_TENSION, resting_tip
 from trajopt.backward.expansions import adjoint, expand
 
@@ -18,6 +22,8 @@ SMALL = {
     "hybrid arm": ("hybrid_arm_reach", {"horizon": 24, "dt": 0.05}),
     "throw": ("soft_manipulator_throw", {"horizon": 12, "dt": 0.04}),
     "swimmer": ("soft_swimmer", {"horizon": 25, "dt": 0.04, "distance": 0.1}),
+    "gripper": ("rod_gripper", {"horizon": 12, "dt": 0.04}),
+    "parallel robot": ("parallel_rods", {"horizon": 10, "dt": 0.04}),
 }
 
 
@@ -49,6 +55,9 @@ def test_both_solvers_find_one_optimum(solutions):
 
 
 @pytest.mark.parametrize("name", ["soft_manipulator_reach", "soft_manipulator_throw", "hybrid_arm_reach"])
+@pytest.mark.parametrize(
+    "name", ["soft_manipulator_reach", "soft_manipulator_track", "hybrid_arm_reach", "rod_gripper", "parallel_rods"]
+)
 def test_it_starts_at_rest(name):
     problem = problems.make(name, horizon=4)
     xs = problem.system.rollout(problem.x0, problem.us_init)
@@ -73,3 +82,20 @@ def test_the_manipulator_arrives_and_stays_there():
     assert (solution.us >= 0.0).all() and (solution.us <= LARGEST_TENSION).all()
     speed = tip.jacobians(solution.xs[-1:])[0][0, :, : system.nv] @ solution.xs[-1, system.nv :]
     assert np.linalg.norm(speed) < 0.01
+
+
+@pytest.mark.parametrize(("name", "links"), [("rod_gripper", ("body",)), ("parallel_rods", CORNERS)])
+def test_closed_chains_end_where_the_plan_says(name, links):
+    """They arrive, chains closed; in exact time the same controls end less than a millimetre from the plan's end."""
+    solution = trajopt.DDP().solve(problems.make(name))
+    system, end = solution.problem.system, solution.xs[-1]
+    n, model = system.nv, system.model
+    q, v = np.split(solution.xs[0], 2)
+    for u in solution.us:
+        run = simulate(system.robot, system.dt, u, q, v, method="radau", rtol=1e-6, atol=1e-8)
+        q, v = run.q[-1], run.v[-1]
+    assert solution.converged and max(np.abs(closure_error(model, x[:n])).max() for x in solution.xs) < 1e-4
+    for link, cost in zip(links, solution.problem.terminal_costs, strict=False):
+        planned, executed = (link_placement(model, link, x)[1] for x in (end[:n], q))
+        assert np.linalg.norm(planned - cost.residual.target) < 3e-3
+        assert np.linalg.norm(planned - executed) < 1e-3

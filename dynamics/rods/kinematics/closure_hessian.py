@@ -4,7 +4,7 @@
 
 Of r that is - lambda'e'(q, w), so that both are rates of e along z = v or w.  Side A is pulled at p by f = sum mu u of
 position rows and turned by c = sum mu a x b of orientation rows, side B by the opposite.  With D = sum mu a b', turns
-w_i of the sides by a coordinate, Omega = w_A - w_B along z, and {X} = X + X', a rate's second derivative in q is that of
+w_i of the sides by a coordinate, Omega = w_A - w_B along z and {X} = X + X', a rate's second derivative in q is that of
 
     1. wrenches that keep to the axes of a side: the composites f (z = w) and n (z = v) of `backward_pass` have these
     2. such as stay in the world    {(Rp_i + w_i x p'/2).(f x w_j) + (R_i + w_i x w/2).(c x w_j)},  e = p' x f + w x c

@@ -13,6 +13,7 @@ from dynamics.algorithms.batch import unbatch
 from dynamics.content import ByContent
 from dynamics.rods.chains.closures import check_independence
 from dynamics.rods.chains.constrained_dynamics import constrained_motion
+from dynamics.rods.chains.constrained_hessian import acceleration_hessian
 from dynamics.rods.loads.robot_arrays import RobotArrays, robot_arrays
 from dynamics.rods.loads.tendons import Tendon, named_tendons, tendon_arrays
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
@@ -220,19 +221,11 @@ class SoftRobot(ByContent):
     def forward_dynamics_hessian(
         self, q: ArrayLike, v: ArrayLike, u: ArrayLike, w: ArrayLike, wrenches: ArrayLike | None = None
     ) -> AccelerationHessian:
-        """Second derivatives of w'a(q, v, u) for a multiplier w: AccelerationHessian(Hqq, Hqv, Hvv, Hqu).
-
-        Raises: NotImplementedError for a robot with closed chains.
-        """
+        """Second derivatives of w'a(q, v, u) for a multiplier w: AccelerationHessian(Hqq, Hqv, Hvv, Hqu)."""
         single, states = self._states(wrenches, q=q, v=v, u=u, w=w)
         return AccelerationHessian(*unbatch(single, *self._motion(SECOND, states)[4:]))
 
     # -------------------------------------------------------------------------------------------- batches
-    def _refuse_closed_chains(self, level: int) -> None:
-        if level >= SECOND and self.model.constraint_count:
-            names = ", ".join(self.model.closure_names)
-            raise NotImplementedError(f"second derivatives of closed chains ({names}); only first ones exist")
-
     def _states(self, wrenches: ArrayLike | None, **vectors: Any) -> tuple[bool, np.ndarray]:
         """Whether it is one point, and the states (K, .) as `residual_kernel` reads them."""
         n, nu, numbers = self.nq, self.nu, 6 * self.model.wrench_count
@@ -289,12 +282,12 @@ class SoftRobot(ByContent):
 
     def _accelerations(self, level: int, states: np.ndarray) -> list[np.ndarray]:
         """a, a_q, a_v, a_u and the Hessian's qq, qv, vv, qu, empty beyond the level, for states (K, .)."""
-        self._refuse_closed_chains(level)
         n, nu = self.nq, self.nu
         if self.model.constraint_count:
-            motion = constrained_motion(self.model, self.arrays, level, states, np.arange(n), 0.0)
+            motion = constrained_motion(self.model, self.arrays, min(level, FIRST), states, np.arange(n), 0.0)
             of_q, of_v, of_u = np.split(motion.derivatives[:, :n], (n, 2 * n), axis=2)
-            return [motion.a, of_q, of_v, of_u]
+            second = acceleration_hessian(self.model, self.arrays, states, motion) if level >= SECOND else ()
+            return [motion.a, of_q, of_v, of_u, *second]
         wanted = ((FIRST, n), (FIRST, n), (FIRST, nu), (SECOND, n), (SECOND, n), (SECOND, n), (SECOND, nu))
         a = np.empty((len(states), n))
         out = [np.empty((len(states) if level >= least else 0, n, columns)) for least, columns in wanted]

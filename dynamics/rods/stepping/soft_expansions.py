@@ -17,14 +17,7 @@ from dynamics.lane_algebra import add_product, scale_into
 from dynamics.rods.model.arrays import MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.forward_dynamics import linearly_implicit_kernel
-from dynamics.rods.stepping.implicit_stage import (
-    Curvature,
-    advance,
-    differentiate_stage,
-    store_acceleration_rows,
-    unknown,
-    unknown_count,
-)
+from dynamics.rods.stepping.implicit_stage import advance, unknown, unknown_count
 from dynamics.rods.stepping.soft_steps import (
     EXTRAPOLATED_EULER,
     GAMMA,
@@ -37,6 +30,7 @@ from dynamics.rods.stepping.soft_steps import (
     solve_newmark,
     solve_sdirk,
 )
+from dynamics.rods.stepping.stage_derivatives import Curvature, differentiate_stage, store_acceleration_rows
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, store
 
 

@@ -12,8 +12,8 @@
     extrapolated Euler     x+ = 2 P(h/2) P(h/2) x - P(h) x, P(h) the first of these methods
 
 (Newmark's with average acceleration; SDIRK2 is Alexander's method [Alexander 1977], L-stable, which takes closed chains
-as well, with A v + e / h = 0 at both stages: at the end of a step velocities keep them closed, and what opens them has
-faded to about a third; the extrapolation is L-stable too [Hairer, Wanner 1996, section IV.9].)
+as well, with A v + e / h = 0 at both stages: velocities at the end of a step keep them closed, what opens them falls
+to 0.35 of it; the extrapolation is L-stable too [Hairer, Wanner 1996, section IV.9].)
 """
 
 from typing import NamedTuple

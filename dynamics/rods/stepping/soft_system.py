@@ -97,7 +97,8 @@ class SoftRobotSystem(DiscreteSystem):
 
     def check_start(self, x0: ArrayLike) -> None:
         """Raise ValueError if at x0 (nx,) closed chains are open, about to open, or singular."""
-        check_closed(self.model, *np.split(as_array("x0", x0, (self.nx,)), 2), ("x0", "x0"))
+        q, v = np.split(as_array("x0", x0, (self.nx,)), 2)
+        check_closed(self.model, q, v, ("x0", "x0"))
 
     def integrate(self, x: ArrayLike, dx: ArrayLike) -> np.ndarray:
         """x + dx;  x (nx,) or (K, nx), dx (ndx,) or (K, ndx)."""
