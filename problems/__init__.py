@@ -18,8 +18,8 @@ _NAMES = (
     "acrobot", "acrobot_trajax", "arm", "arm_minimum_time", "arm_obstacle", "car_minimum_time", "car_parking",
     "cartpole", "delta", "double_pendulum", "five_bar", "four_bar", "humanoid_reach", "humanoid_stand",
     "humanoid_step", "hybrid_arm_reach", "pendulum", "pendulum_limits", "quadrotor", "quadrotor_minimum_time",
-    "quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk", "serial_chain", "soft_manipulator_reach",
-    "soft_manipulator_track", "unicycle_obstacles",
+    "quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk", "serial_chain",
+    "soft_manipulator_obstacle", "soft_manipulator_reach", "soft_manipulator_track", "unicycle_obstacles",
 )  # fmt: skip
 
 

@@ -1,10 +1,13 @@
 """Problems of soft robots at small size: first-order conditions under limits, and both solvers in one optimum."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import problems
 import trajopt
+from problems.soft_manipulator_obstacle import MARGIN
 from problems.soft_manipulator_reach import GOAL, LARGEST_TENSION, resting_tip
 from trajopt.backward.expansions import adjoint, expand
 
@@ -45,11 +48,22 @@ def test_both_solvers_find_one_optimum(solutions):
     assert ddp.iterations <= ilqr.iterations
 
 
-@pytest.mark.parametrize("name", ["soft_manipulator_reach", "soft_manipulator_track", "hybrid_arm_reach"])
+@pytest.mark.parametrize("name", [name for name in problems.names() if name.startswith(("soft", "hybrid"))])
 def test_it_starts_at_rest(name):
     problem = problems.make(name, horizon=4)
     xs = problem.system.rollout(problem.x0, problem.us_init)
     np.testing.assert_allclose(xs, np.tile(problem.x0, (5, 1)), atol=1e-8)
+
+
+@pytest.mark.parametrize("solver", [trajopt.DDP, trajopt.ILQR])
+def test_the_manipulator_keeps_away_from_the_pillar(solver):
+    """The rod touches the margin on its way over the top, and no more; without the rows it would go through."""
+    problem = problems.make("soft_manipulator_obstacle")
+    solution, distance = solver().solve(problem), problem.constraints[1].residual
+    assert solution.converged and distance.distances(solution.xs).min() == pytest.approx(MARGIN, abs=1e-6)
+    assert np.linalg.norm(problem.terminal_costs[0].residual.evaluate(solution.xs[-1:])) < 1e-3
+    free = dataclasses.replace(problem, constraints=problem.constraints[:1])
+    assert distance.distances(solver().solve(free).xs).min() < -0.01
 
 
 def test_the_manipulator_arrives_and_stays_there():
