@@ -11,7 +11,7 @@ _HOME = {
     "loads.external_loads": ("CylinderContact", "Fluid"),
     "loads.tendons": ("Tendon",),
     "model.closed_joint": ("Closure",),
-    "model.cross_section": ("Circular", "Elastic", "Rectangular"),
+    "model.cross_section": ("Anisotropic", "Circular", "Elastic", "Rectangular"),
     "model.rod_model": ("Rod", "RodModel"),
     "model.strain_basis": ("LegendreBasis", "StrainBasis"),
     "recursion.evaluation": (

@@ -65,6 +65,7 @@ Q = arrays(N)
 OF_LINKS = (3, THING, "nonsense", ["nonsense"], [["body"]], ["rod"])  # in place of names of links with a joint
 ROUTES = tuple(lambda X, y=y: y for y in (None, "text", [1.0, 2.0], 1j, np.nan, THING))
 SIGNALS = tuple(lambda t, u=u: u for u in (None, "text", 1j, np.nan, THING, [1.0]))
+CURVES = tuple(lambda s, x=x: x for x in (None, "text", np.zeros(6), np.full((len(Z), 6), np.nan), THING))
 MOTIONS = tuple({"body": lambda t, x=x: x} for x in (None, "text", [1.0], np.nan, [np.nan] * 3, [1j] * 3, THING))
 BY_LINK = ("text", THING, 3.0, [1.0], {"rod": 0.0}, {3: 0.0}, {"body": None})
 
@@ -76,7 +77,12 @@ BUILDING = [
     ),
     *rows(
         "Elastic", rods.Elastic, {"young": 1e6, "poisson": 0.5, "density": 1e3}, young=POSITIVE,
-        poisson=(*NUMBERS, -1.0, 0.6), density=POSITIVE, viscosity=AT_LEAST_ZERO,
+        poisson=(*NUMBERS, -1.0, 0.6), density=POSITIVE, viscosity=AT_LEAST_ZERO, shear_correction=POSITIVE,
+    ),
+    *rows(
+        "Anisotropic", rods.Anisotropic, {"stiffness_matrix": np.eye(6), "density": 1.0}, density=POSITIVE,
+        stiffness_matrix=(*arrays(6, 6), -np.eye(6), np.zeros((6, 6)), np.eye(6) + np.eye(6, k=1)),
+        damping_matrix=(*arrays(6, 6)[1:], -np.eye(6)),
     ),
     *rows("LegendreBasis", rods.LegendreBasis, {"torsion": 0}, bending_y=WHOLE[1:], shear_z=WHOLE[1:]),
     *rows(
@@ -115,7 +121,7 @@ BUILDING = [
         "add_rod", adding("add_rod"),
         {"name": "x", "parent": "rod", "length": 0.5, "section": rods.Circular(0.1), "material": SOFT, "basis": BASIS},
         name=(*NEW_NAMES, "rod", "world"), parent=NAMES, length=POSITIVE, section=KINDS, material=KINDS, basis=KINDS,
-        joint=KINDS[1:], placement=PLACEMENTS, points=(*WHOLE, 0), reference=arrays(6),
+        joint=KINDS[1:], placement=PLACEMENTS, points=(*WHOLE, 0), reference=(*arrays(6), np.zeros((6, 6)), *CURVES),
     ),
     *rows(
         "add_closure", adding("add_closure"), {"name": "x", "link_a": "body", "link_b": "world", "joint": Spherical()},

@@ -152,13 +152,14 @@ def tendon_arrays(model: RodModel, tendons: Sequence[Tendon]) -> TendonArrays:
         routes = {k: tendon.routing(rod) for k, tendon in enumerate(tendons) if tendon.rod == rod.name}
         if not routes:
             continue
-        values = rod.basis.values(rod.nodes / rod.length)
+        s = rod.nodes / rod.length
+        values, at_rest = rod.basis.values(s), rod.reference_strains(s)
         for k in range(1, len(rod.nodes) - 1):
             rows.append(rod.coordinates.start + rod.basis.rows)
             first_mode.append(len(modes))
             modes.extend(values[k])
             weight.append(rod.weights[k])
-            reference.append(rod.reference)
+            reference.append(at_rest[k])
             control.extend(routes)
             routing.extend(route[k] for route in routes.values())
             start.append(len(control))

@@ -1,9 +1,16 @@
 """Checks of what a builder puts into a rod."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.interpolate import BarycentricInterpolator
 
 from dynamics.rods.model.strain_basis import COMPONENTS, StrainBasis
-from dynamics.validation import as_whole_number
+from dynamics.validation import as_array, as_floats, as_whole_number
 
 SINGULAR = 1e-12
 """A stiffness matrix scaled to a diagonal of ones, with an eigenvalue below this, has a direction without stiffness."""
@@ -26,3 +33,14 @@ def check_stiffness(label: str, K: np.ndarray) -> None:
     scale = np.sqrt(np.diag(K))
     if not (scale > 0.0).all() or np.linalg.eigvalsh(K / np.outer(scale, scale))[0] < SINGULAR:
         raise ValueError(f"{label}basis: its functions leave a direction without stiffness, expected independent ones")
+
+
+def strains_at_rest(label: str, given: ArrayLike | Callable[[np.ndarray], ArrayLike], s: np.ndarray) -> Any:
+    """(6,), or a function of s (K,) that returns (K, 6): the one given, or the polynomial through rows given at the
+    nodes s.  ValueError for another shape."""
+    if callable(given):
+        return given
+    values = as_floats(label, given)
+    if values.ndim != 2:
+        return as_array(label, values, (6,)).copy()
+    return BarycentricInterpolator(s, as_array(label, values, (len(s), 6)))
