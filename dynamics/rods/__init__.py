@@ -18,6 +18,7 @@ _HOME = {
         "InverseDynamicsDerivatives", "InverseDynamicsHessian", "inverse_dynamics", "inverse_dynamics_derivatives",
         "inverse_dynamics_hessian", "mass_matrix",
     ),
+    "recursion.momenta": ("Energies", "Momentum", "center_of_mass", "energies", "momentum"),
     "robot.builder": ("RodModelBuilder",),
     "robot.link_translation": ("LinkTranslation",),
     "robot.soft_robot": (
@@ -25,6 +26,7 @@ _HOME = {
     ),
     "statics.branch": ("EquilibriumBranch", "equilibrium_branch"),
     "statics.equilibrium": ("StaticEquilibrium", "static_equilibrium"),
+    "statics.vibrations": ("VibrationModes", "vibration_modes"),
     "stepping.simulation": ("Simulation", "simulate"),
     "stepping.soft_system": ("SoftRobotSystem",),
 }  # fmt: skip

@@ -192,6 +192,14 @@ USING = [
         "inverse", of_model("inverse_dynamics"), {"q": Z, "v": Z, "a": Z}, model=KINDS, q=Q, v=Q, a=Q, wrenches=WRENCHES
     ),
     *rows("mass_matrix", of_model("mass_matrix"), {"q": Z}, model=KINDS, q=Q),
+    *rows("center_of_mass", of_model("center_of_mass"), {"q": Z}, model=KINDS, q=Q),
+    *rows("energies", of_model("energies"), {"q": Z, "v": Z}, model=KINDS, q=Q, v=Q),
+    *rows("momentum", of_model("momentum"), {"q": Z, "v": Z}, model=KINDS, q=Q, v=Q, about=CHOICES),
+    *rows("modes", lambda **given: rods.vibration_modes(**given), {"q": Z}, robot=KINDS),
+    *rows(
+        "modes", lambda **given: rods.vibration_modes(robot(), **given), {"q": Z}, q=Q, u=arrays(2)[1:],
+        count=(*WHOLE[1:], 0), wrenches=WRENCHES, prescribed=(None, "body", *OF_LINKS),
+    ),
     *rows("link_placements", of_model("link_placements"), {"q": Z}, model=KINDS, q=Q),
     *rows("link_placement", of_model("link_placement"), {"link": "rod", "q": Z}, model=KINDS, link=NAMES, q=Q),
     *rows("center_lines", of_model("center_lines"), {"q": Z}, model=KINDS, q=Q, points=(*WHOLE, 1)),
