@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.interpolate import BarycentricInterpolator
 
+from dynamics.rods.model.cross_section import Circular, Section
 from dynamics.rods.model.strain_basis import COMPONENTS, StrainBasis
+from dynamics.simd.caller import warn
 from dynamics.validation import as_array, as_floats, as_whole_number
 
 SINGULAR = 1e-12
@@ -26,6 +28,14 @@ def check_points(label: str, points: int, basis: StrainBasis) -> None:
             f"{label}points: got {points}, which cannot resolve the {counts[most]} functions of {COMPONENTS[most]}; "
             f"expected at least {counts[most]}"
         )
+
+
+def check_slenderness(label: str, length: float, section: Section) -> None:
+    """Warn of a rod that is thicker than long, of which one figure is likely to be in another unit."""
+    s = np.array([0.0, 1.0])
+    widest = 2.0 * section.radii(s) if isinstance(section, Circular) else np.maximum(*section.sides(s))
+    if (largest := float(widest.max())) > 2.0 * length:
+        warn(f"{label}section: {largest:.4g} m across on {length:.4g} m of length, expected a slender rod, in metres")
 
 
 def check_stiffness(label: str, K: np.ndarray) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,16 @@ class RodModel(ByContent):
 
     def _parts(self) -> Mapping[str, Any]:
         return {field.name.replace("_", " "): getattr(self, field.name) for field in fields(self)[1:]}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: dict(x) if isinstance(x, MappingProxyType) else x for k, x in self.__dict__.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Mappings cannot be pickled as those that nobody may change."""
+        self.__dict__.update(state)
+        for field in fields(self):
+            if isinstance(state[field.name], dict):
+                self.__dict__[field.name] = MappingProxyType(state[field.name])
 
     @property
     def nv(self) -> int:

@@ -17,7 +17,7 @@ from dynamics.rods.model.closed_joint import Closure
 from dynamics.rods.model.closure_arrays import no_closures
 from dynamics.rods.model.cross_section import Circular, Material, Section, section_inertia
 from dynamics.rods.model.load_arrays import ADDED_MASS, DRAG, FOLLOWER, WRENCH
-from dynamics.rods.model.rod_checks import check_points, check_stiffness, strains_at_rest
+from dynamics.rods.model.rod_checks import check_points, check_slenderness, check_stiffness, strains_at_rest
 from dynamics.rods.model.rod_model import Rod, RodModel
 from dynamics.rods.model.segment_list import SegmentList, inertia_about_frame, joint_motion
 from dynamics.rods.model.strain_basis import COMPONENTS, StrainBasis
@@ -143,6 +143,7 @@ class RodModelBuilder:
         if length <= 0.0:
             raise ValueError(f"{label}length: got {length}, expected a positive number of metres")
         check_points(label, points, basis)
+        check_slenderness(label, length, section)
         placement_ = as_placement(label + "placement", placement)
         if joint is not None:
             massless = np.zeros(10)
