@@ -8,13 +8,18 @@ import pytest
 
 import dynamics
 import trajopt
+from dynamics import rods
 from dynamics.simd import caller
+from tests.reference.rod_robots import SOFT, manipulator
 
 BODY = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="{}"/></inertial>'
 LINKS = "".join(f'<link name="{name}">{BODY.format(3 if name == "c" else 1)}</link>' for name in "abc")
 JOINT = '<joint name="{}{}" type="{}"><parent link="{}"/><child link="{}"/>{}</joint>'
 HINGE = JOINT.format("a", "b", "continuous", "a", "b", '<mimic joint="bc"/>')
 FAULTY = f'<robot name="r">{LINKS}{HINGE}{JOINT.format("b", "c", "fixed", "b", "c", "")}</robot>'
+
+
+BASIS = rods.LegendreBasis(bending_y=1)
 
 
 def load(**options):
@@ -29,6 +34,20 @@ def build():
     return builder.build()
 
 
+def thick():
+    return rods.RodModelBuilder().add_rod("rod", "world", 0.4, rods.Circular(20.0), SOFT, BASIS)
+
+
+def slack():
+    robot = manipulator()
+    return rods.static_equilibrium(robot, [1.0, -2.0, 0.0, 1.0, 0.0])
+
+
+def slackening():
+    robot = manipulator()
+    return rods.simulate(robot, 0.01, lambda t: -t * np.ones(5))
+
+
 class Doubling(trajopt.CallableSystem):
     def __init__(self):
         super().__init__(lambda x, u: 2.0 * x + u, nx=1, nu=1, dt=0.1, derivatives="finite_differences")
@@ -40,6 +59,9 @@ class Doubling(trajopt.CallableSystem):
         (load, ["<joint name='ab'> <mimic>: unknown joint", "no body can have the inertia given for 'c'"]),
         (build, ["no body can have the inertia given for 'b'"]),
         (Doubling, ["step: "]),
+        (thick, ["rod 'rod': section: 40 m across on 0.4 m of length"]),
+        (slack, ["u: tendons only pull, and got negative tensions ('cable 2': -2 N)"]),
+        (slackening, ["controls: tendons only pull, and got negative tensions"]),
     ],
 )
 def test_warnings_point_here(call, messages):
@@ -50,6 +72,9 @@ def test_warnings_point_here(call, messages):
     for warning in caught:
         assert warning.filename == __file__ and Path(__file__).read_text().splitlines()[warning.lineno - 1].strip() in (
             "return dynamics.load_urdf(FAULTY, **options)", "return builder.build()",
+            'return rods.RodModelBuilder().add_rod("rod", "world", 0.4, rods.Circular(20.0), SOFT, BASIS)',
+            "return rods.static_equilibrium(robot, [1.0, -2.0, 0.0, 1.0, 0.0])",
+            "return rods.simulate(robot, 0.01, lambda t: -t * np.ones(5))",
             'super().__init__(lambda x, u: 2.0 * x + u, nx=1, nu=1, dt=0.1, derivatives="finite_differences")',
         )  # fmt: skip
 

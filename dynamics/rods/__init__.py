@@ -11,13 +11,14 @@ _HOME = {
     "loads.external_loads": ("CylinderContact", "Fluid"),
     "loads.tendons": ("Tendon",),
     "model.closed_joint": ("Closure",),
-    "model.cross_section": ("Circular", "Elastic", "Rectangular"),
+    "model.cross_section": ("Anisotropic", "Circular", "Elastic", "Rectangular"),
     "model.rod_model": ("Rod", "RodModel"),
     "model.strain_basis": ("LegendreBasis", "StrainBasis"),
     "recursion.evaluation": (
         "InverseDynamicsDerivatives", "InverseDynamicsHessian", "inverse_dynamics", "inverse_dynamics_derivatives",
         "inverse_dynamics_hessian", "mass_matrix",
     ),
+    "recursion.momenta": ("Energies", "Momentum", "center_of_mass", "energies", "momentum"),
     "robot.builder": ("RodModelBuilder",),
     "robot.link_rotation": ("LinkRotation",),
     "robot.link_translation": ("LinkTranslation",),
@@ -29,6 +30,7 @@ _HOME = {
     ),
     "statics.branch": ("EquilibriumBranch", "equilibrium_branch"),
     "statics.equilibrium": ("StaticEquilibrium", "static_equilibrium"),
+    "statics.vibrations": ("VibrationModes", "vibration_modes"),
     "stepping.simulation": ("Simulation", "simulate"),
     "stepping.soft_system": ("SoftRobotSystem",),
 }  # fmt: skip

@@ -67,6 +67,7 @@ Q = arrays(N)
 OF_LINKS = (3, THING, "nonsense", ["nonsense"], [["body"]], ["rod"])  # in place of names of links with a joint
 ROUTES = tuple(lambda X, y=y: y for y in (None, "text", [1.0, 2.0], 1j, np.nan, THING))
 SIGNALS = tuple(lambda t, u=u: u for u in (None, "text", 1j, np.nan, THING, [1.0]))
+CURVES = tuple(lambda s, x=x: x for x in (None, "text", np.zeros(6), np.full((len(Z), 6), np.nan), THING))
 MOTIONS = tuple({"body": lambda t, x=x: x} for x in (None, "text", [1.0], np.nan, [np.nan] * 3, [1j] * 3, THING))
 BY_LINK = ("text", THING, 3.0, [1.0], {"rod": 0.0}, {3: 0.0}, {"body": None})
 
@@ -78,7 +79,12 @@ BUILDING = [
     ),
     *rows(
         "Elastic", rods.Elastic, {"young": 1e6, "poisson": 0.5, "density": 1e3}, young=POSITIVE,
-        poisson=(*NUMBERS, -1.0, 0.6), density=POSITIVE, viscosity=AT_LEAST_ZERO,
+        poisson=(*NUMBERS, -1.0, 0.6), density=POSITIVE, viscosity=AT_LEAST_ZERO, shear_correction=POSITIVE,
+    ),
+    *rows(
+        "Anisotropic", rods.Anisotropic, {"stiffness_matrix": np.eye(6), "density": 1.0}, density=POSITIVE,
+        stiffness_matrix=(*arrays(6, 6), -np.eye(6), np.zeros((6, 6)), np.eye(6) + np.eye(6, k=1)),
+        damping_matrix=(*arrays(6, 6)[1:], -np.eye(6)),
     ),
     *rows("LegendreBasis", rods.LegendreBasis, {"torsion": 0}, bending_y=WHOLE[1:], shear_z=WHOLE[1:]),
     *rows(
@@ -117,7 +123,7 @@ BUILDING = [
         "add_rod", adding("add_rod"),
         {"name": "x", "parent": "rod", "length": 0.5, "section": rods.Circular(0.1), "material": SOFT, "basis": BASIS},
         name=(*NEW_NAMES, "rod", "world"), parent=NAMES, length=POSITIVE, section=KINDS, material=KINDS, basis=KINDS,
-        joint=KINDS[1:], placement=PLACEMENTS, points=(*WHOLE, 0), reference=arrays(6),
+        joint=KINDS[1:], placement=PLACEMENTS, points=(*WHOLE, 0), reference=(*arrays(6), np.zeros((6, 6)), *CURVES),
     ),
     *rows(
         "add_closure", adding("add_closure"), {"name": "x", "link_a": "body", "link_b": "world", "joint": Spherical()},
@@ -188,6 +194,14 @@ USING = [
         "inverse", of_model("inverse_dynamics"), {"q": Z, "v": Z, "a": Z}, model=KINDS, q=Q, v=Q, a=Q, wrenches=WRENCHES
     ),
     *rows("mass_matrix", of_model("mass_matrix"), {"q": Z}, model=KINDS, q=Q),
+    *rows("center_of_mass", of_model("center_of_mass"), {"q": Z}, model=KINDS, q=Q),
+    *rows("energies", of_model("energies"), {"q": Z, "v": Z}, model=KINDS, q=Q, v=Q),
+    *rows("momentum", of_model("momentum"), {"q": Z, "v": Z}, model=KINDS, q=Q, v=Q, about=CHOICES),
+    *rows("modes", lambda **given: rods.vibration_modes(**given), {"q": Z}, robot=KINDS),
+    *rows(
+        "modes", lambda **given: rods.vibration_modes(robot(), **given), {"q": Z}, q=Q, u=arrays(2)[1:],
+        count=(*WHOLE[1:], 0), wrenches=WRENCHES, prescribed=(None, "body", *OF_LINKS),
+    ),
     *rows("link_placements", of_model("link_placements"), {"q": Z}, model=KINDS, q=Q),
     *rows("link_placement", of_model("link_placement"), {"link": "rod", "q": Z}, model=KINDS, link=NAMES, q=Q),
     *rows("center_lines", of_model("center_lines"), {"q": Z}, model=KINDS, q=Q, points=(*WHOLE, 1)),

@@ -5,10 +5,10 @@ import pytest
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ellipe, ellipk
 
-from dynamics import Prismatic, Revolute
+from dynamics import Fixed, Prismatic, Revolute
 from dynamics.rods.chains.closed_chains import closure_error
 from dynamics.rods.kinematics.center_lines import link_placement
-from dynamics.rods.model.cross_section import Circular, Elastic
+from dynamics.rods.model.cross_section import Anisotropic, Circular, Elastic
 from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
@@ -177,6 +177,37 @@ def test_controls_and_prescribed_joints_as_loads():
         rest = static_equilibrium(robot, [], prescribed={"motor": angle}, method="loading")
         assert branch.q[-1, 0] == pytest.approx(angle, abs=1e-9) and rest.q[0] == angle and rest.converged
         assert relative_error(branch.q[-1], rest.q) < 1e-7
+
+
+# ------------------------------------------------------------------------------------------------ a rod that coils
+def localized(bending: float, torsion: float, length: float, slack: float, turns: float) -> tuple[float, float]:
+    """Moment and tension of a long rod whose clamps were turned, and let come nearer, so that it coils in the middle:
+    of tension T = 16 EJ sin(t)^2 / slack^2 and moment M = 2 cos(t) sqrt(EJ T) the one with M L / GJ + 4 t = 2 pi turns
+    [van der Heijden, Thompson 2000]."""
+
+    def moment(t):
+        return 8.0 * bending * np.sin(t) * np.cos(t) / slack
+
+    t = brentq(lambda t: moment(t) * length / torsion + 4.0 * t - 2.0 * np.pi * turns, 1e-4, 0.25 * np.pi)
+    return moment(t), 16.0 * bending * np.sin(t) ** 2 / slack**2
+
+
+def test_a_twisted_rod_coils():
+    """Ten turns, from the straight shape; its energy does not change as the coil is turned about the axis."""
+    bending, torsion, length, slack, turns = 1.345, 0.789, 40.0, 1.5, 10.0
+    builder = RodModelBuilder(WEIGHTLESS)
+    material = Anisotropic(np.diag([torsion, bending, bending, 2e3, 1e3, 1e3]), 1.0)
+    basis = LegendreBasis(torsion=4, bending_y=40, bending_z=40, stretch=2)
+    builder.add_body("slider", "world", Prismatic("x"), mass=1.0)
+    builder.add_body("chuck", "slider", Revolute("x"), mass=1.0, inertia=np.eye(3))
+    builder.add_rod("rod", "chuck", length, Circular(0.05), material, basis, points=56)
+    builder.add_closure("clamp", "rod", "world", Fixed(), None, (np.eye(3), [length, 0.0, 0.0]))
+    held = {"slider": slack, "chuck": 2.0 * np.pi * turns}
+    rest = static_equilibrium(SoftRobot(builder.build()), [], prescribed=held, method="loading")
+    assert rest.converged and rest.negative_directions == 0
+    moment, tension = localized(bending, torsion, length, slack, turns)
+    assert rest.prescribed_forces["chuck"][0] == pytest.approx(moment, rel=1e-3)
+    assert -rest.prescribed_forces["slider"][0] == pytest.approx(tension, rel=2e-2)
 
 
 # ------------------------------------------------------------------------------------------------ ends of searches

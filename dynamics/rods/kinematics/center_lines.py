@@ -152,7 +152,7 @@ def _strains(rod: Rod, qs: np.ndarray, s: np.ndarray) -> np.ndarray:
     """xi (K, P, 6) at s (P,)."""
     Phi, x = rod.basis.values(s), qs[:, rod.coordinates]
     of_components = [x[:, a:b] @ Phi[:, a:b].T for a, b in zip(rod.basis.rows[:-1], rod.basis.rows[1:], strict=True)]
-    return rod.reference + np.stack(of_components, axis=-1)
+    return rod.reference_strains(s) + np.stack(of_components, axis=-1)
 
 
 def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose]) -> np.ndarray:
@@ -187,7 +187,7 @@ def _displacement(m, s: int, qs: np.ndarray) -> np.ndarray:
     xi = np.empty((2, len(qs), 6))
     for r in range(6):
         modes = m.modes[first + rows[r] - rows[0] : first + rows[r + 1] - rows[0]]
-        xi[:, :, r] = m.reference[s, r] + (qs[:, rows[r] : rows[r + 1]] @ modes).T
+        xi[:, :, r] = m.reference[s, r::6, None] + (qs[:, rows[r] : rows[r + 1]] @ modes).T
     return _magnus(m.step[s, 0], xi[0], xi[1]) if m.kind[s] == ROD else xi[0]
 
 

@@ -46,7 +46,7 @@ def store_strains(m, s, n, state, count, seg):
     for r in range(6):
         for k in range(count):
             first = splat(seg, m.reference[s, r] if k == 0 else 0.0)
-            second = first
+            second = splat(seg, m.reference[s, 6 + r] if k == 0 else 0.0)
             for j in range(m.rows[s, r], m.rows[s, r + 1]):
                 one, two = mode(m, s, j)
                 x = load(state, k * n + j)

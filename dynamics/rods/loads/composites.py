@@ -29,13 +29,14 @@ from dynamics.rods.model.arrays import (
     VIRTUAL_MOMENT,
     VIRTUAL_RATE,
 )
-from dynamics.simd import align_stack, helper, kernel, load, splat, store
+from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
 from dynamics.spatial import (
     accumulate,
     add3,
     add6,
     add_cross_force,
     cross_force,
+    dot6,
     inertia_times,
     linear,
     load3,
@@ -49,6 +50,9 @@ from dynamics.spatial import (
     world_inertia,
 )
 
+MOMENTA = 10
+"""Numbers of `store_momenta`."""
+
 
 @helper
 def add_at(ws, o, x):
@@ -61,12 +65,9 @@ def _add3_at(ws, o, x):
     store3(ws, o, add3(load3(ws, o), x))
 
 
-@kernel
-def add_node(m, s, level, seg):
-    """Add the inertia at the segment's end to its composite."""
-    align_stack(seg)
-    if m.inertia[s, 0] == 0.0:
-        return
+@helper
+def _node_inertia(m, s, seg):
+    """Mass, first moment and rotational inertia of what moves with the segment's end."""
     R, p = load9(seg, END), load3(seg, END + 9)
     z, data = splat(seg, 0.0), m.inertia[s]
     mass = z + data[0]
@@ -74,6 +75,16 @@ def add_node(m, s, level, seg):
         R, p, mass, (z + data[1], z + data[2], z + data[3]),
         (z + data[4], z + data[5], z + data[6], z + data[7], z + data[8], z + data[9]),
     )  # fmt: skip
+    return mass, h, I
+
+
+@kernel
+def add_node(m, s, level, seg):
+    """Add the inertia at the segment's end to its composite."""
+    align_stack(seg)
+    if m.inertia[s, 0] == 0.0:
+        return
+    mass, h, I = _node_inertia(m, s, seg)
     V, o = load6(seg, END + TWIST), COMPOSITE
     momentum = inertia_times(mass, h, I, V)
     force = inertia_times(mass, h, I, load6(seg, END + ACCELERATION))
@@ -92,6 +103,22 @@ def add_node(m, s, level, seg):
             add_at(seg, o + RATE_FORCE, sub6(rate_times(linear(momentum), rate, mu), cross_force(mu, momentum)))
             _add3_at(seg, o + VIRTUAL_MOMENT, linear(virtual))
             add_at(seg, o + VIRTUAL_RATE, rate_rotation(h, I, mu))
+
+
+@kernel
+def store_momenta(m, segments, x):
+    """x (MOMENTA): first moment; momentum [angular; linear], about the world's origin; kinetic energy, of all nodes."""
+    align_stack(x)
+    x[:] = 0.0
+    for s in range(m.parent.size):
+        if m.inertia[s, 0] != 0.0:
+            seg = segments[s * SEGMENT : (s + 1) * SEGMENT]
+            mass, h, I = _node_inertia(m, s, seg)
+            V = load6(seg, END + TWIST)
+            momentum = inertia_times(mass, h, I, V)
+            _add3_at(x, 0, h)
+            add_at(x, 3, momentum)
+            store(x, 9, fma(0.5, dot6(V, momentum), load(x, 9)))
 
 
 @helper

@@ -10,11 +10,13 @@ and a tension u pulls along the gradient of the whole length: its generalised fo
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from dynamics.rods.model.rod_model import Rod, RodModel
+from dynamics.simd.caller import first_few, warn
 from dynamics.validation import as_array, as_flag, as_items, as_kind, as_name, unknown_name
 
 Route = Callable[[float], float] | float
@@ -62,15 +64,9 @@ class Tendon:
         """y = radius cos(a), z = radius sin(a), a = 2 pi turns X / length + phase; turns < 0 is left-handed."""
         rate = 2.0 * np.pi * float(as_array("turns", turns, ()))
         radius, phase = float(as_array("radius", radius, ())), float(as_array("phase", phase, ()))
-        return Tendon(
-            rod,
-            lambda s: radius * np.cos(rate * s + phase),
-            lambda s: radius * np.sin(rate * s + phase),
-            lambda s: -radius * rate * np.sin(rate * s + phase),
-            lambda s: radius * rate * np.cos(rate * s + phase),
-            name,
-            normalized=True,
-        )
+        y, z = partial(_wave, np.cos, radius, rate, phase), partial(_wave, np.sin, radius, rate, phase)
+        dy, dz = partial(_wave, np.sin, -radius * rate, rate, phase), partial(_wave, np.cos, radius * rate, rate, phase)
+        return Tendon(rod, y, z, dy, dz, name, normalized=True)
 
     def routing(self, rod: Rod) -> np.ndarray:
         """y, z, y', z' at the rod's nodes, (P, 4); slopes at both ends, which carry no weight, are zero.
@@ -97,6 +93,18 @@ class Tendon:
 
     def _label(self, what: str = "") -> str:
         return f"tendon {self.name!r}: " + (f"{what}: " if what else "")
+
+
+def _wave(function: Callable, size: float, rate: float, phase: float, s: float) -> float:
+    return size * function(rate * s + phase)
+
+
+def warn_of_slack(argument: str, names: Sequence[str], tensions: np.ndarray) -> None:
+    """Warn of negative tensions (tendons,) or (K, tendons)."""
+    least = np.min(np.atleast_2d(tensions), axis=0, initial=0.0)
+    slack = [f"{name!r}: {x:.4g} N" for name, x in zip(names, least, strict=True) if x < 0.0]
+    if slack:
+        warn(f"{argument}: tendons only pull, and got negative tensions ({first_few(slack)})")
 
 
 def _value(label: str, route: Route, x: float) -> float:
@@ -152,13 +160,14 @@ def tendon_arrays(model: RodModel, tendons: Sequence[Tendon]) -> TendonArrays:
         routes = {k: tendon.routing(rod) for k, tendon in enumerate(tendons) if tendon.rod == rod.name}
         if not routes:
             continue
-        values = rod.basis.values(rod.nodes / rod.length)
+        s = rod.nodes / rod.length
+        values, at_rest = rod.basis.values(s), rod.reference_strains(s)
         for k in range(1, len(rod.nodes) - 1):
             rows.append(rod.coordinates.start + rod.basis.rows)
             first_mode.append(len(modes))
             modes.extend(values[k])
             weight.append(rod.weights[k])
-            reference.append(rod.reference)
+            reference.append(at_rest[k])
             control.extend(routes)
             routing.extend(route[k] for route in routes.values())
             start.append(len(control))

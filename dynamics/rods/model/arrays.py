@@ -3,8 +3,8 @@
 A segment moves a frame from its start to its end, g_end = g_start exp(Omega(q)) g_after, where g_start is the parent's
 end moved by the fixed g_before.  Omega depends on the segment's own coordinates x through strains at one or two points,
 
-    ROD            xi_1,2 = xi* + Phi_1,2 x       Omega = h/2 (xi_1 + xi_2) + b xi_1 x xi_2       b = sqrt(3) h^2 / 12
-    JOINT, SCREW   xi_1 = Phi x                   Omega = xi_1
+    ROD            xi_1,2 = xi*_1,2 + Phi_1,2 x     Omega = h/2 (xi_1 + xi_2) + b xi_1 x xi_2       b = sqrt(3) h^2 / 12
+    JOINT, SCREW   xi_1 = Phi x                    Omega = xi_1
 
 where each coordinate acts on one of the six components [angular; linear].  A rod is a sequence of segments that share
 their coordinates: a Magnus step of fourth order between quadrature points [GVS, C1].  A SCREW is a joint of one degree
@@ -25,7 +25,7 @@ class RodArrays(NamedTuple):
     kind: np.ndarray  # (S,)
     rows: np.ndarray  # (S, 7) component r is that of the coordinates rows[s, r] ... rows[s, r + 1] - 1
     step: np.ndarray  # (S, 2) h and b; (2, 0) for joints
-    reference: np.ndarray  # (S, 6) xi*
+    reference: np.ndarray  # (S, 12) xi* at both points
     first_mode: np.ndarray  # (S,) row of `modes` of the segment's first coordinate
     modes: np.ndarray  # (., 2) values at the two points
     before: np.ndarray  # (S, 12) R row-major and p of fixed placements

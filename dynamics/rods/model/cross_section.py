@@ -1,18 +1,25 @@
 """Cross-sections of rods, constant or linearly tapered, and the elastic material that fills them."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import zeta
 
-from dynamics.validation import as_array
+from dynamics.validation import as_array, as_positive
+
+MatrixFunction = Callable[[float], ArrayLike]
 
 CORNERS = 16
 """Of what stands for a disc in pictures."""
 
 
 class SectionProperties(NamedTuple):
-    """Area A [m^2] and second moments of area Jx = Jy + Jz, Jy, Jz [m^4] at K places; each (K,)."""
+    """Area A [m^2], torsion constant Jx and second moments of area Jy, Jz [m^4] at K places; each (K,)."""
 
     A: np.ndarray
     Jx: np.ndarray
@@ -82,10 +89,9 @@ class Rectangular:
         return h[0] + (h[1] - h[0]) * s, w[0] + (w[1] - w[0]) * s
 
     def properties(self, s: np.ndarray) -> SectionProperties:
-        """Area and second moments at s = X / length (K,); Jx is the polar one, without warping."""
+        """Area, torsion constant (`rectangle_torsion`) and second moments at s = X / length (K,)."""
         h, w = self.sides(s)
-        Jy, Jz = h * w**3 / 12.0, h**3 * w / 12.0
-        return SectionProperties(h * w, Jy + Jz, Jy, Jz)
+        return SectionProperties(h * w, rectangle_torsion(h, w), h * w**3 / 12.0, h**3 * w / 12.0)
 
     def contains(self, s: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Whether the points (y, z) lie in the section at s, each (K,)."""
@@ -97,6 +103,20 @@ class Rectangular:
         """As that of a disc: its four corners (K, 4, 2)."""
         signs = np.array([[1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0]])
         return 0.5 * signs * np.stack(np.broadcast_arrays(*self.sides(s)), axis=-1)[:, None]
+
+
+def rectangle_torsion(height: ArrayLike, width: ArrayLike) -> np.ndarray:
+    """Saint-Venant's torsion constant of rectangles, whose sections warp, to rounding; sides a >= b [m]:
+
+        a b^3 (1/3 - 64 b / (pi^5 a) sum tanh(k pi a / (2 b)) / k^5,  k = 1, 3, 5 ...)   [Timoshenko, Goodier, eq. 170]
+    """
+    a, b = np.maximum(height, width), np.minimum(height, width)
+    ratio = b / np.where(a > 0.0, a, 1.0)
+    k = np.arange(1.0, 16.0, 2.0)
+    x = k * np.pi / np.maximum(ratio[..., None], 1e-3)
+    missing = 2.0 * np.exp(-x) / (1.0 + np.exp(-x))  # of the tanh to 1
+    total = zeta(5.0) * 31.0 / 32.0 - (missing / k**5).sum(axis=-1)
+    return a * b**3 * (1.0 / 3.0 - 64.0 / np.pi**5 * ratio * total)
 
 
 Section = Circular | Rectangular
@@ -112,6 +132,7 @@ class Elastic:
     poisson : Poisson's ratio nu, above -1 and at most 1/2;  the shear modulus is G = E / (2 (1 + nu))
     density : kg/m^3
     viscosity : Pa s, at least 0
+    shear_correction : factor of the area that resists shear, above 0: 5/6 of rectangles, 0.9 of discs, say
 
     Raises
     ------
@@ -122,9 +143,10 @@ class Elastic:
     poisson: float
     density: float
     viscosity: float = 0.0
+    shear_correction: float = 1.0
 
     def __post_init__(self):
-        for name in ("young", "density"):
+        for name in ("young", "density", "shear_correction"):
             value = float(as_array(name, getattr(self, name), ()))
             if value <= 0.0:
                 raise ValueError(f"{name}: got {value}, expected a positive number")
@@ -138,18 +160,82 @@ class Elastic:
         """Shear modulus G, Pa."""
         return self.young / (2.0 * (1.0 + self.poisson))
 
-    def stiffness(self, properties: SectionProperties) -> np.ndarray:
-        """diag(G Jx, E Jy, E Jz, E A, G A, G A) at K places, (K, 6); no shear correction."""
+    def stiffness(self, properties: SectionProperties, s: np.ndarray) -> np.ndarray:
+        """diag(G Jx, E Jy, E Jz, E A, G k A, G k A), k the shear correction, at s = X / length (K,): (K, 6)."""
         A, Jx, Jy, Jz = properties
-        E, G = self.young, self.shear
-        return np.stack([G * Jx, E * Jy, E * Jz, E * A, G * A, G * A], axis=-1)
+        E, G, kA = self.young, self.shear, self.shear_correction * A
+        return np.stack([G * Jx, E * Jy, E * Jz, E * A, G * kA, G * kA], axis=-1)
 
-    def damping(self, properties: SectionProperties) -> np.ndarray:
-        """viscosity diag(Jx, 3 Jy, 3 Jz, 3 A, A, A) at K places, (K, 6)."""
+    def damping(self, properties: SectionProperties, s: np.ndarray) -> np.ndarray:
+        """viscosity diag(Jx, 3 Jy, 3 Jz, 3 A, k A, k A) at s (K,): (K, 6)."""
         A, Jx, Jy, Jz = properties
-        return self.viscosity * np.stack([Jx, 3 * Jy, 3 * Jz, 3 * A, A, A], axis=-1)
+        kA = self.shear_correction * A
+        return self.viscosity * np.stack([Jx, 3 * Jy, 3 * Jz, 3 * A, kA, kA], axis=-1)
 
-    def inertia(self, properties: SectionProperties) -> np.ndarray:
-        """density diag(Jx, Jy, Jz, A, A, A) at K places, (K, 6)."""
-        A, Jx, Jy, Jz = properties
-        return self.density * np.stack([Jx, Jy, Jz, A, A, A], axis=-1)
+
+@dataclass(frozen=True)
+class Anisotropic:
+    """Linear elasticity of sections whose stiffness is given as it is, of laminates, fibres or lattices, say.
+
+    Parameters
+    ----------
+    stiffness_matrix : (6, 6), symmetric and positive definite, or a function of s = X / length that returns one: what
+        strains [torsion, bending y, z, stretch, shear y, z] ask of [moments; forces], N m^2, N m and N
+    density : kg/m^3
+    damping_matrix : (6, 6), symmetric, without negative eigenvalues, or such a function; these times s; by default zero
+
+    Raises
+    ------
+    ValueError : another shape, a matrix that is not symmetric or not positive, a density that is not; also from
+        `add_rod`, for what functions return.
+    """
+
+    stiffness_matrix: ArrayLike | MatrixFunction
+    density: float
+    damping_matrix: ArrayLike | MatrixFunction | None = None
+
+    def __post_init__(self):
+        as_positive("density", self.density)
+        for name, definite in (("stiffness_matrix", True), ("damping_matrix", False)):
+            given = getattr(self, name)
+            if not callable(given) and (given is not None or definite):
+                object.__setattr__(self, name, _as_energy(name, given, definite))
+
+    def stiffness(self, properties: SectionProperties, s: np.ndarray) -> np.ndarray:
+        """The matrices at s (K,): (K, 6, 6)."""
+        return _matrices("stiffness_matrix", self.stiffness_matrix, s, True)
+
+    def damping(self, properties: SectionProperties, s: np.ndarray) -> np.ndarray:
+        """The matrices at s (K,): (K, 6, 6)."""
+        given = np.zeros((6, 6)) if self.damping_matrix is None else self.damping_matrix
+        return _matrices("damping_matrix", given, s, False)
+
+
+def _matrices(name: str, given: ArrayLike | MatrixFunction, s: np.ndarray, definite: bool) -> np.ndarray:
+    if callable(given):
+        return np.array([_as_energy(f"{name}({x:.6g})", given(float(x)), definite) for x in s])
+    return np.broadcast_to(np.asarray(given), (len(s), 6, 6))
+
+
+def _as_energy(name: str, given: ArrayLike, definite: bool) -> np.ndarray:
+    """A matrix (6, 6), symmetric and with positive eigenvalues, or none below zero."""
+    K = as_array(name, given, (6, 6))
+    scale = np.sqrt(np.abs(np.diag(K)))
+    scale[scale == 0.0] = 1.0
+    relative = K / np.outer(scale, scale)
+    if np.abs(relative - relative.T).max() > 1e-9:
+        raise ValueError(f"{name}: got a matrix that is not symmetric, expected a symmetric one")
+    least = float(np.linalg.eigvalsh(0.5 * (relative + relative.T))[0])
+    if least < (1e-12 if definite else -1e-12):
+        wanted = "positive ones" if definite else "none below zero"
+        raise ValueError(f"{name}: got the eigenvalue {least:.3g}, scaled to a diagonal of ones; expected {wanted}")
+    return 0.5 * (K + K.T)
+
+
+Material = Elastic | Anisotropic
+
+
+def section_inertia(density: float, properties: SectionProperties) -> np.ndarray:
+    """density diag(Jy + Jz, Jy, Jz, A, A, A) at K places, (K, 6)."""
+    A, _, Jy, Jz = properties
+    return density * np.stack([Jy + Jz, Jy, Jz, A, A, A], axis=-1)

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.content import ByContent
 from dynamics.rods.model.arrays import RodArrays
 from dynamics.rods.model.closed_joint import Closure
 from dynamics.rods.model.closure_arrays import ClosureArrays
-from dynamics.rods.model.cross_section import Elastic, Section, SectionProperties
+from dynamics.rods.model.cross_section import Material, Section, SectionProperties
 from dynamics.rods.model.load_arrays import LoadArrays
 from dynamics.rods.model.strain_basis import StrainBasis
-from dynamics.validation import look_up
+from dynamics.validation import as_array, look_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +29,9 @@ class Rod(ByContent):
     name : str
     length : m
     section : Circular or Rectangular
-    material : Elastic
+    material : Elastic or Anisotropic
     basis : StrainBasis
-    reference : (6,) strains at rest
+    reference : (6,) strains at rest, or a function of s (K,) that returns (K, 6)
     nodes : (P,) positions X along the rod, m: 0, the Gauss-Legendre points, length
     weights : (P,) of the quadrature, m; zero at both ends
     coordinates : slice of its coordinates in q
@@ -39,31 +41,45 @@ class Rod(ByContent):
     name: str
     length: float
     section: Section
-    material: Elastic
+    material: Material
     basis: StrainBasis
-    reference: np.ndarray
+    reference: np.ndarray | Callable[[np.ndarray], ArrayLike]
     nodes: np.ndarray
     weights: np.ndarray
     coordinates: slice
     segments: slice
 
     def _parts(self) -> Mapping[str, Any]:
-        values = self.basis.values(self.nodes / self.length)  # functions have no content but their values
-        return {field.name: getattr(self, field.name) for field in fields(self)} | {"basis": (self.basis.rows, values)}
+        s = self.nodes / self.length  # functions have no content but their values
+        of_material = (self.material.density, *(self.densities(what) for what in ("stiffness", "damping")))
+        of_functions = {"basis": (self.basis.rows, self.basis.values(s)), "material": of_material}
+        at_rest = {"reference": self.reference_strains(s)}
+        return {field.name: getattr(self, field.name) for field in fields(self)} | of_functions | at_rest
 
     @property
     def properties(self) -> SectionProperties:
         """Section properties at the nodes."""
         return self.section.properties(self.nodes / self.length)
 
+    def reference_strains(self, s: np.ndarray) -> np.ndarray:
+        """Strains at rest (K, 6) at s = X / length (K,).  ValueError for what a function should not return."""
+        if not callable(self.reference):
+            return np.broadcast_to(self.reference, (len(s), 6))
+        return as_array(f"rod {self.name!r}: reference(s)", self.reference(np.asarray(s)), (len(s), 6))
+
+    def densities(self, what: str) -> np.ndarray:
+        """"stiffness" or "damping" of the sections at the nodes: diagonals (P, 6) or matrices (P, 6, 6)."""
+        return getattr(self.material, what)(self.properties, self.nodes / self.length)
+
     def energy_matrix(self, densities: np.ndarray) -> np.ndarray:
-        """sum_k w_k Phi_k' diag(densities_k) Phi_k (size, size) for densities (P, 6) at the nodes."""
+        """sum_k w_k Phi_k' D_k Phi_k (size, size) for D_k (P, 6, 6) at the nodes, or their diagonals (P, 6)."""
         values = self.basis.values(self.nodes / self.length)
         total = np.zeros((self.basis.size, self.basis.size))
+        own = [slice(*rows) for rows in zip(self.basis.rows[:-1], self.basis.rows[1:], strict=True)]
         for r in range(6):
-            own = slice(self.basis.rows[r], self.basis.rows[r + 1])
-            Phi = values[:, own]
-            total[own, own] = Phi.T @ ((self.weights * densities[:, r])[:, None] * Phi)
+            for c in range(6) if densities.ndim == 3 else (r,):
+                of_pair = densities[:, r, c] if densities.ndim == 3 else densities[:, r]
+                total[own[r], own[c]] = values[:, own[r]].T @ ((self.weights * of_pair)[:, None] * values[:, own[c]])
         return total
 
 
@@ -113,6 +129,16 @@ class RodModel(ByContent):
 
     def _parts(self) -> Mapping[str, Any]:
         return {field.name.replace("_", " "): getattr(self, field.name) for field in fields(self)[1:]}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: dict(x) if isinstance(x, MappingProxyType) else x for k, x in self.__dict__.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Mappings cannot be pickled as those that nobody may change."""
+        self.__dict__.update(state)
+        for field in fields(self):
+            if isinstance(state[field.name], dict):
+                self.__dict__[field.name] = MappingProxyType(state[field.name])
 
     @property
     def nv(self) -> int:

@@ -44,7 +44,7 @@ class SegmentList:
         self.kind.append(kind)
         self.rows.append(np.asarray(rows, np.int64))
         self.step.append(step)
-        self.reference.append(np.asarray(reference, float))
+        self.reference.append(np.broadcast_to(np.asarray(reference, float), (2, 6)).ravel())
         self.first_mode.append(len(self.modes))
         self.modes.extend((float(one), float(two)) for one, two in modes)
         self.before.append(np.concatenate([before[0].ravel(), before[1]]))

@@ -7,6 +7,7 @@ cross-section, whose x is the rod's axis.  Every coordinate belongs to one compo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -74,8 +75,11 @@ class StrainBasis:
 
 
 def _shifted_legendre(order: int) -> StrainFunction:
-    coefficients = np.eye(order + 1)[order]
-    return lambda s: legendre.legval(2.0 * s - 1.0, coefficients)
+    return partial(_series, np.eye(order + 1)[order])
+
+
+def _series(coefficients: np.ndarray, s: np.ndarray) -> np.ndarray:
+    return legendre.legval(2.0 * s - 1.0, coefficients)
 
 
 class LegendreBasis(StrainBasis):

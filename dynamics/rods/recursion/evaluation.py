@@ -17,6 +17,7 @@ from dynamics.algorithms.batch import unbatch
 from dynamics.rods.kinematics.closure_hessian import closure_hessian, hessian_scratch
 from dynamics.rods.kinematics.closure_kernel import closure_rows, subtract_turning
 from dynamics.rods.kinematics.forward_pass import forward_numbers, forward_pass
+from dynamics.rods.loads.composites import MOMENTA, store_momenta
 from dynamics.rods.model.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, SEGMENT
 from dynamics.rods.model.closure_arrays import no_closures
 from dynamics.rods.model.load_arrays import LOADS
@@ -73,13 +74,15 @@ def work_numbers(model: RodModel) -> int:
 
 
 @driver
-def drive_inverse_dynamics(first, last, work, m, external, closures, level, states, wrenches, tau, rows):
-    """tau and `BlockRows` for the knots of `states` (K, 4 n) and `wrenches` (K, 6 W), knots in lanes."""
+def drive_inverse_dynamics(first, last, work, m, external, closures, level, states, wrenches, tau, rows, momenta):
+    """tau, `BlockRows`, and momenta if it has rows, for the knots of `states` (K, 4 n) and `wrenches` (K, 6 W), knots
+    in lanes."""
     m, external, closures = by_reference(m), by_reference(external), by_reference(closures)
     n = m.numbers[0]
     x, w = carve(work, 4 * n)
     y, w = carve(w, wrenches.shape[1])
     forces, w = carve(w, n)
+    sums, w = carve(w, MOMENTA)
     b, rest = carve_blocks(m, w)
     A, w = carve(w, w.shape[0] - rest.shape[0])
     for c in range(first, last):
@@ -89,15 +92,18 @@ def drive_inverse_dynamics(first, last, work, m, external, closures, level, stat
         inverse_dynamics_kernel(m, external, closures, level, x, y, w, forces, A, w[:0])
         scatter(forces, t, tau)
         scatter_derivatives(b, t, rows)
+        if momenta.shape[0] > 0:
+            store_momenta(m, w, sums)
+            scatter(sums, t, momenta)
 
 
 def driver_numbers(model: RodModel) -> int:
     """Scratch numbers per lane of `drive_inverse_dynamics`."""
-    return work_numbers(model) + 5 * model.nq + 6 * model.wrench_count + block_numbers(model.arrays)
+    return work_numbers(model) + 5 * model.nq + MOMENTA + 6 * model.wrench_count + block_numbers(model.arrays)
 
 
 # ------------------------------------------------------------------------------------------------ public
-def _batches(model: RodModel, wrenches=None, **vectors) -> tuple[bool, np.ndarray, np.ndarray]:
+def state_batches(model: RodModel, wrenches=None, **vectors) -> tuple[bool, np.ndarray, np.ndarray]:
     """Whether it is one point, the states (K, 4 n) of q, v, a, w, and the wrenches (K, 6 W), by default zero."""
     W = as_kind("model", model, RodModel).wrench_count
     vectors["wrenches"] = np.zeros(6 * W) if wrenches is None else flat_wrenches(wrenches, model)
@@ -130,15 +136,19 @@ def flat_wrenches(wrenches: ArrayLike, model: RodModel) -> np.ndarray:
     return array.reshape(*array.shape[:-2], 6 * count)
 
 
-def evaluate(model: RodModel, level: int, states: np.ndarray, wrenches: np.ndarray) -> list[np.ndarray]:
+def evaluate(
+    model: RodModel, level: int, states: np.ndarray, wrenches: np.ndarray, momenta: np.ndarray | None = None
+) -> list[np.ndarray]:
     """tau (K, n) and, as far as the level goes, dq, dv, M, Hqq, Hqv, Hvv, Hqa (K, n n), for states (K, 4 n) and
-    wrenches (K, 6 W) of the external loads."""
+    wrenches (K, 6 W) of the external loads; momenta (K, MOMENTA): where these go."""
     K, n = len(states), model.nq
     wanted = (FIRST, FIRST, MASS_MATRIX, SECOND, SECOND, SECOND, SECOND)
     blocks = [np.empty((K if level >= least else 0, n * n)) for least in wanted]
     tau = np.empty((K, n))
     plant = model.arrays, model.external, no_closures()
-    launch(drive_inverse_dynamics, K, driver_numbers(model), *plant, level, states, wrenches, tau, BlockRows(*blocks))
+    sums = np.empty((0, MOMENTA)) if momenta is None else momenta
+    arguments = *plant, level, states, wrenches, tau, BlockRows(*blocks), sums
+    launch(drive_inverse_dynamics, K, driver_numbers(model), *arguments)
     return [tau, *blocks]
 
 
@@ -156,14 +166,14 @@ def inverse_dynamics(
     Returns: (n,) or (K, n), N m or N along the coordinates.
     Raises: ValueError for a wrong shape or a number that is not finite; the functions below too.
     """
-    single, states, given = _batches(model, wrenches, q=q, v=v, a=a)
+    single, states, given = state_batches(model, wrenches, q=q, v=v, a=a)
     (tau,) = unbatch(single, evaluate(model, FORCES, states, given)[0])
     return tau
 
 
 def mass_matrix(model: RodModel, q: ArrayLike) -> np.ndarray:
     """M (n, n) or (K, n, n), symmetric; q (n,) or (K, n)."""
-    single, states, given = _batches(model, q=q)
+    single, states, given = state_batches(model, q=q)
     (M,) = _matrices(single, model.nq, evaluate(model, MASS_MATRIX, states, given)[3:4])
     return M
 
@@ -172,7 +182,7 @@ def inverse_dynamics_derivatives(
     model: RodModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, wrenches: ArrayLike | None = None
 ) -> InverseDynamicsDerivatives:
     """First derivatives of ID in q and v, and M, its derivative in a; q, v, a (n,) or (K, n)  [Mathew 2025, eq. 35]."""
-    single, states, given = _batches(model, wrenches, q=q, v=v, a=a)
+    single, states, given = state_batches(model, wrenches, q=q, v=v, a=a)
     return InverseDynamicsDerivatives(*_matrices(single, model.nq, evaluate(model, FIRST, states, given)[1:4]))
 
 
@@ -180,5 +190,5 @@ def inverse_dynamics_hessian(
     model: RodModel, q: ArrayLike, v: ArrayLike, a: ArrayLike, w: ArrayLike, wrenches: ArrayLike | None = None
 ) -> InverseDynamicsHessian:
     """Hessian of w'ID; q, v, a, w (n,) or (K, n).  No tensor is formed."""
-    single, states, given = _batches(model, wrenches, q=q, v=v, a=a, w=w)
+    single, states, given = state_batches(model, wrenches, q=q, v=v, a=a, w=w)
     return InverseDynamicsHessian(*_matrices(single, model.nq, evaluate(model, SECOND, states, given)[4:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MappingProxyType
 
 import numpy as np
@@ -14,9 +15,9 @@ from dynamics.rods.loads.external_loads import CylinderContact, Fluid, LoadList,
 from dynamics.rods.model.arrays import JOINT, ROD, SCREW
 from dynamics.rods.model.closed_joint import Closure
 from dynamics.rods.model.closure_arrays import no_closures
-from dynamics.rods.model.cross_section import Circular, Elastic, Section
+from dynamics.rods.model.cross_section import Circular, Material, Section, section_inertia
 from dynamics.rods.model.load_arrays import ADDED_MASS, DRAG, FOLLOWER, WRENCH
-from dynamics.rods.model.rod_checks import check_points, check_stiffness
+from dynamics.rods.model.rod_checks import check_points, check_slenderness, check_stiffness, strains_at_rest
 from dynamics.rods.model.rod_model import Rod, RodModel
 from dynamics.rods.model.segment_list import SegmentList, inertia_about_frame, joint_motion
 from dynamics.rods.model.strain_basis import COMPONENTS, StrainBasis
@@ -101,12 +102,12 @@ class RodModelBuilder:
         parent: str,
         length: float,
         section: Section,
-        material: Elastic,
+        material: Material,
         basis: StrainBasis,
         joint: Joint | None = None,
         placement: Placement | None = None,
         points: int = 5,
-        reference: ArrayLike = STRAIGHT,
+        reference: ArrayLike | Callable[[np.ndarray], ArrayLike] = STRAIGHT,
     ) -> None:
         """Add a rod along the x axis of its joint's frame.
 
@@ -115,12 +116,14 @@ class RodModelBuilder:
         name, parent, placement : as for `add_body`; children of the rod are attached to the frame of its tip
         length : m
         section : Circular or Rectangular
-        material : Elastic
+        material : Elastic or Anisotropic
         basis : StrainBasis, such as LegendreBasis(bending_y=4, bending_z=4)
         joint : between parent and rod; None, the default: clamped
         points : Gauss-Legendre points of the quadrature of forces and inertia, at least the functions of a component;
             together with both ends also the points between which kinematics are integrated
-        reference : (6,) strains at rest [torsion, bending y, z, stretch, shear y, z]; by default straight
+        reference : (6,) strains at rest [torsion, bending y, z, stretch, shear y, z]; by default straight.  Where they
+            vary along the rod: a function of s = X / length (K,) that returns (K, 6), or (points + 2, 6), those at the
+            base, the points of the quadrature and the tip, between which they follow a polynomial
 
         Raises
         ------
@@ -129,24 +132,27 @@ class RodModelBuilder:
         TypeError : arguments of another kind.
         """
         label = f"rod {name!r}: "
-        kinds = {"section": (section, Section), "material": (material, Elastic), "basis": (basis, StrainBasis)}
-        for what, (value, kind) in kinds.items():
-            as_kind(label + what, value, kind, "Circular or Rectangular" if what == "section" else None)
+        kinds = {
+            "section": (section, Section, "Circular or Rectangular"), "basis": (basis, StrainBasis, None),
+            "material": (material, Material, "Elastic or Anisotropic"),
+        }  # fmt: skip
+        for what, (value, kind, wanted) in kinds.items():
+            as_kind(label + what, value, kind, wanted)
         parent_segment = self._new(name, parent, joint, label)
         length = float(as_array(label + "length", length, ()))
         if length <= 0.0:
             raise ValueError(f"{label}length: got {length}, expected a positive number of metres")
         check_points(label, points, basis)
-        reference = as_array(label + "reference", reference, (6,))
+        check_slenderness(label, length, section)
         placement_ = as_placement(label + "placement", placement)
         if joint is not None:
             massless = np.zeros(10)
             parent_segment = self._add_joint(name, parent_segment, joint, placement_, massless, 0.0, 0.0)
             placement_ = IDENTITY
         rod = self._rod(name, length, section, material, basis, points, reference)
-        K = rod.energy_matrix(material.stiffness(rod.properties))
+        K = rod.energy_matrix(rod.densities("stiffness"))
         check_stiffness(label, K)
-        self._energies.append((rod.coordinates, K, rod.energy_matrix(material.damping(rod.properties))))
+        self._energies.append((rod.coordinates, K, rod.energy_matrix(rod.densities("damping"))))
         self._links[name] = self._add_segments(rod, parent_segment, placement_)
         self._rods[name] = rod
 
@@ -300,6 +306,7 @@ class RodModelBuilder:
     def _rod(self, name, length, section, material, basis, points, reference) -> Rod:
         x, w = np.polynomial.legendre.leggauss(points)
         nodes = np.concatenate([[0.0], 0.5 * length * (x + 1.0), [length]])
+        at_rest = strains_at_rest(f"rod {name!r}: reference", reference, nodes / length)
         weights = np.concatenate([[0.0], 0.5 * length * w, [0.0]])
         first = len(self._segments.parent)
         own = slice(self._n, self._n + basis.size)
@@ -307,21 +314,22 @@ class RodModelBuilder:
             self._names += [f"{name} {component} {k}" for k in range(basis.rows[r + 1] - basis.rows[r])]
         self._n += basis.size
         segments = slice(first, first + points + 1)
-        return Rod(name, length, section, material, basis, reference.copy(), nodes, weights, own, segments)
+        return Rod(name, length, section, material, basis, at_rest, nodes, weights, own, segments)
 
     def _add_segments(self, rod: Rod, parent: int, placement) -> int:
-        M = rod.material.inertia(rod.properties) * rod.weights[:, None]
+        M = section_inertia(rod.material.density, rod.properties) * rod.weights[:, None]
         self._mass += float(M[:, 3].sum())
         rows = rod.coordinates.start + rod.basis.rows
         for k in range(len(rod.nodes) - 1):
             h = rod.nodes[k + 1] - rod.nodes[k]
             middle, offset = rod.nodes[k] + 0.5 * h, np.sqrt(3.0) / 6.0 * h
-            modes = rod.basis.values(np.array([middle - offset, middle + offset]) / rod.length).T
+            places = np.array([middle - offset, middle + offset]) / rod.length
+            modes, at_rest = rod.basis.values(places).T, rod.reference_strains(places)
             Jx, Jy, Jz, A = M[k + 1, :4]
             inertia = np.array([A, 0.0, 0.0, 0.0, Jx, 0.0, 0.0, Jy, 0.0, Jz])
             before = placement if k == 0 else IDENTITY
             step = (h, np.sqrt(3.0) * h * h / 12.0)
-            parent = self._segments.add(parent, ROD, rows, step, rod.reference, modes, before, IDENTITY, inertia)
+            parent = self._segments.add(parent, ROD, rows, step, at_rest, modes, before, IDENTITY, inertia)
         return parent
 
     # -------------------------------------------------------------------------------------------- the model

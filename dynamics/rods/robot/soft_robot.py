@@ -15,7 +15,7 @@ from dynamics.rods.chains.closures import check_independence
 from dynamics.rods.chains.constrained_dynamics import constrained_motion
 from dynamics.rods.chains.constrained_hessian import acceleration_hessian
 from dynamics.rods.loads.robot_arrays import RobotArrays, robot_arrays
-from dynamics.rods.loads.tendons import Tendon, named_tendons, tendon_arrays
+from dynamics.rods.loads.tendons import Tendon, named_tendons, tendon_arrays, warn_of_slack
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import BlockRows
@@ -134,6 +134,11 @@ class SoftRobot(ByContent):
     def control_names(self) -> tuple[str, ...]:
         """Names of tendons, then of driven links."""
         return (*(tendon.name or "" for tendon in self.tendons), *self.torques)
+
+    def warn_of_slack(self, argument: str, u: np.ndarray) -> None:
+        """Warn of tendons that are to push by controls u (nu,) or (K, nu), an argument of this name."""
+        count = len(self.tendons)
+        warn_of_slack(argument, self.control_names[:count], u[..., :count])
 
     # -------------------------------------------------------------------------------------------- equation of motion
     def residual(

@@ -24,6 +24,8 @@ NUDGE = 1e-6
 """Of the force that a direction of negative curvature takes at the radius: what it is given at least."""
 GAP = 1e-11
 """Of chains that count as closed."""
+LEAST_GAIN = 1e-14
+"""Of the energy of a moderate change of the stiffest coordinate: what is lost in rounding."""
 POINTS, WEIGHTS = np.polynomial.legendre.leggauss(5)
 
 
@@ -84,7 +86,7 @@ def descend(path: LoadPath, s: float, q: np.ndarray, max_iterations: int) -> tup
         while True:
             p, promised = _trust_region_step(g, H, radius)
             size = float(np.linalg.norm(p))
-            if size <= CLOSE and size < 0.99 * radius:
+            if (size <= CLOSE and size < 0.99 * radius) or -promised <= LEAST_GAIN * path.largest:
                 return q, tangent, REACHED, count
             trial = _moved(path, q, Z @ p)
             gain = -_work(path, s, q, trial) if np.isfinite(trial).all() else -np.inf

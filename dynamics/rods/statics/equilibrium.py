@@ -120,6 +120,7 @@ def load_path(
     for suffix, controls, given in (("_start", u_start, wrenches_start), ("", u, wrenches)):
         controls = np.zeros(robot.nu) if controls is None else as_array(f"u{suffix}", controls, (robot.nu,))
         given = np.zeros((W, 6)) if given is None else as_array(f"wrenches{suffix}", given, (W, 6))
+        robot.warn_of_slack(f"u{suffix}", controls)
         inputs.append(np.concatenate([controls, given.ravel()]))
     q0 = np.zeros(robot.nq) if q0 is None else as_array("q0", q0, (robot.nq,))
     held = prescribed_values(robot.model, prescribed)

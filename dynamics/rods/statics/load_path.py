@@ -99,7 +99,7 @@ class LoadPath:
         self.robot, self.held, self._inputs, self._values = robot, held, inputs, values
         self.scales = coordinate_scales(robot.model)
         self.newton = Newton(robot, held.free)
-        self._largest = float((np.diag(robot.model.stiffness) * self.scales**2).max(initial=0.0))
+        self.largest = float((np.diag(robot.model.stiffness) * self.scales**2).max(initial=0.0))
 
     def inputs(self, s: float) -> np.ndarray:
         """Controls and external wrenches (nu + 6 W,)."""
@@ -127,7 +127,7 @@ class LoadPath:
         """Whether Newton's method converged, or ended where nothing is left of r: at shapes that may turn freely, as a
         helix between clamps, its steps stay what rounding makes them."""
         left = np.abs(result.forces * self.scales)[self.held.free].max(initial=0.0)
-        return result.status == CONVERGED or (result.status == STALLED and bool(left <= tolerance * self._largest))
+        return result.status == CONVERGED or (result.status == STALLED and bool(left <= tolerance * self.largest))
 
     def _states(self, qs: np.ndarray, inputs: np.ndarray, multipliers: np.ndarray | None = None) -> np.ndarray:
         """States (K, .) as `residual_kernel` reads them, for q (K, n) and inputs (nu + 6 W,) or (K, .)."""

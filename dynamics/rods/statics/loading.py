@@ -7,7 +7,7 @@ is halved where that fails or goes far from there; where shapes turn unstable th
 import numpy as np
 
 from dynamics.rods.statics.descent import MESSAGES as OF_DESCENT
-from dynamics.rods.statics.descent import REACHED, closed_shape, descend
+from dynamics.rods.statics.descent import REACHED, TOO_MANY, closed_shape, descend
 from dynamics.rods.statics.load_path import LoadPath, negative_directions
 from dynamics.rods.statics.newton import CONVERGED, MESSAGES, NewtonResult
 
@@ -31,11 +31,13 @@ def descended(path: LoadPath, s: float, q: np.ndarray, tolerance: float, max_ite
         q, result = path.solve(q, s, None, tolerance, max_iterations)
         return q, result, "chains that cannot be closed", result.iterations
     q, tangent, status, count = descend(path, s, start, max_iterations)
-    found, result = path.solve(q, s, tangent.multipliers, tolerance, max_iterations if status == REACHED else 1)
-    if status != REACHED:
-        return q, result, OF_DESCENT[status], count
-    message = MESSAGES[CONVERGED if path.at_rest(result, tolerance) else result.status]
-    return found, result, message, count + result.iterations
+    steps = max_iterations if status != TOO_MANY else 1
+    found, result = path.solve(q, s, tangent.multipliers, tolerance, steps)
+    if path.at_rest(result, tolerance) and status != TOO_MANY:
+        return found, result, MESSAGES[CONVERGED], count + result.iterations
+    if status == REACHED:
+        return found, result, MESSAGES[result.status], count + result.iterations
+    return q, result, OF_DESCENT[status], count
 
 
 def _predicted(path: LoadPath, q: np.ndarray, s: float, ds: float) -> tuple[np.ndarray, np.ndarray, float]:

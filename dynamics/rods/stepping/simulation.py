@@ -24,6 +24,10 @@ FIXED: dict[str, Callable[..., Run]] = {"newmark": newmark, "implicit_midpoint":
 BY_STAGES = ("implicit_midpoint", "sdirk2")
 
 
+SAMPLES = 100
+"""Times of a motion at which tensions are looked at."""
+
+
 class Simulation(NamedTuple):
     """Times t (T,), coordinates q and velocities v (T, n), and what it took.
 
@@ -121,6 +125,8 @@ def simulate(
             run = stiff_motion(plant, duration, start, STIFF[method], dt, options, jacobian, report)
         else:
             run = FIXED[method](plant, duration, start, dt, (rtol, atol), report)
+    some = run[0][:: max(len(run[0]) // SAMPLES, 1)]
+    robot.warn_of_slack("controls", np.array([plant.inputs(float(t))[: robot.nu] for t in some]))
     return Simulation(*run)
 
 
