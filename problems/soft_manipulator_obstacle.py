@@ -2,8 +2,8 @@
 
 The robot is that of `rods.cable_manipulator`, half a metre long; it starts at rest, held on one side by the tensions
 START, and is to rest where these, mirrored, hold it on the other.  The pillar stands in between: the straight way would
-lead through it.  The rod, as thick as it is, keeps 1 cm from it at each of its quadrature points and at the tip.  One second,
-40 knots of an L-stable method of second order.  Costs: tensions and motion on the way, the tip's position and
+lead through it.  The rod, as thick as it is, keeps 1 cm from it at each of its quadrature points and at the tip.  One
+second, 40 knots of an L-stable method of second order.  Costs: tensions and motion on the way, the tip's position and
 rest at the end.  Tendons only pull, with 40 N at most.  Starts from START held all the time.
 """
 

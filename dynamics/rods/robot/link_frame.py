@@ -108,14 +108,15 @@ def as_share(model: RodModel, link: str, s: float) -> float:
 def chain_to(model: RodModel, link: str, s: float, placement: tuple[np.ndarray, np.ndarray]) -> RodArrays:
     """The segments up to X = s length of a rod, or to a body, without mass and gravity; the last ends at the frame."""
     m, last = model.arrays, model.segment_of(link)
-    modes, step = m.modes, m.step.copy()
+    modes, step, reference = m.modes, m.step.copy(), m.reference.copy()
     if link in model.rods:
         rod = model.rods[link]
         k = min(max(int(np.searchsorted(rod.nodes, s * rod.length)) - 1, 0), len(rod.nodes) - 2)
         last, h = rod.segments.start + k, s * rod.length - rod.nodes[k]
         middle, offset = rod.nodes[k] + 0.5 * h, np.sqrt(3.0) / 6.0 * h
         step[last] = h, np.sqrt(3.0) * h * h / 12.0
-        modes = np.concatenate([modes, rod.basis.values(np.array([middle - offset, middle + offset]) / rod.length).T])
+        points = np.array([middle - offset, middle + offset]) / rod.length
+        modes, reference[last] = np.concatenate([modes, rod.basis.values(points).T]), rod.reference_strains(points).ravel()
     chain = [last]
     while m.parent[chain[0]] >= 0:
         chain.insert(0, int(m.parent[chain[0]]))
@@ -126,7 +127,7 @@ def chain_to(model: RodModel, link: str, s: float, placement: tuple[np.ndarray, 
     if m.kind[last] == ROD:
         first_mode[-1] = len(m.modes)
     return RodArrays(
-        np.arange(-1, L - 1), m.kind[chain], m.rows[chain], step[chain], m.reference[chain], first_mode, modes,
+        np.arange(-1, L - 1), m.kind[chain], m.rows[chain], step[chain], reference[chain], first_mode, modes,
         m.before[chain], after, np.zeros((L, 10)), np.cumsum([0, *map(len, paths)]), np.concatenate(paths), m.base,
         np.zeros(3), m.numbers,
     )  # fmt: skip

@@ -85,9 +85,10 @@ class RodStrain(_OfRod):
 
     def __init__(self, model: RodModel, rod: str, s: float, target: ArrayLike | None = None) -> None:
         part, Phi = self._attach(model, rod, s, "strain")
-        target = part.reference.copy() if target is None else as_array("target", target, (6,)).copy()
+        rest = part.reference_strains(np.array([self.s]))[0]
+        target = rest.copy() if target is None else as_array("target", target, (6,)).copy()
         self._set(target=target)
-        self._fill(part, Phi, part.reference - target)
+        self._fill(part, Phi, rest - target)
 
 
 class RodForces(_OfRod):
@@ -111,5 +112,6 @@ class RodForces(_OfRod):
         part, Phi = self._attach(model, rod, s, "forces")
         target = np.zeros(6) if target is None else as_array("target", target, (6,)).copy()
         self._set(target=target)
-        stiffness = part.material.stiffness(part.section.properties(np.array([self.s])))[0]
-        self._fill(part, stiffness[:, None] * Phi, -target)
+        at = np.array([self.s])
+        stiffness = part.material.stiffness(part.section.properties(at), at)[0]
+        self._fill(part, (np.diag(stiffness) if stiffness.ndim == 1 else stiffness) @ Phi, -target)
