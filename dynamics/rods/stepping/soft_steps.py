@@ -9,10 +9,9 @@
                            v~ = v + (h - g) a0         q~ = q + h v + 2 g (h - g) a0
                            r(q + g v + g^2 a0, v + g a0, a0, u) = 0                  g = (1 - 1/sqrt 2) h
 
-(Newmark's with average acceleration; SDIRK2 is Alexander's method [Alexander 1977], L-stable.  It takes closed chains as
-well, with A v + e / h = 0 at both stages: of second order, and what opens them falls to 0.35 of it a step.)  With
-z = (q, v, u) and
-lam = (lam_q, lam_v) at the step's output, F = dx+/dz, and H is the Hessian of lam'x+.  The first two methods have one
+(Newmark's with average acceleration; SDIRK2 is Alexander's method [Alexander 1977], L-stable.  It takes closed chains,
+with A v + e / h = 0 at both stages: of second order, and what opens them falls to 0.35 of it in a step.)  With z =
+(q, v, u) and lam = (lam_q, lam_v) at the step's output, F = dx+/dz, and H is the Hessian of lam'x+.  The first two methods have one
 acceleration: H is the Hessian of y'a, y = h lam_v + (h^2 or h^2/2) lam_q.  The others chain two: with q~ = q + h v +
 dq a0, v~ = v + dv a0, q+ = q~ + cq a1, v+ = v~ + cv a1, y1 = cv lam_v + cq lam_q and G = dq da1/dq~ + dv da1/dv~,
 
