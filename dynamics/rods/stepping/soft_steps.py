@@ -11,9 +11,10 @@
 
 (Newmark's with average acceleration; SDIRK2 is Alexander's method [Alexander 1977], L-stable.  It takes closed chains,
 with A v + e / h = 0 at both stages: of second order, and what opens them falls to 0.35 of it in a step.)  With z =
-(q, v, u) and lam = (lam_q, lam_v) at the step's output, F = dx+/dz, and H is the Hessian of lam'x+.  The first two methods have one
-acceleration: H is the Hessian of y'a, y = h lam_v + (h^2 or h^2/2) lam_q.  The others chain two: with q~ = q + h v +
-dq a0, v~ = v + dv a0, q+ = q~ + cq a1, v+ = v~ + cv a1, y1 = cv lam_v + cq lam_q and G = dq da1/dq~ + dv da1/dv~,
+(q, v, u) and lam = (lam_q, lam_v) at the step's output, F = dx+/dz, and H is the Hessian of lam'x+.  The first two
+methods have one acceleration: H is the Hessian of y'a, y = h lam_v + (h^2 or h^2/2) lam_q.  The others chain two: with
+q~ = q + h v + dq a0, v~ = v + dv a0, q+ = q~ + cq a1, v+ = v~ + cv a1, y1 = cv lam_v + cq lam_q and
+G = dq da1/dq~ + dv da1/dv~,
 
     da1/dz = da1/dz~ [1 h; 0 1] + G a0_z,    H = d(z~)' H1 d(z~) + Hessian of y0'a0,    y0 = dv lam_v + dq lam_q + G'y1
 """
