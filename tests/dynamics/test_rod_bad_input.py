@@ -188,6 +188,7 @@ XS, US = np.zeros((4, 2 * N)), np.zeros((3, 2))
 USING = [
     *rows("residual", of_robot("residual"), POINT, q=Q, v=Q, a=Q, u=arrays(2), wrenches=WRENCHES),
     *rows("multipliers", lambda **given: robot(True).residual(**POINT, **given), multipliers=arrays(3)[1:]),
+    *rows("hessian", lambda **given: robot(True).residual_hessian(**POINT, w=Z, **given), multipliers=arrays(3)[1:]),
     *rows("hessian", of_robot("residual_hessian"), POINT, w=Q),
     *rows("forward", of_robot("forward_dynamics"), FORWARD, q=Q, v=Q, u=arrays(2), wrenches=WRENCHES),
     *rows(

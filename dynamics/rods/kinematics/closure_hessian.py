@@ -22,7 +22,7 @@ without its second term, in qq, with the wrench of mu.  Directions turn by expon
 from dynamics.rods.kinematics.closure_kernel import JETS, POINT, POINT_RATE, SIDE, SPIN, store_row, store_side
 from dynamics.rods.kinematics.strains import load_column
 from dynamics.rods.model.arrays import COMPOSITE, END, LOAD_FORCE, RATE_FORCE, SEGMENT, VIRTUAL
-from dynamics.rods.model.closure_arrays import POSITION, virtual_rows
+from dynamics.rods.model.closure_arrays import POSITION, ClosureArrays, virtual_rows
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, splat, store
 from dynamics.spatial import (
     add3,
@@ -258,6 +258,6 @@ def closure_hessian(m, k, segments, columns, wrenches, work, closed, Hqq, Hqv):
         _add_products(m, k, c, vectors, Hqq, Hqv)
 
 
-def hessian_scratch(k, n: int) -> int:
+def hessian_scratch(k: ClosureArrays, n: int) -> int:
     """Scratch numbers of `closure_hessian`."""
     return VECTORS * n + 4 * SIDE + 2 * JETS + SUMS if len(k.kind) else 0

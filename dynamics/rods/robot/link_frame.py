@@ -116,7 +116,8 @@ def chain_to(model: RodModel, link: str, s: float, placement: tuple[np.ndarray, 
         middle, offset = rod.nodes[k] + 0.5 * h, np.sqrt(3.0) / 6.0 * h
         step[last] = h, np.sqrt(3.0) * h * h / 12.0
         points = np.array([middle - offset, middle + offset]) / rod.length
-        modes, reference[last] = np.concatenate([modes, rod.basis.values(points).T]), rod.reference_strains(points).ravel()
+        modes = np.concatenate([modes, rod.basis.values(points).T])
+        reference[last] = rod.reference_strains(points).ravel()
     chain = [last]
     while m.parent[chain[0]] >= 0:
         chain.insert(0, int(m.parent[chain[0]]))
