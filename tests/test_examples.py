@@ -21,9 +21,10 @@ ROOT = Path(__file__).parents[1]
         (5, "two_arms", 50),
         (6, "gripper", 65),
         (7, "soft_arm", 45),
-        (8, "waypoints", 50),
-        (9, "execution", 40),
-        (10, "panda_job", 75),
+        (8, "buckling", 35),
+        (9, "waypoints", 50),
+        (10, "execution", 40),
+        (11, "panda_job", 75),
     ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
@@ -99,6 +100,13 @@ def test_soft_arm_runs(tmp_path, monkeypatch, capsys):
     assert "converged: tip at rest" in capsys.readouterr().out
     assert (solutions["ddp"].us[:, :3] >= 0.0).all()
     assert (tmp_path / "results" / "soft_arm" / "reach.gif").stat().st_size > 1e4
+
+
+def test_a_strip_buckles(capsys):
+    result = runpy.run_path(str(ROOT / "examples" / "buckling.py"))
+    assert result["straight"].critical_kinds[0] == "bifurcation"
+    assert result["buckling"] == pytest.approx(result["euler"], rel=1e-3) and result["rest"].stable
+    assert "0.9 of it: hinges 0.5000 m apart, first mode 2.90 Hz" in capsys.readouterr().out
 
 
 def test_two_arms_lift_a_bar(tmp_path, monkeypatch, capsys):

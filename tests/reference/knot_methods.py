@@ -211,7 +211,9 @@ FIRST_ORDER = {
     "forward_dynamics_derivatives": "q v u",
 }  # fmt: skip
 SECOND_ORDER = {"residual_hessian": "q v a u w", "forward_dynamics_hessian": "q v u w"}
-OF_A_MODEL = {"inverse_dynamics": "q v a", "mass_matrix": "q"}
+OF_A_MODEL = {
+    "inverse_dynamics": "q v a", "mass_matrix": "q", "center_of_mass": "q", "energies": "q v", "momentum": "q v",
+}  # fmt: skip
 for name, arguments in (FIRST_ORDER | SECOND_ORDER | OF_A_MODEL).items():
     for label, robot in rod_robots.ROBOTS.items():
         add(f"{name}-{label}", of_rods(robot, name, arguments))

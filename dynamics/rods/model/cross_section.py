@@ -89,7 +89,7 @@ class Rectangular:
         return h[0] + (h[1] - h[0]) * s, w[0] + (w[1] - w[0]) * s
 
     def properties(self, s: np.ndarray) -> SectionProperties:
-        """Area, torsion constant (`rectangle_torsion`) and second moments at s = X / length (K,)."""
+        """Area, Saint-Venant's torsion constant and second moments at s = X / length (K,)."""
         h, w = self.sides(s)
         return SectionProperties(h * w, rectangle_torsion(h, w), h * w**3 / 12.0, h**3 * w / 12.0)
 

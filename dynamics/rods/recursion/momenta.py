@@ -91,5 +91,6 @@ def energies(model: RodModel, q: ArrayLike, v: ArrayLike) -> Energies:
     """Energies(kinetic, elastic, gravitational) at q, v (n,) or (K, n): v'M v / 2, q'K q / 2, - m g.c."""
     single, states, momenta = _momenta(model, q=q, v=v)
     qs = states[:, : model.nq]
-    elastic = 0.5 * np.einsum("ki,ij,kj->k", qs, model.stiffness, qs)
-    return Energies(*unbatch(single, momenta[:, 9].copy(), elastic, -(momenta[:, :3] @ model.gravity)))
+    elastic = np.array([0.5 * (x @ (model.stiffness @ x)) for x in qs])  # each point by itself
+    gravitational = -(momenta[:, :3] * model.gravity).sum(axis=1)
+    return Energies(*unbatch(single, momenta[:, 9].copy(), elastic, gravitational))
