@@ -11,9 +11,10 @@ import problems
 from dynamics.rods.robot.link_velocity import LinkVelocity
 from dynamics.rods.stepping.simulation import simulate
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
-from experiments.soft_manipulator.study import SOLVERS
+from experiments.soft_manipulator.study import CLOSED, SOLVERS
 
 INTEGRATORS = ("semi_implicit_euler", "extrapolated_euler", "implicit_midpoint", "sdirk2")
+OF_CLOSED_CHAINS = "sdirk2"
 REFINEMENTS = (1, 2)
 """Knots of the plans, times those of the problem."""
 RTOL, ATOL = 1e-7, 1e-9
@@ -35,7 +36,8 @@ def plan_record(name: str, integrator: str, refinement: int, solver: str) -> dic
     what was wanted, how much faster or slower it ends, m/s."""
     given = problems.make(name)
     horizon, dt = refinement * given.horizon, given.system.dt / refinement
-    problem = problems.make(name, horizon=horizon, dt=dt, integrator=integrator)
+    chosen = {} if name in CLOSED else {"integrator": integrator}
+    problem = problems.make(name, horizon=horizon, dt=dt, **chosen)
     SOLVERS[solver].solve(problem)
     begin = time.perf_counter()
     solution = SOLVERS[solver].solve(problem)
