@@ -5,7 +5,7 @@
 Targets are where the manipulator's tip rests under random tensions.  --truth plans by several integrators, executes the
 controls by Radau's method, and tells how far from the plan the tip ends.  --integrators tells of each its order, the
 energy and the momentum that an undamped rod gains or loses, and what a step takes.  Writes DIR/soft_manipulator.json
-and, for each problem, DIR/<problem>_convergence.png, _controls.png and, of three, _shapes.png.
+and, for each problem, DIR/<problem>_convergence.png, _controls.png and, of two, _shapes.png.
 """
 
 import itertools
@@ -34,7 +34,7 @@ from experiments.soft_manipulator.study import (
 from experiments.soft_manipulator.truth import INTEGRATORS, OF_CLOSED_CHAINS, REFINEMENTS, plan_record
 
 TARGETS = 100
-DRAWN = ("soft_manipulator_reach", "soft_manipulator_track", "soft_manipulator_obstacle")
+DRAWN = ("soft_manipulator_reach", "soft_manipulator_track")
 """With shapes on the way to a place."""
 
 

@@ -162,8 +162,9 @@ def of_link(robot, link, kind):
     return make
 
 
-def all_orders(make_residual, forces=False):
-    """Value, Jacobians and Hessian products, in the caller's thread but for contact forces."""
+def all_orders(make_residual, forces=False, linear=False):
+    """Value, Jacobians and Hessian products, in the caller's thread but for contact forces; Jacobians of linear ones stay
+    finite whatever the state."""
 
     def make(K, rng):
         residual, xs, us = make_residual(K, rng)
@@ -172,7 +173,7 @@ def all_orders(make_residual, forces=False):
         def call(xs, mu, us=None):
             return residual.evaluate(xs, us), residual.jacobians(xs, us), residual.hessian_products(xs, us, mu)
 
-        return Knots(call, given, finite=False, spoilt=not forces, split=forces)
+        return Knots(call, given, finite=False, spoilt=not (forces or linear), split=forces)
 
     return make
 
@@ -181,7 +182,7 @@ for kind in residuals.KINDS:
     add(f"residual-{kind}", all_orders(of_robot(kind)))
 for link in links.CASES:
     if link[1] in ("arm", "flap"):
-        add(f"residual-{'-'.join(link)}", all_orders(of_link(*link)))
+        add(f"residual-{'-'.join(link)}", all_orders(of_link(*link), linear=link[-1] in ("strain", "forces")))
 for case in forces.CASES:
     for kind in forces.MAPS:
         add(f"residual-{kind}-{case}", all_orders(of_forces(case, kind), forces=True))
