@@ -163,8 +163,8 @@ def of_link(robot, link, kind):
 
 
 def all_orders(make_residual, forces=False, linear=False):
-    """Value, Jacobians and Hessian products, in the caller's thread but for contact forces; Jacobians of linear ones stay
-    finite whatever the state."""
+    """Value, Jacobians and Hessian products, in the caller's thread but for contact forces; Jacobians of linear ones
+    stay finite whatever the state."""
 
     def make(K, rng):
         residual, xs, us = make_residual(K, rng)
