@@ -13,7 +13,7 @@ from problems.soft_manipulator_reach import LARGEST_TENSION, resting_tip
 
 PROBLEMS = (
     "soft_manipulator_reach", "soft_manipulator_track", "hybrid_arm_reach", "soft_manipulator_throw", "soft_swimmer",
-    "rod_gripper", "parallel_rods",
+    "soft_manipulator_obstacle", "rod_gripper", "parallel_rods",
 )  # fmt: skip
 CLOSED = PROBLEMS[-2:]
 """With closed chains, which one integrator knows."""
