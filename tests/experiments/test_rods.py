@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from experiments.rods import knots
+from experiments.rods import knots, swing
 from experiments.rods.__main__ import main
 from experiments.rods.figures import plot_snapshots
 from experiments.rods.measure import METHODS, jacobian_times, simulations
@@ -52,6 +52,27 @@ def test_vehicle_is_drawn_where_it_is(tmp_path):
     save(plot_snapshots(example, run, scenery("contact")), tmp_path / "vehicle.png")
     assert imread(tmp_path / "vehicle.png").std() > 0.05
     assert jacobian_times(example, run)["differences"] > 0.0
+
+
+def test_swing_beside_none(tmp_path, capsys, monkeypatch):
+    """Where PyElastica is absent it is left out; ours are near the truth."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(swing, "RODS", {"silicone": swing.RODS["silicone"]})
+    monkeypatch.setattr(swing, "RAMP", 0.1)
+    assert swing.main(["--duration", "0.2", "--repeats", "1", "--out", str(tmp_path)]) == 0
+    runs = json.loads((tmp_path / "swing.json").read_text())["rods"]["silicone"]["runs"]
+    assert set(runs) == set(swing.OURS) and all(0.0 < run["error"] < 1e-3 for run in runs.values())
+    assert [run["steps"] for run in runs.values()][:2] == [50, 200] and "silicone" in capsys.readouterr().out
+
+
+@pytest.mark.peer
+def test_swing_beside_pyelastica():
+    """Its tip comes nearer with every element, by the inverse of their number: the mechanics are the same."""
+    pytest.importorskip("elastica")
+    truth = swing.our_tip("silicone", 4, 1.0, swing.OURS["Newmark, 1 ms, polynomials to order 4"][1])[0]
+    tips = [swing.their_tip("silicone", elements, 1.0)[0] for elements in (20, 40)]
+    off, half = (np.linalg.norm(tip - truth) for tip in tips)
+    assert 0.48 < half / off < 0.52 and np.linalg.norm(2.0 * tips[1] - tips[0] - truth) < 0.03 * off
 
 
 def test_times_per_knot(tmp_path, capsys):
