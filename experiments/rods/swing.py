@@ -2,11 +2,11 @@
 
     python -m experiments.rods.swing [--duration S] [--repeats N] [--out DIR]
 
-A thick rod of silicone and a slender one of rubber, undamped and without weight, carry a force at the tip that grows to
-its value and stays.  Truth is Newmark's method in steps of 0.2 ms with more polynomials than any contestant has; both libraries approach it,
-so that they agree on the mechanics: PyElastica, which holds its first element still, with 1 / elements.  It
-(of the extra `peers`; left out where it is absent) takes explicit steps of half of what a wave needs to cross an element
-or a radius.  Times are medians of runs that take turns.  Writes DIR/swing.json.
+A thick rod of silicone and a slender one of rubber, undamped and without weight, carry a force at the tip that grows
+to its value and stays.  Truth is Newmark's method in steps of 0.2 ms with more polynomials than any contestant has;
+both libraries approach it, so that they agree on the mechanics: PyElastica, which holds its first element still, with
+1 / elements.  It (of the extra `peers`; left out where it is absent) takes explicit steps of half of what a wave needs
+to cross an element or a radius.  Times are medians of runs that take turns.  Writes DIR/swing.json.
 """
 
 import importlib.util
