@@ -13,6 +13,7 @@ import numpy as np
 import dynamics
 import trajopt
 from dynamics.rods.robot.rod_distance import RodDistance
+from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from problems import soft_manipulator_reach
 from problems.rods.cable_manipulator import cable_manipulator
 
@@ -25,6 +26,7 @@ def make(horizon: int = 50, dt: float = 0.02, integrator: str = "extrapolated_eu
     """The problem with `horizon` knots of dt seconds, and a method of `SoftRobotSystem`."""
     target = soft_manipulator_reach.resting_tip(cable_manipulator(), GOAL)
     free = soft_manipulator_reach.make(horizon, dt, target, integrator)
+    assert isinstance(free.system, SoftRobotSystem)
     ball = dynamics.Geometry("ball", "world", -1, dynamics.Sphere(RADIUS), (np.eye(3), CENTER))
     distance = RodDistance(free.system.model, [ball], margin=MARGIN)
     return trajopt.Problem(
