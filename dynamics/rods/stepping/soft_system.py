@@ -18,7 +18,7 @@ from dynamics.validation import as_array, as_floats, as_kind, as_whole_number, c
 
 
 class SoftRobotSystem(DiscreteSystem):
-    """x+ = f(x, u) for a soft robot with state x = [q; v] and the robot's controls u: tensions, then joint torques.
+    """x+ = f(x, u) for a soft robot with state x = [q; v] and the robot's controls u: tensions, pressures, joint torques.
 
     Parameters
     ----------
