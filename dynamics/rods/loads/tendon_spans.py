@@ -20,8 +20,8 @@ from dynamics.rods.model.arrays import FIRST, ROD, SCREW, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.simd import align_stack, helper, kernel, load, sincos, sqrt, store
 
-MEETING = 1e-9
-"""Of the places' distance to the joint: a distance between them that counts as zero."""
+MEETING, ROUNDING = 1e-9, 1e-12
+"""Of the places' distances to the joint: a distance between them, and of the squares: a change, that count as zero."""
 
 
 # ------------------------------------------------------------------------------------------------ kernels
@@ -108,7 +108,7 @@ def spans_of(model: RodModel, line: Line, control: int, pieces: Mapping[str, np.
         a, b = _at_joint(model, [*between, model.rods[rod].segments.start], joints[0], *ends)
         component = int(np.argmax(np.diff(m.rows[joints[0]])))
         square = _square(component, a, b)
-        moves = abs(square[1]) + abs(square[2]) > 0.0
+        moves = component >= 3 or abs(square[1]) + abs(square[2]) > ROUNDING * (a @ a + b @ b)
         if moves and np.linalg.norm(b - a) <= MEETING * (np.linalg.norm(a) + np.linalg.norm(b)):
             raise ValueError(f"{label}one whose sides are apart: {line.label()}its places on both sides meet at q = 0")
         if moves:
