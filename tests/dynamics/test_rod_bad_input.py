@@ -71,7 +71,7 @@ Q = arrays(N)
 OF_LINKS = (3, THING, "nonsense", ["nonsense"], [["body"]], ["rod"])  # in place of names of links with a joint
 ROUTES = tuple(lambda X, y=y: y for y in (None, "text", [1.0, 2.0], 1j, np.nan, THING))
 LINES = (None, "", 3, THING, b"x", [], {}, [None], [3], ["rod", "rod"])
-BY_ROD = (*NUMBERS, (0.0,), (0.0, None), (0.0, "text"), ([0.0], 0.0), (np.nan, 0.0), np.zeros(3))
+BY_ROD = (*NUMBERS[:5], *NUMBERS[6:], (0.0,), (0.0, None), (0.0, "text"), ([0.0], 0.0), (np.nan, 0.0), np.zeros(3))
 DENSITIES = tuple(lambda s, x=x: x for x in (None, "text", 1.0, np.zeros(3), np.full(6, np.nan), THING))
 SIGNALS = tuple(lambda t, u=u: u for u in (None, "text", 1j, np.nan, THING, [1.0]))
 CURVES = tuple(lambda s, x=x: x for x in (None, "text", np.zeros(6), np.full((len(Z), 6), np.nan), THING))
