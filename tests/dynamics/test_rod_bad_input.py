@@ -157,6 +157,10 @@ BUILDING = [
         rod=(*NAMES, "body"), density=(*arrays(6), *DENSITIES), follower=FLAGS,
     ),
     *rows(
+        "named", adding("add_distributed_load"), {"rod": "rod", "density": 1.0, "name": "x"}, name=NEW_NAMES[1:],
+        density=(*NUMBERS, np.zeros(6), *DENSITIES[:2], *DENSITIES[3:]),
+    ),
+    *rows(
         "add_contact", adding("add_contact"), {"rod": "rod", "contact": rods.CylinderContact(0.1, 1e3)},
         rod=(*NAMES, "body"), contact=(*KINDS, rods.Fluid(1.0)),
     ),

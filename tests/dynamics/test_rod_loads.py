@@ -31,6 +31,8 @@ def loaded(builder, rng, load):
     if load in ("distributed", "all"):
         builder.add_distributed_load("trunk", lambda s: [0.3, 0.2 * s, -0.1, 2.0 * s, 1.0, -s * s])
         builder.add_distributed_load("flap", [0.1, 0.2, 0.3, -1.0, 2.0, 0.5], follower=True)
+        builder.add_distributed_load("tail", 2.0, name="wind")
+        builder.add_distributed_load("trunk", lambda s: 1.0 - s, True, "suit")
     if load in ("drag", "all"):
         builder.add_drag("plate", rng.standard_normal((6, 6)), 0.1)
     if load in ("added mass", "all"):
@@ -156,6 +158,21 @@ def test_a_distributed_load_of_the_weight_is_the_weight(rng):
     assert relative_error(of_load, of_weight) <= IDENTITY
 
 
+@pytest.mark.parametrize("follower", [False, True])
+def test_a_load_with_a_name_is_an_argument(follower, rng):
+    """Its density times a number along the rod; as constant loads."""
+    wrench, share, models = rng.standard_normal(6), lambda s: 1.0 + s * s, []
+    for name in (None, "wind"):
+        builder = hybrid_builder()
+        density = share if name else lambda s: share(s) * wrench
+        builder.add_distributed_load("trunk", density, follower, name)
+        models.append(builder.build())
+    q, zero = 0.3 * rng.standard_normal(models[0].nq), np.zeros(models[0].nq)
+    assert models[0].wrench_names == () and models[1].wrench_names == ("wind",)
+    given = evaluation.inverse_dynamics(models[1], q, zero, zero, [wrench])
+    assert relative_error(given, evaluation.inverse_dynamics(models[0], q, zero, zero)) <= IDENTITY
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.03])
 def test_contact_pushes_back_along_the_radius(smoothing):
     """A rod along x inside a cylinder about z: Hertz where it is deep, nothing well inside."""
@@ -198,6 +215,7 @@ def test_a_fluid_carries_what_is_as_dense(rng):
     ("call", "message"),
     [
         (lambda b: (b.add_wrench("fin"), b.add_wrench("fin", at=0.5)), "taken"),
+        (lambda b: (b.add_wrench("fin"), b.add_distributed_load("fin", 1.0, name="fin")), "taken"),
         (lambda b: b.add_contact("fin", CylinderContact(0.1, 1e3)), "section"),
         (lambda b: b.add_added_mass("fin", np.triu(np.ones((6, 6)))), "symmetric"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -121,9 +122,14 @@ class LoadList:
 
     def add_wrench(self, segment: int, kind: int, name: str, point: np.ndarray) -> None:
         """Append a load that takes a wrench of its own, at a point (3,) of the link."""
+        self.add_shares(kind, name, [(segment, 1.0)], point)
+
+    def add_shares(self, kind: int, name: str, shares: Iterable[tuple[int, float]], point: ArrayLike) -> None:
+        """Append loads that take shares of one wrench: segments, and what it is multiplied with."""
         if name in self.wrench_names:
             raise ValueError(f"name: {name!r} is taken")
-        self.add(segment, kind, [len(self.wrench_names), *point])
+        for segment, share in shares:
+            self.add(segment, kind, [len(self.wrench_names), *np.asarray(point), share])
         self.wrench_names.append(name)
 
     def arrays(self, parents: list[int]) -> LoadArrays:

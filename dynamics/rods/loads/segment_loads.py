@@ -34,7 +34,8 @@ def add_loads(m, external, wrenches, s, level, seg, extra, work):
             if kind == WRENCH or kind == FOLLOWER:
                 i = 6 * int(parameters[0])
                 point = add_rotated(p, R, (z + parameters[1], z + parameters[2], z + parameters[3]))
-                moment, force = load3(wrenches, i), load3(wrenches, i + 3)
+                share = z + parameters[4]
+                moment, force = scale3(load3(wrenches, i), share), scale3(load3(wrenches, i + 3), share)
             if kind == FOLLOWER or kind == CARRIED:
                 moment, force = rotate(R, moment), rotate(R, force)
             add_at(seg, COMPOSITE + FORCE, wrench_about_origin(point, scale3(moment, -1.0), scale3(force, -1.0)))

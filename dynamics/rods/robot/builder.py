@@ -234,29 +234,37 @@ class RodModelBuilder:
             self._loads.entries[-1] = (segment, *self._loads.entries[-1][1:])
 
     def add_distributed_load(
-        self, rod: str, density: ArrayLike | Callable[[float], ArrayLike], follower: bool = False
+        self,
+        rod: str,
+        density: ArrayLike | Callable[[float], ArrayLike],
+        follower: bool = False,
+        name: str | None = None,
     ) -> None:
-        """Let a wrench per length act all along a rod, the same at all times; it adds to others.
+        """Let a wrench per length act all along a rod; it adds to others.
 
         Parameters
         ----------
         rod : a rod added before
         density : (6,) [moment; force] per length, N m/m and N/m, or a function of s = X / length that returns these;
-            taken at the points of the quadrature
+            taken at the points of the quadrature.  With a name one number, or such a function, that the wrench per
+            length of this name is multiplied with
         follower : whether its axes are those of the section, else of the world
+        name : by default the load is always the same; with a name it is an argument of the dynamics, as of `add_wrench`
 
         Raises
         ------
-        ValueError : an unknown rod, a density of another shape or with numbers that are not finite.
+        ValueError : an unknown rod, a density of another shape or with numbers that are not finite, a name given twice.
         """
-        part, kind = look_up("rod", rod, self._rods), CARRIED if as_flag("follower", follower) else DEAD
-        for k in np.flatnonzero(part.weights):
-            s, label = float(part.nodes[k] / part.length), "density"
-            value = density
-            if callable(density):
-                value, label = density(s), f"density({s:.6g})"
-            wrench = part.weights[k] * as_array(label, value, (6,))
-            self._loads.add(part.segments.start + int(k) - 1, kind, np.concatenate([wrench[3:], wrench[:3]]))
+        part, follows = look_up("rod", rod, self._rods), as_flag("follower", follower)
+        shape, nodes = () if name is not None else (6,), np.flatnonzero(part.weights)
+        densities = [_density(density, float(part.nodes[k] / part.length), shape) for k in nodes]
+        loads = [(part.segments.start + int(k) - 1, part.weights[k] * x) for k, x in zip(nodes, densities, strict=True)]
+        if name is not None:
+            kind = FOLLOWER if follows else WRENCH
+            self._loads.add_shares(kind, as_name("name", name), [(s, float(x)) for s, x in loads], np.zeros(3))
+            return
+        for segment, wrench in loads:
+            self._loads.add(segment, CARRIED if follows else DEAD, np.concatenate([wrench[3:], wrench[:3]]))
 
     def add_contact(self, rod: str, contact: CylinderContact) -> None:
         """Let the nodes of a circular rod touch a cylinder from inside.
@@ -392,6 +400,12 @@ class RodModelBuilder:
             external, (), no_closures(), external, np.empty(0),
         )  # fmt: skip
         return closed(model, self._closures, self._loads)
+
+
+def _density(density: ArrayLike | Callable[[float], ArrayLike], s: float, shape: tuple[int, ...]) -> np.ndarray:
+    if callable(density):
+        return as_array(f"density({s:.6g})", density(s), shape)
+    return as_array("density", density, shape)
 
 
 COMPONENT_LETTERS = ("rx", "ry", "rz", "x", "y", "z")
