@@ -1,4 +1,4 @@
-"""Tendons through several rods, chambers, and loads along rods: lengths, identities, shapes in closed form, refusals."""
+"""Tendons through several rods, chambers, loads along rods: lengths, identities, shapes in closed form, refusals."""
 
 import numpy as np
 import pytest
@@ -8,12 +8,12 @@ from dynamics import Fixed, Prismatic, Revolute, Spherical
 from dynamics.rods.kinematics.center_lines import _segment_poses, link_placements
 from dynamics.rods.loads.chambers import Chamber
 from dynamics.rods.loads.tendons import Tendon
-from dynamics.rods.model.cross_section import Circular, Elastic
+from dynamics.rods.model.cross_section import Circular
 from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import static_equilibrium
-from tests.reference.rod_robots import ROBOTS, SOFT, finger, random_state
+from tests.reference.rod_robots import ROBOTS, SOFT, random_state
 from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, relative_error
 
 LENGTH, RADIUS = 0.5, 0.01
@@ -69,7 +69,7 @@ def volume(robot: SoftRobot, line, q: np.ndarray) -> float:
 
 
 def test_controls_do_the_work_of_lengths_and_volumes(rng):
-    """B = - dl/dq of tendons, through joints too, and dV/dq of chambers, by differences of what is seen in the world."""
+    """B = - dl/dq of tendons, through joints too, and dV/dq of chambers, by differences of what the world sees."""
     robot = ROBOTS["finger"]()
     assert robot.control_names == ("long", "tendon 1", "chamber 0", "bellows", "table")
     q = 0.5 * rng.uniform(-1.0, 1.0, robot.nq)
@@ -236,7 +236,7 @@ def through(between, *rods, kind=Tendon, **options):
 BAD = {
     "order": (lambda: through(None, "two", "one"), "tendon 'a': rod: 'one' is not carried by the tip of 'two'"),
     "beside": (lambda: through(None, "one", "side"), "'side' is not carried by the tip of 'one', as expected"),
-    "ball": (lambda: through(Spherical()), "joints between 'one' and 'two': got 'between', expected at most one, of one"),
+    "ball": (lambda: through(Spherical()), "between 'one' and 'two': got 'between', expected at most one, of one"),
     "meeting": (lambda: through(Revolute("z")), "got 'between', expected one whose sides are apart"),
     "chamber": (lambda: through(Revolute("z"), kind=Chamber), "chamber 'a': rod: joints between 'one' and 'two': got"),
     "unknown": (lambda: through(None, "one", "tow"), "unknown rod of tendon 'a': 'tow'; did you mean 'two'"),

@@ -146,12 +146,15 @@ def test_a_distributed_load_of_the_weight_is_the_weight(rng):
     """Of a tapered rod, in axes of the world; a follower load turns along with its section."""
     section, basis, g = Circular(0.02, 0.005), LegendreBasis(1, 2, 2, 0, 0, 0), np.array([0.3, -0.2, -9.81])
     robots = []
+
+    def weight(s: float) -> np.ndarray:
+        return np.r_[np.zeros(3), SOFT.density * section.properties(np.array([s])).A[0] * g]
+
     for gravity in (g, np.zeros(3)):
         builder = RodModelBuilder(gravity)
         builder.add_rod("rod", "world", 0.5, section, SOFT, basis)
         if not gravity.any():
-            area = lambda s: section.properties(np.array([s])).A[0]  # noqa: E731
-            builder.add_distributed_load("rod", lambda s: np.r_[np.zeros(3), SOFT.density * area(s) * g])
+            builder.add_distributed_load("rod", weight)
         robots.append(builder.build())
     q, zero = 0.3 * rng.standard_normal(robots[0].nq), np.zeros(robots[0].nq)
     of_weight, of_load = (evaluation.inverse_dynamics(model, q, zero, zero) for model in robots)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from dynamics.joints import unit_axis
 from dynamics.rods.model.load_arrays import ADDED_MASS, CYLINDER, DEAD, DRAG, PARAMETERS, LoadArrays
 from dynamics.validation import as_array, as_flag
 
+Density = ArrayLike | Callable[[float], ArrayLike]
 
 @dataclass(frozen=True)
 class CylinderContact:
@@ -152,3 +153,10 @@ class LoadList:
 def cylinder_loads(contact: CylinderContact, radii: np.ndarray) -> list[tuple[int, np.ndarray]]:
     """Kind and numbers of the load of each node with these radii."""
     return [(CYLINDER, contact.parameters(float(r))) for r in radii]
+
+
+def as_density(density: Density, s: float, shape: tuple[int, ...]) -> np.ndarray:
+    """A load per length at s = X / length, of this shape; ValueError for another one."""
+    if callable(density):
+        return as_array(f"density({s:.6g})", density(s), shape)
+    return as_array("density", density, shape)

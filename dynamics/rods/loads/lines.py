@@ -65,7 +65,7 @@ class Line:
             return route
         if isinstance(self.rod, str) or not isinstance(route, (list, tuple, np.ndarray)):
             return float(as_array(what, route, ()))  # pyright: ignore[reportArgumentType]
-        routes = as_items(what, route, "functions or numbers")
+        routes: list[Route] = list(route)
         if len(routes) != len(self.rod):
             raise ValueError(f"{what}: got {len(routes)} routes, expected one, or one for each of {len(self.rod)} rods")
         return tuple(x if callable(x) else float(as_array(f"{what}[{k}]", x, ())) for k, x in enumerate(routes))

@@ -1,4 +1,5 @@
-"""A soft robot as kernels see it: elasticity, tendons and chambers, driven joints, the order in which its mass matrix is solved."""
+"""A soft robot as kernels see it: elasticity, tendons, chambers, driven joints, the order in which its mass matrix is
+solved."""
 
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from dynamics.rods.model.rod_model import RodModel
 
 
 class RobotArrays(NamedTuple):
-    """Arrays of a robot with n coordinates, nu controls, those of tendons and chambers first, and W external wrenches."""
+    """Arrays of a robot with n coordinates, nu controls, tendons first, then chambers, and W external wrenches."""
 
     numbers: np.ndarray  # (3,) nu; numbers of a state after u; numbers of results for closed chains
     external: LoadArrays  # with the reactions of closed chains

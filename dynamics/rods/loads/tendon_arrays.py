@@ -31,7 +31,9 @@ class TendonArrays(NamedTuple):
     spans: SpanArrays
 
 
-def named_lines(model: RodModel, argument: str, given: Sequence[L], kind: type[L], taken: Sequence[str]) -> tuple[L, ...]:
+def named_lines(
+    model: RodModel, argument: str, given: Sequence[L], kind: type[L], taken: Sequence[str]
+) -> tuple[L, ...]:
     """The lines, each with a name.  TypeError for those of another kind, ValueError for rods and names."""
     named: list[L] = []
     for k, line in enumerate(as_items(argument, given, f"{kind.__name__}s")):

@@ -1,4 +1,5 @@
-"""Generalised forces of tendons and chambers and their derivatives, one 6x6 matrix per quadrature point for all of them.
+"""Generalised forces of tendons and chambers, and their derivatives, at most one 6x6 matrix per quadrature point for
+all of them.
 
 With D = [-d~ I], g = D't the gradient of a tendon's length per length, y = D Phi w the virtual motion, y_par = t.y,
 h = D'(y - y_par t) and G = D'D,                                                              [rod_hessian, section 4]

@@ -99,7 +99,8 @@ def spans_of(model: RodModel, line: Line, control: int, pieces: Mapping[str, np.
         if not joints:
             continue
         names = [name for name, own in model.joint_coordinates.items() for k in joints if own.start == m.rows[k, 0]]
-        label = f"{line.label('rod')}joints between {before!r} and {rod!r}: got {', '.join(map(repr, names))}, expected "
+        came = ", ".join(map(repr, names))
+        label = f"{line.label('rod')}joints between {before!r} and {rod!r}: got {came}, expected "
         if not line.crosses_joints:
             raise ValueError(f"{label}none: only tendons cross joints")
         if len(joints) > 1 or m.kind[joints[0]] != SCREW:

@@ -63,8 +63,8 @@ class Rod(ByContent):
         return self.section.properties(self.nodes / self.length)
 
     def step(self, X: float, h: float) -> tuple[float, float, np.ndarray, np.ndarray]:
-        """A Magnus step from X to X + h [GVS, C1]: h and b of `RodArrays`, and at its two points the strains at rest
-        (2, 6) and the functions of the basis (size, 2)."""
+        """A Magnus step from X to X + h [GVS, C1]: h, the factor b of its commutator, and at its two points the
+        strains at rest (2, 6) and the functions of the basis (size, 2)."""
         middle, offset = X + 0.5 * h, np.sqrt(3.0) / 6.0 * h
         places = np.array([middle - offset, middle + offset]) / self.length
         return h, np.sqrt(3.0) * h * h / 12.0, self.reference_strains(places), self.basis.values(places).T

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from dynamics.body_inertia import inertia_defect
 from dynamics.joints import Fixed, Joint, Revolute, Spherical
 from dynamics.rods.chains.closures import closed
-from dynamics.rods.loads.external_loads import CylinderContact, Fluid, LoadList, cylinder_loads
+from dynamics.rods.loads.external_loads import CylinderContact, Density, Fluid, LoadList, as_density, cylinder_loads
 from dynamics.rods.model.arrays import JOINT, SCREW
 from dynamics.rods.model.closed_joint import Closure
 from dynamics.rods.model.closure_arrays import no_closures
@@ -236,7 +236,7 @@ class RodModelBuilder:
     def add_distributed_load(
         self,
         rod: str,
-        density: ArrayLike | Callable[[float], ArrayLike],
+        density: Density,
         follower: bool = False,
         name: str | None = None,
     ) -> None:
@@ -257,7 +257,7 @@ class RodModelBuilder:
         """
         part, follows = look_up("rod", rod, self._rods), as_flag("follower", follower)
         shape, nodes = () if name is not None else (6,), np.flatnonzero(part.weights)
-        densities = [_density(density, float(part.nodes[k] / part.length), shape) for k in nodes]
+        densities = [as_density(density, float(part.nodes[k] / part.length), shape) for k in nodes]
         loads = [(part.segments.start + int(k) - 1, part.weights[k] * x) for k, x in zip(nodes, densities, strict=True)]
         if name is not None:
             kind = FOLLOWER if follows else WRENCH
@@ -328,7 +328,7 @@ class RodModelBuilder:
             own = other.segments
             if name != rod and own.start >= first:
                 self._rods[name] = replace(other, segments=slice(own.start + 1, own.stop + 1))
-        self._loads.entries = [(s + (s >= first), *rest) for s, *rest in self._loads.entries]
+        self._loads.entries = [(s + (s >= first), kind, x) for s, kind, x in self._loads.entries]
         moved = [tuple(s + (s >= first) for s in closure.segments) for closure in self._closures]
         self._closures = [replace(one, segments=pair) for one, pair in zip(self._closures, moved, strict=True)]
         return first
@@ -400,12 +400,6 @@ class RodModelBuilder:
             external, (), no_closures(), external, np.empty(0),
         )  # fmt: skip
         return closed(model, self._closures, self._loads)
-
-
-def _density(density: ArrayLike | Callable[[float], ArrayLike], s: float, shape: tuple[int, ...]) -> np.ndarray:
-    if callable(density):
-        return as_array(f"density({s:.6g})", density(s), shape)
-    return as_array("density", density, shape)
 
 
 COMPONENT_LETTERS = ("rx", "ry", "rz", "x", "y", "z")

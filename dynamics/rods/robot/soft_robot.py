@@ -144,8 +144,8 @@ class SoftRobot(ByContent):
         return (*(line.name or "" for line in (*self.tendons, *self.chambers)), *self.torques)
 
     def warn_of_slack(self, argument: str, u: np.ndarray) -> None:
-        """Warn of tendons that are to push, and chambers that are to pull, by controls u (nu,) or (K, nu), an argument of
-        this name."""
+        """Warn of tendons that are to push and chambers that are to pull, by controls u (nu,) or (K, nu), an argument
+        of this name."""
         first = 0
         for lines in (self.tendons, self.chambers):
             warn_of_slack(argument, lines, u[..., first : first + len(lines)])
