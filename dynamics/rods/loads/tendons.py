@@ -26,8 +26,8 @@ class Tendon(Line):
     rod : name of the rod; or names of several, from the base on, each carried by the tip of the one before.  Rigid
         bodies may lie between two, and a joint of one degree of freedom, which the cable crosses straight from the last
         place in one rod to the first in the next
-    y, z : place in the cross-section [m]: functions of X [m], or numbers.  Of several rods X is the length from the
-        base of the first; or one function or number for each of them, in a sequence, of its own X
+    y, z : place in the cross-section [m]: functions of X [m], or numbers.  Of several rods X is the length of rod
+        from the base of the first on; or one function or number for each of them, in a sequence, of its own X
     dy, dz : their slopes dy/dX, dz/dX, functions or numbers; by default by a complex step where the function takes
         complex numbers and that agrees with a central difference, else by the difference
     name : by default "tendon" and its number
