@@ -133,6 +133,10 @@ class LoadList:
             self.add(segment, kind, [len(self.wrench_names), *np.asarray(point), share])
         self.wrench_names.append(name)
 
+    def make_room(self, first: int) -> None:
+        """Let all segments from number `first` on have a number more, for another one before them."""
+        self.entries = [(s + (s >= first), kind, numbers) for s, kind, numbers in self.entries]
+
     def arrays(self, parents: list[int]) -> LoadArrays:
         """Sorted by segment, with the segments that carry any further out."""
         S = len(parents)

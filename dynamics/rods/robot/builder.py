@@ -328,7 +328,7 @@ class RodModelBuilder:
             own = other.segments
             if name != rod and own.start >= first:
                 self._rods[name] = replace(other, segments=slice(own.start + 1, own.stop + 1))
-        self._loads.entries = [(s + (s >= first), kind, x) for s, kind, x in self._loads.entries]
+        self._loads.make_room(first)
         moved = [tuple(s + (s >= first) for s in closure.segments) for closure in self._closures]
         self._closures = [replace(one, segments=pair) for one, pair in zip(self._closures, moved, strict=True)]
         return first
