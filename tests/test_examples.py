@@ -22,9 +22,10 @@ ROOT = Path(__file__).parents[1]
         (6, "gripper", 65),
         (7, "soft_arm", 45),
         (8, "buckling", 35),
-        (9, "waypoints", 50),
-        (10, "execution", 40),
-        (11, "panda_job", 75),
+        (9, "chambers", 45),
+        (10, "waypoints", 50),
+        (11, "execution", 40),
+        (12, "panda_job", 75),
     ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
@@ -107,6 +108,13 @@ def test_a_strip_buckles(capsys):
     assert result["straight"].critical_kinds[0] == "bifurcation"
     assert result["buckling"] == pytest.approx(result["euler"], rel=1e-3) and result["rest"].stable
     assert "0.9 of it: hinges 0.5000 m apart, first mode 2.90 Hz" in capsys.readouterr().out
+
+
+def test_chambers_reach(capsys):
+    result = runpy.run_path(str(ROOT / "examples" / "chambers.py"))
+    assert result["rest"].converged and result["bent"].converged and result["pushed"].converged
+    assert result["solution"].converged and result["missed"] < 1e-3 and (result["solution"].us >= 0.0).all()
+    assert "tip at rest, under pressure, pushed in the middle" in capsys.readouterr().out
 
 
 def test_two_arms_lift_a_bar(tmp_path, monkeypatch, capsys):

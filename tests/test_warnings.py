@@ -43,6 +43,13 @@ def slack():
     return rods.static_equilibrium(robot, [1.0, -2.0, 0.0, 1.0, 0.0])
 
 
+def sucking():
+    builder = rods.RodModelBuilder()
+    builder.add_rod("rod", "world", 0.4, rods.Circular(0.02), SOFT, BASIS)
+    chamber = rods.Chamber("rod", 0.01, 0.0, area=1e-4)
+    return rods.static_equilibrium(rods.SoftRobot(builder.build(), chambers=[chamber]), [-5.0])
+
+
 def slackening():
     robot = manipulator()
     return rods.simulate(robot, 0.01, lambda t: -t * np.ones(5))
@@ -61,6 +68,7 @@ class Doubling(trajopt.CallableSystem):
         (Doubling, ["step: "]),
         (thick, ["rod 'rod': section: 40 m across on 0.4 m of length"]),
         (slack, ["u: tendons only pull, and got negative tensions ('cable 2': -2 N)"]),
+        (sucking, ["u: chambers only push, and got negative pressures ('chamber 0': -5 Pa)"]),
         (slackening, ["controls: tendons only pull, and got negative tensions"]),
     ],
 )
@@ -74,6 +82,7 @@ def test_warnings_point_here(call, messages):
             "return dynamics.load_urdf(FAULTY, **options)", "return builder.build()",
             'return rods.RodModelBuilder().add_rod("rod", "world", 0.4, rods.Circular(20.0), SOFT, BASIS)',
             "return rods.static_equilibrium(robot, [1.0, -2.0, 0.0, 1.0, 0.0])",
+            "return rods.static_equilibrium(rods.SoftRobot(builder.build(), chambers=[chamber]), [-5.0])",
             "return rods.simulate(robot, 0.01, lambda t: -t * np.ones(5))",
             'super().__init__(lambda x, u: 2.0 * x + u, nx=1, nu=1, dt=0.1, derivatives="finite_differences")',
         )  # fmt: skip

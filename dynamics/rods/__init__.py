@@ -8,6 +8,7 @@ import importlib
 _HOME = {
     "chains.closed_chains": ("Assembly", "assemble", "closure_error", "closure_jacobian"),
     "kinematics.center_lines": ("CenterLine", "center_lines", "link_placement", "link_placements", "skeleton"),
+    "loads.chambers": ("Chamber",),
     "loads.external_loads": ("CylinderContact", "Fluid"),
     "loads.tendons": ("Tendon",),
     "model.closed_joint": ("Closure",),

@@ -61,11 +61,18 @@ def with_tendon(**routes):
     rods.SoftRobot(robot().model, [rods.Tendon("rod", **{"y": 0.0, "z": 0.0, **routes})])
 
 
+def with_chamber(**given):
+    rods.SoftRobot(robot().model, chambers=[rods.Chamber("rod", 0.0, 0.0, **given)])
+
+
 N = 6
 Z = np.zeros(N)
 Q = arrays(N)
 OF_LINKS = (3, THING, "nonsense", ["nonsense"], [["body"]], ["rod"])  # in place of names of links with a joint
 ROUTES = tuple(lambda X, y=y: y for y in (None, "text", [1.0, 2.0], 1j, np.nan, THING))
+LINES = (None, "", 3, THING, b"x", [], {}, [None], [3], ["rod", "rod"])
+BY_ROD = (*NUMBERS[:5], *NUMBERS[6:], (0.0,), (0.0, None), (0.0, "text"), ([0.0], 0.0), (np.nan, 0.0), np.zeros(3))
+DENSITIES = tuple(lambda s, x=x: x for x in (None, "text", 1.0, np.zeros(3), np.full(6, np.nan), THING))
 SIGNALS = tuple(lambda t, u=u: u for u in (None, "text", 1j, np.nan, THING, [1.0]))
 CURVES = tuple(lambda s, x=x: x for x in (None, "text", np.zeros(6), np.full((len(Z), 6), np.nan), THING))
 MOTIONS = tuple({"body": lambda t, x=x: x} for x in (None, "text", [1.0], np.nan, [np.nan] * 3, [1j] * 3, THING))
@@ -104,14 +111,24 @@ BUILDING = [
         added_mass=(*arrays(2), [-1.0, 0.0]), smoothing=AT_LEAST_ZERO, buoyancy=FLAGS,
     ),
     *rows(
-        "Tendon", rods.Tendon, {"rod": "rod", "y": 0.0, "z": 0.0}, rod=NEW_NAMES, y=NUMBERS, z=NUMBERS, dy=NUMBERS[1:],
+        "Tendon", rods.Tendon, {"rod": "rod", "y": 0.0, "z": 0.0}, rod=LINES, y=NUMBERS, z=NUMBERS, dy=NUMBERS[1:],
         dz=NUMBERS[1:], name=NEW_NAMES[1:], normalized=FLAGS,
+    ),
+    *rows("several", rods.Tendon, {"rod": ("rod", "other"), "y": 0.0, "z": 0.0}, y=BY_ROD, z=BY_ROD, dz=BY_ROD[1:]),
+    *rows(
+        "Chamber", rods.Chamber, {"rod": "rod", "y": 0.0, "z": 0.0, "area": 1e-4}, rod=LINES, y=NUMBERS,
+        area=POSITIVE, name=NEW_NAMES[1:],
+    ),
+    *rows(
+        "several", rods.Chamber, {"rod": ("rod", "other"), "y": 0.0, "z": 0.0, "area": 1e-4},
+        area=(*BY_ROD, (1e-4, 0.0)),
     ),
     *rows(
         "helix", rods.Tendon.helix, {"rod": "rod", "radius": 0.01, "turns": 1.0}, radius=NUMBERS, turns=NUMBERS,
         phase=NUMBERS,
     ),
     *rows("routing", with_tendon, y=ROUTES, dz=ROUTES),
+    *rows("areas", with_chamber, area=(*ROUTES, lambda X: 0.0)),
     *rows("RodModelBuilder", rods.RodModelBuilder, gravity=arrays(3), name=NEW_NAMES, base=PLACEMENTS),
     *rows(
         "add_body", adding("add_body"), {"name": "x", "parent": "rod", "joint": FREE, "mass": 1.0, "inertia": INERTIA},
@@ -132,7 +149,16 @@ BUILDING = [
     ),
     *rows(
         "add_wrench", adding("add_wrench"), {"link": "rod"}, link=NAMES, name=NEW_NAMES[1:], follower=FLAGS,
-        point=arrays(3),
+        point=arrays(3), at=(*SHARES, 0.0),
+    ),
+    *rows("along", adding("add_wrench"), {"link": "body"}, at=(*SHARES, 0.5)),
+    *rows(
+        "add_distributed_load", adding("add_distributed_load"), {"rod": "rod", "density": np.zeros(6)},
+        rod=(*NAMES, "body"), density=(*arrays(6), *DENSITIES), follower=FLAGS,
+    ),
+    *rows(
+        "named", adding("add_distributed_load"), {"rod": "rod", "density": 1.0, "name": "x"}, name=NEW_NAMES[1:],
+        density=(*NUMBERS, np.zeros(6), *DENSITIES[:2], *DENSITIES[3:]),
     ),
     *rows(
         "add_contact", adding("add_contact"), {"rod": "rod", "contact": rods.CylinderContact(0.1, 1e3)},
@@ -153,6 +179,7 @@ BUILDING = [
     *rows(
         "SoftRobot", lambda model=None, **given: rods.SoftRobot(model or robot().model, **given), model=KINDS[1:-1],
         tendons=(*SEQUENCES[:-2], "text", rods.Tendon("rod", 0.0, 0.0)), torques=(None, *OF_LINKS),
+        chambers=(*SEQUENCES[:-2], "text", [rods.Tendon("rod", 0.0, 0.0)]),
     ),
 ]  # fmt: skip
 

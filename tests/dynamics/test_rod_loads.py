@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from dynamics.joints import Revolute
+from dynamics.joints import Revolute, Spherical
 from dynamics.rods.loads.external_loads import CylinderContact, Fluid
+from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.model.cross_section import Circular, Rectangular
 from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.recursion import evaluation
 from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.link_velocity import LinkVelocity
 from dynamics.rods.robot.soft_robot import SoftRobot
 from tests.reference.rod_robots import SOFT, complex_steps, hybrid_builder
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
@@ -19,11 +21,18 @@ def loaded(builder, rng, load):
     if load in ("wrenches", "all"):
         builder.add_wrench("tail", point=(0.1, -0.2, 0.3))
         builder.add_wrench("plate", follower=True, point=(0.2, 0.1, -0.1))
+        builder.add_wrench("trunk", "middle", at=0.37, point=(0.1, 0.0, 0.2))
+        builder.add_wrench("flap", follower=True, at=0.7)
     if load in ("smooth contact", "contact", "all"):
         smoothing = 0.0 if load == "contact" else 0.02
         tilted = CylinderContact(0.02, 1e3, smoothing=smoothing, point=(0.05, 0.02, 0.0), axis=[0.2, 0.1, 1.0])
         builder.add_contact("trunk", tilted)
         builder.add_contact("tail", CylinderContact(0.2, 1e3, exponent=2.0, smoothing=0.01))
+    if load in ("distributed", "all"):
+        builder.add_distributed_load("trunk", lambda s: [0.3, 0.2 * s, -0.1, 2.0 * s, 1.0, -s * s])
+        builder.add_distributed_load("flap", [0.1, 0.2, 0.3, -1.0, 2.0, 0.5], follower=True)
+        builder.add_distributed_load("tail", 2.0, name="wind")
+        builder.add_distributed_load("trunk", lambda s: 1.0 - s, True, "suit")
     if load in ("drag", "all"):
         builder.add_drag("plate", rng.standard_normal((6, 6)), 0.1)
     if load in ("added mass", "all"):
@@ -35,7 +44,7 @@ def loaded(builder, rng, load):
 
 
 @pytest.mark.parametrize(
-    "load", ["none", "wrenches", "smooth contact", "contact", "drag", "added mass", "fluid", "all"]
+    "load", ["none", "wrenches", "distributed", "smooth contact", "contact", "drag", "added mass", "fluid", "all"]
 )
 def test_derivatives_against_complex_steps(load, rng):
     """First ones of the forces, and of those the Hessian, on a branched robot of rods and all kinds of joints."""
@@ -81,6 +90,92 @@ def test_wrenches_do_work(rng):
     assert relative_error(tau, expected) <= IDENTITY
 
 
+def test_wrenches_along_a_rod_act_where_they_are(rng):
+    """ID = -J'F with the Jacobians of the places; nodes between others move the rest by no more than its quadrature."""
+    places, plain = {"tail": 0.3, "trunk": 0.8, "flap": 0.11}, hybrid_builder()
+    builder = hybrid_builder()
+    for link, at in places.items():
+        builder.add_wrench(link, at=at)
+    model, bare = builder.build(), plain.build()
+    q, zero, F = 0.3 * rng.standard_normal(model.nq), np.zeros(model.nq), rng.standard_normal((3, 6))
+    tau = evaluation.inverse_dynamics(model, q, zero, zero, F) - evaluation.inverse_dynamics(model, q, zero, zero)
+    expected, x = np.zeros(model.nq), np.concatenate([q, zero])[None]
+    for (link, at), wrench in zip(places.items(), F, strict=True):
+        frames = [LinkVelocity(m, link, s=at, reference="local_world_aligned") for m in (model, bare)]
+        J, without = (frame.jacobians(x, None)[0][0, :, model.nq :] for frame in frames)
+        expected -= J.T @ np.roll(wrench, 3)  # of [force; moment]
+        assert relative_error(J, without) < 1e-3
+    assert relative_error(tau, expected) <= IDENTITY
+
+
+def test_a_node_in_a_rod_leaves_all_else_where_it_was(rng):
+    """Loads, closed chains and tendons of a rod, given before a wrench makes a node in it or after."""
+
+    def robot(first: bool) -> SoftRobot:
+        builder = hybrid_builder()
+        if first:
+            builder.add_wrench("trunk", "node", at=0.4)
+        loaded(builder, np.random.default_rng(0), "all")
+        builder.add_closure("loop", "weight", "tail", Spherical(), (np.eye(3), [0.1, 0.0, 0.0]))
+        builder.add_fluid("trunk", Fluid(1000.0, smoothing=0.05))
+        if not first:
+            builder.add_wrench("trunk", "node", at=0.4)
+        tendon = Tendon("trunk", 0.008, lambda X: 0.01 * X)
+        return SoftRobot(builder.build(), [tendon])
+
+    one, other = robot(True), robot(False)
+    assert one.model.total_mass == other.model.total_mass and one.model.link_segments == other.model.link_segments
+    q, v, a = 0.3 * rng.standard_normal((3, one.nq))
+    F, multipliers = rng.standard_normal((len(one.model.wrench_names), 6)), rng.standard_normal(3)
+    order = [one.model.wrench_names.index(name) for name in other.model.wrench_names]
+    r = one.residual(q, v, a, [3.0], F, multipliers), other.residual(q, v, a, [3.0], F[order], multipliers)
+    assert relative_error(*r) <= IDENTITY
+
+
+def test_a_wrench_at_a_node_needs_no_other():
+    builder = pendulum()
+    builder.add_rod("rod", "end", 0.5, Circular(0.02), SOFT, LegendreBasis(bending_y=1), points=3)
+    count = len(builder.build().arrays.parent)
+    for name, at in (("middle", 0.5), ("tip", 1.0), ("again", 0.3), ("and again", 0.3)):
+        builder.add_wrench("rod", name, at=at)
+    model = builder.build()
+    assert len(model.arrays.parent) == count + 1 and np.count_nonzero(model.rods["rod"].weights) == 3
+
+
+def test_a_distributed_load_of_the_weight_is_the_weight(rng):
+    """Of a tapered rod, in axes of the world; a follower load turns along with its section."""
+    section, basis, g = Circular(0.02, 0.005), LegendreBasis(1, 2, 2, 0, 0, 0), np.array([0.3, -0.2, -9.81])
+    robots = []
+
+    def weight(s: float) -> np.ndarray:
+        return np.r_[np.zeros(3), SOFT.density * section.properties(np.array([s])).A[0] * g]
+
+    for gravity in (g, np.zeros(3)):
+        builder = RodModelBuilder(gravity)
+        builder.add_rod("rod", "world", 0.5, section, SOFT, basis)
+        if not gravity.any():
+            builder.add_distributed_load("rod", weight)
+        robots.append(builder.build())
+    q, zero = 0.3 * rng.standard_normal(robots[0].nq), np.zeros(robots[0].nq)
+    of_weight, of_load = (evaluation.inverse_dynamics(model, q, zero, zero) for model in robots)
+    assert relative_error(of_load, of_weight) <= IDENTITY
+
+
+@pytest.mark.parametrize("follower", [False, True])
+def test_a_load_with_a_name_is_an_argument(follower, rng):
+    """Its density times a number along the rod; as constant loads."""
+    wrench, share, models = rng.standard_normal(6), lambda s: 1.0 + s * s, []
+    for name in (None, "wind"):
+        builder = hybrid_builder()
+        density = share if name else lambda s: share(s) * wrench
+        builder.add_distributed_load("trunk", density, follower, name)
+        models.append(builder.build())
+    q, zero = 0.3 * rng.standard_normal(models[0].nq), np.zeros(models[0].nq)
+    assert models[0].wrench_names == () and models[1].wrench_names == ("wind",)
+    given = evaluation.inverse_dynamics(models[1], q, zero, zero, [wrench])
+    assert relative_error(given, evaluation.inverse_dynamics(models[0], q, zero, zero)) <= IDENTITY
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.03])
 def test_contact_pushes_back_along_the_radius(smoothing):
     """A rod along x inside a cylinder about z: Hertz where it is deep, nothing well inside."""
@@ -122,7 +217,8 @@ def test_a_fluid_carries_what_is_as_dense(rng):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda b: (b.add_wrench("fin"), b.add_wrench("fin")), "taken"),
+        (lambda b: (b.add_wrench("fin"), b.add_wrench("fin", at=0.5)), "taken"),
+        (lambda b: (b.add_wrench("fin"), b.add_distributed_load("fin", 1.0, name="fin")), "taken"),
         (lambda b: b.add_contact("fin", CylinderContact(0.1, 1e3)), "section"),
         (lambda b: b.add_added_mass("fin", np.triu(np.ones((6, 6)))), "symmetric"),
     ],

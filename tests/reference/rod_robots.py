@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 from scipy.linalg import expm
 
-from dynamics import Planar, Prismatic, Revolute, Spherical
+from dynamics import Fixed, Planar, Prismatic, Revolute, Spherical
+from dynamics.rods.loads.chambers import Chamber
 from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.arrays import END, FORCES, SEGMENT
 from dynamics.rods.model.cross_section import Circular, Elastic, Rectangular
@@ -77,7 +78,35 @@ def hybrid(depth_first: bool = True) -> SoftRobot:
     return SoftRobot(hybrid_builder(depth_first).build(), tendons, torques=("weight", "shoulder"))
 
 
-ROBOTS = {"manipulator": cache(manipulator), "hybrid": cache(hybrid)}
+def finger() -> SoftRobot:
+    """Four rods behind each other, with a tilted cuff, a hinge and a slider between them, and tendons and chambers
+    through several; areas are so large that units of all controls do alike."""
+    tilt = expm(np.cross(np.eye(3), [0.1, -0.2, 0.15]))
+    builder, basis = RodModelBuilder(), LegendreBasis(torsion=0, bending_y=1, bending_z=1, stretch=0)
+    builder.add_body("table", "world", Revolute("z"), mass=1.0, inertia=0.01 * np.eye(3), damping=0.1)
+    builder.add_rod("lower", "table", 0.2, Circular(0.02), SOFT, basis, points=3)
+    builder.add_body("cuff", "lower", Fixed(), placement=(tilt, [0.02, 0.0, 0.005]), mass=0.1, inertia=1e-3 * np.eye(3))
+    builder.add_rod("upper", "cuff", 0.15, Circular(0.02, 0.015), SOFT, basis, placement=(tilt.T, [0.01, 0.0, 0.0]))
+    hinge = {"mass": 0.2, "com": (0.01, 0.0, 0.0), "inertia": 1e-3 * np.eye(3), "stiffness": 0.3, "damping": 0.05}
+    builder.add_body("hinge", "upper", Revolute((0.1, 1.0, 0.3)), placement=(tilt, [0.03, 0.002, 0.0]), **hinge)
+    builder.add_rod("hand", "hinge", 0.1, Circular(0.015), SOFT, basis, placement=(tilt.T, [0.03, 0.0, 0.0]), points=3)
+    builder.add_rod(
+        "tip", "hand", 0.1, Circular(0.015, 0.008), SOFT, LegendreBasis(bending_z=1), joint=Prismatic((1.0, 0.2, 0.0)),
+        placement=(tilt, [0.5, 0.0, 0.0]), points=3,
+    )  # fmt: skip
+    rods = ("lower", "upper", "hand", "tip")
+    tendons = (
+        Tendon(rods, lambda X: 0.008 - 0.01 * X, lambda X: 0.003 + 0.01 * X * X, name="long"),
+        Tendon(rods[1:3], (-0.01, lambda X: 0.1 * X - 0.01), 0.002),
+    )
+    chambers = (
+        Chamber("tip", 0.0, lambda s: 0.004 * s, area=0.7, normalized=True),
+        Chamber(rods[:2], lambda X: 0.005 - 0.01 * X, (-0.01, -0.005), area=lambda X: 0.4 + X, name="bellows"),
+    )
+    return SoftRobot(builder.build(), tendons, ("table",), chambers)
+
+
+ROBOTS = {"manipulator": cache(manipulator), "hybrid": cache(hybrid), "finger": cache(finger)}
 
 
 def random_state(robot: SoftRobot, rng: np.random.Generator) -> tuple[np.ndarray, ...]:

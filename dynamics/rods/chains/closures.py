@@ -34,7 +34,7 @@ def closed(model: RodModel, joints: list[Closure], loads: LoadList) -> RodModel:
     if not joints:
         return model
     reactions = [
-        (joint.segments[side], WRENCH, np.array([model.wrench_count + 2 * c + side, *joint.placements[side][1]]))
+        (joint.segments[side], WRENCH, np.array([model.wrench_count + 2 * c + side, *joint.placements[side][1], 1.0]))
         for c, joint in enumerate(joints)
         for side in range(2)
         if joint.segments[side] >= 0

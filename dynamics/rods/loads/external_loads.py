@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,7 @@ from dynamics.joints import unit_axis
 from dynamics.rods.model.load_arrays import ADDED_MASS, CYLINDER, DEAD, DRAG, PARAMETERS, LoadArrays
 from dynamics.validation import as_array, as_flag
 
+Density = ArrayLike | Callable[[float], ArrayLike]
 
 @dataclass(frozen=True)
 class CylinderContact:
@@ -121,10 +123,19 @@ class LoadList:
 
     def add_wrench(self, segment: int, kind: int, name: str, point: np.ndarray) -> None:
         """Append a load that takes a wrench of its own, at a point (3,) of the link."""
+        self.add_shares(kind, name, [(segment, 1.0)], point)
+
+    def add_shares(self, kind: int, name: str, shares: Iterable[tuple[int, float]], point: ArrayLike) -> None:
+        """Append loads that take shares of one wrench: segments, and what it is multiplied with."""
         if name in self.wrench_names:
             raise ValueError(f"name: {name!r} is taken")
-        self.add(segment, kind, [len(self.wrench_names), *point])
+        for segment, share in shares:
+            self.add(segment, kind, [len(self.wrench_names), *np.asarray(point), share])
         self.wrench_names.append(name)
+
+    def make_room(self, first: int) -> None:
+        """Let all segments from number `first` on have a number more, for another one before them."""
+        self.entries = [(s + (s >= first), kind, numbers) for s, kind, numbers in self.entries]
 
     def arrays(self, parents: list[int]) -> LoadArrays:
         """Sorted by segment, with the segments that carry any further out."""
@@ -146,3 +157,10 @@ class LoadList:
 def cylinder_loads(contact: CylinderContact, radii: np.ndarray) -> list[tuple[int, np.ndarray]]:
     """Kind and numbers of the load of each node with these radii."""
     return [(CYLINDER, contact.parameters(float(r))) for r in radii]
+
+
+def as_density(density: Density, s: float, shape: tuple[int, ...]) -> np.ndarray:
+    """A load per length at s = X / length, of this shape; ValueError for another one."""
+    if callable(density):
+        return as_array(f"density({s:.6g})", density(s), shape)
+    return as_array("density", density, shape)

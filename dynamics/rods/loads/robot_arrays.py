@@ -1,17 +1,18 @@
-"""A soft robot as kernels see it: elasticity, tendons, driven joints, the order in which its mass matrix is solved."""
+"""A soft robot as kernels see it: elasticity, tendons, chambers, driven joints, the order in which its mass matrix is
+solved."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.rods.loads.tendons import TendonArrays
+from dynamics.rods.loads.tendon_arrays import TendonArrays
 from dynamics.rods.model.closure_arrays import ClosureArrays, closure_numbers, input_numbers
 from dynamics.rods.model.load_arrays import LoadArrays
 from dynamics.rods.model.rod_model import RodModel
 
 
 class RobotArrays(NamedTuple):
-    """Arrays of a robot with n coordinates, nu controls, tendons first, and W external wrenches."""
+    """Arrays of a robot with n coordinates, nu controls, tendons first, then chambers, and W external wrenches."""
 
     numbers: np.ndarray  # (3,) nu; numbers of a state after u; numbers of results for closed chains
     external: LoadArrays  # with the reactions of closed chains
@@ -28,7 +29,7 @@ class RobotArrays(NamedTuple):
 
 
 def robot_arrays(model: RodModel, tendons: TendonArrays, count: int, driven: list[int]) -> RobotArrays:
-    """The arrays of a robot with `count` tendons and these driven coordinates."""
+    """The arrays of a robot with `count` tendons and chambers and these driven coordinates."""
     parent, end = _elimination_order(model)
     n, inputs = model.nq, 6 * model.wrench_count + input_numbers(model.closures)
     return RobotArrays(

@@ -9,7 +9,7 @@ from dynamics.rods.loads.composites import add_at
 from dynamics.rods.loads.fluid_loads import add_added_mass, add_drag
 from dynamics.rods.loads.pose_loads import add_contact, add_pose_terms, wrench_about_origin
 from dynamics.rods.model.arrays import COMPOSITE, END, FIRST, FORCE, VIRTUAL
-from dynamics.rods.model.load_arrays import CYLINDER, DEAD, DRAG, FOLLOWER, LOADS, WRENCH
+from dynamics.rods.model.load_arrays import CARRIED, CYLINDER, DEAD, DRAG, FOLLOWER, LOADS, WRENCH
 from dynamics.simd import align_stack, kernel, splat
 from dynamics.spatial import accumulate, add_rotated, load3, load6, load9, rotate, scale3
 
@@ -21,23 +21,25 @@ def add_loads(m, external, wrenches, s, level, seg, extra, work):
     R, p, mu = load9(seg, END), load3(seg, END + 9), load6(seg, END + VIRTUAL)
     M, A = work[:36], work[36:72]
     z = splat(seg, 0.0)
-    zero, none = (z, z, z), (z, z, z, z, z, z)
+    none = (z, z, z, z, z, z)
     for k in range(external.start[s], external.start[s + 1]):
         kind, parameters = external.kind[k], external.parameters[k]
         if kind == CYLINDER:
             add_contact(parameters, level, p, mu, seg, A, extra)
         elif kind == DRAG:
             add_drag(parameters, level, R, p, mu, seg, M, A, extra)
-        elif kind >= WRENCH and kind <= DEAD:
-            moment, force, point = zero, (z + parameters[0], z + parameters[1], z + parameters[2]), p
-            if kind != DEAD:
+        elif kind <= DEAD or kind == CARRIED:
+            force, point = (z + parameters[0], z + parameters[1], z + parameters[2]), p
+            moment = (z + parameters[3], z + parameters[4], z + parameters[5])
+            if kind == WRENCH or kind == FOLLOWER:
                 i = 6 * int(parameters[0])
                 point = add_rotated(p, R, (z + parameters[1], z + parameters[2], z + parameters[3]))
-                moment, force = load3(wrenches, i), load3(wrenches, i + 3)
-                if kind == FOLLOWER:
-                    moment, force = rotate(R, moment), rotate(R, force)
+                share = z + parameters[4]
+                moment, force = scale3(load3(wrenches, i), share), scale3(load3(wrenches, i + 3), share)
+            if kind == FOLLOWER or kind == CARRIED:
+                moment, force = rotate(R, moment), rotate(R, force)
             add_at(seg, COMPOSITE + FORCE, wrench_about_origin(point, scale3(moment, -1.0), scale3(force, -1.0)))
-            if kind != FOLLOWER and level >= FIRST:
+            if kind != FOLLOWER and kind != CARRIED and level >= FIRST:
                 add_pose_terms(level, point, moment, force, none, none, mu, seg, A, extra)
         else:
             add_added_mass(parameters, m.gravity, level, R, p, mu, seg, M, A, extra)

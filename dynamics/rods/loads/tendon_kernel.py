@@ -1,4 +1,5 @@
-"""Generalised forces of tendons and their derivatives, at most one 6x6 matrix per quadrature point for all tendons.
+"""Generalised forces of tendons and chambers, and their derivatives, at most one 6x6 matrix per quadrature point for
+all of them.
 
 With D = [-d~ I], g = D't the gradient of a tendon's length per length, y = D Phi w the virtual motion, y_par = t.y,
 h = D'(y - y_par t) and G = D'D,                                                              [rod_hessian, section 4]
@@ -6,8 +7,11 @@ h = D'(y - y_par t) and G = D'D,                                                
     B = - sum_k w_k Phi'g                     d(Bu)/dq    = - sum_k w_k Phi' { sum u (G - g g') / l } Phi
     d(B'w)/dq = - sum_k w_k h'Phi / l
     d2(w'Bu)/dq2 = sum_k w_k Phi' { sum u (h g' + g h' + y_par (G - g g')) / l^2 } Phi
+
+with u and B of tendons; a chamber's are -A(X) times as large.
 """
 
+from dynamics.rods.loads.tendon_spans import add_spans
 from dynamics.rods.model.arrays import FIRST, SECOND
 from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, splat, sqrt, store
 from dynamics.spatial import load6, store6
@@ -108,15 +112,15 @@ def _expand(e, p, n, ws, o, A):
 def _add_tendon(e, level, p, t, nu, u, ws, r, B, Hqu):
     """What the pair t of point p and tendon adds to the residual, to B, Hqu, and to the triangles of the point."""
     align_stack(ws)
-    k, w = e.control[t], e.weight[p]
+    k, w = e.control[t], e.weight[p] * e.routing[t, 4]
     y, z, dy, dz = e.routing[t, 0], e.routing[t, 1], e.routing[t, 2], e.routing[t, 3]
     x = _carried(load6(ws, STRAINS), y, z)
     x = (x[0], x[1] + dy, x[2] + dz)
     over = 1.0 / sqrt(fma(x[0], x[0], fma(x[1], x[1], x[2] * x[2])))
     along = (over * x[0], over * x[1], over * x[2])
-    tension = load(u, k)
+    tension = e.routing[t, 4] * load(u, k)
     store6(ws, GRADIENT, _gathered(along, y, z))
-    _add_columns(e, p, 1, 0, w * tension, ws, GRADIENT, r)
+    _add_columns(e, p, 1, 0, e.weight[p] * tension, ws, GRADIENT, r)
     if level >= FIRST:
         zero = splat(ws, 0.0)
         store6(ws, BENT, (zero, zero, zero, zero, zero, zero))
@@ -141,6 +145,7 @@ def add_tendons(e, level, n, nu, state, ws, r, dq, Hqq, B, Hqu):
     e: TendonArrays; state: q, v, a, w, u; scratch ws: TENDON_NUMBERS."""
     align_stack(ws)
     u = state[4 * n :]
+    add_spans(e.spans, level, n, nu, state, r, dq, Hqq, B, Hqu)
     for p in range(e.weight.size):
         _strains(e, p, state, 0, 1.0, ws, STRAINS)
         ws[STIFFNESS:TENDON_NUMBERS] = 0.0

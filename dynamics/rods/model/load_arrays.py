@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-WRENCH, FOLLOWER, DEAD, CYLINDER, DRAG, ADDED_MASS = range(6)
+WRENCH, FOLLOWER, DEAD, CYLINDER, DRAG, ADDED_MASS, CARRIED = range(7)
 PARAMETERS = 40
-"""Numbers of a load.  WRENCH and FOLLOWER: which of the given wrenches, and the point (3) of the
-link; DEAD: a force; CYLINDER: stiffness, exponent,
+"""Numbers of a load.  WRENCH and FOLLOWER: which of the given wrenches, the point (3) of the link, and what it is
+multiplied with; DEAD: a force (3) and a moment (3), axes of the world; CARRIED: these in axes of the node; CYLINDER:
+stiffness, exponent,
 width of the smoothing, radius, that of the node, a point of the axis (3), its direction (3); DRAG: matrix (36), speed
 of the smoothing; ADDED_MASS: matrix (36)."""
 

@@ -32,8 +32,9 @@ class Rod(ByContent):
     material : Elastic or Anisotropic
     basis : StrainBasis
     reference : (6,) strains at rest, or a function of s (K,) that returns (K, 6)
-    nodes : (P,) positions X along the rod, m: 0, the Gauss-Legendre points, length
-    weights : (P,) of the quadrature, m; zero at both ends
+    nodes : (P,) positions X along the rod, m: 0, the Gauss-Legendre points, length, and between them places where
+        wrenches act
+    weights : (P,) of the quadrature, m; zero where there is no Gauss-Legendre point
     coordinates : slice of its coordinates in q
     segments : slice of its P - 1 segments in the arrays
     """
@@ -60,6 +61,13 @@ class Rod(ByContent):
     def properties(self) -> SectionProperties:
         """Section properties at the nodes."""
         return self.section.properties(self.nodes / self.length)
+
+    def step(self, X: float, h: float) -> tuple[float, float, np.ndarray, np.ndarray]:
+        """A Magnus step from X to X + h [GVS, C1]: h, the factor b of its commutator, and at its two points the
+        strains at rest (2, 6) and the functions of the basis (size, 2)."""
+        middle, offset = X + 0.5 * h, np.sqrt(3.0) / 6.0 * h
+        places = np.array([middle - offset, middle + offset]) / self.length
+        return h, np.sqrt(3.0) * h * h / 12.0, self.reference_strains(places), self.basis.values(places).T
 
     def reference_strains(self, s: np.ndarray) -> np.ndarray:
         """Strains at rest (K, 6) at s = X / length (K,).  ValueError for what a function should not return."""

@@ -52,6 +52,26 @@ class SegmentList:
         self.inertia.append(np.asarray(inertia, float))
         return len(self.parent) - 1
 
+    def split(self, s: int, first: Sequence, second: Sequence) -> None:
+        """Put a massless segment before segment s, and let the two be these steps (h, b, strains at rest, modes).
+
+        Segments from s on have a number more than before, so what stood at the end of s still does.
+        """
+        self.parent = [k + (k >= s) for k in self.parent]
+        identity = np.concatenate([np.eye(3).ravel(), np.zeros(3)])
+        columns = {
+            "parent": self.parent[s], "kind": self.kind[s], "rows": self.rows[s], "step": first[:2],
+            "reference": np.ravel(first[2]), "first_mode": len(self.modes), "before": self.before[s],
+            "after": identity, "inertia": np.zeros(10),
+        }  # fmt: skip
+        self.modes.extend((float(one), float(two)) for one, two in first[3])
+        start = self.first_mode[s]
+        self.modes[start : start + len(second[3])] = [(float(one), float(two)) for one, two in second[3]]
+        for name, value in columns.items():
+            getattr(self, name).insert(s, value)
+        self.parent[s + 1], self.step[s + 1], self.before[s + 1] = s, (second[0], second[1]), identity
+        self.reference[s + 1] = np.ravel(second[2])
+
     def arrays(self, n: int, base: tuple[np.ndarray, np.ndarray], gravity: np.ndarray) -> RodArrays:
         """All of it, with the coordinates on the path to each segment."""
         path, start = [], [0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -11,20 +12,20 @@ from numpy.typing import ArrayLike
 from dynamics.body_inertia import inertia_defect
 from dynamics.joints import Fixed, Joint, Revolute, Spherical
 from dynamics.rods.chains.closures import closed
-from dynamics.rods.loads.external_loads import CylinderContact, Fluid, LoadList, cylinder_loads
-from dynamics.rods.model.arrays import JOINT, ROD, SCREW
+from dynamics.rods.loads.external_loads import CylinderContact, Density, Fluid, LoadList, as_density, cylinder_loads
+from dynamics.rods.model.arrays import JOINT, SCREW
 from dynamics.rods.model.closed_joint import Closure
 from dynamics.rods.model.closure_arrays import no_closures
-from dynamics.rods.model.cross_section import Circular, Material, Section, section_inertia
-from dynamics.rods.model.load_arrays import ADDED_MASS, DRAG, FOLLOWER, WRENCH
+from dynamics.rods.model.cross_section import Circular, Material, Section
+from dynamics.rods.model.load_arrays import ADDED_MASS, CARRIED, DEAD, DRAG, FOLLOWER, WRENCH
 from dynamics.rods.model.rod_checks import check_points, check_slenderness, check_stiffness, strains_at_rest
 from dynamics.rods.model.rod_model import Rod, RodModel
 from dynamics.rods.model.segment_list import SegmentList, inertia_about_frame, joint_motion
 from dynamics.rods.model.strain_basis import COMPONENTS, StrainBasis
+from dynamics.rods.robot.rod_segments import IDENTITY, add_segments, node_at, split
 from dynamics.validation import as_array, as_flag, as_inertia, as_kind, as_name, as_placement, look_up
 
 Placement = tuple[ArrayLike, ArrayLike]
-IDENTITY = (np.eye(3), np.zeros(3))
 STRAIGHT = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
@@ -153,7 +154,8 @@ class RodModelBuilder:
         K = rod.energy_matrix(rod.densities("stiffness"))
         check_stiffness(label, K)
         self._energies.append((rod.coordinates, K, rod.energy_matrix(rod.densities("damping"))))
-        self._links[name] = self._add_segments(rod, parent_segment, placement_)
+        self._mass += add_segments(self._segments, rod, parent_segment, placement_)
+        self._links[name] = rod.segments.stop - 1
         self._rods[name] = rod
 
     def add_closure(
@@ -198,7 +200,12 @@ class RodModelBuilder:
 
     # -------------------------------------------------------------------------------------------- external loads
     def add_wrench(
-        self, link: str, name: str | None = None, follower: bool = False, point: ArrayLike = (0.0, 0.0, 0.0)
+        self,
+        link: str,
+        name: str | None = None,
+        follower: bool = False,
+        point: ArrayLike = (0.0, 0.0, 0.0),
+        at: float = 1.0,
     ) -> None:
         """Let a wrench [moment; force], N m and N, act on a link; its value is an argument of the dynamics.
 
@@ -207,15 +214,57 @@ class RodModelBuilder:
         link : a link added before
         name : by default that of the link
         follower : whether its axes are those of the link, else of the world
-        point : (3,) where it acts, in the link's frame, of a rod that of its tip; by default the frame's origin
+        point : (3,) where it acts, in the link's frame, of a rod that of its section; by default the frame's origin
+        at : where on a rod, X / length above 0 and at most 1; by default the tip, of a body 1.  The rod's kinematics
+            have a node there from now on
 
         Raises
         ------
-        ValueError : an unknown link, a name given twice.
+        ValueError : an unknown link, a name given twice, a place out of range.
         """
         segment, kind = self._segment_of(link), FOLLOWER if as_flag("follower", follower) else WRENCH
-        name = as_name("name", link if name is None else name)
+        name, at = as_name("name", link if name is None else name), float(as_array("at", at, ()))
+        if not 0.0 < at <= 1.0:
+            raise ValueError(f"at: got {at}, expected X / length above 0 and at most 1")
+        if at != 1.0 and link not in self._rods:
+            raise ValueError(f"at: got {at} of the body {link!r}, expected 1; only rods have other places")
         self._loads.add_wrench(segment, kind, name, as_array("point", point, (3,)))
+        if at != 1.0:  # once nothing is refused
+            segment = self._node(link, at)
+            self._loads.entries[-1] = (segment, *self._loads.entries[-1][1:])
+
+    def add_distributed_load(
+        self,
+        rod: str,
+        density: Density,
+        follower: bool = False,
+        name: str | None = None,
+    ) -> None:
+        """Let a wrench per length act all along a rod; it adds to others.
+
+        Parameters
+        ----------
+        rod : a rod added before
+        density : (6,) [moment; force] per length, N m/m and N/m, or a function of s = X / length that returns these;
+            taken at the points of the quadrature.  With a name one number, or such a function, that the wrench per
+            length of this name is multiplied with
+        follower : whether its axes are those of the section, else of the world
+        name : by default the load is always the same; with a name it is an argument of the dynamics, as of `add_wrench`
+
+        Raises
+        ------
+        ValueError : an unknown rod, a density of another shape or with numbers that are not finite, a name given twice.
+        """
+        part, follows = look_up("rod", rod, self._rods), as_flag("follower", follower)
+        shape, nodes = () if name is not None else (6,), np.flatnonzero(part.weights)
+        densities = [as_density(density, float(part.nodes[k] / part.length), shape) for k in nodes]
+        loads = [(part.segments.start + int(k) - 1, part.weights[k] * x) for k, x in zip(nodes, densities, strict=True)]
+        if name is not None:
+            kind = FOLLOWER if follows else WRENCH
+            self._loads.add_shares(kind, as_name("name", name), [(s, float(x)) for s, x in loads], np.zeros(3))
+            return
+        for segment, wrench in loads:
+            self._loads.add(segment, CARRIED if follows else DEAD, np.concatenate([wrench[3:], wrench[:3]]))
 
     def add_contact(self, rod: str, contact: CylinderContact) -> None:
         """Let the nodes of a circular rod touch a cylinder from inside.
@@ -225,7 +274,8 @@ class RodModelBuilder:
         as_kind("contact", contact, CylinderContact)
         part, section = self._circular(rod)
         for k, load in enumerate(cylinder_loads(contact, section.radii(part.nodes[1:] / part.length))):
-            self._loads.add(part.segments.start + k, *load)
+            if part.weights[k + 1] > 0.0 or k == len(part.nodes) - 2:  # not where a wrench made a node
+                self._loads.add(part.segments.start + k, *load)
 
     def add_fluid(self, rod: str, fluid: Fluid) -> None:
         """Surround a circular rod with a fluid at rest.
@@ -235,10 +285,10 @@ class RodModelBuilder:
         as_kind("fluid", fluid, Fluid)
         part, section = self._circular(rod)
         radii, areas = section.radii(part.nodes / part.length), part.properties.A
-        for k in range(1, len(part.nodes) - 1):
+        for k in np.flatnonzero(part.weights):
             weight, radius = float(part.weights[k]), float(radii[k])
             for load in fluid.node_loads(weight, radius, float(areas[k]), self._gravity):
-                self._loads.add(part.segments.start + k - 1, *load)
+                self._loads.add(part.segments.start + int(k) - 1, *load)
 
     def add_drag(self, link: str, matrix: ArrayLike, smoothing: float = 1e-3) -> None:
         """Resist the motion of a link's frame by the wrench |v| D eta, eta its twist [angular; linear] in own axes.
@@ -265,6 +315,23 @@ class RodModelBuilder:
 
     def _segment_of(self, link: str, argument: str = "link") -> int:
         return look_up(argument, link, self._links)
+
+    def _node(self, rod: str, at: float) -> int:
+        """The segment that ends at X = at length of a rod; where there is none, one is split there."""
+        part = self._rods[rod]
+        segment = node_at(part, at * part.length)
+        if segment is not None:
+            return segment
+        self._rods[rod], first = split(self._segments, part, at * part.length)
+        self._links = {name: s + (s >= first) for name, s in self._links.items()}
+        for name, other in self._rods.items():
+            own = other.segments
+            if name != rod and own.start >= first:
+                self._rods[name] = replace(other, segments=slice(own.start + 1, own.stop + 1))
+        self._loads.make_room(first)
+        moved = [tuple(s + (s >= first) for s in closure.segments) for closure in self._closures]
+        self._closures = [replace(one, segments=pair) for one, pair in zip(self._closures, moved, strict=True)]
+        return first
 
     def _circular(self, name: str) -> tuple[Rod, Circular]:
         rod = look_up("rod", name, self._rods)
@@ -315,22 +382,6 @@ class RodModelBuilder:
         self._n += basis.size
         segments = slice(first, first + points + 1)
         return Rod(name, length, section, material, basis, at_rest, nodes, weights, own, segments)
-
-    def _add_segments(self, rod: Rod, parent: int, placement) -> int:
-        M = section_inertia(rod.material.density, rod.properties) * rod.weights[:, None]
-        self._mass += float(M[:, 3].sum())
-        rows = rod.coordinates.start + rod.basis.rows
-        for k in range(len(rod.nodes) - 1):
-            h = rod.nodes[k + 1] - rod.nodes[k]
-            middle, offset = rod.nodes[k] + 0.5 * h, np.sqrt(3.0) / 6.0 * h
-            places = np.array([middle - offset, middle + offset]) / rod.length
-            modes, at_rest = rod.basis.values(places).T, rod.reference_strains(places)
-            Jx, Jy, Jz, A = M[k + 1, :4]
-            inertia = np.array([A, 0.0, 0.0, 0.0, Jx, 0.0, 0.0, Jy, 0.0, Jz])
-            before = placement if k == 0 else IDENTITY
-            step = (h, np.sqrt(3.0) * h * h / 12.0)
-            parent = self._segments.add(parent, ROD, rows, step, at_rest, modes, before, IDENTITY, inertia)
-        return parent
 
     # -------------------------------------------------------------------------------------------- the model
     def build(self) -> RodModel:

@@ -112,12 +112,9 @@ def chain_to(model: RodModel, link: str, s: float, placement: tuple[np.ndarray, 
     if link in model.rods:
         rod = model.rods[link]
         k = min(max(int(np.searchsorted(rod.nodes, s * rod.length)) - 1, 0), len(rod.nodes) - 2)
-        last, h = rod.segments.start + k, s * rod.length - rod.nodes[k]
-        middle, offset = rod.nodes[k] + 0.5 * h, np.sqrt(3.0) / 6.0 * h
-        step[last] = h, np.sqrt(3.0) * h * h / 12.0
-        points = np.array([middle - offset, middle + offset]) / rod.length
-        modes = np.concatenate([modes, rod.basis.values(points).T])
-        reference[last] = rod.reference_strains(points).ravel()
+        last = rod.segments.start + k
+        h, b, at_rest, of_basis = rod.step(rod.nodes[k], s * rod.length - rod.nodes[k])
+        modes, step[last], reference[last] = np.concatenate([modes, of_basis]), (h, b), at_rest.ravel()
     chain = [last]
     while m.parent[chain[0]] >= 0:
         chain.insert(0, int(m.parent[chain[0]]))

@@ -93,7 +93,7 @@ class RodStrain(_OfRod):
 
 class RodForces(_OfRod):
     """Elastic forces in a rod's section less a target: [torsion, bending moments about y and z; tension, shear forces
-    along y and z], N m and N, in axes of the section; without viscosity and the pull of tendons.
+    along y and z], N m and N, in axes of the section; without viscosity, tendons and chambers.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Soft robots: rods and rigid bodies with elasticity, damping, tendons and driven joints."""
+"""Soft robots: rods and rigid bodies with elasticity, damping, tendons, chambers and driven joints."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from dynamics.content import ByContent
 from dynamics.rods.chains.closures import check_independence
 from dynamics.rods.chains.constrained_dynamics import constrained_motion
 from dynamics.rods.chains.constrained_hessian import acceleration_hessian
+from dynamics.rods.loads.chambers import Chamber
 from dynamics.rods.loads.robot_arrays import RobotArrays, robot_arrays
-from dynamics.rods.loads.tendons import Tendon, named_tendons, tendon_arrays, warn_of_slack
+from dynamics.rods.loads.tendon_arrays import named_lines, tendon_arrays, warn_of_slack
+from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, SECOND
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import BlockRows
@@ -77,14 +79,15 @@ class SoftRobot(ByContent):
     where ID holds the external loads of the model; closed chains e(q) = 0 have the Jacobian A = de/dq and multipliers
     lambda (G,), N and N m.
 
-    Controls u are the tensions of the tendons, N, positive where they pull, then the torques (forces) of driven joints,
-    N m (N).
+    Controls u are the tensions of the tendons, N, positive where they pull, then the pressures in the chambers, Pa,
+    positive where they push, then the torques (forces) of driven joints, N m (N).
 
     Parameters
     ----------
     model : RodModel, from `RodModelBuilder`
     tendons : Tendon objects
     torques : names of links whose joint, of one degree of freedom, is driven
+    chambers : Chamber objects
 
     Attributes
     ----------
@@ -94,22 +97,27 @@ class SoftRobot(ByContent):
 
     Raises
     ------
-    TypeError : no model, no tendon.
-    ValueError : a tendon's unknown rod, a name given twice, a tendon that leaves the section of its rod; an unknown
-        link in `torques`, or one whose joint has not one degree of freedom, or given twice.
+    TypeError : no model, no tendon, no chamber.
+    ValueError : unknown rods of a tendon or chamber, or ones that do not follow each other, or with a joint between
+        them that it cannot cross; a name given twice, one that leaves the section of its rod; an unknown link in
+        `torques`, or one whose joint has not one degree of freedom, or given twice.
     """
 
     model: RodModel
     tendons: Sequence[Tendon] = ()
     torques: Sequence[str] = ()
+    chambers: Sequence[Chamber] = ()
     arrays: RobotArrays = field(init=False, repr=False)
 
     def __post_init__(self):
         as_kind("model", self.model, RodModel)
-        tendons = named_tendons(self.model, self.tendons)
-        driven = _driven_coordinates(self.model, self.torques)
-        arrays = robot_arrays(self.model, tendon_arrays(self.model, tendons), len(tendons), driven)
-        for name, value in (("tendons", tendons), ("torques", tuple(self.torques)), ("arrays", arrays)):
+        tendons = named_lines(self.model, "tendons", self.tendons, Tendon, ())
+        taken = [tendon.name or "" for tendon in tendons]
+        chambers = named_lines(self.model, "chambers", self.chambers, Chamber, taken)
+        driven, lines = _driven_coordinates(self.model, self.torques), (*tendons, *chambers)
+        arrays = robot_arrays(self.model, tendon_arrays(self.model, lines), len(lines), driven)
+        values = {"tendons": tendons, "chambers": chambers, "torques": tuple(self.torques), "arrays": arrays}
+        for name, value in values.items():
             object.__setattr__(self, name, value)
 
     def _parts(self) -> Mapping[str, Any]:
@@ -132,13 +140,16 @@ class SoftRobot(ByContent):
 
     @property
     def control_names(self) -> tuple[str, ...]:
-        """Names of tendons, then of driven links."""
-        return (*(tendon.name or "" for tendon in self.tendons), *self.torques)
+        """Names of tendons, of chambers, then of driven links."""
+        return (*(line.name or "" for line in (*self.tendons, *self.chambers)), *self.torques)
 
     def warn_of_slack(self, argument: str, u: np.ndarray) -> None:
-        """Warn of tendons that are to push by controls u (nu,) or (K, nu), an argument of this name."""
-        count = len(self.tendons)
-        warn_of_slack(argument, self.control_names[:count], u[..., :count])
+        """Warn of tendons that are to push and chambers that are to pull, by controls u (nu,) or (K, nu), an argument
+        of this name."""
+        first = 0
+        for lines in (self.tendons, self.chambers):
+            warn_of_slack(argument, lines, u[..., first : first + len(lines)])
+            first += len(lines)
 
     # -------------------------------------------------------------------------------------------- equation of motion
     def residual(

@@ -18,7 +18,7 @@ from dynamics.validation import as_array, as_floats, as_kind, as_whole_number, c
 
 
 class SoftRobotSystem(DiscreteSystem):
-    """x+ = f(x, u) for a soft robot with state x = [q; v] and the robot's controls u: tensions, then joint torques.
+    """x+ = f(x, u) for a soft robot with state x = [q; v] and controls u: tensions, pressures, joint torques.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class SoftRobotSystem(DiscreteSystem):
         "semi_implicit_euler" is v+ = v + h a, q+ = q + h v+, where a is linear in elasticity and damping at the end of
         the step: stable for stiff rods, one linear solve a step, of first order.  "extrapolated_euler" makes such steps
         of h/2, h/2 and h and combines them: of second order, L-stable, thrice the work, and nothing to iterate.
-        "sdirk2", Alexander's method of two stages, is implicit in drag, contact and tendons too, of second order and
+        "sdirk2", Alexander's method of two stages, is implicit in drag, contact and actuators too, of second order and
         L-stable; five to ten times the work, by Newton's method.  It alone takes closed chains: A v + e/h = 0 at its
         stages holds them closed, to third order of h, and closes open ones.  The implicit midpoint rule and Newmark's
         method of average acceleration keep energy, but let stiff motion swing that a step does not resolve, of which
