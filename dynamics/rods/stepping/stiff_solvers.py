@@ -44,7 +44,12 @@ class _StateSpace:
         """dx'/dx (2 F, 2 F)."""
         F, J = len(self.free), np.zeros((2 * len(self.free),) * 2)
         J[:F, F:] = np.eye(F)
-        J[F:] = self.plant.motion(FIRST, t, *self.coordinates(t, x[:, None])).derivatives[0, :F, : 2 * F]
+        q, v = self.coordinates(t, x[:, None])
+        derivatives = self.plant.motion(FIRST, t, q, v).derivatives[0, :F]
+        J[F:] = derivatives[:, : 2 * F]
+        if self.plant.policy is not None:
+            along = np.eye(2 * q.size)[:, np.concatenate([self.free, q.size + self.free])]
+            J[F:] += derivatives[:, 2 * F :] @ self.plant.gain(t, np.concatenate([q[0], v[0]]), along)
         return finite(t, J)
 
 
@@ -111,7 +116,8 @@ def stiff_motion(
     solver.lu, solver.solve_lu = _factors, _solution
     ts, xs, steps = [0.0], [solver.y], 0
     while solver.status == "running":
-        message = solver.step()
+        with np.errstate(invalid="ignore"):  # BDF's differences begin with whatever memory holds
+            message = solver.step()
         if solver.status == "failed":
             raise RuntimeError(f"simulate: failed at t = {solver.t:.6g} s: {message}")
         finite(solver.t, solver.y)
