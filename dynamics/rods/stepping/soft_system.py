@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from dynamics.rods.chains.closures import check_closed
 from dynamics.rods.kinematics.center_lines import skeleton
 from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.stepping.resimulated import ResimulatedSystem
 from dynamics.rods.stepping.soft_drivers import drive_soft_closed_loops, drive_soft_expansion, drive_soft_steps
 from dynamics.rods.stepping.soft_expansions import expansion_numbers
 from dynamics.rods.stepping.soft_steps import INTEGRATORS, motion_numbers
@@ -90,6 +91,13 @@ class SoftRobotSystem(DiscreteSystem):
         Raises ValueError for what is no whole number of at least 1.
         """
         return SoftRobotSystem(self.robot, self.dt / as_whole_number("substeps", substeps, 1), "sdirk2")
+
+    def resimulated(self, rtol: float = 1e-6, atol: float = 1e-8) -> ResimulatedSystem:
+        """The same robot in continuous time, by Radau's method: the truth of `solution.discretization_error()`.
+
+        Raises ValueError for tolerances that are no positive numbers.
+        """
+        return ResimulatedSystem(self, rtol, atol)
 
     # -------------------------------------------------------------------------------------------- the state space
     def check_state(self, x: np.ndarray) -> None:
