@@ -19,6 +19,8 @@ REFINEMENTS = (1, 2)
 """Knots of the plans, times those of the problem."""
 RTOL, ATOL = 1e-7, 1e-9
 """Of the execution."""
+NEAR, SMALL = 5e-3, 0.02
+"""A plan holds if its tip ends as near to the truth, m, and off by no more than this part of its way and velocity."""
 
 
 def executed(system: SoftRobotSystem, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
@@ -31,12 +33,13 @@ def executed(system: SoftRobotSystem, x0: np.ndarray, us: np.ndarray) -> np.ndar
     return np.concatenate([q, v])
 
 
-def plan_record(name: str, integrator: str, refinement: int, solver: str) -> dict[str, Any]:
-    """A plan of a problem: how it was found, how far its tip ends from the truth, m, and, where the tip's velocity is
-    what was wanted, how much faster or slower it ends, m/s."""
+def plan_record(name: str, integrator: str | None, refinement: int, solver: str) -> dict[str, Any]:
+    """A plan of a problem by an integrator, None for its own: how it was found, how far its tip ends from the truth, m,
+    and, where the tip's velocity is what was wanted, how much faster or slower it ends, m/s; `part`: of that velocity,
+    or of the tip's largest distance from its start, the larger one of both."""
     given = problems.make(name)
     horizon, dt = refinement * given.horizon, given.system.dt / refinement
-    chosen = {} if name in CLOSED else {"integrator": integrator}
+    chosen = {} if integrator is None or name in CLOSED else {"integrator": integrator}
     problem = problems.make(name, horizon=horizon, dt=dt, **chosen)
     SOLVERS[solver].solve(problem)
     begin = time.perf_counter()
@@ -45,9 +48,20 @@ def plan_record(name: str, integrator: str, refinement: int, solver: str) -> dic
     assert isinstance(system, SoftRobotSystem)
     xs = np.array([solution.xs[-1], executed(system, solution.xs[0], solution.us)])
     ends, wanted = system.skeleton(xs)[:, -1, 1], getattr(problem.terminal_costs[0], "residual", None)
-    speeds = wanted.evaluate(xs)[:, :3] if isinstance(wanted, LinkVelocity) else np.full((2, 3), np.nan)
+    tips = system.skeleton(solution.xs)[:, -1, 1]
+    way, off = np.linalg.norm(tips - tips[0], axis=1).max(), np.linalg.norm(ends[1] - ends[0])
+    speeds = np.full((2, 3), np.nan)
+    if isinstance(wanted, LinkVelocity):
+        speeds = wanted.target[:3] + wanted.evaluate(xs)[:, :3]
+    speed_off = np.linalg.norm(speeds[1] - speeds[0])
     return {
-        "problem": name, "integrator": integrator, "knots": horizon, "solver": solver, "status": str(solution.status),
-        "iterations": solution.iterations, "cost": solution.cost, "ms": 1e3 * seconds / solution.iterations,
-        "off": float(np.linalg.norm(ends[1] - ends[0])), "speed_off": float(np.linalg.norm(speeds[1] - speeds[0])),
+        "problem": name, "integrator": system.integrator, "knots": horizon, "solver": solver,
+        "status": str(solution.status), "iterations": solution.iterations, "cost": solution.cost, "seconds": seconds,
+        "ms": 1e3 * seconds / solution.iterations, "off": float(off), "speed_off": float(speed_off),
+        "part": float(np.nanmax([off / way, speed_off / np.linalg.norm(speeds[0])])),
     }  # fmt: skip
+
+
+def holds(plan: dict[str, Any]) -> bool:
+    """Whether a plan converged and ends where it says."""
+    return plan["status"] == "converged" and plan["off"] < NEAR and plan["part"] < SMALL

@@ -17,11 +17,11 @@ SMALL = {
     "reach": ("soft_manipulator_reach", REACH),
     "reach by the midpoint rule": ("soft_manipulator_reach", {**REACH, "integrator": "implicit_midpoint"}),
     "reach by Newmark's method": ("soft_manipulator_reach", {**REACH, "integrator": "newmark"}),
-    "track": ("soft_manipulator_track", {"horizon": 25, "dt": 0.08}),
+    "track": ("soft_manipulator_track", {"horizon": 25, "dt": 0.04}),
     "hybrid arm": ("hybrid_arm_reach", {"horizon": 24, "dt": 0.05}),
-    "throw": ("soft_manipulator_throw", {"horizon": 12, "dt": 0.04}),
+    "throw": ("soft_manipulator_throw", {"horizon": 12, "dt": 0.04, "velocity": (0.0, 2.0, 2.0)}),
     "swimmer": ("soft_swimmer", {"horizon": 25, "dt": 0.04, "distance": 0.1}),
-    "gripper": ("rod_gripper", {"horizon": 12, "dt": 0.04}),
+    "gripper": ("rod_gripper", {"horizon": 12, "dt": 0.04, "place": 0.25}),
     "parallel robot": ("parallel_rods", {"horizon": 10, "dt": 0.04}),
 }
 
