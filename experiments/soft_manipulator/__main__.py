@@ -90,7 +90,8 @@ def plans_table(plans: list[dict[str, Any]]) -> Table:
     groups = (
         [
             (
-                *(plan[key] for key in ("problem", "solver", "status", "iterations")), f"{plan['seconds']:.2f}",
+                *(plan[key] for key in ("problem", "solver", "status", "iterations", "gauss_newton")),
+                f"{plan['left']:.0e}", f"{plan['seconds']:.2f}",
                 f"{plan['cost']:.8g}", f"{1e3 * plan['off']:.2f}", f"{plan['part']:.1%}", ("no", "yes")[holds(plan)],
             ) for plan in pair
         ] for pair in by_problem
@@ -98,7 +99,8 @@ def plans_table(plans: list[dict[str, Any]]) -> Table:
     return table(
         f"plans of soft robots, executed; DDP in at most half of iLQR's iterations: {half} of {len(by_problem)}",
         ("problem", "solver", "status"),
-        ("iterations", "s", "cost", "tip off by [mm]", "of its way or velocity", "holds"), groups,
+        ("iterations", "of Gauss-Newton", "a late one leaves", "s", "cost", "tip off [mm]", "of way, speed", "holds"),
+        groups,
     )  # fmt: skip
 
 
