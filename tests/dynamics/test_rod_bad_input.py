@@ -266,7 +266,7 @@ USING = [
         "branch", lambda **given: rods.equilibrium_branch(robot(), **given), {"u": [0.0, 0.0]}, u=arrays(2), q0=Q[1:],
         wrenches=WRENCHES, prescribed=(*BY_LINK, {"body": [1.0, 2.0]}), u_start=arrays(2)[1:],
         wrenches_start=WRENCHES, factors=(*arrays(2), [1.0, 1.0]), step=POSITIVE, max_points=(*WHOLE, 1),
-        tolerance=POSITIVE,
+        tolerance=POSITIVE, direction=(*Q[1:], np.zeros(N)),
     ),
     *rows("simulate", lambda **given: rods.simulate(**given), {"duration": 1.0, "controls": U}, robot=KINDS),
     *rows(
