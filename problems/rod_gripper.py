@@ -7,7 +7,7 @@ hold.  0.5 seconds, 25 knots of "sdirk2", the method that knows closed chains.  
 motion on the way, the body's position and rest at the end.  Tendons only pull, with 10 N at most.
 
 The first guess leads from shape to shape at rest, which no controls follow: from a carriage that stands still, solvers
-take more steps to get near than from there to the optimum.
+take nearly three times as many steps to get near the optimum.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ main = Experiment(
             count("--targets", TARGETS, "random ones", least=0),
             option("--plans", action="store_true", help="only the problems' plans, and where they end"),
             option("--truth", action="store_true", help="only plans by several integrators, and where they end"),
-        option("--integrators", action="store_true", help="only what each integrator keeps, and what a step takes"),
+            option("--integrators", action="store_true", help="only what each integrator keeps, and what a step takes"),
         ),
         seed("targets"),
     ],
