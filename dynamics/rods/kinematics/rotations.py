@@ -1,0 +1,104 @@
+"""How far segments turn from start to end, and rods and joints that turn further than kernels can tell.
+
+The series of `exponential` hold for |w| <= 2 pi, that of a joint's rotation vector, or of a Magnus step of a rod from
+one of its points to the next.  A rod that bends or twists more has more points.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynamics.rods.kinematics.exponential import FARTHEST
+from dynamics.rods.model.arrays import JOINT, ROD
+from dynamics.rods.model.rod_model import Rod, RodModel
+
+MOST_POINTS = 1000
+"""Points of a rod that are tried."""
+NEAR = 0.8
+"""Share of the largest turn from which it may be what a method fails at."""
+
+
+# ------------------------------------------------------------------------------------------------ displacements
+def displacement(m, s: int, qs: np.ndarray) -> np.ndarray:
+    """Omega (K, 6) of a segment."""
+    rows, first = m.rows[s], m.first_mode[s]
+    xi = np.empty((2, len(qs), 6))
+    for r in range(6):
+        modes = m.modes[first + rows[r] - rows[0] : first + rows[r + 1] - rows[0]]
+        xi[:, :, r] = m.reference[s, r::6, None] + (qs[:, rows[r] : rows[r + 1]] @ modes).T
+    return magnus(m.step[s, 0], xi[0], xi[1]) if m.kind[s] == ROD else xi[0]
+
+
+def magnus(h, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """h/2 (xi_1 + xi_2) + sqrt(3) h^2 / 12 ad(xi_1) xi_2 (..., 6) for lengths h (...)                  [GVS, C1]."""
+    h = np.asarray(h)[..., None]
+    (k1, e1), (k2, e2) = np.split(first, 2, axis=-1), np.split(second, 2, axis=-1)
+    bracket = np.concatenate([np.cross(k1, k2), np.cross(e1, k2) + np.cross(k1, e2)], axis=-1)
+    return 0.5 * h * (first + second) + np.sqrt(3.0) / 12.0 * h * h * bracket
+
+
+def strains_along(rod: Rod, qs: np.ndarray, s: np.ndarray) -> np.ndarray:
+    """xi (K, P, 6) at s (P,)."""
+    Phi, x = rod.basis.values(s), qs[:, rod.coordinates]
+    of_components = [x[:, a:b] @ Phi[:, a:b].T for a, b in zip(rod.basis.rows[:-1], rod.basis.rows[1:], strict=True)]
+    return rod.reference_strains(s) + np.stack(of_components, axis=-1)
+
+
+# ------------------------------------------------------------------------------------------------ turns
+def _largest_turns(model: RodModel, qs: np.ndarray) -> dict[str, float]:
+    """Of every rod, and of every joint that turns about any axis, the largest |w| over q (K, n)."""
+    m, turns = model.arrays, {}
+    for name, rod in model.rods.items():
+        steps = [displacement(m, s, qs)[:, :3] for s in range(rod.segments.start, rod.segments.stop)]
+        turns[f"rod {name!r}"] = float(np.linalg.norm(steps, axis=-1).max())
+    starts = {own.start: name for name, own in model.joint_coordinates.items()}
+    for s in np.flatnonzero((m.kind == JOINT) & (m.rows[:, 0] < m.rows[:, 3])):
+        angles = np.linalg.norm(qs[:, m.rows[s, 0] : m.rows[s, 3]], axis=1)
+        turns[f"the joint of {starts[m.rows[s, 0]]!r}"] = float(angles.max())
+    return turns
+
+
+def _points_needed(rod: Rod, qs: np.ndarray, turn: float) -> int | None:
+    """Least number of points with which no step of the rod turns by more than FARTHEST; None if that is beyond
+    MOST_POINTS."""
+    now = int(np.count_nonzero(rod.weights))
+    for points in range(max(now + 1, int(now * turn / FARTHEST) // 2), MOST_POINTS):
+        X = 0.5 * rod.length * (np.polynomial.legendre.leggauss(points)[0] + 1.0)
+        nodes = np.concatenate([[0.0], X, [rod.length]])
+        h, middle = np.diff(nodes), 0.5 * (nodes[1:] + nodes[:-1])
+        places = [(middle + sign * np.sqrt(3.0) / 6.0 * h) / rod.length for sign in (-1.0, 1.0)]
+        steps = magnus(h, *(strains_along(rod, qs, s) for s in places))
+        if np.linalg.norm(steps[..., :3], axis=-1).max() <= FARTHEST:
+            return points
+    return None
+
+
+def _advice(model: RodModel, what: str, turn: float, qs: np.ndarray) -> str:
+    if not what.startswith("rod "):
+        return f"{what} turns by {turn:.4g} rad, expected at most 2 pi"
+    rod = next(rod for name, rod in model.rods.items() if what == f"rod {name!r}")
+    needed = _points_needed(rod, qs, turn)
+    wanted = f"at least {MOST_POINTS} points" if needed is None else f"points={needed}"
+    return f"{what} turns by {turn:.4g} rad from one of its points to the next, expected at most 2 pi, as with {wanted}"
+
+
+def check_turns(model: RodModel, qs: np.ndarray, argument: str) -> None:
+    """Raise ValueError, naming the argument, where at q (n,) or (K, n) a rod turns by more than 2 pi from one of its
+    points to the next, with the points it needs, or a joint that turns about any axis."""
+    qs = np.atleast_2d(qs)
+    for what, turn in _largest_turns(model, qs).items():
+        if turn > FARTHEST:
+            raise ValueError(f"{argument}: {_advice(model, what, turn, qs)}")
+
+
+def turned_far(model: RodModel, q: np.ndarray) -> str:
+    """Where a method fails at q (n,), what of it is near the largest turn, in words that follow a message; else
+    nothing."""
+    turns = _largest_turns(model, q[None]) if np.isfinite(q).all() else {}
+    what, turn = max(turns.items(), key=lambda item: item[1], default=("", 0.0))
+    if turn <= NEAR * FARTHEST:
+        return ""
+    if turn > FARTHEST:
+        return f"; {_advice(model, what, turn, q[None])}"
+    place = "from one of its points to the next, " if what.startswith("rod ") else ""
+    return f"; {what} turns by {turn:.4g} rad {place}of at most 2 pi"

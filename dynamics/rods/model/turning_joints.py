@@ -1,0 +1,22 @@
+"""Joints that turn about any axis, and may turn without limit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynamics.rods.model.arrays import JOINT
+from dynamics.rods.model.rod_model import RodModel
+
+
+def turning_joints(model: RodModel, held: np.ndarray | tuple[int, ...] = ()) -> np.ndarray:
+    """Coordinates (J, 6) of the components [angular; linear] of joints that may change their chart, -1 of components
+    without: free, spherical and planar joints without stiffness and damping, whose forces would depend on the chart,
+    none of whose coordinates is held."""
+    m, found = model.arrays, []
+    bound = (model.stiffness != 0.0).any(axis=1) | (model.damping != 0.0).any(axis=1)
+    bound[np.asarray(held, np.int64)] = True
+    for s in np.flatnonzero((m.kind == JOINT) & (m.rows[:, 0] < m.rows[:, 3])):
+        rows = m.rows[s]
+        if not bound[rows[0] : rows[6]].any():
+            found.append(np.where(rows[1:] > rows[:-1], rows[:-1], -1))
+    return np.array(found, np.int64).reshape(-1, 6)
