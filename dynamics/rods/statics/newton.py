@@ -287,6 +287,10 @@ class Newton:
         z[self._free] = y[:F]
         return NewtonResult(z, y[F:], status, count, int(p.counts[0]), int(p.counts[1]), p.r.copy())
 
+    def forget(self) -> None:
+        """Make factors anew in the next call: coordinates are others."""
+        self._factors.c[:] = np.nan
+
     def linearize(self, q: np.ndarray, inputs: np.ndarray, multipliers: np.ndarray) -> tuple[np.ndarray, ...]:
         """r (n,), dr/dq (n, n), e (G,) and A (G, n) at rest at q (n,)."""
         p, n, G = self._problem, len(q), self._chains

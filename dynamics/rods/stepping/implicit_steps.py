@@ -113,8 +113,11 @@ def _by_stages(
                 raise _failure(t, h, result)
             return result.z
 
-        q, v, a = step(stage, t, h, q, v, a)
-        q[driven], v[driven] = plant.prescribed.values(t + h)[:2]
+        state = np.array(step(stage, t, h, q, v, a))
+        state[:2, driven] = plant.prescribed.values(t + h)[:2]
+        q, v, a = inside = plant.in_chart(state)
+        if inside is not state:
+            method.forget()
         record.add(t + h, q, v)
         report(t + h)
     run = record.result()
@@ -165,8 +168,11 @@ class _Newmark:
     def accept(self, t: float, h: float, trial: _Trial, report) -> None:
         """Go on from there."""
         self.jerk = (trial.state[2] - self.state[2]) / h
-        self.t, self.state, self.multipliers = t, trial.state, trial.result.multipliers
-        self.record.add(t, *trial.state[:2])
+        self.t, self.state, self.multipliers = t, self.plant.in_chart(trial.state), trial.result.multipliers
+        if self.state is not trial.state:
+            self.jerk = 0.0
+            self.method.forget()
+        self.record.add(t, *self.state[:2])
         self.reactions.append([trial.multipliers, trial.forces])
         report(t)
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from scipy.integrate import BDF, Radau
 
+from dynamics.rods.model.turning_joints import turning_joints
 from dynamics.rods.robot.plant import Plant, Run
 from dynamics.rods.robot.prescribed_motion import Motion, at_time, prescribed_motion
 from dynamics.rods.robot.soft_robot import SoftRobot
@@ -113,7 +114,8 @@ def simulate(
         raise ValueError(f"dt: got None, expected the step of {method} in seconds")
     longest = np.inf if max_step is None else as_positive("max_step", max_step)
     motion, rate = prescribed_motion(robot.model, prescribed), 1.0 / as_positive("baumgarte", baumgarte)
-    plant = Plant(robot, _inputs(robot, controls, wrenches), motion, rate)
+    turns = turning_joints(robot.model, motion.coordinates)
+    plant = Plant(robot, _inputs(robot, controls, wrenches), motion, rate, turns)
     if method in BY_STAGES and robot.model.constraint_count > 0:
         raise ValueError(f"method: {method} knows no closed chains, of which the robot has some; use newmark")
     zero = np.zeros(robot.nq)

@@ -11,7 +11,7 @@ from dynamics.systems.rollouts import close_gap, feedback, place_lanes
 
 
 @driver
-def drive_soft_steps(first, last, work, m, e, turns, integrator, h, x, u, x_next):
+def drive_soft_steps(first, last, work, m, e, integrator, h, turns, x, u, x_next):
     """x_next[t] = f(x[t], u[t]), knots in lanes."""
     m, e = by_reference(m), by_reference(e)
     x_, w = carve(work, x.shape[1])
@@ -38,7 +38,7 @@ def _close_gap(e, turns, xs, gaps, t, alpha, x, work):
 
 
 @driver
-def drive_soft_closed_loops(first, last, work, m, e, turns, integrator, h, loops, start, stop, X, U):
+def drive_soft_closed_loops(first, last, work, m, e, integrator, h, turns, loops, start, stop, X, U):
     """Closed loops over the knots start <= t < stop, one step length per lane, as
     `dynamics.systems.rollouts.drive_closed_loops`."""
     m, e, loops = by_reference(m), by_reference(e), by_reference(loops)

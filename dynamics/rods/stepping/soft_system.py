@@ -88,7 +88,7 @@ class SoftRobotSystem(DiscreteSystem):
         self.serves = (Subject(self.model),)
         self._turns = turning_joints(robot.model)
         self.euclidean = not len(self._turns)
-        self._plant = robot.model.arrays, robot.arrays, self._turns, INTEGRATORS.index(integrator), self.dt
+        self._plant = robot.model.arrays, robot.arrays, INTEGRATORS.index(integrator), self.dt
         self._no_ends = np.empty((0, self.nx))
         self._motion_numbers = 2 * self.nx + self.nu + motion_numbers(robot.model, robot.arrays)
         nz = self.ndx + self.nu
@@ -161,12 +161,12 @@ class SoftRobotSystem(DiscreteSystem):
     # -------------------------------------------------------------------------------------------- motion
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t], us[t])."""
-        launch(drive_soft_steps, len(us), self._motion_numbers, *self._plant, xs, us, out)
+        launch(drive_soft_steps, len(us), self._motion_numbers, *self._plant, self._turns, xs, us, out)
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
         """Closed loops over the knots start <= t < stop; see `DiscreteSystem.roll`."""
-        numbers = self._motion_numbers + self.nx
-        launch(drive_soft_closed_loops, loops.alphas.size, numbers, *self._plant, loops, start, stop, X, U)
+        plant, numbers = (*self._plant, self._turns), self._motion_numbers + self.nx
+        launch(drive_soft_closed_loops, loops.alphas.size, numbers, *plant, loops, start, stop, X, U)
 
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:

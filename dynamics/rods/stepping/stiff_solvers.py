@@ -14,6 +14,9 @@ from dynamics.rods.robot.plant import Plant, Report, Run, State
 from dynamics.rods.stepping.implicit_steps import finite
 from dynamics.simd import factorize_dense, routine, solve_dense
 
+FARTHEST_STEP = 1.5
+"""rad: from within the limit of a chart no step comes near 2 pi."""
+
 
 class _StateSpace:
     """x' = [v_f; a_f(q, v, u(t))] for x = [q_f; v_f] of the free coordinates, and its Jacobian."""
@@ -39,6 +42,21 @@ class _StateSpace:
         else:
             a = self.plant.motion(MASS_MATRIX, t, q, v).a
         return np.vstack([x[len(self.free) :], a[:, self.free].T])
+
+    def longest_step(self, t: float, x: np.ndarray) -> float:
+        """By which joints that turn about any axis turn by no more than FARTHEST_STEP."""
+        turns, (_, v) = self.plant.turns[:, :3], self.coordinates(t, x[:, None])
+        if not len(turns):
+            return np.inf
+        return FARTHEST_STEP / float(np.sqrt(np.where(turns >= 0, v[0, turns] ** 2, 0.0).sum(axis=1).max()) + 1e-300)
+
+    def in_chart(self, t: float, x: np.ndarray) -> np.ndarray | None:
+        """The state x (2 F,) with joints beyond the limit in their other chart; None where there are none."""
+        if not len(self.plant.turns):
+            return None
+        state = np.concatenate(self.coordinates(t, x[:, None]))
+        inside = self.plant.in_chart(state)
+        return None if inside is state else inside[:, self.free].ravel()
 
     def jacobian(self, t: float, x: np.ndarray) -> np.ndarray:
         """dx'/dx (2 F, 2 F)."""
@@ -107,10 +125,16 @@ def stiff_motion(
     x = np.concatenate([start[0][space.free], start[1][space.free]])
     finite(0.0, space.rates(0.0, x[:, None]))
     jac = space.jacobian if jacobian else None
-    solver = method(space.rates, 0.0, x, duration, jac=jac, vectorized=True, **options)
-    solver.lu, solver.solve_lu = _factors, _solution
-    ts, xs, steps = [0.0], [solver.y], 0
+
+    def solver_from(t: float, x: np.ndarray, **first_step: float) -> OdeSolver:
+        solver = method(space.rates, t, x, duration, jac=jac, vectorized=True, **options, **first_step)
+        solver.lu, solver.solve_lu = _factors, _solution
+        return solver
+
+    solver = solver_from(0.0, x)
+    ts, xs, steps, counts = [0.0], [solver.y], 0, np.zeros(2, np.int64)
     while solver.status == "running":
+        solver.max_step = min(options["max_step"], space.longest_step(solver.t, solver.y))
         message = solver.step()
         if solver.status == "failed":
             raise RuntimeError(f"simulate: failed at t = {solver.t:.6g} s: {message}")
@@ -125,7 +149,13 @@ def stiff_motion(
                 ts.append(t)
                 xs.append(output(min(t, solver.t)))
         report(solver.t)
+        if (inside := space.in_chart(solver.t, solver.y)) is not None and solver.status == "running":
+            counts += solver.nfev, solver.njev
+            solver = solver_from(solver.t, inside, first_step=min(solver.h_abs, duration - solver.t))
+            if dt is None:
+                xs[-1] = inside
     states = [space.coordinates(t, x[:, None]) for t, x in zip(ts, xs, strict=True)]
     q, v = (np.concatenate(parts) for parts in zip(*states, strict=True))
     t = np.array(ts)
-    return t, q, v, steps, solver.nfev, solver.njev, *plant.reactions(t, q, v)
+    counts += solver.nfev, solver.njev
+    return t, q, v, steps, int(counts[0]), int(counts[1]), *plant.reactions(t, q, v)
