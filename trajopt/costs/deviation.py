@@ -9,7 +9,6 @@ from trajopt.capabilities import DifferenceWithJacobian, capability
 from trajopt.interfaces.system import ManifoldSystem
 from trajopt.validation import check_rows, same_shape
 
-
 _NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 
 

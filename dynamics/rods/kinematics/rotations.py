@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.rods.kinematics.exponential import FARTHEST
-from dynamics.rods.model.arrays import JOINT, ROD
+from dynamics.rods.model.arrays import ROD
 from dynamics.rods.model.rod_model import Rod, RodModel
+from dynamics.rods.model.turning_joints import turning_segments
 
 MOST_POINTS = 1000
 """Points of a rod that are tried."""
@@ -45,24 +46,26 @@ def strains_along(rod: Rod, qs: np.ndarray, s: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------------------------------------------------------------------------ turns
+@np.errstate(over="ignore", invalid="ignore")
 def _largest_turns(model: RodModel, qs: np.ndarray) -> dict[str, float]:
-    """Of every rod, and of every joint that turns about any axis, the largest |w| over q (K, n)."""
+    """Of every rod, and of every joint that turns about any axis, the largest |w| over q (K, n), infinite where numbers
+    overflow."""
     m, turns = model.arrays, {}
     for name, rod in model.rods.items():
         steps = [displacement(m, s, qs)[:, :3] for s in range(rod.segments.start, rod.segments.stop)]
         turns[f"rod {name!r}"] = float(np.linalg.norm(steps, axis=-1).max())
     starts = {own.start: name for name, own in model.joint_coordinates.items()}
-    for s in np.flatnonzero((m.kind == JOINT) & (m.rows[:, 0] < m.rows[:, 3])):
+    for s in turning_segments(model):
         angles = np.linalg.norm(qs[:, m.rows[s, 0] : m.rows[s, 3]], axis=1)
         turns[f"the joint of {starts[m.rows[s, 0]]!r}"] = float(angles.max())
-    return turns
+    return {what: turn if np.isfinite(turn) else np.inf for what, turn in turns.items()}
 
 
 def _points_needed(rod: Rod, qs: np.ndarray, turn: float) -> int | None:
     """Least number of points with which no step of the rod turns by more than FARTHEST; None if that is beyond
     MOST_POINTS."""
     now = int(np.count_nonzero(rod.weights))
-    for points in range(max(now + 1, int(now * turn / FARTHEST) // 2), MOST_POINTS):
+    for points in range(max(now + 1, int(min(0.5 * now * turn / FARTHEST, MOST_POINTS))), MOST_POINTS):
         X = 0.5 * rod.length * (np.polynomial.legendre.leggauss(points)[0] + 1.0)
         nodes = np.concatenate([[0.0], X, [rod.length]])
         h, middle = np.diff(nodes), 0.5 * (nodes[1:] + nodes[:-1])

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from dynamics.rods.kinematics.rotations import turned_far
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import load_path
 from dynamics.rods.statics.load_path import LoadPath, Tangent, negative_directions, stiffness_values
@@ -211,7 +212,7 @@ def equilibrium_branch(
             h = max(0.5 * h, SHORTEST * step)
             continue
         if after is None:
-            status = "the next point was not found"
+            status = "the next point was not found" + turned_far(robot.model, point.q)
             break
         if after.y[-1] >= 1.0:
             after, h = _end(branch, point, h, tolerance, after)

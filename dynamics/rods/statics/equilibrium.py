@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.robot.prescribed_motion import prescribed_values
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.load_path import LoadPath, negative_directions
@@ -25,7 +26,8 @@ class StaticEquilibrium(NamedTuple):
     ----------
     q : (n,) coordinates
     converged : whether the method converged
-    status : that, or why not: "a singular Jacobian" where a joint without stiffness is neither held nor driven
+    status : that, or why not: "a singular Jacobian" where a joint without stiffness is neither held nor driven; with
+        what turns by nearly 2 pi, or more, from one point of a rod to the next, where more points may help
     iterations : number of its steps
     residual : largest |r_i| at q, of coordinates that are not prescribed
     multipliers : (G,) of closed chains, N and N m
@@ -100,6 +102,7 @@ def static_equilibrium(
     negative, stable = negative_directions(path.stiffness(q, 1.0, result.multipliers))
     forces = path.held.of_links(result.forces)
     converged = message == MESSAGES[0]
+    message += "" if converged else turned_far(robot.model, q)
     return StaticEquilibrium(q, converged, message, count, residual, result.multipliers, forces, stable, negative)
 
 
@@ -124,4 +127,6 @@ def load_path(
         inputs.append(np.concatenate([controls, given.ravel()]))
     q0 = np.zeros(robot.nq) if q0 is None else as_array("q0", q0, (robot.nq,))
     held = prescribed_values(robot.model, prescribed)
-    return LoadPath(robot, held, (inputs[0], inputs[1]), (q0[held.coordinates], held.values(0.0)[0])), q0
+    path = LoadPath(robot, held, (inputs[0], inputs[1]), (q0[held.coordinates], held.values(0.0)[0]))
+    check_turns(robot.model, q0, "q0")
+    return path, q0

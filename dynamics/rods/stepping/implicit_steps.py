@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.rods.kinematics.rotations import turned_far
 from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.robot.plant import Plant, Report, Run, State
 from dynamics.rods.statics.newton import CONVERGED, MESSAGES, Newton, NewtonResult
@@ -52,18 +53,23 @@ def _solve(
 def _start(plant: Plant, q, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Accelerations at the start, multipliers and forces."""
     motion = plant.motion(MASS_MATRIX, 0.0, q[None], v[None])
-    return finite(0.0, motion.a[0]).copy(), motion.multipliers[0].copy(), motion.forces[0]
+    return finite(plant, 0.0, q, motion.a[0]).copy(), motion.multipliers[0].copy(), motion.forces[0]
 
 
-def finite(t: float, x: np.ndarray) -> np.ndarray:
-    """x, or RuntimeError where it is not finite."""
+def finite(plant: Plant, t: float, q: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """x, or RuntimeError where it is not finite, from coordinates q (n,)."""
     if not np.isfinite(x).all():
-        raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the motion is not finite")
+        raise failure(plant, f"t = {t:.6g} s: the motion is not finite", q)
     return x
 
 
-def _failure(t: float, h: float, result: NewtonResult) -> RuntimeError:
-    return RuntimeError(f"simulate: failed at t = {t:.6g} s, step {h:.3g} s: {MESSAGES[result.status]}")
+def failure(plant: Plant, what: str, q: np.ndarray) -> RuntimeError:
+    """Of a simulation at this time for this reason, the last coordinates being q (n,)."""
+    return RuntimeError(f"simulate: failed at {what}{turned_far(plant.robot.model, q)}")
+
+
+def _no_step(plant: Plant, t: float, h: float, result: NewtonResult, q: np.ndarray) -> RuntimeError:
+    return failure(plant, f"t = {t:.6g} s, step {h:.3g} s: {MESSAGES[result.status]}", q)
 
 
 class _Record:
@@ -106,11 +112,11 @@ def _by_stages(
     a, record, method = _start(plant, q, v)[0], _Record(q, v), _method(plant)
     for t, h in _steps(duration, dt):
 
-        def stage(*arguments, t=t, h=h):
+        def stage(*arguments, t=t, h=h, q=q):
             result = _solve(method, plant, *arguments)[1]
             record.count(result)
             if result.status != CONVERGED:
-                raise _failure(t, h, result)
+                raise _no_step(plant, t, h, result, q)
             return result.z
 
         state = np.array(step(stage, t, h, q, v, a))
@@ -193,7 +199,7 @@ def newmark(
         for t, h in _steps(duration, dt):
             trial = steps.trial(h, TOLERANCE)
             if trial.result.status != CONVERGED:
-                raise _failure(t, h, trial.result)
+                raise _no_step(plant, t, h, trial.result, steps.state[0])
             steps.accept(t + h, h, trial, report)
     return steps.result()
 
@@ -214,5 +220,6 @@ def _adapt(steps: _Newmark, duration, tolerances, report):
             h *= change
         if steps.t < duration and h < SHORTEST * duration:
             if trial.result.status != CONVERGED:
-                raise _failure(t, h, trial.result)
-            raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the tolerances ask for steps below {h:.3g} s")
+                raise _no_step(steps.plant, t, h, trial.result, steps.state[0])
+            short = f"t = {t:.6g} s: the tolerances ask for steps below {h:.3g} s"
+            raise failure(steps.plant, short, steps.state[0])

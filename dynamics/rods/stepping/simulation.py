@@ -75,7 +75,9 @@ def simulate(
     robot : SoftRobot
     duration : s
     controls : function of t that returns u (nu,), or constant u (nu,)
-    q0, v0 : (n,) at the start; by default zero
+    q0, v0 : (n,) at the start; by default zero.  Free, spherical and planar joints without stiffness and damping turn
+        without limit: where one turns by more than 4.2 rad it goes on in equivalent coordinates, those of 2 pi the
+        other way round, so that q and v that are returned may jump, at the start too, while poses do not
     wrenches : function of t that returns (W, 6), or constant (W, 6): [moment; force] of the external loads that take
         one; by default zero
     method : "bdf" or "radau", variable steps and orders (scipy); "newmark", average acceleration (beta = 1/4,
@@ -101,8 +103,9 @@ def simulate(
     Raises
     ------
     ValueError : a wrong shape, a number that is not finite or out of range, an unknown method or link; chains that are
-        open at the start; "implicit_midpoint" and "sdirk2" for closed chains, which they do not know.
-    RuntimeError : the method cannot go on; names the time.
+        open at the start; a rod that turns by more than 2 pi from one of its points to the next, or a joint with
+        stiffness or damping, or a prescribed one, about any axis by more than that; "implicit_midpoint" and "sdirk2" for closed chains, which they do not know.
+    RuntimeError : the method cannot go on; names the time, and what turns too far on the way.
     """
     as_kind("robot", robot, SoftRobot)
     jacobian, progress = as_flag("jacobian", jacobian), as_flag("progress", progress)

@@ -12,12 +12,7 @@ from dynamics.rods.kinematics.center_lines import skeleton
 from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.model.turning_joints import turning_joints
 from dynamics.rods.robot.soft_robot import SoftRobot
-from dynamics.rods.stepping.chart_difference import (
-    ChartDifference,
-    difference_expansion,
-    end_in_charts,
-    moved_near,
-)
+from dynamics.rods.stepping.chart_difference import ChartDifference, difference_expansion, end_in_charts, moved_near
 from dynamics.rods.stepping.soft_drivers import drive_soft_closed_loops, drive_soft_expansion, drive_soft_steps
 from dynamics.rods.stepping.soft_expansions import expansion_numbers
 from dynamics.rods.stepping.soft_steps import INTEGRATORS, motion_numbers

@@ -11,7 +11,7 @@ from scipy.linalg import lu_factor, lu_solve
 
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.robot.plant import Plant, Report, Run, State
-from dynamics.rods.stepping.implicit_steps import finite
+from dynamics.rods.stepping.implicit_steps import failure, finite
 from dynamics.simd import factorize_dense, routine, solve_dense
 
 FARTHEST_STEP = 1.5
@@ -45,9 +45,10 @@ class _StateSpace:
 
     def longest_step(self, t: float, x: np.ndarray) -> float:
         """By which joints that turn about any axis turn by no more than FARTHEST_STEP."""
-        turns, (_, v) = self.plant.turns[:, :3], self.coordinates(t, x[:, None])
+        turns = self.plant.turns[:, :3]
         if not len(turns):
             return np.inf
+        v = self.coordinates(t, x[:, None])[1]
         return FARTHEST_STEP / float(np.sqrt(np.where(turns >= 0, v[0, turns] ** 2, 0.0).sum(axis=1).max()) + 1e-300)
 
     def in_chart(self, t: float, x: np.ndarray) -> np.ndarray | None:
@@ -63,7 +64,7 @@ class _StateSpace:
         F, J = len(self.free), np.zeros((2 * len(self.free),) * 2)
         J[:F, F:] = np.eye(F)
         J[F:] = self.plant.motion(FIRST, t, *self.coordinates(t, x[:, None])).derivatives[0, :F, : 2 * F]
-        return finite(t, J)
+        return J if np.isfinite(J).all() else np.nan_to_num(J, posinf=0.0, neginf=0.0)  # nor are the rates: no step
 
 
 class _Factors(NamedTuple):
@@ -123,7 +124,7 @@ def stiff_motion(
     """Times, q, v, steps, evaluations, Jacobians, reactions of the solver `method` of scipy with these options."""
     space = _StateSpace(plant)
     x = np.concatenate([start[0][space.free], start[1][space.free]])
-    finite(0.0, space.rates(0.0, x[:, None]))
+    finite(plant, 0.0, start[0], space.rates(0.0, x[:, None]))
     jac = space.jacobian if jacobian else None
 
     def solver_from(t: float, x: np.ndarray, **first_step: float) -> OdeSolver:
@@ -137,8 +138,8 @@ def stiff_motion(
         solver.max_step = min(options["max_step"], space.longest_step(solver.t, solver.y))
         message = solver.step()
         if solver.status == "failed":
-            raise RuntimeError(f"simulate: failed at t = {solver.t:.6g} s: {message}")
-        finite(solver.t, solver.y)
+            raise failure(plant, f"t = {solver.t:.6g} s: {message}", space.coordinates(solver.t, solver.y[:, None])[0][0])
+        finite(plant, solver.t, solver.y, solver.y)
         steps += 1
         if dt is None:
             ts.append(solver.t)
