@@ -18,7 +18,7 @@ from dynamics.simd.comparison import all_less
 from dynamics.spatial import scale6
 
 LIMIT = 4.2
-"""rad, between pi and 2 pi: the other chart begins with 2.1 rad, so that changes are rare, and a step may turn as far."""
+"""rad, between pi and 2 pi: the other chart begins with 2.1 rad, so that changes are rare; a step may turn as far."""
 SQUARE = LIMIT**2
 _TURN = 2.0 * np.pi
 

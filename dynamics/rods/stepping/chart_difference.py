@@ -73,7 +73,9 @@ class ChartDifference:
         return total
 
 
-def moved_near(turns: np.ndarray, reference: np.ndarray, xs: np.ndarray, start: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def moved_near(
+    turns: np.ndarray, reference: np.ndarray, xs: np.ndarray, start: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """xs (K, nx) in the charts nearer to the reference (nx,) or (K, nx), from row `start` on, and the rows of which
     some joint has changed its chart; xs itself if there are none."""
     n = xs.shape[1] // 2

@@ -103,8 +103,9 @@ def simulate(
     Raises
     ------
     ValueError : a wrong shape, a number that is not finite or out of range, an unknown method or link; chains that are
-        open at the start; a rod that turns by more than 2 pi from one of its points to the next, or a joint with
-        stiffness or damping, or a prescribed one, about any axis by more than that; "implicit_midpoint" and "sdirk2" for closed chains, which they do not know.
+        open at the start; a rod that turns by more than 2 pi from one of its points to the next, or a prescribed joint
+        or one with stiffness or damping, about any axis, by more than that; "implicit_midpoint" and "sdirk2" for closed
+        chains, which they do not know.
     RuntimeError : the method cannot go on; names the time, and what turns too far on the way.
     """
     as_kind("robot", robot, SoftRobot)

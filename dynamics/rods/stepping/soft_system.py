@@ -60,8 +60,11 @@ class SoftRobotSystem(DiscreteSystem):
     on in its other chart, by 2 pi the other way round, so that trajectories may jump between coordinates of the same
     pose, whose velocities are others too; `difference` takes the nearer ones, and derivatives are those of what it
     gives.  Other joints of these kinds turn by less than 2 pi, beyond which motion is NaN; so do rods from one of their
-    points to the next.  All knots are evaluated in one call, LANES at a time, over all threads.  First derivatives and Hessians are exact, those of the implicit methods by
-    the implicit function theorem at the solution.  A knot whose Newton's method does not converge gives NaN.
+    points to the next.
+
+    All knots are evaluated in one call, LANES at a time, over all threads.  First derivatives and Hessians are exact,
+    those of the implicit methods by the implicit function theorem at the solution.  A knot whose Newton's method does
+    not converge gives NaN.
     """
 
     def __init__(self, robot: SoftRobot, dt: float, integrator: str | None = None) -> None:
@@ -183,13 +186,11 @@ class SoftRobotSystem(DiscreteSystem):
         ends = self._no_ends if self.euclidean else np.empty((len(us), self.nx))
         launch(drive_soft_expansion, len(us), self._expansion_numbers, *self._plant, xs, us, lam, ends, fx, fu, *H)
         if len(ends):
-            end_in_charts(self._turns, ends, xs, lam, (fx, fu), H, lambda *knots: self._in_charts(xs, us, *knots))
+            end_in_charts(self._turns, ends, xs, lam, (fx, fu), H, lambda rows, y: self._expand(xs[rows], us[rows], y))
 
-    def _in_charts(
-        self, xs: np.ndarray, us: np.ndarray, rows: np.ndarray, lam: np.ndarray
-    ) -> tuple[np.ndarray, ...]:
-        """fx, fu, Hxx, Hux, Huu of some knots, in the charts of their starts."""
-        n, nu, K = self.ndx, self.nu, len(rows)
+    def _expand(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> tuple[np.ndarray, ...]:
+        """fx, fu, Hxx, Hux, Huu in the charts of xs."""
+        n, nu, K = self.ndx, self.nu, len(us)
         out = tuple(np.empty((K, *shape)) for shape in ((n, n), (n, nu), (n, n), (nu, n), (nu, nu)))
-        launch(drive_soft_expansion, K, self._expansion_numbers, *self._plant, xs[rows], us[rows], lam, self._no_ends, *out)
+        launch(drive_soft_expansion, K, self._expansion_numbers, *self._plant, xs, us, lam, self._no_ends, *out)
         return out

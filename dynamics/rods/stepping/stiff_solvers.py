@@ -138,7 +138,8 @@ def stiff_motion(
         solver.max_step = min(options["max_step"], space.longest_step(solver.t, solver.y))
         message = solver.step()
         if solver.status == "failed":
-            raise failure(plant, f"t = {solver.t:.6g} s: {message}", space.coordinates(solver.t, solver.y[:, None])[0][0])
+            q = space.coordinates(solver.t, solver.y[:, None])[0]
+            raise failure(plant, f"t = {solver.t:.6g} s: {message}", q[0])
         finite(plant, solver.t, solver.y, solver.y)
         steps += 1
         if dt is None:
