@@ -13,7 +13,8 @@ or to pair them,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -23,17 +24,16 @@ TURN = 2.0 * np.pi
 
 
 # ------------------------------------------------------------------------------------------------ derivatives of |w|
-def _pairings(items: tuple[int, ...]) -> Iterator[list[tuple[int, ...]]]:
+@cache
+def _pairings(items: tuple[int, ...]) -> list[list[tuple[int, ...]]]:
     """All ways to leave items single or to pair them."""
     if not items:
-        yield []
-        return
+        return [[]]
     first, rest = items[0], items[1:]
-    for others in _pairings(rest):
-        yield [(first,), *others]
+    found = [[(first,), *others] for others in _pairings(rest)]
     for k, partner in enumerate(rest):
-        for others in _pairings(rest[:k] + rest[k + 1 :]):
-            yield [(first, partner), *others]
+        found += [[(first, partner), *others] for others in _pairings(rest[:k] + rest[k + 1 :])]
+    return found
 
 
 _LETTERS = "ij"

@@ -30,6 +30,8 @@ class ChartDifference:
     def __init__(self, turns: np.ndarray, x_ref: np.ndarray) -> None:
         self._turns, self._reference, self.nr = turns, np.array(x_ref, dtype=np.float64), len(x_ref)
         self._key = turns.tobytes(), self._reference.tobytes()
+        own = turns[turns >= 0]
+        self._turned = np.concatenate([own, own + self.nr // 2])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ChartDifference) and self._key == other._key
@@ -55,10 +57,11 @@ class ChartDifference:
         self, xs: np.ndarray, us: np.ndarray, weights: np.ndarray, start: int, stop: int, target: Any, curvature: Any
     ) -> float:
         """As `trajopt.interfaces.residual` has it."""
-        moved, rows = moved_near(self._turns, self._reference, xs[:stop], start)
-        plain = not len(rows)
+        figures, moved, rows = weights.reshape(len(weights), -1, self.nr)[:, :, self._turned], xs, np.zeros(0, np.int64)
+        if figures[:, : 2 if figures.shape[1] == 2 else 1].any():  # else whatever charts they are in
+            moved, rows = moved_near(self._turns, self._reference, xs[:stop], start)
         gradient, hessian = (_NO_ROWS, _NO_BLOCKS) if target is None else (target[0], target[2])
-        if plain or (target is None and curvature is None):
+        if not len(rows) or (target is None and curvature is None):
             return weighted_squares(moved, self._reference, weights, start, stop, gradient, hessian)
         g, h = np.zeros(moved.shape), np.zeros((*moved.shape, self.nr))
         total = weighted_squares(moved, self._reference, weights, start, stop, g, h)

@@ -46,7 +46,8 @@ class SoftRobotSystem(DiscreteSystem):
     model : RodModel
     state_names, tangent_names, control_names : tuples of str, as long as states, tangents and controls
     serves : tuple of what terms may be made for, the model alone
-    euclidean : whether the state space is a vector space: of models without joints that turn about any axis
+    euclidean : whether the state space is a vector space: of models without joints that turn without limit
+    plain_tangent : True, for all numbers of a state are free
 
     Raises
     ------
@@ -66,6 +67,8 @@ class SoftRobotSystem(DiscreteSystem):
     those of the implicit methods by the implicit function theorem at the solution.  A knot whose Newton's method does
     not converge gives NaN.
     """
+
+    plain_tangent = True
 
     def __init__(self, robot: SoftRobot, dt: float, integrator: str | None = None) -> None:
         as_kind("robot", robot, SoftRobot)
