@@ -367,10 +367,10 @@ class ControlNames(Protocol):
 
 CAPABILITIES: tuple[type, ...] = (
     Euclidean, PlainTangent, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates,
-    CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots, Refinement, OtherModels,
-    SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion, AccelerationControlled, Serving, NeutralState,
-    StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery, ContactPoints, ContactForces, CenterOfMass,
-    Coordinates, StateNames, TangentNames, ControlNames,
+    CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots, Refinement,
+    OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion, AccelerationControlled, Serving,
+    NeutralState, StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery, ContactPoints, ContactForces,
+    CenterOfMass, Coordinates, StateNames, TangentNames, ControlNames,
 )  # fmt: skip
 
 
