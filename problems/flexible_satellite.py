@@ -6,8 +6,8 @@
 
 It turns at 1.6 rad/s about an axis that is no principal one, and does two whole turns before it rests, on the way of
 which its coordinates change their chart.  Eight seconds, 200 knots of SDIRK2: by extrapolated Euler the executed plan
-would end 43 mm off at the tip, as it is 5.  Costs: torques and the boom's bending on the way, orientation and rest at the end.
-The figures are of our own choice.
+would end 43 mm off at the tip, as it is 5.  Costs: torques and the boom's bending on the way, orientation and rest at
+the end.  The figures are of our own choice.
 """
 
 from __future__ import annotations

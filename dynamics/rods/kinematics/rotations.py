@@ -48,12 +48,12 @@ def strains_along(rod: Rod, qs: np.ndarray, s: np.ndarray) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------ turns
 @np.errstate(over="ignore", invalid="ignore")
 def _largest_turns(model: RodModel, qs: np.ndarray) -> dict[str, float]:
-    """Of every rod, and of every joint that turns about any axis, the largest |w| over q (K, n), infinite where numbers
-    overflow."""
+    """The largest |w| over q (K, n) of every rod, by name, and of every joint that turns about any axis, by the words
+    "the joint of ..."; infinite where numbers overflow."""
     m, turns = model.arrays, {}
     for name, rod in model.rods.items():
         steps = [displacement(m, s, qs)[:, :3] for s in range(rod.segments.start, rod.segments.stop)]
-        turns[f"rod {name!r}"] = float(np.linalg.norm(steps, axis=-1).max())
+        turns[name] = float(np.linalg.norm(steps, axis=-1).max())
     starts = {own.start: name for name, own in model.joint_coordinates.items()}
     for s in turning_segments(model):
         angles = np.linalg.norm(qs[:, m.rows[s, 0] : m.rows[s, 3]], axis=1)
@@ -76,13 +76,8 @@ def _points_needed(rod: Rod, qs: np.ndarray, turn: float) -> int | None:
     return None
 
 
-def _advice(model: RodModel, what: str, turn: float, qs: np.ndarray) -> str:
-    if not what.startswith("rod "):
-        return f"{what} turns by {turn:.4g} rad, expected at most 2 pi"
-    rod = next(rod for name, rod in model.rods.items() if what == f"rod {name!r}")
-    needed = _points_needed(rod, qs, turn)
-    wanted = f"at least {MOST_POINTS} points" if needed is None else f"points={needed}"
-    return f"{what} turns by {turn:.4g} rad from one of its points to the next, expected at most 2 pi, as with {wanted}"
+def _place(model: RodModel, what: str) -> str:
+    return f"rod {what!r} from one of its points to the next" if what in model.rods else what
 
 
 def check_turns(model: RodModel, qs: np.ndarray, argument: str) -> None:
@@ -91,7 +86,12 @@ def check_turns(model: RodModel, qs: np.ndarray, argument: str) -> None:
     qs = np.atleast_2d(qs)
     for what, turn in _largest_turns(model, qs).items():
         if turn > FARTHEST:
-            raise ValueError(f"{argument}: {_advice(model, what, turn, qs)}")
+            advice = ""
+            if what in model.rods:
+                needed = _points_needed(model.rods[what], qs, turn)
+                advice = f", as with {f'at least {MOST_POINTS} points' if needed is None else f'points={needed}'}"
+            place = _place(model, what)
+            raise ValueError(f"{argument}: got {turn:.4g} rad of rotation of {place}, expected at most 2 pi{advice}")
 
 
 def turned_far(model: RodModel, q: np.ndarray) -> str:
@@ -101,7 +101,4 @@ def turned_far(model: RodModel, q: np.ndarray) -> str:
     what, turn = max(turns.items(), key=lambda item: item[1], default=("", 0.0))
     if turn <= NEAR * FARTHEST:
         return ""
-    if turn > FARTHEST:
-        return f"; {_advice(model, what, turn, q[None])}"
-    place = "from one of its points to the next, " if what.startswith("rod ") else ""
-    return f"; {what} turns by {turn:.4g} rad {place}of at most 2 pi"
+    return f"; {_place(model, what)} turns by {turn:.4g} rad, of 2 pi at most"

@@ -24,10 +24,12 @@ def turning_joints(model: RodModel, held: np.ndarray | tuple[int, ...] = ()) -> 
     """Coordinates (J, 6) of the components [angular; linear] of joints that may change their chart, -1 of components
     without: free, spherical and planar joints without stiffness and damping, whose forces would depend on the chart,
     none of whose coordinates is held."""
-    found = []
+    found, segments = [], turning_segments(model)
+    if not len(segments):
+        return np.empty((0, 6), np.int64)
     bound = (model.stiffness != 0.0).any(axis=1) | (model.damping != 0.0).any(axis=1)
     bound[np.asarray(held, np.int64)] = True
-    for s in turning_segments(model):
+    for s in segments:
         rows = model.arrays.rows[s]
         if not bound[rows[0] : rows[6]].any():
             found.append(np.where(rows[1:] > rows[:-1], rows[:-1], -1))

@@ -8,7 +8,6 @@ import numpy as np
 from dynamics.rods.chains.closures import check_closed
 from dynamics.rods.chains.constrained_dynamics import ConstrainedMotion, constrained_motion
 from dynamics.rods.kinematics.chart_changes import within_limit
-from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.robot.prescribed_motion import PrescribedMotion
 from dynamics.rods.robot.soft_robot import SoftRobot
@@ -56,10 +55,9 @@ class Plant(NamedTuple):
 
     def start(self, q: np.ndarray, v: np.ndarray) -> State:
         """q, v (n,) with the prescribed coordinates at t = 0, in a chart within the limit.  ValueError where chains are
-        open, about to open, or singular, or where rods or joints turn too far."""
+        open, about to open, or singular."""
         n, state = self.robot.nq, self.states(0.0, q[None], v[None])[0]
         q, v = self.in_chart(state[: 2 * n].reshape(2, n).copy())
-        check_turns(self.robot.model, q, "q0")
         check_closed(self.robot.model, q, v, ("q0", "v0"), self.prescribed.free)
         return q, v
 

@@ -68,7 +68,8 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
         for name, angular in turning:
             if rows[0, angular] @ rows[0, angular] > FARTHEST**2:
                 turn = np.linalg.norm(rows[0, angular])
-                raise ValueError(f"prescribed[{name!r}]({t:.6g}): turns by {turn:.4g} rad, expected at most 2 pi")
+                label = f"prescribed[{name!r}]({t:.6g})"
+                raise ValueError(f"{label}: got {turn:.4g} rad of rotation, expected at most 2 pi")
         return rows
 
     return PrescribedMotion(links, indices, np.setdiff1d(np.arange(model.nq), indices), values)

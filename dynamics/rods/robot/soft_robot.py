@@ -266,7 +266,7 @@ class SoftRobot(ByContent):
 
     def _known(self, states: np.ndarray, results: list[np.ndarray]) -> list[np.ndarray]:
         """The results at states (K, .); ValueError where the first are not finite for a turn that is too large."""
-        if not np.isfinite(results[0]).all():
+        if not np.vdot(results[0], results[0]) < np.inf:
             check_turns(self.model, states[:, : self.nq], "q")
         return results
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from dynamics.rods.kinematics.rotations import turned_far
+from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import load_path
 from dynamics.rods.statics.load_path import LoadPath, Tangent, negative_directions, stiffness_values
@@ -230,6 +230,7 @@ def _start(path: LoadPath, q0: np.ndarray, ends: np.ndarray, tolerance: float) -
     """The branch, and its first point, towards the other end."""
     q, result = path.solve(q0, float(ends[0]), None, tolerance, 100)
     if result.status != CONVERGED:
+        check_turns(path.robot.model, q0, "q0")
         raise ValueError(f"q0: no equilibrium at the factor {ends[0]:.6g} was found from it: {MESSAGES[result.status]}")
     t = path.tangent(q, float(ends[0]), result.multipliers)
     branch = _Branch(path, ends, float(np.abs(np.diag(t.J)).max(initial=0.0)) or 1.0)

@@ -13,7 +13,7 @@ from dynamics.rods.robot.prescribed_motion import prescribed_values
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.load_path import LoadPath, negative_directions
 from dynamics.rods.statics.loading import descended, loaded
-from dynamics.rods.statics.newton import MESSAGES
+from dynamics.rods.statics.newton import MESSAGES, NO_START
 from dynamics.validation import as_array, as_kind, as_positive, as_whole_number, check_choice
 
 METHODS = ("newton", "descent", "loading")
@@ -94,10 +94,12 @@ def static_equilibrium(
     if method == "newton":
         q, result = path.solve(q0, 1.0, None, tolerance, max_iterations)
         message, count = MESSAGES[result.status], result.iterations
-    elif method == "descent":
-        q, result, message, count = descended(path, 1.0, q0, tolerance, max_iterations)
+        if result.status == NO_START:
+            check_turns(robot.model, q0, "q0")
     else:
-        q, result, message, count = loaded(path, q0, tolerance, max_iterations)
+        check_turns(robot.model, q0, "q0")
+        given = q0, tolerance, max_iterations
+        q, result, message, count = descended(path, 1.0, *given) if method == "descent" else loaded(path, *given)
     residual = float(np.abs(result.forces[path.held.free]).max(initial=0.0))
     negative, stable = negative_directions(path.stiffness(q, 1.0, result.multipliers))
     forces = path.held.of_links(result.forces)
@@ -127,6 +129,4 @@ def load_path(
         inputs.append(np.concatenate([controls, given.ravel()]))
     q0 = np.zeros(robot.nq) if q0 is None else as_array("q0", q0, (robot.nq,))
     held = prescribed_values(robot.model, prescribed)
-    path = LoadPath(robot, held, (inputs[0], inputs[1]), (q0[held.coordinates], held.values(0.0)[0]))
-    check_turns(robot.model, q0, "q0")
-    return path, q0
+    return LoadPath(robot, held, (inputs[0], inputs[1]), (q0[held.coordinates], held.values(0.0)[0])), q0

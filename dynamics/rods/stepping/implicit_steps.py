@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.rods.kinematics.rotations import turned_far
+from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.robot.plant import Plant, Report, Run, State
 from dynamics.rods.statics.newton import CONVERGED, MESSAGES, Newton, NewtonResult
@@ -57,8 +57,10 @@ def _start(plant: Plant, q, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def finite(plant: Plant, t: float, q: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """x, or RuntimeError where it is not finite, from coordinates q (n,)."""
+    """x; where it is not finite, from coordinates q (n,), RuntimeError, or ValueError of a start that turns too far."""
     if not np.isfinite(x).all():
+        if t == 0.0:
+            check_turns(plant.robot.model, q, "q0")
         raise failure(plant, f"t = {t:.6g} s: the motion is not finite", q)
     return x
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.integrate import OdeSolver
 from scipy.linalg import lu_factor, lu_solve
 
+from dynamics.rods.kinematics.charts import SQUARE
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.robot.plant import Plant, Report, Run, State
 from dynamics.rods.stepping.implicit_steps import failure, finite
@@ -23,6 +24,7 @@ class _StateSpace:
 
     def __init__(self, plant: Plant):
         self.plant, self.free = plant, plant.prescribed.free
+        self._turning = np.searchsorted(self.free, plant.turns[:, :3]), plant.turns[:, :3] >= 0
 
     def coordinates(self, t: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """q, v (K, n) of states (2 F, K)."""
@@ -43,21 +45,23 @@ class _StateSpace:
             a = self.plant.motion(MASS_MATRIX, t, q, v).a
         return np.vstack([x[len(self.free) :], a[:, self.free].T])
 
-    def longest_step(self, t: float, x: np.ndarray) -> float:
+    def longest_step(self, x: np.ndarray) -> float:
         """By which joints that turn about any axis turn by no more than FARTHEST_STEP."""
-        turns = self.plant.turns[:, :3]
-        if not len(turns):
-            return np.inf
-        v = self.coordinates(t, x[:, None])[1]
-        return FARTHEST_STEP / float(np.sqrt(np.where(turns >= 0, v[0, turns] ** 2, 0.0).sum(axis=1).max()) + 1e-300)
+        return FARTHEST_STEP / (np.sqrt(self._largest_square(x[len(self.free) :])) + 1e-300)
+
+    def _largest_square(self, x: np.ndarray) -> float:
+        """Of the angular parts of joints that turn about any axis, in coordinates x (F,) or rates."""
+        places, has = self._turning
+        if not len(places):
+            return 0.0
+        return float((x[places] ** 2 * has).sum(axis=1).max(initial=0.0))
 
     def in_chart(self, t: float, x: np.ndarray) -> np.ndarray | None:
         """The state x (2 F,) with joints beyond the limit in their other chart; None where there are none."""
-        if not len(self.plant.turns):
+        if not self._largest_square(x) > SQUARE:
             return None
         state = np.concatenate(self.coordinates(t, x[:, None]))
-        inside = self.plant.in_chart(state)
-        return None if inside is state else inside[:, self.free].ravel()
+        return self.plant.in_chart(state)[:, self.free].ravel()
 
     def jacobian(self, t: float, x: np.ndarray) -> np.ndarray:
         """dx'/dx (2 F, 2 F)."""
@@ -135,7 +139,7 @@ def stiff_motion(
     solver = solver_from(0.0, x)
     ts, xs, steps, counts = [0.0], [solver.y], 0, np.zeros(2, np.int64)
     while solver.status == "running":
-        solver.max_step = min(options["max_step"], space.longest_step(solver.t, solver.y))
+        solver.max_step = min(options["max_step"], space.longest_step(solver.y))
         message = solver.step()
         if solver.status == "failed":
             q = space.coordinates(solver.t, solver.y[:, None])[0]
