@@ -166,17 +166,21 @@ def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose])
 
 
 # ------------------------------------------------------------------------------------------------ segments
+@np.errstate(over="ignore", invalid="ignore")
 def _segment_poses(model: RodModel, qs: np.ndarray) -> tuple[list[Pose], list[Pose]]:
-    """Frames at the starts and at the ends of all segments, as `forward_pass` has them."""
-    m, starts, ends = model.arrays, [], []
+    """Frames at the starts and at the ends of all segments, as `forward_pass` has them; ValueError where it has none of
+    a rod that turns too far."""
+    m, starts, ends, of_rods = model.arrays, [], [], []
     base = _fixed(m.base)
     for s, parent in enumerate(m.parent):
         start = _composed(ends[parent] if parent >= 0 else _repeated(base, len(qs)), _fixed(m.before[s]))
         starts.append(start)
         step = displacement(m, s, qs)
-        if m.kind[s] == ROD and (np.linalg.norm(step[:, :3], axis=-1) > FARTHEST).any():
-            check_turns(model, qs, "q")
+        if m.kind[s] == ROD:
+            of_rods.append(step[:, :3])
         ends.append(_composed(_composed(start, _exponential(step)), _fixed(m.after[s])))
+    if of_rods and not np.linalg.norm(of_rods, axis=-1).max() <= FARTHEST:
+        check_turns(model, qs, "q")
     return starts, ends
 
 

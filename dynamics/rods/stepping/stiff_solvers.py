@@ -24,7 +24,7 @@ class _StateSpace:
 
     def __init__(self, plant: Plant):
         self.plant, self.free = plant, plant.prescribed.free
-        self._turning = np.searchsorted(self.free, plant.turns[:, :3]), plant.turns[:, :3] >= 0
+        self._turning = [np.searchsorted(self.free, joint[joint >= 0]) for joint in plant.turns[:, :3]]
 
     def coordinates(self, t: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """q, v (K, n) of states (2 F, K)."""
@@ -51,10 +51,7 @@ class _StateSpace:
 
     def _largest_square(self, x: np.ndarray) -> float:
         """Of the angular parts of joints that turn about any axis, in coordinates x (F,) or rates."""
-        places, has = self._turning
-        if not len(places):
-            return 0.0
-        return float((x[places] ** 2 * has).sum(axis=1).max(initial=0.0))
+        return max(float(w @ w) for w in (x[places] for places in self._turning))
 
     def in_chart(self, t: float, x: np.ndarray) -> np.ndarray | None:
         """The state x (2 F,) with joints beyond the limit in their other chart; None where there are none."""
@@ -139,7 +136,8 @@ def stiff_motion(
     solver = solver_from(0.0, x)
     ts, xs, steps, counts = [0.0], [solver.y], 0, np.zeros(2, np.int64)
     while solver.status == "running":
-        solver.max_step = min(options["max_step"], space.longest_step(solver.y))
+        if len(plant.turns):
+            solver.max_step = min(options["max_step"], space.longest_step(solver.y))
         message = solver.step()
         if solver.status == "failed":
             q = space.coordinates(solver.t, solver.y[:, None])[0]
@@ -155,7 +153,8 @@ def stiff_motion(
                 ts.append(t)
                 xs.append(output(min(t, solver.t)))
         report(solver.t)
-        if (inside := space.in_chart(solver.t, solver.y)) is not None and solver.status == "running":
+        inside = space.in_chart(solver.t, solver.y) if len(plant.turns) else None
+        if inside is not None and solver.status == "running":
             counts += solver.nfev, solver.njev
             solver = solver_from(solver.t, inside, first_step=min(solver.h_abs, duration - solver.t))
             if dt is None:
