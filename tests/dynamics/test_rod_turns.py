@@ -116,6 +116,30 @@ def test_a_boom_on_a_body_that_spins():
     assert (np.diff(energies.kinetic + energies.elastic) < 1e-7).all()
 
 
+def test_a_top_held_by_a_closed_joint():
+    """A free body whose pivot a closed joint holds turns as one on a spherical joint does."""
+    pivot, com, v0 = np.array([0.1, 0.0, 0.05]), np.array([0.1, 0.05, 0.2]), np.array([3.0, 2.0, 8.0])
+    robots = []
+    for joint, at in ((Spherical(), pivot), (FreeFlyer(), np.zeros(3))):
+        builder = rods.RodModelBuilder()
+        builder.add_body("top", "world", joint, (np.eye(3), at), 1.0, com - at, np.diag(MOMENTS))
+        if isinstance(joint, FreeFlyer):
+            builder.add_closure("pin", "top", "world", Spherical(), (np.eye(3), pivot), (np.eye(3), pivot))
+        robots.append(rods.SoftRobot(builder.build()))
+    starts = v0, np.r_[v0, np.cross(pivot, v0)]
+    ends = []
+    for robot, start in zip(robots, starts, strict=True):
+        run = rods.simulate(robot, 4.0, NONE, v0=start, method="radau", rtol=1e-9, atol=1e-11)
+        R, _ = rods.link_placement(robot.model, "top", run.q)
+        assert turned(R) > 5.0
+        ends.append(R[-1])
+    np.testing.assert_allclose(ends[1], ends[0], atol=1e-7)
+    system = rods.SoftRobotSystem(robots[1], 0.001, "sdirk2")
+    xs = system.rollout(np.r_[np.zeros(6), starts[1]], np.zeros((4000, 0)))
+    np.testing.assert_allclose(rods.link_placement(robots[1].model, "top", xs[-1, :6])[0], ends[0], atol=1e-3)
+    assert max(np.abs(rods.closure_error(robots[1].model, x[:6])).max() for x in xs[::100]) < 1e-7
+
+
 def test_starts_beyond_a_turn():
     """They begin in equivalent coordinates, with the same motion; systems refuse them."""
     robot, w = free_body(), np.array([1.0, -2.0, 2.0]) / 3.0
