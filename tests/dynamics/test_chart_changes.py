@@ -103,10 +103,10 @@ def test_which_joints_change(rng):
         x = np.zeros((2, 6))
         x[0, :3] = angle * axis
         assert np.linalg.norm(within_limit(turns, 6, x)[0]) == pytest.approx(abs(left), rel=1e-12)
-        assert beyond(turns, 6, x.reshape(1, 12))[0, 0] == (angle > LIMIT)
+        assert beyond(turns, x.reshape(1, 12))[0, 0] == (angle > LIMIT)
     x, reference = np.zeros((2, 12)), np.zeros(12)
     x[0, :3], x[1, :3], reference[:3] = 3.0 * axis, 3.3 * axis, 0.0
-    assert farther(turns, 6, reference, x)[:, 0].tolist() == [False, True]
+    assert farther(turns, reference, x)[:, 0].tolist() == [False, True]
 
 
 # ------------------------------------------------------------------------------------------------ steps

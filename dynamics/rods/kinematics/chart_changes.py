@@ -136,23 +136,23 @@ def _numbers(joint: np.ndarray, n: int, rows: np.ndarray) -> np.ndarray:
     return np.where(joint >= 0, parts[:, :, joint], 0.0)
 
 
-def beyond(turns: np.ndarray, n: int, xs: np.ndarray) -> np.ndarray:
-    """Which joints (K, J) have passed the limit at xs (K, 2 n)."""
+def beyond(turns: np.ndarray, xs: np.ndarray) -> np.ndarray:
+    """Which joints (K, J) have passed the limit at xs (K, n) or (K, 2 n)."""
     found = np.empty((len(xs), len(turns)), bool)
-    for k, joint in enumerate(turns):
-        w = _numbers(joint, n, xs)[:, 0, :3]
+    for k, joint in enumerate(turns[:, :3]):
+        w = xs[:, joint[joint >= 0]]
         with np.errstate(over="ignore", invalid="ignore"):
             found[:, k] = np.einsum("ki,ki->k", w, w) > SQUARE
     return found
 
 
-def farther(turns: np.ndarray, n: int, reference: np.ndarray, xs: np.ndarray) -> np.ndarray:
+def farther(turns: np.ndarray, reference: np.ndarray, xs: np.ndarray) -> np.ndarray:
     """Of which joints (K, J) the other chart is nearer to the reference (2 n,) or (K, 2 n), at xs (K, 2 n)."""
     found = np.zeros((len(xs), len(turns)), bool)
-    for k, joint in enumerate(turns):
-        w, r = (_numbers(joint, n, x)[:, 0, :3] for x in (xs, np.atleast_2d(reference)))
+    for k, joint in enumerate(turns[:, :3]):
+        w, r = xs[:, joint[joint >= 0]], np.atleast_2d(reference)[:, joint[joint >= 0]]
         with np.errstate(over="ignore", invalid="ignore"):
-            near = ((w - r) ** 2).sum(axis=1)
+            near = np.einsum("ki,ki->k", w - r, w - r)
         far = near > 0.25 * TURN**2
         if far.any():
             w, r = w[far], np.broadcast_to(r, w.shape)[far]

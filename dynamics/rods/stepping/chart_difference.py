@@ -83,7 +83,7 @@ def moved_near(
     some joint has changed its chart; xs itself if there are none."""
     n = xs.shape[1] // 2
     which = np.zeros((len(xs), len(turns)), bool)
-    which[start:] = farther(turns, n, reference if reference.ndim == 1 else reference[start:], xs[start:])
+    which[start:] = farther(turns, reference if reference.ndim == 1 else reference[start:], xs[start:])
     rows = np.flatnonzero(which.any(axis=1))
     return (change(turns, n, xs, which) if len(rows) else xs), rows
 
@@ -93,7 +93,7 @@ def difference_expansion(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Jacobian (K, nx, nx) of the difference from x_ref (nx,) or (K, nx) in xs (K, nx), and the Hessian of mu'r."""
     n = xs.shape[1] // 2
-    return change_derivatives(turns, n, xs, farther(turns, n, reference, xs), mu)
+    return change_derivatives(turns, n, xs, farther(turns, reference, xs), mu)
 
 
 def end_in_charts(
@@ -110,7 +110,7 @@ def end_in_charts(
     ends (N, nx), of steps in the charts of their starts; xs (N or N+1, nx); lam (N or 0, nx); again : function of knots
     and their multipliers that returns fx, fu, Hxx, Hux, Huu in the charts of their starts"""
     N, n = ends.shape[0], ends.shape[1] // 2
-    which = farther(turns, n, xs[1:], ends) if len(xs) > N else beyond(turns, n, ends)
+    which = farther(turns, xs[1:], ends) if len(xs) > N else beyond(turns, ends)
     rows = np.flatnonzero(which.any(axis=1))
     if not len(rows):
         return
