@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import trajopt
 from dynamics.rods.kinematics.center_lines import link_placements
 from dynamics.rods.kinematics.chart_changes import (
     TURN,
@@ -177,6 +178,14 @@ def test_loops_across_charts(rng):
         near.append(reached - 0.5 * gaps[t + 1])
     assert np.abs(system.difference(xs_new[0], np.array(near))).max() < 1e-10
     assert (np.linalg.norm(xs_new[0, 1:, :3], axis=1) <= LIMIT).all()
+
+
+def test_functions_of_the_numbers_of_a_state():
+    """They are residuals still, though the states have equivalents: tangents are what is added."""
+    system = SoftRobotSystem(body_with_boom(), 0.02)
+    made = trajopt.residual(lambda x: x[6:10] ** 2, 4, system)
+    xs = np.arange(40.0).reshape(2, 20)
+    np.testing.assert_allclose(made.jacobians(xs, None)[0][:, :, 6:10], 2.0 * xs[:, 6:10, None] * np.eye(4))
 
 
 def test_the_difference_as_a_residual(robot, rng):

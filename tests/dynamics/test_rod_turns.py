@@ -151,6 +151,8 @@ def test_starts_beyond_a_turn():
     np.testing.assert_allclose(p[0], p[1], atol=1e-12)
     with pytest.raises(ValueError, match="x0: got 9 rad of rotation of the joint of 'body', expected at most 2 pi"):
         rods.SoftRobotSystem(robot, 0.1).check_start(np.r_[q, v])
+    with pytest.raises(ValueError, match="x0: got 9 rad"):
+        rods.SoftRobotSystem(robot, 0.1).rollout(np.r_[q, v], np.zeros((3, 0)))
 
 
 # ------------------------------------------------------------------------------------------------ no equivalents

@@ -243,6 +243,7 @@ SAME = {
     "scenery": same("scenery"),
     "control_names": same("control_names"),
     "euclidean": same("euclidean"),
+    "plain_tangent": same("plain_tangent"),
     "difference_expansion": lambda w, i, zs, xs, us: [
         (a[:, :2, :2], b)
         for a, b in zip(w.difference_expansion(zs[0], zs, np.ones((N + 1, 3))),

@@ -7,9 +7,10 @@ one of its points to the next.  A rod that bends or twists more has more points.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics.rods.kinematics.exponential import FARTHEST
-from dynamics.rods.model.arrays import ROD
+from dynamics.rods.model.arrays import ROD, RodArrays
 from dynamics.rods.model.rod_model import Rod, RodModel
 from dynamics.rods.model.turning_joints import turning_segments
 
@@ -20,7 +21,7 @@ NEAR = 0.8
 
 
 # ------------------------------------------------------------------------------------------------ displacements
-def displacement(m, s: int, qs: np.ndarray) -> np.ndarray:
+def displacement(m: RodArrays, s: int, qs: np.ndarray) -> np.ndarray:
     """Omega (K, 6) of a segment."""
     rows, first = m.rows[s], m.first_mode[s]
     xi = np.empty((2, len(qs), 6))
@@ -30,9 +31,9 @@ def displacement(m, s: int, qs: np.ndarray) -> np.ndarray:
     return magnus(m.step[s, 0], xi[0], xi[1]) if m.kind[s] == ROD else xi[0]
 
 
-def magnus(h, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def magnus(h: ArrayLike, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """h/2 (xi_1 + xi_2) + sqrt(3) h^2 / 12 ad(xi_1) xi_2 (..., 6) for lengths h (...)                  [GVS, C1]."""
-    h = np.asarray(h)[..., None]
+    h = np.asarray(h, float)[..., None]
     (k1, e1), (k2, e2) = np.split(first, 2, axis=-1), np.split(second, 2, axis=-1)
     bracket = np.concatenate([np.cross(k1, k2), np.cross(e1, k2) + np.cross(k1, e2)], axis=-1)
     return 0.5 * h * (first + second) + np.sqrt(3.0) / 12.0 * h * h * bracket

@@ -160,6 +160,13 @@ class SoftRobotSystem(DiscreteSystem):
         return skeleton(self.model, as_array("xs", xs, (None, self.nx))[:, : self.nq])
 
     # -------------------------------------------------------------------------------------------- motion
+    def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
+        """See `DiscreteSystem.rollout`; ValueError where no motion begins because x0 turns too far, as `check_start`."""
+        xs = super().rollout(x0, us)
+        if not np.isfinite(xs[:2]).all():
+            check_turns(self.model, xs[0, : self.nq], "x0")
+        return xs
+
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
         """out[t] = f(xs[t], us[t])."""
         launch(drive_soft_steps, len(us), self._motion_numbers, *self._plant, self._turns, xs, us, out)
