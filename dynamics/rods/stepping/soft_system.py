@@ -161,7 +161,7 @@ class SoftRobotSystem(DiscreteSystem):
 
     # -------------------------------------------------------------------------------------------- motion
     def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
-        """See `DiscreteSystem.rollout`; ValueError where no motion begins because x0 turns too far, as `check_start`."""
+        """See `DiscreteSystem.rollout`; ValueError where no motion begins because x0 turns too far."""
         xs = super().rollout(x0, us)
         if not np.isfinite(xs[:2]).all():
             check_turns(self.model, xs[0, : self.nq], "x0")
