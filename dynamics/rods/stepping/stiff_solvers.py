@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from scipy.integrate import OdeSolver
+from scipy.integrate import BDF, OdeSolver
 from scipy.linalg import lu_factor, lu_solve
 
 from dynamics.rods.kinematics.charts import SQUARE
@@ -131,6 +131,8 @@ def stiff_motion(
     def solver_from(t: float, x: np.ndarray, **first_step: float) -> OdeSolver:
         solver = method(space.rates, t, x, duration, jac=jac, vectorized=True, **options, **first_step)
         solver.lu, solver.solve_lu = _factors, _solution
+        if isinstance(solver, BDF):
+            solver.D[2:] = 0.0  # what scipy leaves there is overwritten before it counts, but may be NaN, and warn
         return solver
 
     solver = solver_from(0.0, x)
