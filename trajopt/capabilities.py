@@ -23,6 +23,16 @@ class Euclidean(Protocol):
         ...
 
 
+class PlainTangent(Protocol):
+    """Of a manifold: says that `integrate` is plain addition, all numbers of a state being free; False where it is not
+    said."""
+
+    @property
+    def plain_tangent(self) -> bool:
+        """True: derivatives along the tangent are those by the numbers of the state, as a `FunctionResidual` has."""
+        ...
+
+
 class DifferenceExpansion(Protocol):
     """Derivatives of `difference`, which a system on a manifold must have."""
 
@@ -356,11 +366,11 @@ class ControlNames(Protocol):
 
 
 CAPABILITIES: tuple[type, ...] = (
-    Euclidean, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates, CheckedStart,
-    QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots, Refinement, OtherModels,
-    SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion, AccelerationControlled, Serving, NeutralState,
-    StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery, ContactPoints, ContactForces, CenterOfMass,
-    Coordinates, StateNames, TangentNames, ControlNames,
+    Euclidean, PlainTangent, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates,
+    CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots, Refinement,
+    OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion, AccelerationControlled, Serving,
+    NeutralState, StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery, ContactPoints, ContactForces,
+    CenterOfMass, Coordinates, StateNames, TangentNames, ControlNames,
 )  # fmt: skip
 
 

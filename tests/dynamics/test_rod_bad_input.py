@@ -210,6 +210,8 @@ POINT = {"q": Z, "v": Z, "a": Z, "u": [0.0, 0.0]}
 FORWARD = {"q": Z, "v": Z, "u": [0.0, 0.0]}
 WRENCHES = arrays(1, 6)[1:]
 X, U = np.zeros(2 * N), np.zeros(2)
+TURNED = (np.r_[300.0, np.zeros(N - 1)], np.r_[1e200, np.zeros(N - 1)])
+"""More rotation of the rod from one of its points to the next than kernels can tell."""
 XS, US = np.zeros((4, 2 * N)), np.zeros((3, 2))
 
 USING = [
@@ -288,6 +290,22 @@ USING = [
     *rows("linearize", of_system("linearize"), {"xs": XS, "us": US}, xs=arrays(4, 2 * N, finite=False),
           us=arrays(3, 2, finite=False)),
     *rows("lines", of_system("skeleton"), xs=arrays(4, 2 * N)),
+    *rows("turned", of_robot("residual"), POINT, q=TURNED),
+    *rows("turned", of_robot("residual_derivatives"), POINT, q=TURNED),
+    *rows("turned", of_robot("residual_hessian"), {**POINT, "w": Z}, q=TURNED),
+    *rows("turned", of_robot("forward_dynamics"), FORWARD, q=TURNED),
+    *rows("turned", of_model("inverse_dynamics"), {"q": Z, "v": Z, "a": Z}, q=TURNED),
+    *rows("turned", of_model("energies"), {"q": Z, "v": Z}, q=TURNED),
+    *rows("turned", of_model("link_placements"), q=TURNED),
+    *rows("turned", of_model("center_lines"), q=TURNED),
+    *rows("turned", of_chains("closure_error"), q=TURNED),
+    *rows("turned", of_chains("assemble"), q0=TURNED),
+    *rows("turned", lambda **given: rods.static_equilibrium(robot(), [0.0, 0.0], **given), q0=TURNED),
+    *rows("turned", lambda **given: rods.static_equilibrium(robot(), [0.0, 0.0], method="loading", **given), q0=TURNED),
+    *rows("turned", lambda **given: rods.equilibrium_branch(robot(), [0.0, 0.0], **given), q0=TURNED),
+    *rows("turned", lambda **given: rods.simulate(robot(), 1.0, U, **given), q0=TURNED),
+    *rows("turned", lambda **given: rods.simulate(robot(), 1.0, U, method="newmark", **given), q0=TURNED),
+    *rows("turned", of_system("check_start"), x0=(np.append(TURNED[0], Z),)),
 ]  # fmt: skip
 
 

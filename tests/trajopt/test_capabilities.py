@@ -39,6 +39,7 @@ class Everything(CirclePendulum):
     semi_implicit_from, idle = 1, np.array([False, True, False])
     scenery, state_names, control_names = np.ones((2, 2, 3)), ("c", "s", "w"), ("torque",)
     integrator_order, single_joints, phase_starts = 1, {"pin": (0, 2)}, np.array([0, 2])
+    plain_tangent = False
     tangent_names, neutral_state, serves = ("angle", "rate"), np.array([1.0, 0.0, 0.0]), (VectorSpace(2),)
 
     def __init__(self, knots=range(N)):
@@ -242,6 +243,7 @@ SAME = {
     "scenery": same("scenery"),
     "control_names": same("control_names"),
     "euclidean": same("euclidean"),
+    "plain_tangent": same("plain_tangent"),
     "difference_expansion": lambda w, i, zs, xs, us: [
         (a[:, :2, :2], b)
         for a, b in zip(w.difference_expansion(zs[0], zs, np.ones((N + 1, 3))),

@@ -168,6 +168,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "state_limits": _function(ExtendedSystem._state_limits),
     **dict.fromkeys(("state_names", "tangent_names"), lambda system, names: system._with_names_before(names)),
     **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
+    "plain_tangent": _unchanged,
     **dict.fromkeys(("phase_starts", "integrator_order", "single_joints", "joint_efforts"), _unchanged),
     **dict.fromkeys(
         (

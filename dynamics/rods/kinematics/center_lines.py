@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
+from dynamics.rods.kinematics.exponential import FARTHEST
+from dynamics.rods.kinematics.rotations import check_turns, displacement, magnus, strains_along
 from dynamics.rods.model.arrays import JOINT, ROD
 from dynamics.rods.model.cross_section import Circular
 from dynamics.rods.model.rod_model import Rod, RodModel
@@ -52,7 +54,8 @@ def link_placements(model: RodModel, q: ArrayLike) -> Pose:
 
     Raises
     ------
-    ValueError : a wrong shape, or a number that is not finite; so do the functions below.
+    ValueError : a wrong shape, a number that is not finite, a rod that turns by more than 2 pi between two of its
+        points; so do the functions below.
     """
     qs, single = _configurations(model, q)
     _, ends = _segment_poses(model, qs)
@@ -139,20 +142,13 @@ def _rod_curve(rod: Rod, qs: np.ndarray, starts: list[Pose], points: int) -> tup
     k = np.clip(np.searchsorted(rod.nodes, X, side="left") - 1, 0, len(rod.nodes) - 2)
     h = X - rod.nodes[k]
     middle, offset = rod.nodes[k] + 0.5 * h, np.sqrt(3.0) / 6.0 * h
-    strains = [_strains(rod, qs, (middle + sign * offset) / rod.length) for sign in (-1.0, 1.0)]
-    _, step = _exponential(_magnus(h, *strains))
+    strains = [strains_along(rod, qs, (middle + sign * offset) / rod.length) for sign in (-1.0, 1.0)]
+    _, step = _exponential(magnus(h, *strains))
     own = rod.segments.start + k
     R, p = (np.stack([starts[s][part] for s in own], axis=1) for part in (0, 1))
     section, s = rod.section, X / rod.length
     radii = section.radii(s) if isinstance(section, Circular) else 0.5 * np.minimum(*section.sides(s))
     return p + _turned(R, step), radii
-
-
-def _strains(rod: Rod, qs: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """xi (K, P, 6) at s (P,)."""
-    Phi, x = rod.basis.values(s), qs[:, rod.coordinates]
-    of_components = [x[:, a:b] @ Phi[:, a:b].T for a, b in zip(rod.basis.rows[:-1], rod.basis.rows[1:], strict=True)]
-    return rod.reference_strains(s) + np.stack(of_components, axis=-1)
 
 
 def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose]) -> np.ndarray:
@@ -170,33 +166,22 @@ def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose])
 
 
 # ------------------------------------------------------------------------------------------------ segments
+@np.errstate(over="ignore", invalid="ignore")
 def _segment_poses(model: RodModel, qs: np.ndarray) -> tuple[list[Pose], list[Pose]]:
-    """Frames at the starts and at the ends of all segments, as `forward_pass` has them."""
-    m, starts, ends = model.arrays, [], []
+    """Frames at the starts and at the ends of all segments, as `forward_pass` has them; ValueError where it has none of
+    a rod that turns too far."""
+    m, starts, ends, of_rods = model.arrays, [], [], []
     base = _fixed(m.base)
     for s, parent in enumerate(m.parent):
         start = _composed(ends[parent] if parent >= 0 else _repeated(base, len(qs)), _fixed(m.before[s]))
         starts.append(start)
-        ends.append(_composed(_composed(start, _exponential(_displacement(m, s, qs))), _fixed(m.after[s])))
+        step = displacement(m, s, qs)
+        if m.kind[s] == ROD:
+            of_rods.append(step[:, :3])
+        ends.append(_composed(_composed(start, _exponential(step)), _fixed(m.after[s])))
+    if of_rods and not np.linalg.norm(of_rods, axis=-1).max() <= FARTHEST:
+        check_turns(model, qs, "q")
     return starts, ends
-
-
-def _displacement(m, s: int, qs: np.ndarray) -> np.ndarray:
-    """Omega (K, 6) of a segment."""
-    rows, first = m.rows[s], m.first_mode[s]
-    xi = np.empty((2, len(qs), 6))
-    for r in range(6):
-        modes = m.modes[first + rows[r] - rows[0] : first + rows[r + 1] - rows[0]]
-        xi[:, :, r] = m.reference[s, r::6, None] + (qs[:, rows[r] : rows[r + 1]] @ modes).T
-    return _magnus(m.step[s, 0], xi[0], xi[1]) if m.kind[s] == ROD else xi[0]
-
-
-def _magnus(h, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """h/2 (xi_1 + xi_2) + sqrt(3) h^2 / 12 ad(xi_1) xi_2 (..., 6) for lengths h (...)                  [GVS, C1]."""
-    h = np.asarray(h)[..., None]
-    (k1, e1), (k2, e2) = np.split(first, 2, axis=-1), np.split(second, 2, axis=-1)
-    bracket = np.concatenate([np.cross(k1, k2), np.cross(e1, k2) + np.cross(k1, e2)], axis=-1)
-    return 0.5 * h * (first + second) + np.sqrt(3.0) / 12.0 * h * h * bracket
 
 
 def _exponential(x: np.ndarray) -> Pose:

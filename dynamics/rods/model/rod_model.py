@@ -98,7 +98,8 @@ class RodModel(ByContent):
     Compared and hashed by all but its own name.
 
     The configuration is a vector space: strains of rods, angles and displacements of joints, rotation vectors of
-    spherical joints (shorter than 2 pi), exponential coordinates [angular; linear] of free-flyers and of planar joints.
+    spherical joints, exponential coordinates [angular; linear] of free-flyers and of planar joints.  These rotations
+    are at most 2 pi; motion goes on in equivalent coordinates (`dynamics.rods.kinematics.charts`).
 
     Attributes
     ----------

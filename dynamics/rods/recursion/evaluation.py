@@ -17,6 +17,7 @@ from dynamics.algorithms.batch import unbatch
 from dynamics.rods.kinematics.closure_hessian import closure_hessian, hessian_scratch
 from dynamics.rods.kinematics.closure_kernel import closure_rows, subtract_turning
 from dynamics.rods.kinematics.forward_pass import forward_numbers, forward_pass
+from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.loads.composites import MOMENTA, store_momenta
 from dynamics.rods.model.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, SEGMENT
 from dynamics.rods.model.closure_arrays import no_closures
@@ -142,7 +143,8 @@ def evaluate(
     model: RodModel, level: int, states: np.ndarray, wrenches: np.ndarray, momenta: np.ndarray | None = None
 ) -> list[np.ndarray]:
     """tau (K, n) and, as far as the level goes, dq, dv, M, Hqq, Hqv, Hvv, Hqa (K, n n), for states (K, 4 n) and
-    wrenches (K, 6 W) of the external loads; momenta (K, MOMENTA): where these go."""
+    wrenches (K, 6 W) of the external loads; momenta (K, MOMENTA): where these go.  ValueError where rods or joints turn
+    too far."""
     K, n = len(states), model.nq
     wanted = (FIRST, FIRST, MASS_MATRIX, SECOND, SECOND, SECOND, SECOND)
     blocks = [np.empty((K if level >= least else 0, n * n)) for least in wanted]
@@ -151,6 +153,8 @@ def evaluate(
     sums = np.empty((0, MOMENTA)) if momenta is None else momenta
     arguments = *plant, level, states, wrenches, tau, BlockRows(*blocks), sums
     launch(drive_inverse_dynamics, K, driver_numbers(model), *arguments)
+    if not np.vdot(tau, tau) < np.inf:
+        check_turns(model, states[:, :n], "q")
     return [tau, *blocks]
 
 
@@ -166,7 +170,8 @@ def inverse_dynamics(
     Parameters: q, v, a (n,) or (K, n); wrenches (W, 6) or (K, W, 6), [moment; force] of the external loads that take
     one, in the order in which they were added, by default zero.
     Returns: (n,) or (K, n), N m or N along the coordinates.
-    Raises: ValueError for a wrong shape or a number that is not finite; the functions below too.
+    Raises: ValueError for a wrong shape, a number that is not finite, or a rod that turns by more than 2 pi from one of
+    its points to the next; the functions below too.
     """
     single, states, given = state_batches(model, wrenches, q=q, v=v, a=a)
     (tau,) = unbatch(single, evaluate(model, FORCES, states, given)[0])

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import load_path
 from dynamics.rods.statics.load_path import LoadPath, Tangent, negative_directions, stiffness_values
@@ -244,6 +245,7 @@ def _start(path: LoadPath, q0: np.ndarray, ends: np.ndarray, tolerance: float) -
     """The branch, and its first point, towards the other end."""
     q, result = path.solve(q0, float(ends[0]), None, tolerance, 100)
     if result.status != CONVERGED:
+        check_turns(path.robot.model, q0, "q0")
         raise ValueError(f"q0: no equilibrium at the factor {ends[0]:.6g} was found from it: {MESSAGES[result.status]}")
     branch, first = _branch_from(path, q, ends, result.multipliers)
     before = np.zeros(len(first.y))
@@ -281,7 +283,7 @@ def _followed(
             h = max(0.5 * h, SHORTEST * step)
             continue
         if after is None:
-            status = "the next point was not found"
+            status = "the next point was not found" + turned_far(branch.path.robot.model, point.q)
             break
         if after.y[-1] >= 1.0:
             after, h = _end(branch, point, h, tolerance, after)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.robot.plant import Plant, Report, Run, State
 from dynamics.rods.statics.newton import CONVERGED, MESSAGES, Newton, NewtonResult
@@ -52,18 +53,25 @@ def _solve(
 def _start(plant: Plant, q, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Accelerations at the start, multipliers and forces."""
     motion = plant.motion(MASS_MATRIX, 0.0, q[None], v[None])
-    return finite(0.0, motion.a[0]).copy(), motion.multipliers[0].copy(), motion.forces[0]
+    return finite(plant, 0.0, q, motion.a[0]).copy(), motion.multipliers[0].copy(), motion.forces[0]
 
 
-def finite(t: float, x: np.ndarray) -> np.ndarray:
-    """x, or RuntimeError where it is not finite."""
+def finite(plant: Plant, t: float, q: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """x; where it is not finite, from coordinates q (n,), RuntimeError, or ValueError of a start that turns too far."""
     if not np.isfinite(x).all():
-        raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the motion is not finite")
+        if t == 0.0:
+            check_turns(plant.robot.model, q, "q0")
+        raise failure(plant, f"t = {t:.6g} s: the motion is not finite", q)
     return x
 
 
-def _failure(t: float, h: float, result: NewtonResult) -> RuntimeError:
-    return RuntimeError(f"simulate: failed at t = {t:.6g} s, step {h:.3g} s: {MESSAGES[result.status]}")
+def failure(plant: Plant, what: str, q: np.ndarray) -> RuntimeError:
+    """Of a simulation at this time for this reason, the last coordinates being q (n,)."""
+    return RuntimeError(f"simulate: failed at {what}{turned_far(plant.robot.model, q)}")
+
+
+def _no_step(plant: Plant, t: float, h: float, result: NewtonResult, q: np.ndarray) -> RuntimeError:
+    return failure(plant, f"t = {t:.6g} s, step {h:.3g} s: {MESSAGES[result.status]}", q)
 
 
 class _Record:
@@ -106,15 +114,18 @@ def _by_stages(
     a, record, method = _start(plant, q, v)[0], _Record(q, v), _method(plant)
     for t, h in _steps(duration, dt):
 
-        def stage(*arguments, t=t, h=h):
+        def stage(*arguments, t=t, h=h, q=q):
             result = _solve(method, plant, *arguments)[1]
             record.count(result)
             if result.status != CONVERGED:
-                raise _failure(t, h, result)
+                raise _no_step(plant, t, h, result, q)
             return result.z
 
-        q, v, a = step(stage, t, h, q, v, a)
-        q[driven], v[driven] = plant.prescribed.values(t + h)[:2]
+        state = np.array(step(stage, t, h, q, v, a))
+        state[:2, driven] = plant.prescribed.values(t + h)[:2]
+        q, v, a = inside = plant.in_chart(state)
+        if inside is not state:
+            method.forget()
         record.add(t + h, q, v)
         report(t + h)
     run = record.result()
@@ -165,8 +176,11 @@ class _Newmark:
     def accept(self, t: float, h: float, trial: _Trial, report) -> None:
         """Go on from there."""
         self.jerk = (trial.state[2] - self.state[2]) / h
-        self.t, self.state, self.multipliers = t, trial.state, trial.result.multipliers
-        self.record.add(t, *trial.state[:2])
+        self.t, self.state, self.multipliers = t, self.plant.in_chart(trial.state), trial.result.multipliers
+        if self.state is not trial.state:
+            self.jerk = 0.0
+            self.method.forget()
+        self.record.add(t, *self.state[:2])
         self.reactions.append([trial.multipliers, trial.forces])
         report(t)
 
@@ -187,7 +201,7 @@ def newmark(
         for t, h in _steps(duration, dt):
             trial = steps.trial(h, TOLERANCE)
             if trial.result.status != CONVERGED:
-                raise _failure(t, h, trial.result)
+                raise _no_step(plant, t, h, trial.result, steps.state[0])
             steps.accept(t + h, h, trial, report)
     return steps.result()
 
@@ -208,5 +222,6 @@ def _adapt(steps: _Newmark, duration, tolerances, report):
             h *= change
         if steps.t < duration and h < SHORTEST * duration:
             if trial.result.status != CONVERGED:
-                raise _failure(t, h, trial.result)
-            raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the tolerances ask for steps below {h:.3g} s")
+                raise _no_step(steps.plant, t, h, trial.result, steps.state[0])
+            short = f"t = {t:.6g} s: the tolerances ask for steps below {h:.3g} s"
+            raise failure(steps.plant, short, steps.state[0])

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from scipy.integrate import BDF, Radau
 
+from dynamics.rods.model.turning_joints import turning_joints
 from dynamics.rods.robot.plant import Plant, Run
 from dynamics.rods.robot.prescribed_motion import Motion, at_time, prescribed_motion
 from dynamics.rods.robot.soft_robot import SoftRobot
@@ -74,7 +75,9 @@ def simulate(
     robot : SoftRobot
     duration : s
     controls : function of t that returns u (nu,), or constant u (nu,)
-    q0, v0 : (n,) at the start; by default zero
+    q0, v0 : (n,) at the start; by default zero.  Free, spherical and planar joints without stiffness and damping turn
+        without limit: where one turns by more than 4.2 rad it goes on in equivalent coordinates, those of 2 pi the
+        other way round, so that q and v that are returned may jump, at the start too, while poses do not
     wrenches : function of t that returns (W, 6), or constant (W, 6): [moment; force] of the external loads that take
         one; by default zero
     method : "bdf" or "radau", variable steps and orders (scipy); "newmark", average acceleration (beta = 1/4,
@@ -100,8 +103,10 @@ def simulate(
     Raises
     ------
     ValueError : a wrong shape, a number that is not finite or out of range, an unknown method or link; chains that are
-        open at the start; "implicit_midpoint" and "sdirk2" for closed chains, which they do not know.
-    RuntimeError : the method cannot go on; names the time.
+        open at the start; a rod that turns by more than 2 pi from one of its points to the next, or a prescribed joint
+        or one with stiffness or damping, about any axis, by more than that; "implicit_midpoint" and "sdirk2" for closed
+        chains, which they do not know.
+    RuntimeError : the method cannot go on; names the time, and what turns too far on the way.
     """
     as_kind("robot", robot, SoftRobot)
     jacobian, progress = as_flag("jacobian", jacobian), as_flag("progress", progress)
@@ -113,7 +118,8 @@ def simulate(
         raise ValueError(f"dt: got None, expected the step of {method} in seconds")
     longest = np.inf if max_step is None else as_positive("max_step", max_step)
     motion, rate = prescribed_motion(robot.model, prescribed), 1.0 / as_positive("baumgarte", baumgarte)
-    plant = Plant(robot, _inputs(robot, controls, wrenches), motion, rate)
+    turns = turning_joints(robot.model, motion.coordinates)
+    plant = Plant(robot, _inputs(robot, controls, wrenches), motion, rate, turns)
     if method in BY_STAGES and robot.model.constraint_count > 0:
         raise ValueError(f"method: {method} knows no closed chains, of which the robot has some; use newmark")
     zero = np.zeros(robot.nq)
