@@ -104,7 +104,17 @@ BUILDING = [
     *rows(
         "CylinderContact", rods.CylinderContact, {"radius": 0.1, "stiffness": 1e3}, radius=POSITIVE,
         stiffness=POSITIVE, exponent=(*NUMBERS, 0.5, 1.3), smoothing=AT_LEAST_ZERO, point=arrays(3),
-        axis=(*arrays(3), "w", np.zeros(3)),
+        axis=(*arrays(3), "w", np.zeros(3)), inside=FLAGS,
+    ),
+    *rows(
+        "PlaneContact", rods.PlaneContact, {"stiffness": 1e3}, stiffness=POSITIVE, point=arrays(3),
+        normal=(*arrays(3), "w", np.zeros(3)),
+    ),
+    *rows("SphereContact", rods.SphereContact, {"radius": 0.1, "stiffness": 1e3}, point=arrays(3), inside=FLAGS),
+    *rows(
+        "CapsuleContact", rods.CapsuleContact,
+        {"radius": 0.1, "stiffness": 1e3, "start": np.zeros(3), "end": np.ones(3)}, start=arrays(3),
+        end=(*arrays(3), np.zeros(3)),
     ),
     *rows(
         "Fluid", rods.Fluid, {"density": 1e3}, density=POSITIVE, drag=(*arrays(3), [-1.0, 0.0, 0.0]), lift=NUMBERS,
@@ -161,9 +171,11 @@ BUILDING = [
         density=(*NUMBERS, np.zeros(6), *DENSITIES[:2], *DENSITIES[3:]),
     ),
     *rows(
-        "add_contact", adding("add_contact"), {"rod": "rod", "contact": rods.CylinderContact(0.1, 1e3)},
-        rod=(*NAMES, "body"), contact=(*KINDS, rods.Fluid(1.0)),
+        "add_contact", adding("add_contact"), {"link": "rod", "contact": rods.PlaneContact(1e3)}, link=NAMES,
+        contact=(*KINDS, rods.Fluid(1.0)), radius=AT_LEAST_ZERO[1:], point=(*arrays(3), [1.0, 0.0, 0.0]),
+        spacing=(*POSITIVE[1:], 1e-9),
     ),
+    *rows("of a body", adding("add_contact"), {"link": "body", "contact": rods.PlaneContact(1e3)}, spacing=(0.1,)),
     *rows(
         "add_fluid", adding("add_fluid"), {"rod": "rod", "fluid": rods.Fluid(1.0)}, rod=(*NAMES, "body"),
         fluid=(*KINDS, rods.CylinderContact(0.1, 1e3)),

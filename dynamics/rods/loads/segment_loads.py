@@ -6,10 +6,11 @@ and B of added mass (`pose_loads`, `fluid_loads`).  The wrench e = P'mu is one o
 """
 
 from dynamics.rods.loads.composites import add_at
+from dynamics.rods.loads.contact_loads import add_contact
 from dynamics.rods.loads.fluid_loads import add_added_mass, add_drag
-from dynamics.rods.loads.pose_loads import add_contact, add_pose_terms, wrench_about_origin
+from dynamics.rods.loads.pose_loads import add_pose_terms, wrench_about_origin
 from dynamics.rods.model.arrays import COMPOSITE, END, FIRST, FORCE, VIRTUAL
-from dynamics.rods.model.load_arrays import CARRIED, CYLINDER, DEAD, DRAG, FOLLOWER, LOADS, WRENCH
+from dynamics.rods.model.load_arrays import CARRIED, CONTACT, DEAD, DRAG, FOLLOWER, LOADS, WRENCH
 from dynamics.simd import align_stack, kernel, splat
 from dynamics.spatial import accumulate, add_rotated, load3, load6, load9, rotate, scale3
 
@@ -24,8 +25,8 @@ def add_loads(m, external, wrenches, s, level, seg, extra, work):
     none = (z, z, z, z, z, z)
     for k in range(external.start[s], external.start[s + 1]):
         kind, parameters = external.kind[k], external.parameters[k]
-        if kind == CYLINDER:
-            add_contact(parameters, level, p, mu, seg, A, extra)
+        if kind == CONTACT:
+            add_contact(parameters, level, R, p, mu, seg, A, extra)
         elif kind == DRAG:
             add_drag(parameters, level, R, p, mu, seg, M, A, extra)
         elif kind <= DEAD or kind == CARRIED:

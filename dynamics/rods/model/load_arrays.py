@@ -4,13 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-WRENCH, FOLLOWER, DEAD, CYLINDER, DRAG, ADDED_MASS, CARRIED = range(7)
+WRENCH, FOLLOWER, DEAD, CONTACT, DRAG, ADDED_MASS, CARRIED = range(7)
 PARAMETERS = 40
 """Numbers of a load.  WRENCH and FOLLOWER: which of the given wrenches, the point (3) of the link, and what it is
-multiplied with; DEAD: a force (3) and a moment (3), axes of the world; CARRIED: these in axes of the node; CYLINDER:
-stiffness, exponent,
-width of the smoothing, radius, that of the node, a point of the axis (3), its direction (3); DRAG: matrix (36), speed
-of the smoothing; ADDED_MASS: matrix (36)."""
+multiplied with; DEAD: a force (3) and a moment (3), axes of the world; CARRIED: these in axes of the node; CONTACT:
+those of `distances`; DRAG: matrix (36), speed of the smoothing; ADDED_MASS: matrix (36)."""
 
 # sums over a subtree, in the world frame: P, C, M, N, B of `loads` as matrices
 P, C, M6, N6, B6 = 0, 36, 72, 108, 144
