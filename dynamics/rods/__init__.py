@@ -9,7 +9,7 @@ _HOME = {
     "chains.closed_chains": ("Assembly", "assemble", "closure_error", "closure_jacobian"),
     "kinematics.center_lines": ("CenterLine", "center_lines", "link_placement", "link_placements", "skeleton"),
     "loads.chambers": ("Chamber",),
-    "loads.contacts": ("CapsuleContact", "CylinderContact", "PlaneContact", "SphereContact"),
+    "loads.contacts": ("CapsuleContact", "CylinderContact", "PlaneContact", "RodContact", "SphereContact"),
     "loads.external_loads": ("Fluid",),
     "loads.tendons": ("Tendon",),
     "model.closed_joint": ("Closure",),

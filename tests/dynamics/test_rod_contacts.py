@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynamics.rods.loads.contacts import CapsuleContact, CylinderContact, PlaneContact, SphereContact
+from dynamics.rods.loads.contacts import CapsuleContact, CylinderContact, PlaneContact, RodContact, SphereContact
 from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.robot.soft_robot import SoftRobot
 from tests.reference.rod_robots import complex_steps, hybrid_builder
@@ -24,14 +24,21 @@ def touching(what: str):
     if what in ("capsule", "all"):
         builder.add_contact("trunk", CapsuleContact(0.2, 1e3, [0.1, 0.0, 0.0], [0.5, 0.1, 0.0], **SMOOTH), spacing=0.06)
         builder.add_contact("weight", CylinderContact(0.5, 1e3, axis="y", inside=False, **SMOOTH), radius=0.1)
+    rates = {"damping": 0.7, "friction": 0.8, "slip": 0.2, **SMOOTH}
+    if what in ("rods", "all"):
+        builder.add_contact("trunk", RodContact("tail", 1e3, **SMOOTH), radius=0.1)
+        builder.add_contact("flap", RodContact("tail", 1e3, radius=0.1, **rates), radius=0.3)
+        builder.add_contact("trunk", RodContact("trunk", 1e3, apart=0.1, radius=0.1, **SMOOTH), radius=0.1)
+    if what in ("rates", "all"):
+        builder.add_contact("trunk", PlaneContact(1e3, [0.2, 0.3, 1.0], **rates))
+        builder.add_contact("weight", SphereContact(0.4, 1e2, [0.1, 0.0, 0.1], link="tail", **rates), radius=0.3)
     return SoftRobot(builder.build())
 
 
-@pytest.mark.parametrize("what", ["plane", "sphere", "capsule"])
+@pytest.mark.parametrize("what", ["plane", "sphere", "capsule", "rods", "rates"])
 def test_derivatives_against_complex_steps(what, rng):
     robot = touching(what)
-    n, states = robot.nq, 0.4 * rng.standard_normal((4, robot.nq))
-    check(robot, states)
+    check(robot, 0.4 * rng.standard_normal((4, robot.nq)))
 
 
 def check(robot, states):

@@ -16,9 +16,10 @@ PLANE, ROUND = 0, 1
 # numbers of a contact
 STIFFNESS, EXPONENT, SMOOTHING, SIDE, OFFSET = 0, 1, 2, 3, 4
 POINT, AXIS, SHAPE, HALF_LENGTH, CORE, PLACE = 5, 8, 11, 12, 13, 14
-CONTACT_NUMBERS = 17
+DAMPING, FRICTION, SLIP = 17, 18, 19
+CONTACT_NUMBERS = 20
 """Force law; depth = SIDE d + OFFSET; a point (3) and a direction a (3); PLANE or ROUND, h, and a square that is added
-to that of d; the place (3) in axes of the link that touches."""
+to that of d; the place (3) in axes of the link that touches; damping and friction (`contact_law`)."""
 
 
 @helper

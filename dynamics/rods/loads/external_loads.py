@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.rods.model.arrays import RodArrays
+from dynamics.rods.model.contact_arrays import contact_arrays
 from dynamics.rods.model.load_arrays import ADDED_MASS, DEAD, DRAG, PARAMETERS, LoadArrays
 from dynamics.validation import as_array, as_flag
 
@@ -66,10 +68,11 @@ class Fluid:
 
 @dataclass
 class LoadList:
-    """Loads as they are added: (segment, kind, numbers)."""
+    """Loads as they are added: (segment, kind, numbers), and contacts of segments A and B: (A, B, numbers)."""
 
     wrench_names: list[str] = field(default_factory=list)
     entries: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
+    contacts: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
 
     def add(self, segment: int, kind: int, parameters: ArrayLike) -> None:
         """Append a load at the end of a segment."""
@@ -90,22 +93,24 @@ class LoadList:
     def make_room(self, first: int) -> None:
         """Let all segments from number `first` on have a number more, for another one before them."""
         self.entries = [(s + (s >= first), kind, numbers) for s, kind, numbers in self.entries]
+        self.contacts = [(s + (s >= first), t + (t >= first), numbers) for s, t, numbers in self.contacts]
 
-    def arrays(self, parents: list[int]) -> LoadArrays:
+    def arrays(self, m: RodArrays) -> LoadArrays:
         """Sorted by segment, with the segments that carry any further out."""
-        S = len(parents)
+        S = len(m.parent)
         ordered = sorted(self.entries, key=lambda entry: entry[0])
         counts = np.bincount([segment for segment, _, _ in ordered], minlength=S) if ordered else np.zeros(S)
         loaded = counts > 0
+        loaded[[s for *ends, _ in self.contacts for s in ends if s >= 0]] = True
         for s in range(S - 1, -1, -1):
-            if loaded[s] and parents[s] >= 0:
-                loaded[parents[s]] = True
+            if loaded[s] and m.parent[s] >= 0:
+                loaded[m.parent[s]] = True
         parameters = np.zeros((len(ordered), PARAMETERS))
         for row, (_, _, numbers) in zip(parameters, ordered, strict=True):
             row[: len(numbers)] = numbers
         start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         kinds = np.array([kind for _, kind, _ in ordered], np.int64)
-        return LoadArrays(start, kinds, parameters, loaded.astype(np.int64))
+        return LoadArrays(start, kinds, parameters, loaded.astype(np.int64), contact_arrays(m, self.contacts))
 
 
 def as_density(density: Density, s: float, shape: tuple[int, ...]) -> np.ndarray:

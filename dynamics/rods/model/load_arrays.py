@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.rods.model.contact_arrays import ContactArrays
+
 WRENCH, FOLLOWER, DEAD, CONTACT, DRAG, ADDED_MASS, CARRIED = range(7)
 PARAMETERS = 40
 """Numbers of a load.  WRENCH and FOLLOWER: which of the given wrenches, the point (3) of the link, and what it is
@@ -22,10 +24,4 @@ class LoadArrays(NamedTuple):
     kind: np.ndarray  # (L,)
     parameters: np.ndarray  # (L, PARAMETERS)
     loaded: np.ndarray  # (S,) 1 where the segment or one after it has a load, else 0
-
-
-def no_loads(segments: int) -> LoadArrays:
-    """None at all."""
-    return LoadArrays(
-        np.zeros(segments + 1, np.int64), np.zeros(0, np.int64), np.zeros((0, PARAMETERS)), np.zeros(segments, np.int64)
-    )
+    contacts: ContactArrays  # with friction, or between links

@@ -18,6 +18,7 @@ two numbers for a coordinate of a rod.
 from dynamics.rods.kinematics.curvature import CURVATURE_NUMBERS, HALVES, segment_curvature
 from dynamics.rods.kinematics.strains import add_families, mode
 from dynamics.rods.loads.composites import add_node, add_to_parent
+from dynamics.rods.loads.contact_pairs import add_contact_pairs
 from dynamics.rods.loads.segment_loads import add_loads, add_loads_to_parent
 from dynamics.rods.model.arrays import COLUMNS, COMPOSITE, FIRST, FORCE, MASS_MATRIX, ROD, SCREW, SECOND, SEGMENT
 from dynamics.rods.model.load_arrays import LOADS
@@ -78,6 +79,8 @@ def backward_pass(m, external, level, wrenches, segments, columns, loads, ws, ta
     for s in range(m.parent.size):
         if external.loaded[s] == 1:
             loads[s * LOADS : (s + 1) * LOADS] = 0.0
+    if external.contacts.segment.shape[0] > 0:
+        add_contact_pairs(m, external.contacts, level, segments, loads, ws, b)
     for s in range(m.parent.size - 1, -1, -1):
         seg = segments[s * SEGMENT : (s + 1) * SEGMENT]
         extra = loads[s * LOADS : (s + 1) * LOADS]
@@ -95,6 +98,6 @@ def backward_pass(m, external, level, wrenches, segments, columns, loads, ws, ta
     add_transposed_blocks(n, level, b)
 
 
-def backward_numbers() -> int:
-    """Numbers of the scratch of `backward_pass`."""
-    return FACTORS + CURVATURE_NUMBERS + 12 * PRODUCTS * LANES  # of products: of a group
+def backward_numbers(contacts: int = 0) -> int:
+    """Numbers of the scratch of `backward_pass`, of which contacts need so many."""
+    return max(contacts, FACTORS + CURVATURE_NUMBERS + 12 * PRODUCTS * LANES)  # of products: of a group

@@ -18,6 +18,7 @@ from dynamics.rods.kinematics.closure_hessian import closure_hessian, hessian_sc
 from dynamics.rods.kinematics.closure_kernel import closure_rows, subtract_turning
 from dynamics.rods.kinematics.forward_pass import forward_numbers, forward_pass
 from dynamics.rods.loads.composites import MOMENTA, store_momenta
+from dynamics.rods.loads.contact_pairs import pair_numbers
 from dynamics.rods.model.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, SEGMENT
 from dynamics.rods.model.closure_arrays import no_closures
 from dynamics.rods.model.load_arrays import LOADS
@@ -69,7 +70,8 @@ def inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work,
 def work_numbers(model: RodModel) -> int:
     """Scratch numbers per lane of `inverse_dynamics_kernel`."""
     segments, columns, scratch = forward_numbers(model.arrays)
-    least = max(scratch, backward_numbers(), hessian_scratch(model.closures, model.nq))
+    of_contacts = pair_numbers(model.external.contacts, model.nq)
+    least = max(scratch, backward_numbers(of_contacts), hessian_scratch(model.closures, model.nq))
     return segments + columns + len(model.arrays.parent) * LOADS + least
 
 

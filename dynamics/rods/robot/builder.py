@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -12,37 +11,26 @@ from numpy.typing import ArrayLike
 from dynamics.body_inertia import inertia_defect
 from dynamics.joints import Fixed, Joint, Revolute, Spherical
 from dynamics.rods.chains.closures import closed
-from dynamics.rods.loads.contacts import Contact
 from dynamics.rods.loads.external_loads import Density, Fluid, LoadList, as_density
 from dynamics.rods.model.arrays import JOINT, SCREW
 from dynamics.rods.model.closed_joint import Closure
 from dynamics.rods.model.closure_arrays import no_closures
-from dynamics.rods.model.cross_section import Circular, Material, Section
-from dynamics.rods.model.load_arrays import ADDED_MASS, CARRIED, CONTACT, DEAD, DRAG, FOLLOWER, WRENCH
+from dynamics.rods.model.cross_section import Material, Section
+from dynamics.rods.model.load_arrays import ADDED_MASS, CARRIED, DEAD, DRAG, FOLLOWER, WRENCH
 from dynamics.rods.model.rod_checks import check_points, check_slenderness, check_stiffness, strains_at_rest
 from dynamics.rods.model.rod_model import LinkContact, Rod, RodModel
 from dynamics.rods.model.segment_list import SegmentList, inertia_about_frame, joint_motion
 from dynamics.rods.model.strain_basis import COMPONENTS, StrainBasis
-from dynamics.rods.robot.rod_segments import IDENTITY, add_segments, node_at, split
-from dynamics.validation import (
-    as_array,
-    as_flag,
-    as_inertia,
-    as_kind,
-    as_name,
-    as_not_negative,
-    as_placement,
-    as_positive,
-    look_up,
-)
+from dynamics.rods.robot.contact_builder import ContactBuilder
+from dynamics.rods.robot.rod_segments import IDENTITY, add_segments
+from dynamics.validation import as_array, as_flag, as_inertia, as_kind, as_name, as_placement, look_up
 
 Placement = tuple[ArrayLike, ArrayLike]
 STRAIGHT = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
-MOST_NODES = 1000
-"""Of a rod that touches something."""
 
 
-class RodModelBuilder:
+
+class RodModelBuilder(ContactBuilder):
     """Builds a `RodModel` from rods and bodies added one by one, each after its parent.
 
     Parameters
@@ -280,48 +268,6 @@ class RodModelBuilder:
         for segment, wrench in loads:
             self._loads.add(segment, CARRIED if follows else DEAD, np.concatenate([wrench[3:], wrench[:3]]))
 
-    def add_contact(
-        self,
-        link: str,
-        contact: Contact,
-        radius: float | None = None,
-        point: ArrayLike = (0.0, 0.0, 0.0),
-        spacing: float | None = None,
-    ) -> None:
-        """Let a link touch something, as spheres.
-
-        Parameters
-        ----------
-        link : a rod, with spheres about its nodes but the one at its base; or a body, with one about a point of it
-        contact : such as PlaneContact, SphereContact, CapsuleContact, CylinderContact
-        radius : of the spheres, m, by default that of a circular rod at the node, and zero of a body
-        point : (3,) centre of the sphere, in the body's frame
-        spacing : the distance of a rod's nodes, m, above which it gets others in between; by default the points of the
-            quadrature and the tip touch
-
-        Raises
-        ------
-        ValueError : an unknown link, numbers out of range, a rod of another section without a radius.
-        TypeError : another kind of contact.
-        """
-        as_kind("contact", contact, Contact, "a contact such as PlaneContact")
-        segment, place = self._segment_of(link), as_array("point", point, (3,))
-        radius = radius if radius is None else as_not_negative("radius", radius)
-        if link not in self._rods:
-            if spacing is not None:
-                raise ValueError(f"spacing: got {spacing} of the body {link!r}, expected None; only rods have nodes")
-            segments, places, radii = [segment], place[None], np.array([radius or 0.0])
-        elif place.any():
-            raise ValueError(f"point: got {point} of the rod {link!r}, expected (0, 0, 0)")
-        else:
-            section = self._circular(link)[1] if radius is None else Circular(1.0)
-            segments, X = self._touching_nodes(link, spacing)
-            radii = section.radii(X / self._rods[link].length) if radius is None else np.full(len(X), radius)
-            places = X[:, None] * [1.0, 0.0, 0.0]
-        for s, r in zip(segments, radii, strict=True):
-            self._loads.add(s, CONTACT, contact.numbers(float(r), place))
-        self._contacts.append(LinkContact(link, contact, places, radii))
-
     def add_fluid(self, rod: str, fluid: Fluid) -> None:
         """Surround a circular rod with a fluid at rest.
 
@@ -357,47 +303,6 @@ class RodModelBuilder:
         if (least := np.linalg.eigvalsh(M)[0]) < -1e-9 * np.abs(M).max():
             raise ValueError(f"matrix: got one with the eigenvalue {least:.3g}, expected none below zero")
         self._loads.add(self._segment_of(link), ADDED_MASS, (0.5 * (M + M.T)).ravel())
-
-    def _segment_of(self, link: str, argument: str = "link") -> int:
-        return look_up(argument, link, self._links)
-
-    def _node(self, rod: str, at: float) -> int:
-        """The segment that ends at X = at length of a rod; where there is none, one is split there."""
-        part = self._rods[rod]
-        segment = node_at(part, at * part.length)
-        if segment is not None:
-            return segment
-        self._rods[rod], first = split(self._segments, part, at * part.length)
-        self._links = {name: s + (s >= first) for name, s in self._links.items()}
-        for name, other in self._rods.items():
-            own = other.segments
-            if name != rod and own.start >= first:
-                self._rods[name] = replace(other, segments=slice(own.start + 1, own.stop + 1))
-        self._loads.make_room(first)
-        moved = [tuple(s + (s >= first) for s in closure.segments) for closure in self._closures]
-        self._closures = [replace(one, segments=pair) for one, pair in zip(self._closures, moved, strict=True)]
-        return first
-
-    def _touching_nodes(self, name: str, spacing: float | None) -> tuple[range | list[int], np.ndarray]:
-        """Segments whose ends are a rod's touching nodes, and where these are, X (P,)."""
-        part = self._rods[name]
-        if spacing is None:  # not where a wrench made a node
-            kept = [k for k in range(1, len(part.nodes)) if part.weights[k] > 0.0 or k == len(part.nodes) - 1]
-            return [part.segments.start + k - 1 for k in kept], part.nodes[kept]
-        counts = np.ceil(np.diff(part.nodes) / as_positive("spacing", spacing))
-        if counts.sum() > MOST_NODES:
-            raise ValueError(f"spacing: got {spacing} m, for {counts.sum():.0f} nodes, expected at most {MOST_NODES}")
-        for start, end, count in zip(part.nodes[:-1], part.nodes[1:], counts, strict=True):
-            for X in np.linspace(start, end, int(count) + 1)[1:-1]:
-                self._node(name, X / part.length)
-        part = self._rods[name]
-        return range(part.segments.start, part.segments.stop), part.nodes[1:]
-
-    def _circular(self, name: str) -> tuple[Rod, Circular]:
-        rod = look_up("rod", name, self._rods)
-        if not isinstance(rod.section, Circular):
-            raise ValueError(f"rod: {name!r} has a {type(rod.section).__name__} section, expected Circular")
-        return rod, rod.section
 
     # -------------------------------------------------------------------------------------------- parts of these
     def _new(self, name: str, parent: str, joint: Joint | None, label: str) -> int:
@@ -452,12 +357,13 @@ class RodModelBuilder:
         K, D = np.zeros((self._n, self._n)), np.zeros((self._n, self._n))
         for own, stiffness, damping in self._energies:
             K[own, own], D[own, own] = stiffness, damping
-        external = self._loads.arrays(self._segments.parent)
+        arrays = self._segments.arrays(self._n, self._base, self._gravity)
+        external = self._loads.arrays(arrays)
         model = RodModel(
             self._name, self._n, tuple(self._links), tuple(self._names), MappingProxyType(dict(self._rods)),
             MappingProxyType(dict(self._links)), MappingProxyType(dict(self._joints)), K, D, self._mass,
-            tuple(self._loads.wrench_names), self._segments.arrays(self._n, self._base, self._gravity),
-            external, (), no_closures(), external, np.empty(0), tuple(self._contacts),
+            tuple(self._loads.wrench_names), arrays, external, (), no_closures(), external, np.empty(0),
+            tuple(self._contacts),
         )  # fmt: skip
         return closed(model, self._closures, self._loads)
 
