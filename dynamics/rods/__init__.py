@@ -22,6 +22,7 @@ _HOME = {
     ),
     "recursion.momenta": ("Energies", "Momentum", "center_of_mass", "energies", "momentum"),
     "robot.builder": ("RodModelBuilder",),
+    "robot.contact_forces": ("ContactForces", "contact_forces"),
     "robot.link_rotation": ("LinkRotation",),
     "robot.link_translation": ("LinkTranslation",),
     "robot.link_velocity": ("LinkVelocity",),

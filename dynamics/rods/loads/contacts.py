@@ -58,9 +58,8 @@ class Contact:
             raise ValueError(f"exponent: got {exponent}, expected a multiple of 1/2 of at least 1")
         for name in ("smoothing", "damping", "friction"):
             as_not_negative(name, getattr(self, name))
-        for name in ("stiffness", "radius", "slip"):
-            if getattr(self, name, None) is not None:
-                as_positive(name, getattr(self, name))
+        for name in ("stiffness", "slip"):
+            as_positive(name, getattr(self, name))
         self._surface(0.0)
 
     def _surface(self, radius: float) -> tuple:
@@ -127,7 +126,7 @@ class CylinderContact(Contact):
     inside: bool = True
 
     def _surface(self, radius: float) -> tuple:
-        side, offset, core = _round(self.radius, self.inside, radius)
+        side, offset, core = _round(as_positive("radius", self.radius), self.inside, radius)
         return side, offset, as_array("point", self.point, (3,)), unit_axis(self.axis), ROUND, np.inf, core
 
 
@@ -152,7 +151,7 @@ class SphereContact(Contact):
     link: str | None = None
 
     def _surface(self, radius: float) -> tuple:
-        side, offset, core = _round(self.radius, self.inside, radius)
+        side, offset, core = _round(as_positive("radius", self.radius), self.inside, radius)
         return side, offset, as_array("point", self.point, (3,)), (1.0, 0.0, 0.0), ROUND, 0.0, core
 
 
@@ -180,7 +179,7 @@ class CapsuleContact(Contact):
         length = float(np.linalg.norm(ends[1] - ends[0]))
         if length == 0.0:
             raise ValueError(f"end: got {self.end}, the start, expected another point")
-        side, offset, core = _round(self.radius, False, radius)
+        side, offset, core = _round(as_positive("radius", self.radius), False, radius)
         middle, axis = 0.5 * (ends[0] + ends[1]), (ends[1] - ends[0]) / length
         return side, offset, middle, axis, ROUND, 0.5 * length, core
 
@@ -209,8 +208,9 @@ class RodContact(Contact):
     def __post_init__(self):
         super().__post_init__()
         as_name("rod", self.rod)
-        if self.apart is not None:
-            as_positive("apart", self.apart)
+        for name in ("apart", "radius"):
+            if getattr(self, name) is not None:
+                as_positive(name, getattr(self, name))
 
     def _surface(self, radius: float) -> tuple:
         """Of spheres whose radii have this sum."""
