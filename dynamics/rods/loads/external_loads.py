@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.rods.loads.laws import Law
 from dynamics.rods.model.arrays import RodArrays
 from dynamics.rods.model.contact_arrays import contact_arrays
+from dynamics.rods.model.law_arrays import law_arrays
 from dynamics.rods.model.load_arrays import ADDED_MASS, DEAD, DRAG, PARAMETERS, LoadArrays
 from dynamics.validation import as_array, as_flag
 
@@ -73,6 +75,8 @@ class LoadList:
     wrench_names: list[str] = field(default_factory=list)
     entries: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
     contacts: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
+    laws: list[Law] = field(default_factory=list)
+    control_names: list[str] = field(default_factory=list)
 
     def add(self, segment: int, kind: int, parameters: ArrayLike) -> None:
         """Append a load at the end of a segment."""
@@ -110,7 +114,8 @@ class LoadList:
             row[: len(numbers)] = numbers
         start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         kinds = np.array([kind for _, kind, _ in ordered], np.int64)
-        return LoadArrays(start, kinds, parameters, loaded.astype(np.int64), contact_arrays(m, self.contacts))
+        others = contact_arrays(m, self.contacts), law_arrays(self.laws)
+        return LoadArrays(start, kinds, parameters, loaded.astype(np.int64), *others)
 
 
 def as_density(density: Density, s: float, shape: tuple[int, ...]) -> np.ndarray:

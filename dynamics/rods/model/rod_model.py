@@ -131,6 +131,7 @@ class RodModel(ByContent):
     closed_joints : tuple of Closure
     constraint_sizes : (G,) of the rows of their Jacobian, for moderate coordinates
     contacts : tuple of `LinkContact`: which links touch what
+    load_controls : tuple of str, controls of loads after laws
     arrays, external, closures, reaction_loads : the same as arrays, the last the loads with the reactions
         of closed joints among them; for kernels
     """
@@ -153,6 +154,7 @@ class RodModel(ByContent):
     reaction_loads: LoadArrays
     constraint_sizes: np.ndarray
     contacts: tuple[LinkContact, ...] = ()
+    load_controls: tuple[str, ...] = ()
 
     def _parts(self) -> Mapping[str, Any]:
         return {field.name.replace("_", " "): getattr(self, field.name) for field in fields(self)[1:]}
@@ -176,6 +178,11 @@ class RodModel(ByContent):
     def wrench_count(self) -> int:
         """W."""
         return len(self.wrench_names)
+
+    @property
+    def input_count(self) -> int:
+        """Numbers of the controls of laws and of W wrenches."""
+        return len(self.load_controls) + 6 * self.wrench_count
 
     @property
     def closure_names(self) -> tuple[str, ...]:

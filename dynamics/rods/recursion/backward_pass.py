@@ -69,9 +69,10 @@ def _segment_blocks(m, external, s, level, seg, columns, extra, ws, A):
 
 
 @kernel
-def backward_pass(m, external, level, wrenches, segments, columns, loads, ws, tau, A):
+def backward_pass(m, external, level, controls, wrenches, segments, columns, loads, ws, tau, A, of_controls):
     """Generalised forces tau (n) and `Blocks` in A, as the level needs them, after `forward_pass` and
-    `clear_blocks`; wrenches of the external loads that take them, and what all loads come to (LOADS per segment)."""
+    `clear_blocks`; controls of laws and wrenches of the external loads that take them, what all loads come to (LOADS
+    per segment), and B and Hqu of laws."""
     align_stack(tau)
     n, (b, _) = m.numbers[0], carve_blocks(m, A)
     families = 4 if level >= SECOND else (3 if level >= FIRST else 1)
@@ -86,7 +87,7 @@ def backward_pass(m, external, level, wrenches, segments, columns, loads, ws, ta
         extra = loads[s * LOADS : (s + 1) * LOADS]
         add_node(m, s, level, seg)
         if external.start[s] < external.start[s + 1]:
-            add_loads(m, external, wrenches, s, level, seg, extra, ws)
+            add_loads(m, external, controls, wrenches, s, level, seg, columns, extra, ws, b, of_controls)
         if m.rows[s, 0] < m.rows[s, 6]:
             _add_forces(m, s, seg, tau)
             if level >= MASS_MATRIX:
@@ -98,6 +99,6 @@ def backward_pass(m, external, level, wrenches, segments, columns, loads, ws, ta
     add_transposed_blocks(n, level, b)
 
 
-def backward_numbers(contacts: int = 0) -> int:
-    """Numbers of the scratch of `backward_pass`, of which contacts need so many."""
-    return max(contacts, FACTORS + CURVATURE_NUMBERS + 12 * PRODUCTS * LANES)  # of products: of a group
+def backward_numbers(of_loads: int = 0) -> int:
+    """Numbers of the scratch of `backward_pass`, of which loads and contacts need so many."""
+    return max(of_loads, FACTORS + CURVATURE_NUMBERS + 12 * PRODUCTS * LANES)  # of products: of a group

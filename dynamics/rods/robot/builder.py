@@ -29,7 +29,6 @@ Placement = tuple[ArrayLike, ArrayLike]
 STRAIGHT = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
-
 class RodModelBuilder(ContactBuilder):
     """Builds a `RodModel` from rods and bodies added one by one, each after its parent.
 
@@ -225,11 +224,7 @@ class RodModelBuilder(ContactBuilder):
         ValueError : an unknown link, a name given twice, a place out of range.
         """
         segment, kind = self._segment_of(link), FOLLOWER if as_flag("follower", follower) else WRENCH
-        name, at = as_name("name", link if name is None else name), float(as_array("at", at, ()))
-        if not 0.0 < at <= 1.0:
-            raise ValueError(f"at: got {at}, expected X / length above 0 and at most 1")
-        if at != 1.0 and link not in self._rods:
-            raise ValueError(f"at: got {at} of the body {link!r}, expected 1; only rods have other places")
+        name, at = as_name("name", link if name is None else name), self._place_on(link, at)
         self._loads.add_wrench(segment, kind, name, as_array("point", point, (3,)))
         if at != 1.0:  # once nothing is refused
             segment = self._node(link, at)
@@ -363,7 +358,7 @@ class RodModelBuilder(ContactBuilder):
             self._name, self._n, tuple(self._links), tuple(self._names), MappingProxyType(dict(self._rods)),
             MappingProxyType(dict(self._links)), MappingProxyType(dict(self._joints)), K, D, self._mass,
             tuple(self._loads.wrench_names), arrays, external, (), no_closures(), external, np.empty(0),
-            tuple(self._contacts),
+            tuple(self._contacts), tuple(self._loads.control_names),
         )  # fmt: skip
         return closed(model, self._closures, self._loads)
 

@@ -1,21 +1,16 @@
-"""The part of a builder that lets links touch things and each other, and that makes nodes in rods."""
+"""The part of a builder that lets links touch things and each other."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.rods.loads.contacts import Contact, RodContact, SphereContact
-from dynamics.rods.loads.external_loads import LoadList
-from dynamics.rods.model.closed_joint import Closure
-from dynamics.rods.model.cross_section import Circular
 from dynamics.rods.model.load_arrays import CONTACT
-from dynamics.rods.model.rod_model import LinkContact, Rod
-from dynamics.rods.model.segment_list import SegmentList
-from dynamics.rods.robot.rod_segments import node_at, split
+from dynamics.rods.model.rod_model import LinkContact
+from dynamics.rods.robot.load_builder import LoadBuilder
 from dynamics.validation import as_array, as_kind, as_not_negative, as_positive, look_up
 
 MOST_NODES = 1000
@@ -31,14 +26,9 @@ class _Spheres(NamedTuple):
     X: np.ndarray
 
 
-class ContactBuilder:
-    """Contacts of a `RodModelBuilder`, and the nodes of its rods."""
+class ContactBuilder(LoadBuilder):
+    """Contacts of a `RodModelBuilder`."""
 
-    _segments: SegmentList
-    _links: dict[str, int]
-    _rods: dict[str, Rod]
-    _loads: LoadList
-    _closures: list[Closure]
     _contacts: list[LinkContact]
 
     def add_contact(
@@ -133,29 +123,3 @@ class ContactBuilder:
             for start, end in zip(rod.nodes[:-1], rod.nodes[1:], strict=True):
                 for X in np.linspace(start, end, int(np.ceil((end - start) / spacing)) + 1)[1:-1]:
                     self._node(name, X / rod.length)
-
-    def _segment_of(self, link: str, argument: str = "link") -> int:
-        return look_up(argument, link, self._links)
-
-    def _node(self, rod: str, at: float) -> int:
-        """The segment that ends at X = at length of a rod; where there is none, one is split there."""
-        part = self._rods[rod]
-        segment = node_at(part, at * part.length)
-        if segment is not None:
-            return segment
-        self._rods[rod], first = split(self._segments, part, at * part.length)
-        self._links = {name: s + (s >= first) for name, s in self._links.items()}
-        for name, other in self._rods.items():
-            own = other.segments
-            if name != rod and own.start >= first:
-                self._rods[name] = replace(other, segments=slice(own.start + 1, own.stop + 1))
-        self._loads.make_room(first)
-        moved = [tuple(s + (s >= first) for s in closure.segments) for closure in self._closures]
-        self._closures = [replace(one, segments=pair) for one, pair in zip(self._closures, moved, strict=True)]
-        return first
-
-    def _circular(self, name: str) -> tuple[Rod, Circular]:
-        rod = look_up("rod", name, self._rods)
-        if not isinstance(rod.section, Circular):
-            raise ValueError(f"rod: {name!r} has a {type(rod.section).__name__} section, expected Circular")
-        return rod, rod.section
