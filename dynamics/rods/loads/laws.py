@@ -1,6 +1,6 @@
 """Loads after a law of the user's own: a function is traced, and its wrench differentiated as `loads` want it.
 
-The law gives a wrench of the frame (R, p), of its velocities and of controls u.  In axes of the frame, for what resists,
+The law gives a wrench of the frame (R, p), its velocities and controls u.  In axes of the frame, for what resists,
 G = - [R'm; R'f] at the frame displaced by exp(X) and with the twist eta + d,
 
     P = G_X      N = G_d      C, E, B = the blocks XX, X d, d d of the Hessian of mu'G      G_u, and X u of mu'G
