@@ -195,7 +195,9 @@ BUILDING = [
         law=(*KINDS, lambda R, p, w, v, u: 3.0, lambda R, p, w, v, u: [np.nan] * 6, lambda: np.zeros(6)),
         controls=("text", THING, 3.0, [None], [3], ["one", "one"]), at=(*SHARES[1:], 0.0), per_length=FLAGS,
     ),
-    *rows("of a body", adding("add_load"), {"link": "body", "law": lambda *y: np.zeros(6)}, at=(0.5,), per_length=(True,)),
+    *rows(
+        "of a body", adding("add_load"), {"link": "body", "law": lambda *y: np.zeros(6)}, at=(0.5,), per_length=(True,),
+    ),
     *rows(
         "add_fluid", adding("add_fluid"), {"rod": "rod", "fluid": rods.Fluid(1.0)}, rod=(*NAMES, "body"),
         fluid=(*KINDS, rods.CylinderContact(0.1, 1e3)),

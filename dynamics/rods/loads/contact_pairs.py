@@ -30,7 +30,7 @@ from dynamics.rods.model.arrays import (
     TWIST,
     VIRTUAL,
 )
-from dynamics.rods.model.contact_arrays import ContactArrays
+from dynamics.rods.model.contact_arrays import ContactArrays, touching_path, touching_segment
 from dynamics.rods.model.load_arrays import LOADS
 from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, splat, store
 from dynamics.simd.comparison import all_less
@@ -197,20 +197,20 @@ def add_contact_pairs(m, k, level, segments, loads, work, b):
     records, w = carve(w, RECORD * n)
     columns, w = carve(w, FAMILIES * n)
     families = 4 if level >= SECOND else 3
-    for i in range(k.segment.shape[0]):
+    for i in range(k.numbers.shape[0]):
         c = k.numbers[i]
-        _store_point(k.segment[i, 0], c[PLACE:], segments, points)
-        _store_point(k.segment[i, 1], c[POINT:], segments, points[POINT_NUMBERS:])
+        _store_point(touching_segment(k, i, 0), c[PLACE:], segments, points)
+        _store_point(touching_segment(k, i, 1), c[POINT:], segments, points[POINT_NUMBERS:])
         d, inverse, u, T = distance(c, _apart(points, 0))
         depth = c[SIDE] * d + c[OFFSET]
         if all_less(depth, -c[SMOOTHING]):
             continue
         store_law(level, c, depth, inverse, u, T, _apart(points, RATE), _apart(points, VIRTUAL_RATE), law)
-        first, last = k.path_start[i], k.path_start[i + 1]
+        first, last = touching_path(k, i)
         for t in range(first, last):
-            records[RECORD * k.path[t] : RECORD * (k.path[t] + 1)] = 0.0
+            records[RECORD * k.integers[t] : RECORD * (k.integers[t] + 1)] = 0.0
         for side in range(2):
-            s, point = k.segment[i, side], points[POINT_NUMBERS * side :]
+            s, point = touching_segment(k, i, side), points[POINT_NUMBERS * side :]
             if s >= 0:
                 _add_loads(level, s, 1.0 - 2.0 * side, point, law, segments, loads, A)
             if s >= 0 and level >= FIRST:
@@ -219,13 +219,13 @@ def add_contact_pairs(m, k, level, segments, loads, work, b):
         if level < FIRST:
             continue
         for t in range(first, last):
-            _complete(law, records[RECORD * k.path[t] : RECORD * (k.path[t] + 1)])
+            _complete(law, records[RECORD * k.integers[t] : RECORD * (k.integers[t] + 1)])
         of_rates = c[DAMPING] > 0.0 or c[FRICTION] > 0.0
-        _add_first(n, k.path, first, last, of_rates, records, b)
+        _add_first(n, k.integers, first, last, of_rates, records, b)
         if level >= SECOND:
-            _add_second(n, k.path, first, last, of_rates, records, b)
+            _add_second(n, k.integers, first, last, of_rates, records, b)
 
 
 def pair_numbers(k: ContactArrays, n: int) -> int:
     """Scratch numbers of `add_contact_pairs`."""
-    return 2 * POINT_NUMBERS + LAW + 36 + (RECORD + FAMILIES) * n if len(k.segment) else 0
+    return 2 * POINT_NUMBERS + LAW + 36 + (RECORD + FAMILIES) * n if len(k.numbers) else 0

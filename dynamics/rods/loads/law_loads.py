@@ -12,6 +12,18 @@ from dynamics.rods.loads.fluid_loads import carry, in_axes, to_world
 from dynamics.rods.loads.laws import INPUTS
 from dynamics.rods.loads.matrices import times6, transposed_times6
 from dynamics.rods.model.arrays import COMPOSITE, END, FIRST, FORCE, LOAD_FORCE, RATE_FORCE, SECOND, TWIST
+from dynamics.rods.model.law_arrays import (
+    CODE,
+    CODE_START,
+    CONSTANTS_START,
+    CONTROLS,
+    FIRST_CONTROL,
+    LENGTHS,
+    OUTPUTS,
+    OUTPUTS_START,
+    RATES,
+    entry,
+)
 from dynamics.rods.model.load_arrays import B6, N6, C, P
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat, store
 from dynamics.spatial import dot6, load6, scale6, store3, store6, store9
@@ -24,29 +36,29 @@ OF_X, OF_D, OF_U = 6, 42, 78
 @shared_kernel
 def _run(laws, i, R, p, eta, mu, controls, work):
     """Program i at this pose and twist, in axes of the node."""
-    constants, last = laws.constants_start[i], laws.constants_start[i + 1]
+    constants, last = entry(laws, CONSTANTS_START, i), entry(laws, CONSTANTS_START, i + 1)
     for k in range(constants, last):
         store(work, k - constants, splat(work, laws.constants[k]))
     law = i // 3
-    x, count = work[last - constants :], laws.first_control[law + 1] - laws.first_control[law]
+    first = entry(laws, FIRST_CONTROL, law)
+    x, count = work[last - constants :], entry(laws, FIRST_CONTROL, law + 1) - first
     store9(x, 0, R)
     store3(x, 9, p)
     store6(x, 12, eta)
     for k in range(count):
-        store(x, INPUTS + k, load(controls, laws.first_control[law] + k))
+        store(x, INPUTS + k, load(controls, first + k))
     store6(x, INPUTS + count, mu)
-    first = laws.code_start[i]
-    execute(work, laws.code[first:], (laws.code_start[i + 1] - first) // WIDTH, laws.registers[i], 1)
+    start, end = entry(laws, CODE_START, i), entry(laws, CODE_START, i + 1)
+    code = laws.integers[laws.integers[CODE] + start :]
+    execute(work, code, (end - start) // WIDTH, entry(laws, LENGTHS, i), 1)
 
 
 @helper
 def _six(laws, i, o, share, work):
     """Six outputs of program i from o on, times the share."""
-    k = laws.outputs_start[i] + o
-    x = (
-        load(work, laws.outputs[k]), load(work, laws.outputs[k + 1]), load(work, laws.outputs[k + 2]),
-        load(work, laws.outputs[k + 3]), load(work, laws.outputs[k + 4]), load(work, laws.outputs[k + 5]),
-    )  # fmt: skip
+    k = laws.integers[OUTPUTS] + entry(laws, OUTPUTS_START, i) + o
+    r = laws.integers[k : k + 6]
+    x = load(work, r[0]), load(work, r[1]), load(work, r[2]), load(work, r[3]), load(work, r[4]), load(work, r[5])
     return scale6(x, share)
 
 
@@ -75,8 +87,8 @@ def _add_mixed(m, s, columns, E, b):
 def _add_controls(m, s, level, laws, i, share, R, p, columns, work, of_controls):
     """Add to B and Hqu of all laws' controls, which are `of_controls`, one after the other."""
     align_stack(work)
-    n, law, all_of_them = m.numbers[0], i // 3, laws.numbers[0]
-    first, last = laws.first_control[law], laws.first_control[law + 1]
+    n, law, all_of_them = m.numbers[0], i // 3, laws.integers[CONTROLS]
+    first, last = entry(laws, FIRST_CONTROL, law), entry(laws, FIRST_CONTROL, law + 1)
     h = OF_U + 6 * (last - first) + 108
     for j in range(first, last):
         f = to_world(R, p, _six(laws, i, OF_U + 6 * (j - first), share, work))
@@ -102,8 +114,8 @@ def add_law(m, laws, law, share, level, s, R, p, mu, controls, seg, columns, ext
     add_at(seg, COMPOSITE + FORCE, to_world(R, p, _six(laws, i, 0, share, work)))
     if level < FIRST:
         return
-    second = OF_U + 6 * (laws.first_control[law + 1] - laws.first_control[law])
-    rates = laws.rates[law] == 1
+    second = OF_U + 6 * (entry(laws, FIRST_CONTROL, law + 1) - entry(laws, FIRST_CONTROL, law))
+    rates = entry(laws, RATES, law) == 1
     _block(laws, i, OF_X, share, work, A)
     if level >= SECOND:
         add_at(seg, COMPOSITE + LOAD_FORCE, to_world(R, p, transposed_times6(A, 0, virtual)))

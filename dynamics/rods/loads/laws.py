@@ -45,7 +45,7 @@ def law_of(function: Callable[..., Any], controls: int) -> Law:
     try:
         return _law(function, controls)
     except Untraceable as error:
-        raise ValueError(f"law: got a function that cannot be written down as operations on numbers: {error}") from None
+        raise ValueError(f"law: got {function!r}, expected one that takes symbols for numbers, but {error}") from None
 
 
 def _law(function: Callable[..., Any], controls: int) -> Law:

@@ -11,6 +11,7 @@ from dynamics.rods.loads.fluid_loads import add_added_mass, add_drag
 from dynamics.rods.loads.law_loads import add_law
 from dynamics.rods.loads.pose_loads import add_pose_terms, wrench_about_origin
 from dynamics.rods.model.arrays import COMPOSITE, END, FIRST, FORCE, VIRTUAL
+from dynamics.rods.model.law_arrays import REGISTERS
 from dynamics.rods.model.load_arrays import CARRIED, CONTACT, DEAD, DRAG, FOLLOWER, LAW, LOADS, WRENCH, LoadArrays
 from dynamics.simd import align_stack, kernel, splat
 from dynamics.spatial import accumulate, add_rotated, load3, load6, load9, rotate, scale3
@@ -58,7 +59,7 @@ def add_loads(m, external, controls, wrenches, s, level, seg, columns, extra, wo
 
 def load_work(external: LoadArrays) -> int:
     """Scratch numbers of `add_loads`."""
-    return 72 + int(external.laws.numbers[1])
+    return 72 + int(external.laws.integers[REGISTERS])
 
 
 @kernel

@@ -8,15 +8,29 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.rods.model.arrays import RodArrays
+from dynamics.simd import helper
 
 
 class ContactArrays(NamedTuple):
-    """C contacts between points of segments A and B."""
+    """C contacts between points of segments A and B, in two arrays, as each of them costs at every call."""
 
-    segment: np.ndarray  # (C, 2) whose ends are the frames of A and B, -1 for the world
+    integers: np.ndarray  # (2 C) segments whose ends are the frames of A and B, -1 for the world; (C + 1) where the
+    # coordinates that move A or B begin; these
     numbers: np.ndarray  # (C, .) as of `distances`, the point in the frame of B
-    path_start: np.ndarray  # (C + 1,)
-    path: np.ndarray  # coordinates that move A or B, for all contacts
+
+
+@helper
+def touching_segment(k, i, side):
+    """Segment A or B of contact i."""
+    return k.integers[2 * i + side]
+
+
+@helper
+def touching_path(k, i):
+    """Where the coordinates of contact i begin and end among the integers."""
+    C = k.numbers.shape[0]
+    first = 3 * C + 1
+    return first + k.integers[2 * C + i], first + k.integers[2 * C + i + 1]
 
 
 def contact_arrays(m: RodArrays, contacts: Sequence[tuple[int, int, np.ndarray]]) -> ContactArrays:
@@ -26,4 +40,4 @@ def contact_arrays(m: RodArrays, contacts: Sequence[tuple[int, int, np.ndarray]]
     paths = [np.unique(np.concatenate([own[s] for s in ends if s >= 0])) for ends in segment]
     starts = np.concatenate([[0], np.cumsum([len(path) for path in paths])]).astype(np.int64)
     numbers = np.array([numbers for *_, numbers in contacts]) if contacts else np.zeros((0, 0))
-    return ContactArrays(segment, numbers, starts, np.concatenate([np.zeros(0, np.int64), *paths]))
+    return ContactArrays(np.concatenate([segment.ravel(), starts, *paths]), numbers)

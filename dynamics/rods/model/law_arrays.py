@@ -1,4 +1,8 @@
-"""Loads after laws of the user's own, as kernels see them: programs of `dynamics.tape`."""
+"""Loads after laws of the user's own, as kernels see them: programs of `dynamics.tape`, three of each of L laws, of the
+forces, also of first, also of second derivatives.
+
+All of it in two arrays, as each of them costs at every call.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +12,38 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.simd import helper
 from dynamics.tape.program import Program
+
+CONTROLS, REGISTERS = 0, 1
+"""Where the number of all controls and that of the registers of the longest program are."""
+FIRST_CONTROL, RATES, LENGTHS, CONSTANTS_START, OUTPUTS_START, CODE_START, OUTPUTS, CODE = range(2, 10)
+"""Tables: first controls (L + 1) and whether forces depend on velocities (L), of laws; registers (3 L), and where those
+of constants, outputs and instructions begin (3 L + 1), of programs; and these, outputs being registers."""
 
 
 class LawArrays(NamedTuple):
-    """L laws, each with three programs: of the forces, also of first, also of second derivatives."""
+    """Tables and constants."""
 
-    numbers: np.ndarray  # (2,) controls of all laws; registers of the longest program
-    first_control: np.ndarray  # (L + 1,) of the laws' controls
-    rates: np.ndarray  # (L,) 1 where forces depend on velocities
-    registers: np.ndarray  # (3 L,)
-    code: np.ndarray  # instructions, for all programs
-    code_start: np.ndarray  # (3 L + 1,)
+    integers: np.ndarray  # two numbers, where the tables begin, tables
     constants: np.ndarray
-    constants_start: np.ndarray  # (3 L + 1,)
-    outputs: np.ndarray  # registers
-    outputs_start: np.ndarray  # (3 L + 1,)
+
+
+@helper
+def entry(laws, table, i):
+    """Number i of a table."""
+    return laws.integers[laws.integers[table] + i]
 
 
 def law_arrays(laws: Sequence[tuple[Sequence[Program], int, bool]]) -> LawArrays:
     """Of programs, the number of controls, and whether forces depend on velocities."""
     programs = [program for own, _, _ in laws for program in own]
-    parts = [[np.ravel(program[k]) for program in programs] for k in range(3)]
-    kinds, flat = (np.int64, np.float64, np.int64), []
-    for kind, arrays in zip(kinds, parts, strict=True):
-        flat.append(np.concatenate([np.zeros(0, kind), *arrays]).astype(kind))
-        flat.append(np.array([0, *accumulate(map(len, arrays))], np.int64))
-    controls = np.array([0, *accumulate(count for _, count, _ in laws)], np.int64)
-    registers = np.array([program.registers for program in programs], np.int64)
-    numbers = np.array([controls[-1], registers.max(initial=0)])
-    return LawArrays(numbers, controls, np.array([rates for *_, rates in laws], np.int64), registers, *flat)
+    controls = [0, *accumulate(count for _, count, _ in laws)]
+    code, constants, outputs = ([np.ravel(program[k]) for program in programs] for k in range(3))
+    starts = [[0, *accumulate(map(len, parts))] for parts in (constants, outputs, code)]
+    lengths = [program.registers for program in programs]
+    flat = ([k for part in parts for k in part] for parts in (outputs, code))
+    tables = controls, [rates for *_, rates in laws], lengths, *starts, *flat
+    places = [2 + len(tables) + k for k in accumulate((len(table) for table in tables[:-1]), initial=0)]
+    integers = [controls[-1], max(lengths, default=0), *places, *(int(x) for table in tables for x in table)]
+    return LawArrays(np.array(integers, np.int64), np.concatenate([np.zeros(0), *constants]))

@@ -80,7 +80,7 @@ def backward_pass(m, external, level, controls, wrenches, segments, columns, loa
     for s in range(m.parent.size):
         if external.loaded[s] == 1:
             loads[s * LOADS : (s + 1) * LOADS] = 0.0
-    if external.contacts.segment.shape[0] > 0:
+    if external.contacts.numbers.shape[0] > 0:
         add_contact_pairs(m, external.contacts, level, segments, loads, ws, b)
     for s in range(m.parent.size - 1, -1, -1):
         seg = segments[s * SEGMENT : (s + 1) * SEGMENT]

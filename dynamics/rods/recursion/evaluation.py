@@ -22,6 +22,7 @@ from dynamics.rods.loads.contact_pairs import pair_numbers
 from dynamics.rods.loads.segment_loads import load_work
 from dynamics.rods.model.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, SEGMENT
 from dynamics.rods.model.closure_arrays import closed_numbers, no_closures
+from dynamics.rods.model.law_arrays import CONTROLS
 from dynamics.rods.model.load_arrays import LOADS
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.backward_pass import backward_numbers, backward_pass
@@ -54,11 +55,11 @@ def inverse_dynamics_kernel(m, external, closures, level, state, inputs, work, t
     inputs: controls of laws, wrenches of external loads (6 each), reactions and multipliers of closed chains; results:
     those of closed chains (`closure_arrays`), then B and Hqu of laws, if there is room; work: `work_numbers`."""
     n, (b, _) = m.numbers[0], carve_blocks(m, A)
-    controls, wrenches = inputs[: external.laws.numbers[0]], inputs[external.laws.numbers[0] :]
+    controls, wrenches = inputs[: external.laws.integers[CONTROLS]], inputs[external.laws.integers[CONTROLS] :]
     closed, of_controls = results, results[:0]
-    if external.laws.numbers[0] > 0 and results.shape[0] > 0:
+    if external.laws.integers[CONTROLS] > 0 and results.shape[0] > 0:
         of_controls = results[closed_numbers(closures, n) :]
-        of_controls[: 2 * n * external.laws.numbers[0]] = 0.0
+        of_controls[: 2 * n * external.laws.integers[CONTROLS]] = 0.0
     segments, w = carve(work, m.parent.size * SEGMENT)
     columns, w = carve(w, FAMILIES * n)
     loads, w = carve(w, m.parent.size * LOADS)

@@ -14,6 +14,7 @@ from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.loads.tendon_kernel import TENDON_NUMBERS, add_tendons
 from dynamics.rods.model.arrays import FIRST, SECOND, RodArrays
 from dynamics.rods.model.closure_arrays import closed_numbers
+from dynamics.rods.model.law_arrays import CONTROLS
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import block_numbers, carve_blocks, n, scatter_derivatives
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers
@@ -99,7 +100,7 @@ def residual_kernel(m, e, level, state, work, r, A):
     (12 C + G); work: `residual_work`."""
     n, nu = m.numbers[0], e.numbers[0]
     b, (B, Hqu, closed), _ = carve_results(m, e, A)
-    laws = e.external.laws.numbers[0]
+    laws = e.external.laws.integers[CONTROLS]
     inverse_dynamics_kernel(m, e.external, e.closures, level, state, state[4 * n + nu - laws :], work, r, A, closed)
     _add_elasticity(e, level, n, state, r, b)
     if level >= FIRST:

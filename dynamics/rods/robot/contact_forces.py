@@ -78,8 +78,8 @@ def _contacts(model: RodModel):
         for k in range(first, last):
             if loads.kind[k] == CONTACT:
                 yield s, -1, loads.parameters[k]
-    for (a, b), numbers in zip(loads.contacts.segment, loads.contacts.numbers, strict=True):
-        yield int(a), int(b), numbers
+    for i, numbers in enumerate(loads.contacts.numbers):
+        yield int(loads.contacts.integers[2 * i]), int(loads.contacts.integers[2 * i + 1]), numbers
 
 
 def _place(ends: list[Pose], segment: int, place: np.ndarray) -> np.ndarray:
