@@ -117,6 +117,13 @@ def test_chambers_reach(capsys):
     assert "tip at rest, under pressure, pushed in the middle" in capsys.readouterr().out
 
 
+def test_a_magnet_bends_a_catheter_around_a_ball(capsys):
+    result = runpy.run_path(str(ROOT / "examples" / "magnetic_catheter.py"))
+    assert result["rest"].converged and result["solution"].converged and result["missed"] < 1e-3
+    assert result["robot"].control_names == ("Bx", "By", "Bz") and result["touch"].depths.max() > 1e-3
+    assert "the ball is pressed with" in capsys.readouterr().out
+
+
 def test_two_arms_lift_a_bar(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     result = runpy.run_path(str(ROOT / "examples" / "two_arms.py"))

@@ -104,7 +104,21 @@ BUILDING = [
     *rows(
         "CylinderContact", rods.CylinderContact, {"radius": 0.1, "stiffness": 1e3}, radius=POSITIVE,
         stiffness=POSITIVE, exponent=(*NUMBERS, 0.5, 1.3), smoothing=AT_LEAST_ZERO, point=arrays(3),
-        axis=(*arrays(3), "w", np.zeros(3)),
+        axis=(*arrays(3), "w", np.zeros(3)), inside=FLAGS, damping=AT_LEAST_ZERO, friction=AT_LEAST_ZERO, slip=POSITIVE,
+    ),
+    *rows(
+        "PlaneContact", rods.PlaneContact, {"stiffness": 1e3}, stiffness=POSITIVE, point=arrays(3),
+        normal=(*arrays(3), "w", np.zeros(3)),
+    ),
+    *rows("SphereContact", rods.SphereContact, {"radius": 0.1, "stiffness": 1e3}, point=arrays(3), inside=FLAGS),
+    *rows(
+        "RodContact", rods.RodContact, {"rod": "rod", "stiffness": 1e3}, rod=NEW_NAMES, stiffness=POSITIVE,
+        apart=POSITIVE[1:], radius=POSITIVE[1:],
+    ),
+    *rows(
+        "CapsuleContact", rods.CapsuleContact,
+        {"radius": 0.1, "stiffness": 1e3, "start": np.zeros(3), "end": np.ones(3)}, start=arrays(3),
+        end=(*arrays(3), np.zeros(3)),
     ),
     *rows(
         "Fluid", rods.Fluid, {"density": 1e3}, density=POSITIVE, drag=(*arrays(3), [-1.0, 0.0, 0.0]), lift=NUMBERS,
@@ -161,8 +175,28 @@ BUILDING = [
         density=(*NUMBERS, np.zeros(6), *DENSITIES[:2], *DENSITIES[3:]),
     ),
     *rows(
-        "add_contact", adding("add_contact"), {"rod": "rod", "contact": rods.CylinderContact(0.1, 1e3)},
-        rod=(*NAMES, "body"), contact=(*KINDS, rods.Fluid(1.0)),
+        "add_contact", adding("add_contact"), {"link": "rod", "contact": rods.PlaneContact(1e3)}, link=NAMES,
+        contact=(*KINDS, rods.Fluid(1.0)), radius=AT_LEAST_ZERO[1:], point=(*arrays(3), [1.0, 0.0, 0.0]),
+        spacing=(*POSITIVE[1:], 1e-9),
+    ),
+    *rows(
+        "of a body", adding("add_contact"), {"link": "body", "contact": rods.PlaneContact(1e3)}, spacing=(0.1,),
+        contact=(
+            rods.RodContact("x", 1e3), rods.RodContact("rod", 1e3, apart=0.1),
+            *(rods.SphereContact(0.1, 1e3, link=name) for name in (3, "x", "body")),
+        ),
+    ),
+    *rows(
+        "of itself", adding("add_contact"), {"link": "rod", "contact": rods.RodContact("rod", 1e3, apart=0.1)},
+        contact=(rods.RodContact("rod", 1e3),),
+    ),
+    *rows(
+        "add_load", adding("add_load"), {"link": "rod", "law": lambda R, p, w, v, u: np.zeros(6)}, link=NAMES,
+        law=(*KINDS, lambda R, p, w, v, u: 3.0, lambda R, p, w, v, u: [np.nan] * 6, lambda: np.zeros(6)),
+        controls=("text", THING, 3.0, [None], [3], ["one", "one"]), at=(*SHARES[1:], 0.0), per_length=FLAGS,
+    ),
+    *rows(
+        "of a body", adding("add_load"), {"link": "body", "law": lambda *y: np.zeros(6)}, at=(0.5,), per_length=(True,),
     ),
     *rows(
         "add_fluid", adding("add_fluid"), {"rod": "rod", "fluid": rods.Fluid(1.0)}, rod=(*NAMES, "body"),
@@ -225,6 +259,7 @@ USING = [
     ),
     *rows("mass_matrix", of_model("mass_matrix"), {"q": Z}, model=KINDS, q=Q),
     *rows("center_of_mass", of_model("center_of_mass"), {"q": Z}, model=KINDS, q=Q),
+    *rows("contact_forces", of_model("contact_forces"), {"q": Z}, model=KINDS, q=Q),
     *rows("energies", of_model("energies"), {"q": Z, "v": Z}, model=KINDS, q=Q, v=Q),
     *rows("momentum", of_model("momentum"), {"q": Z, "v": Z}, model=KINDS, q=Q, v=Q, about=CHOICES),
     *rows("modes", lambda **given: rods.vibration_modes(**given), {"q": Z}, robot=KINDS),

@@ -57,7 +57,7 @@ def evaluate_chains(
 ) -> tuple[np.ndarray, ChainValues]:
     """The workspace of the kernel, first of it the segments, and ChainValues, at q, v (n,) without acceleration."""
     n, G = model.nq, model.constraint_count
-    state, wrenches = np.zeros(4 * n), np.zeros(6 * model.wrench_count + input_numbers(model.closures))
+    state, wrenches = np.zeros(4 * n), np.zeros(model.input_count + input_numbers(model.closures))
     state[:n] = q
     if v is not None:
         state[n : 2 * n] = v

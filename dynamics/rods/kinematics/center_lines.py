@@ -58,7 +58,7 @@ def link_placements(model: RodModel, q: ArrayLike) -> Pose:
         points; so do the functions below.
     """
     qs, single = _configurations(model, q)
-    _, ends = _segment_poses(model, qs)
+    _, ends = segment_poses(model, qs)
     of_links = [ends[model.link_segments[name]] for name in model.link_names]
     R, p = (np.stack(part, axis=1) for part in zip(*of_links, strict=True))
     R, p = unbatch(single, R, p)
@@ -69,7 +69,7 @@ def link_placement(model: RodModel, link: str, q: ArrayLike) -> Pose:
     """R (3, 3) or (K, 3, 3) and p (3,) or (K, 3) of one link's frame; q as above.  ValueError for an unknown link."""
     qs, single = _configurations(model, q)
     segment = model.segment_of(link)
-    _, ends = _segment_poses(model, qs)
+    _, ends = segment_poses(model, qs)
     R, p = unbatch(single, *ends[segment])
     return R, p
 
@@ -85,7 +85,7 @@ def center_lines(model: RodModel, q: ArrayLike, points: int = 20) -> dict[str, C
     """
     qs, single = _configurations(model, q)
     points = as_whole_number("points", points, 2)
-    starts, ends = _segment_poses(model, qs)
+    starts, ends = segment_poses(model, qs)
     lines = _all_lines(model, qs, starts, ends, points)
     return {name: CenterLine(unbatch(single, line.points)[0], line.radii) for name, line in lines.items()}
 
@@ -98,7 +98,7 @@ def skeleton(model: RodModel, q: ArrayLike, points: int = 20) -> np.ndarray:
     """
     qs, _ = _configurations(model, q)
     points = as_whole_number("points", points, 2)
-    starts, ends = _segment_poses(model, qs)
+    starts, ends = segment_poses(model, qs)
     lines = _all_lines(model, qs, starts, ends, points)
     parts = [np.stack([line.points[:, :-1], line.points[:, 1:]], axis=2) for line in lines.values()]
     for rod in model.rods.values():
@@ -167,7 +167,7 @@ def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose])
 
 # ------------------------------------------------------------------------------------------------ segments
 @np.errstate(over="ignore", invalid="ignore")
-def _segment_poses(model: RodModel, qs: np.ndarray) -> tuple[list[Pose], list[Pose]]:
+def segment_poses(model: RodModel, qs: np.ndarray) -> tuple[list[Pose], list[Pose]]:
     """Frames at the starts and at the ends of all segments, as `forward_pass` has them; ValueError where it has none of
     a rod that turns too far."""
     m, starts, ends, of_rods = model.arrays, [], [], []

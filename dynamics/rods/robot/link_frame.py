@@ -135,4 +135,4 @@ def load_at_end(m: RodArrays, kind: int) -> LoadArrays:
     """A wrench at the end of the last segment, the only load."""
     loads = LoadList()
     loads.add_wrench(len(m.parent) - 1, kind, "force", np.zeros(3))
-    return loads.arrays([int(parent) for parent in m.parent])
+    return loads.arrays(m)

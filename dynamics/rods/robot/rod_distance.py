@@ -205,7 +205,7 @@ class RodDistance(KernelResidual):
             loads.add_wrench(int(node), WRENCH, f"node {node}", np.zeros(3))
         paths = [m.path[m.path_start[s] : m.path_start[s + 1]] for s in nodes]
         light = m._replace(inertia=np.zeros_like(m.inertia), gravity=np.zeros(3))
-        external = loads.arrays([int(parent) for parent in m.parent])
+        external = loads.arrays(m)
         fixed = {"external": external, "closures": no_closures(), "nodes": nodes, "pairs": pairs}
         self._finish(np.unique(np.concatenate(paths)), light, **fixed)
 

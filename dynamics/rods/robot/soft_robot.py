@@ -81,7 +81,7 @@ class SoftRobot(ByContent):
     lambda (G,), N and N m.
 
     Controls u are the tensions of the tendons, N, positive where they pull, then the pressures in the chambers, Pa,
-    positive where they push, then the torques (forces) of driven joints, N m (N).
+    positive where they push, then the torques (forces) of driven joints, N m (N), and the controls of loads after laws.
 
     Parameters
     ----------
@@ -141,8 +141,9 @@ class SoftRobot(ByContent):
 
     @property
     def control_names(self) -> tuple[str, ...]:
-        """Names of tendons, of chambers, then of driven links."""
-        return (*(line.name or "" for line in (*self.tendons, *self.chambers)), *self.torques)
+        """Names of tendons, of chambers, of driven links, then of controls of loads."""
+        lines = (line.name or "" for line in (*self.tendons, *self.chambers))
+        return (*lines, *self.torques, *self.model.load_controls)
 
     def warn_of_slack(self, argument: str, u: np.ndarray) -> None:
         """Warn of tendons that are to push and chambers that are to pull, by controls u (nu,) or (K, nu), an argument

@@ -34,7 +34,8 @@ class SoftRobotSystem(DiscreteSystem):
         first, for closed chains "sdirk2"
         "semi_implicit_euler" is v+ = v + h a, q+ = q + h v+, where a is linear in elasticity and damping at the end of
         the step: stable for stiff rods, one linear solve a step, of first order.  "extrapolated_euler" makes such steps
-        of h/2, h/2 and h and combines them: of second order, L-stable, thrice the work, and nothing to iterate.
+        of h/2, h/2 and h and combines them: of second order, L-stable, thrice the work, and nothing to iterate.  Both
+        take drag, contact and friction as they are at the start of a step, which has to resolve these.
         "sdirk2", Alexander's method of two stages, is implicit in drag, contact and actuators too, of second order and
         L-stable; five to ten times the work, by Newton's method.  It alone takes closed chains: A v + e/h = 0 at its
         stages holds them closed, to third order of h, and closes open ones.  The implicit midpoint rule and Newmark's
