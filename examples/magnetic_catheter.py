@@ -1,4 +1,4 @@
-"""A catheter with a magnet in its tip, bent around a ball by the field of three coils: a load after a law of one's own."""
+"""A catheter with a magnet in its tip, bent around a ball by three coils: a load after a law of one's own."""
 
 import numpy as np
 

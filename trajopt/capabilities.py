@@ -158,6 +158,15 @@ class Refinement(Protocol):
         ...
 
 
+class Resimulation(Protocol):
+    """Can move as in continuous time, whatever that takes."""
+
+    def resimulated(self) -> Any:
+        """A system of the same states, controls and dt, whose steps are to tight tolerances what its own approximate;
+        it has `step` and `rollout`, and need have no derivatives."""
+        ...
+
+
 class OtherModels(Protocol):
     """Can be made of another model."""
 
@@ -368,7 +377,8 @@ class ControlNames(Protocol):
 CAPABILITIES: tuple[type, ...] = (
     Euclidean, PlainTangent, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates,
     CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots, Refinement,
-    OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion, AccelerationControlled, Serving,
+    Resimulation, OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion,
+    AccelerationControlled, Serving,
     NeutralState, StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery, ContactPoints, ContactForces,
     CenterOfMass, Coordinates, StateNames, TangentNames, ControlNames,
 )  # fmt: skip

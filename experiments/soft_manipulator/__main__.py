@@ -4,9 +4,10 @@
 
 Targets are where the manipulator's tip rests under random tensions.  --plans executes the plans of the problems as they
 are by Radau's method, and tells how far from them the tip ends, beside both solvers' iterations; --truth tells it of
-plans by several integrators, in finer steps too.  --integrators tells of each its order, the
-energy and the momentum that an undamped rod gains or loses, and what a step takes.  Writes DIR/soft_manipulator.json
-and, for each problem, DIR/<problem>_convergence.png, _controls.png and, of two, _shapes.png.
+plans by several integrators, in finer steps too.  --integrators tells of each, and of two that the library has not, its
+order, the energy and the momentum that an undamped rod gains or loses, how far off the tip of a plan is, and what a
+step takes.  Writes DIR/soft_manipulator.json and, for each problem, DIR/<problem>_convergence.png, _controls.png and,
+of two, _shapes.png.
 """
 
 import itertools
@@ -23,7 +24,8 @@ from dynamics.rods.stepping.soft_steps import INTEGRATORS as METHODS
 from dynamics.simd import num_threads
 from experiments.harness import Experiment, Run, count, either, option, seed, table
 from experiments.soft_manipulator.figures import plot_shapes, plot_tensions
-from experiments.soft_manipulator.integrators import STEP, SWING, integrator_record
+from experiments.soft_manipulator.integrators import PLANNED, STEP, SWING, integrator_record
+from experiments.soft_manipulator.plain_steps import PLAIN
 from experiments.soft_manipulator.study import (
     CLOSED,
     PROBLEMS,
@@ -109,11 +111,13 @@ def integrators_table(records: list[dict[str, Any]]) -> Table:
     rows = [
         (
             record["integrator"], f"{record['order']:.2f}", f"{record['energy_drift']:.1e}",
-            f"{record['momentum_drift']:.1e}", f"{record['step_time'] / records[0]['step_time']:.1f}",
+            f"{record['momentum_drift']:.1e}", f"{1e3 * record['plan_error']:.2f}",
+            f"{record['step_time'] / records[0]['step_time']:.1f}",
         ) for record in records
     ]  # fmt: skip
-    columns = "order", f"energy in {SWING:g} s", f"momentum in {SWING:g} s", "time of a step"
-    return table(f"integrators; an undamped rod in steps of {1e3 * STEP:g} ms", ("integrator",), columns, [rows])
+    columns = "order", f"energy in {SWING:g} s", f"momentum in {SWING:g} s", "plan off by [mm]", "time of a step"
+    title = f"integrators; an undamped rod in steps of {1e3 * STEP:g} ms, plans of {PLANNED[0]}"
+    return table(title, ("integrator",), columns, [rows[: len(METHODS)], rows[len(METHODS) :]])
 
 
 def goal_of(problem: trajopt.Problem) -> np.ndarray:
@@ -143,7 +147,8 @@ def study(run: Run) -> dict[str, Any]:
         shipped = run.track([*itertools.product(PROBLEMS, SOLVERS)], "plans")
         return {**data, "shipped": [plan_record(name, None, 1, solver) for name, solver in shipped]}
     if options.integrators:
-        return {**data, "integrators": [integrator_record(name) for name in run.track(METHODS, "integrators")]}
+        every = run.track((*METHODS, *PLAIN), "integrators")
+        return {**data, "integrators": [integrator_record(name) for name in every]}
     for name in run.track(PROBLEMS, "problems"):
         solutions = trajopt.compare(problems.make(name), SOLVERS).solutions
         data["problems"][name] = {solver: solution_record(solutions[solver]) for solver in SOLVERS}

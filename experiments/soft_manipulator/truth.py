@@ -1,4 +1,5 @@
-"""Where plans of soft robots end when their controls are executed, by Radau's method, without feedback."""
+"""Where plans of soft robots end when their controls are executed, by Radau's method, without feedback: the truth of
+`solution.discretization_error()`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ import numpy as np
 
 import problems
 from dynamics.rods.robot.link_velocity import LinkVelocity
-from dynamics.rods.stepping.simulation import simulate
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from experiments.soft_manipulator.study import CLOSED, SOLVERS
 
@@ -27,12 +27,7 @@ NEAR, SMALL = 5e-3, 0.02
 
 def executed(system: SoftRobotSystem, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
     """The state (nx,) after the controls us (N, nu), each held for dt, from x0; knots bound the solver's steps."""
-    n, h = system.nv, system.dt
-    q, v = x0[:n], x0[n:]
-    for u in us:
-        run = simulate(system.robot, h, u, q, v, method="radau", rtol=RTOL, atol=ATOL)
-        q, v = run.q[-1], run.v[-1]
-    return np.concatenate([q, v])
+    return system.resimulated(RTOL, ATOL).rollout(x0, us)[-1]
 
 
 def plan_record(name: str, integrator: str | None, refinement: int, solver: str) -> dict[str, Any]:

@@ -74,6 +74,7 @@ LINES = (None, "", 3, THING, b"x", [], {}, [None], [3], ["rod", "rod"])
 BY_ROD = (*NUMBERS[:5], *NUMBERS[6:], (0.0,), (0.0, None), (0.0, "text"), ([0.0], 0.0), (np.nan, 0.0), np.zeros(3))
 DENSITIES = tuple(lambda s, x=x: x for x in (None, "text", 1.0, np.zeros(3), np.full(6, np.nan), THING))
 SIGNALS = tuple(lambda t, u=u: u for u in (None, "text", 1j, np.nan, THING, [1.0]))
+POLICIES = tuple(lambda t, x, u=u: u for u in (None, "text", 1j, np.nan, THING, [1.0]))
 CURVES = tuple(lambda s, x=x: x for x in (None, "text", np.zeros(6), np.full((len(Z), 6), np.nan), THING))
 MOTIONS = tuple({"body": lambda t, x=x: x} for x in (None, "text", [1.0], np.nan, [np.nan] * 3, [1j] * 3, THING))
 BY_LINK = ("text", THING, 3.0, [1.0], {"rod": 0.0}, {3: 0.0}, {"body": None})
@@ -312,6 +313,11 @@ USING = [
         method=CHOICES, dt=POSITIVE[1:], rtol=POSITIVE, atol=POSITIVE, jacobian=FLAGS, progress=FLAGS,
         prescribed=(*BY_LINK, {"body": 3.0}, *MOTIONS), baumgarte=POSITIVE, max_step=POSITIVE[1:],
     ),
+    *rows(
+        "simulate", lambda **given: rods.simulate(robot(), **given), {"duration": 1.0, "policy": lambda t, x: U},
+        policy=(*arrays(2), *POLICIES), period=POSITIVE[1:],
+    ),
+    *rows("resimulated", lambda **given: system().resimulated(**given), rtol=POSITIVE, atol=POSITIVE),
     *rows("system", lambda **given: rods.SoftRobotSystem(**given), {"dt": 0.1}, robot=KINDS),
     *rows("system", lambda **given: rods.SoftRobotSystem(robot(), **{"dt": 0.1, **given}), dt=POSITIVE,
           integrator=CHOICES[1:]),

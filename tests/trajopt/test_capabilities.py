@@ -65,6 +65,9 @@ class Everything(CirclePendulum):
         part.dt /= substeps
         return part
 
+    def resimulated(self):
+        return self.with_model(1.01)
+
     def with_model(self, model):
         part = Everything(self.knots)
         part.weight = model
@@ -216,6 +219,9 @@ SAME = {
     "difference_with_jacobian": same_difference,
     "window": same_window,
     "refined": same_finer,
+    "resimulated": lambda w, i, zs, xs, us: [
+        (w.resimulated().step(zs[:-1], us)[:, :3], i.resimulated().step(xs[:-1], us))
+    ],
     "with_model": same_other,
     "single_joints": same("single_joints"),
     "joint_efforts": lambda w, i, zs, xs, us: [(w.joint_efforts(us), i.joint_efforts(us))],

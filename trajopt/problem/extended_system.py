@@ -160,7 +160,7 @@ def _unchanged(system: ExtendedSystem, offered: Any) -> Any:
 
 FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "difference_with_jacobian": _function(ExtendedSystem._difference_with_jacobian),
-    **dict.fromkeys(("window", "refined", "with_model"), _function(ExtendedSystem._around)),
+    **dict.fromkeys(("window", "refined", "resimulated", "with_model"), _function(ExtendedSystem._around)),
     "write_expansion": lambda system, offered: partial(system._write_expansion, offered),
     "serves": ExtendedSystem._serves,
     "control_speeds": lambda system, offered: system._control_speeds(offered),

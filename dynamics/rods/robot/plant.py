@@ -18,17 +18,22 @@ Run = tuple[np.ndarray, np.ndarray, np.ndarray, int, int, int, np.ndarray, dict[
 """What a method returns: the fields of a `Simulation`."""
 Report = Callable[[float], object]
 """Called with the times that a method reaches."""
+Policy = Callable[[float, np.ndarray], np.ndarray]
+"""u (nu,) at a time, in a state x = [q; v]."""
+STEP = 1e-7
+"""Of differences of policies, relative to 1 + the size of what changes."""
 
 
 class Plant(NamedTuple):
-    """A robot, u (nu) and external wrenches (6 W) at a time, prescribed joints, 1 / T of Baumgarte's method, and joints
-    that may change their chart (J, 6)."""
+    """A robot, u (nu) and external wrenches (6 W) at a time, prescribed joints, 1 / T of Baumgarte's method, joints
+    that may change their chart (J, 6), and what the state makes of u, if anything."""
 
     robot: SoftRobot
     inputs: Callable[[float], np.ndarray]
     prescribed: PrescribedMotion
     rate: float
     turns: np.ndarray
+    policy: Policy | None = None
 
     @property
     def constrained(self) -> bool:
@@ -44,7 +49,25 @@ class Plant(NamedTuple):
             values = self.prescribed.values(t)
             for k in range(3):
                 states[:, k * n + p] = values[k]
+        if self.policy is not None:
+            states[:, 4 * n : 4 * n + self.robot.nu] = [self.policy(t, x) for x in states[:, : 2 * n]]
         return states
+
+    def controls(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """u (T, nu) along a motion, q, v (T, n)."""
+        times, states = (float(s) for s in t), np.hstack([q, v])
+        if self.policy is not None:
+            return np.array([self.policy(s, x) for s, x in zip(times, states, strict=True)])
+        return np.array([self.inputs(s)[: self.robot.nu] for s in times])
+
+    def gain(self, t: float, x: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        """Derivatives (nu, D) of the policy at x = [q; v] along directions (2 n, D), by differences."""
+        assert self.policy is not None
+        u, columns = self.policy(t, x), np.empty((self.robot.nu, directions.shape[1]))
+        for j, d in enumerate(directions.T):
+            step = STEP / max(np.abs(d / (1.0 + np.abs(x))).max(), 1e-300)
+            columns[:, j] = (self.policy(t, x + step * d) - u) / step
+        return columns
 
     def motion(self, level: int, t: float, q: np.ndarray, v: np.ndarray) -> ConstrainedMotion:
         """Accelerations of q, v (K, n) at a time, and what goes with them."""

@@ -13,6 +13,7 @@ from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.model.turning_joints import turning_joints
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.stepping.chart_difference import ChartDifference, difference_expansion, end_in_charts, moved_near
+from dynamics.rods.stepping.resimulated import ResimulatedSystem
 from dynamics.rods.stepping.soft_drivers import drive_soft_closed_loops, drive_soft_expansion, drive_soft_steps
 from dynamics.rods.stepping.soft_expansions import expansion_numbers
 from dynamics.rods.stepping.soft_steps import INTEGRATORS, motion_numbers
@@ -110,6 +111,13 @@ class SoftRobotSystem(DiscreteSystem):
         Raises ValueError for what is no whole number of at least 1.
         """
         return SoftRobotSystem(self.robot, self.dt / as_whole_number("substeps", substeps, 1), "sdirk2")
+
+    def resimulated(self, rtol: float = 1e-6, atol: float = 1e-8) -> ResimulatedSystem:
+        """The same robot in continuous time, by Radau's method: the truth of `solution.discretization_error()`.
+
+        Raises ValueError for tolerances that are no positive numbers.
+        """
+        return ResimulatedSystem(self, rtol, atol)
 
     # -------------------------------------------------------------------------------------------- the state space
     def check_state(self, x: np.ndarray) -> None:

@@ -64,7 +64,12 @@ class _StateSpace:
         """dx'/dx (2 F, 2 F)."""
         F, J = len(self.free), np.zeros((2 * len(self.free),) * 2)
         J[:F, F:] = np.eye(F)
-        J[F:] = self.plant.motion(FIRST, t, *self.coordinates(t, x[:, None])).derivatives[0, :F, : 2 * F]
+        q, v = self.coordinates(t, x[:, None])
+        derivatives = self.plant.motion(FIRST, t, q, v).derivatives[0, :F]
+        J[F:] = derivatives[:, : 2 * F]
+        if self.plant.policy is not None:
+            along = np.eye(2 * q.size)[:, np.concatenate([self.free, q.size + self.free])]
+            J[F:] += derivatives[:, 2 * F :] @ self.plant.gain(t, np.concatenate([q[0], v[0]]), along)
         return J if np.isfinite(J).all() else np.nan_to_num(J, posinf=0.0, neginf=0.0)  # nor are the rates: no step
 
 
