@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -91,6 +91,23 @@ class Rod(ByContent):
         return total
 
 
+class LinkContact(NamedTuple):
+    """What a link may touch, with spheres about places in it.
+
+    Attributes
+    ----------
+    link : str
+    contact : such as PlaneContact, as it was given
+    places : (P, 3) centres in the frame of a body, m; of a rod (X, 0, 0), where they are while it is straight
+    radii : (P,) m
+    """
+
+    link: str
+    contact: Any
+    places: np.ndarray
+    radii: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class RodModel(ByContent):
     """A tree of rods and rigid bodies, fixed to the world at its base; made by `RodModelBuilder`.
@@ -113,6 +130,7 @@ class RodModel(ByContent):
     wrench_names : tuple of str, of the external loads that take a wrench, W of them
     closed_joints : tuple of Closure
     constraint_sizes : (G,) of the rows of their Jacobian, for moderate coordinates
+    contacts : tuple of `LinkContact`: which links touch what
     arrays, external, closures, reaction_loads : the same as arrays, the last the loads with the reactions
         of closed joints among them; for kernels
     """
@@ -134,6 +152,7 @@ class RodModel(ByContent):
     closures: ClosureArrays
     reaction_loads: LoadArrays
     constraint_sizes: np.ndarray
+    contacts: tuple[LinkContact, ...] = ()
 
     def _parts(self) -> Mapping[str, Any]:
         return {field.name.replace("_", " "): getattr(self, field.name) for field in fields(self)[1:]}

@@ -19,7 +19,7 @@ from dynamics.rods.model.closure_arrays import no_closures
 from dynamics.rods.model.cross_section import Circular, Material, Section
 from dynamics.rods.model.load_arrays import ADDED_MASS, CARRIED, DEAD, DRAG, FOLLOWER, WRENCH
 from dynamics.rods.model.rod_checks import check_points, check_slenderness, check_stiffness, strains_at_rest
-from dynamics.rods.model.rod_model import Rod, RodModel
+from dynamics.rods.model.rod_model import LinkContact, Rod, RodModel
 from dynamics.rods.model.segment_list import SegmentList, inertia_about_frame, joint_motion
 from dynamics.rods.model.strain_basis import COMPONENTS, StrainBasis
 from dynamics.rods.robot.rod_segments import IDENTITY, add_segments, node_at, split
@@ -52,6 +52,7 @@ class RodModelBuilder:
         self._energies: list[tuple[slice, np.ndarray, np.ndarray]] = []
         self._loads = LoadList()
         self._closures: list[Closure] = []
+        self._contacts: list[LinkContact] = []
 
     # -------------------------------------------------------------------------------------------- links
     def add_body(
@@ -273,9 +274,11 @@ class RodModelBuilder:
         """
         as_kind("contact", contact, CylinderContact)
         part, section = self._circular(rod)
-        for k, load in enumerate(cylinder_loads(contact, section.radii(part.nodes[1:] / part.length))):
-            if part.weights[k + 1] > 0.0 or k == len(part.nodes) - 2:  # not where a wrench made a node
-                self._loads.add(part.segments.start + k, *load)
+        touching = [k for k in range(1, len(part.nodes)) if part.weights[k] > 0.0 or k == len(part.nodes) - 1]
+        radii = section.radii(part.nodes[touching] / part.length)  # not where a wrench made a node
+        for k, load in zip(touching, cylinder_loads(contact, radii), strict=True):
+            self._loads.add(part.segments.start + k - 1, *load)
+        self._contacts.append(LinkContact(rod, contact, part.nodes[touching, None] * [1.0, 0.0, 0.0], radii))
 
     def add_fluid(self, rod: str, fluid: Fluid) -> None:
         """Surround a circular rod with a fluid at rest.
@@ -397,7 +400,7 @@ class RodModelBuilder:
             self._name, self._n, tuple(self._links), tuple(self._names), MappingProxyType(dict(self._rods)),
             MappingProxyType(dict(self._links)), MappingProxyType(dict(self._joints)), K, D, self._mass,
             tuple(self._loads.wrench_names), self._segments.arrays(self._n, self._base, self._gravity),
-            external, (), no_closures(), external, np.empty(0),
+            external, (), no_closures(), external, np.empty(0), tuple(self._contacts),
         )  # fmt: skip
         return closed(model, self._closures, self._loads)
 

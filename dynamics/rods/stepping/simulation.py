@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,18 +15,19 @@ from scipy.integrate import BDF, Radau
 from dynamics.rods.robot.plant import Plant, Run
 from dynamics.rods.robot.prescribed_motion import Motion, at_time, prescribed_motion
 from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.stepping import pictures
 from dynamics.rods.stepping.implicit_steps import implicit_midpoint, newmark, sdirk2
+from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from dynamics.rods.stepping.stiff_solvers import stiff_motion
 from dynamics.validation import as_array, as_flag, as_kind, as_positive
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Signal = Callable[[float], ArrayLike] | ArrayLike
 STIFF = {"bdf": BDF, "radau": Radau}
 FIXED: dict[str, Callable[..., Run]] = {"newmark": newmark, "implicit_midpoint": implicit_midpoint, "sdirk2": sdirk2}
 BY_STAGES = ("implicit_midpoint", "sdirk2")
-
-
-SAMPLES = 100
-"""Times of a motion at which tensions are looked at."""
 
 
 class Simulation(NamedTuple):
@@ -38,6 +40,8 @@ class Simulation(NamedTuple):
     jacobians : evaluations of its Jacobian; Newmark and the midpoint rule keep one for many steps of equal length
     multipliers : (T, G) of closed chains, N and N m
     prescribed_forces : mapping of each prescribed link to what its joint takes, (T, dof), N or N m
+    us : (T, nu) controls
+    robot : SoftRobot
     """
 
     t: np.ndarray
@@ -48,6 +52,39 @@ class Simulation(NamedTuple):
     jacobians: int
     multipliers: np.ndarray
     prescribed_forces: Mapping[str, np.ndarray]
+    us: np.ndarray
+    robot: SoftRobot
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times (T,), s, as pictures of `trajopt` ask for them; so they do for the next three."""
+        return self.t
+
+    @property
+    def xs(self) -> np.ndarray:
+        """States (T, 2 n), q and v."""
+        return np.concatenate([self.q, self.v], axis=1)
+
+    @property
+    def system(self) -> SoftRobotSystem:
+        """What moves, in steps as long as these are on the average."""
+        return SoftRobotSystem(self.robot, float(self.t[-1]) / max(len(self.t) - 1, 1))
+
+    @property
+    def name(self) -> str:
+        """That of the model."""
+        return self.robot.model.name
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw tips, joints, energies and controls against time, and snapshots: `trajopt.plot_trajectory` of this.
+
+        Parameters: path, the file to write, by default none.  Returns a figure of matplotlib.
+        """
+        return pictures.plot(self, path)
+
+    def animate(self, path: str | Path, **options: Any) -> Path:
+        """Write a moving picture: `trajopt.animate` of this, whose options and errors these are."""
+        return pictures.animate(self, path, **options)
 
 
 def simulate(
@@ -95,7 +132,8 @@ def simulate(
 
     Returns
     -------
-    Simulation(t, q, v, steps, evaluations, jacobians, multipliers, prescribed_forces)
+    Simulation(t, q, v, steps, evaluations, jacobians, multipliers, prescribed_forces, us, robot), which can `plot` and
+    `animate` itself
 
     Raises
     ------
@@ -125,9 +163,9 @@ def simulate(
             run = stiff_motion(plant, duration, start, STIFF[method], dt, options, jacobian, report)
         else:
             run = FIXED[method](plant, duration, start, dt, (rtol, atol), report)
-    some = run[0][:: max(len(run[0]) // SAMPLES, 1)]
-    robot.warn_of_slack("controls", np.array([plant.inputs(float(t))[: robot.nu] for t in some]))
-    return Simulation(*run)
+    us = np.array([np.ravel(controls(float(t)) if callable(controls) else controls) for t in run[0]], float)
+    robot.warn_of_slack("controls", us)
+    return Simulation(*run, us, robot)
 
 
 # ------------------------------------------------------------------------------------------------ arguments
