@@ -296,16 +296,6 @@ class Scenery(Protocol):
         ...
 
 
-class SeenResidual(Protocol):
-    """Of residuals, not of systems: is about places in the world."""
-
-    def scenery(self, x: np.ndarray) -> Any:
-        """A tuple of shapes as a problem's scenery, targets and obstacles, for pictures of a motion that ends at x (nx,).
-
-        A target is shown where the residual is to be zero."""
-        ...
-
-
 class ContactPoints(Protocol):
     """Has frames that are in contact at some knot."""
 

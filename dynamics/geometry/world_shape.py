@@ -1,4 +1,4 @@
-"""What stands around a robot, as pictures of `trajopt` take it: lines and surfaces of shapes of the world, and targets."""
+"""What stands around a robot, as pictures of `trajopt` take it: lines and surfaces of shapes, and targets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.geometry.shapes import Box, HalfSpace, Shape
+from dynamics.geometry.shapes import Box, Cylinder, HalfSpace, Shape
 from dynamics.geometry.triangles import Triangles, surface
 
 TURN, ROWS, MERIDIANS = 24, 6, 8
@@ -50,8 +50,8 @@ def world_shape(shape: Shape, R: np.ndarray, p: np.ndarray, around: np.ndarray, 
         lines = (signs * shape.half_extents)[np.array(edges)]
         corners, faces, _ = _surface(shape)
     else:
-        rings = _surface(shape, TURN, ROWS).vertices.reshape(-1, TURN, 3)
-        along = rings[:, :: TURN // MERIDIANS]
+        rings = _surface(shape, TURN, ROWS).vertices.reshape(-1, TURN, 3)  # and the poles
+        along = (rings[1:-1] if isinstance(shape, Cylinder) else rings)[:, :: TURN // MERIDIANS]
         around = np.stack([rings, np.roll(rings, -1, axis=1)], axis=2)[1:-1].reshape(-1, 2, 3)
         lines = np.concatenate([around, np.stack([along[:-1], along[1:]], axis=2).reshape(-1, 2, 3)])
         corners, faces, _ = _surface(shape)

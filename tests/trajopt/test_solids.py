@@ -96,7 +96,7 @@ def test_bodies_are_where_their_points_are(swing):
         assert faces.shape[1:] == (3, 3) and colors.shape == (len(faces), 4)
         assert (colors >= 0.0).all() and (colors <= 1.0).all()
         start = 0
-        for solid in system.solids(fine=False):
+        for solid in scene.solids.solids:  # those of the system, with smaller faces
             corners = faces[start : start + len(solid.faces)]
             start += len(solid.faces)
             if solid.body < 0:

@@ -34,7 +34,7 @@ def animate(
 
     Bodies are drawn by their shapes, with few triangles (see `dynamics.Geometry`), rods as thick as they are, with what
     pulls them inside, systems without shapes by a skeleton.  Targets and obstacles are those of the problem's scenery
-    and of its costs and constraints (`trajopt.capabilities.SeenResidual`).
+    and of its costs and constraints (`trajopt.interfaces.residual.SeenResidual`).
     Contact points are discs, filled while they carry force; contact forces are arrows, to the scale that the legend
     states; the ground is drawn where all points in contact stand at one height, or a robot without contacts on its
     fixed base, and the path of the centre of mass up to the present.  Each of these is there if the system speaks of it

@@ -55,9 +55,9 @@ class Bodies(NamedTuple):
         vertices = np.concatenate([np.empty((0, 3)), *(solid.vertices for solid in self.solids)])
         bodies = np.concatenate([np.empty(0, int), *(np.broadcast_to(x.body, len(x.vertices)) for x in self.solids)])
         order = np.argsort(bodies, kind="stable")
-        numbers, first = np.unique(bodies[order], return_index=True)
-        for body, start, stop in zip(numbers, first, [*first[1:], len(order)], strict=True):
-            points = vertices[order[start:stop]]
+        numbers, counts = np.unique(bodies[order], return_counts=True)
+        for body, stop, count in zip(numbers, np.cumsum(counts), counts, strict=True):
+            points = vertices[order[stop - count : stop]]
             ends = np.stack([points.min(axis=0), points.max(axis=0)])
             box = np.stack(np.meshgrid(*ends.T), axis=-1).reshape(-1, 3)
             parts.append(box @ self.turns[:, body].swapaxes(1, 2) + self.origins[:, body, None])
@@ -70,7 +70,7 @@ class Bodies(NamedTuple):
 
     def triangles(self, frame: int, color: Any = None, end: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Corners (F, 3, 3) of all faces in the world at one time, and their colours (F, 4), darker away from light.
-        All in one colour, if it is given, but what has a label, which keeps its own at the `end` and is left out else."""
+        All in one colour, if it is given, but what has a label, which keeps its own, and is left out unless `end`."""
         corners, colors = [np.empty((0, 3, 3))], [np.empty((0, 4))]
         for solid in self.solids:
             if solid.label and not end:
@@ -92,10 +92,20 @@ def bodies_at(system: Any, xs: np.ndarray, fine: bool) -> Bodies:
         return Bodies((), np.empty((K, 0, 3, 3)), np.empty((K, 0, 3)))
     R, p = system.body_placements(xs)
     if not fine:
+        seen = tuple(_from_both_sides(solid) for solid in seen)
         extent = max((float(np.ptp(x.vertices, axis=0).max()) for x in seen if not x.bends), default=0.0)
         seen = tuple(_with_small_faces(solid, LARGEST_FACE * extent) for solid in seen)
     still = np.broadcast_to(np.eye(3), (K, 1, 3, 3)), np.zeros((K, 1, 3))
     return Bodies(seen, np.concatenate([R, still[0]], axis=1), np.concatenate([p, still[1]], axis=1))
+
+
+def _from_both_sides(solid: Surface) -> Surface:
+    """The surface, with the other side of its faces too if it holds no volume; one that bends as it is."""
+    corners = solid.vertices[solid.faces] - solid.vertices.mean(axis=0)
+    extent = np.ptp(solid.vertices, axis=0).max()
+    if solid.bends or np.linalg.det(corners).sum() > 1e-9 * extent**3:
+        return solid
+    return solid._replace(faces=np.concatenate([solid.faces, solid.faces[:, ::-1]]))
 
 
 def _with_small_faces(solid: Surface, longest: float) -> Surface:

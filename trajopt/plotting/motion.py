@@ -38,7 +38,7 @@ class Motion(NamedTuple):
         return self.system
 
     def states(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """States (K, nx) at times, along the geodesic from one knot to the next, and the knots (K,) that they follow."""
+        """States (K, nx) at times, along the geodesic from knot to knot, and the knots (K,) that they follow."""
         knots = self.times
         lasting = np.flatnonzero(np.diff(knots) > 0.0)
         k = np.minimum(np.searchsorted(knots, times, side="right") - 1, lasting[-1])

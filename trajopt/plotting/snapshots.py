@@ -147,7 +147,7 @@ def _frame(
         share_ticks(axes, half)
         axes.set_xlabel(labels[0], labelpad=8)
         axes.set_ylabel(labels[1], labelpad=10)
-        axes.set_zlabel(labels[2], labelpad=6)
+        axes.set_zlabel(labels[2], labelpad=10)
         return low, high
     i, j = plane
     axes.set(xlim=(low[i], high[i]), ylim=(low[j], high[j]))

@@ -89,7 +89,7 @@ class Stage:
         (self._held,) = self._axes.plot([], [], [], markerfacecolor=FORCE, zorder=5, **style)
         (self._center,) = self._axes.plot([], [], [], linestyle="", marker="o", markersize=5, color=CENTER, zorder=4)
 
-    def _add_lines(self, lines: np.ndarray, color: str, width: float, zorder: int) -> Line3DCollection:
+    def _add_lines(self, lines: np.ndarray, color: str, width: float, zorder: float) -> Line3DCollection:
         collection = Line3DCollection(lines, colors=[color], linewidths=width, capstyle="round", zorder=zorder)
         if len(lines):
             self._axes.add_collection3d(collection)

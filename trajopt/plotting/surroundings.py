@@ -1,4 +1,4 @@
-"""What never moves in pictures: what a system brings along, scenery of a problem, targets and obstacles of its terms."""
+"""What never moves in pictures: what a system brings along, scenery of a problem, and what its terms are about."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.capabilities import Scenery, SeenResidual, capability
+from trajopt.capabilities import Scenery, capability
+from trajopt.interfaces.residual import SeenResidual
 from trajopt.problem.lifted import LiftedCost, LiftedResidual
 from trajopt.problem.problem import Problem
 from trajopt.problem.scenery import Lines, Shape

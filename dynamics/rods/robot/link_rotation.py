@@ -10,6 +10,8 @@ world: that of -ID at rest of the robot without mass, with the load R lam.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -106,6 +108,7 @@ class LinkRotation(LinkResidual):
     """
 
     nr = 3
+    target: np.ndarray
     kernels = residual_kernels(_value, None, _hessian, 3, n, SCRATCH, model=massless)
 
     def __init__(
@@ -122,6 +125,7 @@ class LinkRotation(LinkResidual):
         self._finish(path, chain, target=R.ravel().copy(), **fixed)
 
     def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
-        """The target, as pictures show it, where the frame is at x (nx,); see `trajopt.capabilities.SeenResidual`."""
-        place = LinkTranslation(self.model, self.link, np.zeros(3), self.s, self.placement).evaluate(x[None])[0]
-        return (target_cross(self.target, place, target_size(self.model)),)
+        """The target, as pictures show it, where the frame is at x; see `trajopt.interfaces.residual.SeenResidual`."""
+        model = cast(RodModel, self.model)
+        place = LinkTranslation(model, self.link, np.zeros(3), self.s, self.placement).evaluate(x[None])[0]
+        return (target_cross(self.target, place, target_size(model)),)

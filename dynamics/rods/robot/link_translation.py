@@ -7,6 +7,8 @@ a load f at the frame.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -18,7 +20,15 @@ from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import carve_blocks, n
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel
-from dynamics.rods.robot.link_frame import SCRATCH, LinkResidual, end_pose, load_configuration, massless, swept, target_size
+from dynamics.rods.robot.link_frame import (
+    SCRATCH,
+    LinkResidual,
+    end_pose,
+    load_configuration,
+    massless,
+    swept,
+    target_size,
+)
 from dynamics.simd import align_stack, carve, kernel
 from dynamics.spatial import add_cross, angular, linear, load3, store3
 from dynamics.tangent import store_column3
@@ -73,6 +83,7 @@ class LinkTranslation(LinkResidual):
     """
 
     nr = 3
+    target: np.ndarray
     kernels = residual_kernels(_value, None, _hessian, 3, n, SCRATCH, model=massless)
 
     def __init__(
@@ -89,5 +100,5 @@ class LinkTranslation(LinkResidual):
         self._finish(path, chain, target=target.copy(), **fixed)
 
     def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
-        """The target, as pictures show it; see `trajopt.capabilities.SeenResidual`."""
-        return (target_cross(np.eye(3), self.target, target_size(self.model)),)
+        """The target, as pictures show it; see `trajopt.interfaces.residual.SeenResidual`."""
+        return (target_cross(np.eye(3), self.target, target_size(cast(RodModel, self.model))),)

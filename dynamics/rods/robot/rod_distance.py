@@ -222,8 +222,8 @@ class RodDistance(KernelResidual):
         return np.where(pairs.kind == ROUND, cores - R, values) + self.margin
 
     def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
-        """The obstacles, as pictures show them; see `trajopt.capabilities.SeenResidual`."""
-        around = link_and_section_placements(self.model, x[: self.model.nq], 2)[1][0]
+        """The obstacles, as pictures show them; see `trajopt.interfaces.residual.SeenResidual`."""
+        around = link_and_section_placements(cast(RodModel, self.model), x[: self.model.nq], 2)[1][0]
         return tuple(world_shape(each.shape, each.R, each.p, around) for each in self.obstacles)
 
 

@@ -151,7 +151,8 @@ def _struts(model: RodModel, boxes: Mapping[int, _Box]) -> Iterator[Solid]:
     m, links = model.arrays, {model.link_segments[name]: k for k, name in enumerate(model.link_names)}
     ends = [(int(parent), m.before[s, 9:]) for s, parent in enumerate(m.parent) if not is_loose(model, s)]
     ends += [(s, m.inertia[s, 1:4] / m.inertia[s, 0]) for s in links if m.kind[s] != ROD and m.inertia[s, 0] > 0.0]
-    ends += [(s, p) for joint in model.closed_joints for s, (_, p) in zip(joint.segments, joint.placements, strict=True)]
+    for joint in model.closed_joints:
+        ends += [(s, p) for s, (_, p) in zip(joint.segments, joint.placements, strict=True)]
     longest = max((float(np.linalg.norm(p)) for s, p in ends if s in links), default=0.0)
     for s, p in ends:
         box = boxes.get(links.get(s, -1))

@@ -1,4 +1,4 @@
-"""Pictures of simulations, by `trajopt.plotting`: the one module of `dynamics` that imports it, and only when called."""
+"""Pictures of simulations, by `trajopt.plotting`, which this module of `dynamics` alone imports, when it is called."""
 
 from __future__ import annotations
 

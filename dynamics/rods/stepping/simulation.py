@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,7 +42,7 @@ class Simulation(NamedTuple):
     multipliers : (T, G) of closed chains, N and N m
     prescribed_forces : mapping of each prescribed link to what its joint takes, (T, dof), N or N m
     us : (T, nu) controls
-    robot : SoftRobot
+    robot : SoftRobot; None in a copy by `pickle`, if the robot has functions that cannot be pickled
     """
 
     t: np.ndarray
@@ -53,7 +54,15 @@ class Simulation(NamedTuple):
     multipliers: np.ndarray
     prescribed_forces: Mapping[str, np.ndarray]
     us: np.ndarray
-    robot: SoftRobot
+    robot: SoftRobot | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        robot = self.robot
+        try:
+            pickle.dumps(robot)
+        except (pickle.PicklingError, AttributeError, TypeError):  # of routes that are lambdas
+            robot = None
+        return Simulation, (*self[:-1], robot)
 
     @property
     def times(self) -> np.ndarray:
@@ -67,13 +76,15 @@ class Simulation(NamedTuple):
 
     @property
     def system(self) -> SoftRobotSystem:
-        """What moves, in steps as long as these are on the average."""
+        """What moves, in steps as long as these are on the average.  ValueError where the robot is gone."""
+        if self.robot is None:
+            raise ValueError("robot: got None, as it was not pickled, expected motion._replace(robot=robot)")
         return SoftRobotSystem(self.robot, float(self.t[-1]) / max(len(self.t) - 1, 1))
 
     @property
     def name(self) -> str:
         """That of the model."""
-        return self.robot.model.name
+        return self.system.model.name
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """Draw tips, joints, energies and controls against time, and snapshots: `trajopt.plot_trajectory` of this.
