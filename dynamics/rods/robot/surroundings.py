@@ -15,8 +15,7 @@ from dynamics.rods.kinematics.center_lines import link_and_section_placements
 from dynamics.rods.model.rod_model import RodModel
 
 Placed = tuple[Shape, np.ndarray, np.ndarray]
-"""A shape, the direction (3,) of its z axis, its origin (3,)."""
-UP, ORIGIN = np.array([0.0, 0.0, 1.0]), np.zeros(3)
+"""A shape, and R (3, 3) and p (3,) of its axes."""
 
 
 def contact_shapes(model: RodModel) -> tuple[WorldShape, ...]:
@@ -29,9 +28,9 @@ def contact_shapes(model: RodModel) -> tuple[WorldShape, ...]:
         if kind is None or any(contact is other for other in seen):
             continue
         seen.append(contact)
-        shape, z, origin = kind(contact, around)
+        shape, R, p = kind(contact, around)
         hollow = getattr(contact, "inside", type(contact).__name__ == "CylinderContact")
-        shapes.append(world_shape(shape, axes_along(z).T, origin, around, hollow))
+        shapes.append(world_shape(shape, R, p, around, hollow))
     return tuple(shapes)
 
 
@@ -40,13 +39,13 @@ def _cylinder(contact: Any, around: np.ndarray) -> Placed:
     axis, point = np.array(unit_axis(contact.axis)), np.asarray(contact.point, float)
     along = (around - point) @ axis
     length = max(REACH * float(np.ptp(along)), contact.radius)
-    return Cylinder(contact.radius, length), axis, point + 0.5 * (along.min() + along.max()) * axis
+    return Cylinder(contact.radius, length), axes_along(axis).T, point + 0.5 * (along.min() + along.max()) * axis
 
 
 KINDS: dict[str, Callable[[Any, np.ndarray], Placed]] = {
     "CylinderContact": _cylinder,
-    "PlaneContact": lambda contact, _: (HalfSpace(), np.array(unit_axis(contact.normal)), np.asarray(contact.point)),
-    "SphereContact": lambda contact, _: (Sphere(contact.radius), UP, np.asarray(contact.point, float)),
-    "CapsuleContact": lambda contact, _: (Capsule(contact.radius, contact.start, contact.end), UP, ORIGIN),
+    "PlaneContact": lambda c, _: (HalfSpace(), axes_along(np.array(unit_axis(c.normal))).T, np.asarray(c.point)),
+    "SphereContact": lambda c, _: (Sphere(c.radius), np.eye(3), np.asarray(c.point)),
+    "CapsuleContact": lambda c, _: (Capsule(c.radius, c.start, c.end), np.eye(3), np.zeros(3)),
 }
 """Shape and place of a contact, by the name of its class, with points (P, 3) of the robot."""
