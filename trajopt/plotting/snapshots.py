@@ -144,10 +144,8 @@ def _frame(
         low, high = middle - half, middle + half
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
         axes.set_box_aspect(half, zoom=0.65 * (np.linalg.norm(half) / half.max()) ** 0.5)
+        axes.set(xlabel=labels[0], ylabel=labels[1], zlabel=labels[2])
         share_ticks(axes, half)
-        axes.set_xlabel(labels[0], labelpad=8)
-        axes.set_ylabel(labels[1], labelpad=10)
-        axes.set_zlabel(labels[2], labelpad=10)
         return low, high
     i, j = plane
     axes.set(xlim=(low[i], high[i]), ylim=(low[j], high[j]))

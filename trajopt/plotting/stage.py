@@ -25,8 +25,8 @@ FLATTEST = 0.12
 
 AROUND = np.array([[0.04, 0.12], [0.04, 0.11]])
 """Shares of the figure left to title and legend: left and below, right and above."""
-LABEL = 10
-"""From ticks to labels, points."""
+NUMBERS, LABELS, NEARER = (11.5, 8.0), (31.0, 21.0), 2.0
+"""Distances of numbers and labels from the axes of a cube, points; matplotlib's part of that; most that they grow."""
 TICKS = 6
 """Along the longest side of the box."""
 
@@ -203,7 +203,7 @@ def _place_camera(axes: Any, view: tuple[float, float] | None, flat: int | None)
         if view is None and i == flat:
             axis.set_major_locator(NullLocator())
         else:
-            getattr(axes, f"set_{names[i]}label")(f"{names[i]} [m]", fontsize=9, labelpad=LABEL)
+            getattr(axes, f"set_{names[i]}label")(f"{names[i]} [m]", fontsize=9)
     if view is None and flat is not None:
         axes.set_proj_type("ortho")
     axes.view_init(*(direction(flat) if view is None else view))
@@ -229,10 +229,15 @@ def _fit(axes: Any, box: Box) -> None:
 
 
 def share_ticks(axes: Any, spans: np.ndarray) -> None:
-    """Ticks on each axis that has some, fewer where the box (3,) is shorter."""
-    for axis, ticks in zip((axes.xaxis, axes.yaxis, axes.zaxis), np.rint(TICKS * spans / spans.max()), strict=True):
+    """Ticks on each axis that has some, fewer where the box (3,) is shorter; numbers and labels as far off as of a cube,
+    for matplotlib moves them along the other two axes in proportion to these."""
+    for k, axis in enumerate((axes.xaxis, axes.yaxis, axes.zaxis)):
+        nearer = min(float(spans.max() / np.delete(spans, k).mean()), NEARER)
+        axis.set_tick_params(pad=NUMBERS[0] * nearer - NUMBERS[1])
+        axis.labelpad = LABELS[0] * nearer - LABELS[1]
         if not isinstance(axis.get_major_locator(), NullLocator):
-            axis.set_major_locator(MaxNLocator(max(2, int(ticks)), steps=[1, 2, 5, 10]))
+            ticks = max(2, round(TICKS * float(spans[k] / spans.max())))
+            axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
 
 
 def _seen(axes: Any, spans: np.ndarray, zoom: float) -> tuple[np.ndarray, np.ndarray]:
