@@ -369,7 +369,7 @@ class ControlUnits(Protocol):
 
     @property
     def control_units(self) -> tuple[str, ...]:
-        """Those of the controls (nu,): "N", "N m", "Pa"."""
+        """Those of the controls (nu,): "N", "N m", "Pa", or "" of those with units of their own."""
         ...
 
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import dynamics
-from dynamics import Geometry, Revolute
+from dynamics import Geometry, Revolute, rods
 from dynamics.geometry.world_shape import world_shape
 from dynamics.rods.loads.chambers import Chamber
-from dynamics.rods.loads.external_loads import CylinderContact
 from dynamics.rods.model.cross_section import Circular, Rectangular
 from dynamics.rods.model.rod_model import LinkContact
 from dynamics.rods.model.strain_basis import LegendreBasis
@@ -51,8 +50,8 @@ def test_walls_of_rods_and_routes_of_lines(name, fine, rng):
     model, q = robot.model, rng.uniform(-1.0, 1.0, robot.nq)
     (R,), (p,) = body_placements(model, q[None])
     found, count = solids(robot, fine), section_count(model)
-    rods, lines = list(model.rods.values()), [*robot.tendons, *robot.chambers]
-    for rod, solid in zip(rods, found[-len(rods) :], strict=True):
+    own_rods, lines = list(model.rods.values()), [*robot.tendons, *robot.chambers]
+    for rod, solid in zip(own_rods, found[-len(own_rods) :], strict=True):
         corners, shown = in_world(solid, R, p), count if fine else count // 2 + 1
         twice = 2 if isinstance(rod.section, Rectangular) else 1  # a corner for each side
         for k in (0, 3, shown - 1):
@@ -60,7 +59,7 @@ def test_walls_of_rods_and_routes_of_lines(name, fine, rng):
             outline = np.repeat(rod.section.outline(np.array([s]))[0], twice, axis=0)
             expected, each = points_by_kernels(model, rod.name, s, outline, q), len(outline)
             assert relative_error(corners[k * each : (k + 1) * each], expected, floor=1.0) < IDENTITY
-    for line, solid in zip(lines, found[-len(rods) - len(lines) : -len(rods)], strict=True):
+    for line, solid in zip(lines, found[-len(own_rods) - len(lines) : -len(own_rods)], strict=True):
         own = [model.rods[name] for name in line.rods]
         corners, rings = in_world(solid, R, p), count * len(own)
         each = (len(corners) - 2) // (rings + 2)
@@ -148,7 +147,7 @@ def test_of_many_rods_fewer_sections_are_seen():
 def a_rod():
     builder = RodModelBuilder()
     builder.add_rod("rod", "world", 0.5, Circular(0.02), SOFT, LegendreBasis(bending_y=1, bending_z=1))
-    builder.add_contact("rod", CylinderContact(0.1, 1e4, axis="x"))
+    builder.add_contact("rod", rods.CylinderContact(0.1, 1e4, axis="x"))
     return builder.build()
 
 

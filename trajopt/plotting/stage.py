@@ -229,7 +229,7 @@ def _fit(axes: Any, box: Box) -> None:
 
 
 def share_ticks(axes: Any, spans: np.ndarray) -> None:
-    """Ticks on each axis that has some, fewer where the box (3,) is shorter; numbers and labels as far off as of a cube,
+    """Ticks on each axis that has some, fewer where the box (3,) is shorter; numbers and labels as far off as of cubes,
     for matplotlib moves them along the other two axes in proportion to these."""
     for k, axis in enumerate((axes.xaxis, axes.yaxis, axes.zaxis)):
         nearer = min(float(spans.max() / np.delete(spans, k).mean()), NEARER)

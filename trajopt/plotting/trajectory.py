@@ -105,7 +105,7 @@ def _series(motion: Motion) -> list[Series]:
     for unit in dict.fromkeys(units):
         own = np.flatnonzero([each == unit for each in units])
         names = controls and [controls[k] for k in own]
-        panels.append(Series("u", f"controls $u$ [{unit}]", us[:, own], names, own))
+        panels.append(Series("u", "controls $u$" + f" [{unit}]" * bool(unit), us[:, own], names, own))
     return panels
 
 

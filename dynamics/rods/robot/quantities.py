@@ -32,10 +32,11 @@ def quantities(model: RodModel, q: np.ndarray, v: np.ndarray) -> tuple[Panel, ..
 
 
 def control_units(robot: SoftRobot) -> tuple[str, ...]:
-    """N of tendons, Pa of chambers, N m or N of joints."""
+    """N of tendons, Pa of chambers, N m or N of joints, nothing of other controls."""
     driven = [robot.model.joint_coordinates[name].start for name in robot.torques]
     of_joints = ["N m" if _turns(robot.model, k) else "N" for k in driven]
-    return (*(line.unit for line in (*robot.tendons, *robot.chambers)), *of_joints)
+    units = *(line.unit for line in (*robot.tendons, *robot.chambers)), *of_joints
+    return (*units, *("",) * (robot.nu - len(units)))
 
 
 def _tips(model: RodModel) -> tuple[str, ...]:
