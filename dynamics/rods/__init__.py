@@ -13,7 +13,7 @@ _HOME = {
     "loads.tendons": ("Tendon",),
     "model.closed_joint": ("Closure",),
     "model.cross_section": ("Anisotropic", "Circular", "Elastic", "Rectangular"),
-    "model.rod_model": ("Rod", "RodModel"),
+    "model.rod_model": ("LinkContact", "Rod", "RodModel"),
     "model.strain_basis": ("LegendreBasis", "StrainBasis"),
     "recursion.evaluation": (
         "InverseDynamicsDerivatives", "InverseDynamicsHessian", "inverse_dynamics", "inverse_dynamics_derivatives",

@@ -288,6 +288,8 @@ USING = [
     *rows("linearize", of_system("linearize"), {"xs": XS, "us": US}, xs=arrays(4, 2 * N, finite=False),
           us=arrays(3, 2, finite=False)),
     *rows("lines", of_system("skeleton"), xs=arrays(4, 2 * N)),
+    *rows("bodies", of_system("body_placements"), xs=arrays(4, 2 * N)),
+    *rows("curves", of_system("quantities"), xs=arrays(4, 2 * N)),
 ]  # fmt: skip
 
 

@@ -97,7 +97,7 @@ class LinkContact(NamedTuple):
     Attributes
     ----------
     link : str
-    contact : such as PlaneContact, as it was given
+    contact : such as CylinderContact, as it was given
     places : (P, 3) centres in the frame of a body, m; of a rod (X, 0, 0), where they are while it is straight
     radii : (P,) m
     """

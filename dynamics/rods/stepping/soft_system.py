@@ -141,7 +141,8 @@ class SoftRobotSystem(DiscreteSystem):
 
     def quantities(self, xs: np.ndarray) -> tuple[Panel, ...]:
         """Tips of rods, joints and energies at states xs (K, nx); see `trajopt.capabilities.Quantities`."""
-        return quantities(self.model, *np.split(as_array("xs", xs, (None, self.nx)), 2, axis=1))
+        q, v = np.split(as_array("xs", xs, (None, self.nx)), [self.nq], axis=1)
+        return quantities(self.model, q, v)
 
     def _configurations(self, xs: np.ndarray) -> np.ndarray:
         return as_array("xs", xs, (None, self.nx))[:, : self.nq]
