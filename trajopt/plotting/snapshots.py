@@ -19,7 +19,7 @@ from trajopt.plotting.style import GREY, TARGET, tidy
 from trajopt.plotting.surroundings import as_segments
 
 SNAPSHOTS = 9
-CLEAR, LAST = 0.4, 0.65
+CLEAR, LAST = 0.4, 0.5
 """Opacity of what bends, and of that at the end, where what pulls it is seen inside."""
 SHADES = 1.0, 0.8
 """Of lines and of surfaces at the end, in the colour map from light to dark."""

@@ -25,7 +25,7 @@ FLATTEST = 0.12
 
 AROUND = np.array([[0.04, 0.12], [0.04, 0.11]])
 """Shares of the figure left to title and legend: left and below, right and above."""
-NUMBERS, LABELS, NEARER = (11.5, 8.0), (31.0, 21.0), 2.0
+NUMBERS, LABELS, NEARER = (11.5, 8.0), (31.0, 21.0), 2.5
 """Distances of numbers and labels from the axes of a cube, points; matplotlib's part of that; most that they grow."""
 TICKS = 6
 """Along the longest side of the box."""

@@ -56,14 +56,15 @@ def plot_trajectory(results: Mapping[str, Solution] | Any, path: str | Path | No
     best = cheapest(solutions) if solutions else "motion"
     motions = {name: as_motion(solution) for name, solution in (solutions or {best: results}).items()}
     first = next(iter(motions.values()))
-    panels, in_space = _series(first), drawable(first.system)
+    curves = [_series(motion) for motion in motions.values()]
+    panels, in_space = curves[0], drawable(first.system)
     figure = new_figure(15 if in_space else 9.5, 2.5 * len(panels) + 0.8)
     grid = figure.add_gridspec(len(panels), 2 if in_space else 1, width_ratios=(1.3, 1.0) if in_space else None)
     limited = False
     for row, panel in enumerate(panels):
         axes = figure.add_subplot(grid[row, 0])
-        for i, motion in enumerate(motions.values()):
-            _draw(axes, _series(motion)[row], motion.times, _stroke(i, len(motions)))
+        for i, (motion, series) in enumerate(zip(motions.values(), curves, strict=True)):
+            _draw(axes, series[row], motion.times, _stroke(i, len(motions)))
         tidy(axes, "time [s]" if row == len(panels) - 1 else "", panel.label)
         axes.set_xlim(first.times[0], first.times[-1])
         if panel.columns is not None and first.limits is not None:
