@@ -39,12 +39,12 @@ def plot_trajectory(results: Mapping[str, Solution] | Any, path: str | Path | No
 
     Of a system that knows what of its motion is worth seeing (`trajopt.capabilities.Quantities`), as of soft robots
     where their tips are, this takes the place of coordinates; controls of different units get a panel each.  Control
-    limits near the controls are thin grey lines.  A system with ``skeleton(xs)`` gets a panel of snapshots of
-    the cheapest feasible solution, light at the start, dark at the end, with the problem's ``scenery``, what its costs
-    and constraints are about, and the path of
-    what is not held in place in grey, targets in green: in three dimensions, or in the plane if the motion stays in one
-    that is normal to an axis.  Components are called as the system says in ``state_names`` and ``control_names``, else
-    numbered.  Bodies that have shapes are shown by these at the start and at the end; what bends, always.
+    limits near the controls are thin grey lines.  A system with ``skeleton(xs)`` gets a panel of snapshots of the
+    cheapest feasible solution, light at the start, dark at the end, with the problem's ``scenery``, what its costs and
+    constraints are about, and the path of what is not held in place in grey, targets in green: in three dimensions, or
+    in the plane if the motion stays in one that is normal to an axis.  Components are called as the system says in
+    ``state_names`` and ``control_names``, else numbered.  Bodies that have shapes are shown by these at the start and
+    at the end; what bends, always.
 
     Parameters
     ----------
