@@ -100,7 +100,7 @@ def test_soft_arm_runs(tmp_path, monkeypatch, capsys):
     assert solutions["ddp"].iterations < solutions["ilqr"].iterations
     assert "converged: tip at rest" in capsys.readouterr().out
     assert (solutions["ddp"].us[:, :3] >= 0.0).all()
-    assert (tmp_path / "results" / "soft_arm" / "reach.gif").stat().st_size > 1e4
+    assert all((tmp_path / "results" / "soft_arm" / f"{name}.gif").stat().st_size > 1e4 for name in ("reach", "motion"))
 
 
 def test_a_strip_buckles(capsys):

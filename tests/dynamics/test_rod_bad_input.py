@@ -347,6 +347,8 @@ USING = [
     *rows("turned", lambda **given: rods.simulate(robot(), 1.0, U, **given), q0=TURNED),
     *rows("turned", lambda **given: rods.simulate(robot(), 1.0, U, method="newmark", **given), q0=TURNED),
     *rows("turned", of_system("check_start"), x0=(np.append(TURNED[0], Z),)),
+    *rows("bodies", of_system("body_placements"), xs=arrays(4, 2 * N)),
+    *rows("curves", of_system("quantities"), xs=arrays(4, 2 * N)),
 ]  # fmt: skip
 
 

@@ -27,6 +27,7 @@ REFUSED = {
     "timed": "rates are counted by the system's own time step",
     "durations_along": "rates are counted by the system's own time step",
     "acceleration_control": "rates are those of the controls, which would have to be accelerations",
+    "control_units": "its controls may be rates of those inside, or have durations among them",
     "nq": "the numbers of a state behind its positions are velocities and the control before",
 }
 """Capabilities of the system inside that one around it has not got, and why."""
@@ -178,6 +179,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
             "skeleton",
             "body_placements",
             "center_of_mass",
+            "quantities",
             "contact_points",
             "contact_forces",
         ),

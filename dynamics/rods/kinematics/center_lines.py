@@ -105,11 +105,25 @@ def skeleton(model: RodModel, q: ArrayLike, points: int = 20) -> np.ndarray:
         first = rod.segments.start
         joint = first - 1 if rod.name in model.joint_coordinates else first
         parent = model.arrays.parent[joint]
-        if parent >= 0 and not _is_loose(model, joint):
+        if parent >= 0 and not is_loose(model, joint):
             parts.append(np.stack([ends[parent][1], starts[first][1]], axis=1)[:, None])
     segments = np.concatenate(parts, axis=1)
     lengths = np.linalg.norm(segments[:, :, 1] - segments[:, :, 0], axis=-1)
     return segments[:, lengths.max(axis=0, initial=0.0) > 1e-9]
+
+
+def link_and_section_placements(model: RodModel, q: ArrayLike, points: int) -> Pose:
+    """Frames of all links, in their order, then of so many sections of each rod, at equal distances from base to tip.
+
+    Parameters as `center_lines`; for q (n,), K = 1.  Returns R (K, L + rods P, 3, 3) and p (K, L + rods P, 3), m.
+    """
+    qs, _ = _configurations(model, q)
+    starts, ends = segment_poses(model, qs)
+    of_links = [ends[model.link_segments[name]] for name in model.link_names]
+    links = [np.stack(part, axis=1) for part in zip(*of_links, strict=True)]
+    of_rods = [_section_poses(rod, qs, starts, points) for rod in model.rods.values()]
+    R, p = (np.concatenate([links[i], *(pose[i] for pose in of_rods)], axis=1) for i in (0, 1))
+    return R, p
 
 
 def _configurations(model: RodModel, q: ArrayLike) -> tuple[np.ndarray, bool]:
@@ -130,7 +144,7 @@ def _all_lines(model: RodModel, qs: np.ndarray, starts: list[Pose], ends: list[P
     return lines
 
 
-def _is_loose(model: RodModel, s: int) -> bool:
+def is_loose(model: RodModel, s: int) -> bool:
     """Whether a joint leaves its link no place to be drawn from: it moves along two directions or three."""
     m = model.arrays
     return m.kind[s] == JOINT and m.rows[s, 6] - m.rows[s, 3] > 1
@@ -138,17 +152,21 @@ def _is_loose(model: RodModel, s: int) -> bool:
 
 def _rod_curve(rod: Rod, qs: np.ndarray, starts: list[Pose], points: int) -> tuple[np.ndarray, np.ndarray]:
     """Points (K, P, 3) at equal distances, and radii (P,)."""
+    section, s = rod.section, np.linspace(0.0, 1.0, points)
+    radii = section.radii(s) if isinstance(section, Circular) else 0.5 * np.minimum(*section.sides(s))
+    return _section_poses(rod, qs, starts, points)[1], radii
+
+
+def _section_poses(rod: Rod, qs: np.ndarray, starts: list[Pose], points: int) -> Pose:
+    """R (K, P, 3, 3) and p (K, P, 3) of sections at equal distances from base to tip."""
     X = np.linspace(0.0, rod.length, points)
     k = np.clip(np.searchsorted(rod.nodes, X, side="left") - 1, 0, len(rod.nodes) - 2)
     h = X - rod.nodes[k]
     middle, offset = rod.nodes[k] + 0.5 * h, np.sqrt(3.0) / 6.0 * h
     strains = [strains_along(rod, qs, (middle + sign * offset) / rod.length) for sign in (-1.0, 1.0)]
-    _, step = _exponential(magnus(h, *strains))
     own = rod.segments.start + k
-    R, p = (np.stack([starts[s][part] for s in own], axis=1) for part in (0, 1))
-    section, s = rod.section, X / rod.length
-    radii = section.radii(s) if isinstance(section, Circular) else 0.5 * np.minimum(*section.sides(s))
-    return p + _turned(R, step), radii
+    before = [np.stack([starts[s][part] for s in own], axis=1) for part in (0, 1)]
+    return _composed((before[0], before[1]), _exponential(magnus(h, *strains)))
 
 
 def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose]) -> np.ndarray:
@@ -156,7 +174,7 @@ def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose])
     m, s = model.arrays, model.link_segments[name]
     R, p = ends[s]
     points = [p]
-    if not _is_loose(model, s):
+    if not is_loose(model, s):
         points.insert(0, starts[s][1])
         if m.parent[s] >= 0:
             points.insert(0, ends[m.parent[s]][1])

@@ -15,7 +15,7 @@ from dynamics.rods.robot.soft_robot import SoftRobot
 State = tuple[np.ndarray, np.ndarray]
 """q, v (n,)."""
 Run = tuple[np.ndarray, np.ndarray, np.ndarray, int, int, int, np.ndarray, dict[str, np.ndarray]]
-"""What a method returns: the fields of a `Simulation`."""
+"""What a method returns: the first fields of a `Simulation`."""
 Report = Callable[[float], object]
 """Called with the times that a method reaches."""
 Policy = Callable[[float, np.ndarray], np.ndarray]

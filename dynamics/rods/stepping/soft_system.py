@@ -7,11 +7,15 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.geometry.world_shape import WorldShape
 from dynamics.rods.chains.closures import check_closed
 from dynamics.rods.kinematics.center_lines import skeleton
 from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.model.turning_joints import turning_joints
+from dynamics.rods.robot.quantities import Panel, control_units, quantities
 from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.robot.surfaces import body_placements, solids
+from dynamics.rods.robot.surroundings import contact_shapes
 from dynamics.rods.stepping.chart_difference import ChartDifference, difference_expansion, end_in_charts, moved_near
 from dynamics.rods.stepping.resimulated import ResimulatedSystem
 from dynamics.rods.stepping.soft_drivers import drive_soft_closed_loops, drive_soft_expansion, drive_soft_steps
@@ -20,6 +24,7 @@ from dynamics.rods.stepping.soft_steps import INTEGRATORS, motion_numbers
 from dynamics.simd import launch
 from dynamics.subject import Subject
 from dynamics.systems.discrete_system import ClosedLoops, DiscreteSystem
+from dynamics.systems.solids import Solid
 from dynamics.validation import as_array, as_floats, as_kind, as_whole_number, check_choice, check_time_step
 
 
@@ -47,6 +52,7 @@ class SoftRobotSystem(DiscreteSystem):
     ----------
     model : RodModel
     state_names, tangent_names, control_names : tuples of str, as long as states, tangents and controls
+    control_units : tuple of str, "N", "Pa" or "N m"
     serves : tuple of what terms may be made for, the model alone
     euclidean : whether the state space is a vector space: of models without joints that turn without limit
     plain_tangent : True, for all numbers of a state are free
@@ -86,7 +92,7 @@ class SoftRobotSystem(DiscreteSystem):
         self.semi_implicit = integrator == "semi_implicit_euler"
         coordinates = robot.model.coordinate_names
         self.state_names = (*coordinates, *(f"d({name})/dt" for name in coordinates))
-        self.control_names = robot.control_names
+        self.control_names, self.control_units = robot.control_names, control_units(robot)
         self.tangent_names = (*coordinates, *(f"{name} velocity" for name in coordinates))
         self.serves = (Subject(self.model),)
         self._turns = turning_joints(robot.model)
@@ -166,7 +172,29 @@ class SoftRobotSystem(DiscreteSystem):
 
     def skeleton(self, xs: np.ndarray) -> np.ndarray:
         """Line segments (K, segments, 2, 3) that draw the robot at states xs (K, nx)."""
-        return skeleton(self.model, as_array("xs", xs, (None, self.nx))[:, : self.nq])
+        return skeleton(self.model, self._configurations(xs))
+
+    @property
+    def scenery(self) -> tuple[WorldShape, ...]:
+        """What links may touch."""
+        return contact_shapes(self.model)
+
+    def solids(self, fine: bool = True) -> tuple[Solid, ...]:
+        """Surfaces of rods, tendons, chambers and bodies, few triangles unless `fine`; see
+        `trajopt.capabilities.Solids`."""
+        return solids(self.robot, fine)
+
+    def body_placements(self, xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rotations (K, B, 3, 3) and positions (K, B, 3), m, of links and of sections of rods at states xs (K, nx)."""
+        return body_placements(self.model, self._configurations(xs))
+
+    def quantities(self, xs: np.ndarray) -> tuple[Panel, ...]:
+        """Tips of rods, joints and energies at states xs (K, nx); see `trajopt.capabilities.Quantities`."""
+        q, v = np.split(as_array("xs", xs, (None, self.nx)), [self.nq], axis=1)
+        return quantities(self.model, q, v)
+
+    def _configurations(self, xs: np.ndarray) -> np.ndarray:
+        return as_array("xs", xs, (None, self.nx))[:, : self.nq]
 
     # -------------------------------------------------------------------------------------------- motion
     def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
