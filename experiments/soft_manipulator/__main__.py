@@ -1,12 +1,13 @@
 """Solve problems of soft robots by iLQR and DDP, and many targets of the manipulator; write tables, data and figures.
 
-    python -m experiments.soft_manipulator [--targets N | --truth | --integrators] [--seed N] [--out DIR]
+    python -m experiments.soft_manipulator [--targets N | --plans | --truth | --integrators] [--seed N] [--out DIR]
 
-Targets are where the manipulator's tip rests under random tensions.  --truth plans by several integrators, executes the
-controls by Radau's method, and tells how far from the plan the tip ends.  --integrators tells of each, and of two that
-the library has not, its order, the energy and the momentum that an undamped rod gains or loses, how far off the tip of
-a plan is, and what a step takes.  Writes DIR/soft_manipulator.json and, for each problem,
-DIR/<problem>_convergence.png, _controls.png and, of two, _shapes.png.
+Targets are where the manipulator's tip rests under random tensions.  --plans executes the plans of the problems as they
+are by Radau's method, and tells how far from them the tip ends, beside both solvers' iterations; --truth tells it of
+plans by several integrators, in finer steps too.  --integrators tells of each, and of two that the library has not, its
+order, the energy and the momentum that an undamped rod gains or loses, how far off the tip of a plan is, and what a
+step takes.  Writes DIR/soft_manipulator.json and, for each problem, DIR/<problem>_convergence.png, _controls.png and,
+of two, _shapes.png.
 """
 
 import itertools
@@ -33,7 +34,7 @@ from experiments.soft_manipulator.study import (
     solution_record,
     targets_record,
 )
-from experiments.soft_manipulator.truth import INTEGRATORS, OF_CLOSED_CHAINS, REFINEMENTS, plan_record
+from experiments.soft_manipulator.truth import INTEGRATORS, OF_CLOSED_CHAINS, REFINEMENTS, holds, plan_record
 
 TARGETS = 100
 DRAWN = ("soft_manipulator_reach", "soft_manipulator_track")
@@ -84,6 +85,27 @@ def truth_table(plans: list[dict[str, Any]]) -> Table:
     )  # fmt: skip
 
 
+def plans_table(plans: list[dict[str, Any]]) -> Table:
+    """Every plan of the problems as they are, and where DDP takes at most half of iLQR's iterations."""
+    by_problem = [plans[k : k + len(SOLVERS)] for k in range(0, len(plans), len(SOLVERS))]
+    half = sum(2 * pair[-1]["iterations"] <= pair[0]["iterations"] for pair in by_problem)
+    groups = (
+        [
+            (
+                *(plan[key] for key in ("problem", "solver", "status", "iterations", "gauss_newton")),
+                f"{plan['left']:.0e}", f"{plan['seconds']:.2f}",
+                f"{plan['cost']:.8g}", f"{1e3 * plan['off']:.2f}", f"{plan['part']:.1%}", ("no", "yes")[holds(plan)],
+            ) for plan in pair
+        ] for pair in by_problem
+    )  # fmt: skip
+    return table(
+        f"plans of soft robots, executed; DDP in at most half of iLQR's iterations: {half} of {len(by_problem)}",
+        ("problem", "solver", "status"),
+        ("iterations", "of Gauss-Newton", "a late one leaves", "s", "cost", "tip off [mm]", "of way, speed", "holds"),
+        groups,
+    )  # fmt: skip
+
+
 def integrators_table(records: list[dict[str, Any]]) -> Table:
     """Every integrator, steps relative to the first."""
     rows = [
@@ -121,6 +143,9 @@ def study(run: Run) -> dict[str, Any]:
         every = itertools.product(PROBLEMS, INTEGRATORS, REFINEMENTS, SOLVERS)
         cases = [case for case in every if case[0] not in CLOSED or case[1] == OF_CLOSED_CHAINS]
         return {**data, "plans": [plan_record(*case) for case in run.track(cases, "plans")]}
+    if options.plans:
+        shipped = run.track([*itertools.product(PROBLEMS, SOLVERS)], "plans")
+        return {**data, "shipped": [plan_record(name, None, 1, solver) for name, solver in shipped]}
     if options.integrators:
         every = run.track((*METHODS, *PLAIN), "integrators")
         return {**data, "integrators": [integrator_record(name) for name in every]}
@@ -138,6 +163,9 @@ def tables(results: dict[str, Any]) -> Iterator[Table]:
     if "integrators" in results:
         yield integrators_table(results["integrators"])
         return
+    if "shipped" in results:
+        yield plans_table(results["shipped"])
+        return
     if "plans" in results:
         yield truth_table(results["plans"])
         return
@@ -153,6 +181,7 @@ main = Experiment(
     options=[
         either(
             count("--targets", TARGETS, "random ones", least=0),
+            option("--plans", action="store_true", help="only the problems' plans, and where they end"),
             option("--truth", action="store_true", help="only plans by several integrators, and where they end"),
             option("--integrators", action="store_true", help="only what each integrator keeps, and what a step takes"),
         ),

@@ -9,8 +9,9 @@ from matplotlib.image import imread
 from experiments.soft_manipulator.__main__ import main
 from experiments.soft_manipulator.plain_steps import PLAIN, PlainSystem
 from experiments.soft_manipulator.study import PROBLEMS, SOLVERS, random_targets
-from experiments.soft_manipulator.truth import executed
+from experiments.soft_manipulator.truth import executed, holds
 from problems.soft_manipulator_reach import make
+from problems.soft_manipulator_throw import VELOCITY
 from tests.tolerances import CENTRAL_DIFFERENCES, COMPLEX_STEP, relative_error
 
 
@@ -44,6 +45,20 @@ def test_plans_and_what_becomes_of_them(tmp_path, monkeypatch, capsys):
     rough, fine = json.loads((tmp_path / "soft_manipulator.json").read_text())["plans"]
     assert rough["status"] == fine["status"] == "converged" and fine["off"] < 1e-3 < rough["off"]
     assert "sdirk2" in capsys.readouterr().out
+
+
+def test_plans_of_the_problems_hold(tmp_path, monkeypatch, capsys):
+    """Those of both solvers, one optimum; another that ends elsewhere would not."""
+    monkeypatch.setattr("experiments.soft_manipulator.__main__.PROBLEMS", ("soft_manipulator_throw",))
+    for name, value in (("RTOL", 1e-4), ("ATOL", 1e-6)):
+        monkeypatch.setattr(f"experiments.soft_manipulator.truth.{name}", value)
+    assert main(["--plans", "--out", str(tmp_path)]) == 0
+    ilqr, ddp = plans = json.loads((tmp_path / "soft_manipulator.json").read_text())["shipped"]
+    assert abs(ddp["cost"] / ilqr["cost"] - 1.0) < 1e-8 and all(holds(plan) for plan in plans)
+    assert ddp["part"] >= ddp["speed_off"] / np.linalg.norm(VELOCITY) > 0.0
+    for wrong in ({"off": 6e-3}, {"part": 0.03}, {"status": "max_iterations"}):
+        assert not holds({**ddp, **wrong})
+    assert "half of iLQR's iterations" in capsys.readouterr().out
 
 
 def test_what_integrators_keep(tmp_path, monkeypatch, capsys):

@@ -7,6 +7,7 @@ import numpy as np
 
 from dynamics.rods.chains.closures import check_closed
 from dynamics.rods.chains.constrained_dynamics import ConstrainedMotion, constrained_motion
+from dynamics.rods.kinematics.chart_changes import within_limit
 from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.robot.prescribed_motion import PrescribedMotion
 from dynamics.rods.robot.soft_robot import SoftRobot
@@ -14,7 +15,7 @@ from dynamics.rods.robot.soft_robot import SoftRobot
 State = tuple[np.ndarray, np.ndarray]
 """q, v (n,)."""
 Run = tuple[np.ndarray, np.ndarray, np.ndarray, int, int, int, np.ndarray, dict[str, np.ndarray]]
-"""What a method returns: the fields of a `Simulation`."""
+"""What a method returns: the first fields of a `Simulation`."""
 Report = Callable[[float], object]
 """Called with the times that a method reaches."""
 Policy = Callable[[float, np.ndarray], np.ndarray]
@@ -24,13 +25,14 @@ STEP = 1e-7
 
 
 class Plant(NamedTuple):
-    """A robot, u (nu) and external wrenches (6 W) at a time, prescribed joints, 1 / T of Baumgarte's method, and what
-    the state makes of u, if anything."""
+    """A robot, u (nu) and external wrenches (6 W) at a time, prescribed joints, 1 / T of Baumgarte's method, joints
+    that may change their chart (J, 6), and what the state makes of u, if anything."""
 
     robot: SoftRobot
     inputs: Callable[[float], np.ndarray]
     prescribed: PrescribedMotion
     rate: float
+    turns: np.ndarray
     policy: Policy | None = None
 
     @property
@@ -74,12 +76,16 @@ class Plant(NamedTuple):
         return constrained_motion(self.robot.model, self.robot.arrays, level, states, self.prescribed.free, self.rate)
 
     def start(self, q: np.ndarray, v: np.ndarray) -> State:
-        """q, v (n,) with the prescribed coordinates at t = 0.  ValueError where chains are open, about to open, or
-        singular."""
+        """q, v (n,) with the prescribed coordinates at t = 0, in a chart within the limit.  ValueError where chains are
+        open, about to open, or singular."""
         n, state = self.robot.nq, self.states(0.0, q[None], v[None])[0]
-        q, v = state[:n].copy(), state[n : 2 * n].copy()
+        q, v = self.in_chart(state[: 2 * n].reshape(2, n).copy())
         check_closed(self.robot.model, q, v, ("q0", "v0"), self.prescribed.free)
         return q, v
+
+    def in_chart(self, state: np.ndarray) -> np.ndarray:
+        """q, v or q, v, a (., n), of joints beyond the limit in their other chart; itself where there are none."""
+        return within_limit(self.turns, self.robot.nq, state) if len(self.turns) else state
 
     def reactions(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Multipliers (T, G) and forces of prescribed joints along a motion, q, v (T, n)."""

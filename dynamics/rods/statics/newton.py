@@ -33,8 +33,11 @@ from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.kept_factors import UPDATES, Steps, factorize, keep_record, move, no_factors, set_step
 from dynamics.simd import by_reference, kernel, routine
 
-CONVERGED, TOO_MANY, SINGULAR, STALLED = 0, 1, 2, 3
-MESSAGES = ("converged", "too many iterations", "a singular Jacobian", "no decrease of the residual along the step")
+CONVERGED, TOO_MANY, SINGULAR, STALLED, NO_START = 0, 1, 2, 3, 4
+MESSAGES = (
+    "converged", "too many iterations", "a singular Jacobian", "no decrease of the residual along the step",
+    "forces are not finite where the method starts: more than 2 pi of rotation in one step along a rod, or an overflow",
+)  # fmt: skip
 SHORTEST = 1e-6
 ROUNDING = 1e3
 """Times the tolerance, a step that decreases the residual no more for rounding is small enough."""
@@ -189,6 +192,9 @@ def _iterate(p, k, y, tolerance, max_iterations, s, sizes, trial):
     rescale, count, before = fresh, 0, 0.0
     full = np.int64(FORCES)  # the level at which full steps are evaluated
     _evaluate(p, np.int64(FIRST if fresh else FORCES), y)
+    for i in range(len(p.rho)):
+        if not np.isfinite(p.rho[i]):
+            return NO_START, 0
     for iteration in range(max_iterations):
         if fresh:
             if not _renew(p, rescale, k):
@@ -291,6 +297,10 @@ class Newton:
         z = np.zeros(n)
         z[self._free] = y[:F]
         return NewtonResult(z, y[F:], status, count, int(p.counts[0]), int(p.counts[1]), p.r.copy())
+
+    def forget(self) -> None:
+        """Make factors anew in the next call: coordinates are others."""
+        self._factors.c[:] = np.nan
 
     def linearize(self, q: np.ndarray, inputs: np.ndarray, multipliers: np.ndarray) -> tuple[np.ndarray, ...]:
         """r (n,), dr/dq (n, n), e (G,) and A (G, n) at rest at q (n,)."""

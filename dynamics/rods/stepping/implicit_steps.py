@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.robot.plant import Plant, Report, Run, State
 from dynamics.rods.statics.newton import CONVERGED, MESSAGES, Newton, NewtonResult
@@ -61,18 +62,25 @@ def _solve(
 def _start(plant: Plant, q, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Accelerations at the start, multipliers and forces."""
     motion = plant.motion(MASS_MATRIX, 0.0, q[None], v[None])
-    return finite(0.0, motion.a[0]).copy(), motion.multipliers[0].copy(), motion.forces[0]
+    return finite(plant, 0.0, q, motion.a[0]).copy(), motion.multipliers[0].copy(), motion.forces[0]
 
 
-def finite(t: float, x: np.ndarray) -> np.ndarray:
-    """x, or RuntimeError where it is not finite."""
+def finite(plant: Plant, t: float, q: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """x; where it is not finite, from coordinates q (n,), RuntimeError, or ValueError of a start that turns too far."""
     if not np.isfinite(x).all():
-        raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the motion is not finite")
+        if t == 0.0:
+            check_turns(plant.robot.model, q, "q0")
+        raise failure(plant, f"t = {t:.6g} s: the motion is not finite", q)
     return x
 
 
-def _failure(t: float, h: float, result: NewtonResult) -> RuntimeError:
-    return RuntimeError(f"simulate: failed at t = {t:.6g} s, step {h:.3g} s: {MESSAGES[result.status]}")
+def failure(plant: Plant, what: str, q: np.ndarray) -> RuntimeError:
+    """Of a simulation at this time for this reason, the last coordinates being q (n,)."""
+    return RuntimeError(f"simulate: failed at {what}{turned_far(plant.robot.model, q)}")
+
+
+def _no_step(plant: Plant, t: float, h: float, result: NewtonResult, q: np.ndarray) -> RuntimeError:
+    return failure(plant, f"t = {t:.6g} s, step {h:.3g} s: {MESSAGES[result.status]}", q)
 
 
 class _Record:
@@ -116,7 +124,7 @@ def _by_stages(
     record, method = _Record(q, v), _method(plant, q, v)
     for t, h in _steps(duration, dt):
 
-        def stage(s, q, v, a, length, t=t, h=h):
+        def stage(s, q, v, a, length, t=t, h=h, start=q):
             nonlocal multipliers
             for guess in (a, 0.0 * a):  # of stiff robots a is far from what long steps have
                 result = _solve(method, plant, s, q, v, guess, length, multipliers, rate=1.0 / h)[1]
@@ -124,12 +132,15 @@ def _by_stages(
                 if result.status == CONVERGED:
                     break
             else:
-                raise _failure(t, h, result)
+                raise _no_step(plant, t, h, result, start)
             multipliers = result.multipliers
             return result.z
 
-        q, v, a = step(stage, t, h, q, v, a)
-        q[driven], v[driven] = plant.prescribed.values(t + h)[:2]
+        state = np.array(step(stage, t, h, q, v, a))
+        state[:2, driven] = plant.prescribed.values(t + h)[:2]
+        q, v, a = inside = plant.in_chart(state)
+        if inside is not state:
+            method.forget()
         record.add(t + h, q, v)
         report(t + h)
     run = record.result()
@@ -180,8 +191,11 @@ class _Newmark:
     def accept(self, t: float, h: float, trial: _Trial, report) -> None:
         """Go on from there."""
         self.jerk = (trial.state[2] - self.state[2]) / h
-        self.t, self.state, self.multipliers = t, trial.state, trial.result.multipliers
-        self.record.add(t, *trial.state[:2])
+        self.t, self.state, self.multipliers = t, self.plant.in_chart(trial.state), trial.result.multipliers
+        if self.state is not trial.state:
+            self.jerk = 0.0
+            self.method.forget()
+        self.record.add(t, *self.state[:2])
         self.reactions.append([trial.multipliers, trial.forces])
         report(t)
 
@@ -202,7 +216,7 @@ def newmark(
         for t, h in _steps(duration, dt):
             trial = steps.trial(h, TOLERANCE)
             if trial.result.status != CONVERGED:
-                raise _failure(t, h, trial.result)
+                raise _no_step(plant, t, h, trial.result, steps.state[0])
             steps.accept(t + h, h, trial, report)
     return steps.result()
 
@@ -223,5 +237,6 @@ def _adapt(steps: _Newmark, duration, tolerances, report):
             h *= change
         if steps.t < duration and h < SHORTEST * duration:
             if trial.result.status != CONVERGED:
-                raise _failure(t, h, trial.result)
-            raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the tolerances ask for steps below {h:.3g} s")
+                raise _no_step(steps.plant, t, h, trial.result, steps.state[0])
+            short = f"t = {t:.6g} s: the tolerances ask for steps below {h:.3g} s"
+            raise failure(steps.plant, short, steps.state[0])

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import Radau
 
+from dynamics.rods.model.turning_joints import turning_joints
 from dynamics.rods.robot.plant import Plant
 from dynamics.rods.robot.prescribed_motion import prescribed_motion
 from dynamics.rods.stepping.stiff_solvers import stiff_motion
@@ -63,7 +64,8 @@ class ResimulatedSystem:
     def _flow(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         robot, n = self.system.robot, self.system.nv
         inputs = np.concatenate([u, np.zeros(6 * robot.model.wrench_count)])
-        plant = Plant(robot, lambda t: inputs, self._free, 1.0 / BAUMGARTE)
+        turns = turning_joints(robot.model, self._free.coordinates)
+        plant = Plant(robot, lambda t: inputs, self._free, 1.0 / BAUMGARTE, turns)
         try:
             run = stiff_motion(plant, self.dt, (x[:n], x[n:]), Radau, None, self._options, True, lambda t: None)
         except RuntimeError:

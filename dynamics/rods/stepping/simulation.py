@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from functools import cache
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from scipy.integrate import BDF, Radau
 
+from dynamics.rods.model.turning_joints import turning_joints
 from dynamics.rods.robot.plant import Plant, Policy, Report, Run, State
 from dynamics.rods.robot.prescribed_motion import Motion, at_time, prescribed_motion
 from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.stepping import pictures
 from dynamics.rods.stepping.feedback import as_policy, held_motion
 from dynamics.rods.stepping.implicit_steps import implicit_midpoint, newmark, sdirk2
+from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from dynamics.rods.stepping.stiff_solvers import stiff_motion
 from dynamics.validation import as_array, as_flag, as_kind, as_positive
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Signal = Callable[[float], ArrayLike] | ArrayLike
 STIFF = {"bdf": BDF, "radau": Radau}
 FIXED: dict[str, Callable[..., Run]] = {"newmark": newmark, "implicit_midpoint": implicit_midpoint, "sdirk2": sdirk2}
 BY_STAGES = ("implicit_midpoint", "sdirk2")
-
-
-SAMPLES = 100
-"""Times of a motion at which tensions are looked at."""
 
 
 class Simulation(NamedTuple):
@@ -41,6 +45,7 @@ class Simulation(NamedTuple):
     multipliers : (T, G) of closed chains, N and N m
     prescribed_forces : mapping of each prescribed link to what its joint takes, (T, dof), N or N m
     controls : (T, nu), u that acted at these times, N, Pa, N m; where it is held, from these times on
+    robot : SoftRobot; None in a copy by `pickle`, if the robot has functions that cannot be pickled
     """
 
     t: np.ndarray
@@ -52,6 +57,53 @@ class Simulation(NamedTuple):
     multipliers: np.ndarray
     prescribed_forces: Mapping[str, np.ndarray]
     controls: np.ndarray
+    robot: SoftRobot | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        robot = self.robot
+        try:
+            pickle.dumps(robot)
+        except (pickle.PicklingError, AttributeError, TypeError):  # of routes that are lambdas
+            robot = None
+        return Simulation, (*self[:-1], robot)
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times (T,), s, as pictures of `trajopt` ask for them; so they do for the next four."""
+        return self.t
+
+    @property
+    def us(self) -> np.ndarray:
+        """Controls (T, nu)."""
+        return self.controls
+
+    @property
+    def xs(self) -> np.ndarray:
+        """States (T, 2 n), q and v."""
+        return np.concatenate([self.q, self.v], axis=1)
+
+    @property
+    def system(self) -> SoftRobotSystem:
+        """What moves, in steps as long as these are on the average.  ValueError where the robot is gone."""
+        if self.robot is None:
+            raise ValueError("robot: got None, as it was not pickled, expected motion._replace(robot=robot)")
+        return SoftRobotSystem(self.robot, float(self.t[-1]) / max(len(self.t) - 1, 1))
+
+    @property
+    def name(self) -> str:
+        """That of the model."""
+        return self.system.model.name
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw tips, joints, energies and controls against time, and snapshots: `trajopt.plot_trajectory` of this.
+
+        Parameters: path, the file to write, by default none.  Returns a figure of matplotlib.
+        """
+        return pictures.plot(self, path)
+
+    def animate(self, path: str | Path, **options: Any) -> Path:
+        """Write a moving picture: `trajopt.animate` of this, whose options and errors these are."""
+        return pictures.animate(self, path, **options)
 
 
 def simulate(
@@ -80,7 +132,9 @@ def simulate(
     robot : SoftRobot
     duration : s
     controls : function of t that returns u (nu,), or constant u (nu,); without it a policy
-    q0, v0 : (n,) at the start; by default zero
+    q0, v0 : (n,) at the start; by default zero.  Free, spherical and planar joints without stiffness and damping turn
+        without limit: where one turns by more than 4.2 rad it goes on in equivalent coordinates, those of 2 pi the
+        other way round, so that q and v that are returned may jump, at the start too, while poses do not
     wrenches : function of t that returns (W, 6), or constant (W, 6): [moment; force] of the external loads that take
         one; by default zero
     method : "bdf" or "radau", variable steps and orders (scipy); "newmark", average acceleration (beta = 1/4,
@@ -109,15 +163,17 @@ def simulate(
 
     Returns
     -------
-    Simulation(t, q, v, steps, evaluations, jacobians, multipliers, prescribed_forces, controls)
+    Simulation(t, q, v, steps, evaluations, jacobians, multipliers, prescribed_forces, controls, robot), which can
+    `plot` and `animate` itself
 
     Raises
     ------
     ValueError : a wrong shape, a number that is not finite or out of range, an unknown method or link; chains that are
-        open at the start; "implicit_midpoint" for closed chains, which it does not know; controls beside a policy, or
-        neither, or a period of none.
+        open at the start; a rod that turns by more than 2 pi from one of its points to the next, or a prescribed joint
+        or one with stiffness or damping, about any axis, by more than that; "implicit_midpoint" for closed chains,
+        which it does not know; controls beside a policy, or neither, or a period of none.
     TypeError : a policy that is no function.
-    RuntimeError : the method cannot go on; names the time.
+    RuntimeError : the method cannot go on; names the time, and what turns too far on the way.
     """
     as_kind("robot", robot, SoftRobot)
     jacobian, progress = as_flag("jacobian", jacobian), as_flag("progress", progress)
@@ -131,7 +187,9 @@ def simulate(
     motion, rate = prescribed_motion(robot.model, prescribed), 1.0 / as_positive("baumgarte", baumgarte)
     asked = None if policy is None else as_policy(policy, robot.nu)
     period = _period(period, policy, dt if method in STIFF else None)
-    plant = Plant(robot, _inputs(robot, _controls(robot, controls, policy), wrenches), motion, rate)
+    turns = turning_joints(robot.model, motion.coordinates)
+    inputs = _inputs(robot, _controls(robot, controls, policy), wrenches)
+    plant = Plant(robot, inputs, motion, rate, turns)
     if method == "implicit_midpoint" and robot.model.constraint_count > 0:
         raise ValueError(f"method: {method} knows no closed chains, of which the robot has some; use newmark or sdirk2")
     zero = np.zeros(robot.nq)
@@ -151,8 +209,8 @@ def simulate(
             plant = plant._replace(policy=asked)
             run = move(plant, duration, start, report)
             us = plant.controls(*run[:3])
-    robot.warn_of_slack("controls" if asked is None else "policy", us[:: max(len(us) // SAMPLES, 1)])
-    return Simulation(*run, us)
+    robot.warn_of_slack("controls" if asked is None else "policy", us)
+    return Simulation(*run, us, robot)
 
 
 # ------------------------------------------------------------------------------------------------ arguments
