@@ -1,0 +1,208 @@
+"""The derivative of the optimality conditions at a point, and its solutions.
+
+    lxx dx + lux'du + fx'dlam' - dlam + Cx'dnu + gx = 0        dx' = fx dx + fu du + F',   dx_0 = F_0
+    lux dx + luu du + fu'dlam'        + Cu'dnu + gu = 0  (free controls);   du = held  (clamped controls)
+    Cx dx + Cu du + c = 0  (active rows)
+
+Active rows go through the factor of the augmented Hessian H + rho C'C: conjugate gradients on its dual,
+
+    S dnu = c - C H_rho^-1 (g + rho C'c),      S = C H_rho^-1 C',   eigenvalues in (0, 1/rho)
+
+one step dnu += rho (C dz + c), and one step of iterative refinement of the whole, whose residual is returned.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from trajopt.backward.expansions import Expansion
+from trajopt.optimality.kkt_point import ActiveRows, KKTPoint
+from trajopt.optimality.riccati_factor import Factor, factorized, solved, without_clamped
+from trajopt.solvers.multipliers import Weights, folded
+
+RAISE, LARGEST = 10.0, 1e14
+"""Of the penalty, from try to try; in units of the least one."""
+TOLERANCE, MOST = 1e-13, 200
+"""Of conjugate gradients."""
+SINGULAR = 1e-12
+"""Rows depend on each other where p'S p falls below this part of |p|^2 / rho."""
+
+
+class RightHandSide(NamedTuple):
+    """Columns: gx (N+1, n, P), gu (N, m, P), F (N+1, n, P), c (A, P), held (N, m, P), zero where not clamped."""
+
+    gx: np.ndarray
+    gu: np.ndarray
+    F: np.ndarray
+    c: np.ndarray
+    held: np.ndarray
+
+
+class KKTStep(NamedTuple):
+    """dx (N+1, n, P), du (N, m, P), dlam (N+1, n, P), dnu (A, P); the largest residual, relative to the right-hand
+    side; whether the multipliers are the only ones."""
+
+    dx: np.ndarray
+    du: np.ndarray
+    dlam: np.ndarray
+    dnu: np.ndarray
+    residual: float
+    unique: bool
+
+
+class Indefinite(Exception):
+    """The reduced Hessian is not positive definite: the last knot met."""
+
+    def __init__(self, knot: int) -> None:
+        super().__init__(knot)
+        self.knot = knot
+
+
+class KKTSystem:
+    """The factored system of a point; Indefinite, at once, where it is no strict minimum of second order."""
+
+    def __init__(self, point: KKTPoint, penalty: float = 0.0) -> None:
+        self.e, self.active = point.e, point.active
+        self.free = point.clamped == 0
+        self.masked = without_clamped(point.e, point.clamped)
+        self._first = None if point.rows is None else point.rows.first
+        self._rows = 0 if point.rows is None else len(point.rows)
+        self.penalty, self.factor = self._factor(penalty)
+
+    # -------------------------------------------------------------------------------------------- the factor
+    def _augmented(self, rho: float) -> Expansion:
+        return augmented(self.masked, self.active, self.free, rho)
+
+    def _factor(self, penalty: float) -> tuple[float, Factor]:
+        """The factor with the smallest penalty, to a factor of RAISE, that is definite."""
+        if len(self.active.index) == 0:
+            found = factorized(self.masked)
+            if not isinstance(found, Factor):
+                raise Indefinite(found)
+            return 0.0, found
+        unit = max(float(np.abs(self.e.luu).max(initial=0.0)), float(np.abs(self.e.lxx).max(initial=0.0)), 1e-8)
+        rho = penalty if penalty > 0.0 else unit
+        found, least = factorized(self._augmented(rho)), rho
+        while not isinstance(found, Factor):
+            rho *= RAISE
+            if rho > LARGEST * unit:
+                raise Indefinite(found)
+            found = factorized(self._augmented(rho))
+        if rho == least:
+            while rho > unit:
+                smaller = factorized(self._augmented(rho / RAISE))
+                if not isinstance(smaller, Factor):
+                    break
+                rho, found = rho / RAISE, smaller
+        return rho, found
+
+    # -------------------------------------------------------------------------------------------- solutions
+    def solve(self, rhs: RightHandSide, refinements: int = 1) -> KKTStep:
+        """The solution of all columns, refined."""
+        step, unique = self._once(rhs)
+        left = self._residual(rhs, step)
+        size = max(float(np.abs(part).max(initial=0.0)) for part in rhs) or 1.0
+        for _ in range(refinements):
+            more, _ = self._once(left)
+            better = tuple(a + b for a, b in zip(step, more, strict=True))
+            left = self._residual(rhs, better)
+            step = better
+        residual = max(float(np.abs(part).max(initial=0.0)) for part in left) / size
+        return KKTStep(*step, residual, unique)
+
+    def _once(self, rhs: RightHandSide) -> tuple[tuple[np.ndarray, ...], bool]:
+        e, A = self.e, self.active
+        gx, gu, F, c, held = rhs
+        free = self.free[:, :, None]
+        if held.any():
+            gx, F = gx.copy(), F.copy()
+            gx[:-1] += e.lux.swapaxes(1, 2) @ held
+            F[1:] += e.fu @ held
+            gu = gu + e.luu @ held
+            if len(c):
+                c = c + A.along(np.zeros_like(gx), held)
+        gu = np.where(free, gu, 0.0)
+        dnu, unique = np.zeros_like(c), True
+        if len(c):
+            dnu, unique = self._duals(gx, gu, F, c)
+            dz = self._augmented_solution(gx, gu, F, self.penalty * c + dnu)
+            dnu = dnu + self.penalty * (A.along(dz.dx, dz.du) + c)
+        else:
+            dz = solved(self.factor, gx, gu, F)
+        return (dz.dx, dz.du + held, dz.dlam, dnu), unique
+
+    def _augmented_solution(self, gx, gu, F, y):
+        """With C'y added to the gradient."""
+        gx, gu = gx.copy(), gu.copy()
+        self.active.add_transposed(y, gx, gu)
+        gu[~self.free] = 0.0
+        return solved(self.factor, gx, gu, F)
+
+    def _duals(self, gx, gu, F, c) -> tuple[np.ndarray, bool]:
+        """Conjugate gradients for all columns together."""
+        A, zero = self.active, (np.zeros_like(gx), np.zeros_like(gu), np.zeros_like(F))
+        dz = self._augmented_solution(gx, gu, F, self.penalty * c)
+        r = A.along(dz.dx, dz.du) + c
+        y, p, unique = np.zeros_like(c), r.copy(), True
+        rr = (r * r).sum(axis=0)
+        start, live = rr.copy(), rr > 0.0
+        for _ in range(MOST):
+            if not live.any():
+                break
+            step = self._augmented_solution(*zero, p)
+            Sp = -A.along(step.dx, step.du)
+            pSp, pp = (p * Sp).sum(axis=0), (p * p).sum(axis=0)
+            flat = live & (pSp * self.penalty <= SINGULAR * pp)
+            unique, live = unique and not flat.any(), live & ~flat
+            alpha = np.where(live, rr / np.where(live, pSp, 1.0), 0.0)
+            y += alpha * p
+            r -= alpha * Sp
+            new = (r * r).sum(axis=0)
+            beta = np.where(live, new / np.where(live, rr, 1.0), 0.0)
+            rr = new
+            live = live & (rr > TOLERANCE**2 * start)
+            p = r + beta * p
+        return y, unique
+
+    def _residual(self, rhs: RightHandSide, step: tuple[np.ndarray, ...]) -> RightHandSide:
+        """What the equations miss, as a right-hand side for what is to be added."""
+        e, A = self.e, self.active
+        dx, du, dlam, dnu = step
+        gx, gu = rhs.gx - dlam, rhs.gu.copy()
+        gx += e.lxx @ dx
+        gx[:-1] += e.lux.swapaxes(1, 2) @ du + e.fx.swapaxes(1, 2) @ dlam[1:]
+        gu += e.lux @ dx[:-1] + e.luu @ du + e.fu.swapaxes(1, 2) @ dlam[1:]
+        A.add_transposed(dnu, gx, gu)
+        gu[~self.free] = 0.0
+        F = rhs.F - dx
+        F[1:] += e.fx @ dx[:-1] + e.fu @ du
+        c = rhs.c + A.along(dx, du) if len(rhs.c) else rhs.c
+        return RightHandSide(gx, gu, F, c, np.where(self.free[:, :, None], 0.0, rhs.held - du))
+
+    @cached_property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """N, n, m and the number of active rows."""
+        N, n, m = self.e.fu.shape
+        return N, n, m, len(self.active.index)
+
+    def zeros(self, columns: int) -> RightHandSide:
+        """A right-hand side of nothing."""
+        N, n, m, A = self.sizes
+        shapes = (N + 1, n), (N, m), (N + 1, n), (A,), (N, m)
+        return RightHandSide(*(np.zeros((*shape, columns)) for shape in shapes))
+
+
+def augmented(e: Expansion, active: ActiveRows, free: np.ndarray, rho: float) -> Expansion:
+    """The expansion with rho C'C, clamped controls left out."""
+    if len(active.index) == 0 or rho == 0.0:
+        return e
+    Cu = np.zeros_like(active.Cu)
+    before = active.knots < len(free)
+    Cu[before] = active.Cu[before] * free[active.knots[before]]
+    counts = np.bincount(active.knots, minlength=len(e.lx))
+    first = np.concatenate([[0], np.cumsum(counts)])
+    w = np.full(len(active.index), rho)
+    return folded(e, first, (active.Cx, Cu), Weights(np.zeros_like(w), w))
