@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.backward.expansions import expand
+from trajopt.backward.expansions import expand, gaps_of
 from trajopt.interfaces.system import as_manifold
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import RightHandSide
 from trajopt.optimality.parameters import Parameters
 from trajopt.problem.problem import Problem
-from trajopt.solvers.packing import pack
-from trajopt.solvers.rollout import gaps_of
+from trajopt.rows.packing import pack
 
 STEP = 1e-3
 """Of differences, relative to max(1, |p|)."""

@@ -11,17 +11,19 @@ they are no variables.  Rows with a multiplier, and equalities, are active.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from trajopt.backward.expansions import Expansion, adjoint, expand, expand_exactly
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.problem import Problem
-from trajopt.results.records import ConstraintReport
-from trajopt.solvers.multipliers import with_prices
-from trajopt.solvers.packing import pack
-from trajopt.solvers.rows import Rows
+
+if TYPE_CHECKING:
+    from trajopt.results.records import ConstraintReport
+from trajopt.rows.folding import with_prices
+from trajopt.rows.packing import pack
+from trajopt.rows.rows import Rows
 
 ON_LIMIT = 1e-9
 """How near, relative to its size and one, a control is to a limit that it lies on."""

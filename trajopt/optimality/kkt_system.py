@@ -21,7 +21,7 @@ import numpy as np
 from trajopt.backward.expansions import Expansion
 from trajopt.optimality.kkt_point import ActiveRows, KKTPoint
 from trajopt.optimality.riccati_factor import Factor, factorized, solved, without_clamped
-from trajopt.solvers.multipliers import Weights, folded
+from trajopt.rows.folding import Weights, folded
 
 RAISE, LARGEST = 10.0, 1e14
 """Of the penalty, from try to try; in units of the least one."""

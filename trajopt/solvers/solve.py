@@ -15,6 +15,8 @@ from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import ConstraintReport, WarmStart
 from trajopt.results.solution import GIVEN, HELD, Solution
 from trajopt.results.status import Status
+from trajopt.rows.folding import with_prices
+from trajopt.rows.rows import Rows
 from trajopt.solvers import trace
 from trajopt.solvers.executed import executed
 from trajopt.solvers.forward import Curvature, ForwardFormulation
@@ -22,10 +24,8 @@ from trajopt.solvers.inverse import InverseFormulation
 from trajopt.solvers.iterate import Formulation, Iterate, Limits, LocalModel
 from trajopt.solvers.loop import Callback, Loop, State
 from trajopt.solvers.memory import keep_freed
-from trajopt.solvers.multipliers import with_prices
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.posed import Posed, pose, takes_accelerations
-from trajopt.solvers.rows import Rows
 from trajopt.solvers.timing import Stopwatch
 
 FAR = 2.0
@@ -209,7 +209,7 @@ def _reports(
     reports, smooth, bounds, gradient = [], iter(()), iter(posed.bounds), None
     if rows is not None:
         assert model.rows is not None and state.multipliers is not None
-        smooth = iter(rows.reports(model.rows.c, model.rows.dual, state.multipliers.penalty, state.certificate))
+        smooth = iter(_row_reports(rows, model.rows.c, model.rows.dual, state.multipliers.penalty, state.certificate))
     for of_rows in posed.smooth:
         if of_rows:
             reports.append(next(smooth))
@@ -222,6 +222,23 @@ def _reports(
         knots, names = np.arange(problem.horizon), posed.control_names
         reports.append(ConstraintReport(BOUNDS, knots, us, lower, upper, -held, components=names))
     return tuple(reports)
+
+
+def _row_reports(
+    rows: Rows, c: np.ndarray, multipliers: np.ndarray, penalty: float, weights: np.ndarray | None
+) -> list[ConstraintReport]:
+    """One report for each constraint, in its own units; weights (R,) of a certificate of infeasibility, if any."""
+    columns = rows.unpacked(c / rows.D), *rows.limits, rows.unpacked(multipliers * rows.D)
+    blame = [None] * len(rows.constraints) if weights is None else rows.unpacked(weights * rows.D)
+    reports = []
+    for constraint, knots, factors, nu, values, low, high, lam in zip(
+        rows.constraints, rows.knots, rows.factors(), blame, *columns, strict=True
+    ):
+        names = constraint.component_names
+        reports.append(ConstraintReport(
+            constraint.name, knots.copy(), values, low.copy(), high.copy(), lam, penalty, names, factors, nu
+        ))
+    return reports
 
 
 def _held_gradient(formulation: Formulation, model: LocalModel, K: np.ndarray) -> np.ndarray:

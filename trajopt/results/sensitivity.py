@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from trajopt.optimality.first_order import Change, change_with, default_steps, first_order
 from trajopt.optimality.kkt_point import KKTPoint, kkt_point
-from trajopt.optimality.kkt_system import Indefinite, KKTStep, KKTSystem
+from trajopt.optimality.kkt_system import KKTStep, KKTSystem
 from trajopt.optimality.parameters import Parameters, parameters_of
 from trajopt.problem.problem import Problem
-from trajopt.results.records import WarmStart
 
 if TYPE_CHECKING:
-    from trajopt.results.solution import Solution
+    pass
 
 
 @dataclass(frozen=True)
