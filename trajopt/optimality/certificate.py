@@ -14,9 +14,9 @@ import numpy as np
 from trajopt.backward.expansions import Expansion
 from trajopt.costs import ControlCost
 from trajopt.interfaces.system import knot_durations
+from trajopt.optimality.active_rows import active_rows
 from trajopt.optimality.inertia import Inertia, inertia_of
 from trajopt.optimality.kkt_point import KKTPoint
-from trajopt.optimality.kkt_system import augmented
 from trajopt.optimality.riccati_factor import Factor, factorized, solved, without_clamped
 from trajopt.problem.problem import Problem
 
@@ -78,14 +78,14 @@ def metric_of(problem: Problem, clamped: np.ndarray) -> np.ndarray:
 
 def reduced(point: KKTPoint, penalty: float) -> Reduced:
     """Of a point, with this penalty of its active rows."""
-    free = point.clamped == 0
-    e = augmented(without_clamped(point.e, point.clamped), point.active, free, penalty)
-    return Reduced(e, metric_of(point.problem, point.clamped))
+    rows, clamped = point.held
+    e = active_rows(point, rows, clamped).folded_into(without_clamped(point.e, clamped), penalty)
+    return Reduced(e, metric_of(point.problem, clamped))
 
 
-def certificate(point: KKTPoint, penalty: float = 0.0) -> Certificate:
-    """Of a point; penalty: the least one that active rows count with."""
-    problem, counted = _settled(point, penalty)
+def certificate(point: KKTPoint) -> Certificate:
+    """Of a point."""
+    problem, counted = _settled(point)
     smallest, zero = _smallest(problem, counted)
     where = f"to a relative eigenvalue of {smallest:.6g}"
     if zero or counted.zero:
@@ -98,13 +98,12 @@ def certificate(point: KKTPoint, penalty: float = 0.0) -> Certificate:
     return Certificate(False, counted.negative, smallest, counted.knot, direction, text)
 
 
-def _settled(point: KKTPoint, penalty: float) -> tuple[Reduced, Inertia]:
+def _settled(point: KKTPoint) -> tuple[Reduced, Inertia]:
     """The problem with a penalty that a ten times larger one does not change the count of."""
     problem = reduced(point, 0.0)
-    if len(point.active.index) == 0:
+    if not point.held.rows.any():
         return problem, problem.count(0.0)
-    unit = max(float(np.abs(point.e.luu).max()), float(np.abs(point.e.lxx).max()), 1e-8)
-    rho = max(penalty, unit)
+    rho = max(point.penalty, point.unit)
     problem = reduced(point, rho)
     counted = problem.count(0.0)
     for _ in range(12):
@@ -121,7 +120,10 @@ def _smallest(problem: Reduced, counted: Inertia) -> tuple[float, bool]:
     sign = -1.0 if counted.negative else 1.0
     near, far = LEAST, 1.0
     # near: on the side of zero; far: beyond the eigenvalue
-    beyond = (lambda s: problem.count(-s).negative == 0) if counted.negative else (lambda s: problem.count(s).negative > 0)
+
+    def beyond(s: float) -> bool:
+        return (problem.count(sign * s).negative == 0) == (counted.negative > 0)
+
     while not beyond(far):
         near, far = far, 10.0 * far
         if far > 1e30:

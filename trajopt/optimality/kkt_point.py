@@ -2,10 +2,12 @@
 
     L = J + sum_t lam_{t+1}'F_{t+1} + lam_0'F_0 + sum_i nu_i (c_i - limit_i)
     F_0 = difference(xs_0, x0),   F_{t+1} = difference(xs_{t+1}, f(xs_t, us_t))
-    lam_N = lx_N + Cx_N'nu,   lam_t = lx_t + fx'lam_{t+1} + Cx_t'nu,   0 = lu_t + fu'lam_{t+1} + Cu_t'nu   (free controls)
+    lam_N = lx_N + Cx_N'nu,   lam_t = lx_t + fx'lam_{t+1} + Cx_t'nu,   g = lu_t + fu'lam_{t+1} + Cu_t'nu
 
-nu_i is positive where the upper limit presses.  Controls on a limit that the gradient presses against are clamped:
-they are no variables.  Rows with a multiplier, and equalities, are active.
+nu_i is positive where the upper limit presses, and g is zero at free controls.  Controls on a limit that g presses them
+against are clamped: they are no variables.  Equalities, and rows with a multiplier, are active: they hold as equalities.
+A clamped control without a gradient, and an active inequality without a multiplier, is weak, and so are what lies
+on its limit without being held: a neighbouring solution may leave the limit or not.
 """
 
 from __future__ import annotations
@@ -18,48 +20,33 @@ import numpy as np
 from trajopt.backward.expansions import Expansion, adjoint, expand, expand_exactly
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.problem import Problem
-
-if TYPE_CHECKING:
-    from trajopt.results.records import ConstraintReport
 from trajopt.rows.folding import with_prices
 from trajopt.rows.packing import pack
 from trajopt.rows.rows import Rows
 
+if TYPE_CHECKING:
+    from trajopt.results.records import ConstraintReport
+
 ON_LIMIT = 1e-9
 """How near, relative to its size and one, a control is to a limit that it lies on."""
+WEAK = 1e-6
+"""Below this part of its unit a multiplier, and a slack, is none."""
 
 
-class ActiveRows(NamedTuple):
-    """Rows that hold with equality: numbers (A,) among all rows, knots (A,), Jacobians Cx (A, ndx), Cu (A, nu), the
-    multipliers (A,), the limits (A,) that they are held at."""
+class Held(NamedTuple):
+    """What is held on which limit: rows (R,) and controls (N, m), -1 the lower, 1 the upper one or both, 0 free."""
 
-    index: np.ndarray
-    knots: np.ndarray
-    Cx: np.ndarray
-    Cu: np.ndarray
-    nu: np.ndarray
-    limit: np.ndarray
-
-    def along(self, dx: np.ndarray, du: np.ndarray) -> np.ndarray:
-        """C (dx, du) (A, P) of dx (N+1, ndx, P), du (N, nu, P)."""
-        total = np.einsum("ri,rip->rp", self.Cx, dx[self.knots])
-        before = self.knots < len(du)
-        total[before] += np.einsum("ri,rip->rp", self.Cu[before], du[self.knots[before]])
-        return total
-
-    def add_transposed(self, y: np.ndarray, gx: np.ndarray, gu: np.ndarray) -> None:
-        """Add C'y, y (A, P), to gx (N+1, ndx, P), gu (N, nu, P)."""
-        before = self.knots < len(gu)
-        np.add.at(gx, self.knots, self.Cx[:, :, None] * y[:, None, :])
-        np.add.at(gu, self.knots[before], self.Cu[before][:, :, None] * y[before][:, None, :])
+    rows: np.ndarray
+    controls: np.ndarray
 
 
 class KKTPoint(NamedTuple):
     """A stationary point.
 
-    xs (N+1, nx), us (N, nu); costate (N+1, ndx), of which row 0 belongs to x0; nu (R,) of all rows, scaled as they are;
-    gradient (N, nu) of L in the controls; clamped (N, nu): -1 on the lower, 1 on the upper limit, else 0; rows: None
-    without any; e: first derivatives of dynamics and costs, and the Hessian of L.
+    xs (N+1, nx), us (N, m); costate (N+1, n), of which row 0 belongs to x0; nu (R,) and values c (R,) of all rows, which
+    are scaled as `rows` are (None without any), their Jacobians C = (Cx, Cu); gradient (N, m) of L in the controls; e:
+    first derivatives of dynamics and costs, and the Hessian of L; held, without what is weak, and weak: the limits
+    (-1, 1) that these lie on; penalty: of the solver's rows, 0 without.
     """
 
     problem: Problem
@@ -67,36 +54,51 @@ class KKTPoint(NamedTuple):
     us: np.ndarray
     costate: np.ndarray
     nu: np.ndarray
+    c: np.ndarray
+    C: tuple[np.ndarray, np.ndarray]
     gradient: np.ndarray
-    clamped: np.ndarray
     rows: Rows | None
-    active: ActiveRows
     e: Expansion
+    held: Held
+    weak: Held
+    penalty: float
 
     @property
-    def weak_controls(self) -> np.ndarray:
-        """Clamped controls (N, nu) whose gradient is zero to rounding of its largest parts."""
-        size = np.abs(self.e.lu) + np.einsum("tij,ti->tj", np.abs(self.e.fu), np.abs(self.costate[1:]))
-        return (self.clamped != 0) & (np.abs(self.gradient) <= WEAK * size)
+    def unit(self) -> float:
+        """Of penalties: the largest entry of the Lagrangian's Hessian."""
+        return max(float(np.abs(H).max(initial=0.0)) for H in (self.e.lxx, self.e.lux, self.e.luu)) or 1.0
 
-
-WEAK = 1e-6
+    @property
+    def price(self) -> float:
+        """Of multipliers: the largest derivative of the costs."""
+        return max(float(np.abs(g).max(initial=0.0)) for g in (self.e.lx, self.e.lu)) or 1.0
 
 
 def kkt_point(
-    problem: Problem, xs: np.ndarray, us: np.ndarray, reports: Sequence[ConstraintReport]
+    problem: Problem,
+    xs: np.ndarray,
+    us: np.ndarray,
+    reports: Sequence[ConstraintReport],
+    nu: np.ndarray | None = None,
 ) -> KKTPoint:
-    """The point of a trajectory whose constraints have these reports, one for each of the problem's."""
-    rows, nu = _rows(problem, reports)
-    first = expand(problem, xs, us)
-    C = None if rows is None else rows.linearized(xs, us)
-    lagrangian = first if rows is None or C is None else with_prices(first, rows.first, C[1:], nu)
+    """The point of a trajectory whose constraints have these reports, one for each of the problem's; nu (R,): other
+    multipliers of the rows."""
+    rows, reported = _rows(problem, reports)
+    nu, n, m = reported if nu is None else nu, problem.system.ndx, problem.system.nu
+    c, C = np.zeros(0), (np.zeros((0, n)), np.zeros((0, m)))
+    lagrangian = expand(problem, xs, us)
+    if rows is not None:
+        c, *jacobians = rows.linearized(xs, us)
+        C = jacobians[0], jacobians[1]
+        lagrangian = with_prices(lagrangian, rows.first, C, nu)
     costate, gradient = adjoint(lagrangian)
     e = expand_exactly(problem, xs, us, costate[1:])
     if rows is not None:
         rows.add_curvature(xs, us, nu, e[2:])
-    active = _active(rows, nu, C, problem.system.ndx, problem.system.nu)
-    return KKTPoint(problem, xs, us, costate, nu, gradient, _clamped(problem, us, gradient), rows, active, e)
+    penalty = max((report.penalty for report in reports), default=0.0)
+    nothing = Held(np.zeros(len(nu), np.int8), np.zeros(us.shape, np.int8))
+    point = KKTPoint(problem, xs, us, costate, nu, c, C, gradient, rows, e, nothing, nothing, penalty)
+    return _sorted(point)
 
 
 def _rows(problem: Problem, reports: Sequence[ConstraintReport]) -> tuple[Rows | None, np.ndarray]:
@@ -106,26 +108,32 @@ def _rows(problem: Problem, reports: Sequence[ConstraintReport]) -> tuple[Rows |
     if not kept:
         return None, np.zeros(0)
     rows = pack(problem, tuple(constraint for constraint, _ in kept))
-    factors = [np.ones(one.nr) if report.factors is None else report.factors for one, report in kept]
-    rows = rows.with_factors(factors)
+    rows = rows.with_factors([np.ones(one.nr) if report.factors is None else report.factors for one, report in kept])
     return rows, rows.packed("multipliers", [report.multipliers for _, report in kept]) / rows.D
 
 
-def _active(rows: Rows | None, nu: np.ndarray, C: tuple[np.ndarray, ...] | None, n: int, m: int) -> ActiveRows:
-    if rows is None or C is None:
-        none, knots = np.zeros(0), np.zeros(0, np.intp)
-        return ActiveRows(knots, knots, np.zeros((0, n)), np.zeros((0, m)), none, none)
-    equal = rows.lower == rows.upper
-    index = np.flatnonzero(equal | (nu != 0.0))
-    knots = np.searchsorted(rows.first, index, side="right") - 1
-    limit = np.where(equal | (nu > 0.0), rows.upper, rows.lower)[index]
-    return ActiveRows(index, knots, C[1][index], C[2][index], nu[index], limit)
+def _sorted(point: KKTPoint) -> KKTPoint:
+    """The point with what is held, and what is weak, told from the rest."""
+    rows, held, weak = np.zeros(len(point.nu), np.int8), *_controls(point)
+    weak_rows = np.zeros_like(rows)
+    if point.rows is not None:
+        lower, upper, nu, c = point.rows.lower, point.rows.upper, point.nu, point.c
+        equal, small = lower == upper, np.abs(nu) <= WEAK * point.price
+        with np.errstate(invalid="ignore"):
+            near = np.where(upper - c <= WEAK, 1, np.where(c - lower <= WEAK, -1, 0))
+        rows = np.where(equal, 1, np.where(small, 0, np.sign(nu))).astype(np.int8)
+        weak_rows = np.where(~equal & small, near, 0).astype(np.int8)
+    return point._replace(held=Held(rows, held), weak=Held(weak_rows, weak))
 
 
-def _clamped(problem: Problem, us: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+def _controls(point: KKTPoint) -> tuple[np.ndarray, np.ndarray]:
+    """Clamped and weak controls (N, m)."""
+    problem, us, g, e = point.problem, point.us, point.gradient, point.e
     if problem.control_limits is None:
-        return np.zeros(us.shape, np.int8)
+        return np.zeros(us.shape, np.int8), np.zeros(us.shape, np.int8)
     lower, upper = problem.control_limits
     near = ON_LIMIT * (1.0 + np.abs(us))
-    return np.where((us <= lower + near) & (gradient > 0.0), -1,
-                    np.where((us >= upper - near) & (gradient < 0.0), 1, 0)).astype(np.int8)  # fmt: skip
+    side = np.where(us <= lower + near, -1, np.where(us >= upper - near, 1, 0))
+    size = np.abs(e.lu) + np.einsum("tij,ti->tj", np.abs(e.fu), np.abs(point.costate[1:]))
+    pressed = side * g < -WEAK * size
+    return np.where(pressed, side, 0).astype(np.int8), np.where(pressed, 0, side).astype(np.int8)

@@ -18,10 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.backward.expansions import Expansion
-from trajopt.optimality.kkt_point import ActiveRows, KKTPoint
+from trajopt.optimality.active_rows import active_rows
+from trajopt.optimality.kkt_point import Held, KKTPoint
 from trajopt.optimality.riccati_factor import Factor, factorized, solved, without_clamped
-from trajopt.rows.folding import Weights, folded
 
 RAISE, LARGEST = 10.0, 1e14
 """Of the penalty, from try to try; in units of the least one."""
@@ -64,39 +63,31 @@ class Indefinite(Exception):
 class KKTSystem:
     """The factored system of a point; Indefinite, at once, where it is no strict minimum of second order."""
 
-    def __init__(self, point: KKTPoint, penalty: float = 0.0) -> None:
-        self.e, self.active = point.e, point.active
-        self.free = point.clamped == 0
-        self.masked = without_clamped(point.e, point.clamped)
-        self._first = None if point.rows is None else point.rows.first
-        self._rows = 0 if point.rows is None else len(point.rows)
-        self.penalty, self.factor = self._factor(penalty)
+    def __init__(self, point: KKTPoint, held: Held | None = None) -> None:
+        self.point, self.held = point, point.held if held is None else held
+        self.e, self.free = point.e, self.held.controls == 0
+        self.masked = without_clamped(point.e, self.held.controls)
+        self.active = active_rows(point, self.held.rows, self.held.controls)
+        self.penalty, self.factor = self._factor()
 
     # -------------------------------------------------------------------------------------------- the factor
-    def _augmented(self, rho: float) -> Expansion:
-        return augmented(self.masked, self.active, self.free, rho)
-
-    def _factor(self, penalty: float) -> tuple[float, Factor]:
+    def _factor(self) -> tuple[float, Factor]:
         """The factor with the smallest penalty, to a factor of RAISE, that is definite."""
-        if len(self.active.index) == 0:
-            found = factorized(self.masked)
-            if not isinstance(found, Factor):
-                raise Indefinite(found)
-            return 0.0, found
-        unit = max(float(np.abs(self.e.luu).max(initial=0.0)), float(np.abs(self.e.lxx).max(initial=0.0)), 1e-8)
-        rho = penalty if penalty > 0.0 else unit
-        found, least = factorized(self._augmented(rho)), rho
+        A, unit, rho = self.active, self.point.unit, 0.0
+        if len(A.index):
+            rho = self.point.penalty or unit
+        found, least = factorized(A.folded_into(self.masked, rho)), rho
         while not isinstance(found, Factor):
             rho *= RAISE
-            if rho > LARGEST * unit:
+            if not 0.0 < rho <= LARGEST * unit:
                 raise Indefinite(found)
-            found = factorized(self._augmented(rho))
-        if rho == least:
-            while rho > unit:
-                smaller = factorized(self._augmented(rho / RAISE))
-                if not isinstance(smaller, Factor):
-                    break
-                rho, found = rho / RAISE, smaller
+            found = factorized(A.folded_into(self.masked, rho))
+        while rho == least and rho > unit:
+            smaller = factorized(A.folded_into(self.masked, rho / RAISE))
+            if not isinstance(smaller, Factor):
+                break
+            rho, found = rho / RAISE, smaller
+            least = rho
         return rho, found
 
     # -------------------------------------------------------------------------------------------- solutions
@@ -182,6 +173,13 @@ class KKTSystem:
         c = rhs.c + A.along(dx, du) if len(rhs.c) else rhs.c
         return RightHandSide(gx, gu, F, c, np.where(self.free[:, :, None], 0.0, rhs.held - du))
 
+    def gradient(self, gu: np.ndarray, step: KKTStep) -> np.ndarray:
+        """gu + lux dx + luu du + fu'dlam' + Cu'dnu (N, m, P) of a step, zero at free controls."""
+        e, total = self.e, gu.copy()
+        total += e.lux @ step.dx[:-1] + e.luu @ step.du + e.fu.swapaxes(1, 2) @ step.dlam[1:]
+        self.active.add_transposed(step.dnu, np.zeros_like(step.dx), total)
+        return total
+
     @cached_property
     def sizes(self) -> tuple[int, int, int, int]:
         """N, n, m and the number of active rows."""
@@ -193,16 +191,3 @@ class KKTSystem:
         N, n, m, A = self.sizes
         shapes = (N + 1, n), (N, m), (N + 1, n), (A,), (N, m)
         return RightHandSide(*(np.zeros((*shape, columns)) for shape in shapes))
-
-
-def augmented(e: Expansion, active: ActiveRows, free: np.ndarray, rho: float) -> Expansion:
-    """The expansion with rho C'C, clamped controls left out."""
-    if len(active.index) == 0 or rho == 0.0:
-        return e
-    Cu = np.zeros_like(active.Cu)
-    before = active.knots < len(free)
-    Cu[before] = active.Cu[before] * free[active.knots[before]]
-    counts = np.bincount(active.knots, minlength=len(e.lx))
-    first = np.concatenate([[0], np.cumsum(counts)])
-    w = np.full(len(active.index), rho)
-    return folded(e, first, (active.Cx, Cu), Weights(np.zeros_like(w), w))
