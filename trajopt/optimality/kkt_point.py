@@ -84,7 +84,21 @@ def kkt_point(
     """The point of a trajectory whose constraints have these reports, one for each of the problem's; nu (R,): other
     multipliers of the rows."""
     rows, reported = _rows(problem, reports)
-    nu, n, m = reported if nu is None else nu, problem.system.ndx, problem.system.nu
+    penalty = max((report.penalty for report in reports), default=0.0)
+    return point_of(problem, xs, us, rows, reported if nu is None else nu, penalty, problem.control_limits)
+
+
+def point_of(
+    problem: Problem,
+    xs: np.ndarray,
+    us: np.ndarray,
+    rows: Rows | None,
+    nu: np.ndarray,
+    penalty: float,
+    limits: tuple[np.ndarray, np.ndarray] | None,
+) -> KKTPoint:
+    """The point of a trajectory with these rows, their multipliers (R,), and limits (N, m) of its controls."""
+    n, m = problem.system.ndx, problem.system.nu
     c, C = np.zeros(0), (np.zeros((0, n)), np.zeros((0, m)))
     lagrangian = expand(problem, xs, us)
     if rows is not None:
@@ -95,10 +109,9 @@ def kkt_point(
     e = expand_exactly(problem, xs, us, costate[1:])
     if rows is not None:
         rows.add_curvature(xs, us, nu, e[2:])
-    penalty = max((report.penalty for report in reports), default=0.0)
     nothing = Held(np.zeros(len(nu), np.int8), np.zeros(us.shape, np.int8))
     point = KKTPoint(problem, xs, us, costate, nu, c, C, gradient, rows, e, nothing, nothing, penalty)
-    return _sorted(point)
+    return _sorted(point, limits)
 
 
 def _rows(problem: Problem, reports: Sequence[ConstraintReport]) -> tuple[Rows | None, np.ndarray]:
@@ -112,9 +125,9 @@ def _rows(problem: Problem, reports: Sequence[ConstraintReport]) -> tuple[Rows |
     return rows, rows.packed("multipliers", [report.multipliers for _, report in kept]) / rows.D
 
 
-def _sorted(point: KKTPoint) -> KKTPoint:
+def _sorted(point: KKTPoint, limits: tuple[np.ndarray, np.ndarray] | None) -> KKTPoint:
     """The point with what is held, and what is weak, told from the rest."""
-    rows, held, weak = np.zeros(len(point.nu), np.int8), *_controls(point)
+    rows, held, weak = np.zeros(len(point.nu), np.int8), *_controls(point, limits)
     weak_rows = np.zeros_like(rows)
     if point.rows is not None:
         lower, upper, nu, c = point.rows.lower, point.rows.upper, point.nu, point.c
@@ -126,12 +139,12 @@ def _sorted(point: KKTPoint) -> KKTPoint:
     return point._replace(held=Held(rows, held), weak=Held(weak_rows, weak))
 
 
-def _controls(point: KKTPoint) -> tuple[np.ndarray, np.ndarray]:
+def _controls(point: KKTPoint, limits: tuple[np.ndarray, np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
     """Clamped and weak controls (N, m)."""
-    problem, us, g, e = point.problem, point.us, point.gradient, point.e
-    if problem.control_limits is None:
+    us, g, e = point.us, point.gradient, point.e
+    if limits is None:
         return np.zeros(us.shape, np.int8), np.zeros(us.shape, np.int8)
-    lower, upper = problem.control_limits
+    lower, upper = limits
     near = ON_LIMIT * (1.0 + np.abs(us))
     side = np.where(us <= lower + near, -1, np.where(us >= upper - near, 1, 0))
     size = np.abs(e.lu) + np.einsum("tij,ti->tj", np.abs(e.fu), np.abs(point.costate[1:]))

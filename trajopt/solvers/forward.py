@@ -43,10 +43,12 @@ class Curvature:
     hessian : "parallel", "value", "costate" or "tensor"
         Which multiplier contracts the curvature of the dynamics, and how (see `trajopt.DDP`).
     cost_hessian : "exact" or "gauss_newton"
+    escape : whether the solve leaves saddles (`trajopt.solvers.escape`)
     """
 
     hessian: str = "parallel"
     cost_hessian: str = "exact"
+    escape: bool = False
 
 
 def regularized(

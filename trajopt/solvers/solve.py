@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from trajopt.results.status import Status
 from trajopt.rows.folding import with_prices
 from trajopt.rows.rows import Rows
 from trajopt.solvers import trace
+from trajopt.solvers.escape import ESCAPES, saddle
 from trajopt.solvers.executed import executed
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.inverse import InverseFormulation
@@ -77,13 +79,34 @@ def solve(
     if rows is not None and warm is None and options.soft_penalty == 0.0:
         rows = rows.scaled_at(iterate.xs, iterate.us)
         formulation = formulation_of(problem, posed.limits, options, curvature, rows)
-    state = Loop(formulation, options, threshold, clock, warm, cycle).run(iterate, callback, predicted)
+    loop = Loop(formulation, options, threshold, clock, warm, cycle)
+    state = loop.run(iterate, callback, predicted)
+    if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not cycle:
+        state = _past_saddles(loop, state, callback)
     if state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
         rows = state.model.rows
         if away is not None or (rows is not None and not np.isfinite(rows.c).all()):
             return _diverged(formulation, away or iterate, clock)
     final = executed(formulation, state, options, clock)
     return _solution(formulation, posed, state, final, clock, GIVEN if away is None else HELD)
+
+
+def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> State:
+    """The state after leaving the saddles at which the loop ends."""
+    for _ in range(ESCAPES):
+        found = saddle(loop.formulation, state, loop.clock)
+        left = loop.options.max_iterations - state.tried
+        if found is None:
+            break
+        if found.escape is None or left < 1:
+            return state._replace(saddle=str(found.certificate))
+        m = state.multipliers
+        onwards = replace(
+            loop, options=replace(loop.options, max_iterations=left), warm=None if m is None else (m.dual, m.penalty)
+        )
+        after = onwards.run(found.escape, callback, np.inf, state.log)
+        state = after._replace(tried=state.tried + after.tried)
+    return state
 
 
 # ------------------------------------------------------------------------------------------------ the start
@@ -146,7 +169,7 @@ def _solution(
         us=us,
         cost=cost,
         status=status,
-        message=status.message,
+        message=status.message + (f" {state.saddle}" if state.saddle else ""),
         iterations=state.tried,
         k=k,
         K=K,
