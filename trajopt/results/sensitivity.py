@@ -24,18 +24,17 @@ from numpy.typing import ArrayLike
 from trajopt.capabilities import IntegrateJacobian, capability
 from trajopt.optimality.first_order import FirstOrder, change_with, default_steps, first_order
 from trajopt.optimality.kkt_point import Held, KKTPoint, kkt_point
-from trajopt.optimality.kkt_system import Indefinite, KKTStep, KKTSystem, RightHandSide
+from trajopt.optimality.kkt_system import KKTStep, KKTSystem, RightHandSide
 from trajopt.optimality.parameters import Parameters, parameters_of
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import WarmStart
+from trajopt.results.stationary import factored, stationary_point
 from trajopt.validation import float_array
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
 
-SAME = 1e-9
-"""Relative difference of costs up to which a solution is that of a problem."""
 SWITCHES = 50
 """Of weak limits, in a derivative along a direction."""
 
@@ -362,38 +361,14 @@ def sensitivity(
     parameters = parameters_of(p, wrt)
     problem = make_problem(p)
     check_problem(problem)
-    point = _point(problem, solution)
+    point = stationary_point(problem, solution)
     if polish:
-        point = _polished(point, _factored(point), solution)
+        point = _polished(point, factored(point), solution)
     given = default_steps(parameters) if steps is None else np.broadcast_to(steps, parameters.vector.shape)
     steps = float_array("steps", given, parameters.vector.shape)
     if not (steps > 0.0).all():
         raise ValueError(f"steps: got {steps}, wanted positive numbers")
-    return Sensitivity(parameters, point, solution, make_problem, steps, _factored(point))
-
-
-def _point(problem: Problem, solution: Solution) -> KKTPoint:
-    if not solution.converged:
-        raise ValueError(f"solution: got the status {solution.status!r}, wanted a converged one")
-    if not solution.consistent:
-        raise ValueError(f"solution: got gaps of {solution.largest_gap:.3g}, wanted none")
-    shapes = (problem.horizon + 1, problem.system.nx), (problem.horizon, problem.system.nu)
-    if (solution.xs.shape, solution.us.shape) != shapes or len(solution.constraints) != len(problem.constraints):
-        raise ValueError(f"solution: got xs {solution.xs.shape} and us {solution.us.shape} of another problem")
-    cost = problem.objective.value(solution.xs, solution.us)
-    if not abs(cost - solution.cost) <= SAME * (1.0 + abs(cost)):
-        raise ValueError(f"solution: got the cost {solution.cost:.9g}, which make_problem(p) has as {cost:.9g}")
-    return kkt_point(problem, solution.xs, solution.us, solution.constraints)
-
-
-def _factored(point: KKTPoint) -> KKTSystem:
-    try:
-        return KKTSystem(point)
-    except Indefinite as error:
-        raise ValueError(
-            f"solution: got one that is no strict minimum of second order (Quu at knot {error.knot} is not positive "
-            "definite), wanted one that is; see its certificate()"
-        ) from None
+    return Sensitivity(parameters, point, solution, make_problem, steps, factored(point))
 
 
 def _polished(point: KKTPoint, system: KKTSystem, solution: Solution) -> KKTPoint:
