@@ -23,8 +23,8 @@ from trajopt.problem.problem import Problem
 from trajopt.rows.folding import with_prices
 from trajopt.rows.packing import pack
 
-STEP = 1e-3
-"""Of differences, relative to max(1, |p|)."""
+STEP, SMALL = 1e-3, 1e-2
+"""Of differences, relative to the parameter; parameters below SMALL are taken for that."""
 FOURTH_ORDER = (1.0, 8.0 / 12.0), (-1.0, -8.0 / 12.0), (2.0, -1.0 / 12.0), (-2.0, 1.0 / 12.0)
 
 
@@ -106,5 +106,6 @@ def change_with(
 
 
 def default_steps(p: Parameters) -> np.ndarray:
-    """1e-3 max(1, |p|) for each."""
-    return STEP * np.maximum(1.0, np.abs(p.vector))
+    """A thousandth of each number, of a hundredth where it is smaller, of one where it is zero."""
+    size = np.abs(p.vector)
+    return STEP * np.where(size > 0.0, np.maximum(size, SMALL), 1.0)

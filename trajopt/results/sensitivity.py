@@ -28,7 +28,7 @@ from trajopt.optimality.kkt_system import KKTStep, KKTSystem, RightHandSide
 from trajopt.optimality.parameters import Parameters, parameters_of
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.results.records import WarmStart
+from trajopt.results.records import ConstraintReport, WarmStart
 from trajopt.results.stationary import factored, stationary_point
 from trajopt.validation import float_array
 
@@ -343,7 +343,8 @@ def sensitivity(
     p : a number, an array, or a mapping or dataclass of numbers and arrays, whose other entries are constants
     solution : of make_problem(p)
     wrt : names of the entries of p that count; by default all floats
-    steps : of differences of the analytic first order, number or (P,); by default 1e-3 max(1, |p|)
+    steps : of differences of the analytic first order, number or (P,); by default 1e-3 of each
+        number, 1e-5 below 0.01, and 1e-3 at zero
     polish : take a Newton step of the optimality conditions first, for solutions that are not converged to rounding
 
     Returns
@@ -363,7 +364,7 @@ def sensitivity(
     check_problem(problem)
     point = stationary_point(problem, solution)
     if polish:
-        point = _polished(point, factored(point), solution)
+        point = polished(point, factored(point), solution.constraints)
     given = default_steps(parameters) if steps is None else np.broadcast_to(steps, parameters.vector.shape)
     steps = float_array("steps", given, parameters.vector.shape)
     if not (steps > 0.0).all():
@@ -371,7 +372,7 @@ def sensitivity(
     return Sensitivity(parameters, point, solution, make_problem, steps, factored(point))
 
 
-def _polished(point: KKTPoint, system: KKTSystem, solution: Solution) -> KKTPoint:
+def polished(point: KKTPoint, system: KKTSystem, reports: Sequence[ConstraintReport]) -> KKTPoint:
     """A Newton step of the optimality conditions further."""
     here = first_order(point.problem, point)
     gu = np.where(system.free, point.gradient, 0.0)
@@ -385,4 +386,4 @@ def _polished(point: KKTPoint, system: KKTSystem, solution: Solution) -> KKTPoin
     nu = point.nu.copy()
     nu[index] += step.dnu[:, 0]
     xs = point.problem.system.integrate(point.xs, step.dx[..., 0])
-    return kkt_point(point.problem, xs, point.us + step.du[..., 0], solution.constraints, nu)
+    return kkt_point(point.problem, xs, point.us + step.du[..., 0], reports, nu)
