@@ -14,9 +14,12 @@ import numpy as np
 import dynamics
 import problems
 import trajopt
+from dynamics import rods
 from problems.arm import GOAL as ARM_GOAL
 from problems.arm import START as ARM_START
 from problems.quadrotor import DRAG, GOAL_POSITION, GOAL_YAW, INERTIA, LARGEST_THRUST, MASS, ROTORS
+from problems.quadruped_model import walker
+from problems.quadruped_stand import SHIFT
 from problems.swing_up import swing_up
 from problems.unicycle_obstacles import CENTRES, DISTANCE, GOAL, unicycle
 from trajopt.costs.residuals import SquaredNorm
@@ -124,9 +127,9 @@ def unicycle_past_discs(p: P) -> trajopt.Problem:
     goal = GOAL + np.array([p["goal"], 0.0, 0.0])
     discs = [
         trajopt.ResidualConstraint(
-            SquaredNorm(trajopt.StateResidual(system, [*centre, 0.0], [0, 1])), p["radius"] ** 2, np.inf, name=f"disc {i}"
+            SquaredNorm(trajopt.StateResidual(system, [*centre, 0.0], [0, 1])), p["radius"] ** 2, np.inf
         )
-        for i, centre in enumerate(CENTRES)
+        for centre in CENTRES
     ]
     return trajopt.Problem(
         system, [0.0, p["x0"], 0.0], 100,
@@ -137,6 +140,58 @@ def unicycle_past_discs(p: P) -> trajopt.Problem:
             trajopt.ResidualConstraint(trajopt.StateResidual(system, goal), at="terminal", name="goal"),
         ],
         us_init=np.tile([np.hypot(*GOAL[:2]) / (100 * 0.05), 0.0], (100, 1)),
+    )  # fmt: skip
+
+
+def standing_quadruped(p: P) -> trajopt.Problem:
+    """A robot on four feet, in friction cones."""
+    robot = walker()
+    model, q0, dt = robot.model, robot.standing, 0.01
+    system = dynamics.RigidBodySystem(
+        model, dt, actuation="floating_base", contacts=robot.contacts(robot.footholds(), robot.feet, dt)
+    )
+    base = problems.make("quadruped_stand")
+    center = dynamics.CenterOfMass(model, dynamics.center_of_mass(model, q0) + np.array(SHIFT) * p["shift"])
+    start = system.state(q0)
+    x0 = system.integrate(start, np.r_[np.zeros(model.nv), np.zeros(2), p["x0"], np.zeros(model.nv - 3)])
+    cone = dynamics.FrictionCone(system, p["friction"], facets=None)
+    rest = np.r_[np.zeros(3), np.full(3, 1e2), np.full(model.nv - 6, 1e-1), np.full(model.nv, 1e1)]
+    posture = np.r_[np.zeros(3), np.full(model.nv - 3, 1e-1), np.full(model.nv, 1e-2)]
+    return trajopt.Problem(
+        system, x0, base.horizon,
+        running_costs=[
+            trajopt.StateCost(system, start, posture), trajopt.ControlCost(p["weight"]),
+            trajopt.ResidualCost(center, 1e2),
+        ],
+        terminal_costs=[trajopt.StateCost(system, start, rest), trajopt.ResidualCost(center, 1e5)],
+        constraints=[
+            trajopt.ControlBounds.from_model(system),
+            trajopt.ResidualConstraint(cone, cone.lower, cone.upper, name="friction cones"),
+        ],
+        us_init="quasi_static", xs_init=base.xs_init,
+    )  # fmt: skip
+
+
+def reaching_manipulator(p: P) -> trajopt.Problem:
+    """A soft arm pulled by tendons, two of which are slack for a while."""
+    builder = rods.RodModelBuilder()
+    silicone = rods.Elastic(young=p["young"], poisson=0.5, density=1000.0, viscosity=1e4)
+    basis = rods.LegendreBasis(torsion=0, bending_y=2, bending_z=2, stretch=0)
+    builder.add_rod("arm", "world", 0.3, rods.Circular(0.02, 0.012), silicone, basis)
+    angles = 2.0 * np.pi * np.arange(3) / 3.0
+    tendons = [rods.Tendon.straight("arm", 0.01 * np.sin(a), 0.01 * np.cos(a)) for a in angles]
+    robot = rods.SoftRobot(builder.build(), tendons)
+    system = dynamics.SoftRobotSystem(robot, p["dt"])
+    rest, x0 = np.zeros(system.nx), p["x0"] * np.eye(system.nx)[3]
+    tip = rods.LinkTranslation(robot.model, "arm", np.array([0.24, 0.05, -0.1]) + p["target"])
+    return trajopt.Problem(
+        system, x0, 30,
+        running_costs=[trajopt.ControlCost(1e-3)],
+        terminal_costs=[
+            trajopt.ResidualCost(tip, 1e4),
+            trajopt.StateCost(system, rest, np.r_[np.zeros(system.nv), np.full(system.nv, p["rest"])]),
+        ],
+        constraints=[trajopt.ControlBounds(0.0, p["tension"])],
     )  # fmt: skip
 
 
@@ -154,10 +209,16 @@ CASES = {
     "arm": Case(reaching_arm, {"place": np.zeros(3), "turn": 0.0, "dt": 0.01, "x0": 0.0, "weight": 4e-4}, 0.1),
     "quadrotor": Case(
         hurrying_quadrotor,
-        {"mass": MASS, "inertia": 1e-3, "arm": 0.17, "target": 0.0, "x0": 0.0, "limit": LARGEST_THRUST, "dt": 0.02}, 0.03,
+        {"mass": MASS, "inertia": 1e-3, "arm": 0.17, "target": 0.0, "x0": 0.0, "limit": LARGEST_THRUST,
+         "dt": 0.02}, 0.03,
     ),
     "unicycle": Case(
         unicycle_past_discs,
         {"x0": 0.0, "goal": 0.0, "radius": DISTANCE, "limit": 3.0, "weight": 0.5, "dt": 0.05}, 0.01,
+    ),
+    "quadruped_stand": Case(standing_quadruped, {"shift": 1.0, "friction": 0.6, "weight": 1e-1, "x0": 0.0}, 0.05),
+    "soft_manipulator": Case(
+        reaching_manipulator,
+        {"young": 1e6, "target": np.zeros(3), "tension": 10.0, "rest": 1e-2, "x0": 0.0, "dt": 0.02}, 0.01,
     ),
 }  # fmt: skip

@@ -4,10 +4,9 @@
     F_0 = difference(xs_0, x0),   F_{t+1} = difference(xs_{t+1}, f(xs_t, us_t))
     lam_N = lx_N + Cx_N'nu,   lam_t = lx_t + fx'lam_{t+1} + Cx_t'nu,   g = lu_t + fu'lam_{t+1} + Cu_t'nu
 
-nu_i is positive where the upper limit presses, and g is zero at free controls.  Controls on a limit that g presses them
-against are clamped: they are no variables.  Equalities, and rows with a multiplier, are active: they hold as equalities.
-A clamped control without a gradient, and an active inequality without a multiplier, is weak, and so are what lies
-on its limit without being held: a neighbouring solution may leave the limit or not.
+nu_i is positive where the upper limit presses, and g is zero at free controls.  Controls that g presses against a limit
+are clamped: they are no variables.  Equalities, and rows with a multiplier, are active: they hold as equalities.  What
+lies on a limit without pressing is weak: a neighbouring solution may leave the limit or not.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ class Held(NamedTuple):
 class KKTPoint(NamedTuple):
     """A stationary point.
 
-    xs (N+1, nx), us (N, m); costate (N+1, n), of which row 0 belongs to x0; nu (R,) and values c (R,) of all rows, which
-    are scaled as `rows` are (None without any), their Jacobians C = (Cx, Cu); gradient (N, m) of L in the controls; e:
+    xs (N+1, nx), us (N, m); costate (N+1, n), of which row 0 belongs to x0; nu (R,) and values c (R,) of all rows, as
+    they are scaled in `rows` (None without any), their Jacobians C = (Cx, Cu); gradient (N, m) of L in the controls; e:
     first derivatives of dynamics and costs, and the Hessian of L; held, without what is weak, and weak: the limits
     (-1, 1) that these lie on; penalty: of the solver's rows, 0 without.
     """

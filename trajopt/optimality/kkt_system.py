@@ -42,14 +42,13 @@ class RightHandSide(NamedTuple):
 
 class KKTStep(NamedTuple):
     """dx (N+1, n, P), du (N, m, P), dlam (N+1, n, P), dnu (A, P); the largest residual, relative to the right-hand
-    side; whether the multipliers are the only ones."""
+    side."""
 
     dx: np.ndarray
     du: np.ndarray
     dlam: np.ndarray
     dnu: np.ndarray
     residual: float
-    unique: bool
 
 
 class Indefinite(Exception):
@@ -93,18 +92,16 @@ class KKTSystem:
     # -------------------------------------------------------------------------------------------- solutions
     def solve(self, rhs: RightHandSide, refinements: int = 1) -> KKTStep:
         """The solution of all columns, refined."""
-        step, unique = self._once(rhs)
+        step = self._once(rhs)
         left = self._residual(rhs, step)
         size = max(float(np.abs(part).max(initial=0.0)) for part in rhs) or 1.0
         for _ in range(refinements):
-            more, _ = self._once(left)
-            better = tuple(a + b for a, b in zip(step, more, strict=True))
-            left = self._residual(rhs, better)
-            step = better
+            step = tuple(a + b for a, b in zip(step, self._once(left), strict=True))
+            left = self._residual(rhs, step)
         residual = max(float(np.abs(part).max(initial=0.0)) for part in left) / size
-        return KKTStep(*step, residual, unique)
+        return KKTStep(*step, residual)
 
-    def _once(self, rhs: RightHandSide) -> tuple[tuple[np.ndarray, ...], bool]:
+    def _once(self, rhs: RightHandSide) -> tuple[np.ndarray, ...]:
         e, A = self.e, self.active
         gx, gu, F, c, held = rhs
         free = self.free[:, :, None]
@@ -116,14 +113,14 @@ class KKTSystem:
             if len(c):
                 c = c + A.along(np.zeros_like(gx), held)
         gu = np.where(free, gu, 0.0)
-        dnu, unique = np.zeros_like(c), True
+        dnu = np.zeros_like(c)
         if len(c):
-            dnu, unique = self._duals(gx, gu, F, c)
+            dnu = self._duals(gx, gu, F, c)
             dz = self._augmented_solution(gx, gu, F, self.penalty * c + dnu)
             dnu = dnu + self.penalty * (A.along(dz.dx, dz.du) + c)
         else:
             dz = solved(self.factor, gx, gu, F)
-        return (dz.dx, dz.du + held, dz.dlam, dnu), unique
+        return dz.dx, dz.du + held, dz.dlam, dnu
 
     def _augmented_solution(self, gx, gu, F, y):
         """With C'y added to the gradient."""
@@ -132,31 +129,39 @@ class KKTSystem:
         gu[~self.free] = 0.0
         return solved(self.factor, gx, gu, F)
 
-    def _duals(self, gx, gu, F, c) -> tuple[np.ndarray, bool]:
-        """Conjugate gradients for all columns together."""
-        A, zero = self.active, (np.zeros_like(gx), np.zeros_like(gu), np.zeros_like(F))
+    def _duals(self, gx, gu, F, c) -> np.ndarray:
+        """dnu of all columns together."""
         dz = self._augmented_solution(gx, gu, F, self.penalty * c)
-        r = A.along(dz.dx, dz.du) + c
-        y, p, unique = np.zeros_like(c), r.copy(), True
-        rr = (r * r).sum(axis=0)
+        return self._conjugate_gradients(self.active.along(dz.dx, dz.du) + c)[0]
+
+    def _conjugate_gradients(self, r: np.ndarray) -> tuple[np.ndarray, bool]:
+        """y with S y = r, columns (A, P), and whether no direction was met along which S is zero."""
+        N, n, m, _ = self.sizes
+        zero = tuple(np.zeros((*shape, r.shape[1])) for shape in ((N + 1, n), (N, m), (N + 1, n)))
+        y, p, regular, rr = np.zeros_like(r), r.copy(), True, (r * r).sum(axis=0)
         start, live = rr.copy(), rr > 0.0
         for _ in range(MOST):
             if not live.any():
                 break
             step = self._augmented_solution(*zero, p)
-            Sp = -A.along(step.dx, step.du)
+            Sp = -self.active.along(step.dx, step.du)
             pSp, pp = (p * Sp).sum(axis=0), (p * p).sum(axis=0)
             flat = live & (pSp * self.penalty <= SINGULAR * pp)
-            unique, live = unique and not flat.any(), live & ~flat
+            regular, live = regular and not flat.any(), live & ~flat
             alpha = np.where(live, rr / np.where(live, pSp, 1.0), 0.0)
             y += alpha * p
-            r -= alpha * Sp
+            r = r - alpha * Sp
             new = (r * r).sum(axis=0)
             beta = np.where(live, new / np.where(live, rr, 1.0), 0.0)
-            rr = new
-            live = live & (rr > TOLERANCE**2 * start)
+            rr, live = new, live & (new > TOLERANCE**2 * start)
             p = r + beta * p
-        return y, unique
+        return y, regular
+
+    @cached_property
+    def independent(self) -> bool:
+        """Whether the active rows determine their multipliers: S along a vector of no special direction."""
+        count = len(self.active.index)
+        return count == 0 or self._conjugate_gradients(np.cos(np.arange(1.0, count + 1.0))[:, None])[1]
 
     def _residual(self, rhs: RightHandSide, step: tuple[np.ndarray, ...]) -> RightHandSide:
         """What the equations miss, as a right-hand side for what is to be added."""

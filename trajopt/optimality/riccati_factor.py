@@ -20,7 +20,7 @@ from trajopt.backward.sweep import sweep
 
 
 class Factor(NamedTuple):
-    """fx (N, n, n), fu (N, n, m), gains K (N, m, n), Vxx (N+1, n, n), Qux (N, m, n), and L (N, m, m) with L L' = Quu."""
+    """fx (N, n, n), fu (N, n, m), gains K (N, m, n), Vxx (N+1, n, n), Qux (N, m, n), L (N, m, m) with L L' = Quu."""
 
     fx: np.ndarray
     fu: np.ndarray
@@ -51,7 +51,7 @@ def without_clamped(e: Expansion, clamped: np.ndarray) -> Expansion:
 
 
 def factorized(e: Expansion) -> Factor | int:
-    """The factor of a linear-quadratic problem (`without_clamped`), or the knot at which Quu is not positive definite."""
+    """The factor of a linear-quadratic problem (`without_clamped`), or the knot where Quu is not positive definite."""
     zero = e._replace(lx=np.zeros_like(e.lx), lu=np.zeros_like(e.lu))
     result = sweep(*zero, 0.0)
     if not result.ok:

@@ -63,7 +63,9 @@ def as_covariances(name: str, value: ArrayLike, n: int, knots: int | None) -> np
     return W if knots is None else np.broadcast_to(W, (knots, n, n))
 
 
-def spread(fx: np.ndarray, fu: np.ndarray, K: np.ndarray, W: np.ndarray, P0: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def spread(
+    fx: np.ndarray, fu: np.ndarray, K: np.ndarray, W: np.ndarray, P0: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Covariances of states (N+1, n, n) and controls (N, m, m) under feedback K (N, m, n)."""
     A, P = fx + fu @ K, [P0]
     for A_t, W_t in zip(A, W, strict=True):

@@ -121,7 +121,7 @@ class Sensitivity:
     @property
     def multipliers_unique(self) -> bool:
         """Whether the active constraints are independent."""
-        return self._step.unique
+        return self.system.independent
 
     @cached_property
     def cost(self) -> np.ndarray:
@@ -221,9 +221,8 @@ class Sensitivity:
         for t, i in np.argwhere(sides != 0):
             found.append(WeakLimit("control bounds", int(t), int(i), int(sides[t, i])))
         if point.rows is not None:
-            for constraint, knots, part in zip(
-                point.rows.constraints, point.rows.knots, point.rows.unpacked(point.weak.rows.astype(float)), strict=True
-            ):
+            rows, parts = point.rows, point.rows.unpacked(point.weak.rows.astype(float))
+            for constraint, knots, part in zip(rows.constraints, rows.knots, parts, strict=True):
                 for k, i in np.argwhere(part != 0.0):
                     found.append(WeakLimit(constraint.name, int(knots[k]), int(i), int(part[k, i])))
         return tuple(found)

@@ -178,7 +178,7 @@ class Solution:
         return certificate(self._point())
 
     def dx0(self) -> tuple[np.ndarray, np.ndarray]:
-        """d xs / d x0 (N+1, ndx, ndx) and d us / d x0 (N, nu, ndx) of the optimal trajectory, exact, constraints included,
+        """d xs / d x0 (N+1, ndx, ndx) and d us / d x0 (N, nu, ndx) of the optimal trajectory, exact, with constraints,
         along tangents; raises ValueError where `certificate` finds no strict minimum."""
         system = factored(self._point())
         rhs = system.zeros(self.xs.shape[1] if self.problem is None else self.problem.system.ndx)
@@ -191,7 +191,7 @@ class Solution:
 
         Parameters
         ----------
-        process_noise : W (ndx, ndx), or (N, ndx, ndx): covariance of what is added to each next state, tangent, per knot
+        process_noise : W (ndx, ndx), or (N, ndx, ndx): covariance of what is added to each next state, along tangents
         initial : (ndx, ndx), of the initial state; by default none
 
         Returns
