@@ -1,7 +1,7 @@
-"""Leaving saddles: where a solve ends without an exact sweep that is definite, the curvature there is looked at.
+"""Leaving saddles: where a solve ends without a definite exact sweep, the curvature there is looked at.
 
-Gauss-Newton steps stop at any stationary point.  An exact sweep without regularization that is definite shows a minimum,
-and most solves end with one; else the reduced Hessian is factored, for the price of a sweep.  At a saddle the trajectory
+Gauss-Newton steps stop at any stationary point.  A definite exact sweep without regularization shows a minimum, and
+most solves end with one; else the reduced Hessian is factored, for the price of a sweep.  At a saddle the trajectory
 moves along the eigenvector of its smallest eigenvalue, either way, and the solve goes on from there.
 """
 
