@@ -95,7 +95,7 @@ def unicycle_over_a_bump() -> trajopt.Problem:
     system, goal = base.system, np.array([3.0, 0.0, 0.0])
 
     def bump(x):
-        return [1.5 * np.exp(-((x[0] - 1.5) ** 2 + x[1] ** 2) / 0.5)]
+        return [3.0 * np.exp(-((x[0] - 1.5) ** 2 + x[1] ** 2) / 0.2)]
 
     running = [
         trajopt.StateCost(system, goal, 0.1), trajopt.ControlCost(0.1),
