@@ -34,3 +34,4 @@ print(solutions)
 missed = np.linalg.norm(tip.evaluate(solutions["ddp"].xs[-1:])[0])
 print(f"the tip is {1e3 * missed:.2f} mm from its target")
 trajopt.animate(solutions["ddp"], "results/soft_arm/reach.gif")
+motion.animate("results/soft_arm/motion.gif")  # motion.plot("motion.png"): tips, energies and controls

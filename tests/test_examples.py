@@ -100,7 +100,7 @@ def test_soft_arm_runs(tmp_path, monkeypatch, capsys):
     assert solutions["ddp"].iterations < solutions["ilqr"].iterations
     assert "converged: tip at rest" in capsys.readouterr().out
     assert (solutions["ddp"].us[:, :3] >= 0.0).all()
-    assert (tmp_path / "results" / "soft_arm" / "reach.gif").stat().st_size > 1e4
+    assert all((tmp_path / "results" / "soft_arm" / f"{name}.gif").stat().st_size > 1e4 for name in ("reach", "motion"))
 
 
 def test_a_strip_buckles(capsys):
@@ -115,6 +115,13 @@ def test_chambers_reach(capsys):
     assert result["rest"].converged and result["bent"].converged and result["pushed"].converged
     assert result["solution"].converged and result["missed"] < 1e-3 and (result["solution"].us >= 0.0).all()
     assert "tip at rest, under pressure, pushed in the middle" in capsys.readouterr().out
+
+
+def test_a_magnet_bends_a_catheter_around_a_ball(capsys):
+    result = runpy.run_path(str(ROOT / "examples" / "magnetic_catheter.py"))
+    assert result["rest"].converged and result["solution"].converged and result["missed"] < 1e-3
+    assert result["robot"].control_names == ("Bx", "By", "Bz") and result["touch"].depths.max() > 1e-3
+    assert "the ball is pressed with" in capsys.readouterr().out
 
 
 def test_two_arms_lift_a_bar(tmp_path, monkeypatch, capsys):

@@ -23,6 +23,16 @@ class Euclidean(Protocol):
         ...
 
 
+class PlainTangent(Protocol):
+    """Of a manifold: says that `integrate` is plain addition, all numbers of a state being free; False where it is not
+    said."""
+
+    @property
+    def plain_tangent(self) -> bool:
+        """True: derivatives along the tangent are those by the numbers of the state, as a `FunctionResidual` has."""
+        ...
+
+
 class DifferenceExpansion(Protocol):
     """Derivatives of `difference`, which a system on a manifold must have."""
 
@@ -156,6 +166,15 @@ class Refinement(Protocol):
         ...
 
 
+class Resimulation(Protocol):
+    """Can move as in continuous time, whatever that takes."""
+
+    def resimulated(self) -> Any:
+        """A system of the same states, controls and dt, whose steps are to tight tolerances what its own approximate;
+        it has `step` and `rollout`, and need have no derivatives."""
+        ...
+
+
 class OtherModels(Protocol):
     """Can be made of another model."""
 
@@ -286,7 +305,8 @@ class Solids(Protocol):
 
     def solids(self, fine: bool = True) -> tuple[Any, ...]:
         """Surfaces, each with `body`, its number or -1 for what never moves, `vertices` (V, 3), m, in the body's axes,
-        `faces` (F, 3) of the vertices' numbers, and `color`, four numbers up to 1, or None; few faces unless fine."""
+        `faces` (F, 3) of the vertices' numbers, and `color`, four numbers up to 1, or None; few faces unless fine.
+        What bends has as `body` (V,), that of each vertex; what legends are to name has a `label`."""
         ...
 
     def body_placements(self, xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -298,8 +318,8 @@ class Scenery(Protocol):
     """Brings along what never moves, as a rail; obstacles and targets are the problem's (`trajopt.problem.scenery`)."""
 
     @property
-    def scenery(self) -> np.ndarray:
-        """Their line segments (S, 2, 3), m."""
+    def scenery(self) -> Any:
+        """Their line segments (S, 2, 3), m, or a tuple of shapes as a problem's."""
         ...
 
 
@@ -324,6 +344,14 @@ class CenterOfMass(Protocol):
 
     def center_of_mass(self, xs: np.ndarray) -> np.ndarray:
         """Positions (K, 3), m, world axes."""
+        ...
+
+
+class Quantities(Protocol):
+    """Knows what of its motion is worth seeing against time, where its coordinates say little."""
+
+    def quantities(self, xs: np.ndarray) -> tuple[tuple[str, tuple[str, ...], np.ndarray], ...]:
+        """Panels of a figure: a label with a unit, the names of n curves, their values (K, n) at states xs (K, nx)."""
         ...
 
 
@@ -363,12 +391,21 @@ class ControlNames(Protocol):
         ...
 
 
+class ControlUnits(Protocol):
+    """Units for plots."""
+
+    @property
+    def control_units(self) -> tuple[str, ...]:
+        """Those of the controls (nu,): "N", "N m", "Pa", or "" of those with units of their own."""
+        ...
+
+
 CAPABILITIES: tuple[type, ...] = (
-    Euclidean, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates, CheckedStart,
-    QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots, Refinement, OtherModels,
-    SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion, AccelerationControlled, Serving, NeutralState,
-    StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery, ContactPoints, ContactForces, CenterOfMass,
-    Coordinates, StateNames, TangentNames, ControlNames,
+    Euclidean, PlainTangent, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates,
+    CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots, Refinement,
+    Resimulation, OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion, AccelerationControlled,
+    Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery, ContactPoints,
+    ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, ControlNames, ControlUnits,
 )  # fmt: skip
 
 

@@ -24,12 +24,13 @@ COLORS = 12
 
 
 class Solid(NamedTuple):
-    """A closed surface on a moving body, of one colour."""
+    """A closed surface of one colour on a moving body, or one that bends with several."""
 
-    body: int  # -1 for what never moves
+    body: int | np.ndarray  # -1 for what never moves; of what bends (V,), that of each vertex
     vertices: np.ndarray  # (V, 3), m, axes of the body
     faces: np.ndarray  # (F, 3) indices of corners, in the order that faces outwards
     color: tuple[float, float, float, float] | None  # red, green, blue and opacity, 0 to 1
+    label: str = ""  # what legends call it; nothing of what needs no name
 
 
 def solids(model: RigidBodyModel, fine: bool = True) -> tuple[Solid, ...]:

@@ -1,4 +1,5 @@
-"""What the integrators of `SoftRobotSystem` keep and lose: order, energy, momentum, and what a step takes."""
+"""What integrators of `SoftRobotSystem`, and others in plain Python, keep and lose: order, energy, momentum, how far
+off plans are, and what a step takes."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+import problems
+import trajopt
 from dynamics import FreeFlyer
 from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.cross_section import Circular, Elastic
@@ -15,6 +18,7 @@ from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.stepping.simulation import simulate
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
+from experiments.soft_manipulator.plain_steps import PLAIN, PlainSystem
 from problems.rods.cable_manipulator import cable_manipulator
 
 PULLED, SWING, STEP = 0.08, 1.0, 2e-3
@@ -24,6 +28,23 @@ STEPS = (1e-3, 5e-4)
 RTOL, ATOL = 1e-9, 1e-11
 """Of the truth."""
 REPEATS = 5
+PLANNED, ITERATIONS = ("soft_manipulator_reach", 50), 300
+"""The problem that is planned, and its knots; limit of the solver."""
+REFERENCE = "sdirk2"
+"""That both `SoftRobotSystem` and plain Python have."""
+
+
+def system_of(robot: SoftRobot, dt: float, integrator: str) -> SoftRobotSystem | PlainSystem:
+    """The robot under an integrator."""
+    if integrator in PLAIN:
+        return PlainSystem(SoftRobotSystem(robot, dt), integrator)
+    return SoftRobotSystem(robot, dt, integrator)
+
+
+def motion(system: SoftRobotSystem | PlainSystem, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
+    """States [q; v] (N+1, 2 n) under the controls us (N, nu)."""
+    start = system.start(x0, us[0]) if isinstance(system, PlainSystem) else x0
+    return system.rollout(start, us)[:, : len(x0)]
 
 
 def elastic_rod(free: bool) -> SoftRobot:
@@ -41,16 +62,16 @@ def order(integrator: str) -> float:
     exact = simulate(robot, PULLED, u, method="radau", rtol=RTOL, atol=ATOL).q[-1]
     errors = []
     for dt in STEPS:
-        system = SoftRobotSystem(robot, dt, integrator)
-        xs = system.rollout(np.zeros(system.nx), np.tile(u, (round(PULLED / dt), 1)))
+        system = system_of(robot, dt, integrator)
+        xs = motion(system, np.zeros(2 * robot.nq), np.tile(u, (round(PULLED / dt), 1)))
         errors.append(np.abs(xs[-1, : robot.nq] - exact).max())
     return float(np.log2(errors[0] / errors[1]) / np.log2(STEPS[0] / STEPS[1]))
 
 
 def _swing(robot: SoftRobot, integrator: str, x0: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """q, v (T, n) of a motion without controls, and M v (T, n)."""
-    system = SoftRobotSystem(robot, STEP, integrator)
-    q, v = np.split(system.rollout(x0, np.zeros((round(SWING / STEP), robot.nu))), 2, axis=1)
+    system = system_of(robot, STEP, integrator)
+    q, v = np.split(motion(system, x0, np.zeros((round(SWING / STEP), robot.nu))), 2, axis=1)
     M = robot.residual_derivatives(q, v, np.zeros_like(q), np.zeros((len(q), robot.nu))).M
     return q, v, np.einsum("tij,tj->ti", M, v)
 
@@ -90,20 +111,50 @@ def _tangent(x: np.ndarray) -> np.ndarray:
 
 
 def step_time(integrator: str) -> float:
-    """Of a step of the manipulator in a rollout, s."""
-    system, times = SoftRobotSystem(cable_manipulator(), 0.01, integrator), []
-    us = np.full((50, system.nu), 4.0)
-    system.rollout(np.zeros(system.nx), us)
+    """Of a step of the manipulator in a rollout, s; of plain Python in proportion, by the integrator that both have."""
+    inside = SoftRobotSystem(cable_manipulator(), 0.01, REFERENCE)
+    if integrator in PLAIN:
+        share = _step_time(PlainSystem(inside, integrator)) / _step_time(PlainSystem(inside, REFERENCE))
+        return share * _step_time(inside)
+    return _step_time(system_of(inside.robot, inside.dt, integrator))
+
+
+def _step_time(system: SoftRobotSystem | PlainSystem) -> float:
+    us, times = np.full((50, system.nu), 4.0), []
+    x0 = np.zeros(system.nx)
+    system.rollout(x0, us)
     for _ in range(REPEATS):
         begin = time.perf_counter()
-        system.rollout(np.zeros(system.nx), us)
+        system.rollout(x0, us)
         times.append((time.perf_counter() - begin) / len(us))
     return float(np.median(times))
+
+
+def plan_error(integrator: str) -> float:
+    """How far from the plan the tip ends when the controls are executed by Radau's method, m; the plan is iLQR's from
+    that of another integrator, for all of them near one optimum."""
+    name, horizon = PLANNED
+    given = problems.make(name, horizon=horizon, integrator=REFERENCE)
+    assert isinstance(given.system, SoftRobotSystem)
+    solver, inside = trajopt.ILQR(max_iterations=ITERATIONS), given.system
+    us = solver.solve(given).us
+    if integrator in PLAIN:
+        system = PlainSystem(inside, integrator)
+        running, terminal = ([system.lift(cost) for cost in c] for c in (given.running_costs, given.terminal_costs))
+        x0 = system.start(given.x0, np.zeros(system.nu))
+        problem = trajopt.Problem(system, x0, horizon, running, terminal, given.constraints)
+    else:
+        problem = problems.make(name, horizon=horizon, integrator=integrator)
+    solution = solver.solve(problem, us=us)
+    ends = [solution.xs[-1, : inside.nx], inside.resimulated().rollout(given.x0, solution.us)[-1]]
+    tips = inside.skeleton(np.array(ends))[:, -1, 1]
+    return float(np.linalg.norm(tips[1] - tips[0]))
 
 
 def integrator_record(integrator: str) -> dict[str, Any]:
     """All of it."""
     return {
         "integrator": integrator, "order": order(integrator), "energy_drift": energy_drift(integrator),
-        "momentum_drift": momentum_drift(integrator), "step_time": step_time(integrator),
+        "momentum_drift": momentum_drift(integrator), "plan_error": plan_error(integrator),
+        "step_time": step_time(integrator),
     }  # fmt: skip

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.rods.loads.external_loads import CylinderContact
+from dynamics.rods.loads.contacts import CylinderContact
 from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.cross_section import Circular, Elastic
 from dynamics.rods.model.strain_basis import LegendreBasis

@@ -7,7 +7,7 @@ touches the wall as a sphere of the rod's radius [Mathew et al. 2025, sections 4
 
 import numpy as np
 
-from dynamics.rods.loads.external_loads import CylinderContact
+from dynamics.rods.loads.contacts import CylinderContact
 from problems.rods.cable_manipulator import cable_manipulator
 from problems.rods.example import RodExample
 

@@ -4,18 +4,16 @@ import numpy as np
 import pytest
 
 from dynamics import Fixed, Revolute, Spherical
-from dynamics.rods.model.arrays import FIRST, SECOND
+from dynamics.rods.model.arrays import FIRST, MASS_MATRIX, SECOND
 from dynamics.rods.model.closure_arrays import virtual_rows
 from dynamics.rods.recursion.blocks import BLOCKS, Blocks
 from dynamics.rods.recursion.residual_kernel import residual_kernel, residual_work, result_numbers
 from dynamics.rods.robot.soft_robot import SoftRobot
 from problems.rods.parallel_robot import parallel_robot
-from tests.reference.rod_robots import complex_steps, hybrid_builder
-from tests.tolerances import CENTRAL_DIFFERENCES, IDENTITY, SIXTH_ORDER_DIFFERENCES, relative_error
+from tests.reference.rod_robots import STEP, complex_residual, complex_steps, hybrid_builder
+from tests.tolerances import CENTRAL_DIFFERENCES, COMPLEX_STEP, IDENTITY, relative_error
 
 TURN = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
-CONDITION = 100.0
-"""What differences of accelerations lose to that of the mass matrix and of A."""
 JOINTS = {"ball": Spherical(), "hinge": Revolute((1.0, -1.0, 2.0)), "weld": Fixed()}
 
 
@@ -85,29 +83,49 @@ def test_hessian_of_the_residual(rng):
         assert relative_error(H.Hqa[t].T @ dq, change[2]) < CENTRAL_DIFFERENCES
 
 
+def acceleration_rows(robot, states):
+    """da/d(q, v, u) (K, n, 2 n + nu) at complex states (K, size) without a and multipliers, which are solved for."""
+    n, nu, G, states = robot.nq, robot.nu, robot.model.constraint_count, states.copy()
+    chains = BLOCKS * n * n + 2 * n * nu
+
+    def block(A, name):
+        return A[:, Blocks._fields.index(name) * n * n :][:, : n * n].reshape(-1, n, n)
+
+    r, A = complex_residual(robot, MASS_MATRIX, states)
+    rows = A[:, chains + 3 * G :][:, : G * n].reshape(-1, G, n)
+    K = np.zeros((len(r), n + G, n + G), complex)
+    K[:, :n, :n], K[:, :n, n:], K[:, n:, :n] = block(A, "M"), -rows.swapaxes(1, 2), rows
+    y = np.linalg.solve(K, -np.hstack([r, A[:, chains + 2 * G :][:, :G]])[..., None])[..., 0]
+    states[:, 2 * n : 3 * n], states[:, -G:] = y[:, :n], y[:, n:]
+    A = complex_residual(robot, FIRST, states)[1]
+    A1, A2 = A[:, chains + 3 * G + G * n :][:, : 2 * G * n].reshape(-1, 2, G, n).swapaxes(0, 1)
+    B = A[:, BLOCKS * n * n :][:, : n * nu].reshape(-1, n, nu)
+    above = np.concatenate([block(A, "dq"), block(A, "dv"), -B], axis=2)
+    below = np.concatenate([A2, 2.0 * A1, np.zeros((len(A), G, nu))], axis=2)
+    return np.linalg.solve(K, -np.concatenate([above, below], axis=1))[:, :n]
+
+
 @pytest.mark.parametrize("joint", JOINTS)
 def test_hessian_of_accelerations(joint, rng):
-    """Against sixth-order differences of first derivatives, at nine points at once, more than there are lanes."""
+    """Against complex steps of first derivatives, at more points at once than there are lanes."""
     robot, K = closed(JOINTS[joint], "link"), 9
     n, nu = robot.nq, robot.nu
     q, v, w = rng.uniform(-0.5, 0.5, (3, K, n))
     u, wrenches = rng.normal(size=(K, nu)), rng.normal(size=(K, 1, 6))
     H = robot.forward_dynamics_hessian(q, v, u, w, wrenches)
-    dq, dv, du = rng.normal(size=n), rng.normal(size=n), rng.normal(size=nu)
-    steps, weights = 1e-3 * np.array([1.0, 2.0, 3.0]), np.array([0.75, -0.15, 1.0 / 60.0]) / 1e-3
+    first = robot.forward_dynamics_derivatives(q, v, u, wrenches)
+    columns = [*range(2 * n), *range(4 * n, 4 * n + nu)]
     for t in (0, K - 1):
-
-        def rows(s, t=t):
-            first = robot.forward_dynamics_derivatives(q[t] + s * dq, v[t] + s * dv, u[t] + s * du, wrenches[t])
-            return [w[t] @ x for x in first]
-
-        pairs = [(rows(s), rows(-s)) for s in steps]
-        of_q, of_v, of_u = (sum(c * (x[k] - y[k]) for c, (x, y) in zip(weights, pairs, strict=True)) for k in range(3))
-        for found, expected in (
-            (H.Hqq[t] @ dq + H.Hqv[t] @ dv + H.Hqu[t] @ du, of_q), (H.Hqv[t].T @ dq + H.Hvv[t] @ dv, of_v),
-            (H.Hqu[t].T @ dq, of_u),
-        ):  # fmt: skip
-            assert relative_error(found, expected) < SIXTH_ORDER_DIFFERENCES * CONDITION
-        assert (
-            relative_error(robot.forward_dynamics_hessian(q[t], v[t], u[t], w[t], wrenches[t]).Hqq, H.Hqq[t]) < IDENTITY
-        )
+        states = np.zeros((2 * n + nu, 4 * n + nu + int(robot.arrays.numbers[1])), complex)
+        states[:, : 4 * n + nu + 6] = np.concatenate([q[t], v[t], np.zeros(2 * n), u[t], wrenches[t, 0]])
+        states[range(2 * n + nu), columns] += 1j * STEP
+        rows = acceleration_rows(robot, states)
+        assert relative_error(np.hstack([x[t] for x in first]), rows[0].real) < COMPLEX_STEP
+        exact = np.einsum("i,kij->jk", w[t], rows.imag) / STEP
+        parts = slice(n), slice(n, 2 * n), slice(2 * n, 2 * n + nu)
+        for found, i, j in ((H.Hqq, 0, 0), (H.Hqv, 0, 1), (H.Hvv, 1, 1), (H.Hqu, 0, 2)):
+            assert relative_error(found[t], exact[parts[i], parts[j]]) < COMPLEX_STEP
+        scale = np.abs(H.Hqu[t]).max()
+        assert np.abs(exact[parts[1], parts[2]]).max() < COMPLEX_STEP * scale > np.abs(exact[parts[2], parts[2]]).max()
+        one = robot.forward_dynamics_hessian(q[t], v[t], u[t], w[t], wrenches[t])
+        assert relative_error(one.Hqq, H.Hqq[t]) < IDENTITY

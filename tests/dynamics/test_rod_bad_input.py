@@ -74,6 +74,7 @@ LINES = (None, "", 3, THING, b"x", [], {}, [None], [3], ["rod", "rod"])
 BY_ROD = (*NUMBERS[:5], *NUMBERS[6:], (0.0,), (0.0, None), (0.0, "text"), ([0.0], 0.0), (np.nan, 0.0), np.zeros(3))
 DENSITIES = tuple(lambda s, x=x: x for x in (None, "text", 1.0, np.zeros(3), np.full(6, np.nan), THING))
 SIGNALS = tuple(lambda t, u=u: u for u in (None, "text", 1j, np.nan, THING, [1.0]))
+POLICIES = tuple(lambda t, x, u=u: u for u in (None, "text", 1j, np.nan, THING, [1.0]))
 CURVES = tuple(lambda s, x=x: x for x in (None, "text", np.zeros(6), np.full((len(Z), 6), np.nan), THING))
 MOTIONS = tuple({"body": lambda t, x=x: x} for x in (None, "text", [1.0], np.nan, [np.nan] * 3, [1j] * 3, THING))
 BY_LINK = ("text", THING, 3.0, [1.0], {"rod": 0.0}, {3: 0.0}, {"body": None})
@@ -104,7 +105,21 @@ BUILDING = [
     *rows(
         "CylinderContact", rods.CylinderContact, {"radius": 0.1, "stiffness": 1e3}, radius=POSITIVE,
         stiffness=POSITIVE, exponent=(*NUMBERS, 0.5, 1.3), smoothing=AT_LEAST_ZERO, point=arrays(3),
-        axis=(*arrays(3), "w", np.zeros(3)),
+        axis=(*arrays(3), "w", np.zeros(3)), inside=FLAGS, damping=AT_LEAST_ZERO, friction=AT_LEAST_ZERO, slip=POSITIVE,
+    ),
+    *rows(
+        "PlaneContact", rods.PlaneContact, {"stiffness": 1e3}, stiffness=POSITIVE, point=arrays(3),
+        normal=(*arrays(3), "w", np.zeros(3)),
+    ),
+    *rows("SphereContact", rods.SphereContact, {"radius": 0.1, "stiffness": 1e3}, point=arrays(3), inside=FLAGS),
+    *rows(
+        "RodContact", rods.RodContact, {"rod": "rod", "stiffness": 1e3}, rod=NEW_NAMES, stiffness=POSITIVE,
+        apart=POSITIVE[1:], radius=POSITIVE[1:],
+    ),
+    *rows(
+        "CapsuleContact", rods.CapsuleContact,
+        {"radius": 0.1, "stiffness": 1e3, "start": np.zeros(3), "end": np.ones(3)}, start=arrays(3),
+        end=(*arrays(3), np.zeros(3)),
     ),
     *rows(
         "Fluid", rods.Fluid, {"density": 1e3}, density=POSITIVE, drag=(*arrays(3), [-1.0, 0.0, 0.0]), lift=NUMBERS,
@@ -161,8 +176,28 @@ BUILDING = [
         density=(*NUMBERS, np.zeros(6), *DENSITIES[:2], *DENSITIES[3:]),
     ),
     *rows(
-        "add_contact", adding("add_contact"), {"rod": "rod", "contact": rods.CylinderContact(0.1, 1e3)},
-        rod=(*NAMES, "body"), contact=(*KINDS, rods.Fluid(1.0)),
+        "add_contact", adding("add_contact"), {"link": "rod", "contact": rods.PlaneContact(1e3)}, link=NAMES,
+        contact=(*KINDS, rods.Fluid(1.0)), radius=AT_LEAST_ZERO[1:], point=(*arrays(3), [1.0, 0.0, 0.0]),
+        spacing=(*POSITIVE[1:], 1e-9),
+    ),
+    *rows(
+        "of a body", adding("add_contact"), {"link": "body", "contact": rods.PlaneContact(1e3)}, spacing=(0.1,),
+        contact=(
+            rods.RodContact("x", 1e3), rods.RodContact("rod", 1e3, apart=0.1),
+            *(rods.SphereContact(0.1, 1e3, link=name) for name in (3, "x", "body")),
+        ),
+    ),
+    *rows(
+        "of itself", adding("add_contact"), {"link": "rod", "contact": rods.RodContact("rod", 1e3, apart=0.1)},
+        contact=(rods.RodContact("rod", 1e3),),
+    ),
+    *rows(
+        "add_load", adding("add_load"), {"link": "rod", "law": lambda R, p, w, v, u: np.zeros(6)}, link=NAMES,
+        law=(*KINDS, lambda R, p, w, v, u: 3.0, lambda R, p, w, v, u: [np.nan] * 6, lambda: np.zeros(6)),
+        controls=("text", THING, 3.0, [None], [3], ["one", "one"]), at=(*SHARES[1:], 0.0), per_length=FLAGS,
+    ),
+    *rows(
+        "of a body", adding("add_load"), {"link": "body", "law": lambda *y: np.zeros(6)}, at=(0.5,), per_length=(True,),
     ),
     *rows(
         "add_fluid", adding("add_fluid"), {"rod": "rod", "fluid": rods.Fluid(1.0)}, rod=(*NAMES, "body"),
@@ -210,6 +245,8 @@ POINT = {"q": Z, "v": Z, "a": Z, "u": [0.0, 0.0]}
 FORWARD = {"q": Z, "v": Z, "u": [0.0, 0.0]}
 WRENCHES = arrays(1, 6)[1:]
 X, U = np.zeros(2 * N), np.zeros(2)
+TURNED = (np.r_[300.0, np.zeros(N - 1)], np.r_[1e200, np.zeros(N - 1)])
+"""More rotation of the rod from one of its points to the next than kernels can tell."""
 XS, US = np.zeros((4, 2 * N)), np.zeros((3, 2))
 
 USING = [
@@ -223,6 +260,7 @@ USING = [
     ),
     *rows("mass_matrix", of_model("mass_matrix"), {"q": Z}, model=KINDS, q=Q),
     *rows("center_of_mass", of_model("center_of_mass"), {"q": Z}, model=KINDS, q=Q),
+    *rows("contact_forces", of_model("contact_forces"), {"q": Z}, model=KINDS, q=Q),
     *rows("energies", of_model("energies"), {"q": Z, "v": Z}, model=KINDS, q=Q, v=Q),
     *rows("momentum", of_model("momentum"), {"q": Z, "v": Z}, model=KINDS, q=Q, v=Q, about=CHOICES),
     *rows("modes", lambda **given: rods.vibration_modes(**given), {"q": Z}, robot=KINDS),
@@ -266,7 +304,7 @@ USING = [
         "branch", lambda **given: rods.equilibrium_branch(robot(), **given), {"u": [0.0, 0.0]}, u=arrays(2), q0=Q[1:],
         wrenches=WRENCHES, prescribed=(*BY_LINK, {"body": [1.0, 2.0]}), u_start=arrays(2)[1:],
         wrenches_start=WRENCHES, factors=(*arrays(2), [1.0, 1.0]), step=POSITIVE, max_points=(*WHOLE, 1),
-        tolerance=POSITIVE,
+        tolerance=POSITIVE, direction=(*Q[1:], np.zeros(N)),
     ),
     *rows("simulate", lambda **given: rods.simulate(**given), {"duration": 1.0, "controls": U}, robot=KINDS),
     *rows(
@@ -275,6 +313,11 @@ USING = [
         method=CHOICES, dt=POSITIVE[1:], rtol=POSITIVE, atol=POSITIVE, jacobian=FLAGS, progress=FLAGS,
         prescribed=(*BY_LINK, {"body": 3.0}, *MOTIONS), baumgarte=POSITIVE, max_step=POSITIVE[1:],
     ),
+    *rows(
+        "simulate", lambda **given: rods.simulate(robot(), **given), {"duration": 1.0, "policy": lambda t, x: U},
+        policy=(*arrays(2), *POLICIES), period=POSITIVE[1:],
+    ),
+    *rows("resimulated", lambda **given: system().resimulated(**given), rtol=POSITIVE, atol=POSITIVE),
     *rows("system", lambda **given: rods.SoftRobotSystem(**given), {"dt": 0.1}, robot=KINDS),
     *rows("system", lambda **given: rods.SoftRobotSystem(robot(), **{"dt": 0.1, **given}), dt=POSITIVE,
           integrator=CHOICES[1:]),
@@ -288,6 +331,24 @@ USING = [
     *rows("linearize", of_system("linearize"), {"xs": XS, "us": US}, xs=arrays(4, 2 * N, finite=False),
           us=arrays(3, 2, finite=False)),
     *rows("lines", of_system("skeleton"), xs=arrays(4, 2 * N)),
+    *rows("turned", of_robot("residual"), POINT, q=TURNED),
+    *rows("turned", of_robot("residual_derivatives"), POINT, q=TURNED),
+    *rows("turned", of_robot("residual_hessian"), {**POINT, "w": Z}, q=TURNED),
+    *rows("turned", of_robot("forward_dynamics"), FORWARD, q=TURNED),
+    *rows("turned", of_model("inverse_dynamics"), {"q": Z, "v": Z, "a": Z}, q=TURNED),
+    *rows("turned", of_model("energies"), {"q": Z, "v": Z}, q=TURNED),
+    *rows("turned", of_model("link_placements"), q=TURNED),
+    *rows("turned", of_model("center_lines"), q=TURNED),
+    *rows("turned", of_chains("closure_error"), q=TURNED),
+    *rows("turned", of_chains("assemble"), q0=TURNED),
+    *rows("turned", lambda **given: rods.static_equilibrium(robot(), [0.0, 0.0], **given), q0=TURNED),
+    *rows("turned", lambda **given: rods.static_equilibrium(robot(), [0.0, 0.0], method="loading", **given), q0=TURNED),
+    *rows("turned", lambda **given: rods.equilibrium_branch(robot(), [0.0, 0.0], **given), q0=TURNED),
+    *rows("turned", lambda **given: rods.simulate(robot(), 1.0, U, **given), q0=TURNED),
+    *rows("turned", lambda **given: rods.simulate(robot(), 1.0, U, method="newmark", **given), q0=TURNED),
+    *rows("turned", of_system("check_start"), x0=(np.append(TURNED[0], Z),)),
+    *rows("bodies", of_system("body_placements"), xs=arrays(4, 2 * N)),
+    *rows("curves", of_system("quantities"), xs=arrays(4, 2 * N)),
 ]  # fmt: skip
 
 

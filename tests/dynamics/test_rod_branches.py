@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.polynomial.legendre import legfit
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ellipe, ellipk
 
@@ -13,7 +14,7 @@ from dynamics.rods.model.strain_basis import LegendreBasis
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.branch import equilibrium_branch
-from dynamics.rods.statics.equilibrium import static_equilibrium
+from dynamics.rods.statics.equilibrium import load_path, static_equilibrium
 from dynamics.rods.statics.load_path import negative_directions, stiffness_values
 from tests.reference.rod_robots import manipulator
 from tests.tolerances import IDENTITY, relative_error
@@ -98,6 +99,27 @@ def test_the_branch_of_the_elastica():
         tips = np.array([link_placement(robot.model, "rod", q)[1][[0, 2]] for q in branch.q])
         expected = np.array([elastica(ratio) for ratio in branch.factors])
         assert len(tips) > 5 and np.abs(np.abs(tips) - np.abs(expected)).max() < 1e-4
+
+
+@pytest.mark.parametrize("pinned", [False, True])
+def test_the_branch_that_leaves_a_bifurcation(pinned):
+    """From the straight column's first one both ways, along the elastica; a pinned one falls aside where its ends
+    meet."""
+    robot, load, tips = column(pinned), pushed(euler(pinned)), []
+    straight = equilibrium_branch(robot, [], wrenches=load, factors=(0.0, 1.5))
+    start, at, aside = straight.critical_factors[0], straight.critical_q[0], straight.critical_directions[0]
+    for direction in (aside, -aside):
+        branch = equilibrium_branch(robot, [], at, load, factors=(start, 2.3), step=0.3, direction=direction)
+        assert branch.status == "converged" and len(branch.factors) > 10 and branch.factors[0] == start
+        assert not branch.q[0].any() and branch.q[1] @ direction > 0.0
+        tips.append(np.array([link_placement(robot.model, "rod", q)[1][[0, 2]] for q in branch.q[1:]]))
+        expected = np.array([elastica(ratio / start) for ratio in branch.factors[1:]])
+        assert np.abs(tips[-1][:, 0] - expected[:, 0]).max() < 2e-4
+        assert pinned or np.abs(np.abs(tips[-1][:, 1]) - expected[:, 1]).max() < 1e-4
+        meeting = [brentq(lambda ratio: elastica(ratio)[0], 2.0, 2.3)] if pinned else []
+        assert branch.critical_factors == pytest.approx(meeting, abs=1e-3)
+        assert branch.stable[1:].tolist() == [not pinned or x < meeting[0] for x in branch.factors[1:]]
+    assert np.abs(tips[0] - [1.0, -1.0] * tips[1]).max() < 1e-7
 
 
 def test_a_follower_is_no_gradient():
@@ -208,6 +230,36 @@ def test_a_twisted_rod_coils():
     moment, tension = localized(bending, torsion, length, slack, turns)
     assert rest.prescribed_forces["chuck"][0] == pytest.approx(moment, rel=1e-3)
     assert -rest.prescribed_forces["slider"][0] == pytest.approx(tension, rel=2e-2)
+
+
+@pytest.mark.parametrize(("ratio", "order"), [(3.0, 14), (1.0, 18)])
+def test_a_twisted_ring_leaves_its_plane(ratio, order):
+    """A straight rod bent into a ring does so at 2 pi sqrt(3) EJ / GJ, in two ways [Michell 1889]; it turns freely
+    about its tangent where it is held."""
+    builder = RodModelBuilder(WEIGHTLESS)
+    material = Anisotropic(np.diag([ratio, 1.0, 1.0, 1e3, 1e3, 1e3]), 1.0)
+    basis = LegendreBasis(torsion=4, bending_y=order, bending_z=order)
+    builder.add_body("chuck", "world", Revolute("x"), mass=1.0, inertia=np.eye(3))
+    builder.add_rod("rod", "chuck", 1.0, Circular(0.01), material, basis, points=order + 4)
+    builder.add_closure("weld", "rod", "world", Fixed())
+    robot, s, michell = SoftRobot(builder.build()), np.linspace(-1.0, 1.0, 400), 2.0 * np.pi * np.sqrt(3.0) / ratio
+
+    def softest(part: float) -> np.ndarray:
+        """The three smallest eigenvalues of the stiffness of the ring, with this part of that twist."""
+        twist = part * michell
+        angle = 0.5 * twist * (1.0 - s)
+        bent = (legfit(s, 2.0 * np.pi * wave, order) for wave in (np.cos(angle), -np.sin(angle)))
+        path, q = load_path(robot, [], None, np.r_[twist, -twist, np.zeros(4), *bent], {"chuck": twist}, None, None)
+        q, found = path.solve(q, 1.0, None, 1e-10, 50)
+        assert path.at_rest(found, 1e-7) and np.abs(closure_error(robot.model, q)).max() < 1e-9
+        return stiffness_values(path.stiffness(q, 1.0, found.multipliers))[:3]
+
+    sums = []
+    for part, sign in ((0.99, 1.0), (1.01, -1.0)):
+        free, *ways = sorted(softest(part), key=abs)
+        assert abs(free) < 1e-10 and min(sign * np.array(ways)) > 1e-4
+        sums.append(sum(ways))
+    assert 0.99 + 0.02 * sums[0] / (sums[0] - sums[1]) == pytest.approx(1.0, abs=5e-4)
 
 
 # ------------------------------------------------------------------------------------------------ ends of searches

@@ -228,7 +228,6 @@ def test_a_free_chain_and_one_that_hangs():
         ({"q0": [0.5, 0.5, 0.5]}, ValueError, "q0: the chains are open by"),
         ({"v0": [1.0, 1.0, 1.0]}, ValueError, "v0: the chains are opening"),
         ({"method": "implicit_midpoint", "dt": 0.1}, ValueError, "method: implicit_midpoint knows no closed"),
-        ({"method": "sdirk2", "dt": 0.1}, ValueError, "method: sdirk2 knows no closed"),
         ({"prescribed": {"crank": lambda t: 0.3}}, ValueError, r"prescribed\['crank'\]\(0\)"),
     ],
 )

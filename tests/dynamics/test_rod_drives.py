@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from dynamics import Fixed, Prismatic, Revolute, Spherical
-from dynamics.rods.kinematics.center_lines import _segment_poses, link_placements
+from dynamics.rods.kinematics.center_lines import link_placements, segment_poses
 from dynamics.rods.loads.chambers import Chamber
 from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.cross_section import Circular
@@ -46,7 +46,7 @@ def chain(between=None, **options) -> RodModelBuilder:
 # ------------------------------------------------------------------------------------------------ several rods
 def volume(robot: SoftRobot, line, q: np.ndarray) -> float:
     """Length of a tendon, or volume of a chamber, from places of its points in the world."""
-    starts, ends = _segment_poses(robot.model, q[None])
+    starts, ends = segment_poses(robot.model, q[None])
     rods = [robot.model.rods[name] for name in line.rods]
     routes, scales = line.routing(*rods), line.scales(*rods)
     total, first, last = 0.0, 0, None

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dynamics.joints import Revolute, Spherical
-from dynamics.rods.loads.external_loads import CylinderContact, Fluid
+from dynamics.rods.loads.contacts import CylinderContact
+from dynamics.rods.loads.external_loads import Fluid
 from dynamics.rods.loads.tendons import Tendon
 from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.model.cross_section import Circular, Rectangular

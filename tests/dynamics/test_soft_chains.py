@@ -70,6 +70,23 @@ def test_order_of_the_method():
     assert np.log2(opened[0] / opened[1]) > 1.7
 
 
+def test_simulated_steps_are_those_of_a_system(system):
+    """Of chains of all kinds, and of a start that is closed; multipliers are those of the motion."""
+    robot, u, n = system.robot, np.array([3.0, 1.0]), system.nv
+    q0 = assemble(system.model).q
+    run = simulate(robot, 0.045, u, q0, method="sdirk2", dt=0.01)
+    x0 = np.concatenate([q0, np.zeros(n)])
+    xs = system.rollout(x0, np.tile(u, (4, 1)))
+    last = SoftRobotSystem(robot, 0.005, "sdirk2").step(xs[-1], u)
+    assert np.abs(np.hstack([run.q, run.v]) - np.vstack([xs, last])).max() < NEWTON
+    errors = []
+    exact = simulate(robot, 0.04, u, q0, method="radau", rtol=1e-8, atol=1e-10)
+    for dt in (0.002, 0.001):
+        run = simulate(robot, 0.04, u, q0, method="sdirk2", dt=dt)
+        errors.append(relative_error(run.multipliers[-1], exact.multipliers[-1]))
+    assert errors[1] < 0.05 and errors[1] < 0.6 * errors[0], errors
+
+
 def test_chains_stay_closed(system):
     """Over two seconds of motion, and open ones close by the rate of the method."""
     n, h = system.nv, system.dt

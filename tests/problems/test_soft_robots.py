@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 import problems
 import trajopt
@@ -10,19 +11,22 @@ from dynamics.rods.kinematics.center_lines import link_placement
 from experiments.soft_manipulator.truth import executed
 from problems.parallel_rods import CORNERS
 from problems.soft_manipulator_reach import GOAL, LARGEST_TENSION, resting_tip
-from trajopt.backward.expansions import adjoint, expand
+from tests.reference.robot_systems import slope
+from tests.tolerances import SLOPE
+from trajopt.backward.expansions import adjoint, expand, expand_exactly, total_cost
 
 REACH = {"horizon": 16, "dt": 0.05}
 SMALL = {
     "reach": ("soft_manipulator_reach", REACH),
     "reach by the midpoint rule": ("soft_manipulator_reach", {**REACH, "integrator": "implicit_midpoint"}),
     "reach by Newmark's method": ("soft_manipulator_reach", {**REACH, "integrator": "newmark"}),
-    "track": ("soft_manipulator_track", {"horizon": 25, "dt": 0.08}),
+    "track": ("soft_manipulator_track", {"horizon": 25, "dt": 0.04}),
     "hybrid arm": ("hybrid_arm_reach", {"horizon": 24, "dt": 0.05}),
-    "throw": ("soft_manipulator_throw", {"horizon": 12, "dt": 0.04}),
+    "throw": ("soft_manipulator_throw", {"horizon": 12, "dt": 0.04, "velocity": (0.0, 2.0, 2.0)}),
     "swimmer": ("soft_swimmer", {"horizon": 25, "dt": 0.04, "distance": 0.1}),
-    "gripper": ("rod_gripper", {"horizon": 12, "dt": 0.04}),
+    "gripper": ("rod_gripper", {"horizon": 12, "dt": 0.04, "place": 0.25}),
     "parallel robot": ("parallel_rods", {"horizon": 10, "dt": 0.04}),
+    "satellite": ("flexible_satellite", {"horizon": 64, "dt": 0.125}),
 }
 
 
@@ -67,6 +71,43 @@ def test_the_fish_swims_as_planned():
     ends = np.array([solution.xs[-1], executed(system, solution.xs[0], solution.us)])
     planned, true = head.evaluate(ends)
     assert solution.converged and np.linalg.norm(planned) < 1e-3 and np.linalg.norm(true - planned) < 2e-3
+
+
+def test_the_satellite_turns_and_stops():
+    """Two turns in two charts; then hub and boom rest where they ought to, within 5 mm of the tip where Radau's method
+    executes the controls."""
+    solution = trajopt.DDP().solve(problems.make("flexible_satellite"))
+    system, xs = solution.problem.system, solution.xs
+    n, changes = system.nv, np.linalg.norm(np.diff(xs[:, :3], axis=0), axis=1) > 1.0
+    R, _ = link_placement(system.model, "hub", xs[:, :n])
+    turned = Rotation.from_matrix(R[:-1].swapaxes(1, 2) @ R[1:]).magnitude().sum() / (2.0 * np.pi)
+    assert solution.converged and changes.sum() >= 2 and turned > 1.5
+    rotation, velocity = (cost.residual for cost in solution.problem.terminal_costs[:2])
+    assert np.abs(rotation.evaluate(xs[-1:])).max() < 2e-3 and np.abs(velocity.evaluate(xs[-1:])[:, 3:]).max() < 2e-3
+    ends = np.array([xs[-1], executed(system, xs[0], solution.us)])
+    tips = link_placement(system.model, "boom", ends[:, :n])[1]
+    assert np.linalg.norm(tips[1] - tips[0]) < 5e-3
+
+
+def test_the_cost_of_a_satellite_that_turns(rng):
+    """The expansion along a motion that changes its chart is that of the cost of the controls, to third order."""
+    problem = problems.make("flexible_satellite", horizon=40, dt=0.1)
+    system, us, du = problem.system, 0.3 * rng.normal(size=(40, 3)), rng.normal(size=(40, 3))
+    xs = system.rollout(problem.x0, us)
+    assert (np.linalg.norm(np.diff(xs[:, :3], axis=0), axis=1) > 1.0).any()
+    costate, gradient = adjoint(expand(problem, xs, us))
+    exact, dx = expand_exactly(problem, xs, us, costate[1:]), np.zeros(xs.shape)
+    for t in range(40):
+        dx[t + 1] = exact.fx[t] @ dx[t] + exact.fu[t] @ du[t]
+    second = np.einsum("ti,tij,tj->", dx, exact.lxx, dx) + np.einsum("ti,tij,tj->", du, exact.luu, du)
+    second += 2.0 * np.einsum("ti,tij,tj->", du, exact.lux, dx[:-1])
+    steps, cost = 2.0 ** -np.arange(4.0, 9.0), total_cost(problem, xs, us)
+    errors = [
+        total_cost(problem, system.rollout(problem.x0, us + h * du), us + h * du)
+        - (cost + h * (gradient * du).sum() + 0.5 * h * h * second)
+        for h in steps
+    ]
+    assert slope(steps, np.array(errors)) == pytest.approx(3.0, abs=SLOPE)
 
 
 def test_the_manipulator_arrives_and_stays_there():

@@ -139,6 +139,21 @@ def complex_steps(robot: SoftRobot, level: int, state, accelerations: bool = Fal
     return dr, dA
 
 
+def complex_residual(robot: SoftRobot, level: int, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """r (K, n) and A (K, .) of `residual_kernel` for complex states (K, size), their imaginary parts tiny."""
+    numbers = states.shape[1], residual_work(robot.model), robot.nq, result_numbers(robot.model.arrays, robot.arrays)
+    out = [np.empty((len(states), size), complex) for size in numbers[2:]]
+    for t in range(0, len(states), LANES):
+        x, work, *results = (aligned_zeros(size, 2, LANES) for size in numbers)
+        own = states[t : t + LANES].T
+        x[:, 0], x[:, 1, : own.shape[1]] = own.real[:, :1], own.imag
+        x[:, 0, : own.shape[1]] = own.real
+        residual_kernel(robot.model.arrays, robot.arrays, level, x, work, *results)
+        for rows, y in zip(out, results, strict=True):
+            rows[t : t + LANES] = (y[:, 0] + 1j * y[:, 1]).T[: own.shape[1]]
+    return out[0], out[1]
+
+
 # ------------------------------------------------------------------------------------------------ poses
 def tip(robot: SoftRobot, name: str, q: np.ndarray) -> np.ndarray:
     """Placement (4, 4) of a link's frame, a rod's tip, as the kernel leaves it in its workspace."""

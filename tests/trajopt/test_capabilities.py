@@ -38,7 +38,9 @@ class Everything(CirclePendulum):
 
     semi_implicit_from, idle = 1, np.array([False, True, False])
     scenery, state_names, control_names = np.ones((2, 2, 3)), ("c", "s", "w"), ("torque",)
+    control_units = ("N m",)
     integrator_order, single_joints, phase_starts = 1, {"pin": (0, 2)}, np.array([0, 2])
+    plain_tangent = False
     tangent_names, neutral_state, serves = ("angle", "rate"), np.array([1.0, 0.0, 0.0]), (VectorSpace(2),)
 
     def __init__(self, knots=range(N)):
@@ -63,6 +65,9 @@ class Everything(CirclePendulum):
         part = Everything(np.repeat(self.knots, substeps))
         part.dt /= substeps
         return part
+
+    def resimulated(self):
+        return self.with_model(1.01)
 
     def with_model(self, model):
         part = Everything(self.knots)
@@ -117,6 +122,9 @@ class Everything(CirclePendulum):
 
     def center_of_mass(self, xs):
         return 0.5 * xs
+
+    def quantities(self, xs):
+        return (("twice [m]", ("a",), 2.0 * xs[:, :1]),)
 
     def state_limits(self, position=True, velocity=True):
         return np.array([-np.inf, -2.0]), np.array([1.0 if position else np.inf, 2.0])
@@ -215,6 +223,9 @@ SAME = {
     "difference_with_jacobian": same_difference,
     "window": same_window,
     "refined": same_finer,
+    "resimulated": lambda w, i, zs, xs, us: [
+        (w.resimulated().step(zs[:-1], us)[:, :3], i.resimulated().step(xs[:-1], us))
+    ],
     "with_model": same_other,
     "single_joints": same("single_joints"),
     "joint_efforts": lambda w, i, zs, xs, us: [(w.joint_efforts(us), i.joint_efforts(us))],
@@ -226,6 +237,7 @@ SAME = {
     "contact_points": lambda w, i, zs, xs, us: [(w.contact_points(zs), i.contact_points(xs))],
     "contact_forces": lambda w, i, zs, xs, us: [(w.contact_forces(zs, us), i.contact_forces(xs, us))],
     "center_of_mass": lambda w, i, zs, xs, us: [(w.center_of_mass(zs), i.center_of_mass(xs))],
+    "quantities": lambda w, i, zs, xs, us: [(w.quantities(zs)[0][2], i.quantities(xs)[0][2])],
     "state_names": lambda w, i, *_: [(w.state_names, (*i.state_names, "torque before"))],
     "tangent_names": lambda w, i, *_: [(w.tangent_names, (*i.tangent_names, "torque before"))],
     "serves": lambda w, i, *_: [(w.serves == tuple(WithControls(s, 1) for s in i.serves), True)],
@@ -242,6 +254,7 @@ SAME = {
     "scenery": same("scenery"),
     "control_names": same("control_names"),
     "euclidean": same("euclidean"),
+    "plain_tangent": same("plain_tangent"),
     "difference_expansion": lambda w, i, zs, xs, us: [
         (a[:, :2, :2], b)
         for a, b in zip(w.difference_expansion(zs[0], zs, np.ones((N + 1, 3))),

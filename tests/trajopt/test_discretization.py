@@ -8,6 +8,7 @@ import pytest
 import dynamics
 import problems
 import trajopt
+from dynamics import rods
 from experiments.soft_manipulator.truth import executed
 from problems import arm, quadrotor
 from tests.trajopt.cases import linear, pendulum
@@ -161,12 +162,34 @@ def test_controls_before_err_by_nothing():
 
 
 def test_a_soft_robot_as_radau_executes_it():
-    """What a linearisation predicts from finer steps by SDIRK2 is how far the executed plan ends from the plan."""
-    solution = trajopt.DDP().solve(problems.make("soft_manipulator_reach", horizon=25))
-    error, system = solution.discretization_error(substeps=8), solution.problem.system
-    assert error.order == 2 and not error.beyond_linearization
+    """Errors are from where Radau's method takes the plan, alone and with its gains; what a linearisation predicts from
+    finer steps by SDIRK2 is near."""
+    solution = trajopt.DDP().solve(problems.make("soft_manipulator_reach", horizon=12))
+    error, fine = solution.discretization_error(), solution.discretization_error(substeps=8)
+    system, tight = solution.problem.system, {"method": "radau", "rtol": 1e-7, "atol": 1e-9}
+    assert (error.order, error.substeps, fine.substeps) == (2, 0, 8) and not fine.beyond_linearization
     missed = executed(system, solution.xs[0], solution.us) - solution.xs[-1]
-    assert np.abs(error.open_loop[-1] - missed).max() < 0.2 * np.abs(missed).max()
+    assert np.abs(error.open_loop[-1] - missed).max() < 1e-4 * np.abs(missed).max()
+    assert np.abs(fine.open_loop[-1] - missed).max() < 0.2 * np.abs(missed).max()
+    np.testing.assert_array_equal(error.local, fine.local)
+    policy, (q, v) = replace(solution.policy(), limits=None), np.split(solution.xs[0], 2)
+    run = rods.simulate(system.robot, policy.horizon, q0=q, v0=v, policy=policy, period=system.dt, **tight)
+    held = np.concatenate([run.q[-1], run.v[-1]]) - solution.xs[-1]
+    assert np.abs(error.closed_loop[-1] - held).max() < 1e-4 * np.abs(held).max()
+
+
+def test_what_a_system_knows_of_continuous_time():
+    """Its own and that of one around it."""
+    system = problems.make("soft_manipulator_reach", horizon=2).system
+    exact, n = system.resimulated(), system.nv
+    x, u = np.concatenate([np.linspace(0.0, 0.2, n), np.zeros(n)]), np.full(system.nu, 3.0)
+    end = system.refined(64).rollout(x, np.tile(u, (64, 1)))[-1]
+    assert np.abs(exact.step(x, u) - end).max() < 1e-3 * np.abs(end).max()
+    around = ControlRateSystem(system).resimulated().rollout(np.append(x, 0.0 * u), np.tile(u, (2, 1)))
+    np.testing.assert_array_equal(around[:, : 2 * n], exact.rollout(x, np.tile(u, (2, 1))))
+    assert np.isnan(exact.step(1e200 * x, u)).all()
+    with pytest.raises(ValueError, match="x has 2 points and u has 3"):
+        exact.step(np.tile(x, (2, 1)), np.tile(u, (3, 1)))
 
 
 def test_what_cannot_be_predicted_is_rolled_out():
@@ -251,7 +274,7 @@ def test_who_has_none(rng, tmp_path):
         (1, ValueError, "substeps: got 1, wanted an integer >= 2"),
         (2.0, TypeError, "substeps: got 2.0"),
         (True, TypeError, "substeps: got True"),
-        (None, TypeError, "substeps: got None"),
+        ("2", TypeError, "substeps: got '2'"),
     ],
 )
 def test_bad_substeps(substeps, error, message):

@@ -1,6 +1,7 @@
 """Figures are drawn, without any display and without touching matplotlib's global state."""
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,9 +19,11 @@ from trajopt import (
     ControlCost,
     Problem,
     StateCost,
+    animate,
     compare,
     plot_convergence,
     plot_trajectory,
+    simulate,
 )
 from trajopt.plotting.style import GREY
 from trajopt.plotting.trajectory import Series, _color, _name_components
@@ -323,3 +326,18 @@ def test_what_is_not_a_result_is_refused():
 def test_no_global_state(comparison):
     plot_convergence(comparison)
     assert "matplotlib.pyplot" not in sys.modules or not sys.modules["matplotlib.pyplot"].get_fignums()
+
+
+def test_executed_plans_are_drawn_as_plans_are(swing, tmp_path):
+    """So is anything with a system, times, states and controls, also if these change between the times."""
+    executed = simulate(swing, dt=swing.problem.system.dt)
+    figure = plot_trajectory(executed, tmp_path / "motion.png")
+    assert figure.get_suptitle() == "motion" and not figure.legends
+    np.testing.assert_allclose(figure.axes[0].lines[0].get_data(), (executed.times, executed.xs[:, 0]))
+    assert figure.axes[-2].lines[0].get_drawstyle() == "steps-post"
+    assert animate(executed, tmp_path / "motion.gif", fps=5, size=(120, 100)).stat().st_size > 1000
+    at_times = SimpleNamespace(**{name: getattr(executed, name) for name in ("system", "times", "xs")}, name="swing",
+                               us=np.concatenate([executed.us, executed.us[-1:]]))  # fmt: skip
+    figure = plot_trajectory(at_times)
+    assert figure.get_suptitle() == "swing: motion"
+    assert figure.axes[-2].lines[0].get_drawstyle() == "default"

@@ -10,8 +10,9 @@ from dynamics.geometry.triangles import surface
 from dynamics.systems.solids import COLORS, CORNERS, solids
 from tests.trajopt.test_animation import frames
 from trajopt import DDP, ControlCost, Problem, StateCost, animate, plot_trajectory, view
-from trajopt.plotting.scene import scene_of
-from trajopt.plotting.stage import Stage
+from trajopt.plotting.bodies import Bodies, bodies_at
+from trajopt.plotting.scene import Scene, scene_of
+from trajopt.plotting.stage import Stage, put_bodies
 
 
 def arm(*shapes):
@@ -96,7 +97,7 @@ def test_bodies_are_where_their_points_are(swing):
         assert faces.shape[1:] == (3, 3) and colors.shape == (len(faces), 4)
         assert (colors >= 0.0).all() and (colors <= 1.0).all()
         start = 0
-        for solid in system.solids(fine=False):
+        for solid in scene.solids.solids:  # those of the system, with smaller faces
             corners = faces[start : start + len(solid.faces)]
             start += len(solid.faces)
             if solid.body < 0:
@@ -140,3 +141,48 @@ def test_a_page_moves_bodies(swing):
         )
         page.lines.value = True
         assert page.skeleton[0].visible and page.skeleton[1].visible
+
+
+def test_faces_that_are_seen():
+    """Of opaque boxes three sides; of what is clear, all; flat meshes from both sides; small ones of the same area."""
+    stage = Stage(scene_along_nothing(), (20.0, -60.0), False, (3, 3))
+    seen = {}
+    for name, shape, color in (
+        ("box", dynamics.Box((0.1, 0.1, 0.1)), (1, 0, 0)),
+        ("clear", dynamics.Box((0.1, 0.1, 0.1)), (1, 0, 0, 0.5)),
+        ("flat", dynamics.Mesh(vertices=np.eye(3), faces=[[0, 1, 2]]), (1, 0, 0)),
+    ):
+        model = arm({"shape": shape, "color": color, "purpose": "visual"})
+        system = dynamics.RigidBodySystem(model, 0.1)
+        bodies = bodies_at(system, np.zeros((1, 4)), fine=False)
+        bodies = bodies._replace(solids=bodies.solids[-1:])
+        whole = surface(shape)
+        faces, colors = bodies.triangles(0)
+        put_bodies(Recorded(seen, name), stage._axes, faces, colors)
+        areas = [area(corners).sum() for corners in (faces, whole.vertices[whole.faces], seen[name])]
+        assert areas[0] == pytest.approx((2 if name == "flat" else 1) * areas[1])
+        assert areas[2] == pytest.approx(areas[0] * {"box": 0.5, "clear": 1.0, "flat": 0.5}[name])
+
+
+def area(corners):
+    return 0.5 * np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
+
+
+class Recorded:
+    """Takes what a collection of faces is told to be."""
+
+    def __init__(self, seen, name):
+        self.seen, self.name = seen, name
+
+    def set_verts(self, faces):
+        self.seen[self.name] = faces
+
+    def set(self, **colors):
+        assert all(len(value) == len(self.seen[self.name]) for value in colors.values())
+
+
+def scene_along_nothing():
+    """A scene of one point."""
+    none = np.empty((1, 0, 3))
+    bodies = Bodies((), none[..., None], none)
+    return Scene(np.zeros(1), np.ones((1, 1, 2, 3)), (), none, none, np.empty((1, 0)), bodies)

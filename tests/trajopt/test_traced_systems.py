@@ -193,17 +193,17 @@ def test_points_that_are_not_finite_and_none_at_all(rng):
 
 
 def test_long_steps_are_differentiated_stage_by_stage(rng, monkeypatch):
-    import trajopt.tape.program
+    import dynamics.tape.program
 
     wanted = quiet(xdot=swing, nx=4, nu=1, dt=0.05)
     arguments = points(wanted, rng)
     expected = all_derivatives(wanted, *arguments)
-    monkeypatch.setattr(trajopt.tape.program, "LONGEST", 100)
+    monkeypatch.setattr(dynamics.tape.program, "LONGEST", 100)
     system = quiet(xdot=swing, nx=4, nu=1, dt=0.05)
     for got, block in zip(all_derivatives(system, *arguments), expected, strict=True):
         assert relative_error(got, block) < IDENTITY
     assert system.derivative_source == "traced"
-    monkeypatch.setattr(trajopt.tape.program, "LONGEST", 5)
+    monkeypatch.setattr(dynamics.tape.program, "LONGEST", 5)
     assert quiet(xdot=swing, nx=4, nu=1, dt=0.05).derivative_source != "traced"
 
 

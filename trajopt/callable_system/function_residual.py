@@ -16,6 +16,7 @@ from trajopt.callable_system.checks import check_values, sample_points
 from trajopt.callable_system.functions import CompiledFunction, Function, PointFunction, plain
 from trajopt.callable_system.sources import Derivatives, make_function, make_source
 from trajopt.callable_system.traced import TracedDerivatives, up_to_date
+from trajopt.capabilities import PlainTangent, capability
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, as_manifold, check_system
 from trajopt.validation import flag, list_of_names, one_of, positive_sizes, text, whole_number
@@ -43,7 +44,8 @@ def residual(
     function : r(x) or r(x, u) -> nr numbers, an array or a tuple, of x (nx,) and u (nu,), which it leaves alone
         In plain Python or compiled by numba; r(x, u, out) may write in place.
     nr : numbers in the residual
-    system : whose states and controls they are; its states are plain numbers (no manifold)
+    system : whose states and controls they are; its states are plain numbers, and tangents what is added to them.
+        Where these have equivalents, as of a `SoftRobotSystem` that turns, r ought to be the same for all
     derivatives : "auto" (default), "traced", "complex_step" or "finite_differences", as for `CallableSystem`
     vectorized : True if the function takes and returns batches, x (K, nx), u (K, nu), r (K, nr)
     scale : number or array (nx,), or (nx + nu,) for r(x, u): the size over which r varies, for finite steps
@@ -55,7 +57,8 @@ def residual(
     TypeError, ValueError : names the argument, what it got and what was wanted.
     """
     check_system(system, "nx", "ndx", "nu")
-    if as_manifold(system) is not None:
+    plain = capability(system, PlainTangent)
+    if as_manifold(system) is not None and not (plain is not None and plain.plain_tangent):
         raise ValueError(f"system: got {type(system).__name__}, whose states live on a manifold, wanted plain numbers")
     nr, vectorized = whole_number("nr", nr, 1), flag("vectorized", vectorized)
     one_of("derivatives", derivatives, DERIVATIVES)

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import is_jitted
 
+from dynamics.tape.graph import Untraceable
 from trajopt.callable_system.checks import why_not_complex
 from trajopt.callable_system.derivatives import ComplexStep, DerivativeSource, FiniteDifferences
 from trajopt.callable_system.functions import BatchFunction, CompiledFunction, Function, PointFunction
 from trajopt.callable_system.traced import TracedDerivatives
 from trajopt.callable_system.user_derivatives import UserDerivatives
-from trajopt.tape.graph import Untraceable
 from trajopt.validation import one_of
 
 DERIVATIVES = ("auto", "user", "traced", "complex_step", "finite_differences", "jax")

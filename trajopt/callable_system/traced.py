@@ -1,4 +1,4 @@
-"""Derivatives of a user's function from its trace (`trajopt.tape`), and of whole steps from that of the integrator.
+"""Derivatives of a user's function from its trace (`dynamics.tape`), and of whole steps from that of the integrator.
 
 A trace is compared with the function: at the sample points when it is made, and at one point of every call.  Where the
 function says something else by then, because what it closes over has changed, it is traced anew.
@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.tape.closed_loops import closed_loops
+from dynamics.tape.expressions import Expressions, Tapes
+from dynamics.tape.graph import Untraceable
+from dynamics.tape.symbol import Symbol
+from dynamics.tape.trace import traceable, traced
 from trajopt.callable_system.derivatives import DerivativeSource, Differentiated
 from trajopt.callable_system.functions import Function, plain, returning
 from trajopt.callable_system.integrators import Integrator, SemiImplicitEuler
-from trajopt.tape.closed_loops import closed_loops
-from trajopt.tape.expressions import Expressions, Tapes
-from trajopt.tape.graph import Untraceable
-from trajopt.tape.symbol import Symbol
-from trajopt.tape.trace import traceable, traced
 
 AGREEMENT = 1e-12
 """Between trace and function, relative to the value, and to what rounding of the arguments would change in it."""
@@ -148,7 +148,7 @@ class TracedStep:
         return self.tapes.evaluate(plain(X), plain(U)) if self.rolls else self.integrator.step(g, X, U)
 
     def roll_out(self, loop: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """See `trajopt.tape.closed_loops`."""
+        """See `dynamics.tape.closed_loops`."""
         return closed_loops(self.tapes.program(0)[0], loop)
 
     def jacobians(self, g: Differentiated, X: np.ndarray, U: np.ndarray) -> np.ndarray:

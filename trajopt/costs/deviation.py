@@ -4,36 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.simd import routine
+from dynamics.simd.squares import weighted_squares
 from trajopt.capabilities import DifferenceWithJacobian, capability
 from trajopt.interfaces.system import ManifoldSystem
 from trajopt.validation import check_rows, same_shape
-
-
-@routine
-def _squares(z, reference, weights, start, stop, gradient, hessian):
-    """1/2 sum w s^2; w s and w a are added to gradient (K, n) and hessian (K, n, n) if these have rows.  Weights are as
-    `dynamics.residuals.squares.weigh` takes them."""
-    total, expanded, n = 0.0, gradient.shape[0] > 0, z.shape[1]
-    next_row, limited, given = min(weights.shape[0] - 1, 1), weights.shape[1] == 4 * n, weights.shape[1] == 2 * n
-    for t in range(start, stop):
-        row = next_row * (t - start)
-        for i in range(n):
-            w, s = weights[row, i], z[t, i] - reference[i]
-            active = w
-            if limited:
-                y, lower, upper = s + weights[row, n + i], weights[row, 2 * n + i], weights[row, 3 * n + i]
-                s = y - min(max(y, lower), upper)
-                active = 0.0 if s == 0.0 and lower < upper else w
-            slope = w * s
-            if given:
-                slope, active, s = w, weights[row, n + i], 0.0
-            total += 0.5 * slope * s
-            if expanded:
-                gradient[t, i] += slope
-                hessian[t, i, i] += active
-    return total
-
 
 _NO_ROWS, _NO_BLOCKS = np.empty((0, 0)), np.empty((0, 0, 0))
 
@@ -84,7 +58,7 @@ class Deviation:
             raise ValueError(f"weights: got shape {weights.shape}, wanted (1 or {stop - start}, {n}, or 2 or 4 times)")
         if target is not None:
             gradient, hessian = self._blocks(target, stop)
-        return _squares(z, self._reference, weights, start, stop, gradient, hessian)
+        return weighted_squares(z, self._reference, weights, start, stop, gradient, hessian)
 
     def add(self, gradient: np.ndarray, hessian: np.ndarray, target: Any) -> None:
         """Add a gradient (K, n) and a Hessian (1 or K, n, n) in r to the target, the Jacobian being the identity."""

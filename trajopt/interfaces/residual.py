@@ -1,6 +1,6 @@
 """A residual r(x, u): one vector per knot, its Jacobians and its exact curvature.  Serves costs and constraints."""
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -47,6 +47,17 @@ class ComponentNames(Protocol):
     @property
     def component_names(self) -> tuple[str, ...]:
         """Those of its numbers (nr,), or none."""
+        ...
+
+
+class SeenResidual(Protocol):
+    """Of residuals that are about places in the world, for pictures."""
+
+    def scenery(self, x: np.ndarray) -> tuple[Any, ...]:
+        """Targets and obstacles, shapes as those of a problem's scenery, of a motion that ends at x (nx,).
+
+        Targets are shown where the residual is to be zero.
+        """
         ...
 
 

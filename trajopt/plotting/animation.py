@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, PillowWriter
 
-from trajopt.plotting.scene import Scene, as_drawable, frame_times, scene_of
+from trajopt.plotting.motion import as_motion
+from trajopt.plotting.scene import Scene, frame_times, scene_of
 from trajopt.plotting.stage import Stage
 from trajopt.results.results_files import draft_of
-from trajopt.results.solution import Solution
 
 WIDTH = 7.2
 """Inches of a picture of any number of pixels: text and lines grow with it."""
@@ -20,7 +20,7 @@ ALMOST_WHITE = 243
 
 
 def animate(
-    solution: Solution,
+    solution: Any,
     path: str | Path,
     *,
     fps: float = 25.0,
@@ -32,7 +32,9 @@ def animate(
 ) -> Path:
     """Write a moving picture of a solution: the system in space, with the problem's scenery, against time.
 
-    Bodies are drawn by their shapes, with few triangles (see `dynamics.Geometry`), or else by a skeleton.
+    Bodies are drawn by their shapes, with few triangles (see `dynamics.Geometry`), rods as thick as they are, with what
+    pulls them inside, systems without shapes by a skeleton.  Targets and obstacles are those of the problem's scenery
+    and of its costs and constraints (`trajopt.interfaces.residual.SeenResidual`).
     Contact points are discs, filled while they carry force; contact forces are arrows, to the scale that the legend
     states; the ground is drawn where all points in contact stand at one height, or a robot without contacts on its
     fixed base, and the path of the centre of mass up to the present.  Each of these is there if the system speaks of it
@@ -40,7 +42,7 @@ def animate(
 
     Parameters
     ----------
-    solution : Solution
+    solution : Solution, or another motion with `system`, `times`, `xs` and `us`, as simulations of soft robots are
     path : file to write, .gif, or .mp4 if ffmpeg is installed
         Its folder is made as needed, and it appears complete or not at all.
     fps : frames per second; those of a .gif last whole hundredths of a second, so it takes the nearest such rate
@@ -57,7 +59,7 @@ def animate(
 
     Raises
     ------
-    TypeError : what came is no solution, or its system has no `skeleton`.
+    TypeError : what came is neither, or its system has no `skeleton`.
     ValueError : an unknown extension, an option out of range, or a solution that is not finite.
     RuntimeError : an .mp4 without ffmpeg.
     """
@@ -65,13 +67,14 @@ def animate(
     if path.suffix not in FORMATS:
         raise ValueError(f"path: got {path.name!r}, expected a name that ends in {' or '.join(FORMATS)}")
     _check_options(fps, speed, view, size)
-    as_drawable(solution)
+    motion = as_motion(solution)
+    _ = motion.drawable
     writer = _writer(path.suffix, fps)
-    scene = scene_of(solution, frame_times(solution, _shown(path.suffix, fps) / speed))
+    scene = scene_of(motion, frame_times(motion, _shown(path.suffix, fps) / speed))
     dpi = size[0] / WIDTH
     inches = ((size[0] + 1e-6) / dpi, (size[1] + 1e-6) / dpi)  # matplotlib cuts off broken pixels
     stage = Stage(scene, view=view, follow=follow, inches=inches)
-    name = solution.problem.name if title is None else title
+    name = motion.name if title is None else title
     path.parent.mkdir(parents=True, exist_ok=True)
     with draft_of(path, path.suffix) as draft, writer.saving(stage.figure, str(draft), dpi):
         for frame in range(len(scene.times)):

@@ -8,52 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.capabilities import CenterOfMass, ContactForces, ContactPoints, Scenery, Skeleton, Solids, capability
-from trajopt.problem.problem import Problem
-from trajopt.problem.scenery import Lines, Shape
-from trajopt.results.solution import Solution
+from trajopt.capabilities import CenterOfMass, ContactForces, ContactPoints, capability
+from trajopt.plotting.bodies import Bodies, bodies_at
+from trajopt.plotting.motion import as_motion
+from trajopt.plotting.surroundings import as_segments, shaped
+from trajopt.problem.scenery import Shape
 
 LEVEL = 0.02
 """Heights that differ by no more than this share of the robot's size are those of one plane."""
 AXES = (1, 2, 0)
 """In the order in which a motion is asked whether it stays in the plane normal to one."""
-SOLID = (0.62, 0.66, 0.72, 1.0)
-"""Of surfaces without a colour of their own."""
-LIGHT = np.array([0.35, -0.45, 0.82])
-"""Where it comes from."""
 ARROW = 0.3
 """Length that the largest contact force is not drawn shorter than by much, as a share of the robot's size."""
-
-
-class Bodies(NamedTuple):
-    """Surfaces on bodies that move; none of a system without shapes."""
-
-    solids: tuple[Any, ...]  # as `trajopt.capabilities.Solids` has them
-    turns: np.ndarray  # (K, B + 1, 3, 3), the identity last, for what never moves
-    origins: np.ndarray  # (K, B + 1, 3)
-
-    def corners(self) -> np.ndarray:
-        """Points (K, P, 3) of boxes about all that there is on each body."""
-        K, parts = len(self.turns), []
-        for body in sorted({solid.body for solid in self.solids}):
-            points = np.concatenate([solid.vertices for solid in self.solids if solid.body == body])
-            ends = np.stack([points.min(axis=0), points.max(axis=0)])
-            box = np.stack(np.meshgrid(*ends.T), axis=-1).reshape(-1, 3)
-            parts.append(box @ self.turns[:, body].swapaxes(1, 2) + self.origins[:, body, None])
-        return np.concatenate([np.empty((K, 0, 3)), *parts], axis=1)
-
-    def triangles(self, frame: int) -> tuple[np.ndarray, np.ndarray]:
-        """Corners (F, 3, 3) of all faces in the world at one time, and their colours (F, 4), darker away from light."""
-        corners, colors = [np.empty((0, 3, 3))], [np.empty((0, 4))]
-        for solid in self.solids:
-            R, p = self.turns[frame, solid.body], self.origins[frame, solid.body]
-            corners.append((solid.vertices @ R.T + p)[solid.faces])
-            colors.append(np.tile(SOLID if solid.color is None else solid.color, (len(solid.faces), 1)))
-        faces, rgba = np.concatenate(corners), np.concatenate(colors)
-        normals = np.cross(faces[:, 1] - faces[:, 0], faces[:, 2] - faces[:, 0])
-        towards = normals @ LIGHT / np.maximum(np.linalg.norm(normals, axis=1), 1e-300)
-        rgba[:, :3] *= (0.66 + 0.34 * towards)[:, None]
-        return faces, rgba
 
 
 class Scene(NamedTuple):
@@ -145,94 +111,30 @@ def rounded_up(least: float) -> float:
     return float(power * next(digit for digit in (1.0, 2.0, 5.0, 10.0) if digit * power >= (1.0 - 1e-9) * least))
 
 
-def as_drawable(solution: Solution) -> Any:
-    """The system of a solution that can be drawn.
-
-    Raises
-    ------
-    TypeError : what came is no solution, or its system has no `skeleton`.
-    ValueError : the solution has no problem, or states or controls that are not finite.
-    """
-    if not isinstance(solution, Solution):
-        raise TypeError(f"solution: got {type(solution).__name__}, expected a Solution")
-    if solution.problem is None:
-        raise ValueError("solution: got one without its problem, expected that of Solution.load(path, problem)")
-    system: Any = solution.problem.system
-    if capability(system, Skeleton) is None:
-        raise TypeError(f"solution: its system is a {type(system).__name__} without skeleton(xs), expected one with it")
-    for name, values in (("xs", solution.xs), ("us", solution.us)):
-        bad = ~np.isfinite(values).all(axis=1)
-        if bad.any():
-            raise ValueError(f"solution: {name}[{int(bad.argmax())}] is not finite, expected finite numbers")
-    return system
-
-
-def frame_times(solution: Solution, frames_per_second: float) -> np.ndarray:
+def frame_times(solution: Any, frames_per_second: float) -> np.ndarray:
     """Times of pictures at this rate from the first knot to the last, which has its own whatever the rate."""
     end = float(solution.times[-1])
     times = np.arange(int(np.floor(end * frames_per_second * (1.0 + 1e-12))) + 1) / frames_per_second
     return times if end - times[-1] < 1e-9 * end else np.append(times, end)
 
 
-def scene_of(solution: Solution, times: np.ndarray, fine: bool = False) -> Scene:
-    """The scene at times (K,) from 0 to the last knot, bodies with all their triangles if `fine`.
+def scene_of(solution: Any, times: np.ndarray, fine: bool = False) -> Scene:
+    """The scene of a solution or another motion at times (K,) from 0 to the last knot, bodies with all their triangles
+    if `fine`.
 
-    Errors as `as_drawable`, and ValueError for a wrong shape.
+    Errors as `as_motion`, and ValueError for a wrong shape.
     """
-    system, K = as_drawable(solution), len(times)
-    xs, k = _states(solution, times)
+    motion = as_motion(solution)
+    system, K = motion.drawable, len(times)
+    xs, k = motion.states(times)
     points, forces, center = np.empty((K, 0, 3)), np.empty((K, 0, 3)), np.empty((K, 0))
     if capability(system, ContactPoints) is not None:
-        points = _shaped("contact_points", system.contact_points(xs), (K, None, 3))
+        points = shaped("contact_points", system.contact_points(xs), (K, None, 3))
         forces = np.zeros_like(points)
         if capability(system, ContactForces) is not None:
-            at_knots = system.contact_forces(solution.xs, solution.us)
-            forces = _shaped("contact_forces", at_knots, (len(solution.us), points.shape[1], 3))[k]
+            at_knots = system.contact_forces(motion.xs, motion.us)
+            forces = shaped("contact_forces", at_knots, (len(motion.us), points.shape[1], 3))[k]
     if capability(system, CenterOfMass) is not None:
-        center = _shaped("center_of_mass", system.center_of_mass(xs), (K, 3))
+        center = shaped("center_of_mass", system.center_of_mass(xs), (K, 3))
     segments = as_segments("skeleton", system.skeleton(xs), (K,))
-    return Scene(times, segments, shapes_of(solution.problem), points, forces, center, bodies_at(system, xs, fine))
-
-
-def bodies_at(system: Any, xs: np.ndarray, fine: bool) -> Bodies:
-    """Surfaces of a system, and where its bodies are at states xs (K, nx)."""
-    K = len(xs)
-    seen = () if capability(system, Solids) is None else tuple(system.solids(fine))
-    if not seen:
-        return Bodies((), np.empty((K, 0, 3, 3)), np.empty((K, 0, 3)))
-    R, p = system.body_placements(xs)
-    still = np.broadcast_to(np.eye(3), (K, 1, 3, 3)), np.zeros((K, 1, 3))
-    return Bodies(seen, np.concatenate([R, still[0]], axis=1), np.concatenate([p, still[1]], axis=1))
-
-
-def shapes_of(problem: Problem) -> tuple[Shape, ...]:
-    """What never moves: the lines that the system brings along, and the scenery of the problem."""
-    own = capability(problem.system, Scenery)
-    brought = () if own is None else (Lines(as_segments("scenery", own.scenery, ())),)
-    for shape in problem.scenery:
-        as_segments(f"lines of {type(shape).__name__}", shape.lines(), ())
-    return (*brought, *problem.scenery)
-
-
-def _states(solution: Solution, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """States (K, nx) at the times, and the knots (K,) that they follow."""
-    knots = solution.times
-    lasting = np.flatnonzero(np.diff(knots) > 0.0)
-    k = np.minimum(np.searchsorted(knots, times, side="right") - 1, lasting[-1])
-    share = ((times - knots[k]) / (knots[k + 1] - knots[k]))[:, None]
-    system, x = solution.problem.system, solution.xs[k]
-    return system.integrate(x, share * system.difference(x, solution.xs[k + 1])), k
-
-
-def as_segments(what: str, value: Any, leading: tuple[int, ...]) -> np.ndarray:
-    """Segments (*leading, S, 2, 3) that a system gave."""
-    return _shaped(what, value, (*leading, None, 2, 3), unknown="segments")
-
-
-def _shaped(what: str, value: Any, shape: tuple[int | None, ...], unknown: str = "points") -> np.ndarray:
-    """The value as an array of this shape, one of whose numbers is unknown."""
-    array = np.asarray(value, dtype=float)
-    if array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
-        wanted = ", ".join(unknown if n is None else str(n) for n in shape)
-        raise ValueError(f"{what}: got shape {array.shape}, wanted ({wanted})")
-    return array
+    return Scene(times, segments, motion.shapes, points, forces, center, bodies_at(system, xs, fine))

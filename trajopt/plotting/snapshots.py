@@ -4,19 +4,27 @@ from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.gridspec import SubplotSpec
 from matplotlib.lines import Line2D
-from mpl_toolkits.mplot3d.art3d import Line3DCollection
+from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
 from trajopt.capabilities import Skeleton, capability
-from trajopt.plotting.scene import AXES, as_segments, bodies_at, shapes_of
-from trajopt.plotting.stage import add_bodies
+from trajopt.plotting.bodies import bodies_at
+from trajopt.plotting.motion import Motion
+from trajopt.plotting.scene import AXES
+from trajopt.plotting.stage import SEAM, put_bodies, share_ticks
 from trajopt.plotting.style import GREY, TARGET, tidy
-from trajopt.results.solution import Solution
+from trajopt.plotting.surroundings import as_segments
 
 SNAPSHOTS = 9
+CLEAR, LAST = 0.4, 0.5
+"""Opacity of what bends, and of that at the end, where what pulls it is seen inside."""
+SHADES = 1.0, 0.8
+"""Of lines and of surfaces at the end, in the colour map from light to dark."""
+FLATTEST = 0.3
+"""The box in space is at no side thinner than this share of its longest."""
 PLANES = {1: (0, 2), 2: (0, 1), 0: (1, 2)}
 """The axes to draw where the motion stays in the plane normal to an axis."""
 
@@ -26,39 +34,53 @@ def drawable(system: Any) -> bool:
     return capability(system, Skeleton) is not None
 
 
-def draw_snapshots(figure: Figure, where: SubplotSpec, solution: Solution, name: str) -> None:
-    """Draw the system at a few knots, light at the start and dark at the end, its scenery and its path in grey; bodies
-    that have shapes at the first, faintly, and at the last.
+def draw_snapshots(figure: Figure, where: SubplotSpec, motion: Motion, name: str) -> None:
+    """Draw the system at a few times, light at the start and dark at the end, its scenery and its path in grey; bodies
+    that have shapes at the first, faintly, and at the last, what bends always.
 
     The path is that of its middle, where nothing holds a point of it in place.  In the plane where all that is drawn
     lies in one that is normal to an axis, else in three dimensions.
     """
-    system: Any = solution.problem.system
-    motion = as_segments("skeleton", system.skeleton(solution.xs), (len(solution.xs),))
-    knots = np.unique(np.linspace(0, solution.problem.horizon, SNAPSHOTS).round().astype(int))
-    poses, path = motion[knots], _path(motion)
-    shapes = [(shape.lines(), TARGET if shape.target else GREY) for shape in shapes_of(solution.problem)]
-    bodies = bodies_at(system, solution.xs[knots[[0, -1]]], fine=False)
+    system: Any = motion.system
+    lines = as_segments("skeleton", system.skeleton(motion.xs), (len(motion.xs),))
+    times, xs = _snapshots(motion)
+    poses, path = as_segments("skeleton", system.skeleton(xs), (len(xs),)), _path(lines)
+    shapes = [(shape.lines(), TARGET if shape.target else GREY) for shape in motion.shapes]
+    bodies = bodies_at(system, xs, fine=False)
     drawn = (poses, path, *(s for s, _ in shapes))
     plane = _extent(np.concatenate([x.reshape(-1, 3) for x in drawn]))[2]
-    if plane is None:
-        drawn += (bodies.corners(),)
+    drawn += (bodies.corners() if bodies.bend else bodies.corners()[[0, -1]],) if plane is None or bodies.bend else ()
     low, high, _ = _extent(np.concatenate([x.reshape(-1, 3) for x in drawn]))
-    axes = figure.add_subplot(where, projection="3d" if plane is None else None)
-    shades = colormaps["viridis_r"](np.linspace(0.08, 1.0, len(knots)))
-    for lines, color in shapes:
-        _add_lines(axes, lines, color, 1.2, plane)
-    _add_lines(axes, path, GREY, 0.8, plane)
-    for shade, lines in zip(shades, poses, strict=True):
-        _add_lines(axes, lines, shade, 2.2, plane)
-    for frame, opacity in ((0, 0.15), (1, 0.4)) if plane is None and bodies.solids else ():
-        add_bodies(axes, bodies, frame, 3).set(alpha=opacity, linewidth=0)
-    _frame(axes, low, high, plane)
-    times = solution.times[knots]
+    flat = {} if plane is not None else {"projection": "3d", "computed_zorder": False}
+    axes = figure.add_subplot(where, **flat)
+    low, high = _frame(axes, low, high, np.concatenate([x.reshape(-1, 3) for x in drawn]), plane)
+    shades = colormaps["viridis_r"](np.linspace(0.08, SHADES[bodies.bend], len(times)))
+    for segments, color in shapes:
+        _add_lines(axes, segments, color, 1.2, plane, 20.0 if color == TARGET else 1.0)
+    _add_lines(axes, path, GREY, 0.8, plane, 1.0)
+    for k, (shade, segments) in enumerate(zip(shades, poses, strict=True)):
+        if bodies.bend:
+            last = k == len(times) - 1
+            faces, colors = bodies.triangles(k, (*shade[:3], LAST if last else CLEAR), last)
+            _add_faces(axes, faces, colors, plane, 2.0 + k)
+        else:
+            _add_lines(axes, segments, shade, 2.2, plane, 2.0)
+    for frame, opacity in ((0, 0.15), (-1, 0.4)) if plane is None and not bodies.bend and bodies.solids else ():
+        faces, colors = bodies.triangles(frame)
+        _add_faces(axes, faces, colors * [1.0, 1.0, 1.0, opacity], None, 2.5)
     handles = [Line2D([], [], color=s, lw=2.2, label=f"{t:.2f} s") for s, t in zip(shades, times, strict=True)]
     below = (0.5, 0.02 if plane is None else -0.1)
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=below, fontsize=9, frameon=False, ncols=5)
     axes.set_title("snapshots" + (f" ({name})" if name else ""), fontsize=11)
+
+
+def _snapshots(motion: Motion) -> tuple[np.ndarray, np.ndarray]:
+    """Times (K,) and states (K, nx): at knots of a plan, else at equal times."""
+    if len(motion.us) < len(motion.xs):
+        knots = np.unique(np.linspace(0, len(motion.us), SNAPSHOTS).round().astype(int))
+        return motion.times[knots], motion.xs[knots]
+    times = np.linspace(motion.times[0], motion.times[-1], SNAPSHOTS)
+    return times, motion.states(times)[0]
 
 
 def _path(motion: np.ndarray) -> np.ndarray:
@@ -82,25 +104,51 @@ def _extent(points: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[int, int]
     return middle - reach, middle + reach, PLANES[flat[0]] if flat else None
 
 
-def _add_lines(axes: Any, lines: np.ndarray, color: Any, width: float, plane: tuple[int, int] | None) -> None:
-    style = {"colors": [color], "linewidths": width, "capstyle": "round"}
+def _add_lines(
+    axes: Any, lines: np.ndarray, color: Any, width: float, plane: tuple[int, int] | None, zorder: float
+) -> None:
+    style = {"colors": [color], "linewidths": width, "capstyle": "round", "zorder": zorder}
     if plane is not None:
         axes.add_collection(LineCollection(list(lines[:, :, plane]), **style))
     elif len(lines):
         axes.add_collection3d(Line3DCollection(lines, **style))
 
 
-def _frame(axes: Any, low: np.ndarray, high: np.ndarray, plane: tuple[int, int] | None) -> None:
-    """Equal scales and labels."""
+def _add_faces(
+    axes: Any, faces: np.ndarray, colors: np.ndarray, plane: tuple[int, int] | None, zorder: float
+) -> None:
+    """Triangles (F, 3, 3) that face the reader; in a plane, those in front last."""
+    if plane is None:
+        collection = Poly3DCollection([], linewidths=SEAM, zorder=zorder)
+        axes.add_collection3d(collection)
+        put_bodies(collection, axes, faces, colors, through=False)
+        return
+    normal = 3 - sum(plane)
+    side = -1.0 if normal == 1 else 1.0  # the x-z plane is seen from -y
+    order = np.argsort(side * faces[:, :, normal].mean(axis=1))
+    (a, b), (c, d) = np.moveaxis(np.diff(faces[order][:, :, plane], axis=1), (1, 2), (0, 1))
+    shown = order[a * d - b * c > 0.0]
+    style = {"facecolors": colors[shown], "edgecolors": colors[shown], "linewidths": 0.0, "zorder": zorder}
+    axes.add_collection(PolyCollection(list(faces[shown][:, :, plane]), **style))
+
+
+def _frame(
+    axes: Any, low: np.ndarray, high: np.ndarray, points: np.ndarray, plane: tuple[int, int] | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Equal scales and labels, in a cube, or in space in as much of it as the points (P, 3) take up."""
     labels = [f"{axis} [m]" for axis in "xyz"]
     if plane is None:
+        points = points[np.isfinite(points).all(axis=1)]
+        half = 0.54 * np.maximum(np.ptp(points, axis=0), FLATTEST * (high - low).max())
+        middle = 0.5 * (points.min(axis=0) + points.max(axis=0))
+        low, high = middle - half, middle + half
         axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
-        axes.set_box_aspect((1, 1, 1), zoom=0.86)
-        axes.set_xlabel(labels[0], labelpad=8)
-        axes.set_ylabel(labels[1], labelpad=10)
-        axes.set_zlabel(labels[2], labelpad=6)
-        return
+        axes.set_box_aspect(half, zoom=0.65 * (np.linalg.norm(half) / half.max()) ** 0.5)
+        axes.set(xlabel=labels[0], ylabel=labels[1], zlabel=labels[2])
+        share_ticks(axes, half)
+        return low, high
     i, j = plane
     axes.set(xlim=(low[i], high[i]), ylim=(low[j], high[j]))
     axes.set_aspect("equal")
     tidy(axes, labels[i], labels[j])
+    return low, high

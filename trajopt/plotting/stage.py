@@ -11,11 +11,13 @@ from mpl_toolkits.mplot3d import proj3d
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 
 from trajopt.plotting.camera import direction
-from trajopt.plotting.scene import Bodies, Scene
+from trajopt.plotting.scene import Scene
 from trajopt.plotting.style import COLORS, GREY, TARGET
 
 BODY, FORCE, CENTER = "0.15", COLORS[1], COLORS[0]
 GROUND = "#e8e4da"
+SEAM = 0.5
+"""Width of the edges that cover it, points."""
 MARGIN = 1.06
 FLATTEST = 0.12
 """The box is at no side thinner than this share of its longest."""
@@ -23,6 +25,8 @@ FLATTEST = 0.12
 
 AROUND = np.array([[0.04, 0.12], [0.04, 0.11]])
 """Shares of the figure left to title and legend: left and below, right and above."""
+NUMBERS, LABELS, NEARER = (11.5, 8.0), (31.0, 21.0), 2.5
+"""Distances of numbers and labels from the axes of a cube, points; matplotlib's part of that; most that they grow."""
 TICKS = 6
 """Along the longest side of the box."""
 
@@ -61,8 +65,8 @@ class Stage:
         low, high = self.boxes[0]
         self._axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
         _fit(self._axes, self.boxes[0])
-        for shape in scene.shapes:
-            self._add_lines(shape.lines(), TARGET if shape.target else GREY, 1.2, 1)
+        for shape in scene.shapes:  # obstacles behind the robot, targets never hidden by it
+            self._add_lines(shape.lines(), TARGET if shape.target else GREY, 1.2, 3.2 if shape.target else 1)
         self._add_artists()
         self._last_quiver: Any = None
         handles = self._handles()
@@ -77,13 +81,15 @@ class Stage:
         (self._trail,) = self._axes.plot([], [], [], color=CENTER, linewidth=1.3, zorder=3.5)
         lines = scene.segments[0] if not scene.solids.solids else np.empty((0, 2, 3))
         self._skeleton = self._add_lines(lines, BODY, 2.4, 3)
-        self._bodies = add_bodies(self._axes, scene.solids, 0, 3)
+        self._bodies = Poly3DCollection([], linewidths=SEAM, zorder=3)
+        if scene.solids.solids:
+            self._axes.add_collection3d(self._bodies)
         style = {"linestyle": "", "marker": "o", "markersize": 6.5, "color": FORCE, "markeredgewidth": 1.3}
         (self._free,) = self._axes.plot([], [], [], markerfacecolor="white", zorder=5, **style)
         (self._held,) = self._axes.plot([], [], [], markerfacecolor=FORCE, zorder=5, **style)
         (self._center,) = self._axes.plot([], [], [], linestyle="", marker="o", markersize=5, color=CENTER, zorder=4)
 
-    def _add_lines(self, lines: np.ndarray, color: str, width: float, zorder: int) -> Line3DCollection:
+    def _add_lines(self, lines: np.ndarray, color: str, width: float, zorder: float) -> Line3DCollection:
         collection = Line3DCollection(lines, colors=[color], linewidths=width, capstyle="round", zorder=zorder)
         if len(lines):
             self._axes.add_collection3d(collection)
@@ -101,6 +107,10 @@ class Stage:
             handles.append(Line2D([], [], color=FORCE, label=scale))
         if scene.center.size:
             handles.append(Line2D([], [], color=CENTER, marker="o", markersize=4, label="centre of mass"))
+        named = {solid.label: solid.color for solid in scene.solids.solids if solid.label}
+        handles += [Line2D([], [], color=color, linewidth=2.4, label=label) for label, color in named.items()]
+        kinds = {("target", TARGET) if shape.target else ("surroundings", GREY) for shape in scene.shapes}
+        handles += [Line2D([], [], color=color, linewidth=1.2, label=label) for label, color in sorted(kinds)]
         return handles
 
     def show(self, frame: int, caption: str) -> None:
@@ -108,9 +118,7 @@ class Stage:
         scene, box = self.scene, self.boxes[frame]
         self._frame_box(box)
         if scene.solids.solids:
-            faces, colors = scene.solids.triangles(frame)
-            self._bodies.set_verts(faces)
-            self._bodies.set(facecolor=colors, edgecolor=colors)
+            put_bodies(self._bodies, self._axes, *scene.solids.triangles(frame))
         else:
             self._skeleton.set_segments(scene.segments[frame])
         if scene.center.size:
@@ -140,14 +148,20 @@ class Stage:
             self._ground.set_verts([corners])
 
 
-def add_bodies(axes: Any, bodies: Bodies, frame: int, zorder: int) -> Poly3DCollection:
-    """Draw surfaces as they are at one time; seams between triangles are covered by their edges."""
-    faces, colors = bodies.triangles(frame)
-    style = {"facecolors": colors, "edgecolors": colors, "linewidths": 0.2, "zorder": zorder}
-    collection = Poly3DCollection(faces, **style)
-    if len(faces):
-        axes.add_collection3d(collection)
-    return collection
+def put_bodies(
+    collection: Poly3DCollection, axes: Any, faces: np.ndarray, colors: np.ndarray, through: bool = True
+) -> None:
+    """Let a collection be triangles (F, 3, 3) in colours (F, 4), without those of opaque surfaces, or unless `through`
+    of all, that face away.
+
+    Seams between opaque triangles are covered by their edges; through those of others there is nothing to be seen.
+    """
+    x, y, _ = proj3d.proj_transform(*faces.reshape(-1, 3).T, axes.get_proj())
+    (a, b), (c, d) = np.moveaxis(np.diff(np.stack([x, y]).reshape(2, -1, 3), axis=2), 2, 0)
+    shown = (a * d - b * c > 0.0) | (colors[:, 3] < (1.0 if through else 0.0))
+    edges = colors[shown] * np.where(colors[shown, 3:] < 1.0, [1.0, 1.0, 1.0, 0.0], 1.0)
+    collection.set_verts(faces[shown])
+    collection.set(facecolor=colors[shown], edgecolor=edges)
 
 
 def _boxes(scene: Scene, ground: float | None, follow: bool) -> list[Box]:
@@ -189,7 +203,7 @@ def _place_camera(axes: Any, view: tuple[float, float] | None, flat: int | None)
         if view is None and i == flat:
             axis.set_major_locator(NullLocator())
         else:
-            getattr(axes, f"set_{names[i]}label")(f"{names[i]} [m]", fontsize=9, labelpad=6)
+            getattr(axes, f"set_{names[i]}label")(f"{names[i]} [m]", fontsize=9)
     if view is None and flat is not None:
         axes.set_proj_type("ortho")
     axes.view_init(*(direction(flat) if view is None else view))
@@ -203,11 +217,8 @@ def _square(inches: tuple[float, float]) -> tuple[float, float, float, float]:
 
 def _fit(axes: Any, box: Box) -> None:
     """Equal scales, as large as lets the box and the labels on it fill their room in the figure."""
-    spans, zoom = box.high - box.low, 0.5
-    share, room = spans / spans.max(), 1.0 - AROUND.sum(axis=0)
-    for axis, ticks in zip((axes.xaxis, axes.yaxis, axes.zaxis), np.rint(TICKS * share), strict=True):
-        if not isinstance(axis.get_major_locator(), NullLocator):
-            axis.set_major_locator(MaxNLocator(max(2, int(ticks)), steps=[1, 2, 5, 10]))
+    spans, zoom, room = box.high - box.low, 0.5, 1.0 - AROUND.sum(axis=0)
+    share_ticks(axes, spans)
     for _ in range(4):  # labels keep their size, and in perspective that of the box is not quite proportional to zoom
         low, high = _seen(axes, spans, zoom)
         zoom *= float((room / (high - low)).min())
@@ -215,6 +226,18 @@ def _fit(axes: Any, box: Box) -> None:
     shift = AROUND[0] + 0.5 * (room - low - high)
     x, y, width, height = axes.get_position(original=True).bounds
     axes.set_position((x + shift[0], y + shift[1], width, height))
+
+
+def share_ticks(axes: Any, spans: np.ndarray) -> None:
+    """Ticks on each axis that has some, fewer where the box (3,) is shorter; numbers and labels as far off as of cubes,
+    for matplotlib moves them along the other two axes in proportion to these."""
+    for k, axis in enumerate((axes.xaxis, axes.yaxis, axes.zaxis)):
+        nearer = min(float(spans.max() / np.delete(spans, k).mean()), NEARER)
+        axis.set_tick_params(pad=NUMBERS[0] * nearer - NUMBERS[1])
+        axis.labelpad = LABELS[0] * nearer - LABELS[1]
+        if not isinstance(axis.get_major_locator(), NullLocator):
+            ticks = max(2, round(TICKS * float(spans[k] / spans.max())))
+            axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 5, 10]))
 
 
 def _seen(axes: Any, spans: np.ndarray, zoom: float) -> tuple[np.ndarray, np.ndarray]:

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from trajopt.capabilities import ControlNames, Coordinates, StateNames, capability
+from trajopt.capabilities import ControlNames, ControlUnits, Coordinates, Quantities, StateNames, capability
+from trajopt.plotting.motion import Motion, as_motion, is_motion
 from trajopt.plotting.snapshots import draw_snapshots, drawable
 from trajopt.plotting.style import DASHES, GREY, as_results, cheapest, new_figure, save, tidy
-from trajopt.problem.problem import Problem
 from trajopt.results.solution import Solution
 
 NAMED = 10
@@ -25,73 +25,93 @@ REACH = 0.5
 
 
 class Series(NamedTuple):
-    """A panel: symbol and label of its values (K, n), and the names of the components, or None."""
+    """A panel: symbol and label of its values (K, n), and the names of the components, or None; of controls, which."""
 
     symbol: str
     label: str
     values: np.ndarray
-    names: tuple[str, ...] | None
+    names: Sequence[str] | None
+    columns: np.ndarray | None = None
 
 
-def plot_trajectory(results: Mapping[str, Solution] | Solution, path: str | Path | None = None) -> Figure:
+def plot_trajectory(results: Mapping[str, Solution] | Any, path: str | Path | None = None) -> Figure:
     """Draw configuration, velocity and controls of each solver against time; one colour a component, one dash a solver.
 
-    Control limits near the controls are thin grey lines.  A system with ``skeleton(xs)`` gets a panel of snapshots of
-    the cheapest feasible solution, light at the start, dark at the end, with the problem's ``scenery`` and the path of
-    what is not held in place in grey, targets in green: in three dimensions, or in the plane if the motion stays in one
-    that is normal to an axis.  Components are called as the system says in ``state_names`` and ``control_names``, else
-    numbered.  Bodies that have shapes are shown by these at the start and at the end.
+    Of a system that knows what of its motion is worth seeing (`trajopt.capabilities.Quantities`), as of soft robots
+    where their tips are, this takes the place of coordinates; controls of different units get a panel each.  Control
+    limits near the controls are thin grey lines.  A system with ``skeleton(xs)`` gets a panel of snapshots of the
+    cheapest feasible solution, light at the start, dark at the end, with the problem's ``scenery``, what its costs and
+    constraints are about, and the path of what is not held in place in grey, targets in green: in three dimensions, or
+    in the plane if the motion stays in one that is normal to an axis.  Components are called as the system says in
+    ``state_names`` and ``control_names``, else numbered.  Bodies that have shapes are shown by these at the start and
+    at the end; what bends, always.
 
     Parameters
     ----------
-    results : dict of name to Solution, a Comparison, or one Solution
+    results : dict of name to Solution, a Comparison, one Solution, or another motion, as of `trajopt.animate`
     path : file to write, optional
     """
-    results = as_results(results)
-    first = next(iter(results.values()))
-    panels, in_space = _series(first), drawable(first.problem.system)
+    lone = not isinstance(results, (Solution, Mapping)) and is_motion(results)
+    solutions = {} if lone else as_results(results)
+    best = cheapest(solutions) if solutions else "motion"
+    motions = {name: as_motion(solution) for name, solution in (solutions or {best: results}).items()}
+    first = next(iter(motions.values()))
+    curves = [_series(motion) for motion in motions.values()]
+    panels, in_space = curves[0], drawable(first.system)
     figure = new_figure(15 if in_space else 9.5, 2.5 * len(panels) + 0.8)
     grid = figure.add_gridspec(len(panels), 2 if in_space else 1, width_ratios=(1.3, 1.0) if in_space else None)
     limited = False
     for row, panel in enumerate(panels):
         axes = figure.add_subplot(grid[row, 0])
-        for i, solution in enumerate(results.values()):
-            _draw(axes, _series(solution)[row], solution.times, _stroke(i, len(results)))
+        for i, (motion, series) in enumerate(zip(motions.values(), curves, strict=True)):
+            _draw(axes, series[row], motion.times, _stroke(i, len(motions)))
         tidy(axes, "time [s]" if row == len(panels) - 1 else "", panel.label)
         axes.set_xlim(first.times[0], first.times[-1])
-        if panel.symbol == "u":
-            limited = _draw_limits(axes, first.problem, first.times)
+        if panel.columns is not None and first.limits is not None:
+            limited |= _draw_limits(axes, [limit[:, panel.columns] for limit in first.limits], first.times)
         _name_components(axes, panel)
     if in_space:
-        best = cheapest(results)
-        draw_snapshots(figure, grid[:, 1], results[best], best if len(results) > 1 else "")
-    handles = [Line2D([], [], color="0.2", label=name, **_stroke(i, len(results))) for i, name in enumerate(results)]
+        draw_snapshots(figure, grid[:, 1], motions[best], best if len(motions) > 1 else "")
+    handles = [Line2D([], [], color="0.2", label=name, **_stroke(i, len(motions))) for i, name in enumerate(motions)]
     if limited:
         handles.append(Line2D([], [], color=GREY, linewidth=0.8, label="control limits"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
-    figure.suptitle(f"{first.problem.name}: motion")
+    if len(handles) > lone:
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    figure.suptitle(first.name if first.name.endswith("motion") else f"{first.name}: motion")
     return save(figure, path)
 
 
-def _series(solution: Solution) -> list[Series]:
-    """The panels; states split into q and v where the system says nq."""
-    system, xs = solution.problem.system, solution.xs
+def _series(motion: Motion) -> list[Series]:
+    """The panels: what the system says, else its states, split into q and v where it says nq; its controls by units."""
+    system, xs, us = motion.system, motion.xs, motion.us
     mechanical, named = capability(system, Coordinates), capability(system, StateNames)
-    commanded = capability(system, ControlNames)
     states = None if named is None else _names("state_names", named.state_names, system.nx)
+    chosen = capability(system, Quantities)
+    if chosen is not None:
+        panels = [Series("", label, np.asarray(values), names) for label, names, values in chosen.quantities(xs)]
+    elif mechanical is None:
+        panels = [Series("x", "states $x$", xs, states)]
+    else:
+        nq = mechanical.nq
+        panels = [
+            Series("q", "configuration $q$ [rad, m]", xs[:, :nq], states and states[:nq]),
+            Series("v", "velocity $v$ [rad/s, m/s]", xs[:, nq:], states and states[nq:]),
+        ]
+    commanded, measured = capability(system, ControlNames), capability(system, ControlUnits)
     controls = None if commanded is None else _names("control_names", commanded.control_names, system.nu)
-    if mechanical is None:
-        return [Series("x", "states $x$", xs, states), Series("u", "controls $u$", solution.us, controls)]
-    nq = mechanical.nq
-    return [
-        Series("q", "configuration $q$ [rad, m]", xs[:, :nq], states and states[:nq]),
-        Series("v", "velocity $v$ [rad/s, m/s]", xs[:, nq:], states and states[nq:]),
-        Series("u", "controls $u$ [N m, N]", solution.us, controls),
-    ]
+    units = None if measured is None else _names("control_units", measured.control_units, system.nu)
+    if units is None:
+        label = "controls $u$" if mechanical is None else "controls $u$ [N m, N]"
+        return [*panels, Series("u", label, us, controls, np.arange(us.shape[1]))]
+    for unit in dict.fromkeys(units):
+        own = np.flatnonzero([each == unit for each in units])
+        names = controls and [controls[k] for k in own]
+        panels.append(Series("u", "controls $u$" + f" [{unit}]" * bool(unit), us[:, own], names, own))
+    return panels
 
 
 def _names(attribute: str, names: Sequence[str], count: int) -> tuple[str, ...]:
-    """The system's own names of its states or controls."""
+    """The system's own names of its states or controls, or their units."""
     if len(names) != count:
         raise ValueError(f"{attribute}: got {len(names)} names, wanted {count}")
     return tuple(names)
@@ -103,18 +123,16 @@ def _held(values: np.ndarray) -> np.ndarray:
 
 
 def _draw(axes: Axes, series: Series, times: np.ndarray, stroke: dict[str, Any]) -> None:
-    is_control, count = series.symbol == "u", series.values.shape[1]
-    values = _held(series.values) if is_control else series.values
+    held, count = len(series.values) < len(times), series.values.shape[1]
+    values = _held(series.values) if held else series.values
     for j in range(count):
-        style = "steps-post" if is_control else "default"
+        style = "steps-post" if held else "default"
         axes.plot(times, values[:, j], color=_color(j, count), drawstyle=style, **stroke)
 
 
-def _draw_limits(axes: Axes, problem: Problem, times: np.ndarray) -> bool:
-    """Grey lines at the control limits that are in reach of the curves; True if there are some."""
-    if problem.control_limits is None:
-        return False
-    rows = np.unique(np.concatenate([limit.T for limit in problem.control_limits]), axis=0)
+def _draw_limits(axes: Axes, limits: Sequence[np.ndarray], times: np.ndarray) -> bool:
+    """Grey lines at the control limits (N, n) that are in reach of the curves; True if there are some."""
+    rows = np.unique(np.concatenate([limit.T for limit in limits]), axis=0)
     bottom, top = axes.get_ylim()
     margin = REACH * (top - bottom)
     near = rows[((rows >= bottom - margin) & (rows <= top + margin)).any(axis=1)]

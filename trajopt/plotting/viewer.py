@@ -11,9 +11,9 @@ from scipy.spatial.transform import Rotation
 
 from dynamics.distribution import how_to_install
 from trajopt.plotting.camera import Camera, direction, fitted
-from trajopt.plotting.scene import SOLID, Scene, as_drawable, frame_times, rounded_up, scene_of
+from trajopt.plotting.motion import as_motion
+from trajopt.plotting.scene import Scene, frame_times, rounded_up, scene_of
 from trajopt.problem.scenery import Cylinder, Sphere
-from trajopt.results.solution import Solution
 from trajopt.validation import whole_number
 
 FPS = 30.0
@@ -30,7 +30,7 @@ MAP = (60.0, -90.0)
 LARGEST_PORT = 65535
 
 
-def view(solution: Solution, port: int = 8080, block: bool = True, host: str = "127.0.0.1") -> "Viewer":
+def view(solution: Any, port: int = 8080, block: bool = True, host: str = "127.0.0.1") -> "Viewer":
     """Show a solution in the browser, at http://127.0.0.1:port, with a slider of time and a button that plays it.
 
     What is drawn is that of `trajopt.animate`, shapes of bodies with all triangles of their meshes: shapes, or the
@@ -40,7 +40,7 @@ def view(solution: Solution, port: int = 8080, block: bool = True, host: str = "
 
     Parameters
     ----------
-    solution : Solution
+    solution : as of `trajopt.animate`
     port : number of the port; the next free one if it is taken; 0 for any free one
     block : whether to wait until the keyboard interrupts, and then to close the page; otherwise the caller closes it,
         by `Viewer.close` or a `with` statement, and it closes with the process
@@ -55,9 +55,10 @@ def view(solution: Solution, port: int = 8080, block: bool = True, host: str = "
     ImportError : viser is not installed.
     TypeError, ValueError : as `trajopt.animate`, for the solution; a port or a host that cannot be served.
     """
-    as_drawable(solution)
+    motion = as_motion(solution)
+    _ = motion.drawable
     viser = check_page(port, host)
-    viewer = Viewer(scene_of(solution, frame_times(solution, FPS), fine=True), solution.problem.name, viser, port, host)
+    viewer = Viewer(scene_of(motion, frame_times(motion, FPS), fine=True), motion.name, viser, port, host)
     if block:
         try:
             Event().wait()
@@ -102,6 +103,7 @@ class Viewer:
     skeleton, scenery, ground : its handles of what is drawn of the robot (tubes and balls), of the problem's shapes
         and of the ground (none or one), each in a tuple
     bodies : mapping of numbers of bodies that have shapes to handles of what carries them
+    bent : list of surfaces that bend, with their handles
     lines : handle of whether the skeleton is shown, from the start only where there are no shapes
     """
 
@@ -211,16 +213,21 @@ class Viewer:
         ]  # fmt: skip
 
     def _add_bodies(self) -> None:
-        """Surfaces on a frame for each body, which moves them."""
+        """Surfaces on a frame for each body, which moves them; what bends gets new vertices instead."""
         world, bodies = self.server.scene, self.scene.solids
-        numbers = {solid.body for solid in bodies.solids}
+        numbers = {solid.body for solid in bodies.solids if not solid.bends}
         self.bodies = {body: world.add_frame(f"/body {body}", show_axes=False) for body in sorted(numbers)}
+        self.bent = []
         for i, solid in enumerate(bodies.solids):
-            r, g, b, opacity = SOLID if solid.color is None else solid.color
-            world.add_mesh_simple(
-                f"/body {solid.body}/{i}", solid.vertices.astype(np.float32), solid.faces.astype(np.uint32),
-                color=(r, g, b), opacity=None if opacity == 1.0 else opacity, side="double",
+            r, g, b, opacity = solid.color
+            corners = bodies.vertices(solid, 0) if solid.bends else solid.vertices
+            mesh = world.add_mesh_simple(
+                f"/bent/{i}" if solid.bends else f"/body {solid.body}/{i}", corners.astype(np.float32),
+                solid.faces.astype(np.uint32), color=(r, g, b), opacity=None if opacity == 1.0 else opacity,
+                side="double",
             )  # fmt: skip
+            if solid.bends:
+                self.bent.append((solid, mesh))
         self._wxyzs = turns_as_quaternions(bodies.turns)
         self._show_lines()
 
@@ -235,6 +242,8 @@ class Viewer:
             self._show_skeleton(self.scene.segments[frame])
             for body, handle in self.bodies.items():
                 handle.wxyz, handle.position = self._wxyzs[frame, body], self.scene.solids.origins[frame, body]
+            for solid, mesh in self.bent:
+                mesh.vertices = self.scene.solids.vertices(solid, frame).astype(np.float32)
             if self.center is not None:
                 self.center.position = self.scene.center[frame]
             held = self.scene.held[frame]

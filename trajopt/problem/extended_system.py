@@ -27,6 +27,7 @@ REFUSED = {
     "timed": "rates are counted by the system's own time step",
     "durations_along": "rates are counted by the system's own time step",
     "acceleration_control": "rates are those of the controls, which would have to be accelerations",
+    "control_units": "its controls may be rates of those inside, or have durations among them",
     "nq": "the numbers of a state behind its positions are velocities and the control before",
 }
 """Capabilities of the system inside that one around it has not got, and why."""
@@ -160,7 +161,7 @@ def _unchanged(system: ExtendedSystem, offered: Any) -> Any:
 
 FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "difference_with_jacobian": _function(ExtendedSystem._difference_with_jacobian),
-    **dict.fromkeys(("window", "refined", "with_model"), _function(ExtendedSystem._around)),
+    **dict.fromkeys(("window", "refined", "resimulated", "with_model"), _function(ExtendedSystem._around)),
     "write_expansion": lambda system, offered: partial(system._write_expansion, offered),
     "serves": ExtendedSystem._serves,
     "control_speeds": lambda system, offered: system._control_speeds(offered),
@@ -168,6 +169,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "state_limits": _function(ExtendedSystem._state_limits),
     **dict.fromkeys(("state_names", "tangent_names"), lambda system, names: system._with_names_before(names)),
     **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
+    "plain_tangent": _unchanged,
     **dict.fromkeys(("phase_starts", "integrator_order", "single_joints", "joint_efforts"), _unchanged),
     **dict.fromkeys(
         (
@@ -177,6 +179,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
             "skeleton",
             "body_placements",
             "center_of_mass",
+            "quantities",
             "contact_points",
             "contact_forces",
         ),

@@ -64,7 +64,7 @@ class FreeDurationSystem(ExtendedSystem):
     """
 
     remembers = "durations"
-    refined = integrator_order = with_model = joint_efforts = single_joints = None
+    refined = resimulated = integrator_order = with_model = joint_efforts = single_joints = None
     """Not for durations that are free."""
 
     def __init__(

@@ -10,6 +10,10 @@ linearisation carries it on,
     E_0 = 0        E_(t+1) = fx_t E_t + e_t        with gains: fx_t + fu_t K_t in place of fx_t,
 
 E_t from the planned state to the true one.  Impacts, which take no time, err by nothing.
+
+Where a system can be simulated again in continuous time (`trajopt.capabilities.Resimulation`: soft robots, by a stiff
+solver at tight tolerances) that is the truth, unless a number of substeps is asked for: E_t then is from the controls
+executed from the start, without a linearisation, and e_t from several substeps.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trajopt.capabilities import AccelerationControlled, Coordinates, Refinement, capability
+from trajopt.capabilities import AccelerationControlled, Coordinates, Refinement, Resimulation, capability
 from trajopt.interfaces.system import System, tangent_names
 from trajopt.results.policy import planned_problem
 from trajopt.results.substeps import deviations, fine_rows, finer, inside_knots, roll_out_finely
@@ -36,7 +40,8 @@ GROWTH = 1e3
 """So many times the sum of all local errors is more than gains should make of them."""
 LEAST_RANGE, SHARE = 1e-3, 0.1
 """Ranges are at least this in their unit, and this part of the largest of their kind."""
-TRIED = (2, 8, 32)
+SUBSTEPS, SEVERAL = 2, 8
+TRIED = (SUBSTEPS, SEVERAL, 32)
 """Substeps: more where the dynamics are too stiff for fewer."""
 
 
@@ -56,10 +61,12 @@ class DiscretizationError:
         The range that each component of the plan goes through, at least 1e-3 and a tenth of the largest displacement or
         velocity.
     order, substeps : int
-        Of the plan's integrator, and of the truth that it was compared with.
+        Of the plan's integrator, and of the truth that it was compared with; 0 if that of both loops is continuous
+        time, and that of single steps eight finer ones.
     beyond_linearization : bool
         Whether the errors are too large to be predicted (displacements over 1 rad or m, or closed-loop errors over 1e3
-        times the sum of the local ones): those of both loops then are from a rollout in finer steps.
+        times the sum of the local ones): those of both loops then are from a rollout in finer steps, which in
+        continuous time they always are.
     """
 
     local: np.ndarray = field(repr=False)
@@ -91,15 +98,16 @@ class DiscretizationError:
         return int(np.argmax((np.abs(self.open_loop) / self.scale).max(axis=0)))
 
 
-def discretization_error(solution: Solution, substeps: int = 2) -> DiscretizationError:
+def discretization_error(solution: Solution, substeps: int | None = None) -> DiscretizationError:
     """The errors of a plan's integrator.
 
     Parameters
     ----------
     solution : Solution
         With its problem, and with a trajectory.
-    substeps : int
-        Steps of the finer motion for each of the plan's, at least 2; more where the dynamics are stiff.
+    substeps : int, optional
+        Steps of the finer motion for each of the plan's, at least 2; more where the dynamics are stiff.  By default
+        continuous time where the system has it, 2 where not.
 
     Raises
     ------
@@ -108,12 +116,13 @@ def discretization_error(solution: Solution, substeps: int = 2) -> Discretizatio
     ValueError
         For a solution without a problem or a trajectory; for too few substeps.
     """
-    system, k = planned_problem(solution).system, whole_number("substeps", substeps, 2)
+    system = planned_problem(solution).system
     xs, us, K = solution.xs, solution.us, solution.K
-    fine = finer(system, k)
-    rows, order = fine_rows(system, len(us), k), _order(system)
-    same = _order(fine) == order and _integrator(fine) == _integrator(system)
-    factor = 1.0 / (1.0 - float(k) ** -order) if same else 1.0
+    continuous = capability(system, Resimulation) if substeps is None else None
+    default = SUBSTEPS if continuous is None else SEVERAL
+    k = default if substeps is None else whole_number("substeps", substeps, SUBSTEPS)
+    fine, rows = finer(system, k), fine_rows(system, len(us), k)
+    factor = _extrapolation(system, fine, k)
     after = system.integrate(xs[1:], solution.gaps[1:])
     local = factor * system.difference(after, inside_knots(fine, rows, k, xs, us)[:, -1])
     local[np.diff(rows) != k] = 0.0
@@ -122,11 +131,21 @@ def discretization_error(solution: Solution, substeps: int = 2) -> Discretizatio
         open_loop, closed_loop = _carried_on(fx, local), _carried_on(fx + fu @ K, local)
     scale, displacements = _ranges(system, xs)
     beyond = not _predictable(local, open_loop, closed_loop, scale, displacements)
-    if beyond:
+    if continuous is not None:
+        fine, rows, factor = continuous.resimulated(), np.arange(len(xs)), 1.0
+    if beyond or continuous is not None:
         plan = roll_out_finely(fine, rows, xs[0], us, lambda t, x: us[t])[0]
         held = roll_out_finely(fine, rows, xs[0], us, lambda t, x: us[t] + K[t] @ system.difference(xs[t], x))[0]
         open_loop, closed_loop = (factor * deviations(system, xs, states[rows]) for states in (plan, held))
-    return DiscretizationError(local, open_loop, closed_loop, scale, order, k, beyond)
+    steps = k if continuous is None else 0
+    return DiscretizationError(local, open_loop, closed_loop, scale, _order(system), steps, beyond)
+
+
+def _extrapolation(system: System, fine: System, k: int) -> float:
+    """What the difference from k finer steps is multiplied by for that from the truth."""
+    order = _order(system)
+    same = _order(fine) == order and _integrator(fine) == _integrator(system)
+    return 1.0 / (1.0 - float(k) ** -order) if same else 1.0
 
 
 def _order(system: System) -> int:
@@ -202,7 +221,8 @@ def in_words(solution: Solution, error: DiscretizationError) -> str:
 def remedy(system: System, error: DiscretizationError) -> str:
     """Which integrator, and which dt, make a notable error smaller."""
     shorter = f"dt = {system.dt * 0.5 ** (1.0 / error.order):.3g} would halve it"
-    better = capability(system, AccelerationControlled) is None and _order(finer(system, error.substeps)) == 4
+    finest = finer(system, max(error.substeps, SUBSTEPS))
+    better = capability(system, AccelerationControlled) is None and _order(finest) == 4
     return f'use integrator="rk4", or a smaller dt: {shorter}' if better and error.order < 4 else shorter
 
 

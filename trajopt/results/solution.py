@@ -163,11 +163,12 @@ class Solution:
         """The trajectory as a controller u = policy(t, x), with its gains or without; see `trajopt.Policy`."""
         return policy_of(self, feedback)
 
-    def discretization_error(self, substeps: int = 2) -> DiscretizationError:
+    def discretization_error(self, substeps: int | None = None) -> DiscretizationError:
         """How far the plan is from what its controls do in continuous time; see `trajopt.DiscretizationError`.
 
-        The system's own dynamics in so many (at least 2) finer steps for each of the plan's are the truth.  Raises
-        TypeError for a system without finer steps, ValueError for substeps that are too few, or without a plan.
+        The system's own dynamics in so many (at least 2) finer steps for each of the plan's are the truth; by default
+        a solver's at tight tolerances where a system has one (soft robots, within seconds), elsewhere two finer steps.
+        Raises TypeError for a system without finer steps, ValueError for substeps that are too few, or without a plan.
         """
         return discretization_error(self, substeps)
 

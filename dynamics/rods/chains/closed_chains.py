@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.model.arrays import END, FORCES, MASS_MATRIX, SEGMENT
 from dynamics.rods.model.closure_arrays import closure_numbers, input_numbers
 from dynamics.rods.model.rod_model import RodModel
@@ -56,7 +57,7 @@ def evaluate_chains(
 ) -> tuple[np.ndarray, ChainValues]:
     """The workspace of the kernel, first of it the segments, and ChainValues, at q, v (n,) without acceleration."""
     n, G = model.nq, model.constraint_count
-    state, wrenches = np.zeros(4 * n), np.zeros(6 * model.wrench_count + input_numbers(model.closures))
+    state, wrenches = np.zeros(4 * n), np.zeros(model.input_count + input_numbers(model.closures))
     state[:n] = q
     if v is not None:
         state[n : 2 * n] = v
@@ -89,7 +90,9 @@ def closure_jacobian(model: RodModel, q: ArrayLike) -> np.ndarray:
 
 
 def _configuration(model: RodModel, q: ArrayLike) -> np.ndarray:
-    return as_array("q", q, (as_kind("model", model, RodModel).nq,))
+    q = as_array("q", q, (as_kind("model", model, RodModel).nq,))
+    check_turns(model, q, "q")
+    return q
 
 
 def assemble(
@@ -125,6 +128,7 @@ def assemble(
     tolerance = as_positive("tolerance", tolerance)
     max_iterations = as_whole_number("max_iterations", max_iterations, 0)
     q = np.zeros(model.nq) if q0 is None else as_array("q0", q0, (model.nq,)).copy()
+    check_turns(model, q, "q0")
     stiffness = np.diag(model.stiffness).copy()
     stiff = stiffness[stiffness > 0.0]
     stiffness += 1e-3 * (np.exp(np.log(stiff).mean()) if len(stiff) else 1.0)

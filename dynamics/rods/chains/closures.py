@@ -39,7 +39,7 @@ def closed(model: RodModel, joints: list[Closure], loads: LoadList) -> RodModel:
         for side in range(2)
         if joint.segments[side] >= 0
     ]
-    held = replace(loads, entries=[*loads.entries, *reactions]).arrays(list(model.arrays.parent))
+    held = replace(loads, entries=[*loads.entries, *reactions]).arrays(model.arrays)
     model = replace(model, closed_joints=tuple(joints), reaction_loads=held)
     rows = [_rows(model, joint) for joint in joints]
     whole = replace(model, closures=_arrays(model, joints, rows))

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
+from dynamics.rods.kinematics.exponential import FARTHEST
+from dynamics.rods.kinematics.rotations import check_turns, displacement, magnus, strains_along
 from dynamics.rods.model.arrays import JOINT, ROD
 from dynamics.rods.model.cross_section import Circular
 from dynamics.rods.model.rod_model import Rod, RodModel
@@ -52,10 +54,11 @@ def link_placements(model: RodModel, q: ArrayLike) -> Pose:
 
     Raises
     ------
-    ValueError : a wrong shape, or a number that is not finite; so do the functions below.
+    ValueError : a wrong shape, a number that is not finite, a rod that turns by more than 2 pi between two of its
+        points; so do the functions below.
     """
     qs, single = _configurations(model, q)
-    _, ends = _segment_poses(model, qs)
+    _, ends = segment_poses(model, qs)
     of_links = [ends[model.link_segments[name]] for name in model.link_names]
     R, p = (np.stack(part, axis=1) for part in zip(*of_links, strict=True))
     R, p = unbatch(single, R, p)
@@ -66,7 +69,7 @@ def link_placement(model: RodModel, link: str, q: ArrayLike) -> Pose:
     """R (3, 3) or (K, 3, 3) and p (3,) or (K, 3) of one link's frame; q as above.  ValueError for an unknown link."""
     qs, single = _configurations(model, q)
     segment = model.segment_of(link)
-    _, ends = _segment_poses(model, qs)
+    _, ends = segment_poses(model, qs)
     R, p = unbatch(single, *ends[segment])
     return R, p
 
@@ -82,7 +85,7 @@ def center_lines(model: RodModel, q: ArrayLike, points: int = 20) -> dict[str, C
     """
     qs, single = _configurations(model, q)
     points = as_whole_number("points", points, 2)
-    starts, ends = _segment_poses(model, qs)
+    starts, ends = segment_poses(model, qs)
     lines = _all_lines(model, qs, starts, ends, points)
     return {name: CenterLine(unbatch(single, line.points)[0], line.radii) for name, line in lines.items()}
 
@@ -95,18 +98,32 @@ def skeleton(model: RodModel, q: ArrayLike, points: int = 20) -> np.ndarray:
     """
     qs, _ = _configurations(model, q)
     points = as_whole_number("points", points, 2)
-    starts, ends = _segment_poses(model, qs)
+    starts, ends = segment_poses(model, qs)
     lines = _all_lines(model, qs, starts, ends, points)
     parts = [np.stack([line.points[:, :-1], line.points[:, 1:]], axis=2) for line in lines.values()]
     for rod in model.rods.values():
         first = rod.segments.start
         joint = first - 1 if rod.name in model.joint_coordinates else first
         parent = model.arrays.parent[joint]
-        if parent >= 0 and not _is_loose(model, joint):
+        if parent >= 0 and not is_loose(model, joint):
             parts.append(np.stack([ends[parent][1], starts[first][1]], axis=1)[:, None])
     segments = np.concatenate(parts, axis=1)
     lengths = np.linalg.norm(segments[:, :, 1] - segments[:, :, 0], axis=-1)
     return segments[:, lengths.max(axis=0, initial=0.0) > 1e-9]
+
+
+def link_and_section_placements(model: RodModel, q: ArrayLike, points: int) -> Pose:
+    """Frames of all links, in their order, then of so many sections of each rod, at equal distances from base to tip.
+
+    Parameters as `center_lines`; for q (n,), K = 1.  Returns R (K, L + rods P, 3, 3) and p (K, L + rods P, 3), m.
+    """
+    qs, _ = _configurations(model, q)
+    starts, ends = segment_poses(model, qs)
+    of_links = [ends[model.link_segments[name]] for name in model.link_names]
+    links = [np.stack(part, axis=1) for part in zip(*of_links, strict=True)]
+    of_rods = [_section_poses(rod, qs, starts, points) for rod in model.rods.values()]
+    R, p = (np.concatenate([links[i], *(pose[i] for pose in of_rods)], axis=1) for i in (0, 1))
+    return R, p
 
 
 def _configurations(model: RodModel, q: ArrayLike) -> tuple[np.ndarray, bool]:
@@ -127,7 +144,7 @@ def _all_lines(model: RodModel, qs: np.ndarray, starts: list[Pose], ends: list[P
     return lines
 
 
-def _is_loose(model: RodModel, s: int) -> bool:
+def is_loose(model: RodModel, s: int) -> bool:
     """Whether a joint leaves its link no place to be drawn from: it moves along two directions or three."""
     m = model.arrays
     return m.kind[s] == JOINT and m.rows[s, 6] - m.rows[s, 3] > 1
@@ -135,24 +152,21 @@ def _is_loose(model: RodModel, s: int) -> bool:
 
 def _rod_curve(rod: Rod, qs: np.ndarray, starts: list[Pose], points: int) -> tuple[np.ndarray, np.ndarray]:
     """Points (K, P, 3) at equal distances, and radii (P,)."""
+    section, s = rod.section, np.linspace(0.0, 1.0, points)
+    radii = section.radii(s) if isinstance(section, Circular) else 0.5 * np.minimum(*section.sides(s))
+    return _section_poses(rod, qs, starts, points)[1], radii
+
+
+def _section_poses(rod: Rod, qs: np.ndarray, starts: list[Pose], points: int) -> Pose:
+    """R (K, P, 3, 3) and p (K, P, 3) of sections at equal distances from base to tip."""
     X = np.linspace(0.0, rod.length, points)
     k = np.clip(np.searchsorted(rod.nodes, X, side="left") - 1, 0, len(rod.nodes) - 2)
     h = X - rod.nodes[k]
     middle, offset = rod.nodes[k] + 0.5 * h, np.sqrt(3.0) / 6.0 * h
-    strains = [_strains(rod, qs, (middle + sign * offset) / rod.length) for sign in (-1.0, 1.0)]
-    _, step = _exponential(_magnus(h, *strains))
+    strains = [strains_along(rod, qs, (middle + sign * offset) / rod.length) for sign in (-1.0, 1.0)]
     own = rod.segments.start + k
-    R, p = (np.stack([starts[s][part] for s in own], axis=1) for part in (0, 1))
-    section, s = rod.section, X / rod.length
-    radii = section.radii(s) if isinstance(section, Circular) else 0.5 * np.minimum(*section.sides(s))
-    return p + _turned(R, step), radii
-
-
-def _strains(rod: Rod, qs: np.ndarray, s: np.ndarray) -> np.ndarray:
-    """xi (K, P, 6) at s (P,)."""
-    Phi, x = rod.basis.values(s), qs[:, rod.coordinates]
-    of_components = [x[:, a:b] @ Phi[:, a:b].T for a, b in zip(rod.basis.rows[:-1], rod.basis.rows[1:], strict=True)]
-    return rod.reference_strains(s) + np.stack(of_components, axis=-1)
+    before = [np.stack([starts[s][part] for s in own], axis=1) for part in (0, 1)]
+    return _composed((before[0], before[1]), _exponential(magnus(h, *strains)))
 
 
 def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose]) -> np.ndarray:
@@ -160,7 +174,7 @@ def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose])
     m, s = model.arrays, model.link_segments[name]
     R, p = ends[s]
     points = [p]
-    if not _is_loose(model, s):
+    if not is_loose(model, s):
         points.insert(0, starts[s][1])
         if m.parent[s] >= 0:
             points.insert(0, ends[m.parent[s]][1])
@@ -170,33 +184,22 @@ def _body_line(model: RodModel, name: str, starts: list[Pose], ends: list[Pose])
 
 
 # ------------------------------------------------------------------------------------------------ segments
-def _segment_poses(model: RodModel, qs: np.ndarray) -> tuple[list[Pose], list[Pose]]:
-    """Frames at the starts and at the ends of all segments, as `forward_pass` has them."""
-    m, starts, ends = model.arrays, [], []
+@np.errstate(over="ignore", invalid="ignore")
+def segment_poses(model: RodModel, qs: np.ndarray) -> tuple[list[Pose], list[Pose]]:
+    """Frames at the starts and at the ends of all segments, as `forward_pass` has them; ValueError where it has none of
+    a rod that turns too far."""
+    m, starts, ends, of_rods = model.arrays, [], [], []
     base = _fixed(m.base)
     for s, parent in enumerate(m.parent):
         start = _composed(ends[parent] if parent >= 0 else _repeated(base, len(qs)), _fixed(m.before[s]))
         starts.append(start)
-        ends.append(_composed(_composed(start, _exponential(_displacement(m, s, qs))), _fixed(m.after[s])))
+        step = displacement(m, s, qs)
+        if m.kind[s] == ROD:
+            of_rods.append(step[:, :3])
+        ends.append(_composed(_composed(start, _exponential(step)), _fixed(m.after[s])))
+    if of_rods and not np.linalg.norm(of_rods, axis=-1).max() <= FARTHEST:
+        check_turns(model, qs, "q")
     return starts, ends
-
-
-def _displacement(m, s: int, qs: np.ndarray) -> np.ndarray:
-    """Omega (K, 6) of a segment."""
-    rows, first = m.rows[s], m.first_mode[s]
-    xi = np.empty((2, len(qs), 6))
-    for r in range(6):
-        modes = m.modes[first + rows[r] - rows[0] : first + rows[r + 1] - rows[0]]
-        xi[:, :, r] = m.reference[s, r::6, None] + (qs[:, rows[r] : rows[r + 1]] @ modes).T
-    return _magnus(m.step[s, 0], xi[0], xi[1]) if m.kind[s] == ROD else xi[0]
-
-
-def _magnus(h, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """h/2 (xi_1 + xi_2) + sqrt(3) h^2 / 12 ad(xi_1) xi_2 (..., 6) for lengths h (...)                  [GVS, C1]."""
-    h = np.asarray(h)[..., None]
-    (k1, e1), (k2, e2) = np.split(first, 2, axis=-1), np.split(second, 2, axis=-1)
-    bracket = np.concatenate([np.cross(k1, k2), np.cross(e1, k2) + np.cross(k1, e2)], axis=-1)
-    return 0.5 * h * (first + second) + np.sqrt(3.0) / 12.0 * h * h * bracket
 
 
 def _exponential(x: np.ndarray) -> Pose:

@@ -8,16 +8,21 @@ For a twist x = [w; u] and its path x(t), in dual numbers (`jets`), with the Stu
               = c3 (w.c) I + w g' + g w',         g = c3'(w.c) w - (c3/2 + s c3') c - c2' (w x c)
 
 No norm, no branch, no division: the formulas hold at w = 0, and for complex numbers.  The coefficients are accurate to
-rounding up to |w| = pi and to 1e-11 up to 2 pi.
+rounding up to |w| = pi and to 1e-11 up to 2 pi.  Beyond they are NaN, lest anything go on from wrong numbers.
 """
 
 from math import factorial
 
+import numpy as np
+
 from dynamics.rods.kinematics import jets
-from dynamics.simd import fma, fnma, helper
+from dynamics.simd import fma, fnma, helper, select_less
 from dynamics.spatial import add6, add_rotated, angular, join, linear, rotate, scale6, sub6
 
 TERMS = 14
+FARTHEST = 2.0 * np.pi
+"""Rotation, rad, up to which the coefficients are known."""
+_SQUARE = FARTHEST**2
 _INVERSE = tuple(1.0 / factorial(k) for k in range(2 * TERMS + 12))
 
 
@@ -40,7 +45,8 @@ def _derivative(k, c_next, c_after):
 
 @helper
 def stumpff_derivatives(s):
-    """(c1, ..., c1'''), (c2, ..., c2''''), (c3, ..., c3'''') at s."""
+    """(c1, ..., c1'''), (c2, ..., c2''''), (c3, ..., c3'''') at s; NaN where |w| > FARTHEST."""
+    s = select_less(_SQUARE, s, np.nan * s, s)
     c11, c10 = _series(s, 11), _series(s, 10)
     c9, c8 = fnma(s, c11, _INVERSE[9]), fnma(s, c10, _INVERSE[8])
     c7, c6 = fnma(s, c9, _INVERSE[7]), fnma(s, c8, _INVERSE[6])

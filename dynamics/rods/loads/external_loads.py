@@ -8,56 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.joints import unit_axis
-from dynamics.rods.model.load_arrays import ADDED_MASS, CYLINDER, DEAD, DRAG, PARAMETERS, LoadArrays
+from dynamics.rods.loads.laws import Law
+from dynamics.rods.model.arrays import RodArrays
+from dynamics.rods.model.contact_arrays import contact_arrays
+from dynamics.rods.model.law_arrays import law_arrays
+from dynamics.rods.model.load_arrays import ADDED_MASS, DEAD, DRAG, PARAMETERS, LoadArrays
 from dynamics.validation import as_array, as_flag
 
 Density = ArrayLike | Callable[[float], ArrayLike]
-
-@dataclass(frozen=True)
-class CylinderContact:
-    """A cylinder around a rod whose nodes touch it from inside as spheres of the rod's radius, k depth^p [Hertz].
-
-    Parameters
-    ----------
-    radius : m
-    stiffness : k, N / m^p
-    exponent : p, a multiple of 1/2, at least 1; by default 3/2
-    smoothing : width w, m, within which the depth is replaced by a function with two continuous derivatives that is 0
-        below -w and the depth above w.  With w = 0, the default, the force of Hertz has no second derivative at first
-        touch: exact Hessians want w > 0.
-    point, axis : a point (3,) of the axis and its direction; by default the z axis of the world
-
-    Raises
-    ------
-    ValueError : a figure out of range.
-    """
-
-    radius: float
-    stiffness: float
-    exponent: float = 1.5
-    smoothing: float = 0.0
-    point: ArrayLike = (0.0, 0.0, 0.0)
-    axis: ArrayLike | str = "z"
-
-    def __post_init__(self):
-        for name in ("radius", "stiffness"):
-            if float(as_array(name, getattr(self, name), ())) <= 0.0:
-                raise ValueError(f"{name}: got {getattr(self, name)}, expected a positive number")
-        exponent = float(as_array("exponent", self.exponent, ()))
-        if exponent < 1.0 or (2.0 * exponent) % 1.0 != 0.0:
-            raise ValueError(f"exponent: got {exponent}, expected a multiple of 1/2 of at least 1")
-        if float(as_array("smoothing", self.smoothing, ())) < 0.0:
-            raise ValueError(f"smoothing: got {self.smoothing}, expected at least 0")
-        as_array("point", self.point, (3,))
-        unit_axis(self.axis)
-
-    def parameters(self, node_radius: float) -> np.ndarray:
-        """Numbers of the load of a node."""
-        point, axis = as_array("point", self.point, (3,)), unit_axis(self.axis)
-        first = self.stiffness, self.exponent, self.smoothing, self.radius, node_radius
-        return np.concatenate([first, point, axis])
-
 
 @dataclass(frozen=True)
 class Fluid:
@@ -112,10 +70,13 @@ class Fluid:
 
 @dataclass
 class LoadList:
-    """Loads as they are added: (segment, kind, numbers)."""
+    """Loads as they are added: (segment, kind, numbers), and contacts of segments A and B: (A, B, numbers)."""
 
     wrench_names: list[str] = field(default_factory=list)
     entries: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
+    contacts: list[tuple[int, int, np.ndarray]] = field(default_factory=list)
+    laws: list[Law] = field(default_factory=list)
+    control_names: list[str] = field(default_factory=list)
 
     def add(self, segment: int, kind: int, parameters: ArrayLike) -> None:
         """Append a load at the end of a segment."""
@@ -136,27 +97,25 @@ class LoadList:
     def make_room(self, first: int) -> None:
         """Let all segments from number `first` on have a number more, for another one before them."""
         self.entries = [(s + (s >= first), kind, numbers) for s, kind, numbers in self.entries]
+        self.contacts = [(s + (s >= first), t + (t >= first), numbers) for s, t, numbers in self.contacts]
 
-    def arrays(self, parents: list[int]) -> LoadArrays:
+    def arrays(self, m: RodArrays) -> LoadArrays:
         """Sorted by segment, with the segments that carry any further out."""
-        S = len(parents)
+        S = len(m.parent)
         ordered = sorted(self.entries, key=lambda entry: entry[0])
         counts = np.bincount([segment for segment, _, _ in ordered], minlength=S) if ordered else np.zeros(S)
         loaded = counts > 0
+        loaded[[s for *ends, _ in self.contacts for s in ends if s >= 0]] = True
         for s in range(S - 1, -1, -1):
-            if loaded[s] and parents[s] >= 0:
-                loaded[parents[s]] = True
+            if loaded[s] and m.parent[s] >= 0:
+                loaded[m.parent[s]] = True
         parameters = np.zeros((len(ordered), PARAMETERS))
         for row, (_, _, numbers) in zip(parameters, ordered, strict=True):
             row[: len(numbers)] = numbers
         start = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         kinds = np.array([kind for _, kind, _ in ordered], np.int64)
-        return LoadArrays(start, kinds, parameters, loaded.astype(np.int64))
-
-
-def cylinder_loads(contact: CylinderContact, radii: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Kind and numbers of the load of each node with these radii."""
-    return [(CYLINDER, contact.parameters(float(r))) for r in radii]
+        others = contact_arrays(m, self.contacts), law_arrays(self.laws)
+        return LoadArrays(start, kinds, parameters, loaded.astype(np.int64), *others)
 
 
 def as_density(density: Density, s: float, shape: tuple[int, ...]) -> np.ndarray:

@@ -54,7 +54,7 @@ def in_axes(R, p, x):
 
 
 @helper
-def _to_world(R, p, f):
+def to_world(R, p, f):
     """A wrench in axes of a frame at (R, p), about the origin of the world."""
     return wrench_about_origin(p, rotate(R, angular(f)), rotate(R, linear(f)))
 
@@ -74,7 +74,7 @@ def load_matrix(parameters, A):
 
 
 @kernel
-def _carry(R, p, A, extra, o):
+def carry(R, p, A, extra, o):
     """Add the matrix A, in axes of the node, to the sum at o in the world frame; A is spent."""
     align_stack(A)
     turn(R, A)
@@ -92,7 +92,7 @@ def add_drag(parameters, level, R, p, mu, seg, D, A, extra):
     z = 0.0 * speed
     gradient = (z, z, z, g[0], g[1], g[2])
     resistance, d = times6(D, 0, eta), transposed_times6(D, 0, virtual)
-    add_at(seg, COMPOSITE + FORCE, _to_world(R, p, scale6(resistance, speed)))
+    add_at(seg, COMPOSITE + FORCE, to_world(R, p, scale6(resistance, speed)))
     if level < FIRST:
         return
     for i in range(6):
@@ -100,8 +100,8 @@ def add_drag(parameters, level, R, p, mu, seg, D, A, extra):
             x = speed * load(D, 6 * i + j) + _entry6(resistance, i) * _entry6(gradient, j)
             store(A, 6 * i + j, x)
     if level >= SECOND:
-        add_at(seg, COMPOSITE + RATE_FORCE, _to_world(R, p, transposed_times6(A, 0, virtual)))
-    _carry(R, p, A, extra, N6)
+        add_at(seg, COMPOSITE + RATE_FORCE, to_world(R, p, transposed_times6(A, 0, virtual)))
+    carry(R, p, A, extra, N6)
     if level >= SECOND:
         bend = dot6(d, eta) / speed
         for i in range(6):
@@ -109,7 +109,7 @@ def add_drag(parameters, level, R, p, mu, seg, D, A, extra):
                 x = _entry6(d, i) * _entry6(gradient, j) + _entry6(gradient, i) * _entry6(d, j)
                 x = x - bend * _entry6(gradient, i) * _entry6(gradient, j)
                 store(A, 6 * i + j, x + bend if i == j and i >= 3 else x)
-        _carry(R, p, A, extra, B6)
+        carry(R, p, A, extra, B6)
 
 
 # ------------------------------------------------------------------------------------------------ added mass
@@ -139,8 +139,8 @@ def _add_weight(level, R, p, g, virtual, M, seg, A, extra):
         c = cross(linear(row), g)
         store6(A, 6 * i, (c[0], c[1], c[2], z, z, z))
     if level >= SECOND:
-        add_at(seg, COMPOSITE + LOAD_FORCE, _to_world(R, p, transposed_times6(A, 0, virtual)))
-    _carry(R, p, A, extra, P)
+        add_at(seg, COMPOSITE + LOAD_FORCE, to_world(R, p, transposed_times6(A, 0, virtual)))
+    carry(R, p, A, extra, P)
     if level >= SECOND:
         nu = linear(times6(M, 0, virtual))
         A[:36] = 0.0
@@ -148,7 +148,7 @@ def _add_weight(level, R, p, g, virtual, M, seg, A, extra):
             for j in range(3):
                 x = 0.5 * (entry3(nu, i) * entry3(g, j) + entry3(g, i) * entry3(nu, j))
                 store(A, 6 * i + j, x - dot3(nu, g) if i == j else x)
-        _carry(R, p, A, extra, C)
+        carry(R, p, A, extra, C)
 
 
 @kernel
@@ -162,22 +162,22 @@ def add_added_mass(parameters, gravity, level, R, p, mu, seg, M, A, extra):
     g = rotate_back(R, (z + gravity[0], z + gravity[1], z + gravity[2]))
     momentum = times6(M, 0, eta)
     force = add6(times6(M, 0, (a[0], a[1], a[2], a[3] + g[0], a[4] + g[1], a[5] + g[2])), cross_force(eta, momentum))
-    add_at(seg, COMPOSITE + FORCE, _to_world(R, p, force))
+    add_at(seg, COMPOSITE + FORCE, to_world(R, p, force))
     if level < FIRST:
         if level >= 1:
             for i in range(36):
                 store(A, i, load(M, i))
-            _carry(R, p, A, extra, M6)
+            carry(R, p, A, extra, M6)
         return
     _store_rate(eta, momentum, 1.0, M, A)
     if level >= SECOND:
-        add_at(seg, COMPOSITE + RATE_FORCE, _to_world(R, p, transposed_times6(A, 0, virtual)))
-        add_at(seg, COMPOSITE + DOUBLE_FORCE, _to_world(R, p, times6(M, 0, virtual)))
-    _carry(R, p, A, extra, N6)
+        add_at(seg, COMPOSITE + RATE_FORCE, to_world(R, p, transposed_times6(A, 0, virtual)))
+        add_at(seg, COMPOSITE + DOUBLE_FORCE, to_world(R, p, times6(M, 0, virtual)))
+    carry(R, p, A, extra, N6)
     if level >= SECOND:
         _store_rate(virtual, (z, z, z, z, z, z), -1.0, M, A)
-        _carry(R, p, A, extra, B6)
+        carry(R, p, A, extra, B6)
     _add_weight(level, R, p, g, virtual, M, seg, A, extra)
     for i in range(36):
         store(A, i, load(M, i))
-    _carry(R, p, A, extra, M6)
+    carry(R, p, A, extra, M6)

@@ -94,18 +94,21 @@ class Line:
         return f"{type(self).__name__.lower()} {self.name!r}: " + (f"{what}: " if what else "")
 
     # -------------------------------------------------------------------------------------------- parts of these
-    def values(self, what: str, rods: Sequence[Rod]) -> np.ndarray:
-        """A route at the nodes of the rods: (P,)."""
+    def values(self, what: str, rods: Sequence[Rod], s: np.ndarray | None = None) -> np.ndarray:
+        """A route at the nodes of the rods, or at s = X / length of each: (P,), rod after rod."""
         label = self.label(what)
-        return np.array([_value(label, route, x) for route, X, _ in self._runs(what, rods) for x in X])
+        return np.array([_value(label, route, x) for route, X, _ in self._runs(what, rods, s) for x in X])
 
-    def _runs(self, what: str, rods: Sequence[Rod]) -> Iterator[tuple[Route, np.ndarray, float]]:
-        """Of each rod the route, the arguments it has at the nodes, and the length they are divided by."""
+    def _runs(
+        self, what: str, rods: Sequence[Rod], s: np.ndarray | None = None
+    ) -> Iterator[tuple[Route, np.ndarray, float]]:
+        """Of each rod the route, the arguments it has at the nodes or at s, and the length they are divided by."""
         route, before, whole = getattr(self, what), 0.0, sum(rod.length for rod in rods)
         for k, rod in enumerate(rods):
             own = isinstance(route, tuple)
             scale = (rod.length if own else whole) if self.normalized else 1.0
-            yield (route[k] if own else route), (rod.nodes + (0.0 if own else before)) / scale, scale
+            X = rod.nodes if s is None else s * rod.length
+            yield (route[k] if own else route), (X + (0.0 if own else before)) / scale, scale
             before += rod.length
 
     def _check_inside(self, rods: Sequence[Rod], y: np.ndarray, z: np.ndarray) -> None:

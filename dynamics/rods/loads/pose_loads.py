@@ -9,12 +9,11 @@ with the virtual twist mu = (w, v) of the point; e = P'mu.
 """
 
 from dynamics.rods.loads.composites import add_at
-from dynamics.rods.loads.load_laws import contact_law
 from dynamics.rods.loads.matrices import add_moved, store_block, transposed_times6
-from dynamics.rods.model.arrays import COMPOSITE, FIRST, FORCE, LOAD_FORCE, SECOND
+from dynamics.rods.model.arrays import COMPOSITE, LOAD_FORCE, SECOND
 from dynamics.rods.model.load_arrays import C, P
-from dynamics.simd import align_stack, helper, kernel, splat, sqrt, store
-from dynamics.spatial import add_cross, angular, cross, dot3, join, linear, scale3, sub6
+from dynamics.simd import align_stack, helper, kernel, store
+from dynamics.spatial import add_cross, angular, cross, dot3, join, linear
 
 
 @helper
@@ -76,48 +75,3 @@ def add_pose_terms(level, p, moment, force, F1, F2, mu, seg, A, extra):
     xx, xy, xz, yy, yz, zz = F2
     store_block(A, 21, (-xx, -xy, -xz, -xy, -yy, -yz, -xz, -yz, -zz))
     add_moved(p, A, extra, C)
-
-
-@kernel
-def add_contact(parameters, level, p, mu, seg, A, extra):
-    """A sphere about the node inside a cylinder."""
-    align_stack(A)
-    z = splat(A, 0.0)
-    a = (z + parameters[8], z + parameters[9], z + parameters[10])
-    d = (p[0] - parameters[5], p[1] - parameters[6], p[2] - parameters[7])
-    along = dot3(a, d)
-    n = (d[0] - along * a[0], d[1] - along * a[1], d[2] - along * a[2])
-    distance = sqrt(dot3(n, n) + 1e-200)
-    u = scale3(n, 1.0 / distance)
-    depth = distance + (parameters[4] - parameters[3])
-    force, df, ddf = contact_law(depth, parameters[0], parameters[1], parameters[2])
-    f = scale3(u, -force)
-    add_at(seg, COMPOSITE + FORCE, wrench_about_origin(p, (z, z, z), scale3(f, -1.0)))
-    if level < FIRST:
-        return
-    side = force / distance
-    across = (1.0 - a[0] * a[0], -a[0] * a[1], -a[0] * a[2], 1.0 - a[1] * a[1], -a[1] * a[2], 1.0 - a[2] * a[2])
-    square = (u[0] * u[0], u[0] * u[1], u[0] * u[2], u[1] * u[1], u[1] * u[2], u[2] * u[2])
-    T = sub6(across, square)
-    F1 = (
-        -(df * square[0] + side * T[0]), -(df * square[1] + side * T[1]), -(df * square[2] + side * T[2]),
-        -(df * square[3] + side * T[3]), -(df * square[4] + side * T[4]), -(df * square[5] + side * T[5]),
-    )  # fmt: skip
-    v = add_cross(linear(mu), angular(mu), p)
-    s = dot3(u, v)
-    t = (
-        T[0] * v[0] + T[1] * v[1] + T[2] * v[2], T[1] * v[0] + T[3] * v[1] + T[4] * v[2],
-        T[2] * v[0] + T[4] * v[1] + T[5] * v[2],
-    )  # fmt: skip
-    c = (df - side) / distance
-    F2 = (
-        -(ddf * s * square[0] + c * (s * T[0] + 2.0 * u[0] * t[0])),
-        -(ddf * s * square[1] + c * (s * T[1] + u[0] * t[1] + u[1] * t[0])),
-        -(ddf * s * square[2] + c * (s * T[2] + u[0] * t[2] + u[2] * t[0])),
-        -(ddf * s * square[3] + c * (s * T[3] + 2.0 * u[1] * t[1])),
-        -(ddf * s * square[4] + c * (s * T[4] + u[1] * t[2] + u[2] * t[1])),
-        -(ddf * s * square[5] + c * (s * T[5] + 2.0 * u[2] * t[2])),
-    )  # fmt: skip
-    add_pose_terms(level, p, (z, z, z), f, F1, F2, mu, seg, A, extra)
-
-

@@ -12,16 +12,17 @@ from dynamics.rods.model.rod_model import RodModel
 
 
 class RobotArrays(NamedTuple):
-    """Arrays of a robot with n coordinates, nu controls, tendons first, then chambers, and W external wrenches."""
+    """Arrays of a robot with n coordinates, W external wrenches, and nu controls: of tendons, chambers, driven joints,
+    laws."""
 
-    numbers: np.ndarray  # (3,) nu; numbers of a state after u; numbers of results for closed chains
+    numbers: np.ndarray  # (3,) nu; numbers of a state after u; numbers of results for closed chains and laws
     external: LoadArrays  # with the reactions of closed chains
     closures: ClosureArrays
     band: np.ndarray  # (n, 2) columns band[i, 0] ... band[i, 1] - 1 of row i of K and D may differ from zero
     stiffness: np.ndarray  # (n, n)
     damping: np.ndarray  # (n, n)
     tendons: TendonArrays
-    driven: np.ndarray  # (.,) coordinates with a torque, in the order of the last controls
+    driven: np.ndarray  # (.,) coordinates with a torque, in the order of the controls before those of laws
     # degrees of freedom as `branch_factor` wants them
     dof_body: np.ndarray  # (n,) not read
     dof_parent: np.ndarray  # (n,)
@@ -31,10 +32,11 @@ class RobotArrays(NamedTuple):
 def robot_arrays(model: RodModel, tendons: TendonArrays, count: int, driven: list[int]) -> RobotArrays:
     """The arrays of a robot with `count` tendons and chambers and these driven coordinates."""
     parent, end = _elimination_order(model)
-    n, inputs = model.nq, 6 * model.wrench_count + input_numbers(model.closures)
+    n, laws, inputs = model.nq, len(model.load_controls), 6 * model.wrench_count + input_numbers(model.closures)
+    results = closure_numbers(model.closures, n) + 2 * n * laws
     return RobotArrays(
-        np.array([count + len(driven), inputs, closure_numbers(model.closures, n)], np.int64), model.reaction_loads,
-        model.closures, _band(model.stiffness, model.damping), model.stiffness.copy(), model.damping.copy(), tendons,
+        np.array([count + len(driven) + laws, inputs, results], np.int64), model.reaction_loads, model.closures,
+        _band(model.stiffness, model.damping), model.stiffness.copy(), model.damping.copy(), tendons,
         np.array(driven, np.int64), np.arange(n), parent, end,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ end moved by the fixed g_before.  Omega depends on the segment's own coordinates
 
 where each coordinate acts on one of the six components [angular; linear].  A rod is a sequence of segments that share
 their coordinates: a Magnus step of fourth order between quadrature points [GVS, C1].  A SCREW is a joint of one degree
-of freedom, whose rotation may be of any size.  Rotations of other segments stay below 2 pi.
+of freedom, whose rotation may be of any size.  Rotations of other segments stay below 2 pi (`kinematics.rotations`).
 """
 
 from typing import NamedTuple

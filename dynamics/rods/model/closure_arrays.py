@@ -46,7 +46,13 @@ def input_numbers(closures: ClosureArrays) -> int:
 def closure_numbers(closures: ClosureArrays, n: int) -> int:
     """Numbers of the results: e, e', e'' (G each), A, A', A'' (G n each), 6 n of each joint in between, and rates of A
     along w (G n)."""
-    return virtual_rows(closures, n) + len(closures.kind) * n
+    return int(closed_numbers(closures, n))
+
+
+@helper
+def closed_numbers(closures, n):
+    """`closure_numbers`, for kernels."""
+    return virtual_rows(closures, n) + closures.kind.size * n
 
 
 @helper

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -91,6 +91,23 @@ class Rod(ByContent):
         return total
 
 
+class LinkContact(NamedTuple):
+    """What a link may touch, with spheres about places in it.
+
+    Attributes
+    ----------
+    link : str
+    contact : such as PlaneContact, as it was given
+    places : (P, 3) centres in the frame of a body, m; of a rod (X, 0, 0), where they are while it is straight
+    radii : (P,) m
+    """
+
+    link: str
+    contact: Any
+    places: np.ndarray
+    radii: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class RodModel(ByContent):
     """A tree of rods and rigid bodies, fixed to the world at its base; made by `RodModelBuilder`.
@@ -98,7 +115,8 @@ class RodModel(ByContent):
     Compared and hashed by all but its own name.
 
     The configuration is a vector space: strains of rods, angles and displacements of joints, rotation vectors of
-    spherical joints (shorter than 2 pi), exponential coordinates [angular; linear] of free-flyers and of planar joints.
+    spherical joints, exponential coordinates [angular; linear] of free-flyers and of planar joints.  These rotations
+    are at most 2 pi; motion goes on in equivalent coordinates (`dynamics.rods.kinematics.charts`).
 
     Attributes
     ----------
@@ -113,6 +131,8 @@ class RodModel(ByContent):
     wrench_names : tuple of str, of the external loads that take a wrench, W of them
     closed_joints : tuple of Closure
     constraint_sizes : (G,) of the rows of their Jacobian, for moderate coordinates
+    contacts : tuple of `LinkContact`: which links touch what
+    load_controls : tuple of str, controls of loads after laws
     arrays, external, closures, reaction_loads : the same as arrays, the last the loads with the reactions
         of closed joints among them; for kernels
     """
@@ -134,6 +154,8 @@ class RodModel(ByContent):
     closures: ClosureArrays
     reaction_loads: LoadArrays
     constraint_sizes: np.ndarray
+    contacts: tuple[LinkContact, ...] = ()
+    load_controls: tuple[str, ...] = ()
 
     def _parts(self) -> Mapping[str, Any]:
         return {field.name.replace("_", " "): getattr(self, field.name) for field in fields(self)[1:]}
@@ -157,6 +179,11 @@ class RodModel(ByContent):
     def wrench_count(self) -> int:
         """W."""
         return len(self.wrench_names)
+
+    @property
+    def input_count(self) -> int:
+        """Numbers of the controls of laws and of W wrenches."""
+        return len(self.load_controls) + 6 * self.wrench_count
 
     @property
     def closure_names(self) -> tuple[str, ...]:

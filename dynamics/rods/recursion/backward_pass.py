@@ -18,6 +18,7 @@ two numbers for a coordinate of a rod.
 from dynamics.rods.kinematics.curvature import CURVATURE_NUMBERS, HALVES, segment_curvature
 from dynamics.rods.kinematics.strains import add_families, mode
 from dynamics.rods.loads.composites import add_node, add_to_parent
+from dynamics.rods.loads.contact_pairs import add_contact_pairs
 from dynamics.rods.loads.segment_loads import add_loads, add_loads_to_parent
 from dynamics.rods.model.arrays import COLUMNS, COMPOSITE, FIRST, FORCE, MASS_MATRIX, ROD, SCREW, SECOND, SEGMENT
 from dynamics.rods.model.load_arrays import LOADS
@@ -68,9 +69,10 @@ def _segment_blocks(m, external, s, level, seg, columns, extra, ws, A):
 
 
 @kernel
-def backward_pass(m, external, level, wrenches, segments, columns, loads, ws, tau, A):
+def backward_pass(m, external, level, controls, wrenches, segments, columns, loads, ws, tau, A, of_controls):
     """Generalised forces tau (n) and `Blocks` in A, as the level needs them, after `forward_pass` and
-    `clear_blocks`; wrenches of the external loads that take them, and what all loads come to (LOADS per segment)."""
+    `clear_blocks`; controls of laws and wrenches of the external loads that take them, what all loads come to (LOADS
+    per segment), and B and Hqu of laws."""
     align_stack(tau)
     n, (b, _) = m.numbers[0], carve_blocks(m, A)
     families = 4 if level >= SECOND else (3 if level >= FIRST else 1)
@@ -78,12 +80,14 @@ def backward_pass(m, external, level, wrenches, segments, columns, loads, ws, ta
     for s in range(m.parent.size):
         if external.loaded[s] == 1:
             loads[s * LOADS : (s + 1) * LOADS] = 0.0
+    if external.contacts.numbers.shape[0] > 0:
+        add_contact_pairs(m, external.contacts, level, segments, loads, ws, b)
     for s in range(m.parent.size - 1, -1, -1):
         seg = segments[s * SEGMENT : (s + 1) * SEGMENT]
         extra = loads[s * LOADS : (s + 1) * LOADS]
         add_node(m, s, level, seg)
         if external.start[s] < external.start[s + 1]:
-            add_loads(m, external, wrenches, s, level, seg, extra, ws)
+            add_loads(m, external, controls, wrenches, s, level, seg, columns, extra, ws, b, of_controls)
         if m.rows[s, 0] < m.rows[s, 6]:
             _add_forces(m, s, seg, tau)
             if level >= MASS_MATRIX:
@@ -95,6 +99,6 @@ def backward_pass(m, external, level, wrenches, segments, columns, loads, ws, ta
     add_transposed_blocks(n, level, b)
 
 
-def backward_numbers() -> int:
-    """Numbers of the scratch of `backward_pass`."""
-    return FACTORS + CURVATURE_NUMBERS + 12 * PRODUCTS * LANES  # of products: of a group
+def backward_numbers(of_loads: int = 0) -> int:
+    """Numbers of the scratch of `backward_pass`, of which loads and contacts need so many."""
+    return max(of_loads, FACTORS + CURVATURE_NUMBERS + 12 * PRODUCTS * LANES)  # of products: of a group

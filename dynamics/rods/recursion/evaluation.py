@@ -17,9 +17,13 @@ from dynamics.algorithms.batch import unbatch
 from dynamics.rods.kinematics.closure_hessian import closure_hessian, hessian_scratch
 from dynamics.rods.kinematics.closure_kernel import closure_rows, subtract_turning
 from dynamics.rods.kinematics.forward_pass import forward_numbers, forward_pass
+from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.loads.composites import MOMENTA, store_momenta
+from dynamics.rods.loads.contact_pairs import pair_numbers
+from dynamics.rods.loads.segment_loads import load_work
 from dynamics.rods.model.arrays import FAMILIES, FIRST, FORCES, MASS_MATRIX, SECOND, SEGMENT
-from dynamics.rods.model.closure_arrays import no_closures
+from dynamics.rods.model.closure_arrays import closed_numbers, no_closures
+from dynamics.rods.model.law_arrays import CONTROLS
 from dynamics.rods.model.load_arrays import LOADS
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.backward_pass import backward_numbers, backward_pass
@@ -47,11 +51,16 @@ class InverseDynamicsHessian(NamedTuple):
 
 # ------------------------------------------------------------------------------------------------ kernels
 @shared_kernel
-def inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work, tau, A, closed):
+def inverse_dynamics_kernel(m, external, closures, level, state, inputs, work, tau, A, results):
     """tau (n) and, in A, `Blocks`, as far as the level goes (of MASS_MATRIX alone M).  state: q, v, a, w (n each);
-    wrenches of external loads (6 each), then reactions and multipliers of closed chains, whose results are `closed`
-    (`closure_arrays`); work: `work_numbers`."""
+    inputs: controls of laws, wrenches of external loads (6 each), reactions and multipliers of closed chains; results:
+    those of closed chains (`closure_arrays`), then B and Hqu of laws, if there is room; work: `work_numbers`."""
     n, (b, _) = m.numbers[0], carve_blocks(m, A)
+    controls, wrenches = inputs[: external.laws.integers[CONTROLS]], inputs[external.laws.integers[CONTROLS] :]
+    closed, of_controls = results, results[:0]
+    if external.laws.integers[CONTROLS] > 0 and results.shape[0] > 0:
+        of_controls = results[closed_numbers(closures, n) :]
+        of_controls[: 2 * n * external.laws.integers[CONTROLS]] = 0.0
     segments, w = carve(work, m.parent.size * SEGMENT)
     columns, w = carve(w, FAMILIES * n)
     loads, w = carve(w, m.parent.size * LOADS)
@@ -61,7 +70,7 @@ def inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work,
         closure_hessian(m, closures, segments, columns, wrenches, w, closed, b.Hqq, b.Hqv)
     if closures.kind.size > 0:
         closure_rows(m, closures, level, segments, columns, wrenches, w, closed)
-    backward_pass(m, external, level, wrenches, segments, columns, loads, w, tau, A)
+    backward_pass(m, external, level, controls, wrenches, segments, columns, loads, w, tau, A, of_controls)
     if level >= FIRST and closures.kind.size > 0:
         subtract_turning(m, closures, closed, b.dq)
 
@@ -69,14 +78,15 @@ def inverse_dynamics_kernel(m, external, closures, level, state, wrenches, work,
 def work_numbers(model: RodModel) -> int:
     """Scratch numbers per lane of `inverse_dynamics_kernel`."""
     segments, columns, scratch = forward_numbers(model.arrays)
-    least = max(scratch, backward_numbers(), hessian_scratch(model.closures, model.nq))
+    of_loads = max(pair_numbers(model.external.contacts, model.nq), load_work(model.external))
+    least = max(scratch, backward_numbers(of_loads), hessian_scratch(model.closures, model.nq))
     return segments + columns + len(model.arrays.parent) * LOADS + least
 
 
 @driver
 def drive_inverse_dynamics(first, last, work, m, external, closures, level, states, wrenches, tau, rows, momenta):
-    """tau, `BlockRows`, and momenta if it has rows, for the knots of `states` (K, 4 n) and `wrenches` (K, 6 W), knots
-    in lanes."""
+    """tau, `BlockRows`, and momenta if it has rows, for knots in lanes of `states` (K, 4 n), and of controls of laws
+    and wrenches, `wrenches` (K, .)."""
     m, external, closures = by_reference(m), by_reference(external), by_reference(closures)
     n = m.numbers[0]
     x, w = carve(work, 4 * n)
@@ -99,7 +109,7 @@ def drive_inverse_dynamics(first, last, work, m, external, closures, level, stat
 
 def driver_numbers(model: RodModel) -> int:
     """Scratch numbers per lane of `drive_inverse_dynamics`."""
-    return work_numbers(model) + 5 * model.nq + MOMENTA + 6 * model.wrench_count + block_numbers(model.arrays)
+    return work_numbers(model) + 5 * model.nq + MOMENTA + model.input_count + block_numbers(model.arrays)
 
 
 # ------------------------------------------------------------------------------------------------ public
@@ -142,15 +152,20 @@ def evaluate(
     model: RodModel, level: int, states: np.ndarray, wrenches: np.ndarray, momenta: np.ndarray | None = None
 ) -> list[np.ndarray]:
     """tau (K, n) and, as far as the level goes, dq, dv, M, Hqq, Hqv, Hvv, Hqa (K, n n), for states (K, 4 n) and
-    wrenches (K, 6 W) of the external loads; momenta (K, MOMENTA): where these go."""
+    wrenches (K, 6 W) of the external loads; momenta (K, MOMENTA): where these go.  ValueError where rods or joints turn
+    too far."""
     K, n = len(states), model.nq
     wanted = (FIRST, FIRST, MASS_MATRIX, SECOND, SECOND, SECOND, SECOND)
     blocks = [np.empty((K if level >= least else 0, n * n)) for least in wanted]
     tau = np.empty((K, n))
+    inputs = np.zeros((K, model.input_count))  # with controls of zero
+    inputs[:, len(model.load_controls) :] = wrenches
     plant = model.arrays, model.external, no_closures()
     sums = np.empty((0, MOMENTA)) if momenta is None else momenta
-    arguments = *plant, level, states, wrenches, tau, BlockRows(*blocks), sums
+    arguments = *plant, level, states, inputs, tau, BlockRows(*blocks), sums
     launch(drive_inverse_dynamics, K, driver_numbers(model), *arguments)
+    if not np.vdot(tau, tau) < np.inf:
+        check_turns(model, states[:, :n], "q")
     return [tau, *blocks]
 
 
@@ -166,7 +181,8 @@ def inverse_dynamics(
     Parameters: q, v, a (n,) or (K, n); wrenches (W, 6) or (K, W, 6), [moment; force] of the external loads that take
     one, in the order in which they were added, by default zero.
     Returns: (n,) or (K, n), N m or N along the coordinates.
-    Raises: ValueError for a wrong shape or a number that is not finite; the functions below too.
+    Raises: ValueError for a wrong shape, a number that is not finite, or a rod that turns by more than 2 pi from one of
+    its points to the next; the functions below too.
     """
     single, states, given = state_batches(model, wrenches, q=q, v=v, a=a)
     (tau,) = unbatch(single, evaluate(model, FORCES, states, given)[0])

@@ -13,6 +13,8 @@ import numpy as np
 from dynamics.rods.loads.robot_arrays import RobotArrays
 from dynamics.rods.loads.tendon_kernel import TENDON_NUMBERS, add_tendons
 from dynamics.rods.model.arrays import FIRST, SECOND, RodArrays
+from dynamics.rods.model.closure_arrays import closed_numbers
+from dynamics.rods.model.law_arrays import CONTROLS
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import block_numbers, carve_blocks, n, scatter_derivatives
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel, work_numbers
@@ -79,6 +81,18 @@ def _add_elasticity(e, level, n, state, r, b):
         store(r, i, x)
 
 
+@kernel
+def _add_law_controls(n, nu, laws, level, results, B, Hqu):
+    """B and Hqu of the controls of laws, which are the last."""
+    if level >= FIRST:
+        for i in range(n):
+            for j in range(laws):
+                o = i * nu + nu - laws + j
+                store(B, o, load(results, i * laws + j))
+                if level >= SECOND:
+                    store(Hqu, o, load(results, (n + i) * laws + j))
+
+
 @shared_kernel
 def residual_kernel(m, e, level, state, work, r, A):
     """r (n) and, in A, what `carve_results` finds there, as far as the level goes, `Blocks` of r in place of ID.
@@ -86,14 +100,17 @@ def residual_kernel(m, e, level, state, work, r, A):
     (12 C + G); work: `residual_work`."""
     n, nu = m.numbers[0], e.numbers[0]
     b, (B, Hqu, closed), _ = carve_results(m, e, A)
-    inverse_dynamics_kernel(m, e.external, e.closures, level, state, state[4 * n + nu :], work, r, A, closed)
+    laws = e.external.laws.integers[CONTROLS]
+    inverse_dynamics_kernel(m, e.external, e.closures, level, state, state[4 * n + nu - laws :], work, r, A, closed)
     _add_elasticity(e, level, n, state, r, b)
     if level >= FIRST:
         B[:] = 0.0
     if level >= SECOND:
         Hqu[:] = 0.0
     add_tendons(e.tendons, level, n, nu, state, work, r, b.dq, b.Hqq, B, Hqu)
-    first = nu - e.driven.size
+    if laws > 0:
+        _add_law_controls(n, nu, laws, level, closed[closed_numbers(e.closures, n) :], B, Hqu)
+    first = nu - laws - e.driven.size
     for k in range(e.driven.size):
         i = e.driven[k]
         store(r, i, load(r, i) - load(state, 4 * n + first + k))

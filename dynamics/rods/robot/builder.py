@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -12,24 +11,25 @@ from numpy.typing import ArrayLike
 from dynamics.body_inertia import inertia_defect
 from dynamics.joints import Fixed, Joint, Revolute, Spherical
 from dynamics.rods.chains.closures import closed
-from dynamics.rods.loads.external_loads import CylinderContact, Density, Fluid, LoadList, as_density, cylinder_loads
+from dynamics.rods.loads.external_loads import Density, Fluid, LoadList, as_density
 from dynamics.rods.model.arrays import JOINT, SCREW
 from dynamics.rods.model.closed_joint import Closure
 from dynamics.rods.model.closure_arrays import no_closures
-from dynamics.rods.model.cross_section import Circular, Material, Section
+from dynamics.rods.model.cross_section import Material, Section
 from dynamics.rods.model.load_arrays import ADDED_MASS, CARRIED, DEAD, DRAG, FOLLOWER, WRENCH
 from dynamics.rods.model.rod_checks import check_points, check_slenderness, check_stiffness, strains_at_rest
-from dynamics.rods.model.rod_model import Rod, RodModel
+from dynamics.rods.model.rod_model import LinkContact, Rod, RodModel
 from dynamics.rods.model.segment_list import SegmentList, inertia_about_frame, joint_motion
 from dynamics.rods.model.strain_basis import COMPONENTS, StrainBasis
-from dynamics.rods.robot.rod_segments import IDENTITY, add_segments, node_at, split
+from dynamics.rods.robot.contact_builder import ContactBuilder
+from dynamics.rods.robot.rod_segments import IDENTITY, add_segments
 from dynamics.validation import as_array, as_flag, as_inertia, as_kind, as_name, as_placement, look_up
 
 Placement = tuple[ArrayLike, ArrayLike]
 STRAIGHT = (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
-class RodModelBuilder:
+class RodModelBuilder(ContactBuilder):
     """Builds a `RodModel` from rods and bodies added one by one, each after its parent.
 
     Parameters
@@ -52,6 +52,7 @@ class RodModelBuilder:
         self._energies: list[tuple[slice, np.ndarray, np.ndarray]] = []
         self._loads = LoadList()
         self._closures: list[Closure] = []
+        self._contacts: list[LinkContact] = []
 
     # -------------------------------------------------------------------------------------------- links
     def add_body(
@@ -223,11 +224,7 @@ class RodModelBuilder:
         ValueError : an unknown link, a name given twice, a place out of range.
         """
         segment, kind = self._segment_of(link), FOLLOWER if as_flag("follower", follower) else WRENCH
-        name, at = as_name("name", link if name is None else name), float(as_array("at", at, ()))
-        if not 0.0 < at <= 1.0:
-            raise ValueError(f"at: got {at}, expected X / length above 0 and at most 1")
-        if at != 1.0 and link not in self._rods:
-            raise ValueError(f"at: got {at} of the body {link!r}, expected 1; only rods have other places")
+        name, at = as_name("name", link if name is None else name), self._place_on(link, at)
         self._loads.add_wrench(segment, kind, name, as_array("point", point, (3,)))
         if at != 1.0:  # once nothing is refused
             segment = self._node(link, at)
@@ -266,17 +263,6 @@ class RodModelBuilder:
         for segment, wrench in loads:
             self._loads.add(segment, CARRIED if follows else DEAD, np.concatenate([wrench[3:], wrench[:3]]))
 
-    def add_contact(self, rod: str, contact: CylinderContact) -> None:
-        """Let the nodes of a circular rod touch a cylinder from inside.
-
-        Raises: ValueError for an unknown rod or one of another section, TypeError for another kind of contact.
-        """
-        as_kind("contact", contact, CylinderContact)
-        part, section = self._circular(rod)
-        for k, load in enumerate(cylinder_loads(contact, section.radii(part.nodes[1:] / part.length))):
-            if part.weights[k + 1] > 0.0 or k == len(part.nodes) - 2:  # not where a wrench made a node
-                self._loads.add(part.segments.start + k, *load)
-
     def add_fluid(self, rod: str, fluid: Fluid) -> None:
         """Surround a circular rod with a fluid at rest.
 
@@ -312,32 +298,6 @@ class RodModelBuilder:
         if (least := np.linalg.eigvalsh(M)[0]) < -1e-9 * np.abs(M).max():
             raise ValueError(f"matrix: got one with the eigenvalue {least:.3g}, expected none below zero")
         self._loads.add(self._segment_of(link), ADDED_MASS, (0.5 * (M + M.T)).ravel())
-
-    def _segment_of(self, link: str, argument: str = "link") -> int:
-        return look_up(argument, link, self._links)
-
-    def _node(self, rod: str, at: float) -> int:
-        """The segment that ends at X = at length of a rod; where there is none, one is split there."""
-        part = self._rods[rod]
-        segment = node_at(part, at * part.length)
-        if segment is not None:
-            return segment
-        self._rods[rod], first = split(self._segments, part, at * part.length)
-        self._links = {name: s + (s >= first) for name, s in self._links.items()}
-        for name, other in self._rods.items():
-            own = other.segments
-            if name != rod and own.start >= first:
-                self._rods[name] = replace(other, segments=slice(own.start + 1, own.stop + 1))
-        self._loads.make_room(first)
-        moved = [tuple(s + (s >= first) for s in closure.segments) for closure in self._closures]
-        self._closures = [replace(one, segments=pair) for one, pair in zip(self._closures, moved, strict=True)]
-        return first
-
-    def _circular(self, name: str) -> tuple[Rod, Circular]:
-        rod = look_up("rod", name, self._rods)
-        if not isinstance(rod.section, Circular):
-            raise ValueError(f"rod: {name!r} has a {type(rod.section).__name__} section, expected Circular")
-        return rod, rod.section
 
     # -------------------------------------------------------------------------------------------- parts of these
     def _new(self, name: str, parent: str, joint: Joint | None, label: str) -> int:
@@ -392,12 +352,13 @@ class RodModelBuilder:
         K, D = np.zeros((self._n, self._n)), np.zeros((self._n, self._n))
         for own, stiffness, damping in self._energies:
             K[own, own], D[own, own] = stiffness, damping
-        external = self._loads.arrays(self._segments.parent)
+        arrays = self._segments.arrays(self._n, self._base, self._gravity)
+        external = self._loads.arrays(arrays)
         model = RodModel(
             self._name, self._n, tuple(self._links), tuple(self._names), MappingProxyType(dict(self._rods)),
             MappingProxyType(dict(self._links)), MappingProxyType(dict(self._joints)), K, D, self._mass,
-            tuple(self._loads.wrench_names), self._segments.arrays(self._n, self._base, self._gravity),
-            external, (), no_closures(), external, np.empty(0),
+            tuple(self._loads.wrench_names), arrays, external, (), no_closures(), external, np.empty(0),
+            tuple(self._contacts), tuple(self._loads.control_names),
         )  # fmt: skip
         return closed(model, self._closures, self._loads)
 

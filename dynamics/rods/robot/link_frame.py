@@ -29,6 +29,8 @@ from dynamics.validation import as_array, as_kind, as_placement
 segments_count = Size("segments_count", "external.start.size - 1")
 WORK = segments_count * (SEGMENT + LOADS) + n * FAMILIES + max(288 + 2 * TANGENT, backward_numbers())
 """Scratch of inverse dynamics, and of the forward pass alone."""
+TARGET = 0.06
+"""Arms of the cross that stands for one in pictures, of the length of the longest rod."""
 SCRATCH = {"state": 4 * n, "scratch": 6 + n + n * n * BLOCKS, "room": WORK}
 
 
@@ -94,6 +96,11 @@ class LinkResidual(KernelResidual):
         return path, chain, {"external": load_at_end(chain, kind), "closures": no_closures()}
 
 
+def target_size(model: RodModel) -> float:
+    """Arms of the cross that stands for a target in pictures, m."""
+    return TARGET * max((rod.length for rod in model.rods.values()), default=1.0)
+
+
 def as_share(model: RodModel, link: str, s: float) -> float:
     """A place on a link, X / length between 0 and 1; ValueError otherwise."""
     model.segment_of(link)
@@ -135,4 +142,4 @@ def load_at_end(m: RodArrays, kind: int) -> LoadArrays:
     """A wrench at the end of the last segment, the only load."""
     loads = LoadList()
     loads.add_wrench(len(m.parent) - 1, kind, "force", np.zeros(3))
-    return loads.arrays([int(parent) for parent in m.parent])
+    return loads.arrays(m)

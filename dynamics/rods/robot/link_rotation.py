@@ -10,9 +10,12 @@ world: that of -ID at rest of the robot without mass, with the load R lam.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.geometry.world_shape import WorldShape, target_cross
 from dynamics.groups import so3
 from dynamics.groups.stumpff import stumpff
 from dynamics.lane_algebra import add_transpose, store_pair
@@ -23,7 +26,17 @@ from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import carve_blocks, n
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel
-from dynamics.rods.robot.link_frame import SCRATCH, LinkResidual, carved, end_pose, load_configuration, massless, swept
+from dynamics.rods.robot.link_frame import (
+    SCRATCH,
+    LinkResidual,
+    carved,
+    end_pose,
+    load_configuration,
+    massless,
+    swept,
+    target_size,
+)
+from dynamics.rods.robot.link_translation import LinkTranslation
 from dynamics.simd import align_stack, carve, helper, kernel, load, store
 from dynamics.spatial import angular, dot3, load3, multiply, rotate, rotate_back, store3
 from dynamics.tangent import store_column3
@@ -95,6 +108,7 @@ class LinkRotation(LinkResidual):
     """
 
     nr = 3
+    target: np.ndarray
     kernels = residual_kernels(_value, None, _hessian, 3, n, SCRATCH, model=massless)
 
     def __init__(
@@ -109,3 +123,9 @@ class LinkRotation(LinkResidual):
         R, _ = as_placement("target", (target, np.zeros(3)))
         self._set(target=R)
         self._finish(path, chain, target=R.ravel().copy(), **fixed)
+
+    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
+        """The target, as pictures show it, where the frame is at x; see `trajopt.interfaces.residual.SeenResidual`."""
+        model = cast(RodModel, self.model)
+        place = LinkTranslation(model, self.link, np.zeros(3), self.s, self.placement).evaluate(x[None])[0]
+        return (target_cross(self.target, place, target_size(model)),)

@@ -7,9 +7,12 @@ a load f at the frame.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.geometry.world_shape import WorldShape, target_cross
 from dynamics.lane_algebra import scale_into
 from dynamics.residuals.kernel_residual import residual_kernels
 from dynamics.rods.kinematics.strains import load_column
@@ -17,7 +20,15 @@ from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.model.rod_model import RodModel
 from dynamics.rods.recursion.blocks import carve_blocks, n
 from dynamics.rods.recursion.evaluation import inverse_dynamics_kernel
-from dynamics.rods.robot.link_frame import SCRATCH, LinkResidual, end_pose, load_configuration, massless, swept
+from dynamics.rods.robot.link_frame import (
+    SCRATCH,
+    LinkResidual,
+    end_pose,
+    load_configuration,
+    massless,
+    swept,
+    target_size,
+)
 from dynamics.simd import align_stack, carve, kernel
 from dynamics.spatial import add_cross, angular, linear, load3, store3
 from dynamics.tangent import store_column3
@@ -72,6 +83,7 @@ class LinkTranslation(LinkResidual):
     """
 
     nr = 3
+    target: np.ndarray
     kernels = residual_kernels(_value, None, _hessian, 3, n, SCRATCH, model=massless)
 
     def __init__(
@@ -86,3 +98,7 @@ class LinkTranslation(LinkResidual):
         target = as_array("target", target, (3,)).copy()
         self._set(target=target)
         self._finish(path, chain, target=target.copy(), **fixed)
+
+    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
+        """The target, as pictures show it; see `trajopt.interfaces.residual.SeenResidual`."""
+        return (target_cross(np.eye(3), self.target, target_size(cast(RodModel, self.model))),)

@@ -7,6 +7,7 @@ import numpy as np
 
 from dynamics.rods.chains.closures import check_closed
 from dynamics.rods.chains.constrained_dynamics import ConstrainedMotion, constrained_motion
+from dynamics.rods.kinematics.chart_changes import within_limit
 from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.robot.prescribed_motion import PrescribedMotion
 from dynamics.rods.robot.soft_robot import SoftRobot
@@ -14,18 +15,25 @@ from dynamics.rods.robot.soft_robot import SoftRobot
 State = tuple[np.ndarray, np.ndarray]
 """q, v (n,)."""
 Run = tuple[np.ndarray, np.ndarray, np.ndarray, int, int, int, np.ndarray, dict[str, np.ndarray]]
-"""What a method returns: the fields of a `Simulation`."""
+"""What a method returns: the first fields of a `Simulation`."""
 Report = Callable[[float], object]
 """Called with the times that a method reaches."""
+Policy = Callable[[float, np.ndarray], np.ndarray]
+"""u (nu,) at a time, in a state x = [q; v]."""
+STEP = 1e-7
+"""Of differences of policies, relative to 1 + the size of what changes."""
 
 
 class Plant(NamedTuple):
-    """A robot, u (nu) and external wrenches (6 W) at a time, prescribed joints, and 1 / T of Baumgarte's method."""
+    """A robot, u (nu) and external wrenches (6 W) at a time, prescribed joints, 1 / T of Baumgarte's method, joints
+    that may change their chart (J, 6), and what the state makes of u, if anything."""
 
     robot: SoftRobot
     inputs: Callable[[float], np.ndarray]
     prescribed: PrescribedMotion
     rate: float
+    turns: np.ndarray
+    policy: Policy | None = None
 
     @property
     def constrained(self) -> bool:
@@ -41,7 +49,25 @@ class Plant(NamedTuple):
             values = self.prescribed.values(t)
             for k in range(3):
                 states[:, k * n + p] = values[k]
+        if self.policy is not None:
+            states[:, 4 * n : 4 * n + self.robot.nu] = [self.policy(t, x) for x in states[:, : 2 * n]]
         return states
+
+    def controls(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """u (T, nu) along a motion, q, v (T, n)."""
+        times, states = (float(s) for s in t), np.hstack([q, v])
+        if self.policy is not None:
+            return np.array([self.policy(s, x) for s, x in zip(times, states, strict=True)])
+        return np.array([self.inputs(s)[: self.robot.nu] for s in times])
+
+    def gain(self, t: float, x: np.ndarray, directions: np.ndarray) -> np.ndarray:
+        """Derivatives (nu, D) of the policy at x = [q; v] along directions (2 n, D), by differences."""
+        assert self.policy is not None
+        u, columns = self.policy(t, x), np.empty((self.robot.nu, directions.shape[1]))
+        for j, d in enumerate(directions.T):
+            step = STEP / max(np.abs(d / (1.0 + np.abs(x))).max(), 1e-300)
+            columns[:, j] = (self.policy(t, x + step * d) - u) / step
+        return columns
 
     def motion(self, level: int, t: float, q: np.ndarray, v: np.ndarray) -> ConstrainedMotion:
         """Accelerations of q, v (K, n) at a time, and what goes with them."""
@@ -51,12 +77,16 @@ class Plant(NamedTuple):
         return constrained_motion(self.robot.model, self.robot.arrays, level, states, self.prescribed.free, self.rate)
 
     def start(self, q: np.ndarray, v: np.ndarray) -> State:
-        """q, v (n,) with the prescribed coordinates at t = 0.  ValueError where chains are open, about to open, or
-        singular."""
+        """q, v (n,) with the prescribed coordinates at t = 0, in a chart within the limit.  ValueError where chains are
+        open, about to open, or singular."""
         n, state = self.robot.nq, self.states(0.0, q[None], v[None])[0]
-        q, v = state[:n].copy(), state[n : 2 * n].copy()
+        q, v = self.in_chart(state[: 2 * n].reshape(2, n).copy())
         check_closed(self.robot.model, q, v, ("q0", "v0"), self.prescribed.free)
         return q, v
+
+    def in_chart(self, state: np.ndarray) -> np.ndarray:
+        """q, v or q, v, a (., n), of joints beyond the limit in their other chart; itself where there are none."""
+        return within_limit(self.turns, self.robot.nq, state) if len(self.turns) else state
 
     def reactions(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Multipliers (T, G) and forces of prescribed joints along a motion, q, v (T, n)."""

@@ -8,7 +8,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.rods.kinematics.exponential import FARTHEST
 from dynamics.rods.model.rod_model import RodModel
+from dynamics.rods.model.turning_joints import rotation_count
 from dynamics.validation import as_array, as_floats, as_kind, look_up
 
 T = TypeVar("T")
@@ -40,10 +42,11 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
 
     Raises
     ------
-    ValueError : an unknown link, or one without a joint; its function too, for what has another shape.
+    ValueError : an unknown link, or one without a joint; its function too, for what has another shape, and for more
+        than 2 pi of a joint that turns about any axis.
     TypeError : no function.
     """
-    links, coordinates, motions = {}, [], []
+    links, coordinates, motions, turning = {}, [], [], []
     for name, motion in _by_link(prescribed).items():
         own = _coordinates(model, name)
         if not callable(motion):
@@ -51,6 +54,8 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
         links[name] = slice(len(coordinates), len(coordinates) + own.stop - own.start)
         coordinates += range(own.start, own.stop)
         motions.append((name, motion, links[name]))
+        if count := rotation_count(model, own.start):
+            turning.append((name, slice(links[name].start, links[name].start + count)))
     indices = np.array(coordinates, np.int64)
 
     def values(t: float) -> np.ndarray:
@@ -60,6 +65,11 @@ def prescribed_motion(model: RodModel, prescribed: Mapping[str, Motion] | None) 
         if not np.isfinite(rows).all():
             for name, _, own in motions:
                 at_time(f"prescribed[{name!r}]", t, rows[:, own], rows[:, own].shape)
+        for name, angular in turning:
+            if rows[0, angular] @ rows[0, angular] > FARTHEST**2:
+                turn = np.linalg.norm(rows[0, angular])
+                label = f"prescribed[{name!r}]({t:.6g})"
+                raise ValueError(f"{label}: got {turn:.4g} rad of rotation, expected at most 2 pi")
         return rows
 
     return PrescribedMotion(links, indices, np.setdiff1d(np.arange(model.nq), indices), values)

@@ -24,12 +24,14 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.kinematics import BODY, POSITION, ROTATION
 from dynamics.geometry.geometry import Geometry
 from dynamics.geometry.shapes import Box, Capsule, HalfSpace, Sphere
+from dynamics.geometry.world_shape import WorldShape, world_shape
 from dynamics.lane_algebra import add_scaled
 from dynamics.residuals.distance_parts import NEAR, ROUND, TINY
 from dynamics.residuals.distance_rows import Pairs, pair_arrays
 from dynamics.residuals.distance_segments import segments_apart
 from dynamics.residuals.distance_solids import BEND, solids_apart
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
+from dynamics.rods.kinematics.center_lines import link_and_section_placements
 from dynamics.rods.kinematics.strains import add_families, load_column
 from dynamics.rods.loads.external_loads import LoadList
 from dynamics.rods.model.arrays import END, FIRST, MASS_MATRIX, SEGMENT
@@ -205,7 +207,7 @@ class RodDistance(KernelResidual):
             loads.add_wrench(int(node), WRENCH, f"node {node}", np.zeros(3))
         paths = [m.path[m.path_start[s] : m.path_start[s + 1]] for s in nodes]
         light = m._replace(inertia=np.zeros_like(m.inertia), gravity=np.zeros(3))
-        external = loads.arrays([int(parent) for parent in m.parent])
+        external = loads.arrays(m)
         fixed = {"external": external, "closures": no_closures(), "nodes": nodes, "pairs": pairs}
         self._finish(np.unique(np.concatenate(paths)), light, **fixed)
 
@@ -218,6 +220,11 @@ class RodDistance(KernelResidual):
         R = pairs.radius
         cores = np.sqrt(np.maximum(2.0 * R * values + R * R, 0.0))
         return np.where(pairs.kind == ROUND, cores - R, values) + self.margin
+
+    def scenery(self, x: np.ndarray) -> tuple[WorldShape, ...]:
+        """The obstacles, as pictures show them; see `trajopt.interfaces.residual.SeenResidual`."""
+        around = link_and_section_placements(cast(RodModel, self.model), x[: self.model.nq], 2)[1][0]
+        return tuple(world_shape(each.shape, each.R, each.p, around) for each in self.obstacles)
 
 
 def _checked(obstacles: Iterable[Geometry]) -> tuple[Geometry, ...]:

@@ -14,6 +14,7 @@ from dynamics.content import ByContent
 from dynamics.rods.chains.closures import check_independence
 from dynamics.rods.chains.constrained_dynamics import constrained_motion
 from dynamics.rods.chains.constrained_hessian import acceleration_hessian
+from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.loads.chambers import Chamber
 from dynamics.rods.loads.robot_arrays import RobotArrays, robot_arrays
 from dynamics.rods.loads.tendon_arrays import named_lines, tendon_arrays, warn_of_slack
@@ -80,7 +81,7 @@ class SoftRobot(ByContent):
     lambda (G,), N and N m.
 
     Controls u are the tensions of the tendons, N, positive where they pull, then the pressures in the chambers, Pa,
-    positive where they push, then the torques (forces) of driven joints, N m (N).
+    positive where they push, then the torques (forces) of driven joints, N m (N), and the controls of loads after laws.
 
     Parameters
     ----------
@@ -140,8 +141,9 @@ class SoftRobot(ByContent):
 
     @property
     def control_names(self) -> tuple[str, ...]:
-        """Names of tendons, of chambers, then of driven links."""
-        return (*(line.name or "" for line in (*self.tendons, *self.chambers)), *self.torques)
+        """Names of tendons, of chambers, of driven links, then of controls of loads."""
+        lines = (line.name or "" for line in (*self.tendons, *self.chambers))
+        return (*lines, *self.torques, *self.model.load_controls)
 
     def warn_of_slack(self, argument: str, u: np.ndarray) -> None:
         """Warn of tendons that are to push and chambers that are to pull, by controls u (nu,) or (K, nu), an argument
@@ -176,10 +178,11 @@ class SoftRobot(ByContent):
 
         Raises
         ------
-        ValueError : a wrong shape, or a number that is not finite; so do the methods below.
+        ValueError : a wrong shape, a number that is not finite, a rod that turns by more than 2 pi from one of its
+            points to the next (more points help), a joint about any axis by more than that; so do the methods below.
         """
         single, states = self._states(wrenches, q=q, v=v, a=a, u=u, multipliers=multipliers)
-        return unbatch(single, self._residual(FORCES, states)[0])[0]
+        return unbatch(single, self._known(states, self._residual(FORCES, states))[0])[0]
 
     def residual_derivatives(
         self,
@@ -195,7 +198,7 @@ class SoftRobot(ByContent):
         Parameters as `residual`.  Returns ResidualDerivatives(dr_dq, dr_dv, M, B).
         """
         single, states = self._states(wrenches, q=q, v=v, a=a, u=u, multipliers=multipliers)
-        _, dq, dv, M, B, *_ = self._residual(FIRST, states)
+        _, dq, dv, M, B, *_ = self._known(states, self._residual(FIRST, states))
         return ResidualDerivatives(*unbatch(single, dq, dv, M, B))
 
     def residual_hessian(
@@ -213,7 +216,7 @@ class SoftRobot(ByContent):
         Other parameters as `residual`.  Returns ResidualHessian(Hqq, Hqv, Hvv, Hqa, Hqu).
         """
         single, states = self._states(wrenches, q=q, v=v, a=a, u=u, w=w, multipliers=multipliers)
-        return ResidualHessian(*unbatch(single, *self._residual(SECOND, states)[5:]))
+        return ResidualHessian(*unbatch(single, *self._known(states, self._residual(SECOND, states))[5:]))
 
     # -------------------------------------------------------------------------------------------- forward dynamics
     def forward_dynamics(
@@ -262,6 +265,12 @@ class SoftRobot(ByContent):
             states[:, starts[name] : starts[name] + array.shape[1]] = array
         return single, states
 
+    def _known(self, states: np.ndarray, results: list[np.ndarray]) -> list[np.ndarray]:
+        """The results at states (K, .); ValueError where the first are not finite for a turn that is too large."""
+        if not np.vdot(results[0], results[0]) < np.inf:
+            check_turns(self.model, states[:, : self.nq], "q")
+        return results
+
     def _residual(self, level: int, states: np.ndarray) -> list[np.ndarray]:
         """r, dr/dq, dr/dv, M, B, Hqq, Hqv, Hvv, Hqa, Hqu, empty beyond the level, for states (K, .)."""
         r, n, nu = np.empty((len(states), self.nq)), self.nq, self.nu
@@ -285,6 +294,7 @@ class SoftRobot(ByContent):
         out = self._accelerations(level, states)
         bad = np.flatnonzero(~np.isfinite(out[0]).all(axis=1))
         if len(bad):
+            check_turns(self.model, given[:, : self.nq], "q")
             raise self._no_acceleration(bad[0], self._residual(MASS_MATRIX, given[bad[:1]])[3][0])
         return out
 

@@ -6,7 +6,8 @@ y = (x, lambda, s) satisfy r = 0 and e = 0; the next lies on the plane t.(y - y0
     [J -A' r_s; A 0 e_s; t_x' 0 t_s] dy = - [r; e; t.(y - y0 - h t)]                                [Keller 1977]
 
 Where the number of negative eigenvalues of the stiffness changes there is a critical point: a limit point if s turns
-back there, else a bifurcation.  It is found by the root of that eigenvalue, or of t_s, over h.
+back there, else a bifurcation.  It is found by the root of that eigenvalue, or of t_s, over h.  The branch that leaves
+a bifurcation does so along the null vector of the stiffness, x = Z v with Z'JZ v = 0.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import load_path
 from dynamics.rods.statics.load_path import LoadPath, Tangent, negative_directions, stiffness_values
@@ -32,6 +34,8 @@ STRAIGHT = 0.9
 """Cosine between the tangents of neighbours."""
 SAME = 1e-4
 """Of a step: critical points nearer are one."""
+AT_REST = 1e-6
+"""In units, what is left of the equations at a start with a direction."""
 
 
 class EquilibriumBranch(NamedTuple):
@@ -45,6 +49,8 @@ class EquilibriumBranch(NamedTuple):
     stable : (P,) whether all eigenvalues of the stiffness are positive, as of a `StaticEquilibrium`
     negative_directions : (P,) how many are negative
     critical_factors, critical_q : (C,), (C, n) points between where that number changes or the factor turns back
+    critical_directions : (C, n) changes of q there that no force resists, of moderate size: along them another branch
+        leaves a bifurcation, both ways
     critical_kinds : (C,) "limit" or "bifurcation"
     status : "converged" where the branch reached the end of its factors, else what ended it: "too many points", or that
         the next point was not found
@@ -57,6 +63,7 @@ class EquilibriumBranch(NamedTuple):
     negative_directions: np.ndarray
     critical_factors: np.ndarray
     critical_q: np.ndarray
+    critical_directions: np.ndarray
     critical_kinds: tuple[str, ...]
     status: str
 
@@ -88,6 +95,14 @@ class _Branch:
         q = path.placed(np.zeros(path.robot.nq), s)
         q[free] = y[: self.F] * path.scales[free]
         return q, path.tangent(q, s, y[self.F : -1] * self.unit)
+
+    def softest(self, t: Tangent) -> np.ndarray:
+        """Change of q (n,), moderate, that the stiffness resists least."""
+        Z = t.null_space()
+        x, free = Z @ np.linalg.svd(Z.T @ t.J @ Z)[2][-1], self.path.held.free
+        dq = np.zeros(self.path.robot.nq)
+        dq[free] = self.path.scales[free] * x * np.sign(x[np.abs(x).argmax()])
+        return dq
 
     def _matrix(self, t: Tangent, last: np.ndarray) -> np.ndarray:
         """Of the equations and a last row, forces and multipliers in units."""
@@ -128,6 +143,14 @@ class _Branch:
         return None
 
 
+def _root(f: Callable[[float], float], h: float, xtol: float) -> float:
+    """Where f, of other sign at h than at 0, is zero between; NaN if its signs are the same, or f is NaN on the way."""
+    try:
+        return brentq(f, 0.0, h, xtol=xtol) if f(0.0) * f(h) < 0.0 else np.nan
+    except ValueError:
+        return np.nan
+
+
 def _critical(branch: _Branch, a: _Point, b: _Point, h: float, tolerance: float) -> list[tuple[_Point, str]]:
     """Critical points between neighbours a and b, a step h apart."""
     low, high = sorted(negative_directions(point.tangent.stiffness())[0] for point in (a, b))
@@ -140,8 +163,7 @@ def _critical(branch: _Branch, a: _Point, b: _Point, h: float, tolerance: float)
             point = a if step == 0.0 else b if step == h else branch.along(a, step, tolerance)
             return np.nan if point is None else value(point)
 
-        ends = of_step(0.0), of_step(h)
-        found = brentq(of_step, 0.0, h, xtol=1e-9 * h) if ends[0] * ends[1] < 0.0 else np.nan
+        found = _root(of_step, h, 1e-9 * h)
         return found if np.isfinite(found) else 0.5 * h
 
     def eigenvalue(k: int) -> Callable[[_Point], float]:
@@ -168,6 +190,7 @@ def equilibrium_branch(
     step: float = 0.1,
     max_points: int = 1000,
     tolerance: float = 1e-9,
+    direction: ArrayLike | None = None,
 ) -> EquilibriumBranch:
     """Follow an equilibrium as its loads change with a factor s: u_start + s (u - u_start), and so wrenches, and
     coordinates of prescribed joints, which at s = 0 are those of q0.
@@ -185,25 +208,74 @@ def equilibrium_branch(
         branch is straight, and shorter where it is curved
     max_points : number of points at most
     tolerance : of points, in the units of `step`
+    direction : (n,) change of q with which the branch begins; q0 is then the equilibrium at factors[0].  At a
+        bifurcation plus or minus the critical direction follows the branch that leaves there
 
     Returns
     -------
     EquilibriumBranch(factors, q, multipliers, stable, negative_directions, critical_factors, critical_q,
-    critical_kinds, status).  At a bifurcation the branch goes straight on; `static_equilibrium(..., method="descent")`
-    behind it finds where to start along the one that leaves it.
+    critical_directions, critical_kinds, status).  At a bifurcation the branch goes straight on.
 
     Raises
     ------
     ValueError : a wrong shape, a number that is not finite, one out of range, two equal factors, no equilibrium at the
-        first.
+        first; a direction that is zero where coordinates are free.
     """
     path, q0 = load_path(robot, u, wrenches, q0, prescribed, u_start, wrenches_start)
     ends, step = as_array("factors", factors, (2,)), as_positive("step", step)
     max_points, tolerance = as_whole_number("max_points", max_points, 2), as_positive("tolerance", tolerance)
     if ends[0] == ends[1]:
         raise ValueError(f"factors: got {ends[0]} twice, expected where the branch starts and where it ends")
-    branch, point = _start(path, q0, ends, tolerance)
-    points, critical, h, status = [point], [], step, "too many points"
+    if direction is None:
+        branch, point = _start(path, q0, ends, tolerance)
+    else:
+        branch, point = _start_along(path, q0, ends, as_array("direction", direction, (robot.nq,)))
+    return _of_points(branch, *_followed(branch, point, step, max_points, tolerance))
+
+
+def _branch_from(path: LoadPath, q: np.ndarray, ends: np.ndarray, multipliers: np.ndarray) -> tuple[_Branch, _Point]:
+    """The branch through an equilibrium at its first factor, and that point, with no direction yet."""
+    t, free = path.tangent(q, float(ends[0]), multipliers), path.held.free
+    branch = _Branch(path, ends, float(np.abs(np.diag(t.J)).max(initial=0.0)) or 1.0)
+    y = np.concatenate([q[free] / path.scales[free], multipliers / branch.unit, [0.0]])
+    return branch, _Point(y, q, t, np.zeros(len(y)), 0)
+
+
+def _start(path: LoadPath, q0: np.ndarray, ends: np.ndarray, tolerance: float) -> tuple[_Branch, _Point]:
+    """The branch, and its first point, towards the other end."""
+    q, result = path.solve(q0, float(ends[0]), None, tolerance, 100)
+    if result.status != CONVERGED:
+        check_turns(path.robot.model, q0, "q0")
+        raise ValueError(f"q0: no equilibrium at the factor {ends[0]:.6g} was found from it: {MESSAGES[result.status]}")
+    branch, first = _branch_from(path, q, ends, result.multipliers)
+    before = np.zeros(len(first.y))
+    before[-1] = 1.0
+    point = branch.point(first.y, before)
+    if point is None:
+        raise ValueError(f"q0: at the factor {ends[0]:.6g} is a critical point, expected a branch with one direction")
+    return branch, point
+
+
+def _start_along(path: LoadPath, q0: np.ndarray, ends: np.ndarray, change: np.ndarray) -> tuple[_Branch, _Point]:
+    """The branch, and its first point, along a change (n,) of q: a critical point, where Newton's method may wander."""
+    free, s = path.held.free, float(ends[0])
+    if not change[free].any():
+        raise ValueError("direction: got zeros in all coordinates that are free, expected one that is not")
+    q = path.placed(q0, s)
+    t = path.tangent(q, s, np.zeros(path.robot.model.constraint_count))
+    branch, first = _branch_from(path, q, ends, np.linalg.lstsq(t.A.T, t.r, rcond=None)[0])
+    t, direction = first.tangent, first.direction
+    if max(np.abs(t.r).max(initial=0.0) / branch.unit, np.abs(t.e).max(initial=0.0)) > AT_REST:
+        raise ValueError(f"q0: is no equilibrium at the factor {s:.6g}, expected one, with a direction")
+    direction[: branch.F] = change[free] / path.scales[free]
+    return branch, first._replace(direction=direction / np.linalg.norm(direction))
+
+
+def _followed(
+    branch: _Branch, start: _Point, step: float, max_points: int, tolerance: float
+) -> tuple[list[_Point], list[tuple[_Point, str]], str]:
+    """Points from a first one on, critical ones between them, and what ended the branch."""
+    point, points, critical, h, status = start, [start], [], step, "too many points"
     while len(points) < max_points:
         after = branch.along(point, h, tolerance)
         bent = after is not None and branch.weights * after.direction @ point.direction < STRAIGHT
@@ -211,35 +283,19 @@ def equilibrium_branch(
             h = max(0.5 * h, SHORTEST * step)
             continue
         if after is None:
-            status = "the next point was not found"
+            status = "the next point was not found" + turned_far(branch.path.robot.model, point.q)
             break
         if after.y[-1] >= 1.0:
             after, h = _end(branch, point, h, tolerance, after)
-        critical += _critical(branch, point, after, h, tolerance)
+        if len(points) > 1 or start.direction[-1] != 0.0:  # else the start is a critical point
+            critical += _critical(branch, point, after, h, tolerance)
         points.append(after)
         if after.y[-1] >= 1.0 - tolerance:
             status = MESSAGES[CONVERGED]
             break
         h = min(1.5 * h, LONGEST * step) if after.steps <= FEW else h
         point = after
-    return _of_points(branch, points, critical, status)
-
-
-def _start(path: LoadPath, q0: np.ndarray, ends: np.ndarray, tolerance: float) -> tuple[_Branch, _Point]:
-    """The branch, and its first point, towards the other end."""
-    q, result = path.solve(q0, float(ends[0]), None, tolerance, 100)
-    if result.status != CONVERGED:
-        raise ValueError(f"q0: no equilibrium at the factor {ends[0]:.6g} was found from it: {MESSAGES[result.status]}")
-    t = path.tangent(q, float(ends[0]), result.multipliers)
-    branch = _Branch(path, ends, float(np.abs(np.diag(t.J)).max(initial=0.0)) or 1.0)
-    free = path.held.free
-    y = np.concatenate([q[free] / path.scales[free], result.multipliers / branch.unit, [0.0]])
-    before = np.zeros(len(y))
-    before[-1] = 1.0
-    point = branch.point(y, before)
-    if point is None:
-        raise ValueError(f"q0: at the factor {ends[0]:.6g} is a critical point, expected a branch with one direction")
-    return branch, point
+    return points, critical, status
 
 
 def _end(branch: _Branch, a: _Point, h: float, tolerance: float, beyond: _Point) -> tuple[_Point, float]:
@@ -249,7 +305,7 @@ def _end(branch: _Branch, a: _Point, h: float, tolerance: float, beyond: _Point)
         point = a if length == 0.0 else beyond if length == h else branch.along(a, length, tolerance)
         return np.nan if point is None else float(point.y[-1]) - 1.0
 
-    length = brentq(excess, 0.0, h, xtol=1e-2 * tolerance) if beyond.y[-1] > 1.0 else h
+    length = _root(excess, h, 1e-2 * tolerance) if beyond.y[-1] > 1.0 else h
     point = branch.along(a, length, tolerance) if np.isfinite(length) else None
     return (beyond, h) if point is None else (point, length)
 
@@ -261,5 +317,7 @@ def _of_points(branch: _Branch, points: list[_Point], critical: list[tuple[_Poin
         np.array([branch.factor(point.y) for point in points]), np.array([point.q for point in points]),
         np.array([point.tangent.multipliers for point in points]), np.array([stable for _, stable in signs]),
         np.array([count for count, _ in signs]), np.array([branch.factor(point.y) for point, _ in critical]),
-        np.array([point.q for point, _ in critical]).reshape(-1, n), tuple(kind for _, kind in critical), status,
+        np.array([point.q for point, _ in critical]).reshape(-1, n),
+        np.array([branch.softest(point.tangent) for point, _ in critical]).reshape(-1, n),
+        tuple(kind for _, kind in critical), status,
     )  # fmt: skip

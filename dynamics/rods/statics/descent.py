@@ -53,10 +53,11 @@ def _trust_region_step(g: np.ndarray, H: np.ndarray, radius: float) -> tuple[np.
 
 
 def _work(path: LoadPath, s: float, q: np.ndarray, trial: np.ndarray) -> float:
-    """Of r along the straight line from q to trial."""
+    """Of r along the straight line from q to trial; NaN where r is not finite there."""
     step = ((trial - q) / path.scales)[path.held.free]
     places = q + (0.5 + 0.5 * POINTS)[:, None] * (trial - q)
-    return 0.5 * float(WEIGHTS @ (path.forces(places, s) @ step))
+    forces = path.forces(np.vstack([places, trial]), s)
+    return 0.5 * float(WEIGHTS @ (forces[:-1] @ step)) if np.isfinite(forces[-1]).all() else np.nan
 
 
 def _moved(path: LoadPath, q: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.robot.prescribed_motion import prescribed_values
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.load_path import LoadPath, negative_directions
 from dynamics.rods.statics.loading import descended, loaded
-from dynamics.rods.statics.newton import MESSAGES
+from dynamics.rods.statics.newton import MESSAGES, NO_START
 from dynamics.validation import as_array, as_kind, as_positive, as_whole_number, check_choice
 
 METHODS = ("newton", "descent", "loading")
@@ -25,7 +26,8 @@ class StaticEquilibrium(NamedTuple):
     ----------
     q : (n,) coordinates
     converged : whether the method converged
-    status : that, or why not: "a singular Jacobian" where a joint without stiffness is neither held nor driven
+    status : that, or why not: "a singular Jacobian" where a joint without stiffness is neither held nor driven; with
+        what turns by nearly 2 pi, or more, from one point of a rod to the next, where more points may help
     iterations : number of its steps
     residual : largest |r_i| at q, of coordinates that are not prescribed
     multipliers : (G,) of closed chains, N and N m
@@ -92,14 +94,17 @@ def static_equilibrium(
     if method == "newton":
         q, result = path.solve(q0, 1.0, None, tolerance, max_iterations)
         message, count = MESSAGES[result.status], result.iterations
-    elif method == "descent":
-        q, result, message, count = descended(path, 1.0, q0, tolerance, max_iterations)
+        if result.status == NO_START:
+            check_turns(robot.model, q0, "q0")
     else:
-        q, result, message, count = loaded(path, q0, tolerance, max_iterations)
+        check_turns(robot.model, q0, "q0")
+        given = q0, tolerance, max_iterations
+        q, result, message, count = descended(path, 1.0, *given) if method == "descent" else loaded(path, *given)
     residual = float(np.abs(result.forces[path.held.free]).max(initial=0.0))
     negative, stable = negative_directions(path.stiffness(q, 1.0, result.multipliers))
     forces = path.held.of_links(result.forces)
     converged = message == MESSAGES[0]
+    message += "" if converged else turned_far(robot.model, q)
     return StaticEquilibrium(q, converged, message, count, residual, result.multipliers, forces, stable, negative)
 
 

@@ -10,7 +10,8 @@ coordinates have z = 0.  Closed chains add the multipliers to the unknowns, e(q)
     [J_ff  -A_f'; A_f  0]
 
 to the Jacobian.  A step is halved until it decreases sum (rho_i / s_i)^2, rho = (r_f, e / cq), with s_i^2 = |J_ii| and
-sum_j A_ij^2 / |J_jj| of the first Jacobian: all terms are energies.
+sum_j A_ij^2 / |J_jj| of the first Jacobian: all terms are energies.  Chains that are to have A v + rate e = 0 have that
+over cv + rate cq in place of e / cq, and the same Jacobian, without what A changes by.
 
 A Jacobian serves as long as two steps with it leave little of the residual, also in later calls with the same cq, cv,
 ca (`kept_factors`).  Steps that shrink at a rate theta leave an error of about theta / (1 - theta) times the last, by
@@ -32,8 +33,11 @@ from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.kept_factors import UPDATES, Steps, factorize, keep_record, move, no_factors, set_step
 from dynamics.simd import by_reference, kernel, routine
 
-CONVERGED, TOO_MANY, SINGULAR, STALLED = 0, 1, 2, 3
-MESSAGES = ("converged", "too many iterations", "a singular Jacobian", "no decrease of the residual along the step")
+CONVERGED, TOO_MANY, SINGULAR, STALLED, NO_START = 0, 1, 2, 3, 4
+MESSAGES = (
+    "converged", "too many iterations", "a singular Jacobian", "no decrease of the residual along the step",
+    "forces are not finite where the method starts: more than 2 pi of rotation in one step along a rod, or an overflow",
+)  # fmt: skip
 SHORTEST = 1e-6
 ROUNDING = 1e3
 """Times the tolerance, a step that decreases the residual no more for rounding is small enough."""
@@ -70,6 +74,7 @@ class _Problem(NamedTuple):
     free: np.ndarray  # (F,)
     base: np.ndarray  # (3, n)
     c: np.ndarray  # (3,)
+    closing: np.ndarray  # (3,): of equations (closing[0] e + closing[1] e') / closing[2]
     state: np.ndarray  # as `residual_kernel` reads it, multipliers (G) last
     work: np.ndarray
     r: np.ndarray  # (n,)
@@ -93,7 +98,7 @@ def _evaluate(p, level, y):
     for x in range(F):
         p.rho[x] = p.r[p.free[x]]
     for g in range(G):
-        p.rho[F + g] = p.chains[g] / p.c[0]
+        p.rho[F + g] = (p.closing[0] * p.chains[g] + p.closing[1] * p.chains[G + g]) / p.closing[2]
     p.counts[0] += 1
     p.counts[1] += level >= FIRST
 
@@ -187,6 +192,9 @@ def _iterate(p, k, y, tolerance, max_iterations, s, sizes, trial):
     rescale, count, before = fresh, 0, 0.0
     full = np.int64(FORCES)  # the level at which full steps are evaluated
     _evaluate(p, np.int64(FIRST if fresh else FORCES), y)
+    for i in range(len(p.rho)):
+        if not np.isfinite(p.rho[i]):
+            return NO_START, 0
     for iteration in range(max_iterations):
         if fresh:
             if not _renew(p, rescale, k):
@@ -252,7 +260,7 @@ class Newton:
         state, A = np.zeros(4 * n + nu + int(numbers[1])), np.empty(results)
         base, r, rho, counts = np.empty((3, n)), np.empty(n), np.empty(N), np.zeros(2, np.int64)
         self._problem = _Problem(
-            robot.model.arrays, robot.arrays, self._free, base, np.empty(3), state,
+            robot.model.arrays, robot.arrays, self._free, base, np.empty(3), np.empty(3), state,
             np.empty(residual_work(robot.model)), r, A, A[results - int(numbers[2]) :], rho, counts,
         )  # fmt: skip
         self._factors = no_factors(N)
@@ -267,16 +275,18 @@ class Newton:
         max_iterations: int,
         multipliers: np.ndarray | None = None,
         final: bool = False,
+        rate: float | None = None,
     ) -> NewtonResult:
         """Solve r(q, v, a, u) = 0 for z; base (3, n): q0, v0, a0; coefficients (3,): cq, cv, ca; inputs: u (nu),
         external wrenches (6 W).
 
         It ends when errors left in coordinates and velocities are at most FAST `tolerance` (1 + their size), as are
         those after a step of Newton's method by the tolerance or less; z (n,) is a start, and so are the multipliers
-        (G,).  `final`: evaluate r at the solution.
+        (G,).  `final`: evaluate r at the solution.  `rate`: of closed chains A v + rate e = 0, in place of e = 0.
         """
         p, n, F = self._problem, len(z), len(self._free)
         p.base[:], p.c[:], p.counts[:] = base, coefficients, 0
+        p.closing[:] = (1.0, 0.0, p.c[0]) if rate is None else (rate, 1.0, p.c[1] + rate * p.c[0])
         p.state[: 3 * n], p.state[4 * n : 4 * n + len(inputs)] = p.base.ravel(), inputs
         y = np.zeros(len(p.rho))
         y[:F] = z[self._free]
@@ -286,6 +296,10 @@ class Newton:
         z = np.zeros(n)
         z[self._free] = y[:F]
         return NewtonResult(z, y[F:], status, count, int(p.counts[0]), int(p.counts[1]), p.r.copy())
+
+    def forget(self) -> None:
+        """Make factors anew in the next call: coordinates are others."""
+        self._factors.c[:] = np.nan
 
     def linearize(self, q: np.ndarray, inputs: np.ndarray, multipliers: np.ndarray) -> tuple[np.ndarray, ...]:
         """r (n,), dr/dq (n, n), e (G,) and A (G, n) at rest at q (n,)."""

@@ -5,6 +5,7 @@
     SDIRK2      two accelerations, as in `dynamics.rods.stepping.soft_steps`
 
 The first two have the Jacobian M + h/2 r_v + h^2/4 r_q, the third with g in place of h/2.            [GVS, section 11]
+Controls u = policy(t, x) are unknowns too (`feedback`).  With closed chains SDIRK2 has A v + e / h = 0 at its stages.
 With closed chains (index 3) Newmark's step has e(q+) = 0 and the multipliers among its unknowns.  Velocities and
 accelerations would then alternate about those that keep the chains closed, more and more; they are projected.
 The error of a step of Newmark's method in q is about h^2/12 (a+ - a)                            [Zienkiewicz 1991].
@@ -19,9 +20,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.model.arrays import MASS_MATRIX
 from dynamics.rods.robot.plant import Plant, Report, Run, State
 from dynamics.rods.statics.newton import CONVERGED, MESSAGES, Newton, NewtonResult
+from dynamics.rods.stepping.feedback import ClosedLoop
 from dynamics.rods.stepping.soft_steps import GAMMA
 
 TOLERANCE, MAX_ITERATIONS = 1e-9, 30
@@ -34,36 +37,50 @@ WORTH = 1.2
 SHORTEST = 1e-10  # step, relative to the duration
 
 
-def _method(plant: Plant) -> Newton:
-    return Newton(plant.robot, plant.prescribed.free)
+def _method(plant: Plant, q, v) -> Newton:
+    """For steps that begin at q, v (n,)."""
+    return Newton(plant.robot, plant.prescribed.free) if plant.policy is None else ClosedLoop(plant, q, v)
 
 
 def _solve(
-    method: Newton, plant: Plant, t: float, q, v, a, h: float, multipliers=None, tolerance=TOLERANCE, final=False
-) -> tuple[np.ndarray, NewtonResult]:
-    """q + h^2/4 z, v + h/2 z, z (3, n) with r = 0 there at the time t, from the start z = a and multipliers."""
+    method: Newton, plant: Plant, t: float, q, v, a, h: float, multipliers=None, tolerance=TOLERANCE, final=False,
+    rate=None,
+) -> tuple[np.ndarray, NewtonResult]:  # fmt: skip
+    """q + h^2/4 z, v + h/2 z, z (3, n) with r = 0 there at the time t, from the start z = a and multipliers; closed
+    chains have e = 0, or, with a rate, A v + rate e = 0."""
     c, base = np.array([0.25 * h * h, 0.5 * h, 1.0]), np.array([q, v, 0.0 * v])
     if plant.constrained:
         base[:, plant.prescribed.coordinates] = plant.prescribed.values(t)
-    result = method.solve(base, c, plant.inputs(t), a, tolerance, MAX_ITERATIONS, multipliers, final)
+    options = tolerance, MAX_ITERATIONS, multipliers, final, rate
+    if isinstance(method, ClosedLoop):
+        result = method.settle(t, base, c, a, *options)
+    else:
+        result = method.solve(base, c, plant.inputs(t), a, *options)
     return base + c[:, None] * result.z, result
 
 
 def _start(plant: Plant, q, v) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Accelerations at the start, multipliers and forces."""
     motion = plant.motion(MASS_MATRIX, 0.0, q[None], v[None])
-    return finite(0.0, motion.a[0]).copy(), motion.multipliers[0].copy(), motion.forces[0]
+    return finite(plant, 0.0, q, motion.a[0]).copy(), motion.multipliers[0].copy(), motion.forces[0]
 
 
-def finite(t: float, x: np.ndarray) -> np.ndarray:
-    """x, or RuntimeError where it is not finite."""
+def finite(plant: Plant, t: float, q: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """x; where it is not finite, from coordinates q (n,), RuntimeError, or ValueError of a start that turns too far."""
     if not np.isfinite(x).all():
-        raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the motion is not finite")
+        if t == 0.0:
+            check_turns(plant.robot.model, q, "q0")
+        raise failure(plant, f"t = {t:.6g} s: the motion is not finite", q)
     return x
 
 
-def _failure(t: float, h: float, result: NewtonResult) -> RuntimeError:
-    return RuntimeError(f"simulate: failed at t = {t:.6g} s, step {h:.3g} s: {MESSAGES[result.status]}")
+def failure(plant: Plant, what: str, q: np.ndarray) -> RuntimeError:
+    """Of a simulation at this time for this reason, the last coordinates being q (n,)."""
+    return RuntimeError(f"simulate: failed at {what}{turned_far(plant.robot.model, q)}")
+
+
+def _no_step(plant: Plant, t: float, h: float, result: NewtonResult, q: np.ndarray) -> RuntimeError:
+    return failure(plant, f"t = {t:.6g} s, step {h:.3g} s: {MESSAGES[result.status]}", q)
 
 
 class _Record:
@@ -103,22 +120,31 @@ def _by_stages(
 ) -> Run:
     """Steps of length dt; the last one ends at the duration."""
     (q, v), driven = start, plant.prescribed.coordinates
-    a, record, method = _start(plant, q, v)[0], _Record(q, v), _method(plant)
+    a, multipliers, _ = _start(plant, q, v)
+    record, method = _Record(q, v), _method(plant, q, v)
     for t, h in _steps(duration, dt):
 
-        def stage(*arguments, t=t, h=h):
-            result = _solve(method, plant, *arguments)[1]
-            record.count(result)
-            if result.status != CONVERGED:
-                raise _failure(t, h, result)
+        def stage(s, q, v, a, length, t=t, h=h, start=q):
+            nonlocal multipliers
+            for guess in (a, 0.0 * a):  # of stiff robots a is far from what long steps have
+                result = _solve(method, plant, s, q, v, guess, length, multipliers, rate=1.0 / h)[1]
+                record.count(result)
+                if result.status == CONVERGED:
+                    break
+            else:
+                raise _no_step(plant, t, h, result, start)
+            multipliers = result.multipliers
             return result.z
 
-        q, v, a = step(stage, t, h, q, v, a)
-        q[driven], v[driven] = plant.prescribed.values(t + h)[:2]
+        state = np.array(step(stage, t, h, q, v, a))
+        state[:2, driven] = plant.prescribed.values(t + h)[:2]
+        q, v, a = inside = plant.in_chart(state)
+        if inside is not state:
+            method.forget()
         record.add(t + h, q, v)
         report(t + h)
     run = record.result()
-    return *run, *plant.reactions(*run[:3])  # of the ends of the steps, not of their stages
+    return *run, *plant._replace(rate=0.0).reactions(*run[:3])  # of the ends of the steps, not of their stages
 
 
 implicit_midpoint, sdirk2 = partial(_by_stages, _midpoint_step), partial(_by_stages, _sdirk_step)
@@ -146,7 +172,7 @@ class _Newmark:
     def __init__(self, plant: Plant, start):
         a, *reactions = _start(plant, *start)
         self.record, self.reactions = _Record(*start), [reactions]
-        self.plant, self.method = plant, _method(plant)
+        self.plant, self.method = plant, _method(plant, *start)
         self.t, self.state, self.multipliers, self.jerk = 0.0, np.array([*start, a]), None, 0.0
 
     def trial(self, h: float, tolerance: float) -> _Trial:
@@ -165,8 +191,11 @@ class _Newmark:
     def accept(self, t: float, h: float, trial: _Trial, report) -> None:
         """Go on from there."""
         self.jerk = (trial.state[2] - self.state[2]) / h
-        self.t, self.state, self.multipliers = t, trial.state, trial.result.multipliers
-        self.record.add(t, *trial.state[:2])
+        self.t, self.state, self.multipliers = t, self.plant.in_chart(trial.state), trial.result.multipliers
+        if self.state is not trial.state:
+            self.jerk = 0.0
+            self.method.forget()
+        self.record.add(t, *self.state[:2])
         self.reactions.append([trial.multipliers, trial.forces])
         report(t)
 
@@ -187,7 +216,7 @@ def newmark(
         for t, h in _steps(duration, dt):
             trial = steps.trial(h, TOLERANCE)
             if trial.result.status != CONVERGED:
-                raise _failure(t, h, trial.result)
+                raise _no_step(plant, t, h, trial.result, steps.state[0])
             steps.accept(t + h, h, trial, report)
     return steps.result()
 
@@ -208,5 +237,6 @@ def _adapt(steps: _Newmark, duration, tolerances, report):
             h *= change
         if steps.t < duration and h < SHORTEST * duration:
             if trial.result.status != CONVERGED:
-                raise _failure(t, h, trial.result)
-            raise RuntimeError(f"simulate: failed at t = {t:.6g} s: the tolerances ask for steps below {h:.3g} s")
+                raise _no_step(steps.plant, t, h, trial.result, steps.state[0])
+            short = f"t = {t:.6g} s: the tolerances ask for steps below {h:.3g} s"
+            raise failure(steps.plant, short, steps.state[0])

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from scipy.integrate import BDF, Radau
 
-from dynamics.rods.robot.plant import Plant, Run
+from dynamics.rods.model.turning_joints import turning_joints
+from dynamics.rods.robot.plant import Plant, Policy, Report, Run, State
 from dynamics.rods.robot.prescribed_motion import Motion, at_time, prescribed_motion
 from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.rods.stepping import pictures
+from dynamics.rods.stepping.feedback import as_policy, held_motion
 from dynamics.rods.stepping.implicit_steps import implicit_midpoint, newmark, sdirk2
+from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from dynamics.rods.stepping.stiff_solvers import stiff_motion
 from dynamics.validation import as_array, as_flag, as_kind, as_positive
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Signal = Callable[[float], ArrayLike] | ArrayLike
 STIFF = {"bdf": BDF, "radau": Radau}
 FIXED: dict[str, Callable[..., Run]] = {"newmark": newmark, "implicit_midpoint": implicit_midpoint, "sdirk2": sdirk2}
 BY_STAGES = ("implicit_midpoint", "sdirk2")
-
-
-SAMPLES = 100
-"""Times of a motion at which tensions are looked at."""
 
 
 class Simulation(NamedTuple):
@@ -38,6 +43,8 @@ class Simulation(NamedTuple):
     jacobians : evaluations of its Jacobian; Newmark and the midpoint rule keep one for many steps of equal length
     multipliers : (T, G) of closed chains, N and N m
     prescribed_forces : mapping of each prescribed link to what its joint takes, (T, dof), N or N m
+    controls : (T, nu), u that acted at these times, N, Pa, N m; where it is held, from these times on
+    robot : SoftRobot; None in a copy by `pickle`, if the robot has functions that cannot be pickled
     """
 
     t: np.ndarray
@@ -48,12 +55,60 @@ class Simulation(NamedTuple):
     jacobians: int
     multipliers: np.ndarray
     prescribed_forces: Mapping[str, np.ndarray]
+    controls: np.ndarray
+    robot: SoftRobot | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        robot = self.robot
+        try:
+            pickle.dumps(robot)
+        except (pickle.PicklingError, AttributeError, TypeError):  # of routes that are lambdas
+            robot = None
+        return Simulation, (*self[:-1], robot)
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times (T,), s, as pictures of `trajopt` ask for them; so they do for the next four."""
+        return self.t
+
+    @property
+    def us(self) -> np.ndarray:
+        """Controls (T, nu)."""
+        return self.controls
+
+    @property
+    def xs(self) -> np.ndarray:
+        """States (T, 2 n), q and v."""
+        return np.concatenate([self.q, self.v], axis=1)
+
+    @property
+    def system(self) -> SoftRobotSystem:
+        """What moves, in steps as long as these are on the average.  ValueError where the robot is gone."""
+        if self.robot is None:
+            raise ValueError("robot: got None, as it was not pickled, expected motion._replace(robot=robot)")
+        return SoftRobotSystem(self.robot, float(self.t[-1]) / max(len(self.t) - 1, 1))
+
+    @property
+    def name(self) -> str:
+        """That of the model."""
+        return self.system.model.name
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """Draw tips, joints, energies and controls against time, and snapshots: `trajopt.plot_trajectory` of this.
+
+        Parameters: path, the file to write, by default none.  Returns a figure of matplotlib.
+        """
+        return pictures.plot(self, path)
+
+    def animate(self, path: str | Path, **options: Any) -> Path:
+        """Write a moving picture: `trajopt.animate` of this, whose options and errors these are."""
+        return pictures.animate(self, path, **options)
 
 
 def simulate(
     robot: SoftRobot,
     duration: float,
-    controls: Signal,
+    controls: Signal | None = None,
     q0: ArrayLike | None = None,
     v0: ArrayLike | None = None,
     wrenches: Signal | None = None,
@@ -66,20 +121,26 @@ def simulate(
     prescribed: Mapping[str, Motion] | None = None,
     baumgarte: float = 0.01,
     max_step: float | None = None,
+    policy: Policy | None = None,
+    period: float | None = None,
 ) -> Simulation:
-    """Motion from t = 0 to `duration` under given controls.
+    """Motion from t = 0 to `duration` under given controls, or those of a policy.
 
     Parameters
     ----------
     robot : SoftRobot
     duration : s
-    controls : function of t that returns u (nu,), or constant u (nu,)
-    q0, v0 : (n,) at the start; by default zero
+    controls : function of t that returns u (nu,), or constant u (nu,); without it a policy
+    q0, v0 : (n,) at the start; by default zero.  Free, spherical and planar joints without stiffness and damping turn
+        without limit: where one turns by more than 4.2 rad it goes on in equivalent coordinates, those of 2 pi the
+        other way round, so that q and v that are returned may jump, at the start too, while poses do not
     wrenches : function of t that returns (W, 6), or constant (W, 6): [moment; force] of the external loads that take
         one; by default zero
     method : "bdf" or "radau", variable steps and orders (scipy); "newmark", average acceleration (beta = 1/4,
         gamma = 1/2); "implicit_midpoint"; "sdirk2".  The last three are of second order; the first two of them keep
-        energy [GVS, section 4.4], "sdirk2" damps what its steps do not resolve [Alexander 1977]
+        energy [GVS, section 4.4], "sdirk2" damps what its steps do not resolve [Alexander 1977].  For which motion
+        which: Newmark for undamped rods, where it needs a hundredth of BDF's steps; BDF for damped ones, in fluids and
+        contact; Radau where tolerances are tight; SDIRK2 for what a `SoftRobotSystem` of this integrator does
     dt : for the last three the step, s; None: "newmark" chooses steps by an error estimate, and the others refuse.
         For "bdf" and "radau" the spacing of the output; None: at their own steps
     rtol, atol : of the local error |e_i| <= atol + rtol |x_i|, for q and v (of "newmark", for q); not used for fixed
@@ -92,16 +153,26 @@ def simulate(
     baumgarte : for "bdf" and "radau": T, s, of the equation e'' + 2 e' / T + e / T^2 = 0 of chains, which keeps them
         closed; "newmark" has e = 0 itself
     max_step : for "bdf" and "radau": the longest step, s
+    policy : function of t and x = [q; v] (2 n,) that returns u (nu,), as that of a plan, `solution.policy()`.  It acts
+        at every time, and all methods solve for u along with the motion, "bdf" and "radau" with the closed loop's
+        Jacobian, in which that of the policy is by differences
+    period : s, of a policy that is asked at 0, period, 2 period, ..., and its answer held between: what a controller
+        does, and, with the dt of its system, what the gains of a plan are made for; a multiple of the dt of "bdf" and
+        "radau".  None: u changes with the state
 
     Returns
     -------
-    Simulation(t, q, v, steps, evaluations, jacobians, multipliers, prescribed_forces)
+    Simulation(t, q, v, steps, evaluations, jacobians, multipliers, prescribed_forces, controls, robot), which can
+    `plot` and `animate` itself
 
     Raises
     ------
     ValueError : a wrong shape, a number that is not finite or out of range, an unknown method or link; chains that are
-        open at the start; "implicit_midpoint" and "sdirk2" for closed chains, which they do not know.
-    RuntimeError : the method cannot go on; names the time.
+        open at the start; a rod that turns by more than 2 pi from one of its points to the next, or a prescribed joint
+        or one with stiffness or damping, about any axis, by more than that; "implicit_midpoint" for closed chains,
+        which it does not know; controls beside a policy, or neither, or a period of none.
+    TypeError : a policy that is no function.
+    RuntimeError : the method cannot go on; names the time, and what turns too far on the way.
     """
     as_kind("robot", robot, SoftRobot)
     jacobian, progress = as_flag("jacobian", jacobian), as_flag("progress", progress)
@@ -113,21 +184,32 @@ def simulate(
         raise ValueError(f"dt: got None, expected the step of {method} in seconds")
     longest = np.inf if max_step is None else as_positive("max_step", max_step)
     motion, rate = prescribed_motion(robot.model, prescribed), 1.0 / as_positive("baumgarte", baumgarte)
-    plant = Plant(robot, _inputs(robot, controls, wrenches), motion, rate)
-    if method in BY_STAGES and robot.model.constraint_count > 0:
-        raise ValueError(f"method: {method} knows no closed chains, of which the robot has some; use newmark")
+    asked = None if policy is None else as_policy(policy, robot.nu)
+    period = _period(period, policy, dt if method in STIFF else None)
+    turns = turning_joints(robot.model, motion.coordinates)
+    inputs = _inputs(robot, _controls(robot, controls, policy), wrenches)
+    plant = Plant(robot, inputs, motion, rate, turns)
+    if method == "implicit_midpoint" and robot.model.constraint_count > 0:
+        raise ValueError(f"method: {method} knows no closed chains, of which the robot has some; use newmark or sdirk2")
     zero = np.zeros(robot.nq)
     given = [as_array(name, zero if x is None else x, zero.shape) for name, x in (("q0", q0), ("v0", v0))]
     start = plant.start(*given)
-    with _progress_bar(progress, duration) as report:
+
+    def move(plant: Plant, duration: float, start: State, report: Report) -> Run:
         if method in STIFF:
             options = {"rtol": rtol, "atol": atol, "max_step": longest}
-            run = stiff_motion(plant, duration, start, STIFF[method], dt, options, jacobian, report)
+            return stiff_motion(plant, duration, start, STIFF[method], dt, options, jacobian, report)
+        return FIXED[method](plant, duration, start, dt, (rtol, atol), report)
+
+    with _progress_bar(progress, duration) as report:
+        if asked is not None and period is not None:
+            run, us = held_motion(move, plant, asked, period, duration, start, report)
         else:
-            run = FIXED[method](plant, duration, start, dt, (rtol, atol), report)
-    some = run[0][:: max(len(run[0]) // SAMPLES, 1)]
-    robot.warn_of_slack("controls", np.array([plant.inputs(float(t))[: robot.nu] for t in some]))
-    return Simulation(*run)
+            plant = plant._replace(policy=asked)
+            run = move(plant, duration, start, report)
+            us = plant.controls(*run[:3])
+    robot.warn_of_slack("controls" if asked is None else "policy", us)
+    return Simulation(*run, us, robot)
 
 
 # ------------------------------------------------------------------------------------------------ arguments
@@ -136,6 +218,26 @@ def _signal(name: str, value: Signal, shape: tuple[int, ...]) -> Callable[[float
         return lambda t: at_time(name, t, value(t), shape).ravel()
     constant = as_array(name, value, shape).ravel()
     return lambda t: constant
+
+
+def _controls(robot: SoftRobot, controls: Signal | None, policy: Policy | None) -> Signal:
+    """Those given, or zeros in the place of a policy's."""
+    if (controls is None) == (policy is None):
+        which = "neither" if policy is None else "both"
+        raise ValueError(f"controls, policy: got {which}, expected one of them")
+    return np.zeros(robot.nu) if controls is None else controls
+
+
+def _period(period: float | None, policy: Policy | None, spacing: float | None) -> float | None:
+    """How long controls are held, s, a multiple of the spacing of the output, if there is one."""
+    if period is None:
+        return None
+    if policy is None:
+        raise ValueError(f"period: got {period!r} without a policy, whose controls it holds")
+    period = as_positive("period", period)
+    if spacing is not None and abs(period / spacing - max(round(period / spacing), 1)) > 1e-9:
+        raise ValueError(f"period: got {period:g} s, expected a multiple of dt = {spacing:g} s, the output's spacing")
+    return period
 
 
 def _inputs(robot: SoftRobot, controls: Signal, wrenches: Signal | None) -> Callable[[float], np.ndarray]:

@@ -37,6 +37,7 @@ from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_
 class Expansion(NamedTuple):
     """Scratch of its derivatives."""
 
+    end: np.ndarray  # (2 n), of the step
     y: np.ndarray  # (n)
     y0: np.ndarray  # (n)
     az: np.ndarray  # (N nz), of the first unknowns
@@ -52,6 +53,7 @@ def carve_expansion(m, e, w):
     """An `Expansion`, and the rest of w."""
     n, N = m.numbers[0], unknown_count(m, e)
     nz = 2 * n + e.numbers[0]
+    end, w = carve(w, 2 * n)
     y, w = carve(w, n)
     y0, w = carve(w, n)
     az, w = carve(w, N * nz)
@@ -62,13 +64,13 @@ def carve_expansion(m, e, w):
     H0, w = carve(w, nz * nz)
     Z0, w = carve(w, nz * n)
     S0, w = carve(w, n * n)
-    return Expansion(y, y0, az, bz, G, Curvature(Z, S), H0, Curvature(Z0, S0)), w
+    return Expansion(end, y, y0, az, bz, G, Curvature(Z, S), H0, Curvature(Z0, S0)), w
 
 
 def expansion_numbers(model: RodModel, nu: int) -> int:
     """Scratch numbers of `carve_expansion`."""
     n, N, nz = model.nq, model.nq + model.constraint_count, 2 * model.nq + nu
-    return n * (2 + nz + 2 * n) + N * (3 * nz + N) + nz * nz
+    return n * (4 + nz + 2 * n) + N * (3 * nz + N) + nz * nz
 
 
 @kernel
@@ -139,6 +141,7 @@ def _expand_euler(m, e, h, level, x, u, lam, d, p, F, H):
     if level >= SECOND:
         _weigh(n, h * h, h, lam, p.y)
     _differentiate_euler(m, e, h, level, p.y, s, p.az, None, H)
+    advance(n, h, h * h, h, x, s.state[2 * n : 3 * n], p.end)
     _store_step_rows(n, 2 * n + nu, h, h * h, h, p.az, F)
 
 
@@ -148,6 +151,7 @@ def _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H):
     cq, cv = 0.25 * h * h, 0.5 * h
     enter(n, x, u, s)
     solve_midpoint(m, e, h, x, d)
+    advance(n, h, 2.0 * cq, h, x, s.state[2 * n : 3 * n], p.end)
     if level >= SECOND:
         _weigh(n, 2.0 * cq, h, lam, p.y)
     differentiate_stage(m, e, cq, cv, level, p.y, s, p.az, p.curvature, H)
@@ -162,6 +166,7 @@ def _expand_midpoint(m, e, h, level, x, u, lam, d, p, F, H):
 def _expand_last(m, e, h, cq, cv, dq, dv, level, lam, d, p, H):
     """After the last of two stages is solved: p.bz along (q~, v~, u), G, H, p.chained and y0."""
     n, nz = m.numbers[0], 2 * m.numbers[0] + e.numbers[0]
+    scale_into(2 * n, p.end, 1.0, d.stage.state)
     if level >= SECOND:
         _weigh(n, cq, cv, lam, p.y)
     differentiate_stage(m, e, cq, cv, level, p.y, d.stage, p.bz, p.curvature, H)
@@ -245,6 +250,7 @@ def _expand_extrapolated(m, e, h, level, x, u, lam, d, p, F, H):
         scale_into(2 * n, twice, 2.0, lam)
         _weigh(n, t * t, t, twice, p.y)
     _differentiate_euler(m, e, t, level, p.y, s, p.bz, None, H)
+    advance(n, t, t * t, t, s.state, s.state[2 * n : 3 * n], p.end)
     _shift_columns(n, n, nz, -t, p.bz)
     if level >= SECOND:
         _shift_columns(nz, n, nz, -t, H)
@@ -259,6 +265,9 @@ def _expand_extrapolated(m, e, h, level, x, u, lam, d, p, F, H):
     if level >= SECOND:
         _weigh(n, -h * h, -h, lam, p.y)
     _differentiate_euler(m, e, h, level, p.y, s, p.az, True, H)
+    advance(n, h, h * h, h, x, s.state[2 * n : 3 * n], twice)
+    for i in range(2 * n):
+        store(p.end, i, fma(2.0, load(p.end, i), -load(twice, i)))
     for k in range(n * nz):
         a = h * load(p.az, k)
         store(F, k, fma(-h, a, load(F, k)))

@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from scipy.integrate import OdeSolver
+from scipy.integrate import BDF, OdeSolver
 from scipy.linalg import lu_factor, lu_solve
 
+from dynamics.rods.kinematics.charts import SQUARE
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.robot.plant import Plant, Report, Run, State
-from dynamics.rods.stepping.implicit_steps import finite
+from dynamics.rods.stepping.implicit_steps import failure, finite
 from dynamics.simd import factorize_dense, routine, solve_dense
+
+FARTHEST_STEP = 1.5
+"""rad: from within the limit of a chart no step comes near 2 pi."""
 
 
 class _StateSpace:
@@ -20,6 +24,7 @@ class _StateSpace:
 
     def __init__(self, plant: Plant):
         self.plant, self.free = plant, plant.prescribed.free
+        self._turning = [np.searchsorted(self.free, joint[joint >= 0]) for joint in plant.turns[:, :3]]
 
     def coordinates(self, t: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """q, v (K, n) of states (2 F, K)."""
@@ -40,12 +45,32 @@ class _StateSpace:
             a = self.plant.motion(MASS_MATRIX, t, q, v).a
         return np.vstack([x[len(self.free) :], a[:, self.free].T])
 
+    def longest_step(self, x: np.ndarray) -> float:
+        """By which joints that turn about any axis turn by no more than FARTHEST_STEP."""
+        return FARTHEST_STEP / (np.sqrt(self._largest_square(x[len(self.free) :])) + 1e-300)
+
+    def _largest_square(self, x: np.ndarray) -> float:
+        """Of the angular parts of joints that turn about any axis, in coordinates x (F,) or rates."""
+        return max(float(w @ w) for w in (x[places] for places in self._turning))
+
+    def in_chart(self, t: float, x: np.ndarray) -> np.ndarray | None:
+        """The state x (2 F,) with joints beyond the limit in their other chart; None where there are none."""
+        if not self._largest_square(x) > SQUARE:
+            return None
+        state = np.concatenate(self.coordinates(t, x[:, None]))
+        return self.plant.in_chart(state)[:, self.free].ravel()
+
     def jacobian(self, t: float, x: np.ndarray) -> np.ndarray:
         """dx'/dx (2 F, 2 F)."""
         F, J = len(self.free), np.zeros((2 * len(self.free),) * 2)
         J[:F, F:] = np.eye(F)
-        J[F:] = self.plant.motion(FIRST, t, *self.coordinates(t, x[:, None])).derivatives[0, :F, : 2 * F]
-        return finite(t, J)
+        q, v = self.coordinates(t, x[:, None])
+        derivatives = self.plant.motion(FIRST, t, q, v).derivatives[0, :F]
+        J[F:] = derivatives[:, : 2 * F]
+        if self.plant.policy is not None:
+            along = np.eye(2 * q.size)[:, np.concatenate([self.free, q.size + self.free])]
+            J[F:] += derivatives[:, 2 * F :] @ self.plant.gain(t, np.concatenate([q[0], v[0]]), along)
+        return J if np.isfinite(J).all() else np.nan_to_num(J, posinf=0.0, neginf=0.0)  # nor are the rates: no step
 
 
 class _Factors(NamedTuple):
@@ -105,16 +130,26 @@ def stiff_motion(
     """Times, q, v, steps, evaluations, Jacobians, reactions of the solver `method` of scipy with these options."""
     space = _StateSpace(plant)
     x = np.concatenate([start[0][space.free], start[1][space.free]])
-    finite(0.0, space.rates(0.0, x[:, None]))
+    finite(plant, 0.0, start[0], space.rates(0.0, x[:, None]))
     jac = space.jacobian if jacobian else None
-    solver = method(space.rates, 0.0, x, duration, jac=jac, vectorized=True, **options)
-    solver.lu, solver.solve_lu = _factors, _solution
-    ts, xs, steps = [0.0], [solver.y], 0
+
+    def solver_from(t: float, x: np.ndarray, **first_step: float) -> OdeSolver:
+        solver = method(space.rates, t, x, duration, jac=jac, vectorized=True, **options, **first_step)
+        solver.lu, solver.solve_lu = _factors, _solution
+        if isinstance(solver, BDF):
+            solver.D[2:] = 0.0  # what scipy leaves there is overwritten before it counts, but may be NaN, and warn
+        return solver
+
+    solver = solver_from(0.0, x)
+    ts, xs, steps, counts = [0.0], [solver.y], 0, np.zeros(2, np.int64)
     while solver.status == "running":
+        if len(plant.turns):
+            solver.max_step = min(options["max_step"], space.longest_step(solver.y))
         message = solver.step()
         if solver.status == "failed":
-            raise RuntimeError(f"simulate: failed at t = {solver.t:.6g} s: {message}")
-        finite(solver.t, solver.y)
+            q = space.coordinates(solver.t, solver.y[:, None])[0]
+            raise failure(plant, f"t = {solver.t:.6g} s: {message}", q[0])
+        finite(plant, solver.t, solver.y, solver.y)
         steps += 1
         if dt is None:
             ts.append(solver.t)
@@ -125,7 +160,14 @@ def stiff_motion(
                 ts.append(t)
                 xs.append(output(min(t, solver.t)))
         report(solver.t)
+        inside = space.in_chart(solver.t, solver.y) if len(plant.turns) else None
+        if inside is not None and solver.status == "running":
+            counts += solver.nfev, solver.njev
+            solver = solver_from(solver.t, inside, first_step=min(solver.h_abs, duration - solver.t))
+            if dt is None:
+                xs[-1] = inside
     states = [space.coordinates(t, x[:, None]) for t, x in zip(ts, xs, strict=True)]
     q, v = (np.concatenate(parts) for parts in zip(*states, strict=True))
     t = np.array(ts)
-    return t, q, v, steps, solver.nfev, solver.njev, *plant.reactions(t, q, v)
+    counts += solver.nfev, solver.njev
+    return t, q, v, steps, int(counts[0]), int(counts[1]), *plant.reactions(t, q, v)

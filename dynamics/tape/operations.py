@@ -1,8 +1,29 @@
 """The operations of a program, one instruction for all its lanes."""
 
 import math
+from typing import Any
 
-from dynamics.simd import LANES, absolute, arctan2, fma, fms, fnma, helper, kernel, lane, load, sincos, sqrt, store
+import numpy as np
+from numba.extending import overload
+
+from dynamics.simd import (
+    LANES,
+    absolute,
+    arctan2,
+    fma,
+    fms,
+    fnma,
+    helper,
+    kernel,
+    lane,
+    load,
+    sincos,
+    sqrt,
+    store,
+    with_lane,
+)
+from dynamics.simd.compilation import INLINED
+from dynamics.simd.vector import COMPLEX_VEC, VEC, complex_number, imag, real
 
 WIDTH = 5
 """Numbers of an instruction."""
@@ -68,23 +89,73 @@ def _of_numbers(operation, x, y):
     return 1.0 if x < y else 0.0
 
 
+def _by_lane(operation: Any, x: Any, y: Any) -> Any:
+    """Such a function of every lane; of complex lanes to first order of their imaginary parts, or NaN."""
+    raise TypeError("this is for compiled kernels")
+
+
+@overload(_by_lane, jit_options=INLINED)
+def _overload_by_lane(operation, x, y):
+    if x == VEC:
+
+        def of_lanes(operation, x, y):
+            r = x
+            for k in range(LANES):
+                r = with_lane(r, k, _of_numbers(operation, lane(x, k), lane(y, k)))
+            return r
+
+        return of_lanes
+    if x == COMPLEX_VEC:
+
+        def of_complex(operation, x, y):
+            r = _by_lane(operation, real(x), real(y))
+            slope = r if operation == EXP else (-(r * r) if operation == INVERSE_OR_ZERO else np.nan * r)
+            return complex_number(r, slope * imag(x))
+
+        return of_complex
+    return lambda operation, x, y: _of_numbers(operation, x, y)
+
+
+def _sines(angles: Any) -> Any:
+    """Sine and cosine of all lanes, however large."""
+    raise TypeError("this is for compiled kernels")
+
+
 @helper
-def _sincos(ws, sine, cosine, angle):
-    """Both, of the angles in a register."""
-    angles = load(ws, angle)
+def _of_large_angles(angles):
     s, c = sincos(angles)
-    store(ws, sine, s)
-    store(ws, cosine, c)
     for k in range(LANES):
         x = lane(angles, k)
         if abs(x) > LARGE_ANGLE:  # one of them alone: the others may not depend on it
-            ws[sine, k] = math.sin(x)
-            ws[cosine, k] = math.cos(x)
+            s, c = with_lane(s, k, math.sin(x)), with_lane(c, k, math.cos(x))
+    return s, c
+
+
+@overload(_sines, jit_options=INLINED)
+def _overload_sines(angles):
+    return (lambda angles: sincos(angles)) if angles == COMPLEX_VEC else (lambda angles: _of_large_angles(angles))
+
+
+def _angle(y: Any, x: Any) -> Any:
+    """`arctan2`, of complex lanes to first order of their imaginary parts."""
+    raise TypeError("this is for compiled kernels")
+
+
+@overload(_angle, jit_options=INLINED)
+def _overload_angle(y, x):
+    if x != COMPLEX_VEC:
+        return lambda y, x: arctan2(y, x)
+
+    def of_complex(y, x):
+        a, b = real(x), real(y)
+        return complex_number(arctan2(b, a), (a * imag(y) - b * imag(x)) / (a * a + b * b))
+
+    return of_complex
 
 
 @kernel
 def execute(ws, code, count, registers, banks):
-    """Run `count` instructions on so many banks of registers, each LANES points, which lie one after the other."""
+    """Run `count` instructions on so many banks of registers, one after the other, each LANES points or one."""
     end = banks * registers
     for i in range(count):
         place = i * WIDTH
@@ -115,7 +186,9 @@ def execute(ws, code, count, registers, banks):
                 store(ws, w + d, 1.0 / load(ws, w + a))
         elif operation == SINCOS:
             for w in range(0, end, registers):
-                _sincos(ws, w + d, w + b, w + a)
+                sine, cosine = _sines(load(ws, w + a))
+                store(ws, w + d, sine)
+                store(ws, w + b, cosine)
         elif operation == SQRT:
             for w in range(0, end, registers):
                 store(ws, w + d, sqrt(load(ws, w + a)))
@@ -124,8 +197,7 @@ def execute(ws, code, count, registers, banks):
                 store(ws, w + d, absolute(load(ws, w + a)))
         elif operation == ARCTAN2:
             for w in range(0, end, registers):
-                store(ws, w + d, arctan2(load(ws, w + a), load(ws, w + b)))
+                store(ws, w + d, _angle(load(ws, w + a), load(ws, w + b)))
         else:
             for w in range(0, end, registers):
-                for k in range(LANES):
-                    ws[w + d, k] = _of_numbers(operation, ws[w + a, k], ws[w + b, k])
+                store(ws, w + d, _by_lane(operation, load(ws, w + a), load(ws, w + b)))

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.tape.graph import Graph, Untraceable
-from trajopt.tape.operations import CODES, WIDTH
+from dynamics.tape.graph import Graph, Untraceable
+from dynamics.tape.operations import CODES, WIDTH
 
 LONGEST = 100_000
 """Instructions of a program; longer ones take seconds to write."""

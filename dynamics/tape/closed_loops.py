@@ -3,9 +3,9 @@
 import numpy as np
 
 from dynamics.simd import LANES, carve, driver, flat, helper, launch, load, select_less, splat, store
-from trajopt.tape.interpreter import blemish, place_constants
-from trajopt.tape.operations import execute
-from trajopt.tape.program import Program
+from dynamics.tape.interpreter import blemish, place_constants
+from dynamics.tape.operations import execute
+from dynamics.tape.program import Program
 
 
 @helper

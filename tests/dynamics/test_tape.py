@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamics.simd import num_threads, set_num_threads
+from dynamics.tape import program
+from dynamics.tape.expressions import Expressions, Tapes
+from dynamics.tape.graph import Graph, Untraceable
+from dynamics.tape.symbol import symbols
+from dynamics.tape.trace import traceable, traced
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
-from trajopt.tape import program
-from trajopt.tape.expressions import Expressions, Tapes
-from trajopt.tape.graph import Graph, Untraceable
-from trajopt.tape.symbol import symbols
-from trajopt.tape.trace import traceable, traced
 
 
 def tapes_of(function, nx, nu=1):

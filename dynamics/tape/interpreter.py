@@ -3,8 +3,8 @@
 import numpy as np
 
 from dynamics.simd import LANES, carve, driver, flat, gather, helper, launch, load, scatter, splat, store
-from trajopt.tape.operations import execute
-from trajopt.tape.program import Program
+from dynamics.tape.operations import execute
+from dynamics.tape.program import Program
 
 BANKS = 4
 """Vectors that an instruction is applied to before the next one is decoded, at most."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.tape import interpreter
-from trajopt.tape.calculus import hessian, jacobian
-from trajopt.tape.graph import Graph, Untraceable
-from trajopt.tape.program import Program, assemble
-from trajopt.tape.symbol import indices_of, symbols, wrapped
+from dynamics.tape import interpreter
+from dynamics.tape.calculus import hessian, jacobian
+from dynamics.tape.graph import Graph, Untraceable
+from dynamics.tape.program import Program, assemble
+from dynamics.tape.symbol import indices_of, symbols, wrapped
 
 _lock = threading.RLock()
 """Programs are written when they are first needed, by one thread at a time."""

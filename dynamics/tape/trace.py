@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.tape import array_functions
-from trajopt.tape.graph import Untraceable
-from trajopt.tape.symbol import Symbol
+from dynamics.tape import array_functions
+from dynamics.tape.graph import Untraceable
+from dynamics.tape.symbol import Symbol
 
 MATH_NAMES = {
     "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2", "asinh": "arcsinh", "acosh": "arccosh",

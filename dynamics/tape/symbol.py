@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.tape.graph import Graph, Untraceable
+from dynamics.tape.graph import Graph, Untraceable
 
 LARGEST_POWER = 32
 """Of exponents that are written as products."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from trajopt.tape.graph import Untraceable
-from trajopt.tape.symbol import Symbol
+from dynamics.tape.graph import Untraceable
+from dynamics.tape.symbol import Symbol
 
 LARGEST_MATRIX = 3
 """That is inverted; larger ones would need pivots, which depend on numbers."""

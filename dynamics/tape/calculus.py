@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from trajopt.tape.graph import Graph
-from trajopt.tape.symbol import Symbol, indices_of, wrapped
+from dynamics.tape.graph import Graph
+from dynamics.tape.symbol import Symbol, indices_of, wrapped
 
 PARTIALS = {
     "add": lambda f, a, b: (1.0, 1.0),

@@ -1,0 +1,70 @@
+"""What stands around a robot, as pictures of `trajopt` take it: lines and surfaces of shapes, and targets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics.geometry.shapes import Box, Cylinder, HalfSpace, Shape
+from dynamics.geometry.triangles import Triangles, surface
+
+TURN, ROWS, MERIDIANS = 24, 6, 8
+"""Corners of a circle, rows of a ball and lines from pole to pole, of what is drawn in lines."""
+CELLS = 8
+"""Of the grid that stands for a plane, on each side."""
+REACH = 1.2
+"""How much larger than the robot that is."""
+
+
+class WorldShape(NamedTuple):
+    """A shape that never moves, with the members of `trajopt.problem.scenery.Shape`."""
+
+    segments: np.ndarray  # (S, 2, 3), m, world axes
+    triangles: tuple[np.ndarray, np.ndarray] | None = None  # corners (V, 3), and indices (F, 3) of these
+    target: bool = False
+
+    def lines(self) -> np.ndarray:
+        """The segments."""
+        return self.segments
+
+    def surface(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The triangles."""
+        return self.triangles
+
+
+def world_shape(shape: Shape, R: np.ndarray, p: np.ndarray, around: np.ndarray, hollow: bool = False) -> WorldShape:
+    """A shape whose axes are at (R, p) in the world; a half-space as a square as large as, and next to, points around
+    which it is (P, 3).  What is hollow, with the robot inside, has lines alone."""
+    if isinstance(shape, HalfSpace):
+        middle = 0.5 * (around.min(axis=0) + around.max(axis=0))
+        p = middle - ((middle - p) @ R[:, 2]) * R[:, 2]
+        ends = np.linspace(-1.0, 1.0, CELLS + 1) * REACH * np.linalg.norm(around - middle, axis=1).max()
+        across = np.array([[[x, ends[0], 0.0], [x, ends[-1], 0.0]] for x in ends])
+        lines = np.concatenate([across, across[:, :, [1, 0, 2]]])
+        corners = np.array([[x, y, 0.0] for x in ends[[0, -1]] for y in ends[[0, -1]]])
+        faces = np.array([[0, 2, 3], [0, 3, 1]])
+    elif isinstance(shape, Box):
+        signs = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
+        edges = [(a, b) for a in range(8) for b in range(a) if np.abs(signs[a] - signs[b]).sum() == 2.0]
+        lines = (signs * shape.half_extents)[np.array(edges)]
+        corners, faces, _ = _surface(shape)
+    else:
+        rings = _surface(shape, TURN, ROWS).vertices.reshape(-1, TURN, 3)  # and the poles
+        along = (rings[1:-1] if isinstance(shape, Cylinder) else rings)[:, :: TURN // MERIDIANS]
+        around = np.stack([rings, np.roll(rings, -1, axis=1)], axis=2)[1:-1].reshape(-1, 2, 3)
+        lines = np.concatenate([around, np.stack([along[:-1], along[1:]], axis=2).reshape(-1, 2, 3)])
+        corners, faces, _ = _surface(shape)
+    return WorldShape(lines @ R.T + p, None if hollow else (corners @ R.T + p, faces))
+
+
+def _surface(shape: Shape, *corners: int) -> Triangles:
+    found = surface(shape, *corners)
+    if found is None:
+        raise TypeError(f"shape: got {type(shape).__name__}, expected one with a surface")
+    return found
+
+
+def target_cross(R: np.ndarray, p: np.ndarray, size: float) -> WorldShape:
+    """A target at p: a cross of arms of this length, m, along the columns of R."""
+    return WorldShape(p + size * np.stack([-R.T, R.T], axis=1), None, True)

@@ -1,0 +1,231 @@
+"""Contact between points of two links, or with friction and damping: forces of relative places and velocities.
+
+With the columns X = (J, T, V) of the relative place x, velocity y and virtual velocity v of points A and B,
+
+    J = dx/dq = dy/dv      T = dy/dq      V = dv/dq      L = v.f(x, y) of `contact_law`,
+
+what is missing in r = -J'f and in the Hessian of w'r = -L is
+
+    dr/dq  - J'(f_x J + f_y T)      dr/dv  - J'f_y J      Hqq  - X'L''X      Hqv  - X'L''_y J      Hvv  - J'L''_yy J
+
+and what x, y and v curve: f as of a world-fixed force on either side (`pose_loads`), -L_x and -L_y as of rows of a
+closed chain that pull there (`closure_hessian`).  Where no lane touches, all of it is left out.
+"""
+
+from dynamics.rods.kinematics.strains import add_families, load_column
+from dynamics.rods.loads.composites import add_at
+from dynamics.rods.loads.contact_law import CURVATURE, GRADIENT, LAW, law_force, store_law
+from dynamics.rods.loads.distances import DAMPING, FRICTION, OFFSET, PLACE, POINT, SIDE, SMOOTHING, distance
+from dynamics.rods.loads.pose_loads import add_pose_terms, wrench_about_origin
+from dynamics.rods.model.arrays import (
+    COMPOSITE,
+    END,
+    FAMILIES,
+    FIRST,
+    FORCE,
+    LOAD_FORCE,
+    RATE_FORCE,
+    SECOND,
+    SEGMENT,
+    TWIST,
+    VIRTUAL,
+)
+from dynamics.rods.model.contact_arrays import ContactArrays, touching_path, touching_segment
+from dynamics.rods.model.load_arrays import LOADS
+from dynamics.simd import align_stack, carve, fma, helper, kernel, load, shared_kernel, splat, store
+from dynamics.simd.comparison import all_less
+from dynamics.spatial import (
+    add3,
+    add_cross,
+    add_rotated,
+    add_scaled3,
+    angular,
+    cross,
+    linear,
+    load3,
+    load6,
+    load9,
+    scale3,
+    store3,
+)
+
+RATE, VIRTUAL_RATE, POINT_NUMBERS = 3, 6, 9
+"""Of a point: place, velocity, virtual velocity (3 each)."""
+# numbers of a coordinate: J, T, V; of A and B how it moves the point, and the rate of that; the same times L' and L''
+OF_SIDES, RIGHT, RATES = 9, 21, 42
+RECORD = 51
+
+
+@kernel
+def _store_point(s, place, segments, x):
+    """The point of segment s at a place in its frame, or of the world."""
+    align_stack(x)
+    z = splat(x, 0.0)
+    place, still = (z + place[0], z + place[1], z + place[2]), (z, z, z)
+    store3(x, 0, place)
+    store3(x, RATE, still)
+    store3(x, VIRTUAL_RATE, still)
+    if s >= 0:
+        end = segments[s * SEGMENT + END :]
+        p = add_rotated(load3(end, 9), load9(end, 0), place)
+        eta, mu = load6(end, TWIST), load6(end, VIRTUAL)
+        store3(x, 0, p)
+        store3(x, RATE, add_cross(linear(eta), angular(eta), p))
+        store3(x, VIRTUAL_RATE, add_cross(linear(mu), angular(mu), p))
+
+
+@helper
+def _apart(x, o):
+    """Difference of three numbers of the points."""
+    return add_scaled3(load3(x, o), -1.0, load3(x, POINT_NUMBERS + o))
+
+
+@kernel
+def _add_loads(level, s, sign, point, law, segments, loads, A):
+    """What acts on segment s: the force, and wrenches that the curvature of coordinates multiplies."""
+    align_stack(A)
+    seg, extra = segments[s * SEGMENT : (s + 1) * SEGMENT], loads[s * LOADS : (s + 1) * LOADS]
+    z, p, f = splat(A, 0.0), load3(point, 0), scale3(law_force(law), sign)
+    none = (z, z, z, z, z, z)
+    add_at(seg, COMPOSITE + FORCE, wrench_about_origin(p, (z, z, z), scale3(f, -1.0)))
+    if level >= FIRST:
+        add_pose_terms(level, p, (z, z, z), f, none, none, load6(seg, END + VIRTUAL), seg, A, extra)
+    if level >= SECOND:
+        of_x, of_y = scale3(load3(law, GRADIENT), -sign), scale3(load3(law, GRADIENT + 3), -sign)
+        add_at(seg, COMPOSITE + RATE_FORCE, wrench_about_origin(p, (z, z, z), of_y))
+        add_at(seg, COMPOSITE + LOAD_FORCE, wrench_about_origin(p, cross(load3(point, RATE), of_y), of_x))
+
+
+@kernel
+def _node_columns(m, s, families, segments, columns):
+    """Columns of the families of all coordinates at the end of segment s, whose own are sums along the path."""
+    align_stack(columns)
+    columns[: FAMILIES * m.numbers[0]] = 0.0
+    while s >= 0:
+        add_families(m, s, 1.0, families, segments[s * SEGMENT : (s + 1) * SEGMENT], columns)
+        s = m.parent[s]
+
+
+@kernel
+def _add_side(m, s, side, point, law, columns, records):
+    """J, T, V of the coordinates that move a side, and what belongs to this side alone."""
+    align_stack(records)
+    n, o, sign, half = m.numbers[0], OF_SIDES + 6 * side, splat(records, 1.0 - 2.0 * side), splat(records, 0.5)
+    p, rate, virtual = load3(point, 0), load3(point, RATE), load3(point, VIRTUAL_RATE)
+    of_x, of_y = scale3(load3(law, GRADIENT), -0.5 * sign), scale3(load3(law, GRADIENT + 3), -sign)
+    for t in range(m.path_start[s], m.path_start[s + 1]):
+        j = m.path[t]
+        x = records[RECORD * j : RECORD * (j + 1)]
+        S, R, W = load_column(columns, n, 0, j), load_column(columns, n, 6, j), load_column(columns, n, 18, j)
+        w = angular(S)
+        J, turn = add_cross(linear(S), w, p), cross(w, rate)
+        T = add_cross(linear(R), angular(R), p)
+        V = add_cross(add_cross(linear(W), angular(W), p), w, virtual)
+        store3(x, 0, add_scaled3(load3(x, 0), sign, J))
+        store3(x, 3, add_scaled3(load3(x, 3), sign, add3(T, turn)))
+        store3(x, 6, add_scaled3(load3(x, 6), sign, V))
+        store3(x, o, J)
+        store3(x, o + 3, add_scaled3(T, half, turn))
+        store3(x, RIGHT + o, cross(of_x, w))
+        store3(x, RIGHT + o + 3, cross(of_y, w))
+
+
+@kernel
+def _complete(law, x):
+    """-L''X / 2, and -L''_y J, of a coordinate."""
+    align_stack(law)
+    for i in range(9):
+        y, half = splat(law, 0.0), splat(law, 0.0)
+        for j in range(3):
+            o = CURVATURE + 9 * i + j
+            y = fma(load(law, o + 3), load(x, j), y)
+            half = fma(load(law, o), load(x, j), half)
+            half = fma(load(law, o + 3), load(x, 3 + j), half)
+            half = fma(load(law, o + 6), load(x, 6 + j), half)
+        store(x, RIGHT + i, -0.5 * half)
+        store(x, RATES + i, -1.0 * y)
+
+
+@helper
+def _product(x, o, y, p, count, sum):
+    """sum + x[o ...].y[p ...], of `count` numbers."""
+    for k in range(count):
+        sum = fma(load(x, o + k), load(y, p + k), sum)
+    return sum
+
+
+@kernel
+def _add_first(n, path, first, last, of_rates, records, b):
+    """Add to dr/dq and, of forces that depend on velocities, to dr/dv."""
+    align_stack(records)
+    for s in range(first, last):
+        x, i = records[RECORD * path[s] :], path[s]
+        for t in range(first, last):
+            y, ij = records[RECORD * path[t] :], i * n + path[t]
+            z = splat(records, 0.0)
+            store(b.dq, ij, fma(2.0, _product(x, 0, y, RIGHT + 6, 3, z), load(b.dq, ij)))
+            if of_rates:
+                store(b.dv, ij, _product(x, 0, y, RATES + 6, 3, load(b.dv, ij)))
+
+
+@kernel
+def _add_second(n, path, first, last, of_rates, records, b):
+    """Add to the Hessian: halves of Hqq and Hvv, which are yet to be added to their transposes, and Hqv."""
+    align_stack(records)
+    for s in range(first, last):
+        x, i = records[RECORD * path[s] :], path[s]
+        for t in range(first, last):
+            y, ij = records[RECORD * path[t] :], i * n + path[t]
+            store(b.Hqq, ij, _product(x, 0, y, RIGHT, OF_SIDES + 12, load(b.Hqq, ij)))
+            if of_rates:
+                z = splat(records, 0.0)
+                qv = _product(x, 0, y, RATES, 9, load(b.Hqv, ij))
+                for o in (OF_SIDES, OF_SIDES + 6):
+                    qv = _product(x, RIGHT + o + 3, y, o, 3, qv)
+                store(b.Hqv, ij, qv)
+                store(b.Hvv, ij, fma(0.5, _product(x, 0, y, RATES + 3, 3, z), load(b.Hvv, ij)))
+
+
+@shared_kernel
+def add_contact_pairs(m, k, level, segments, loads, work, b):
+    """Add the contacts to composites, loads and `Blocks`, between the forward and the backward pass; work:
+    `pair_numbers`."""
+    n = m.numbers[0]
+    points, w = carve(work, 2 * POINT_NUMBERS)
+    law, w = carve(w, LAW)
+    A, w = carve(w, 36)
+    records, w = carve(w, RECORD * n)
+    columns, w = carve(w, FAMILIES * n)
+    families = 4 if level >= SECOND else 3
+    for i in range(k.numbers.shape[0]):
+        c = k.numbers[i]
+        _store_point(touching_segment(k, i, 0), c[PLACE:], segments, points)
+        _store_point(touching_segment(k, i, 1), c[POINT:], segments, points[POINT_NUMBERS:])
+        d, inverse, u, T = distance(c, _apart(points, 0))
+        depth = c[SIDE] * d + c[OFFSET]
+        if all_less(depth, -c[SMOOTHING]):
+            continue
+        store_law(level, c, depth, inverse, u, T, _apart(points, RATE), _apart(points, VIRTUAL_RATE), law)
+        first, last = touching_path(k, i)
+        for t in range(first, last):
+            records[RECORD * k.integers[t] : RECORD * (k.integers[t] + 1)] = 0.0
+        for side in range(2):
+            s, point = touching_segment(k, i, side), points[POINT_NUMBERS * side :]
+            if s >= 0:
+                _add_loads(level, s, 1.0 - 2.0 * side, point, law, segments, loads, A)
+            if s >= 0 and level >= FIRST:
+                _node_columns(m, s, families, segments, columns)
+                _add_side(m, s, side, point, law, columns, records)
+        if level < FIRST:
+            continue
+        for t in range(first, last):
+            _complete(law, records[RECORD * k.integers[t] : RECORD * (k.integers[t] + 1)])
+        of_rates = c[DAMPING] > 0.0 or c[FRICTION] > 0.0
+        _add_first(n, k.integers, first, last, of_rates, records, b)
+        if level >= SECOND:
+            _add_second(n, k.integers, first, last, of_rates, records, b)
+
+
+def pair_numbers(k: ContactArrays, n: int) -> int:
+    """Scratch numbers of `add_contact_pairs`."""
+    return 2 * POINT_NUMBERS + LAW + 36 + (RECORD + FAMILIES) * n if len(k.numbers) else 0

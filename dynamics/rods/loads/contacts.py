@@ -1,0 +1,226 @@
+"""What links of a robot may touch, as users describe it: half-spaces, cylinders, spheres, capsules, other links.
+
+A link touches as spheres: a rod's nodes, as thick as the rod is there, or one about a point of a body.  Between the
+nodes of a rod nothing touches, so that these have to be as close to each other as what they touch is small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.joints import unit_axis
+from dynamics.rods.loads.distances import PLANE, ROUND
+from dynamics.validation import as_array, as_flag, as_name, as_not_negative, as_positive
+
+SMALLEST_CORE = 1e-200
+CORE_SHARE = 1e-5
+"""Of the radius: the distance from the middle of what is solid within which forces fade, as they have no direction."""
+
+
+@dataclass(frozen=True)
+class Contact:
+    """Base of contacts, of a `stiffness` k each: a force F = k depth^p along the normal [Hertz: p = 3/2].
+
+    With damping the force is F (1 + c d/dt depth) [Hunt and Crossley 1975], with friction there is also the force
+
+        - mu F y / sqrt(y.y + s^2),   y the velocity of the sphere's centre across the normal
+
+    so that nothing sticks: what rests on a slope creeps, with at most the speed of about s.  Forces act at the centre.
+
+    Parameters
+    ----------
+    exponent : p, a multiple of 1/2, at least 1; by default 3/2
+    smoothing : width w, m, within which the depth is replaced by a function with two continuous derivatives that is 0
+        below -w and the depth above w.  With w = 0, the default, the force of Hertz has no second derivative at first
+        touch: exact Hessians want w > 0.
+    damping : c, s/m; what parts faster than with 1 / c is pulled back
+    friction : mu
+    slip : s, m/s.  Explicit steps, as of extrapolated Euler, want it large: friction damps with mu F / s
+
+    Raises
+    ------
+    ValueError : a figure out of range.
+    """
+
+    _: KW_ONLY
+    exponent: float = 1.5
+    smoothing: float = 0.0
+    damping: float = 0.0
+    friction: float = 0.0
+    slip: float = 0.01
+
+    def __post_init__(self):
+        exponent = float(as_array("exponent", self.exponent, ()))
+        if exponent < 1.0 or (2.0 * exponent) % 1.0 != 0.0:
+            raise ValueError(f"exponent: got {exponent}, expected a multiple of 1/2 of at least 1")
+        for name in ("smoothing", "damping", "friction"):
+            as_not_negative(name, getattr(self, name))
+        for name in ("stiffness", "slip"):
+            as_positive(name, getattr(self, name))
+        self._surface(0.0)
+
+    def _surface(self, radius: float) -> tuple:
+        """Side and offset of the depth of a sphere, point, axis, shape, half length and core (`distances`)."""
+        raise NotImplementedError
+
+    def numbers(self, radius: float, place: ArrayLike = (0.0, 0.0, 0.0)) -> np.ndarray:
+        """Numbers of the contact of a sphere of this radius about a place (3,) in axes of its link."""
+        law = [getattr(self, name) for name in ("stiffness", "exponent", "smoothing")]
+        rates = self.damping, self.friction, self.slip
+        return np.concatenate([np.ravel(x) for x in (*law, *self._surface(radius), place, *rates)]).astype(float)
+
+    @property
+    def resists(self) -> bool:
+        """Whether forces depend on velocities."""
+        return self.damping > 0.0 or self.friction > 0.0
+
+
+def _round(radius: float, inside: bool, of_sphere: float) -> tuple[float, float, float]:
+    """Side, offset and core of what is round."""
+    if as_flag("inside", inside):
+        return 1.0, of_sphere - radius, SMALLEST_CORE
+    return -1.0, radius + of_sphere, (CORE_SHARE * radius) ** 2
+
+
+@dataclass(frozen=True)
+class PlaneContact(Contact):
+    """A half-space: all that lies below a plane.
+
+    Parameters
+    ----------
+    stiffness : k, N / m^p
+    normal : (3,) direction away from the half-space, or "x", "y", "z", the default
+    point : (3,) of the plane, m, by default the world's origin
+    exponent, smoothing, damping, friction, slip : of `Contact`
+    """
+
+    stiffness: float
+    normal: ArrayLike | str = "z"
+    point: ArrayLike = (0.0, 0.0, 0.0)
+
+    def _surface(self, radius: float) -> tuple:
+        point = as_array("point", self.point, (3,))
+        return -1.0, radius, point, _direction("normal", self.normal), PLANE, 0.0, SMALLEST_CORE
+
+
+@dataclass(frozen=True)
+class CylinderContact(Contact):
+    """A cylinder without ends, touched from inside or outside.
+
+    Parameters
+    ----------
+    radius : m
+    stiffness : k, N / m^p
+    point, axis : a point (3,) of the axis and its direction; by default the z axis of the world
+    inside : whether the link is inside, the default
+    exponent, smoothing, damping, friction, slip : of `Contact`
+    """
+
+    radius: float
+    stiffness: float
+    point: ArrayLike = (0.0, 0.0, 0.0)
+    axis: ArrayLike | str = "z"
+    inside: bool = True
+
+    def _surface(self, radius: float) -> tuple:
+        side, offset, core = _round(as_positive("radius", self.radius), self.inside, radius)
+        return side, offset, as_array("point", self.point, (3,)), unit_axis(self.axis), ROUND, np.inf, core
+
+
+@dataclass(frozen=True)
+class SphereContact(Contact):
+    """A sphere, touched from outside or inside; it stands still or belongs to a link.
+
+    Parameters
+    ----------
+    radius : m
+    stiffness : k, N / m^p
+    point : (3,) its centre, m, by default the origin
+    inside : whether the link is inside; by default outside
+    link : whose frame it moves with, that of a rod's tip; by default the world
+    exponent, smoothing, damping, friction, slip : of `Contact`
+    """
+
+    radius: float
+    stiffness: float
+    point: ArrayLike = (0.0, 0.0, 0.0)
+    inside: bool = False
+    link: str | None = None
+
+    def _surface(self, radius: float) -> tuple:
+        side, offset, core = _round(as_positive("radius", self.radius), self.inside, radius)
+        return side, offset, as_array("point", self.point, (3,)), (1.0, 0.0, 0.0), ROUND, 0.0, core
+
+
+@dataclass(frozen=True)
+class CapsuleContact(Contact):
+    """All places within a radius of a straight line between two points, touched from outside.
+
+    The second derivative of the force jumps where the line's ends begin, as that of the distance does.
+
+    Parameters
+    ----------
+    radius : m
+    stiffness : k, N / m^p
+    start, end : (3,) points, m, not the same
+    exponent, smoothing, damping, friction, slip : of `Contact`
+    """
+
+    radius: float
+    stiffness: float
+    start: ArrayLike
+    end: ArrayLike
+
+    def _surface(self, radius: float) -> tuple:
+        ends = [as_array(name, getattr(self, name), (3,)) for name in ("start", "end")]
+        length = float(np.linalg.norm(ends[1] - ends[0]))
+        if length == 0.0:
+            raise ValueError(f"end: got {self.end}, the start, expected another point")
+        side, offset, core = _round(as_positive("radius", self.radius), False, radius)
+        middle, axis = 0.5 * (ends[0] + ends[1]), (ends[1] - ends[0]) / length
+        return side, offset, middle, axis, ROUND, 0.5 * length, core
+
+
+@dataclass(frozen=True)
+class RodContact(Contact):
+    """Another rod, or the same one further along: nodes of both touch each other as spheres.
+
+    Pairs of them are chosen when it is added, all of two rods.  Rods can slip between nodes that are further from each
+    other than they are thick, and spheres that overlap where a rod carries the other push from the start.
+
+    Parameters
+    ----------
+    rod : its name
+    stiffness : k, N / m^p
+    apart : for the rod itself, the distance along it above which two nodes touch each other, m
+    radius : of its spheres, m, by default that of a circular rod
+    exponent, smoothing, damping, friction, slip : of `Contact`
+    """
+
+    rod: str
+    stiffness: float
+    apart: float | None = None
+    radius: float | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        as_name("rod", self.rod)
+        for name in ("apart", "radius"):
+            if getattr(self, name) is not None:
+                as_positive(name, getattr(self, name))
+
+    def _surface(self, radius: float) -> tuple:
+        """Of spheres whose radii have this sum."""
+        side, offset, core = _round(radius, False, 0.0)
+        return side, offset, (0.0, 0.0, 0.0), (1.0, 0.0, 0.0), ROUND, 0.0, core
+
+
+def _direction(name: str, value: ArrayLike | str) -> tuple[float, float, float]:
+    """A unit vector; errors name the argument."""
+    try:
+        return unit_axis(value)  # pyright: ignore[reportArgumentType]
+    except (ValueError, TypeError) as error:
+        raise type(error)(str(error).replace("axis", name, 1)) from None

@@ -1,0 +1,162 @@
+"""What is seen of a soft robot: its rods as thick as they are, tendons and chambers in them, and bodies.
+
+Surfaces of rods, tendons and chambers bend: each vertex stays where it is in a section of its rod, of which there are
+RINGS along it.  Of a body only mass and inertia are known: it is seen as the box that has the same, and struts from its
+parent and to what it carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from dynamics.geometry.shapes import Box, Capsule
+from dynamics.geometry.triangles import Triangles, surface
+from dynamics.rods.kinematics.center_lines import is_loose, link_and_section_placements
+from dynamics.rods.loads.chambers import Chamber
+from dynamics.rods.loads.lines import Line
+from dynamics.rods.model.arrays import ROD
+from dynamics.rods.model.cross_section import Rectangular
+from dynamics.rods.model.rod_model import Rod, RodModel
+from dynamics.rods.robot.soft_robot import SoftRobot
+from dynamics.systems.solids import Solid
+
+RINGS, FEWER, MANY = 33, 17, 6
+"""Sections that are seen of each rod, and of more rods than MANY."""
+SOFT, TENDON, CHAMBER = (0.55, 0.72, 0.86), (0.55, 0.1, 0.25, 1.0), (0.9, 0.6, 0.0, 0.6)
+CLEAR = 0.4
+"""Opacity of rods with something inside."""
+THIN, THINNEST, AROUND = 0.05, 0.02, 0.2
+"""Radius of what stands for a tendon, of the largest half width of its rods; that of a strut, of the longest strut, and
+the least side of a box, of its longest; how far around a box no struts are seen, of half of that."""
+
+
+def section_count(model: RodModel) -> int:
+    """Sections that are seen of each rod."""
+    return RINGS if len(model.rods) <= MANY else FEWER
+
+
+def body_placements(model: RodModel, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """R (K, B, 3, 3) and p (K, B, 3), m, at q (K, n): of all links, then of the sections of all rods."""
+    return link_and_section_placements(model, q, section_count(model))
+
+
+def solids(robot: SoftRobot, fine: bool = True) -> tuple[Solid, ...]:
+    """Surfaces, as `trajopt.capabilities.Solids` has them; their bodies are those of `body_placements`."""
+    model, count = robot.model, section_count(robot.model)
+    first = len(model.link_names)
+    rings = {name: first + count * k + np.arange(count) for k, name in enumerate(model.rods)}
+    lines = (*robot.tendons, *robot.chambers)
+    filled = {name for line in lines for name in line.rods}
+    boxes = dict(_boxes(model))
+    return (
+        *_struts(model, boxes),
+        *(box.solid(k) for k, box in boxes.items()),
+        *(_line_surface(model, line, rings, fine) for line in lines),
+        *(_rod_surface(rod, rings[rod.name], fine, rod.name in filled) for rod in model.rods.values()),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ rods
+def _rod_surface(rod: Rod, rings: np.ndarray, fine: bool, filled: bool) -> Solid:
+    """The wall of a rod and the sections at its ends."""
+    shown = np.arange(0, len(rings), 1 if fine else 2)
+    outline = rod.section.outline(shown / (len(rings) - 1))
+    if isinstance(rod.section, Rectangular):
+        outline = np.repeat(outline, 2, axis=1)  # each side has its own corners: edges stay sharp
+    return _tube(outline, rings[shown], (*SOFT, CLEAR if filled else 1.0), "")
+
+
+def _line_surface(model: RodModel, line: Line, rings: dict[str, np.ndarray], fine: bool) -> Solid:
+    """A tendon, a little thick, or a chamber as thick as it is."""
+    rods = [model.rods[name] for name in line.rods]
+    s = np.linspace(0.0, 1.0, section_count(model))
+    middle = np.stack([line.values(what, rods, s) for what in ("y", "z")], axis=1)
+    if isinstance(line, Chamber):
+        radii, color, label = np.sqrt(line.values("area", rods, s) / np.pi), CHAMBER, "chambers"
+    else:
+        radii, color, label = np.full(len(middle), THIN * _half_width(rods)), TENDON, "tendons"
+    corners = 12 if isinstance(line, Chamber) else 6 if fine else 3
+    angles = np.linspace(0.0, 2.0 * np.pi, corners, endpoint=False)
+    circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    outline = middle[:, None] + radii[:, None, None] * circle
+    return _tube(outline, np.concatenate([rings[name] for name in line.rods]), color, label)
+
+
+def _half_width(rods: list[Rod]) -> float:
+    return max(float(np.abs(rod.section.outline(np.zeros(1))).min(axis=-1).max()) for rod in rods)
+
+
+def _tube(outline: np.ndarray, rings: np.ndarray, color: tuple[float, float, float, float], label: str) -> Solid:
+    """A wall through outlines (P, C, 2) in the planes of the sections `rings` (P,), and a fan at either end, which has
+    corners of its own."""
+    P, C = outline.shape[:2]
+    wall, ends = np.arange(P * C).reshape(P, C), P * C + np.arange(2 * (C + 1)).reshape(2, C + 1)
+    apart = np.linalg.norm(outline - np.roll(outline, -1, axis=1), axis=-1).max(axis=0) > 0.0
+    here, ahead = wall[:, apart], np.roll(wall, -1, axis=1)[:, apart]
+    faces = [np.stack([here[:-1], ahead[:-1], ahead[1:]], axis=-1), np.stack([here[:-1], ahead[1:], here[1:]], axis=-1)]
+    for rim, turned in ((ends[0], -1), (ends[1], 1)):
+        around, after = rim[:-1][apart], np.roll(rim[:-1], -1)[apart]
+        fan = np.stack([np.full(len(around), rim[-1]), around, after], axis=-1)
+        faces.append(fan[:, ::turned])
+    closing = [np.vstack([outline[k], outline[k].mean(axis=0)]) for k in (0, -1)]
+    flat = np.concatenate([outline.reshape(-1, 2), *closing])
+    vertices = np.concatenate([np.zeros((len(flat), 1)), flat], axis=1)
+    bodies = np.concatenate([np.repeat(rings, C), np.repeat(rings[[0, -1]], C + 1)])
+    return Solid(bodies, vertices, np.concatenate([part.reshape(-1, 3) for part in faces]), color, label)
+
+
+# ------------------------------------------------------------------------------------------------ bodies
+class _Box(NamedTuple):
+    """In axes of a link."""
+
+    axes: np.ndarray  # (3, 3), columns
+    middle: np.ndarray  # (3,)
+    half: np.ndarray  # (3,)
+
+    def holds(self, p: np.ndarray) -> bool:
+        """Whether a little larger it would have p inside."""
+        return bool((np.abs((p - self.middle) @ self.axes) <= AROUND * self.half.max(initial=0.0) + self.half).all())
+
+    def solid(self, k: int) -> Solid:
+        """As the surface of link k."""
+        shown = cast(Triangles, surface(Box(self.half)))
+        return Solid(k, shown.vertices @ self.axes.T + self.middle, shown.faces, None)
+
+
+def _boxes(model: RodModel) -> Iterator[tuple[int, _Box]]:
+    """By numbers of links, of bodies with mass and inertia about their middle, principal moments I_k:
+
+        sides^2 = 6 (I_i + I_j - I_k) / m
+    """
+    for k, name in enumerate(model.link_names):
+        mass, *numbers = model.arrays.inertia[model.link_segments[name]]
+        if name in model.rods or mass <= 0.0:
+            continue
+        com, I = np.array(numbers[:3]) / mass, np.empty((3, 3))
+        I[np.triu_indices(3)] = I.T[np.triu_indices(3)] = numbers[3:]
+        moments, axes = np.linalg.eigh(I - mass * (com @ com * np.eye(3) - np.outer(com, com)))
+        squares = 6.0 * (moments.sum() - 2.0 * moments) / mass
+        longest = np.sqrt(max(squares.max(), 0.0))
+        if longest > 1e-9 * np.sqrt(com @ com):
+            sides = np.maximum(np.sqrt(np.maximum(squares, 0.0)), THINNEST * longest)
+            yield k, _Box(axes * np.sign(np.linalg.det(axes)), com, 0.5 * sides)
+
+
+def _struts(model: RodModel, boxes: Mapping[int, _Box]) -> Iterator[Solid]:
+    """From the frames of links to where others are attached or closed to them, and to the middles of bodies, but where
+    a box is around."""
+    m, links = model.arrays, {model.link_segments[name]: k for k, name in enumerate(model.link_names)}
+    ends = [(int(parent), m.before[s, 9:]) for s, parent in enumerate(m.parent) if not is_loose(model, s)]
+    ends += [(s, m.inertia[s, 1:4] / m.inertia[s, 0]) for s in links if m.kind[s] != ROD and m.inertia[s, 0] > 0.0]
+    for joint in model.closed_joints:
+        ends += [(s, p) for s, (_, p) in zip(joint.segments, joint.placements, strict=True)]
+    longest = max((float(np.linalg.norm(p)) for s, p in ends if s in links), default=0.0)
+    for s, p in ends:
+        box = boxes.get(links.get(s, -1))
+        hidden = box is not None and box.holds(np.zeros(3)) and box.holds(p)
+        if s in links and np.linalg.norm(p) > THINNEST * longest and not hidden:
+            shown = cast(Triangles, surface(Capsule(THINNEST * longest, np.zeros(3), p), 6, 2))
+            yield Solid(links[s], shown.vertices, shown.faces, None)

@@ -1,0 +1,77 @@
+"""What pictures show: a solution, or any motion that has a system, times, states and controls."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trajopt.capabilities import Skeleton, capability
+from trajopt.plotting.surroundings import brought, shapes_of
+from trajopt.problem.scenery import Shape
+from trajopt.results.solution import Solution
+
+MEMBERS = ("system", "times", "xs", "us")
+
+
+class Motion(NamedTuple):
+    """A motion with K points of time."""
+
+    name: str
+    system: Any
+    times: np.ndarray  # (K,) s
+    xs: np.ndarray  # (K, nx)
+    us: np.ndarray  # (K - 1, nu), each held until the next, or (K, nu)
+    shapes: tuple[Shape, ...]  # that never move
+    limits: tuple[np.ndarray, np.ndarray] | None  # of controls, (K - 1, nu) each
+
+    @property
+    def drawable(self) -> Any:
+        """The system.  TypeError if it has no `skeleton`, ValueError for states or controls that are not finite."""
+        if capability(self.system, Skeleton) is None:
+            kind = type(self.system).__name__
+            raise TypeError(f"solution: its system is a {kind} without skeleton(xs), expected one with it")
+        for name, values in (("xs", self.xs), ("us", self.us)):
+            bad = ~np.isfinite(values).all(axis=1)
+            if bad.any():
+                raise ValueError(f"solution: {name}[{int(bad.argmax())}] is not finite, expected finite numbers")
+        return self.system
+
+    def states(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """States (K, nx) at times, along the geodesic from knot to knot, and the knots (K,) that they follow."""
+        knots = self.times
+        lasting = np.flatnonzero(np.diff(knots) > 0.0)
+        k = np.minimum(np.searchsorted(knots, times, side="right") - 1, lasting[-1])
+        share = ((times - knots[k]) / (knots[k + 1] - knots[k]))[:, None]
+        x = self.xs[k]
+        return self.system.integrate(x, share * self.system.difference(x, self.xs[k + 1])), k
+
+
+def is_motion(value: Any) -> bool:
+    """Whether it is what `as_motion` takes."""
+    return isinstance(value, Solution) or all(getattr(value, name, None) is not None for name in MEMBERS)
+
+
+def as_motion(solution: Any) -> Motion:
+    """What is to be seen of a solution, or of another object with `system`, `times`, `xs`, `us` and perhaps a `name`.
+
+    Raises
+    ------
+    TypeError : what came is neither.
+    ValueError : the solution has no problem.
+    """
+    if isinstance(solution, Motion):
+        return solution
+    if not is_motion(solution):
+        wanted = f"a Solution, or a motion with {', '.join(MEMBERS)}"
+        raise TypeError(f"solution: got {type(solution).__name__}, expected {wanted}")
+    is_solution = isinstance(solution, Solution)
+    if is_solution and solution.problem is None:
+        raise ValueError("solution: got one without its problem, expected that of Solution.load(path, problem)")
+    points = solution.times, solution.xs, solution.us
+    if is_solution:
+        problem = solution.problem
+        end = solution.xs[-1]
+        shapes = shapes_of(problem, end if np.isfinite(end).all() else None)
+        return Motion(problem.name, problem.system, *points, shapes, problem.control_limits)
+    return Motion(getattr(solution, "name", "motion"), solution.system, *points, brought(solution.system), None)

@@ -1,0 +1,69 @@
+"""What never moves in pictures: what a system brings along, scenery of a problem, and what its terms are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from trajopt.capabilities import Scenery, capability
+from trajopt.interfaces.residual import SeenResidual
+from trajopt.problem.lifted import LiftedCost, LiftedResidual
+from trajopt.problem.problem import Problem
+from trajopt.problem.scenery import Lines, Shape
+
+
+def shapes_of(problem: Problem, x: np.ndarray | None = None) -> tuple[Shape, ...]:
+    """What never moves: what the system brings along, the scenery of the problem, and what its costs and constraints
+    are about, where that does not list it, after a motion that ended at x (nx,), by default the problem's start."""
+    shapes = [*brought(problem.system), *problem.scenery]
+    for term in (*problem.objective.terms, *problem.residual_constraints):
+        for shape in _shapes_of_term(term, problem.x0 if x is None else x):
+            if not any(_same_place(shape, other) for other in shapes):
+                shapes.append(shape)
+    for shape in shapes:
+        as_segments(f"lines of {type(shape).__name__}", shape.lines(), ())
+    return tuple(shapes)
+
+
+def brought(system: Any) -> tuple[Shape, ...]:
+    """What a system brings along."""
+    own = capability(system, Scenery)
+    if own is None:
+        return ()
+    return own.scenery if isinstance(own.scenery, tuple) else (Lines(as_segments("scenery", own.scenery, ())),)
+
+
+def _shapes_of_term(term: Any, x: np.ndarray, aims: bool = True) -> Iterator[Shape]:
+    """Obstacles of what a cost or constraint is about, and its targets unless it is to be somewhere else."""
+    shown = capability(term, SeenResidual)
+    if shown is not None:
+        yield from (shape for shape in shown.scenery(x) if aims or not shape.target)
+        return
+    wanted = [getattr(term, name, 0.0) for name in ("reference", "lower", "upper")]
+    aims = aims and not any(callable(value) or np.any(value) for value in wanted)
+    inside = getattr(term, "cost", None) or getattr(term, "residual", None)
+    if inside is not None:
+        lifted = isinstance(term, (LiftedCost, LiftedResidual))
+        yield from _shapes_of_term(inside, term.system.split(x)[0] if lifted else x, aims)
+
+
+def _same_place(one: Shape, other: Shape) -> bool:
+    """Whether shapes are of one kind and have the same middle."""
+    middles = [0.5 * (lines.min(axis=(0, 1)) + lines.max(axis=(0, 1))) for lines in (one.lines(), other.lines())]
+    return one.target == other.target and np.allclose(*middles, rtol=0.0, atol=1e-9 + 1e-6 * np.ptp(one.lines()))
+
+
+def as_segments(what: str, value: Any, leading: tuple[int, ...]) -> np.ndarray:
+    """Segments (*leading, S, 2, 3) that a system gave."""
+    return shaped(what, value, (*leading, None, 2, 3), unknown="segments")
+
+
+def shaped(what: str, value: Any, shape: tuple[int | None, ...], unknown: str = "points") -> np.ndarray:
+    """The value as an array of this shape, one of whose numbers is unknown."""
+    array = np.asarray(value, dtype=float)
+    if array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
+        wanted = ", ".join(unknown if n is None else str(n) for n in shape)
+        raise ValueError(f"{what}: got shape {array.shape}, wanted ({wanted})")
+    return array
