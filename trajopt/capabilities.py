@@ -60,14 +60,6 @@ class DifferenceResidual(Protocol):
         ...
 
 
-class IntegrateJacobian(Protocol):
-    """How the numbers of a state follow its tangent vectors, for derivatives by these numbers."""
-
-    def integrate_jacobian(self, xs: np.ndarray) -> np.ndarray:
-        """d integrate(x, dx) / d dx at dx = 0 (K, nx, ndx), at states xs (K, nx)."""
-        ...
-
-
 class CheckedStates(Protocol):
     """Knows which states are points of its manifold."""
 

@@ -236,9 +236,9 @@ def test_bad_input():
         trajopt.sensitivity(lambda p: problem, "x", solution)
     with pytest.raises(ValueError, match="wrt: got 'masses', wanted some of mass, length"):
         trajopt.sensitivity(case.make, case.p, solution, wrt=["masses"])
-    with pytest.raises(ValueError, match="differ by .* from the dynamics of make_problem"):
+    with pytest.raises(ValueError, match=r"differ by .* from the dynamics of make_problem"):
         trajopt.sensitivity(case.make, {**case.p, "mass": 2.0}, solution)
-    with pytest.raises(ValueError, match="cost .*, which make_problem"):
+    with pytest.raises(ValueError, match=r"cost .*, which make_problem"):
         trajopt.sensitivity(case.make, {**case.p, "weight": 1.0}, solution)
     with pytest.raises(ValueError, match="status 'max_iterations', wanted a converged one"):
         trajopt.sensitivity(case.make, case.p, trajopt.DDP(max_iterations=2).solve(problem))

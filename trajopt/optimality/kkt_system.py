@@ -99,7 +99,8 @@ class KKTSystem:
             step = tuple(a + b for a, b in zip(step, self._once(left), strict=True))
             left = self._residual(rhs, step)
         residual = max(float(np.abs(part).max(initial=0.0)) for part in left) / size
-        return KKTStep(*step, residual)
+        dx, du, dlam, dnu = step
+        return KKTStep(dx, du, dlam, dnu, residual)
 
     def _once(self, rhs: RightHandSide) -> tuple[np.ndarray, ...]:
         e, A = self.e, self.active
@@ -137,13 +138,13 @@ class KKTSystem:
     def _conjugate_gradients(self, r: np.ndarray) -> tuple[np.ndarray, bool]:
         """y with S y = r, columns (A, P), and whether no direction was met along which S is zero."""
         N, n, m, _ = self.sizes
-        zero = tuple(np.zeros((*shape, r.shape[1])) for shape in ((N + 1, n), (N, m), (N + 1, n)))
+        gx, gu, F = (np.zeros((*shape, r.shape[1])) for shape in ((N + 1, n), (N, m), (N + 1, n)))
         y, p, regular, rr = np.zeros_like(r), r.copy(), True, (r * r).sum(axis=0)
         start, live = rr.copy(), rr > 0.0
         for _ in range(MOST):
             if not live.any():
                 break
-            step = self._augmented_solution(*zero, p)
+            step = self._augmented_solution(gx, gu, F, p)
             Sp = -self.active.along(step.dx, step.du)
             pSp, pp = (p * Sp).sum(axis=0), (p * p).sum(axis=0)
             flat = live & (pSp * self.penalty <= SINGULAR * pp)

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import IntegrateJacobian, capability
 from trajopt.optimality.first_order import FirstOrder, change_with, default_steps, first_order
 from trajopt.optimality.kkt_point import Held, KKTPoint, kkt_point
 from trajopt.optimality.kkt_system import KKTStep, KKTSystem, RightHandSide
@@ -175,13 +174,12 @@ class Sensitivity:
         xs_bar: ArrayLike | None = None,
         us_bar: ArrayLike | None = None,
         cost_bar: float = 0.0,
-        ambient: bool = False,
     ) -> Any:
         """d phi / dp of a function phi of the solution, in the form of p.
 
         Parameters
         ----------
-        xs_bar : (N+1, ndx), d phi / d xs along tangents; with `ambient` (N+1, nx), by the numbers of the states
+        xs_bar : (N+1, ndx), d phi / d xs along tangents
         us_bar : (N, nu), d phi / d us
         cost_bar : d phi / d J
 
@@ -189,7 +187,7 @@ class Sensitivity:
         """
         total = np.zeros(len(self.parameters.vector))
         if xs_bar is not None or us_bar is not None:
-            rhs, back = self._back(xs_bar, us_bar, ambient)
+            rhs, back = self._back(xs_bar, us_bar)
             d = self.change.right_hand_side(self.system.held)
             total += np.einsum("tiz,tip->p", back.dx, d.gx) + np.einsum("tiz,tip->p", back.du, d.gu)
             total += np.einsum("tiz,tip->p", back.dlam, d.F) + np.einsum("rz,rp->p", back.dnu, d.c)
@@ -199,15 +197,12 @@ class Sensitivity:
             total += cost_bar * self.cost
         return self.parameters.like(total)
 
-    def _back(
-        self, xs_bar: ArrayLike | None, us_bar: ArrayLike | None, ambient: bool
-    ) -> tuple[RightHandSide, KKTStep]:
+    def _back(self, xs_bar: ArrayLike | None, us_bar: ArrayLike | None) -> tuple[RightHandSide, KKTStep]:
         """Covectors as a right-hand side, and its solution x^, u^, l^, n^; l^_0 is d phi / d x0."""
         rhs, system = self.system.zeros(1), self.point.problem.system
         N, n, m = len(self.point.us), system.ndx, system.nu
         if xs_bar is not None:
-            given = float_array("xs_bar", xs_bar, (N + 1, system.nx if ambient else n))
-            rhs.gx[..., 0] = tangent_covectors(self.point.problem, self.point.xs, given) if ambient else given
+            rhs.gx[..., 0] = float_array("xs_bar", xs_bar, (N + 1, n))
         if us_bar is not None:
             rhs.gu[..., 0] = float_array("us_bar", us_bar, (N, m))
         return rhs, self.system.solve(rhs)
@@ -315,12 +310,6 @@ def _along_all(point: KKTPoint, step: KKTStep) -> np.ndarray:
     total = np.einsum("ri,rip->rp", point.C[0], step.dx[knots])
     total[before] += np.einsum("ri,rip->rp", point.C[1][before], step.du[knots[before]])
     return total
-
-
-def tangent_covectors(problem: Problem, xs: np.ndarray, xs_bar: np.ndarray) -> np.ndarray:
-    """Derivatives (K, ndx) along the tangent at states xs (K, nx), of derivatives (K, nx) by their numbers."""
-    known = capability(problem.system, IntegrateJacobian)
-    return xs_bar if known is None else np.einsum("kij,ki->kj", known.integrate_jacobian(xs), xs_bar)
 
 
 # ------------------------------------------------------------------------------------------------ what users call
