@@ -1,5 +1,7 @@
 """The result of a solve: complete and frozen."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
