@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.rods.model.arrays import FIRST, FORCES
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.stepping.soft_steps import GAMMA
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
@@ -122,9 +123,9 @@ def stage(robot: SoftRobot, q: Path, v: Path, us: np.ndarray, cq: float, cv: flo
     for k in range(MOST):
         if not len(rows):
             break
-        at, r = state(z), robot.residual(*state(z))
-        d = robot.residual_derivatives(*at)
-        J = d.M + (linear if k == 0 else cq * d.dr_dq + cv * d.dr_dv)
+        at = state(z)
+        r, of_q, of_v, M, _ = _evaluate(robot, FIRST, *at)
+        J = M + (linear if k == 0 else cq * of_q + cv * of_v)
         scale = 1.0 / np.diagonal(J, axis1=1, axis2=2) if scale is None else scale
         step = _solve(J, r)
         changes = [c * np.abs(step) / (1.0 + np.abs(x)) for c, x in zip((cq, cv), at[:2], strict=True)]
@@ -134,7 +135,7 @@ def stage(robot: SoftRobot, q: Path, v: Path, us: np.ndarray, cq: float, cv: flo
         rows, z, r, step, scale = rows[left], z[left], r[left], step[left], scale[left]
         merit, length = (scale * r * r).sum(axis=1), np.ones((len(rows), 1))
         for _ in range(HALVINGS if len(rows) else 0):
-            worse = (scale * robot.residual(*state(z - length * step)) ** 2).sum(axis=1) > merit
+            worse = (scale * _evaluate(robot, FORCES, *state(z - length * step))[0] ** 2).sum(axis=1) > merit
             if not worse.any():
                 break
             length[worse] *= 0.5
@@ -146,11 +147,20 @@ def _derivatives(robot: SoftRobot, q: Path, v: Path, a: np.ndarray, us: np.ndarr
     """da/dz (K, n, nz)."""
     along, rows = np.full(q.along.shape, np.nan), np.flatnonzero(np.isfinite(a).all(axis=1))
     if len(rows):
-        d = robot.residual_derivatives((q.value + cq * a)[rows], (v.value + cv * a)[rows], a[rows], us[rows])
-        right = d.dr_dq @ q.along[rows] + d.dr_dv @ v.along[rows]
-        right[..., right.shape[2] - us.shape[1] :] -= d.B
-        along[rows] = -_solve(d.M + cq * d.dr_dq + cv * d.dr_dv, right)
+        at = q.value + cq * a, v.value + cv * a, a, us
+        _, of_q, of_v, M, B = _evaluate(robot, FIRST, *(x[rows] for x in at))
+        right = of_q @ q.along[rows] + of_v @ v.along[rows]
+        right[..., right.shape[2] - us.shape[1] :] -= B
+        along[rows] = -_solve(M + cq * of_q + cv * of_v, right)
     return along
+
+
+def _evaluate(robot: SoftRobot, level: int, *state: np.ndarray) -> list[np.ndarray]:
+    """r, dr/dq, dr/dv, M and B at q, v, a, u (K, .), which may be where `SoftRobot.residual` refuses to go."""
+    n, (q, v, a, u) = robot.nq, state
+    states = np.zeros((len(q), 4 * n + robot.nu + int(robot.arrays.numbers[1])))
+    states[:, : 3 * n], states[:, 4 * n : 4 * n + robot.nu] = np.hstack([q, v, a]), u
+    return robot._residual(level, states)[:5]
 
 
 def _solve(J: np.ndarray, r: np.ndarray) -> np.ndarray:

@@ -55,10 +55,9 @@ class Plant(NamedTuple):
 
     def controls(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """u (T, nu) along a motion, q, v (T, n)."""
-        times, states = (float(s) for s in t), np.hstack([q, v])
         if self.policy is not None:
-            return np.array([self.policy(s, x) for s, x in zip(times, states, strict=True)])
-        return np.array([self.inputs(s)[: self.robot.nu] for s in times])
+            return np.array([self.policy(s, x) for s, x in zip(t.tolist(), np.hstack([q, v]), strict=True)])
+        return np.array([self.inputs(s) for s in t.tolist()])[:, : self.robot.nu]
 
     def gain(self, t: float, x: np.ndarray, directions: np.ndarray) -> np.ndarray:
         """Derivatives (nu, D) of the policy at x = [q; v] along directions (2 n, D), by differences."""

@@ -286,7 +286,8 @@ class Newton:
         """
         p, n, F = self._problem, len(z), len(self._free)
         p.base[:], p.c[:], p.counts[:] = base, coefficients, 0
-        p.closing[:] = (1.0, 0.0, p.c[0]) if rate is None else (rate, 1.0, p.c[1] + rate * p.c[0])
+        closing = (1.0, 0.0, p.c[0]) if rate is None else (rate, 1.0, p.c[1] + rate * p.c[0])
+        p.closing[0], p.closing[1], p.closing[2] = closing
         p.state[: 3 * n], p.state[4 * n : 4 * n + len(inputs)] = p.base.ravel(), inputs
         y = np.zeros(len(p.rho))
         y[:F] = z[self._free]

@@ -68,6 +68,6 @@ class ResimulatedSystem:
         plant = Plant(robot, lambda t: inputs, self._free, 1.0 / BAUMGARTE, turns)
         try:
             run = stiff_motion(plant, self.dt, (x[:n], x[n:]), Radau, None, self._options, True, lambda t: None)
-        except RuntimeError:
+        except (RuntimeError, ValueError):  # it fails on the way, or begins where rods turn too far
             return np.full(self.nx, np.nan)
         return np.concatenate([run[1][-1], run[2][-1]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -241,11 +242,11 @@ def _period(period: float | None, policy: Policy | None, spacing: float | None) 
 
 
 def _inputs(robot: SoftRobot, controls: Signal, wrenches: Signal | None) -> Callable[[float], np.ndarray]:
-    """u (nu) and external wrenches (6 W) at a time."""
+    """u (nu) and external wrenches (6 W) at a time, of which each is asked for once: steps and reports share them."""
     count = robot.model.wrench_count
     u = _signal("controls", controls, (robot.nu,))
     w = _signal("wrenches", np.zeros((count, 6)) if wrenches is None else wrenches, (count, 6))
-    return lambda t: np.concatenate([u(t), w(t)])
+    return cache(lambda t: np.concatenate([u(t), w(t)]))
 
 
 @contextmanager
