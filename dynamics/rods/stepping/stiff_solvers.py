@@ -144,7 +144,7 @@ def stiff_motion(
     ts, xs, steps, counts = [0.0], [solver.y], 0, np.zeros(2, np.int64)
     while solver.status == "running":
         if len(plant.turns):
-            solver.max_step = min(options["max_step"], space.longest_step(solver.y))
+            solver.max_step = min(options.get("max_step", np.inf), space.longest_step(solver.y))
         message = solver.step()
         if solver.status == "failed":
             q = space.coordinates(solver.t, solver.y[:, None])[0]
