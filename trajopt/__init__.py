@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from trajopt.costs.residuals import ControlResidual, SquaredNorm, StateResidual
     from trajopt.interfaces.residual import Residual
     from trajopt.interfaces.system import ManifoldSystem, System
+    from trajopt.optimality.certificate import Certificate
+    from trajopt.optimality.uncertainty import Covariance, Laplace
     from trajopt.plotting import Viewer, animate, plot_convergence, plot_trajectory, view
     from trajopt.problem.constraints import ControlBounds, ResidualConstraint, StateBounds
     from trajopt.problem.control_rate import ControlRateSystem
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from trajopt.results.policy import Policy
     from trajopt.results.records import ConstraintReport, IterationRecord, Progress, WarmStart
     from trajopt.results.resampled import ResampledPlan
+    from trajopt.results.sensitivity import Directional, Sensitivity, WeakLimit, sensitivity
     from trajopt.results.simulation import Simulation, simulate
     from trajopt.results.solution import Solution
     from trajopt.results.status import Status
@@ -69,6 +72,8 @@ _HOME = {
     "costs.residuals": ("ControlResidual", "SquaredNorm", "StateResidual"),
     "interfaces.residual": ("Residual",),
     "interfaces.system": ("ManifoldSystem", "System"),
+    "optimality.certificate": ("Certificate",),
+    "optimality.uncertainty": ("Covariance", "Laplace"),
     "plotting": ("Viewer", "animate", "plot_convergence", "plot_trajectory", "view"),
     "problem.constraints": ("ControlBounds", "ResidualConstraint", "StateBounds"),
     "problem.control_rate": ("ControlRateSystem",),
@@ -87,6 +92,7 @@ _HOME = {
     "results.policy": ("Policy",),
     "results.records": ("ConstraintReport", "IterationRecord", "Progress", "WarmStart"),
     "results.resampled": ("ResampledPlan",),
+    "results.sensitivity": ("Directional", "Sensitivity", "WeakLimit", "sensitivity"),
     "results.simulation": ("Simulation", "simulate"),
     "results.solution": ("Solution",),
     "results.status": ("Status",),

@@ -28,8 +28,8 @@ from trajopt import (
     StateResidual,
     Status,
 )
+from trajopt.backward.expansions import gaps_of
 from trajopt.solvers.ddp import HESSIANS
-from trajopt.solvers.rollout import gaps_of
 from trajopt.solvers.solve import takes_accelerations
 
 EVALUATIONS = 20_000

@@ -21,9 +21,10 @@ from trajopt import (
 )
 from trajopt.backward.expansions import Expansion
 from trajopt.problem.objective import zero_blocks
+from trajopt.rows.folding import folded
+from trajopt.rows.packing import pack
 from trajopt.solvers.ddp import HESSIANS
-from trajopt.solvers.multipliers import Multipliers, folded
-from trajopt.solvers.packing import pack
+from trajopt.solvers.multipliers import Multipliers
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
 

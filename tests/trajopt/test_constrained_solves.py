@@ -27,11 +27,11 @@ from trajopt import (
     residual,
 )
 from trajopt.backward.expansions import Expansion, adjoint, blended, convexified, expand
+from trajopt.rows.packing import pack
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.iterate import GAUSS_NEWTON, Direction
 from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.multipliers import Multipliers
-from trajopt.solvers.packing import pack
 from trajopt.solvers.steering import weighted
 from trajopt.solvers.timing import Stopwatch
 

@@ -9,9 +9,9 @@ from tests.reference import dense_kkt
 from tests.trajopt.cases import NONLINEAR, linear, pendulum, tip
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateCost, compare
+from trajopt.backward.expansions import gaps_of
 from trajopt.solvers.ddp import HESSIANS
 from trajopt.solvers.line_search import merit_weight
-from trajopt.solvers.rollout import gaps_of
 
 SOLVERS = {"ilqr": ILQR(), **{hessian: DDP(hessian=hessian) for hessian in HESSIANS}}
 

@@ -9,8 +9,8 @@ from tests.trajopt.cases import NONLINEAR, cartpole, pendulum
 from tests.trajopt.systems import LinearSystem
 from tests.trajopt.test_warm_starts import speed_limit
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateBounds, StateCost
+from trajopt.backward.expansions import gaps_of
 from trajopt.solvers.forward import ForwardFormulation
-from trajopt.solvers.rollout import gaps_of
 
 ARRAYS = "xs", "us", "k", "K", "Vx", "Vxx", "gaps"
 

@@ -1,13 +1,19 @@
 """The result of a solve: complete and frozen."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trajopt.interfaces.system import knot_times, window
+from trajopt.optimality.certificate import Certificate, certificate
+from trajopt.optimality.kkt_point import KKTPoint
+from trajopt.optimality.uncertainty import Covariance, Laplace, as_covariances, laplace_of, spread
 from trajopt.problem.problem import Problem
 from trajopt.results.discretization import DiscretizationError, discretization_error
 from trajopt.results.explanation import explain
@@ -16,6 +22,7 @@ from trajopt.results.policy import Policy, policy_of
 from trajopt.results.records import ConstraintReport, IterationRecord, WarmStart
 from trajopt.results.resampled import ResampledPlan, resample
 from trajopt.results.results_files import load_solution, save_solution
+from trajopt.results.stationary import factored, stationary_point
 from trajopt.validation import whole_number
 
 GIVEN, HELD = "given", "held"
@@ -167,6 +174,60 @@ class Solution:
         """
         return discretization_error(self, substeps)
 
+    # -------------------------------------------------------------------------------------------- second order
+    def certificate(self) -> Certificate:
+        """Whether this is a strict local minimum, a saddle, or singular, from the exact Hessian of the Lagrangian; see
+        `trajopt.Certificate`.  Raises ValueError for a solution that has not converged, has gaps, or no problem."""
+        return certificate(self._point())
+
+    def dx0(self) -> tuple[np.ndarray, np.ndarray]:
+        """d xs / d x0 (N+1, ndx, ndx) and d us / d x0 (N, nu, ndx) of the optimal trajectory, exact, with constraints,
+        along tangents; raises ValueError where `certificate` finds no strict minimum."""
+        system = factored(self._point())
+        rhs = system.zeros(self.xs.shape[1] if self.problem is None else self.problem.system.ndx)
+        rhs.F[0] = np.eye(rhs.F.shape[1])
+        step = system.solve(rhs)
+        return step.dx, step.du
+
+    def covariance(self, process_noise: ArrayLike, initial: ArrayLike | None = None) -> Covariance:
+        """Covariances of states and controls when noise acts on the plan and its gains are executed.
+
+        Parameters
+        ----------
+        process_noise : W (ndx, ndx), or (N, ndx, ndx): covariance of what is added to each next state, along tangents
+        initial : (ndx, ndx), of the initial state; by default none
+
+        Returns
+        -------
+        Covariance; its `cost_increase` is the expected cost less `cost`, NaN unless this is a strict minimum.
+
+        Raises: ValueError for matrices that are no covariances.
+        """
+        N, n = len(self.us), self.problem.system.ndx
+        W = as_covariances("process_noise", process_noise, n, N)
+        P0 = np.zeros((n, n)) if initial is None else as_covariances("initial", initial, n, None)
+        xs, us = spread(*self.problem.system.linearize(self.xs, self.us), self.K, W, P0)
+        try:
+            V = factored(self._point()).factor.Vxx
+        except ValueError:
+            return Covariance(xs, us)
+        return Covariance(xs, us, 0.5 * float((V[0] * P0).sum() + (V[1:] * W).sum()))
+
+    def laplace(self, temperature: float = 1.0) -> Laplace:
+        """The Gaussian that p(us) ~ exp(- J(us) / temperature) is about this minimum; see `trajopt.Laplace`.
+
+        Raises ValueError unless this is a strict minimum, or for a temperature that is not positive.
+        """
+        if not (np.isfinite(temperature) and temperature > 0.0):
+            raise ValueError(f"temperature: got {temperature}, wanted a positive number")
+        return laplace_of(factored(self._point()), float(temperature))
+
+    def _point(self) -> KKTPoint:
+        if self.problem is None:
+            raise ValueError("solution: got one without its problem, wanted Solution.load(path, problem)")
+        return stationary_point(self.problem, self)
+
+    # -------------------------------------------------------------------------------------------- out
     def resample(self, dt: float) -> ResampledPlan:
         """The plan at times dt (s) apart, with gains; see `trajopt.ResampledPlan`.
 

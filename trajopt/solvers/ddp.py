@@ -28,6 +28,9 @@ class DDP(ShootingSolver):
         "exact" (default) or "gauss_newton": curvature of the residuals in exact steps.
     switch_threshold : float
         Exact steps begin once the predicted decrease is below this fraction of the cost.  Default 1e-2.
+    escape : bool
+        Where a solve converges to a saddle, which no step without curvature leaves, go on along the direction in which
+        the cost falls (default).  It is looked for where the last sweep was no exact one, for the price of a sweep.
     others
         See `LoopOptions`.
     """
@@ -35,6 +38,7 @@ class DDP(ShootingSolver):
     hessian: str = "parallel"
     cost_hessian: str = "exact"
     switch_threshold: float = 1e-2
+    escape: bool = True
 
     def __post_init__(self):
         ShootingSolver.__post_init__(self)
@@ -43,4 +47,4 @@ class DDP(ShootingSolver):
         non_negative("switch_threshold", self.switch_threshold)
 
     def _curvature(self) -> tuple[Curvature, float | None]:
-        return Curvature(self.hessian, self.cost_hessian), self.switch_threshold
+        return Curvature(self.hessian, self.cost_hessian, self.escape), self.switch_threshold

@@ -16,9 +16,10 @@ import numpy as np
 
 from trajopt.backward.sweep import SweepResult
 from trajopt.results.status import Status
+from trajopt.rows.folding import change_of_rows
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.iterate import GAUSS_NEWTON, Formulation, LocalModel
-from trajopt.solvers.multipliers import Multipliers, change_of_rows
+from trajopt.solvers.multipliers import Multipliers
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.predicted_change import linear_step
 from trajopt.solvers.state import State

@@ -19,9 +19,10 @@ from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
 from trajopt.backward.regularization import Regularization
 from trajopt.problem.objective import zero_blocks
 from trajopt.results.status import Status
+from trajopt.rows.folding import Weights, with_prices
 from trajopt.solvers.iterate import Formulation, Iterate, LocalModel
 from trajopt.solvers.line_search import Candidate
-from trajopt.solvers.multipliers import Multipliers, Weights, measures, with_prices
+from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.state import IDLE, Checked, State
 from trajopt.solvers.steering import FIRST, GROWTH, LARGEST, total_violation, weighted

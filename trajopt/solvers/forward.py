@@ -14,6 +14,7 @@ from trajopt.backward.expansions import (
     adjoint,
     expand,
     expand_exactly,
+    gaps_of,
     hessian_products,
     largest_gradient,
     with_hessians,
@@ -23,12 +24,12 @@ from trajopt.backward.sweep import SweepResult, sweep, sweep_with_curvature
 from trajopt.interfaces.system import semi_implicit_form
 from trajopt.problem.objective import all_finite, zero_blocks
 from trajopt.problem.problem import Problem
+from trajopt.rows.folding import with_prices
+from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import GAUSS_NEWTON, Before, Exact, Iterate, Limits, LocalModel, RowModel, folded_in
 from trajopt.solvers.line_search import Candidate
-from trajopt.solvers.multipliers import with_prices
 from trajopt.solvers.predicted_change import completed, gradient_at
-from trajopt.solvers.rollout import ALPHAS, closed_loop, gaps_of, open_loop
-from trajopt.solvers.rows import Rows
+from trajopt.solvers.rollout import ALPHAS, closed_loop, open_loop
 from trajopt.solvers.timing import Stopwatch
 from trajopt.validation import same_shape
 
@@ -42,10 +43,12 @@ class Curvature:
     hessian : "parallel", "value", "costate" or "tensor"
         Which multiplier contracts the curvature of the dynamics, and how (see `trajopt.DDP`).
     cost_hessian : "exact" or "gauss_newton"
+    escape : whether the solve leaves saddles (`trajopt.solvers.escape`)
     """
 
     hessian: str = "parallel"
     cost_hessian: str = "exact"
+    escape: bool = False
 
 
 def regularized(

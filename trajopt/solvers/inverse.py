@@ -17,13 +17,13 @@ from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
 from trajopt.backward.sweep import SweepResult, sweep
 from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
+from trajopt.rows.folding import with_prices
+from trajopt.rows.rows import Rows
 from trajopt.solvers.forward import Curvature, regularized
 from trajopt.solvers.iterate import GAUSS_NEWTON, Before, Exact, Iterate, Limits, LocalModel, RowModel, folded_in
 from trajopt.solvers.line_search import Candidate
-from trajopt.solvers.multipliers import with_prices
 from trajopt.solvers.predicted_change import completed
 from trajopt.solvers.rollout import ALPHAS
-from trajopt.solvers.rows import Rows
 from trajopt.solvers.timing import Stopwatch
 
 

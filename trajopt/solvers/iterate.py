@@ -14,9 +14,9 @@ from trajopt.backward.expansions import Expansion
 from trajopt.backward.sweep import SweepResult
 from trajopt.problem.objective import Blocks
 from trajopt.problem.problem import Problem
+from trajopt.rows.folding import Weights, folded
+from trajopt.rows.rows import Rows
 from trajopt.solvers.line_search import Candidate
-from trajopt.solvers.multipliers import Weights, folded
-from trajopt.solvers.rows import Rows
 from trajopt.solvers.timing import Stopwatch
 
 GAUSS_NEWTON, EXACT, CONVEXIFIED = "gauss_newton", "exact", "convexified"

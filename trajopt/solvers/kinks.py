@@ -18,8 +18,9 @@ import numpy as np
 from trajopt.backward.box_qp import box_around
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.sweep import SweepResult
+from trajopt.rows.folding import change_of_rows
 from trajopt.solvers.iterate import Direction, Formulation, LocalModel
-from trajopt.solvers.multipliers import Multipliers, change_of_rows
+from trajopt.solvers.multipliers import Multipliers
 from trajopt.solvers.predicted_change import change_along, linear_step
 from trajopt.solvers.timing import Stopwatch
 

@@ -18,15 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward.expansions import Expansion
-from trajopt.solvers.rows import Rows
-
-
-class Weights(NamedTuple):
-    """First and second derivatives p, w (R,) of the terms by their rows."""
-
-    p: np.ndarray
-    w: np.ndarray
+from trajopt.rows.folding import Weights
+from trajopt.rows.rows import Rows
 
 
 class Multipliers(NamedTuple):
@@ -84,78 +77,6 @@ def _weigh(c, lower, upper, centre, penalty, p, w):
         w[i] = penalty if s != 0.0 or lower[i] == upper[i] else 0.0
         total += 0.5 * penalty * s * s
     return total
-
-
-# ------------------------------------------------------------------------------------------------ the model
-@routine
-def _fold(first, Cx, Cu, p, w, lx, lu, lxx, lux, luu):
-    N, n, m = lu.shape[0], Cx.shape[1], Cu.shape[1]
-    for t in range(N + 1):
-        for i in range(first[t], first[t + 1]):
-            if p[i] == 0.0 and w[i] == 0.0:
-                continue
-            for a in range(n):
-                lx[t, a] += p[i] * Cx[i, a]
-                x = w[i] * Cx[i, a]
-                if x != 0.0:
-                    for b in range(n):
-                        lxx[t, a, b] += x * Cx[i, b]
-            if t == N:
-                continue
-            for a in range(m):
-                lu[t, a] += p[i] * Cu[i, a]
-                x = w[i] * Cu[i, a]
-                if x != 0.0:
-                    for b in range(n):
-                        lux[t, a, b] += x * Cx[i, b]
-                    for b in range(m):
-                        luu[t, a, b] += x * Cu[i, b]
-
-
-@routine
-def _add_gradient(first, Cx, Cu, p, lx, lu):
-    for t in range(lx.shape[0]):
-        for i in range(first[t], first[t + 1]):
-            if p[i] != 0.0:
-                for a in range(Cx.shape[1]):
-                    lx[t, a] += p[i] * Cx[i, a]
-                if t < lu.shape[0]:
-                    for a in range(Cu.shape[1]):
-                        lu[t, a] += p[i] * Cu[i, a]
-
-
-def folded(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], weights: Weights) -> Expansion:
-    """The expansion with C'p in its gradients and C'wC in its Hessians."""
-    blocks = tuple([block.copy() for block in e[2:]])
-    _fold(first, *C, *weights, *blocks)
-    return Expansion(e.fx, e.fu, *blocks)
-
-
-def with_prices(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], prices: np.ndarray) -> Expansion:
-    """The expansion with C'lam in its gradients, those of the Lagrangian."""
-    lx, lu = e.lx.copy(), e.lu.copy()
-    _add_gradient(first, *C, prices, lx, lu)
-    return e._replace(lx=lx, lu=lu)
-
-
-@routine
-def _along(first, Cx, Cu, dx, du, change):
-    for t in range(dx.shape[0]):
-        for i in range(first[t], first[t + 1]):
-            total = 0.0
-            for a in range(Cx.shape[1]):
-                total += Cx[i, a] * dx[t, a]
-            if t < du.shape[0]:
-                for a in range(Cu.shape[1]):
-                    total += Cu[i, a] * du[t, a]
-            change[i] = total
-
-
-def change_of_rows(first: np.ndarray, C: tuple[np.ndarray, np.ndarray], dx: np.ndarray, du: np.ndarray) -> np.ndarray:
-    """C (dx, du) of every row (R,)."""
-    change = np.empty(len(C[0]))
-    _along(first, *C, dx, du, change)
-    return change
 
 
 # ------------------------------------------------------------------------------------------------ measures

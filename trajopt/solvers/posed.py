@@ -10,10 +10,10 @@ from trajopt.interfaces.system import System, control_names
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.parameters import BOUNDS
 from trajopt.problem.problem import Problem
+from trajopt.rows.packing import pack
+from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Limits
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.packing import pack
-from trajopt.solvers.rows import Rows
 
 
 class Posed(NamedTuple):

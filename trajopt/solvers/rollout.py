@@ -17,19 +17,6 @@ def open_loop(problem: Problem, us: np.ndarray) -> np.ndarray:
         return same_shape("rollout", problem.system.rollout(problem.x0, us), (len(us) + 1, problem.system.nx))
 
 
-def gaps_of(problem: Problem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-    """Gaps (N+1, ndx) between the states xs and the initial state and dynamics: difference(xs, (x0, f(xs, us))).
-
-    All are NaN if the dynamics are not finite somewhere.
-    """
-    with np.errstate(all="ignore"):
-        following = same_shape("step", problem.system.step(xs[:-1], us), xs[1:].shape)
-        reached = np.concatenate([problem.x0[None], following])
-        if not np.isfinite(reached).all():
-            return np.full((len(xs), problem.system.ndx), np.nan)
-        return same_shape("difference", problem.system.difference(xs, reached), (len(xs), problem.system.ndx))
-
-
 def closed_loop(
     problem: Problem,
     xs: np.ndarray,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,18 @@ from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import ConstraintReport, WarmStart
 from trajopt.results.solution import GIVEN, HELD, Solution
 from trajopt.results.status import Status
+from trajopt.rows.folding import with_prices
+from trajopt.rows.rows import Rows
 from trajopt.solvers import trace
+from trajopt.solvers.escape import ESCAPES, saddle
 from trajopt.solvers.executed import executed
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.inverse import InverseFormulation
 from trajopt.solvers.iterate import Formulation, Iterate, Limits, LocalModel
 from trajopt.solvers.loop import Callback, Loop, State
 from trajopt.solvers.memory import keep_freed
-from trajopt.solvers.multipliers import with_prices
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.posed import Posed, pose, takes_accelerations
-from trajopt.solvers.rows import Rows
 from trajopt.solvers.timing import Stopwatch
 
 FAR = 2.0
@@ -77,13 +79,34 @@ def solve(
     if rows is not None and warm is None and options.soft_penalty == 0.0:
         rows = rows.scaled_at(iterate.xs, iterate.us)
         formulation = formulation_of(problem, posed.limits, options, curvature, rows)
-    state = Loop(formulation, options, threshold, clock, warm, cycle).run(iterate, callback, predicted)
+    loop = Loop(formulation, options, threshold, clock, warm, cycle)
+    state = loop.run(iterate, callback, predicted)
+    if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not cycle:
+        state = _past_saddles(loop, state, callback)
     if state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
         rows = state.model.rows
         if away is not None or (rows is not None and not np.isfinite(rows.c).all()):
             return _diverged(formulation, away or iterate, clock)
     final = executed(formulation, state, options, clock)
     return _solution(formulation, posed, state, final, clock, GIVEN if away is None else HELD)
+
+
+def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> State:
+    """The state after leaving the saddles at which the loop ends."""
+    for _ in range(ESCAPES):
+        found = saddle(loop.formulation, state, loop.clock)
+        left = loop.options.max_iterations - state.tried
+        if found is None:
+            break
+        if found.escape is None or left < 1:
+            return state._replace(saddle=str(found.certificate))
+        m = state.multipliers
+        onwards = replace(
+            loop, options=replace(loop.options, max_iterations=left), warm=None if m is None else (m.dual, m.penalty)
+        )
+        after = onwards.run(found.escape, callback, np.inf, state.log)
+        state = after._replace(tried=state.tried + after.tried)
+    return state
 
 
 # ------------------------------------------------------------------------------------------------ the start
@@ -146,7 +169,7 @@ def _solution(
         us=us,
         cost=cost,
         status=status,
-        message=status.message,
+        message=status.message + (f" {state.saddle}" if state.saddle else ""),
         iterations=state.tried,
         k=k,
         K=K,
@@ -209,7 +232,7 @@ def _reports(
     reports, smooth, bounds, gradient = [], iter(()), iter(posed.bounds), None
     if rows is not None:
         assert model.rows is not None and state.multipliers is not None
-        smooth = iter(rows.reports(model.rows.c, model.rows.dual, state.multipliers.penalty, state.certificate))
+        smooth = iter(_row_reports(rows, model.rows.c, model.rows.dual, state.multipliers.penalty, state.certificate))
     for of_rows in posed.smooth:
         if of_rows:
             reports.append(next(smooth))
@@ -222,6 +245,23 @@ def _reports(
         knots, names = np.arange(problem.horizon), posed.control_names
         reports.append(ConstraintReport(BOUNDS, knots, us, lower, upper, -held, components=names))
     return tuple(reports)
+
+
+def _row_reports(
+    rows: Rows, c: np.ndarray, multipliers: np.ndarray, penalty: float, weights: np.ndarray | None
+) -> list[ConstraintReport]:
+    """One report for each constraint, in its own units; weights (R,) of a certificate of infeasibility, if any."""
+    columns = rows.unpacked(c / rows.D), *rows.limits, rows.unpacked(multipliers * rows.D)
+    blame = [None] * len(rows.constraints) if weights is None else rows.unpacked(weights * rows.D)
+    reports = []
+    for constraint, knots, factors, nu, values, low, high, lam in zip(
+        rows.constraints, rows.knots, rows.factors(), blame, *columns, strict=True
+    ):
+        names = constraint.component_names
+        reports.append(ConstraintReport(
+            constraint.name, knots.copy(), values, low.copy(), high.copy(), lam, penalty, names, factors, nu
+        ))
+    return reports
 
 
 def _held_gradient(formulation: Formulation, model: LocalModel, K: np.ndarray) -> np.ndarray:

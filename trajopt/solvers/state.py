@@ -50,6 +50,7 @@ class State(NamedTuple):
     certificate : weights (R,) of rows which show that these contradict each other; None if nothing does
     stopping : whether the callback wants an end
     status : why the solve has ended; None if it has not
+    saddle : what is said of a saddle that the solve has ended at and did not leave
     """
 
     model: LocalModel
@@ -70,6 +71,7 @@ class State(NamedTuple):
     certificate: np.ndarray | None = None
     stopping: bool = False
     status: Status | None = None
+    saddle: str = ""
 
 
 class Aim(NamedTuple):

@@ -18,10 +18,11 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.simd import routine
+from trajopt.rows.folding import change_of_rows
+from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, LocalModel, RowModel
-from trajopt.solvers.multipliers import Multipliers, change_of_rows, measures, project, projected
+from trajopt.solvers.multipliers import Multipliers, measures, project, projected
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.rows import Rows
 
 GROWTH = 10.0
 LARGEST, FIRST = 1e8, 1e-4

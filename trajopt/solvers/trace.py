@@ -7,7 +7,7 @@ import numpy as np
 from trajopt.backward.expansions import Expansion, adjoint, expand, expand_exactly
 from trajopt.problem.objective import Objective, first_not_finite, number_name
 from trajopt.problem.problem import Problem
-from trajopt.solvers.rows import Rows
+from trajopt.rows.rows import Rows
 
 
 def of_derivatives(problem: Problem, rows: Rows | None, expansion: Expansion, xs: np.ndarray, us: np.ndarray) -> str:

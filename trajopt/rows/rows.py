@@ -23,7 +23,6 @@ from trajopt.costs import Quadratic
 from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import Blocks, first_not_finite, number_name
-from trajopt.results.records import ConstraintReport
 from trajopt.validation import float_array, same_shape
 
 TINY = 1e-8
@@ -205,12 +204,12 @@ class Rows:
 
     # -------------------------------------------------------------------------------------------- in and out
     @cached_property
-    def _limits(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def limits(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Lower and upper limits (K, nr) of each constraint in its own units."""
         return self.unpacked(self.lower / self.D), self.unpacked(self.upper / self.D)
 
     @cached_property
-    def _knots(self) -> list[np.ndarray]:
+    def knots(self) -> list[np.ndarray]:
         """Those of each constraint (K,)."""
         at = [[block.knots for block in self.blocks if block.number == i] for i in range(len(self.constraints))]
         return [np.concatenate(knots) if knots else np.zeros(0, dtype=np.intp) for knots in at]
@@ -218,7 +217,7 @@ class Rows:
     def packed(self, name: str, arrays: Sequence[np.ndarray]) -> np.ndarray:
         """(R,) of one array (K, nr) for each constraint.  Raises ValueError where one does not fit."""
         packed, parts = np.empty(len(self)), [np.zeros(0)]
-        for constraint, array, knots in zip(self.constraints, arrays, self._knots, strict=True):
+        for constraint, array, knots in zip(self.constraints, arrays, self.knots, strict=True):
             parts.append(float_array(f"{name} of {constraint.name}", array, (len(knots), constraint.nr)).ravel())
         packed[self.order] = np.concatenate(parts)
         return packed
@@ -226,27 +225,11 @@ class Rows:
     def unpacked(self, rows: np.ndarray) -> list[np.ndarray]:
         """One array (K, nr) for each constraint."""
         found, start, ordered = [], 0, rows[self.order]
-        for constraint, knots in zip(self.constraints, self._knots, strict=True):
+        for constraint, knots in zip(self.constraints, self.knots, strict=True):
             stop = start + len(knots) * constraint.nr
             found.append(ordered[start:stop].reshape(len(knots), constraint.nr))
             start = stop
         return found
-
-    def reports(
-        self, c: np.ndarray, multipliers: np.ndarray, penalty: float, weights: np.ndarray | None
-    ) -> list[ConstraintReport]:
-        """One report for each constraint, in its own units; weights (R,) of a certificate of infeasibility, if any."""
-        columns = self.unpacked(c / self.D), *self._limits, self.unpacked(multipliers * self.D)
-        blame = [None] * len(self.constraints) if weights is None else self.unpacked(weights * self.D)
-        reports = []
-        for constraint, knots, factors, nu, c, low, high, lam in zip(
-            self.constraints, self._knots, self.factors(), blame, *columns, strict=True
-        ):
-            names = constraint.component_names
-            reports.append(ConstraintReport(
-                constraint.name, knots.copy(), c, low.copy(), high.copy(), lam, penalty, names, factors, nu
-            ))
-        return reports
 
     def culprit(self, xs: np.ndarray, us: np.ndarray) -> str | None:
         """The first constraint whose value or Jacobian is not finite, and where; None if all are."""

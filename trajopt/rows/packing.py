@@ -10,7 +10,7 @@ from trajopt.capabilities import capability
 from trajopt.interfaces.residual import SingleComponents
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.problem import Problem
-from trajopt.solvers.rows import Block, Rows, Singles
+from trajopt.rows.rows import Block, Rows, Singles
 
 
 class _Part(NamedTuple):

@@ -1,0 +1,1 @@
+"""Derivatives of solutions: exact against Gauss-Newton, against solving again, and what they cost."""

@@ -1,0 +1,180 @@
+"""Minima and saddles: inertia and smallest eigenvalues against dense reduced Hessians, saddles that DDP leaves."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import dynamics
+import problems
+import trajopt
+from experiments.sensitivity.references import polished_solution
+from tests.tolerances import relative_error
+from trajopt.optimality.active_rows import active_rows
+from trajopt.optimality.certificate import metric_of
+from trajopt.optimality.kkt_point import KKTPoint
+from trajopt.optimality.riccati_factor import without_clamped
+from trajopt.results.stationary import stationary_point
+
+DENSE = "pendulum", "cartpole", "double_pendulum", "quadrotor", "unicycle_obstacles"
+
+
+def dense_hessian(point: KKTPoint) -> tuple[np.ndarray, np.ndarray]:
+    """The Lagrangian's Hessian in the free controls, on the tangent space of the active rows, and the metric there."""
+    e = without_clamped(point.e, point.held.controls)
+    N, n, m = e.fu.shape
+    S = np.zeros((N + 1, n, N * m))  # states by controls
+    for t in range(N):
+        S[t + 1] = e.fx[t] @ S[t]
+        S[t + 1, :, t * m : (t + 1) * m] += e.fu[t]
+    H = np.einsum("tia,tij,tjb->ab", S, e.lxx, S)
+    for t in range(N):
+        own, mixed = slice(t * m, (t + 1) * m), e.lux[t] @ S[t]
+        H[own] += mixed
+        H[:, own] += mixed.T
+        H[own, own] += e.luu[t]
+    A = active_rows(point, point.held.rows, point.held.controls)
+    C = np.einsum("ri,ria->ra", A.Cx, S[A.knots])
+    for r, t in enumerate(A.knots):
+        if t < N:
+            C[r, t * m : (t + 1) * m] += A.Cu_free[r]
+    free = (point.held.controls == 0).ravel()
+    H, C, M = H[np.ix_(free, free)], C[:, free], metric_of(point.problem, point.held.controls).ravel()[free]
+    Z = scipy.linalg.null_space(C) if len(C) else np.eye(len(H))
+    return Z.T @ H @ Z, (Z.T * M) @ Z
+
+
+@pytest.fixture(scope="module", params=DENSE)
+def minimum(request):
+    """A problem and its solution."""
+    problem = problems.make(request.param)
+    return problem, polished_solution(problem, trajopt.DDP().solve(problem))
+
+
+def test_dense_reduced_hessian(minimum):
+    problem, solution = minimum
+    H, M = dense_hessian(stationary_point(problem, solution))
+    found = solution.certificate()
+    least = scipy.linalg.eigh(H, M, eigvals_only=True, subset_by_index=[0, 0])[0]
+    assert found.minimum is True and found.negative == 0 and found.direction is None
+    tolerance = 1e-6 if not solution.violation and not problem.residual_constraints else 1e-3
+    assert abs(found.smallest_eigenvalue / least - 1.0) < tolerance
+
+
+def test_laplace(minimum):
+    """Marginals and log determinant against the dense Hessian."""
+    problem, solution = minimum
+    if problem.residual_constraints:
+        return
+    point = stationary_point(problem, solution)
+    H, _ = dense_hessian(point)
+    free = point.held.controls == 0
+    laplace = solution.laplace(temperature=2.0)
+    variances = np.zeros(free.shape)
+    variances[free] = 2.0 * np.diag(np.linalg.inv(H))
+    assert relative_error(laplace.control_deviations**2, variances) < 1e-8
+    assert abs(laplace.log_determinant - np.linalg.slogdet(H)[1]) < 1e-9 * free.sum()
+
+
+# ------------------------------------------------------------------------------------------------ saddles
+def hanging_pendulum() -> trajopt.Problem:
+    """The tip is to be above; hanging still is a stationary point, since it may go up either way."""
+    builder = dynamics.ModelBuilder()
+    builder.add_body("bob", "world", dynamics.Continuous("y"), mass=1.0, com=(0.0, 0.0, -1.0))
+    builder.add_frame("tip", "bob", (np.eye(3), np.array([0.0, 0.0, -1.0])))
+    system = dynamics.RigidBodySystem(builder.build(), 0.02)
+    tip = dynamics.FrameTranslation(system.model, "tip", np.array([0.0, 0.0, 1.0]))
+    running = [trajopt.ResidualCost(tip, np.full(3, 0.2)), trajopt.ControlCost(2e-2)]
+    return trajopt.Problem(system, np.zeros(2), 100, running, [trajopt.ResidualCost(tip, np.full(3, 100.0))])
+
+
+def unicycle_over_a_bump() -> trajopt.Problem:
+    """Straight ahead over a bump in the cost, which it may pass on either side."""
+    base = problems.make("unicycle_obstacles")
+    system, goal = base.system, np.array([3.0, 0.0, 0.0])
+
+    def bump(x):
+        return [3.0 * np.exp(-((x[0] - 1.5) ** 2 + x[1] ** 2) / 0.2)]
+
+    running = [
+        trajopt.StateCost(system, goal, 0.1), trajopt.ControlCost(0.1),
+        trajopt.ResidualCost(trajopt.residual(bump, 1, system), 1.0),
+    ]  # fmt: skip
+    us, terminal = np.tile([0.6, 0.0], (base.horizon, 1)), [trajopt.StateCost(system, goal, 10.0)]
+    return trajopt.Problem(system, np.zeros(3), base.horizon, running, terminal, us_init=us)
+
+
+SADDLES = {"pendulum": hanging_pendulum, "unicycle": unicycle_over_a_bump}
+
+
+@pytest.mark.parametrize("name", SADDLES)
+def test_saddles_are_left(name):
+    problem = SADDLES[name]()
+    for solver in (trajopt.ILQR(), trajopt.DDP(escape=False)):
+        stuck = solver.solve(problem)
+        assert stuck.converged
+        found = stuck.certificate()
+        H, M = dense_hessian(stationary_point(problem, stuck))
+        eigenvalues = scipy.linalg.eigh(H, M, eigvals_only=True)
+        assert found.minimum is False and found.negative == (eigenvalues < 0.0).sum() > 0
+        assert abs(found.smallest_eigenvalue / eigenvalues[0] - 1.0) < 1e-5
+        du = found.direction.ravel()
+        assert abs(du @ H @ du / (du @ M @ du) / eigenvalues[0] - 1.0) < 1e-3
+        assert "saddle" in str(found).lower()
+        with pytest.raises(ValueError, match=r"no strict minimum of second order .* certificate"):
+            stuck.dx0()
+    free = trajopt.DDP().solve(problem)
+    assert free.converged and free.cost < 0.99 * stuck.cost and free.certificate().minimum
+    assert free.gradient_norm < 1e-6
+
+
+def test_saddles_that_cannot_be_left_are_named():
+    """Without iterations left."""
+    ended = trajopt.DDP(max_iterations=0).solve(hanging_pendulum())
+    assert ended.converged and "A saddle: 1 negative eigenvalue" in ended.message
+
+
+# ------------------------------------------------------------------------------------------------ noise
+def test_expected_cost_and_covariance(rng):
+    """Against rollouts with noise, gains executed."""
+    problem = problems.make("cartpole")
+    solution = trajopt.DDP().solve(problem)
+    system, N, n = problem.system, problem.horizon, problem.system.ndx
+    deviation = 1e-2 * np.sqrt(system.dt)
+    found = solution.covariance(deviation**2 * np.eye(n))
+    count = 4000
+    xs = np.tile(problem.x0, (count, 1))
+    costs = np.zeros(count)
+    for t in range(N):
+        us = solution.us[t] + (xs - solution.xs[t]) @ solution.K[t].T
+        for term in problem.running_costs:
+            costs += system.dt * term.value(xs, us)
+        xs = system.step(xs, us) + deviation * rng.standard_normal((count, n))
+    costs += problem.terminal_costs[0].value(xs, None)
+    standard_error = costs.std() / np.sqrt(count)
+    assert abs(costs.mean() - solution.cost - found.cost_increase) < 4.0 * standard_error + 0.05 * found.cost_increase
+    sampled = np.cov((xs - solution.xs[-1]).T)
+    assert relative_error(found.xs[-1], sampled) < 0.1
+
+
+def test_samples_of_the_laplace_approximation(rng):
+    solution = trajopt.DDP().solve(problems.make("cartpole"))
+    laplace = solution.laplace(temperature=1e-3)
+    dx, du = laplace.sample(rng, 4000)
+    assert relative_error(np.einsum("ktij->kti", du[..., None]).var(axis=0), laplace.control_deviations**2) < 0.15
+    assert relative_error(dx.var(axis=0), laplace.state_deviations**2) < 0.15
+
+
+def test_bad_input():
+    solution = trajopt.DDP().solve(problems.make("pendulum"))
+    with pytest.raises(ValueError, match="process_noise: got a matrix with a negative eigenvalue"):
+        solution.covariance(-np.eye(2))
+    with pytest.raises(ValueError, match="process_noise: got a matrix that is not symmetric"):
+        solution.covariance(np.array([[1.0, 0.0], [0.5, 1.0]]))
+    with pytest.raises(ValueError, match="initial: got shape"):
+        solution.covariance(np.eye(2), np.eye(3))
+    with pytest.raises(ValueError, match="temperature: got 0"):
+        solution.laplace(0.0)
+    with pytest.raises(ValueError, match="got one without its problem"):
+        replace(solution, problem=None).certificate()

@@ -1,0 +1,251 @@
+"""Derivatives of solutions: against problems solved again, forward against reverse, limits that press or nearly do."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+import trajopt
+from experiments.sensitivity.cases import CASES, swinging_double_pendulum, unicycle_past_discs
+from experiments.sensitivity.references import polished_solution, reference
+from tests.tolerances import IDENTITY, relative_error
+from trajopt.optimality import first_order
+from trajopt.optimality.kkt_system import KKTSystem
+from trajopt.problem.constraints import ResidualConstraint
+from trajopt.results.stationary import stationary_point
+
+RESOLVED = 1e-7
+"""Tolerance of derivatives against differences of solutions."""
+REVERSE = 1e-10
+
+
+@pytest.fixture(scope="module", params=list(CASES))
+def solved(request):
+    """A case, its problem, its polished solution, derivatives."""
+    case = CASES[request.param]
+    problem = case.make(case.p)
+    solution = polished_solution(problem, trajopt.DDP().solve(problem))
+    return case, problem, solution, trajopt.sensitivity(case.make, case.p, solution)
+
+
+def row_derivatives(found: trajopt.Sensitivity, number: int) -> np.ndarray:
+    """Of the multipliers of rows (R,), in their order."""
+    constraints = found.point.problem.constraints
+    pairs = zip(found.multipliers, constraints, strict=True)
+    parts = [multipliers[..., number] for multipliers, one in pairs if isinstance(one, ResidualConstraint)]
+    return found.point.rows.packed("multipliers", parts)
+
+
+def test_problems_solved_again(solved):
+    case, problem, solution, found = solved
+    slow = problem.system.ndx > 12
+    for number in range(0, len(found.labels), 2 if slow else 1):
+        again = reference(case, solution, found.parameters, number)
+        assert relative_error(found.xs[..., number], again.xs) < RESOLVED, found.labels[number]
+        assert relative_error(found.us[..., number], again.us) < RESOLVED, found.labels[number]
+        assert relative_error(found.cost[number], again.cost) < RESOLVED, found.labels[number]
+        if found.point.rows is not None:
+            assert relative_error(row_derivatives(found, number), again.nu) < RESOLVED, found.labels[number]
+    assert found.residual < IDENTITY and found.multipliers_unique and not found.weak
+
+
+def test_forward_equals_reverse(solved, rng):
+    _, _, _, found = solved
+    xs_bar, us_bar = rng.standard_normal(found.xs.shape[:2]), rng.standard_normal(found.us.shape[:2])
+    forward = np.einsum("ti,tip->p", xs_bar, found.xs) + np.einsum("ti,tip->p", us_bar, found.us) + 2.0 * found.cost
+    reverse = found.parameters.flat(found.vjp(xs_bar, us_bar, 2.0))
+    assert relative_error(reverse, forward) < REVERSE
+
+
+def test_initial_state(solved):
+    """`dx0` is what a parameter that moves the initial state gives."""
+    _, _, solution, found = solved
+    number = found.labels.index("x0")
+    dx, du = solution.dx0()
+    moved = dx[0] @ found.xs[0, :, number]
+    assert relative_error(moved, found.xs[0, :, number]) < IDENTITY
+    scale = np.abs(found.us[..., number]).max()
+    assert np.abs(du @ found.xs[0, :, number] - found.us[..., number]).max() < 1e-8 * scale
+
+
+# -------------------------------------------------------------------------------------------- manifolds, constraints
+def test_dynamics_are_carried_back_on_manifolds(monkeypatch):
+    """Without the Jacobian of the difference, derivatives of the quadrotor are wrong by percents."""
+    case = CASES["quadrotor"]
+    problem = case.make(case.p)
+    solution = polished_solution(problem, trajopt.DDP().solve(problem))
+    right = trajopt.sensitivity(case.make, case.p, solution, wrt=["mass"]).us
+    monkeypatch.setattr(first_order, "as_manifold", lambda system: None)
+    wrong = trajopt.sensitivity(case.make, case.p, solution, wrt=["mass"]).us
+    assert relative_error(wrong, right) > 1e-2
+
+
+@pytest.fixture(scope="module")
+def unicycle():
+    """Past discs: clamped controls, inequalities and equalities."""
+    case = CASES["unicycle"]
+    problem = case.make(case.p)
+    return case, problem, polished_solution(problem, trajopt.DDP().solve(problem))
+
+
+def test_penalty_of_the_factor_does_not_matter(unicycle):
+    case, problem, solution = unicycle
+    point, found = stationary_point(problem, solution), []
+    change = trajopt.sensitivity(case.make, case.p, solution).change
+    for penalty in (1e3, 1e4, 1e6):
+        system = KKTSystem(point._replace(penalty=penalty))
+        found.append(system.solve(change.right_hand_side(system.held)))
+    for other in found[1:]:
+        assert relative_error(other.du, found[0].du) < 1e-9
+        assert relative_error(other.dnu, found[0].dnu) < 1e-8
+
+
+def test_constraints_that_depend_on_each_other(unicycle):
+    """A disc given twice: the same derivatives, multipliers that are not the only ones."""
+    case, _, solution = unicycle
+
+    def twice(p):
+        one = unicycle_past_discs(p)
+        return trajopt.Problem(
+            one.system, one.x0, one.horizon, one.running_costs, one.terminal_costs,
+            [*one.constraints, one.constraints[1]], us_init=one.us_init,
+        )  # fmt: skip
+
+    report = solution.constraints[1]
+    halves = report._replace(multipliers=0.5 * report.multipliers)
+    reports = (solution.constraints[0], halves, *solution.constraints[2:], halves)
+    both = replace(solution, problem=twice(case.p), constraints=reports)
+    found = trajopt.sensitivity(twice, case.p, both)
+    once = trajopt.sensitivity(case.make, case.p, solution)
+    assert relative_error(found.us, once.us) < 1e-9
+    assert once.multipliers_unique and not found.multipliers_unique
+
+
+def test_where_other_limits_begin_to_press(unicycle):
+    """Within the estimate the same limits press, a little beyond it others do."""
+    case, _, solution = unicycle
+    found = trajopt.sensitivity(case.make, case.p, solution, wrt=["weight"])
+    (down, up), held = found.valid[0], found.point.held
+    assert down < 0.0 < up
+
+    def pressing(change):
+        other = case.make({**case.p, "weight": case.p["weight"] + change})
+        return stationary_point(other, trajopt.DDP().solve(other, warm_start=solution)).held
+
+    near, far = pressing(0.3 * up), pressing(3.0 * up)
+    assert (near.controls == held.controls).all() and (near.rows == held.rows).all()
+    assert (far.controls != held.controls).any() or (far.rows != held.rows).any()
+
+
+# ------------------------------------------------------------------------------------------------ weak limits
+@pytest.fixture(scope="module")
+def touching():
+    """A double pendulum whose largest torque just touches its limit; p moves the goal."""
+    p = {**CASES["double_pendulum"].p}
+    free = swinging_double_pendulum(p)
+    limit = polished_solution(free, trajopt.DDP().solve(free)).us.max()
+
+    def make(change):
+        one = swinging_double_pendulum({**p, "target": float(change)})
+        bounds = [trajopt.ControlBounds(-np.inf, limit)]
+        return trajopt.Problem(one.system, one.x0, one.horizon, one.running_costs, one.terminal_costs, bounds)
+
+    problem = make(0.0)
+    solution = trajopt.DDP().solve(problem, us=np.minimum(polished_solution(free, trajopt.DDP().solve(free)).us, limit))
+    return make, polished_solution(problem, solution)
+
+
+@pytest.mark.parametrize("direction", [1.0, -1.0])
+def test_limits_that_are_just_touched(touching, direction):
+    """One-sided derivatives: on one side the limit presses, on the other it does not."""
+    make, solution = touching
+    found = trajopt.sensitivity(make, 0.0, solution)
+    assert len(found.weak) == 1 and found.weak[0].side == 1
+    along, h, us = found.directional(direction), 1e-4, []
+    for multiple in (1.0, 2.0, 3.0):
+        problem = make(direction * h * multiple)
+        us.append(polished_solution(problem, trajopt.DDP().solve(problem, warm_start=solution)).us)
+    one_sided = (18.0 * us[0] - 9.0 * us[1] + 2.0 * us[2] - 11.0 * solution.us) / (6.0 * h)  # third order
+    assert relative_error(along.us, one_sided) < 1e-6
+    knot, component = found.weak[0].knot, found.weak[0].component
+    held = along.us[knot, component] == 0.0
+    assert held == (found.us[knot, component, 0] * direction > 0.0)
+
+
+# -------------------------------------------------------------------------------------------- prediction, forms of p
+def test_prediction_is_of_second_order():
+    case = CASES["cartpole"]
+    problem = case.make(case.p)
+    solution = polished_solution(problem, trajopt.DDP().solve(problem))
+    found, errors = trajopt.sensitivity(case.make, case.p, solution, wrt=["pole"]), []
+    for h in (4e-4, 2e-4):
+        other = case.make({**case.p, "pole": case.p["pole"] + h})
+        start = found.predict({"pole": h})
+        exact = polished_solution(other, trajopt.DDP().solve(other, warm_start=start)).us
+        errors.append(np.abs(start.us - exact).max())
+    assert abs(np.log2(errors[0] / errors[1]) - 2.0) < 0.1
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Parameters of a pendulum, some of which are not floats."""
+
+    mass: float = 1.0
+    weight: float = 2e-2
+    knots: int = 100
+
+
+def test_forms_of_parameters(rng):
+    base = CASES["pendulum"]
+
+    def of_dataclass(p):
+        return base.make({**base.p, "mass": p.mass, "weight": p.weight})
+
+    problem = of_dataclass(Figures())
+    solution = trajopt.DDP().solve(problem)
+    found = trajopt.sensitivity(of_dataclass, Figures(), solution)
+    assert found.labels == ("mass", "weight")
+    us_bar = rng.standard_normal(found.us.shape[:2])
+    gradient = found.vjp(us_bar=us_bar)
+    assert set(gradient) == {"mass", "weight"}
+    array = trajopt.sensitivity(lambda p: of_dataclass(Figures(p[0], p[1])), np.array([1.0, 2e-2]), solution)
+    assert np.array_equal(array.us, found.us) and array.vjp(us_bar=us_bar).tolist() == list(gradient.values())
+    number = trajopt.sensitivity(lambda m: of_dataclass(Figures(m)), 1.0, solution)
+    assert number.vjp(us_bar=us_bar) == pytest.approx(gradient["mass"], rel=1e-12)
+    one = trajopt.sensitivity(of_dataclass, Figures(), solution, wrt=["weight"])
+    assert relative_error(one.us[..., 0], found.us[..., 1]) < IDENTITY
+
+
+def test_polish():
+    """A Newton step takes the error of a solution out of its derivatives."""
+    case = CASES["cartpole"]
+    problem = case.make(case.p)
+    rough = trajopt.DDP(tolerance=1e-8).solve(problem)
+    exact = trajopt.sensitivity(case.make, case.p, polished_solution(problem, rough), wrt=["pole"])
+    plain, better = (trajopt.sensitivity(case.make, case.p, rough, wrt=["pole"], polish=p) for p in (False, True))
+    assert relative_error(better.us, exact.us) < 1e-2 * relative_error(plain.us, exact.us)
+
+
+def test_bad_input():
+    case = CASES["pendulum"]
+    problem = case.make(case.p)
+    solution = trajopt.DDP().solve(problem)
+    with pytest.raises(TypeError, match="make_problem: got dict, wanted a function"):
+        trajopt.sensitivity({}, case.p, solution)
+    with pytest.raises(TypeError, match="p: got 'x', wanted a number"):
+        trajopt.sensitivity(lambda p: problem, "x", solution)
+    with pytest.raises(ValueError, match="wrt: got 'masses', wanted some of mass, length"):
+        trajopt.sensitivity(case.make, case.p, solution, wrt=["masses"])
+    with pytest.raises(ValueError, match=r"differ by .* from the dynamics of make_problem"):
+        trajopt.sensitivity(case.make, {**case.p, "mass": 2.0}, solution)
+    with pytest.raises(ValueError, match=r"cost .*, which make_problem"):
+        trajopt.sensitivity(case.make, {**case.p, "weight": 1.0}, solution)
+    with pytest.raises(ValueError, match="status 'max_iterations', wanted a converged one"):
+        trajopt.sensitivity(case.make, case.p, trajopt.DDP(max_iterations=2).solve(problem))
+    with pytest.raises(ValueError, match="steps: got"):
+        trajopt.sensitivity(case.make, case.p, solution, steps=0.0)
+    found = trajopt.sensitivity(case.make, case.p, solution)
+    with pytest.raises(ValueError, match="us_bar: got shape"):
+        found.vjp(us_bar=np.zeros(3))
+    with pytest.raises(ValueError, match="dp: got shape"):
+        found.predict(np.zeros(2))

@@ -1,0 +1,158 @@
+"""What the exact second order says of a solution: a strict minimum, a saddle, or neither for sure.
+
+The number of negative eigenvalues of the reduced Hessian (`inertia`), the smallest eigenvalue relative to a metric, by
+counting, and where it is negative the direction that descends, by inverse iteration with the shifted factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from trajopt.backward.expansions import Expansion
+from trajopt.costs import ControlCost
+from trajopt.interfaces.system import knot_durations
+from trajopt.optimality.active_rows import active_rows
+from trajopt.optimality.inertia import Inertia, inertia_of
+from trajopt.optimality.kkt_point import KKTPoint
+from trajopt.optimality.riccati_factor import Factor, factorized, solved, without_clamped
+from trajopt.problem.problem import Problem
+
+DIGITS, LEAST = 1e-7, 1e-14
+"""Relative width at which bisection ends; relative eigenvalues below LEAST count as zero."""
+SHIFT, INVERSE_STEPS = 1.05, 3
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The second-order conditions at a solution.
+
+    Attributes
+    ----------
+    minimum : True for a strict local minimum, False for a saddle, None where an eigenvalue is zero to rounding
+    negative : number of negative eigenvalues of the reduced Hessian, on the tangent space of the active constraints
+    smallest_eigenvalue : relative to the metric: 1 is the curvature that the cost of the controls alone has
+    knot : the last knot whose Quu is not positive definite in a sweep without regularization, -1
+    direction : (N, nu) controls along which the cost falls to second order; None at a minimum
+    text : this in a sentence
+    """
+
+    minimum: bool | None
+    negative: int
+    smallest_eigenvalue: float
+    knot: int
+    direction: np.ndarray | None = field(repr=False)
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Reduced(NamedTuple):
+    """The linear-quadratic problem of the free controls, rows folded in, and the metric (N, m) of the controls."""
+
+    e: Expansion
+    metric: np.ndarray
+
+    def count(self, shift: float) -> Inertia:
+        """Eigenvalues below the shift."""
+        return inertia_of(self.e, self.metric, shift)
+
+
+def metric_of(problem: Problem, clamped: np.ndarray) -> np.ndarray:
+    """dt times the weights of the controls' costs (N, m), where there are any for all controls, else dt; zero at
+    clamped controls."""
+    N, m = clamped.shape
+    dt = knot_durations(problem.system, N)
+    weights = np.zeros((N, m))
+    for term in problem.objective.terms:
+        if isinstance(term.cost, ControlCost):
+            knots = np.arange(N) if term.knots is None else term.knots
+            rows = np.broadcast_to(np.asarray(term.cost.weights, float), (len(knots), m))
+            weights[knots] += rows * np.reshape(np.broadcast_to(term.scale, (len(knots),)), (-1, 1))
+    metric = weights if (weights > 0.0).all() else np.repeat(np.where(dt > 0.0, dt, 1.0)[:, None], m, axis=1)
+    return np.where(clamped != 0, 0.0, metric)
+
+
+def reduced(point: KKTPoint, penalty: float) -> Reduced:
+    """Of a point, with this penalty of its active rows."""
+    rows, clamped = point.held
+    e = active_rows(point, rows, clamped).folded_into(without_clamped(point.e, clamped), penalty)
+    return Reduced(e, metric_of(point.problem, clamped))
+
+
+def certificate(point: KKTPoint) -> Certificate:
+    """Of a point."""
+    problem, counted = _settled(point)
+    smallest, zero = _smallest(problem, counted)
+    where = f"to a relative eigenvalue of {smallest:.6g}"
+    if zero or counted.zero:
+        text = f"Singular: an eigenvalue of the reduced Hessian is zero to rounding ({counted.negative} are negative)."
+        return Certificate(None, counted.negative, smallest, counted.knot, None, text)
+    if counted.negative == 0:
+        return Certificate(True, 0, smallest, -1, None, f"A strict local minimum, {where}.")
+    direction = _direction(problem, smallest, counted)
+    text = f"A saddle: {counted.negative} negative eigenvalue{'s' * (counted.negative > 1)}, down {where}."
+    return Certificate(False, counted.negative, smallest, counted.knot, direction, text)
+
+
+def _settled(point: KKTPoint) -> tuple[Reduced, Inertia]:
+    """The problem with a penalty that a ten times larger one does not change the count of."""
+    problem = reduced(point, 0.0)
+    if not point.held.rows.any():
+        return problem, problem.count(0.0)
+    rho = max(point.penalty, point.unit)
+    problem = reduced(point, rho)
+    counted = problem.count(0.0)
+    for _ in range(12):
+        stiffer = reduced(point, 10.0 * rho)
+        more = stiffer.count(0.0)
+        if more.negative == counted.negative:
+            break
+        rho, problem, counted = 10.0 * rho, stiffer, more
+    return problem, counted
+
+
+def _smallest(problem: Reduced, counted: Inertia) -> tuple[float, bool]:
+    """The smallest relative eigenvalue, and whether it is zero to rounding."""
+    sign = -1.0 if counted.negative else 1.0
+    near, far = LEAST, 1.0
+    # near: on the side of zero; far: beyond the eigenvalue
+
+    def beyond(s: float) -> bool:
+        return (problem.count(sign * s).negative == 0) == (counted.negative > 0)
+
+    while not beyond(far):
+        near, far = far, 10.0 * far
+        if far > 1e30:
+            return sign * far, False
+    if beyond(near):
+        return sign * near, True
+    while far > near * (1.0 + DIGITS):
+        middle = np.sqrt(near * far)
+        near, far = (near, middle) if beyond(middle) else (middle, far)
+    return sign * np.sqrt(near * far), False
+
+
+def _direction(problem: Reduced, smallest: float, counted: Inertia) -> np.ndarray:
+    """Controls along the eigenvector, of unit length in the metric: from the first negative pivot, by inverse
+    iteration with the factor shifted beyond the eigenvalue."""
+    e, metric = problem
+    N, n, m = e.fu.shape
+    dx, du = np.zeros(n), np.zeros((N, m))
+    du[counted.knot] = counted.w
+    dx = e.fu[counted.knot] @ counted.w
+    for t in range(counted.knot + 1, N):
+        du[t] = counted.K[t] @ dx
+        dx = e.fx[t] @ dx + e.fu[t] @ du[t]
+    luu = e.luu.copy()
+    luu[:, np.arange(m), np.arange(m)] -= SHIFT * smallest * metric
+    factor = factorized(e._replace(luu=luu))
+    if isinstance(factor, Factor):
+        zero = np.zeros((N + 1, n, 1))
+        for _ in range(INVERSE_STEPS):
+            du = -solved(factor, zero, (metric * du)[..., None], zero).du[..., 0]
+            du /= np.sqrt((metric * du * du).sum())
+    return du / np.sqrt((metric * du * du).sum())

@@ -1,0 +1,114 @@
+"""How noise spreads along a plan, and the Gaussian of which the plan is the mode.
+
+Noise w_t of covariance W_t, tangent at x_{t+1}, under feedback K:
+
+    P' = (fx + fu K) P (fx + fu K)' + W      cov u = K P K'
+    E[J] - J = 1/2 tr Vxx_0 P_0 + 1/2 sum tr(Vxx_{t+1} W_t),   Vxx of the exact sweep, to second order
+
+Laplace's approximation of p(us) ~ exp(- J / T) about a minimum: the inverse of the reduced Hessian, times T,
+
+    P' = A P A' + T fu Quu^-1 fu',  A = fx + fu K      cov u = T Quu^-1 + K P K'      du = K dx + sqrt(T) L^-T xi
+
+Controls that a limit holds do not move; rows that hold are taken with the penalty of the factor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import solve_triangular
+
+from trajopt.optimality.kkt_system import KKTSystem
+from trajopt.validation import float_array
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """Covariances along a plan.
+
+    Attributes
+    ----------
+    xs : (N+1, ndx, ndx), of tangent vectors at the states
+    us : (N, nu, nu)
+    cost_increase : expected cost less that of the plan, to second order; NaN where the plan is no certified minimum
+    """
+
+    xs: np.ndarray
+    us: np.ndarray
+    cost_increase: float = float("nan")
+
+    @property
+    def state_deviations(self) -> np.ndarray:
+        """Standard deviations (N+1, ndx)."""
+        return np.sqrt(np.maximum(np.diagonal(self.xs, axis1=1, axis2=2), 0.0))
+
+    @property
+    def control_deviations(self) -> np.ndarray:
+        """Standard deviations (N, nu)."""
+        return np.sqrt(np.maximum(np.diagonal(self.us, axis1=1, axis2=2), 0.0))
+
+
+def as_covariances(name: str, value: ArrayLike, n: int, knots: int | None) -> np.ndarray:
+    """(n, n), or (knots, n, n), symmetric, without negative eigenvalues; ValueError otherwise."""
+    shape = np.shape(value)
+    wanted = (n, n) if knots is None or len(shape) == 2 else (knots, n, n)
+    W = float_array(name, value, wanted)
+    if np.abs(W - W.swapaxes(-1, -2)).max(initial=0.0) > 1e-9 * np.abs(W).max(initial=0.0):
+        raise ValueError(f"{name}: got a matrix that is not symmetric")
+    if W.size and np.linalg.eigvalsh(W).min() < -1e-9 * np.abs(W).max():
+        raise ValueError(f"{name}: got a matrix with a negative eigenvalue, wanted a covariance")
+    return W if knots is None else np.broadcast_to(W, (knots, n, n))
+
+
+def spread(
+    fx: np.ndarray, fu: np.ndarray, K: np.ndarray, W: np.ndarray, P0: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Covariances of states (N+1, n, n) and controls (N, m, m) under feedback K (N, m, n)."""
+    A, P = fx + fu @ K, [P0]
+    for A_t, W_t in zip(A, W, strict=True):
+        P.append(A_t @ P[-1] @ A_t.T + W_t)
+    xs = np.array(P)
+    return xs, K @ xs[:-1] @ K.swapaxes(1, 2)
+
+
+@dataclass(frozen=True)
+class Laplace(Covariance):
+    """The Gaussian about a minimum; `sample` draws controls of it.
+
+    log_determinant : of the reduced Hessian
+    """
+
+    log_determinant: float = 0.0
+    system: Any = field(default=None, repr=False)
+    temperature: float = 1.0
+
+    def sample(self, rng: np.random.Generator, count: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Draws (count, N+1, ndx) of tangents at the states and (count, N, nu) of changes of the controls, dynamics
+        linear about the plan."""
+        f, (N, n, m) = self.system.factor, self.system.e.fu.shape
+        xi = np.sqrt(self.temperature) * rng.standard_normal((count, N, m)) * self.system.free
+        dx, du = np.zeros((count, N + 1, n)), np.empty((count, N, m))
+        for t in range(N):
+            du[:, t] = dx[:, t] @ f.K[t].T + solve_triangular(f.L[t], xi[:, t].T, lower=True, trans="T").T
+            dx[:, t + 1] = dx[:, t] @ f.fx[t].T + du[:, t] @ f.fu[t].T
+        return dx, du
+
+
+def laplace_of(system: KKTSystem, temperature: float) -> Laplace:
+    """Of a factored point."""
+    f, free = system.factor, system.free
+    inverse = np.array([np.linalg.inv(L) for L in f.L])
+    Quu = temperature * inverse.swapaxes(1, 2) @ inverse * (free[:, :, None] & free[:, None])
+    W = f.fu @ Quu @ f.fu.swapaxes(1, 2)
+    xs, us = spread(f.fx, f.fu, f.K, W, np.zeros(f.Vxx.shape[1:]))
+    held = ~free.ravel()
+    log_det = f.log_determinant if not held.any() else _log_determinant(f.L, free)
+    return Laplace(xs, us + Quu, 0.5 * temperature * float(free.sum()), log_det, system, temperature)
+
+
+def _log_determinant(L: np.ndarray, free: np.ndarray) -> float:
+    """Without clamped controls, whose pivots are 1."""
+    return 2.0 * float(np.log(np.diagonal(L, axis1=1, axis2=2)[free]).sum())

@@ -1,0 +1,47 @@
+"""The KKT point of a solution, and its factor, or why there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trajopt.backward.expansions import gaps_of
+from trajopt.optimality.kkt_point import KKTPoint, kkt_point
+from trajopt.optimality.kkt_system import Indefinite, KKTSystem
+from trajopt.problem.problem import Problem
+
+if TYPE_CHECKING:
+    from trajopt.results.solution import Solution
+
+SAME = 1e-9
+"""Relative difference of costs, and of states, up to which a solution is that of a problem."""
+
+
+def stationary_point(problem: Problem, solution: Solution) -> KKTPoint:
+    """That of a solution of this problem; ValueError where it has not converged, has gaps, or is of another one."""
+    if not solution.converged:
+        raise ValueError(f"solution: got the status '{solution.status}', wanted a converged one")
+    if not solution.consistent:
+        raise ValueError(f"solution: got gaps of {solution.largest_gap:.3g}, wanted none")
+    shapes = (problem.horizon + 1, problem.system.nx), (problem.horizon, problem.system.nu)
+    if (solution.xs.shape, solution.us.shape) != shapes or len(solution.constraints) != len(problem.constraints):
+        raise ValueError(f"solution: got xs {solution.xs.shape} and us {solution.us.shape} of another problem")
+    gap = float(np.abs(gaps_of(problem, solution.xs, solution.us)).max())
+    if not gap <= SAME * (1.0 + float(np.abs(solution.xs).max())):
+        raise ValueError(f"solution: got states that differ by {gap:.3g} from the dynamics of make_problem(p)")
+    cost = problem.objective.value(solution.xs, solution.us)
+    if not abs(cost - solution.cost) <= SAME * (1.0 + abs(cost)):
+        raise ValueError(f"solution: got the cost {solution.cost:.9g}, which make_problem(p) has as {cost:.9g}")
+    return kkt_point(problem, solution.xs, solution.us, solution.constraints)
+
+
+def factored(point: KKTPoint) -> KKTSystem:
+    """The factored system of a point; ValueError where it is no strict minimum."""
+    try:
+        return KKTSystem(point)
+    except Indefinite as error:
+        raise ValueError(
+            f"solution: got one that is no strict minimum of second order (Quu at knot {error.knot} is not positive "
+            "definite), wanted one that is; see its certificate()"
+        ) from None

@@ -1,0 +1,107 @@
+"""Leaving saddles: where a solve ends without a definite exact sweep, the curvature there is looked at.
+
+Gauss-Newton steps stop at any stationary point.  A definite exact sweep without regularization shows a minimum, and
+most solves end with one; else the reduced Hessian is factored, for the price of a sweep.  At a saddle the trajectory
+moves along the eigenvector of its smallest eigenvalue, either way, and the solve goes on from there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trajopt.backward.expansions import finite
+from trajopt.optimality.certificate import Certificate, certificate
+from trajopt.optimality.kkt_point import KKTPoint, point_of
+from trajopt.optimality.kkt_system import Indefinite, KKTSystem
+from trajopt.results.status import Status
+from trajopt.solvers.attempts import Attempts
+from trajopt.solvers.iterate import EXACT, Formulation, Iterate
+from trajopt.solvers.rollout import closed_loop
+from trajopt.solvers.state import State
+from trajopt.solvers.timing import Stopwatch
+
+ESCAPES = 3
+"""From saddle to saddle, in one solve."""
+FAR = 10.0
+"""The longest step, in units of the largest control, or 1."""
+SHORTER = 2.0**-8
+VISIBLE = 1e-10
+"""Part of the cost that an escape must gain."""
+
+
+class Saddle(NamedTuple):
+    """What a point is that is no strict minimum; where its curvature leads, if anywhere."""
+
+    certificate: Certificate
+    escape: Iterate | None
+
+
+def saddle(formulation: Formulation, state: State, clock: Stopwatch) -> Saddle | None:
+    """The saddle at which a solve has converged; None at a minimum, or where there is no telling."""
+    if state.status is not Status.CONVERGED or _known_minimum(state):
+        return None
+    with clock.measure("derivatives"), np.errstate(all="ignore"):
+        point = _point(formulation, state)
+        if not finite(*point.e):
+            return None
+        try:
+            KKTSystem(point)
+            return None
+        except Indefinite:
+            found = certificate(point)
+    if found.minimum is not False:
+        return None
+    return Saddle(found, _escape(formulation, state, found, clock))
+
+
+def _known_minimum(state: State) -> bool:
+    """Whether the last sweep was exact, without regularization, and about this iterate."""
+    direction = state.direction
+    return direction is not None and direction.kind == EXACT and state.regularization.mu == 0.0
+
+
+def _point(formulation: Formulation, state: State) -> KKTPoint:
+    model, rows, m = state.model, formulation.rows, state.multipliers
+    nu = np.zeros(0) if model.rows is None else model.rows.dual
+    limits = formulation.limits
+    return point_of(
+        formulation.problem, model.iterate.xs, model.iterate.us, rows, nu, 0.0 if m is None else m.penalty, limits
+    )
+
+
+def _escape(formulation: Formulation, state: State, found: Certificate, clock: Stopwatch) -> Iterate | None:
+    """The best trajectory along the direction, both ways, the last gains holding it together."""
+    model, problem, direction = state.model, formulation.problem, found.direction
+    assert direction is not None
+    xs, us = model.iterate.xs, model.iterate.us
+    K = np.zeros((*us.shape, problem.system.ndx))
+    dx = np.zeros((len(xs), problem.system.ndx))
+    if state.direction is not None and state.direction.sweep.ok:
+        K = formulation.policy(model, state.direction.sweep)[1]
+        fx, fu = problem.system.linearize(xs, us)
+        for t in range(len(us)):
+            dx[t + 1] = fx[t] @ dx[t] + fu[t] @ direction[t]
+    k = direction - np.einsum("tij,tj->ti", K, dx[:-1])
+    merit = Attempts(formulation, model, state.multipliers, 0.0, 0.0, clock).merit
+    length = FAR * max(1.0, float(np.abs(us).max())) / float(np.abs(direction).max())
+    best, least = None, model.iterate.cost - VISIBLE * abs(model.iterate.cost)
+    with clock.measure("rollouts"):
+        for scale in (length, -length, SHORTER * length, -SHORTER * length):
+            step = _Step(scale * k, K)
+            states, controls = closed_loop(problem, xs, us, step, None, problem.control_limits)  # pyright: ignore
+            for xs_new, us_new in zip(states, controls, strict=True):
+                cost = merit(xs_new, us_new)[0]
+                if cost < least:
+                    best, least = (np.array(xs_new, order="C"), np.array(us_new, order="C")), cost
+    if best is None:
+        return None
+    return formulation.start(best[1], best[0], clock)._replace(gaps=None)
+
+
+class _Step(NamedTuple):
+    """What `closed_loop` takes of a sweep."""
+
+    k: np.ndarray
+    K: np.ndarray
