@@ -182,7 +182,7 @@ def reaching_manipulator(p: P) -> trajopt.Problem:
     tendons = [rods.Tendon.straight("arm", 0.01 * np.sin(a), 0.01 * np.cos(a)) for a in angles]
     robot = rods.SoftRobot(builder.build(), tendons)
     system = dynamics.SoftRobotSystem(robot, p["dt"])
-    rest, x0 = np.zeros(system.nx), p["x0"] * np.eye(system.nx)[3]
+    rest, x0 = np.zeros(system.nx), p["x0"] * np.eye(system.nx)[4]
     tip = rods.LinkTranslation(robot.model, "arm", np.array([0.24, 0.05, -0.1]) + p["target"])
     return trajopt.Problem(
         system, x0, 30,
@@ -219,6 +219,6 @@ CASES = {
     "quadruped_stand": Case(standing_quadruped, {"shift": 1.0, "friction": 0.6, "weight": 1e-1, "x0": 0.0}, 0.05),
     "soft_manipulator": Case(
         reaching_manipulator,
-        {"young": 1e6, "target": np.zeros(3), "tension": 10.0, "rest": 1e-2, "x0": 0.0, "dt": 0.02}, 0.03,
+        {"young": 1e6, "target": np.zeros(3), "tension": 10.0, "rest": 1e-2, "x0": 0.0, "dt": 0.02}, 0.1,
     ),
 }  # fmt: skip
