@@ -11,8 +11,7 @@ import trajopt
 from experiments.sensitivity.cases import Case
 from trajopt.optimality.first_order import FOURTH_ORDER, default_steps
 from trajopt.optimality.kkt_point import KKTPoint
-from trajopt.results.sensitivity import polished
-from trajopt.results.stationary import factored, stationary_point
+from trajopt.results.stationary import factored, polished, stationary_point
 
 POLISHES = 4
 

@@ -141,7 +141,7 @@ def _direction(problem: Reduced, smallest: float, counted: Inertia) -> np.ndarra
     iteration with the factor shifted beyond the eigenvalue."""
     e, metric = problem
     N, n, m = e.fu.shape
-    dx, du = np.zeros(n), np.zeros((N, m))
+    du = np.zeros((N, m))
     du[counted.knot] = counted.w
     dx = e.fu[counted.knot] @ counted.w
     for t in range(counted.knot + 1, N):

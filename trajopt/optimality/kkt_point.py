@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from trajopt.backward.expansions import Expansion, adjoint, expand, expand_exactly
+from trajopt.backward.expansions import Expansion, adjoint, expand, hessian_products, with_hessians
 from trajopt.problem.constraints import ResidualConstraint
+from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
 from trajopt.rows.folding import with_prices
 from trajopt.rows.packing import pack
@@ -99,15 +100,16 @@ def point_of(
     """The point of a trajectory with these rows, their multipliers (R,), and limits (N, m) of its controls."""
     n, m = problem.system.ndx, problem.system.nu
     c, C = np.zeros(0), (np.zeros((0, n)), np.zeros((0, m)))
-    lagrangian = expand(problem, xs, us)
+    curvature = zero_blocks(problem.horizon, n, m)
+    first = lagrangian = expand(problem, xs, us, curvature=curvature)
     if rows is not None:
         c, *jacobians = rows.linearized(xs, us)
         C = jacobians[0], jacobians[1]
-        lagrangian = with_prices(lagrangian, rows.first, C, nu)
+        lagrangian = with_prices(first, rows.first, C, nu)
+        rows.add_curvature(xs, us, nu, curvature)
     costate, gradient = adjoint(lagrangian)
-    e = expand_exactly(problem, xs, us, costate[1:])
-    if rows is not None:
-        rows.add_curvature(xs, us, nu, e[2:])
+    with np.errstate(all="ignore"):
+        e = with_hessians(first, curvature, hessian_products(problem.system, xs, us, costate[1:]))
     nothing = Held(np.zeros(len(nu), np.int8), np.zeros(us.shape, np.int8))
     point = KKTPoint(problem, xs, us, costate, nu, c, C, gradient, rows, e, nothing, nothing, penalty)
     return _sorted(point, limits)

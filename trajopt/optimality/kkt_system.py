@@ -90,15 +90,12 @@ class KKTSystem:
         return rho, found
 
     # -------------------------------------------------------------------------------------------- solutions
-    def solve(self, rhs: RightHandSide, refinements: int = 1) -> KKTStep:
-        """The solution of all columns, refined."""
+    def solve(self, rhs: RightHandSide) -> KKTStep:
+        """The solution of all columns, refined once."""
         step = self._once(rhs)
-        left = self._residual(rhs, step)
-        size = max(float(np.abs(part).max(initial=0.0)) for part in rhs) or 1.0
-        for _ in range(refinements):
-            step = tuple(a + b for a, b in zip(step, self._once(left), strict=True))
-            left = self._residual(rhs, step)
-        residual = max(float(np.abs(part).max(initial=0.0)) for part in left) / size
+        step = tuple(a + b for a, b in zip(step, self._once(self._residual(rhs, step)), strict=True))
+        size, left = (max(float(np.abs(part).max(initial=0.0)) for part in r) for r in (rhs, self._residual(rhs, step)))
+        residual = left / (size or 1.0)
         dx, du, dlam, dnu = step
         return KKTStep(dx, du, dlam, dnu, residual)
 
@@ -116,7 +113,8 @@ class KKTSystem:
         gu = np.where(free, gu, 0.0)
         dnu = np.zeros_like(c)
         if len(c):
-            dnu = self._duals(gx, gu, F, c)
+            dz = self._augmented_solution(gx, gu, F, self.penalty * c)
+            dnu, _ = self._conjugate_gradients(A.along(dz.dx, dz.du) + c)
             dz = self._augmented_solution(gx, gu, F, self.penalty * c + dnu)
             dnu = dnu + self.penalty * (A.along(dz.dx, dz.du) + c)
         else:
@@ -129,11 +127,6 @@ class KKTSystem:
         self.active.add_transposed(y, gx, gu)
         gu[~self.free] = 0.0
         return solved(self.factor, gx, gu, F)
-
-    def _duals(self, gx, gu, F, c) -> np.ndarray:
-        """dnu of all columns together."""
-        dz = self._augmented_solution(gx, gu, F, self.penalty * c)
-        return self._conjugate_gradients(self.active.along(dz.dx, dz.du) + c)[0]
 
     def _conjugate_gradients(self, r: np.ndarray) -> tuple[np.ndarray, bool]:
         """y with S y = r, columns (A, P), and whether no direction was met along which S is zero."""
@@ -180,11 +173,22 @@ class KKTSystem:
         return RightHandSide(gx, gu, F, c, np.where(self.free[:, :, None], 0.0, rhs.held - du))
 
     def gradient(self, gu: np.ndarray, step: KKTStep) -> np.ndarray:
-        """gu + lux dx + luu du + fu'dlam' + Cu'dnu (N, m, P) of a step, zero at free controls."""
+        """gu + lux dx + luu du + fu'dlam' + Cu'dnu (N, m, P) of a step, where it is not zero: at clamped controls."""
         e, total = self.e, gu.copy()
         total += e.lux @ step.dx[:-1] + e.luu @ step.du + e.fu.swapaxes(1, 2) @ step.dlam[1:]
         self.active.add_transposed(step.dnu, np.zeros_like(step.dx), total)
+        return np.where(self.free[..., None], 0.0, total)
+
+    def of_all_rows(self, dnu: np.ndarray) -> np.ndarray:
+        """Numbers of active rows (A, P) as of all (R, P), zero elsewhere."""
+        total = np.zeros((len(self.point.nu), dnu.shape[1]))
+        total[self.active.index] = dnu
         return total
+
+    def along_all_rows(self, step: KKTStep) -> np.ndarray:
+        """C (dx, du) (R, P) of all rows, active or not."""
+        every = np.ones(len(self.point.nu), np.int8)
+        return active_rows(self.point, every, self.held.controls).along(step.dx, step.du)
 
     @cached_property
     def sizes(self) -> tuple[int, int, int, int]:

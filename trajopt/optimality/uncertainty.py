@@ -100,15 +100,9 @@ class Laplace(Covariance):
 def laplace_of(system: KKTSystem, temperature: float) -> Laplace:
     """Of a factored point."""
     f, free = system.factor, system.free
-    inverse = np.array([np.linalg.inv(L) for L in f.L])
-    Quu = temperature * inverse.swapaxes(1, 2) @ inverse * (free[:, :, None] & free[:, None])
+    root = np.linalg.solve(f.L, np.eye(f.L.shape[1]))
+    Quu = temperature * root.swapaxes(1, 2) @ root * (free[:, :, None] & free[:, None])
     W = f.fu @ Quu @ f.fu.swapaxes(1, 2)
     xs, us = spread(f.fx, f.fu, f.K, W, np.zeros(f.Vxx.shape[1:]))
-    held = ~free.ravel()
-    log_det = f.log_determinant if not held.any() else _log_determinant(f.L, free)
-    return Laplace(xs, us + Quu, 0.5 * temperature * float(free.sum()), log_det, system, temperature)
-
-
-def _log_determinant(L: np.ndarray, free: np.ndarray) -> float:
-    """Without clamped controls, whose pivots are 1."""
-    return 2.0 * float(np.log(np.diagonal(L, axis1=1, axis2=2)[free]).sum())
+    increase = 0.5 * temperature * float(free.sum())
+    return Laplace(xs, us + Quu, increase, f.log_determinant, system, temperature)

@@ -21,14 +21,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.optimality.first_order import FirstOrder, change_with, default_steps, first_order
-from trajopt.optimality.kkt_point import Held, KKTPoint, kkt_point
+from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
+from trajopt.optimality.kkt_point import Held, KKTPoint
 from trajopt.optimality.kkt_system import KKTStep, KKTSystem, RightHandSide
 from trajopt.optimality.parameters import Parameters, parameters_of
 from trajopt.problem.constraints import ResidualConstraint
+from trajopt.problem.parameters import BOUNDS
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.results.records import ConstraintReport, WarmStart
-from trajopt.results.stationary import factored, stationary_point
+from trajopt.results.records import WarmStart
+from trajopt.results.stationary import factored, polished, stationary_point
 from trajopt.validation import float_array
 
 if TYPE_CHECKING:
@@ -134,18 +135,15 @@ class Sensitivity:
     @cached_property
     def multipliers(self) -> tuple[np.ndarray, ...]:
         """Those of each constraint by p."""
-        return self._multipliers(self._step, self.change)
+        return self._multipliers(self.system, self._step, self.change)
 
-    def _multipliers(self, step: KKTStep, change: FirstOrder) -> tuple[np.ndarray, ...]:
+    def _multipliers(self, system: KKTSystem, step: KKTStep, change: FirstOrder) -> tuple[np.ndarray, ...]:
         """Of each constraint (K, nr, P): of rows, and for limits of controls minus the gradient that they hold."""
-        point, P = self.point, step.dx.shape[2]
-        dnu = np.zeros((len(point.nu), P))
-        dnu[self.system.active.index] = step.dnu
-        parts = iter(())
+        point, dnu, parts = self.point, system.of_all_rows(step.dnu), iter(())
         if point.rows is not None:
-            columns = [point.rows.unpacked(dnu[:, p] * point.rows.D) for p in range(P)]
+            columns = [point.rows.unpacked(dnu[:, p] * point.rows.D) for p in range(dnu.shape[1])]
             parts = iter([np.stack(part, axis=-1) for part in zip(*columns, strict=True)])
-        gradient = np.where(self.system.free[..., None], 0.0, self.system.gradient(change.gu, step))
+        gradient = system.gradient(change.gu, step)
         return tuple(
             next(parts) if isinstance(one, ResidualConstraint) else -gradient for one in point.problem.constraints
         )
@@ -191,8 +189,7 @@ class Sensitivity:
             d = self.change.right_hand_side(self.system.held)
             total += np.einsum("tiz,tip->p", back.dx, d.gx) + np.einsum("tiz,tip->p", back.du, d.gu)
             total += np.einsum("tiz,tip->p", back.dlam, d.F) + np.einsum("rz,rp->p", back.dnu, d.c)
-            held = np.where(self.system.free[..., None], 0.0, self.system.gradient(rhs.gu, back))
-            total += np.einsum("tiz,tip->p", held, d.held)
+            total += np.einsum("tiz,tip->p", self.system.gradient(rhs.gu, back), d.held)
         if cost_bar:
             total += cost_bar * self.cost
         return self.parameters.like(total)
@@ -214,7 +211,7 @@ class Sensitivity:
         point, found = self.point, []
         sides = point.weak.controls
         for t, i in np.argwhere(sides != 0):
-            found.append(WeakLimit("control bounds", int(t), int(i), int(sides[t, i])))
+            found.append(WeakLimit(BOUNDS, int(t), int(i), int(sides[t, i])))
         if point.rows is not None:
             rows, parts = point.rows, point.rows.unpacked(point.weak.rows.astype(float))
             for constraint, knots, part in zip(rows.constraints, rows.knots, parts, strict=True):
@@ -235,9 +232,7 @@ class Sensitivity:
             step = system.solve(change.right_hand_side(held))
             rows, controls = self._switched(system, step, change)
             if (rows == held.rows).all() and (controls == held.controls).all():
-                found = object.__new__(Sensitivity)
-                found.__dict__.update({**self.__dict__, "system": system})
-                parts = found._multipliers(step, change)
+                parts = self._multipliers(system, step, change)
                 return Directional(step.dx[..., 0], step.du[..., 0], tuple(part[..., 0] for part in parts))
             held = Held(rows, controls)
             system = KKTSystem(point, held)
@@ -245,15 +240,9 @@ class Sensitivity:
 
     def _switched(self, system: KKTSystem, step: KKTStep, change: FirstOrder) -> tuple[np.ndarray, np.ndarray]:
         """Weak limits held where they are crossed, freed where they pull: the worst of either kind."""
-        point, (rows, controls) = self.point, (part.copy() for part in system.held)
-        weak_rows, weak_controls = point.weak
-        # rows
-        moving = np.zeros(len(rows))
-        if point.rows is not None:
-            moving = _along_all(point, step) + change.c[:, 0]
-            moving -= np.where(weak_rows > 0, change.upper[:, 0], change.lower[:, 0])
-        pulls = np.zeros(len(rows))
-        pulls[system.active.index] = step.dnu[:, 0]
+        (rows, controls), (weak_rows, weak_controls) = system.held, self.point.weak
+        moving, pulls = (part[:, 0] for part in (system.along_all_rows(step) + change.c, system.of_all_rows(step.dnu)))
+        moving = moving - np.where(weak_rows > 0, change.upper[:, 0], change.lower[:, 0])
         limit = np.where(weak_controls > 0, change.largest[..., 0], change.least[..., 0])
         crossing = weak_controls * (step.du[..., 0] - limit)
         gradient = system.gradient(change.gu, step)[..., 0]
@@ -277,13 +266,12 @@ class Sensitivity:
             rates.append(rate[where])
 
         if point.rows is not None:
-            rate = _along_all(point, step) + change.c
+            rate = self.system.along_all_rows(step) + change.c
             free, equal = point.held.rows == 0, point.rows.lower == point.rows.upper
             free &= point.weak.rows == 0
             add(point.rows.upper - point.c, rate - change.upper, free & np.isfinite(point.rows.upper))
             add(point.c - point.rows.lower, change.lower - rate, free & np.isfinite(point.rows.lower))
-            dnu, pressed = np.zeros_like(rate), (point.held.rows != 0) & ~equal
-            dnu[self.system.active.index] = step.dnu
+            dnu, pressed = self.system.of_all_rows(step.dnu), (point.held.rows != 0) & ~equal
             add(np.abs(point.nu), -np.sign(point.nu)[:, None] * dnu, pressed)
         if point.problem.control_limits is not None:
             lower, upper = point.problem.control_limits
@@ -300,16 +288,6 @@ class Sensitivity:
         up = np.where(rate > 0.0, reach, np.inf).min(axis=0, initial=np.inf)
         down = np.where(rate < 0.0, reach, -np.inf).max(axis=0, initial=-np.inf)
         return np.stack([down, up], axis=1)
-
-
-def _along_all(point: KKTPoint, step: KKTStep) -> np.ndarray:
-    """C (dx, du) (R, P) of all rows."""
-    assert point.rows is not None
-    knots = np.searchsorted(point.rows.first, np.arange(len(point.nu)), side="right") - 1
-    before = knots < len(point.us)
-    total = np.einsum("ri,rip->rp", point.C[0], step.dx[knots])
-    total[before] += np.einsum("ri,rip->rp", point.C[1][before], step.du[knots[before]])
-    return total
 
 
 # ------------------------------------------------------------------------------------------------ what users call
@@ -358,20 +336,3 @@ def sensitivity(
     if not (steps > 0.0).all():
         raise ValueError(f"steps: got {steps}, wanted positive numbers")
     return Sensitivity(parameters, point, solution, make_problem, steps, factored(point))
-
-
-def polished(point: KKTPoint, system: KKTSystem, reports: Sequence[ConstraintReport]) -> KKTPoint:
-    """A Newton step of the optimality conditions further."""
-    here = first_order(point.problem, point)
-    gu = np.where(system.free, point.gradient, 0.0)
-    limit = np.where(point.held.controls > 0, here.largest, here.least)
-    index = system.active.index
-    row_limit = np.where(point.held.rows[index] > 0, here.upper[index], here.lower[index])
-    parts = (
-        np.zeros_like(here.gx), gu, here.F, here.c[index] - row_limit, np.where(system.free, 0.0, limit - point.us),
-    )  # fmt: skip
-    step = system.solve(RightHandSide(*(part[..., None] for part in parts)))
-    nu = point.nu.copy()
-    nu[index] += step.dnu[:, 0]
-    xs = point.problem.system.integrate(point.xs, step.dx[..., 0])
-    return kkt_point(point.problem, xs, point.us + step.du[..., 0], reports, nu)

@@ -184,8 +184,9 @@ class Solution:
         """d xs / d x0 (N+1, ndx, ndx) and d us / d x0 (N, nu, ndx) of the optimal trajectory, exact, with constraints,
         along tangents; raises ValueError where `certificate` finds no strict minimum."""
         system = factored(self._point())
-        rhs = system.zeros(self.xs.shape[1] if self.problem is None else self.problem.system.ndx)
-        rhs.F[0] = np.eye(rhs.F.shape[1])
+        n = self.problem.system.ndx
+        rhs = system.zeros(n)
+        rhs.F[0] = np.eye(n)
         step = system.solve(rhs)
         return step.dx, step.du
 

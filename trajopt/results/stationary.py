@@ -1,17 +1,20 @@
-"""The KKT point of a solution, and its factor, or why there is none."""
+"""The KKT point of a solution, its factor, or why there is none, and Newton's step from there."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trajopt.backward.expansions import gaps_of
+from trajopt.optimality.first_order import FirstOrder, first_order
 from trajopt.optimality.kkt_point import KKTPoint, kkt_point
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
 from trajopt.problem.problem import Problem
 
 if TYPE_CHECKING:
+    from trajopt.results.records import ConstraintReport
     from trajopt.results.solution import Solution
 
 SAME = 1e-9
@@ -45,3 +48,14 @@ def factored(point: KKTPoint) -> KKTSystem:
             f"solution: got one that is no strict minimum of second order (Quu at knot {error.knot} is not positive "
             "definite), wanted one that is; see its certificate()"
         ) from None
+
+
+def polished(point: KKTPoint, system: KKTSystem, reports: Sequence[ConstraintReport]) -> KKTPoint:
+    """A Newton step of the optimality conditions further; the costate satisfies its own by construction."""
+    here = FirstOrder(*(part[..., None] for part in first_order(point.problem, point)))
+    rhs, free = here.right_hand_side(system.held), system.free[..., None]
+    missing = np.where(free, 0.0, rhs.held - point.us[..., None])
+    step = system.solve(rhs._replace(gx=np.zeros_like(rhs.gx), gu=point.gradient[..., None], held=missing))
+    xs = point.problem.system.integrate(point.xs, step.dx[..., 0])
+    nu = point.nu + system.of_all_rows(step.dnu)[:, 0]
+    return kkt_point(point.problem, xs, point.us + step.du[..., 0], reports, nu)

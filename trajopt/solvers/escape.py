@@ -17,7 +17,8 @@ from trajopt.optimality.kkt_point import KKTPoint, point_of
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
 from trajopt.results.status import Status
 from trajopt.solvers.attempts import Attempts
-from trajopt.solvers.iterate import EXACT, Formulation, Iterate
+from trajopt.solvers.iterate import EXACT, Direction, Formulation, Iterate
+from trajopt.solvers.predicted_change import linear_step
 from trajopt.solvers.rollout import closed_loop
 from trajopt.solvers.state import State
 from trajopt.solvers.timing import Stopwatch
@@ -53,44 +54,43 @@ def saddle(formulation: Formulation, state: State, clock: Stopwatch) -> Saddle |
             found = certificate(point)
     if found.minimum is not False:
         return None
-    return Saddle(found, _escape(formulation, state, found, clock))
+    return Saddle(found, _escape(formulation, state, point, found, clock))
 
 
 def _known_minimum(state: State) -> bool:
     """Whether the last sweep was exact, without regularization, and about this iterate."""
-    direction = state.direction
-    return direction is not None and direction.kind == EXACT and state.regularization.mu == 0.0
+    return _last(state).kind == EXACT and state.regularization.mu == 0.0
+
+
+def _last(state: State) -> Direction:
+    """The direction that a solve which has converged ends with."""
+    assert state.direction is not None
+    return state.direction
 
 
 def _point(formulation: Formulation, state: State) -> KKTPoint:
     model, rows, m = state.model, formulation.rows, state.multipliers
     nu = np.zeros(0) if model.rows is None else model.rows.dual
-    limits = formulation.limits
-    return point_of(
-        formulation.problem, model.iterate.xs, model.iterate.us, rows, nu, 0.0 if m is None else m.penalty, limits
-    )
+    (xs, us, *_), penalty = model.iterate, 0.0 if m is None else m.penalty
+    return point_of(formulation.problem, xs, us, rows, nu, penalty, formulation.limits)
 
 
-def _escape(formulation: Formulation, state: State, found: Certificate, clock: Stopwatch) -> Iterate | None:
+def _escape(
+    formulation: Formulation, state: State, point: KKTPoint, found: Certificate, clock: Stopwatch
+) -> Iterate | None:
     """The best trajectory along the direction, both ways, the last gains holding it together."""
-    model, problem, direction = state.model, formulation.problem, found.direction
+    model, problem, direction, sweep = state.model, formulation.problem, found.direction, _last(state).sweep
     assert direction is not None
-    xs, us = model.iterate.xs, model.iterate.us
-    K = np.zeros((*us.shape, problem.system.ndx))
-    dx = np.zeros((len(xs), problem.system.ndx))
-    if state.direction is not None and state.direction.sweep.ok:
-        K = formulation.policy(model, state.direction.sweep)[1]
-        fx, fu = problem.system.linearize(xs, us)
-        for t in range(len(us)):
-            dx[t + 1] = fx[t] @ dx[t] + fu[t] @ direction[t]
+    xs, us, K = point.xs, point.us, formulation.policy(model, sweep)[1]
+    dx, _ = linear_step(point.e, None, sweep._replace(k=direction, K=np.zeros_like(K)))
     k = direction - np.einsum("tij,tj->ti", K, dx[:-1])
     merit = Attempts(formulation, model, state.multipliers, 0.0, 0.0, clock).merit
     length = FAR * max(1.0, float(np.abs(us).max())) / float(np.abs(direction).max())
     best, least = None, model.iterate.cost - VISIBLE * abs(model.iterate.cost)
     with clock.measure("rollouts"):
         for scale in (length, -length, SHORTER * length, -SHORTER * length):
-            step = _Step(scale * k, K)
-            states, controls = closed_loop(problem, xs, us, step, None, problem.control_limits)  # pyright: ignore
+            along = sweep._replace(k=scale * k, K=K)
+            states, controls = closed_loop(problem, xs, us, along, None, problem.control_limits)
             for xs_new, us_new in zip(states, controls, strict=True):
                 cost = merit(xs_new, us_new)[0]
                 if cost < least:
@@ -98,10 +98,3 @@ def _escape(formulation: Formulation, state: State, found: Certificate, clock: S
     if best is None:
         return None
     return formulation.start(best[1], best[0], clock)._replace(gaps=None)
-
-
-class _Step(NamedTuple):
-    """What `closed_loop` takes of a sweep."""
-
-    k: np.ndarray
-    K: np.ndarray

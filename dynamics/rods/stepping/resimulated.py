@@ -44,6 +44,7 @@ class ResimulatedSystem:
         self.integrate, self.difference, self.check_state = system.integrate, system.difference, system.check_state
         self._options = {"rtol": as_positive("rtol", rtol), "atol": as_positive("atol", atol)}
         self._free = prescribed_motion(system.model, None)
+        self._turns = turning_joints(system.model, self._free.coordinates)
 
     def step(self, x: ArrayLike, u: ArrayLike) -> np.ndarray:
         """The state after dt from x (nx,) with the control u (nu,), or (K, .) of both; NaN where the motion ends
@@ -64,8 +65,7 @@ class ResimulatedSystem:
     def _flow(self, x: np.ndarray, u: np.ndarray) -> np.ndarray:
         robot, n = self.system.robot, self.system.nv
         inputs = np.concatenate([u, np.zeros(6 * robot.model.wrench_count)])
-        turns = turning_joints(robot.model, self._free.coordinates)
-        plant = Plant(robot, lambda t: inputs, self._free, 1.0 / BAUMGARTE, turns)
+        plant = Plant(robot, lambda t: inputs, self._free, 1.0 / BAUMGARTE, self._turns)
         try:
             run = stiff_motion(plant, self.dt, (x[:n], x[n:]), Radau, None, self._options, True, lambda t: None)
         except (RuntimeError, ValueError):  # it fails on the way, or begins where rods turn too far
