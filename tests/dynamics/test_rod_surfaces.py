@@ -151,11 +151,6 @@ def a_rod():
     return builder.build()
 
 
-def standin(name, **numbers):
-    """A contact of a class of this name."""
-    return LinkContact("rod", type(name, (), numbers)(), np.zeros((1, 3)), np.zeros(1))
-
-
 def test_what_is_touched():
     model = a_rod()
     (wall,) = contact_shapes(model)
@@ -163,13 +158,14 @@ def test_what_is_touched():
     lines = wall.lines()
     np.testing.assert_allclose(np.linalg.norm(lines[..., 1:], axis=-1), 0.1)
     assert lines[..., 0].min() < 0.0 and lines[..., 0].max() > 0.5
-    others = {
-        "PlaneContact": {"normal": (0.0, 1.0, 1.0), "point": (7.0, 0.0, -0.2)},
-        "SphereContact": {"radius": 0.05, "point": (0.3, 0.1, 0.0)},
-        "CapsuleContact": {"radius": 0.05, "start": (0.0, 0.2, 0.0), "end": (0.4, 0.2, 0.1)},
-        "Unknown": {},
-    }
-    around = tuple(standin(name, **numbers) for name, numbers in others.items())
+    others = (
+        rods.PlaneContact(1e4, normal=(0.0, 1.0, 1.0), point=(7.0, 0.0, -0.2)),
+        rods.SphereContact(0.05, 1e4, point=(0.3, 0.1, 0.0)),
+        rods.CapsuleContact(0.05, 1e4, start=(0.0, 0.2, 0.0), end=(0.4, 0.2, 0.1)),
+        rods.SphereContact(0.05, 1e4, link="rod"),  # it moves
+        rods.RodContact("rod", 1e4, apart=0.2),
+    )
+    around = tuple(LinkContact("rod", contact, np.zeros((1, 3)), np.zeros(1)) for contact in others)
     _, plane, ball, capsule = contact_shapes(replace(model, contacts=(*model.contacts, *around, *around)))
     for points in (plane.lines(), plane.surface()[0]):
         np.testing.assert_allclose(points @ [0.0, 1.0, 1.0], -0.2, atol=1e-12)

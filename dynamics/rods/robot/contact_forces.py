@@ -9,22 +9,11 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import unbatch
 from dynamics.rods.kinematics.center_lines import Pose, segment_poses
-from dynamics.rods.loads.distances import (
-    AXIS,
-    CORE,
-    EXPONENT,
-    HALF_LENGTH,
-    OFFSET,
-    PLACE,
-    PLANE,
-    POINT,
-    SHAPE,
-    SIDE,
-    SMOOTHING,
-    STIFFNESS,
-)
+from dynamics.rods.loads.distances import EXPONENT, OFFSET, PLACE, POINT, SIDE, SMOOTHING, STIFFNESS, distance
+from dynamics.rods.loads.load_laws import contact_law
 from dynamics.rods.model.load_arrays import CONTACT
 from dynamics.rods.model.rod_model import RodModel
+from dynamics.simd import routine
 from dynamics.validation import as_batch, as_kind
 
 ABSCISSAE, SHARES = np.polynomial.legendre.leggauss(24)
@@ -59,12 +48,13 @@ def contact_forces(model: RodModel, q: ArrayLike) -> ContactForces:
     found = list(_contacts(model))
     points, forces = np.empty((2, len(qs), len(found), 3))
     depths, energy = np.empty((len(qs), len(found))), np.zeros(len(qs))
+    depth, gradients = np.empty(len(qs)), np.empty((len(qs), 3))
     for k, (a, b, c) in enumerate(found):
         points[:, k] = _place(ends, a, c[PLACE:][:3])
-        distance, gradient = _distance(c, points[:, k] - _place(ends, b, c[POINT:][:3]))
-        depths[:, k] = c[SIDE] * distance + c[OFFSET]
-        forces[:, k] = -c[SIDE] * _law(c, depths[:, k])[:, None] * gradient
-        energy += _energy(c, depths[:, k])
+        _touch(c, points[:, k] - _place(ends, b, c[POINT:][:3]), depth, gradients)
+        depths[:, k] = depth
+        forces[:, k] = -c[SIDE] * _law(c, depth)[:, None] * gradients
+        energy += _energy(c, depth)
     owner = {s: name for name, rod in model.rods.items() for s in range(rod.segments.start, rod.segments.stop)}
     owner |= {-1: "world"} | {s: name for name, s in model.link_segments.items()}
     links = tuple((owner[a], owner[b]) for a, b, _ in found)
@@ -86,24 +76,27 @@ def _place(ends: list[Pose], segment: int, place: np.ndarray) -> np.ndarray:
     return ends[segment][1] + ends[segment][0] @ place if segment >= 0 else place
 
 
-def _distance(c: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """d (K,) and its gradient (K, 3), as `loads.distances` has them."""
-    axis = c[AXIS:][:3]
-    along = x @ axis
-    if c[SHAPE] == PLANE:
-        return along, np.broadcast_to(axis, x.shape)
-    n = x - np.clip(along, -c[HALF_LENGTH], c[HALF_LENGTH])[:, None] * axis
-    d = np.sqrt((n * n).sum(axis=1) + c[CORE])
-    return d, n / d[:, None]
+@routine
+def _touch(c, x, depths, gradients):
+    """Depths (K,) and gradients (K, 3) of the distance at x (K, 3) of a contact with the numbers c."""
+    for k in range(x.shape[0]):
+        d, _, u, _ = distance(c, (x[k, 0], x[k, 1], x[k, 2]))
+        depths[k] = c[SIDE] * d + c[OFFSET]
+        gradients[k, 0], gradients[k, 1], gradients[k, 2] = u
 
 
-def _law(c: np.ndarray, depth: np.ndarray) -> np.ndarray:
-    """The force, as `loads.load_laws` has it."""
-    w = c[SMOOTHING]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        between = (depth + w) ** 3 * (3.0 * w - depth) / (16.0 * w**3)
-    s = np.where(depth >= w, depth, np.where(depth <= -w, 0.0, between))
-    return c[STIFFNESS] * np.maximum(s, 0.0) ** c[EXPONENT]
+@routine
+def _press(c, depths, forces):
+    """Forces (K,) at these depths."""
+    for k in range(depths.shape[0]):
+        forces[k] = contact_law(depths[k], c[STIFFNESS], c[EXPONENT], c[SMOOTHING])[0]
+
+
+def _law(c: np.ndarray, depths: np.ndarray) -> np.ndarray:
+    """The forces at depths of any shape."""
+    forces = np.empty(depths.size)
+    _press(c, depths.ravel(), forces)
+    return forces.reshape(depths.shape)
 
 
 def _energy(c: np.ndarray, depth: np.ndarray) -> np.ndarray:
