@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,18 +12,39 @@ import trajopt
 from experiments.sensitivity.cases import Case
 from trajopt.optimality.first_order import FOURTH_ORDER, default_steps
 from trajopt.optimality.kkt_point import KKTPoint
+from trajopt.optimality.parameters import Parameters
+from trajopt.problem.constraints import ResidualConstraint
 from trajopt.results.stationary import factored, polished, stationary_point
 
 POLISHES = 4
 
 
 class Reference(NamedTuple):
-    """d xs (N+1, ndx), d us (N, nu), d J and d of the rows' multipliers (R,) by one parameter."""
+    """d xs (N+1, ndx), d us (N, nu), d J, and d of the multipliers of rows (R,) and of limits of controls (N, nu) by one
+    parameter."""
 
     xs: np.ndarray
     us: np.ndarray
     cost: float
     nu: np.ndarray
+    bounds: np.ndarray
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        """Both, as one vector."""
+        return np.concatenate([self.nu, self.bounds.ravel()])
+
+
+def derivatives(found: trajopt.Sensitivity, number: int) -> Reference:
+    """Those that were found, in the same form."""
+    point, rows, bounds = found.point, [], np.zeros(found.us.shape[:2])
+    for part, one in zip(found.multipliers, point.problem.constraints, strict=True):
+        if isinstance(one, ResidualConstraint):
+            rows.append(part[..., number])
+        else:
+            bounds = part[..., number]
+    nu = np.zeros(0) if point.rows is None else point.rows.packed("multipliers", rows)
+    return Reference(found.xs[..., number], found.us[..., number], float(found.cost[number]), nu, bounds)
 
 
 def polished_point(problem: trajopt.Problem, solution: trajopt.Solution) -> KKTPoint:
@@ -43,19 +65,37 @@ def polished_solution(problem: trajopt.Problem, solution: trajopt.Solution) -> t
     return replace(solution, xs=point.xs, us=point.us, cost=cost, constraints=tuple(reports))
 
 
-def reference(case: Case, solution: trajopt.Solution, parameters: Any, number: int) -> Reference:
+def reference(case: Case, solution: trajopt.Solution, parameters: Parameters, number: int) -> Reference:
     """By number `number` of the parameters, about a polished solution."""
+    return _differences(case, solution, parameters, number, FOURTH_ORDER, polished_point)
+
+
+def central(case: Case, solution: trajopt.Solution, parameters: Parameters, number: int) -> Reference:
+    """What two solves give, as the solver leaves them."""
+    return _differences(case, solution, parameters, number, ((1.0, 0.5), (-1.0, -0.5)), stationary_point)
+
+
+def _differences(
+    case: Case,
+    solution: trajopt.Solution,
+    parameters: Parameters,
+    number: int,
+    stencil: Sequence[tuple[float, float]],
+    point_of: Callable[[trajopt.Problem, trajopt.Solution], KKTPoint],
+) -> Reference:
     h = case.factor * default_steps(parameters)[number]
-    xs, us, cost, nu = 0.0, 0.0, 0.0, 0.0
-    for multiple, weight in FOURTH_ORDER:
+    total: list[Any] = [0.0] * len(Reference._fields)
+    for multiple, weight in stencil:
         moved = parameters.vector.copy()
         moved[number] += multiple * h
         problem = case.make(parameters.at(moved))
-        found = trajopt.DDP().solve(problem, warm_start=solution)
-        point = polished_point(problem, found)
-        w = weight / h
-        scaled = point.nu if point.rows is None else point.nu * point.rows.D
-        xs = xs + w * problem.system.difference(solution.xs, point.xs)
-        us, nu = us + w * point.us, nu + w * scaled
-        cost = cost + w * problem.objective.value(point.xs, point.us)
-    return Reference(np.asarray(xs), np.asarray(us), float(cost), np.asarray(nu))
+        point = point_of(problem, trajopt.DDP().solve(problem, warm_start=solution))
+        values = (
+            problem.system.difference(solution.xs, point.xs),
+            point.us,
+            problem.objective.value(point.xs, point.us),
+            point.nu if point.rows is None else point.nu * point.rows.D,
+            np.where(point.held.controls != 0, -point.gradient, 0.0),
+        )
+        total = [a + weight / h * b for a, b in zip(total, values, strict=True)]
+    return Reference(*total)
