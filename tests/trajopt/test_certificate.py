@@ -32,6 +32,16 @@ def test_dense_reduced_hessian(minimum):
     assert abs(found.smallest_eigenvalue / least - 1.0) < tolerance
 
 
+def test_unstable_motions():
+    """A humanoid falls within the plan's time: costates of the open loop would be off by more than their size."""
+    problem = problems.make("humanoid_stand")
+    solution = trajopt.DDP().solve(problem)
+    point = stationary_point(problem, solution)
+    assert relative_error(point.costate, solution.Vx) < 1e-6
+    assert np.abs(point.gradient[point.held.controls == 0]).max() < 1e-6 < 1e-2 < solution.gradient_norm
+    assert solution.certificate().minimum is True
+
+
 def test_laplace(minimum):
     """Marginals and log determinant against the dense Hessian."""
     problem, solution = minimum

@@ -36,7 +36,7 @@ def stationary_point(problem: Problem, solution: Solution) -> KKTPoint:
     cost = problem.objective.value(solution.xs, solution.us)
     if not abs(cost - solution.cost) <= SAME * (1.0 + abs(cost)):
         raise ValueError(f"solution: got the cost {solution.cost:.9g}, which make_problem(p) has as {cost:.9g}")
-    return kkt_point(problem, solution.xs, solution.us, solution.constraints)
+    return kkt_point(problem, solution.xs, solution.us, solution.constraints, K=solution.K)
 
 
 def factored(point: KKTPoint) -> KKTSystem:
@@ -51,11 +51,11 @@ def factored(point: KKTPoint) -> KKTSystem:
 
 
 def polished(point: KKTPoint, system: KKTSystem, reports: Sequence[ConstraintReport]) -> KKTPoint:
-    """A Newton step of the optimality conditions further; the costate satisfies its own by construction."""
+    """A Newton step of the optimality conditions further."""
     here = FirstOrder(*(part[..., None] for part in first_order(point.problem, point)))
     rhs, free = here.right_hand_side(system.held), system.free[..., None]
     missing = np.where(free, 0.0, rhs.held - point.us[..., None])
-    step = system.solve(rhs._replace(gx=np.zeros_like(rhs.gx), gu=point.gradient[..., None], held=missing))
+    step = system.solve(rhs._replace(gx=rhs.gx - point.costate[..., None], gu=point.gradient[..., None], held=missing))
     xs = point.problem.system.integrate(point.xs, step.dx[..., 0])
     nu = point.nu + system.of_all_rows(step.dnu)[:, 0]
-    return kkt_point(point.problem, xs, point.us + step.du[..., 0], reports, nu)
+    return kkt_point(point.problem, xs, point.us + step.du[..., 0], reports, nu, system.factor.K)
