@@ -213,7 +213,10 @@ def arm_past_a_ball(p: P) -> trajopt.Problem:
     base, around = problems.make("arm_obstacle"), np.array(CENTRE) + [0.0, 0.0, p["centre"]]
     apart = [
         trajopt.ResidualConstraint(
-            SquaredNorm(dynamics.FrameTranslation(base.system.model, frame, around)), p["distance"] ** 2, np.inf, at="all"
+            SquaredNorm(dynamics.FrameTranslation(base.system.model, frame, around)),
+            lower=p["distance"] ** 2,
+            upper=np.inf,
+            at="all",
         )
         for frame in FRAMES
     ]

@@ -20,8 +20,8 @@ POLISHES = 4
 
 
 class Reference(NamedTuple):
-    """d xs (N+1, ndx), d us (N, nu), d J, and d of the multipliers of rows (R,) and of limits of controls (N, nu) by one
-    parameter."""
+    """By one parameter: d xs (N+1, ndx), d us (N, nu), d J, d of the multipliers of rows (R,) and of limits of
+    controls (N, nu)."""
 
     xs: np.ndarray
     us: np.ndarray
@@ -70,9 +70,12 @@ def reference(case: Case, solution: trajopt.Solution, parameters: Parameters, nu
     return _differences(case, solution, parameters, number, FOURTH_ORDER, polished_point)
 
 
-def central(case: Case, solution: trajopt.Solution, parameters: Parameters, number: int) -> Reference:
-    """What two solves give, as the solver leaves them."""
-    return _differences(case, solution, parameters, number, ((1.0, 0.5), (-1.0, -0.5)), stationary_point)
+def central(
+    case: Case, solution: trajopt.Solution, parameters: Parameters, number: int, step: float = 1.0
+) -> Reference:
+    """What two solves give, as the solver leaves them; step: in units of that of the reference."""
+    wider = case._replace(factor=step * case.factor)
+    return _differences(wider, solution, parameters, number, ((1.0, 0.5), (-1.0, -0.5)), stationary_point)
 
 
 def _differences(

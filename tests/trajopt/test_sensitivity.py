@@ -17,7 +17,7 @@ from trajopt.results.stationary import stationary_point
 RESOLVED = 1e-7
 """Tolerance of derivatives against differences of solutions."""
 OF_LIMITS = 1e-6
-"""Of multipliers of controls' limits: the gradient, a difference of numbers that are a hundred thousand times as large."""
+"""Of multipliers of controls' limits: the gradient there, a difference of far larger numbers."""
 REVERSE = 1e-10
 
 
