@@ -49,6 +49,7 @@ def experiments() -> dict[str, str]:
         "public_robots": "robots of other packages, read from URDF and MJCF, against Pinocchio and MuJoCo",
         "public_robots.pictures": "motions of public robots with their shapes: moving pictures and pages in a browser",
         "mpc_latency": "a cycle of predictive control of an arm past a ball: time, memory, what it loses",
+        "sensitivity": "derivatives of solutions, exact and without the Hessian of the dynamics; saddles",
         "soft_manipulator": "iLQR and DDP on soft robots, and on random targets of a soft manipulator",
         "fuzz": "thousands of solves, random and bad: no exception, no NaN, and every end is what it says",
         "derivatives.first_order": "first derivatives of inverse dynamics against the chain rule, in two frames",

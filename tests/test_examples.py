@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import trajopt
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -25,7 +27,8 @@ ROOT = Path(__file__).parents[1]
         (9, "chambers", 45),
         (10, "waypoints", 50),
         (11, "execution", 40),
-        (12, "panda_job", 75),
+        (12, "sensitivity", 55),
+        (13, "panda_job", 75),
     ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
@@ -138,6 +141,19 @@ def test_a_gripper_opens(tmp_path, monkeypatch, capsys):
     assert result["solution"].converged and result["robot"].nv == 7
     assert "8 joints, 7 coordinates" in (printed := capsys.readouterr().out) and "170.0 mm apart" in printed
     assert (tmp_path / "results" / "gripper" / "reach.gif").stat().st_size > 0
+
+
+def test_derivatives_of_a_solution(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "sensitivity.py"))
+    assert result["off"] < 0.1 * result["before"] and result["longer"].iterations < result["solution"].iterations
+    make, p, slopes, h = result["make_problem"], result["p"], result["slopes"], 1e-4
+    for name in p:
+        us = [trajopt.DDP().solve(make({**p, name: p[name] + d}), result["solution"].us).us for d in (h, -h)]
+        high, low = (np.sum(each**8) ** (1 / 8) for each in us)
+        assert slopes[name] == pytest.approx((high - low) / (2.0 * h), rel=1e-3)
+    assert "A strict local minimum" in capsys.readouterr().out
+    assert (tmp_path / "results" / "sensitivity" / "bands.png").stat().st_size > 1e4
 
 
 def test_waypoints_and_limits(capsys):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -87,7 +88,8 @@ def plot_trajectory(
         _name_components(axes, panel)
     if in_space:
         draw_snapshots(figure, grid[:, 1], motions[best], best if len(motions) > 1 else "")
-    handles = [Line2D([], [], color="0.2", label=name, **_stroke(i, len(motions))) for i, name in enumerate(motions)]
+    strokes = [(name, _stroke(i, len(motions))) for i, name in enumerate(motions)]
+    handles: list[Artist] = [Line2D([], [], color="0.2", label=name, **stroke) for name, stroke in strokes]
     if limited:
         handles.append(Line2D([], [], color=GREY, linewidth=0.8, label="control limits"))
     if bands:
