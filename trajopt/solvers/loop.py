@@ -34,6 +34,7 @@ from trajopt.results.status import Status
 from trajopt.solvers.attempts import LONG_STEP, Attempt, Attempts
 from trajopt.solvers.constrained import Constrained, kept
 from trajopt.solvers.cycle import arrived, left_of
+from trajopt.solvers.deadline import better, ranked
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.feasibility import checked, restrained
 from trajopt.solvers.iterate import (
@@ -85,11 +86,16 @@ class Loop:
 
     def run(self, start: Iterate, callback: Callback | None, predicted: float = np.inf, log: Log = ()) -> State:
         """Iterate until an end, from an iterate of finite cost; `predicted` 0 lets exact steps begin at once."""
-        state = None
+        state = best = None
         try:
             state = self.begin(start, predicted, log)
             while True:
+                if self.clock.limit is not None:
+                    best = better(best, ranked(self.formulation, state, self.options))
                 state = self.step(state)
+                if state.status is Status.TIME_LIMIT and best is not None:
+                    state = best.at_end(state)
+                    return state._replace(log=(*state.log, self._last_record(state)))
                 if state.status is not None:
                     return state
                 if callback is not None:
@@ -98,7 +104,7 @@ class Loop:
                     state = state._replace(stopping=stopping)
         except KeyboardInterrupt:
             state = state or self.begin(start, np.inf, log)
-            return state._replace(status=Status.INTERRUPTED, log=(*state.log, self._record(state, None, None)))
+            return state._replace(status=Status.INTERRUPTED, log=(*state.log, self._last_record(state)))
 
     def begin(self, start: Iterate, predicted: float = np.inf, log: Log = ()) -> State:
         """The state before the first step."""
@@ -121,7 +127,10 @@ class Loop:
         """One iteration; its status says why to stop before a step or after it, None to go on."""
         if self._single and state.tried > 0:
             return self._closed(state)
-        state = checked(self.formulation, state, self.options, self.clock)
+        if not self.clock.over:
+            state = checked(self.formulation, state, self.options, self.clock)
+        if self.clock.over:
+            return state._replace(status=Status.TIME_LIMIT)
         if state.status is not None:
             return state._replace(log=(*state.log, self._record(state, None, None)))
         aim, weight, predicted = self._aim(state), state.gap_weight, 0.0
@@ -175,7 +184,9 @@ class Loop:
         regularization = state.regularization.after_step(step.alpha, closing)
         if used.kind == CONVEXIFIED:
             regularization = regularization.after_convexified(step.alpha, gain, state.predicted)
-        last = left_of(self.formulation, model.iterate, used, step) if self._single else state.direction
+        last = state.direction
+        if self._single or self.clock.limit is not None:
+            last = left_of(self.formulation, model.iterate, used, step)
         return State(
             moved, regularization, state.predicted, state.log, m,
             state.gap_weight, state.tried, last, state.without_curvature,
@@ -226,8 +237,7 @@ class Loop:
         status = Status.STOPPED_BY_CALLBACK if state.stopping else Status.MAX_ITERATIONS
         if not (state.stopping or np.isfinite(state.model.gradient_norm)):
             status = Status.INVALID_DERIVATIVES
-        record = self._record(state, None, None)._replace(predicted_decrease=state.predicted)
-        return state._replace(status=status, log=(*state.log, record))
+        return state._replace(status=status, log=(*state.log, self._last_record(state)))
 
     # ------------------------------------------------------------------------------------------------ direction
     def _exact_wanted(self, predicted: float, iterate: Iterate) -> bool:
@@ -281,6 +291,10 @@ class Loop:
         return Status.LINE_SEARCH_FAILED if state.refused.blocked is None else Status.NOT_FINITE
 
     # ------------------------------------------------------------------------------------------------ the log
+    def _last_record(self, state: State) -> IterationRecord:
+        """Of an iterate from which no direction was looked for: what is promised is what the step to it did."""
+        return self._record(state, None, None)._replace(predicted_decrease=state.predicted)
+
     def _record(self, state: State, direction: Direction | None, step: Step | None) -> IterationRecord:
         iterate = state.model.iterate
         rows, at, violation = self.formulation.rows, state.model.rows, 0.0

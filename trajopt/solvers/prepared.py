@@ -89,6 +89,7 @@ class PreparedSolver:
         xs: ArrayLike | None = None,
         warm_start: WarmStart | Solution | None = None,
         callback: Callback | None = None,
+        time_limit: float | None = None,
     ) -> Solution:
         """What ``solver.solve`` returns for the problem with the initial state x0 (nx,), or the problem's own.
 
@@ -98,7 +99,7 @@ class PreparedSolver:
         solver: Any = self.solver
         if self._posed is None:
             self._posed = pose(problem, solver)
-        return solver.solve_posed(problem, self._posed, us, xs, callback, warm_start)
+        return solver.solve_posed(problem, self._posed, us, xs, callback, warm_start, time_limit)
 
     @staticmethod
     def shifted(solution: Solution, steps: int = 1) -> WarmStart:
