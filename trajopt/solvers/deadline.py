@@ -1,4 +1,4 @@
-"""The best iterate of a solve that a time limit ends: without gaps, then within its constraints, then of the least cost.
+"""The best iterate of a solve that a time limit ends: without gaps, then within constraints, then of the least cost.
 
 An iterate later on need not be better: gaps are closed, and multipliers moved, at the price of the cost.
 """
@@ -14,7 +14,7 @@ from trajopt.solvers.state import State
 
 
 class Ranked(NamedTuple):
-    """A state and its rank, smaller if better: sum of the gaps; largest violation beyond the tolerance, else 0; cost."""
+    """A state and its rank, smaller if better: sum of gaps; largest violation beyond the tolerance, else 0; cost."""
 
     rank: tuple[float, float, float]
     state: State

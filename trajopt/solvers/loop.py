@@ -14,8 +14,10 @@ Exact curvature is thus switched on late, when the trajectory is nearly right: e
 from an optimum, and no regularization of it was found to be as good as a Gauss-Newton step there.
 
 Where one step is all that is allowed, no sweep follows it.  From a warm start its own is then the only one: an exact
-one has the costate as its multiplier, the penalty is not steered, and kinks of the model count only where the step
-would be short.
+one has the costate of the warm start as its multiplier, since that along the old trajectory is not near the optimum's
+where the state or a target has jumped, and is compared with a Gauss-Newton step unless it is a full one; the penalty is
+not steered, and kinks of the model count only where the step would be short.  Whether the next one is exact says what a
+full step missed of its promise: the promise itself is mostly that of the jump.
 
 An iteration makes a new `State` of the one before, which stays as it is.  What the sweep's controls are, and how
 trajectories follow from them, is the business of a `Formulation`.
@@ -75,6 +77,8 @@ class Loop:
         Those of the formulation's rows in a warm start.
     cycle : bool
         Whether all that is wanted is one step from a warm start, and nothing of where it leads.
+    costate : (N+1, ndx) array or None
+        That of the warm start.
     """
 
     formulation: Formulation
@@ -83,6 +87,7 @@ class Loop:
     clock: Stopwatch
     warm: tuple[np.ndarray, float] | None = None
     cycle: bool = False
+    costate: np.ndarray | None = None
 
     def run(self, start: Iterate, callback: Callback | None, predicted: float = np.inf, log: Log = ()) -> State:
         """Iterate until an end, from an iterate of finite cost; `predicted` 0 lets exact steps begin at once."""
@@ -147,6 +152,8 @@ class Loop:
             return state._replace(status=status, log=(*state.log, self._record(state, direction, None)))
         attempts = Attempts(self.formulation, model, multipliers, regularization.mu, weight, self.clock)
         found = aim.attempt or attempts.best(direction)
+        if self.cycle and found.step is not None and found.step.alpha < 1.0:
+            found = attempts.without_curvature(found)
         used, step, refused = found if found.long or not self._unsteered else self._past_kinks(attempts, found)
         if used is not direction:
             weight, predicted = expected_decrease(model.iterate, used, weight)
@@ -184,11 +191,13 @@ class Loop:
         regularization = state.regularization.after_step(step.alpha, closing)
         if used.kind == CONVEXIFIED:
             regularization = regularization.after_convexified(step.alpha, gain, state.predicted)
-        last = state.direction
+        last, predicted = state.direction, state.predicted
         if self._single or self.clock.limit is not None:
             last = left_of(self.formulation, model.iterate, used, step)
+        if self._single and step.alpha == 1.0:
+            predicted = abs(used.change + gain)
         return State(
-            moved, regularization, state.predicted, state.log, m,
+            moved, regularization, predicted, state.log, m,
             state.gap_weight, state.tried, last, state.without_curvature,
             idle=0 if shows else state.idle + 1, trusted=trusted, violation=violation, checked=state.checked,
             first=state.first,
@@ -233,7 +242,7 @@ class Loop:
         return found.or_better(attempts.along(aimed.direction)) if aimed.promise > 0.0 else found
 
     def _closed(self, state: State) -> State:
-        """The end of a solve of a single step, without another sweep: its promise is that of the step."""
+        """The end of a solve of a single step, without another sweep."""
         status = Status.STOPPED_BY_CALLBACK if state.stopping else Status.MAX_ITERATIONS
         if not (state.stopping or np.isfinite(state.model.gradient_norm)):
             status = Status.INVALID_DERIVATIVES
@@ -251,8 +260,9 @@ class Loop:
             enough = self._enough(state.model.iterate)
             return Constrained(self.formulation, self.options, self.clock).aim(state, exact, enough)
         model = state.model
-        if exact and self._single and model.exact is None:  # near the optimum: the costate, instead of another sweep
-            model = self.formulation.with_curvature(model, model.costate, self.clock)
+        if exact and self._single and model.exact is None:  # near the optimum: a costate, instead of another sweep
+            costate = model.costate if self.costate is None else self.costate
+            model = self.formulation.with_curvature(model, costate, self.clock)
         found = Directions(self.formulation, self.clock).find(model, state.regularization, exact)
         return found._replace(multipliers=state.multipliers)
 
@@ -292,7 +302,7 @@ class Loop:
 
     # ------------------------------------------------------------------------------------------------ the log
     def _last_record(self, state: State) -> IterationRecord:
-        """Of an iterate from which no direction was looked for: what is promised is what the step to it did."""
+        """Of an iterate from which no direction was looked for."""
         return self._record(state, None, None)._replace(predicted_decrease=state.predicted)
 
     def _record(self, state: State, direction: Direction | None, step: Step | None) -> IterationRecord:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from numpy.typing import ArrayLike
 
 from trajopt.problem.problem import Problem
@@ -77,6 +80,9 @@ class ShootingSolver(LoopOptions):
         """`solve` where it is known how this solver poses the problem."""
         return solve(problem, self, *self._curvature(), us, xs, callback, warm_start, posed, time_limit)
 
-    def prepare(self, problem: Problem) -> PreparedSolver:
-        """This solver with a problem to be solved again and again from new initial states."""
-        return PreparedSolver(self, problem)
+    def prepare(
+        self, problem: Problem, parameters: str | Callable[[Any], Mapping[str, Any]] | None = None
+    ) -> PreparedSolver:
+        """This solver with a problem to be solved again and again from new initial states; parameters: what the p of
+        `PreparedSolver.prepare_step` moves."""
+        return PreparedSolver(self, problem, parameters)

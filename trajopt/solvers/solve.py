@@ -29,7 +29,7 @@ from trajopt.solvers.memory import keep_freed
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.posed import Posed, pose, takes_accelerations
 from trajopt.solvers.timing import Stopwatch
-from trajopt.validation import positive_number
+from trajopt.validation import float_array, positive_number
 
 FAR = 2.0
 """A rollout of the first controls leads away if it costs so many times what the initial state at every knot does."""
@@ -81,7 +81,7 @@ def solve(
     if rows is not None and warm is None and options.soft_penalty == 0.0:
         rows = rows.scaled_at(iterate.xs, iterate.us)
         formulation = formulation_of(problem, posed.limits, options, curvature, rows)
-    loop = Loop(formulation, options, threshold, clock, warm, cycle)
+    loop = Loop(formulation, options, threshold, clock, warm, cycle, _costate(problem, start))
     state = loop.run(iterate, callback, predicted)
     if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not cycle:
         state = _past_saddles(loop, state, callback)
@@ -120,6 +120,13 @@ def _initial(problem: Problem, us: Any, xs: Any, start: WarmStart | None) -> tup
     if xs is not None:
         return us, problem.states("xs", xs)
     return us, None if start is not None or problem.xs_init is None else problem.xs_init.copy()
+
+
+def _costate(problem: Problem, start: WarmStart | None) -> np.ndarray | None:
+    """That of a warm start, checked; None without."""
+    if start is None or start.costate is None:
+        return None
+    return float_array("warm_start: costate", start.costate, (problem.horizon + 1, problem.system.ndx))
 
 
 def _first(
