@@ -129,7 +129,7 @@ TABLE = [
         time_limit=(*NUMBERS[1:], 0.0, -1.0),
     ),
     *rows("prepare", lambda **given: DDP().prepare(problem(), **given), parameters=(3, 1.0, [1], b"x")),
-    *rows("prepare_step", 
+    *rows("prepare_step",
          lambda **given: DDP().prepare(problem(), lambda p: {"ControlCost": p}).prepare_step(
              **{"x_predicted": X, "p": 0.0, **given}
          ),

@@ -153,7 +153,7 @@ def test_one_sweep_a_cycle(name, solver, counts, rng):
     step began, cost and values of constraints are new, the policy is that of the step."""
     problem = speed_limit() if name == "speed limit" else CASES[name]()
     prepared, plan = solver.prepare(problem), DDP().solve(problem)
-    for cycle in range(3):
+    for _ in range(3):
         start = prepared.shifted(plan)
         x0 = problem.system.integrate(start.xs[0], 1e-3 * rng.standard_normal(problem.system.ndx))
         counts.clear()

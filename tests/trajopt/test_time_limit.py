@@ -1,5 +1,7 @@
 """Solves that a time limit ends, by a clock of their own: the best iterate in time, and no more than an iteration."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -126,12 +128,12 @@ def test_constraints_before_costs(clock):
         costs.append(found.cost)
         if found.status == "time_limit":
             assert found.violation <= DDP().feasibility_tolerance
-    assert all(after <= before for before, after in zip(costs, costs[1:], strict=False)) and costs[-1] < 0.1 * costs[0]
+    assert all(after <= before for before, after in pairwise(costs)) and costs[-1] < 0.1 * costs[0]
     clock.now, violations = 0.0, []
     for limit in range(1, 9):
         clock.now = 0.0
         violations.append(DDP().solve(several(), callback=clock.tick, time_limit=float(limit)).violation)
-    assert all(after <= before for before, after in zip(violations, violations[1:], strict=False))
+    assert all(after <= before for before, after in pairwise(violations))
 
 
 def test_gaps_before_costs(clock):

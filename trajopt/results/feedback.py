@@ -187,26 +187,24 @@ def feedback_of(
     solution: Solution,
     parameters: Parameters | None,
     make_problem: Callable[[Any], Problem],
+    exact: bool,
     max_regularization: float,
 ) -> Feedback:
-    """Of a plan; make_problem: its problem by the parameters, which are those of the plan now."""
-    return Feedback(solution, _derivatives(solution, parameters, make_problem, max_regularization), parameters)
-
-
-def _derivatives(
-    solution: Solution, parameters: Parameters | None, make_problem: Callable[[Any], Problem], largest: float
-) -> Derivatives:
+    """Of a plan; make_problem: its problem by the parameters, which are those of the plan now; exact: whether to try
+    with second derivatives."""
     n, P = solution.problem.system.ndx, 0 if parameters is None else len(parameters.vector)
+    found = None
     if np.isfinite(solution.cost) and finite(solution.xs, solution.us):
         with np.errstate(all="ignore"):
             reports = solution.constraints
             point = _with_bounds_of_rows(kkt_point(solution.problem, solution.xs, solution.us, reports), reports)
-            change = None if parameters is None else change_with(
-                make_problem, parameters, point, default_steps(parameters)
-            )  # fmt: skip
-            found = _solved(point, EXACT, change) if finite(*point.e) else None
-            return found or _by_gauss_newton(point, change, largest) or _none(solution, n + P)
-    return _none(solution, n + P)
+            change = None
+            if parameters is not None:
+                change = change_with(make_problem, parameters, point, default_steps(parameters))
+            if exact and finite(*point.e):
+                found = _solved(point, EXACT, change)
+            found = found or _by_gauss_newton(point, change, max_regularization)
+    return Feedback(solution, found or _none(solution, n + P), parameters)
 
 
 def _solved(point: KKTPoint, kind: str, change: FirstOrder | None) -> Derivatives | None:

@@ -21,7 +21,7 @@ from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
 from trajopt.solvers.posed import Posed, pose
-from trajopt.validation import float_array
+from trajopt.validation import flag, float_array
 
 if TYPE_CHECKING:
     from trajopt.solvers.loop import Callback
@@ -113,7 +113,12 @@ class PreparedSolver:
         return solver.solve_posed(problem, self._posed, us, xs, callback, warm_start, time_limit)
 
     def prepare_step(
-        self, x_predicted: ArrayLike, p: Any = None, warm_start: WarmStart | Solution | None = None
+        self,
+        x_predicted: ArrayLike,
+        p: Any = None,
+        warm_start: WarmStart | Solution | None = None,
+        *,
+        exact: bool = True,
     ) -> Feedback:
         """All of a cycle that can be done before the state and the parameters of its control are known.
 
@@ -134,6 +139,8 @@ class PreparedSolver:
             number, an array, or a mapping or dataclass with some, whose other entries are constants; by default a
             mapping of terms' names to values.  Targets of poses, and limits, take a function.
         warm_start : Solution or WarmStart, optional
+        exact : bool
+            False: Gauss-Newton Hessians in any case, which are less near for small moves, and safer for large ones.
 
         Returns
         -------
@@ -155,7 +162,7 @@ class PreparedSolver:
             assert self._places is not None
             return with_values(solution.problem, self._places, *self._moves(p))[0]
 
-        return feedback_of(solution, parameters, moved, self.solver.max_regularization)
+        return feedback_of(solution, parameters, moved, flag("exact", exact), self.solver.max_regularization)
 
     def _moves(self, p: Any) -> tuple[Mapping[str, Any], dict[str, Any]]:
         """What `update` takes, by names and everywhere."""
