@@ -61,20 +61,22 @@ def first_order(problem: Problem, point: KKTPoint) -> FirstOrder:
     if manifold is not None:
         J = manifold.difference_expansion(xs[1:], problem.system.step(xs[:-1], us), np.zeros_like(lam[1:]))[0]
         e = e._replace(fx=J @ e.fx, fu=J @ e.fu)
-    e, *rows = _with_rows(e, problem, point)
+    e, rows = _with_rows(e, problem, point)
     gx, gu = e.lx.copy(), e.lu + np.einsum("tij,ti->tj", e.fu, lam[1:])
     gx[:-1] += np.einsum("tij,ti->tj", e.fx, lam[1:])
     cost = np.array(problem.objective.value(xs, us))
     return FirstOrder(gx, gu, F, *rows, *_limits(problem), cost)
 
 
-def _with_rows(e: Expansion, problem: Problem, point: KKTPoint) -> tuple[Expansion, np.ndarray, np.ndarray, np.ndarray]:
+def _with_rows(
+    e: Expansion, problem: Problem, point: KKTPoint
+) -> tuple[Expansion, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """The expansion with the rows' terms in its gradients, and c, lower, upper of the rows."""
     if point.rows is None:
-        return e, *np.zeros((3, 0))
+        return e, (np.zeros(0), np.zeros(0), np.zeros(0))
     rows = pack(problem, problem.residual_constraints).with_factors(point.rows.factors())
     c, *C = rows.linearized(point.xs, point.us)
-    return with_prices(e, rows.first, (C[0], C[1]), point.nu), c, _finite(rows.lower), _finite(rows.upper)
+    return with_prices(e, rows.first, (C[0], C[1]), point.nu), (c, _finite(rows.lower), _finite(rows.upper))
 
 
 def _limits(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -90,23 +92,21 @@ def of_what_moves(around: Sequence[Problem], point: KKTPoint) -> list[FirstOrder
     base, (N, m) = point.problem, point.us.shape
     of_base = base.objective.terms
     shared = all(one.system is base.system and len(one.objective.terms) == len(of_base) for one in around)
-    if not shared:
+    if not shared or any(len(one.constraints) != len(base.constraints) for one in around):
         return [first_order(problem, point) for problem in around]
-    others = [
-        i for i, term in enumerate(of_base) if not all(_same(term, one.objective.terms[i]) for one in around)
-    ]  # fmt: skip
+    others = [i for i, term in enumerate(of_base) if not all(_same(term, one.objective.terms[i]) for one in around)]
     constraints = [one.residual_constraints for one in around]
     same_rows = all(
         mine is other for each in constraints for mine, other in zip(base.residual_constraints, each, strict=True)
     )
-    n, found = base.system.ndx, []
+    n, found, nothing = base.system.ndx, [], np.zeros(len(point.nu))
     for problem in around:
         objective = Objective([problem.objective.terms[i] for i in others])
         blocks, F = zero_blocks(N, n, m), np.zeros((N + 1, n))
         objective.accumulate(point.xs, point.us, blocks)
-        e, rows = Expansion(np.zeros((N, n, n)), np.zeros((N, n, m)), *blocks), [np.zeros(len(point.nu))] * 3
+        e, rows = Expansion(np.zeros((N, n, n)), np.zeros((N, n, m)), *blocks), (nothing, nothing, nothing)
         if not same_rows:
-            e, *rows = _with_rows(e, problem, point)
+            e, rows = _with_rows(e, problem, point)
         F[0] = base.system.difference(point.xs[:1], problem.x0[None])[0]
         cost = np.array(objective.value(point.xs, point.us))
         found.append(FirstOrder(e.lx, e.lu, F, *rows, *_limits(problem), cost))

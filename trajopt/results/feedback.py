@@ -136,7 +136,8 @@ class Feedback:
         moved, new = self._moved_state(x), self._numbers(p)
         u = np.empty(len(self._table))
         if not _respond(self._table, self._reference, moved, new, u):
-            float_array("x", x, None), float_array("p", new, None)
+            float_array("x", x, None)
+            float_array("p", new, None)
         return u
 
     def plan(self, x: ArrayLike, p: Any = None, steps: int = 0) -> WarmStart:
