@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[1]
         (11, "execution", 40),
         (12, "sensitivity", 55),
         (13, "panda_job", 75),
+        (14, "feedback", 45),
     ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
@@ -78,6 +79,12 @@ def test_quadruped_runs(tmp_path, monkeypatch, capsys):
     assert np.abs(foot[-1] - result["foothold"]).max() < 1e-3 and foot[:, 2].max() > 0.02
     assert (result["forces"][..., 2] > -1e-6).all() and "N weight" in capsys.readouterr().out
     assert (tmp_path / "results" / "quadruped" / "step.gif").stat().st_size > 1e4
+
+
+def test_feedback_runs(capsys):
+    result = runpy.run_path(str(ROOT / "examples" / "feedback.py"))
+    assert result["feedback"].exact and max(result["off"]) < 0.5 and len(result["off"]) == 60
+    assert "us from sample to torques" in capsys.readouterr().out
 
 
 def test_humanoid_runs(capsys):

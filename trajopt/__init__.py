@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from trajopt.problem.with_free_durations import with_free_durations
     from trajopt.results.comparison import Comparison, compare
     from trajopt.results.discretization import DiscretizationError
+    from trajopt.results.feedback import Feedback
     from trajopt.results.policy import Policy
     from trajopt.results.records import ConstraintReport, IterationRecord, Progress, WarmStart
     from trajopt.results.resampled import ResampledPlan
@@ -89,6 +90,7 @@ _HOME = {
     "problem.waypoints": ("waypoints",),
     "results.comparison": ("Comparison", "compare"),
     "results.discretization": ("DiscretizationError",),
+    "results.feedback": ("Feedback",),
     "results.policy": ("Policy",),
     "results.records": ("ConstraintReport", "IterationRecord", "Progress", "WarmStart"),
     "results.resampled": ("ResampledPlan",),

@@ -64,6 +64,11 @@ def doubling():
     return CallableSystem(lambda x, u: 2.0 * x + u, **PLAIN)
 
 
+@cache
+def feedback():
+    return DDP().prepare(problem(), lambda p: {"ControlCost": p}).prepare_step(X, 0.0)
+
+
 def of_doubling(method):
     return lambda **given: getattr(doubling(), method)(**given)
 
@@ -121,7 +126,15 @@ TABLE = [
     *rows(
         "solve", lambda **given: DDP().solve(**{"problem": problem(), **given}), problem=(*KINDS, SYSTEM),
         us=arrays(5, 1)[1:], xs=arrays(6, 2)[1:], callback=KINDS[1:], warm_start=KINDS[1:],
+        time_limit=(*NUMBERS[1:], 0.0, -1.0),
     ),
+    *rows("prepare", lambda **given: DDP().prepare(problem(), **given), parameters=(3, 1.0, [1], b"x")),
+    *rows("prepare_step",
+         lambda **given: DDP().prepare(problem(), lambda p: {"ControlCost": p}).prepare_step(
+             **{"x_predicted": X, "p": 0.0, **given}
+         ),
+         x_predicted=arrays(2), p=(*NOT_NUMBERS[:7], np.nan), warm_start=KINDS[1:]),
+    *rows("feedback", feedback(), {"x": X, "p": 1.0}, x=arrays(2), p=(*NOT_NUMBERS[:7], np.nan, [1.0, 2.0])),
     *rows("compare", trajopt.compare, {"problem": problem(), "solvers": {"ddp": DDP()}}, problem=KINDS,
           solvers=(*KINDS, {}, {"a": 3}, {"a": DDP})),
     *rows("plot", trajopt.plot_convergence, results=(*KINDS, {}, {"a": 3})),

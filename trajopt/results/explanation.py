@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 NO_PROMISE = (
-    Status.DIVERGED, Status.INVALID_DERIVATIVES, Status.NOT_POSITIVE_DEFINITE, Status.INTERRUPTED, Status.INFEASIBLE,
+    Status.DIVERGED, Status.INVALID_DERIVATIVES, Status.NOT_POSITIVE_DEFINITE, Status.INTERRUPTED, Status.TIME_LIMIT,
+    Status.INFEASIBLE,
 )  # fmt: skip
 """Ends where the last record has no predicted decrease, or one of a penalty rather than of the cost."""
 FIRST_SHARES = 6
@@ -88,9 +89,8 @@ def _ending(solution: Solution, solver: Any) -> Iterator[str]:
             wanted = f"; the tolerance is {solver.tolerance:.1g}"
             if solution.converged and part and relative_promise(solution) > solver.tolerance:
                 wanted += ", but so little does not show in the cost"
-        verb = "promised" if solution.iterations == 1 and solution.status == Status.MAX_ITERATIONS else "promises"
         yield (
-            f"After {tried} the cost is {solution.cost:.6g}; a full step {verb} to lower {what} by "
+            f"After {tried} the cost is {solution.cost:.6g}; a full step promises to lower {what} by "
             f"{promise(solution):.2g}{part}{wanted}."
         )
 

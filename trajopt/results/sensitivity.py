@@ -25,9 +25,9 @@ from trajopt.optimality.first_order import FirstOrder, change_with, default_step
 from trajopt.optimality.kkt_point import Held, KKTPoint
 from trajopt.optimality.kkt_system import KKTStep, KKTSystem, RightHandSide
 from trajopt.optimality.parameters import Parameters, parameters_of
-from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.parameters import BOUNDS
 from trajopt.problem.problem import Problem, check_problem
+from trajopt.results.prediction import change_of_multipliers
 from trajopt.results.records import WarmStart
 from trajopt.results.stationary import factored, polished, stationary_point
 from trajopt.validation import float_array
@@ -135,18 +135,7 @@ class Sensitivity:
     @cached_property
     def multipliers(self) -> tuple[np.ndarray, ...]:
         """Those of each constraint by p."""
-        return self._multipliers(self.system, self._step, self.change)
-
-    def _multipliers(self, system: KKTSystem, step: KKTStep, change: FirstOrder) -> tuple[np.ndarray, ...]:
-        """Of each constraint (K, nr, P): of rows, and for limits of controls minus the gradient that they hold."""
-        point, dnu, parts = self.point, system.of_all_rows(step.dnu), iter(())
-        if point.rows is not None:
-            columns = [point.rows.unpacked(dnu[:, p] * point.rows.D) for p in range(dnu.shape[1])]
-            parts = iter([np.stack(part, axis=-1) for part in zip(*columns, strict=True)])
-        gradient = system.gradient(change.gu, step)
-        return tuple(
-            next(parts) if isinstance(one, ResidualConstraint) else -gradient for one in point.problem.constraints
-        )
+        return change_of_multipliers(self.system, self._step, self.change.gu)
 
     # -------------------------------------------------------------------------------------------- prediction
     def predict(self, dp: Any) -> WarmStart:
@@ -232,7 +221,7 @@ class Sensitivity:
             step = system.solve(change.right_hand_side(held))
             rows, controls = self._switched(system, step, change)
             if (rows == held.rows).all() and (controls == held.controls).all():
-                parts = self._multipliers(system, step, change)
+                parts = change_of_multipliers(system, step, change.gu)
                 return Directional(step.dx[..., 0], step.du[..., 0], tuple(part[..., 0] for part in parts))
             held = Held(rows, controls)
             system = KKTSystem(point, held)

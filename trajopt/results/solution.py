@@ -121,20 +121,22 @@ class Solution:
     def warm_start(self) -> WarmStart:
         """What another solve can start from: controls, multipliers and penalties; states too where gaps are left."""
         multipliers = tuple(report.multipliers for report in self.constraints)
-        return self._start(self.us, None if self.consistent else self.xs, multipliers)
+        return self._start(self.us, None if self.consistent else self.xs, multipliers, self.Vx)
 
-    def _start(self, us: np.ndarray, xs: np.ndarray | None, multipliers: tuple[np.ndarray, ...]) -> WarmStart:
+    def _start(
+        self, us: np.ndarray, xs: np.ndarray | None, multipliers: tuple[np.ndarray, ...], costate: np.ndarray
+    ) -> WarmStart:
         penalties = tuple([report.penalty for report in self.constraints])
         factors = tuple([report.factors for report in self.constraints])
         predicted = self.log[-1].predicted_decrease if self.log else np.inf
-        return WarmStart(us, xs, multipliers, penalties, factors, predicted)
+        return WarmStart(us, xs, multipliers, penalties, factors, predicted, costate if self.log else None)
 
     def shifted(self, steps: int = 1) -> WarmStart:
         """The warm start for the same problem some steps later.
 
         Everything moves up: states xs (N+1, nx) are the plan's own and then those where the last control leads, of
-        controls us (N, nu) and multipliers the last row is repeated.  A constraint at some knots takes the multipliers
-        of the first of them at or after the later time.
+        controls us (N, nu), multipliers and the costate the last row is repeated.  A constraint at some knots takes the
+        multipliers of the first of them at or after the later time.
 
         The new initial state differs from the plan by a gap at the first knot, which a full step closes with the gains;
         a rollout of old controls from it (a warm start with xs None) would run away from the plan where the
@@ -159,7 +161,8 @@ class Solution:
                 moved[: len(knots)] = report.multipliers[later]
             multipliers.append(moved)
         us = self.us[np.minimum(np.arange(steps, N + steps), N - 1)]
-        return self._start(us, xs, tuple(multipliers))
+        costate = self.Vx[np.minimum(np.arange(steps, N + steps + 1), N)]
+        return self._start(us, xs, tuple(multipliers), costate)
 
     def policy(self, feedback: bool = True) -> Policy:
         """The trajectory as a controller u = policy(t, x), with its gains or without; see `trajopt.Policy`."""
