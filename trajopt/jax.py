@@ -91,7 +91,7 @@ def _layer(host: LayerHost) -> Any:
 
     def multiplied(flat, xs, us, cost):
         bars = Covectors(np.asarray(xs), np.asarray(us), float(cost))
-        return host.vjp(host.points(np.asarray(flat)[None]), [bars])[0]
+        return host.vjp([host.again(np.asarray(flat))], [bars])[0]
 
     def call(flat):
         N, nx, nu = host.sizes() or (0, 0, 0)

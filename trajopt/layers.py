@@ -3,8 +3,9 @@
 
 A point is what a solve gives at parameters p (P,), polished by Newton steps of its optimality conditions, so that its
 numbers and their derivatives belong together: where a solver's own end is off by e, gradients of a loss at it are off
-by the same.  A host solves points, remembers the last ones, begins each solve from the nearest of them, and multiplies
-covectors with their derivatives.  What has no solution has no numbers: NaN, with a reason and a warning.
+by the same.  A host solves points, remembers the last ones, begins each solve from the nearest of those of earlier calls,
+so that they follow one branch of minima, and multiplies covectors with their derivatives.  What has no solution has no
+numbers: NaN, with a reason and a warning.
 """
 
 from __future__ import annotations
@@ -172,10 +173,18 @@ class LayerHost:
             keys = [p.tobytes() for p in ps]
             new = {key: p.copy() for key, p in zip(keys, ps, strict=True) if key not in self._known}
             found = {key: self._known[key] for key in keys if key not in new}
-            for point in self._solved(list(new.values())):
-                found[point.p.tobytes()] = point
-                self._remember(point)
+            tasks = [(p, self._nearest(p)) for p in new.values()]
+            for point in self._solved(tasks):
+                found[point.p.tobytes()] = self._known[point.p.tobytes()] = point
+            while len(self._known) > self.memory:
+                self._known.popitem(last=False)
             return [found[key] for key in keys]
+
+    def again(self, p: np.ndarray) -> Point:
+        """The point at p, that was solved before; a warning where it is no longer known."""
+        if p.tobytes() not in self._known:
+            warn(f"the point at p = {p} was forgotten and is solved again, wanted more than memory={self.memory}")
+        return self.points(p[None])[0]
 
     def numbers(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """xs (B, N+1, nx), us (B, N, nu) and cost (B,), NaN where there is no solution.
@@ -191,17 +200,17 @@ class LayerHost:
                 xs[i], us[i], cost[i] = point.solution.xs, point.solution.us, point.solution.cost
         return xs, us, cost
 
-    def _solved(self, ps: list[np.ndarray]) -> Iterable[Point]:
-        """One after the other, each begun from the nearest before it, or all at once in workers."""
-        if self.workers is None or len(ps) < 2:
-            for p in ps:
+    def _solved(self, tasks: list[tuple[np.ndarray, WarmStart | None]]) -> Iterable[Point]:
+        """Here, or in workers."""
+        if self.workers is None or len(tasks) < 2:
+            for task in tasks:
                 try:
-                    yield self._point(p, self._solves.solve((p, self._nearest(p))))
+                    yield self._point(task[0], self._solves.solve(task))
                 except NO_SOLUTION as error:
-                    yield self._point(p, None, f"{type(error).__name__}: {error}")
+                    yield self._point(task[0], None, f"{type(error).__name__}: {error}")
             return
-        tasks = [(p, self._nearest(p)) for p in ps]
-        for p, outcome in zip(ps, solve_many(itself, tasks, self._solves, executor=self._pool), strict=True):
+        for outcome in solve_many(itself, tasks, self._solves, executor=self._pool):
+            p = outcome.parameter[0]
             if outcome.error is not None and outcome.ending not in FAILURES:
                 raise RuntimeError(f"p = {p}: {outcome.error}\n{outcome.traceback or ''}")
             yield self._point(p, outcome.solution, outcome.error or "")
@@ -212,11 +221,6 @@ class LayerHost:
         else:
             self._sizes = len(solution.us), solution.xs.shape[1], solution.us.shape[1]
         return Point(self._solves.make_problem, p, solution, reason)
-
-    def _remember(self, point: Point) -> None:
-        self._known[point.p.tobytes()] = point
-        while len(self._known) > self.memory:
-            self._known.popitem(last=False)
 
     def _nearest(self, p: np.ndarray) -> WarmStart | None:
         best, least = None, math.inf

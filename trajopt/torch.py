@@ -18,7 +18,6 @@ from trajopt.problem.problem import Problem
 
 try:
     torch: Any = import_module("torch")
-    once_differentiable: Any = import_module("torch.autograd.function").once_differentiable
 except ImportError as error:
     raise ImportError(f"trajopt.torch needs torch: {how_to_install('torch')}") from error
 
@@ -31,9 +30,8 @@ class OptimalControl(torch.nn.Module):
     make_problem : function of p (P,), a numpy array, that returns a Problem, as for `trajopt.sensitivity`: horizon and
         sizes stay the same; at the top level of a module if there are workers
     solver : `ILQR`, `DDP`, or what has their ``solve(problem, warm_start=)``
-    workers : processes that share the problems of a batch, forward by `solve_many`, and back; None: this one alone,
-        each solve begun from the nearest before it
-    memory : how many of the last points are kept, from which solves begin
+    workers : processes that share the problems of a batch, forward by `solve_many`, and back; None: this one alone
+    memory : how many of the last points are kept: each solve begins from the nearest of those of earlier calls
 
     Attributes
     ----------
@@ -79,14 +77,28 @@ class _Solutions(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, p: Any, host: LayerHost, points: Any) -> Any:
-        ctx.host, ctx.points, ctx.form = host, points, p.shape
+        ctx.save_for_backward(p)
+        ctx.host, ctx.points = host, points
         batch = host.numbers(points)
         return tuple(p.new_tensor(part).reshape((*p.shape[:-1], *part.shape[1:])) for part in batch)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *bars: Any) -> Any:
-        B = len(ctx.points)
-        parts = [bar.detach().cpu().numpy().reshape((B, *bar.shape[len(ctx.form) - 1 :])) for bar in bars]
+        (p,), B = ctx.saved_tensors, len(ctx.points)
+        parts = [bar.detach().cpu().numpy().reshape((B, *bar.shape[p.ndim - 1 :])) for bar in bars]
         each = [Covectors(xs, us, float(cost)) for xs, us, cost in zip(*parts, strict=True)]
-        return bars[0].new_tensor(ctx.host.vjp(ctx.points, each)).reshape(ctx.form), None, None
+        gradient = p.new_tensor(ctx.host.vjp(ctx.points, each)).reshape(p.shape)
+        return (_Once.apply(gradient, p) if torch.is_grad_enabled() else gradient), None, None
+
+
+class _Once(torch.autograd.Function):
+    """A gradient that depends on p, in a way that is not known: torch's own `once_differentiable` takes it for constant
+    where the loss is linear."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Any, p: Any) -> Any:
+        return gradient.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *bars: Any) -> Any:
+        raise RuntimeError("OptimalControl: got second derivatives asked for, wanted first ones")
