@@ -47,17 +47,17 @@ def loss(situations, paths):
 
 paths, of_new = plan(expert(known))[0], plan(expert(new))[0]
 first, untrained = loss(new, of_new).item(), network(new[:1]).detach()
-steps = int(sys.argv[1]) if len(sys.argv) > 1 else 120
-optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+steps = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+optimizer = torch.optim.Adam(network.parameters(), lr=0.04)
 schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
 for _ in range(steps):
     optimizer.zero_grad()
-    error = loss(known, paths)
-    error.backward()
+    loss(known, paths).backward()
     optimizer.step()
     schedule.step()
 last = loss(new, of_new).item()
-print(f"situations never seen: {1e3 * first**0.5:.1f} mrad from the expert untrained, {1e3 * last**0.5:.2f} mrad trained")
+off = [f"{1e3 * each**0.5:.3g} mrad" for each in (first, last)]
+print(f"situations never seen: {off[0]} from the expert untrained, {off[1]} trained")
 
 asked = {"expert": expert(new[:1]), "untrained": untrained, "trained": network(new[:1]).detach()}
 solutions = {name: trajopt.DDP().solve(motion(p[0].numpy())) for name, p in asked.items()}

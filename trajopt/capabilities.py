@@ -406,7 +406,8 @@ CAPABILITIES: tuple[type, ...] = (
     CheckedStates, CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots,
     Refinement, Resimulation, OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion,
     AccelerationControlled, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery,
-    ContactPoints, ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, ControlNames, ControlUnits,
+    ContactPoints, ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, ControlNames,
+    ControlUnits,
 )  # fmt: skip
 
 

@@ -3,9 +3,9 @@
 
 A point is what a solve gives at parameters p (P,), polished by Newton steps of its optimality conditions, so that its
 numbers and their derivatives belong together: where a solver's own end is off by e, gradients of a loss at it are off
-by the same.  A host solves points, remembers the last ones, begins each solve from the nearest of those of earlier calls,
-so that they follow one branch of minima, and multiplies covectors with their derivatives.  What has no solution has no
-numbers: NaN, with a reason and a warning.
+by the same.  A host solves points, remembers the last ones, begins each solve from the nearest of those of earlier
+calls, so that they follow one branch of minima, and multiplies covectors with their derivatives.  What has no solution
+has no numbers: NaN, with a reason and a warning.
 """
 
 from __future__ import annotations

@@ -215,17 +215,6 @@ def test_processes_share_a_batch():
     assert (copy.workers, copy.memory) == (2, 64) and copy.sizes(ps[0]) == (10, 2, 1)
 
 
-def test_bad_arguments():
-    for given, error, text in [
-        (({}, trajopt.DDP()), TypeError, "make_problem: got dict, wanted a function of p"),
-        ((pendulum, trajopt.DDP), TypeError, "solver: got .*, wanted a solver such as"),
-        ((pendulum, trajopt.DDP(), 0), ValueError, "workers: got 0, wanted an integer >= 1"),
-        ((pendulum, trajopt.DDP(), None, 0), ValueError, "memory: got 0, wanted an integer >= 1"),
-    ]:
-        with pytest.raises(error, match=text):
-            LayerHost(*given)
-
-
 @pytest.mark.parametrize("name", ["jax", "torch"])
 def test_frameworks_are_extras(name, monkeypatch):
     monkeypatch.setitem(sys.modules, name, None)
@@ -285,7 +274,7 @@ def test_jax_bad_input(jax):
         layer(np.ones(2, np.float32))
     with pytest.raises(TypeError, match="example: got None, wanted a p"):
         jax.jit(lambda p: layer(p)[2])(np.ones(2))
-    with jax.enable_x64(False), pytest.raises(TypeError, match="jax: got 32-bit numbers, wanted jax.config.update"):
+    with jax.enable_x64(False), pytest.raises(TypeError, match="jax: got 32-bit numbers, wanted"):
         layer(np.ones(2))
     with pytest.raises(TypeError, match="make_problem: got int"):
         trajopt.jax.optimal_control(3, trajopt.DDP())

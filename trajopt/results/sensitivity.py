@@ -31,7 +31,7 @@ from trajopt.problem.parameters import BOUNDS
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import WarmStart
 from trajopt.results.stationary import factored, polished, stationary_point
-from trajopt.validation import float_array
+from trajopt.validation import flag, float_array
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -186,7 +186,7 @@ class Sensitivity:
         Raises: ValueError for a wrong shape or numbers that are not finite; if ambient, TypeError for a system on a
         manifold that has no `trajopt.capabilities.IntegrateJacobian`.
         """
-        if ambient and xs_bar is not None:
+        if flag("ambient", ambient) and xs_bar is not None:
             xs = self.point.xs
             xs_bar = along_tangents(self.point.problem.system, xs, float_array("xs_bar", xs_bar, xs.shape))
         total = np.zeros(len(self.parameters.vector))
