@@ -65,6 +65,9 @@ class Point:
     solution: Solution | None
     reason: str = ""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Point, (self.make_problem, self.p, self.solution, self.reason)
+
     @cached_property
     def derivatives(self) -> Sensitivity:
         """Of the solution; ValueError without one."""

@@ -206,6 +206,7 @@ def test_processes_share_a_batch():
         with pytest.warns(RuntimeWarning, match="ValueError: a mass of -1.0"):
             points = host.points(ps)
         bars = [Covectors(one, point.solution.us, 1.0) for point in points[:2]]
+        assert host.vjp(points[:1], bars[:1]).any()  # which is here, and stays here
         found.append([*host.numbers(points), host.vjp(points[:2], bars)])
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
@@ -249,6 +250,18 @@ def test_jax(jax):
     for p, row in zip(several, batch, strict=True):
         assert relative_error(jax.grad(f)(p), row) < IDENTITY
     assert len(solver.starts) == solves == 2
+
+
+def test_jax_jacobians(jax):
+    """Of p that is a tree, row by row."""
+    jnp = jax.numpy
+    layer = trajopt.jax.optimal_control(lambda p: pendulum([p["body"]["mass"], p["goal"][0]]), trajopt.DDP())
+    p = np.array([1.0, 1.0])
+    found = jax.jacrev(lambda p: layer(p)[1])({"body": {"mass": 1.0}, "goal": jnp.ones(1)})
+    problem = pendulum(p)
+    us = trajopt.sensitivity(pendulum, p, polished_solution(problem, trajopt.DDP().solve(problem))).us
+    assert relative_error(found["body"]["mass"], us[..., 0]) < 1e-9
+    assert relative_error(found["goal"], us[..., 1:]) < 1e-9
 
 
 def test_jax_where_there_is_no_solution(jax):
