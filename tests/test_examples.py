@@ -207,3 +207,14 @@ def test_a_whole_job(tmp_path, monkeypatch, capsys):
     rows = (tmp_path / "results" / "panda_job" / "plan.csv").read_text().splitlines()
     times = np.array([float(row.split(",")[0]) for row in rows[1:]])
     np.testing.assert_allclose(np.diff(times)[:-1], 1e-3, atol=1e-12)
+
+
+def test_a_network_imitates(tmp_path, monkeypatch, capsys):
+    """A few steps of training halve the loss in situations that are new."""
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["imitation", "8"])
+    result = runpy.run_path(str(ROOT / "examples" / "imitation.py"))
+    assert result["last"] < 0.5 * result["first"] and not result["plan"].failed.any()
+    assert "situations never seen" in capsys.readouterr().out
+    assert (tmp_path / "results" / "imitation" / "motion.png").stat().st_size > 1e4

@@ -44,6 +44,15 @@ class DifferenceExpansion(Protocol):
         ...
 
 
+class IntegrateJacobian(Protocol):
+    """Knows how the numbers of a state change along its tangent, for derivatives by these numbers
+    (`Sensitivity.vjp(..., ambient=True)`, layers)."""
+
+    def integrate_jacobian(self, xs: np.ndarray) -> np.ndarray:
+        """J (K, nx, ndx), the Jacobian of integrate(xs, dx) in dx at dx = 0, xs (K, nx)."""
+        ...
+
+
 class DifferenceWithJacobian(Protocol):
     """The difference and its Jacobian together: costs use it in place of `difference` and `difference_expansion`."""
 
@@ -393,11 +402,12 @@ class ControlUnits(Protocol):
 
 
 CAPABILITIES: tuple[type, ...] = (
-    Euclidean, PlainTangent, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates,
-    CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots, Refinement,
-    Resimulation, OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion, AccelerationControlled,
-    Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery, ContactPoints,
-    ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, ControlNames, ControlUnits,
+    Euclidean, PlainTangent, DifferenceExpansion, IntegrateJacobian, DifferenceWithJacobian, DifferenceResidual,
+    CheckedStates, CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots,
+    Refinement, Resimulation, OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion,
+    AccelerationControlled, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery,
+    ContactPoints, ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, ControlNames,
+    ControlUnits,
 )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.model import RigidBodyModel
 from dynamics.subject import Subject
 from dynamics.systems.discrete_system import DiscreteSystem
+from dynamics.systems.integrate_jacobian import integrate_jacobian
 from dynamics.systems.limits import control_names, effort_limits, position_limits, speed_limits
 from dynamics.systems.skeleton import skeleton
 from dynamics.systems.solids import Solid, solids
@@ -152,6 +153,11 @@ class RobotSystem(DiscreteSystem):
     def difference_with_jacobian(self, x_ref: np.ndarray, xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """difference(x_ref, xs) (K, ndx) and its Jacobian (K, ndx, ndx) in xs, from one call."""
         return difference_expansion(self.model, x_ref, xs, None)[:2]
+
+    def integrate_jacobian(self, xs: np.ndarray) -> np.ndarray:
+        """Jacobian (K, nx, ndx) of integrate(xs, dx) in dx at dx = 0, xs (K, nx); see
+        `trajopt.capabilities.IntegrateJacobian`."""
+        return integrate_jacobian(self.model, xs)
 
     def difference_residual(self, x_ref: np.ndarray) -> StateDifference:
         """r = difference(x_ref, x) as a residual that sums its weighted squares by itself."""

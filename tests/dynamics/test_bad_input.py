@@ -182,6 +182,7 @@ TABLE += [
         gaps=arrays(4, 4, finite=False)[1:],
     ),
     *rows("limits", of_system("closed_loop_rollout"), {**CLOSED_LOOP, "upper": US}, lower=arrays(3, 2, finite=False)),
+    *rows("integrate_jacobian", of_system("integrate_jacobian"), xs=arrays(3, 4)),
     *rows("skeleton", of_system("skeleton"), xs=arrays(3, 4)),
     *rows("center_of_mass", of_system("center_of_mass"), xs=arrays(3, 4)),
     *rows("contact_points", lambda **given: hopping().contact_points(**given), xs=arrays(3, 15)),

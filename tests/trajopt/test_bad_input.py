@@ -13,6 +13,7 @@ import trajopt
 from tests.reference.bad_values import CHOICES, FLAGS, KINDS, NUMBERS, THING, WHOLE, arrays, assert_refused, rows
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, CallableSystem, ControlBounds, ControlCost, Problem, StateCost
+from trajopt.layers import LayerHost
 
 SYSTEM = Pendulum()
 TEXTS = (3, THING, ["a"], b"x")
@@ -135,6 +136,10 @@ TABLE = [
          ),
          x_predicted=arrays(2), p=(*NOT_NUMBERS[:7], np.nan), warm_start=KINDS[1:]),
     *rows("feedback", feedback(), {"x": X, "p": 1.0}, x=arrays(2), p=(*NOT_NUMBERS[:7], np.nan, [1.0, 2.0])),
+    *rows("vjp", lambda **given: trajopt.sensitivity(lambda p: problem(), 1.0, solution()).vjp(**given),
+          {"xs_bar": np.zeros((6, 2))}, xs_bar=arrays(6, 2)[1:], us_bar=arrays(5, 1)[1:], ambient=FLAGS),
+    *rows("layers", LayerHost, {"make_problem": make_problem, "solver": DDP()}, make_problem=KINDS, solver=KINDS,
+          workers=WHOLE[1:], memory=WHOLE),
     *rows("compare", trajopt.compare, {"problem": problem(), "solvers": {"ddp": DDP()}}, problem=KINDS,
           solvers=(*KINDS, {}, {"a": 3}, {"a": DDP})),
     *rows("plot", trajopt.plot_convergence, results=(*KINDS, {}, {"a": 3})),

@@ -9,7 +9,9 @@ import trajopt
 from experiments.sensitivity.cases import CASES, swinging_double_pendulum, unicycle_past_discs
 from experiments.sensitivity.references import Reference, derivatives, polished_solution, reference
 from tests.tolerances import IDENTITY, relative_error
+from tests.trajopt.systems import CirclePendulum
 from trajopt.optimality import first_order
+from trajopt.optimality.first_order import FOURTH_ORDER
 from trajopt.optimality.kkt_system import RAISE
 from trajopt.optimality.riccati_factor import Factor, factorized
 from trajopt.results.stationary import stationary_point
@@ -60,6 +62,38 @@ def test_initial_state(solved):
 
 
 # -------------------------------------------------------------------------------------------- manifolds, constraints
+def test_losses_of_the_numbers_of_states(rng):
+    """Of a quadrotor's quaternions and places: against the loss at solutions of neighbouring problems."""
+    case = CASES["quadrotor"]
+    problem = case.make(case.p)
+    solution = polished_solution(problem, trajopt.DDP().solve(problem))
+    weights = rng.standard_normal(solution.xs.shape)
+    found = trajopt.sensitivity(case.make, case.p, solution, wrt=["x0", "target"])
+    gradient = found.vjp(weights * np.cos(solution.xs), ambient=True)
+    for number, name in enumerate(found.labels):
+        h, total = case.factor * found.steps[number], 0.0
+        for multiple, weight in FOURTH_ORDER:
+            other = case.make({**case.p, name: case.p[name] + multiple * h})
+            again = polished_solution(other, trajopt.DDP().solve(other, warm_start=solution))
+            total += weight / h * float((weights * np.sin(again.xs)).sum())
+        assert gradient[name] == pytest.approx(total, rel=RESOLVED)
+    with pytest.raises(ValueError, match=r"xs_bar: got shape \(76, 12\), wanted \(76, 13\)"):
+        found.vjp(np.zeros((76, 12)), ambient=True)
+
+
+def test_numbers_of_states_need_a_jacobian():
+    """A system on a manifold without `integrate_jacobian` says so."""
+    system = CirclePendulum()
+    goal = system.embed(np.array([np.pi, 0.0]))
+    costs = [trajopt.ControlCost(0.1)], [trajopt.StateCost(system, goal, 5.0)]
+    problem = trajopt.Problem(system, system.embed(np.array([2.5, 0.0])), 20, *costs)
+    solution = trajopt.DDP().solve(problem)
+    found = trajopt.sensitivity(lambda p: problem, 1.0, solution)
+    assert found.vjp(np.ones((21, 2))) == 0.0
+    with pytest.raises(TypeError, match="CirclePendulum is not euclidean and lacks integrate_jacobian"):
+        found.vjp(np.ones((21, 3)), ambient=True)
+
+
 def test_dynamics_are_carried_back_on_manifolds(monkeypatch):
     """Without the Jacobian of the difference, derivatives of the quadrotor are wrong by percents."""
     case = CASES["quadrotor"]

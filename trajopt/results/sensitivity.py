@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trajopt.interfaces.system import along_tangents
 from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
 from trajopt.optimality.kkt_point import Held, KKTPoint
 from trajopt.optimality.kkt_system import KKTStep, KKTSystem, RightHandSide
@@ -30,7 +31,7 @@ from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.prediction import change_of_multipliers
 from trajopt.results.records import WarmStart
 from trajopt.results.stationary import factored, polished, stationary_point
-from trajopt.validation import float_array
+from trajopt.validation import flag, float_array
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -161,17 +162,22 @@ class Sensitivity:
         xs_bar: ArrayLike | None = None,
         us_bar: ArrayLike | None = None,
         cost_bar: float = 0.0,
+        ambient: bool = False,
     ) -> Any:
         """d phi / dp of a function phi of the solution, in the form of p.
 
         Parameters
         ----------
-        xs_bar : (N+1, ndx), d phi / d xs along tangents
+        xs_bar : (N+1, ndx), d phi / d xs along tangents; if ambient (N+1, nx), by the numbers of the states
         us_bar : (N, nu), d phi / d us
         cost_bar : d phi / d J
 
-        Raises: ValueError for a wrong shape or numbers that are not finite.
+        Raises: ValueError for a wrong shape or numbers that are not finite; if ambient, TypeError for a system on a
+        manifold that has no `trajopt.capabilities.IntegrateJacobian`.
         """
+        if flag("ambient", ambient) and xs_bar is not None:
+            xs = self.point.xs
+            xs_bar = along_tangents(self.point.problem.system, xs, float_array("xs_bar", xs_bar, xs.shape))
         total = np.zeros(len(self.parameters.vector))
         if xs_bar is not None or us_bar is not None:
             rhs, back = self._back(xs_bar, us_bar)

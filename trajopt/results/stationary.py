@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 SAME = 1e-9
 """Relative difference of costs, and of states, up to which a solution is that of a problem."""
+POLISHES = 4
+SHORT = 1e-6
+"""Newton steps taken at most, and how short the last one is, relative to the controls."""
 
 
 def stationary_point(problem: Problem, solution: Solution) -> KKTPoint:
@@ -48,6 +52,23 @@ def factored(point: KKTPoint) -> KKTSystem:
             f"solution: got one that is no strict minimum of second order (Quu at knot {error.knot} is not positive "
             "definite), wanted one that is; see its certificate()"
         ) from None
+
+
+def polished_solution(problem: Problem, solution: Solution) -> Solution:
+    """A solution of this problem after Newton steps of its optimality conditions, until they are as short as the
+    square of the next one is rounding; ValueError where there is no strict minimum, or where they do not get shorter.
+    """
+    point = stationary_point(problem, solution)
+    for _ in range(POLISHES):
+        before, point = point, polished(point, factored(point), solution.constraints)
+        if float(np.abs(point.us - before.us).max()) <= SHORT * (1.0 + float(np.abs(before.us).max())):
+            break
+    else:
+        raise ValueError(f"solution: got one from which {POLISHES} Newton steps did not settle, wanted a minimum")
+    parts = iter(() if point.rows is None else point.rows.unpacked(point.nu * point.rows.D))
+    reports = [r if r.factors is None else r._replace(multipliers=next(parts)) for r in solution.constraints]
+    cost, gaps = problem.objective.value(point.xs, point.us), gaps_of(problem, point.xs, point.us)
+    return replace(solution, xs=point.xs, us=point.us, cost=cost, gaps=gaps, constraints=tuple(reports))
 
 
 def polished(point: KKTPoint, system: KKTSystem, reports: Sequence[ConstraintReport]) -> KKTPoint:
