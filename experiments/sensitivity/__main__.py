@@ -22,7 +22,7 @@ from experiments.sensitivity.figures import plot_errors, plot_predictions
 from experiments.sensitivity.saddles import SADDLES
 from experiments.sensitivity.study import CHANGES, PREDICTED, case_record, prediction
 
-SECONDS, QUICK_SECONDS = 1.0, 0.05
+SECONDS, QUICK_SECONDS = 0.3, 0.02
 """For a time."""
 QUICK_CASES, QUICK_COUNT = ("pendulum", "arm_obstacle"), 2
 QUICK_PROBLEMS = ["pendulum", "soft_manipulator_reach"]
@@ -58,6 +58,8 @@ def shown(results: dict[str, Any]) -> Iterable[Table]:
     yield tables.predictions_table(results)
     yield tables.certificates_table(results)
     yield tables.saddles_table(results)
+    if "inertial" in results:
+        yield tables.inertial_table(results)
     if "escapes" in results:
         yield tables.escapes_table(results)
 
@@ -75,6 +77,7 @@ main = Experiment(
     tables=shown,
     pictures={"errors.png": plot_errors, "predictions.png": plot_predictions},
     width=200,
+    threads=1,
 )
 
 if __name__ == "__main__":

@@ -13,12 +13,11 @@ import scipy.linalg
 
 import problems
 import trajopt
-from experiments.harness import medians
 from experiments.ilqr_vs_ddp.starts import controls
 from experiments.sensitivity.dense import dense_hessian
 from experiments.sensitivity.references import polished_solution
 from experiments.sensitivity.saddles import SADDLES
-from experiments.sensitivity.study import Record, check_calls
+from experiments.sensitivity.study import Record, check_calls, processor_time
 from trajopt.results.stationary import stationary_point
 
 WITH, WITHOUT = trajopt.DDP(), trajopt.DDP(escape=False)
@@ -75,6 +74,6 @@ def escape_record(name: str, starts: int, seed: int, seconds: float) -> Record:
     solution, times = WITHOUT.solve(problem), {}
     if solution.converged:
         calls: dict[str, Any] = {"solve": lambda: WITHOUT.solve(problem), **check_calls(problem, solution)}
-        times = {call: medians({call: calls[call]}, seconds, rounds=5)[call] for call in ("solve", "check")}
+        times = {call: processor_time(calls[call], seconds) for call in ("solve", "check")}
         times["iteration"] = times["solve"] / max(solution.iterations, 1)
     return {"problem": name, "runs": runs, "times": times}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from experiments.harness import records, table
+from experiments.harness import table
 from experiments.sensitivity.study import NAMES
 
 Results = dict[str, Any]
@@ -157,8 +157,13 @@ def escape_row(record: Results) -> tuple:
 
 def inertial_table(results: Results) -> Table:
     """Gradients by inertial parameters, in units of an iteration."""
-    headings = {
-        "parameters": "parameters", "vjp": "vjp, s", "iteration": "iteration, s", "ratio": "ratio",
-        "difference": "relative difference",
-    }  # fmt: skip
-    return records("gradient of a loss of the trajectory by inertial parameters", [results["inertial"]], headings)
+    r = results["inertial"]
+    times = (r["milliseconds"][key] for key in ("exact iteration", "gradient"))
+    errors = map(scientific, r["errors"].values())
+    row = f"chain of {r['links']} links", r["parameters"], *times, r["iterations"], *errors
+    return table(
+        "gradient of a loss of the trajectory by all inertial parameters",
+        ("robot",),
+        ("parameters", "iteration, ms", "gradient, ms", "iterations", *(f"error,\n{name}" for name in r["errors"])),
+        [[row]],
+    )

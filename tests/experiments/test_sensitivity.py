@@ -101,5 +101,7 @@ def test_figures_by_hand():
 
 
 def test_inertial_table():
-    row = {"parameters": 100, "vjp": 3e-3, "iteration": 1e-3, "ratio": 3.0, "difference": 1e-9}
+    times = {"exact iteration": 1.0, "gradient": 3.0}
+    errors = {"generic": 1e-9, "solved again": 1e-10}
+    row = {"links": 10, "parameters": 100, "milliseconds": times, "iterations": 3.0, "errors": errors}
     assert tables.inertial_table({"inertial": row}).row_count == 1
