@@ -12,7 +12,7 @@ from problems.quadrotor import GOAL_POSITION, GOAL_YAW
 from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.cases import cartpole, circle_pendulum, pendulum, tip
 from tests.trajopt.constrained_cases import speed_limit
-from tests.trajopt.systems import CartPole, LinearSystem
+from tests.trajopt.systems import LinearSystem, Pendulum
 from tests.trajopt.test_certificate import hanging_pendulum
 from tests.trajopt.test_prepared import assert_same
 from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateCost
@@ -176,10 +176,10 @@ def test_what_terms_share_is_left_out():
 
 # ------------------------------------------------------------------------------------------------ cycles
 def follow():
-    """A cart that is to stand still with its pole upright, hanging over by a bit."""
-    system, target = CartPole(), np.zeros(4)
-    costs = [StateCost(system, target, 1.0), ControlCost(1e-2)]
-    return Problem(system, [0.3, 0.4, 0.0, 0.0], 40, costs, [StateCost(system, target, 10.0)])
+    """A pendulum that is to be held aside."""
+    system, target = Pendulum(), np.array([1.0, 0.0])
+    costs = [StateCost(system, target, [10.0, 1.0]), ControlCost(1e-2, 9.81 * np.sin(1.0))]
+    return Problem(system, [0.3, 0.0], 40, costs, [StateCost(system, target, 10.0)])
 
 
 def cycles(solver, count=25):
@@ -202,18 +202,21 @@ def test_real_time_iterations_of_ddp_are_exact():
     assert np.median(errors) < 1e-3
 
 
-def test_an_exact_step_takes_the_costate_of_the_plan(rng):
-    """Where a target jumps that along the old trajectory is not the one of the optimum, and the step is worse."""
-    prepared = DDP(max_iterations=1).prepare(tip(), lambda p: {"terminal StateCost": p})
+@pytest.mark.parametrize("make, target", [(cartpole, [1.3, 0.5, 0.0, 0.0]), (tip, [2.9, 0.0])])
+def test_an_exact_step_takes_the_costate_of_the_plan(make, target):
+    """Where a target jumps, that along the old trajectory is farther from the optimum's, and so is the step."""
+    prepared = DDP(max_iterations=1).prepare(make())
     plan = DDP().solve(prepared.problem)
     start = plan.warm_start()._replace(predicted=0.0, xs=plan.xs)
-    prepared.update({"terminal StateCost": [np.pi + 0.3, 0.5]})
+    prepared.update({"terminal StateCost": target})
     best, errors = DDP().solve(prepared.problem, warm_start=plan), []
     for costate in (start.costate, None):
         step = prepared.solve(warm_start=start._replace(costate=costate))
-        assert step.log[0].step == "exact"
+        assert step.log[0].step == "exact" and step.log[0].alpha == 1.0
         errors.append(np.abs(step.us - best.us).max())
-    assert errors[0] < errors[1]
+    assert errors[0] < 0.2 * errors[1]
+    with pytest.raises(ValueError, match=r"^warm_start: costate: got shape \(3,\)"):
+        prepared.solve(warm_start=start._replace(costate=np.zeros(3)))
 
 
 def test_exact_derivatives_are_what_makes_it_so():
