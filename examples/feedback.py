@@ -17,7 +17,7 @@ holding = dynamics.gravity_forces(robot, x[:6])
 tool = trajopt.ResidualCost(dynamics.FrameTranslation(robot, "tool", target), weights=1e3)
 still = trajopt.StateCost(system, x, np.repeat([0.1, 1.0], 6))
 torque = trajopt.ControlCost(1e-3, reference=holding)
-problem = trajopt.Problem(system, x, 40, [tool, still, torque], [tool], us_init=np.tile(holding, (40, 1)))
+problem = trajopt.Problem(system, x, 40, [tool, still, torque], [tool, still], us_init=np.tile(holding, (40, 1)))
 
 controller = trajopt.DDP(max_iterations=1).prepare(problem, parameters="target")
 feedback = controller.prepare_step(x, target, trajopt.DDP().solve(problem))

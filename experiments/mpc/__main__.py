@@ -42,18 +42,20 @@ def samples_table(samples: dict[str, Any]) -> Table:
     return table(
         f"six-axis arm, target known when it is sampled: off the best torques [N m], {samples['samples']} samples",
         ("target", "scheme"),
-        ("median", "90 %", "cost", "exact", "sample to control [us]", "90 %", "preparation [ms]"),
+        (
+            "median", "90 %", "cost", "exact steps", "exact derivatives", "sample to control [us]", "90 %",
+            "preparation [ms]",
+        ),
         (
             [
                 (
-                    path, scheme, f"{s['median']:.3f}", f"{s['most']:.2f}", f"{s['cost']:.4f}", _exact(s["kinds"]),
-                    s["sample_us"], s["sample_most_us"], s["preparation_ms"],
+                    path, scheme, f"{s['median']:.3f}", f"{s['most']:.2f}", f"{s['cost']:.4f}", _exact(s["steps"]),
+                    _exact(s["kinds"]), s["sample_us"], s["sample_most_us"], s["preparation_ms"],
                 )
                 for scheme, s in record.items()
             ]
             for path, record in samples["paths"].items()
         ),
-        caption="exact: steps of iterations, derivatives of prepared feedbacks, that contain all second derivatives",
     )  # fmt: skip
 
 
@@ -95,7 +97,7 @@ main = Experiment(
         latency_table(results["samples"]["latency"]),
     ),
     pictures={"mpc.png": plot, "samples.png": lambda results: plot_samples(results["samples"])},
-    width=150,
+    width=170,
 )
 
 if __name__ == "__main__":

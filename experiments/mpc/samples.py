@@ -50,7 +50,7 @@ class Iterated:
         self.prepared = AFTER[scheme].prepare(follow())
         self.prepared.update(aimed_at(target))
         plan = trajopt.DDP().solve(self.prepared.at(x))
-        self.start, self.kinds, self.seconds = plan.warm_start()._replace(xs=plan.xs), Counter(), []
+        self.start, self.seconds, self.steps = plan.warm_start()._replace(xs=plan.xs), [], Counter()
 
     def control(self, x: np.ndarray, target: np.ndarray) -> np.ndarray:
         """For a sample."""
@@ -58,7 +58,7 @@ class Iterated:
         self.prepared.update(aimed_at(target))
         plan = self.prepared.solve(x, warm_start=self.start)
         self.seconds.append(time.perf_counter() - begin)
-        self.kinds[plan.log[0].step] += 1
+        self.steps[plan.log[0].step] += 1
         self.start = plan.shifted()
         return plan.us[0]
 
@@ -69,7 +69,8 @@ class Prepared:
     def __init__(self, scheme: str, x: np.ndarray, target: np.ndarray) -> None:
         self.blind, self.options = scheme == X_ONLY, PREPARED[scheme]
         solver = trajopt.DDP(max_iterations=1) if self.options.get("exact", True) else trajopt.ILQR(max_iterations=1)
-        self.prepared, self.kinds, self.seconds, self.preparing = solver.prepare(follow(), aimed_at), Counter(), [], []
+        self.prepared, self.kinds, self.steps = solver.prepare(follow(), aimed_at), Counter(), Counter()
+        self.seconds, self.preparing = [], []
         self.prepared.update(aimed_at(target))
         self.feedback = self._prepare(x, target, trajopt.DDP().solve(self.prepared.at(x)))
 
@@ -87,16 +88,18 @@ class Prepared:
         found = self.prepared.prepare_step(x, target, plan, **self.options)
         self.preparing.append(time.perf_counter() - begin)
         self.kinds[found.kind] += 1
+        self.steps[found.solution.log[0].step] += 1
         return found
 
 
 class Loop(NamedTuple):
-    """Of one run: errors (SAMPLES,) [N m], the largest of the six torques; cost; kinds of steps or derivatives; seconds
-    from samples to controls, and of preparations; solves of the reference that did not converge."""
+    """Of one run: errors (SAMPLES,) [N m], the largest of the six torques; cost; kinds of derivatives, and of steps of
+    iterations; seconds from samples to controls, and of preparations; solves of the reference that did not converge."""
 
     errors: np.ndarray
     cost: float
     kinds: Counter
+    steps: Counter
     seconds: list[float]
     preparing: list[float]
     missed: int
@@ -116,8 +119,9 @@ def closed_loop(scheme: str, targets: np.ndarray, seed: int) -> Loop:
         errors.append(float(np.abs(u - wanted).max()))
         cost += cost_of(x, u, target)
         x = system.step(x, u) + np.r_[np.zeros(6), NOISE * rng.standard_normal(6)]
-    kinds, seconds = (Counter(), []) if controller is None else (controller.kinds, controller.seconds)
-    return Loop(np.array(errors), cost, kinds, seconds, getattr(controller, "preparing", []), best.missed)
+    counted = (getattr(controller, name, Counter()) for name in ("kinds", "steps"))
+    times = (getattr(controller, name, []) for name in ("seconds", "preparing"))
+    return Loop(np.array(errors), cost, *counted, *times, best.missed)
 
 
 def summary(loops: list[Loop]) -> dict[str, Any]:
@@ -131,6 +135,7 @@ def summary(loops: list[Loop]) -> dict[str, Any]:
         "cost": float(np.mean([loop.cost for loop in loops])),
         "errors": errors,
         "kinds": dict(sum((loop.kinds for loop in loops), Counter())),
+        "steps": dict(sum((loop.steps for loop in loops), Counter())),
         "sample_us": 1e6 * float(np.median(seconds)) if seconds else None,
         "sample_most_us": 1e6 * float(np.quantile(seconds, 0.9)) if seconds else None,
         "preparation_ms": 1e3 * float(np.median(preparing)) if preparing else None,

@@ -153,7 +153,7 @@ def test_one_sweep_a_cycle(name, solver, counts, rng):
     step began, cost and values of constraints are new, the policy is that of the step."""
     problem = speed_limit() if name == "speed limit" else CASES[name]()
     prepared, plan = solver.prepare(problem), DDP().solve(problem)
-    for _ in range(3):
+    for cycle in range(3):
         start = prepared.shifted(plan)
         x0 = problem.system.integrate(start.xs[0], 1e-3 * rng.standard_normal(problem.system.ndx))
         counts.clear()
@@ -161,10 +161,9 @@ def test_one_sweep_a_cycle(name, solver, counts, rng):
         tried = counts.pop("with_curvature", 0)
         refused = tried - (plan.log[0].step == "exact")  # an exact sweep that is not positive definite
         assert counts == {"sweep": 1 + refused, "expand": 1, "candidates": 1}
-        assert tried == isinstance(solver, DDP)
+        assert tried == (cycle == 0 and isinstance(solver, DDP))
         assert plan.status == "max_iterations" and len(plan.log) == 2 and plan.log[0].alpha > 0.0
-        left = plan.warm_start().predicted
-        assert left == plan.log[1].predicted_decrease <= plan.log[0].predicted_decrease
+        assert plan.warm_start().predicted == plan.log[0].predicted_decrease
         assert plan.gradient_norm == plan.log[0].gradient_norm
         assert plan.log[0].alpha < 1.0 or not plan.k.any()
         for report, constraint in zip(plan.constraints, problem.constraints, strict=True):

@@ -89,8 +89,9 @@ def _ending(solution: Solution, solver: Any) -> Iterator[str]:
             wanted = f"; the tolerance is {solver.tolerance:.1g}"
             if solution.converged and part and relative_promise(solution) > solver.tolerance:
                 wanted += ", but so little does not show in the cost"
+        verb = "promised" if solution.iterations == 1 and solution.status == Status.MAX_ITERATIONS else "promises"
         yield (
-            f"After {tried} the cost is {solution.cost:.6g}; a full step promises to lower {what} by "
+            f"After {tried} the cost is {solution.cost:.6g}; a full step {verb} to lower {what} by "
             f"{promise(solution):.2g}{part}{wanted}."
         )
 

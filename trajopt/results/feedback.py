@@ -41,11 +41,13 @@ FLOAT64 = np.dtype(np.float64)
 
 class Derivatives(NamedTuple):
     """Of a plan by its initial state, n columns, and its parameters, P columns: states (N+1, n, n+P) along tangents,
-    controls (N, m, n+P), multipliers of each constraint (K, nr, n+P); kind: what they are made of."""
+    controls (N, m, n+P), costate (N+1, n, n+P), multipliers of each constraint (K, nr, n+P); kind: what they are made
+    of."""
 
     kind: str
     xs: np.ndarray
     us: np.ndarray
+    costate: np.ndarray
     multipliers: tuple[np.ndarray, ...]
 
 
@@ -78,6 +80,8 @@ class Feedback:
     kind : str
         What the derivatives are made of: "exact"; "gauss_newton" where the exact Hessian is not positive definite;
         "none" where there are none at all, and the plan stays as it is whatever x and p are.
+    costate : (N+1, ndx)
+        Of the plan.
     K : (nu, ndx)
         d u / d x at the first knot.
     D : (nu, P)
@@ -86,6 +90,7 @@ class Feedback:
 
     solution: Solution
     derivatives: Derivatives = field(repr=False)
+    costate: np.ndarray = field(repr=False)
     parameters: Parameters | None = field(default=None, repr=False)
     _table: np.ndarray = field(init=False, repr=False)
     _reference: np.ndarray = field(init=False, repr=False)
@@ -156,7 +161,8 @@ class Feedback:
             report._replace(multipliers=report.multipliers + change @ d)
             for report, change in zip(s.constraints, of.multipliers, strict=True)
         )
-        return replace(s, xs=system.integrate(s.xs, of.xs @ d), us=us, constraints=reports).shifted(steps)
+        xs, costate = system.integrate(s.xs, of.xs @ d), self.costate + of.costate @ d
+        return replace(s, xs=xs, us=us, Vx=costate, constraints=reports).shifted(steps)
 
     def _moved_state(self, x: ArrayLike) -> np.ndarray:
         """The state, or on a manifold the tangent to it, perhaps not finite."""
@@ -194,18 +200,18 @@ def feedback_of(
     """Of a plan; make_problem: its problem by the parameters, which are those of the plan now; exact: whether to try
     with second derivatives."""
     n, P = solution.problem.system.ndx, 0 if parameters is None else len(parameters.vector)
-    found = None
+    found, costate = None, solution.Vx
     if np.isfinite(solution.cost) and finite(solution.xs, solution.us):
         with np.errstate(all="ignore"):
             reports = solution.constraints
             point = _with_bounds_of_rows(kkt_point(solution.problem, solution.xs, solution.us, reports), reports)
-            change = None
+            change, costate = None, point.costate
             if parameters is not None:
                 change = change_with(make_problem, parameters, point, default_steps(parameters))
             if exact and finite(*point.e):
                 found = _solved(point, EXACT, change)
             found = found or _by_gauss_newton(point, change, max_regularization)
-    return Feedback(solution, found or _none(solution, n + P), parameters)
+    return Feedback(solution, found or _none(solution, n + P), costate, parameters)
 
 
 def _solved(point: KKTPoint, kind: str, change: FirstOrder | None) -> Derivatives | None:
@@ -221,9 +227,9 @@ def _solved(point: KKTPoint, kind: str, change: FirstOrder | None) -> Derivative
         for part, of_parameters in zip(rhs, change.right_hand_side(system.held), strict=True):
             part[..., n:] += of_parameters
     step = system.solve(rhs)
-    if not finite(step.dx, step.du, step.dnu):
+    if not finite(step.dx, step.du, step.dlam, step.dnu):
         return None
-    return Derivatives(kind, step.dx, step.du, change_of_multipliers(system, step, rhs.gu))
+    return Derivatives(kind, step.dx, step.du, step.dlam, change_of_multipliers(system, step, rhs.gu))
 
 
 def _by_gauss_newton(point: KKTPoint, change: FirstOrder | None, largest: float) -> Derivatives | None:
@@ -244,7 +250,8 @@ def _none(solution: Solution, columns: int) -> Derivatives:
     """Zeros."""
     s = solution
     multipliers = tuple(np.zeros((*report.multipliers.shape, columns)) for report in s.constraints)
-    return Derivatives(NONE, np.zeros((*s.Vx.shape, columns)), np.zeros((*s.us.shape, columns)), multipliers)
+    of_states = np.zeros((*s.Vx.shape, columns))
+    return Derivatives(NONE, of_states, np.zeros((*s.us.shape, columns)), of_states, multipliers)
 
 
 def _with_bounds_of_rows(point: KKTPoint, reports: Sequence[ConstraintReport]) -> KKTPoint:

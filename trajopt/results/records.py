@@ -15,8 +15,8 @@ class IterationRecord(NamedTuple):
     the last knot at which Quu was found not to be positive definite, -1 if it always was (mu was raised there, or an
     exact step replaced by one of another kind).
     Under constraints the decreases are those of the augmented Lagrangian.  The last record of a log is the final
-    iterate; after ``max_iterations=1`` its predicted decrease is what a full step to it missed of its own, and after a
-    short one, and where a solve was stopped by the time or an interruption, that of the step to it.
+    iterate; after ``max_iterations=1``, and where the time or an interruption ended the solve, it repeats the decrease
+    that was predicted for the step to it.
     """
 
     iteration: int

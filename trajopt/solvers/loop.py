@@ -15,9 +15,8 @@ from an optimum, and no regularization of it was found to be as good as a Gauss-
 
 Where one step is all that is allowed, no sweep follows it.  From a warm start its own is then the only one: an exact
 one has the costate of the warm start as its multiplier, since that along the old trajectory is not near the optimum's
-where the state or a target has jumped, and is compared with a Gauss-Newton step unless it is a full one; the penalty is
-not steered, and kinks of the model count only where the step would be short.  Whether the next one is exact says what a
-full step missed of its promise: the promise itself is mostly that of the jump.
+where the state or a target has jumped, and is compared with a Gauss-Newton step unless it keeps its promise; the
+penalty is not steered, and kinks of the model count only where the step would be short.
 
 An iteration makes a new `State` of the one before, which stays as it is.  What the sweep's controls are, and how
 trajectories follow from them, is the business of a `Formulation`.
@@ -152,7 +151,7 @@ class Loop:
             return state._replace(status=status, log=(*state.log, self._record(state, direction, None)))
         attempts = Attempts(self.formulation, model, multipliers, regularization.mu, weight, self.clock)
         found = aim.attempt or attempts.best(direction)
-        if self.cycle and found.step is not None and found.step.alpha < 1.0:
+        if self.cycle and not self._as_promised(model.iterate, found):
             found = attempts.without_curvature(found)
         used, step, refused = found if found.long or not self._unsteered else self._past_kinks(attempts, found)
         if used is not direction:
@@ -191,13 +190,11 @@ class Loop:
         regularization = state.regularization.after_step(step.alpha, closing)
         if used.kind == CONVEXIFIED:
             regularization = regularization.after_convexified(step.alpha, gain, state.predicted)
-        last, predicted = state.direction, state.predicted
+        last = state.direction
         if self._single or self.clock.limit is not None:
             last = left_of(self.formulation, model.iterate, used, step)
-        if self._single and step.alpha == 1.0:
-            predicted = abs(used.change + gain)
         return State(
-            moved, regularization, predicted, state.log, m,
+            moved, regularization, state.predicted, state.log, m,
             state.gap_weight, state.tried, last, state.without_curvature,
             idle=0 if shows else state.idle + 1, trusted=trusted, violation=violation, checked=state.checked,
             first=state.first,
@@ -232,6 +229,11 @@ class Loop:
         """Whether that step is one of a sweep, with the penalty of a warm start."""
         return self._single and self.warm is not None
 
+    def _as_promised(self, iterate: Iterate, found: Attempt) -> bool:
+        """Whether a full step was found that gains what it promised."""
+        step = found.step
+        return step is not None and step.alpha == 1.0 and kept(-found.direction.change, iterate.cost - step.cost)
+
     def _past_kinks(self, attempts: Attempts, found: Attempt) -> Attempt:
         """The better one of a short step, or none, and the step to the minimum of the model with its kinks."""
         model, m, direction = attempts.model, attempts.multipliers, found.direction
@@ -242,7 +244,7 @@ class Loop:
         return found.or_better(attempts.along(aimed.direction)) if aimed.promise > 0.0 else found
 
     def _closed(self, state: State) -> State:
-        """The end of a solve of a single step, without another sweep."""
+        """The end of a solve of a single step, without another sweep: its promise is that of the step."""
         status = Status.STOPPED_BY_CALLBACK if state.stopping else Status.MAX_ITERATIONS
         if not (state.stopping or np.isfinite(state.model.gradient_norm)):
             status = Status.INVALID_DERIVATIVES
@@ -302,7 +304,7 @@ class Loop:
 
     # ------------------------------------------------------------------------------------------------ the log
     def _last_record(self, state: State) -> IterationRecord:
-        """Of an iterate from which no direction was looked for."""
+        """Of an iterate from which no direction was looked for: what is promised is what the step to it did."""
         return self._record(state, None, None)._replace(predicted_decrease=state.predicted)
 
     def _record(self, state: State, direction: Direction | None, step: Step | None) -> IterationRecord:
