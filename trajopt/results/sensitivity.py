@@ -23,13 +23,14 @@ from numpy.typing import ArrayLike
 
 from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
 from trajopt.optimality.kkt_point import KKTPoint
-from trajopt.optimality.kkt_system import KKTStep, KKTSystem, RightHandSide
+from trajopt.optimality.kkt_system import KKTStep, KKTSystem
 from trajopt.optimality.parameters import Parameters, parameters_of
 from trajopt.optimality.reach import reach
 from trajopt.optimality.weak_limits import WeakLimit, one_sided, weak_limits
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import WarmStart
+from trajopt.results.reverse import covector_step
 from trajopt.results.stationary import factored, polished, stationary_point
 from trajopt.validation import float_array
 
@@ -101,10 +102,10 @@ class Sensitivity:
         """d lam / dp."""
         return self._step.dlam
 
-    @property
+    @cached_property
     def residual(self) -> float:
         """Of the KKT equations."""
-        return self._step.residual
+        return self.system.residual(self.change.right_hand_side(self.system.held), self._step)
 
     @property
     def multipliers_unique(self) -> bool:
@@ -173,7 +174,7 @@ class Sensitivity:
         """
         total = np.zeros(len(self.parameters.vector))
         if xs_bar is not None or us_bar is not None:
-            rhs, back = self._back(xs_bar, us_bar)
+            rhs, back = covector_step(self.system, xs_bar, us_bar)
             d = self.change.right_hand_side(self.system.held)
             total += np.einsum("tiz,tip->p", back.dx, d.gx) + np.einsum("tiz,tip->p", back.du, d.gu)
             total += np.einsum("tiz,tip->p", back.dlam, d.F) + np.einsum("rz,rp->p", back.dnu, d.c)
@@ -181,16 +182,6 @@ class Sensitivity:
         if cost_bar:
             total += cost_bar * self.cost
         return self.parameters.like(total)
-
-    def _back(self, xs_bar: ArrayLike | None, us_bar: ArrayLike | None) -> tuple[RightHandSide, KKTStep]:
-        """Covectors as a right-hand side, and its solution x^, u^, l^, n^; l^_0 is d phi / d x0."""
-        rhs, system = self.system.zeros(1), self.point.problem.system
-        N, n, m = len(self.point.us), system.ndx, system.nu
-        if xs_bar is not None:
-            rhs.gx[..., 0] = float_array("xs_bar", xs_bar, (N + 1, n))
-        if us_bar is not None:
-            rhs.gu[..., 0] = float_array("us_bar", us_bar, (N, m))
-        return rhs, self.system.solve(rhs)
 
     # -------------------------------------------------------------------------------------------- where limits change
     @cached_property
