@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from trajopt.results.records import ConstraintReport, IterationRecord, Progress, WarmStart
     from trajopt.results.resampled import ResampledPlan
     from trajopt.results.sensitivity import Directional, Sensitivity, sensitivity
+    from trajopt.results.sensitivity_check import check_sensitivity
     from trajopt.results.simulation import Simulation, simulate
     from trajopt.results.solution import Solution
     from trajopt.results.status import Status
@@ -95,6 +96,7 @@ _HOME = {
     "results.records": ("ConstraintReport", "IterationRecord", "Progress", "WarmStart"),
     "results.resampled": ("ResampledPlan",),
     "results.sensitivity": ("Directional", "Sensitivity", "sensitivity"),
+    "results.sensitivity_check": ("check_sensitivity",),
     "results.simulation": ("Simulation", "simulate"),
     "results.solution": ("Solution",),
     "results.status": ("Status",),

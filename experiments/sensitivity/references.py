@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,10 +9,9 @@ import numpy as np
 import trajopt
 from experiments.sensitivity.cases import Case
 from trajopt.optimality.first_order import FOURTH_ORDER, default_steps
-from trajopt.optimality.kkt_point import KKTPoint
-from trajopt.results.stationary import factored, polished, stationary_point
+from trajopt.results.stationary import polished_point, polished_solution
 
-POLISHES = 4
+__all__ = ["Reference", "polished_point", "polished_solution", "reference"]
 
 
 class Reference(NamedTuple):
@@ -23,24 +21,6 @@ class Reference(NamedTuple):
     us: np.ndarray
     cost: float
     nu: np.ndarray
-
-
-def polished_point(problem: trajopt.Problem, solution: trajopt.Solution) -> KKTPoint:
-    """A solution after Newton steps of its optimality conditions."""
-    point = stationary_point(problem, solution)
-    for _ in range(POLISHES):
-        point = polished(point, factored(point), solution.constraints)
-    return point
-
-
-def polished_solution(problem: trajopt.Problem, solution: trajopt.Solution) -> trajopt.Solution:
-    """The same as a solution."""
-    point = polished_point(problem, solution)
-    reports, parts = [], iter(() if point.rows is None else point.rows.unpacked(point.nu * point.rows.D))
-    for report in solution.constraints:
-        reports.append(report if report.factors is None else report._replace(multipliers=next(parts)))
-    cost = problem.objective.value(point.xs, point.us)
-    return replace(solution, xs=point.xs, us=point.us, cost=cost, constraints=tuple(reports))
 
 
 def reference(case: Case, solution: trajopt.Solution, parameters: Any, number: int) -> Reference:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 SAME = 1e-9
 """Relative difference of costs, and of states, up to which a solution is that of a problem."""
+POLISHES = 4
 
 
 def stationary_point(problem: Problem, solution: Solution) -> KKTPoint:
@@ -59,3 +61,21 @@ def polished(point: KKTPoint, system: KKTSystem, reports: Sequence[ConstraintRep
     xs = point.problem.system.integrate(point.xs, step.dx[..., 0])
     nu = point.nu + system.of_all_rows(step.dnu)[:, 0]
     return kkt_point(point.problem, xs, point.us + step.du[..., 0], reports, nu)
+
+
+def polished_point(problem: Problem, solution: Solution) -> KKTPoint:
+    """The point of a solution after as many Newton steps as lead to rounding; ValueError as of the functions above."""
+    point = stationary_point(problem, solution)
+    for _ in range(POLISHES):
+        point = polished(point, factored(point), solution.constraints)
+    return point
+
+
+def polished_solution(problem: Problem, solution: Solution) -> Solution:
+    """The solution with trajectory, cost and multipliers of that point."""
+    point = polished_point(problem, solution)
+    reports, parts = [], iter(() if point.rows is None else point.rows.unpacked(point.nu * point.rows.D))
+    for report in solution.constraints:
+        reports.append(report if report.factors is None else report._replace(multipliers=next(parts)))
+    cost = problem.objective.value(point.xs, point.us)
+    return replace(solution, xs=point.xs, us=point.us, cost=cost, constraints=tuple(reports))
