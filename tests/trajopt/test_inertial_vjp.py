@@ -11,6 +11,7 @@ import trajopt
 from experiments.sensitivity.cases import CASES
 from experiments.sensitivity.inertial import chain, errors, measure
 from experiments.sensitivity.references import polished_solution
+from problems.quadruped_model import walker
 from tests.tolerances import relative_error
 from trajopt.capabilities import ParameterGradient, capability
 from trajopt.problem.parameters import read_dynamics
@@ -43,6 +44,30 @@ def test_clamped_thrusts_on_a_floating_base(name, rng):
     chained = (gradient * (there - back)).sum() / (2.0 * h)
     expected = trajopt.sensitivity(case.make, case.p, solution, wrt=[name]).vjp(xs_bar, us_bar, 3.0)[name]
     assert chained == pytest.approx(expected, rel=1e-7)
+
+
+def test_a_robot_on_its_feet(rng):
+    """Contacts, whose forces follow the masses, and a floating base: the weight of the trunk."""
+    robot, dt = walker(), 0.01
+    pi = dynamics.inertial_parameters(robot.model)
+    heavier = np.zeros_like(pi)
+    heavier[0] = pi[0]
+    held = robot.contacts(robot.footholds(), robot.feet, dt)
+    own = dynamics.RigidBodySystem(robot.model, dt, actuation="floating_base", contacts=held)
+
+    def make(p):
+        model = dynamics.with_inertial_parameters(robot.model, pi + float(p) * heavier)
+        system = own.with_model(model)
+        start = system.state(robot.standing)
+        lower = system.integrate(start, np.r_[0.0, 0.0, -0.02, np.zeros(2 * model.nv - 3)])
+        costs = [trajopt.StateCost(system, start, np.repeat([1.0, 1e-2], model.nv)), trajopt.ControlCost(1e-3)]
+        rest = [trajopt.StateCost(system, lower, np.repeat([1e2, 1.0], model.nv))]
+        return trajopt.Problem(system, start, 20, costs, rest, us_init="quasi_static")
+
+    solution = solved(make(0.0))
+    xs_bar, us_bar = rng.standard_normal((21, 36)), rng.standard_normal((20, 12))
+    expected = trajopt.sensitivity(make, 0.0, solution).vjp(xs_bar, us_bar, 1.0)
+    assert (solution.inertial_vjp(xs_bar, us_bar, 1.0) * heavier).sum() == pytest.approx(expected, rel=1e-7)
 
 
 def test_of_the_cost_alone():

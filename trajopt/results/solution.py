@@ -198,7 +198,8 @@ class Solution:
         price of a few iterations, however many there are.
 
         Controls, states, costs and constraints are functions of the optimum, which moves with the dynamics; armature,
-        friction, the initial state and what costs and constraints refer to stay what they are.
+        friction, the initial state and what costs and constraints refer to stay what they are; functions of your own
+        among these are taken to read states and controls alone.
 
         Parameters
         ----------
