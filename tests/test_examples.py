@@ -218,3 +218,18 @@ def test_a_network_imitates(tmp_path, monkeypatch, capsys):
     assert result["last"] < 0.5 * result["first"] and not result["plan"].failed.any()
     assert "situations never seen" in capsys.readouterr().out
     assert (tmp_path / "results" / "imitation" / "motion.png").stat().st_size > 1e4
+
+
+def test_identification(tmp_path, monkeypatch, capsys):
+    """Truths lie within what the covariances say, which are those of many draws of noise, and residuals are noise."""
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "identification.py"))
+    columns, fit, rank = result["columns"], result["fit"], result["rank"]
+    assert rank == 36 and np.abs(result["off"]).max() < 4.0 and 0.6 < result["off"].std() < 1.4
+    draws = np.linalg.lstsq(columns, np.random.default_rng(1).standard_normal((1800, 200)), rcond=None)[0]
+    np.testing.assert_allclose(draws.std(axis=1), result["deviation"], rtol=0.2)
+    assert result["sums"].shape == (36, 60)
+    assert (np.abs(fit.x - np.log(result["wanted"])) < 3.5 * result["spread"]).all()
+    assert 2.0 * fit.cost / 1e-4 == pytest.approx(len(fit.fun) - 3, abs=4.0 * np.sqrt(2.0 * len(fit.fun)))
+    assert fit.success and fit.nfev < 12 and "36 sums of 60 parameters" in capsys.readouterr().out
+    assert (tmp_path / "results" / "identification" / "estimates.png").stat().st_size > 1e4

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trajopt.interfaces.system import ManifoldSystem, System
     from trajopt.optimality.certificate import Certificate
     from trajopt.optimality.uncertainty import Covariance, Laplace
+    from trajopt.optimality.weak_limits import WeakLimit
     from trajopt.plotting import Viewer, animate, plot_convergence, plot_trajectory, view
     from trajopt.problem.constraints import ControlBounds, ResidualConstraint, StateBounds
     from trajopt.problem.control_rate import ControlRateSystem
@@ -51,7 +52,8 @@ if TYPE_CHECKING:
     from trajopt.results.policy import Policy
     from trajopt.results.records import ConstraintReport, IterationRecord, Progress, WarmStart
     from trajopt.results.resampled import ResampledPlan
-    from trajopt.results.sensitivity import Directional, Sensitivity, WeakLimit, sensitivity
+    from trajopt.results.sensitivity import Directional, Sensitivity, sensitivity
+    from trajopt.results.sensitivity_check import check_sensitivity
     from trajopt.results.simulation import Simulation, simulate
     from trajopt.results.solution import Solution
     from trajopt.results.status import Status
@@ -75,6 +77,7 @@ _HOME = {
     "interfaces.system": ("ManifoldSystem", "System"),
     "optimality.certificate": ("Certificate",),
     "optimality.uncertainty": ("Covariance", "Laplace"),
+    "optimality.weak_limits": ("WeakLimit",),
     "plotting": ("Viewer", "animate", "plot_convergence", "plot_trajectory", "view"),
     "problem.constraints": ("ControlBounds", "ResidualConstraint", "StateBounds"),
     "problem.control_rate": ("ControlRateSystem",),
@@ -94,7 +97,8 @@ _HOME = {
     "results.policy": ("Policy",),
     "results.records": ("ConstraintReport", "IterationRecord", "Progress", "WarmStart"),
     "results.resampled": ("ResampledPlan",),
-    "results.sensitivity": ("Directional", "Sensitivity", "WeakLimit", "sensitivity"),
+    "results.sensitivity": ("Directional", "Sensitivity", "sensitivity"),
+    "results.sensitivity_check": ("check_sensitivity",),
     "results.simulation": ("Simulation", "simulate"),
     "results.solution": ("Solution",),
     "results.status": ("Status",),

@@ -31,7 +31,7 @@ from trajopt.problem.problem import Problem
 from trajopt.results.records import WarmStart
 from trajopt.results.sensitivity import Sensitivity, sensitivity
 from trajopt.results.solution import Solution
-from trajopt.results.stationary import polished_solution
+from trajopt.results.stationary import SHORT, polished_solution
 from trajopt.validation import whole_number
 
 NO_SOLUTION = ValueError, ArithmeticError, np.linalg.LinAlgError
@@ -112,7 +112,7 @@ class Solves:
         return self._polished(problem, self.solver.solve(problem))
 
     def _polished(self, problem: Problem, solution: Solution) -> Solution:
-        return replace(polished_solution(problem, solution), problem=None)
+        return replace(polished_solution(problem, solution, SHORT), problem=None)
 
 
 def itself(task: Any) -> Any:

@@ -60,14 +60,14 @@ class LedMotion:
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
         whole = self._second_order(us)
-        self.tree.write_hessian_products(self.full_x(xs), us, self._full_multipliers(lam), *whole)
+        self.tree.write_hessian_products(self.full_x(xs), us, self.full_multipliers(lam), *whole)
         self._fold(whole, H)
 
     def write_expansion(
         self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
     ) -> None:
         (Fx, Fu), whole = self._first_order(len(us)), self._second_order(us)
-        self.tree.write_expansion(self.full_x(xs), us, self._full_multipliers(lam), Fx, Fu, *whole)
+        self.tree.write_expansion(self.full_x(xs), us, self.full_multipliers(lam), Fx, Fu, *whole)
         self._keep(Fx, Fu, fx, fu)
         self._fold(whole, H)
 
@@ -79,7 +79,8 @@ class LedMotion:
         (N, nu), ndx = us.shape, self.tree.ndx
         return np.empty((N, ndx, ndx)), np.empty((N, nu, ndx)), np.empty((N, nu, nu))
 
-    def _full_multipliers(self, lam: np.ndarray) -> np.ndarray:
+    def full_multipliers(self, lam: np.ndarray) -> np.ndarray:
+        """S'lam (N, ndx of the tree)."""
         full = np.zeros((len(lam), self.tree.ndx))
         full[:, self.kept_dx] = lam
         return full

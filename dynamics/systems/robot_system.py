@@ -119,8 +119,24 @@ class RobotSystem(DiscreteSystem):
             return None
         return np.ascontiguousarray(self.actuation.B.T), speed_limits(self.model, self.actuation.B)
 
-    # -------------------------------------------------------------------------------------------- the manifold
+    # -------------------------------------------------------------------------------------------- inertial parameters
+    def parameter_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """d/dpi sum_t lam_t'f(x_t, u_t; pi) (nb, 10) by all inertial parameters, in the order of `inertial_parameters`.
 
+        Armature, springs, contacts, friction and the speeds that smooth it stay what they are.
+
+        Parameters: xs (N or N+1, nx), us (N, nu), lam (N, ndx) of tangents at the next states.
+        Raises: ValueError for other shapes, or RK4 steps of joints that move on groups or take as long as they like.
+        """
+        xs, us = self._knots(xs, us)
+        lam = self._shaped(lam=(lam, (len(us), self.ndx)))[0]
+        return self.inertial_gradient(xs[: len(us)], us, lam)
+
+    def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """What `parameter_gradient` returns, of N states."""
+        raise NotImplementedError
+
+    # -------------------------------------------------------------------------------------------- the manifold
     def first_plain_row(self) -> int | None:
         """Degrees of freedom up to the last joint that moves on a group, the rows of which are not in semi-implicit
         form; None if that is none of them, or all."""

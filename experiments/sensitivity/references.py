@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,9 +13,9 @@ from trajopt.optimality.first_order import FOURTH_ORDER, default_steps
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.parameters import Parameters
 from trajopt.problem.constraints import ResidualConstraint
-from trajopt.results.stationary import factored, polished, stationary_point
+from trajopt.results.stationary import polished_point, polished_solution, stationary_point
 
-POLISHES = 4
+__all__ = ["Reference", "polished_point", "polished_solution", "reference"]
 
 
 class Reference(NamedTuple):
@@ -45,24 +44,6 @@ def derivatives(found: trajopt.Sensitivity, number: int) -> Reference:
             bounds = part[..., number]
     nu = np.zeros(0) if point.rows is None else point.rows.packed("multipliers", rows)
     return Reference(found.xs[..., number], found.us[..., number], float(found.cost[number]), nu, bounds)
-
-
-def polished_point(problem: trajopt.Problem, solution: trajopt.Solution) -> KKTPoint:
-    """A solution after Newton steps of its optimality conditions."""
-    point = stationary_point(problem, solution)
-    for _ in range(POLISHES):
-        point = polished(point, factored(point), solution.constraints)
-    return point
-
-
-def polished_solution(problem: trajopt.Problem, solution: trajopt.Solution) -> trajopt.Solution:
-    """The same as a solution."""
-    point = polished_point(problem, solution)
-    reports, parts = [], iter(() if point.rows is None else point.rows.unpacked(point.nu * point.rows.D))
-    for report in solution.constraints:
-        reports.append(report if report.factors is None else report._replace(multipliers=next(parts)))
-    cost = problem.objective.value(point.xs, point.us)
-    return replace(solution, xs=point.xs, us=point.us, cost=cost, constraints=tuple(reports))
 
 
 def reference(case: Case, solution: trajopt.Solution, parameters: Parameters, number: int) -> Reference:

@@ -125,6 +125,10 @@ for function in ("frame_placement", "frame_jacobian", "frame_velocity", "frame_a
     axes = {} if function == "frame_placement" else {"reference": CHOICES}
     TABLE += rows(function, of_arm(function), FUNCTIONS[function], frame=NAMES, **axes)
 TABLE += [
+    *rows("with_inertial_parameters", of_arm("with_inertial_parameters"),
+          {"parameters": dynamics.inertial_parameters(arm())}, model=KINDS, parameters=arrays(2, 10), physical=FLAGS),
+    *rows("parameter_gradient", of_system("parameter_gradient"), {"xs": XS, "us": US, "lam": np.zeros((3, 4))},
+          xs=INNER, us=arrays(3, 2, finite=False), lam=arrays(3, 4, finite=False)),
     *rows("random_configuration", of_arm("random_configuration"), rng=(*KINDS, np.random)),
     *rows("hybrid_dynamics", of_arm("hybrid_dynamics"), {**QV, "a": Z, "tau": Z, "prescribed": [True, False]},
           model=KINDS),

@@ -110,6 +110,9 @@ class Everything(CirclePendulum):
         for into, part in zip(outputs, found, strict=True):
             into[...] = part
 
+    def parameter_gradient(self, xs, us, lam):
+        return np.einsum("ti,ti->i", xs[: len(us), 1:], lam)
+
     def skeleton(self, xs):
         return super().skeleton(self.chart(xs))
 
@@ -244,6 +247,9 @@ SAME = {
     "joint_efforts": lambda w, i, zs, xs, us: [(w.joint_efforts(us), i.joint_efforts(us))],
     "integrator_order": same("integrator_order"),
     "write_expansion": same_expansion,
+    "parameter_gradient": lambda w, i, zs, xs, us: [
+        (w.parameter_gradient(zs, us, np.ones((N, 3))), i.parameter_gradient(xs, us, np.ones((N, 2))))
+    ],
     "skeleton": lambda w, i, zs, xs, us: [(w.skeleton(zs), i.skeleton(xs))],
     "solids": lambda w, i, *_: [(len(w.solids(fine=False)), len(i.solids(fine=False)))],
     "body_placements": lambda w, i, zs, xs, us: list(zip(w.body_placements(zs), i.body_placements(xs), strict=True)),

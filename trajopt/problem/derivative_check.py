@@ -66,7 +66,8 @@ class DerivativeReport:
     ok : no block is wrong
     blocks : one `BlockCheck` per block
     notes : what was taken for granted, e.g. that ru is None
-    x, u : the points, (K, nx) and (K, nu) or None
+    x, u : the points, (K, nx) and (K, nu) or None; of `check_sensitivity` the parameters (1, P)
+    axis : what `BlockCheck.point` counts
     """
 
     subject: str
@@ -75,6 +76,7 @@ class DerivativeReport:
     notes: tuple[str, ...]
     x: np.ndarray
     u: np.ndarray | None
+    axis: str = "point"
 
     @property
     def ok(self) -> bool:
@@ -90,12 +92,14 @@ class DerivativeReport:
 
     def __str__(self) -> str:
         verdict = "agree with differences" if self.ok else "are WRONG"
-        lines = [f"Derivatives of {self.subject} {verdict} (tolerance {self.tolerance:g}, {len(self.x)} points)"]
-        lines.append(f"  {'block':16s}{'error':>9s}       {'worst entry':16s}{'got':>16s}{'expected':>16s}")
+        points = f"{self.x.size} parameters" if self.axis == "row" else f"{len(self.x)} points"
+        lines = [f"Derivatives of {self.subject} {verdict} (tolerance {self.tolerance:g}, {points})"]
+        width = max(16, *(len(b.name) + 1 for b in self.blocks)) if self.blocks else 16
+        lines.append(f"  {'block':{width}s}{'error':>9s}       {'worst entry':16s}{'got':>16s}{'expected':>16s}")
         for b in self.blocks:
-            where = f"{list(b.index)}, point {b.point}"
+            where = f"{list(b.index)}, {self.axis} {b.point}"
             mark = "ok" if b.ok else "WRONG"
-            lines.append(f"  {b.name:16s}{b.error:9.1e} {mark:5s} {where:16s}{b.got:16.8g}{b.expected:16.8g}")
+            lines.append(f"  {b.name:{width}s}{b.error:9.1e} {mark:5s} {where:16s}{b.got:16.8g}{b.expected:16.8g}")
         return "\n".join(lines + [f"  note: {note}" for note in self.notes])
 
 
@@ -181,6 +185,15 @@ def _batch(name: str, value: Any, size: int) -> np.ndarray:
     return array
 
 
+def compared(name: str, got: np.ndarray, expected: np.ndarray, noise: float, tolerance: float) -> BlockCheck:
+    """One block (points, ...) with its differences, in which errors below `noise` do not count."""
+    scale = max(float(np.abs(expected).max()), noise / tolerance, np.finfo(float).tiny)
+    error = np.abs(got - expected) / scale
+    place = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
+    where, worst = tuple(int(i) for i in place), float(error[place])
+    return BlockCheck(name, worst, where[0], where[1:], float(got[place]), float(expected[place]), worst <= tolerance)
+
+
 class _Comparison:
     """Points, differences at them, and the blocks compared so far."""
 
@@ -236,16 +249,7 @@ class _Comparison:
             raise ValueError(f"{name}: got shape {got.shape}, wanted {expected.shape}")
         if not got.size:
             return
-        noise = ROUNDING * size / self.step**order
-        scale = max(float(np.abs(expected).max()), noise / self.tolerance, np.finfo(float).tiny)
-        error = np.abs(got - expected) / scale
-        place = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
-        where = tuple(int(i) for i in place)
-        worst = float(error[place])
-        block = BlockCheck(
-            name, worst, where[0], where[1:], float(got[place]), float(expected[place]), worst <= self.tolerance
-        )
-        self.blocks.append(block)
+        self.blocks.append(compared(name, got, expected, ROUNDING * size / self.step**order, self.tolerance))
 
 
 def _system_blocks(system, c):

@@ -128,6 +128,10 @@ class ExtendedSystem(ClosedLoopRollouts):
         """What a function of the states of the system inside says."""
         return inside(self.split(zs)[0], *us)
 
+    def _parameter_gradient(self, inside, zs, us, lam):
+        """That of the system inside: what is remembered depends on no parameters."""
+        return inside(self.split(zs)[0], us, self._split_tangent(lam)[0])
+
     def _serves(self, subjects):
         return tuple(WithControls(subject, self.memory, self.remembers) for subject in subjects)
 
@@ -171,6 +175,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "integrate_jacobian": _function(ExtendedSystem._integrate_jacobian),
     **dict.fromkeys(("window", "refined", "resimulated", "with_model"), _function(ExtendedSystem._around)),
     "write_expansion": lambda system, offered: partial(system._write_expansion, offered),
+    "parameter_gradient": lambda system, offered: partial(system._parameter_gradient, offered),
     "serves": ExtendedSystem._serves,
     "control_speeds": lambda system, offered: system._control_speeds(offered),
     "neutral_state": lambda system, x: system.state(x),

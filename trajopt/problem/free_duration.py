@@ -294,6 +294,12 @@ class FreeDurationSystem(ExtendedSystem):
             Zux[rows, :m, :n], Zux[rows, :m, n] = Hux[:, :m], dt * Huu[:, :m, m]
             Zuu[rows, :m, :m] = Huu[:, :m, :m]
 
+    def _parameter_gradient(self, inside, zs, us, lam):
+        """See `trajopt.capabilities.ParameterGradient`: of the knots that flow."""
+        rows = np.flatnonzero(~self._setting_of(us))
+        x, w = self._timed_points(zs, us, rows)
+        return self._timed.parameter_gradient(x, w, np.ascontiguousarray(lam[rows, :-1]))
+
     # -------------------------------------------------------------------------------------------- what was made for x
     def lift(self, inner: Any) -> Any:
         """A cost or a residual made for the system inside, as one for this system; running costs over the time that

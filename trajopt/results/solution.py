@@ -22,6 +22,7 @@ from trajopt.results.policy import Policy, policy_of
 from trajopt.results.records import ConstraintReport, IterationRecord, WarmStart
 from trajopt.results.resampled import ResampledPlan, resample
 from trajopt.results.results_files import load_solution, save_solution
+from trajopt.results.reverse import check_parameters, parameter_vjp
 from trajopt.results.stationary import factored, stationary_point
 from trajopt.validation import whole_number
 
@@ -192,6 +193,38 @@ class Solution:
         rhs.F[0] = np.eye(n)
         step = system.solve(rhs)
         return step.dx, step.du
+
+    def inertial_vjp(
+        self, xs_bar: ArrayLike | None = None, us_bar: ArrayLike | None = None, cost_bar: float = 0.0
+    ) -> np.ndarray:
+        """d phi / d pi of a function phi of this solution by all inertial parameters of its robot, exactly, for the
+        price of a few iterations, however many there are.
+
+        Controls, states, costs and constraints are functions of the optimum, which moves with the dynamics; armature,
+        friction, the initial state and what costs and constraints refer to stay what they are; functions of your own
+        among these are taken to read states and controls alone.
+
+        Parameters
+        ----------
+        xs_bar : (N+1, ndx), d phi / d xs along tangents
+        us_bar : (N, nu), d phi / d us
+        cost_bar : d phi / d J
+
+        Returns
+        -------
+        (nb, 10), in the order of `dynamics.inertial_parameters`.  By a number p that moves these it is the sum of its
+        products with d pi / d p.
+
+        Raises
+        ------
+        TypeError : for a system without `trajopt.capabilities.ParameterGradient`.
+        ValueError : for wrong shapes, RK4 steps of joints that move on groups, a cost or constraint that says that it
+            depends on masses itself, as of contact forces or the centre of mass; and as `trajopt.sensitivity`, which
+            takes all of these.
+        """
+        point = self._point()
+        check_parameters(point)
+        return parameter_vjp(factored(point), xs_bar, us_bar, cost_bar)
 
     def covariance(self, process_noise: ArrayLike, initial: ArrayLike | None = None) -> Covariance:
         """Covariances of states and controls when noise acts on the plan and its gains are executed.

@@ -22,7 +22,7 @@ SAME = 1e-9
 """Relative difference of costs, and of states, up to which a solution is that of a problem."""
 POLISHES = 4
 SHORT = 1e-6
-"""Newton steps taken at most, and how short the last one is, relative to the controls."""
+"""Newton steps taken at most, and how short the last one is, relative to the controls: its square is rounding."""
 
 
 def stationary_point(problem: Problem, solution: Solution) -> KKTPoint:
@@ -54,17 +54,23 @@ def factored(point: KKTPoint) -> KKTSystem:
         ) from None
 
 
-def polished_solution(problem: Problem, solution: Solution) -> Solution:
-    """A solution of this problem after Newton steps of its optimality conditions, until they are as short as the
-    square of the next one is rounding; ValueError where there is no strict minimum, or where they do not get shorter.
-    """
-    point = stationary_point(problem, solution)
+def polished_point(problem: Problem, solution: Solution, short: float = 0.0) -> KKTPoint:
+    """The point of a solution of this problem after Newton steps of its optimality conditions, until one is as short as
+    this relative to the controls; ValueError where there is no strict minimum, or where they do not get shorter."""
+    point, size = stationary_point(problem, solution), np.inf
     for _ in range(POLISHES):
         before, point = point, polished(point, factored(point), solution.constraints)
-        if float(np.abs(point.us - before.us).max()) <= SHORT * (1.0 + float(np.abs(before.us).max())):
+        size = float(np.abs(point.us - before.us).max()) / (1.0 + float(np.abs(before.us).max()))
+        if size <= short:
             break
-    else:
+    if not size <= SHORT:
         raise ValueError(f"solution: got one from which {POLISHES} Newton steps did not settle, wanted a minimum")
+    return point
+
+
+def polished_solution(problem: Problem, solution: Solution, short: float = 0.0) -> Solution:
+    """The solution with trajectory, cost and multipliers of that point."""
+    point = polished_point(problem, solution, short)
     parts = iter(() if point.rows is None else point.rows.unpacked(point.nu * point.rows.D))
     reports = [r if r.factors is None else r._replace(multipliers=next(parts)) for r in solution.constraints]
     cost, gaps = problem.objective.value(point.xs, point.us), gaps_of(problem, point.xs, point.us)
