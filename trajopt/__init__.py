@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from trajopt.interfaces.system import ManifoldSystem, System
     from trajopt.optimality.certificate import Certificate
     from trajopt.optimality.uncertainty import Covariance, Laplace
-    from trajopt.plotting import Viewer, animate, plot_convergence, plot_trajectory, view
+    from trajopt.plotting import MovingPicture, Viewer, animate, plot_convergence, plot_trajectory, view
     from trajopt.problem.constraints import ControlBounds, ResidualConstraint, StateBounds
     from trajopt.problem.control_rate import ControlRateSystem
     from trajopt.problem.control_rate_cost import ControlRateCost
@@ -74,7 +74,7 @@ _HOME = {
     "interfaces.system": ("ManifoldSystem", "System"),
     "optimality.certificate": ("Certificate",),
     "optimality.uncertainty": ("Covariance", "Laplace"),
-    "plotting": ("Viewer", "animate", "plot_convergence", "plot_trajectory", "view"),
+    "plotting": ("MovingPicture", "Viewer", "animate", "plot_convergence", "plot_trajectory", "view"),
     "problem.constraints": ("ControlBounds", "ResidualConstraint", "StateBounds"),
     "problem.control_rate": ("ControlRateSystem",),
     "problem.control_rate_cost": ("ControlRateCost",),

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib import _pylab_helpers
 
 import dynamics
 from problems import car_parking, unicycle_obstacles
@@ -341,3 +342,11 @@ def test_executed_plans_are_drawn_as_plans_are(swing, tmp_path):
     figure = plot_trajectory(at_times)
     assert figure.get_suptitle() == "swing: motion"
     assert figure.axes[-2].lines[0].get_drawstyle() == "default"
+
+
+def test_figures_show_themselves_in_notebooks():
+    """Without pyplot, which would keep them."""
+    solution = DDP().solve(linear(np.random.default_rng(0)))
+    one, other = (plot(solution)._repr_png_() for plot in (plot_convergence, plot_trajectory))
+    assert one.startswith(b"\x89PNG") and other.startswith(b"\x89PNG") and one != other
+    assert _pylab_helpers.Gcf.figs == {}

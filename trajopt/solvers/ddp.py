@@ -33,6 +33,17 @@ class DDP(ShootingSolver):
         the cost falls (default).  It is looked for where the last sweep was no exact one, for the price of a sweep.
     others
         See `LoopOptions`.
+
+    Examples
+    --------
+    >>> problem = problems.make("pendulum")
+    >>> solution = trajopt.DDP().solve(problem)
+    >>> print(solution.status, solution.xs[-1, 0].round(2))  # rad, upright
+    converged 3.14
+    >>> policy = solution.policy()  # u = policy(t, x), with gains
+    >>> again = trajopt.DDP(hessian="costate").solve(problem, warm_start=solution)
+    >>> again.iterations  # the solution is where it starts
+    0
     """
 
     hessian: str = "parallel"
