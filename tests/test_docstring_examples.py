@@ -24,7 +24,7 @@ USED_MOST = (
     "dynamics.Revolute", "rods.RodModelBuilder", "rods.SoftRobot", "rods.static_equilibrium", "rods.LegendreBasis",
     "rods.Circular", "problems.make", "problems.model_path",
 )  # fmt: skip
-"""By uses in README.md, examples/ and, among equals, tests/; and what a solve returns, which is never called by name."""
+"""By uses in README.md, examples/ and tests/; and what a solve returns, which is hardly ever called by name."""
 PACKAGES = {"trajopt": trajopt, "dynamics": dynamics, "rods": rods, "problems": problems}
 
 

@@ -1,4 +1,4 @@
-"""What a notebook shows: tables and figures once, without magic, moving pictures as part of it; nothing is left behind."""
+"""What a notebook shows: tables, figures and moving pictures, once and without magic; nothing is left behind."""
 
 import re
 from pathlib import Path

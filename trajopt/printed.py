@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class PrintedAsTable:
-    """Base of what has a `table()`: plain text for ``print``, the table itself for a rich console, HTML for notebooks."""
+    """Base of what has a `table()`: plain text for ``print``, the table for rich consoles, HTML in notebooks."""
 
     def table(self) -> Table:
         """The table."""
@@ -33,13 +33,12 @@ class PrintedAsTable:
 
 
 def new_table(title: str, caption: str = "", header: bool = True) -> Table:
-    """An empty table under this title, which fits in 80 columns if its columns do.  In title and caption brackets are no
-    marks."""
+    """An empty table without room to spare, under this title.  In title and caption brackets are no marks."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
-    width = min(len(title), 100)
+    width = min(len(title), 100)  # titles are wrapped to that of the table
     look = {"box": SIMPLE_HEAD, "show_edge": False, "padding": 0, "show_header": header, "min_width": width}
     return Table(title=escape(title), caption=escape(caption), title_justify="left", caption_justify="left", **look)
 

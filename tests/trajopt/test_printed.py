@@ -11,7 +11,7 @@ import problems
 import trajopt
 from trajopt.printed import PrintedAsTable, as_html, new_table
 
-HOSTILE = "<b>&[/red]\"[bold]"
+HOSTILE = '<b>&[/red]"[bold]'
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +19,9 @@ def solution():
     return trajopt.DDP(max_iterations=2).solve(problems.make("pendulum_limits"))
 
 
-def cells(html, tag="td"):
-    return ["".join(cell.itertext()) for cell in ElementTree.fromstring(html.replace("<br>", "<br/>")).iter(tag)]
+def cells(html, *tags):
+    tree = ElementTree.fromstring(html.replace("<br>", "<br/>"))
+    return ["".join(cell.itertext()) for tag in tags or ("td",) for cell in tree.iter(tag)]
 
 
 def test_html_has_what_the_text_has(solution):
@@ -44,7 +45,7 @@ def test_names_are_no_marks(solution):
     problem = replace(solution.problem, name=HOSTILE)
     for thing in (problem, replace(solution, problem=problem), trajopt.compare(problem, {HOSTILE: trajopt.ILQR()})):
         html = thing._repr_html_()
-        assert "<b>" not in html and HOSTILE in "".join(ElementTree.fromstring(html.replace("<br>", "<br/>")).itertext())
+        assert "<b>" not in html and HOSTILE in "".join(cells(html, "caption", "td"))
         assert HOSTILE in str(thing)
 
 
@@ -60,15 +61,16 @@ def test_a_solution_says_what_is_wrong_with_it(solution):
 def test_a_problem_says_what_counts_where():
     system = problems.make("pendulum").system
     here = [trajopt.StateCost(system, np.zeros(2), 1.0, at=at) for at in (slice(3, 6), [1, 8], "terminal")]
-    limits = [trajopt.ControlBounds(-1.0, 1.0), trajopt.StateBounds(system, -9.0, 9.0, at=[2, 4, 6, 8, 9], name="speed")]
-    text = str(trajopt.Problem(system, np.zeros(2), 10, [trajopt.ControlCost(1.0), *here], constraints=limits, name="one"))
+    slow = trajopt.StateBounds(system, -9.0, 9.0, at=[2, 4, 6, 8, 9], name="slow")
+    limits, costs = [trajopt.ControlBounds(-1.0, 1.0), slow], [trajopt.ControlCost(1.0), *here]
+    text = str(trajopt.Problem(system, np.zeros(2), 10, costs, constraints=limits, name="one"))
     rows = [re.split("  +", line.strip()) for line in re.sub("(cost|constraint) ", r"\1  ", text).splitlines()[4:]]
     assert rows == [
         ["running cost", "ControlCost", "0 to 9"],
         ["running cost", "StateCost", "1, 3 to 5, 8"],
         ["terminal cost", "StateCost", "10"],
         ["constraint", "control bounds", "0 to 9"],
-        ["constraint", "speed", "2, 4, 6 and 1 more"],
+        ["constraint", "slow", "2, 4, 6 and 1 more"],
     ]
 
 

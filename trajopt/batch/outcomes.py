@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from trajopt.problem.problem import Problem
 from trajopt.printed import PrintedAsTable, new_table
+from trajopt.problem.problem import Problem
 from trajopt.results.solution import Solution
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ FEASIBLE = 1e-6
 """Largest violation and gap of a solution that counts as feasible though it did not converge."""
 
 
-class ShownFigure(Figure):
-    """A figure that notebooks show where it is the value of a cell: once, whether pyplot is there or not, which does not
-    know it and keeps nothing of it."""
+class _ShownFigure(Figure):
+    """A figure that notebooks show where it is the value of a cell: once, with pyplot and without, which never knows of
+    it, so that nothing is kept."""
 
     def _repr_png_(self) -> bytes:
         picture = BytesIO()
@@ -34,7 +34,7 @@ class ShownFigure(Figure):
 
 def new_figure(width: float, height: float) -> Figure:
     """A figure with an Agg canvas, independent of pyplot and of any display."""
-    figure = ShownFigure(figsize=(width, height), layout="constrained")
+    figure = _ShownFigure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from numpy.typing import ArrayLike
 
+from trajopt.printed import PrintedAsTable, new_table
 from trajopt.problem.overview import heading
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.discretization import notable_error, percent
-from trajopt.printed import PrintedAsTable, new_table
 from trajopt.results.overview import milliseconds
 from trajopt.results.solution import Solution
 
