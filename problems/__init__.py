@@ -81,6 +81,12 @@ def model_path(name: str) -> Path:
     """The URDF file of a robot that comes with the package, for `dynamics.load_urdf`.
 
     Raises ValueError for an unknown name, listing the known ones and the nearest.
+
+    Examples
+    --------
+    >>> problems.model_path("arm6").name
+    'arm6.urdf'
+    >>> robot = dynamics.load_urdf(problems.model_path("arm6"))
     """
     _check_known("model", name, model_names())
     return FOLDER / "models" / f"{name}.urdf"
@@ -107,6 +113,12 @@ def make(name: str, **options: Any) -> Problem:
     """The problem of that name; options are those of its module's `make`.
 
     Raises ValueError for an unknown name, listing the known ones and the nearest.
+
+    Examples
+    --------
+    >>> problem = problems.make("pendulum", horizon=50)
+    >>> problem.name, problem.horizon, trajopt.DDP().solve(problem).converged
+    ('pendulum', 50, True)
     """
     return _module(name).make(**options)
 

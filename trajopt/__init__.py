@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from trajopt.optimality.certificate import Certificate
     from trajopt.optimality.uncertainty import Covariance, Laplace
     from trajopt.optimality.weak_limits import WeakLimit
-    from trajopt.plotting import Viewer, animate, plot_convergence, plot_trajectory, view
+    from trajopt.plotting import MovingPicture, Viewer, animate, plot_convergence, plot_trajectory, view
     from trajopt.problem.constraints import ControlBounds, ResidualConstraint, StateBounds
     from trajopt.problem.control_rate import ControlRateSystem
     from trajopt.problem.control_rate_cost import ControlRateCost
@@ -78,7 +78,7 @@ _HOME = {
     "optimality.certificate": ("Certificate",),
     "optimality.uncertainty": ("Covariance", "Laplace"),
     "optimality.weak_limits": ("WeakLimit",),
-    "plotting": ("Viewer", "animate", "plot_convergence", "plot_trajectory", "view"),
+    "plotting": ("MovingPicture", "Viewer", "animate", "plot_convergence", "plot_trajectory", "view"),
     "problem.constraints": ("ControlBounds", "ResidualConstraint", "StateBounds"),
     "problem.control_rate": ("ControlRateSystem",),
     "problem.control_rate_cost": ("ControlRateCost",),

@@ -82,6 +82,15 @@ class RigidBodySystem(RobotSystem):
     lam'dx+ = lam'F z + 1/2 z'H z + O(z^3).  All knots are evaluated in one call, LANES at a time, over all threads.
     Steps and rollouts of robots on legs of three joints each, held at points of their last bodies, eliminate the legs
     (`legs`, None for other robots), which gives the accelerations of `contact_dynamics` to ten digits or more.
+
+    Examples
+    --------
+    >>> robot = dynamics.load_urdf(problems.model_path("arm6"))
+    >>> system = dynamics.RigidBodySystem(robot, dt=0.01, integrator="rk4")
+    >>> x0 = system.state(q=[0.0, -1.2, 1.6, -1.9, -1.6, 0.0])  # at rest
+    >>> xs = system.rollout(x0, np.tile(dynamics.gravity_forces(robot, x0[:6]), (50, 1)))
+    >>> np.allclose(xs, x0)  # these torques hold it
+    True
     """
 
     free_duration = False

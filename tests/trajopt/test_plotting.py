@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib import _pylab_helpers
 
 import dynamics
 from problems import car_parking, unicycle_obstacles
@@ -406,3 +407,11 @@ def test_covariances_that_are_none_of_these_motions(comparison):
         plot_trajectory(comparison, covariance={"sqp": noise})
     with pytest.raises(ValueError, match=r"covariance: got xs .* and us .*, wanted"):
         plot_trajectory(DDP().solve(cartpole()), covariance=noise)
+
+
+def test_figures_show_themselves_in_notebooks():
+    """Without pyplot, which would keep them."""
+    solution = DDP().solve(linear(np.random.default_rng(0)))
+    one, other = (plot(solution)._repr_png_() for plot in (plot_convergence, plot_trajectory))
+    assert one.startswith(b"\x89PNG") and other.startswith(b"\x89PNG") and one != other
+    assert _pylab_helpers.Gcf.figs == {}

@@ -2,7 +2,8 @@
 
 from trajopt.plotting.animation import animate
 from trajopt.plotting.convergence import plot_convergence
+from trajopt.plotting.moving_picture import MovingPicture
 from trajopt.plotting.trajectory import plot_trajectory
 from trajopt.plotting.viewer import Viewer, view
 
-__all__ = ["Viewer", "animate", "plot_convergence", "plot_trajectory", "view"]
+__all__ = ["MovingPicture", "Viewer", "animate", "plot_convergence", "plot_trajectory", "view"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -21,9 +22,19 @@ FEASIBLE = 1e-6
 """Largest violation and gap of a solution that counts as feasible though it did not converge."""
 
 
+class _ShownFigure(Figure):
+    """A figure that notebooks show where it is the value of a cell: once, with pyplot and without, which never knows of
+    it, so that nothing is kept."""
+
+    def _repr_png_(self) -> bytes:
+        picture = BytesIO()
+        self.savefig(picture, format="png", dpi=DPI)
+        return picture.getvalue()
+
+
 def new_figure(width: float, height: float) -> Figure:
     """A figure with an Agg canvas, independent of pyplot and of any display."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = _ShownFigure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +27,11 @@ from numpy.typing import ArrayLike
 from trajopt.capabilities import KnotByKnot, capability
 from trajopt.costs import Quadratic
 from trajopt.interfaces.system import System, check_states, semi_implicit_form
+from trajopt.printed import PrintedAsTable, new_table
 from trajopt.validation import whole_number
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 FIRST = {1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
 SECOND = {0: -490 / 180, 1: 270 / 180, 2: -27 / 180, 3: 2 / 180}
@@ -60,7 +64,7 @@ class BlockCheck:
 
 
 @dataclass(frozen=True)
-class DerivativeReport:
+class DerivativeReport(PrintedAsTable):
     """What `check_derivatives` found; `print` shows it as a table.
 
     ok : no block is wrong
@@ -90,17 +94,24 @@ class DerivativeReport:
                 return block
         raise KeyError(f"{name!r}; blocks are {', '.join(block.name for block in self.blocks)}")
 
-    def __str__(self) -> str:
+    def table(self) -> Table:
+        """One row for each block: its error, and its worst entry as it is and as differences have it."""
+        from rich.markup import escape
+
         verdict = "agree with differences" if self.ok else "are WRONG"
         points = f"{self.x.size} parameters" if self.axis == "row" else f"{len(self.x)} points"
-        lines = [f"Derivatives of {self.subject} {verdict} (tolerance {self.tolerance:g}, {points})"]
-        width = max(16, *(len(b.name) + 1 for b in self.blocks)) if self.blocks else 16
-        lines.append(f"  {'block':{width}s}{'error':>9s}       {'worst entry':16s}{'got':>16s}{'expected':>16s}")
+        title = f"Derivatives of {self.subject} {verdict} (tolerance {self.tolerance:g}, {points})"
+        table = new_table(title, "\n".join(f"note: {note}" for note in self.notes))
+        table.add_column("block")
+        table.add_column("error", justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True)
+        table.add_column("worst entry", no_wrap=True)
+        for name in ("got", "expected"):
+            table.add_column(name, justify="right", no_wrap=True)
         for b in self.blocks:
-            where = f"{list(b.index)}, {self.axis} {b.point}"
-            mark = "ok" if b.ok else "WRONG"
-            lines.append(f"  {b.name:{width}s}{b.error:9.1e} {mark:5s} {where:16s}{b.got:16.8g}{b.expected:16.8g}")
-        return "\n".join(lines + [f"  note: {note}" for note in self.notes])
+            mark, where = "ok" if b.ok else "[red]WRONG", escape(f"{list(b.index)}, {self.axis} {b.point}")
+            table.add_row(escape(b.name), f"{b.error:.1e}", mark, where, f"{b.got:.8g}", f"{b.expected:.8g}")
+        return table
 
 
 def check_derivatives(
@@ -129,6 +140,14 @@ def check_derivatives(
     Raises
     ------
     TypeError, ValueError : names the argument.  A wrong derivative raises nothing: look at `DerivativeReport.ok`.
+
+    Examples
+    --------
+    >>> def step(x, u):
+    ...     return x[0] + 0.1 * x[1], x[1] + 0.1 * np.sin(x[0]) * u[0]
+    >>> report = trajopt.check_derivatives(trajopt.CallableSystem(step, nx=2, nu=1, dt=0.1))
+    >>> report.ok, [block.name for block in report.blocks][:3]  # print(report) names the worst entries
+    (True, ['fx', 'fu', 'Hxx'])
     """
     for name, value in (("tolerance", tolerance), ("step", step)):
         if not (np.isfinite(value) and value > 0):

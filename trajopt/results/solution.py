@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,10 +14,12 @@ from trajopt.interfaces.system import knot_times, window
 from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.uncertainty import Covariance, Laplace, as_covariances, laplace_of, spread
+from trajopt.printed import PrintedAsTable
 from trajopt.problem.problem import Problem
 from trajopt.results.discretization import DiscretizationError, discretization_error
 from trajopt.results.explanation import explain
 from trajopt.results.exported import trajectory_message, write_csv
+from trajopt.results.overview import overview
 from trajopt.results.policy import Policy, policy_of
 from trajopt.results.records import ConstraintReport, IterationRecord, WarmStart
 from trajopt.results.resampled import ResampledPlan, resample
@@ -26,13 +28,16 @@ from trajopt.results.reverse import check_parameters, parameter_vjp
 from trajopt.results.stationary import factored, stationary_point
 from trajopt.validation import whole_number
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 GIVEN, HELD = "given", "held"
 """What a solve started from."""
 
 
 @dataclass(frozen=True)
-class Solution:
-    """Trajectory, policy, value function and history of a solve.
+class Solution(PrintedAsTable):
+    """Trajectory, policy, value function and history of a solve; prints as a table.
 
     Attributes
     ----------
@@ -73,6 +78,16 @@ class Solution:
     log : tuple of IterationRecord
     timings : dict
         Wall-clock seconds: total, derivatives, backward_pass, rollouts, other.
+
+    Examples
+    --------
+    >>> solution = trajopt.DDP().solve(problems.make("pendulum"))
+    >>> solution.xs.shape, solution.us.shape, solution.K.shape
+    ((101, 2), (100, 1), (100, 1, 2))
+    >>> solution.history("cost")[[0, -1]].round(2)  # at the start and at the end
+    array([495.37,   1.57])
+    >>> solution.certificate().minimum  # strict, to second order
+    True
     """
 
     problem: Problem = field(repr=False)
@@ -282,6 +297,10 @@ class Solution:
         """The plan as a dict in the form of ROS 2's joint trajectories (trajectory_msgs): of the joints with one degree
         of freedom, or of those named, dt (s) apart, by default the plan's."""
         return trajectory_message(self, dt, joints)
+
+    def table(self) -> Table:
+        """Status, iterations, cost, gradient norm, constraints and times."""
+        return overview(self)
 
     def explain(self, solver: Any = None) -> str:
         """What happened and what to try next, in plain words; a solver's options make the advice more precise."""
