@@ -149,9 +149,9 @@ class PreparedSolver:
         Raises
         ------
         TypeError, ValueError
-            Naming the argument; the problem then stays as it is.
+            Naming the argument.
         """
-        parameters, x0 = None, state_array(self.problem.system, "x_predicted", x_predicted)
+        parameters, exact, x0 = None, flag("exact", exact), state_array(self.problem.system, "x_predicted", x_predicted)
         if p is not None:
             parameters = parameters_of(self._numbers(p))
             by_name, everywhere = self._moves(parameters.at(parameters.vector))
@@ -162,7 +162,7 @@ class PreparedSolver:
             assert self._places is not None
             return with_values(solution.problem, self._places, *self._moves(p))[0]
 
-        return feedback_of(solution, parameters, moved, flag("exact", exact), self.solver.max_regularization)
+        return feedback_of(solution, parameters, moved, exact, self.solver.max_regularization)
 
     def _moves(self, p: Any) -> tuple[Mapping[str, Any], dict[str, Any]]:
         """What `update` takes, by names and everywhere."""
