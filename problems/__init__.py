@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NAMES = (
     "acrobot", "acrobot_trajax", "arm", "arm_minimum_time", "arm_obstacle", "car_minimum_time", "car_parking",
     "cartpole", "delta", "double_pendulum", "five_bar", "flexible_satellite", "four_bar", "humanoid_reach",
-    "humanoid_stand", "humanoid_step", "hybrid_arm_reach", "parallel_rods", "pendulum", "pendulum_limits",
+    "humanoid_stand", "humanoid_step", "hybrid_arm_reach", "leg_jump", "parallel_rods", "pendulum", "pendulum_limits",
     "quadrotor", "quadrotor_minimum_time", "quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk",
     "rod_gripper", "serial_chain", "soft_manipulator_obstacle", "soft_manipulator_reach", "soft_manipulator_throw",
     "soft_manipulator_track", "soft_swimmer", "unicycle_obstacles",
