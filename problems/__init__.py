@@ -42,6 +42,7 @@ def experiments() -> dict[str, str]:
         "tasks": "distances beside coal, minimum time beside IPOPT, expansions of all problems, DDP on plain Python",
         "quadruped": "gaits of a quadruped by iLQR and DDP's Hessian modes; standing and gaits beside Crocoddyl",
         "quadruped.iteration": "what the parts of an iteration on a standing quadruped take",
+        "trot_speeds": "the quadruped's trot followed over speed and payload by continuation, as far as it goes",
         "quadruped.structure": "what eliminating legs saves, and what rollouts that follow the base would",
         "rods": "soft robots over ten seconds with and without exact Jacobians, beside published times; snapshots",
         "rods.swing": "a clamped rod swings, by our integrators and beside PyElastica: error, steps and time",

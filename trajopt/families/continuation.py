@@ -37,8 +37,9 @@ BEFORE = 0.5
 """Part of the way to a zero eigenvalue that a step may go."""
 LEAST_SIZE = 1e-6
 """Of a solution that stands still, SI units."""
-SETTLED = 20.0
-"""A singular point at most so many of the least steps ahead is what stopped the continuation."""
+SETTLED, FALLEN = 5.0, 0.8
+"""A singular point at most so many of the least steps ahead is what stopped the continuation, if what tells it has
+fallen to this part in the last three points."""
 
 
 class Point(NamedTuple):
@@ -149,7 +150,7 @@ class Follower:
             else:
                 new, factor = tried
                 points.append(new)
-                step = min(max(step if ahead < step else 0.0, ahead * factor), longest)
+                step = min(max(step if ahead < step else least, ahead * factor), longest)
                 refused = 0
             way = remaining([p.position for p in points], [p.eigenvalue for p in points])
             if len(points) > 1 and points[-2].leg == points[-1].leg:
@@ -209,8 +210,11 @@ class Follower:
             Ending.BIFURCATION: ([p.eigenvalue for p in leg], "meets others or ends, at a bifurcation"),
         }
         for status, (falling, what) in ends.items():
-            if len(leg) > 2 and falling[-2] < falling[-3] and remaining(s, falling) <= SETTLED * least:
-                found, before = singular_position(s, falling), singular_position(s[:-1], falling[:-1])
+            near = SETTLED * least
+            if len(leg) < 3 or not (falling[-1] < FALLEN * falling[-3] and remaining(s, falling) <= near):
+                continue
+            found, before = singular_position(s, falling), singular_position(s[:-1], falling[:-1])
+            if s[-1] < found <= s[-1] + near and abs(found - before) <= near:
                 singular = SingularPoint(found, self.path.at(found, leg[-1].leg), abs(found - before))
                 return self._record(points, status, f"The branch {what}, near position {found:.8g}.", singular)
         text = f"Beyond position {s[-1]:.6g} no step of {least:g} succeeds: {last.reason}."

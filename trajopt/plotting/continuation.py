@@ -22,9 +22,9 @@ SAME = 1e-6
 def plot_continuation(continuation: Continuation, path: str | Path | None = None) -> Figure:
     """Draw a family of solutions against its parameter, if one alone changes, else against the position on the path.
 
-    Four panels: cost; smallest eigenvalue of the certificates; iterations of the corrector, beside those from a problem's
-    own start and from the solution before if there are such (`with_restarts`), hollow where these ended in another
-    minimum or in none; limits that press.  A singular point, estimated, is a dashed line.
+    Four panels: cost; smallest eigenvalue of the certificates; iterations of the corrector, beside those from a
+    problem's own start and from the solution before if there are such (`with_restarts`), hollow where these ended in
+    another minimum or in none; limits that press.  A singular point, estimated, is a dashed line.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def plot_continuation(continuation: Continuation, path: str | Path | None = None
     mark = {"color": COLORS[0], "marker": "o", "markersize": 4, "linewidth": 1.3}
     cost.plot(x, continuation.costs, **mark)
     eigenvalue.semilogy(x, continuation.smallest_eigenvalues, **mark)
-    iterations.plot(x, continuation.iterations, label="from the prediction", **mark)
+    iterations.plot(x[1:], continuation.iterations[1:], label="from the prediction", **mark)
     _again(iterations, x, continuation)
     pressing.plot(x, continuation.pressing, **mark)
     for panel, name in (
@@ -70,21 +70,21 @@ def plot_continuation(continuation: Continuation, path: str | Path | None = None
 
 
 def _again(panel: Axes, x: np.ndarray, continuation: Continuation) -> None:
-    """Iterations of the same problems solved from elsewhere; hollow where that did not lead to the same minimum."""
+    """Iterations of the same problems but the first, solved from elsewhere; hollow where that did not lead to the same
+    minimum."""
     again = {"from the solution before": continuation.warm, "from scratch": continuation.cold}
     drawn = {name: solved for name, solved in again.items() if solved is not None}
     for i, (name, solved) in enumerate(drawn.items(), start=1):
-        count = np.array([one.iterations for one in solved])
+        count, costs = np.array([one.iterations for one in solved[1:]]), continuation.costs[1:]
         same = [
             one.converged and abs(one.cost - cost) <= SAME * abs(cost)
-            for one, cost in zip(solved, continuation.costs, strict=True)
+            for one, cost in zip(solved[1:], costs, strict=True)
         ]
-        panel.plot(x, count, color=COLORS[i], linestyle=DASHES[i], linewidth=1.1, label=name)
+        panel.plot(x[1:], count, color=COLORS[i], linestyle=DASHES[i], linewidth=1.1, label=name)
         faces = np.where(same, COLORS[i], "white")
-        panel.scatter(x, count, s=18, color=faces, edgecolor=COLORS[i], linewidth=1.0, zorder=3)
+        panel.scatter(x[1:], count, s=18, color=faces, edgecolor=COLORS[i], linewidth=1.0, zorder=3)
     if drawn:
-        panel.legend(frameon=False, fontsize=9)
-        panel.set_yscale("symlog", linthresh=10.0)
+        panel.legend(fontsize=9, facecolor="white", framealpha=0.9, edgecolor="none")
 
 
 def _singular(continuation: Continuation, one: bool) -> float:
