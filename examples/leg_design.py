@@ -24,7 +24,7 @@ def effort(lengths):
     return solution.cost, tried[-1][2].cost
 
 
-best = minimize(effort, start, jac=True, method="L-BFGS-B", bounds=[(8.0, 24.0)] * 2)
+best = minimize(effort, start, jac=True, method="L-BFGS-B", bounds=[(9.0, 24.0)] * 2)
 lengths, solution, derivatives = tried[-1]
 for (upper, lower), jump, _ in (tried[0], tried[-1]):
     print(f"{upper:.1f} and {lower:.1f} cm: cost {jump.cost:.4f}, torques up to {np.abs(jump.us).max():.2f} N m")

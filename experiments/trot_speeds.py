@@ -25,6 +25,7 @@ STRIDE, HALF = 0.2, 0.05
 ENDS = {"speed": (0.1, 0.7), "payload": (0.1, 8.0)}
 SHORT = {"speed": (0.1, 0.22), "payload": (0.1, 1.0)}
 LABELS = {"speed": "speed [m/s]", "payload": "payload [kg]"}
+NAMES = {"iterations": "from the prediction", "cold": "from scratch", "warm": "from the solution before"}
 SOLVER = trajopt.DDP(switch_threshold=0.1, max_iterations=100)
 
 
@@ -77,8 +78,9 @@ def same(again: trajopt.Solution, solution: trajopt.Solution) -> bool:
 def study(run: Run) -> dict[str, Any]:
     """Both families."""
     ends, results = SHORT if run.options.quick else ENDS, {}
+    steps = {"first_step": 0.5, "longest_step": 0.5} if run.options.quick else {"smallest_step": 5e-3}
     for family in run.track(list(MAKE), "following"):
-        found = trajopt.continuation(MAKE[family], ends[family], SOLVER, smallest_step=5e-3).with_restarts()
+        found = trajopt.continuation(MAKE[family], ends[family], SOLVER, **steps).with_restarts()
         results[family] = {"status": str(found.status), "message": found.message, "rows": rows_of(family, found)}
     return results
 
@@ -101,12 +103,12 @@ def picture(results: dict[str, Any]) -> Figure:
         x = [r[family] for r in rows]
         for panel, (name, label) in zip(axes[row * len(names) :], names.items(), strict=False):
             ways = ("iterations", "cold", "warm") if name == "iterations" else (name,)
+            values = np.array([[r[way] for way in ways] for r in rows], float)  # NaN where there is none
             for i, way in enumerate(ways):
-                y = [np.nan if r[way] is None else r[way] for r in rows]
-                panel.plot(x, y, marker="o", markersize=4, label=way, **look(i, linewidth=1.3))
+                panel.plot(x, values[:, i], marker="o", markersize=4, label=NAMES.get(way), **look(i, linewidth=1.3))
             tidy(panel, LABELS[family], label)
-            panel.set_ylim(bottom=0.0)
-        panel.legend(["predicted", "from scratch", "from the last"], frameon=False, fontsize=8)
+            panel.set_ylim(0.0, 1.1 * np.nanmax(values) or 1.0)
+        panel.legend(frameon=False, fontsize=8)
     return figure
 
 

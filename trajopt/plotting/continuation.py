@@ -54,7 +54,8 @@ def plot_continuation(continuation: Continuation, path: str | Path | None = None
     ):  # fmt: skip
         tidy(panel, label if panel in (iterations, pressing) else "", name)
     if continuation.singular is not None:
-        at = _singular(continuation, one)
+        position = continuation.singular.position
+        at = float(continuation.path.numbers(position)[continuation.path.moving()[0]]) if one else position
         for panel in (cost, eigenvalue, iterations, pressing):
             panel.axvline(at, color=GREY, linestyle=DASHES[1], linewidth=1.0)
         cost.annotate(
@@ -85,9 +86,3 @@ def _again(panel: Axes, x: np.ndarray, continuation: Continuation) -> None:
         panel.scatter(x[1:], count, s=18, color=faces, edgecolor=COLORS[i], linewidth=1.0, zorder=3)
     if drawn:
         panel.legend(fontsize=9, facecolor="white", framealpha=0.9, edgecolor="none")
-
-
-def _singular(continuation: Continuation, one: bool) -> float:
-    """Where the singular point lies on the axis."""
-    position = continuation.singular.position
-    return float(continuation.path.numbers(position)[continuation.path.moving()[0]]) if one else position
