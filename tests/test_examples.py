@@ -29,7 +29,6 @@ ROOT = Path(__file__).parents[1]
         (11, "execution", 40),
         (12, "panda_job", 75),
         (13, "continuation", 35),
-        (14, "leg_design", 60),
     ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
