@@ -19,7 +19,6 @@ from numpy.typing import ArrayLike
 
 import dynamics
 import trajopt
-from problems.gaits import smooth
 from problems.quadruped_model import SEGMENT
 from problems.walker import FRICTION, GAINS
 
@@ -112,26 +111,11 @@ def make(horizon: int = 68, dt: float = 0.005, design: ArrayLike = QUADRUPED, ri
             trajopt.StateBounds(system, upper={"knee": STRAIGHT}),
             trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at=range(ground), name="friction of the foot"),
         ],
-        us_init="quasi_static", xs_init=motion(design, rise, horizon, dt, ground), name="leg_jump",
+        us_init="quasi_static", name="leg_jump",
     )  # fmt: skip
 
 
-def motion(design: Design, rise: float, horizon: int, dt: float, ground: int) -> np.ndarray:
-    """States (N+1, 6) of a leg that stretches by a third of what it can on the ground and is then thrown up, whatever
-    forces that takes."""
-    q0, t = crouching(design), np.arange(horizon + 1)
-    push, flight = np.clip(t / ground, 0.0, 1.0), np.clip((t - ground) / (horizon - ground), 0.0, 1.0)
-    stretched = q0[0] + (sum(design) - q0[0]) / 3.0
-    height = q0[0] + (stretched - q0[0]) * push**2
-    bent = _bent(design, height)
-    q = np.column_stack([height, *bent])
-    back = smooth(flight)[:, None]
-    q[:, 1:] += back * (q0[1:] - q[:, 1:])
-    q[:, 0] += (q0[0] + rise - stretched) * flight * (2.0 - flight)
-    return np.hstack([q, np.vstack([np.zeros(3), np.diff(q, axis=0) / dt])])
-
-
-def _bent(design: Design, height: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _bent(design: Design, height: float) -> tuple[float, float]:
     """Angles of hip and knee at which the foot is so far below the hip: the law of cosines."""
     upper, lower = design
     knee = np.arccos((height**2 - upper**2 - lower**2) / (2.0 * upper * lower))

@@ -35,10 +35,7 @@ def test_links_are_those_of_the_quadruped():
 def test_the_foot_is_below_the_hip(design):
     model, q0 = leg(design), crouching(design)
     assert np.abs(dynamics.frame_placement(model, q0, "foot").p).max() < 1e-12 and q0[2] == pytest.approx(-2.0)
-    xs = make(design).xs_init
-    places = dynamics.frame_placement(model, np.ascontiguousarray(xs[:, :3]), "foot").p
-    assert np.abs(places[:27]).max() < 1e-12 and places[-1, 2] == pytest.approx(leg_jump.RISE)
-    assert np.ptp(xs[0, :3] - q0) < 1e-12
+    assert np.ptp(make(design).x0[:3] - q0) < 1e-12
 
 
 def test_it_jumps(solved):
