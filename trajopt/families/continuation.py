@@ -191,12 +191,12 @@ class Follower:
         make, h = self.path.problems_along(leg, self.make_problem), self.path.difference_step(position, leg)
         try:
             derivatives = sensitivity(make, float(position), solution, steps=h)
-        except ValueError as error:
+            tangent = derivatives.directional(1.0)
+        except (ValueError, RuntimeError) as error:
             return Refused(f"the solve ended where there is no derivative: {error}")
         found = certificate(derivatives.point)
         if found.minimum is not True:
             return Refused("the solve ended at what is no strict minimum")
-        tangent = derivatives.directional(1.0)
         length = _length((tangent.xs, tangent.us), _sizes(solution, solution))
         return Point(position, leg, solution, derivatives, tangent, length, found.smallest_eigenvalue, refused)
 

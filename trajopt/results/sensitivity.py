@@ -151,7 +151,8 @@ class Sensitivity:
     # -------------------------------------------------------------------------------------------- prediction
     def predict(self, dp: Any) -> WarmStart:
         """Where a solve at p + dp can begin: states, controls within their limits, multipliers, to first order in dp,
-        which has the form of p, or of the part of it that counts; from the side of dp where limits are just touched."""
+        which has the form of p, or of the part of it that counts; from the side of dp where limits are just touched.
+        Raises: RuntimeError as `directional`."""
         point, reports, along = self.point, self.solution.constraints, self.directional(dp)
         us = point.us + along.us
         if point.problem.control_limits is not None:
