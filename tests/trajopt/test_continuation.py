@@ -55,7 +55,7 @@ def test_a_fold_in_closed_form():
     found = trajopt.continuation(two_wells, (0.0, 1.0))
     assert found.status == "fold" and "fold" in found.message and not found.complete
     assert found.singular.position == pytest.approx(FOLD, abs=1e-4) and found.singular.p == found.singular.position
-    assert abs(found.singular.position - FOLD) < 3.0 * found.singular.spread
+    assert abs(found.singular.position - FOLD) < 5.0 * found.singular.spread
     assert (np.diff(found.positions) > 0.0).all() and FOLD - 1e-3 < found.positions[-1] < FOLD
     x = np.array([solution.xs[-1, 0] for solution in found.solutions])
     np.testing.assert_allclose(2.0 * x**3 - 2.0 * STEEP * x + found.numbers[:, 0], 0.0, atol=1e-6)
