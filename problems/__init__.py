@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NAMES = (
     "acrobot", "acrobot_trajax", "arm", "arm_minimum_time", "arm_obstacle", "car_minimum_time", "car_parking",
     "cartpole", "delta", "double_pendulum", "five_bar", "flexible_satellite", "four_bar", "humanoid_reach",
-    "humanoid_stand", "humanoid_step", "hybrid_arm_reach", "parallel_rods", "pendulum", "pendulum_limits",
+    "humanoid_stand", "humanoid_step", "hybrid_arm_reach", "leg_jump", "parallel_rods", "pendulum", "pendulum_limits",
     "quadrotor", "quadrotor_minimum_time", "quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk",
     "rod_gripper", "serial_chain", "soft_manipulator_obstacle", "soft_manipulator_reach", "soft_manipulator_throw",
     "soft_manipulator_track", "soft_swimmer", "unicycle_obstacles",
@@ -42,6 +42,7 @@ def experiments() -> dict[str, str]:
         "tasks": "distances beside coal, minimum time beside IPOPT, expansions of all problems, DDP on plain Python",
         "quadruped": "gaits of a quadruped by iLQR and DDP's Hessian modes; standing and gaits beside Crocoddyl",
         "quadruped.iteration": "what the parts of an iteration on a standing quadruped take",
+        "trot_speeds": "the quadruped's trot followed over speed and payload by continuation, as far as it goes",
         "quadruped.structure": "what eliminating legs saves, and what rollouts that follow the base would",
         "rods": "soft robots over ten seconds with and without exact Jacobians, beside published times; snapshots",
         "rods.swing": "a clamped rod swings, by our integrators and beside PyElastica: error, steps and time",

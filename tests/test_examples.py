@@ -28,8 +28,9 @@ ROOT = Path(__file__).parents[1]
         (10, "waypoints", 50),
         (11, "execution", 40),
         (12, "sensitivity", 55),
-        (13, "panda_job", 75),
-        (14, "feedback", 45),
+        (13, "continuation", 35),
+        (14, "panda_job", 75),
+        (15, "feedback", 45),
     ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
@@ -183,6 +184,34 @@ def test_a_plan_holds(tmp_path, monkeypatch, capsys):
     assert result["motion"].largest_deviation[:6].max() < 0.2 and len(result["message"]["points"]) == 251
     lines = (tmp_path / result["path"]).read_text().splitlines()
     assert len(lines) == 1 + len(result["plan"].times) == 1002 and lines[0].startswith("time,shoulder_pan,")
+
+
+def test_a_pendulum_with_ever_weaker_motors(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "continuation.py"))
+    found = result["found"]
+    assert found.status == "lost" and 7.2 < found.parameters[-1] < 7.4 and found.pressing[-1] > 90
+    assert found.iterations[1:].sum() < 0.5 * sum(s.iterations for s in found.warm[1:])
+    assert all(s.cost == pytest.approx(cost, rel=1e-9) for s, cost in zip(found.warm, found.costs, strict=True))
+    assert "one swing down to 7." in capsys.readouterr().out
+    assert (tmp_path / "results" / "continuation" / "torque.png").stat().st_size > 1e4
+
+
+def test_a_leg_is_designed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "leg_design.py"))
+    best, make, first = result["best"], result["make"], result["first"]
+    assert best.success and np.abs(best.jac).max() < 1e-5 and best.fun < 0.6 * first.cost
+    np.testing.assert_allclose(best.x, [10.357, 21.046], atol=0.02)
+    derivatives, peaks, h = result["derivatives"], [], 1e-3
+    for along in (h, -h):
+        moved = np.array([along, 0.0])
+        jump = trajopt.DDP().solve(make(result["lengths"] + moved), warm_start=derivatives.predict(moved))
+        peaks.append(np.linalg.norm(jump.us[:, 1], 16))
+    assert result["by_lengths"][0] == pytest.approx((peaks[0] - peaks[1]) / (2.0 * h), rel=1e-4)
+    assert result["error"].relative < 2e-3 and "A strict local minimum" in capsys.readouterr().out
+    written = {path.name for path in (tmp_path / "results" / "leg_design").iterdir()}
+    assert written == {"motion.png", "design.png"}
 
 
 @pytest.mark.peer

@@ -28,12 +28,22 @@ if TYPE_CHECKING:
     )
     from trajopt.costs.accelerations import AccelerationResidual
     from trajopt.costs.residuals import ControlResidual, SquaredNorm, StateResidual
+    from trajopt.families.continuation import continuation
+    from trajopt.families.record import Continuation, SingularPoint
     from trajopt.interfaces.residual import Residual
     from trajopt.interfaces.system import ManifoldSystem, System
     from trajopt.optimality.certificate import Certificate
     from trajopt.optimality.uncertainty import Covariance, Laplace
     from trajopt.optimality.weak_limits import WeakLimit
-    from trajopt.plotting import MovingPicture, Viewer, animate, plot_convergence, plot_trajectory, view
+    from trajopt.plotting import (
+        MovingPicture,
+        Viewer,
+        animate,
+        plot_continuation,
+        plot_convergence,
+        plot_trajectory,
+        view,
+    )  # fmt: skip
     from trajopt.problem.constraints import ControlBounds, ResidualConstraint, StateBounds
     from trajopt.problem.control_rate import ControlRateSystem
     from trajopt.problem.control_rate_cost import ControlRateCost
@@ -73,12 +83,16 @@ _HOME = {
     ),
     "costs.accelerations": ("AccelerationResidual",),
     "costs.residuals": ("ControlResidual", "SquaredNorm", "StateResidual"),
+    "families.continuation": ("continuation",),
+    "families.record": ("Continuation", "SingularPoint"),
     "interfaces.residual": ("Residual",),
     "interfaces.system": ("ManifoldSystem", "System"),
     "optimality.certificate": ("Certificate",),
     "optimality.uncertainty": ("Covariance", "Laplace"),
     "optimality.weak_limits": ("WeakLimit",),
-    "plotting": ("MovingPicture", "Viewer", "animate", "plot_convergence", "plot_trajectory", "view"),
+    "plotting": (
+        "MovingPicture", "Viewer", "animate", "plot_continuation", "plot_convergence", "plot_trajectory", "view",
+    ),
     "problem.constraints": ("ControlBounds", "ResidualConstraint", "StateBounds"),
     "problem.control_rate": ("ControlRateSystem",),
     "problem.control_rate_cost": ("ControlRateCost",),

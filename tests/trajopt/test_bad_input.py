@@ -60,6 +60,10 @@ def solution():
     return DDP().solve(problem())
 
 
+def of_start(angle):
+    return make_problem(x0=[angle, 0.0])
+
+
 @cache
 def doubling():
     return CallableSystem(lambda x, u: 2.0 * x + u, **PLAIN)
@@ -142,6 +146,12 @@ TABLE = [
           workers=WHOLE[1:], memory=WHOLE),
     *rows("compare", trajopt.compare, {"problem": problem(), "solvers": {"ddp": DDP()}}, problem=KINDS,
           solvers=(*KINDS, {}, {"a": 3}, {"a": DDP})),
+    *rows("continuation", lambda **given: trajopt.continuation(**{"make_problem": of_start, **given}),
+          {"path": (0.1, 0.2)}, make_problem=KINDS, path=(*KINDS, [], [0.1], [0.1, 0.1], ["a", "b"], [0.1, [0.1, 0.2]],
+          [0.1, np.nan], {"a": 0.1}), solver=(*KINDS[1:], DDP), first_step=(*ONE, 0.0, 0.5),
+          longest_step=(*ONE, 0.0, 0.01), smallest_step=(*ONE, 0.0, 0.2), max_iterations=(*WHOLE, 0),
+          max_points=(*WHOLE, 0)),
+    *rows("plot_continuation", trajopt.plot_continuation, continuation=(*KINDS, {}, 3)),
     *rows("plot", trajopt.plot_convergence, results=(*KINDS, {}, {"a": 3})),
     *rows("policy", lambda **given: solution().policy()(**{"t": 0.0, **given}), x=arrays(2)[1:]),
     *rows(

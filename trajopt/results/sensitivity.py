@@ -130,14 +130,14 @@ class Sensitivity:
     # -------------------------------------------------------------------------------------------- prediction
     def predict(self, dp: Any) -> WarmStart:
         """Where a solve at p + dp can begin: states, controls within their limits, multipliers, to first order in dp,
-        which has the form of p, or of the part of it that counts."""
-        d, point, s = self._direction(dp), self.point, self.solution
-        us = point.us + self.us @ d
+        which has the form of p, or of the part of it that counts; from the side of dp where limits are just touched.
+        Raises: RuntimeError as `directional`."""
+        point, reports, along = self.point, self.solution.constraints, self.directional(dp)
+        us = point.us + along.us
         if point.problem.control_limits is not None:
             us = np.clip(us, *point.problem.control_limits)
-        xs = point.problem.system.integrate(point.xs, self.xs @ d)
-        reports = s.constraints
-        lam = tuple(report.multipliers + dnu @ d for report, dnu in zip(reports, self.multipliers, strict=True))
+        xs = point.problem.system.integrate(point.xs, along.xs)
+        lam = tuple(report.multipliers + dnu for report, dnu in zip(reports, along.multipliers, strict=True))
         penalties, factors = tuple(r.penalty for r in reports), tuple(r.factors for r in reports)
         return WarmStart(us, xs, lam, penalties, factors, 0.0)
 
@@ -190,9 +190,11 @@ class Sensitivity:
 
         Raises: RuntimeError where no set of them is found.
         """
-        d = self._direction(dp)
+        d, point = self._direction(dp), self.point
+        if not (point.weak.rows.any() or point.weak.controls.any()):
+            return Directional(self.xs @ d, self.us @ d, tuple(part @ d for part in self.multipliers))
         change = FirstOrder(*((part @ d)[..., None] for part in self.change))
-        system, step = one_sided(self.point, change)
+        system, step = one_sided(point, change)
         parts = change_of_multipliers(system, step, change.gu)
         return Directional(step.dx[..., 0], step.du[..., 0], tuple(part[..., 0] for part in parts))
 
