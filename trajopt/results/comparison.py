@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.discretization import notable_error, percent
 from trajopt.results.printed import PrintedAsTable
+from trajopt.results.reported import Reported
 from trajopt.results.solution import Solution
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Solver(Protocol):
 
 
 @dataclass(frozen=True)
-class Comparison(PrintedAsTable, Mapping[str, Solution]):
+class Comparison(PrintedAsTable, Reported, Mapping[str, Solution]):
     """Solutions by solver name, in the order given; prints as a table."""
 
     problem: Problem

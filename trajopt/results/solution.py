@@ -20,6 +20,7 @@ from trajopt.results.explanation import explain
 from trajopt.results.exported import trajectory_message, write_csv
 from trajopt.results.policy import Policy, policy_of
 from trajopt.results.records import ConstraintReport, IterationRecord, WarmStart
+from trajopt.results.reported import Reported
 from trajopt.results.resampled import ResampledPlan, resample
 from trajopt.results.results_files import load_solution, save_solution
 from trajopt.results.stationary import factored, stationary_point
@@ -30,7 +31,7 @@ GIVEN, HELD = "given", "held"
 
 
 @dataclass(frozen=True)
-class Solution:
+class Solution(Reported):
     """Trajectory, policy, value function and history of a solve.
 
     Attributes
