@@ -202,5 +202,5 @@ def _box(name: str, checked: bool) -> Html:
 
 def _swatch(light: tuple[int, ...], dark: tuple[int, ...]) -> Html:
     """A spot of a colour; older browsers know only that of a light page."""
-    light, dark = (f"rgb({r}, {g}, {b})" for r, g, b in (light, dark))
-    return tag("span", class_="swatch", style=f"background: {light}; background: light-dark({light}, {dark})")
+    day, night = (f"rgb({r}, {g}, {b})" for r, g, b in (light, dark))
+    return tag("span", class_="swatch", style=f"background: {day}; background: light-dark({day}, {night})")

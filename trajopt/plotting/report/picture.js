@@ -238,16 +238,24 @@ class Picture {
     gl.uniform1f(at("plain"), 0);
     this.place(this.between(scene.mesh.placements, 7 * scene.mesh.count, frame));
     gl.bindVertexArray(scene.mesh.array);
-    for (const clear of [false, true]) {
-      gl[clear ? "enable" : "disable"](gl.BLEND);
-      gl.depthMask(!clear);
-      for (const solid of scene.mesh.solids.filter((each) => each.color[3] < 1 === clear)) {
-        gl.uniform1f(at("opacity"), solid.color[3]);
-        gl.drawArrays(gl.TRIANGLES, 3 * solid.start, 3 * (solid.stop - solid.start));
-      }
+    this.drawSolids(at, (solid) => solid.color[3] === 1);
+    gl.enable(gl.BLEND);
+    gl.enable(gl.CULL_FACE);
+    gl.depthMask(false);
+    for (const hidden of [gl.FRONT, gl.BACK]) {  // of what is seen through, the far side first
+      gl.cullFace(hidden);
+      this.drawSolids(at, (solid) => solid.color[3] < 1);
     }
-    gl.disable(gl.BLEND);
     gl.depthMask(true);
+    gl.disable(gl.CULL_FACE);
+    gl.disable(gl.BLEND);
+  }
+
+  drawSolids(at, chosen) {
+    for (const solid of this.scene.mesh.solids.filter(chosen)) {
+      this.gl.uniform1f(at("opacity"), solid.color[3]);
+      this.gl.drawArrays(this.gl.TRIANGLES, 3 * solid.start, 3 * (solid.stop - solid.start));
+    }
   }
 
   /** Tell the shader where bodies are: of each w x y z of a quaternion, not of unit length between frames, x y z. */

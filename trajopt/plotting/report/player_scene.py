@@ -103,8 +103,8 @@ def layers_of(scene: Scene) -> list[Layer]:
         Layer("targets", "targets", TARGET, arrived, 3.0, True),
         Layer("paths", "paths of tips", PATH, _along(tips), 1.5, True),
         Layer("center", "centre of mass", CENTER, _along(center), 2.0, True),
-        Layer("skeleton", "skeleton", BODY, _capsules(*np.moveaxis(scene.segments, 2, 0), tube, tube), 1.5,
-              shown=not scene.solids.solids),
+        Layer("skeleton", "skeleton", BODY, _capsules(scene.segments[:, :, 0], scene.segments[:, :, 1], tube, tube),
+              1.5, shown=not scene.solids.solids),
         Layer("free", "no contact", FREE, _balls(scene.points, np.where(held, 0.0, 0.025 * size))),
         Layer("held", "contact", HELD, _balls(scene.points, np.where(held, 0.025 * size, 0.0))),
         Layer("forces", f"contact forces, {scene.newtons_per_metre:g} N per m", FORCE,
@@ -150,7 +150,7 @@ def _grid(scene: Scene, below: float) -> np.ndarray:
     height, edge = np.full(len(at), scene.ground - below), np.full(len(at), at[-1])
     across = [np.stack([x + sign * edge, y + at, height], axis=1) for sign in (-1.0, 1.0)]
     along = [np.stack([x + at, y + sign * edge, height], axis=1) for sign in (-1.0, 1.0)]
-    return np.concatenate([_capsules(*lines, THIN, THIN) for lines in (across, along)])
+    return np.concatenate([_capsules(a, b, THIN, THIN) for a, b in (across, along)])
 
 
 # ------------------------------------------------------------------------------------------------ surfaces

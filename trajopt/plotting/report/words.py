@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -21,11 +22,13 @@ from trajopt.results.solution import Solution
 LISTED = 200
 """Rows of a table of iterations or components, at most."""
 THOUSANDS = 1e6
+MATHS = re.compile(r"\$\\?(.*?)\$")
+"""Of names that are written for figures."""
 
 
 def number(value: float, digits: int = 6) -> str:
     """As people write it, with a true minus, and thousands without a power of ten."""
-    text = f"{value + 0.0:.{digits}g}"
+    text = f"{float(value) + 0.0:.{digits}g}"
     text = f"{float(text):.0f}" if "e+" in text and abs(value) < THOUSANDS else text
     return text.replace("-", "\N{MINUS SIGN}").replace("inf", "∞")
 
@@ -123,10 +126,10 @@ def _sides(report: ConstraintReport) -> tuple[str, str]:
 def _components(problem: Problem, solution: Solution) -> Html:
     """Every number of states and controls: start, end, least and largest."""
     system, named = problem.system, capability(problem.system, StateNames)
-    states = [f"x[{i}]" for i in range(system.nx)] if named is None else list(named.state_names)
+    states = [f"x[{i}]" for i in range(system.nx)] if named is None else named.state_names
     controls = control_names(system) or [f"u[{i}]" for i in range(system.nu)]
     rows = [
-        [name, *(number(value, 4) for value in (column[0], column[-1], column.min(), column.max()))]
+        [re.sub(MATHS, r"\1", name), *(number(x, 4) for x in (column[0], column[-1], column.min(), column.max()))]
         for names, values in ((states, solution.xs), (controls, solution.us))
         for name, column in zip(names, values.T, strict=True)
     ]
