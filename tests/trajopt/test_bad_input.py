@@ -125,6 +125,7 @@ TABLE = [
     *rows("compare", trajopt.compare, {"problem": problem(), "solvers": {"ddp": DDP()}}, problem=KINDS,
           solvers=(*KINDS, {}, {"a": 3}, {"a": DDP})),
     *rows("plot", trajopt.plot_convergence, results=(*KINDS, {}, {"a": 3})),
+    *rows("report", lambda path: solution().report(path), {"path": "report.html"}, path=(*KINDS, "report.pdf", "")),
     *rows("policy", lambda **given: solution().policy()(**{"t": 0.0, **given}), x=arrays(2)[1:]),
     *rows(
         "CallableSystem", CallableSystem, {"step": lambda x, u: 2.0 * x + u, **PLAIN}, vectorized=FLAGS, name=TEXTS,

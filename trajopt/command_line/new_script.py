@@ -38,8 +38,8 @@ def add_new(commands: Any) -> None:
 def write_new(name: str, robot: Path | None, own_dynamics: bool, folder: Path) -> Path:
     """Write the script into a folder.
 
-    Raises ValueError for a name that cannot be one, or a robot that cannot be read or does not move, FileExistsError
-    for a script that is there, FileNotFoundError for a robot's file that is not.
+    Raises ValueError for a name that cannot be one, or a robot that cannot be read, FileExistsError for a script that
+    is there, FileNotFoundError for a robot's file that is not.
     """
     path = folder / f"{_checked(name, folder)}.py"
     if path.exists():
@@ -71,10 +71,11 @@ def _robot(file: Path | None, folder: Path) -> dict[str, str]:
         start = np.array(POSTURE)
     else:
         source, imports = _as_code(file, folder)
-        model = dynamics.load_robot(file)
+        try:
+            model = dynamics.load_robot(file)
+        except ValueError as error:
+            raise ValueError(f"--robot: {error}") from error
         start = _inside(model, dynamics.neutral(model))
-    if model.nv == 0:
-        raise ValueError(f"--robot: {file} has no joints that move")
     tool = _tool(dynamics, model, start)
     goal = _inside(model, dynamics.integrate(model, start, np.full(model.nv, TURN)))
     target = dynamics.frame_placement(model, goal, tool).p

@@ -77,7 +77,8 @@ def plot_trajectory(results: Mapping[str, Solution] | Any, path: str | Path | No
         handles.append(Line2D([], [], color=GREY, linewidth=0.8, label="control limits"))
     if len(handles) > lone:
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
-    figure.suptitle(first.name if first.name.endswith("motion") else f"{first.name}: motion")
+    title = first.name if first.name.endswith("motion") else f"{first.name}: motion"
+    figure.suptitle(title, parse_math=False)
     return save(figure, path)
 
 

@@ -31,7 +31,7 @@ class Reported:
         Raises
         ------
         ValueError : another extension, a solution without its problem, or unknown names of solvers.
-        TypeError : a solver that is none.
+        TypeError : a path or a solver that is none.
         """
         from trajopt.plotting.report import write_report
 

@@ -44,15 +44,19 @@ TITLES = {
 
 def write_report(results: Mapping[str, Solution] | Solution, path: str | Path, solver: Any = None) -> Path:
     """Write the report of a solve, or of several of one problem, as one HTML file; see `Solution.report`."""
+    if not isinstance(path, (str, Path)):
+        raise TypeError(f"path: got {type(path).__name__}, expected the name of a file")
     path = Path(path)
     if path.suffix not in (".html", ".htm"):
         raise ValueError(f"path: got {path.name!r}, expected a name that ends in .html")
     solutions = as_results(results)
     for name, solution in solutions.items():
         as_motion(solution)
-        if solution.problem.name != next(iter(solutions.values())).problem.name:
-            raise ValueError(f"results: {name!r} is of another problem than the first, expected solutions of one")
-    page = _page(solutions, _solvers(solutions, solver))
+        first = next(iter(solutions.values())).problem
+        if (solution.problem.name, solution.xs.shape) != (first.name, (first.horizon + 1, first.system.nx)):
+            raise ValueError(f"results: got {name!r} of another problem than the first, expected solutions of one")
+    solvers = _solvers(solutions, solver)
+    page = _page(solutions, {name: s.explain(solvers[name]) for name, s in solutions.items()})
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, page.encode("utf-8"))
     return path
@@ -68,10 +72,10 @@ def _solvers(solutions: dict[str, Solution], solver: Any) -> dict[str, Any]:
     return {name: solver.get(name) for name in solutions}
 
 
-def _page(solutions: dict[str, Solution], solvers: dict[str, Any]) -> str:
+def _page(solutions: dict[str, Solution], explained: dict[str, str]) -> str:
     best = solutions[cheapest(solutions)]
     problem, scene = best.problem, _scene(best)
-    sections = dict(_sections(solutions, solvers, best, scene))
+    sections = dict(_sections(solutions, explained, best, scene))
     links = [tag("a", TITLES[name], href=f"#{name}") for name in sections]
     called = {name: f"{name}: " if len(solutions) > 1 else "" for name in solutions}
     endings = [
@@ -100,7 +104,7 @@ def _file(name: str) -> str:
 
 # ------------------------------------------------------------------------------------------------ sections
 def _sections(
-    solutions: dict[str, Solution], solvers: dict[str, Any], best: Solution, scene: Scene | None
+    solutions: dict[str, Solution], explained: dict[str, str], best: Solution, scene: Scene | None
 ) -> Iterator[tuple[str, Html]]:
     """Names and contents."""
     name, several = best.problem.name, len(solutions) > 1
@@ -124,7 +128,7 @@ def _sections(
         ])  # fmt: skip
     if best.constraints:
         yield "constraints", each(lambda key, s: words.constraints(s))
-    yield "explanation", each(lambda key, s: words.explanation(s, solvers[key]))
+    yield "explanation", each(lambda key, s: words.paragraphs(explained[key]))
     yield "timings", joined([words.seconds(solutions), _made_with()])
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -201,7 +200,6 @@ def _place(names: tuple[str, ...], component: int, knot: int) -> str:
     return f"{called(names, component, 'component')} at knot {knot}"
 
 
-def explanation(solution: Solution, solver: Any) -> Html:
-    """`Solution.explain`, a paragraph for each of its lines."""
-    lines = solution.explain(solver).replace("\n  ", " ").split("\n")
-    return joined([tag("p", line) for line in lines])
+def paragraphs(text: str) -> Html:
+    """One for each line of what `Solution.explain` says, with those that continue it."""
+    return joined([tag("p", line) for line in text.replace("\n  ", " ").split("\n")])
