@@ -91,8 +91,7 @@ def layers_of(scene: Scene) -> list[Layer]:
     """All that is drawn by capsules; layers without any are left out."""
     size, held = scene.size, scene.held
     tube = max(TUBE * size, LEAST_TUBE * float(np.ptp(scene.drawn(), axis=0).max()))
-    ends, tips = scene.points + scene.arrows(), scene.tips()
-    tips = tips if tips.shape[1] <= TIPS else tips[:, :0]
+    ends, (tips, whose) = scene.points + scene.arrows(), _followed(scene)
     neck = ends - 0.05 * size * scene.forces / np.maximum(np.linalg.norm(scene.forces, axis=-1, keepdims=True), 1e-12)
     center = scene.center.reshape(len(scene.times), -1, 3)
     still, arrived = (_lines(scene, target) for target in (False, True))
@@ -101,7 +100,7 @@ def layers_of(scene: Scene) -> list[Layer]:
         Layer("ground", "ground", CELLS, _grid(scene, tube), 1.0, True),
         Layer("surroundings", "surroundings", OBSTACLE, still, 2.0, True),
         Layer("targets", "targets", TARGET, arrived, 3.0, True),
-        Layer("paths", "paths of tips", PATH, _along(tips), 1.5, True),
+        Layer("paths", whose, PATH, _along(tips), 1.5, True),
         Layer("center", "centre of mass", CENTER, _along(center), 2.0, True),
         Layer("skeleton", "skeleton", BODY, _capsules(scene.segments[:, :, 0], scene.segments[:, :, 1], tube, tube),
               1.5, shown=not scene.solids.solids),
@@ -112,6 +111,16 @@ def layers_of(scene: Scene) -> list[Layer]:
         Layer("center", "centre of mass", CENTER, _balls(center, 0.02 * size)),
     ]  # fmt: skip
     return [layer for layer in found if layer.capsules.size and (layer.capsules[..., 3] > 0.0).any()]
+
+
+def _followed(scene: Scene) -> tuple[np.ndarray, str]:
+    """Points (K, P, 3) whose ways are drawn, of tips, or of the middle of a skeleton without, and a label."""
+    tips = scene.tips()
+    if 0 < tips.shape[1] <= TIPS:
+        return tips, "paths of tips"
+    ends = scene.segments.reshape(len(scene.times), -1, 3)
+    middles = ends.mean(axis=1, keepdims=True) if ends.size and not scene.center.size else ends[:, :0]
+    return middles, "path of the middle"
 
 
 def _capsules(a: np.ndarray, b: np.ndarray, r: ArrayLike, s: ArrayLike) -> np.ndarray:

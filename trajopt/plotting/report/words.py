@@ -178,7 +178,7 @@ def iterations(solution: Solution) -> Html:
 def constraints(solution: Solution) -> Html:
     """How each constraint is kept, where it is worst, and what it costs."""
     rows = [_constraint(report) for report in solution.constraints]
-    headings = ["constraint", "worst", "largest multiplier", "violation", "active", "multiplier", "penalty"]
+    headings = ["constraint", "most violated", "hardest pressed", "violation", "active", "multiplier", "penalty"]
     return table(headings, rows, words=3)
 
 
