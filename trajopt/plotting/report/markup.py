@@ -6,6 +6,7 @@ import base64
 import io
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Self
 
 from matplotlib.figure import Figure
 
@@ -14,6 +15,9 @@ from trajopt.plotting.style import DPI
 
 class Html(str):
     """Text that is markup."""
+
+    def __new__(cls, text: str) -> Self:
+        return super().__new__(cls, text)
 
 
 def tag(name: str, *content: str, **attributes: str) -> Html:
