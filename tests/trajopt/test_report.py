@@ -9,11 +9,14 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+import dynamics
 import problems
 from tests.trajopt.browser import CHROMIUM, Browser
 from tests.trajopt.cases import cartpole, pendulum, tip
-from trajopt import DDP, ILQR, ControlBounds, StateBounds, compare
+from tests.trajopt.test_solids import arm, lumpy
+from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateBounds, compare
 from trajopt.plotting.bodies import Bodies, Surface
+from trajopt.plotting.report import page as writer
 from trajopt.plotting.report.markup import tag
 from trajopt.plotting.report.player_scene import layers_of, player_scene
 from trajopt.plotting.report.words import between, knots_in_words, number
@@ -150,6 +153,21 @@ def test_bad_results(tmp_path, sketched, swing):
 def test_that_of_the_arm_is_small(tmp_path):
     path = DDP().solve(problems.make("arm")).report(tmp_path / "arm.html")
     assert path.stat().st_size < 3e6
+
+
+def test_large_systems_make_no_large_files(monkeypatch, walk, rng):
+    system = dynamics.RigidBodySystem(arm({"shape": lumpy(rng)}), dt=0.05)
+    mesh = ILQR(max_iterations=1).solve(Problem(system, np.zeros(4), 4, [ControlCost(1.0)]))
+
+    def sizes(solution):
+        scene = writer._scene(solution)
+        return sum(len(solid.faces) for solid in scene.solids.solids), len(scene.times), scene.times[-1]
+
+    (fine, K, _), (_, frames, end) = sizes(mesh), sizes(walk)
+    monkeypatch.setattr(writer, "FINE", fine - 1)
+    assert sizes(mesh)[0] < fine and sizes(mesh)[1] == K
+    monkeypatch.setattr(writer, "NUMBERS", 100)
+    assert 2 <= sizes(walk)[1] < frames and sizes(walk)[2] == pytest.approx(end)
 
 
 def test_numbers_and_knots_in_words():

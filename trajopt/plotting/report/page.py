@@ -31,8 +31,9 @@ from trajopt.results.solution import Solution
 
 FPS, MOST_FRAMES = 30.0, 300
 """Frames per second, fewer of a long motion: between them the player moves on."""
-FINE = 60_000
-"""Triangles up to which bodies are drawn with all that they have."""
+FINE, NUMBERS = 60_000, 250_000
+"""Triangles up to which bodies are drawn with all that they have, and numbers of what moves, which are a megabyte and a
+half in a file: of a system with many bodies there are fewer frames."""
 HINT = "Drag to turn, with Shift to move; click into the picture, then the wheel zooms and the space bar plays."
 SPEEDS = ("0.1", "0.25", "0.5", "1", "2")
 TITLES = {
@@ -163,10 +164,12 @@ def _scene(solution: Solution) -> Scene | None:
     motion = as_motion(solution)
     if capability(motion.system, Skeleton) is None or not _finite(solution):
         return None
-    times = frame_times(motion, min(FPS, MOST_FRAMES / float(motion.times[-1])))
-    scene = scene_of(motion, times, fine=True)
-    triangles = sum(len(solid.faces) for solid in scene.solids.solids)
-    return scene if triangles <= FINE else scene_of(motion, times)
+    rate = min(FPS, MOST_FRAMES / float(motion.times[-1]))
+    scene = scene_of(motion, frame_times(motion, rate), fine=True)
+    solids, (K, B) = scene.solids.solids, scene.solids.turns.shape[:2]
+    share = NUMBERS / (K * (7 * B + 8 * scene.segments.shape[1]) + 1)
+    fine = sum(len(solid.faces) for solid in solids) <= FINE
+    return scene if fine and share >= 1.0 else scene_of(motion, frame_times(motion, min(share, 1.0) * rate), fine)
 
 
 def _view(scene: Scene, whose: str) -> Html:
