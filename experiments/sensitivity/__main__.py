@@ -19,6 +19,7 @@ from experiments.sensitivity.cases import CASES
 from experiments.sensitivity.certificates import escape_record, minimum_record, saddle_record
 from experiments.sensitivity.dense import DENSE
 from experiments.sensitivity.figures import plot_errors, plot_predictions
+from experiments.sensitivity.inertial import measure
 from experiments.sensitivity.saddles import SADDLES
 from experiments.sensitivity.study import CHANGES, PREDICTED, case_record, prediction
 
@@ -42,6 +43,8 @@ def study(run: Run) -> dict[str, Any]:
         "minima": [minimum_record(name) for name in run.track(list(DENSE[: 2 if fast else None]), "certificates")],
         "saddles": [saddle_record(name) for name in run.track(list(SADDLES), "saddles")],
     }
+    if not fast:
+        results["inertial"] = measure()
     if run.options.escape:
         names = QUICK_PROBLEMS if fast else problems.names()
         starts = run.options.starts

@@ -153,6 +153,7 @@ TABLE = [
           max_points=(*WHOLE, 0)),
     *rows("plot_continuation", trajopt.plot_continuation, continuation=(*KINDS, {}, 3)),
     *rows("plot", trajopt.plot_convergence, results=(*KINDS, {}, {"a": 3})),
+    *rows("report", lambda path: solution().report(path), {"path": "report.html"}, path=(*KINDS, "report.pdf", "")),
     *rows("policy", lambda **given: solution().policy()(**{"t": 0.0, **given}), x=arrays(2)[1:]),
     *rows(
         "CallableSystem", CallableSystem, {"step": lambda x, u: 2.0 * x + u, **PLAIN}, vectorized=FLAGS, name=TEXTS,

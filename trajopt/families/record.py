@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from trajopt.families.path import Path
-from trajopt.results.printed import PrintedAsTable
+from trajopt.printed import PrintedAsTable
 from trajopt.results.sensitivity import Directional
 from trajopt.results.solution import Solution
 

@@ -18,6 +18,8 @@ DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (8, 3)))
 GREY, TARGET = "0.55", COLORS[2]
 """Of what is not part of a solution: limits, scenery; places to arrive at."""
 DPI = 130
+LONE = "solution"
+"""What a solution without a name is called."""
 FEASIBLE = 1e-6
 """Largest violation and gap of a solution that counts as feasible though it did not converge."""
 
@@ -62,7 +64,7 @@ def save(figure: Figure, path: str | Path | None) -> Figure:
 def as_results(results: Mapping[str, Solution] | Solution) -> dict[str, Solution]:
     """Solutions by name; a lone solution gets one."""
     if isinstance(results, Solution):
-        return {"solution": results}
+        return {LONE: results}
     by_name = isinstance(results, Mapping) and results and all(isinstance(s, Solution) for s in results.values())
     if not by_name:
         kind = type(results).__name__

@@ -96,7 +96,8 @@ def plot_trajectory(
         handles.append(band_in_legend())
     if len(handles) > lone:
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
-    figure.suptitle(first.name if first.name.endswith("motion") else f"{first.name}: motion")
+    title = first.name if first.name.endswith("motion") else f"{first.name}: motion"
+    figure.suptitle(title, parse_math=False)
     return save(figure, path)
 
 

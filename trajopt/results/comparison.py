@@ -13,6 +13,7 @@ from trajopt.problem.overview import heading
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.discretization import notable_error, percent
 from trajopt.results.overview import milliseconds
+from trajopt.results.reported import Reported
 from trajopt.results.solution import Solution
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Solver(Protocol):
 
 
 @dataclass(frozen=True)
-class Comparison(PrintedAsTable, Mapping[str, Solution]):
+class Comparison(PrintedAsTable, Reported, Mapping[str, Solution]):
     """Solutions by solver name, in the order given; prints as a table."""
 
     problem: Problem

@@ -22,6 +22,7 @@ from trajopt.results.exported import trajectory_message, write_csv
 from trajopt.results.overview import overview
 from trajopt.results.policy import Policy, policy_of
 from trajopt.results.records import ConstraintReport, IterationRecord, WarmStart
+from trajopt.results.reported import Reported
 from trajopt.results.resampled import ResampledPlan, resample
 from trajopt.results.results_files import load_solution, save_solution
 from trajopt.results.reverse import check_parameters, parameter_vjp
@@ -36,7 +37,7 @@ GIVEN, HELD = "given", "held"
 
 
 @dataclass(frozen=True)
-class Solution(PrintedAsTable):
+class Solution(PrintedAsTable, Reported):
     """Trajectory, policy, value function and history of a solve; prints as a table.
 
     Attributes
