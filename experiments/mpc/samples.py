@@ -50,7 +50,8 @@ class Iterated:
         self.prepared = AFTER[scheme].prepare(follow())
         self.prepared.update(aimed_at(target))
         plan = trajopt.DDP().solve(self.prepared.at(x))
-        self.start, self.seconds, self.steps = plan.warm_start()._replace(xs=plan.xs), [], Counter()
+        self.start, self.seconds, self.preparing = plan.warm_start()._replace(xs=plan.xs), [], []
+        self.kinds, self.steps = Counter(), Counter()
 
     def control(self, x: np.ndarray, target: np.ndarray) -> np.ndarray:
         """For a sample."""
@@ -119,9 +120,10 @@ def closed_loop(scheme: str, targets: np.ndarray, seed: int) -> Loop:
         errors.append(float(np.abs(u - wanted).max()))
         cost += cost_of(x, u, target)
         x = system.step(x, u) + np.r_[np.zeros(6), NOISE * rng.standard_normal(6)]
-    counted = (getattr(controller, name, Counter()) for name in ("kinds", "steps"))
-    times = (getattr(controller, name, []) for name in ("seconds", "preparing"))
-    return Loop(np.array(errors), cost, *counted, *times, best.missed)
+    if controller is None:
+        return Loop(np.array(errors), cost, Counter(), Counter(), [], [], best.missed)
+    c = controller
+    return Loop(np.array(errors), cost, c.kinds, c.steps, c.seconds, c.preparing, best.missed)
 
 
 def summary(loops: list[Loop]) -> dict[str, Any]:

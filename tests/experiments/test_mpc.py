@@ -52,7 +52,7 @@ def test_targets_that_are_sampled(folder):
         _, iterated, _, blind, gauss_newton, exact = (record[name] for name in SCHEMES)
         assert exact["median"] < 0.9 * gauss_newton["median"] < 0.1 * blind["median"]
         assert set(gauss_newton["kinds"]) == set(gauss_newton["steps"]) == {"gauss_newton"}
-        assert min(exact["kinds"]["exact"], exact["steps"]["exact"]) > 0.9 * SAMPLES  # real-time iterations of DDP too
+        assert min(exact["kinds"]["exact"], exact["steps"]["exact"]) > 0.75 * SAMPLES  # iterations of DDP too
         assert gauss_newton["median"] == pytest.approx(iterated["median"], rel=0.3)
         assert blind["cost"] > 1.05 * record[CONVERGED]["cost"] > 1.04 * exact["cost"]
     assert samples["paths"]["random walk"][SCHEMES[-1]]["median"] <= 0.05

@@ -139,7 +139,7 @@ class Sensitivity:
         xs = point.problem.system.integrate(point.xs, along.xs)
         lam = tuple(report.multipliers + dnu for report, dnu in zip(reports, along.multipliers, strict=True))
         penalties, factors = tuple(r.penalty for r in reports), tuple(r.factors for r in reports)
-        return WarmStart(us, xs, lam, penalties, factors, 0.0)
+        return WarmStart(us, xs, lam, penalties, factors, 0.0, point.costate + self.costate @ d)
 
     def _direction(self, dp: Any) -> np.ndarray:
         flat = dp if isinstance(dp, np.ndarray) and dp.ndim == 1 else self.parameters.flat(dp)
