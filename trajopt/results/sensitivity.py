@@ -40,10 +40,12 @@ if TYPE_CHECKING:
 
 
 class Directional(NamedTuple):
-    """Derivatives along one direction of the parameters: xs (N+1, ndx), us (N, nu), multipliers as in the reports."""
+    """Derivatives along one direction of the parameters: xs (N+1, ndx), us (N, nu), costate (N+1, ndx), multipliers as
+    in the reports."""
 
     xs: np.ndarray
     us: np.ndarray
+    costate: np.ndarray
     multipliers: tuple[np.ndarray, ...]
 
 
@@ -139,7 +141,7 @@ class Sensitivity:
         xs = point.problem.system.integrate(point.xs, along.xs)
         lam = tuple(report.multipliers + dnu for report, dnu in zip(reports, along.multipliers, strict=True))
         penalties, factors = tuple(r.penalty for r in reports), tuple(r.factors for r in reports)
-        return WarmStart(us, xs, lam, penalties, factors, 0.0, point.costate + self.costate @ d)
+        return WarmStart(us, xs, lam, penalties, factors, 0.0, point.costate + along.costate)
 
     def _direction(self, dp: Any) -> np.ndarray:
         flat = dp if isinstance(dp, np.ndarray) and dp.ndim == 1 else self.parameters.flat(dp)
@@ -192,11 +194,12 @@ class Sensitivity:
         """
         d, point = self._direction(dp), self.point
         if not (point.weak.rows.any() or point.weak.controls.any()):
-            return Directional(self.xs @ d, self.us @ d, tuple(part @ d for part in self.multipliers))
+            multipliers = tuple(part @ d for part in self.multipliers)
+            return Directional(self.xs @ d, self.us @ d, self.costate @ d, multipliers)
         change = FirstOrder(*((part @ d)[..., None] for part in self.change))
         system, step = one_sided(point, change)
         parts = change_of_multipliers(system, step, change.gu)
-        return Directional(step.dx[..., 0], step.du[..., 0], tuple(part[..., 0] for part in parts))
+        return Directional(*(part[..., 0] for part in step[:3]), tuple(part[..., 0] for part in parts))
 
     @cached_property
     def valid(self) -> np.ndarray:
