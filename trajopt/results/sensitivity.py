@@ -199,7 +199,8 @@ class Sensitivity:
         change = FirstOrder(*((part @ d)[..., None] for part in self.change))
         system, step = one_sided(point, change)
         parts = change_of_multipliers(system, step, change.gu)
-        return Directional(*(part[..., 0] for part in step[:3]), tuple(part[..., 0] for part in parts))
+        dx, du, dlam = (part[..., 0] for part in step[:3])
+        return Directional(dx, du, dlam, tuple(part[..., 0] for part in parts))
 
     @cached_property
     def valid(self) -> np.ndarray:
