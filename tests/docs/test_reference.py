@@ -1,0 +1,69 @@
+"""Every public name has its place in the reference, and docstrings become reStructuredText without loss."""
+
+from importlib import import_module
+
+import pytest
+
+pytest.importorskip("sphinx", reason="the extra docs is not installed")
+
+from docs.extensions.cross_references import full_name
+from docs.extensions.docstrings import escaped, restructured
+from docs.extensions.reference_pages import PACKAGES, SUBJECTS, names_of, subject_of
+
+
+def test_no_public_name_is_missing():
+    named = [name for subject in SUBJECTS for name in names_of(subject)]
+    assert sorted(named) == sorted((p, n) for p in PACKAGES for n in import_module(p).__all__)
+
+
+def test_a_new_module_without_subject_is_named():
+    assert subject_of("trajopt.problem.limits").slug == "constraints"
+    with pytest.raises(LookupError, match=r"trajopt\.elsewhere belongs to no subject"):
+        subject_of("trajopt.elsewhere")
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("J_'f * |u|", r"J\_'f \* \|u\|"),
+        ("of `fx_`, a\\b", r"of ``fx_``, a\\b"),
+        ("the `Knot`s", r"the ``Knot``\ s"),
+        ("``max_iterations=1``", "``max_iterations=1``"),
+        ("a lone ` sign", r"a lone \` sign"),
+    ],
+)
+def test_plain_text_stays_plain(text, expected):
+    assert escaped(text) == expected
+
+
+def test_sections_and_equations():
+    lines = "Summary.\n\ntau = M a      [Kim 2012]\n\nParameters\n----------\nq, v : (n,)\n    Where.\n".split("\n")
+    assert [line for line in restructured(lines) if line] == [
+        "Summary.", "::", "    tau = M a      [Kim 2012]", ":Parameters:", "    **q, v** : (n,)", "        Where.",
+    ]  # fmt: skip
+
+
+KNOWN = dict.fromkeys(
+    ["trajopt.Problem", "trajopt.Solution", "trajopt.Solution.shifted", "dynamics.load_urdf", "dynamics.combine",
+     "dynamics.energies", "dynamics.rods.Tendon", "dynamics.rods.energies", "dynamics.rods.momentum"]
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text, context, expected",
+    [
+        ("Problem", "", "trajopt.Problem"),
+        ("Problem.horizon", "", "trajopt.Problem"),
+        ("solution.shifted()", "", "trajopt.Solution.shifted"),
+        ("shifted", "trajopt.Solution", "trajopt.Solution.shifted"),
+        ("load_urdf", "", "dynamics.load_urdf"),
+        ("rods.momentum(model, q)", "", "dynamics.rods.momentum"),
+        ("combine", "", None),
+        ("combine(robots)", "", "dynamics.combine"),
+        ("energies(q)", "dynamics.rods", "dynamics.rods.energies"),
+        ("Tendon", "", "dynamics.rods.Tendon"),
+        ("hessian='costate'", "", None),
+    ],
+)
+def test_literals_are_links(text, context, expected):
+    assert full_name(text, KNOWN, context) == expected
