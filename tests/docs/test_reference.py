@@ -4,10 +4,8 @@ from importlib import import_module
 
 import pytest
 
-pytest.importorskip("sphinx", reason="the extra docs is not installed")
-
-from docs.extensions.cross_references import full_name
 from docs.extensions.docstrings import escaped, restructured
+from docs.extensions.public_names import full_name
 from docs.extensions.reference_pages import PACKAGES, SUBJECTS, names_of, subject_of
 
 
