@@ -16,6 +16,8 @@ from rich.table import Table
 from rich.text import Text
 from sphinx.util.docutils import SphinxDirective
 
+from experiments.harness import NONE
+
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 ABOUT = ("command", "date", "machine")
 
@@ -31,10 +33,10 @@ def plain(cell):
     return Text.from_markup(cell).plain if isinstance(cell, str) else str(cell)
 
 
-def rows_of(table):
-    """Headings, and rows of text, of a table of rich."""
-    columns = [[plain(cell) for cell in column.cells] for column in table.columns]
-    return [plain(column.header) for column in table.columns], list(zip(*columns, strict=True))
+def columns_of(table):
+    """Headings, texts and whether they are numbers, of the columns of a table of rich in which something stands."""
+    found = [(plain(c.header), [plain(cell) for cell in c.cells], c.justify == "right") for c in table.columns]
+    return [column for column in found if {*column[1]} - {"", NONE}]
 
 
 def row_node(cells, right):
@@ -44,12 +46,11 @@ def row_node(cells, right):
 
 
 def table_node(table):
-    headings, rows = rows_of(table)
-    right = [column.justify == "right" for column in table.columns]
+    headings, texts, right = zip(*columns_of(table), strict=True)
     group = nodes.tgroup(cols=len(headings))
     group += [nodes.colspec(colwidth=1) for _ in headings]
     group += nodes.thead("", row_node(headings, right))
-    group += nodes.tbody("", *(row_node(row, right) for row in rows))
+    group += nodes.tbody("", *(row_node(row, right) for row in zip(*texts, strict=True)))
     result = nodes.table("", classes=["figures"])
     if table.title:
         result += nodes.title(text=plain(table.title))
