@@ -51,7 +51,7 @@ def table_node(table):
     group += [nodes.colspec(colwidth=1) for _ in headings]
     group += nodes.thead("", row_node(headings, right))
     group += nodes.tbody("", *(row_node(row, right) for row in zip(*texts, strict=True)))
-    result = nodes.table("", classes=["figures"])
+    result = nodes.table("", classes=["figures", "colwidths-auto"])
     if table.title:
         result += nodes.title(text=plain(table.title))
     result += group

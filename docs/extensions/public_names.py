@@ -4,6 +4,7 @@ import re
 
 PACKAGES = ("trajopt", "dynamics", "dynamics.rods", "problems")
 NAME = re.compile(r"([A-Za-z_]\w*(?:\.\w+)*)(\(.*\))?", re.S)
+FILES = (".py", ".md", ".json", ".npz", ".png", ".gif", ".csv", ".urdf")
 INSTANCES = {
     "solution": "trajopt.Solution",
     "problem": "trajopt.Problem",
@@ -23,7 +24,7 @@ def full_name(text, known, context=""):
     A word without capital, dot, underscore or parentheses may be any argument: it names functions only in full.
     """
     match = NAME.fullmatch(text)
-    if not match:
+    if not match or text.endswith(FILES):
         return None
     name, call = match.groups()
     head, _, rest = name.partition(".")

@@ -61,6 +61,7 @@ KNOWN = dict.fromkeys(
         ("energies(q)", "dynamics.rods", "dynamics.rods.energies"),
         ("Tendon", "", "dynamics.rods.Tendon"),
         ("hessian='costate'", "", None),
+        ("problem.py", "", None),
     ],
 )
 def test_literals_are_links(text, context, expected):
