@@ -1,8 +1,9 @@
 """Docstrings as the project writes them, as reStructuredText.
 
 Headings with a line of dashes below become fields; their entries, `name : type`, definitions.  Names in backticks are
-literals, which `cross_references` links to what they name.  Indented lines, and lines that are set out in columns, are
-equations and stay as they are.  Everything else is plain text: what reStructuredText would read as markup is escaped.
+literals, which `cross_references` links to what they name.  Lines after a prompt are examples.  Indented lines, and
+lines that are set out in columns, are equations and stay as they are.  Everything else is plain text: what
+reStructuredText would read as markup is escaped.
 """
 
 import inspect
@@ -44,10 +45,12 @@ def paragraphs(lines):
 
 
 def prose(lines):
-    """Paragraphs and equations."""
+    """Paragraphs, examples and equations."""
     result = []
     for block in paragraphs(lines):
-        if all(line.startswith("  ") for line in block) or any(COLUMNS.search(line) for line in block):
+        if block[0].lstrip().startswith(">>> "):
+            result += [".. code-block:: pycon", "", *indented(dedent("\n".join(block)).split("\n")), ""]
+        elif all(line.startswith("  ") for line in block) or any(COLUMNS.search(line) for line in block):
             result += ["::", "", *indented(dedent("\n".join(block)).split("\n")), ""]
         else:
             result += [*escaped("\n".join(block)).split("\n"), ""]

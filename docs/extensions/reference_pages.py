@@ -48,7 +48,7 @@ SUBJECTS = (
         "Dynamics from a function, and systems around systems.",
     ),
     Subject("plotting", "Pictures", ("trajopt.plotting", "trajopt.problem.scenery"), "Plots, animations and views."),
-    Subject("batch", "Many problems", ("trajopt.batch",), "One problem for each of many parameters, over processes."),
+    Subject("batch", "Many problems", ("trajopt.batch", "trajopt.families"), "A problem for each of many parameters."),
     Subject(
         "models", "Robots", ("dynamics.model", "dynamics.builder", "dynamics.joints", "dynamics.attachments",
         "dynamics.model_edits", "dynamics.formats"),

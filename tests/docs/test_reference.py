@@ -7,6 +7,7 @@ import pytest
 from docs.extensions.docstrings import escaped, restructured
 from docs.extensions.public_names import full_name
 from docs.extensions.reference_pages import PACKAGES, SUBJECTS, names_of, subject_of
+from tests.docs.built import as_path, page
 
 
 def test_no_public_name_is_missing():
@@ -41,6 +42,13 @@ def test_sections_and_equations():
     ]  # fmt: skip
 
 
+def test_examples_are_code():
+    lines = "Summary.\n\nExamples\n--------\n>>> 2 * 2\n4\n".split("\n")
+    assert [line.strip() for line in restructured(lines) if line] == [
+        "Summary.", ":Examples:", ".. code-block:: pycon", ">>> 2 * 2", "4",
+    ]  # fmt: skip
+
+
 KNOWN = dict.fromkeys(
     ["trajopt.Problem", "trajopt.Solution", "trajopt.Solution.shifted", "dynamics.load_urdf", "dynamics.combine",
      "dynamics.energies", "dynamics.rods.Tendon", "dynamics.rods.energies", "dynamics.rods.momentum"]
@@ -66,3 +74,10 @@ KNOWN = dict.fromkeys(
 )
 def test_literals_are_links(text, context, expected):
     assert full_name(text, KNOWN, context) == expected
+
+
+@pytest.mark.docs
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.slug)
+def test_every_name_stands_on_its_page(site, subject):
+    anchors = page(as_path(site, f"reference/{subject.slug}.html")).anchors
+    assert {f"{package}.{name}" for package, name in names_of(subject)} <= anchors
