@@ -13,6 +13,8 @@ from textwrap import dedent
 LISTS = ("Parameters", "Attributes", "Returns", "Raises", "Warns", "Yields")
 MARKUP = re.compile(r"([\\*|_])")
 LITERAL = re.compile(r"(?<!`)(`{1,2})([^`]+)\1(?!`)")
+LONG = 75
+"""Characters of a line after which an entry's first line may go on in the next."""
 COLUMNS = re.compile(r"\S {3,}\S")
 
 
@@ -66,7 +68,10 @@ def entries(lines):
         while k < len(lines) and (not lines[k].strip() or lines[k].startswith(" ")):
             k += 1
         name, _, kind = head.partition(" : ")
-        body = prose(dedent("\n".join(lines[start:k])).split("\n")) or [".. nothing more", ""]
+        about = dedent("\n".join(lines[start:k])).split("\n")
+        if len(head) > LONG and about[0] and not about[0][0].isupper():  # a sentence that goes on in the next line
+            kind, about = "", [kind, *about]
+        body = prose(about) or [".. nothing more", ""]
         names = escaped(name.strip()) if "`" in name else f"**{escaped(name.strip())}**"
         result += [f"{names} : {escaped(kind.strip())}" if kind.strip() else names, *indented(body)]
     return result

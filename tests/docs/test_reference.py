@@ -42,6 +42,14 @@ def test_sections_and_equations():
     ]  # fmt: skip
 
 
+def test_a_long_first_line_goes_on():
+    first = "x : (6, 6), symmetric and positive definite, or a function of s = X / length that returns one: what"
+    lines = f"Summary.\n\nParameters\n----------\n{first}\n    strains ask.\ny : int\n    Of x.\n".split("\n")
+    assert [line.strip() for line in restructured(lines) if line][2:] == [
+        "**x**", first.removeprefix("x : "), "strains ask.", "**y** : int", "Of x.",
+    ]  # fmt: skip
+
+
 def test_examples_are_code():
     lines = "Summary.\n\nExamples\n--------\n>>> 2 * 2\n4\n".split("\n")
     assert [line.strip() for line in restructured(lines) if line] == [
