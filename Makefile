@@ -13,11 +13,13 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 UNINSTALL := $(BIN)/python -m pip uninstall --disable-pip-version-check --yes -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-processors test-narrow test-lowest lint budget wheel bench peers clean distclean
+.PHONY: help demo test test-processors test-narrow test-lowest lint docs test-docs benchmarks budget wheel bench peers clean distclean
 
 help:
 	@echo "make demo       solve the arm problem with iLQR and DDP; pictures and data go to $(OUT)"
 	@echo "make test       linters, type check, import contracts, tests   (ARGS='-k urdf' goes to pytest, JOBS=2 processes)"
+	@echo "make docs       the site, in site/;  make test-docs: what its pages show, and its links"
+	@echo "make benchmarks   measure what its page of benchmarks shows"
 	@echo "make lint       the same without the tests"
 	@echo "make test-processors   the tests as other processors run them;  make test-narrow: a few of them, as one without AVX-512"
 	@echo "make test-lowest       the tests with the lowest versions of all libraries, in $(LOWEST); with Python 3.11 or 3.12"
@@ -49,6 +51,20 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python --level warning
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs site
+	@echo "Written to site: open site/index.html"
+
+test-docs: docs $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(JOBS) -m docs tests/docs $(ARGS)
+
+# Small runs, but for the kernels, which take no time; the JSON is what the page draws its tables from.
+benchmarks: $(VENV)/.installed
+	mkdir -p build/benchmarks
+	set -e; for name in "bench" "convergence --quick" "ilqr_vs_ddp --quick" "mpc_latency --quick"; do \
+	    file=$${name% *}.json; $(BIN)/python -m experiments.$$name --out build/benchmarks/$$file; \
+	    $(BIN)/python -m json.tool --compact build/benchmarks/$$file docs/benchmarks/$$file; done
 
 budget: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.cold_start --budget
@@ -91,8 +107,8 @@ $(VENV)/.created:
 	@touch $@
 
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	find trajopt dynamics problems experiments tests -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -rf build dist site docs/reference *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find trajopt dynamics problems experiments tests docs -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
 	rm -rf $(VENV) $(LOWEST) results

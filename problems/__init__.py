@@ -35,6 +35,7 @@ def names() -> list[str]:
 def experiments() -> dict[str, str]:
     """The scripts of a checkout, ``python -m experiments.NAME``, and what each measures; elsewhere there are none."""
     scripts = {
+        "bench": "what `trajopt bench` measures, its JSON with the machine and the date",
         "convergence": "iterations of iLQR and of DDP's Hessian modes on every problem, and from 50 perturbed starts",
         "ilqr_vs_ddp": "success, iterations and time of iLQR and DDP on every problem from 100 random starts",
         "constraints": "constrained problems of the literature, solved here and by IPOPT and FATROP",

@@ -267,7 +267,8 @@ def iteration(repeats: int) -> list[dict]:
 
 
 # ------------------------------------------------------------------------------------------------ report
-def _tables(result: dict) -> list[Table]:
+def tables(result: dict) -> list[Table]:
+    """Kernels beside Pinocchio, and the parts of an iteration."""
     first = Table(title=f"Derivatives, microseconds per knot ({KNOTS} knots, {result['threads']} thread)")
     for column in ("robot", "nv", "quantity", "ours", "Pinocchio", "of", "ratio"):
         first.add_column(column, justify="left" if column in ("robot", "quantity", "of") else "right")
@@ -312,7 +313,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     result = run(3 if options.quick else 25, options.seed)
     console = Console()
-    for table in _tables(result):
+    for table in tables(result):
         console.print(table)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "bench.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

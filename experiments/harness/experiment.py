@@ -2,8 +2,10 @@
 
 import argparse
 import json
+import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -102,7 +104,8 @@ class Experiment:
         with threads(self.threads), bars as progress:
             run = Run(options, console, progress, folder)
             results = self.study(run)
-            text = json.dumps({"machine": machine(), **results}, indent=1, default=_plain)
+            about = {"command": self._command(argv), "date": date.today().isoformat(), "machine": machine()}
+            text = json.dumps({**about, **results}, indent=1, default=_plain)
         run.show(*self.tables(results))
         file = options.out.name if is_file else f"{self.name.rpartition('.')[2]}.json"
         run.file(file).write_text(text + "\n", encoding="utf-8")
@@ -111,6 +114,13 @@ class Experiment:
         for path in run.files:
             console.print(f"wrote {path}", highlight=False, soft_wrap=True)
         return int(self.failed(results))
+
+    def _command(self, argv: Sequence[str] | None) -> str:
+        """How it was called; where it wrote to is left out."""
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        parser.add_argument("--out")
+        _, others = parser.parse_known_args(argv)
+        return shlex.join(["python", "-m", f"experiments.{self.name}", *others])
 
     def parser(self) -> argparse.ArgumentParser:
         """The parser of its options."""

@@ -1,6 +1,7 @@
 """The harness of the experiments: options, files, tables and times."""
 
 import json
+from datetime import date
 from importlib import import_module
 
 import numpy as np
@@ -90,6 +91,8 @@ def test_files_and_report(tmp_path, capsys):
     data = json.loads((tmp_path / "new" / "part.json").read_text(encoding="utf-8"))
     assert data["rows"] == [{"name": name, "N": 2, "us": [0.12345, 4]} for name in "ab"]
     assert {"processor", "lanes", "numba", "numpy"} <= set(data["machine"]) and data["machine"]["threads"] == 1
+    assert data["command"] == "python -m experiments.study.part --seed 4"
+    assert date.fromisoformat(data["date"]) <= date.today()
     assert data["inside"] == 1 and (tmp_path / "new" / "part.png").stat().st_size > 5_000
     printed = capsys.readouterr().out
     assert all(word in printed for word in ("by the way", "all rows", "0.123", " - \n"))

@@ -4,13 +4,16 @@ import json
 from importlib.util import find_spec
 
 import numpy as np
+import pytest
 
 import problems
+from experiments import bench as experiment
 from problems import bench
 
 
-def test_quick_bench(tmp_path, capsys):
-    assert bench.main(["--quick", "--out", str(tmp_path)]) == 0
+@pytest.mark.parametrize("main", [bench.main, experiment.main])
+def test_quick_bench(main, tmp_path, capsys):
+    assert main(["--quick", "--out", str(tmp_path)]) == 0
     assert "One iteration on the arm" in capsys.readouterr().out
     result = json.loads((tmp_path / "bench.json").read_text(encoding="utf-8"))
     ratios = {"DDP / iLQR iteration", "DDP iteration, inverse / forward", "8 step lengths / 1"}

@@ -1,0 +1,1 @@
+"""The site: pages in Markdown, and what builds them."""
