@@ -4,6 +4,7 @@
     ```
 
 The experiment itself makes the tables of its results, as in the terminal; command, date and machine stand above them.
+The option `:tables: 1` leaves out all but the first.
 """
 
 import json
@@ -12,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from rich.table import Table
 from rich.text import Text
 from sphinx.util.docutils import SphinxDirective
@@ -60,6 +62,7 @@ def table_node(table):
 
 class Benchmark(SphinxDirective):
     required_arguments = 1
+    option_spec = {"tables": directives.positive_int}
 
     def run(self):
         name = self.arguments[0]
@@ -74,7 +77,7 @@ class Benchmark(SphinxDirective):
             f"{machine['threads']} thread{'s' * (machine['threads'] != 1)}; {versions}"
         )
         result = [about]
-        for each in experiment(name).tables(results):
+        for each in experiment(name).tables(results)[: self.options.get("tables")]:
             if isinstance(each, Table):
                 result.append(table_node(each))
                 if each.caption:
