@@ -4,14 +4,17 @@
     ```
 
 The experiment itself makes the tables of its results, as in the terminal; command, date and machine stand above them.
+With the option `:iterations:` all that is shown is a row of iterations for each problem, a column for each solver.
 """
 
 import json
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from rich.table import Table
 from rich.text import Text
 from sphinx.util.docutils import SphinxDirective
@@ -58,8 +61,20 @@ def table_node(table):
     return result
 
 
+def iterations(results):
+    """A table of problems and the iterations of every solver."""
+    solvers = list(next(iter(results["problems"].values())))
+    table = Table("problem")
+    for solver in solvers:
+        table.add_column(solver, justify="right")
+    for name, runs in results["problems"].items():
+        table.add_row(name, *(str(runs[solver]["iterations"]) for solver in solvers))
+    return table
+
+
 class Benchmark(SphinxDirective):
     required_arguments = 1
+    option_spec: ClassVar = {"iterations": directives.flag}
 
     def run(self):
         name = self.arguments[0]
@@ -74,7 +89,7 @@ class Benchmark(SphinxDirective):
             f"{machine['threads']} thread{'s' * (machine['threads'] != 1)}; {versions}"
         )
         result = [about]
-        for each in experiment(name).tables(results):
+        for each in [iterations(results)] if "iterations" in self.options else experiment(name).tables(results):
             if isinstance(each, Table):
                 result.append(table_node(each))
                 if each.caption:
