@@ -3,6 +3,10 @@
 The problem is `quadruped_trot`: two steps in 0.6 s.  One family goes over the speed, by longer strides; the other over
 a payload in the middle of the base, at strides of 20 cm.  At every point the problem is solved again from scratch and
 from the solution before it.  Cost of transport is the work of the motors, of either sign, over weight and way.
+
+    python -m experiments.trot_speeds [--quick] [--out DIR]
+
+Writes OUT/trot_speeds.json (all points) and OUT/trot_speeds.png.
 """
 
 from typing import Any

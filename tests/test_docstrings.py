@@ -7,6 +7,7 @@ import pkgutil
 import re
 from functools import cache, cached_property
 from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
@@ -18,6 +19,8 @@ from dynamics import rods
 PACKAGES = (trajopt, dynamics, rods, problems)
 CITED = re.compile(r"(?<!`)(`{1,2})([A-Za-z_][\w.]*)(?:\([^`]*\))?\1(?!`)")
 CLASS_NAME = re.compile(r"(?<![\w.`])(?:[A-Z][a-z]+){2,}\b")
+FRAMEWORKS = {"trajopt.jax": "jax", "trajopt.torch": "torch"}
+"""Modules that need a library which may not be there."""
 FOREIGN = {"LinAlgError", "MuJoCo"}
 """Names of others, cited without their module."""
 
@@ -114,6 +117,8 @@ def in_modules():
     for package in (trajopt, dynamics, problems):
         for _, name, _ in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if name.endswith("__main__") or name.startswith(("dynamics.simd.", "dynamics.tape.symbol")):
+                continue
+            if find_spec(FRAMEWORKS.get(name, "numpy")) is None:
                 continue
             module = import_module(name)
             yield name, module.__doc__

@@ -203,8 +203,9 @@ def feedback_of(
     found, costate = None, solution.Vx
     if np.isfinite(solution.cost) and finite(solution.xs, solution.us):
         with np.errstate(all="ignore"):
-            reports = solution.constraints
-            point = _with_bounds_of_rows(kkt_point(solution.problem, solution.xs, solution.us, reports), reports)
+            reports, K = solution.constraints, solution.K if finite(solution.K) else None
+            at = kkt_point(solution.problem, solution.xs, solution.us, reports, K=K)
+            point = _with_bounds_of_rows(at, reports)
             change, costate = None, point.costate
             if parameters is not None:
                 change = change_with(make_problem, parameters, point, default_steps(parameters))
