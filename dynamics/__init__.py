@@ -42,7 +42,7 @@ _HOME = {
     "dynamics.derivatives.hessian": ("InverseDynamicsHessian", "inverse_dynamics_hessian"),
     "dynamics.derivatives.parameters": ("ParameterDerivatives", "parameter_derivatives"),
     "dynamics.derivatives.regressor": ("inverse_dynamics_regressor",),
-    "dynamics.derivatives.inertial_parameters": ("inertial_parameters",),
+    "dynamics.derivatives.inertial_parameters": ("inertial_parameters", "with_inertial_parameters"),
     "dynamics.contacts.contact_set": ("ContactSet",),
     "dynamics.contacts.point_contact": ("PointContact",),
     "dynamics.contacts.rigid_contact": ("RigidContact",),

@@ -36,6 +36,7 @@ class _OnJoints:
     joints: Ratios
 
     def renamed(self, prefix: str) -> Self:
+        """The same on joints whose names have this prefix, for robots put together."""
         return replace(self, joints=tuple((prefix + joint, ratio) for joint, ratio in self.joints))
 
     def row(self, model: RigidBodyModel) -> np.ndarray:
@@ -109,9 +110,11 @@ class Thruster(_OnFrames):
 
     @property
     def frames(self) -> tuple[str, ...]:
+        """The frame that carries it."""
         return (self.frame,)
 
     def renamed(self, prefix: str) -> Self:
+        """The same on a frame whose name has this prefix."""
         return replace(self, name=prefix + self.name, frame=prefix + self.frame)
 
 
@@ -127,9 +130,11 @@ class LinearActuator(_OnFrames):
 
     @property
     def frames(self) -> tuple[str, ...]:
+        """The frames that it pushes apart."""
         return (self.frame1, self.frame2)
 
     def renamed(self, prefix: str) -> Self:
+        """The same between frames whose names have this prefix."""
         return replace(self, name=prefix + self.name, frame1=prefix + self.frame1, frame2=prefix + self.frame2)
 
 
@@ -158,6 +163,7 @@ class Mimic:
     offset: float = 0.0
 
     def renamed(self, prefix: str) -> Self:
+        """The same of joints whose names have this prefix."""
         return replace(self, joint=prefix + self.joint, source=prefix + self.source)
 
 
@@ -188,6 +194,7 @@ class Loop:
     axis: str = "z"
 
     def renamed(self, prefix: str) -> Self:
+        """The same between frames whose names have this prefix."""
         return replace(self, frame1=prefix + self.frame1, frame2=prefix + self.frame2)
 
 

@@ -19,6 +19,7 @@ class BodyInertia(NamedTuple):
 
     @classmethod
     def zero(cls) -> Self:
+        """That of nothing."""
         return cls(0.0, np.zeros(3), np.zeros((3, 3)))
 
     @classmethod
@@ -27,6 +28,7 @@ class BodyInertia(NamedTuple):
         return cls(mass, mass * com, about_com + mass * _parallel_axis(com))
 
     def plus(self, other: "BodyInertia") -> "BodyInertia":
+        """That of both together, in the frame of both."""
         return BodyInertia(
             self.mass + other.mass, self.first_moment + other.first_moment, self.about_origin + other.about_origin
         )
@@ -36,6 +38,7 @@ class BodyInertia(NamedTuple):
         return self.of_link(self.mass, R @ self.com() + p, R @ self.about_com() @ R.T)
 
     def is_finite(self) -> bool:
+        """Whether all its numbers are."""
         return all(np.isfinite(part).all() for part in self)
 
     def com(self) -> np.ndarray:

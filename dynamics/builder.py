@@ -53,6 +53,15 @@ class ModelBuilder(Parts):
     name : name of the model
     strict : if False, a body whose own inertia no rigid body can have (placeholders are common in published files) is
         only warned about, provided that the moving body it becomes part of is physical
+
+    Examples
+    --------
+    >>> builder = dynamics.ModelBuilder(name="cart and pole")
+    >>> builder.add_body("cart", "world", dynamics.Prismatic("x"), mass=1.0)
+    >>> builder.add_body("pole", "cart", dynamics.Revolute("y"), mass=0.1, com=(0.0, 0.0, -0.5))
+    >>> robot = builder.build()
+    >>> robot.joint_names, robot.total_mass
+    (('cart_joint', 'pole_joint'), 1.1)
     """
 
     def __init__(self, gravity: ArrayLike = (0.0, 0.0, -9.81), name: str = "robot", strict: bool = True) -> None:

@@ -65,6 +65,7 @@ class Joint:
 
     @property
     def type_name(self) -> str:
+        """Name of its class."""
         return type(self).__name__
 
     def motion_subspace(self) -> tuple[np.ndarray, np.ndarray]:
@@ -116,7 +117,15 @@ class _OneAxisJoint(Joint):
 
 @dataclass(frozen=True)
 class Revolute(_OneAxisJoint):
-    """Rotation by the angle q (rad) about an axis: 'x', 'y', 'z' or a 3-vector, which is normalised."""
+    """Rotation by the angle q (rad) about an axis: 'x', 'y', 'z' or a 3-vector, which is normalised.
+
+    Examples
+    --------
+    >>> dynamics.Revolute("z")
+    Revolute(axis=(0.0, 0.0, 1.0))
+    >>> dynamics.Revolute([0.0, 3.0, 4.0]).axis
+    (0.0, 0.6, 0.8)
+    """
 
     code: ClassVar[int] = REVOLUTE
     turns: ClassVar[bool] = True

@@ -117,6 +117,7 @@ class RigidBodyModel(ByContent):
 
     @cached_property
     def block(self) -> np.ndarray:
+        """The robot in one array, as drivers take it; ValueError where joints follow others."""
         if self.tree is not None:
             raise ValueError(
                 f"model: {self.name!r} has joints that follow others, which this function does not take; call it with "
@@ -164,10 +165,12 @@ class RigidBodyModel(ByContent):
 
     @cached_property
     def gravity(self) -> np.ndarray:
+        """Acceleration (3,) in the world frame, m/s^2."""
         return _read_only(self.arrays.gravity)
 
     @cached_property
     def armature(self) -> np.ndarray:
+        """Rotor inertia (nv,), which adds to the diagonal of the mass matrix, kg m^2 (kg)."""
         return _read_only(self.arrays.armature)
 
     @cached_property
@@ -177,10 +180,12 @@ class RigidBodyModel(ByContent):
 
     @cached_property
     def joint_nq(self) -> tuple[int, ...]:
+        """Number of coordinates of each joint."""
         return tuple(joint.nq for joint in self.joints)
 
     @cached_property
     def joint_nv(self) -> tuple[int, ...]:
+        """Number of degrees of freedom of each joint."""
         return tuple(joint.nv for joint in self.joints)
 
     @cached_property
@@ -195,10 +200,12 @@ class RigidBodyModel(ByContent):
 
     @cached_property
     def parent_names(self) -> tuple[str, ...]:
+        """Name of the body that each moving body hangs on, or "world"."""
         return tuple("world" if parent < 0 else self.body_names[parent] for parent in self.full.arrays.parent)
 
     @cached_property
     def frame_names(self) -> tuple[str, ...]:
+        """Names of all frames: links, joints, and those that were added."""
         return tuple(self.frames)
 
     @cached_property
@@ -217,6 +224,7 @@ class RigidBodyModel(ByContent):
 
     @cached_property
     def quaternion_slots(self) -> tuple[tuple[str, int], ...]:
+        """Names of the joints with a quaternion, and where it begins in q."""
         return tuple(
             (name, start + joint.quaternion_at)
             for name, start, joint in zip(self.joint_names, self.q_index, self.joints, strict=True)

@@ -79,7 +79,7 @@ def model_arrays(
         mass=np.array([inertia.mass for inertia in inertias]),
         first_moment=np.array([inertia.first_moment for inertia in inertias]),
         rotational_inertia=np.array([inertia.about_origin[upper_triangle] for inertia in inertias]),
-        subtree_mass=_subtree_masses(parents, inertias),
+        subtree_mass=subtree_masses(parents, np.array([inertia.mass for inertia in inertias])),
         armature=armature.copy(),
         gravity=gravity.copy(),
         last_child=np.array([p not in parents[i + 1 :] for i, p in enumerate(parents)], dtype=np.int64),
@@ -123,9 +123,10 @@ def _parent_axis(joint: Joint, R: np.ndarray) -> np.ndarray:
     return R @ joint.motion_subspace()[0][0] if joint.nv == 1 else np.zeros(3)
 
 
-def _subtree_masses(parents: Sequence[int], inertias: Sequence[BodyInertia]) -> np.ndarray:
-    masses = np.array([inertia.mass for inertia in inertias])
+def subtree_masses(parents: Sequence[int] | np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """Masses (nb,) of bodies with all their descendants."""
+    total = masses.copy()
     for body in reversed(range(len(parents))):
         if parents[body] >= 0:
-            masses[parents[body]] += masses[body]
-    return masses
+            total[parents[body]] += total[body]
+    return total

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NAMES = (
     "acrobot", "acrobot_trajax", "arm", "arm_minimum_time", "arm_obstacle", "car_minimum_time", "car_parking",
     "cartpole", "delta", "double_pendulum", "five_bar", "flexible_satellite", "four_bar", "humanoid_reach",
-    "humanoid_stand", "humanoid_step", "hybrid_arm_reach", "parallel_rods", "pendulum", "pendulum_limits",
+    "humanoid_stand", "humanoid_step", "hybrid_arm_reach", "leg_jump", "parallel_rods", "pendulum", "pendulum_limits",
     "quadrotor", "quadrotor_minimum_time", "quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk",
     "rod_gripper", "serial_chain", "soft_manipulator_obstacle", "soft_manipulator_reach", "soft_manipulator_throw",
     "soft_manipulator_track", "soft_swimmer", "unicycle_obstacles",
@@ -43,6 +43,7 @@ def experiments() -> dict[str, str]:
         "tasks": "distances beside coal, minimum time beside IPOPT, expansions of all problems, DDP on plain Python",
         "quadruped": "gaits of a quadruped by iLQR and DDP's Hessian modes; standing and gaits beside Crocoddyl",
         "quadruped.iteration": "what the parts of an iteration on a standing quadruped take",
+        "trot_speeds": "the quadruped's trot followed over speed and payload by continuation, as far as it goes",
         "quadruped.structure": "what eliminating legs saves, and what rollouts that follow the base would",
         "rods": "soft robots over ten seconds with and without exact Jacobians, beside published times; snapshots",
         "rods.swing": "a clamped rod swings, by our integrators and beside PyElastica: error, steps and time",
@@ -50,6 +51,7 @@ def experiments() -> dict[str, str]:
         "public_robots": "robots of other packages, read from URDF and MJCF, against Pinocchio and MuJoCo",
         "public_robots.pictures": "motions of public robots with their shapes: moving pictures and pages in a browser",
         "mpc_latency": "a cycle of predictive control of an arm past a ball: time, memory, what it loses",
+        "sensitivity": "derivatives of solutions, exact and without the Hessian of the dynamics; saddles",
         "soft_manipulator": "iLQR and DDP on soft robots, and on random targets of a soft manipulator",
         "fuzz": "thousands of solves, random and bad: no exception, no NaN, and every end is what it says",
         "derivatives.first_order": "first derivatives of inverse dynamics against the chain rule, in two frames",
@@ -81,6 +83,12 @@ def model_path(name: str) -> Path:
     """The URDF file of a robot that comes with the package, for `dynamics.load_urdf`.
 
     Raises ValueError for an unknown name, listing the known ones and the nearest.
+
+    Examples
+    --------
+    >>> problems.model_path("arm6").name
+    'arm6.urdf'
+    >>> robot = dynamics.load_urdf(problems.model_path("arm6"))
     """
     _check_known("model", name, model_names())
     return FOLDER / "models" / f"{name}.urdf"
@@ -107,6 +115,12 @@ def make(name: str, **options: Any) -> Problem:
     """The problem of that name; options are those of its module's `make`.
 
     Raises ValueError for an unknown name, listing the known ones and the nearest.
+
+    Examples
+    --------
+    >>> problem = problems.make("pendulum", horizon=50)
+    >>> problem.name, problem.horizon, trajopt.DDP().solve(problem).converged
+    ('pendulum', 50, True)
     """
     return _module(name).make(**options)
 

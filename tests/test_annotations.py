@@ -5,6 +5,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -18,6 +19,8 @@ import trajopt
 
 ROOT = Path(dynamics.__file__).resolve().parents[1]
 PACKAGES = (trajopt, dynamics, problems)
+FRAMEWORKS = {"trajopt.jax": "jax", "trajopt.torch": "torch"}
+"""Modules that can be imported only beside these."""
 SPECIAL = ("__init__", "__call__", "__getitem__", "__setattr__", "__reduce__")
 LONGEST_ANNOTATION, LONGEST, PER_PARAMETER = 80, 400, 45
 """Characters of an annotation, and of a signature, which may have more of them if it has many parameters."""
@@ -32,7 +35,9 @@ def public_names() -> Iterator[tuple[str, Any]]:
     the rest is called by numba."""
     found = [module for p in PACKAGES for _, module, _ in pkgutil.walk_packages(p.__path__, f"{p.__name__}.")]
     generator = [name for name in found if name.startswith("dynamics.simd.")]
-    others = [importlib.import_module(name) for name in found if name not in generator and "__main__" not in name]
+    absent = [name for name, needed in FRAMEWORKS.items() if find_spec(needed) is None]
+    left_out = {*generator, *absent}
+    others = [importlib.import_module(name) for name in found if name not in left_out and "__main__" not in name]
     for module in (*PACKAGES, *others):
         for name, thing in vars(module).items():
             home = getattr(thing, "__module__", None)

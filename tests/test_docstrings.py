@@ -3,8 +3,9 @@
 import builtins
 import inspect
 import keyword
+import pkgutil
 import re
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 
 import pytest
@@ -38,7 +39,8 @@ def members(cls):
     found = {}
     for base in reversed(ours(cls)):
         found |= {name: getattr(value, "__func__", value) for name, value in vars(base).items() if name[0] != "_"}
-    return {name: value for name, value in found.items() if inspect.isfunction(value) or isinstance(value, property)}
+    kinds = property, cached_property
+    return {name: value for name, value in found.items() if inspect.isfunction(value) or isinstance(value, kinds)}
 
 
 def documented():
@@ -62,8 +64,8 @@ def lower_case_names():
             names |= {*vars(base), *inspect.get_annotations(base)}
             names |= {*re.findall(r"self\.(\w+)\b.* = ", inspect.getsource(base))}
         functions = [value, *members(value).values()] if inspect.isclass(value) else [value]
-        for function in filter(inspect.isroutine, [*functions, getattr(value, "__init__", None)]):
-            names |= {*inspect.signature(function).parameters}
+        for function in filter(callable, [*functions, getattr(value, "__init__", None)]):
+            names |= {*inspect.signature(function).parameters} if inspect.isroutine(function) else set()
     return names
 
 
@@ -104,6 +106,30 @@ def test_what_docstrings_cite_can_be_had():
         cited |= {*CLASS_NAME.findall(text or "")} - FOREIGN
         missing += [f"{where}: {name}" for name in sorted(cited) if not resolves(name, cls)]
     assert missing == []
+
+
+def in_modules():
+    """(where, docstring) of the modules, and of the functions, classes and members that they define without a leading
+    underscore; those of symbols are called as numpy's functions."""
+    for package in (trajopt, dynamics, problems):
+        for _, name, _ in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if name.endswith("__main__") or name.startswith(("dynamics.simd.", "dynamics.tape.symbol")):
+                continue
+            module = import_module(name)
+            yield name, module.__doc__
+            for key, value in vars(module).items():
+                if key[0] == "_" or getattr(value, "__module__", None) != name:
+                    continue
+                if inspect.isclass(value):
+                    yield from ((f"{name}.{key}.{each}", inspect.getdoc(x)) for each, x in members(value).items())
+                if inspect.isclass(value) or inspect.isfunction(value):
+                    yield f"{name}.{key}", inspect.getdoc(value)
+
+
+def test_everything_public_has_a_docstring():
+    found = [(where, text) for where, text, _ in documented()] + list(in_modules())
+    assert len(found) > 3000  # most have been found
+    assert not sorted({where for where, text in found if not (text or "").strip()})
 
 
 @pytest.mark.parametrize(

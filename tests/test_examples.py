@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import trajopt
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -25,7 +27,10 @@ ROOT = Path(__file__).parents[1]
         (9, "chambers", 45),
         (10, "waypoints", 50),
         (11, "execution", 40),
-        (12, "panda_job", 75),
+        (12, "sensitivity", 55),
+        (13, "continuation", 35),
+        (14, "panda_job", 75),
+        (15, "feedback", 45),
     ],
 )
 def test_readme_shows_the_scripts(number, name, lines):
@@ -75,6 +80,12 @@ def test_quadruped_runs(tmp_path, monkeypatch, capsys):
     assert np.abs(foot[-1] - result["foothold"]).max() < 1e-3 and foot[:, 2].max() > 0.02
     assert (result["forces"][..., 2] > -1e-6).all() and "N weight" in capsys.readouterr().out
     assert (tmp_path / "results" / "quadruped" / "step.gif").stat().st_size > 1e4
+
+
+def test_feedback_runs(capsys):
+    result = runpy.run_path(str(ROOT / "examples" / "feedback.py"))
+    assert result["feedback"].exact and max(result["off"]) < 0.1 and len(result["off"]) == 60
+    assert "us from sample to torques" in capsys.readouterr().out
 
 
 def test_humanoid_runs(capsys):
@@ -140,6 +151,19 @@ def test_a_gripper_opens(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "results" / "gripper" / "reach.gif").stat().st_size > 0
 
 
+def test_derivatives_of_a_solution(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "sensitivity.py"))
+    assert result["off"] < 0.1 * result["before"] and result["longer"].iterations < result["solution"].iterations
+    make, p, slopes, h = result["make_problem"], result["p"], result["slopes"], 1e-4
+    for name in p:
+        us = [trajopt.DDP().solve(make({**p, name: p[name] + d}), result["solution"].us).us for d in (h, -h)]
+        high, low = (np.sum(each**8) ** (1 / 8) for each in us)
+        assert slopes[name] == pytest.approx((high - low) / (2.0 * h), rel=1e-3)
+    assert "A strict local minimum" in capsys.readouterr().out
+    assert (tmp_path / "results" / "sensitivity" / "bands.png").stat().st_size > 1e4
+
+
 def test_waypoints_and_limits(capsys):
     result = runpy.run_path(str(ROOT / "examples" / "waypoints.py"))
     solution, start = result["solution"], result["start"]
@@ -160,6 +184,34 @@ def test_a_plan_holds(tmp_path, monkeypatch, capsys):
     assert result["motion"].largest_deviation[:6].max() < 0.2 and len(result["message"]["points"]) == 251
     lines = (tmp_path / result["path"]).read_text().splitlines()
     assert len(lines) == 1 + len(result["plan"].times) == 1002 and lines[0].startswith("time,shoulder_pan,")
+
+
+def test_a_pendulum_with_ever_weaker_motors(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "continuation.py"))
+    found = result["found"]
+    assert found.status == "lost" and 7.2 < found.parameters[-1] < 7.4 and found.pressing[-1] > 90
+    assert found.iterations[1:].sum() < 0.5 * sum(s.iterations for s in found.warm[1:])
+    assert all(s.cost == pytest.approx(cost, rel=1e-9) for s, cost in zip(found.warm, found.costs, strict=True))
+    assert "one swing down to 7." in capsys.readouterr().out
+    assert (tmp_path / "results" / "continuation" / "torque.png").stat().st_size > 1e4
+
+
+def test_a_leg_is_designed(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "leg_design.py"))
+    best, make, first = result["best"], result["make"], result["first"]
+    assert best.success and np.abs(best.jac).max() < 1e-5 and best.fun < 0.6 * first.cost
+    np.testing.assert_allclose(best.x, [10.357, 21.046], atol=0.02)
+    derivatives, peaks, h = result["derivatives"], [], 1e-3
+    for along in (h, -h):
+        moved = np.array([along, 0.0])
+        jump = trajopt.DDP().solve(make(result["lengths"] + moved), warm_start=derivatives.predict(moved))
+        peaks.append(np.linalg.norm(jump.us[:, 1], 16))
+    assert result["by_lengths"][0] == pytest.approx((peaks[0] - peaks[1]) / (2.0 * h), rel=1e-4)
+    assert result["error"].relative < 2e-3 and "A strict local minimum" in capsys.readouterr().out
+    written = {path.name for path in (tmp_path / "results" / "leg_design").iterdir()}
+    assert written == {"motion.png", "design.png"}
 
 
 @pytest.mark.peer
@@ -184,3 +236,29 @@ def test_a_whole_job(tmp_path, monkeypatch, capsys):
     rows = (tmp_path / "results" / "panda_job" / "plan.csv").read_text().splitlines()
     times = np.array([float(row.split(",")[0]) for row in rows[1:]])
     np.testing.assert_allclose(np.diff(times)[:-1], 1e-3, atol=1e-12)
+
+
+def test_a_network_imitates(tmp_path, monkeypatch, capsys):
+    """A few steps of training halve the loss in situations that are new."""
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["imitation", "8"])
+    result = runpy.run_path(str(ROOT / "examples" / "imitation.py"))
+    assert result["last"] < 0.5 * result["first"] and not result["plan"].failed.any()
+    assert "situations never seen" in capsys.readouterr().out
+    assert (tmp_path / "results" / "imitation" / "motion.png").stat().st_size > 1e4
+
+
+def test_identification(tmp_path, monkeypatch, capsys):
+    """Truths lie within what the covariances say, which are those of many draws of noise, and residuals are noise."""
+    monkeypatch.chdir(tmp_path)
+    result = runpy.run_path(str(ROOT / "examples" / "identification.py"))
+    columns, fit, rank = result["columns"], result["fit"], result["rank"]
+    assert rank == 36 and np.abs(result["off"]).max() < 4.0 and 0.6 < result["off"].std() < 1.4
+    draws = np.linalg.lstsq(columns, np.random.default_rng(1).standard_normal((1800, 200)), rcond=None)[0]
+    np.testing.assert_allclose(draws.std(axis=1), result["deviation"], rtol=0.2)
+    assert result["sums"].shape == (36, 60)
+    assert (np.abs(fit.x - np.log(result["wanted"])) < 3.5 * result["spread"]).all()
+    assert 2.0 * fit.cost / 1e-4 == pytest.approx(len(fit.fun) - 3, abs=4.0 * np.sqrt(2.0 * len(fit.fun)))
+    assert fit.success and fit.nfev < 12 and "36 sums of 60 parameters" in capsys.readouterr().out
+    assert (tmp_path / "results" / "identification" / "estimates.png").stat().st_size > 1e4

@@ -92,7 +92,7 @@ def test_the_command_shows_the_version_and_warns_of_a_stranger(site, capsys):
     assert "trajopt 0.0.10 is installed too, a different project" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("extra", ["view", "jax", "cluster"])
+@pytest.mark.parametrize("extra", ["view", "jax", "torch", "cluster"])
 def test_extras_that_messages_advise(site, extra):
     extras = PROJECT["optional-dependencies"]
     requires = [f'{package}; extra == "{name}"' for name, packages in extras.items() for package in packages]

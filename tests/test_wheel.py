@@ -88,7 +88,8 @@ def test_what_the_wheel_holds(wheel):
         held = set(archive.namelist())
         metadata = archive.read(f"trajopt_ddp-{VERSION}.dist-info/METADATA").decode()
     wanted = {path for name in PACKAGES for kind in ("*.py", "py.typed") for path in (ROOT / name).rglob(kind)}
-    wanted |= {path for path in (ROOT / "problems" / "models").iterdir() if path.is_file()}
+    for folder in ("problems/models", "trajopt/plotting/report", "trajopt/command_line/templates"):
+        wanted |= {path for path in (ROOT / folder).iterdir() if path.is_file()}
     assert {name for name in held if ".dist-info/" not in name} == {str(path.relative_to(ROOT)) for path in wanted}
     assert {f"{name}/py.typed" for name in PACKAGES} | {"problems/models/arm6.urdf"} <= held
     assert "License-Expression: BSD-2-Clause" in metadata and "# trajopt" in metadata

@@ -28,11 +28,22 @@ if TYPE_CHECKING:
     )
     from trajopt.costs.accelerations import AccelerationResidual
     from trajopt.costs.residuals import ControlResidual, SquaredNorm, StateResidual
+    from trajopt.families.continuation import continuation
+    from trajopt.families.record import Continuation, SingularPoint
     from trajopt.interfaces.residual import Residual
     from trajopt.interfaces.system import ManifoldSystem, System
     from trajopt.optimality.certificate import Certificate
     from trajopt.optimality.uncertainty import Covariance, Laplace
-    from trajopt.plotting import Viewer, animate, plot_convergence, plot_trajectory, view
+    from trajopt.optimality.weak_limits import WeakLimit
+    from trajopt.plotting import (
+        MovingPicture,
+        Viewer,
+        animate,
+        plot_continuation,
+        plot_convergence,
+        plot_trajectory,
+        view,
+    )  # fmt: skip
     from trajopt.problem.constraints import ControlBounds, ResidualConstraint, StateBounds
     from trajopt.problem.control_rate import ControlRateSystem
     from trajopt.problem.control_rate_cost import ControlRateCost
@@ -47,10 +58,12 @@ if TYPE_CHECKING:
     from trajopt.problem.with_free_durations import with_free_durations
     from trajopt.results.comparison import Comparison, compare
     from trajopt.results.discretization import DiscretizationError
+    from trajopt.results.feedback import Feedback
     from trajopt.results.policy import Policy
     from trajopt.results.records import ConstraintReport, IterationRecord, Progress, WarmStart
     from trajopt.results.resampled import ResampledPlan
-    from trajopt.results.sensitivity import Directional, Sensitivity, WeakLimit, sensitivity
+    from trajopt.results.sensitivity import Directional, Sensitivity, sensitivity
+    from trajopt.results.sensitivity_check import check_sensitivity
     from trajopt.results.simulation import Simulation, simulate
     from trajopt.results.solution import Solution
     from trajopt.results.status import Status
@@ -70,11 +83,16 @@ _HOME = {
     ),
     "costs.accelerations": ("AccelerationResidual",),
     "costs.residuals": ("ControlResidual", "SquaredNorm", "StateResidual"),
+    "families.continuation": ("continuation",),
+    "families.record": ("Continuation", "SingularPoint"),
     "interfaces.residual": ("Residual",),
     "interfaces.system": ("ManifoldSystem", "System"),
     "optimality.certificate": ("Certificate",),
     "optimality.uncertainty": ("Covariance", "Laplace"),
-    "plotting": ("Viewer", "animate", "plot_convergence", "plot_trajectory", "view"),
+    "optimality.weak_limits": ("WeakLimit",),
+    "plotting": (
+        "MovingPicture", "Viewer", "animate", "plot_continuation", "plot_convergence", "plot_trajectory", "view",
+    ),
     "problem.constraints": ("ControlBounds", "ResidualConstraint", "StateBounds"),
     "problem.control_rate": ("ControlRateSystem",),
     "problem.control_rate_cost": ("ControlRateCost",),
@@ -89,10 +107,12 @@ _HOME = {
     "problem.waypoints": ("waypoints",),
     "results.comparison": ("Comparison", "compare"),
     "results.discretization": ("DiscretizationError",),
+    "results.feedback": ("Feedback",),
     "results.policy": ("Policy",),
     "results.records": ("ConstraintReport", "IterationRecord", "Progress", "WarmStart"),
     "results.resampled": ("ResampledPlan",),
-    "results.sensitivity": ("Directional", "Sensitivity", "WeakLimit", "sensitivity"),
+    "results.sensitivity": ("Directional", "Sensitivity", "sensitivity"),
+    "results.sensitivity_check": ("check_sensitivity",),
     "results.simulation": ("Simulation", "simulate"),
     "results.solution": ("Solution",),
     "results.status": ("Status",),

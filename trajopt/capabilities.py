@@ -44,6 +44,15 @@ class DifferenceExpansion(Protocol):
         ...
 
 
+class IntegrateJacobian(Protocol):
+    """Knows how the numbers of a state change along its tangent, for derivatives by these numbers
+    (`Sensitivity.vjp(..., ambient=True)`, layers)."""
+
+    def integrate_jacobian(self, xs: np.ndarray) -> np.ndarray:
+        """J (K, nx, ndx), the Jacobian of integrate(xs, dx) in dx at dx = 0, xs (K, nx)."""
+        ...
+
+
 class DifferenceWithJacobian(Protocol):
     """The difference and its Jacobian together: costs use it in place of `difference` and `difference_expansion`."""
 
@@ -237,6 +246,15 @@ class AccelerationControlled(Protocol):
         ...
 
 
+class ParameterGradient(Protocol):
+    """Knows how its steps depend on parameters pi of its own, as inertial ones of a robot's bodies."""
+
+    def parameter_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """d/dpi sum_t lam_t'f(xs_t, us_t; pi), in the form that it has them in; xs (N, nx), us (N, nu), lam (N, ndx)
+        of tangents at the next states."""
+        ...
+
+
 # ------------------------------------------------------------------------------------------------ owners of terms
 class Serving(Protocol):
     """Says what terms may be made for (see `trajopt.interfaces.owners`)."""
@@ -393,11 +411,13 @@ class ControlUnits(Protocol):
 
 
 CAPABILITIES: tuple[type, ...] = (
-    Euclidean, PlainTangent, DifferenceExpansion, DifferenceWithJacobian, DifferenceResidual, CheckedStates,
-    CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots, Refinement,
-    Resimulation, OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion, AccelerationControlled,
-    Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds, Skeleton, Solids, Scenery, ContactPoints,
-    ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, ControlNames, ControlUnits,
+    Euclidean, PlainTangent, DifferenceExpansion, IntegrateJacobian, DifferenceWithJacobian, DifferenceResidual,
+    CheckedStates, CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots,
+    Refinement, Resimulation, OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion,
+    AccelerationControlled, ParameterGradient, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds,
+    Skeleton, Solids, Scenery,
+    ContactPoints, ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, ControlNames,
+    ControlUnits,
 )  # fmt: skip
 
 

@@ -216,6 +216,15 @@ def frame_placement(model: RigidBodyModel, q: ArrayLike, frame: str) -> Placemen
     ------
     ValueError : unknown frame (with the nearest matches), wrong shape, non-finite entry, or a quaternion that is not
         of unit length.
+
+    Examples
+    --------
+    >>> robot = dynamics.load_urdf(problems.model_path("arm6"))
+    >>> R, p = dynamics.frame_placement(robot, dynamics.neutral(robot), "tool")
+    >>> p.round(3)
+    array([-1.184, -0.256,  0.012])
+    >>> dynamics.frame_placement(robot, np.zeros((5, 6)), "tool").p.shape  # one call for many configurations
+    (5, 3)
     """
     single, (q,) = points(model, q)
     out = _evaluate(model, frame, LOCAL, _PLACEMENT, FRAME, q)

@@ -76,6 +76,15 @@ def inverse_dynamics(
     ------
     ValueError : wrong shape, non-finite entry, a quaternion that is not of unit length, or an unknown frame or
         reference; names the argument.
+
+    Examples
+    --------
+    >>> robot = problems.make("pendulum").system.model  # 1 kg on a rod of 1 m
+    >>> dynamics.inverse_dynamics(robot, [np.pi / 2], [0.0], [0.0]).round(3)  # what holds it level
+    array([9.81])
+    >>> q, v, a = np.random.default_rng(0).uniform(-1.0, 1.0, (3, 64, 1))  # one call for 64 points
+    >>> np.allclose(dynamics.inverse_dynamics(robot, q, v, a), a + 9.81 * np.sin(q))
+    True
     """
     single, (q, v, a) = points(model, q, v=v, a=a)
     loads = loads_batch(model, external_wrenches, wrench_reference, len(q))

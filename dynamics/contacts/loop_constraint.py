@@ -75,6 +75,7 @@ class LoopConstraint:
 
     @property
     def frame(self) -> str:
+        """How messages call it."""
         return f"{self.frame1} - {self.frame2}"
 
     @property
@@ -87,10 +88,12 @@ class LoopConstraint:
 
     @property
     def frames(self) -> tuple[str, str]:
+        """The two frames."""
         return self.frame1, self.frame2
 
     @property
     def number_of_axis(self) -> int:
+        """0, 1 or 2 for x, y or z."""
         return AXES[self.axis]
 
     @property
@@ -177,6 +180,7 @@ class JointCoupling:
 
     @property
     def frame(self) -> str:
+        """How messages call it."""
         return " - ".join(self.joints)
 
     @property

@@ -6,13 +6,23 @@ Kernels work in the frame that a joint moves.  It is the body's own but for plan
 bodies are turned against it.
 """
 
-import numpy as np
+from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.body_inertia import BodyInertia, inertia_defect
 from dynamics.joints import PLANAR
 from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel, check_model
+from dynamics.model_arrays import subtree_masses
+from dynamics.validation import as_array, as_flag
 
 INERTIAL = 10
+_PACKED = [4, 5, 7, 6, 8, 9]
+"""Where the entries of `ModelArrays.rotational_inertia` are, and at these places the other way round."""
 _ROW, _COLUMN = (0, 0, 1, 0, 1, 2), (0, 1, 1, 2, 2, 2)  # of the inertia's entries
 
 
@@ -26,10 +36,57 @@ def inertial_parameters(model: RigidBodyModel) -> np.ndarray:
     """
     check_model(model)
     m = model.arrays
-    parameters = np.column_stack([m.mass, m.first_moment, m.rotational_inertia[:, [0, 1, 3, 2, 4, 5]]])
+    parameters = np.column_stack([m.mass, m.first_moment, m.rotational_inertia[:, np.subtract(_PACKED, 4)]])
     for i, R in turned_bodies(model):
         parameters[i] = parameter_rotation(R.T) @ parameters[i]
     return parameters
+
+
+def with_inertial_parameters(model: RigidBodyModel, parameters: ArrayLike, physical: bool = True) -> RigidBodyModel:
+    """The robot with other inertial parameters of its moving bodies, as an identification finds them.
+
+    Parameters
+    ----------
+    model : RigidBodyModel without joints that follow others
+    parameters : (nb, 10), in the order of `inertial_parameters`
+    physical : whether to refuse what no body has: a mass or a principal moment of inertia below zero, or a moment that
+        exceeds the sum of the other two
+
+    Returns
+    -------
+    RigidBodyModel, its frames, limits, friction and all else those of `model`.
+
+    Raises
+    ------
+    ValueError : a wrong shape, numbers that are not finite, parameters of no body (names it), or joints that follow
+        others.
+    """
+    if check_model(model).tree is not None:
+        raise ValueError(f"model: {model.name!r} has joints that follow others, expected joints that move alone")
+    parameters = as_array("parameters", parameters, (model.nb, INERTIAL))
+    if as_flag("physical", physical):
+        for name, row in zip(model.body_names, parameters, strict=True):
+            _check_body(name, row)
+    own = parameters.copy()
+    for i, R in turned_bodies(model):
+        own[i] = parameter_rotation(R) @ own[i]
+    mass, first_moment = own[:, 0].copy(), own[:, 1:4].copy()
+    arrays = model.arrays._replace(
+        mass=mass, first_moment=first_moment, rotational_inertia=own[:, _PACKED].copy(),
+        subtree_mass=subtree_masses(model.arrays.parent, mass),
+    )  # fmt: skip
+    return replace(model, arrays=arrays)
+
+
+def _check_body(name: str, row: np.ndarray) -> None:
+    """ValueError if no body has these ten parameters."""
+    tensor = np.zeros((3, 3))
+    tensor[_ROW, _COLUMN] = tensor[_COLUMN, _ROW] = row[4:]
+    defect = f"got a mass of {row[0]:.6g} kg, expected none below zero" if row[0] < 0.0 else None
+    if defect is None:
+        defect = inertia_defect(row[0], BodyInertia(row[0], row[1:4], tensor).about_com())
+    if defect is not None:
+        raise ValueError(f"parameters of {name!r}: {defect}; physical=False takes them all the same")
 
 
 def turned_bodies(model: RigidBodyModel) -> list[tuple[int, np.ndarray]]:

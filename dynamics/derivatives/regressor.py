@@ -34,8 +34,21 @@ from dynamics.derivatives.inertial_parameters import INERTIAL, parameter_rotatio
 from dynamics.knot_driver import knot_driver, nb, nv
 from dynamics.mimic import of_tree
 from dynamics.model import RigidBodyModel
-from dynamics.simd import align_stack, fma, helper, kernel, store
-from dynamics.spatial import add_cross, angular, cross, dot3, linear, load3, load6, load9, rotate_back, store3
+from dynamics.simd import align_stack, fma, helper, kernel, load, splat, store
+from dynamics.spatial import (
+    add_cross,
+    add_scaled6,
+    angular,
+    cross,
+    dot3,
+    linear,
+    load3,
+    load6,
+    load9,
+    rotate_back,
+    store3,
+    store6,
+)
 
 
 @helper
@@ -58,6 +71,16 @@ def _store_row(Y, o, s, u, w, dw, c):
     store(Y, o + 9, fma(s[2], dw[2], t[2] * w[2]))
 
 
+@helper
+def _motion_of_body(m, i, body):
+    """R, and in the axes of body i, w, dw and the classical acceleration c of its origin."""
+    b = i * BODY
+    R, p = load9(body, b + ROTATION), load3(body, b + POSITION)
+    w, velocity = _in_body(R, p, load6(body, b + VELOCITY))
+    dw, acceleration = _in_body(R, p, load6(body, b + ACCELERATION))
+    return R, p, w, dw, add_cross(acceleration, w, velocity)
+
+
 @kernel
 def regressor_kernel(m, q, v, a, body, dof, Y):
     """Y (nv 10 nb), row-major, for one knot per lane; entries off the paths are not written (zero them once)."""
@@ -65,16 +88,31 @@ def regressor_kernel(m, q, v, a, body, dof, Y):
     forward_pass(m, q, v, a, body, dof, FORCES)
     nb = m.parent.size
     for i in range(nb):
-        b = i * BODY
-        R, p = load9(body, b + ROTATION), load3(body, b + POSITION)
-        w, velocity = _in_body(R, p, load6(body, b + VELOCITY))
-        dw, acceleration = _in_body(R, p, load6(body, b + ACCELERATION))
-        c = add_cross(acceleration, w, velocity)
+        R, p, w, dw, c = _motion_of_body(m, i, body)
         k = last_dof(m, i)
         while k >= 0:
             s, u = _in_body(R, p, load6(dof, k * DOF + COLUMN))
             _store_row(Y, (k * nb + i) * INERTIAL, s, u, w, dw, c)
             k = m.dof_parent[k]
+
+
+@kernel
+def regressor_product_kernel(m, q, v, a, y, body, dof, rates, Yy):
+    """Y'y (10 nb) for one knot per lane: a row is linear in S, so those of a body add up to one for the motion that
+    joint rates y give it."""
+    align_stack(body)
+    forward_pass(m, q, v, a, body, dof, FORCES)
+    zero = splat(y, 0.0)
+    for i in range(m.parent.size):
+        V = (zero, zero, zero, zero, zero, zero)
+        if m.parent[i] >= 0:
+            V = load6(rates, m.parent[i] * 6)
+        for k in range(m.v_index[i], m.v_index[i] + m.dof_count[i]):
+            V = add_scaled6(V, load(y, k), load6(dof, k * DOF + COLUMN))
+        store6(rates, i * 6, V)
+        R, p, w, dw, c = _motion_of_body(m, i, body)
+        s, u = _in_body(R, p, V)
+        _store_row(Yy, i * INERTIAL, s, u, w, dw, c)
 
 
 _drive = knot_driver(
@@ -84,6 +122,24 @@ _drive = knot_driver(
     outputs={"Y": nv * nb * INERTIAL},
     zeroed="Y",  # no call writes the entries off the paths
 )
+
+
+_drive_product = knot_driver(
+    regressor_product_kernel,
+    inputs="q v a y",
+    scratch={"body": nb * BODY, "dof": nv * DOF, "rates": nb * 6},
+    outputs={"Yy": nb * INERTIAL},
+)
+
+
+def regressor_product(model: RigidBodyModel, q: np.ndarray, v: np.ndarray, a: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Y(q, v, a)'y (K, nb, 10) at K points, y (K, nv), without Y; arrays are not checked."""
+    Yy = np.empty((len(q), model.nb * INERTIAL))
+    _drive_product(model, q, v, a, y, Yy)
+    Yy = Yy.reshape(-1, model.nb, INERTIAL)
+    for i, R in turned_bodies(model):
+        Yy[:, i] = Yy[:, i] @ parameter_rotation(R)
+    return Yy
 
 
 @of_tree("v a", "f-")

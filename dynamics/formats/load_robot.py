@@ -60,6 +60,12 @@ def load_robot(
     FileNotFoundError : if there is no such file.
     ImportError : without the package that reads a format; all are in the extra "robots".
     ConnectionError : where robot_descriptions cannot fetch what it describes.
+
+    Examples
+    --------
+    >>> robot = dynamics.load_robot(problems.model_path("arm6"), lock={"wrist_1": -0.5})
+    >>> robot.joint_names
+    ('shoulder_pan', 'shoulder_lift', 'elbow', 'wrist_2', 'wrist_3')
     """
     floating = as_flag("floating_base", floating_base)
     folders = tuple(str(folder) for folder in as_items("package_dirs", package_dirs, "folders"))

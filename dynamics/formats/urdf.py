@@ -83,6 +83,14 @@ def load_urdf(
         a single link among several fixed to each other may, with a warning (placeholders are common).
     FileNotFoundError
         If there is no such file.
+
+    Examples
+    --------
+    >>> robot = dynamics.load_urdf(problems.model_path("arm6"))
+    >>> robot.nv, robot.joint_names[:2], round(robot.total_mass, 1)
+    (6, ('shoulder_pan', 'shoulder_lift'), 28.4)
+    >>> dynamics.load_urdf(problems.model_path("arm6"), floating_base=True).nv
+    12
     """
     return urdf_builder(path_or_text, floating_base, package_dirs, gravity).build()
 

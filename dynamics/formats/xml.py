@@ -42,6 +42,7 @@ def _read_file(path: str | Path, kind: str, argument: str) -> bytes:
 
 
 def by_name(robot: Element, tag: str) -> dict[str, Element]:
+    """Elements of a tag by their names, which may not be given twice."""
     elements: dict[str, Element] = {}
     for element in robot.findall(tag):
         name = attribute_of(element, "name", f"<{tag}>")
@@ -52,6 +53,7 @@ def by_name(robot: Element, tag: str) -> dict[str, Element]:
 
 
 def attribute_of(element: Element, attribute: str, where: str) -> str:
+    """An attribute that there must be."""
     value = element.get(attribute)
     if not value:
         raise ValueError(f"{where}: attribute {attribute!r} is missing or empty")
@@ -59,6 +61,7 @@ def attribute_of(element: Element, attribute: str, where: str) -> str:
 
 
 def child_of(element: Element, tag: str, where: str) -> Element:
+    """The first child of a tag, which there must be."""
     child = element.find(tag)
     if child is None:
         raise ValueError(f"{where}: element <{tag}> is missing")
@@ -82,6 +85,7 @@ def numbers_of(element: Element, attribute: str, count: int, where: str, default
 
 
 def number_of(element: Element, attribute: str, where: str, default: str | None = None) -> float:
+    """As `numbers_of`, of one number."""
     return float(numbers_of(element, attribute, 1, where, default)[0])
 
 

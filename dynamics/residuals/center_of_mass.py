@@ -54,7 +54,7 @@ class CenterOfMass(KernelResidual):
     ValueError : a target of wrong shape or with non-finite entries, or a model without mass.
     """
 
-    nr = 3
+    nr, reads_dynamics = 3, True
     kernels = residual_kernels(_value, None, _hessian, 3, nv, {"body": nb * BODY, "dof": nv * DOF})
 
     def __init__(self, model: RigidBodyModel, target: ArrayLike) -> None:

@@ -229,7 +229,7 @@ class CentroidalMomentum(KernelResidual):
     ValueError : a target of wrong shape or with non-finite entries, or a model without mass.
     """
 
-    nr = 6
+    nr, reads_dynamics = 6, True
     kernels = residual_kernels(
         _value, _jacobian, _hessian, 6, 2 * nv, {"body": nb * BODY, "dof": nv * DOF, "pair": nv * PAIR, "whole": WHOLE}
     )

@@ -95,7 +95,7 @@ class ContactResidual(RobotResidual):
     """
 
     kernels: ClassVar[ForceKernels]
-    curved_in_controls = True
+    curved_in_controls = reads_dynamics = True
     nu: int
     frames: tuple[str, ...]
     _forces: ForceMap

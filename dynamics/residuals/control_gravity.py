@@ -188,7 +188,7 @@ class ControlGravity(KernelResidual):
     actuation: np.ndarray
     _B: np.ndarray
 
-    follows = False
+    follows, reads_dynamics = False, True
 
     def __init__(self, model: RigidBodyModel, actuation: str | ArrayLike | None = None) -> None:
         B, skip, on_frames = actuation_map(model, actuation)

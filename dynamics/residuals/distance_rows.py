@@ -78,6 +78,7 @@ def _radius(geometry: Geometry) -> float:
 
 
 def pair_arrays(model: RigidBodyModel, rows: list[Row], eps: float, margin: float) -> Pairs:
+    """Pairs of shapes, with the ends of the first of each, as arrays for kernels."""
     P = len(rows)
     kinds = [{HalfSpace: FLAT, Box: BOXED}.get(type(b.shape), ROUND) for _, b, _ in rows]
     arrays = Pairs(

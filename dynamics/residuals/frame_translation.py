@@ -80,6 +80,13 @@ class FrameTranslation(KernelResidual):
     Raises
     ------
     ValueError : unknown frame (with the nearest matches), or a target of wrong shape or with non-finite entries.
+
+    Examples
+    --------
+    >>> robot = dynamics.load_urdf(problems.model_path("arm6"))
+    >>> tool = dynamics.FrameTranslation(robot, "tool", target=[0.4, 0.5, 0.3])
+    >>> tool.evaluate(np.zeros((1, 12)), None).round(3)  # at one state, all joints at zero
+    array([[-1.584, -0.756, -0.288]])
     """
 
     nr = 3

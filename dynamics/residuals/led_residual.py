@@ -32,6 +32,7 @@ class LedResidual(RobotResidual):
         G = np.zeros((2 * whole, 2 * n))
         G[:whole, :n] = G[whole:, n:] = model.mimic_map.G
         self._set(**known | {"nr": inner.nr, "nu": inner.nu, "curved_in_controls": inner.curved_in_controls})
+        self._set(reads_dynamics=inner.reads_dynamics)
         self._set(_inner=inner, _made_for=made_for, _G=G)
 
     @property

@@ -108,6 +108,9 @@ class RobotResidual:
     follows: ClassVar[bool] = True
     """Whether it knows joints that follow others."""
 
+    reads_dynamics: bool = False
+    """Whether it depends on masses and inertias, as `trajopt.interfaces.residual.ReadsDynamics` has it."""
+
     of_states: ClassVar[tuple[str, ...]] = ()
     """Methods of its own whose one argument are states xs (K, nx)."""
 

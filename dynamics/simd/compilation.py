@@ -178,10 +178,10 @@ def _announce_llvm_calls(wanted: bool) -> None:
 class _Progress(event.Listener):
     """One line on stderr while kernels compile, kept up to date on a terminal; silent when all come from the cache.
 
-    Elsewhere than on a terminal the line is printed once, and only if `announce` is set."""
+    Elsewhere than on a terminal the line is printed once, and only if `announce` is set, as it is in notebooks."""
 
     def __init__(self):
-        self.announce, self.compiled = False, 0
+        self.announce, self.compiled = "ipykernel" in sys.modules, 0
         self._depth, self._start, self._lock, self._usual = 0, 0.0, threading.Lock(), gc.get_threshold()
 
     def on_start(self, ev):

@@ -261,6 +261,11 @@ class HybridSystem(RobotSystem):
     def _columns(self, system) -> list[int]:
         return [self.contact_frames.index(frame) for frame in system.contact_frames]
 
+    def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """What `parameter_gradient` returns."""
+        segments, given = self.segments_of(len(us)), (xs, us, lam)
+        return np.sum([s.system.inertial_gradient(*(X[s.start : s.stop] for X in given)) for s in segments], axis=0)
+
     # -------------------------------------------------------------------------------------------- starting points
     def quasi_static(self, x: ArrayLike) -> np.ndarray:
         """Controls (N, nu) that hold the robot still at the configuration of x (nx,), each phase with its contacts.

@@ -24,6 +24,7 @@ from dynamics.systems.impact_drivers import (
     impact_expansion_numbers,
     impact_numbers,
 )
+from dynamics.systems.inertial_gradient import of_impacts
 from dynamics.systems.led_motion import LedMotion
 from dynamics.systems.other_models import check_same_joints, contacts_of
 from dynamics.systems.robot_system import RobotSystem
@@ -122,6 +123,10 @@ class Impact(RobotSystem):
         Hxx, Hux, Huu = H
         Hux[...], Huu[...] = 0.0, 0.0
         launch(drive_impact_curvature, len(us), self._expansion_numbers, *self._struck, xs, lam, Hxx)
+
+    def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """What `parameter_gradient` returns."""
+        return of_impacts(self, xs, us, lam)
 
     def contact_impulses(self, xs: np.ndarray) -> np.ndarray:
         """Impulses on the robot (K, C, 3), N s, at the states before, xs (K, nx), world axes, whatever axes the

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.actuation import actuation_map
+from dynamics.derivatives.inertial_parameters import INERTIAL
 from dynamics.model import RigidBodyModel, check_model
 from dynamics.subject import Subject
 from dynamics.systems.discrete_system import ClosedLoops
@@ -129,3 +130,7 @@ class JointAccelerationSystem(RobotSystem):
             Hux[:, n, n:] = lam[:, :n]
             Huu[:, n, :n] = Huu[:, :n, n] = h * lam[:, :n] + lam[:, n:]
             Huu[:, n, n] = np.einsum("ti,ti->t", lam[:, :n], a)
+
+    def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """What `parameter_gradient` returns: zeros, for accelerations know no masses."""
+        return np.zeros((self.model.full.nb, INERTIAL))

@@ -40,7 +40,7 @@ class JointTorques:
     TypeError, ValueError : another system, a scale that is not positive, joints that follow others.
     """
 
-    name = "joint torques"
+    name, reads_dynamics = "joint torques", True
 
     def __init__(
         self, system: JointAccelerationSystem, joint_friction: bool = True, scale: ArrayLike = 1.0

@@ -37,11 +37,13 @@ class LedMotion:
         self.G[:whole, :n] = self.G[whole:, n:] = seen.G
 
     def write_steps(self, xs: np.ndarray, us: np.ndarray, out: np.ndarray) -> None:
+        """Next states into out (K, nx)."""
         full = np.empty((len(out), self.tree.nx))
         self.tree.write_steps(self.full_x(xs), us, full)
         out[...] = full[:, self.kept_x]
 
     def roll(self, loops: ClosedLoops, start: int, stop: int, X: np.ndarray, U: np.ndarray) -> None:
+        """Closed loops from knot start to knot stop, into states X and controls U."""
         K = np.zeros((*loops.K.shape[:2], self.tree.ndx if loops.K.shape[2] else 0))
         if loops.K.shape[2]:
             K[..., self.kept_dx] = loops.K
@@ -54,20 +56,23 @@ class LedMotion:
         X[:, start : stop + 1] = full[:, start : stop + 1, self.kept_x]
 
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
+        """fx and fu at knots."""
         Fx, Fu = self._first_order(len(us))
         self.tree.write_linearization(self.full_x(xs), us, Fx, Fu)
         self._keep(Fx, Fu, fx, fu)
 
     def write_hessian_products(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, *H: np.ndarray) -> None:
+        """Hxx, Hux, Huu of lam'f at knots."""
         whole = self._second_order(us)
-        self.tree.write_hessian_products(self.full_x(xs), us, self._full_multipliers(lam), *whole)
+        self.tree.write_hessian_products(self.full_x(xs), us, self.full_multipliers(lam), *whole)
         self._fold(whole, H)
 
     def write_expansion(
         self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray, fx: np.ndarray, fu: np.ndarray, *H: np.ndarray
     ) -> None:
+        """Both at once."""
         (Fx, Fu), whole = self._first_order(len(us)), self._second_order(us)
-        self.tree.write_expansion(self.full_x(xs), us, self._full_multipliers(lam), Fx, Fu, *whole)
+        self.tree.write_expansion(self.full_x(xs), us, self.full_multipliers(lam), Fx, Fu, *whole)
         self._keep(Fx, Fu, fx, fu)
         self._fold(whole, H)
 
@@ -79,7 +84,8 @@ class LedMotion:
         (N, nu), ndx = us.shape, self.tree.ndx
         return np.empty((N, ndx, ndx)), np.empty((N, nu, ndx)), np.empty((N, nu, nu))
 
-    def _full_multipliers(self, lam: np.ndarray) -> np.ndarray:
+    def full_multipliers(self, lam: np.ndarray) -> np.ndarray:
+        """S'lam (N, ndx of the tree)."""
         full = np.zeros((len(lam), self.tree.ndx))
         full[:, self.kept_dx] = lam
         return full

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.actuation import actuation_map
-from dynamics.algorithms.mass_matrix import inverse_mass_matrix
 from dynamics.contacts.closing import in_world_axes
 from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set, of_full_robot, of_system
 from dynamics.contacts.dynamics import dynamics_of_set
 from dynamics.contacts.legs import leg_arrays
-from dynamics.derivatives.forward_dynamics import forward_dynamics_second_derivatives
 from dynamics.joint_friction import joint_forces
 from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd import launch
@@ -23,7 +21,9 @@ from dynamics.subject import Subject
 from dynamics.systems.acceleration_control import AccelerationControl
 from dynamics.systems.curvature import Expansion, drive_expansion, expansion_numbers
 from dynamics.systems.discrete_system import ClosedLoops
+from dynamics.systems.euler_tensors import euler_tensors
 from dynamics.systems.frame_actuators import force_map, frame_actuators
+from dynamics.systems.inertial_gradient import of_steps
 from dynamics.systems.led_motion import LedMotion
 from dynamics.systems.linearization import drive_linearization, linearization_numbers
 from dynamics.systems.other_models import check_same_joints, contacts_of
@@ -82,6 +82,15 @@ class RigidBodySystem(RobotSystem):
     lam'dx+ = lam'F z + 1/2 z'H z + O(z^3).  All knots are evaluated in one call, LANES at a time, over all threads.
     Steps and rollouts of robots on legs of three joints each, held at points of their last bodies, eliminate the legs
     (`legs`, None for other robots), which gives the accelerations of `contact_dynamics` to ten digits or more.
+
+    Examples
+    --------
+    >>> robot = dynamics.load_urdf(problems.model_path("arm6"))
+    >>> system = dynamics.RigidBodySystem(robot, dt=0.01, integrator="rk4")
+    >>> x0 = system.state(q=[0.0, -1.2, 1.6, -1.9, -1.6, 0.0])  # at rest
+    >>> xs = system.rollout(x0, np.tile(dynamics.gravity_forces(robot, x0[:6]), (50, 1)))
+    >>> np.allclose(xs, x0)  # these torques hold it
+    True
     """
 
     free_duration = False
@@ -301,6 +310,10 @@ class RigidBodySystem(RobotSystem):
         q = as_array("x0", x0, (self.nx,))[: self.nq]
         check_references(self.model.full, self.model.full_configuration(q), self.contacts)
 
+    def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """What `parameter_gradient` returns."""
+        return of_steps(self, xs, us, lam)
+
     # -------------------------------------------------------------------------------------------- expansions
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns."""
@@ -335,24 +348,5 @@ class RigidBodySystem(RobotSystem):
         plain = not (self.in_contact or self.free_duration) and self.led is None and self.pushing is None
         if plain and self.euclidean and self.integrator != "rk4":
             xs, us = self._knots(xs, us)
-            return self._euler_tensors(xs[: len(us)], us)
+            return euler_tensors(self, xs[: len(us)], us)
         return super().hessians(xs, us)
-
-    def _euler_tensors(self, xs, us):
-        N, n, h = len(us), self.nv, self.dt
-        q, v, B = xs[:, :n], xs[:, n:], self.actuation.B
-        force, _, bend = joint_forces(self.plant_model, q, v)
-        T = forward_dynamics_second_derivatives(self.plant_model, q, v, us @ B.T - force)
-        fxx = np.zeros((N, 2 * n, 2 * n, 2 * n))
-        fux = np.zeros((N, 2 * n, self.nu, 2 * n))
-        fxx[:, n:, :n, :n] = 0.5 * h * (T.d2a_dqdq + T.d2a_dqdq.swapaxes(2, 3))
-        fxx[:, n:, :n, n:] = h * T.d2a_dqdv
-        fxx[:, n:, n:, :n] = h * T.d2a_dqdv.swapaxes(2, 3)
-        fxx[:, n:, n:, n:] = h * T.d2a_dvdv
-        if bend.any():
-            diagonal = np.einsum("tikk->tik", fxx[:, n:, n:, n:])
-            diagonal -= h * inverse_mass_matrix(self.plant_model, q) * bend[:, None]
-        fux[:, n:, :, :n] = h * (T.d2a_dqdtau @ B).swapaxes(2, 3)
-        if self.semi_implicit:
-            fxx[:, :n], fux[:, :n] = h * fxx[:, n:], h * fux[:, n:]
-        return fxx, fux, np.zeros((N, 2 * n, self.nu, self.nu))

@@ -17,6 +17,7 @@ from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.model import RigidBodyModel
 from dynamics.subject import Subject
 from dynamics.systems.discrete_system import DiscreteSystem
+from dynamics.systems.integrate_jacobian import integrate_jacobian
 from dynamics.systems.limits import control_names, effort_limits, position_limits, speed_limits
 from dynamics.systems.skeleton import skeleton
 from dynamics.systems.solids import Solid, solids
@@ -118,8 +119,24 @@ class RobotSystem(DiscreteSystem):
             return None
         return np.ascontiguousarray(self.actuation.B.T), speed_limits(self.model, self.actuation.B)
 
-    # -------------------------------------------------------------------------------------------- the manifold
+    # -------------------------------------------------------------------------------------------- inertial parameters
+    def parameter_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """d/dpi sum_t lam_t'f(x_t, u_t; pi) (nb, 10) by all inertial parameters, in the order of `inertial_parameters`.
 
+        Armature, springs, contacts, friction and the speeds that smooth it stay what they are.
+
+        Parameters: xs (N or N+1, nx), us (N, nu), lam (N, ndx) of tangents at the next states.
+        Raises: ValueError for other shapes, or RK4 steps of joints that move on groups or take as long as they like.
+        """
+        xs, us = self._knots(xs, us)
+        lam = self._shaped(lam=(lam, (len(us), self.ndx)))[0]
+        return self.inertial_gradient(xs[: len(us)], us, lam)
+
+    def inertial_gradient(self, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+        """What `parameter_gradient` returns, of N states."""
+        raise NotImplementedError
+
+    # -------------------------------------------------------------------------------------------- the manifold
     def first_plain_row(self) -> int | None:
         """Degrees of freedom up to the last joint that moves on a group, the rows of which are not in semi-implicit
         form; None if that is none of them, or all."""
@@ -152,6 +169,11 @@ class RobotSystem(DiscreteSystem):
     def difference_with_jacobian(self, x_ref: np.ndarray, xs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """difference(x_ref, xs) (K, ndx) and its Jacobian (K, ndx, ndx) in xs, from one call."""
         return difference_expansion(self.model, x_ref, xs, None)[:2]
+
+    def integrate_jacobian(self, xs: np.ndarray) -> np.ndarray:
+        """Jacobian (K, nx, ndx) of integrate(xs, dx) in dx at dx = 0, xs (K, nx); see
+        `trajopt.capabilities.IntegrateJacobian`."""
+        return integrate_jacobian(self.model, xs)
 
     def difference_residual(self, x_ref: np.ndarray) -> StateDifference:
         """r = difference(x_ref, x) as a residual that sums its weighted squares by itself."""

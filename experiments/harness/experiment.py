@@ -2,8 +2,6 @@
 
 import argparse
 import json
-import os
-import platform
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,15 +9,14 @@ from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numba
 import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console, RenderableType
 from rich.progress import Progress
 
-from dynamics.simd import LANES, num_threads
 from experiments.harness.options import Option
 from experiments.harness.timing import threads
+from trajopt.plotting.report.machine import machine
 from trajopt.plotting.style import save
 
 Results = dict[str, Any]
@@ -134,29 +131,6 @@ class Experiment:
         out = Path(self.out or f"results/{self.name.partition('.')[0]}")
         result.add_argument("--out", type=Path, default=out, help="folder, or its JSON file (default: %(default)s)")
         return result
-
-
-def machine() -> dict[str, Any]:
-    """What times depend on: processor, lanes, threads, versions."""
-    return {
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "lanes": LANES,
-        "threads": num_threads(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-    }
-
-
-def processor() -> str:
-    """The processor's name, as far as the system tells."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def _plain(value: Any) -> Any:

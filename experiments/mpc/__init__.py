@@ -1,1 +1,2 @@
-"""Predictive control of a cart and pole under gusts: open loop, the gains of one plan, a plan renewed at every knot."""
+"""Predictive control: a cart and pole under gusts, by open loop, gains and re-planning; an arm whose target is known
+when it is sampled, by what is left to do then."""

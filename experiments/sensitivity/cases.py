@@ -7,6 +7,7 @@ are small enough for the same limits to press.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +18,13 @@ import trajopt
 from dynamics import rods
 from problems.arm import GOAL as ARM_GOAL
 from problems.arm import START as ARM_START
+from problems.arm_obstacle import CENTRE, FRAMES
+from problems.arm_obstacle import DISTANCE as APART
+from problems.gaits import DEFAULT, Gait
 from problems.quadrotor import DRAG, GOAL_POSITION, GOAL_YAW, INERTIA, LARGEST_THRUST, MASS, ROTORS
 from problems.quadruped_model import walker
 from problems.quadruped_stand import SHIFT
+from problems.quadruped_trot import PLAN
 from problems.swing_up import swing_up
 from problems.unicycle_obstacles import CENTRES, DISTANCE, GOAL, unicycle
 from trajopt.costs.residuals import SquaredNorm
@@ -195,6 +200,30 @@ def reaching_manipulator(p: P) -> trajopt.Problem:
     )  # fmt: skip
 
 
+def trotting_quadruped(p: P) -> trajopt.Problem:
+    """Two steps of a robot whose base starts turned, aside and on its way: phases of contacts, and impacts."""
+    base = Gait(walker(), PLAN, (p["stride"], 0.0, 0.0), p["height"], 62, 0.01, DEFAULT).problem("trot")
+    tangent = np.zeros(base.system.ndx)
+    tangent[[2, 4, base.system.ndx // 2]] = 0.02, 0.05, 0.1
+    return replace(base, x0=base.system.integrate(base.x0, p["x0"] * tangent))
+
+
+def arm_past_a_ball(p: P) -> trajopt.Problem:
+    """The arm around a ball, with limits of speeds, too."""
+    base, around = problems.make("arm_obstacle"), np.array(CENTRE) + [0.0, 0.0, p["centre"]]
+    apart = [
+        trajopt.ResidualConstraint(
+            SquaredNorm(dynamics.FrameTranslation(base.system.model, frame, around)),
+            lower=p["distance"] ** 2,
+            upper=np.inf,
+            at="all",
+        )
+        for frame in FRAMES
+    ]
+    x0 = base.x0 + np.r_[0.0, p["x0"], np.zeros(10)]
+    return replace(base, x0=x0, constraints=[*base.constraints[:2], *apart])
+
+
 CASES = {
     "pendulum": Case(
         swinging_pendulum, {"mass": 1.0, "length": 1.0, "dt": 0.02, "x0": 0.0, "target": 0.0, "weight": 2e-2}, 0.3
@@ -210,13 +239,15 @@ CASES = {
     "quadrotor": Case(
         hurrying_quadrotor,
         {"mass": MASS, "inertia": 1e-3, "arm": 0.17, "target": 0.0, "x0": 0.0, "limit": LARGEST_THRUST,
-         "dt": 0.02}, 0.03,
+         "dt": 0.02}, 0.5,
     ),
     "unicycle": Case(
         unicycle_past_discs,
         {"x0": 0.0, "goal": 0.0, "radius": DISTANCE, "limit": 3.0, "weight": 0.5, "dt": 0.05}, 0.01,
     ),
-    "quadruped_stand": Case(standing_quadruped, {"shift": 1.0, "friction": 0.6, "weight": 1e-1, "x0": 0.0}, 0.05),
+    "quadruped_stand": Case(standing_quadruped, {"shift": 1.0, "friction": 0.6, "weight": 1e-1, "x0": 0.0}, 0.3),
+    "quadruped_trot": Case(trotting_quadruped, {"stride": 0.1, "height": 0.04, "x0": 0.0}, 0.5),
+    "arm_obstacle": Case(arm_past_a_ball, {"distance": APART, "centre": 0.0, "x0": 0.0}, 0.1),
     "soft_manipulator": Case(
         reaching_manipulator,
         {"young": 1e6, "target": np.zeros(3), "tension": 10.0, "rest": 1e-2, "x0": 0.0, "dt": 0.02}, 0.1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,51 +11,75 @@ import trajopt
 from experiments.sensitivity.cases import Case
 from trajopt.optimality.first_order import FOURTH_ORDER, default_steps
 from trajopt.optimality.kkt_point import KKTPoint
-from trajopt.results.stationary import factored, polished, stationary_point
+from trajopt.optimality.parameters import Parameters
+from trajopt.problem.constraints import ResidualConstraint
+from trajopt.results.stationary import polished_point, polished_solution, stationary_point
 
-POLISHES = 4
+__all__ = ["Reference", "polished_point", "polished_solution", "reference"]
 
 
 class Reference(NamedTuple):
-    """d xs (N+1, ndx), d us (N, nu), d J and d of the rows' multipliers (R,) by one parameter."""
+    """By one parameter: d xs (N+1, ndx), d us (N, nu), d J, d of the multipliers of rows (R,) and of limits of
+    controls (N, nu)."""
 
     xs: np.ndarray
     us: np.ndarray
     cost: float
     nu: np.ndarray
+    bounds: np.ndarray
+
+    @property
+    def multipliers(self) -> np.ndarray:
+        """Both, as one vector."""
+        return np.concatenate([self.nu, self.bounds.ravel()])
 
 
-def polished_point(problem: trajopt.Problem, solution: trajopt.Solution) -> KKTPoint:
-    """A solution after Newton steps of its optimality conditions."""
-    point = stationary_point(problem, solution)
-    for _ in range(POLISHES):
-        point = polished(point, factored(point), solution.constraints)
-    return point
+def derivatives(found: trajopt.Sensitivity, number: int) -> Reference:
+    """Those that were found, in the same form."""
+    point, rows, bounds = found.point, [], np.zeros(found.us.shape[:2])
+    for part, one in zip(found.multipliers, point.problem.constraints, strict=True):
+        if isinstance(one, ResidualConstraint):
+            rows.append(part[..., number])
+        else:
+            bounds = part[..., number]
+    nu = np.zeros(0) if point.rows is None else point.rows.packed("multipliers", rows)
+    return Reference(found.xs[..., number], found.us[..., number], float(found.cost[number]), nu, bounds)
 
 
-def polished_solution(problem: trajopt.Problem, solution: trajopt.Solution) -> trajopt.Solution:
-    """The same as a solution."""
-    point = polished_point(problem, solution)
-    reports, parts = [], iter(() if point.rows is None else point.rows.unpacked(point.nu * point.rows.D))
-    for report in solution.constraints:
-        reports.append(report if report.factors is None else report._replace(multipliers=next(parts)))
-    cost = problem.objective.value(point.xs, point.us)
-    return replace(solution, xs=point.xs, us=point.us, cost=cost, constraints=tuple(reports))
-
-
-def reference(case: Case, solution: trajopt.Solution, parameters: Any, number: int) -> Reference:
+def reference(case: Case, solution: trajopt.Solution, parameters: Parameters, number: int) -> Reference:
     """By number `number` of the parameters, about a polished solution."""
+    return _differences(case, solution, parameters, number, FOURTH_ORDER, polished_point)
+
+
+def central(
+    case: Case, solution: trajopt.Solution, parameters: Parameters, number: int, step: float = 1.0
+) -> Reference:
+    """What two solves give, as the solver leaves them; step: in units of that of the reference."""
+    wider = case._replace(factor=step * case.factor)
+    return _differences(wider, solution, parameters, number, ((1.0, 0.5), (-1.0, -0.5)), stationary_point)
+
+
+def _differences(
+    case: Case,
+    solution: trajopt.Solution,
+    parameters: Parameters,
+    number: int,
+    stencil: Sequence[tuple[float, float]],
+    point_of: Callable[[trajopt.Problem, trajopt.Solution], KKTPoint],
+) -> Reference:
     h = case.factor * default_steps(parameters)[number]
-    xs, us, cost, nu = 0.0, 0.0, 0.0, 0.0
-    for multiple, weight in FOURTH_ORDER:
+    total: list[Any] = [0.0] * len(Reference._fields)
+    for multiple, weight in stencil:
         moved = parameters.vector.copy()
         moved[number] += multiple * h
         problem = case.make(parameters.at(moved))
-        found = trajopt.DDP().solve(problem, warm_start=solution)
-        point = polished_point(problem, found)
-        w = weight / h
-        scaled = point.nu if point.rows is None else point.nu * point.rows.D
-        xs = xs + w * problem.system.difference(solution.xs, point.xs)
-        us, nu = us + w * point.us, nu + w * scaled
-        cost = cost + w * problem.objective.value(point.xs, point.us)
-    return Reference(np.asarray(xs), np.asarray(us), float(cost), np.asarray(nu))
+        point = point_of(problem, trajopt.DDP().solve(problem, warm_start=solution))
+        values = (
+            problem.system.difference(solution.xs, point.xs),
+            point.us,
+            problem.objective.value(point.xs, point.us),
+            point.nu if point.rows is None else point.nu * point.rows.D,
+            np.where(point.held.controls != 0, -point.gradient, 0.0),
+        )
+        total = [a + weight / h * b for a, b in zip(total, values, strict=True)]
+    return Reference(*total)

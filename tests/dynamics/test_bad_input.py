@@ -125,6 +125,10 @@ for function in ("frame_placement", "frame_jacobian", "frame_velocity", "frame_a
     axes = {} if function == "frame_placement" else {"reference": CHOICES}
     TABLE += rows(function, of_arm(function), FUNCTIONS[function], frame=NAMES, **axes)
 TABLE += [
+    *rows("with_inertial_parameters", of_arm("with_inertial_parameters"),
+          {"parameters": dynamics.inertial_parameters(arm())}, model=KINDS, parameters=arrays(2, 10), physical=FLAGS),
+    *rows("parameter_gradient", of_system("parameter_gradient"), {"xs": XS, "us": US, "lam": np.zeros((3, 4))},
+          xs=INNER, us=arrays(3, 2, finite=False), lam=arrays(3, 4, finite=False)),
     *rows("random_configuration", of_arm("random_configuration"), rng=(*KINDS, np.random)),
     *rows("hybrid_dynamics", of_arm("hybrid_dynamics"), {**QV, "a": Z, "tau": Z, "prescribed": [True, False]},
           model=KINDS),
@@ -182,6 +186,7 @@ TABLE += [
         gaps=arrays(4, 4, finite=False)[1:],
     ),
     *rows("limits", of_system("closed_loop_rollout"), {**CLOSED_LOOP, "upper": US}, lower=arrays(3, 2, finite=False)),
+    *rows("integrate_jacobian", of_system("integrate_jacobian"), xs=arrays(3, 4)),
     *rows("skeleton", of_system("skeleton"), xs=arrays(3, 4)),
     *rows("center_of_mass", of_system("center_of_mass"), xs=arrays(3, 4)),
     *rows("contact_points", lambda **given: hopping().contact_points(**given), xs=arrays(3, 15)),

@@ -209,3 +209,13 @@ def test_the_difference_as_a_residual(robot, rng):
     assert residual == ChartDifference(turns, reference) != system.difference_residual(xs[0])
     found, both = system.difference_expansion(reference, xs, weights), system.difference_with_jacobian(reference, xs)
     assert relative_error(found[0], J) < IDENTITY and relative_error(both[0], r) < IDENTITY
+
+
+def test_numbers_of_states_along_tangents(robot, rng):
+    """Those of a state move as its tangent does, in whatever chart they are."""
+    system = SoftRobotSystem(robot, 0.01, "sdirk2")
+    q, n = rotation_vectors(rng, turning_joints(robot.model), robot.nq, TURNED), system.nx
+    x = np.r_[q, rng.normal(size=robot.nq)]
+    (J,) = system.integrate_jacobian(x[None])
+    dx = rng.normal(size=n)
+    assert J.shape == (n, n) and relative_error(x + J @ dx, system.integrate(x, dx)) < IDENTITY

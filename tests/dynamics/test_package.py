@@ -21,7 +21,7 @@ NAMES = """
     inverse_dynamics_hessian forward_dynamics_hessian
     PointContact RigidContact ContactSet contact_dynamics contact_dynamics_derivatives contact_dynamics_hessian
     contact_impulse contact_impulse_derivatives contact_impulse_hessian
-    parameter_derivatives inverse_dynamics_regressor inertial_parameters
+    parameter_derivatives inverse_dynamics_regressor inertial_parameters with_inertial_parameters
     RigidBodySystem HybridSystem Impact
     FrameTranslation FrameRotation FramePlacement FrameVelocity CenterOfMass CentroidalMomentum ControlGravity
     Collisions ContactForce Distance FrictionCone WrenchCone CenterOfPressure ZeroMomentPoint SupportPolygon

@@ -102,7 +102,7 @@ def test_hybrid_robot_moves():
 
 def test_progress_bar(capsys):
     simulate(manipulator(), 0.01, tensions, method="newmark", dt=0.005, progress=True)
-    assert "0.01 of 0.01 s" in capsys.readouterr().out
+    assert "0.01 of 0.01 s" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("method", ["newmark", "implicit_midpoint", "sdirk2"])

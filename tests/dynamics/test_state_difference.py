@@ -1,13 +1,16 @@
 """States of a robot moved and compared in bulk: what comes in, what goes out, and what does not raise."""
 
+import hypothesis
 import numpy as np
 import pytest
 
+import dynamics
 from dynamics import RigidBodySystem, difference, integrate
 from dynamics.simd import LANES
-from tests.reference.random_robots import random_states
+from tests.reference.random_robots import random_states, random_trees, settings
 from tests.reference.rigid_body_models import load_reference
-from tests.tolerances import IDENTITY, relative_error
+from tests.reference.tangent_differences import along_state
+from tests.tolerances import IDENTITY, SIXTH_ORDER_DIFFERENCES, relative_error
 
 ROBOTS = ("ur5", "hyq", "spherical_tree", "joint_zoo")
 
@@ -48,6 +51,28 @@ def test_squares_of_what_exceeds_limits(robot, rng):
     squares = system.difference_residual(xs[2]).weighted_squares
     us = np.zeros((len(xs) - 1, system.nu))
     assert squares(xs, us, figures, 0, len(xs), None, None) == pytest.approx(expected, rel=1e-12)
+
+
+@settings
+@hypothesis.given(random_trees())
+def test_numbers_of_states_along_tangents(tree):
+    """Of all kinds of joints: against differences of `integrate`."""
+    model, rng = tree.build()
+    xs = np.hstack(random_states(model, 3, rng, 1))
+    for x, J in zip(xs, RigidBodySystem(model, 0.1).integrate_jacobian(xs), strict=True):
+        assert relative_error(J, along_state(model, lambda moved: moved, x)) <= SIXTH_ORDER_DIFFERENCES
+
+
+def test_numbers_of_states_of_robots_with_joints_that_follow(rng):
+    builder = dynamics.ModelBuilder()
+    builder.add_body("a", "world", dynamics.Revolute("y"), joint_name="lead", mass=1.0, armature=1.0)
+    builder.add_body("b", "a", dynamics.Revolute("y"), joint_name="follower", mass=1.0, armature=1.0)
+    builder.add_mimic("follower", "lead", 2.0, 0.1)
+    system = RigidBodySystem(builder.build(), 0.1)
+    J = system.integrate_jacobian(rng.standard_normal((2, system.nx)))
+    assert np.array_equal(J, np.tile(np.eye(2), (2, 1, 1)))
+    with pytest.raises(ValueError, match="xs"):
+        system.integrate_jacobian(np.zeros(3))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

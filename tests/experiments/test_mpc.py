@@ -9,7 +9,9 @@ import pytest
 from matplotlib.image import imread
 
 import trajopt
-from experiments.mpc.__main__ import QUICK_RUNS, main
+from experiments.mpc.__main__ import QUICK_ARM_RUNS, QUICK_RUNS, main
+from experiments.mpc.arm import PATHS, SAMPLES, aimed_at, cost_of, follow
+from experiments.mpc.samples import CONVERGED, SCHEMES
 from experiments.mpc.scene import CONTROLLERS, DURATION, FINE, LENGTH, gusts, simulate, swing_up, tip_error
 from experiments.mpc.study import SOLVER, summary
 
@@ -40,9 +42,39 @@ def test_gains_help_and_planning_anew_helps_more(folder):
     assert len(results["solve_time_percentiles"]) == 101 and min(results["solve_time_percentiles"]) > 0.0
 
 
-def test_the_figure_is_drawn(folder):
-    pixels = imread(folder / "mpc.png")[..., :3]
-    assert min(pixels.shape[:2]) > 500
+def test_targets_that_are_sampled(folder):
+    """What the derivatives by the target are worth, and the exact ones; every reference has converged."""
+    samples = json.loads((folder / "mpc.json").read_text())["samples"]
+    assert samples["samples"] == QUICK_ARM_RUNS * SAMPLES and list(samples["paths"]) == list(PATHS)
+    for record in samples["paths"].values():
+        assert list(record) == list(SCHEMES)
+        assert record[CONVERGED]["median"] == 0.0 and not any(s["reference_missed"] for s in record.values())
+        _, iterated, _, blind, gauss_newton, exact = (record[name] for name in SCHEMES)
+        assert exact["median"] < 0.9 * gauss_newton["median"] < 0.1 * blind["median"]
+        assert set(gauss_newton["kinds"]) == set(gauss_newton["steps"]) == {"gauss_newton"}
+        assert min(exact["kinds"]["exact"], exact["steps"]["exact"]) > 0.9 * SAMPLES  # real-time iterations of DDP too
+        assert gauss_newton["median"] == pytest.approx(iterated["median"], rel=0.3)
+        assert blind["cost"] > 1.05 * record[CONVERGED]["cost"] > 1.04 * exact["cost"]
+    assert samples["paths"]["random walk"][SCHEMES[-1]]["median"] <= 0.05
+    assert all(us > 0.0 for times in samples["latency"].values() for us in times.values())
+
+
+def test_cost_in_closed_loop_is_that_of_the_problem(rng):
+    problem = follow()
+    xs, us = rng.uniform(-1.0, 1.0, (41, 12)), rng.uniform(-1.0, 1.0, (40, 6))
+    target = np.array([0.3, 0.2, 0.5])
+    prepared = trajopt.DDP().prepare(problem)
+    prepared.update(aimed_at(target))
+    objective = prepared.problem.objective
+    running = trajopt.Problem(problem.system, problem.x0, 40, prepared.problem.running_costs).objective.value(xs, us)
+    assert running == pytest.approx(sum(cost_of(x, u, target) for x, u in zip(xs, us, strict=False)), rel=1e-12)
+    assert objective.value(xs, us) > running
+
+
+@pytest.mark.parametrize("name", ["mpc.png", "samples.png"])
+def test_the_figure_is_drawn(folder, name):
+    pixels = imread(folder / name)[..., :3]
+    assert min(pixels.shape[:2]) > 400
     assert 0.02 < np.mean(pixels.min(axis=2) < 0.9) < 0.5
 
 

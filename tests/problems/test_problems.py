@@ -13,7 +13,7 @@ FULLY_ACTUATED = ("arm", "double_pendulum")
 BALANCE = ("humanoid_reach", "humanoid_stand", "humanoid_step")
 GAITS = ("quadruped_jump", "quadruped_stand", "quadruped_trot", "quadruped_walk")
 MINIMUM_TIME = ("arm_minimum_time", "car_minimum_time", "quadrotor_minimum_time")
-IN_ROUNDS = ("arm_obstacle", "unicycle_obstacles", *GAITS, *BALANCE, *MINIMUM_TIME)
+IN_ROUNDS = ("arm_obstacle", "leg_jump", "unicycle_obstacles", *GAITS, *BALANCE, *MINIMUM_TIME)
 """Solved by an augmented Lagrangian, whose objective changes from round to round."""
 FLAT = ("arm_minimum_time",)
 """Torques count so little beside the time that solvers end a ten-millionth of the cost apart."""

@@ -69,7 +69,7 @@ def method(make_system, name, arguments, **figures):
         others = {"u": us, "us": us, "x1": xs[::-1].copy(), "dx": dx, "lam": dx, "mu": dx}
         given = {argument: others.get(argument, xs) for argument in arguments.split()}
         points = given if name in ("step", "integrate", "difference") else {"x_ref"} & given.keys()
-        finite = None if name == "hessians" else name == "step"
+        finite = None if name == "hessians" else name in ("step", "integrate_jacobian")
         return Knots(getattr(system, name), given, tuple(points), finite=finite, **figures)
 
     return make
@@ -121,7 +121,7 @@ add("step-stretched legs", method(on_stretched_legs, "step", "x u"))
 for robot in ("ur5", "hyq", "spherical_tree", "joint_zoo"):
     for name, arguments in {
         "integrate": "x dx", "difference": "x0 x1", "difference_with_jacobian": "x_ref xs",
-        "difference_expansion": "x_ref xs mu",
+        "difference_expansion": "x_ref xs mu", "integrate_jacobian": "xs",
     }.items():  # fmt: skip
         alone = name.startswith("difference_")  # as residuals are
         add(f"{name}-states of {robot}", method(rigid(robot, "semi_implicit_euler"), name, arguments, split=not alone))

@@ -40,10 +40,15 @@ class Browser:
     folder : where it keeps its profile
     size : (width, height) of the page, pixels
     seconds : after which everything still under way is a TimeoutError
+
+    Attributes
+    ----------
+    complaints : what pages that were opened have complained about, errors that nobody caught included
     """
 
     def __init__(self, folder, size: tuple[int, int], seconds: float):
         self._deadline, self._calls, self._session, self._left = time.monotonic() + seconds, 0, None, b""
+        self.complaints: list[str] = []
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
         command = [str(CHROMIUM), *SWITCHES, f"--window-size={size[0]},{size[1]}", f"--user-data-dir={folder}"]
@@ -78,6 +83,16 @@ class Browser:
             if answer.get("id") == self._calls:
                 assert "error" not in answer, answer
                 return answer["result"]
+            self._listen(answer.get("method"), answer.get("params", {}))
+
+    def _listen(self, event: str | None, told: dict) -> None:
+        """Keep complaints."""
+        if event == "Runtime.exceptionThrown":
+            self.complaints.append(str(told["exceptionDetails"]))
+        elif event == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
+            self.complaints.append(str(told["args"]))
+        elif event == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
+            self.complaints.append(str(told["entry"]))
 
     def _next_message(self, method: str) -> bytes:
         while b"\0" not in self._left:
@@ -94,6 +109,21 @@ class Browser:
         """Show a page."""
         target = self._call("Target.createTarget", url=url)["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._call("Runtime.enable")  # from here on it tells what was and what will be complained about
+        self._call("Log.enable")
+
+    def show_as(self, width: int, height: int, scheme: str = "light") -> None:
+        """Let the page be so many pixels, in a "light" or a "dark" surrounding."""
+        self._call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+        self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def evaluate(self, code: str):
+        """What JavaScript in the page returns, as JSON; a promise is waited for."""
+        found = self._call("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
 
     def photograph(self) -> np.ndarray:
         """The page (height, width, 3) as integers."""

@@ -1,8 +1,13 @@
 """Moving pictures: files, and what the frames show; a point on two feet stands for a robot."""
 
 import dataclasses
+import os
+import pickle
+import re
 import sys
+from base64 import b64decode
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +16,7 @@ from PIL import Image
 
 from tests.trajopt.systems import LinearSystem, Walker
 from trajopt import ILQR, ControlCost, ControlRateSystem, Problem, Solution, StateCost, animate
-from trajopt.plotting import animation
+from trajopt.plotting import MovingPicture, animation
 from trajopt.plotting.scene import frame_times, scene_of
 from trajopt.plotting.stage import Stage
 from trajopt.problem.scenery import Lines
@@ -215,3 +220,20 @@ def test_what_cannot_be_animated(swing, walk, tmp_path, monkeypatch):
     with pytest.raises(RuntimeError, match=r"path: got an .mp4, which needs the program ffmpeg"):
         animate(swing, tmp_path / "a.mp4")
     assert [p.name for p in tmp_path.iterdir()] == ["swing.npz"]
+
+
+def test_the_path_of_a_picture_shows_it(swing, tmp_path):
+    picture = animate(swing, str(tmp_path / "swing.gif"), fps=2, size=SMALL)
+    assert isinstance(picture, Path) and picture == tmp_path / "swing.gif" and str(picture) == os.fspath(picture)
+    assert pickle.loads(pickle.dumps(picture)) == picture and picture.parent == tmp_path
+    data = re.fullmatch(r'<img src="data:image/gif;base64,(.*)" alt="swing.gif">', str(picture._repr_html_()))[1]
+    assert b64decode(data) == picture.read_bytes()
+    assert picture.parent._repr_html_() is None
+    picture.unlink()
+    assert picture._repr_html_() is None
+
+
+def test_a_film_is_a_video(tmp_path):
+    film = MovingPicture(tmp_path / "a.mp4")
+    film.write_bytes(b"film")
+    assert re.match(r'<video src="data:video/mp4;base64,ZmlsbQ==" title="a.mp4" controls', str(film._repr_html_()))

@@ -13,6 +13,7 @@ import trajopt
 from tests.reference.bad_values import CHOICES, FLAGS, KINDS, NUMBERS, THING, WHOLE, arrays, assert_refused, rows
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, CallableSystem, ControlBounds, ControlCost, Problem, StateCost
+from trajopt.layers import LayerHost
 
 SYSTEM = Pendulum()
 TEXTS = (3, THING, ["a"], b"x")
@@ -59,9 +60,18 @@ def solution():
     return DDP().solve(problem())
 
 
+def of_start(angle):
+    return make_problem(x0=[angle, 0.0])
+
+
 @cache
 def doubling():
     return CallableSystem(lambda x, u: 2.0 * x + u, **PLAIN)
+
+
+@cache
+def feedback():
+    return DDP().prepare(problem(), lambda p: {"ControlCost": p}).prepare_step(X, 0.0)
 
 
 def of_doubling(method):
@@ -121,10 +131,29 @@ TABLE = [
     *rows(
         "solve", lambda **given: DDP().solve(**{"problem": problem(), **given}), problem=(*KINDS, SYSTEM),
         us=arrays(5, 1)[1:], xs=arrays(6, 2)[1:], callback=KINDS[1:], warm_start=KINDS[1:],
+        time_limit=(*NUMBERS[1:], 0.0, -1.0),
     ),
+    *rows("prepare", lambda **given: DDP().prepare(problem(), **given), parameters=(3, 1.0, [1], b"x")),
+    *rows("prepare_step",
+         lambda **given: DDP().prepare(problem(), lambda p: {"ControlCost": p}).prepare_step(
+             **{"x_predicted": X, "p": 0.0, **given}
+         ),
+         x_predicted=arrays(2), p=(*NOT_NUMBERS[:7], np.nan), warm_start=KINDS[1:]),
+    *rows("feedback", feedback(), {"x": X, "p": 1.0}, x=arrays(2), p=(*NOT_NUMBERS[:7], np.nan, [1.0, 2.0])),
+    *rows("vjp", lambda **given: trajopt.sensitivity(lambda p: problem(), 1.0, solution()).vjp(**given),
+          {"xs_bar": np.zeros((6, 2))}, xs_bar=arrays(6, 2)[1:], us_bar=arrays(5, 1)[1:], ambient=FLAGS),
+    *rows("layers", LayerHost, {"make_problem": make_problem, "solver": DDP()}, make_problem=KINDS, solver=KINDS,
+          workers=WHOLE[1:], memory=WHOLE),
     *rows("compare", trajopt.compare, {"problem": problem(), "solvers": {"ddp": DDP()}}, problem=KINDS,
           solvers=(*KINDS, {}, {"a": 3}, {"a": DDP})),
+    *rows("continuation", lambda **given: trajopt.continuation(**{"make_problem": of_start, **given}),
+          {"path": (0.1, 0.2)}, make_problem=KINDS, path=(*KINDS, [], [0.1], [0.1, 0.1], ["a", "b"], [0.1, [0.1, 0.2]],
+          [0.1, np.nan], {"a": 0.1}), solver=(*KINDS[1:], DDP), first_step=(*ONE, 0.0, 0.5),
+          longest_step=(*ONE, 0.0, 0.01), smallest_step=(*ONE, 0.0, 0.2), max_iterations=(*WHOLE, 0),
+          max_points=(*WHOLE, 0)),
+    *rows("plot_continuation", trajopt.plot_continuation, continuation=(*KINDS, {}, 3)),
     *rows("plot", trajopt.plot_convergence, results=(*KINDS, {}, {"a": 3})),
+    *rows("report", lambda path: solution().report(path), {"path": "report.html"}, path=(*KINDS, "report.pdf", "")),
     *rows("policy", lambda **given: solution().policy()(**{"t": 0.0, **given}), x=arrays(2)[1:]),
     *rows(
         "CallableSystem", CallableSystem, {"step": lambda x, u: 2.0 * x + u, **PLAIN}, vectorized=FLAGS, name=TEXTS,

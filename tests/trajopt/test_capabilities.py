@@ -100,10 +100,18 @@ class Everything(CirclePendulum):
     def difference_residual(self, x_ref):
         raise NotImplementedError
 
+    def integrate_jacobian(self, xs):
+        J = np.zeros((len(xs), 3, 2))
+        J[:, 0, 0], J[:, 1, 0], J[:, 2, 1] = -xs[:, 1], xs[:, 0], 1.0
+        return J
+
     def write_expansion(self, xs, us, lam, *outputs):
         found = *self.linearize(xs, us), *self.hessian_products(xs, us, lam)
         for into, part in zip(outputs, found, strict=True):
             into[...] = part
+
+    def parameter_gradient(self, xs, us, lam):
+        return np.einsum("ti,ti->i", xs[: len(us), 1:], lam)
 
     def skeleton(self, xs):
         return super().skeleton(self.chart(xs))
@@ -199,6 +207,13 @@ def same_difference(wrapper, inner, zs, xs, us):
     yield J, wrapper.difference_expansion(zs[0], zs, np.zeros_like(r))[0]
 
 
+def same_jacobian(wrapper, inner, zs, xs, us):
+    J = wrapper.integrate_jacobian(zs)
+    yield J[:, :3, :2], inner.integrate_jacobian(xs)
+    yield J[:, 3, 2], np.ones(N + 1)
+    yield np.count_nonzero(J), np.count_nonzero(J[:, :3, :2]) + N + 1
+
+
 def same_refusal(name, bad):
     def pairs(wrapper, inner, zs, xs, us):
         with pytest.raises(ValueError) as wanted:
@@ -221,6 +236,7 @@ SAME = {
     "check_start": same_refusal("check_start", np.array([1.0, 0.0, 6.0])),
     "quasi_static": lambda w, i, zs, xs, us: [(w.quasi_static(zs[0]), i.quasi_static(xs[0]))],
     "difference_with_jacobian": same_difference,
+    "integrate_jacobian": same_jacobian,
     "window": same_window,
     "refined": same_finer,
     "resimulated": lambda w, i, zs, xs, us: [
@@ -231,6 +247,9 @@ SAME = {
     "joint_efforts": lambda w, i, zs, xs, us: [(w.joint_efforts(us), i.joint_efforts(us))],
     "integrator_order": same("integrator_order"),
     "write_expansion": same_expansion,
+    "parameter_gradient": lambda w, i, zs, xs, us: [
+        (w.parameter_gradient(zs, us, np.ones((N, 3))), i.parameter_gradient(xs, us, np.ones((N, 2))))
+    ],
     "skeleton": lambda w, i, zs, xs, us: [(w.skeleton(zs), i.skeleton(xs))],
     "solids": lambda w, i, *_: [(len(w.solids(fine=False)), len(i.solids(fine=False)))],
     "body_placements": lambda w, i, zs, xs, us: list(zip(w.body_placements(zs), i.body_placements(xs), strict=True)),

@@ -6,43 +6,13 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-import dynamics
 import problems
 import trajopt
+from experiments.sensitivity.dense import DENSE, dense_hessian
 from experiments.sensitivity.references import polished_solution
+from experiments.sensitivity.saddles import SADDLES, hanging_pendulum
 from tests.tolerances import relative_error
-from trajopt.optimality.active_rows import active_rows
-from trajopt.optimality.certificate import metric_of
-from trajopt.optimality.kkt_point import KKTPoint
-from trajopt.optimality.riccati_factor import without_clamped
 from trajopt.results.stationary import stationary_point
-
-DENSE = "pendulum", "cartpole", "double_pendulum", "quadrotor", "unicycle_obstacles"
-
-
-def dense_hessian(point: KKTPoint) -> tuple[np.ndarray, np.ndarray]:
-    """The Lagrangian's Hessian in the free controls, on the tangent space of the active rows, and the metric there."""
-    e = without_clamped(point.e, point.held.controls)
-    N, n, m = e.fu.shape
-    S = np.zeros((N + 1, n, N * m))  # states by controls
-    for t in range(N):
-        S[t + 1] = e.fx[t] @ S[t]
-        S[t + 1, :, t * m : (t + 1) * m] += e.fu[t]
-    H = np.einsum("tia,tij,tjb->ab", S, e.lxx, S)
-    for t in range(N):
-        own, mixed = slice(t * m, (t + 1) * m), e.lux[t] @ S[t]
-        H[own] += mixed
-        H[:, own] += mixed.T
-        H[own, own] += e.luu[t]
-    A = active_rows(point, point.held.rows, point.held.controls)
-    C = np.einsum("ri,ria->ra", A.Cx, S[A.knots])
-    for r, t in enumerate(A.knots):
-        if t < N:
-            C[r, t * m : (t + 1) * m] += A.Cu_free[r]
-    free = (point.held.controls == 0).ravel()
-    H, C, M = H[np.ix_(free, free)], C[:, free], metric_of(point.problem, point.held.controls).ravel()[free]
-    Z = scipy.linalg.null_space(C) if len(C) else np.eye(len(H))
-    return Z.T @ H @ Z, (Z.T * M) @ Z
 
 
 @pytest.fixture(scope="module", params=DENSE)
@@ -62,6 +32,16 @@ def test_dense_reduced_hessian(minimum):
     assert abs(found.smallest_eigenvalue / least - 1.0) < tolerance
 
 
+def test_unstable_motions():
+    """A humanoid falls within the plan's time: costates of the open loop would be off by more than their size."""
+    problem = problems.make("humanoid_stand")
+    solution = trajopt.DDP().solve(problem)
+    point = stationary_point(problem, solution)
+    assert relative_error(point.costate, solution.Vx) < 1e-6
+    assert np.abs(point.gradient[point.held.controls == 0]).max() < 1e-6 < 1e-2 < solution.gradient_norm
+    assert solution.certificate().minimum is True
+
+
 def test_laplace(minimum):
     """Marginals and log determinant against the dense Hessian."""
     problem, solution = minimum
@@ -78,36 +58,6 @@ def test_laplace(minimum):
 
 
 # ------------------------------------------------------------------------------------------------ saddles
-def hanging_pendulum() -> trajopt.Problem:
-    """The tip is to be above; hanging still is a stationary point, since it may go up either way."""
-    builder = dynamics.ModelBuilder()
-    builder.add_body("bob", "world", dynamics.Continuous("y"), mass=1.0, com=(0.0, 0.0, -1.0))
-    builder.add_frame("tip", "bob", (np.eye(3), np.array([0.0, 0.0, -1.0])))
-    system = dynamics.RigidBodySystem(builder.build(), 0.02)
-    tip = dynamics.FrameTranslation(system.model, "tip", np.array([0.0, 0.0, 1.0]))
-    running = [trajopt.ResidualCost(tip, np.full(3, 0.2)), trajopt.ControlCost(2e-2)]
-    return trajopt.Problem(system, np.zeros(2), 100, running, [trajopt.ResidualCost(tip, np.full(3, 100.0))])
-
-
-def unicycle_over_a_bump() -> trajopt.Problem:
-    """Straight ahead over a bump in the cost, which it may pass on either side."""
-    base = problems.make("unicycle_obstacles")
-    system, goal = base.system, np.array([3.0, 0.0, 0.0])
-
-    def bump(x):
-        return [3.0 * np.exp(-((x[0] - 1.5) ** 2 + x[1] ** 2) / 0.2)]
-
-    running = [
-        trajopt.StateCost(system, goal, 0.1), trajopt.ControlCost(0.1),
-        trajopt.ResidualCost(trajopt.residual(bump, 1, system), 1.0),
-    ]  # fmt: skip
-    us, terminal = np.tile([0.6, 0.0], (base.horizon, 1)), [trajopt.StateCost(system, goal, 10.0)]
-    return trajopt.Problem(system, np.zeros(3), base.horizon, running, terminal, us_init=us)
-
-
-SADDLES = {"pendulum": hanging_pendulum, "unicycle": unicycle_over_a_bump}
-
-
 @pytest.mark.parametrize("name", SADDLES)
 def test_saddles_are_left(name):
     problem = SADDLES[name]()

@@ -278,7 +278,7 @@ def test_no_module_hides_a_public_name():
     code = """
 import pkgutil, types, trajopt
 for module in pkgutil.walk_packages(trajopt.__path__, "trajopt."):
-    if not module.name.endswith("__main__"):
+    if not module.name.endswith(("__main__", "trajopt.jax", "trajopt.torch")):
         __import__(module.name)
 print([name for name in trajopt.__all__ if isinstance(getattr(trajopt, name), types.ModuleType)])
 """

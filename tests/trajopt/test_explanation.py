@@ -76,6 +76,7 @@ ENDS = {
     "diverged": lambda: DDP().solve(diverging()),
     "stopped_by_callback": lambda: DDP().solve(tip(), callback=lambda progress: True),
     "interrupted": lambda: DDP().solve(tip(), callback=interrupting),
+    "time_limit": lambda: DDP().solve(tip(), time_limit=1e-9),
     "infeasible": lambda: DDP().solve(impossible()),
 }
 ADVICE = {
@@ -93,6 +94,7 @@ ADVICE = {
     "diverged": ["other controls", "xs=...", "time step"],
     "stopped_by_callback": ["warm_start=solution"],
     "interrupted": ["warm_start=solution"],
+    "time_limit": ["warm_start=solution"],
     "infeasible": ["loosen", "'state bounds' at knot", "loosen 'control bounds'", "longer horizon"],
 }
 

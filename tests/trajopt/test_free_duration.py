@@ -11,6 +11,7 @@ import trajopt
 from tests.reference.robot_systems import both_orders_at_once
 from tests.tolerances import IDENTITY
 from trajopt import FreeDurationSystem, TimeCost
+from trajopt.capabilities import ContactForces, ContactPoints, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps
 
 RULES = ("explicit_euler", "semi_implicit_euler", "rk2", "rk4", "implicit_midpoint")
@@ -288,6 +289,11 @@ def test_capabilities_that_go_through():
     cost = trajopt.StateCost(problem.system, problem.x0, 1.0)
     with pytest.raises(ValueError, match="made for"):
         trajopt.Problem(system, system.state(problem.x0), system.horizon, [cost])
+
+
+def test_pictures_of_what_knows_no_contact_forces():
+    system = problems.make("arm_minimum_time").system
+    assert capability(system, ContactPoints) is not None and capability(system, ContactForces) is None
 
 
 def test_bad_input():

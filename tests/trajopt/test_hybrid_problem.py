@@ -206,7 +206,11 @@ def test_a_part_says_of_its_knots_what_the_whole_says(system, rng, a, b):
     dt, first = semi_implicit_form(system)
     fine, heavier = part.refined(2), MODEL.with_body("load", "base", mass=2.0)
     counts, times = np.where(system.idle, 1, 2), np.full((N, 1), system.dt)
+    alone = np.where((np.arange(N) >= a) & (np.arange(N) < b), 1.0, 0.0)[:, None] * lam
     rows = {
+        "parameter_gradient": (
+            part.parameter_gradient(xs[a:b], us[a:b], lam[a:b]), system.parameter_gradient(xs, us, alone)
+        ),
         "refined": (fine.durations, 0.5 * np.repeat(system.durations[a:b], counts[a:b])),
         "with_model": (
             part.with_model(heavier).step(xs[a:b], us[a:b]),

@@ -7,15 +7,19 @@ import pytest
 
 import trajopt
 from experiments.sensitivity.cases import CASES, swinging_double_pendulum, unicycle_past_discs
-from experiments.sensitivity.references import polished_solution, reference
+from experiments.sensitivity.references import Reference, derivatives, polished_solution, reference
 from tests.tolerances import IDENTITY, relative_error
+from tests.trajopt.systems import CirclePendulum
 from trajopt.optimality import first_order
-from trajopt.optimality.kkt_system import KKTSystem
-from trajopt.problem.constraints import ResidualConstraint
+from trajopt.optimality.first_order import FOURTH_ORDER
+from trajopt.optimality.kkt_system import RAISE
+from trajopt.optimality.riccati_factor import Factor, factorized
 from trajopt.results.stationary import stationary_point
 
 RESOLVED = 1e-7
 """Tolerance of derivatives against differences of solutions."""
+OF_LIMITS = 1e-6
+"""Of multipliers of controls' limits: the gradient there, a difference of far larger numbers."""
 REVERSE = 1e-10
 
 
@@ -28,24 +32,13 @@ def solved(request):
     return case, problem, solution, trajopt.sensitivity(case.make, case.p, solution)
 
 
-def row_derivatives(found: trajopt.Sensitivity, number: int) -> np.ndarray:
-    """Of the multipliers of rows (R,), in their order."""
-    constraints = found.point.problem.constraints
-    pairs = zip(found.multipliers, constraints, strict=True)
-    parts = [multipliers[..., number] for multipliers, one in pairs if isinstance(one, ResidualConstraint)]
-    return found.point.rows.packed("multipliers", parts)
-
-
 def test_problems_solved_again(solved):
-    case, problem, solution, found = solved
-    slow = problem.system.ndx > 12
-    for number in range(0, len(found.labels), 2 if slow else 1):
-        again = reference(case, solution, found.parameters, number)
-        assert relative_error(found.xs[..., number], again.xs) < RESOLVED, found.labels[number]
-        assert relative_error(found.us[..., number], again.us) < RESOLVED, found.labels[number]
-        assert relative_error(found.cost[number], again.cost) < RESOLVED, found.labels[number]
-        if found.point.rows is not None:
-            assert relative_error(row_derivatives(found, number), again.nu) < RESOLVED, found.labels[number]
+    case, _, solution, found = solved
+    for number in range(len(found.labels)):
+        again, here = reference(case, solution, found.parameters, number), derivatives(found, number)
+        for name in Reference._fields:
+            error = relative_error(getattr(here, name), getattr(again, name))
+            assert error < (OF_LIMITS if name == "bounds" else RESOLVED), (found.labels[number], name)
     assert found.residual < IDENTITY and found.multipliers_unique and not found.weak
 
 
@@ -69,6 +62,38 @@ def test_initial_state(solved):
 
 
 # -------------------------------------------------------------------------------------------- manifolds, constraints
+def test_losses_of_the_numbers_of_states(rng):
+    """Of a quadrotor's quaternions and places: against the loss at solutions of neighbouring problems."""
+    case = CASES["quadrotor"]
+    problem = case.make(case.p)
+    solution = polished_solution(problem, trajopt.DDP().solve(problem))
+    weights = rng.standard_normal(solution.xs.shape)
+    found = trajopt.sensitivity(case.make, case.p, solution, wrt=["x0", "target"])
+    gradient = found.vjp(weights * np.cos(solution.xs), ambient=True)
+    for number, name in enumerate(found.labels):
+        h, total = case.factor * found.steps[number], 0.0
+        for multiple, weight in FOURTH_ORDER:
+            other = case.make({**case.p, name: case.p[name] + multiple * h})
+            again = polished_solution(other, trajopt.DDP().solve(other, warm_start=solution))
+            total += weight / h * float((weights * np.sin(again.xs)).sum())
+        assert gradient[name] == pytest.approx(total, rel=RESOLVED)
+    with pytest.raises(ValueError, match=r"xs_bar: got shape \(76, 12\), wanted \(76, 13\)"):
+        found.vjp(np.zeros((76, 12)), ambient=True)
+
+
+def test_numbers_of_states_need_a_jacobian():
+    """A system on a manifold without `integrate_jacobian` says so."""
+    system = CirclePendulum()
+    goal = system.embed(np.array([np.pi, 0.0]))
+    costs = [trajopt.ControlCost(0.1)], [trajopt.StateCost(system, goal, 5.0)]
+    problem = trajopt.Problem(system, system.embed(np.array([2.5, 0.0])), 20, *costs)
+    solution = trajopt.DDP().solve(problem)
+    found = trajopt.sensitivity(lambda p: problem, 1.0, solution)
+    assert found.vjp(np.ones((21, 2))) == 0.0
+    with pytest.raises(TypeError, match="CirclePendulum is not euclidean and lacks integrate_jacobian"):
+        found.vjp(np.ones((21, 3)), ambient=True)
+
+
 def test_dynamics_are_carried_back_on_manifolds(monkeypatch):
     """Without the Jacobian of the difference, derivatives of the quadrotor are wrong by percents."""
     case = CASES["quadrotor"]
@@ -88,16 +113,22 @@ def unicycle():
     return case, problem, polished_solution(problem, trajopt.DDP().solve(problem))
 
 
-def test_penalty_of_the_factor_does_not_matter(unicycle):
-    case, problem, solution = unicycle
-    point, found = stationary_point(problem, solution), []
-    change = trajopt.sensitivity(case.make, case.p, solution).change
-    for penalty in (1e3, 1e4, 1e6):
-        system = KKTSystem(point._replace(penalty=penalty))
-        found.append(system.solve(change.right_hand_side(system.held)))
-    for other in found[1:]:
-        assert relative_error(other.du, found[0].du) < 1e-9
-        assert relative_error(other.dnu, found[0].dnu) < 1e-8
+def test_penalty_of_the_factor(unicycle):
+    """Where it is too small the factor is refused, though this is a minimum; above, none changes the derivatives."""
+    case, _, solution = unicycle
+    found = trajopt.sensitivity(case.make, case.p, solution)
+    system, dnu, rhs = found.system, derivatives(found, 0).nu, found.change.right_hand_side(found.system.held)
+    chosen = system.penalty
+    for penalty in (1.0, 100.0, chosen / RAISE):
+        assert isinstance(factorized(system.active.folded_into(system.masked, penalty)), int)
+    for penalty in chosen * np.array([1.0, 10.0, 1e2, 1e4]):
+        factor = factorized(system.active.folded_into(system.masked, penalty))
+        assert isinstance(factor, Factor)
+        system.penalty, system.factor = penalty, factor
+        step = system.solve(rhs)
+        assert relative_error(step.du, found.us) < 1e-9, penalty
+        scaled = system.of_all_rows(step.dnu)[:, 0] * found.point.rows.D
+        assert relative_error(scaled, dnu) < 1e-8, penalty
 
 
 def test_constraints_that_depend_on_each_other(unicycle):

@@ -184,10 +184,11 @@ def _progress_bar(wanted: bool | None, total: int) -> Iterator[Callable[[], None
     if not (sys.stderr.isatty() if wanted is None else wanted):
         yield lambda: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+    from dynamics.progress import progress_bar
 
     columns = TextColumn("solving"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress_bar(*columns, transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda: bar.advance(task)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from trajopt.printed import PrintedAsTable, new_table
 from trajopt.problem.problem import Problem
-from trajopt.results.printed import PrintedAsTable
 from trajopt.results.solution import Solution
 
 if TYPE_CHECKING:
@@ -96,11 +96,9 @@ class ManySolutions(PrintedAsTable, Sequence[Outcome]):
 
     def table(self) -> "Table":
         """How many solves ended in which way, with median iterations and seconds and the range of costs."""
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table
+        from rich.markup import escape
 
-        title = f"{len(self)} problems, {100 * self.success_rate:.0f} % converged"
-        table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, padding=0)
+        table = new_table(f"{len(self)} problems, {100 * self.success_rate:.0f} % converged")
         table.add_column("ending", overflow="fold")
         for heading in ("problems", "median\niterations", "median\nseconds", "lowest\ncost", "highest\ncost"):
             table.add_column(heading, justify="right", no_wrap=True)
@@ -112,7 +110,7 @@ class ManySolutions(PrintedAsTable, Sequence[Outcome]):
             seconds = [outcome.seconds for outcome in outcomes if not math.isnan(outcome.seconds)]
             costs = [solution.cost for solution in solutions]
             table.add_row(
-                ending,
+                escape(ending),
                 str(len(outcomes)),
                 f"{np.median([solution.iterations for solution in solutions]):g}" if solutions else "",
                 f"{np.median(seconds):.3g}" if seconds else "",

@@ -38,9 +38,17 @@ class Workers(Protocol):
     capacity: float
     single_outside: Place | None
 
-    def submit(self, *call: Any) -> Future: ...
-    def lost(self, future: Future) -> bool: ...
-    def close(self, cancel: bool) -> None: ...
+    def submit(self, *call: Any) -> Future:
+        """Begin a call."""
+        ...
+
+    def lost(self, future: Future) -> bool:
+        """Whether a worker died under it, so that another try may do better."""
+        ...
+
+    def close(self, cancel: bool) -> None:
+        """End, at once where calls are to be cancelled."""
+        ...
 
 
 class _Lane(NamedTuple):

@@ -40,6 +40,7 @@ def closed_loop_arrays(loop: ClosedLoop, nx: int, nu: int) -> list[np.ndarray | 
 
 
 def time_step(dt: Any) -> float:
+    """A checked dt, s."""
     if isinstance(dt, bool) or not isinstance(dt, (int, float, np.number)) or not np.isfinite(dt) or dt <= 0:
         raise ValueError(f"dt: got {dt!r}, wanted a positive number of seconds")
     return float(dt)
@@ -57,6 +58,7 @@ def integrator_name(step: Any, xdot: Any, integrator: Any) -> str | None:
 
 
 def slow_words(argument: str, function_compiled: bool) -> str:
+    """What a warning says of a plain function, and what to do."""
     if function_compiled:
         return "jacobians: plain Python, which the implicit rule calls in every step; decorate it with numba.njit"
     return (

@@ -12,13 +12,13 @@ from dynamics.distribution import how_to_install
 from trajopt.callable_system.functions import Function, wants_output
 
 
-def load_jax() -> tuple[Any, Any]:
+def load_jax(who: str = "derivatives='jax'") -> tuple[Any, Any]:
     """jax and jax.numpy; ImportError naming the extra where they are not installed."""
     try:
         import jax  # pyright: ignore[reportMissingImports]
         import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise ImportError(f"derivatives='jax' needs jax: {how_to_install('jax')}") from error
+        raise ImportError(f"{who} needs jax: {how_to_install('jax')}") from error
     return jax, jnp
 
 

@@ -77,6 +77,15 @@ class CallableSystem(ClosedLoopRollouts):
     1e-12 and 1e-10; Hessians by differences of your Jacobians 1e-12.  jax differentiates exactly.  Integrators are
     differentiated exactly in every case.  Where the function raises an ArithmeticError or LinAlgError the next state is
     NaN.
+
+    Examples
+    --------
+    >>> def car(x, u):  # x = (px, py, heading), u = (speed, turn rate)
+    ...     return u[0] * np.cos(x[2]), u[0] * np.sin(x[2]), u[1]
+    >>> system = trajopt.CallableSystem(xdot=car, nx=3, nu=2, dt=0.1)
+    >>> system.step(np.zeros((1, 3)), np.array([[1.0, 0.5]])).round(4)
+    array([[0.1   , 0.0025, 0.05  ]])
+    >>> fx, fu = system.linearize(np.zeros((2, 3)), np.ones((1, 2)))  # exact
     """
 
     euclidean = True

@@ -1,4 +1,4 @@
-"""The command line: trajopt list | solve NAME | compare NAME | view FILE_OR_NAME | bench."""
+"""The command line: trajopt list | solve NAME | compare NAME | view FILE_OR_NAME | new NAME | bench."""
 
 import argparse
 import sys
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from trajopt.capabilities import Skeleton, capability
+from trajopt.command_line.new_script import add_new, write_new
 from trajopt.command_line.problem_packages import ProblemPackages, siblings_first
 from trajopt.validation import did_you_mean
 
@@ -26,7 +27,7 @@ class _Refused(Exception):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The argument parser with its five commands."""
+    """The argument parser with its six commands."""
     parser = argparse.ArgumentParser(
         prog="trajopt",
         description="Trajectory optimization with exact second-order dynamics.",
@@ -47,8 +48,10 @@ def build_parser() -> argparse.ArgumentParser:
     )
     for command in (solve, compare):
         _add_problem_options(command)
+        command.add_argument("--report", action="store_true", help="write all there is to know to a page, report.html")
     compare.set_defaults(animate=False, view=False)
     _add_view(commands, solve)
+    add_new(commands)
     commands.add_parser("bench", help="measure speed", description="Measure speed.", add_help=False)
     return parser
 
@@ -95,7 +98,7 @@ def _add_view(commands: Any, solve: argparse.ArgumentParser) -> None:
     view.add_argument("name", metavar="FILE_OR_NAME", help="an .npz that 'trajopt solve' wrote, or a problem")
     view.add_argument("--problem", metavar="NAME", help="what the file is a solution of (default: what it says itself)")
     as_solve = {"solver": "ddp", "hessian": "parallel", "perturb": 0.0, "seed": 0, "max_iterations": 500}
-    view.set_defaults(**as_solve, animate=False, view=True)
+    view.set_defaults(**as_solve, animate=False, report=False, view=True)
     for command in (solve, view):
         command.add_argument("--host", default=HOST, help="address of the page (default: this machine only)")
         command.add_argument("--port", type=int, default=PORT, help=f"default: {PORT}, or the next one that is free")
@@ -140,6 +143,8 @@ def _run(arguments: list[str]) -> int:
         options = build_parser().parse_args(arguments)
     except SystemExit as end:
         return int(end.code or OK)
+    if options.command == "new":
+        return _new(options)
     problems = ProblemPackages()
     if options.command == "list":
         return _list(problems)
@@ -149,6 +154,16 @@ def _run(arguments: list[str]) -> int:
     except _Refused as error:
         sys.stderr.write(f"trajopt: {error}\n")
         return USAGE
+
+
+def _new(options: argparse.Namespace) -> int:
+    try:
+        path = _attempt(write_new, options.name, options.robot, options.dynamics, Path())
+    except _Refused as error:
+        sys.stderr.write(f"trajopt: {error}\n")
+        return USAGE
+    sys.stdout.write(f"wrote {path}\n")
+    return OK
 
 
 def _list(problems: Any) -> int:
@@ -197,7 +212,11 @@ def _solve(problems: Any, options: argparse.Namespace) -> int:
         results = compare(problem, _solvers(options), us)
     console.print(results)
     if options.command != "view":
-        for path in _write(results, options.out or Path("results") / options.name, options.animate):
+        folder = options.out or Path("results") / options.name
+        written = _write(results, folder, options.animate)
+        if options.report:
+            written.append(results.report(folder / "report.html", _solvers(options)))
+        for path in written:
             console.print(f"wrote {path}", highlight=False, soft_wrap=True)
     if options.view:
         _show(results[options.solver], options)

@@ -51,7 +51,7 @@ class AccelerationResidual:
         For a system that does not say which numbers are velocities, or whose knots differ.
     """
 
-    name = "accelerations"
+    name, reads_dynamics = "accelerations", True
 
     def __init__(self, system: System, components: ArrayLike | None = None) -> None:
         n = velocity_count(system)

@@ -35,6 +35,13 @@ class ControlCost(PlacedCost):
     Attributes
     ----------
     knots : K, the number of knots at which it can be evaluated; None if reference and weights are constant.
+
+    Examples
+    --------
+    >>> effort = trajopt.ControlCost(weights=[2.0, 0.01])
+    >>> effort.value(np.zeros((1, 4)), np.array([[1.0, 10.0]]))  # 1/2 (2 * 1 + 0.01 * 100)
+    array([1.5])
+    >>> beside = trajopt.ControlCost(0.01, reference=[9.81, 0.0])  # what holds the robot costs nothing
     """
 
     adjustable = ("reference",)

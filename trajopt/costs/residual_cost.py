@@ -40,6 +40,13 @@ class ResidualCost(PlacedCost, CostOfResidual):
     ----------
     knots : K, the number of knots at which it can be evaluated; None if weights and reference are constant.
     made_for : what the residual was made for (see `trajopt.interfaces.owners`)
+
+    Examples
+    --------
+    >>> robot = problems.make("pendulum").system.model
+    >>> bob = dynamics.FrameTranslation(robot, "bob", target=[0.0, 0.0, 1.0])
+    >>> near = trajopt.ResidualCost(bob, weights=100.0, at="terminal")
+    >>> robust = trajopt.ResidualCost(bob, 1.0, trajopt.PseudoHuber(0.1))  # grows linearly from 0.1 m on
     """
 
     adjustable = ("reference",)

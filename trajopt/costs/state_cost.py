@@ -37,6 +37,14 @@ class StateCost(PlacedCost, CostOfResidual):
     ----------
     knots : K, the number of knots at which it can be evaluated; None if reference and weights are constant.
     made_for : the space of the system's states, which those of a problem must be (see `trajopt.interfaces.owners`)
+
+    Examples
+    --------
+    >>> system = problems.make("pendulum").system  # x = (angle, rate)
+    >>> upright = trajopt.StateCost(system, reference=[np.pi, 0.0], weights=[100.0, 10.0])
+    >>> upright.value(np.array([[0.0, 0.0], [3.0, 0.0]]), None).round(2)
+    array([493.48,   1.  ])
+    >>> along = trajopt.StateCost(system, lambda t: [np.sin(t), np.cos(t)], 1.0, at=slice(0.5, 1.0))  # seconds
     """
 
     adjustable = ("reference",)

@@ -61,6 +61,15 @@ class SeenResidual(Protocol):
         ...
 
 
+class ReadsDynamics(Protocol):
+    """Of costs and residuals: may depend on parameters of the dynamics, as masses, besides states and controls."""
+
+    @property
+    def reads_dynamics(self) -> bool:
+        """Whether it does; of terms that do not say, nothing is known but what they are made of."""
+        ...
+
+
 class Components(NamedTuple):
     """Of states (or controls) with so many numbers some components (nr,), and what is taken from them (nr,)."""
 

@@ -19,14 +19,16 @@ from trajopt.capabilities import (
     Euclidean,
     FreeDurations,
     IdleKnots,
+    IntegrateJacobian,
     KnotByKnot,
     NeutralState,
     PartlySemiImplicit,
+    PlainTangent,
     SemiImplicit,
     TangentNames,
     capability,
 )
-from trajopt.validation import float_array
+from trajopt.validation import float_array, same_shape
 
 
 class System(Protocol):
@@ -118,6 +120,24 @@ def as_manifold(system: System) -> ManifoldSystem | None:
     """The system itself if its states live on a manifold, None if `difference` is plain subtraction."""
     known = capability(system, Euclidean)
     return None if known is None or known.euclidean else cast(ManifoldSystem, system)
+
+
+def along_tangents(system: System, xs: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+    """Derivatives (K, ndx) along the tangents at states xs (K, nx), of functions with these derivatives (K, nx) by the
+    numbers of a state.
+
+    Raises: TypeError for a system on a manifold that has no `trajopt.capabilities.IntegrateJacobian`.
+    """
+    plain, known = capability(system, PlainTangent), capability(system, IntegrateJacobian)
+    if as_manifold(system) is None or (plain is not None and plain.plain_tangent):
+        return gradients
+    if known is None:
+        raise TypeError(
+            f"system: {type(system).__name__} is not euclidean and lacks integrate_jacobian, wanted a system with it "
+            "for derivatives by the numbers of a state"
+        )
+    J = same_shape("integrate_jacobian", known.integrate_jacobian(xs), (len(xs), system.nx, system.ndx))
+    return np.einsum("tij,ti->tj", J, gradients)
 
 
 def window(system: System, start: int, stop: int) -> System:

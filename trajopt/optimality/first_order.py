@@ -9,17 +9,19 @@ where they lead, which the parameters move, and are carried back to that of xs'.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from trajopt.backward.expansions import expand, gaps_of
+from trajopt.backward.expansions import Expansion, expand, gaps_of
 from trajopt.interfaces.system import as_manifold
 from trajopt.optimality.kkt_point import Held, KKTPoint
 from trajopt.optimality.kkt_system import RightHandSide
 from trajopt.optimality.parameters import Parameters
+from trajopt.problem.objective import Objective, zero_blocks
 from trajopt.problem.problem import Problem
+from trajopt.problem.term import Term
 from trajopt.rows.folding import with_prices
 from trajopt.rows.packing import pack
 
@@ -59,17 +61,61 @@ def first_order(problem: Problem, point: KKTPoint) -> FirstOrder:
     if manifold is not None:
         J = manifold.difference_expansion(xs[1:], problem.system.step(xs[:-1], us), np.zeros_like(lam[1:]))[0]
         e = e._replace(fx=J @ e.fx, fu=J @ e.fu)
-    c, lower, upper = np.zeros((3, 0))
-    if point.rows is not None:
-        rows = pack(problem, problem.residual_constraints).with_factors(point.rows.factors())
-        c, *C = rows.linearized(xs, us)
-        lower, upper = _finite(rows.lower), _finite(rows.upper)
-        e = with_prices(e, rows.first, (C[0], C[1]), point.nu)
+    e, rows = _with_rows(e, problem, point)
     gx, gu = e.lx.copy(), e.lu + np.einsum("tij,ti->tj", e.fu, lam[1:])
     gx[:-1] += np.einsum("tij,ti->tj", e.fx, lam[1:])
-    least, largest = (np.zeros(us.shape),) * 2 if problem.control_limits is None else problem.control_limits
     cost = np.array(problem.objective.value(xs, us))
-    return FirstOrder(gx, gu, F, c, lower, upper, _finite(least), _finite(largest), cost)
+    return FirstOrder(gx, gu, F, *rows, *_limits(problem), cost)
+
+
+def _with_rows(
+    e: Expansion, problem: Problem, point: KKTPoint
+) -> tuple[Expansion, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The expansion with the rows' terms in its gradients, and c, lower, upper of the rows."""
+    if point.rows is None:
+        return e, (np.zeros(0), np.zeros(0), np.zeros(0))
+    rows = pack(problem, problem.residual_constraints).with_factors(point.rows.factors())
+    c, *C = rows.linearized(point.xs, point.us)
+    return with_prices(e, rows.first, (C[0], C[1]), point.nu), (c, _finite(rows.lower), _finite(rows.upper))
+
+
+def _limits(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Those of the controls."""
+    none = np.zeros((problem.horizon, problem.system.nu))
+    least, largest = (none, none) if problem.control_limits is None else problem.control_limits
+    return _finite(least), _finite(largest)
+
+
+def of_what_moves(around: Sequence[Problem], point: KKTPoint) -> list[FirstOrder]:
+    """The conditions of problems at a point, without what all of them share with its own: with the same system none of
+    the dynamics, of costs and constraints those that are others."""
+    base, (N, m) = point.problem, point.us.shape
+    of_base = base.objective.terms
+    shared = all(one.system is base.system and len(one.objective.terms) == len(of_base) for one in around)
+    if not shared or any(len(one.constraints) != len(base.constraints) for one in around):
+        return [first_order(problem, point) for problem in around]
+    others = [i for i, term in enumerate(of_base) if not all(_same(term, one.objective.terms[i]) for one in around)]
+    constraints = [one.residual_constraints for one in around]
+    same_rows = all(
+        mine is other for each in constraints for mine, other in zip(base.residual_constraints, each, strict=True)
+    )
+    n, found, nothing = base.system.ndx, [], np.zeros(len(point.nu))
+    for problem in around:
+        objective = Objective([problem.objective.terms[i] for i in others])
+        blocks, F = zero_blocks(N, n, m), np.zeros((N + 1, n))
+        objective.accumulate(point.xs, point.us, blocks)
+        e, rows = Expansion(np.zeros((N, n, n)), np.zeros((N, n, m)), *blocks), (nothing, nothing, nothing)
+        if not same_rows:
+            e, rows = _with_rows(e, problem, point)
+        F[0] = base.system.difference(point.xs[:1], problem.x0[None])[0]
+        cost = np.array(objective.value(point.xs, point.us))
+        found.append(FirstOrder(e.lx, e.lu, F, *rows, *_limits(problem), cost))
+    return found
+
+
+def _same(term: Term, other: Term) -> bool:
+    """Whether two terms are one and the same."""
+    return all(mine is its for mine, its in zip(term, other, strict=True))
 
 
 def _finite(limits: np.ndarray) -> np.ndarray:
@@ -94,12 +140,14 @@ def change_with(
     columns = []
     for i, h in enumerate(steps):
         total: list[np.ndarray] | None = None
-        for multiple, weight in FOURTH_ORDER:
+        around = []
+        for multiple, _ in FOURTH_ORDER:
             moved = p.vector.copy()
             moved[i] += multiple * h
-            problem = make_problem(p.at(moved))
-            check_alike(problem, point.problem)
-            values = [part * (weight / h) for part in first_order(problem, point)]
+            around.append(make_problem(p.at(moved)))
+            check_alike(around[-1], point.problem)
+        for (_, weight), conditions in zip(FOURTH_ORDER, of_what_moves(around, point), strict=True):
+            values = [part * (weight / h) for part in conditions]
             total = values if total is None else [a + b for a, b in zip(total, values, strict=True)]
         columns.append(total)
     return FirstOrder(*(np.stack(parts, axis=-1) for parts in zip(*columns, strict=True)))

@@ -4,7 +4,9 @@
     F_0 = difference(xs_0, x0),   F_{t+1} = difference(xs_{t+1}, f(xs_t, us_t))
     lam_N = lx_N + Cx_N'nu,   lam_t = lx_t + fx'lam_{t+1} + Cx_t'nu,   g = lu_t + fu'lam_{t+1} + Cu_t'nu
 
-nu_i is positive where the upper limit presses, and g is zero at free controls.  Controls that g presses against a limit
+nu_i is positive where the upper limit presses, and g is zero at free controls.  The costate is that of the closed loop,
+with K'g added at free controls: where the system is unstable what the solver left of g grows without the feedback,
+over a humanoid's second a thousandfold.  Controls that g presses against a limit
 are clamped: they are no variables.  Equalities, and rows with a multiplier, are active: they hold as equalities.  What
 lies on a limit without pressing is weak: a neighbouring solution may leave the limit or not.
 """
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from trajopt.backward.expansions import Expansion, adjoint, expand, hessian_products, with_hessians
+from trajopt.backward.expansions import Expansion, adjoint, expand, hessian_products, with_feedback, with_hessians
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
@@ -80,12 +82,13 @@ def kkt_point(
     us: np.ndarray,
     reports: Sequence[ConstraintReport],
     nu: np.ndarray | None = None,
+    K: np.ndarray | None = None,
 ) -> KKTPoint:
     """The point of a trajectory whose constraints have these reports, one for each of the problem's; nu (R,): other
-    multipliers of the rows."""
+    multipliers of the rows; K (N, m, n): gains of the loop that costates follow."""
     rows, reported = _rows(problem, reports)
     penalty = max((report.penalty for report in reports), default=0.0)
-    return point_of(problem, xs, us, rows, reported if nu is None else nu, penalty, problem.control_limits)
+    return point_of(problem, xs, us, rows, reported if nu is None else nu, penalty, problem.control_limits, K)
 
 
 def point_of(
@@ -96,8 +99,9 @@ def point_of(
     nu: np.ndarray,
     penalty: float,
     limits: tuple[np.ndarray, np.ndarray] | None,
+    K: np.ndarray | None = None,
 ) -> KKTPoint:
-    """The point of a trajectory with these rows, their multipliers (R,), and limits (N, m) of its controls."""
+    """The point of a trajectory with these rows, their multipliers (R,), limits (N, m) of its controls, and gains."""
     n, m = problem.system.ndx, problem.system.nu
     c, C = np.zeros(0), (np.zeros((0, n)), np.zeros((0, m)))
     curvature = zero_blocks(problem.horizon, n, m)
@@ -107,6 +111,9 @@ def point_of(
         C = jacobians[0], jacobians[1]
         lagrangian = with_prices(first, rows.first, C, nu)
         rows.add_curvature(xs, us, nu, curvature)
+    if K is not None:
+        free = _side(us, limits) == 0
+        lagrangian = with_feedback(lagrangian, np.where(free[..., None], K, 0.0))
     costate, gradient = adjoint(lagrangian)
     with np.errstate(all="ignore"):
         e = with_hessians(first, curvature, hessian_products(problem.system, xs, us, costate[1:]))
@@ -143,11 +150,16 @@ def _sorted(point: KKTPoint, limits: tuple[np.ndarray, np.ndarray] | None) -> KK
 def _controls(point: KKTPoint, limits: tuple[np.ndarray, np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
     """Clamped and weak controls (N, m)."""
     us, g, e = point.us, point.gradient, point.e
-    if limits is None:
-        return np.zeros(us.shape, np.int8), np.zeros(us.shape, np.int8)
-    lower, upper = limits
-    near = ON_LIMIT * (1.0 + np.abs(us))
-    side = np.where(us <= lower + near, -1, np.where(us >= upper - near, 1, 0))
+    side = _side(us, limits)
     size = np.abs(e.lu) + np.einsum("tij,ti->tj", np.abs(e.fu), np.abs(point.costate[1:]))
     pressed = side * g < -WEAK * size
     return np.where(pressed, side, 0).astype(np.int8), np.where(pressed, 0, side).astype(np.int8)
+
+
+def _side(us: np.ndarray, limits: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+    """On which limit controls (N, m) lie, -1 or 1; 0 elsewhere."""
+    if limits is None:
+        return np.zeros(us.shape, np.int8)
+    lower, upper = limits
+    near = ON_LIMIT * (1.0 + np.abs(us))
+    return np.where(us <= lower + near, -1, np.where(us >= upper - near, 1, 0))

@@ -8,7 +8,7 @@ Active rows go through the factor of the augmented Hessian H + rho C'C: conjugat
 
     S dnu = c - C H_rho^-1 (g + rho C'c),      S = C H_rho^-1 C',   eigenvalues in (0, 1/rho)
 
-one step dnu += rho (C dz + c), and one step of iterative refinement of the whole, whose residual is returned.
+one step dnu += rho (C dz + c), and one step of iterative refinement of the whole.
 """
 
 from __future__ import annotations
@@ -41,14 +41,12 @@ class RightHandSide(NamedTuple):
 
 
 class KKTStep(NamedTuple):
-    """dx (N+1, n, P), du (N, m, P), dlam (N+1, n, P), dnu (A, P); the largest residual, relative to the right-hand
-    side."""
+    """dx (N+1, n, P), du (N, m, P), dlam (N+1, n, P), dnu (A, P)."""
 
     dx: np.ndarray
     du: np.ndarray
     dlam: np.ndarray
     dnu: np.ndarray
-    residual: float
 
 
 class Indefinite(Exception):
@@ -93,11 +91,12 @@ class KKTSystem:
     def solve(self, rhs: RightHandSide) -> KKTStep:
         """The solution of all columns, refined once."""
         step = self._once(rhs)
-        step = tuple(a + b for a, b in zip(step, self._once(self._residual(rhs, step)), strict=True))
+        return KKTStep(*(a + b for a, b in zip(step, self._once(self._residual(rhs, step)), strict=True)))
+
+    def residual(self, rhs: RightHandSide, step: KKTStep) -> float:
+        """The largest of what a solution leaves of the equations, relative to the largest of the right-hand side."""
         size, left = (max(float(np.abs(part).max(initial=0.0)) for part in r) for r in (rhs, self._residual(rhs, step)))
-        residual = left / (size or 1.0)
-        dx, du, dlam, dnu = step
-        return KKTStep(dx, du, dlam, dnu, residual)
+        return left / (size or 1.0)
 
     def _once(self, rhs: RightHandSide) -> tuple[np.ndarray, ...]:
         e, A = self.e, self.active

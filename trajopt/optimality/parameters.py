@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trajopt.validation import float_array
+
 
 class Parameters(NamedTuple):
     """The numbers of p that count, as a vector, and how to put others in their places."""
@@ -36,6 +38,19 @@ class Parameters(NamedTuple):
         """The vector of something of the form that `like` returns."""
         parts = {"": value} if self.names == ("",) else value
         return np.concatenate([np.ravel(parts[name]).astype(float) for name in self.names])
+
+    def numbers(self, p: Any) -> np.ndarray:
+        """The vector of another p of the same form.
+
+        Raises: TypeError, ValueError for one of another form, or with numbers that are not finite."""
+        parts = []
+        for name, shape in zip(self.names, self.shapes, strict=True):
+            try:
+                value = p if name == "" else p[name] if isinstance(p, Mapping) else getattr(p, name)
+            except (KeyError, AttributeError):
+                raise ValueError(f"p: got a {type(p).__name__} without {name!r}") from None
+            parts.append(float_array(f"p[{name!r}]" if name else "p", value, shape).ravel())
+        return np.concatenate(parts)
 
     def labels(self) -> tuple[str, ...]:
         """A name for each number."""

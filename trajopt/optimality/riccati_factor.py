@@ -70,8 +70,19 @@ def factorized(e: Expansion) -> Factor | int:
 
 @routine
 def _add_product(A, x, y):
-    """y += A x,  A (a, b), x (b, P), y (a, P)."""
-    for i in range(A.shape[0]):
+    """y += A x,  A (a, b), x (b, P), y (a, P); of one column four rows at a time, whose sums do not wait for each
+    other."""
+    four = A.shape[0] - A.shape[0] % 4 if x.shape[1] == 1 else 0
+    for i in range(0, four, 4):
+        y0, y1, y2, y3 = y[i, 0], y[i + 1, 0], y[i + 2, 0], y[i + 3, 0]
+        for j in range(A.shape[1]):
+            c = x[j, 0]
+            y0 += A[i, j] * c
+            y1 += A[i + 1, j] * c
+            y2 += A[i + 2, j] * c
+            y3 += A[i + 3, j] * c
+        y[i, 0], y[i + 1, 0], y[i + 2, 0], y[i + 3, 0] = y0, y1, y2, y3
+    for i in range(four, A.shape[0]):
         for j in range(A.shape[1]):
             c = A[i, j]
             if c != 0.0:

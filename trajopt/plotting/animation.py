@@ -7,13 +7,13 @@ import numpy as np
 from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, PillowWriter
 
 from trajopt.plotting.motion import as_motion
+from trajopt.plotting.moving_picture import FORMATS, MovingPicture
 from trajopt.plotting.scene import Scene, frame_times, scene_of
 from trajopt.plotting.stage import Stage
 from trajopt.results.results_files import draft_of
 
 WIDTH = 7.2
 """Inches of a picture of any number of pixels: text and lines grow with it."""
-FORMATS = (".gif", ".mp4")
 SMALLEST_SIZE = 100
 ALMOST_WHITE = 243
 """Colours of a GIF whose red, green and blue all exceed this become white, so that the background is."""
@@ -29,7 +29,7 @@ def animate(
     size: tuple[int, int] = (720, 540),
     follow: bool = False,
     title: str | None = None,
-) -> Path:
+) -> MovingPicture:
     """Write a moving picture of a solution: the system in space, with the problem's scenery, against time.
 
     Bodies are drawn by their shapes, with few triangles (see `dynamics.Geometry`), rods as thick as they are, with what
@@ -55,15 +55,23 @@ def animate(
 
     Returns
     -------
-    path
+    MovingPicture
+        The path, which a notebook shows as the picture.
 
     Raises
     ------
     TypeError : what came is neither, or its system has no `skeleton`.
     ValueError : an unknown extension, an option out of range, or a solution that is not finite.
     RuntimeError : an .mp4 without ffmpeg.
+
+    Examples
+    --------
+    >>> solution = trajopt.DDP().solve(problems.make("pendulum", horizon=10))
+    >>> picture = trajopt.animate(solution, "results/pendulum.gif", fps=10, size=(160, 120))
+    >>> print(picture)  # a path; in a notebook it shows itself
+    results/pendulum.gif
     """
-    path = Path(path)
+    path = MovingPicture(path)
     if path.suffix not in FORMATS:
         raise ValueError(f"path: got {path.name!r}, expected a name that ends in {' or '.join(FORMATS)}")
     _check_options(fps, speed, view, size)

@@ -83,7 +83,7 @@ def plot_convergence(results: Mapping[str, Solution] | Solution, path: str | Pat
                 panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         _scales(axes[row], results, infeasibility)
     problem = next(iter(results.values())).problem
-    figure.suptitle(f"{problem.name}: convergence")
+    figure.suptitle(f"{problem.name}: convergence", parse_math=False)
     handles = _legend(results, below)
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     return save(figure, path)

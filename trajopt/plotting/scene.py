@@ -50,6 +50,15 @@ class Scene(NamedTuple):
         """Lines (L, 2, 3) of all that never moves."""
         return np.concatenate([np.empty((0, 2, 3)), *(shape.lines() for shape in self.shapes)])
 
+    def tips(self) -> np.ndarray:
+        """Loose ends (K, T, 3) of the skeleton that move: tools, hands, feet."""
+        ends = self.segments.reshape(len(self.times), -1, 3)
+        near = np.linalg.norm(ends[0, :, None] - ends[0], axis=-1) < 1e-6 * self.size
+        joints = near.argmax(axis=1).reshape(-1, 2) if near.size else np.empty((0, 2), int)  # the first at its place
+        links = np.unique(np.sort(joints[joints[:, 0] != joints[:, 1]], axis=1), axis=0)
+        loose = np.flatnonzero(np.bincount(links.ravel()) == 1)
+        return ends[:, loose[(np.ptp(ends[:, loose], axis=0) > 1e-9 * self.size).any(axis=1)]]
+
     def moving(self) -> np.ndarray:
         """All points (K, P, 3) that move: corners of boxes about bodies, or the skeleton where these have no shapes,
         points in contact, the tips of the arrows, the centre of mass."""

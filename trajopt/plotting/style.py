@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -17,13 +18,25 @@ DASHES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)), (0, (8, 3)))
 GREY, TARGET = "0.55", COLORS[2]
 """Of what is not part of a solution: limits, scenery; places to arrive at."""
 DPI = 130
+LONE = "solution"
+"""What a solution without a name is called."""
 FEASIBLE = 1e-6
 """Largest violation and gap of a solution that counts as feasible though it did not converge."""
 
 
+class _ShownFigure(Figure):
+    """A figure that notebooks show where it is the value of a cell: once, with pyplot and without, which never knows of
+    it, so that nothing is kept."""
+
+    def _repr_png_(self) -> bytes:
+        picture = BytesIO()
+        self.savefig(picture, format="png", dpi=DPI)
+        return picture.getvalue()
+
+
 def new_figure(width: float, height: float) -> Figure:
     """A figure with an Agg canvas, independent of pyplot and of any display."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = _ShownFigure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
@@ -51,7 +64,7 @@ def save(figure: Figure, path: str | Path | None) -> Figure:
 def as_results(results: Mapping[str, Solution] | Solution) -> dict[str, Solution]:
     """Solutions by name; a lone solution gets one."""
     if isinstance(results, Solution):
-        return {"solution": results}
+        return {LONE: results}
     by_name = isinstance(results, Mapping) and results and all(isinstance(s, Solution) for s in results.values())
     if not by_name:
         kind = type(results).__name__

@@ -8,11 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from trajopt.capabilities import ControlNames, ControlUnits, Coordinates, Quantities, StateNames, capability
+from trajopt.optimality.uncertainty import Covariance
+from trajopt.plotting.bands import band_in_legend, covariances_of, deviations, draw_band
 from trajopt.plotting.motion import Motion, as_motion, is_motion
 from trajopt.plotting.snapshots import draw_snapshots, drawable
 from trajopt.plotting.style import DASHES, GREY, as_results, cheapest, new_figure, save, tidy
@@ -34,7 +37,11 @@ class Series(NamedTuple):
     columns: np.ndarray | None = None
 
 
-def plot_trajectory(results: Mapping[str, Solution] | Any, path: str | Path | None = None) -> Figure:
+def plot_trajectory(
+    results: Mapping[str, Solution] | Any,
+    path: str | Path | None = None,
+    covariance: Covariance | Mapping[str, Covariance] | None = None,
+) -> Figure:
     """Draw configuration, velocity and controls of each solver against time; one colour a component, one dash a solver.
 
     Of a system that knows what of its motion is worth seeing (`trajopt.capabilities.Quantities`), as of soft robots
@@ -50,6 +57,11 @@ def plot_trajectory(results: Mapping[str, Solution] | Any, path: str | Path | No
     ----------
     results : dict of name to Solution, a Comparison, one Solution, or another motion, as of `trajopt.animate`
     path : file to write, optional
+    covariance : of `Solution.covariance` or `Solution.laplace`, or of names to these: bands of two standard deviations
+        to either side, to first order.  They are those of the numbers that are drawn: of velocities and joints with one
+        degree of freedom their own; of a base places in the world, and components of its quaternion.
+
+    Raises: TypeError, ValueError for what is not a result, and for a covariance that is not one of these motions.
     """
     lone = not isinstance(results, (Solution, Mapping)) and is_motion(results)
     solutions = {} if lone else as_results(results)
@@ -57,13 +69,17 @@ def plot_trajectory(results: Mapping[str, Solution] | Any, path: str | Path | No
     motions = {name: as_motion(solution) for name, solution in (solutions or {best: results}).items()}
     first = next(iter(motions.values()))
     curves = [_series(motion) for motion in motions.values()]
+    noise = covariances_of(covariance, motions)
+    bands = {name: _deviations(motions[name], one) for name, one in noise.items()}
     panels, in_space = curves[0], drawable(first.system)
     figure = new_figure(15 if in_space else 9.5, 2.5 * len(panels) + 0.8)
     grid = figure.add_gridspec(len(panels), 2 if in_space else 1, width_ratios=(1.3, 1.0) if in_space else None)
     limited = False
     for row, panel in enumerate(panels):
         axes = figure.add_subplot(grid[row, 0])
-        for i, (motion, series) in enumerate(zip(motions.values(), curves, strict=True)):
+        for i, ((name, motion), series) in enumerate(zip(motions.items(), curves, strict=True)):
+            if name in bands:
+                _draw_bands(axes, series[row], motion.times, bands[name][row])
             _draw(axes, series[row], motion.times, _stroke(i, len(motions)))
         tidy(axes, "time [s]" if row == len(panels) - 1 else "", panel.label)
         axes.set_xlim(first.times[0], first.times[-1])
@@ -72,12 +88,16 @@ def plot_trajectory(results: Mapping[str, Solution] | Any, path: str | Path | No
         _name_components(axes, panel)
     if in_space:
         draw_snapshots(figure, grid[:, 1], motions[best], best if len(motions) > 1 else "")
-    handles = [Line2D([], [], color="0.2", label=name, **_stroke(i, len(motions))) for i, name in enumerate(motions)]
+    strokes = [(name, _stroke(i, len(motions))) for i, name in enumerate(motions)]
+    handles: list[Artist] = [Line2D([], [], color="0.2", label=name, **stroke) for name, stroke in strokes]
     if limited:
         handles.append(Line2D([], [], color=GREY, linewidth=0.8, label="control limits"))
+    if bands:
+        handles.append(band_in_legend())
     if len(handles) > lone:
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
-    figure.suptitle(first.name if first.name.endswith("motion") else f"{first.name}: motion")
+    title = first.name if first.name.endswith("motion") else f"{first.name}: motion"
+    figure.suptitle(title, parse_math=False)
     return save(figure, path)
 
 
@@ -128,6 +148,26 @@ def _draw(axes: Axes, series: Series, times: np.ndarray, stroke: dict[str, Any])
     for j in range(count):
         style = "steps-post" if held else "default"
         axes.plot(times, values[:, j], color=_color(j, count), drawstyle=style, **stroke)
+
+
+def _deviations(motion: Motion, covariance: Covariance) -> list[np.ndarray]:
+    """Standard deviations of the values of all panels."""
+    panels = _series(motion)
+    states = [row for row, series in enumerate(panels) if series.columns is None]
+
+    def drawn(xs: np.ndarray) -> list[np.ndarray]:
+        moved = _series(motion._replace(xs=xs))
+        return [moved[row].values for row in states]
+
+    of_states, us = dict(zip(states, deviations(motion, covariance, drawn), strict=True)), covariance.control_deviations
+    return [us[:, s.columns] if s.columns is not None else of_states[row] for row, s in enumerate(panels)]
+
+
+def _draw_bands(axes: Axes, series: Series, times: np.ndarray, sd: np.ndarray) -> None:
+    held, count = len(series.values) < len(times), series.values.shape[1]
+    values, sd = (_held(each) for each in (series.values, sd)) if held else (series.values, sd)
+    for j in range(count):
+        draw_band(axes, times, values[:, j], sd[:, j], _color(j, count), held)
 
 
 def _draw_limits(axes: Axes, limits: Sequence[np.ndarray], times: np.ndarray) -> bool:

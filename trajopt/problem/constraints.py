@@ -117,6 +117,14 @@ class ControlBounds:
     ValueError
         For a lower limit above the upper one, NaN, an unknown name, or (from `trajopt.Problem`) a wrong number of
         limits.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> limits = trajopt.ControlBounds(lower=-6.0, upper=6.0)  # too weak to go straight up
+    >>> solution = trajopt.DDP().solve(replace(problems.make("pendulum"), constraints=[limits]))
+    >>> print(solution.status, np.abs(solution.us).max().round(3))
+    converged 6.0
     """
 
     adjustable = "lower", "upper"
@@ -192,6 +200,15 @@ class ResidualConstraint:
     ------
     TypeError, ValueError
         Naming the argument, what it got and what was wanted.
+
+    Examples
+    --------
+    >>> system = problems.make("cartpole").system
+    >>> rail = trajopt.StateResidual(system, np.zeros(4), [0])  # where the cart is
+    >>> trajopt.ResidualConstraint(rail, lower=-0.5, upper=0.5, name="rail")
+    ResidualConstraint('rail', nr=1, at='path')
+    >>> trajopt.ResidualConstraint(rail, at="terminal")  # r = 0
+    ResidualConstraint('StateResidual', nr=1, at='terminal')
     """
 
     adjustable = "lower", "upper"
@@ -277,6 +294,13 @@ class StateBounds(ResidualConstraint):
     at : "all" (default), "path", "terminal" or an array of knots
         As for `ResidualConstraint`.  Knot 0 is left out: its state is given.
     name : str, optional
+
+    Examples
+    --------
+    >>> system = problems.make("cartpole").system
+    >>> trajopt.StateBounds(system, lower={"rail": -0.5}, upper={"rail": 0.5, "pivot velocity": 8.0})
+    StateBounds('state bounds', nr=2, at='all')
+    >>> ends = trajopt.StateBounds(system, [-0.1] * 4, [0.1] * 4, reference=[0.0, np.pi, 0.0, 0.0], at="terminal")
     """
 
     def __init__(

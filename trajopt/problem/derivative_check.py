@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +27,11 @@ from numpy.typing import ArrayLike
 from trajopt.capabilities import KnotByKnot, capability
 from trajopt.costs import Quadratic
 from trajopt.interfaces.system import System, check_states, semi_implicit_form
+from trajopt.printed import PrintedAsTable, new_table
 from trajopt.validation import whole_number
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 FIRST = {1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
 SECOND = {0: -490 / 180, 1: 270 / 180, 2: -27 / 180, 3: 2 / 180}
@@ -60,13 +64,14 @@ class BlockCheck:
 
 
 @dataclass(frozen=True)
-class DerivativeReport:
+class DerivativeReport(PrintedAsTable):
     """What `check_derivatives` found; `print` shows it as a table.
 
     ok : no block is wrong
     blocks : one `BlockCheck` per block
     notes : what was taken for granted, e.g. that ru is None
-    x, u : the points, (K, nx) and (K, nu) or None
+    x, u : the points, (K, nx) and (K, nu) or None; of `check_sensitivity` the parameters (1, P)
+    axis : what `BlockCheck.point` counts
     """
 
     subject: str
@@ -75,6 +80,7 @@ class DerivativeReport:
     notes: tuple[str, ...]
     x: np.ndarray
     u: np.ndarray | None
+    axis: str = "point"
 
     @property
     def ok(self) -> bool:
@@ -88,15 +94,24 @@ class DerivativeReport:
                 return block
         raise KeyError(f"{name!r}; blocks are {', '.join(block.name for block in self.blocks)}")
 
-    def __str__(self) -> str:
+    def table(self) -> Table:
+        """One row for each block: its error, and its worst entry as it is and as differences have it."""
+        from rich.markup import escape
+
         verdict = "agree with differences" if self.ok else "are WRONG"
-        lines = [f"Derivatives of {self.subject} {verdict} (tolerance {self.tolerance:g}, {len(self.x)} points)"]
-        lines.append(f"  {'block':16s}{'error':>9s}       {'worst entry':16s}{'got':>16s}{'expected':>16s}")
+        points = f"{self.x.size} parameters" if self.axis == "row" else f"{len(self.x)} points"
+        title = f"Derivatives of {self.subject} {verdict} (tolerance {self.tolerance:g}, {points})"
+        table = new_table(title, "\n".join(f"note: {note}" for note in self.notes))
+        table.add_column("block")
+        table.add_column("error", justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True)
+        table.add_column("worst entry", no_wrap=True)
+        for name in ("got", "expected"):
+            table.add_column(name, justify="right", no_wrap=True)
         for b in self.blocks:
-            where = f"{list(b.index)}, point {b.point}"
-            mark = "ok" if b.ok else "WRONG"
-            lines.append(f"  {b.name:16s}{b.error:9.1e} {mark:5s} {where:16s}{b.got:16.8g}{b.expected:16.8g}")
-        return "\n".join(lines + [f"  note: {note}" for note in self.notes])
+            mark, where = "ok" if b.ok else "[red]WRONG", escape(f"{list(b.index)}, {self.axis} {b.point}")
+            table.add_row(escape(b.name), f"{b.error:.1e}", mark, where, f"{b.got:.8g}", f"{b.expected:.8g}")
+        return table
 
 
 def check_derivatives(
@@ -125,6 +140,14 @@ def check_derivatives(
     Raises
     ------
     TypeError, ValueError : names the argument.  A wrong derivative raises nothing: look at `DerivativeReport.ok`.
+
+    Examples
+    --------
+    >>> def step(x, u):
+    ...     return x[0] + 0.1 * x[1], x[1] + 0.1 * np.sin(x[0]) * u[0]
+    >>> report = trajopt.check_derivatives(trajopt.CallableSystem(step, nx=2, nu=1, dt=0.1))
+    >>> report.ok, [block.name for block in report.blocks][:3]  # print(report) names the worst entries
+    (True, ['fx', 'fu', 'Hxx'])
     """
     for name, value in (("tolerance", tolerance), ("step", step)):
         if not (np.isfinite(value) and value > 0):
@@ -179,6 +202,15 @@ def _batch(name: str, value: Any, size: int) -> np.ndarray:
     if array.ndim != 2 or array.shape[1] != size:
         raise ValueError(f"{name}: got shape {np.shape(value)}, wanted ({size},) or (K, {size})")
     return array
+
+
+def compared(name: str, got: np.ndarray, expected: np.ndarray, noise: float, tolerance: float) -> BlockCheck:
+    """One block (points, ...) with its differences, in which errors below `noise` do not count."""
+    scale = max(float(np.abs(expected).max()), noise / tolerance, np.finfo(float).tiny)
+    error = np.abs(got - expected) / scale
+    place = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
+    where, worst = tuple(int(i) for i in place), float(error[place])
+    return BlockCheck(name, worst, where[0], where[1:], float(got[place]), float(expected[place]), worst <= tolerance)
 
 
 class _Comparison:
@@ -236,16 +268,7 @@ class _Comparison:
             raise ValueError(f"{name}: got shape {got.shape}, wanted {expected.shape}")
         if not got.size:
             return
-        noise = ROUNDING * size / self.step**order
-        scale = max(float(np.abs(expected).max()), noise / self.tolerance, np.finfo(float).tiny)
-        error = np.abs(got - expected) / scale
-        place = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
-        where = tuple(int(i) for i in place)
-        worst = float(error[place])
-        block = BlockCheck(
-            name, worst, where[0], where[1:], float(got[place]), float(expected[place]), worst <= self.tolerance
-        )
-        self.blocks.append(block)
+        self.blocks.append(compared(name, got, expected, ROUNDING * size / self.step**order, self.tolerance))
 
 
 def _system_blocks(system, c):

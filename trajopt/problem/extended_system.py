@@ -113,6 +113,13 @@ class ExtendedSystem(ClosedLoopRollouts):
         r, J[:, :n, :n] = inside(a, b)
         return joined(r, q - p), J
 
+    def _integrate_jacobian(self, inside, zs):
+        """What the function of the system inside says, and the identity."""
+        xs, p = self.split(zs)
+        n, d, J = self.system.nx, self.system.ndx, np.zeros((len(zs), self.nx, self.ndx))
+        J[:, :n, :d], J[:, n:, d:] = inside(xs), np.eye(p.shape[-1])
+        return J
+
     def _around(self, inside, *arguments):
         """The system inside that a function of it makes."""
         return type(self)(inside(*arguments))
@@ -120,6 +127,10 @@ class ExtendedSystem(ClosedLoopRollouts):
     def _of_states(self, inside, zs, *us):
         """What a function of the states of the system inside says."""
         return inside(self.split(zs)[0], *us)
+
+    def _parameter_gradient(self, inside, zs, us, lam):
+        """That of the system inside: what is remembered depends on no parameters."""
+        return inside(self.split(zs)[0], us, self._split_tangent(lam)[0])
 
     def _serves(self, subjects):
         return tuple(WithControls(subject, self.memory, self.remembers) for subject in subjects)
@@ -161,8 +172,10 @@ def _unchanged(system: ExtendedSystem, offered: Any) -> Any:
 
 FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "difference_with_jacobian": _function(ExtendedSystem._difference_with_jacobian),
+    "integrate_jacobian": _function(ExtendedSystem._integrate_jacobian),
     **dict.fromkeys(("window", "refined", "resimulated", "with_model"), _function(ExtendedSystem._around)),
     "write_expansion": lambda system, offered: partial(system._write_expansion, offered),
+    "parameter_gradient": lambda system, offered: partial(system._parameter_gradient, offered),
     "serves": ExtendedSystem._serves,
     "control_speeds": lambda system, offered: system._control_speeds(offered),
     "neutral_state": lambda system, x: system.state(x),

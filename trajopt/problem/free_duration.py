@@ -19,7 +19,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.capabilities import ControlLimits, JointExpansion, KnotByKnot, Phases, QuasiStatic, TimedSteps, capability
+from trajopt.capabilities import (
+    ContactForces,
+    ControlLimits,
+    JointExpansion,
+    KnotByKnot,
+    Phases,
+    QuasiStatic,
+    TimedSteps,
+    capability,
+)
 from trajopt.interfaces.stepwise import ClosedLoop
 from trajopt.interfaces.system import System, control_names, knot_durations, state_array, window
 from trajopt.problem.constraints import ControlBounds
@@ -185,8 +194,13 @@ class FreeDurationSystem(ExtendedSystem):
         whole[self._flow, :-1] = us if us.ndim == 1 else us[self._knots[self._flow]]
         return whole
 
-    def contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """Forces (N, F, 3), N, on the frames at the knots, zero where a duration is set."""
+    @property
+    def contact_forces(self) -> Callable[[np.ndarray, np.ndarray], np.ndarray] | None:
+        """contact_forces(xs, us): forces (N, F, 3), N, on the frames at the knots, zero where a duration is set; None
+        where the system inside knows none."""
+        return None if capability(self.system, ContactForces) is None else self._contact_forces
+
+    def _contact_forces(self, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
         x = self.split(xs)[0][: self.horizon]
         found = self.system.contact_forces(*self._inside(x, us))
         whole = np.zeros((self.horizon, *found.shape[1:]))
@@ -293,6 +307,12 @@ class FreeDurationSystem(ExtendedSystem):
             Zxx[rows, n, n] = dt * dt * Huu[:, m, m]
             Zux[rows, :m, :n], Zux[rows, :m, n] = Hux[:, :m], dt * Huu[:, :m, m]
             Zuu[rows, :m, :m] = Huu[:, :m, :m]
+
+    def _parameter_gradient(self, inside, zs, us, lam):
+        """See `trajopt.capabilities.ParameterGradient`: of the knots that flow."""
+        rows = np.flatnonzero(~self._setting_of(us))
+        x, w = self._timed_points(zs, us, rows)
+        return self._timed.parameter_gradient(x, w, np.ascontiguousarray(lam[rows, :-1]))
 
     # -------------------------------------------------------------------------------------------- what was made for x
     def lift(self, inner: Any) -> Any:

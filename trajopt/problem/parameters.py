@@ -17,6 +17,7 @@ from trajopt.capabilities import capability
 from trajopt.costs.residual_cost import ResidualCost
 from trajopt.costs.residuals import SquaredNorm
 from trajopt.interfaces.adjustable import Adjustable
+from trajopt.interfaces.residual import ReadsDynamics
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.lifted import LiftedCost, LiftedResidual
 from trajopt.problem.problem import Problem
@@ -54,6 +55,20 @@ def _values(term: Any) -> dict[str, Any]:
     slot, own = _inside(type(term)), capability(term, Adjustable)
     found = {} if slot is None else _values(getattr(term, slot))
     return found if own is None else {**found, **{name: getattr(term, name) for name in own.adjustable}}
+
+
+def read_dynamics(problem: Problem) -> str | None:
+    """The name of a cost or constraint that says that it depends on parameters of the dynamics; None if none does."""
+    terms = [(term.name, term.cost) for term in problem.objective.terms]
+    terms += [(constraint.name, constraint) for constraint in problem.residual_constraints]
+    return next((name for name, term in terms if _reads_dynamics(term)), None)
+
+
+def _reads_dynamics(term: Any) -> bool:
+    slot, said = _inside(type(term)), capability(term, ReadsDynamics)
+    if said is not None:
+        return said.reads_dynamics
+    return slot is not None and _reads_dynamics(getattr(term, slot))
 
 
 def places(problem: Problem) -> dict[Key, Place]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,12 +25,17 @@ from trajopt.interfaces.system import (
     state_array,
     window,
 )
+from trajopt.printed import PrintedAsTable
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.objective import Objective
+from trajopt.problem.overview import overview
 from trajopt.problem.placement import Placer
 from trajopt.problem.scenery import Shape, check_scenery
 from trajopt.problem.term import Term, runs
 from trajopt.validation import float_array, one_of, text, whole_number
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _SYSTEM_MEMBERS = (
     "nx", "ndx", "nu", "dt", "integrate", "difference", "step", "rollout", "closed_loop_rollout", "linearize",
@@ -39,8 +44,8 @@ _SYSTEM_MEMBERS = (
 
 
 @dataclass(frozen=True, repr=False)
-class Problem:
-    """An optimal control problem over a fixed horizon.
+class Problem(PrintedAsTable):
+    """An optimal control problem over a fixed horizon; prints as a table.
 
     Parameters
     ----------
@@ -79,6 +84,14 @@ class Problem:
     ------
     TypeError, ValueError
         Naming the argument, what it got and what was wanted; also for what was made for another robot or system.
+
+    Examples
+    --------
+    >>> system = problems.make("cartpole").system  # x = (place, angle, their rates)
+    >>> there = trajopt.StateCost(system, reference=[0.5, 0.0, 0.0, 0.0], weights=100.0)  # aside, the pole at rest
+    >>> problem = trajopt.Problem(system, np.zeros(4), 100, [trajopt.ControlCost(0.01)], [there], name="aside")
+    >>> trajopt.DDP().solve(problem).xs[-1, :1].round(1)
+    array([0.5])
     """
 
     system: System
@@ -149,6 +162,10 @@ class Problem:
             raise TypeError(f'us_init: got "quasi_static", but {type(self.system).__name__} has no such method')
         us = np.broadcast_to(resting.quasi_static(self.x0), (self.horizon, self.system.nu))
         return self.controls("us_init", us)
+
+    def table(self) -> Table:
+        """The system, costs and constraints, and the knots at which they count."""
+        return overview(self)
 
     @property
     def residual_constraints(self) -> tuple[ResidualConstraint, ...]:

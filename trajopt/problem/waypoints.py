@@ -77,6 +77,15 @@ def waypoints(
     ------
     TypeError, ValueError
         Naming the argument, what it got and what was wanted; for times beyond the horizon when a problem is made.
+
+    Examples
+    --------
+    >>> system = problems.make("cartpole").system
+    >>> left, right = [-0.3, 0.0, 0.0, 0.0], [0.3, 0.0, 0.0, 0.0]
+    >>> costs = trajopt.waypoints([(1.0, left), ("terminal", right)], system, weights=1e4)
+    >>> problem = trajopt.Problem(system, np.zeros(4), 100, [trajopt.ControlCost(1e-3), *costs])
+    >>> trajopt.DDP().solve(problem).xs[[50, 100], 0].round(2)
+    array([-0.3,  0.3])
     """
     flag("hard", hard)
     text("name", name)

@@ -80,7 +80,7 @@ def advice(solution: Solution, solver: Any) -> Iterator[str]:
                 yield f"a feasibility_tolerance below {worst.violation:.2g}, by which '{worst.name}' is violated"
         case Status.MAX_ITERATIONS:
             yield from _after_many(solution, solver)
-        case Status.STOPPED_BY_CALLBACK | Status.INTERRUPTED:
+        case Status.STOPPED_BY_CALLBACK | Status.INTERRUPTED | Status.TIME_LIMIT:
             yield GO_ON
         case Status.LINE_SEARCH_FAILED:
             yield from _for_line_search(solution, solver, system)

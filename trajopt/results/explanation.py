@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 NO_PROMISE = (
-    Status.DIVERGED, Status.INVALID_DERIVATIVES, Status.NOT_POSITIVE_DEFINITE, Status.INTERRUPTED, Status.INFEASIBLE,
+    Status.DIVERGED, Status.INVALID_DERIVATIVES, Status.NOT_POSITIVE_DEFINITE, Status.INTERRUPTED, Status.TIME_LIMIT,
+    Status.INFEASIBLE,
 )  # fmt: skip
 """Ends where the last record has no predicted decrease, or one of a penalty rather than of the cost."""
 FIRST_SHARES = 6

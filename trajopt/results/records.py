@@ -15,7 +15,8 @@ class IterationRecord(NamedTuple):
     the last knot at which Quu was found not to be positive definite, -1 if it always was (mu was raised there, or an
     exact step replaced by one of another kind).
     Under constraints the decreases are those of the augmented Lagrangian.  The last record of a log is the final
-    iterate; after ``max_iterations=1`` it repeats the decrease that was predicted for the step to it.
+    iterate; after ``max_iterations=1``, and where the time or an interruption ended the solve, it repeats the decrease
+    that was predicted for the step to it.
     """
 
     iteration: int
@@ -101,7 +102,8 @@ class ConstraintReport(NamedTuple):
 
 class WarmStart(NamedTuple):
     """Where a solve begins: controls us (N, nu), states xs (N+1, nx) or None for a rollout of us; for every constraint
-    of the problem its multipliers (K, nr), penalty and factors (nr,); the decrease that the last sweep predicted."""
+    of the problem its multipliers (K, nr), penalty and factors (nr,); the decrease that the last sweep predicted; the
+    gradient (N+1, ndx) of the cost-to-go along the states, with which a single exact step contracts curvature."""
 
     us: np.ndarray
     xs: np.ndarray | None
@@ -109,3 +111,4 @@ class WarmStart(NamedTuple):
     penalties: tuple[float, ...]
     factors: tuple[np.ndarray | None, ...] = ()
     predicted: float = np.inf
+    costate: np.ndarray | None = None

@@ -21,32 +21,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trajopt.interfaces.system import along_tangents
 from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
-from trajopt.optimality.kkt_point import Held, KKTPoint
-from trajopt.optimality.kkt_system import KKTStep, KKTSystem, RightHandSide
+from trajopt.optimality.kkt_point import KKTPoint
+from trajopt.optimality.kkt_system import KKTStep, KKTSystem
 from trajopt.optimality.parameters import Parameters, parameters_of
-from trajopt.problem.constraints import ResidualConstraint
-from trajopt.problem.parameters import BOUNDS
+from trajopt.optimality.reach import reach
+from trajopt.optimality.weak_limits import WeakLimit, one_sided, weak_limits
 from trajopt.problem.problem import Problem, check_problem
+from trajopt.results.prediction import change_of_multipliers
 from trajopt.results.records import WarmStart
+from trajopt.results.reverse import covector_step
 from trajopt.results.stationary import factored, polished, stationary_point
-from trajopt.validation import float_array
+from trajopt.validation import flag, float_array
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
-
-SWITCHES = 50
-"""Of weak limits, in a derivative along a direction."""
-
-
-class WeakLimit(NamedTuple):
-    """A limit that presses without a multiplier: the constraint's name, the knot, the component, -1 the lower or 1 the
-    upper limit."""
-
-    name: str
-    knot: int
-    component: int
-    side: int
 
 
 class Directional(NamedTuple):
@@ -113,10 +103,10 @@ class Sensitivity:
         """d lam / dp."""
         return self._step.dlam
 
-    @property
+    @cached_property
     def residual(self) -> float:
         """Of the KKT equations."""
-        return self._step.residual
+        return self.system.residual(self.change.right_hand_side(self.system.held), self._step)
 
     @property
     def multipliers_unique(self) -> bool:
@@ -135,30 +125,19 @@ class Sensitivity:
     @cached_property
     def multipliers(self) -> tuple[np.ndarray, ...]:
         """Those of each constraint by p."""
-        return self._multipliers(self.system, self._step, self.change)
-
-    def _multipliers(self, system: KKTSystem, step: KKTStep, change: FirstOrder) -> tuple[np.ndarray, ...]:
-        """Of each constraint (K, nr, P): of rows, and for limits of controls minus the gradient that they hold."""
-        point, dnu, parts = self.point, system.of_all_rows(step.dnu), iter(())
-        if point.rows is not None:
-            columns = [point.rows.unpacked(dnu[:, p] * point.rows.D) for p in range(dnu.shape[1])]
-            parts = iter([np.stack(part, axis=-1) for part in zip(*columns, strict=True)])
-        gradient = system.gradient(change.gu, step)
-        return tuple(
-            next(parts) if isinstance(one, ResidualConstraint) else -gradient for one in point.problem.constraints
-        )
+        return change_of_multipliers(self.system, self._step, self.change.gu)
 
     # -------------------------------------------------------------------------------------------- prediction
     def predict(self, dp: Any) -> WarmStart:
         """Where a solve at p + dp can begin: states, controls within their limits, multipliers, to first order in dp,
-        which has the form of p, or of the part of it that counts."""
-        d, point, s = self._direction(dp), self.point, self.solution
-        us = point.us + self.us @ d
+        which has the form of p, or of the part of it that counts; from the side of dp where limits are just touched.
+        Raises: RuntimeError as `directional`."""
+        point, reports, along = self.point, self.solution.constraints, self.directional(dp)
+        us = point.us + along.us
         if point.problem.control_limits is not None:
             us = np.clip(us, *point.problem.control_limits)
-        xs = point.problem.system.integrate(point.xs, self.xs @ d)
-        reports = s.constraints
-        lam = tuple(report.multipliers + dnu @ d for report, dnu in zip(reports, self.multipliers, strict=True))
+        xs = point.problem.system.integrate(point.xs, along.xs)
+        lam = tuple(report.multipliers + dnu for report, dnu in zip(reports, along.multipliers, strict=True))
         penalties, factors = tuple(r.penalty for r in reports), tuple(r.factors for r in reports)
         return WarmStart(us, xs, lam, penalties, factors, 0.0)
 
@@ -172,20 +151,25 @@ class Sensitivity:
         xs_bar: ArrayLike | None = None,
         us_bar: ArrayLike | None = None,
         cost_bar: float = 0.0,
+        ambient: bool = False,
     ) -> Any:
         """d phi / dp of a function phi of the solution, in the form of p.
 
         Parameters
         ----------
-        xs_bar : (N+1, ndx), d phi / d xs along tangents
+        xs_bar : (N+1, ndx), d phi / d xs along tangents; if ambient (N+1, nx), by the numbers of the states
         us_bar : (N, nu), d phi / d us
         cost_bar : d phi / d J
 
-        Raises: ValueError for a wrong shape or numbers that are not finite.
+        Raises: ValueError for a wrong shape or numbers that are not finite; if ambient, TypeError for a system on a
+        manifold that has no `trajopt.capabilities.IntegrateJacobian`.
         """
+        if flag("ambient", ambient) and xs_bar is not None:
+            xs = self.point.xs
+            xs_bar = along_tangents(self.point.problem.system, xs, float_array("xs_bar", xs_bar, xs.shape))
         total = np.zeros(len(self.parameters.vector))
         if xs_bar is not None or us_bar is not None:
-            rhs, back = self._back(xs_bar, us_bar)
+            rhs, back = covector_step(self.system, xs_bar, us_bar)
             d = self.change.right_hand_side(self.system.held)
             total += np.einsum("tiz,tip->p", back.dx, d.gx) + np.einsum("tiz,tip->p", back.du, d.gu)
             total += np.einsum("tiz,tip->p", back.dlam, d.F) + np.einsum("rz,rp->p", back.dnu, d.c)
@@ -194,30 +178,11 @@ class Sensitivity:
             total += cost_bar * self.cost
         return self.parameters.like(total)
 
-    def _back(self, xs_bar: ArrayLike | None, us_bar: ArrayLike | None) -> tuple[RightHandSide, KKTStep]:
-        """Covectors as a right-hand side, and its solution x^, u^, l^, n^; l^_0 is d phi / d x0."""
-        rhs, system = self.system.zeros(1), self.point.problem.system
-        N, n, m = len(self.point.us), system.ndx, system.nu
-        if xs_bar is not None:
-            rhs.gx[..., 0] = float_array("xs_bar", xs_bar, (N + 1, n))
-        if us_bar is not None:
-            rhs.gu[..., 0] = float_array("us_bar", us_bar, (N, m))
-        return rhs, self.system.solve(rhs)
-
     # -------------------------------------------------------------------------------------------- where limits change
     @cached_property
     def weak(self) -> tuple[WeakLimit, ...]:
         """Weak limits, by name."""
-        point, found = self.point, []
-        sides = point.weak.controls
-        for t, i in np.argwhere(sides != 0):
-            found.append(WeakLimit(BOUNDS, int(t), int(i), int(sides[t, i])))
-        if point.rows is not None:
-            rows, parts = point.rows, point.rows.unpacked(point.weak.rows.astype(float))
-            for constraint, knots, part in zip(rows.constraints, rows.knots, parts, strict=True):
-                for k, i in np.argwhere(part != 0.0):
-                    found.append(WeakLimit(constraint.name, int(knots[k]), int(i), int(part[k, i])))
-        return tuple(found)
+        return weak_limits(self.point)
 
     def directional(self, dp: Any) -> Directional:
         """The derivative along dp, from this side: weak limits hold where the solution would cross them, and let go
@@ -226,68 +191,17 @@ class Sensitivity:
         Raises: RuntimeError where no set of them is found.
         """
         d, point = self._direction(dp), self.point
+        if not (point.weak.rows.any() or point.weak.controls.any()):
+            return Directional(self.xs @ d, self.us @ d, tuple(part @ d for part in self.multipliers))
         change = FirstOrder(*((part @ d)[..., None] for part in self.change))
-        held, system = point.held, self.system
-        for _ in range(SWITCHES):
-            step = system.solve(change.right_hand_side(held))
-            rows, controls = self._switched(system, step, change)
-            if (rows == held.rows).all() and (controls == held.controls).all():
-                parts = self._multipliers(system, step, change)
-                return Directional(step.dx[..., 0], step.du[..., 0], tuple(part[..., 0] for part in parts))
-            held = Held(rows, controls)
-            system = KKTSystem(point, held)
-        raise RuntimeError(f"directional: no set of weak limits was found in {SWITCHES} changes")
-
-    def _switched(self, system: KKTSystem, step: KKTStep, change: FirstOrder) -> tuple[np.ndarray, np.ndarray]:
-        """Weak limits held where they are crossed, freed where they pull: the worst of either kind."""
-        (rows, controls), (weak_rows, weak_controls) = system.held, self.point.weak
-        moving, pulls = (part[:, 0] for part in (system.along_all_rows(step) + change.c, system.of_all_rows(step.dnu)))
-        moving = moving - np.where(weak_rows > 0, change.upper[:, 0], change.lower[:, 0])
-        limit = np.where(weak_controls > 0, change.largest[..., 0], change.least[..., 0])
-        crossing = weak_controls * (step.du[..., 0] - limit)
-        gradient = system.gradient(change.gu, step)[..., 0]
-        out_rows = weak_rows * np.where(rows == 0, moving, -pulls)
-        out_controls = np.where(controls == 0, crossing, weak_controls * gradient)
-        scale = 1e-9 * max(float(np.abs(step.du).max(initial=0.0)), 1e-300)
-        worst = max(float(out_rows.max(initial=0.0)), float(out_controls.max(initial=0.0)))
-        if worst > scale:
-            rows = np.where(out_rows == worst, np.where(rows == 0, weak_rows, 0), rows)
-            controls = np.where(out_controls == worst, np.where(controls == 0, weak_controls, 0), controls)
-        return rows.astype(np.int8), controls.astype(np.int8)
+        system, step = one_sided(point, change)
+        parts = change_of_multipliers(system, step, change.gu)
+        return Directional(step.dx[..., 0], step.du[..., 0], tuple(part[..., 0] for part in parts))
 
     @cached_property
     def valid(self) -> np.ndarray:
         """Changes (P, 2) of each number up to which the same limits press, to first order."""
-        point, step, change = self.point, self._step, self.change
-        margins, rates = [], []
-
-        def add(margin: np.ndarray, rate: np.ndarray, where: np.ndarray) -> None:
-            margins.append(margin[where])
-            rates.append(rate[where])
-
-        if point.rows is not None:
-            rate = self.system.along_all_rows(step) + change.c
-            free, equal = point.held.rows == 0, point.rows.lower == point.rows.upper
-            free &= point.weak.rows == 0
-            add(point.rows.upper - point.c, rate - change.upper, free & np.isfinite(point.rows.upper))
-            add(point.c - point.rows.lower, change.lower - rate, free & np.isfinite(point.rows.lower))
-            dnu, pressed = self.system.of_all_rows(step.dnu), (point.held.rows != 0) & ~equal
-            add(np.abs(point.nu), -np.sign(point.nu)[:, None] * dnu, pressed)
-        if point.problem.control_limits is not None:
-            lower, upper = point.problem.control_limits
-            free = (point.held.controls == 0) & (point.weak.controls == 0)
-            add(upper - point.us, step.du - change.largest, free & np.isfinite(upper))
-            add(point.us - lower, change.least - step.du, free & np.isfinite(lower))
-            gradient, side = self.system.gradient(change.gu, step), point.held.controls
-            add(np.abs(point.gradient), side[..., None] * gradient, side != 0)
-        P = step.dx.shape[2]
-        margin = np.concatenate([np.zeros(0), *margins])[:, None]
-        rate = np.concatenate([np.zeros((0, P)), *rates])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            reach = np.maximum(margin, 0.0) / rate
-        up = np.where(rate > 0.0, reach, np.inf).min(axis=0, initial=np.inf)
-        down = np.where(rate < 0.0, reach, -np.inf).max(axis=0, initial=-np.inf)
-        return np.stack([down, up], axis=1)
+        return reach(self.system, self._step, self.change)
 
 
 # ------------------------------------------------------------------------------------------------ what users call

@@ -89,6 +89,16 @@ def simulate(
     ------
     TypeError, ValueError
         Naming the argument, what it got and what was wanted.
+
+    Examples
+    --------
+    >>> solution = trajopt.DDP().solve(problems.make("pendulum"))
+    >>> heavier = solution.problem.system.model.with_body("load", "bob", mass=0.05, com=[0.0, 0.0, -1.0])
+    >>> for policy in ("open loop", "feedback"):
+    ...     motion = trajopt.simulate(solution, model=heavier, policy=policy)
+    ...     print(f"{policy}: {motion.largest_deviation[0]:.1f} rad")
+    open loop: 2.7 rad
+    feedback: 0.1 rad
     """
     problem = planned_problem(solution)
     own, xs, us, N = problem.system, solution.xs, solution.us, len(solution.us)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,24 +14,31 @@ from trajopt.interfaces.system import knot_times, window
 from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.uncertainty import Covariance, Laplace, as_covariances, laplace_of, spread
+from trajopt.printed import PrintedAsTable
 from trajopt.problem.problem import Problem
 from trajopt.results.discretization import DiscretizationError, discretization_error
 from trajopt.results.explanation import explain
 from trajopt.results.exported import trajectory_message, write_csv
+from trajopt.results.overview import overview
 from trajopt.results.policy import Policy, policy_of
 from trajopt.results.records import ConstraintReport, IterationRecord, WarmStart
+from trajopt.results.reported import Reported
 from trajopt.results.resampled import ResampledPlan, resample
 from trajopt.results.results_files import load_solution, save_solution
+from trajopt.results.reverse import check_parameters, parameter_vjp
 from trajopt.results.stationary import factored, stationary_point
 from trajopt.validation import whole_number
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 GIVEN, HELD = "given", "held"
 """What a solve started from."""
 
 
 @dataclass(frozen=True)
-class Solution:
-    """Trajectory, policy, value function and history of a solve.
+class Solution(PrintedAsTable, Reported):
+    """Trajectory, policy, value function and history of a solve; prints as a table.
 
     Attributes
     ----------
@@ -72,6 +79,16 @@ class Solution:
     log : tuple of IterationRecord
     timings : dict
         Wall-clock seconds: total, derivatives, backward_pass, rollouts, other.
+
+    Examples
+    --------
+    >>> solution = trajopt.DDP().solve(problems.make("pendulum"))
+    >>> solution.xs.shape, solution.us.shape, solution.K.shape
+    ((101, 2), (100, 1), (100, 1, 2))
+    >>> solution.history("cost")[[0, -1]].round(2)  # at the start and at the end
+    array([495.37,   1.57])
+    >>> solution.certificate().minimum  # strict, to second order
+    True
     """
 
     problem: Problem = field(repr=False)
@@ -121,20 +138,22 @@ class Solution:
     def warm_start(self) -> WarmStart:
         """What another solve can start from: controls, multipliers and penalties; states too where gaps are left."""
         multipliers = tuple(report.multipliers for report in self.constraints)
-        return self._start(self.us, None if self.consistent else self.xs, multipliers)
+        return self._start(self.us, None if self.consistent else self.xs, multipliers, self.Vx)
 
-    def _start(self, us: np.ndarray, xs: np.ndarray | None, multipliers: tuple[np.ndarray, ...]) -> WarmStart:
+    def _start(
+        self, us: np.ndarray, xs: np.ndarray | None, multipliers: tuple[np.ndarray, ...], costate: np.ndarray
+    ) -> WarmStart:
         penalties = tuple([report.penalty for report in self.constraints])
         factors = tuple([report.factors for report in self.constraints])
         predicted = self.log[-1].predicted_decrease if self.log else np.inf
-        return WarmStart(us, xs, multipliers, penalties, factors, predicted)
+        return WarmStart(us, xs, multipliers, penalties, factors, predicted, costate if self.log else None)
 
     def shifted(self, steps: int = 1) -> WarmStart:
         """The warm start for the same problem some steps later.
 
         Everything moves up: states xs (N+1, nx) are the plan's own and then those where the last control leads, of
-        controls us (N, nu) and multipliers the last row is repeated.  A constraint at some knots takes the multipliers
-        of the first of them at or after the later time.
+        controls us (N, nu), multipliers and the costate the last row is repeated.  A constraint at some knots takes the
+        multipliers of the first of them at or after the later time.
 
         The new initial state differs from the plan by a gap at the first knot, which a full step closes with the gains;
         a rollout of old controls from it (a warm start with xs None) would run away from the plan where the
@@ -159,7 +178,8 @@ class Solution:
                 moved[: len(knots)] = report.multipliers[later]
             multipliers.append(moved)
         us = self.us[np.minimum(np.arange(steps, N + steps), N - 1)]
-        return self._start(us, xs, tuple(multipliers))
+        costate = self.Vx[np.minimum(np.arange(steps, N + steps + 1), N)]
+        return self._start(us, xs, tuple(multipliers), costate)
 
     def policy(self, feedback: bool = True) -> Policy:
         """The trajectory as a controller u = policy(t, x), with its gains or without; see `trajopt.Policy`."""
@@ -189,6 +209,38 @@ class Solution:
         rhs.F[0] = np.eye(n)
         step = system.solve(rhs)
         return step.dx, step.du
+
+    def inertial_vjp(
+        self, xs_bar: ArrayLike | None = None, us_bar: ArrayLike | None = None, cost_bar: float = 0.0
+    ) -> np.ndarray:
+        """d phi / d pi of a function phi of this solution by all inertial parameters of its robot, exactly, for the
+        price of a few iterations, however many there are.
+
+        Controls, states, costs and constraints are functions of the optimum, which moves with the dynamics; armature,
+        friction, the initial state and what costs and constraints refer to stay what they are; functions of your own
+        among these are taken to read states and controls alone.
+
+        Parameters
+        ----------
+        xs_bar : (N+1, ndx), d phi / d xs along tangents
+        us_bar : (N, nu), d phi / d us
+        cost_bar : d phi / d J
+
+        Returns
+        -------
+        (nb, 10), in the order of `dynamics.inertial_parameters`.  By a number p that moves these it is the sum of its
+        products with d pi / d p.
+
+        Raises
+        ------
+        TypeError : for a system without `trajopt.capabilities.ParameterGradient`.
+        ValueError : for wrong shapes, RK4 steps of joints that move on groups, a cost or constraint that says that it
+            depends on masses itself, as of contact forces or the centre of mass; and as `trajopt.sensitivity`, which
+            takes all of these.
+        """
+        point = self._point()
+        check_parameters(point)
+        return parameter_vjp(factored(point), xs_bar, us_bar, cost_bar)
 
     def covariance(self, process_noise: ArrayLike, initial: ArrayLike | None = None) -> Covariance:
         """Covariances of states and controls when noise acts on the plan and its gains are executed.
@@ -246,6 +298,10 @@ class Solution:
         """The plan as a dict in the form of ROS 2's joint trajectories (trajectory_msgs): of the joints with one degree
         of freedom, or of those named, dt (s) apart, by default the plan's."""
         return trajectory_message(self, dt, joints)
+
+    def table(self) -> Table:
+        """Status, iterations, cost, gradient norm, constraints and times."""
+        return overview(self)
 
     def explain(self, solver: Any = None) -> str:
         """What happened and what to try next, in plain words; a solver's options make the advice more precise."""

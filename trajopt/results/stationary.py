@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 SAME = 1e-9
 """Relative difference of costs, and of states, up to which a solution is that of a problem."""
+POLISHES = 4
+SHORT = 1e-6
+"""Newton steps taken at most, and how short the last one is, relative to the controls: its square is rounding."""
 
 
 def stationary_point(problem: Problem, solution: Solution) -> KKTPoint:
@@ -36,7 +40,7 @@ def stationary_point(problem: Problem, solution: Solution) -> KKTPoint:
     cost = problem.objective.value(solution.xs, solution.us)
     if not abs(cost - solution.cost) <= SAME * (1.0 + abs(cost)):
         raise ValueError(f"solution: got the cost {solution.cost:.9g}, which make_problem(p) has as {cost:.9g}")
-    return kkt_point(problem, solution.xs, solution.us, solution.constraints)
+    return kkt_point(problem, solution.xs, solution.us, solution.constraints, K=solution.K)
 
 
 def factored(point: KKTPoint) -> KKTSystem:
@@ -50,12 +54,35 @@ def factored(point: KKTPoint) -> KKTSystem:
         ) from None
 
 
+def polished_point(problem: Problem, solution: Solution, short: float = 0.0) -> KKTPoint:
+    """The point of a solution of this problem after Newton steps of its optimality conditions, until one is as short as
+    this relative to the controls; ValueError where there is no strict minimum, or where they do not get shorter."""
+    point, size = stationary_point(problem, solution), np.inf
+    for _ in range(POLISHES):
+        before, point = point, polished(point, factored(point), solution.constraints)
+        size = float(np.abs(point.us - before.us).max()) / (1.0 + float(np.abs(before.us).max()))
+        if size <= short:
+            break
+    if not size <= SHORT:
+        raise ValueError(f"solution: got one from which {POLISHES} Newton steps did not settle, wanted a minimum")
+    return point
+
+
+def polished_solution(problem: Problem, solution: Solution, short: float = 0.0) -> Solution:
+    """The solution with trajectory, cost and multipliers of that point."""
+    point = polished_point(problem, solution, short)
+    parts = iter(() if point.rows is None else point.rows.unpacked(point.nu * point.rows.D))
+    reports = [r if r.factors is None else r._replace(multipliers=next(parts)) for r in solution.constraints]
+    cost, gaps = problem.objective.value(point.xs, point.us), gaps_of(problem, point.xs, point.us)
+    return replace(solution, xs=point.xs, us=point.us, cost=cost, gaps=gaps, constraints=tuple(reports))
+
+
 def polished(point: KKTPoint, system: KKTSystem, reports: Sequence[ConstraintReport]) -> KKTPoint:
-    """A Newton step of the optimality conditions further; the costate satisfies its own by construction."""
+    """A Newton step of the optimality conditions further."""
     here = FirstOrder(*(part[..., None] for part in first_order(point.problem, point)))
     rhs, free = here.right_hand_side(system.held), system.free[..., None]
     missing = np.where(free, 0.0, rhs.held - point.us[..., None])
-    step = system.solve(rhs._replace(gx=np.zeros_like(rhs.gx), gu=point.gradient[..., None], held=missing))
+    step = system.solve(rhs._replace(gx=rhs.gx - point.costate[..., None], gu=point.gradient[..., None], held=missing))
     xs = point.problem.system.integrate(point.xs, step.dx[..., 0])
     nu = point.nu + system.of_all_rows(step.dnu)[:, 0]
-    return kkt_point(point.problem, xs, point.us + step.du[..., 0], reports, nu)
+    return kkt_point(point.problem, xs, point.us + step.du[..., 0], reports, nu, system.factor.K)

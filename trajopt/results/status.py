@@ -15,6 +15,7 @@ class Status(StrEnum):
     DIVERGED = "diverged"
     STOPPED_BY_CALLBACK = "stopped_by_callback"
     INTERRUPTED = "interrupted"
+    TIME_LIMIT = "time_limit"
     INFEASIBLE = "infeasible"
 
     @property
@@ -37,6 +38,7 @@ _MESSAGES = {
     "controls. The states returned are the initial state, repeated.",
     Status.STOPPED_BY_CALLBACK: "The callback asked to stop.",
     Status.INTERRUPTED: "The solve was interrupted; this is the best iterate until then.",
+    Status.TIME_LIMIT: "The time limit was reached; this is the best iterate until then.",
     Status.INFEASIBLE: "The constraints contradict each other near this trajectory: no small change of the controls "
     "lowers their violation.",
 }

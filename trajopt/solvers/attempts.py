@@ -77,7 +77,7 @@ class Attempts(NamedTuple):
     def best(self, direction: Direction) -> Attempt:
         """Search along the direction; where it is good for a short step at best, along others too."""
         found = self._farther(self.along(direction))
-        for others in (self._with_clipped_controls_held, self._without_curvature):
+        for others in (self._with_clipped_controls_held, self.without_curvature):
             if found.long:
                 break
             found = others(found)
@@ -131,7 +131,7 @@ class Attempts(NamedTuple):
                 break
         return best
 
-    def _without_curvature(self, best: Attempt) -> Attempt:
+    def without_curvature(self, best: Attempt) -> Attempt:
         """The better one of an exact step and the Gauss-Newton step."""
         exact = best.direction
         if exact.kind == GAUSS_NEWTON:

@@ -13,6 +13,12 @@ COST_HESSIANS = ("exact", "gauss_newton")
 class DDP(ShootingSolver):
     """Differential dynamic programming: iLQR far from an optimum, Newton's quadratic convergence near it.
 
+    An iteration expands dynamics and costs along the trajectory, makes gains of that in a sweep backwards in time, and
+    rolls out shorter and shorter steps until one lowers the cost as predicted.  Steps are those of `ILQR` until little
+    is left to gain, and from then on have the curvature of the dynamics.  Limits of controls are kept by a box QP in
+    the sweep, other constraints by an augmented Lagrangian.  No solve raises because it fails: `Solution.status` names
+    how it ended, and `Solution.explain` says what to try.
+
     Parameters
     ----------
     hessian : str
@@ -33,6 +39,17 @@ class DDP(ShootingSolver):
         the cost falls (default).  It is looked for where the last sweep was no exact one, for the price of a sweep.
     others
         See `LoopOptions`.
+
+    Examples
+    --------
+    >>> problem = problems.make("pendulum")
+    >>> solution = trajopt.DDP().solve(problem)
+    >>> print(solution.status, solution.xs[-1, 0].round(2))  # rad, upright
+    converged 3.14
+    >>> policy = solution.policy()  # u = policy(t, x), with gains
+    >>> again = trajopt.DDP(hessian="costate").solve(problem, warm_start=solution)
+    >>> again.iterations  # the solution is where it starts
+    0
     """
 
     hessian: str = "parallel"

@@ -72,7 +72,8 @@ def _point(formulation: Formulation, state: State) -> KKTPoint:
     model, rows, m = state.model, formulation.rows, state.multipliers
     nu = np.zeros(0) if model.rows is None else model.rows.dual
     (xs, us, *_), penalty = model.iterate, 0.0 if m is None else m.penalty
-    return point_of(formulation.problem, xs, us, rows, nu, penalty, formulation.limits)
+    K = formulation.policy(model, _last(state).sweep)[1]
+    return point_of(formulation.problem, xs, us, rows, nu, penalty, formulation.limits, K)
 
 
 def _escape(

@@ -92,7 +92,7 @@ def least_violation(
         F = 0.5 * float(v @ v)
         minimum = minimum or (stalls >= STALLS and (stalls >= MORE_STALLS or _stationary(formulation, model, v)))
         minimum = minimum or (stalls > 0 and abs(F - known) <= SAME * known)
-        if F <= enough or minimum or steps >= STEPS:
+        if F <= enough or minimum or steps >= STEPS or clock.over:
             return Search(model, v, F, steps, minimum)
         weighted = model.rows._replace(weights=Weights(v, np.where((v != 0.0) | equalities, 1.0, 0.0)))
         for _ in range(RAISES):
@@ -166,7 +166,7 @@ def check(
     best = found = least_violation(formulation, start, clock, enough)
     steps, rng = found.steps, np.random.default_rng(0)
     for spread in (0.0, *SPREADS):
-        if best.value <= enough or not (best.minimum and certified(formulation, best)):
+        if best.value <= enough or clock.over or not (best.minimum and certified(formulation, best)):
             break
         us = best.model.iterate.us
         if spread > 0.0:
@@ -183,7 +183,7 @@ def check(
         steps += found.steps
         if found.value < best.value * (1.0 - STALL):
             best = found
-    hopeless = best.value > enough and best.minimum and certified(formulation, best)
+    hopeless = not clock.over and best.value > enough and best.minimum and certified(formulation, best)
     worst = float((np.abs(best.weights) / rows.D).max(initial=0.0))
     return best, hopeless and worst > tolerance, steps
 

@@ -13,6 +13,15 @@ class ILQR(ShootingSolver):
     ----------
     all
         See `LoopOptions`.
+
+    Examples
+    --------
+    >>> problem = problems.make("pendulum")
+    >>> first = trajopt.ILQR(max_iterations=3).solve(problem)
+    >>> print(first.status)
+    max_iterations
+    >>> trajopt.ILQR().solve(problem, warm_start=first).converged
+    True
     """
 
     def _curvature(self) -> tuple[Curvature, float | None]:

@@ -14,8 +14,9 @@ Exact curvature is thus switched on late, when the trajectory is nearly right: e
 from an optimum, and no regularization of it was found to be as good as a Gauss-Newton step there.
 
 Where one step is all that is allowed, no sweep follows it.  From a warm start its own is then the only one: an exact
-one has the costate as its multiplier, the penalty is not steered, and kinks of the model count only where the step
-would be short.
+one has the costate of the warm start as its multiplier, since that along the old trajectory is not near the optimum's
+where the state or a target has jumped, and is compared with a Gauss-Newton step unless it keeps its promise; the
+penalty is not steered, and kinks of the model count only where the step would be short.
 
 An iteration makes a new `State` of the one before, which stays as it is.  What the sweep's controls are, and how
 trajectories follow from them, is the business of a `Formulation`.
@@ -34,6 +35,7 @@ from trajopt.results.status import Status
 from trajopt.solvers.attempts import LONG_STEP, Attempt, Attempts
 from trajopt.solvers.constrained import Constrained, kept
 from trajopt.solvers.cycle import arrived, left_of
+from trajopt.solvers.deadline import better, ranked
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.feasibility import checked, restrained
 from trajopt.solvers.iterate import (
@@ -74,6 +76,8 @@ class Loop:
         Those of the formulation's rows in a warm start.
     cycle : bool
         Whether all that is wanted is one step from a warm start, and nothing of where it leads.
+    costate : (N+1, ndx) array or None
+        That of the warm start.
     """
 
     formulation: Formulation
@@ -82,14 +86,20 @@ class Loop:
     clock: Stopwatch
     warm: tuple[np.ndarray, float] | None = None
     cycle: bool = False
+    costate: np.ndarray | None = None
 
     def run(self, start: Iterate, callback: Callback | None, predicted: float = np.inf, log: Log = ()) -> State:
         """Iterate until an end, from an iterate of finite cost; `predicted` 0 lets exact steps begin at once."""
-        state = None
+        state = best = None
         try:
             state = self.begin(start, predicted, log)
             while True:
+                if self.clock.limit is not None:
+                    best = better(best, ranked(self.formulation, state, self.options))
                 state = self.step(state)
+                if state.status is Status.TIME_LIMIT and best is not None:
+                    state = best.at_end(state)
+                    return state._replace(log=(*state.log, self._last_record(state)))
                 if state.status is not None:
                     return state
                 if callback is not None:
@@ -98,7 +108,7 @@ class Loop:
                     state = state._replace(stopping=stopping)
         except KeyboardInterrupt:
             state = state or self.begin(start, np.inf, log)
-            return state._replace(status=Status.INTERRUPTED, log=(*state.log, self._record(state, None, None)))
+            return state._replace(status=Status.INTERRUPTED, log=(*state.log, self._last_record(state)))
 
     def begin(self, start: Iterate, predicted: float = np.inf, log: Log = ()) -> State:
         """The state before the first step."""
@@ -121,7 +131,10 @@ class Loop:
         """One iteration; its status says why to stop before a step or after it, None to go on."""
         if self._single and state.tried > 0:
             return self._closed(state)
-        state = checked(self.formulation, state, self.options, self.clock)
+        if not self.clock.over:
+            state = checked(self.formulation, state, self.options, self.clock)
+        if self.clock.over:
+            return state._replace(status=Status.TIME_LIMIT)
         if state.status is not None:
             return state._replace(log=(*state.log, self._record(state, None, None)))
         aim, weight, predicted = self._aim(state), state.gap_weight, 0.0
@@ -138,6 +151,8 @@ class Loop:
             return state._replace(status=status, log=(*state.log, self._record(state, direction, None)))
         attempts = Attempts(self.formulation, model, multipliers, regularization.mu, weight, self.clock)
         found = aim.attempt or attempts.best(direction)
+        if self.cycle and not self._as_promised(model.iterate, found):
+            found = attempts.without_curvature(found)
         used, step, refused = found if found.long or not self._unsteered else self._past_kinks(attempts, found)
         if used is not direction:
             weight, predicted = expected_decrease(model.iterate, used, weight)
@@ -175,7 +190,9 @@ class Loop:
         regularization = state.regularization.after_step(step.alpha, closing)
         if used.kind == CONVEXIFIED:
             regularization = regularization.after_convexified(step.alpha, gain, state.predicted)
-        last = left_of(self.formulation, model.iterate, used, step) if self._single else state.direction
+        last = state.direction
+        if self._single or self.clock.limit is not None:
+            last = left_of(self.formulation, model.iterate, used, step)
         return State(
             moved, regularization, state.predicted, state.log, m,
             state.gap_weight, state.tried, last, state.without_curvature,
@@ -212,6 +229,11 @@ class Loop:
         """Whether that step is one of a sweep, with the penalty of a warm start."""
         return self._single and self.warm is not None
 
+    def _as_promised(self, iterate: Iterate, found: Attempt) -> bool:
+        """Whether a full step was found that gains what it promised."""
+        step = found.step
+        return step is not None and step.alpha == 1.0 and kept(-found.direction.change, iterate.cost - step.cost)
+
     def _past_kinks(self, attempts: Attempts, found: Attempt) -> Attempt:
         """The better one of a short step, or none, and the step to the minimum of the model with its kinks."""
         model, m, direction = attempts.model, attempts.multipliers, found.direction
@@ -226,8 +248,7 @@ class Loop:
         status = Status.STOPPED_BY_CALLBACK if state.stopping else Status.MAX_ITERATIONS
         if not (state.stopping or np.isfinite(state.model.gradient_norm)):
             status = Status.INVALID_DERIVATIVES
-        record = self._record(state, None, None)._replace(predicted_decrease=state.predicted)
-        return state._replace(status=status, log=(*state.log, record))
+        return state._replace(status=status, log=(*state.log, self._last_record(state)))
 
     # ------------------------------------------------------------------------------------------------ direction
     def _exact_wanted(self, predicted: float, iterate: Iterate) -> bool:
@@ -241,8 +262,9 @@ class Loop:
             enough = self._enough(state.model.iterate)
             return Constrained(self.formulation, self.options, self.clock).aim(state, exact, enough)
         model = state.model
-        if exact and self._single and model.exact is None:  # near the optimum: the costate, instead of another sweep
-            model = self.formulation.with_curvature(model, model.costate, self.clock)
+        if exact and self._single and model.exact is None:  # near the optimum: a costate, instead of another sweep
+            costate = model.costate if self.costate is None else self.costate
+            model = self.formulation.with_curvature(model, costate, self.clock)
         found = Directions(self.formulation, self.clock).find(model, state.regularization, exact)
         return found._replace(multipliers=state.multipliers)
 
@@ -281,6 +303,10 @@ class Loop:
         return Status.LINE_SEARCH_FAILED if state.refused.blocked is None else Status.NOT_FINITE
 
     # ------------------------------------------------------------------------------------------------ the log
+    def _last_record(self, state: State) -> IterationRecord:
+        """Of an iterate from which no direction was looked for: what is promised is what the step to it did."""
+        return self._record(state, None, None)._replace(predicted_decrease=state.predicted)
+
     def _record(self, state: State, direction: Direction | None, step: Step | None) -> IterationRecord:
         iterate = state.model.iterate
         rows, at, violation = self.formulation.rows, state.model.rows, 0.0

@@ -8,17 +8,20 @@ scratch memory is reused beneath them, and no solution refers to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
 
 from trajopt.interfaces.system import state_array
+from trajopt.optimality.parameters import parameters_of
 from trajopt.problem.parameters import Key, Place, places, with_values
 from trajopt.problem.problem import Problem, check_problem
+from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
 from trajopt.solvers.posed import Posed, pose
+from trajopt.validation import flag, float_array
 
 if TYPE_CHECKING:
     from trajopt.solvers.loop import Callback
@@ -33,6 +36,9 @@ class PreparedSolver:
     solver : DDP or ILQR
         With its options; ``max_iterations=1`` makes every solve one real-time iteration.
     problem : Problem
+    parameters : str or callable, optional
+        What the p of `prepare_step` moves: of all terms the attribute of this name, ``"target"`` being as
+        ``update(target=p)``; or what a function makes of p, a mapping for `update`.  By default p is that mapping.
 
     Raises
     ------
@@ -40,11 +46,16 @@ class PreparedSolver:
         If one of them is something else.
     """
 
-    def __init__(self, solver: LoopOptions, problem: Problem) -> None:
+    def __init__(
+        self, solver: LoopOptions, problem: Problem, parameters: str | Callable[[Any], Mapping[str, Any]] | None = None
+    ) -> None:
         if not callable(getattr(solver, "solve_posed", None)):
             raise TypeError(f"solver: got {type(solver).__name__}, wanted a trajopt.DDP or trajopt.ILQR")
         check_problem(problem)
-        self.solver, self.problem = solver, problem
+        if not (parameters is None or isinstance(parameters, str) or callable(parameters)):
+            wanted = "the name of an attribute or a function that returns what update takes"
+            raise TypeError(f"parameters: got {type(parameters).__name__}, wanted {wanted}")
+        self.solver, self.problem, self.parameters = solver, problem, parameters
         self._places: dict[Key, Place] | None = None
         self._posed: Posed | None = None
 
@@ -89,6 +100,7 @@ class PreparedSolver:
         xs: ArrayLike | None = None,
         warm_start: WarmStart | Solution | None = None,
         callback: Callback | None = None,
+        time_limit: float | None = None,
     ) -> Solution:
         """What ``solver.solve`` returns for the problem with the initial state x0 (nx,), or the problem's own.
 
@@ -98,7 +110,79 @@ class PreparedSolver:
         solver: Any = self.solver
         if self._posed is None:
             self._posed = pose(problem, solver)
-        return solver.solve_posed(problem, self._posed, us, xs, callback, warm_start)
+        return solver.solve_posed(problem, self._posed, us, xs, callback, warm_start, time_limit)
+
+    def prepare_step(
+        self,
+        x_predicted: ArrayLike,
+        p: Any = None,
+        warm_start: WarmStart | Solution | None = None,
+        *,
+        exact: bool = True,
+    ) -> Feedback:
+        """All of a cycle that can be done before the state and the parameters of its control are known.
+
+            feedback = prepared.prepare_step(x, p, plan)        a plan to start with
+            u = feedback(x, p)                                  when x and p arrive: microseconds
+            feedback = prepared.prepare_step(system.step(x, u), p, feedback.plan(x, p, steps=1))
+
+        Solves as `solve` does, with ``max_iterations=1`` by one iteration, moves targets, references and limits to p
+        as `update` does, and finds how the plan depends on its initial state and on p: by the exact second order at
+        the plan, without regularization; by Gauss-Newton Hessians where that is not positive definite.
+
+        Parameters
+        ----------
+        x_predicted : (nx,) array
+            The state that is expected.
+        p : optional
+            The parameters that are known: what `parameters` of ``solver.prepare(problem, parameters=...)`` is about, a
+            number, an array, or a mapping or dataclass with some, whose other entries are constants; by default a
+            mapping of terms' names to values.  Targets of poses, and limits, take a function.
+        warm_start : Solution or WarmStart, optional
+        exact : bool
+            False: Gauss-Newton Hessians in any case, which are less near for small moves, and safer for large ones.
+
+        Returns
+        -------
+        Feedback
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the argument.
+        """
+        parameters, exact, x0 = None, flag("exact", exact), state_array(self.problem.system, "x_predicted", x_predicted)
+        if p is not None:
+            parameters = parameters_of(self._numbers(p))
+            by_name, everywhere = self._moves(parameters.at(parameters.vector))
+            self.update(by_name, **everywhere)
+        solution = self.solve(x0, warm_start=warm_start)
+
+        def moved(p: Any) -> Problem:
+            assert self._places is not None
+            return with_values(solution.problem, self._places, *self._moves(p))[0]
+
+        return feedback_of(solution, parameters, moved, exact, self.solver.max_regularization)
+
+    def _moves(self, p: Any) -> tuple[Mapping[str, Any], dict[str, Any]]:
+        """What `update` takes, by names and everywhere."""
+        if isinstance(self.parameters, str):
+            return {}, {self.parameters: p}
+        return (p if self.parameters is None else self.parameters(p)), {}
+
+    def _numbers(self, p: Any) -> Any:
+        """p, with floats for numbers where all of it has to be numbers."""
+        if isinstance(self.parameters, str):
+            return float_array("p", p, None)
+        if self.parameters is not None:
+            return p
+        wanted = "a mapping of terms' names to numbers or arrays, or prepare(problem, parameters=...)"
+        if not isinstance(p, Mapping):
+            raise TypeError(f"p: got {type(p).__name__}, wanted {wanted}")
+        for name, value in p.items():
+            if isinstance(value, Mapping | tuple):
+                raise ValueError(f"p: got a {type(value).__name__} for {name!r}, wanted {wanted}")
+        return {name: float_array(f"p[{name!r}]", value, None) for name, value in p.items()}
 
     @staticmethod
     def shifted(solution: Solution, steps: int = 1) -> WarmStart:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from numpy.typing import ArrayLike
 
 from trajopt.problem.problem import Problem
@@ -30,6 +33,7 @@ class ShootingSolver(LoopOptions):
         xs: ArrayLike | None = None,
         callback: Callback | None = None,
         warm_start: WarmStart | Solution | None = None,
+        time_limit: float | None = None,
     ) -> Solution:
         """Solve the problem.
 
@@ -46,6 +50,10 @@ class ShootingSolver(LoopOptions):
             Called with a `Progress` after each iteration; a true result stops the solve.
         warm_start : Solution or WarmStart, optional
             Controls, multipliers and penalties of an earlier solve (``solution``, ``solution.shifted()``).
+        time_limit : float, optional
+            Seconds after which no iteration is begun.  A solve that has not ended by then has the status "time_limit"
+            and is the best iterate so far, the start if there is no other: without gaps rather than with, within the
+            feasibility tolerance of constraints rather than not, then of the least cost.
 
         Returns
         -------
@@ -57,7 +65,7 @@ class ShootingSolver(LoopOptions):
         TypeError, ValueError
             Naming the argument, what it got and what was wanted.
         """
-        return self.solve_posed(problem, None, us, xs, callback, warm_start)
+        return self.solve_posed(problem, None, us, xs, callback, warm_start, time_limit)
 
     def solve_posed(
         self,
@@ -67,10 +75,14 @@ class ShootingSolver(LoopOptions):
         xs: ArrayLike | None,
         callback: Callback | None,
         warm_start: WarmStart | Solution | None,
+        time_limit: float | None = None,
     ) -> Solution:
         """`solve` where it is known how this solver poses the problem."""
-        return solve(problem, self, *self._curvature(), us, xs, callback, warm_start, posed)
+        return solve(problem, self, *self._curvature(), us, xs, callback, warm_start, posed, time_limit)
 
-    def prepare(self, problem: Problem) -> PreparedSolver:
-        """This solver with a problem to be solved again and again from new initial states."""
-        return PreparedSolver(self, problem)
+    def prepare(
+        self, problem: Problem, parameters: str | Callable[[Any], Mapping[str, Any]] | None = None
+    ) -> PreparedSolver:
+        """This solver with a problem to be solved again and again from new initial states; parameters: what the p of
+        `PreparedSolver.prepare_step` moves."""
+        return PreparedSolver(self, problem, parameters)

@@ -29,6 +29,7 @@ from trajopt.solvers.memory import keep_freed
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.posed import Posed, pose, takes_accelerations
 from trajopt.solvers.timing import Stopwatch
+from trajopt.validation import float_array, positive_number
 
 FAR = 2.0
 """A rollout of the first controls leads away if it costs so many times what the initial state at every knot does."""
@@ -54,10 +55,11 @@ def solve(
     callback: Callback | None,
     warm_start: WarmStart | Solution | None,
     posed: Posed | None = None,
+    time_limit: float | None = None,
 ) -> Solution:
     """Improve the controls until an end with a name; threshold None is iLQR, the others as for `trajopt.DDP.solve`;
     posed: what `pose` makes of the problem, if that is known."""
-    clock = Stopwatch()
+    clock = Stopwatch(None if time_limit is None else positive_number("time_limit", time_limit))
     check_problem(problem)
     if not (callback is None or callable(callback)):
         raise TypeError(f"callback: got {type(callback).__name__}, wanted a function of the progress")
@@ -79,7 +81,7 @@ def solve(
     if rows is not None and warm is None and options.soft_penalty == 0.0:
         rows = rows.scaled_at(iterate.xs, iterate.us)
         formulation = formulation_of(problem, posed.limits, options, curvature, rows)
-    loop = Loop(formulation, options, threshold, clock, warm, cycle)
+    loop = Loop(formulation, options, threshold, clock, warm, cycle, _costate(problem, start))
     state = loop.run(iterate, callback, predicted)
     if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not cycle:
         state = _past_saddles(loop, state, callback)
@@ -94,7 +96,7 @@ def solve(
 def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> State:
     """The state after leaving the saddles at which the loop ends."""
     for _ in range(ESCAPES):
-        found = saddle(loop.formulation, state, loop.clock)
+        found = None if loop.clock.over else saddle(loop.formulation, state, loop.clock)
         left = loop.options.max_iterations - state.tried
         if found is None:
             break
@@ -118,6 +120,13 @@ def _initial(problem: Problem, us: Any, xs: Any, start: WarmStart | None) -> tup
     if xs is not None:
         return us, problem.states("xs", xs)
     return us, None if start is not None or problem.xs_init is None else problem.xs_init.copy()
+
+
+def _costate(problem: Problem, start: WarmStart | None) -> np.ndarray | None:
+    """That of a warm start, checked; None without."""
+    if start is None or start.costate is None:
+        return None
+    return float_array("warm_start: costate", start.costate, (problem.horizon + 1, problem.system.ndx))
 
 
 def _first(

@@ -21,16 +21,22 @@ class _Part:
 
 
 class Stopwatch:
-    """Seconds since it was made, and how many of them were spent in each part."""
+    """Seconds since it was made, and how many of them were spent in each part; `limit`: how many there are, None for
+    any."""
 
-    def __init__(self) -> None:
-        self._start = time.perf_counter()
+    def __init__(self, limit: float | None = None) -> None:
+        self._start, self.limit = time.perf_counter(), limit
         self._parts = {part: _Part() for part in PARTS}
 
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
         return time.perf_counter() - self._start
+
+    @property
+    def over(self) -> bool:
+        """Whether the limit has passed."""
+        return self.limit is not None and self.elapsed >= self.limit
 
     def measure(self, part: str) -> "_Part":
         """Count the time inside the with-block towards this part."""

@@ -39,7 +39,14 @@ def _taper(name: str, size, at_tip) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Circular:
-    """A disc of this radius [m] at the base and, by default the same, at the tip; linear between."""
+    """A disc of this radius [m] at the base and, by default the same, at the tip; linear between.
+
+    Examples
+    --------
+    >>> rods.Circular(0.02)
+    Circular(radius=0.02, radius_at_tip=None)
+    >>> tapered = rods.Circular(0.025, 0.018)
+    """
 
     radius: float
     radius_at_tip: float | None = None

@@ -89,6 +89,12 @@ class LegendreBasis(StrainBasis):
     ----------
     torsion, bending_y, bending_z, stretch, shear_y, shear_z : int >= 0, or None
         None keeps the component at its reference; 0 makes it constant along the rod.
+
+    Examples
+    --------
+    >>> planar = rods.LegendreBasis(bending_y=2)  # a parabola of the arclength
+    >>> rods.LegendreBasis(torsion=0, bending_y=3, bending_z=3, stretch=0)
+    LegendreBasis(torsion=0, bending_y=3, bending_z=3, stretch=0)
     """
 
     def __init__(

@@ -37,6 +37,14 @@ class RodModelBuilder(ContactBuilder):
     gravity : (3,) acceleration in the world frame, m/s^2
     name : name of the model
     base : (R, p), frame in the world to which links with the parent "world" are attached; by default the world's
+
+    Examples
+    --------
+    >>> builder = rods.RodModelBuilder()
+    >>> silicone = rods.Elastic(young=1e6, poisson=0.5, density=1000.0)  # Pa, -, kg/m^3
+    >>> builder.add_rod("arm", "world", 0.3, rods.Circular(0.02), silicone, rods.LegendreBasis(bending_y=2))
+    >>> builder.build().nv  # bending is a parabola of the arclength
+    3
     """
 
     def __init__(

@@ -102,6 +102,15 @@ class SoftRobot(ByContent):
     ValueError : unknown rods of a tendon or chamber, or ones that do not follow each other, or with a joint between
         them that it cannot cross; a name given twice, one that leaves the section of its rod; an unknown link in
         `torques`, or one whose joint has not one degree of freedom, or given twice.
+
+    Examples
+    --------
+    >>> builder = rods.RodModelBuilder()
+    >>> silicone = rods.Elastic(young=1e6, poisson=0.5, density=1000.0)
+    >>> builder.add_rod("arm", "world", 0.3, rods.Circular(0.02), silicone, rods.LegendreBasis(bending_y=2))
+    >>> robot = rods.SoftRobot(builder.build(), [rods.Tendon.straight("arm", 0.0, 0.015)])  # 15 mm above the middle
+    >>> robot.nq, robot.control_names
+    (3, ('tendon 0',))
     """
 
     model: RodModel

@@ -86,6 +86,16 @@ def static_equilibrium(
     Raises
     ------
     ValueError : a wrong shape, a number that is not finite, one out of range, an unknown method.
+
+    Examples
+    --------
+    >>> builder = rods.RodModelBuilder()
+    >>> silicone = rods.Elastic(young=1e6, poisson=0.5, density=1000.0)
+    >>> builder.add_rod("arm", "world", 0.3, rods.Circular(0.02), silicone, rods.LegendreBasis(bending_y=2))
+    >>> robot = rods.SoftRobot(builder.build())
+    >>> rest = rods.static_equilibrium(robot, u=[])
+    >>> rest.converged, rods.link_placement(robot.model, "arm", rest.q)[1][[0, 2]].round(2)  # x and z of its tip
+    (True, array([ 0.28, -0.09]))
     """
     check_choice("method", method, METHODS)
     tolerance = as_positive("tolerance", tolerance)

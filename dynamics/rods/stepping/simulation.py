@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from scipy.integrate import BDF, Radau
 
+from dynamics.progress import progress_bar
 from dynamics.rods.model.turning_joints import turning_joints
 from dynamics.rods.robot.plant import Plant, Policy, Report, Run, State
 from dynamics.rods.robot.prescribed_motion import Motion, at_time, prescribed_motion
@@ -256,6 +257,6 @@ def _progress_bar(show: bool, duration: float):
         yield lambda t: None
         return
     columns = TextColumn("simulating"), BarColumn(), TextColumn("{task.fields[t]}"), TimeRemainingColumn()
-    with Progress(*columns) as bar:
+    with progress_bar(*columns) as bar:
         task = bar.add_task("", total=duration, t="")
         yield lambda t: bar.update(task, completed=t, t=f"{t:.3g} of {duration:.3g} s")

@@ -159,6 +159,10 @@ class SoftRobotSystem(DiscreteSystem):
         """difference(x_ref, xs) (K, ndx) and its Jacobian (K, ndx, ndx) in xs; x_ref (nx,) or (K, nx)."""
         return moved_near(self._turns, x_ref, xs)[0] - x_ref, difference_expansion(self._turns, x_ref, xs, None)[0]
 
+    def integrate_jacobian(self, xs: np.ndarray) -> np.ndarray:
+        """Jacobian (K, nx, ndx) of integrate(xs, dx) in dx: the identity, whatever the charts."""
+        return np.tile(np.eye(self.nx), (len(as_array("xs", xs, (None, self.nx))), 1, 1))
+
     def difference_residual(self, x_ref: np.ndarray) -> ChartDifference:
         """r = difference(x_ref, x) as a residual that sums its weighted squares by itself."""
         return ChartDifference(self._turns, x_ref)

@@ -1,0 +1,128 @@
+"""How steps depend on the inertial parameters pi of the bodies, contracted with multipliers: all of them at once.
+
+With Y the regressor, M a + b = Y(q, v, a) pi + ..., so that a change of pi at a given acceleration is a change of the
+torques, with contacts and closed loops too, whose forces follow the torques alike:
+
+    da/dpi = - (da/dtau) Y(q, v, a)           d(lam'f)/dpi = - (f_tau'lam)' Y                          (Euler steps)
+
+f_tau is what `linearize` says of the same robot with a torque on every degree of freedom; on a floating base, and with
+implicit damping, it contains what these do.  Through the stages of RK4 the multipliers go backwards,
+
+    c_i = w_i h lam + h_i F_(i+1)'c_(i+1),  w = 1/6, 1/3, 1/3, 1/6       d(lam'f)/dpi = - sum_i (a_tau'c_i)' Y_i
+
+and at an impact M (v+ - v) = J'L with J v+ = - e J v, so Y is that of M (v+ - v), and da/dtau is P M^-1 with the
+projection P = 1 - (1 - dv+/dv)/(1 + e).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from dynamics.algorithms.mass_matrix import inverse_mass_matrix
+from dynamics.derivatives.inertial_parameters import INERTIAL
+from dynamics.derivatives.regressor import regressor_product
+from dynamics.simd import launch
+from dynamics.systems.frame_actuators import force_map
+from dynamics.systems.linearization import drive_linearization, linearization_numbers
+from dynamics.systems.rollouts import drive_steps
+from dynamics.systems.steps import Euler, Plant, step_numbers
+from dynamics.systems.workspace import dynamics_numbers
+
+if TYPE_CHECKING:
+    from dynamics.systems.impact import Impact
+    from dynamics.systems.rigid_body import RigidBodySystem
+
+UNIT_STEP = Euler(1.0, False)
+STAGES = (1 / 6, 0.0), (1 / 3, 1.0), (1 / 3, 0.5), (1 / 6, 0.5)
+"""Of RK4, the last first: its weight, and h_i/h."""
+
+
+def of_steps(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    """Of a robot's steps at xs (N, nx) under us (N, nu), lam (N, ndx): (nb, 10) of all bodies of the tree."""
+    tree, led = system.tree, system.led
+    if tree is not None and led is not None:
+        return of_steps(tree, led.full_x(xs), us, led.full_multipliers(lam))
+    (n, m), nq = system.actuation.B.shape, system.nq
+    tau, h = us[:, :m] @ system.actuation.B.T, us[:, m:] if system.free_duration else system.dt
+    if system.pushing is not None:
+        tau += (force_map(system.model, xs[:, :nq]) @ us[:, :m, None])[..., 0]
+    if system.integrator == "rk4":
+        return _of_stages(system, xs, tau, lam)
+    if system.euclidean and not (system.in_contact or system.free_duration):
+        q, push = np.ascontiguousarray(xs[:, :nq]), lam[:, n:] + (h * lam[:, :n] if system.semi_implicit else 0.0)
+        w = h * np.einsum("tij,tj->ti", inverse_mass_matrix(system.plant_model, q), push)
+    else:
+        _, f_tau = _by_torques(system, xs, np.concatenate([tau, us[:, m:]], axis=1))
+        w = np.einsum("tij,ti->tj", f_tau[:, :, :n], lam)
+    return _contracted(system, xs, (system.step(xs, us)[:, nq:] - xs[:, nq:]) / h, w)
+
+
+def _of_stages(system: RigidBodySystem, xs: np.ndarray, tau: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    """Of RK4 steps."""
+    if not system.euclidean or system.free_duration:
+        raise ValueError(
+            'parameter_gradient: got integrator="rk4" with joints of several degrees of freedom or free durations, '
+            "wanted an Euler integrator"
+        )
+    n, h, x, stages = system.nv, system.dt, xs, []
+    for reach in (0.5, 0.5, 1.0, 0.0):
+        fx, fu = _by_torques(system, x, tau, UNIT_STEP)
+        rate = _unit_steps(system, x, tau) - x
+        stages.append((x, rate[:, n:], fx - np.eye(2 * n), fu[:, n:]))
+        x = xs + reach * h * rate
+    total, behind = np.zeros((system.model.nb, INERTIAL)), np.zeros_like(lam)
+    for (x, a, F, a_tau), (weight, reach) in zip(reversed(stages), STAGES, strict=True):
+        c = weight * h * lam + reach * h * behind
+        behind = np.einsum("tij,ti->tj", F, c)
+        total += _contracted(system, x, a, np.einsum("tij,ti->tj", a_tau, c[:, n:]))
+    return total
+
+
+def _driven(system: RigidBodySystem, integrator: Euler | None) -> Plant:
+    """The plant with a torque on every degree of freedom, and another integrator if one is given."""
+    plant = system.plant[1]
+    return plant._replace(
+        B=np.eye(system.nv), skip=0, actuators=None, integrator=plant.integrator if integrator is None else integrator
+    )
+
+
+def _by_torques(
+    system: RigidBodySystem, xs: np.ndarray, tau: np.ndarray, integrator: Euler | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """fx, fu (N, 2 nv, .) of that plant under tau, behind which durations are where these are free."""
+    (N, nu), n, timed = tau.shape, system.nv, system.free_duration
+    fx, fu = np.empty((N, 2 * n, 2 * n)), np.empty((N, 2 * n, nu))
+    numbers = linearization_numbers(system.model, system.contacts, nu, False, None, timed)
+    launch(drive_linearization, N, numbers, system.plant[0], _driven(system, integrator), xs, tau, fx, fu)
+    return fx, fu
+
+
+def _unit_steps(system: RigidBodySystem, xs: np.ndarray, tau: np.ndarray) -> np.ndarray:
+    """States (N, nx) after explicit Euler steps of one second."""
+    numbers = dynamics_numbers(system.model, system.contacts) + step_numbers(system.model) + 2 * system.nx + system.nv
+    moved = np.empty_like(xs)
+    launch(drive_steps, len(xs), numbers, system.plant[0], _driven(system, UNIT_STEP), xs, tau, moved)
+    return moved
+
+
+def _contracted(system: RigidBodySystem, xs: np.ndarray, a: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """- sum_t Y(q_t, v_t, a_t)'w_t (nb, 10)."""
+    q, v, a, w = (np.ascontiguousarray(part) for part in (xs[:, : system.nq], xs[:, system.nq :], a, w))
+    return -regressor_product(system.model, q, v, a, w).sum(axis=0)
+
+
+def of_impacts(impact: Impact, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
+    """Of jumps of the velocities at xs (N, nx), lam (N, ndx): (nb, 10)."""
+    led, n, nq = impact.led, impact.nv, impact.nq
+    if led is not None:
+        return of_impacts(cast("Impact", led.tree), led.full_x(xs), us, led.full_multipliers(lam))
+    jump = np.ascontiguousarray(impact.step(xs, us)[:, nq:] - xs[:, nq:])
+    back = impact.linearize(xs, us)[0][:, n:, n:].swapaxes(1, 2)
+    y = lam[:, n:, None]
+    y = y - (y - back @ y) / (1.0 + impact.restitution)
+    q, still = np.ascontiguousarray(xs[:, :nq]), np.zeros((len(xs), n))
+    w = (inverse_mass_matrix(impact.model, q) @ y)[..., 0]
+    moved, weight = (regressor_product(impact.model, q, still, a, w) for a in (jump, still))
+    return (weight - moved).sum(axis=0)

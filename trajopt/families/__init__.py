@@ -1,0 +1,1 @@
+"""Families of solutions along a path of parameters."""

@@ -1,0 +1,249 @@
+"""Solutions along a path of parameters: a predictor along the tangent, a solver as corrector, steps while they hold.
+
+The tangent is the derivative of the solution by the position on the path [implicit function theorem], one column
+whatever the number of parameters.  A step of length h from a point z with tangent z. is taken if a solve from z + h z.
+converges to a strict minimum nearby,
+
+    |z_new - (z + h z.)|  <=  JUMP |h z.| + NEAR |z|        |.|: the larger one of states and controls, relative
+
+else h is halved: what lies farther away is another branch.  The next step is longer or shorter as this error is below
+or above its aim, and at most half of the way to where the smallest eigenvalue of the reduced Hessian, continued, would
+be zero (`trajopt.families.singular`); so points close in on a fold geometrically.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trajopt.families.path import Path, path_of
+from trajopt.families.record import Continuation, Ending, SingularPoint
+from trajopt.families.singular import remaining, singular_position
+from trajopt.optimality.certificate import certificate
+from trajopt.problem.problem import Problem, check_problem
+from trajopt.results.records import Progress, WarmStart
+from trajopt.results.sensitivity import Directional, Sensitivity, sensitivity
+from trajopt.results.solution import Solution
+from trajopt.solvers.ddp import DDP
+from trajopt.validation import positive_number, whole_number
+
+JUMP, NEAR = 0.5, 0.02
+AIM = 0.2
+"""Of the error, in units of |h z.| + NEAR |z|."""
+LONGER, SHORTER = 2.0, 0.5
+BEFORE = 0.5
+"""Part of the way to a zero eigenvalue that a step may go."""
+LEAST_SIZE = 1e-6
+"""Of a solution that stands still, SI units."""
+SETTLED, FALLEN = 5.0, 0.8
+"""A singular point at most so many of the least steps ahead is what stopped the continuation, if what tells it has
+fallen to this part in the last three points."""
+
+
+class Point(NamedTuple):
+    """A solution on the path: its derivatives, tangent, its length, and smallest eigenvalue."""
+
+    position: float
+    leg: int
+    solution: Solution
+    derivatives: Sensitivity
+    tangent: Directional
+    length: float
+    eigenvalue: float
+    refused: int
+
+    def held(self) -> np.ndarray:
+        """Sides of all limits, -1, 0 or 1."""
+        rows, controls = self.derivatives.point.held
+        return np.concatenate([rows.ravel(), controls.ravel()])
+
+
+class Refused(NamedTuple):
+    """Why a step was: the status of a corrector that did not converge, or what else."""
+
+    reason: str
+    infeasible: bool = False
+
+
+def continuation(
+    make_problem: Callable[[Any], Problem],
+    path: Iterable[Any],
+    solver: Any = None,
+    *,
+    start: WarmStart | Solution | None = None,
+    first_step: float = 0.1,
+    longest_step: float = 0.25,
+    smallest_step: float = 1e-4,
+    max_iterations: int = 50,
+    max_points: int = 200,
+) -> Continuation:
+    """Follow the solution of a problem while its parameters move, as far as there is one.
+
+    From a solved problem it leads to those that a solve from scratch fails at, or solves by another minimum, and to
+    where a branch of solutions ends.  Parameters move along straight lines from one p of the path to the next; for any
+    other curve c pass `lambda s: make_problem(c(s))` and the path (0.0, 1.0), and of numbers that change by orders of
+    magnitude the logarithms.
+
+    Parameters
+    ----------
+    make_problem : function of p that returns a Problem, as for `sensitivity`; it is called slightly beyond the ends of
+        the path, too, for differences
+    path : two or more p, from start to end, all of which are solved: numbers, arrays, mappings or dataclasses of
+        numbers and arrays; other entries are constants
+    solver : ILQR or DDP, for the start and as corrector; by default DDP()
+    start : for the first solve
+    first_step, longest_step, smallest_step : of the position, which moves by 1 from one p of the path to the next
+    max_iterations : of a corrector; one that takes more is tried with half the step
+    max_points : on the path, at most
+
+    Returns
+    -------
+    Continuation; its `status` says how it ended, "complete" at the end of the path.  No end is an exception.
+
+    Raises
+    ------
+    TypeError, ValueError : naming the argument; and what make_problem raises.
+    """
+    if not callable(make_problem):
+        raise TypeError(f"make_problem: got {type(make_problem).__name__}, wanted a function of p")
+    steps = {"first_step": first_step, "longest_step": longest_step, "smallest_step": smallest_step}
+    first, longest, least = (positive_number(name, value) for name, value in steps.items())
+    if not least <= first <= longest:
+        raise ValueError(f"first_step: got {first}, wanted one from smallest_step {least} to longest_step {longest}")
+    whole_number("max_iterations", max_iterations, 1)
+    whole_number("max_points", max_points, 1)
+    solver = DDP() if solver is None else solver
+    if isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
+        raise TypeError(f"solver: got {solver!r}, wanted a solver such as trajopt.DDP()")
+    follower = Follower(make_problem, path_of(path), solver, max_iterations)
+    return follower.follow(start, first, longest, least, max_points)
+
+
+class Follower:
+    """What does not change along a path, and the loop."""
+
+    def __init__(self, make_problem: Callable, path: Path, solver: Any, max_iterations: int) -> None:
+        self.make_problem, self.path, self.solver, self.most = make_problem, path, solver, max_iterations
+
+    def follow(
+        self, start: WarmStart | Solution | None, first: float, longest: float, least: float, most: int
+    ) -> Continuation:
+        """From the start of the path on."""
+        problem = self.make_problem(self.path.at(0.0))
+        check_problem(problem)
+        found = self._point(0.0, self.solver.solve(problem, warm_start=start), 0)
+        if isinstance(found, Refused):
+            return self._record([], Ending.START_FAILED, f"No start: {found.reason}.")
+        points, step, refused, last = [found], first, 0, Refused("")
+        while points[-1].position < self.path.length:
+            if len(points) >= most:
+                return self._record(points, Ending.MAX_POINTS, f"{most} points did not reach the end of the path.")
+            here = points[-1]
+            ahead = min(step, here.leg + 1.0 - here.position)
+            if here.leg + 1.0 - here.position - ahead < least:  # no rest that is shorter than a step may be
+                ahead = here.leg + 1.0 - here.position
+            tried = self._step(here, ahead, refused)
+            if isinstance(tried, Refused):
+                refused, step, last = refused + 1, SHORTER * ahead, tried
+            else:
+                new, factor = tried
+                points.append(new)
+                step = min(max(step if ahead < step else least, ahead * factor), longest)
+                refused = 0
+            way = remaining([p.position for p in points], [p.eigenvalue for p in points])
+            if len(points) > 1 and points[-2].leg == points[-1].leg:
+                step = min(step, BEFORE * way)
+            if step < least:
+                return self._stopped(points, least, last)
+        return self._record(points, Ending.COMPLETE, "The end of the path was reached.")
+
+    # -------------------------------------------------------------------------------------------- one step
+    def _step(self, here: Point, ahead: float, refused: int) -> tuple[Point, float] | Refused:
+        """The next point, and how much longer or shorter the step after it should be."""
+        whole = here.leg + 1.0 - here.position <= ahead
+        position = here.leg + 1.0 if whole else here.position + ahead
+        predicted = here.derivatives.predict(ahead)
+        problem = self.make_problem(self.path.at(position))
+        solution = self.solver.solve(problem, warm_start=predicted, callback=self._too_many)
+        if not solution.converged:
+            return Refused(f"the corrector ended as '{solution.status}'", solution.status == "infeasible")
+        system, size = problem.system, _sizes(here.solution, solution)
+        off = system.difference(predicted.xs, solution.xs), solution.us - predicted.us
+        error, moved = _length(off, size), _length((ahead * here.tangent.xs, ahead * here.tangent.us), size)
+        if error > JUMP * moved + NEAR:
+            return Refused("the corrector ended far from the prediction")
+        found = self._point(position, solution, refused)
+        if isinstance(found, Refused):
+            return found
+        factor = AIM * (moved + NEAR) / max(error, 1e-300)
+        return found, min(max(factor, SHORTER), LONGER if refused == 0 else 1.0)
+
+    def _too_many(self, progress: Progress) -> bool:
+        return progress.record.iteration >= self.most
+
+    def _point(self, position: float, solution: Solution, refused: int) -> Point | Refused:
+        """A solution with its second order; refused unless it is a strict minimum."""
+        if not solution.converged:
+            return Refused(f"the solve ended as '{solution.status}'")
+        leg = self.path.leg(position)
+        make, h = self.path.problems_along(leg, self.make_problem), self.path.difference_step(position, leg)
+        try:
+            derivatives = sensitivity(make, float(position), solution, steps=h)
+            tangent = derivatives.directional(1.0)
+        except (ValueError, RuntimeError) as error:
+            return Refused(f"the solve ended where there is no derivative: {error}")
+        found = certificate(derivatives.point)
+        if found.minimum is not True:
+            return Refused("the solve ended at what is no strict minimum")
+        length = _length((tangent.xs, tangent.us), _sizes(solution, solution))
+        return Point(position, leg, solution, derivatives, tangent, length, found.smallest_eigenvalue, refused)
+
+    # -------------------------------------------------------------------------------------------- the end
+    def _stopped(self, points: list[Point], least: float, last: Refused) -> Continuation:
+        """Why no step is possible."""
+        leg = [p for p in points if p.leg == points[-1].leg]
+        s = [p.position for p in leg]
+        ends = {
+            Ending.FOLD: ([1.0 / p.length if p.length > 0.0 else np.inf for p in leg], "turns back at a fold"),
+            Ending.BIFURCATION: ([p.eigenvalue for p in leg], "meets others or ends, at a bifurcation"),
+        }
+        for status, (falling, what) in ends.items():
+            near = SETTLED * least
+            if len(leg) < 3 or not (falling[-1] < FALLEN * falling[-3] and remaining(s, falling) <= near):
+                continue
+            found, before = singular_position(s, falling), singular_position(s[:-1], falling[:-1])
+            if s[-1] < found <= s[-1] + near and abs(found - before) <= near:
+                singular = SingularPoint(found, self.path.at(found, leg[-1].leg), abs(found - before))
+                return self._record(points, status, f"The branch {what}, near position {found:.8g}.", singular)
+        text = f"Beyond position {s[-1]:.6g} no step of {least:g} succeeds: {last.reason}."
+        return self._record(points, Ending.INFEASIBLE if last.infeasible else Ending.LOST, text)
+
+    def _record(
+        self, points: list[Point], status: Ending, message: str, singular: SingularPoint | None = None
+    ) -> Continuation:
+        path, moving = self.path, self.path.moving()
+        held = [p.held() for p in points]
+        labels, positions = path.corners[0].labels(), np.array([p.position for p in points])
+        return Continuation(
+            status, message, positions, tuple(path.at(s) for s in positions),
+            np.array([path.numbers(s)[moving] for s in positions]).reshape(len(points), len(moving)),
+            tuple(labels[i] for i in moving), tuple(p.solution for p in points), tuple(p.tangent for p in points),
+            np.array([p.eigenvalue for p in points]), np.array([p.solution.iterations for p in points], int),
+            np.array([p.refused for p in points], int), np.array([np.count_nonzero(h) for h in held], int),
+            np.array([np.count_nonzero(h != held[max(k - 1, 0)]) for k, h in enumerate(held)], int), singular,
+            self.solver, path,
+        )  # fmt: skip
+
+
+def _sizes(a: Solution, b: Solution) -> tuple[float, float]:
+    """Of what states move by and of controls, the larger ones of two solutions, none below LEAST_SIZE."""
+    xs = [one.problem.system.difference(one.xs[:1].repeat(len(one.xs), 0), one.xs) for one in (a, b)]
+    moves, forces = (max(map(np.linalg.norm, pair)) for pair in (xs, (a.us, b.us)))
+    return max(float(moves), LEAST_SIZE), max(float(forces), LEAST_SIZE)
+
+
+def _length(change: tuple[np.ndarray, np.ndarray], sizes: tuple[float, float]) -> float:
+    """The larger one of the changes of states and controls, relative to their sizes."""
+    return max(float(np.linalg.norm(part)) / size for part, size in zip(change, sizes, strict=True))

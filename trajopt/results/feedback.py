@@ -1,0 +1,264 @@
+"""The control for a state and parameters that arrive after a plan was made for predicted ones.
+
+The plan is prepared between samples: an iteration at the predicted state x^ and the old parameters p^, and the KKT
+system there, without regularization, whose solution for a right-hand side of n + P columns is the derivative of the
+plan.  When x and p arrive, all that is left is
+
+    u = us_0 + du_0/dx0 difference(x^, x) + du_0/dp (p - p^),     clipped to its limits
+
+and the whole plan moves along, for the next preparation.  Limits that hold a control hold it here too: its rows are
+zero, or follow the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.simd import routine
+from trajopt.backward.expansions import expand, finite
+from trajopt.backward.regularization import Regularization
+from trajopt.interfaces.system import as_manifold, state_array
+from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
+from trajopt.optimality.kkt_point import Held, KKTPoint, kkt_point
+from trajopt.optimality.kkt_system import Indefinite, KKTSystem
+from trajopt.optimality.parameters import Parameters
+from trajopt.problem.constraints import ControlBounds
+from trajopt.problem.problem import Problem
+from trajopt.results.prediction import change_of_multipliers
+from trajopt.results.records import ConstraintReport, WarmStart
+from trajopt.results.solution import Solution
+from trajopt.validation import float_array, whole_number
+
+EXACT, GAUSS_NEWTON, NONE = "exact", "gauss_newton", "none"
+"""What derivatives of a plan are made of: all second derivatives, Gauss-Newton Hessians, or there are none."""
+FLOAT64 = np.dtype(np.float64)
+
+
+class Derivatives(NamedTuple):
+    """Of a plan by its initial state, n columns, and its parameters, P columns: states (N+1, n, n+P) along tangents,
+    controls (N, m, n+P), costate (N+1, n, n+P), multipliers of each constraint (K, nr, n+P); kind: what they are made
+    of."""
+
+    kind: str
+    xs: np.ndarray
+    us: np.ndarray
+    costate: np.ndarray
+    multipliers: tuple[np.ndarray, ...]
+
+
+@routine
+def _respond(table, reference, x, p, u):
+    """u = clip(u0 + G (x - x0, p - p0)) of a table with rows (u0, lower, upper, G); whether all numbers are finite."""
+    n, total = x.shape[0], 0.0
+    for i in range(u.shape[0]):
+        value = table[i, 0]
+        for j in range(n):
+            value += table[i, 3 + j] * (x[j] - reference[j])
+        for j in range(p.shape[0]):
+            value += table[i, 3 + n + j] * (p[j] - reference[n + j])
+        u[i] = min(max(value, table[i, 1]), table[i, 2])
+    for j in range(n):
+        total += abs(x[j])
+    for j in range(p.shape[0]):
+        total += abs(p[j])
+    return total < np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Feedback:
+    """u = feedback(x, p), microseconds after x and p arrive; made by `PreparedSolver.prepare_step`.
+
+    Attributes
+    ----------
+    solution : Solution
+        The plan at the predicted state and the old parameters; its status says how the iteration ended.
+    kind : str
+        What the derivatives are made of: "exact"; "gauss_newton" where the exact Hessian is not positive definite;
+        "none" where there are none at all, and the plan stays as it is whatever x and p are.
+    costate : (N+1, ndx)
+        Of the plan.
+    K : (nu, ndx)
+        d u / d x at the first knot.
+    D : (nu, P)
+        d u / d p there.
+    """
+
+    solution: Solution
+    derivatives: Derivatives = field(repr=False)
+    costate: np.ndarray = field(repr=False)
+    parameters: Parameters | None = field(default=None, repr=False)
+    _table: np.ndarray = field(init=False, repr=False)
+    _reference: np.ndarray = field(init=False, repr=False)
+    _p: np.ndarray = field(init=False, repr=False)
+    _manifold: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        s, system = self.solution, self.solution.problem.system
+        limits, manifold = s.problem.control_limits, as_manifold(system)
+        lower, upper = (np.full(system.nu, side) for side in (-np.inf, np.inf)) if limits is None else (
+            limit[0] for limit in limits
+        )  # fmt: skip
+        p = np.zeros(0) if self.parameters is None else self.parameters.vector
+        x = s.xs[0] if manifold is None else np.zeros(system.ndx)
+        for name, value in {
+            "_table": np.column_stack([s.us[0], lower, upper, self.derivatives.us[0]]),
+            "_reference": np.concatenate([x, p]),
+            "_p": p,
+            "_manifold": manifold,
+        }.items():
+            object.__setattr__(self, name, value)  # the class is frozen
+
+    @property
+    def kind(self) -> str:
+        """What the derivatives are made of."""
+        return self.derivatives.kind
+
+    @property
+    def exact(self) -> bool:
+        """Whether they contain all second derivatives."""
+        return self.kind == EXACT
+
+    @property
+    def K(self) -> np.ndarray:
+        """d u / d x (nu, ndx) at the first knot."""
+        return self.derivatives.us[0][:, : self.solution.problem.system.ndx]
+
+    @property
+    def D(self) -> np.ndarray:
+        """d u / d p (nu, P) there."""
+        return self.derivatives.us[0][:, self.solution.problem.system.ndx :]
+
+    def __call__(self, x: ArrayLike, p: Any = None) -> np.ndarray:
+        """The control (nu,) for the state x (nx,) and parameters p, of the form of those of `prepare_step`.
+
+        Without p the old ones count.  Raises TypeError or ValueError naming x or p.
+        """
+        moved, new = self._moved_state(x), self._numbers(p)
+        u = np.empty(len(self._table))
+        if not _respond(self._table, self._reference, moved, new, u):
+            float_array("x", x, None)
+            float_array("p", new, None)
+        return u
+
+    def plan(self, x: ArrayLike, p: Any = None, steps: int = 0) -> WarmStart:
+        """The whole plan for the state x and parameters p, to first order: states, controls within their limits,
+        multipliers; moved up by so many steps, as `Solution.shifted`, for the next preparation.
+
+        Raises TypeError or ValueError naming x, p or steps.
+        """
+        s, system = self.solution, self.solution.problem.system
+        whole_number("steps", steps, 0)
+        moved, new = float_array("x", self._moved_state(x), None), float_array("p", self._numbers(p), None)
+        d, of = np.concatenate([moved, new]) - self._reference, self.derivatives
+        us, limits = s.us + of.us @ d, s.problem.control_limits
+        us = us if limits is None else np.clip(us, *limits)
+        reports = tuple(
+            report._replace(multipliers=report.multipliers + change @ d)
+            for report, change in zip(s.constraints, of.multipliers, strict=True)
+        )
+        xs, costate = system.integrate(s.xs, of.xs @ d), self.costate + of.costate @ d
+        return replace(s, xs=xs, us=us, Vx=costate, constraints=reports).shifted(steps)
+
+    def _moved_state(self, x: ArrayLike) -> np.ndarray:
+        """The state, or on a manifold the tangent to it, perhaps not finite."""
+        s = self.solution
+        if self._manifold is not None:
+            return self._manifold.difference(s.xs[0], state_array(s.problem.system, "x", x))
+        return _as_floats("x", x, s.xs.shape[1:])
+
+    def _numbers(self, p: Any) -> np.ndarray:
+        """The vector of parameters, perhaps not finite."""
+        if p is None:
+            return self._p
+        if self.parameters is None:
+            raise TypeError(f"p: got {type(p).__name__}, wanted none, for prepare_step was given none")
+        if self.parameters.names == ("",) and len(self.parameters.shapes[0]) == 1:
+            return _as_floats("p", p, self._p.shape)
+        return self.parameters.numbers(p)
+
+
+def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """An array of this shape, as it is if it is one, perhaps not finite."""
+    if type(value) is np.ndarray and value.dtype == FLOAT64 and value.shape == shape and value.flags.c_contiguous:
+        return value
+    return float_array(name, value, shape)
+
+
+# ------------------------------------------------------------------------------------------------ preparation
+def feedback_of(
+    solution: Solution,
+    parameters: Parameters | None,
+    make_problem: Callable[[Any], Problem],
+    exact: bool,
+    max_regularization: float,
+) -> Feedback:
+    """Of a plan; make_problem: its problem by the parameters, which are those of the plan now; exact: whether to try
+    with second derivatives."""
+    n, P = solution.problem.system.ndx, 0 if parameters is None else len(parameters.vector)
+    found, costate = None, solution.Vx
+    if np.isfinite(solution.cost) and finite(solution.xs, solution.us):
+        with np.errstate(all="ignore"):
+            reports = solution.constraints
+            point = _with_bounds_of_rows(kkt_point(solution.problem, solution.xs, solution.us, reports), reports)
+            change, costate = None, point.costate
+            if parameters is not None:
+                change = change_with(make_problem, parameters, point, default_steps(parameters))
+            if exact and finite(*point.e):
+                found = _solved(point, EXACT, change)
+            found = found or _by_gauss_newton(point, change, max_regularization)
+    return Feedback(solution, found or _none(solution, n + P), costate, parameters)
+
+
+def _solved(point: KKTPoint, kind: str, change: FirstOrder | None) -> Derivatives | None:
+    """With the Hessian of this point; None where that is not positive definite."""
+    try:
+        system = KKTSystem(point)
+    except Indefinite:
+        return None
+    n, P = point.problem.system.ndx, 0 if change is None else change.gx.shape[-1]
+    rhs = system.zeros(n + P)
+    rhs.F[0, :, :n] = np.eye(n)
+    if change is not None:
+        for part, of_parameters in zip(rhs, change.right_hand_side(system.held), strict=True):
+            part[..., n:] += of_parameters
+    step = system.solve(rhs)
+    if not finite(step.dx, step.du, step.dlam, step.dnu):
+        return None
+    return Derivatives(kind, step.dx, step.du, step.dlam, change_of_multipliers(system, step, rhs.gu))
+
+
+def _by_gauss_newton(point: KKTPoint, change: FirstOrder | None, largest: float) -> Derivatives | None:
+    """Without second derivatives, luu raised until Quu is positive definite; None where nothing makes it so."""
+    e, regularization = expand(point.problem, point.xs, point.us), Regularization(0.0, largest)
+    if not finite(*e):
+        return None
+    while not regularization.exhausted:
+        luu = e.luu + regularization.mu * np.eye(e.luu.shape[1])
+        found = _solved(point._replace(e=e._replace(luu=luu)), GAUSS_NEWTON, change)
+        if found is not None:
+            return found
+        regularization = regularization.increased()
+    return None
+
+
+def _none(solution: Solution, columns: int) -> Derivatives:
+    """Zeros."""
+    s = solution
+    multipliers = tuple(np.zeros((*report.multipliers.shape, columns)) for report in s.constraints)
+    of_states = np.zeros((*s.Vx.shape, columns))
+    return Derivatives(NONE, of_states, np.zeros((*s.us.shape, columns)), of_states, multipliers)
+
+
+def _with_bounds_of_rows(point: KKTPoint, reports: Sequence[ConstraintReport]) -> KKTPoint:
+    """The point with controls held whose limits are rows of the solver, and press: they are near the limit at best."""
+    controls = point.held.controls
+    for constraint, report in zip(point.problem.constraints, reports, strict=True):
+        if isinstance(constraint, ControlBounds) and report.penalty > 0.0:
+            side = np.sign(report.multipliers).astype(np.int8)
+            controls = np.where(controls == 0, side, controls)
+    return point._replace(held=Held(point.held.rows, controls))
