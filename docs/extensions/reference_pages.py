@@ -171,9 +171,9 @@ def command_line_page():
     return lines
 
 
-def write(folder, slug, lines):
+def write(folder, slug, lines, suffix=".rst"):
     """Leaves a file alone that says so already: Sphinx then does not read it again."""
-    text, path = "\n".join(lines).rstrip() + "\n", folder / f"{slug}.rst"
+    text, path = "\n".join(lines).rstrip() + "\n", folder / f"{slug}{suffix}"
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 
