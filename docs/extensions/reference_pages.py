@@ -152,6 +152,7 @@ def problems_page():
     """The functions of `problems`, and the problems."""
     functions = ("names", "describe", "make", "model_names", "model_path", "experiments")
     lines = [*heading("Benchmark problems"), "Problems by name, as the command line has them.", ""]
+    lines += ["Pictures, iterations and times of all of them are in the :doc:`gallery </gallery/index>`.", ""]
     lines += [line for name in functions for line in (f".. autofunction:: problems.{name}", "")]
     lines += heading("The problems", "-")
     return lines + table([(n, benchmark_problems.describe(n)) for n in benchmark_problems.names()])

@@ -14,7 +14,7 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from PIL import Image
 
 from trajopt.plotting.scene import Scene, scene_of
-from trajopt.plotting.stage import BODY, CENTER, SEAM, Stage, put_bodies
+from trajopt.plotting.stage import BODY, SEAM, Stage, put_bodies
 from trajopt.plotting.style import COLORS
 
 SIZE = (400, 300)
@@ -22,11 +22,21 @@ SIZE = (400, 300)
 DPI = 87
 LINGER, LEAST = 900, 0.05
 """How long the last frame stays, ms; and the least that one lasts, s: short motions are slowed."""
-QUALITY = 35
+QUALITIES, LARGEST = (80, 65, 50, 40, 30), 95_000
+"""Of lossy frames: the best with which a file has no more bytes, or the last."""
 PALE = 0.8
 """How much of white is in the first of several poses."""
 EDGE = 0.05
 """Share of the picture left on each side."""
+
+LEGEND = {
+    "target": "green, where to go",
+    "surroundings": "grey, what stands in the way",
+    "contacts": "orange, what is held and with which force",
+    "tips": "light blue, the paths of loose ends",
+    "middle": "light blue, the path of its middle",
+    "center": "dark blue, the path of the centre of mass",
+}
 
 
 class Look(NamedTuple):
@@ -49,11 +59,15 @@ def picture_name(name: str, look: Look) -> str:
     return f"{name}.webp" if look.moving else f"{name}.png"
 
 
-def write_picture(solution: Any, path: Path, look: Look) -> None:
-    """Draw a solution, or another motion, into a file of the name that `picture_name` gives."""
-    if look.moving:
-        _write_moving(solution, path, look)
-        return
+def write_picture(solution: Any, path: Path, look: Look) -> dict[str, Any]:
+    """Draw a solution, or another motion, into a file of the name that `picture_name` gives.
+
+    Returns how many seconds pass in one, None where nothing moves, and what there is to be seen, as `LEGEND` has it.
+    """
+    return _write_moving(solution, path, look) if look.moving else _write_still(solution, path, look)
+
+
+def _write_still(solution: Any, path: Path, look: Look) -> dict[str, Any]:
     end = solution.times[-1]
     shares = np.linspace(0.0, 1.0, look.poses) if look.shares is None else np.array(look.shares)
     times = np.unique(np.concatenate([np.linspace(0.0, end, 101), shares * end]))
@@ -61,12 +75,14 @@ def write_picture(solution: Any, path: Path, look: Look) -> None:
     stage = _stage(scene, look)
     frames = np.searchsorted(times, shares * end)
     _add_poses(stage, scene, frames[:-1])
-    _add_paths(stage, _paths(scene, look))
+    paths = _paths(scene, look)
+    _add_paths(stage, paths)
     stage.show(int(frames[-1]), "")
     _pixels(stage).quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
+    return {"pace": None, "shows": _shown(scene, paths, look)}
 
 
-def _write_moving(solution: Any, path: Path, look: Look) -> None:
+def _write_moving(solution: Any, path: Path, look: Look) -> dict[str, Any]:
     end = solution.times[-1]
     count = look.frames
     scene = scene_of(solution, np.linspace(0.0, end, count))
@@ -80,9 +96,27 @@ def _write_moving(solution: Any, path: Path, look: Look) -> None:
             paths.remove()
     lasting = round(1e3 * max(end / (count - 1), LEAST))
     durations = [lasting] * (count - 1) + [LINGER]
-    pictures[0].save(
-        path, save_all=True, append_images=pictures[1:], duration=durations, loop=0, quality=QUALITY, method=4
-    )
+    for quality in QUALITIES:
+        file = BytesIO()
+        rest = {"append_images": pictures[1:], "duration": durations, "loop": 0, "method": 4}
+        pictures[0].save(file, format="webp", save_all=True, quality=quality, **rest)
+        if file.tell() <= LARGEST:
+            break
+    path.write_bytes(file.getvalue())
+    pace = 1e3 * end / (lasting * (count - 1))
+    return {"pace": round(float(pace), 2), "shows": _shown(scene, tips, look)}
+
+
+def _shown(scene: Scene, paths: np.ndarray, look: Look) -> list[str]:
+    """Which entries of the legend there are."""
+    there = {
+        "target": any(shape.target for shape in scene.shapes),
+        "surroundings": any(not shape.target for shape in scene.shapes),
+        "contacts": scene.points.shape[1] > 0,
+        look.path: paths.shape[1] > 0,
+        "center": scene.center.size > 0,
+    }
+    return [key for key in LEGEND if there.get(key)]
 
 
 def _stage(scene: Scene, look: Look) -> Stage:
@@ -121,19 +155,17 @@ def _add_poses(stage: Stage, scene: Scene, frames: np.ndarray) -> None:
     axes: Any = stage.figure.axes[0]
     count = max(len(frames), 1)
     for k, frame in enumerate(frames):
-        white = PALE * (1.0 - 0.75 * k / count)
+        white, order = PALE * (1.0 - 0.75 * k / count), 2.0 + 0.5 * k / count
         if scene.solids.solids:
             faces, colors = scene.solids.triangles(frame)
             colors[:, :3] = white + (1.0 - white) * colors[:, :3]
-            pose = Poly3DCollection([], linewidths=SEAM, zorder=2.0 + 0.5 * k / count)
+            pose = Poly3DCollection([], linewidths=SEAM, zorder=order)
             axes.add_collection3d(pose)
             put_bodies(pose, axes, faces, colors)
         else:
             grey = white + (1.0 - white) * float(BODY)
-            lines = Line3DCollection(
-                scene.segments[frame], colors=[str(grey)], linewidths=2.2, capstyle="round", zorder=2.0 + 0.5 * k / count
-            )
-            axes.add_collection3d(lines)
+            style = {"colors": [str(grey)], "linewidths": 2.2, "capstyle": "round", "zorder": order}
+            axes.add_collection3d(Line3DCollection(scene.segments[frame], **style))
 
 
 def _paths(scene: Scene, look: Look) -> np.ndarray:

@@ -69,9 +69,10 @@ def record(name: str, folder: Path, turns: int, look: Look) -> dict[str, Any]:
     for old in folder.glob(f"{name}.*"):
         if old.suffix in (".png", ".webp") and old.name != picture:
             old.unlink()
-    write_picture(solutions[DRAWN], folder / picture, look)
+    drawn = write_picture(solutions[DRAWN], folder / picture, look)
     return {
         "picture": picture,
+        **drawn,
         "size": {"knots": problem.horizon, "nx": system.nx, "nu": system.nu},
         "duration": float(solutions[DRAWN].times[-1]),
         "solvers": {
