@@ -24,6 +24,7 @@ extensions = [
     "docs.extensions.cross_references",
     "docs.extensions.bundled_mathjax",
     "docs.extensions.benchmark_page",
+    "docs.extensions.gallery_pages",
 ]
 exclude_patterns = ["README.md", "**/.ipynb_checkpoints", "extensions", "benchmarks"]
 templates_path: list[str] = []

@@ -72,6 +72,15 @@ def iterations(results):
     return table
 
 
+def when_and_where(date, machine):
+    """Date, processor, threads and versions in words."""
+    versions = ", ".join(f"{key} {machine[key]}" for key in ("python", "numpy", "numba"))
+    return (
+        f"on {date}; {machine['processor']}, {machine['cores']} cores, {machine['lanes']} lanes, "
+        f"{machine['threads']} thread{'s' * (machine['threads'] != 1)}; {versions}"
+    )
+
+
 class Benchmark(SphinxDirective):
     required_arguments = 1
     option_spec: ClassVar = {"iterations": directives.flag}
@@ -81,13 +90,9 @@ class Benchmark(SphinxDirective):
         path = FOLDER / f"{name}.json"
         self.env.note_dependency(str(path))
         found = json.loads(path.read_text(encoding="utf-8"))
-        machine, results = found["machine"], {key: value for key, value in found.items() if key not in ABOUT}
-        versions = ", ".join(f"{key} {machine[key]}" for key in ("python", "numpy", "numba"))
+        results = {key: value for key, value in found.items() if key not in ABOUT}
         about = nodes.paragraph("", "", nodes.literal(text=found["command"]))
-        about += nodes.Text(
-            f", on {found['date']}; {machine['processor']}, {machine['cores']} cores, {machine['lanes']} lanes, "
-            f"{machine['threads']} thread{'s' * (machine['threads'] != 1)}; {versions}"
-        )
+        about += nodes.Text(f", {when_and_where(found['date'], found['machine'])}")
         result = [about]
         for each in [iterations(results)] if "iterations" in self.options else experiment(name).tables(results):
             if isinstance(each, Table):

@@ -152,6 +152,7 @@ def problems_page():
     """The functions of `problems`, and the problems."""
     functions = ("names", "describe", "make", "model_names", "model_path", "experiments")
     lines = [*heading("Benchmark problems"), "Problems by name, as the command line has them.", ""]
+    lines += ["Pictures, iterations and times of all of them are in the :doc:`gallery </gallery/index>`.", ""]
     lines += [line for name in functions for line in (f".. autofunction:: problems.{name}", "")]
     lines += heading("The problems", "-")
     return lines + table([(n, benchmark_problems.describe(n)) for n in benchmark_problems.names()])
@@ -171,9 +172,9 @@ def command_line_page():
     return lines
 
 
-def write(folder, slug, lines):
+def write(folder, slug, lines, suffix=".rst"):
     """Leaves a file alone that says so already: Sphinx then does not read it again."""
-    text, path = "\n".join(lines).rstrip() + "\n", folder / f"{slug}.rst"
+    text, path = "\n".join(lines).rstrip() + "\n", folder / f"{slug}{suffix}"
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 

@@ -1,0 +1,69 @@
+"""The experiment of the gallery on two problems: what it measures and draws, and what it leaves alone."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import problems
+import trajopt
+from experiments.gallery.__main__ import main
+from experiments.gallery.pictures import EDGE, SIZE, Look, write_picture
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where it wrote a problem, and then another."""
+    folder = tmp_path_factory.mktemp("gallery")
+    (folder / "pendulum.webp").touch()  # drawn when it moved
+    for name in ("pendulum_limits", "pendulum"):
+        assert main(["--only", name, "--turns", "1", "--out", str(folder)]) == 0
+    return folder
+
+
+def test_what_is_known_of_others_stays(folder):
+    found = json.loads((folder / "gallery.json").read_text())["problems"]
+    assert list(found) == ["pendulum", "pendulum_limits"]
+    assert sorted(path.name for path in folder.iterdir()) == ["gallery.json", "pendulum.png", "pendulum_limits.webp"]
+
+
+def test_figures_are_those_of_the_solvers(folder):
+    found = json.loads((folder / "gallery.json").read_text())["problems"]["pendulum_limits"]
+    problem = problems.make("pendulum_limits")
+    for key, solver in {"ilqr": trajopt.ILQR(), "ddp": trajopt.DDP()}.items():
+        solution, told = solver.solve(problem), found["solvers"][key]
+        assert (told["iterations"], told["cost"]) == (solution.iterations, solution.cost)
+    assert found["size"] == {"knots": 200, "nx": 2, "nu": 1} and found["duration"] == 4.0 and found["threads"] == 1
+
+
+def dark(picture):
+    """Where something is drawn."""
+    return np.asarray(picture.convert("L")) < 200
+
+
+def test_a_still_fills_its_picture(folder):
+    seen = np.argwhere(dark(Image.open(folder / "pendulum.png")))
+    margins = np.r_[seen.min(axis=0), np.array(SIZE[::-1]) - 1 - seen.max(axis=0)] / np.tile(SIZE[::-1], 2)
+    assert margins.min() == pytest.approx(EDGE, abs=0.02)
+    assert margins[:2] == pytest.approx(margins[2:], abs=0.02)  # in the middle
+
+
+def test_what_moves_moves(folder):
+    with Image.open(folder / "pendulum_limits.webp") as picture:
+        frames = []
+        for k in (0, picture.n_frames - 1):
+            picture.seek(k)
+            frames.append(dark(picture))
+    down, up = frames
+    half = SIZE[1] // 2
+    assert down[half + 5 :].any() and not down[: half - 5].any() and up[: half - 5].any()
+
+
+def test_more_poses_are_more_lines(folder, tmp_path):
+    solution = trajopt.DDP().solve(problems.make("pendulum"))
+    ink = []
+    for poses in (2, 9):
+        shown = write_picture(solution, tmp_path / "pendulum.png", Look(poses=poses))["shows"]
+        ink.append(dark(Image.open(tmp_path / "pendulum.png")).sum())
+    assert ink[1] > 1.5 * ink[0] and shown == ["tips", "center"]
