@@ -1,0 +1,149 @@
+# %% [markdown]
+# # Constraints, and what they cost
+#
+# A vehicle drives past two pillars. The solver finds a motion and a multiplier for every limit at every knot. What these numbers are: the price of
+# a limit, in units of the cost.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+import trajopt
+
+PILLARS = np.array([[0.9, 0.15], [1.9, -0.25]])
+GOAL = np.array([3.0, 0.0, 0.0])
+
+
+def unicycle(x, u):  # x = (px, py, heading), u = (speed, turn rate)
+    return u[0] * np.cos(x[2]), u[0] * np.sin(x[2]), u[1]
+
+
+system = trajopt.CallableSystem(
+    xdot=unicycle, nx=3, nu=2, dt=0.05,
+    state_names=["x [m]", "y [m]", "heading [rad]"], control_names=["speed [m/s]", "turn rate [rad/s]"],
+)  # fmt: skip
+
+
+def make_problem(p):
+    """The problem by the radius of the pillars and the fastest speed."""
+
+    def clearance(x):  # squared distances from the middles less the squared radius
+        return tuple((x[0] - cx) ** 2 + (x[1] - cy) ** 2 - p["radius"] ** 2 for cx, cy in PILLARS)
+
+    pillars = trajopt.residual(clearance, 2, system)
+    return trajopt.Problem(
+        system,
+        x0=[0.0, 0.0, 0.0],
+        horizon=80,
+        running_costs=[trajopt.ControlCost([0.2, 0.5])],
+        constraints=[
+            trajopt.ControlBounds([0.0, -2.0], [p["speed"], 2.0]),
+            trajopt.ResidualConstraint(pillars, lower=0.0, at="path", name="pillars"),
+            trajopt.ResidualConstraint(trajopt.StateResidual(system, GOAL), at="terminal", name="goal"),
+        ],
+        us_init=np.tile([0.75, 0.0], (80, 1)),
+        name="slalom",
+    )
+
+
+p = {"radius": 0.4, "speed": 0.82}
+problem = make_problem(p)
+solution = trajopt.DDP().solve(problem)
+print(solution.explain())
+assert solution.converged
+
+# %% [markdown]
+# `ControlBounds` are kept exactly at every iterate, by a box QP in each knot of the sweep. All other constraints go through an augmented Lagrangian:
+# the solver minimizes
+#
+# $$J + \sum_k \lambda_k^\top r_k + \text{penalty}$$
+#
+# and moves the multipliers $\lambda$ until the penalty has nothing left to do. There is nothing to tune.
+
+# %% tags=["thumbnail"]
+def draw(axes, solutions, radius):
+    for center in PILLARS:
+        axes.add_patch(plt.Circle(center, radius, color="0.8"))
+    for name, found in solutions.items():
+        axes.plot(found.xs[:, 0], found.xs[:, 1], label=name)
+    axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
+
+
+reports = {report.name: report for report in solution.constraints}
+pillars = reports["pillars"]
+figure, (above, below) = plt.subplots(2, 1, figsize=(7.0, 5.2), layout="constrained", sharex=True)
+draw(above, {"path": solution}, p["radius"])
+below.bar(solution.xs[pillars.knots, 0], -pillars.multipliers[:, 0], 0.03, label="first pillar")
+below.bar(solution.xs[pillars.knots, 0], -pillars.multipliers[:, 1], 0.03, label="second pillar")
+below.set(xlabel="x [m]", ylabel="multiplier, sign changed")
+below.legend(frameon=False)
+plt.show()
+
+# %% [markdown]
+# Multipliers are zero where the vehicle is away from a pillar, and at the few knots where it touches one they are what pushes it away. A lower limit has
+# negative ones, an upper limit positive ones.
+#
+# ## The price of a limit
+#
+# How much does the optimal cost change with the radius R? To first order nothing else of the optimum matters: the Lagrangian's derivative at the fixed
+# motion is the answer, here $dJ/dR = \sum_k \lambda_k \, \partial r_k / \partial R = -2 R \sum_k \lambda_k$. `trajopt.sensitivity` does this for
+# any parameter of a problem; solving again with other radii confirms it.
+
+# %%
+by_multipliers = -2.0 * p["radius"] * pillars.multipliers.sum()
+derivatives = trajopt.sensitivity(make_problem, p, solution)
+dJ = dict(zip(p, derivatives.cost, strict=True))
+h = 1e-3
+costs = [trajopt.DDP().solve(make_problem(p | {"radius": p["radius"] + d}), warm_start=solution).cost for d in (-h, h)]
+by_solving = (costs[1] - costs[0]) / (2.0 * h)
+print(f"dJ/dR: {by_multipliers:.3f} by the multipliers, {dJ['radius']:.3f} by sensitivity, {by_solving:.3f} by solving again")
+print(f"dJ/d(fastest speed): {dJ['speed']:.3f}: a faster vehicle would do it for less")
+assert np.isclose(by_multipliers, dJ["radius"], rtol=1e-4) and np.isclose(by_solving, dJ["radius"], rtol=1e-2)
+assert dJ["speed"] < 0.0
+
+# %% [markdown]
+# ## It knows where the others are
+#
+# The derivative of the whole motion is there as well. `predict` is the motion for other pillars to first order: where the next solve begins.
+
+# %%
+wider = p | {"radius": 0.45}
+start = derivatives.predict({"radius": 0.05, "speed": 0.0})
+again = trajopt.DDP().solve(make_problem(wider), warm_start=start)
+scratch = trajopt.DDP().solve(make_problem(wider))
+off, before = (np.abs(xs - again.xs)[:, :2].max() for xs in (start.xs, solution.xs))
+print(f"predicted within {1e3 * off:.1f} mm, where the old path is {1e3 * before:.0f} mm off")
+print(f"{again.iterations} iterations from the prediction, {scratch.iterations} from scratch")
+assert again.converged and off < before
+
+# %% [markdown]
+# ## Another way around
+#
+# Obstacles make several minima. A solve finds the one near its start: here from controls that steer to the other side.
+
+# %%
+ways = {}
+for name, turn in (("between", 0.0), ("left of both", 0.6), ("right of both", -0.6)):
+    steering = np.tile([0.78, 0.0], (80, 1))
+    steering[:25, 1], steering[25:65, 1], steering[65:, 1] = turn, -turn * 25 / 40 * 1.4, turn * 1.0
+    ways[name] = trajopt.DDP().solve(problem, us=steering)
+    print(f"{name}: {ways[name].status}, cost {ways[name].cost:.3f}")
+figure, axes = plt.subplots(figsize=(7.0, 3.4), layout="constrained")
+draw(axes, ways, p["radius"])
+axes.legend(frameon=False)
+plt.show()
+
+# %% [markdown]
+# ## Constraints that contradict each other
+#
+# Too slow to arrive in time: the status is `infeasible`, and `explain()` names what is at fault.
+
+# %%
+impossible = trajopt.DDP().solve(make_problem(p | {"speed": 0.5}))
+print(impossible.explain())
+assert impossible.status == "infeasible"
+
+# %% [markdown]
+# ## Next
+#
+# [A quadruped's gait](05_gait.ipynb). In depth: [limits](../../how_to/limits.md), [obstacles](../../how_to/obstacles.md) of robots with shapes.
