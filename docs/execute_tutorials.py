@@ -7,6 +7,7 @@ compilation are left out, pictures have 256 colours and no more pixels than a pa
 
 import base64
 import os
+import subprocess
 import sys
 import tempfile
 from io import BytesIO
@@ -60,7 +61,8 @@ def notebook_of(script: Path):
         tags = {"tags": list(cell.tags)} if cell.tags else {}
         notebook.cells.append(make[cell.kind](cell.source, id=f"cell-{number:02}", metadata=tags))
     with tempfile.TemporaryDirectory() as folder:
-        NotebookClient(notebook, timeout=600, resources={"metadata": {"path": folder}}).execute()
+        client = NotebookClient(notebook, timeout=600, resources={"metadata": {"path": folder}})
+        client.execute(stderr=subprocess.DEVNULL)  # of the process; that of cells is dropped below
     notebook.metadata = METADATA
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)

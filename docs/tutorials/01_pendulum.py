@@ -1,15 +1,17 @@
 # %% [markdown]
 # # A pendulum swings up
 #
-# What a problem is, what a solver does with it, and how to ask the solution questions. Everything else in these tutorials is this,
-# with other robots.
+# What a problem is, what a solver does with it, and how to ask the solution questions. Everything
+# else in these tutorials is this, with other robots.
 #
 # ## The system
 #
-# One body of 1 kg, its centre half a metre below a hinge about y. A state is `x = [q, v]`: the angle and its velocity. Hanging is `q = 0`,
-# upright `q = pi`.
+# One body of 1 kg, its centre half a metre below a hinge about y. A state is `x = [q, v]`: the
+# angle and its velocity. Hanging is `q = 0`, upright `q = pi`.
 
 # %%
+from collections import Counter
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -17,7 +19,8 @@ import dynamics
 import trajopt
 
 builder = dynamics.ModelBuilder(name="pendulum")
-builder.add_body("rod", "world", dynamics.Continuous("y"), joint_name="hinge", mass=1.0, com=[0.0, 0.0, -0.5])
+hinge = dynamics.Continuous("y")
+builder.add_body("rod", "world", hinge, joint_name="hinge", mass=1.0, com=[0.0, 0.0, -0.5])
 robot = builder.build()
 system = dynamics.RigidBodySystem(robot, dt=0.02)
 hanging, upright = system.state([0.0]), system.state([np.pi])
@@ -28,8 +31,9 @@ print(f"to hold it level takes {level:.1f} N m")
 # %% [markdown]
 # ## The problem
 #
-# The motor gives 2.5 N m. It cannot lift the pendulum, it has to swing. Costs are `1/2 sum_i w_i r_i^2`; those of the way are integrated over
-# time, those of the end count once. `us_init` is where the solver starts: a constant small torque.
+# The motor gives 2.5 N m. It cannot lift the pendulum, it has to swing. Costs are `1/2 sum_i w_i
+# r_i^2`; those of the way are integrated over time, those of the end count once. `us_init` is where
+# the solver starts: a constant small torque.
 
 # %%
 problem = trajopt.Problem(
@@ -47,8 +51,8 @@ problem
 # %% [markdown]
 # ## The solution
 #
-# `trajopt.DDP` linearizes the dynamics along the motion it has, finds the best change of all controls by one sweep backwards in time, and tries it.
-# `explain()` says how that ended.
+# `trajopt.DDP` linearizes the dynamics along the motion it has, finds the best change of all
+# controls by one sweep backwards in time, and tries it. `explain()` says how that ended.
 
 # %%
 solution = trajopt.DDP().solve(problem)
@@ -59,22 +63,26 @@ assert solution.converged
 trajopt.plot_trajectory(solution)
 
 # %% [markdown]
-# It swings to and fro before it goes up; the thin grey lines are the limits, which are kept exactly.
+# It swings to and fro before it goes up; the thin grey lines are the limits, which are kept
+# exactly.
 
 # %%
 end, at_limit = np.degrees(solution.xs[-1, 0]), np.abs(solution.us[:, 0]) > 2.5 - 1e-9
-print(f"it ends at {end:.1f} degrees; the torque is at a limit at {at_limit.sum()} of {len(at_limit)} knots")
+print(f"it ends at {end:.1f} degrees")
+print(f"the torque is at a limit at {at_limit.sum()} of {len(at_limit)} knots")
 assert abs(end - 180.0) < 2.0 and at_limit.any()
 
 # %% [markdown]
 # ## iLQR against DDP
 #
-# The sweep works on a quadratic model of the cost to go. With the value $V$ of the next knot, the part of it that belongs to the states is
+# The sweep works on a quadratic model of the cost to go. With the value $V$ of the next knot, the
+# part of it that belongs to the states is
 #
 # $$Q_{xx} = l_{xx} + f_x^\top V_{xx} f_x + \sum_i (V_x)_i \, f_{i,xx} .$$
 #
-# iLQR leaves out the last sum, the curvature of the dynamics. DDP has it, exactly: near the solution its steps are Newton's, and the error is
-# squared each time. Without it the error shrinks by a factor.
+# iLQR leaves out the last sum, the curvature of the dynamics. DDP has it, exactly: near the
+# solution its steps are Newton's, and the error is squared each time. Without it the error shrinks
+# by a factor.
 
 # %%
 solutions = trajopt.compare(problem, {"ilqr": trajopt.ILQR(), "ddp": trajopt.DDP()})
@@ -84,17 +92,18 @@ assert solutions["ddp"].iterations <= solutions["ilqr"].iterations
 trajopt.plot_convergence(solutions)
 
 # %% [markdown]
-# DDP starts as iLQR does: far away, the exact Hessian is no better, and may be indefinite. It switches when a step promises less than one
-# percent of the cost. `log` has a record of every iteration, with the kind of step that was taken.
+# DDP starts as iLQR does: far away, the exact Hessian is no better, and may be indefinite. It
+# switches when a step promises less than one percent of the cost. `log` has a record of every
+# iteration, with the kind of step that was tried.
 
 # %%
-print([record.step for record in solutions["ddp"].log])
+print(Counter(record.step for record in solutions["ddp"].log))
 
 # %% [markdown]
 # ## A weaker motor
 #
-# With half the torque it does not arrive within two seconds: the cost at the end is high, and that is the best there is. Given more time, it
-# swings once more.
+# With half the torque it does not arrive within two seconds: the cost at the end is high, and that
+# is the best there is. Given twice the time, it swings often enough.
 
 # %%
 figure, axes = plt.subplots(figsize=(8.0, 3.2), layout="constrained")
@@ -106,7 +115,7 @@ for horizon in (100, 150, 200):
     )  # fmt: skip
     found = trajopt.DDP().solve(weaker)
     ends.append(np.degrees(found.xs[-1, 0]))
-    print(f"{found.times[-1]:.0f} s: {found.status}, ends at {ends[-1]:.1f} degrees, cost {found.cost:.2f}")
+    print(f"{found.times[-1]:.0f} s: at {ends[-1]:.1f} degrees, cost {found.cost:.2f}")
     axes.plot(found.times, np.degrees(found.xs[:, 0]), label=f"{found.times[-1]:.0f} s")
 axes.set(xlabel="time [s]", ylabel="angle [degrees]")
 axes.legend(frameon=False)
@@ -116,5 +125,5 @@ plt.show()
 # %% [markdown]
 # ## Next
 #
-# [An arm reaches](02_arm.ipynb): a robot from a file, more limits, and whether the plan holds. [Why did it stop?](../../how_to/why_did_it_stop.md) lists all
-# the ways in which a solve ends.
+# [An arm reaches](02_arm.ipynb): a robot from a file, more limits, and whether the plan holds. [Why
+# did it stop?](../../how_to/why_did_it_stop.md) lists all the ways in which a solve ends.

@@ -1,10 +1,12 @@
 # %% [markdown]
 # # Constraints, and what they cost
 #
-# A vehicle drives past two pillars. The solver finds a motion and a multiplier for every limit at every knot. What these numbers are: the price of
-# a limit, in units of the cost.
+# A vehicle drives past two pillars. The solver finds a motion and a multiplier for every limit at
+# every knot. What these numbers are: the price of a limit, in units of the cost.
 
 # %%
+from dataclasses import replace
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -28,7 +30,9 @@ def make_problem(p):
     """The problem by the radius of the pillars and the fastest speed."""
 
     def clearance(x):  # squared distances from the middles less the squared radius
-        return tuple((x[0] - cx) ** 2 + (x[1] - cy) ** 2 - p["radius"] ** 2 for cx, cy in PILLARS)
+        return tuple(
+            (x[0] - cx) ** 2 + (x[1] - cy) ** 2 - p["radius"] ** 2 for cx, cy in PILLARS
+        )
 
     pillars = trajopt.residual(clearance, 2, system)
     return trajopt.Problem(
@@ -39,7 +43,9 @@ def make_problem(p):
         constraints=[
             trajopt.ControlBounds([0.0, -2.0], [p["speed"], 2.0]),
             trajopt.ResidualConstraint(pillars, lower=0.0, at="path", name="pillars"),
-            trajopt.ResidualConstraint(trajopt.StateResidual(system, GOAL), at="terminal", name="goal"),
+            trajopt.ResidualConstraint(
+                trajopt.StateResidual(system, GOAL), at="terminal", name="goal"
+            ),
         ],
         us_init=np.tile([0.75, 0.0], (80, 1)),
         name="slalom",
@@ -53,12 +59,14 @@ print(solution.explain())
 assert solution.converged
 
 # %% [markdown]
-# `ControlBounds` are kept exactly at every iterate, by a box QP in each knot of the sweep. All other constraints go through an augmented Lagrangian:
-# the solver minimizes
+# `ControlBounds` are kept exactly at every iterate, by a box QP in each knot of the sweep. All
+# other constraints go through an augmented Lagrangian: the solver minimizes
 #
 # $$J + \sum_k \lambda_k^\top r_k + \text{penalty}$$
 #
-# and moves the multipliers $\lambda$ until the penalty has nothing left to do. There is nothing to tune.
+# and moves the multipliers $\lambda$ until the penalty has nothing left to do. There is nothing to
+# tune.
+
 
 # %% tags=["thumbnail"]
 def draw(axes, solutions, radius):
@@ -69,65 +77,95 @@ def draw(axes, solutions, radius):
     axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
 
 
-reports = {report.name: report for report in solution.constraints}
-pillars = reports["pillars"]
-figure, (above, below) = plt.subplots(2, 1, figsize=(7.0, 5.2), layout="constrained", sharex=True)
+pillars = next(report for report in solution.constraints if report.name == "pillars")
+figure, (above, below) = plt.subplots(
+    2, figsize=(7.0, 5.2), layout="constrained", sharex=True
+)
 draw(above, {"path": solution}, p["radius"])
-below.bar(solution.xs[pillars.knots, 0], -pillars.multipliers[:, 0], 0.03, label="first pillar")
-below.bar(solution.xs[pillars.knots, 0], -pillars.multipliers[:, 1], 0.03, label="second pillar")
+for multipliers, name in zip(
+    pillars.multipliers.T, ("first pillar", "second pillar"), strict=True
+):
+    below.bar(solution.xs[pillars.knots, 0], -multipliers, 0.03, label=name)
 below.set(xlabel="x [m]", ylabel="multiplier, sign changed")
 below.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# Multipliers are zero where the vehicle is away from a pillar, and at the few knots where it touches one they are what pushes it away. A lower limit has
-# negative ones, an upper limit positive ones.
+# Multipliers are zero where the vehicle is away from a pillar, and at the few knots where it
+# touches one they are what pushes it away. A lower limit has negative ones, an upper limit positive
+# ones.
 #
 # ## The price of a limit
 #
-# How much does the optimal cost change with the radius R? To first order nothing else of the optimum matters: the Lagrangian's derivative at the fixed
-# motion is the answer, here $dJ/dR = \sum_k \lambda_k \, \partial r_k / \partial R = -2 R \sum_k \lambda_k$. `trajopt.sensitivity` does this for
-# any parameter of a problem; solving again with other radii confirms it.
+# How much does the optimal cost change with the radius R? To first order nothing else of the
+# optimum matters: the Lagrangian's derivative at the fixed motion is the answer, here
+#
+# $$\frac{dJ}{dR} = \sum_k \lambda_k \frac{\partial r_k}{\partial R} = -2 R \sum_k \lambda_k .$$
+#
+# `trajopt.sensitivity` does this for any parameter of a problem; solving again with other radii
+# confirms it.
 
 # %%
 by_multipliers = -2.0 * p["radius"] * pillars.multipliers.sum()
 derivatives = trajopt.sensitivity(make_problem, p, solution)
 dJ = dict(zip(p, derivatives.cost, strict=True))
 h = 1e-3
-costs = [trajopt.DDP().solve(make_problem(p | {"radius": p["radius"] + d}), warm_start=solution).cost for d in (-h, h)]
-by_solving = (costs[1] - costs[0]) / (2.0 * h)
-print(f"dJ/dR: {by_multipliers:.3f} by the multipliers, {dJ['radius']:.3f} by sensitivity, {by_solving:.3f} by solving again")
+thinner, thicker = (
+    trajopt.DDP().solve(make_problem(p | {"radius": p["radius"] + d}), warm_start=solution)
+    for d in (-h, h)
+)
+by_solving = (thicker.cost - thinner.cost) / (2.0 * h)
+print(f"dJ/dR: {by_multipliers:.3f} by the multipliers, {dJ['radius']:.3f} by sensitivity,")
+print(f"{by_solving:.3f} by solving again")
 print(f"dJ/d(fastest speed): {dJ['speed']:.3f}: a faster vehicle would do it for less")
-assert np.isclose(by_multipliers, dJ["radius"], rtol=1e-4) and np.isclose(by_solving, dJ["radius"], rtol=1e-2)
-assert dJ["speed"] < 0.0
+assert np.isclose(by_multipliers, dJ["radius"], rtol=1e-4) and dJ["speed"] < 0.0
+assert np.isclose(by_solving, dJ["radius"], rtol=1e-2)
 
 # %% [markdown]
 # ## It knows where the others are
 #
-# The derivative of the whole motion is there as well. `predict` is the motion for other pillars to first order: where the next solve begins.
+# The derivative of the whole motion is there as well. `predict` is the motion for other pillars to
+# first order: where the next solve begins.
 
 # %%
-wider = p | {"radius": 0.45}
-start = derivatives.predict({"radius": 0.05, "speed": 0.0})
-again = trajopt.DDP().solve(make_problem(wider), warm_start=start)
-scratch = trajopt.DDP().solve(make_problem(wider))
+most = derivatives.valid[0, 1]
+print(f"up to {1e3 * most:.1f} mm more, the same limits press at the same knots")
+dR = 0.9 * most
+wider = make_problem(p | {"radius": p["radius"] + dR})
+start = derivatives.predict({"radius": dR, "speed": 0.0})
+again = trajopt.DDP().solve(wider, warm_start=start)
+scratch = trajopt.DDP().solve(wider)
 off, before = (np.abs(xs - again.xs)[:, :2].max() for xs in (start.xs, solution.xs))
-print(f"predicted within {1e3 * off:.1f} mm, where the old path is {1e3 * before:.0f} mm off")
-print(f"{again.iterations} iterations from the prediction, {scratch.iterations} from scratch")
+print(f"the path for {1e3 * dR:.2f} mm more is predicted within {1e6 * off:.0f} um,")
+print(f"where the old one is {1e6 * before:.0f} um off")
+print(
+    f"{again.iterations} iterations from the prediction, {scratch.iterations} from scratch"
+)
 assert again.converged and off < before
 
 # %% [markdown]
 # ## Another way around
 #
-# Obstacles make several minima. A solve finds the one near its start: here from controls that steer to the other side.
+# Obstacles make several minima. Constraints take hold gradually, so a path may still slip through a
+# pillar in the first iterations: to find a certain way, first lead the vehicle along it by a cost,
+# and start from that solution, with its multipliers.
 
 # %%
+fast = make_problem(p | {"speed": 1.0})
+x = np.linspace(0.0, 3.0, 81)[:-1]
 ways = {}
-for name, turn in (("between", 0.0), ("left of both", 0.6), ("right of both", -0.6)):
-    steering = np.tile([0.78, 0.0], (80, 1))
-    steering[:25, 1], steering[25:65, 1], steering[65:, 1] = turn, -turn * 25 / 40 * 1.4, turn * 1.0
-    ways[name] = trajopt.DDP().solve(problem, us=steering)
+for name, sides in {
+    "right, left": [-1, 1],
+    "left, right": [1, -1],
+    "right, right": [-1, -1],
+}.items():
+    beside = PILLARS[:, 1] + 0.5 * np.array(sides)
+    y = np.interp(x, [0.0, *PILLARS[:, 0], 3.0], [0.0, *beside, 0.0])
+    along = trajopt.StateCost(system, np.column_stack([x, y, 0.0 * x]), [10.0, 10.0, 0.0])
+    led = trajopt.DDP().solve(replace(fast, running_costs=[*fast.running_costs, along]))
+    ways[name] = trajopt.DDP().solve(fast, warm_start=led)
     print(f"{name}: {ways[name].status}, cost {ways[name].cost:.3f}")
+assert min(ways, key=lambda name: ways[name].cost) == "right, left"
 figure, axes = plt.subplots(figsize=(7.0, 3.4), layout="constrained")
 draw(axes, ways, p["radius"])
 axes.legend(frameon=False)
@@ -146,4 +184,5 @@ assert impossible.status == "infeasible"
 # %% [markdown]
 # ## Next
 #
-# [A quadruped's gait](05_gait.ipynb). In depth: [limits](../../how_to/limits.md), [obstacles](../../how_to/obstacles.md) of robots with shapes.
+# [A quadruped's gait](05_gait.ipynb). In depth: [limits](../../how_to/limits.md),
+# [obstacles](../../how_to/obstacles.md) of robots with shapes.
