@@ -111,7 +111,7 @@ $(VENV)/.created:
 	@touch $@
 
 clean:
-	rm -rf build dist site docs/reference *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist site jupyter_execute docs/reference *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find trajopt dynamics problems experiments tests docs -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean

@@ -7,6 +7,7 @@ compilation are left out, pictures have 256 colours and no more pixels than a pa
 
 import base64
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,12 +17,12 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from PIL import Image
+from PIL import Image, ImageOps
 
 from docs.percent_scripts import FOLDER, cells, executed, scripts
 
 ROOT = Path(__file__).resolve().parents[1]
-WIDTH, THUMBNAIL = 1000, (300, 200)
+WIDTH, THUMBNAIL = 1000, (360, 260)
 """Pixels."""
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
@@ -29,13 +30,17 @@ METADATA = {
 }
 
 
-def smaller(picture: bytes, size: tuple[int, int]) -> bytes:
+def smaller(image: Image.Image, size: tuple[int, int]) -> bytes:
     """A PNG with at most so many pixels, of 256 colours, that says nothing of who made it."""
-    image = Image.open(BytesIO(picture)).convert("RGB")
+    image = image.convert("RGB")
     image.thumbnail(size, Image.Resampling.LANCZOS)
     out = BytesIO()
     image.quantize(256, dither=Image.Dither.NONE).save(out, format="png", optimize=True)
     return out.getvalue()
+
+
+def opened(text: str) -> Image.Image:
+    return Image.open(BytesIO(base64.b64decode(text)))
 
 
 def kept(output):
@@ -47,7 +52,7 @@ def kept(output):
     if " at 0x" in output.data.get("text/plain", ""):
         raise ValueError(f"a cell ends with {output.data['text/plain']}: end it with what is to be seen")
     if "image/png" in output.data:
-        picture = smaller(base64.b64decode(output.data["image/png"]), (WIDTH, WIDTH))
+        picture = smaller(opened(output.data["image/png"]), (WIDTH, WIDTH))
         output.data["image/png"] = base64.b64encode(picture).decode() + "\n"
     output.metadata = {}
     return output
@@ -72,10 +77,14 @@ def notebook_of(script: Path):
 
 
 def thumbnail(notebook) -> bytes:
-    """The picture of the cell that has the tag."""
+    """The picture of the cell that has the tag, or one out of the middle of its moving picture, on white."""
     (cell,) = (cell for cell in notebook.cells if "thumbnail" in cell.metadata.get("tags", []))
-    (picture,) = (output.data["image/png"] for output in cell.outputs if "image/png" in output.get("data", {}))
-    return smaller(base64.b64decode(picture), THUMBNAIL)
+    shown = cell.outputs[-1].data
+    gif = re.search('data:image/gif;base64,([^"]*)', shown.get("text/html", ""))
+    picture = opened(gif[1] if gif else shown["image/png"])
+    if gif:
+        picture.seek(picture.n_frames // 2)
+    return smaller(ImageOps.pad(picture.convert("RGB"), THUMBNAIL, color="white"), THUMBNAIL)
 
 
 def main(names: list[str]) -> None:

@@ -52,8 +52,11 @@ print("largest velocities", np.abs(free.xs[:, 6:]).max(axis=0).round(2), "rad/s"
 print(f"largest torques {np.abs(free.us).max(axis=0).round(0)} N m")
 assert free.converged and missed < 0.01
 
-# %% tags=["thumbnail"]
+# %%
 trajopt.plot_trajectory(free)
+
+# %% tags=["thumbnail"]
+trajopt.animate(free, "reach.gif", fps=12, size=(360, 260))
 
 # %% [markdown]
 # ## Limits

@@ -15,7 +15,7 @@ from problems.quadruped_model import FEET, quadruped, standing
 
 robot = quadruped()  # a floating base, four legs of three motors
 print(
-    f"{robot.total_mass:.1f} kg, {robot.nv} velocities, {robot.nv - 6} of them with motors"
+    f"{robot.total_mass:.1f} kg; {robot.nv} velocities, of which {robot.nv - 6} have motors"
 )
 print(f"feet: {', '.join(FEET)}")
 
@@ -79,7 +79,7 @@ assert solution.converged
 # `us_init="quasi_static"` are torques that hold the robot still. With contacts it pays to turn to
 # exact steps early, `switch_threshold=0.1`.
 
-# %% tags=["thumbnail"]
+# %%
 trajopt.plot_trajectory(solution)
 
 # %% [markdown]
@@ -90,10 +90,11 @@ trajopt.plot_trajectory(solution)
 # or nearly.
 
 # %%
-forces = system.contact_forces(solution.xs, solution.us)
+moving = system.durations > 0.0  # all knots but the impact
+forces = system.contact_forces(solution.xs, solution.us)[moving]
 weight = 9.81 * robot.total_mass
 figure, axes = plt.subplots(figsize=(8.0, 3.2), layout="constrained")
-times = solution.times[:-1]
+times = solution.times[:-1][moving]
 for i, foot in enumerate(FEET):
     axes.plot(times, forces[:, i, 2], label=foot)
 axes.plot(times, forces[:, :, 2].sum(axis=1), color="0.6", lw=0.8, label="all")
@@ -101,7 +102,7 @@ axes.axhline(weight, color="0.6", ls=":", lw=0.8)
 axes.set(xlabel="time [s]", ylabel="vertical force [N]", title="dotted: the weight")
 axes.legend(frameon=False, ncols=5, loc="upper center")
 plt.show()
-carried = forces[system.durations > 0, :, 2].sum(axis=1)
+carried = forces[:, :, 2].sum(axis=1)
 print(f"weight {weight:.1f} N; on average the feet carry {carried.mean():.1f} N")
 assert abs(carried.mean() / weight - 1.0) < 0.1
 slips = np.linalg.norm(forces[..., :2], axis=2) - 0.6 * forces[..., 2]
@@ -138,7 +139,7 @@ right.set(xlabel="x [cm]", ylabel="height [cm]", title="paths of the feet")
 right.legend(frameon=False, fontsize=8)
 plt.show()
 
-# %%
+# %% tags=["thumbnail"]
 trajopt.animate(found, "trot.gif", fps=12, speed=0.4, size=(360, 260))
 
 # %% [markdown]

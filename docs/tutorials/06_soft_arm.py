@@ -108,7 +108,7 @@ assert solution.iterations <= solutions["ilqr"].iterations
 # The dynamics of soft robots are strongly curved: a cable's pull turns with the arm. What iLQR
 # leaves out costs it iterations.
 
-# %% tags=["thumbnail"]
+# %%
 trajopt.plot_trajectory(solution)
 
 # %% [markdown]
@@ -131,8 +131,8 @@ print(
 )
 assert held < alone < 10.0
 
-# %%
-trajopt.animate(solution, "reach.gif", fps=10, size=(360, 280))
+# %% tags=["thumbnail"]
+trajopt.animate(solution, "reach.gif", fps=10, size=(360, 260))
 
 # %% [markdown]
 # ## Next

@@ -99,7 +99,7 @@ for name, value, relative, right in zip(NAMES, np.exp(fit.x), spread, truth, str
     print(f"{name}: {value:.4f} +- {value * relative:.4f}, {right} in truth")
 assert fit.success and np.all(np.abs(fit.x - np.log(truth)) < 4.0 * spread)
 
-# %%
+# %% tags=["thumbnail"]
 figure, (left, right) = plt.subplots(1, 2, figsize=(10.0, 3.4), layout="constrained")
 fitted, times = solve(*fit.x), solution.times
 left.plot(times[:-1], observed[-100:], ".", color="0.6", ms=3, label="observed")
@@ -130,7 +130,7 @@ print(certificate)
 #
 # $$\Sigma_u = \frac{du}{dp} \, \Sigma_p \, \frac{du}{dp}^\top .$$
 
-# %% tags=["thumbnail"]
+# %%
 noise_of_velocities = 1e-4 * np.diag([0.0, 0.0, 1.0, 1.0])  # at every knot
 gusts = fitted.covariance(process_noise=noise_of_velocities)
 trajopt.plot_trajectory(fitted, covariance=gusts)
