@@ -77,13 +77,13 @@ def notebook_of(script: Path):
 
 
 def thumbnail(notebook) -> bytes:
-    """The picture of the cell that has the tag, or one out of the middle of its moving picture, on white."""
+    """The picture of the cell that has the tag, or one out of its moving picture, on white."""
     (cell,) = (cell for cell in notebook.cells if "thumbnail" in cell.metadata.get("tags", []))
     shown = cell.outputs[-1].data
     gif = re.search('data:image/gif;base64,([^"]*)', shown.get("text/html", ""))
     picture = opened(gif[1] if gif else shown["image/png"])
     if gif:
-        picture.seek(picture.n_frames // 2)
+        picture.seek(2 * picture.n_frames // 3)
     return smaller(ImageOps.pad(picture.convert("RGB"), THUMBNAIL, color="white"), THUMBNAIL)
 
 

@@ -12,12 +12,8 @@ import numpy as np
 
 import trajopt
 
-MASS, INERTIA, ARM, GRAVITY = (
-    1.0,
-    0.05,
-    0.3,
-    9.81,
-)  # kg, kg m^2, m from engine to centre of mass, m/s^2
+MASS, INERTIA, GRAVITY = 1.0, 0.05, 9.81  # kg, kg m^2, m/s^2
+ARM = 0.3  # m, from the engine to the centre of mass
 
 
 def rocket(x, u):  # x = (px, pz, tilt, vx, vz, rate), u = (thrust, angle of the engine)
@@ -72,9 +68,8 @@ hover = np.array([MASS * GRAVITY, 0.0])
 # between 2 and 20 N, and turns by 0.3 rad.
 
 # %%
-landed = trajopt.ResidualConstraint(
-    trajopt.StateResidual(system, np.zeros(6)), at="terminal", name="landed"
-)
+pad = trajopt.StateResidual(system, np.zeros(6))
+landed = trajopt.ResidualConstraint(pad, at="terminal", name="landed")
 engine = trajopt.ControlBounds([2.0, -0.3], [20.0, 0.3])
 problem = trajopt.Problem(
     system, start, horizon=60,
@@ -108,11 +103,8 @@ for axes, (name, found) in zip(panels, plans.items(), strict=True):
         along, flame = (np.array([-np.sin(a), np.cos(a)]) for a in (x[2], x[2] + u[1]))
         engine_at = x[:2] - ARM * along
         axes.plot(*np.transpose([engine_at, x[:2] + ARM * along]), color="#0072b2", lw=2)
-        axes.plot(
-            *np.transpose([engine_at, engine_at - 0.04 * u[0] * flame]),
-            color="#d55e00",
-            lw=1,
-        )
+        tail = engine_at - 0.04 * u[0] * flame
+        axes.plot(*np.transpose([engine_at, tail]), color="#d55e00", lw=1)
     axes.plot([-2.0, -0.1, 0.0, 0.1, 5.0], [1.9, 0.0, -0.1, 0.0, 4.9], color="0.6", lw=0.8)
     axes.set(title=name, xlabel="x [m]", aspect="equal")
 panels[0].set_ylabel("z [m]")
@@ -138,10 +130,8 @@ class Energy:
 
     def jacobians(self, xs, us):
         rx = np.zeros((len(xs), 1, 6))
-        rx[:, 0, 1], rx[:, 0, 3] = (
-            MASS * GRAVITY,
-            MASS * xs[:, 3],
-        )  # and rx[:, 0, 4] = MASS * xs[:, 4]
+        rx[:, 0, 1] = MASS * GRAVITY
+        rx[:, 0, 3] = MASS * xs[:, 3]  # and so for 4
         return rx, None
 
     def hessian_products(self, xs, us, mu):

@@ -30,11 +30,10 @@ def make_problem(p):
     """The problem by the radius of the pillars and the fastest speed."""
 
     def clearance(x):  # squared distances from the middles less the squared radius
-        return tuple(
-            (x[0] - cx) ** 2 + (x[1] - cy) ** 2 - p["radius"] ** 2 for cx, cy in PILLARS
-        )
+        return [(x[0] - a) ** 2 + (x[1] - b) ** 2 - p["radius"] ** 2 for a, b in PILLARS]
 
     pillars = trajopt.residual(clearance, 2, system)
+    there = trajopt.StateResidual(system, GOAL)
     return trajopt.Problem(
         system,
         x0=[0.0, 0.0, 0.0],
@@ -43,9 +42,7 @@ def make_problem(p):
         constraints=[
             trajopt.ControlBounds([0.0, -2.0], [p["speed"], 2.0]),
             trajopt.ResidualConstraint(pillars, lower=0.0, at="path", name="pillars"),
-            trajopt.ResidualConstraint(
-                trajopt.StateResidual(system, GOAL), at="terminal", name="goal"
-            ),
+            trajopt.ResidualConstraint(there, at="terminal", name="goal"),
         ],
         us_init=np.tile([0.75, 0.0], (80, 1)),
         name="slalom",
@@ -78,15 +75,12 @@ def draw(axes, solutions, radius):
 
 
 pillars = next(report for report in solution.constraints if report.name == "pillars")
-figure, (above, below) = plt.subplots(
-    2, figsize=(7.0, 5.2), layout="constrained", sharex=True
-)
+figure, (above, below) = plt.subplots(2, figsize=(7.0, 5.4), layout="constrained")
 draw(above, {"path": solution}, p["radius"])
-for multipliers, name in zip(
-    pillars.multipliers.T, ("first pillar", "second pillar"), strict=True
-):
-    below.bar(solution.xs[pillars.knots, 0], -multipliers, 0.03, label=name)
-below.set(xlabel="x [m]", ylabel="multiplier, sign changed")
+for column, name in enumerate(("first pillar", "second pillar")):
+    x, height = solution.xs[pillars.knots, 0], -pillars.multipliers[:, column]
+    below.bar(x, height, 0.03, label=name)
+below.set(xlabel="x [m]", ylabel="multiplier, sign changed", xlim=above.get_xlim())
 below.legend(frameon=False)
 plt.show()
 
@@ -138,9 +132,7 @@ scratch = trajopt.DDP().solve(wider)
 off, before = (np.abs(xs - again.xs)[:, :2].max() for xs in (start.xs, solution.xs))
 print(f"the path for {1e3 * dR:.2f} mm more is predicted within {1e6 * off:.0f} um,")
 print(f"where the old one is {1e6 * before:.0f} um off")
-print(
-    f"{again.iterations} iterations from the prediction, {scratch.iterations} from scratch"
-)
+print(f"{again.iterations} iterations from there, {scratch.iterations} from scratch")
 assert again.converged and off < before
 
 # %% [markdown]
@@ -154,18 +146,14 @@ assert again.converged and off < before
 fast = make_problem(p | {"speed": 1.0})
 x = np.linspace(0.0, 3.0, 81)[:-1]
 ways = {}
-for name, sides in {
-    "right, left": [-1, 1],
-    "left, right": [1, -1],
-    "right, right": [-1, -1],
-}.items():
-    beside = PILLARS[:, 1] + 0.5 * np.array(sides)
+for sides in ("right left", "left right", "right right"):
+    beside = PILLARS[:, 1] + [0.5 if side == "left" else -0.5 for side in sides.split()]
     y = np.interp(x, [0.0, *PILLARS[:, 0], 3.0], [0.0, *beside, 0.0])
     along = trajopt.StateCost(system, np.column_stack([x, y, 0.0 * x]), [10.0, 10.0, 0.0])
     led = trajopt.DDP().solve(replace(fast, running_costs=[*fast.running_costs, along]))
-    ways[name] = trajopt.DDP().solve(fast, warm_start=led)
-    print(f"{name}: {ways[name].status}, cost {ways[name].cost:.3f}")
-assert min(ways, key=lambda name: ways[name].cost) == "right, left"
+    ways[sides] = trajopt.DDP().solve(fast, warm_start=led)
+    print(f"{sides}: {ways[sides].status}, cost {ways[sides].cost:.3f}")
+assert min(ways, key=lambda sides: ways[sides].cost) == "right left"
 figure, axes = plt.subplots(figsize=(7.0, 3.4), layout="constrained")
 draw(axes, ways, p["radius"])
 axes.legend(frameon=False)

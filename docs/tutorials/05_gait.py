@@ -14,9 +14,7 @@ import trajopt
 from problems.quadruped_model import FEET, quadruped, standing
 
 robot = quadruped()  # a floating base, four legs of three motors
-print(
-    f"{robot.total_mass:.1f} kg; {robot.nv} velocities, of which {robot.nv - 6} have motors"
-)
+print(f"{robot.total_mass:.1f} kg; {robot.nv} velocities, {robot.nv - 6} motors")
 print(f"feet: {', '.join(FEET)}")
 
 # %% [markdown]
@@ -60,9 +58,8 @@ for name, held, start, stop in system.segments:
     if held.dt > 0:
         cone = dynamics.FrictionCone(held, 0.6)
         at = range(start, stop)
-        limits.append(
-            trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at, name=name)
-        )
+        rows = trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at=at, name=name)
+        limits.append(rows)
 
 end = [trajopt.StateCost(system, x0, 10.0), land]
 step = trajopt.Problem(
@@ -99,7 +96,12 @@ for i, foot in enumerate(FEET):
     axes.plot(times, forces[:, i, 2], label=foot)
 axes.plot(times, forces[:, :, 2].sum(axis=1), color="0.6", lw=0.8, label="all")
 axes.axhline(weight, color="0.6", ls=":", lw=0.8)
-axes.set(xlabel="time [s]", ylabel="vertical force [N]", title="dotted: the weight")
+axes.set(
+    xlabel="time [s]",
+    ylabel="vertical force [N]",
+    title="dotted: the weight",
+    ylim=(-1, 38),
+)
 axes.legend(frameon=False, ncols=5, loc="upper center")
 plt.show()
 carried = forces[:, :, 2].sum(axis=1)

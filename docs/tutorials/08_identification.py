@@ -31,7 +31,9 @@ def make(logarithms):
     running = [way, trajopt.ControlCost(1e-2 * effort)]
     terminal = [trajopt.StateCost(system, up, [100.0, 100.0, 10.0, 10.0])]
     push = 2.0 * np.sin(np.linspace(0.0, 4.0 * np.pi, 100))[:, None]
-    return trajopt.Problem(system, np.zeros(4), 100, running, terminal, us_init=push)
+    return trajopt.Problem(
+        system, np.zeros(4), 100, running, terminal, us_init=push, name="swing-up"
+    )
 
 
 @lru_cache
