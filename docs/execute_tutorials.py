@@ -73,6 +73,11 @@ def notebook_of(script: Path):
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
             cell.outputs = [output for output in map(kept, cell.outputs) if output is not None]
+            pictures = [
+                opened(output.data["image/png"]) for output in cell.outputs if "image/png" in output.get("data", {})
+            ]
+            if any(picture.width == WIDTH for picture in pictures):
+                cell.metadata["mystnb"] = {"image": {"classes": "wide"}}  # scrolls on narrow windows
     return notebook
 
 

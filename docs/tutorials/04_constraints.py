@@ -71,16 +71,19 @@ def draw(axes, solutions, radius):
         axes.add_patch(plt.Circle(center, radius, color="0.8"))
     for name, found in solutions.items():
         axes.plot(found.xs[:, 0], found.xs[:, 1], label=name)
-    axes.set(xlabel="x [m]", ylabel="y [m]", aspect="equal")
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set(xlabel="x [m]", ylabel="y [m]")
 
 
 pillars = next(report for report in solution.constraints if report.name == "pillars")
-figure, (above, below) = plt.subplots(2, figsize=(7.0, 5.4), layout="constrained")
+figure, (above, below) = plt.subplots(
+    2, figsize=(7, 5.2), layout="constrained", sharex=True
+)
 draw(above, {"path": solution}, p["radius"])
 for column, name in enumerate(("first pillar", "second pillar")):
     x, height = solution.xs[pillars.knots, 0], -pillars.multipliers[:, column]
     below.bar(x, height, 0.03, label=name)
-below.set(xlabel="x [m]", ylabel="multiplier, sign changed", xlim=above.get_xlim())
+below.set(xlabel="x [m]", ylabel="multiplier, sign changed")
 below.legend(frameon=False)
 plt.show()
 
