@@ -13,12 +13,13 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 UNINSTALL := $(BIN)/python -m pip uninstall --disable-pip-version-check --yes -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-processors test-narrow test-lowest lint docs test-docs benchmarks budget wheel bench peers clean distclean
+.PHONY: help demo test test-processors test-narrow test-lowest lint docs tutorials test-docs benchmarks budget wheel bench peers clean distclean
 
 help:
 	@echo "make demo       solve the arm problem with iLQR and DDP; pictures and data go to $(OUT)"
 	@echo "make test       linters, type check, import contracts, tests   (ARGS='-k urdf' goes to pytest, JOBS=2 processes)"
 	@echo "make docs       the site, in site/;  make test-docs: what its pages show, and its links"
+	@echo "make tutorials  executes the tutorials, whose notebooks the site shows (only: ARGS=05_gait)"
 	@echo "make benchmarks   measure what its page of benchmarks shows"
 	@echo "make lint       the same without the tests"
 	@echo "make test-processors   the tests as other processors run them;  make test-narrow: a few of them, as one without AVX-512"
@@ -55,6 +56,9 @@ lint: $(VENV)/.installed-test
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs site
 	@echo "Written to site: open site/index.html"
+
+tutorials: $(VENV)/.installed-docs
+	$(BIN)/python -m docs.execute_tutorials $(ARGS)
 
 test-docs: docs $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(JOBS) -m docs tests/docs $(ARGS)
@@ -107,7 +111,7 @@ $(VENV)/.created:
 	@touch $@
 
 clean:
-	rm -rf build dist site docs/reference docs/gallery/problems *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist site jupyter_execute docs/reference docs/gallery/problems *.egg-info .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find trajopt dynamics problems experiments tests docs -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean
