@@ -96,12 +96,8 @@ for i, foot in enumerate(FEET):
     axes.plot(times, forces[:, i, 2], label=foot)
 axes.plot(times, forces[:, :, 2].sum(axis=1), color="0.6", lw=0.8, label="all")
 axes.axhline(weight, color="0.6", ls=":", lw=0.8)
-axes.set(
-    xlabel="time [s]",
-    ylabel="vertical force [N]",
-    title="dotted: the weight",
-    ylim=(-1, 38),
-)
+axes.set(xlabel="time [s]", ylabel="vertical force [N]", ylim=(-1, 38))
+axes.set_title("dotted: the weight")
 axes.legend(frameon=False, ncols=5, loc="upper center")
 plt.show()
 carried = forces[:, :, 2].sum(axis=1)
