@@ -169,7 +169,7 @@ class Sensitivity:
         if flag("ambient", ambient) and xs_bar is not None:
             xs = self.point.xs
             xs_bar = along_tangents(self.point.problem.system, xs, float_array("xs_bar", xs_bar, xs.shape))
-        total = np.zeros(len(self.parameters.vector))
+        total, cost_bar = np.zeros(len(self.parameters.vector)), float(float_array("cost_bar", cost_bar, ()))
         if xs_bar is not None or us_bar is not None:
             rhs, back = covector_step(self.system, xs_bar, us_bar)
             d = self.change.right_hand_side(self.system.held)
@@ -223,7 +223,8 @@ def sensitivity(
     Parameters
     ----------
     make_problem : function of p that returns a Problem, as for `solve_many`; horizon, sizes and knots of constraints
-        stay the same, dt, models, costs, limits, initial states may depend on p
+        stay the same, dt, models, costs, limits, initial states may depend on p.  What depends on p is made anew by
+        each call: several problems are compared, and terms that they share are taken to be the same
     p : a number, an array, or a mapping or dataclass of numbers and arrays, whose other entries are constants
     solution : of make_problem(p)
     wrt : names of the entries of p that count; by default all floats
@@ -249,7 +250,9 @@ def sensitivity(
     point = stationary_point(problem, solution)
     if polish:
         point = polished(point, factored(point), solution.constraints)
-    given = default_steps(parameters) if steps is None else np.broadcast_to(steps, parameters.vector.shape)
+    given = default_steps(parameters) if steps is None else steps
+    if np.ndim(given) == 0:
+        given = np.full(parameters.vector.shape, given)
     steps = float_array("steps", given, parameters.vector.shape)
     if not (steps > 0.0).all():
         raise ValueError(f"steps: got {steps}, wanted positive numbers")

@@ -254,9 +254,9 @@ class Solution(PrintedAsTable, Reported):
         -------
         Covariance; its `cost_increase` is the expected cost less `cost`, NaN unless this is a strict minimum.
 
-        Raises: ValueError for matrices that are no covariances.
+        Raises: ValueError for matrices that are no covariances, or a solution without its problem.
         """
-        N, n = len(self.us), self.problem.system.ndx
+        N, n = len(self.us), self._own_problem().system.ndx
         W = as_covariances("process_noise", process_noise, n, N)
         P0 = np.zeros((n, n)) if initial is None else as_covariances("initial", initial, n, None)
         xs, us = spread(*self.problem.system.linearize(self.xs, self.us), self.K, W, P0)
@@ -276,9 +276,12 @@ class Solution(PrintedAsTable, Reported):
         return laplace_of(factored(self._point()), float(temperature))
 
     def _point(self) -> KKTPoint:
+        return stationary_point(self._own_problem(), self)
+
+    def _own_problem(self) -> Problem:
         if self.problem is None:
             raise ValueError("solution: got one without its problem, wanted Solution.load(path, problem)")
-        return stationary_point(self.problem, self)
+        return self.problem
 
     # -------------------------------------------------------------------------------------------- out
     def resample(self, dt: float) -> ResampledPlan:

@@ -12,6 +12,7 @@ from trajopt.backward.expansions import gaps_of
 from trajopt.optimality.first_order import FirstOrder, first_order
 from trajopt.optimality.kkt_point import KKTPoint, kkt_point
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
+from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def polished_solution(problem: Problem, solution: Solution, short: float = 0.0) 
     """The solution with trajectory, cost and multipliers of that point."""
     point = polished_point(problem, solution, short)
     parts = iter(() if point.rows is None else point.rows.unpacked(point.nu * point.rows.D))
-    reports = [r if r.factors is None else r._replace(multipliers=next(parts)) for r in solution.constraints]
+    pairs = zip(problem.constraints, solution.constraints, strict=True)
+    reports = [r._replace(multipliers=next(parts)) if isinstance(c, ResidualConstraint) else r for c, r in pairs]
     cost, gaps = problem.objective.value(point.xs, point.us), gaps_of(problem, point.xs, point.us)
     return replace(solution, xs=point.xs, us=point.us, cost=cost, gaps=gaps, constraints=tuple(reports))
 
