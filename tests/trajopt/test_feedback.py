@@ -299,3 +299,14 @@ def test_errors_name_the_argument():
     with pytest.raises(ValueError, match=r"^p: got NaN"):
         number(np.array([0.3, 0.0]), np.array([np.nan]))
     assert parameters_of(np.zeros(1)).numbers([2.0]).tolist() == [2.0]
+
+
+def test_costates_that_overflow():
+    """No derivatives, and a plan from which a solve can begin all the same."""
+    system = LinearSystem(np.array([[1e200]]), np.eye(1))
+    problem = Problem(system, [0.0], 4, [ControlCost(1.0)], [StateCost(system, [1.0], 1.0)])
+    prepared = DDP(max_iterations=1).prepare(problem)
+    found = prepared.prepare_step([0.0])
+    plan = found.plan([0.0], steps=1)
+    assert found.kind == "none" and np.isfinite(found.costate).all()
+    assert prepared.solve([0.0], warm_start=plan).status == "invalid_derivatives"

@@ -206,7 +206,7 @@ def feedback_of(
             reports, K = solution.constraints, solution.K if finite(solution.K) else None
             at = kkt_point(solution.problem, solution.xs, solution.us, reports, K=K)
             point = _with_bounds_of_rows(at, reports)
-            change, costate = None, point.costate
+            change, costate = None, point.costate if finite(point.costate) else costate
             if parameters is not None:
                 change = change_with(make_problem, parameters, point, default_steps(parameters))
             if exact and finite(*point.e):
