@@ -308,7 +308,7 @@ def test_bad_input():
         trajopt.sensitivity({}, case.p, solution)
     with pytest.raises(TypeError, match="p: got 'x', wanted a number"):
         trajopt.sensitivity(lambda p: problem, "x", solution)
-    with pytest.raises(TypeError, match="p: got .*, wanted at least one number"):
+    with pytest.raises(TypeError, match=r"p: got .*, wanted at least one number"):
         trajopt.sensitivity(lambda p: problem, np.zeros(0), solution)
     with pytest.raises(ValueError, match="wrt: got 'masses', wanted some of mass, length"):
         trajopt.sensitivity(case.make, case.p, solution, wrt=["masses"])
