@@ -310,3 +310,20 @@ def test_costates_that_overflow():
     plan = found.plan([0.0], steps=1)
     assert found.kind == "none" and np.isfinite(found.costate).all()
     assert prepared.solve([0.0], warm_start=plan).status == "invalid_derivatives"
+
+
+@pytest.mark.parametrize("p", [0.4, 0.8])
+def test_limits_that_move(p):
+    """x+ = x + u to 1: u is 0.5, or the limit p; prepared for limits that let it be, and for one that holds it."""
+    system = LinearSystem(np.eye(1), np.eye(1))
+
+    def make(p):
+        bounds = [ControlBounds(-1.0, p)]
+        return Problem(system, [0.0], 1, [ControlCost(1.0)], [StateCost(system, [1.0], 1.0)], bounds)
+
+    for known, wanted in ((0.6, min(p, 0.5)), (0.45, p)):  # to first order: held stays held
+        prepared = DDP().prepare(make(known), lambda p: {"control bounds": {"upper": p}})
+        found = prepared.prepare_step([0.0], np.array(known))
+        solved = trajopt.sensitivity(make, known, found.solution)
+        starts = found.plan([0.0], p), solved.predict(p - known)
+        assert [found([0.0], p)[0], *(one.us[0, 0] for one in starts)] == pytest.approx([wanted] * 3, abs=1e-9)

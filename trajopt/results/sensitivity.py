@@ -135,9 +135,9 @@ class Sensitivity:
         which has the form of p, or of the part of it that counts; from the side of dp where limits are just touched.
         Raises: RuntimeError as `directional`."""
         point, reports, along = self.point, self.solution.constraints, self.directional(dp)
-        us = point.us + along.us
-        if point.problem.control_limits is not None:
-            us = np.clip(us, *point.problem.control_limits)
+        us, d, limits = point.us + along.us, self._direction(dp), point.problem.control_limits
+        if limits is not None:
+            us = np.clip(us, limits[0] + self.change.least @ d, limits[1] + self.change.largest @ d)
         xs = point.problem.system.integrate(point.xs, along.xs)
         lam = tuple(report.multipliers + dnu for report, dnu in zip(reports, along.multipliers, strict=True))
         penalties, factors = tuple(r.penalty for r in reports), tuple(r.factors for r in reports)
