@@ -327,3 +327,21 @@ def test_limits_that_move(p):
         solved = trajopt.sensitivity(make, known, found.solution)
         starts = found.plan([0.0], p), solved.predict(p - known)
         assert [found([0.0], p)[0], *(one.us[0, 0] for one in starts)] == pytest.approx([wanted] * 3, abs=1e-9)
+
+
+def test_soft_constraints(rng):
+    """They yield: derivatives against differences of solves, by the state, a target and the limit that is violated."""
+    problem = speed_limit()
+    prepared = DDP(soft_penalty=10.0).prepare(problem, of_a_limit)
+    x, p = problem.x0, np.array([1.5, 1.5, 0.0])
+    found, h = prepared.prepare_step(x, p, DDP().solve(problem)), 1e-4
+    assert found.exact and found.solution.violation > 1e-2
+    for dx, dp in ((rng.standard_normal(2), 0.0 * p), (0.0 * x, rng.standard_normal(3))):
+        us = []
+        for sign in (h, -h):
+            prepared.update(of_a_limit(p + sign * dp))
+            us.append(prepared.solve(x + sign * dx, warm_start=found.solution).us[0])
+        expected = (us[0] - us[1]) / (2.0 * h)
+        assert relative_error(found.K @ dx + found.D @ dp, expected) < 1e-5
+    with pytest.raises(ValueError, match="got one of soft constraints"):
+        found.solution.dx0()

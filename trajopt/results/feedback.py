@@ -23,6 +23,7 @@ from dynamics.simd import routine
 from trajopt.backward.expansions import expand, finite
 from trajopt.backward.regularization import Regularization
 from trajopt.interfaces.system import as_manifold, state_array
+from trajopt.optimality.active_rows import active_rows
 from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
 from trajopt.optimality.kkt_point import Held, KKTPoint, kkt_point
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
@@ -202,9 +203,10 @@ def feedback_of(
     make_problem: Callable[[Any], Problem],
     exact: bool,
     max_regularization: float,
+    soft_penalty: float = 0.0,
 ) -> Feedback:
     """Of a plan; make_problem: its problem by the parameters, which are those of the plan now; exact: whether to try
-    with second derivatives."""
+    with second derivatives; soft_penalty: of constraints that may be violated, whose multipliers do not move along."""
     n, P = solution.problem.system.ndx, 0 if parameters is None else len(parameters.vector)
     found, costate = None, solution.Vx
     if np.isfinite(solution.cost) and finite(solution.xs, solution.us):
@@ -216,12 +218,14 @@ def feedback_of(
             if parameters is not None:
                 change = change_with(make_problem, parameters, point, default_steps(parameters))
             if exact and finite(*point.e):
-                found = _solved(point, EXACT, change)
-            found = found or _by_gauss_newton(point, change, max_regularization)
+                found = _solved(EXACT, *_softened(point, change, soft_penalty))
+            if found is None:
+                plain = point._replace(e=expand(point.problem, point.xs, point.us))
+                found = _by_gauss_newton(*_softened(plain, change, soft_penalty), max_regularization)
     return Feedback(solution, found or _none(solution, n + P), costate, parameters)
 
 
-def _solved(point: KKTPoint, kind: str, change: FirstOrder | None) -> Derivatives | None:
+def _solved(kind: str, point: KKTPoint, change: FirstOrder | None) -> Derivatives | None:
     """With the Hessian of this point; None where that is not positive definite."""
     try:
         system = KKTSystem(point)
@@ -242,17 +246,32 @@ def _solved(point: KKTPoint, kind: str, change: FirstOrder | None) -> Derivative
 
 
 def _by_gauss_newton(point: KKTPoint, change: FirstOrder | None, largest: float) -> Derivatives | None:
-    """Without second derivatives, luu raised until Quu is positive definite; None where nothing makes it so."""
-    e, regularization = expand(point.problem, point.xs, point.us), Regularization(0.0, largest)
+    """Of a point without second derivatives, luu raised until Quu is positive definite; None where nothing makes it
+    so."""
+    e, regularization = point.e, Regularization(0.0, largest)
     if not finite(*e):
         return None
     while not regularization.exhausted:
         luu = e.luu + regularization.mu * np.eye(e.luu.shape[1])
-        found = _solved(point._replace(e=e._replace(luu=luu)), GAUSS_NEWTON, change)
+        found = _solved(GAUSS_NEWTON, point._replace(e=e._replace(luu=luu)), change)
         if found is not None:
             return found
         regularization = regularization.increased()
     return None
+
+
+def _softened(point: KKTPoint, change: FirstOrder | None, rho: float) -> tuple[KKTPoint, FirstOrder | None]:
+    """The point whose active rows are terms rho/2 |c - limit|^2 of the cost, and the change of its conditions; as they
+    are if rho is zero."""
+    if rho == 0.0:
+        return point, change
+    pressed = active_rows(point, point.held.rows, np.zeros_like(point.held.controls))
+    if change is not None:
+        gx, gu = change.gx.copy(), change.gu.copy()
+        pressed.add_transposed(rho * change.right_hand_side(point.held).c, gx, gu)
+        change = change._replace(gx=gx, gu=gu)
+    held = point.held._replace(rows=np.zeros_like(point.held.rows))
+    return point._replace(held=held, e=pressed.folded_into(point.e, rho)), change
 
 
 def _none(solution: Solution, columns: int) -> Derivatives:

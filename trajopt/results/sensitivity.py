@@ -239,8 +239,9 @@ def sensitivity(
 
     Raises
     ------
-    TypeError, ValueError : naming the argument; for a solution that has not converged, has gaps, or is of another
-        problem; at a solution that is no strict minimum of second order (see `Solution.certificate`).
+    TypeError, ValueError : naming the argument; for a solution that has not converged, has gaps, soft constraints that
+        are violated, or is of another problem; at a solution that is no strict minimum of second order (see
+        `Solution.certificate`).
     """
     if not callable(make_problem):
         raise TypeError(f"make_problem: got {type(make_problem).__name__}, wanted a function of p")

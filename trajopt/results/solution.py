@@ -197,7 +197,8 @@ class Solution(PrintedAsTable, Reported):
     # -------------------------------------------------------------------------------------------- second order
     def certificate(self) -> Certificate:
         """Whether this is a strict local minimum, a saddle, or singular, from the exact Hessian of the Lagrangian; see
-        `trajopt.Certificate`.  Raises ValueError for a solution that has not converged, has gaps, or no problem."""
+        `trajopt.Certificate`.  Raises ValueError for a solution that has not converged, has gaps, soft constraints that
+        are violated, or no problem."""
         return certificate(self._point())
 
     def dx0(self) -> tuple[np.ndarray, np.ndarray]:

@@ -162,7 +162,8 @@ class PreparedSolver:
             assert self._places is not None
             return with_values(solution.problem, self._places, *self._moves(p))[0]
 
-        return feedback_of(solution, parameters, moved, exact, self.solver.max_regularization)
+        of_solver = self.solver.max_regularization, self.solver.soft_penalty
+        return feedback_of(solution, parameters, moved, exact, *of_solver)
 
     def _moves(self, p: Any) -> tuple[Mapping[str, Any], dict[str, Any]]:
         """What `update` takes, by names and everywhere."""
