@@ -290,6 +290,41 @@ def test_forms_of_parameters(rng):
     assert relative_error(one.us[..., 0], found.us[..., 1]) < IDENTITY
 
 
+class Place:
+    """The first number of a state less a goal, which may be set."""
+
+    nr, goal = 1, 1.0
+
+    def evaluate(self, xs, us):
+        return xs[:, :1] - self.goal
+
+    def jacobians(self, xs, us):
+        return np.tile([[[1.0, 0.0]]], (len(xs), 1, 1)), None
+
+    def hessian_products(self, xs, us, mu):
+        return None, None, None
+
+
+def test_functions_that_set_what_their_problems_share():
+    """As those that make it anew."""
+    system, place = Pendulum(), Place()
+    terminal = trajopt.ResidualCost(place, 50.0)
+
+    def setting(goal):
+        place.goal = goal
+        return trajopt.Problem(system, [0.3, 0.0], 10, [trajopt.ControlCost(1e-2)], [terminal])
+
+    def making(goal):
+        new = Place()
+        new.goal = goal
+        return trajopt.Problem(system, [0.3, 0.0], 10, [trajopt.ControlCost(1e-2)], [trajopt.ResidualCost(new, 50.0)])
+
+    found, expected = (trajopt.sensitivity(make, 1.0, trajopt.DDP().solve(make(1.0))) for make in (setting, making))
+    assert np.abs(expected.us).max() > 1.0
+    np.testing.assert_array_equal(found.us, expected.us)
+    np.testing.assert_array_equal(found.cost, expected.cost)
+
+
 def test_polish():
     """A Newton step takes the error of a solution out of its derivatives."""
     case = CASES["cartpole"]

@@ -216,7 +216,7 @@ def feedback_of(
             point = _with_bounds_of_rows(at, reports)
             change, costate = None, point.costate if finite(point.costate) else costate
             if parameters is not None:
-                change = change_with(make_problem, parameters, point, default_steps(parameters))
+                change = change_with(make_problem, parameters, point, default_steps(parameters), frozen=True)
             if exact and finite(*point.e):
                 found = _solved(EXACT, *_softened(point, change, soft_penalty))
             if found is None:

@@ -223,8 +223,7 @@ def sensitivity(
     Parameters
     ----------
     make_problem : function of p that returns a Problem, as for `solve_many`; horizon, sizes and knots of constraints
-        stay the same, dt, models, costs, limits, initial states may depend on p.  What depends on p is made anew by
-        each call: several problems are compared, and terms that they share are taken to be the same
+        stay the same, dt, models, costs, limits, initial states may depend on p
     p : a number, an array, or a mapping or dataclass of numbers and arrays, whose other entries are constants
     solution : of make_problem(p)
     wrt : names of the entries of p that count; by default all floats
