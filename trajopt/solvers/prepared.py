@@ -128,7 +128,8 @@ class PreparedSolver:
 
         Solves as `solve` does, with ``max_iterations=1`` by one iteration, moves targets, references and limits to p
         as `update` does, and finds how the plan depends on its initial state and on p: by the exact second order at
-        the plan, without regularization; by Gauss-Newton Hessians where that is not positive definite.
+        the plan, without regularization; by Gauss-Newton Hessians where that is not positive definite.  Soft
+        constraints yield in it as in the solve.
 
         Parameters
         ----------
