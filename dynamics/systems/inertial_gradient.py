@@ -44,22 +44,29 @@ def of_steps(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.nd
     tree, led = system.tree, system.led
     if tree is not None and led is not None:
         return of_steps(tree, led.full_x(xs), us, led.full_multipliers(lam))
-    (n, m), nq = system.actuation.B.shape, system.nq
-    tau, h = us[:, :m] @ system.actuation.B.T, us[:, m:] if system.free_duration else system.dt
-    if system.pushing is not None:
-        tau += (force_map(system.model, xs[:, :nq]) @ us[:, :m, None])[..., 0]
+    (n, m), nq, h = system.actuation.B.shape, system.nq, us[:, -1:] if system.free_duration else system.dt
     if system.integrator == "rk4":
-        return _of_stages(system, xs, tau, lam)
+        return _of_stages(system, xs, us, lam)
     if system.euclidean and not (system.in_contact or system.free_duration):
         q, push = np.ascontiguousarray(xs[:, :nq]), lam[:, n:] + (h * lam[:, :n] if system.semi_implicit else 0.0)
         w = h * np.einsum("tij,tj->ti", inverse_mass_matrix(system.plant_model, q), push)
     else:
-        _, f_tau = _by_torques(system, xs, np.concatenate([tau, us[:, m:]], axis=1))
+        driven = np.concatenate([_torques(system, xs, us), us[:, m:]], axis=1)
+        _, f_tau = _linearized(system, _driven(system), xs, driven)
         w = np.einsum("tij,ti->tj", f_tau[:, :, :n], lam)
     return _contracted(system, xs, (system.step(xs, us)[:, nq:] - xs[:, nq:]) / h, w)
 
 
-def _of_stages(system: RigidBodySystem, xs: np.ndarray, tau: np.ndarray, lam: np.ndarray) -> np.ndarray:
+def _torques(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+    """Of all actuators, those on frames as the configuration has them, (N, nv)."""
+    B = system.actuation.B
+    tau = us[:, : B.shape[1]] @ B.T
+    if system.pushing is not None:
+        tau += (force_map(system.model, xs[:, : system.nq]) @ us[:, : B.shape[1], None])[..., 0]
+    return tau
+
+
+def _of_stages(system: RigidBodySystem, xs: np.ndarray, us: np.ndarray, lam: np.ndarray) -> np.ndarray:
     """Of RK4 steps."""
     if not system.euclidean or system.free_duration:
         raise ValueError(
@@ -68,7 +75,10 @@ def _of_stages(system: RigidBodySystem, xs: np.ndarray, tau: np.ndarray, lam: np
         )
     n, h, x, stages = system.nv, system.dt, xs, []
     for reach in (0.5, 0.5, 1.0, 0.0):
-        fx, fu = _by_torques(system, x, tau, UNIT_STEP)
+        tau = _torques(system, x, us)
+        fx, fu = _linearized(system, _driven(system, UNIT_STEP), x, tau)
+        if system.pushing is not None:  # whose torques change with the configuration
+            fx = _linearized(system, system.plant[1]._replace(integrator=UNIT_STEP), x, us)[0]
         rate = _unit_steps(system, x, tau) - x
         stages.append((x, rate[:, n:], fx - np.eye(2 * n), fu[:, n:]))
         x = xs + reach * h * rate
@@ -80,7 +90,7 @@ def _of_stages(system: RigidBodySystem, xs: np.ndarray, tau: np.ndarray, lam: np
     return total
 
 
-def _driven(system: RigidBodySystem, integrator: Euler | None) -> Plant:
+def _driven(system: RigidBodySystem, integrator: Euler | None = None) -> Plant:
     """The plant with a torque on every degree of freedom, and another integrator if one is given."""
     plant = system.plant[1]
     return plant._replace(
@@ -88,14 +98,14 @@ def _driven(system: RigidBodySystem, integrator: Euler | None) -> Plant:
     )
 
 
-def _by_torques(
-    system: RigidBodySystem, xs: np.ndarray, tau: np.ndarray, integrator: Euler | None = None
+def _linearized(
+    system: RigidBodySystem, plant: Plant, xs: np.ndarray, us: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """fx, fu (N, 2 nv, .) of that plant under tau, behind which durations are where these are free."""
-    (N, nu), n, timed = tau.shape, system.nv, system.free_duration
+    """fx, fu (N, 2 nv, .) of a plant under us, behind which durations are where these are free; of an Euler step."""
+    (N, nu), n, timed = us.shape, system.nv, system.free_duration
     fx, fu = np.empty((N, 2 * n, 2 * n)), np.empty((N, 2 * n, nu))
-    numbers = linearization_numbers(system.model, system.contacts, nu, False, None, timed)
-    launch(drive_linearization, N, numbers, system.plant[0], _driven(system, integrator), xs, tau, fx, fu)
+    numbers = linearization_numbers(system.model, system.contacts, nu, False, plant.actuators, timed)
+    launch(drive_linearization, N, numbers, system.plant[0], plant, xs, us, fx, fu)
     return fx, fu
 
 

@@ -28,12 +28,12 @@ def actuated(joint_names=("first", "second", "third"), **parameters):
     return builder
 
 
-def arm():
+def arm(integrator="semi_implicit_euler"):
     builder = actuated()
     builder.add_actuator("motor", {"first": 5.0})
     builder.add_thruster("jet", "link third")
     builder.add_spring({"second": 1.0}, stiffness=3.0)
-    return dynamics.RigidBodySystem(builder.build(), 0.02, actuation="model")
+    return dynamics.RigidBodySystem(builder.build(), 0.02, integrator, actuation="model")
 
 
 def follower():
@@ -55,6 +55,7 @@ SYSTEMS = {
     "two of three driven": lambda: dynamics.RigidBodySystem(actuated().build(), 0.02, actuation=np.eye(3)[:, 1:]),
     "accelerations": lambda: dynamics.RigidBodySystem(actuated().build(), 0.02, formulation="inverse"),
     "motor, jet and spring": arm,
+    "motor, jet and spring, RK4": lambda: arm("rk4"),
     "durations": lambda: dynamics.RigidBodySystem(actuated().build(), 0.02).timed(),
     "quadrotor": lambda: problems.make("quadrotor").system,
     "quadruped in stance": standing,

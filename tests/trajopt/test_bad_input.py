@@ -141,7 +141,7 @@ TABLE = [
          x_predicted=arrays(2), p=(*NOT_NUMBERS[:7], np.nan), warm_start=KINDS[1:]),
     *rows("feedback", feedback(), {"x": X, "p": 1.0}, x=arrays(2), p=(*NOT_NUMBERS[:7], np.nan, [1.0, 2.0])),
     *rows("vjp", lambda **given: trajopt.sensitivity(lambda p: problem(), 1.0, solution()).vjp(**given),
-          {"xs_bar": np.zeros((6, 2))}, xs_bar=arrays(6, 2)[1:], us_bar=arrays(5, 1)[1:], ambient=FLAGS),
+          {"xs_bar": np.zeros((6, 2))}, xs_bar=arrays(6, 2)[1:], us_bar=arrays(5, 1)[1:], cost_bar=ONE, ambient=FLAGS),
     *rows("layers", LayerHost, {"make_problem": make_problem, "solver": DDP()}, make_problem=KINDS, solver=KINDS,
           workers=WHOLE[1:], memory=WHOLE),
     *rows("compare", trajopt.compare, {"problem": problem(), "solvers": {"ddp": DDP()}}, problem=KINDS,

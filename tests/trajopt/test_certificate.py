@@ -57,6 +57,13 @@ def test_laplace(minimum):
     assert abs(laplace.log_determinant - np.linalg.slogdet(H)[1]) < 1e-9 * free.sum()
 
 
+def test_limits_that_hold_all_controls():
+    """Nothing is left that could be lower."""
+    problem = replace(problems.make("pendulum"), constraints=[trajopt.ControlBounds(0.5, 0.5)])
+    found = trajopt.DDP().solve(problem).certificate()
+    assert found.minimum is True and found.smallest_eigenvalue == np.inf and "hold all controls" in found.text
+
+
 # ------------------------------------------------------------------------------------------------ saddles
 @pytest.mark.parametrize("name", SADDLES)
 def test_saddles_are_left(name):
@@ -128,3 +135,5 @@ def test_bad_input():
         solution.laplace(0.0)
     with pytest.raises(ValueError, match="got one without its problem"):
         replace(solution, problem=None).certificate()
+    with pytest.raises(ValueError, match="got one without its problem"):
+        replace(solution, problem=None).covariance(np.eye(2))

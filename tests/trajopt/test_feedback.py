@@ -161,7 +161,7 @@ def test_what_terms_share_is_left_out():
             again.update(prepared._moves(q)[0])
             return again.problem
 
-        short = change_with(there, parameters, point, default_steps(parameters))
+        short = change_with(there, parameters, point, default_steps(parameters), frozen=True)
         for number, h in enumerate(default_steps(parameters)):
             sides = []
             for side in (-1.0, 1.0):
@@ -299,3 +299,49 @@ def test_errors_name_the_argument():
     with pytest.raises(ValueError, match=r"^p: got NaN"):
         number(np.array([0.3, 0.0]), np.array([np.nan]))
     assert parameters_of(np.zeros(1)).numbers([2.0]).tolist() == [2.0]
+
+
+def test_costates_that_overflow():
+    """No derivatives, and a plan from which a solve can begin all the same."""
+    system = LinearSystem(np.array([[1e200]]), np.eye(1))
+    problem = Problem(system, [0.0], 4, [ControlCost(1.0)], [StateCost(system, [1.0], 1.0)])
+    prepared = DDP(max_iterations=1).prepare(problem)
+    found = prepared.prepare_step([0.0])
+    plan = found.plan([0.0], steps=1)
+    assert found.kind == "none" and np.isfinite(found.costate).all()
+    assert prepared.solve([0.0], warm_start=plan).status == "invalid_derivatives"
+
+
+@pytest.mark.parametrize("p", [0.4, 0.8])
+def test_limits_that_move(p):
+    """x+ = x + u to 1: u is 0.5, or the limit p; prepared for limits that let it be, and for one that holds it."""
+    system = LinearSystem(np.eye(1), np.eye(1))
+
+    def make(p):
+        bounds = [ControlBounds(-1.0, p)]
+        return Problem(system, [0.0], 1, [ControlCost(1.0)], [StateCost(system, [1.0], 1.0)], bounds)
+
+    for known, wanted in ((0.6, min(p, 0.5)), (0.45, p)):  # to first order: held stays held
+        prepared = DDP().prepare(make(known), lambda p: {"control bounds": {"upper": p}})
+        found = prepared.prepare_step([0.0], np.array(known))
+        solved = trajopt.sensitivity(make, known, found.solution)
+        starts = found.plan([0.0], p), solved.predict(p - known)
+        assert [found([0.0], p)[0], *(one.us[0, 0] for one in starts)] == pytest.approx([wanted] * 3, abs=1e-9)
+
+
+def test_soft_constraints(rng):
+    """They yield: derivatives against differences of solves, by the state, a target and the limit that is violated."""
+    problem = speed_limit()
+    prepared = DDP(soft_penalty=10.0).prepare(problem, of_a_limit)
+    x, p = problem.x0, np.array([1.5, 1.5, 0.0])
+    found, h = prepared.prepare_step(x, p, DDP().solve(problem)), 1e-4
+    assert found.exact and found.solution.violation > 1e-2
+    for dx, dp in ((rng.standard_normal(2), 0.0 * p), (0.0 * x, rng.standard_normal(3))):
+        us = []
+        for sign in (h, -h):
+            prepared.update(of_a_limit(p + sign * dp))
+            us.append(prepared.solve(x + sign * dx, warm_start=found.solution).us[0])
+        expected = (us[0] - us[1]) / (2.0 * h)
+        assert relative_error(found.K @ dx + found.D @ dp, expected) < 1e-5
+    with pytest.raises(ValueError, match="got one of soft constraints"):
+        found.solution.dx0()

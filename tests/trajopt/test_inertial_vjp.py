@@ -134,6 +134,16 @@ def test_terms_that_weigh_the_robot():
         assert (read_dynamics(problem) is not None) == changes, one
 
 
+def test_jerks_are_of_accelerations():
+    """And these of masses, in costs and in limits."""
+    system = trajopt.JerkSystem(dynamics.RigidBodySystem(dynamics.load_urdf(problems.model_path("arm6")), 0.01))
+    start, cost = np.zeros(18), trajopt.ResidualCost(trajopt.JerkResidual(system), 1e-6)
+    limits = trajopt.JerkBounds(system, -1e4, 1e4)
+    assert read_dynamics(trajopt.Problem(system, start, 3, [cost])) == "jerks"
+    assert read_dynamics(trajopt.Problem(system, start, 3, constraints=[limits])) == limits.name
+    assert read_dynamics(trajopt.Problem(system, start, 3, [trajopt.ControlCost(1.0)])) is None
+
+
 def test_a_robot_in_friction_cones_is_refused():
     case = CASES["quadruped_stand"]
     problem = case.make(case.p)
@@ -152,6 +162,8 @@ def test_bad_input():
     solution = trajopt.DDP().solve(make(pi))
     with pytest.raises(ValueError, match="us_bar: got shape"):
         solution.inertial_vjp(us_bar=np.zeros(3))
+    with pytest.raises(ValueError, match="cost_bar: got NaN"):
+        solution.inertial_vjp(cost_bar=np.nan)
     with pytest.raises(ValueError, match="status 'max_iterations', wanted a converged one"):
         trajopt.DDP(max_iterations=1).solve(make(pi)).inertial_vjp(cost_bar=1.0)
     with pytest.raises(ValueError, match="got one without its problem"):

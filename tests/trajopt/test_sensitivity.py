@@ -9,7 +9,7 @@ import trajopt
 from experiments.sensitivity.cases import CASES, swinging_double_pendulum, unicycle_past_discs
 from experiments.sensitivity.references import Reference, derivatives, polished_solution, reference
 from tests.tolerances import IDENTITY, relative_error
-from tests.trajopt.systems import CirclePendulum
+from tests.trajopt.systems import CirclePendulum, Pendulum
 from trajopt.optimality import first_order
 from trajopt.optimality.first_order import FOURTH_ORDER
 from trajopt.optimality.kkt_system import RAISE
@@ -168,6 +168,49 @@ def test_where_other_limits_begin_to_press(unicycle):
     assert (far.controls != held.controls).any() or (far.rows != held.rows).any()
 
 
+def braked(low, high, *constraints):
+    """A pendulum whose torque is between limits."""
+    system = Pendulum()
+    costs = [trajopt.ControlCost(1e-2)], [trajopt.StateCost(system, [1.0, 0.0], [50.0, 5.0])]
+    return trajopt.Problem(system, [0.3, 0.0], 10, *costs, [trajopt.ControlBounds(low, high), *constraints])
+
+
+@pytest.mark.parametrize("torque", [-1.0, 20.0])
+def test_controls_that_can_have_one_value(torque):
+    """They follow it, whichever way they are pressed."""
+
+    def make(p):
+        return braked(p, p)
+
+    found, h = trajopt.sensitivity(make, torque, trajopt.DDP().solve(make(torque))), 1e-4
+    ahead, back = (trajopt.DDP().solve(make(torque + d)) for d in (h, -h))
+    assert relative_error(found.us, np.ones((10, 1, 1))) < IDENTITY and not found.weak and np.isinf(found.valid).all()
+    assert found.cost[0] == pytest.approx((ahead.cost - back.cost) / (2.0 * h), rel=1e-6)
+    assert relative_error(found.xs[..., 0], (ahead.xs - back.xs) / (2.0 * h)) < 1e-6
+
+
+def test_multipliers_of_limits_that_others_are_within():
+    """They stay zero."""
+    problem = braked(-10.0, 12.0, trajopt.ControlBounds(-20.0, 10.0))
+    solution = trajopt.DDP().solve(problem)
+    found = trajopt.sensitivity(lambda p: replace(problem, x0=[p, 0.0]), 0.3, solution)
+    below, above = solution.us <= -10.0, solution.us >= 10.0
+    wide, tight = (part[..., 0] != 0.0 for part in found.multipliers)
+    assert below.any() and above.any() and (wide == below).all() and (tight == above).all()
+
+
+def test_limits_of_controls_among_the_rows():
+    """Polished, they have the multipliers of the solve, others those of the Newton steps."""
+    reached = trajopt.ResidualConstraint(trajopt.StateResidual(Pendulum(), [0.9, 0.0], [0]), at="terminal")
+    problem = braked(-10.0, 10.0, reached)
+    rows = trajopt.DDP(control_limits="augmented_lagrangian").solve(problem)
+    box, found = (polished_solution(problem, each) for each in (trajopt.DDP().solve(problem), rows))
+    assert rows.constraints[0].factors is not None and (np.abs(box.us) == 10.0).any()
+    assert relative_error(found.us, box.us) < 1e-9
+    assert relative_error(found.constraints[1].multipliers, box.constraints[1].multipliers) < 1e-8
+    assert found.constraints[0] is rows.constraints[0]
+
+
 # ------------------------------------------------------------------------------------------------ weak limits
 @pytest.fixture(scope="module")
 def touching():
@@ -247,6 +290,41 @@ def test_forms_of_parameters(rng):
     assert relative_error(one.us[..., 0], found.us[..., 1]) < IDENTITY
 
 
+class Place:
+    """The first number of a state less a goal, which may be set."""
+
+    nr, goal = 1, 1.0
+
+    def evaluate(self, xs, us):
+        return xs[:, :1] - self.goal
+
+    def jacobians(self, xs, us):
+        return np.tile([[[1.0, 0.0]]], (len(xs), 1, 1)), None
+
+    def hessian_products(self, xs, us, mu):
+        return None, None, None
+
+
+def test_functions_that_set_what_their_problems_share():
+    """As those that make it anew."""
+    system, place = Pendulum(), Place()
+    terminal = trajopt.ResidualCost(place, 50.0)
+
+    def setting(goal):
+        place.goal = goal
+        return trajopt.Problem(system, [0.3, 0.0], 10, [trajopt.ControlCost(1e-2)], [terminal])
+
+    def making(goal):
+        new = Place()
+        new.goal = goal
+        return trajopt.Problem(system, [0.3, 0.0], 10, [trajopt.ControlCost(1e-2)], [trajopt.ResidualCost(new, 50.0)])
+
+    found, expected = (trajopt.sensitivity(make, 1.0, trajopt.DDP().solve(make(1.0))) for make in (setting, making))
+    assert np.abs(expected.us).max() > 1.0
+    np.testing.assert_array_equal(found.us, expected.us)
+    np.testing.assert_array_equal(found.cost, expected.cost)
+
+
 def test_polish():
     """A Newton step takes the error of a solution out of its derivatives."""
     case = CASES["cartpole"]
@@ -265,6 +343,8 @@ def test_bad_input():
         trajopt.sensitivity({}, case.p, solution)
     with pytest.raises(TypeError, match="p: got 'x', wanted a number"):
         trajopt.sensitivity(lambda p: problem, "x", solution)
+    with pytest.raises(TypeError, match=r"p: got .*, wanted at least one number"):
+        trajopt.sensitivity(lambda p: problem, np.zeros(0), solution)
     with pytest.raises(ValueError, match="wrt: got 'masses', wanted some of mass, length"):
         trajopt.sensitivity(case.make, case.p, solution, wrt=["masses"])
     with pytest.raises(ValueError, match=r"differ by .* from the dynamics of make_problem"):
@@ -275,6 +355,8 @@ def test_bad_input():
         trajopt.sensitivity(case.make, case.p, trajopt.DDP(max_iterations=2).solve(problem))
     with pytest.raises(ValueError, match="steps: got"):
         trajopt.sensitivity(case.make, case.p, solution, steps=0.0)
+    with pytest.raises(ValueError, match=r"steps: got shape \(2,\)"):
+        trajopt.sensitivity(case.make, case.p, solution, steps=np.ones(2))
     found = trajopt.sensitivity(case.make, case.p, solution)
     with pytest.raises(ValueError, match="us_bar: got shape"):
         found.vjp(us_bar=np.zeros(3))

@@ -1,17 +1,20 @@
 """Solves that a time limit ends, by a clock of their own: the best iterate in time, and no more than an iteration."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
+from experiments.sensitivity.saddles import hanging_pendulum
 from tests.trajopt.cases import cartpole, pendulum, tip
 from tests.trajopt.constrained_cases import several, speed_limit
 from tests.trajopt.systems import Pendulum
 from tests.trajopt.test_explanation import impossible
 from tests.trajopt.test_prepared import assert_same
 from trajopt import DDP, ILQR, ControlCost, Problem, Solution, StateBounds, StateCost
-from trajopt.solvers import timing
+from trajopt.solvers import solve, timing
+from trajopt.solvers.escape import saddle
 
 SOLVERS = {"ilqr": ILQR(), "ddp": DDP()}
 
@@ -157,3 +160,21 @@ def test_a_single_iteration_is_complete(clock):
     found = prepared.solve([0.4, 0.1], warm_start=plan, time_limit=1e-9)
     assert found.status == "time_limit" and found.iterations == 0
     np.testing.assert_array_equal(found.us, plan.us)
+
+
+def test_time_that_ends_on_the_way_from_a_saddle(clock, monkeypatch):
+    """What the saddle's curvature leads to breaks a limit, which the saddle keeps."""
+    free = hanging_pendulum()
+    limits = [StateBounds(free.system, [-np.inf, -0.5], [np.inf, 0.5])]
+    problem, ways = replace(free, constraints=limits), []
+
+    def found_late(*arguments):
+        ways.append(saddle(*arguments))
+        clock.now = 1.0
+        return ways[-1]
+
+    monkeypatch.setattr(solve, "saddle", found_late)
+    found = DDP().solve(problem, time_limit=0.5)
+    assert ways[0].escape is not None and np.abs(ways[0].escape.xs[:, 1]).max() > 0.6
+    assert found.status == "time_limit" and found.violation <= DDP().feasibility_tolerance
+    assert not found.us.any() and found.log[-1].cost == found.cost

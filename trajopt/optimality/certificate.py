@@ -33,7 +33,8 @@ class Certificate:
     ----------
     minimum : True for a strict local minimum, False for a saddle, None where an eigenvalue is zero to rounding
     negative : number of negative eigenvalues of the reduced Hessian, on the tangent space of the active constraints
-    smallest_eigenvalue : relative to the metric: 1 is the curvature that the cost of the controls alone has
+    smallest_eigenvalue : relative to the metric: 1 is the curvature that the cost of the controls alone has; inf where
+        limits hold all controls
     knot : the last knot whose Quu is not positive definite in a sweep without regularization, -1
     direction : (N, nu) controls along which the cost falls to second order; None at a minimum
     text : this in a sentence
@@ -86,6 +87,8 @@ def reduced(point: KKTPoint, penalty: float) -> Reduced:
 def certificate(point: KKTPoint) -> Certificate:
     """Of a point."""
     problem, counted = _settled(point)
+    if not problem.metric.any():
+        return Certificate(True, 0, float("inf"), -1, None, "A strict local minimum: limits hold all controls.")
     smallest, zero = _smallest(problem, counted)
     where = f"to a relative eigenvalue of {smallest:.6g}"
     if zero or counted.zero:
@@ -131,9 +134,9 @@ def _smallest(problem: Reduced, counted: Inertia) -> tuple[float, bool]:
     if beyond(near):
         return sign * near, True
     while far > near * (1.0 + DIGITS):
-        middle = np.sqrt(near * far)
+        middle = float(np.sqrt(near * far))
         near, far = (near, middle) if beyond(middle) else (middle, far)
-    return sign * np.sqrt(near * far), False
+    return sign * float(np.sqrt(near * far)), False
 
 
 def _direction(problem: Reduced, smallest: float, counted: Inertia) -> np.ndarray:

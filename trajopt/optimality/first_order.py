@@ -134,19 +134,27 @@ def check_alike(problem: Problem, other: Problem) -> None:
 
 
 def change_with(
-    make_problem: Callable[[Any], Problem], p: Parameters, point: KKTPoint, steps: np.ndarray
+    make_problem: Callable[[Any], Problem], p: Parameters, point: KKTPoint, steps: np.ndarray, frozen: bool = False
 ) -> FirstOrder:
-    """d/dp of the conditions, parameters last, by differences of fourth order of their analytic values."""
+    """d/dp of the conditions, parameters last, by differences of fourth order of their analytic values.
+
+    frozen: whether problems never change once they are made, so that what several share is the same in all of them and
+    need not be evaluated.  Functions of users may set an attribute of a term or a system that all their problems have.
+    """
+
+    def moved(i: int, change: float) -> Problem:
+        vector = p.vector.copy()
+        vector[i] += change
+        problem = make_problem(p.at(vector))
+        check_alike(problem, point.problem)
+        return problem
+
     columns = []
     for i, h in enumerate(steps):
         total: list[np.ndarray] | None = None
-        around = []
-        for multiple, _ in FOURTH_ORDER:
-            moved = p.vector.copy()
-            moved[i] += multiple * h
-            around.append(make_problem(p.at(moved)))
-            check_alike(around[-1], point.problem)
-        for (_, weight), conditions in zip(FOURTH_ORDER, of_what_moves(around, point), strict=True):
+        around = (moved(i, multiple * h) for multiple, _ in FOURTH_ORDER)
+        each = of_what_moves(list(around), point) if frozen else (first_order(problem, point) for problem in around)
+        for (_, weight), conditions in zip(FOURTH_ORDER, each, strict=True):
             values = [part * (weight / h) for part in conditions]
             total = values if total is None else [a + b for a, b in zip(total, values, strict=True)]
         columns.append(total)

@@ -148,12 +148,16 @@ def _sorted(point: KKTPoint, limits: tuple[np.ndarray, np.ndarray] | None) -> KK
 
 
 def _controls(point: KKTPoint, limits: tuple[np.ndarray, np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
-    """Clamped and weak controls (N, m)."""
+    """Clamped and weak controls (N, m); a control with one value left is clamped whichever way it is pressed."""
     us, g, e = point.us, point.gradient, point.e
     side = _side(us, limits)
     size = np.abs(e.lu) + np.einsum("tij,ti->tj", np.abs(e.fu), np.abs(point.costate[1:]))
     pressed = side * g < -WEAK * size
-    return np.where(pressed, side, 0).astype(np.int8), np.where(pressed, 0, side).astype(np.int8)
+    held, weak = np.where(pressed, side, 0), np.where(pressed, 0, side)
+    if limits is not None:
+        locked = limits[0] == limits[1]
+        held, weak = np.where(locked, 1, held), np.where(locked, 0, weak)
+    return held.astype(np.int8), weak.astype(np.int8)
 
 
 def _side(us: np.ndarray, limits: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:

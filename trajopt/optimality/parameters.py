@@ -93,6 +93,8 @@ def parameters_of(p: Any, wrt: Sequence[str] | None = None) -> Parameters:
         if not np.isfinite(array).all():
             raise ValueError(f"p{f'[{name!r}]' if name else ''}: got {array}, wanted finite numbers")
     vector = np.concatenate([array.ravel() for array in arrays.values()])
+    if not vector.size:
+        raise TypeError(f"p: got {p!r}, wanted at least one number")
     return Parameters(p, tuple(arrays), tuple(array.shape for array in arrays.values()), vector)
 
 

@@ -31,7 +31,7 @@ def reach(system: KKTSystem, step: KKTStep, change: FirstOrder) -> np.ndarray:
         add(upper - point.us, step.du - change.largest, free & np.isfinite(upper))
         add(point.us - lower, change.least - step.du, free & np.isfinite(lower))
         gradient, side = system.gradient(change.gu, step), point.held.controls
-        add(np.abs(point.gradient), side[..., None] * gradient, side != 0)
+        add(np.abs(point.gradient), side[..., None] * gradient, (side != 0) & (lower < upper))
     margin = np.concatenate([np.zeros(0), *margins])[:, None]
     rate = np.concatenate([np.zeros((0, step.dx.shape[2])), *rates])
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -88,7 +88,7 @@ class JerkResidual:
         For another system, one whose knots differ, or components that it has not got.
     """
 
-    name = "jerks"
+    name, reads_dynamics = "jerks", True
 
     def __init__(self, system: JerkSystem, components: ArrayLike | None = None) -> None:
         if not isinstance(system, JerkSystem):

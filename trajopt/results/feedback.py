@@ -4,7 +4,7 @@ The plan is prepared between samples: an iteration at the predicted state x^ and
 system there, without regularization, whose solution for a right-hand side of n + P columns is the derivative of the
 plan.  When x and p arrive, all that is left is
 
-    u = us_0 + du_0/dx0 difference(x^, x) + du_0/dp (p - p^),     clipped to its limits
+    u = us_0 + du_0/dx0 difference(x^, x) + du_0/dp (p - p^),     clipped to its limits, which may move with p
 
 and the whole plan moves along, for the next preparation.  Limits that hold a control hold it here too: its rows are
 zero, or follow the limit.
@@ -23,6 +23,7 @@ from dynamics.simd import routine
 from trajopt.backward.expansions import expand, finite
 from trajopt.backward.regularization import Regularization
 from trajopt.interfaces.system import as_manifold, state_array
+from trajopt.optimality.active_rows import active_rows
 from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
 from trajopt.optimality.kkt_point import Held, KKTPoint, kkt_point
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
@@ -41,27 +42,32 @@ FLOAT64 = np.dtype(np.float64)
 
 class Derivatives(NamedTuple):
     """Of a plan by its initial state, n columns, and its parameters, P columns: states (N+1, n, n+P) along tangents,
-    controls (N, m, n+P), costate (N+1, n, n+P), multipliers of each constraint (K, nr, n+P); kind: what they are made
-    of."""
+    controls (N, m, n+P), costate (N+1, n, n+P), multipliers of each constraint (K, nr, n+P), the controls' lower and
+    upper limits (N, m, n+P); kind: what they are made of."""
 
     kind: str
     xs: np.ndarray
     us: np.ndarray
     costate: np.ndarray
     multipliers: tuple[np.ndarray, ...]
+    limits: tuple[np.ndarray, np.ndarray]
 
 
 @routine
 def _respond(table, reference, x, p, u):
-    """u = clip(u0 + G (x - x0, p - p0)) of a table with rows (u0, lower, upper, G); whether all numbers are finite."""
+    """u = clip(w, lower, upper), which are rows 0, 1 and 2 of a table (m, 3, 1+n+P) times (1, x - x0, p - p0); whether
+    all numbers are finite."""
     n, total = x.shape[0], 0.0
     for i in range(u.shape[0]):
-        value = table[i, 0]
+        w, lower, upper = table[i, 0, 0], table[i, 1, 0], table[i, 2, 0]
         for j in range(n):
-            value += table[i, 3 + j] * (x[j] - reference[j])
+            w += table[i, 0, 1 + j] * (x[j] - reference[j])
         for j in range(p.shape[0]):
-            value += table[i, 3 + n + j] * (p[j] - reference[n + j])
-        u[i] = min(max(value, table[i, 1]), table[i, 2])
+            change = p[j] - reference[n + j]
+            w += table[i, 0, 1 + n + j] * change
+            lower += table[i, 1, 1 + n + j] * change
+            upper += table[i, 2, 1 + n + j] * change
+        u[i] = min(max(w, lower), upper)
     for j in range(n):
         total += abs(x[j])
     for j in range(p.shape[0]):
@@ -98,15 +104,16 @@ class Feedback:
     _manifold: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        s, system = self.solution, self.solution.problem.system
+        s, system, of = self.solution, self.solution.problem.system, self.derivatives
         limits, manifold = s.problem.control_limits, as_manifold(system)
         lower, upper = (np.full(system.nu, side) for side in (-np.inf, np.inf)) if limits is None else (
             limit[0] for limit in limits
         )  # fmt: skip
+        rows = zip((s.us[0], lower, upper), (of.us[0], *(part[0] for part in of.limits)), strict=True)
         p = np.zeros(0) if self.parameters is None else self.parameters.vector
         x = s.xs[0] if manifold is None else np.zeros(system.ndx)
         for name, value in {
-            "_table": np.column_stack([s.us[0], lower, upper, self.derivatives.us[0]]),
+            "_table": np.stack([np.column_stack(each) for each in rows], axis=1),
             "_reference": np.concatenate([x, p]),
             "_p": p,
             "_manifold": manifold,
@@ -156,7 +163,7 @@ class Feedback:
         moved, new = float_array("x", self._moved_state(x), None), float_array("p", self._numbers(p), None)
         d, of = np.concatenate([moved, new]) - self._reference, self.derivatives
         us, limits = s.us + of.us @ d, s.problem.control_limits
-        us = us if limits is None else np.clip(us, *limits)
+        us = us if limits is None else np.clip(us, *(a + b @ d for a, b in zip(limits, of.limits, strict=True)))
         reports = tuple(
             report._replace(multipliers=report.multipliers + change @ d)
             for report, change in zip(s.constraints, of.multipliers, strict=True)
@@ -196,9 +203,10 @@ def feedback_of(
     make_problem: Callable[[Any], Problem],
     exact: bool,
     max_regularization: float,
+    soft_penalty: float = 0.0,
 ) -> Feedback:
     """Of a plan; make_problem: its problem by the parameters, which are those of the plan now; exact: whether to try
-    with second derivatives."""
+    with second derivatives; soft_penalty: of constraints that may be violated, whose multipliers do not move along."""
     n, P = solution.problem.system.ndx, 0 if parameters is None else len(parameters.vector)
     found, costate = None, solution.Vx
     if np.isfinite(solution.cost) and finite(solution.xs, solution.us):
@@ -206,16 +214,18 @@ def feedback_of(
             reports, K = solution.constraints, solution.K if finite(solution.K) else None
             at = kkt_point(solution.problem, solution.xs, solution.us, reports, K=K)
             point = _with_bounds_of_rows(at, reports)
-            change, costate = None, point.costate
+            change, costate = None, point.costate if finite(point.costate) else costate
             if parameters is not None:
-                change = change_with(make_problem, parameters, point, default_steps(parameters))
+                change = change_with(make_problem, parameters, point, default_steps(parameters), frozen=True)
             if exact and finite(*point.e):
-                found = _solved(point, EXACT, change)
-            found = found or _by_gauss_newton(point, change, max_regularization)
+                found = _solved(EXACT, *_softened(point, change, soft_penalty))
+            if found is None:
+                plain = point._replace(e=expand(point.problem, point.xs, point.us))
+                found = _by_gauss_newton(*_softened(plain, change, soft_penalty), max_regularization)
     return Feedback(solution, found or _none(solution, n + P), costate, parameters)
 
 
-def _solved(point: KKTPoint, kind: str, change: FirstOrder | None) -> Derivatives | None:
+def _solved(kind: str, point: KKTPoint, change: FirstOrder | None) -> Derivatives | None:
     """With the Hessian of this point; None where that is not positive definite."""
     try:
         system = KKTSystem(point)
@@ -224,35 +234,52 @@ def _solved(point: KKTPoint, kind: str, change: FirstOrder | None) -> Derivative
     n, P = point.problem.system.ndx, 0 if change is None else change.gx.shape[-1]
     rhs = system.zeros(n + P)
     rhs.F[0, :, :n] = np.eye(n)
+    limits = np.zeros(rhs.gu.shape), np.zeros(rhs.gu.shape)
     if change is not None:
+        limits[0][..., n:], limits[1][..., n:] = change.least, change.largest
         for part, of_parameters in zip(rhs, change.right_hand_side(system.held), strict=True):
             part[..., n:] += of_parameters
     step = system.solve(rhs)
     if not finite(step.dx, step.du, step.dlam, step.dnu):
         return None
-    return Derivatives(kind, step.dx, step.du, step.dlam, change_of_multipliers(system, step, rhs.gu))
+    return Derivatives(kind, step.dx, step.du, step.dlam, change_of_multipliers(system, step, rhs.gu), limits)
 
 
 def _by_gauss_newton(point: KKTPoint, change: FirstOrder | None, largest: float) -> Derivatives | None:
-    """Without second derivatives, luu raised until Quu is positive definite; None where nothing makes it so."""
-    e, regularization = expand(point.problem, point.xs, point.us), Regularization(0.0, largest)
+    """Of a point without second derivatives, luu raised until Quu is positive definite; None where nothing makes it
+    so."""
+    e, regularization = point.e, Regularization(0.0, largest)
     if not finite(*e):
         return None
     while not regularization.exhausted:
         luu = e.luu + regularization.mu * np.eye(e.luu.shape[1])
-        found = _solved(point._replace(e=e._replace(luu=luu)), GAUSS_NEWTON, change)
+        found = _solved(GAUSS_NEWTON, point._replace(e=e._replace(luu=luu)), change)
         if found is not None:
             return found
         regularization = regularization.increased()
     return None
 
 
+def _softened(point: KKTPoint, change: FirstOrder | None, rho: float) -> tuple[KKTPoint, FirstOrder | None]:
+    """The point whose active rows are terms rho/2 |c - limit|^2 of the cost, and the change of its conditions; as they
+    are if rho is zero."""
+    if rho == 0.0:
+        return point, change
+    pressed = active_rows(point, point.held.rows, np.zeros_like(point.held.controls))
+    if change is not None:
+        gx, gu = change.gx.copy(), change.gu.copy()
+        pressed.add_transposed(rho * change.right_hand_side(point.held).c, gx, gu)
+        change = change._replace(gx=gx, gu=gu)
+    held = point.held._replace(rows=np.zeros_like(point.held.rows))
+    return point._replace(held=held, e=pressed.folded_into(point.e, rho)), change
+
+
 def _none(solution: Solution, columns: int) -> Derivatives:
     """Zeros."""
     s = solution
     multipliers = tuple(np.zeros((*report.multipliers.shape, columns)) for report in s.constraints)
-    of_states = np.zeros((*s.Vx.shape, columns))
-    return Derivatives(NONE, of_states, np.zeros((*s.us.shape, columns)), of_states, multipliers)
+    of_states, of_controls = np.zeros((*s.Vx.shape, columns)), np.zeros((*s.us.shape, columns))
+    return Derivatives(NONE, of_states, of_controls, of_states, multipliers, (of_controls, of_controls))
 
 
 def _with_bounds_of_rows(point: KKTPoint, reports: Sequence[ConstraintReport]) -> KKTPoint:

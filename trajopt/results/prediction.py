@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import KKTStep, KKTSystem
-from trajopt.problem.constraints import ResidualConstraint
+from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 
 
 def change_of_multipliers(system: KKTSystem, step: KKTStep, gu: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -16,4 +17,14 @@ def change_of_multipliers(system: KKTSystem, step: KKTStep, gu: np.ndarray) -> t
         columns = [point.rows.unpacked(dnu[:, p] * point.rows.D) for p in range(dnu.shape[1])]
         parts = iter([np.stack(part, axis=-1) for part in zip(*columns, strict=True)])
     gradient = system.gradient(gu, step)
-    return tuple(next(parts) if isinstance(one, ResidualConstraint) else -gradient for one in point.problem.constraints)
+    return tuple(
+        next(parts) if isinstance(one, ResidualConstraint) else np.where(_holds(one, point)[..., None], -gradient, 0.0)
+        for one in point.problem.constraints
+    )
+
+
+def _holds(bounds: ControlBounds, point: KKTPoint) -> np.ndarray:
+    """Which of the controls (N, m) on a limit are on one of these, and not on a tighter one of others."""
+    common, own = point.problem.control_limits, bounds.limits(*point.us.shape)
+    assert common is not None
+    return np.where(point.held.controls > 0, own[1] == common[1], own[0] == common[0])

@@ -38,7 +38,7 @@ def covector_step(
 
 def parameter_vjp(system: KKTSystem, xs_bar: ArrayLike | None, us_bar: ArrayLike | None, cost_bar: float) -> np.ndarray:
     """d phi / d pi in the form that the system has them in; ValueError or TypeError as `check_parameters`."""
-    point = system.point
+    point, cost_bar = system.point, float(float_array("cost_bar", cost_bar, ()))
     xs, us, lam = point.xs, point.us, point.costate
     if xs_bar is None and us_bar is None:
         return cost_bar * parameter_gradient(point, xs, us, lam)

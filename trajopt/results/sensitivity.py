@@ -135,9 +135,9 @@ class Sensitivity:
         which has the form of p, or of the part of it that counts; from the side of dp where limits are just touched.
         Raises: RuntimeError as `directional`."""
         point, reports, along = self.point, self.solution.constraints, self.directional(dp)
-        us = point.us + along.us
-        if point.problem.control_limits is not None:
-            us = np.clip(us, *point.problem.control_limits)
+        us, d, limits = point.us + along.us, self._direction(dp), point.problem.control_limits
+        if limits is not None:
+            us = np.clip(us, limits[0] + self.change.least @ d, limits[1] + self.change.largest @ d)
         xs = point.problem.system.integrate(point.xs, along.xs)
         lam = tuple(report.multipliers + dnu for report, dnu in zip(reports, along.multipliers, strict=True))
         penalties, factors = tuple(r.penalty for r in reports), tuple(r.factors for r in reports)
@@ -169,7 +169,7 @@ class Sensitivity:
         if flag("ambient", ambient) and xs_bar is not None:
             xs = self.point.xs
             xs_bar = along_tangents(self.point.problem.system, xs, float_array("xs_bar", xs_bar, xs.shape))
-        total = np.zeros(len(self.parameters.vector))
+        total, cost_bar = np.zeros(len(self.parameters.vector)), float(float_array("cost_bar", cost_bar, ()))
         if xs_bar is not None or us_bar is not None:
             rhs, back = covector_step(self.system, xs_bar, us_bar)
             d = self.change.right_hand_side(self.system.held)
@@ -238,8 +238,9 @@ def sensitivity(
 
     Raises
     ------
-    TypeError, ValueError : naming the argument; for a solution that has not converged, has gaps, or is of another
-        problem; at a solution that is no strict minimum of second order (see `Solution.certificate`).
+    TypeError, ValueError : naming the argument; for a solution that has not converged, has gaps, soft constraints that
+        are violated, or is of another problem; at a solution that is no strict minimum of second order (see
+        `Solution.certificate`).
     """
     if not callable(make_problem):
         raise TypeError(f"make_problem: got {type(make_problem).__name__}, wanted a function of p")
@@ -249,7 +250,9 @@ def sensitivity(
     point = stationary_point(problem, solution)
     if polish:
         point = polished(point, factored(point), solution.constraints)
-    given = default_steps(parameters) if steps is None else np.broadcast_to(steps, parameters.vector.shape)
+    given = default_steps(parameters) if steps is None else steps
+    if np.ndim(given) == 0:
+        given = np.full(parameters.vector.shape, given)
     steps = float_array("steps", given, parameters.vector.shape)
     if not (steps > 0.0).all():
         raise ValueError(f"steps: got {steps}, wanted positive numbers")

@@ -197,7 +197,8 @@ class Solution(PrintedAsTable, Reported):
     # -------------------------------------------------------------------------------------------- second order
     def certificate(self) -> Certificate:
         """Whether this is a strict local minimum, a saddle, or singular, from the exact Hessian of the Lagrangian; see
-        `trajopt.Certificate`.  Raises ValueError for a solution that has not converged, has gaps, or no problem."""
+        `trajopt.Certificate`.  Raises ValueError for a solution that has not converged, has gaps, soft constraints that
+        are violated, or no problem."""
         return certificate(self._point())
 
     def dx0(self) -> tuple[np.ndarray, np.ndarray]:
@@ -254,9 +255,9 @@ class Solution(PrintedAsTable, Reported):
         -------
         Covariance; its `cost_increase` is the expected cost less `cost`, NaN unless this is a strict minimum.
 
-        Raises: ValueError for matrices that are no covariances.
+        Raises: ValueError for matrices that are no covariances, or a solution without its problem.
         """
-        N, n = len(self.us), self.problem.system.ndx
+        N, n = len(self.us), self._own_problem().system.ndx
         W = as_covariances("process_noise", process_noise, n, N)
         P0 = np.zeros((n, n)) if initial is None else as_covariances("initial", initial, n, None)
         xs, us = spread(*self.problem.system.linearize(self.xs, self.us), self.K, W, P0)
@@ -276,9 +277,12 @@ class Solution(PrintedAsTable, Reported):
         return laplace_of(factored(self._point()), float(temperature))
 
     def _point(self) -> KKTPoint:
+        return stationary_point(self._own_problem(), self)
+
+    def _own_problem(self) -> Problem:
         if self.problem is None:
             raise ValueError("solution: got one without its problem, wanted Solution.load(path, problem)")
-        return stationary_point(self.problem, self)
+        return self.problem
 
     # -------------------------------------------------------------------------------------------- out
     def resample(self, dt: float) -> ResampledPlan:

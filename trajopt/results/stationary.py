@@ -12,6 +12,7 @@ from trajopt.backward.expansions import gaps_of
 from trajopt.optimality.first_order import FirstOrder, first_order
 from trajopt.optimality.kkt_point import KKTPoint, kkt_point
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
+from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.problem import Problem
 
 if TYPE_CHECKING:
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
 
 SAME = 1e-9
 """Relative difference of costs, and of states, up to which a solution is that of a problem."""
+VIOLATED, SOFT = 1e-6, 1e-3
+"""Constraints are soft if one is violated by more, and its multiplier the penalty's but for this part."""
 POLISHES = 4
 SHORT = 1e-6
 """Newton steps taken at most, and how short the last one is, relative to the controls: its square is rounding."""
 
 
 def stationary_point(problem: Problem, solution: Solution) -> KKTPoint:
-    """That of a solution of this problem; ValueError where it has not converged, has gaps, or is of another one."""
+    """That of a solution of this problem; ValueError where it has not converged, has gaps, has soft constraints that
+    are violated, or is of another one."""
     if not solution.converged:
         raise ValueError(f"solution: got the status '{solution.status}', wanted a converged one")
     if not solution.consistent:
@@ -40,7 +44,20 @@ def stationary_point(problem: Problem, solution: Solution) -> KKTPoint:
     cost = problem.objective.value(solution.xs, solution.us)
     if not abs(cost - solution.cost) <= SAME * (1.0 + abs(cost)):
         raise ValueError(f"solution: got the cost {solution.cost:.9g}, which make_problem(p) has as {cost:.9g}")
+    if any(map(_is_soft, solution.constraints)):
+        raise ValueError("solution: got one of soft constraints (soft_penalty), wanted constraints that hold")
     return kkt_point(problem, solution.xs, solution.us, solution.constraints, K=solution.K)
+
+
+def _is_soft(report: ConstraintReport) -> bool:
+    """Whether the penalty alone holds what is violated most: multipliers that hold a row are found by steps that leave
+    no such part of them to the violation."""
+    if report.factors is None or not report.values.size:
+        return False
+    v = report.values - np.clip(report.values, report.lower, report.upper)
+    worst = np.unravel_index(np.argmax(np.abs(v)), v.shape)
+    by_penalty, multiplier = (report.penalty * v * report.factors**2)[worst], report.multipliers[worst]
+    return bool(np.abs(v[worst]) > VIOLATED and abs(by_penalty - multiplier) <= SOFT * abs(multiplier))
 
 
 def factored(point: KKTPoint) -> KKTSystem:
@@ -72,7 +89,8 @@ def polished_solution(problem: Problem, solution: Solution, short: float = 0.0) 
     """The solution with trajectory, cost and multipliers of that point."""
     point = polished_point(problem, solution, short)
     parts = iter(() if point.rows is None else point.rows.unpacked(point.nu * point.rows.D))
-    reports = [r if r.factors is None else r._replace(multipliers=next(parts)) for r in solution.constraints]
+    pairs = zip(problem.constraints, solution.constraints, strict=True)
+    reports = [r._replace(multipliers=next(parts)) if isinstance(c, ResidualConstraint) else r for c, r in pairs]
     cost, gaps = problem.objective.value(point.xs, point.us), gaps_of(problem, point.xs, point.us)
     return replace(solution, xs=point.xs, us=point.us, cost=cost, gaps=gaps, constraints=tuple(reports))
 

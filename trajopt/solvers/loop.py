@@ -35,7 +35,7 @@ from trajopt.results.status import Status
 from trajopt.solvers.attempts import LONG_STEP, Attempt, Attempts
 from trajopt.solvers.constrained import Constrained, kept
 from trajopt.solvers.cycle import arrived, left_of
-from trajopt.solvers.deadline import better, ranked
+from trajopt.solvers.deadline import Ranked, better, ranked
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.feasibility import checked, restrained
 from trajopt.solvers.iterate import (
@@ -88,9 +88,17 @@ class Loop:
     cycle: bool = False
     costate: np.ndarray | None = None
 
-    def run(self, start: Iterate, callback: Callback | None, predicted: float = np.inf, log: Log = ()) -> State:
-        """Iterate until an end, from an iterate of finite cost; `predicted` 0 lets exact steps begin at once."""
-        state = best = None
+    def run(
+        self,
+        start: Iterate,
+        callback: Callback | None,
+        predicted: float = np.inf,
+        log: Log = (),
+        best: Ranked | None = None,
+    ) -> State:
+        """Iterate until an end, from an iterate of finite cost; `predicted` 0 lets exact steps begin at once; best:
+        what is known already where time ends the solve."""
+        state = None
         try:
             state = self.begin(start, predicted, log)
             while True:

@@ -128,7 +128,8 @@ class PreparedSolver:
 
         Solves as `solve` does, with ``max_iterations=1`` by one iteration, moves targets, references and limits to p
         as `update` does, and finds how the plan depends on its initial state and on p: by the exact second order at
-        the plan, without regularization; by Gauss-Newton Hessians where that is not positive definite.
+        the plan, without regularization; by Gauss-Newton Hessians where that is not positive definite.  Soft
+        constraints yield in it as in the solve.
 
         Parameters
         ----------
@@ -162,7 +163,8 @@ class PreparedSolver:
             assert self._places is not None
             return with_values(solution.problem, self._places, *self._moves(p))[0]
 
-        return feedback_of(solution, parameters, moved, exact, self.solver.max_regularization)
+        of_solver = self.solver.max_regularization, self.solver.soft_penalty
+        return feedback_of(solution, parameters, moved, exact, *of_solver)
 
     def _moves(self, p: Any) -> tuple[Mapping[str, Any], dict[str, Any]]:
         """What `update` takes, by names and everywhere."""

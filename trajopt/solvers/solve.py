@@ -19,6 +19,7 @@ from trajopt.results.status import Status
 from trajopt.rows.folding import with_prices
 from trajopt.rows.rows import Rows
 from trajopt.solvers import trace
+from trajopt.solvers.deadline import ranked
 from trajopt.solvers.escape import ESCAPES, saddle
 from trajopt.solvers.executed import executed
 from trajopt.solvers.forward import Curvature, ForwardFormulation
@@ -106,7 +107,8 @@ def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> State:
         onwards = replace(
             loop, options=replace(loop.options, max_iterations=left), warm=None if m is None else (m.dual, m.penalty)
         )
-        after = onwards.run(found.escape, callback, np.inf, state.log)
+        known = ranked(loop.formulation, state, loop.options)
+        after = onwards.run(found.escape, callback, np.inf, state.log, known)
         state = after._replace(tried=state.tried + after.tried)
     return state
 
