@@ -104,8 +104,11 @@ def process(app, what, name, obj, options, lines):
 
 
 def skip(app, what, name, obj, skipped, options):
-    """Leaves out what other libraries document, and the fields of named tuples."""
+    """Leaves out what other libraries document, fields of named tuples, and objects that say no more than their class,
+    as kernels."""
     value = getattr(obj, "fget", None) or getattr(obj, "__func__", None) or obj
+    if type(value).__module__.startswith(("trajopt.", "dynamics.")) and repr(value).startswith("<"):
+        return True
     if isinstance(value, (str, int, float, tuple)) or inspect.isdatadescriptor(value):
         return True if (inspect.getdoc(value) or "").startswith("Alias for field") else skipped
     module = (getattr(inspect.unwrap(value) if callable(value) else value, "__module__", None) or "").partition(".")[0]

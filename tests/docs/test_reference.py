@@ -4,7 +4,7 @@ from importlib import import_module
 
 import pytest
 
-from docs.extensions.docstrings import escaped, restructured
+from docs.extensions.docstrings import escaped, restructured, skip
 from docs.extensions.public_names import full_name
 from docs.extensions.reference_pages import PACKAGES, SUBJECTS, names_of, subject_of
 from tests.docs.built import as_path, page
@@ -55,6 +55,13 @@ def test_examples_are_code():
     assert [line.strip() for line in restructured(lines) if line] == [
         "Summary.", ":Examples:", ".. code-block:: pycon", ">>> 2 * 2", "4",
     ]  # fmt: skip
+
+
+def test_members_that_say_nothing_are_left_out():
+    tool = import_module("dynamics").FrameTranslation
+    assert skip(None, "class", "kernels", tool.kernels, False, None)
+    assert not skip(None, "class", "evaluate", tool.evaluate, False, None)
+    assert not skip(None, "class", "reads_dynamics", tool.reads_dynamics, False, None)
 
 
 KNOWN = dict.fromkeys(

@@ -86,8 +86,8 @@ def test_what_is_in_it(tmp_path, swing):
     ]  # fmt: skip
     assert page.texts["h1"] == "pendulum" and page.tags.count("img") == 2
     sizes = "The system is a Pendulum: 2 numbers to a state, 1 control. It takes 40 steps of 0.05 s, 2 s in all."
-    assert sizes in page.texts["problem"]
-    assert "There are no constraints." in page.texts["problem"] and str(swing.certificate()) in page.texts["result"]
+    assert sizes in page.texts["problem"] and "There are no constraints." in page.texts["problem"]
+    assert f"second order {str(swing.certificate()).lower()}" in page.texts["result"]
     told = re.sub(r"\s+", "", swing.explain(solver))
     assert re.sub(r"\s+", "", page.texts["explanation"]).endswith(told)
     assert f"{swing.cost:.9g}" in page.texts["result"] and "numpy" in page.texts["timings"]
@@ -207,6 +207,19 @@ def test_layers_hold_what_is_seen(walk):
     tips = capsules("forces")[:, scene.points.shape[1] :, 4:7]
     np.testing.assert_allclose(tips[scene.held], (scene.points + scene.arrows())[scene.held], atol=1e-6)
     assert {layer.name for layer in layers_of(scene)} == set(layers) and not layers["ground"]["moves"]
+
+
+def test_arrows_begin_at_their_points(walk):
+    """Also those that are shorter than the head of a long one."""
+    scene = scene_of(walk, frame_times(walk, 30.0))
+    scene = scene._replace(forces=scene.forces * np.linspace(1e-3, 1.0, len(scene.times))[:, None, None])
+    (layer,) = (layer for layer in layers_of(scene) if layer.name == "forces")
+    arrows, count = scene.arrows()[scene.held], scene.points.shape[1]
+    length = np.linalg.norm(arrows, axis=-1)
+    shaft, head = (part[scene.held] for part in (layer.capsules[:, :count], layer.capsules[:, count:]))
+    np.testing.assert_allclose(shaft[:, :3], scene.points[scene.held])
+    along = ((head[:, :3] - shaft[:, :3]) * arrows).sum(axis=-1)
+    assert (length < 0.05 * scene.size).any() and (along >= -1e-12 * length).all() and (along <= length**2).all()
 
 
 def test_bodies_are_where_the_scene_has_them(rng):

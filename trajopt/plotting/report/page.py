@@ -139,7 +139,7 @@ def _certificate(solution: Solution) -> Html:
         found = str(solution.certificate())
     except ValueError:
         return Html("")
-    return tag("p", f"By the exact second order: {found}")
+    return tag("p", f"By the exact second order {found[0].lower()}{found[1:]}")
 
 
 def _made_with() -> Html:

@@ -33,6 +33,8 @@ from trajopt.plotting.viewer import (
 
 ASPECT = 1.5
 """Width / height of the picture in a wide window."""
+HEAD = 0.05
+"""Length of an arrow's head, in sizes of the scene."""
 THIN = 1e-6
 """Radius of a line, m: it is as thick as the pixels of its layer."""
 PATH = (204, 121, 167)
@@ -91,11 +93,13 @@ def layers_of(scene: Scene) -> list[Layer]:
     """All that is drawn by capsules; layers without any are left out."""
     size, held = scene.size, scene.held
     tube = max(TUBE * size, LEAST_TUBE * float(np.ptp(scene.drawn(), axis=0).max()))
-    ends, (tips, whose) = scene.points + scene.arrows(), _followed(scene)
-    neck = ends - 0.05 * size * scene.forces / np.maximum(np.linalg.norm(scene.forces, axis=-1, keepdims=True), 1e-12)
+    arrow, (tips, whose) = scene.arrows(), _followed(scene)
+    length = np.linalg.norm(arrow, axis=-1)
+    head = np.minimum(HEAD * size / np.maximum(length, 1e-12), 1.0)  # its share: a short arrow is but a small head
+    ends, neck, wide = scene.points + arrow, scene.points + (1.0 - head)[..., None] * arrow, 0.4 * head * length
     center = scene.center.reshape(len(scene.times), -1, 3)
     still, arrived = (_lines(scene, target) for target in (False, True))
-    arrows = [(scene.points, neck, 0.008 * size, 0.008 * size), (neck, ends, 0.02 * size, 0.0)]
+    arrows = [(scene.points, neck, 0.4 * wide, 0.4 * wide), (neck, ends, wide, 0.0 * wide)]
     found = [
         Layer("ground", "ground", CELLS, _grid(scene, tube), 1.0, True),
         Layer("surroundings", "surroundings", OBSTACLE, still, 2.0, True),
