@@ -10,7 +10,7 @@ from tests.reference import dense_kkt
 from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.cases import cartpole, linear, tip
 from trajopt import DDP
-from trajopt.backward.expansions import cost_curvature, expand, expand_exactly
+from trajopt.backward.expansions import Expansion, adjoint, cost_curvature, expand, expand_exactly
 from trajopt.solvers.forward import Curvature, ForwardFormulation, predicted_multiplier
 from trajopt.solvers.iterate import EXACT, GAUSS_NEWTON, sweep_of_kind
 from trajopt.solvers.timing import Stopwatch
@@ -98,3 +98,14 @@ def test_full_steps_need_no_gauss_newton_sweep(name, monkeypatch):
     assert len(exact) >= 2 and all(record.alpha == 1.0 for record in exact[:-1])
     assert sweeps[EXACT] == len(exact)
     assert sweeps[GAUSS_NEWTON] <= len(before) + 1
+
+
+def test_the_adjoint_of_a_closed_loop_is_that_of_its_first_order(rng):
+    """u = us + du + K dx in place of u: fx + fu K and lx + K'lu."""
+    N, n, m = 7, 5, 3
+    shapes = (N, n, n), (N, n, m), (N + 1, n), (N, m), (N + 1, n, n), (N, m, n), (N, m, m)
+    e, K = Expansion(*(rng.standard_normal(shape) for shape in shapes)), rng.standard_normal((N, m, n))
+    lx = e.lx.copy()
+    lx[:-1] += np.einsum("tij,ti->tj", K, e.lu)
+    for mine, plain in zip(adjoint(e, K), adjoint(e._replace(fx=e.fx + e.fu @ K, lx=lx)), strict=True):
+        assert relative_error(mine, plain) < IDENTITY

@@ -192,14 +192,6 @@ def blended(e: Expansion, other: Expansion, share: float) -> Expansion:
     return Expansion(*e[:4], *[(1.0 - share) * mine + share * its for mine, its in pairs])
 
 
-def with_feedback(expansion: Expansion, K: np.ndarray) -> Expansion:
-    """First derivatives in du of u = us + du + K (x - xs), K (N, nu, ndx), in place of those in u: fx + fu K and
-    lx + K'lu.  Hessians are not changed."""
-    lx = expansion.lx.copy()
-    lx[:-1] += np.einsum("tij,ti->tj", K, expansion.lu)
-    return expansion._replace(fx=expansion.fx + expansion.fu @ K, lx=lx)
-
-
 def cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the Gauss-Newton Hessian of the costs leaves out: Hxx (N+1, ndx, ndx), Hux (N, nu, ndx), Huu (N, nu, nu)."""
     blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)
@@ -208,7 +200,7 @@ def cost_curvature(problem: Problem, xs: np.ndarray, us: np.ndarray) -> tuple[np
 
 
 @driver
-def _adjoint(fx, fu, lx, lu, costate, gradient):
+def _adjoint(fx, fu, lx, lu, K, costate, gradient):
     N, ndx, nu = fu.shape
     for i in range(ndx):
         costate[N, i] = lx[N, i]
@@ -216,7 +208,12 @@ def _adjoint(fx, fu, lx, lu, costate, gradient):
         p = matrix(costate, (t + 1) * ndx, 1)
         by_state, by_control = Term(p, matrix(fx, t * ndx * ndx, ndx), ndx), Term(p, matrix(fu, t * ndx * nu, nu), ndx)
         row_product(0, 0, nu, matrix(gradient, t * nu, nu), matrix(lu, t * nu, nu), (by_control,))
-        row_product(0, 0, ndx, matrix(costate, t * ndx, ndx), matrix(lx, t * ndx, ndx), (by_state,))
+        here, of_costs = matrix(costate, t * ndx, ndx), matrix(lx, t * ndx, ndx)
+        if K is None:
+            row_product(0, 0, ndx, here, of_costs, (by_state,))
+        else:
+            by_gains = Term(matrix(gradient, t * nu, 1), matrix(K, t * nu * ndx, ndx), nu)
+            row_product(0, 0, ndx, here, of_costs, (by_state, by_gains))
 
 
 @routine
@@ -239,11 +236,12 @@ def largest_gradient(gradient: np.ndarray, us: np.ndarray, limits: tuple[np.ndar
     return _largest_gradient(gradient, us, lower, upper)
 
 
-def adjoint(expansion: Expansion) -> tuple[np.ndarray, np.ndarray]:
-    """Costate lam_t = lx_t + fx'lam_{t+1}, lam_N = lx_N, and gradient dJ/du_t = lu_t + fu'lam_{t+1}.
+def adjoint(expansion: Expansion, K: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Costate lam_t = lx_t + fx'lam_{t+1}, lam_N = lx_N, and gradient g_t = dJ/du_t = lu_t + fu'lam_{t+1}; where
+    gains K (N, nu, ndx) feed back, g_t is dJ/d(du_t) of u = us + du + K (x - xs), and lam_t has K'g_t, too.
 
     Returns: costate (N+1, ndx), gradient (N, nu).
     """
     costate, gradient = np.empty_like(expansion.lx), np.empty_like(expansion.lu)
-    _adjoint(expansion.fx, expansion.fu, expansion.lx, expansion.lu, costate, gradient)
+    _adjoint(expansion.fx, expansion.fu, expansion.lx, expansion.lu, K, costate, gradient)
     return costate, gradient

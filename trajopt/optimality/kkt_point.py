@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from trajopt.backward.expansions import Expansion, adjoint, expand, hessian_products, with_feedback, with_hessians
+from trajopt.backward.expansions import Expansion, adjoint, expand, hessian_products, with_hessians
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import zero_blocks
 from trajopt.problem.problem import Problem
@@ -112,9 +112,8 @@ def point_of(
         lagrangian = with_prices(first, rows.first, C, nu)
         rows.add_curvature(xs, us, nu, curvature)
     if K is not None:
-        free = _side(us, limits) == 0
-        lagrangian = with_feedback(lagrangian, np.where(free[..., None], K, 0.0))
-    costate, gradient = adjoint(lagrangian)
+        K = np.where((_side(us, limits) == 0)[..., None], K, 0.0)
+    costate, gradient = adjoint(lagrangian, K)
     with np.errstate(all="ignore"):
         e = with_hessians(first, curvature, hessian_products(problem.system, xs, us, costate[1:]))
     nothing = Held(np.zeros(len(nu), np.int8), np.zeros(us.shape, np.int8))

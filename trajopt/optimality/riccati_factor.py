@@ -57,15 +57,14 @@ def factorized(e: Expansion) -> Factor | int:
     if not result.ok:
         return result.failed_knot
     V = result.Vxx[1:]
-    fuV = e.fu.swapaxes(1, 2) @ V
-    Quu, Qux = e.luu + fuV @ e.fu, e.lux + fuV @ e.fx
+    Quu = e.luu + e.fu.swapaxes(1, 2) @ V @ e.fu
     Quu = 0.5 * (Quu + Quu.swapaxes(1, 2))
     try:
         L = np.linalg.cholesky(Quu)
     except np.linalg.LinAlgError:
         bad = [t for t in range(len(Quu)) if np.linalg.eigvalsh(Quu[t])[0] <= 0.0]
         return bad[-1] if bad else 0
-    return Factor(e.fx, e.fu, result.K, result.Vxx, Qux, L)
+    return Factor(e.fx, e.fu, result.K, result.Vxx, -Quu @ result.K, L)
 
 
 @routine

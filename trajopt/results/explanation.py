@@ -6,7 +6,7 @@ Everything is read off the solution but the gradient knot by knot, which is that
 
 J and r functions of the controls alone.  It vanishes at an optimum under constraints, limits of controls included.
 Where the system is unstable so is its recursion, and rounding grows with the horizon; the gradient in what is added to
-the controls while gains feed back vanishes at the same points without that (`with_feedback`).
+the controls while gains feed back vanishes at the same points without that (`adjoint`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trajopt.backward.expansions import Expansion, adjoint, expand, with_feedback
+from trajopt.backward.expansions import Expansion, adjoint, expand
 from trajopt.interfaces.system import control_names, tangent_names
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.problem import Problem
@@ -139,7 +139,7 @@ def lagrangian_gradient(solution: Solution, closed_loop: bool = False) -> np.nda
     """Gradient (N, nu) of the Lagrangian in the controls, with the multipliers of the solution; closed_loop: in what is
     added to them while the gains of the solution feed back."""
     expansion = _lagrangian_expansion(solution)
-    return adjoint(with_feedback(expansion, solution.K) if closed_loop else expansion)[1]
+    return adjoint(expansion, np.ascontiguousarray(solution.K) if closed_loop else None)[1]
 
 
 def _gradient(solution: Solution) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.backward.expansions import adjoint, expand, finite, largest_gradient, with_feedback
+from trajopt.backward.expansions import adjoint, expand, finite, largest_gradient
 from trajopt.backward.sweep import SweepResult, empty_gains
 from trajopt.problem.parameters import BOUNDS
 from trajopt.problem.problem import Problem, check_problem
@@ -280,7 +280,7 @@ def _held_gradient(formulation: Formulation, model: LocalModel, K: np.ndarray) -
     lagrangian = model.expansion
     if formulation.rows is not None and model.rows is not None:
         lagrangian = with_prices(lagrangian, formulation.rows.first, model.rows.C, model.rows.dual)
-    gradient = adjoint(with_feedback(lagrangian, K))[1]
+    gradient = adjoint(lagrangian, np.ascontiguousarray(K))[1]
     return gradient if finite(gradient) else np.zeros_like(gradient)
 
 
