@@ -7,9 +7,6 @@ from tests.docs.built import pages
 from tests.trajopt.browser import CHROMIUM, Browser
 
 WIDTH = 420
-LOADED = (
-    "new Promise((done) => document.readyState == 'complete' ? done() : window.addEventListener('load', () => done()))"
-)
 
 
 @pytest.mark.docs
@@ -21,7 +18,6 @@ def test_no_page_is_wider_than_a_narrow_window(site, tmp_path):
         for path in shown:
             browser.open(path.as_uri())
             browser.show_as(WIDTH, 900)
-            browser.evaluate(LOADED)
             width = browser.evaluate("document.documentElement.scrollWidth")
             if width > WIDTH + 1:
                 wide[path.relative_to(site).as_posix()] = width

@@ -106,11 +106,21 @@ class Browser:
         return message
 
     def open(self, url: str) -> None:
-        """Show a page."""
+        """Show a page; back when it is loaded, and no longer the empty one that a target begins with."""
         target = self._call("Target.createTarget", url=url)["targetId"]
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         self._call("Runtime.enable")  # from here on it tells what was and what will be complained about
         self._call("Log.enable")
+        while not self._loaded(url):
+            if time.monotonic() > self._deadline:
+                raise TimeoutError(f"{url} is never loaded")
+            time.sleep(0.02)
+
+    def _loaded(self, url: str) -> bool:
+        try:
+            return self.evaluate("document.readyState == 'complete' ? location.href : ''").startswith(url)
+        except AssertionError:  # asked of a page that is just being left
+            return False
 
     def show_as(self, width: int, height: int, scheme: str = "light") -> None:
         """Let the page be so many pixels, in a "light" or a "dark" surrounding."""
