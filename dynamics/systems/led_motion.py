@@ -51,7 +51,8 @@ class LedMotion:
         x0 = None if loops.x0 is None else self.full_x(loops.x0)
         whole = loops._replace(x0=x0, xs=self.full_x(loops.xs), K=K, gaps=gaps)
         (full,) = aligned_arrays((*X.shape[:2], self.tree.nx, X.shape[3]))
-        full[:, start] = np.moveaxis(self.full_x(np.moveaxis(X[:, start], 1, -1)), -1, 1)
+        if x0 is None or start > 0:  # else X has nothing yet
+            full[:, start] = np.moveaxis(self.full_x(np.moveaxis(X[:, start], 1, -1)), -1, 1)
         self.tree.roll(whole, start, stop, full, U)
         X[:, start : stop + 1] = full[:, start : stop + 1, self.kept_x]
 

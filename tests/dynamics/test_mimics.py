@@ -297,6 +297,7 @@ def test_rollouts_are_steps(hand, rng):
             np.testing.assert_allclose(U[i, t], u, rtol=1e-7, atol=1e-7)
             x = system.step(x, u)
         np.testing.assert_allclose(X[i, 6], x, rtol=1e-6, atol=1e-6)
+        np.testing.assert_array_equal(X[i, 0], x0)
 
 
 def test_phases_and_impacts(hand, rng):
