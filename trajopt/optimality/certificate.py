@@ -77,13 +77,6 @@ def metric_of(problem: Problem, clamped: np.ndarray) -> np.ndarray:
     return np.where(clamped != 0, 0.0, metric)
 
 
-def reduced(point: KKTPoint, penalty: float) -> Reduced:
-    """Of a point, with this penalty of its active rows."""
-    rows, clamped = point.held
-    e = active_rows(point, rows, clamped).folded_into(without_clamped(point.e, clamped), penalty)
-    return Reduced(e, metric_of(point.problem, clamped))
-
-
 def certificate(point: KKTPoint) -> Certificate:
     """Of a point."""
     problem, counted = _settled(point)
@@ -103,14 +96,14 @@ def certificate(point: KKTPoint) -> Certificate:
 
 def _settled(point: KKTPoint) -> tuple[Reduced, Inertia]:
     """The problem with a penalty that a ten times larger one does not change the count of."""
-    problem = reduced(point, 0.0)
-    if not point.held.rows.any():
-        return problem, problem.count(0.0)
-    rho = max(point.penalty, point.unit)
-    problem = reduced(point, rho)
+    rows, clamped = point.held
+    active, free = active_rows(point, rows, clamped), without_clamped(point.e, clamped)
+    metric = metric_of(point.problem, clamped)
+    rho = max(point.penalty, point.unit) if rows.any() else 0.0
+    problem = Reduced(active.folded_into(free, rho), metric)
     counted = problem.count(0.0)
-    for _ in range(12):
-        stiffer = reduced(point, 10.0 * rho)
+    for _ in range(12 if rho > 0.0 else 0):
+        stiffer = Reduced(active.folded_into(free, 10.0 * rho), metric)
         more = stiffer.count(0.0)
         if more.negative == counted.negative:
             break

@@ -28,7 +28,7 @@ class Inertia(NamedTuple):
     K: np.ndarray
 
 
-def inertia_of(e: Expansion, metric: np.ndarray | None = None, shift: float = 0.0) -> Inertia:
+def inertia_of(e: Expansion, metric: np.ndarray, shift: float) -> Inertia:
     """Of a linear-quadratic problem without clamped controls, luu less shift M, M (N, m) diagonal."""
     N, _, m = e.fu.shape
     V = e.lxx[N]
@@ -36,8 +36,7 @@ def inertia_of(e: Expansion, metric: np.ndarray | None = None, shift: float = 0.
     for t in range(N - 1, -1, -1):
         VA, VB = V @ e.fx[t], V @ e.fu[t]
         Quu, Qux = e.luu[t] + e.fu[t].T @ VB, e.lux[t] + e.fu[t].T @ VA
-        if metric is not None:
-            Quu[np.arange(m), np.arange(m)] -= shift * metric[t]
+        Quu[np.arange(m), np.arange(m)] -= shift * metric[t]
         values, Q = np.linalg.eigh(0.5 * (Quu + Quu.T))
         small = np.abs(values) <= ROUNDING * np.abs(values).max(initial=0.0)
         zero, below = zero + int(small.sum()), (values < 0.0) & ~small
