@@ -142,7 +142,7 @@ def test_knots_of_a_phase():
         (report,) = solution.constraints
         np.testing.assert_array_equal(report.knots, knots)
         np.testing.assert_allclose(report.multipliers, SYSTEM.dt * (5.0 - wanted[knots]), atol=1e-6)
-        later = solution.shifted().multipliers[0]
+        later = solution.shifted().constraints[0].multipliers
         np.testing.assert_array_equal(later, report.multipliers[[1, 1] if len(knots) == 2 else [1, 2, 2]])
         again = DDP().solve(problem, warm_start=solution.warm_start())
         assert again.converged and again.iterations < solution.iterations

@@ -1,12 +1,16 @@
 """Every way to fail ends in a named status with a finite iterate, never in an exception or a NaN."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import problems
+import trajopt
 from tests.trajopt.cases import cartpole, linear, pendulum, tip
+from tests.trajopt.constrained_cases import arrival
 from tests.trajopt.systems import LinearSystem, Pendulum
-from trajopt import DDP, ILQR, ControlCost, Problem, StateCost, Status
+from trajopt import DDP, ILQR, CallableSystem, ControlBounds, ControlCost, Problem, StateCost, Status
 from trajopt.backward.regularization import Regularization
 from trajopt.solvers.attempts import Attempts
 from trajopt.solvers.ddp import HESSIANS
@@ -265,6 +269,38 @@ def test_a_start_whose_rollout_leads_away():
     assert solution.converged and solution.consistent and solution.cost == pytest.approx(other.cost, rel=1e-9)
     assert other.start == "given" and "led away" not in other.explain()
     assert DDP().solve(problem, us=us, xs=other.xs).start == "given"
+
+
+def unforced(x, u):
+    """Levels of two tanks, x'_0 = u - sqrt(x_0)/2: without an inflow the first one empties, and then has no root."""
+    return u[0] - 0.5 * x[0] ** 0.5, 0.5 * x[0] ** 0.5 - 0.5 * x[1] ** 0.5
+
+
+@pytest.mark.parametrize("solver", [ILQR(), DDP()])
+def test_a_rollout_that_is_not_finite_where_nothing_costs(solver):
+    """The held initial state is tried whatever it costs, nothing here.  The optimum is that of IPOPT, 0.2220965."""
+    system = CallableSystem(xdot=unforced, nx=2, nu=1, dt=0.1, x_example=[0.5, 0.5])
+    levels = trajopt.residual(lambda x: (x[0], x[1]), 2, system)
+    problem = Problem(
+        system, [0.5, 0.5], 60, [ControlCost(1.0)], [],
+        [
+            ControlBounds(0.0, 2.0), trajopt.StateBounds(system, [0.01, 0.01], [2.0, 2.0]),
+            trajopt.ResidualConstraint(levels, [0.05, 0.3], [0.05, 0.3], at="terminal"),
+        ],
+    )  # fmt: skip
+    solution = solver.solve(problem)
+    assert solution.start == "held" and solution.converged
+    assert solution.cost == pytest.approx(0.2220965, rel=1e-6)
+
+
+def test_controls_that_keep_constraints_are_used_whatever_they_cost():
+    """Standing still costs less than half, and breaks the constraint."""
+    problem = arrival()
+    us = DDP().solve(problem).us
+    moving = replace(problem, running_costs=[*problem.running_costs, StateCost(problem.system, problem.x0, 1e3)])
+    assert DDP(max_iterations=0).solve(moving, us=us).start == "given"
+    free = replace(moving, constraints=[])
+    assert DDP(max_iterations=0).solve(free, us=us).start == "held"
 
 
 def test_held_controls_that_promise_nothing():

@@ -87,8 +87,8 @@ def test_errors_are_of_second_order(plan):
         start, system = found.plan(x, p), best.problem.system
         np.testing.assert_allclose(found(x, p), start.us[0], rtol=1e-13)
         parts = [np.abs(start.us - best.us).max(), np.abs(system.difference(best.xs, start.xs)).max()]
-        for mine, report in zip(start.multipliers, best.constraints, strict=True):
-            parts.append(np.abs(mine - report.multipliers).max())
+        for mine, report in zip(start.constraints, best.constraints, strict=True):
+            parts.append(np.abs(mine.multipliers - report.multipliers).max())
         errors.append(parts)
         np.testing.assert_allclose(start.xs[0], x, atol=1e-9)
     size = np.abs(best.us - found.solution.us).max()

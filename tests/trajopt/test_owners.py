@@ -286,13 +286,20 @@ def test_warm_starts_and_files_of_other_sizes(tmp_path):
     p = replace(pendulum(), constraints=[trajopt.StateBounds(Pendulum(), [-9.0, -np.inf], [9.0, np.inf])])
     solution = trajopt.ILQR(max_iterations=1).solve(p)
     start = solution.warm_start()
+    (report,) = start.constraints
     for name, changed in (
-        ("us", {"us": start.us[1:]}),
+        (r"us: got shape \(40,\), expected \(N, 1\)", {"us": start.us[:, 0]}),
+        (r"us: got shape \(0, 1\)", {"us": start.us[:0]}),
+        ("xs", {"us": start.us[1:]}),
         ("xs", {"xs": np.zeros((len(start.us), 2))}),
-        ("multipliers of state bounds", {"multipliers": (start.multipliers[0][1:],)}),
-        ("multipliers of state bounds", {"multipliers": (np.vstack([start.multipliers[0]] * 2),)}),
-        ("multipliers of state bounds", {"multipliers": (np.full_like(start.multipliers[0], np.nan),)}),
-        ("warm_start: got penalties", {"penalties": ()}),
+        *(
+            ("multipliers of state bounds", {"constraints": (report._replace(multipliers=wrong),)})
+            for wrong in (
+                report.multipliers[1:],
+                np.vstack([report.multipliers] * 2),
+                np.full_like(report.multipliers, np.nan),
+            )
+        ),
     ):
         with pytest.raises(ValueError, match=name):
             trajopt.ILQR().solve(p, warm_start=start._replace(**changed))

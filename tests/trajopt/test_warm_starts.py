@@ -1,13 +1,18 @@
 """Constrained solves from an earlier solution, from states with gaps, and constraints of unusual kinds."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import dynamics
+import problems
 from tests.trajopt.cases import pendulum
 from tests.trajopt.constrained_cases import CASES, arrival, speed_limit
 from tests.trajopt.systems import CirclePendulum, Pendulum
 from trajopt import (
     DDP,
+    ILQR,
     ControlBounds,
     ControlCost,
     ControlResidual,
@@ -17,6 +22,12 @@ from trajopt import (
     StateCost,
     StateResidual,
 )
+from trajopt.solvers.start import at_knots
+
+
+def words(solution):
+    """What is said of a solution, in one line."""
+    return " ".join(solution.explain().split())
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +78,15 @@ def test_shifted(solutions):
     np.testing.assert_array_equal(start.us, np.vstack([solution.us[2:], np.tile(solution.us[-1], (2, 1))]))
     onwards = solution.problem.system.rollout(solution.xs[-1], np.tile(solution.us[-1], (2, 1)))
     np.testing.assert_array_equal(start.xs, np.vstack([solution.xs[2:], onwards[1:]]))
-    assert start.penalties == tuple(r.penalty for r in solution.constraints)
+    assert [r.name for r in start.constraints] == [r.name for r in solution.constraints]
+    assert [r.penalty for r in start.constraints] == [r.penalty for r in solution.constraints]
     bounds, obstacle, arrived, speed = (r.multipliers for r in solution.constraints)
-    np.testing.assert_array_equal(start.multipliers[0], np.vstack([bounds[2:], np.tile(bounds[-1], (2, 1))]))
-    np.testing.assert_array_equal(start.multipliers[1], np.vstack([obstacle[2:], np.tile(obstacle[-1], (2, 1))]))
-    np.testing.assert_array_equal(start.multipliers[2], arrived)  # that of the last knot stays there
+    later = [r.multipliers for r in start.constraints]
+    np.testing.assert_array_equal(later[0], np.vstack([bounds[2:], np.tile(bounds[-1], (2, 1))]))
+    np.testing.assert_array_equal(later[1], np.vstack([obstacle[2:], np.tile(obstacle[-1], (2, 1))]))
+    np.testing.assert_array_equal(later[2], arrived)  # that of the last knot stays there
     path = speed[:-1]
-    np.testing.assert_array_equal(start.multipliers[3], np.vstack([path[2:], np.tile(path[-1], (2, 1)), speed[-1:]]))
+    np.testing.assert_array_equal(later[3], np.vstack([path[2:], np.tile(path[-1], (2, 1)), speed[-1:]]))
     np.testing.assert_array_equal(solution.shifted(0).us, solution.us)
     assert solution.shifted(99).us.shape == solution.us.shape
     with pytest.raises(ValueError, match="steps: got -1"):
@@ -90,15 +103,115 @@ def test_receding_horizon(solutions):
         assert solution.converged and solution.cost == pytest.approx(cold.cost, rel=1e-6)
 
 
-def test_a_warm_start_must_fit(solutions):
+def test_multipliers_go_by_name(solutions):
+    """Constraints added, removed or listed otherwise: the others keep their multipliers, and what is left is told."""
+    solution = solutions["several"]
+    p = solution.problem
+    far = StateBounds(p.system, -9.0, 9.0)
+    assert far.name == "state bounds" == p.constraints[-1].name
+    for what, constraints, told in (
+        ("swapped", p.constraints[::-1], ()),
+        ("one more", [*p.constraints, far], ("'state bounds 2' has no multipliers in it",)),
+        ("one less", [*p.constraints[:1], *p.constraints[2:]], ("'obstacle' is no constraint here",)),
+    ):
+        again = DDP().solve(replace(p, constraints=constraints), warm_start=solution)
+        assert again.converged and again.start == "warm" and again.not_taken_over == told, what
+        assert "The solve began with the trajectory and the multipliers of a warm start" in words(again)
+        assert all(one in words(again) for one in told)
+        if what != "one less":
+            assert again.iterations <= 1
+            np.testing.assert_allclose(again.us, solution.us, atol=1e-6 * np.abs(solution.us).max())
+
+
+def test_a_warm_start_of_another_width_is_told(solutions):
     solution = solutions["speed limit"]
     p = solution.problem
-    two = Problem(p.system, p.x0, 12, p.running_costs, p.terminal_costs, [*p.constraints, ControlBounds(-9, 9)])
-    with pytest.raises(ValueError, match="warm_start: got multipliers of 1 constraints, wanted 2"):
-        DDP().solve(two, warm_start=solution)
-    narrow = Problem(p.system, p.x0, 12, p.running_costs, p.terminal_costs, [StateBounds(p.system, -9.0, 9.0)])
-    with pytest.raises(ValueError, match=r"multipliers of state bounds: got shape \(12, 1\)"):
-        DDP().solve(narrow, warm_start=solution)
+    other = replace(p, constraints=[StateBounds(p.system, -9.0, 9.0)])
+    again = DDP().solve(other, warm_start=solution)
+    assert again.converged and again.not_taken_over == ("'state bounds' has 1 rows in it and 2 here",)
+
+
+@pytest.mark.parametrize("horizon", [9, 20])
+def test_a_warm_start_over_another_horizon(horizon, solutions):
+    """What lies beyond is left out, or the last control goes on: fewer iterations than from scratch, the same end."""
+    solution = solutions["several"]
+    p = solution.problem
+    if horizon < p.horizon:
+        p = replace(p, constraints=[p.constraints[1]], terminal_costs=[StateCost(p.system, np.zeros(4), 1.0)])
+        solution = DDP().solve(replace(p, us_init=None))
+    other = replace(p, horizon=horizon, us_init=None)
+    cold, again = DDP().solve(other), DDP().solve(other, warm_start=solution)
+    assert again.converged and again.cost <= cold.cost * (1 + 1e-6)
+    (told,) = again.not_taken_over
+    assert told == f"it has 14 knots, the problem {horizon}: " + (
+        "the last control goes on" if horizon > 14 else "the rest is left out"
+    )
+    given = DDP(max_iterations=0).solve(other, warm_start=solution)
+    n = min(horizon, 14)
+    np.testing.assert_array_equal(given.us[:n], solution.us[:n])
+    np.testing.assert_array_equal(given.us[n:], np.tile(solution.us[-1], (horizon - n, 1)))
+    np.testing.assert_array_equal(given.xs[: n + 1], solution.xs[: n + 1])
+    for report in solution.constraints:
+        knots = np.append(np.arange(1, horizon), horizon)
+        found = at_knots(report, 14, knots, horizon)
+        path, last = report.knots < 14, report.knots == 14
+        expected = np.zeros((horizon, report.multipliers.shape[1]))
+        if path.any():
+            expected[: n - 1] = report.multipliers[path][-13:][: n - 1]
+            expected[n - 1 : horizon - 1] = report.multipliers[path][-1]
+        expected[-1] = report.multipliers[last][0] if last.any() else 0.0
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_no_two_constraints_have_one_name(solutions):
+    p = solutions["speed limit"].problem
+    three = [StateBounds(p.system, -9.0, 9.0) for _ in range(3)]
+    named = StateBounds(p.system, -9.0, 9.0, name="state bounds 2")
+    problem = replace(p, constraints=[*three, named, ControlBounds(-9.0, 9.0), ControlBounds(-8.0, 8.0)])
+    names = [c.name for c in problem.constraints]
+    assert names == [
+        "state bounds", "state bounds 3", "state bounds 4", "state bounds 2", "control bounds", "control bounds 2",
+    ]  # fmt: skip
+    assert [r.name for r in DDP(max_iterations=0).solve(problem).constraints] == names
+    assert [c.name for c in three] == ["state bounds"] * 3, "what was passed stays as it is"
+    assert [c.name for c in replace(problem, constraints=problem.constraints[1:]).constraints] == names[1:]
+
+
+# ------------------------------------------------------------------------------------------------ what is never held
+def moved_goal(turn=1.0):
+    """Two links whose tip is to be somewhere, exactly: standing still costs nothing."""
+    robot = dynamics.load_urdf(problems.model_path("arm6"))
+    system = dynamics.RigidBodySystem(robot, dt=0.05)
+    x0 = system.state([0.0, -1.2, 1.6, -1.9, -1.6, 0.0])
+    goal = dynamics.frame_placement(robot, x0[:6] + [turn, 0.5, -0.5, 0.5, 0.5, 0.5], "tool")
+    costs = [StateCost(system, x0, np.repeat([0.0, 0.2], 6)), ControlCost(2e-4, dynamics.gravity_forces(robot, x0[:6]))]
+    pose = ResidualConstraint(dynamics.FramePlacement(robot, "tool", goal), at="terminal", name="pose")
+    return Problem(system, x0, 20, costs, [], [ControlBounds.from_model(system), pose], us_init="quasi_static")
+
+
+def test_a_plan_with_a_hard_goal_is_kept():
+    problem = moved_goal()
+    first = DDP().solve(problem)
+    assert first.converged
+    for solver in (DDP(), ILQR()):
+        again = solver.solve(problem, warm_start=first)
+        assert again.start == "warm" and again.converged and again.iterations <= 1
+        assert again.cost == pytest.approx(first.cost, rel=1e-6)
+    again = DDP().solve(problem, us=first.us)
+    assert again.start == "given" and again.converged and again.cost == pytest.approx(first.cost, rel=1e-6)
+    one = DDP(max_iterations=1).solve(problem, warm_start=first)
+    assert one.violation < 1e-6 and one.cost == pytest.approx(first.cost, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["cartpole", "acrobot", "pendulum"])
+def test_a_moved_initial_state_is_a_gap(name):
+    """A rollout of the old controls would run away from the plan; its states with a gap lead to the same minimum."""
+    problem = problems.make(name)
+    solution = DDP().solve(problem)
+    moved = replace(problem, x0=problem.x0 + 0.01)
+    cold, warm = DDP().solve(moved), DDP().solve(moved, warm_start=solution)
+    assert warm.converged and warm.consistent and warm.iterations <= cold.iterations // 3
+    assert warm.cost <= cold.cost * (1 + 1e-6)
 
 
 def test_a_warm_start_of_anything_else_is_refused():

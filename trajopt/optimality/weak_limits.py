@@ -9,7 +9,7 @@ import numpy as np
 from trajopt.optimality.first_order import FirstOrder
 from trajopt.optimality.kkt_point import Held, KKTPoint
 from trajopt.optimality.kkt_system import KKTStep, KKTSystem
-from trajopt.problem.parameters import BOUNDS
+from trajopt.problem.constraints import BOUNDS
 
 SWITCHES = 50
 """Of weak limits, in a derivative along a direction."""

@@ -7,7 +7,7 @@ rollouts themselves; all others go through an augmented Lagrangian (`trajopt.sol
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +20,8 @@ from trajopt.interfaces.residual import Residual, check_residual, component_name
 from trajopt.interfaces.system import System, check_system, control_names, tangent_names
 from trajopt.validation import did_you_mean, number_array, text, whole_number
 
+BOUNDS = "control bounds"
+"""What limits of controls are called."""
 Limits = ArrayLike | Mapping[str, float]
 """Numbers in the order of the components, or by their names."""
 
@@ -111,6 +113,8 @@ class ControlBounds:
         Limits, which may be infinite; those that are not given are.
     system : System, optional
         Its names are those of the mappings.
+    name : str
+        How reports call it.
 
     Raises
     ------
@@ -129,7 +133,10 @@ class ControlBounds:
 
     adjustable = "lower", "upper"
 
-    def __init__(self, lower: Limits = -np.inf, upper: Limits = np.inf, system: System | None = None) -> None:
+    def __init__(
+        self, lower: Limits = -np.inf, upper: Limits = np.inf, system: System | None = None, name: str = BOUNDS
+    ) -> None:
+        self.name = text("name", name)
         names = () if system is None else control_names(system)
         self.lower = limit_rows("lower", limits_by_name("lower", lower, names, -np.inf), None)
         self.upper = limit_rows("upper", limits_by_name("upper", upper, names, np.inf), None)
@@ -162,6 +169,24 @@ class ControlBounds:
             _rows_over("ControlBounds lower", self.lower, horizon, nu),
             _rows_over("ControlBounds upper", self.upper, horizon, nu),
         )
+
+
+def with_own_names(
+    constraints: Sequence[ControlBounds | ResidualConstraint],
+) -> tuple[ControlBounds | ResidualConstraint, ...]:
+    """The constraints, no two of one name: the second "state bounds" is called "state bounds 2", and so on."""
+    given, taken, named = {one.name for one in constraints}, set(), []
+    for one in constraints:
+        name, k = one.name, 1
+        while name in taken or (k > 1 and name in given):
+            k += 1
+            name = f"{one.name} {k}"
+        if name != one.name:
+            one = copy.copy(one)
+            one.name = name
+        taken.add(name)
+        named.append(one)
+    return tuple(named)
 
 
 def common_limits(constraints: Any, horizon: int, nu: int) -> tuple[np.ndarray, np.ndarray] | None:

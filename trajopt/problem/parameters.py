@@ -23,8 +23,6 @@ from trajopt.problem.lifted import LiftedCost, LiftedResidual
 from trajopt.problem.problem import Problem
 from trajopt.validation import did_you_mean, number_array
 
-BOUNDS = "control bounds"
-"""What limits of controls are called."""
 LIMITS = "lower", "upper"
 PLAIN = "target", "reference"
 """What a value given to a term without saying of what is, the first of these that it has."""
@@ -79,8 +77,7 @@ def places(problem: Problem) -> dict[Key, Place]:
         if key not in found:
             found[key] = Place("terminal " * term.terminal + term.name, term.cost, _values(term.cost))
     for constraint in problem.constraints:
-        name = BOUNDS if isinstance(constraint, ControlBounds) else constraint.name
-        found[CONSTRAINT, id(constraint)] = Place(name, constraint, _values(constraint))
+        found[CONSTRAINT, id(constraint)] = Place(constraint.name, constraint, _values(constraint))
     return {key: place for key, place in found.items() if place.values}
 
 

@@ -26,7 +26,7 @@ from trajopt.interfaces.system import (
     window,
 )
 from trajopt.printed import PrintedAsTable
-from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
+from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits, with_own_names
 from trajopt.problem.objective import Objective
 from trajopt.problem.overview import overview
 from trajopt.problem.placement import Placer
@@ -63,6 +63,7 @@ class Problem(PrintedAsTable):
         replaced by their values (`trajopt.problem.placement`).
     terminal_costs : costs l_N of x_N
     constraints : ControlBounds, StateBounds, ResidualConstraint
+        Of several with one name the second gets a 2 behind it, the third a 3.
     us_init : (N, nu) array or "quasi_static", optional
         Controls to start from; zeros if not given.  "quasi_static": those that hold the system still at x0, from a
         system that knows them.
@@ -257,7 +258,8 @@ def _checked_constraints(constraints: Any, times: np.ndarray) -> tuple[ControlBo
                 f"constraints[{i}]: got {type(constraint).__name__}, wanted ControlBounds, StateBounds or "
                 "ResidualConstraint"
             )
-    return tuple(each.placed(times) if isinstance(each, ResidualConstraint) else each for each in constraints)
+    placed = (each.placed(times) if isinstance(each, ResidualConstraint) else each for each in constraints)
+    return with_own_names(tuple(placed))
 
 
 def _checked_costs(name: str, costs: Any, system: System, terminal: bool) -> tuple[Cost, ...]:

@@ -25,7 +25,7 @@ from trajopt.problem.problem import Problem
 from trajopt.problem.term import Term
 from trajopt.results.advice import advice, called, plural, promise, promise_is_plain, relative_promise
 from trajopt.results.discretization import in_words, notable_error
-from trajopt.results.records import ConstraintReport
+from trajopt.results.records import HELD, WARM, ConstraintReport
 from trajopt.results.status import Status
 
 if TYPE_CHECKING:
@@ -62,14 +62,22 @@ def explain(solution: Solution, solver: Any = None) -> str:
     parts = [f"{solution.status}: {solution.message}", *_ending(solution, solver)]
     if solution.cause:
         parts.append(f"Not finite: {solution.cause}.")
-    if solution.start == "held":
-        parts.append("A rollout of the first controls led away: the solve began with the initial state at every knot.")
+    parts += _start(solution)
     parts += _at_fault(solution)
     if np.isfinite(solution.cost):
         parts += [_states(solution), *_integration(solution), *_gradient(solution), *_costs(solution)]
     parts += [*map(_constraint, solution.constraints), *_steps(solution)]
     parts += [f"Try: {line}." for line in advice(solution, solver)]
     return "\n".join(fill(part, WIDTH, subsequent_indent="  ", break_long_words=False) for part in parts)
+
+
+def _start(solution: Solution) -> Iterator[str]:
+    if solution.start == HELD:
+        yield "A rollout of the first controls led away: the solve began with the initial state at every knot."
+    if solution.start == WARM:
+        yield "The solve began with the trajectory and the multipliers of a warm start."
+    if solution.not_taken_over:
+        yield f"Of the warm start: {'; '.join(solution.not_taken_over)}."
 
 
 # ------------------------------------------------------------------------------------------------ the end

@@ -4,6 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+GIVEN, WARM, HELD = "given", "warm", "held"
+"""What a solve begins from: what was given or the problem says; a warm start; the initial state at every knot."""
+
 
 class IterationRecord(NamedTuple):
     """An iterate and the step tried from it.
@@ -101,14 +104,23 @@ class ConstraintReport(NamedTuple):
 
 
 class WarmStart(NamedTuple):
-    """Where a solve begins: controls us (N, nu), states xs (N+1, nx) or None for a rollout of us; for every constraint
-    of the problem its multipliers (K, nr), penalty and factors (nr,); the decrease that the last sweep predicted; the
-    gradient (N+1, ndx) of the cost-to-go along the states, with which a single exact step contracts curvature."""
+    """Where a solve begins.
+
+    us : (N, nu) array
+        Controls.
+    xs : (N+1, nx) array or None
+        States, which need not follow from the controls; None for a rollout of us.
+    constraints : tuple of ConstraintReport
+        Multipliers, penalties and factors of constraints.  They go to the problem's constraints of the same names and
+        numbers of rows, knot by knot, wherever these stand.
+    predicted : float
+        The decrease that the last sweep predicted.
+    costate : (N+1, ndx) array or None
+        The gradient of the cost-to-go along the states, with which a single exact step contracts curvature.
+    """
 
     us: np.ndarray
-    xs: np.ndarray | None
-    multipliers: tuple[np.ndarray, ...]
-    penalties: tuple[float, ...]
-    factors: tuple[np.ndarray | None, ...] = ()
+    xs: np.ndarray | None = None
+    constraints: tuple[ConstraintReport, ...] = ()
     predicted: float = np.inf
     costate: np.ndarray | None = None

@@ -139,9 +139,11 @@ class Sensitivity:
         if limits is not None:
             us = np.clip(us, limits[0] + self.change.least @ d, limits[1] + self.change.largest @ d)
         xs = point.problem.system.integrate(point.xs, along.xs)
-        lam = tuple(report.multipliers + dnu for report, dnu in zip(reports, along.multipliers, strict=True))
-        penalties, factors = tuple(r.penalty for r in reports), tuple(r.factors for r in reports)
-        return WarmStart(us, xs, lam, penalties, factors, 0.0, point.costate + along.costate)
+        moved = tuple(
+            report._replace(multipliers=report.multipliers + dnu)
+            for report, dnu in zip(reports, along.multipliers, strict=True)
+        )
+        return WarmStart(us, xs, moved, 0.0, point.costate + along.costate)
 
     def _direction(self, dp: Any) -> np.ndarray:
         flat = dp if isinstance(dp, np.ndarray) and dp.ndim == 1 else self.parameters.flat(dp)

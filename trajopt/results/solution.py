@@ -21,7 +21,7 @@ from trajopt.results.explanation import explain
 from trajopt.results.exported import trajectory_message, write_csv
 from trajopt.results.overview import overview
 from trajopt.results.policy import Policy, policy_of
-from trajopt.results.records import ConstraintReport, IterationRecord, WarmStart
+from trajopt.results.records import GIVEN, ConstraintReport, IterationRecord, WarmStart
 from trajopt.results.reported import Reported
 from trajopt.results.resampled import ResampledPlan, resample
 from trajopt.results.results_files import load_solution, save_solution
@@ -31,9 +31,6 @@ from trajopt.validation import whole_number
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-GIVEN, HELD = "given", "held"
-"""What a solve started from."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +71,10 @@ class Solution(PrintedAsTable, Reported):
     cause : str
         Where a number is not finite, if the solve met one at its end: the term or the array, and the knot.
     start : str
-        "given": from what was given or the problem says; "held": from the initial state at every knot, since that
-        cost less than half of what a rollout of the first controls did.
+        "given": from what was given or the problem says; "warm": from a warm start; "held": from the initial state at
+        every knot, since a rollout of the first controls led away.
+    not_taken_over : tuple of str
+        What of a warm start does not fit the problem, in words.
     log : tuple of IterationRecord
     timings : dict
         Wall-clock seconds: total, derivatives, backward_pass, rollouts, other.
@@ -109,6 +108,7 @@ class Solution(PrintedAsTable, Reported):
     constraints: tuple[ConstraintReport, ...] = field(default=(), repr=False)
     cause: str = ""
     start: str = GIVEN
+    not_taken_over: tuple[str, ...] = ()
 
     @property
     def times(self) -> np.ndarray:
@@ -136,17 +136,18 @@ class Solution(PrintedAsTable, Reported):
         return max((report.violation for report in self.constraints), default=0.0)
 
     def warm_start(self) -> WarmStart:
-        """What another solve can start from: controls, multipliers and penalties; states too where gaps are left."""
-        multipliers = tuple(report.multipliers for report in self.constraints)
-        return self._start(self.us, None if self.consistent else self.xs, multipliers, self.Vx)
+        """What another solve can start from: states, controls, multipliers and penalties.
+
+        Where the next problem begins in another state, the difference is a gap at the first knot, which a full step
+        closes with the gains."""
+        known = np.isfinite(self.cost)
+        return self._start(self.us, self.xs if known else None, self.constraints, self.Vx)
 
     def _start(
-        self, us: np.ndarray, xs: np.ndarray | None, multipliers: tuple[np.ndarray, ...], costate: np.ndarray
+        self, us: np.ndarray, xs: np.ndarray | None, constraints: tuple[ConstraintReport, ...], costate: np.ndarray
     ) -> WarmStart:
-        penalties = tuple([report.penalty for report in self.constraints])
-        factors = tuple([report.factors for report in self.constraints])
         predicted = self.log[-1].predicted_decrease if self.log else np.inf
-        return WarmStart(us, xs, multipliers, penalties, factors, predicted, costate if self.log else None)
+        return WarmStart(us, xs, constraints, predicted, costate if self.log else None)
 
     def shifted(self, steps: int = 1) -> WarmStart:
         """The warm start for the same problem some steps later.
@@ -161,7 +162,7 @@ class Solution(PrintedAsTable, Reported):
         up, and xs is None.
         """
         whole_number("steps", steps, 0)
-        xs, N, multipliers = None, len(self.us), []
+        xs, N, constraints = None, len(self.us), []
         if self.problem is not None and np.isfinite(self.cost):
             last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
             if steps == 1:
@@ -176,10 +177,10 @@ class Solution(PrintedAsTable, Reported):
             if len(knots):
                 later = np.minimum(np.searchsorted(knots, knots + steps), len(knots) - 1)
                 moved[: len(knots)] = report.multipliers[later]
-            multipliers.append(moved)
+            constraints.append(report._replace(multipliers=moved))
         us = self.us[np.minimum(np.arange(steps, N + steps), N - 1)]
         costate = self.Vx[np.minimum(np.arange(steps, N + steps + 1), N)]
-        return self._start(us, xs, tuple(multipliers), costate)
+        return self._start(us, xs, tuple(constraints), costate)
 
     def policy(self, feedback: bool = True) -> Policy:
         """The trajectory as a controller u = policy(t, x), with its gains or without; see `trajopt.Policy`."""

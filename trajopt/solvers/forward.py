@@ -26,7 +26,17 @@ from trajopt.problem.objective import all_finite, zero_blocks
 from trajopt.problem.problem import Problem
 from trajopt.rows.folding import with_prices
 from trajopt.rows.rows import Rows
-from trajopt.solvers.iterate import GAUSS_NEWTON, Before, Exact, Iterate, Limits, LocalModel, RowModel, folded_in
+from trajopt.solvers.iterate import (
+    GAUSS_NEWTON,
+    Before,
+    Exact,
+    Iterate,
+    Limits,
+    LocalModel,
+    RowModel,
+    folded_in,
+    remaining_gaps,
+)
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.predicted_change import completed, gradient_at
 from trajopt.solvers.rollout import ALPHAS, closed_loop, open_loop
@@ -110,9 +120,8 @@ class ForwardFormulation:
             gaps = None if xs is None else gaps_of(self.problem, xs, us)
             if xs is None:
                 xs = open_loop(self.problem, us)
-            elif gaps is not None and not gaps.any():
-                gaps = None
             known = gaps is None or all_finite(gaps)
+            gaps = remaining_gaps(gaps, 0.0, xs) if known else gaps
             cost = self.problem.objective.value(xs, us) if known else np.inf
             return Iterate(xs, us, us, cost, gaps, clock.elapsed, cost)
 

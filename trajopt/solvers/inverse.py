@@ -20,7 +20,17 @@ from trajopt.problem.problem import Problem
 from trajopt.rows.folding import with_prices
 from trajopt.rows.rows import Rows
 from trajopt.solvers.forward import Curvature, regularized
-from trajopt.solvers.iterate import GAUSS_NEWTON, Before, Exact, Iterate, Limits, LocalModel, RowModel, folded_in
+from trajopt.solvers.iterate import (
+    GAUSS_NEWTON,
+    Before,
+    Exact,
+    Iterate,
+    Limits,
+    LocalModel,
+    RowModel,
+    folded_in,
+    remaining_gaps,
+)
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.predicted_change import completed
 from trajopt.solvers.rollout import ALPHAS
@@ -88,7 +98,7 @@ class InverseFormulation:
                 if not np.isfinite(a).all():
                     return Iterate(xs, us, us, np.inf, None, clock.elapsed, np.inf)
                 reached = np.concatenate([self.problem.x0[None], xs[:-1] @ self._map.fx.T + a @ self._map.fu.T])
-                gaps = reached - xs if (reached != xs).any() else None
+                gaps = remaining_gaps(reached - xs, 0.0, xs)
             cost = self.problem.objective.value(xs, us)
             return Iterate(xs, us, a, cost, gaps, clock.elapsed, cost)
 

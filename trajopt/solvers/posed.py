@@ -8,7 +8,6 @@ from trajopt.capabilities import AccelerationControlled, capability
 from trajopt.costs.residuals import ControlResidual
 from trajopt.interfaces.system import System, control_names
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
-from trajopt.problem.parameters import BOUNDS
 from trajopt.problem.problem import Problem
 from trajopt.rows.packing import pack
 from trajopt.rows.rows import Rows
@@ -18,11 +17,13 @@ from trajopt.solvers.options import LoopOptions
 
 class Posed(NamedTuple):
     """Limits (N, nu) that sweeps and rollouts keep, None if there are none; unscaled rows, None without any; which of
-    the problem's constraints have rows; limits (N, nu) of each that has none; names (nu,) of the controls, or none."""
+    the problem's constraints have rows; names and limits (N, nu) of those that have none; names (nu,) of the
+    controls, or none."""
 
     limits: Limits | None
     rows: Rows | None
     smooth: tuple[bool, ...]
+    boxed: tuple[str, ...]
     bounds: tuple[Limits, ...]
     control_names: tuple[str, ...]
 
@@ -40,9 +41,10 @@ def pose(problem: Problem, options: LoopOptions) -> Posed:
     rows = pack(problem, constraints) if constraints else None
     smooth = tuple(limits is None or isinstance(constraint, ResidualConstraint) for constraint in problem.constraints)
     if limits is None:
-        return Posed(None, rows, smooth, (), ())
-    boxes = [c.limits(problem.horizon, problem.system.nu) for c in problem.constraints if isinstance(c, ControlBounds)]
-    return Posed(limits, rows, smooth, tuple(boxes), control_names(problem.system))
+        return Posed(None, rows, smooth, (), (), ())
+    boxes = [constraint for constraint in problem.constraints if isinstance(constraint, ControlBounds)]
+    names, bounds = (one.name for one in boxes), (one.limits(problem.horizon, problem.system.nu) for one in boxes)
+    return Posed(limits, rows, smooth, tuple(names), tuple(bounds), control_names(problem.system))
 
 
 def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstraint, ...]:
@@ -53,5 +55,5 @@ def _smooth_constraints(problem: Problem, boxed: bool) -> tuple[ResidualConstrai
             constraints.append(constraint)
         elif not boxed:
             lower, upper = constraint.limits(problem.horizon, problem.system.nu)
-            constraints.append(ResidualConstraint(ControlResidual(problem.system), lower, upper, name=BOUNDS))
+            constraints.append(ResidualConstraint(ControlResidual(problem.system), lower, upper, name=constraint.name))
     return tuple(constraints)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.backward.expansions import adjoint, expand, finite, largest_gradient
 from trajopt.backward.sweep import SweepResult, empty_gains
-from trajopt.problem.parameters import BOUNDS
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import ConstraintReport, WarmStart
-from trajopt.results.solution import GIVEN, HELD, Solution
+from trajopt.results.solution import Solution
 from trajopt.results.status import Status
 from trajopt.rows.folding import with_prices
 from trajopt.rows.rows import Rows
@@ -29,11 +26,9 @@ from trajopt.solvers.loop import Callback, Loop, State
 from trajopt.solvers.memory import keep_freed
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.posed import Posed, pose, takes_accelerations
+from trajopt.solvers.start import first_iterate, fitted, given_trajectory, taken_over
 from trajopt.solvers.timing import Stopwatch
-from trajopt.validation import float_array, positive_number
-
-FAR = 2.0
-"""A rollout of the first controls leads away if it costs so many times what the initial state at every knot does."""
+from trajopt.validation import positive_number
 
 
 def formulation_of(
@@ -64,34 +59,39 @@ def solve(
     check_problem(problem)
     if not (callback is None or callable(callback)):
         raise TypeError(f"callback: got {type(callback).__name__}, wanted a function of the progress")
-    start = warm_start.warm_start() if isinstance(warm_start, Solution) else warm_start
-    if not (start is None or isinstance(start, WarmStart)):
-        raise TypeError(f"warm_start: got {type(start).__name__}, wanted a Solution or a WarmStart")
-    us, xs = _initial(problem, us, xs, start)
+    warm = warm_start.warm_start() if isinstance(warm_start, Solution) else warm_start
+    if not (warm is None or isinstance(warm, WarmStart)):
+        raise TypeError(f"warm_start: got {type(warm).__name__}, wanted a Solution or a WarmStart")
+    warm, left = (None, ()) if warm is None else fitted(warm, problem)
+    us, xs, of_warm_start = given_trajectory(problem, us, xs, warm)
     posed = posed or pose(problem, options)
-    rows, warm, predicted = posed.rows, None, np.inf if start is None else start.predicted
-    if rows is not None and start is not None and len(start.multipliers) > 0:
-        rows, warm = _warm(problem, start, posed.smooth, rows)
+    rows, multipliers = posed.rows, None
     formulation = formulation_of(problem, posed.limits, options, curvature, rows)
-    iterate, away = _first(formulation, us, xs, clock)
-    cycle, known = start is not None and options.max_iterations == 1, np.isfinite(iterate.cost)
+    start = first_iterate(formulation, us, xs, of_warm_start, options, clock)
+    iterate, cycle = start.iterate, warm is not None and options.max_iterations == 1
+    known = np.isfinite(iterate.cost)
     if known and rows is not None and not cycle:
         known = np.isfinite(rows.values(iterate.xs, iterate.us)).all()
     if not known:
         return _diverged(formulation, iterate, clock)
-    if rows is not None and warm is None and options.soft_penalty == 0.0:
+    if rows is not None and warm is not None:
+        rows, multipliers, more = taken_over(problem, warm, rows, posed.boxed, iterate)
+        left += more
+    elif rows is not None and options.soft_penalty == 0.0:
         rows = rows.scaled_at(iterate.xs, iterate.us)
+    if rows is not formulation.rows:
         formulation = formulation_of(problem, posed.limits, options, curvature, rows)
-    loop = Loop(formulation, options, threshold, clock, warm, cycle, _costate(problem, start))
+    costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
+    loop = Loop(formulation, options, threshold, clock, multipliers, cycle, costate)
     state = loop.run(iterate, callback, predicted)
     if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not cycle:
         state = _past_saddles(loop, state, callback)
     if state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
         rows = state.model.rows
-        if away is not None or (rows is not None and not np.isfinite(rows.c).all()):
-            return _diverged(formulation, away or iterate, clock)
+        if start.rejected is not None or (rows is not None and not np.isfinite(rows.c).all()):
+            return _diverged(formulation, start.rejected or iterate, clock)
     final = executed(formulation, state, options, clock)
-    return _solution(formulation, posed, state, final, clock, GIVEN if away is None else HELD)
+    return _solution(formulation, posed, state, final, clock, start.kind, left)
 
 
 def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> State:
@@ -113,58 +113,15 @@ def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> State:
     return state
 
 
-# ------------------------------------------------------------------------------------------------ the start
-def _initial(problem: Problem, us: Any, xs: Any, start: WarmStart | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """Controls and states to start from, checked: what is passed, else the warm start's, else the problem's."""
-    if start is not None:
-        us, xs = (start.us if us is None else us), (start.xs if xs is None else xs)
-    us = problem.us_init.copy() if us is None else problem.controls("us", us)
-    if xs is not None:
-        return us, problem.states("xs", xs)
-    return us, None if start is not None or problem.xs_init is None else problem.xs_init.copy()
-
-
-def _costate(problem: Problem, start: WarmStart | None) -> np.ndarray | None:
-    """That of a warm start, checked; None without."""
-    if start is None or start.costate is None:
-        return None
-    return float_array("warm_start: costate", start.costate, (problem.horizon + 1, problem.system.ndx))
-
-
-def _first(
-    formulation: Formulation, us: np.ndarray, xs: np.ndarray | None, clock: Stopwatch
-) -> tuple[Iterate, Iterate | None]:
-    """The first iterate; where a rollout of the controls leads away, the initial state held at every knot, and that
-    rollout."""
-    iterate = formulation.start(us, xs, clock)
-    if xs is not None:
-        return iterate, None
-    held = np.repeat(formulation.problem.x0[None], len(us) + 1, axis=0)
-    if not 0.0 < FAR * formulation.problem.objective.value(held, iterate.us) < iterate.cost:
-        return iterate, None
-    start = formulation.start(us, held, clock)
-    return (start, iterate) if np.isfinite(start.cost) else (iterate, None)
-
-
-def _warm(
-    problem: Problem, start: WarmStart, smooth: Sequence[bool], rows: Rows
-) -> tuple[Rows, tuple[np.ndarray, float]]:
-    """The rows with the factors of a warm start, its multipliers for them and its penalty."""
-    given = start.multipliers, start.penalties, start.factors or (None,) * len(start.multipliers)
-    for name, values in zip(("multipliers", "penalties", "factors"), given, strict=True):
-        if len(values) != len(problem.constraints):
-            raise ValueError(f"warm_start: got {name} of {len(values)} constraints, wanted {len(problem.constraints)}")
-    multipliers, penalties, factors = given
-    lam = rows.packed("multipliers", [value for value, wanted in zip(multipliers, smooth, strict=True) if wanted])
-    scales = [value for value, wanted in zip(factors, smooth, strict=True) if wanted and value is not None]
-    if len(scales) == sum(smooth):
-        rows = rows.with_factors(scales)
-    return rows, (lam / rows.D, max((value for value, wanted in zip(penalties, smooth, strict=True) if wanted)))
-
-
 # ------------------------------------------------------------------------------------------------ the end
 def _solution(
-    formulation: Formulation, posed: Posed, state: State, final: SweepResult | None, clock: Stopwatch, start: str
+    formulation: Formulation,
+    posed: Posed,
+    state: State,
+    final: SweepResult | None,
+    clock: Stopwatch,
+    start: str,
+    not_taken_over: tuple[str, ...],
 ) -> Solution:
     """What a solve comes to; final: the sweep of its policy, if there is one."""
     problem, status = formulation.problem, state.status
@@ -193,6 +150,7 @@ def _solution(
         constraints=reports,
         cause=_cause(formulation, state, status),
         start=start,
+        not_taken_over=not_taken_over,
     )
 
 
@@ -241,6 +199,7 @@ def _reports(
     """
     problem, rows, us = formulation.problem, formulation.rows, model.iterate.us
     reports, smooth, bounds, gradient = [], iter(()), iter(posed.bounds), None
+    names = iter(posed.boxed)
     if rows is not None:
         assert model.rows is not None and state.multipliers is not None
         smooth = iter(_row_reports(rows, model.rows.c, model.rows.dual, state.multipliers.penalty, state.certificate))
@@ -253,8 +212,8 @@ def _reports(
         if below.any() or above.any():
             gradient = _held_gradient(formulation, model, K) if gradient is None else gradient
             held = np.where(below, np.maximum(gradient, 0.0), 0.0) + np.where(above, np.minimum(gradient, 0.0), 0.0)
-        knots, names = np.arange(problem.horizon), posed.control_names
-        reports.append(ConstraintReport(BOUNDS, knots, us, lower, upper, -held, components=names))
+        knots, components = np.arange(problem.horizon), posed.control_names
+        reports.append(ConstraintReport(next(names), knots, us, lower, upper, -held, components=components))
     return tuple(reports)
 
 
@@ -269,9 +228,11 @@ def _row_reports(
         rows.constraints, rows.knots, rows.factors(), blame, *columns, strict=True
     ):
         names = constraint.component_names
-        reports.append(ConstraintReport(
-            constraint.name, knots.copy(), values, low.copy(), high.copy(), lam, penalty, names, factors, nu
-        ))
+        reports.append(
+            ConstraintReport(
+                constraint.name, knots.copy(), values, low.copy(), high.copy(), lam, penalty, names, factors, nu
+            )
+        )
     return reports
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.simd import routine
+from trajopt.backward.expansions import Expansion
 from trajopt.rows.folding import change_of_rows
 from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, LocalModel, RowModel
@@ -57,12 +58,17 @@ def _largest_derivative(lx, lu, lxx, luu):
     return largest
 
 
+def unit_of_penalties(e: Expansion) -> float:
+    """The largest derivative of the cost in an expansion; 1 where there is none."""
+    unit = _largest_derivative(e.lx, e.lu, e.lxx, e.luu)
+    return unit if np.isfinite(unit) and unit > 0.0 else 1.0
+
+
 def first_multipliers(
     model: LocalModel, options: LoopOptions, warm: tuple[np.ndarray, float] | None, rows: Rows
 ) -> Multipliers:
     """Zeros with a small penalty, or those of a warm start and its penalty; a soft penalty stays as it is."""
-    unit = _largest_derivative(*model.expansion[2:5], model.expansion.luu)
-    unit = unit if np.isfinite(unit) and unit > 0.0 else 1.0
+    unit = unit_of_penalties(model.expansion)
     dual, penalty = (np.zeros(len(rows)), 0.0) if warm is None else warm
     if options.soft_penalty > 0.0:
         return Multipliers(0.0 * dual, 0.0 * dual, options.soft_penalty, unit)
@@ -127,9 +133,7 @@ def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool) 
     centre, penalty = np.clip(p, -limit, limit), raised(m, GROWTH) if slow else m.penalty
     if careful:
         penalty = min(penalty, max(m.penalty, bearable(p, m.unit, residual)))
-    return m._replace(
-        dual=centre, centre=centre, penalty=penalty, stationary=TIGHTER * m.stationary, residual=residual
-    )
+    return m._replace(dual=centre, centre=centre, penalty=penalty, stationary=TIGHTER * m.stationary, residual=residual)
 
 
 def eased(rows: Rows, c: np.ndarray, m: Multipliers) -> Multipliers:

@@ -1,0 +1,196 @@
+"""Where a solve begins: a trajectory, and the multipliers that a warm start has for the problem's constraints.
+
+Without a warm start the first controls are rolled out.  They lead away where that is not finite, or where the initial
+state at every knot is better by cost J and violation V, the sum of the violations of scaled rows, together:
+
+    J > 2 J_held  and  J - 2 J_held > mu (V_held - V) for any mu up to 1e3 units,     or  J >= J_held  and  V > 2 V_held
+
+in units of penalties, the largest derivative of the cost there.  Then that state is held, with gaps for the solve
+to close.  Controls that keep the constraints where the held state breaks them stay, whatever they cost.
+
+A warm start is never judged by what it costs: its states stay, with gaps where they do not connect, and the first full
+step closes these with the gains.  The horizon may differ: what lies beyond is left out, or the last control goes on.
+Multipliers go to constraints of the same name with as many rows, knot by knot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from trajopt.interfaces.system import window
+from trajopt.problem.problem import Problem
+from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, WarmStart
+from trajopt.rows.rows import Rows
+from trajopt.solvers.iterate import Formulation, Iterate
+from trajopt.solvers.multipliers import measures
+from trajopt.solvers.options import LoopOptions
+from trajopt.solvers.steering import LARGEST_WARM, total_violation, unit_of_penalties
+from trajopt.solvers.timing import Stopwatch
+from trajopt.validation import float_array
+
+FAR = 2.0
+"""What the first controls cost, or violate, is compared with so many times what the held initial state does."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a solve begins with.
+
+    iterate : Iterate
+    kind : "given", "warm" or "held"
+    rejected : the rollout in whose place the initial state is held, if it is
+    """
+
+    iterate: Iterate
+    kind: str
+    rejected: Iterate | None = None
+
+
+# ------------------------------------------------------------------------------------------------ what is given
+def given_trajectory(
+    problem: Problem, us: Any, xs: Any, warm: WarmStart | None
+) -> tuple[np.ndarray, np.ndarray | None, bool]:
+    """Controls and states to start from, checked: what is passed, else the warm start's, else the problem's; and
+    whether they are those of the warm start.
+
+    Controls that are passed without states are rolled out, whatever states a warm start has.
+    """
+    of_warm_start = warm is not None and us is None
+    if warm is not None and us is None:
+        us, xs = warm.us, (warm.xs if xs is None else xs)
+    us = problem.us_init.copy() if us is None else problem.controls("us", us)
+    if xs is not None:
+        return us, problem.states("xs", xs), of_warm_start
+    none = warm is not None or problem.xs_init is None
+    return us, None if none else problem.xs_init.copy(), of_warm_start
+
+
+def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...]]:
+    """The warm start over the problem's horizon, and what was done to it, in words.
+
+    Raises ValueError naming what does not fit the problem's system.
+    """
+    N, system = problem.horizon, problem.system
+    us = float_array("warm_start: us", warm.us, None)
+    if us.ndim != 2 or not len(us) or us.shape[1] != system.nu:
+        raise ValueError(f"warm_start: us: got shape {us.shape}, expected (N, {system.nu})")
+    length = len(us)
+    xs, costate = (
+        None if rows is None else float_array(f"warm_start: {name}", rows, (length + 1, width))
+        for name, rows, width in (("xs", warm.xs, system.nx), ("costate", warm.costate, system.ndx))
+    )
+    if length == N:
+        return warm._replace(us=us, xs=xs, costate=costate), ()
+    at = np.minimum(np.arange(N + 1), length)
+    us, costate = us[np.minimum(at[:N], length - 1)], None if costate is None else costate[at]
+    if xs is not None and N > length:
+        onwards = np.asarray(window(system, length, N).rollout(xs[-1], us[length:]))
+        xs = np.concatenate([xs, onwards[1:]]) if np.isfinite(onwards).all() else xs[at]
+    elif xs is not None:
+        xs = xs[at]
+    told = "the last control goes on" if N > length else "the rest is left out"
+    return warm._replace(us=us, xs=xs, costate=costate), (f"it has {length} knots, the problem {N}: {told}",)
+
+
+def first_iterate(
+    formulation: Formulation, us: np.ndarray, xs: np.ndarray | None, warm: bool, options: LoopOptions, clock: Stopwatch
+) -> Start:
+    """The first iterate of a solve; `warm`: whether controls and states are those of a warm start."""
+    iterate = formulation.start(us, xs, clock)
+    kind = WARM if warm else GIVEN
+    if warm and xs is not None and not np.isfinite(iterate.cost):
+        iterate = formulation.start(us, None, clock)
+    elif xs is not None:
+        return Start(iterate, kind)
+    if warm and np.isfinite(iterate.cost):
+        return Start(iterate, kind)
+    held = np.repeat(formulation.problem.x0[None], len(us) + 1, axis=0)
+    if not _leads_away(formulation, iterate, held, options, clock):
+        return Start(iterate, kind)
+    at_rest = formulation.start(us, held, clock)
+    return Start(at_rest, HELD, iterate) if np.isfinite(at_rest.cost) else Start(iterate, kind)
+
+
+def _leads_away(
+    formulation: Formulation, rollout: Iterate, held: np.ndarray, options: LoopOptions, clock: Stopwatch
+) -> bool:
+    """Whether a rollout of the first controls is worse than the states `held`, as the head of this file has it."""
+    J, J_held = rollout.cost, formulation.problem.objective.value(held, rollout.us)
+    rows, dear = formulation.rows, 0.0 < FAR * J_held < J
+    if not np.isfinite(J):
+        return True
+    if rows is None or J < J_held:
+        return dear
+    rows = rows.scaled_at(held, rollout.us)
+    c, c_held = rows.values(rollout.xs, rollout.us), rows.values(held, rollout.us)
+    V, V_held = total_violation(rows, c), total_violation(rows, c_held)
+    if not (np.isfinite(V) and np.isfinite(V_held)):
+        return bool(np.isfinite(V_held))
+    if _kept(rows, c, options):
+        return dear and _kept(rows, c_held, options)
+    if dear and V < V_held:
+        iterate = rollout._replace(xs=held, controls=rollout.us, cost=J_held, own_cost=J_held)
+        unit = unit_of_penalties(formulation.expand(iterate, clock).expansion)
+        return J - FAR * J_held > LARGEST_WARM * unit * (V_held - V)
+    return dear or V > FAR * V_held
+
+
+def _kept(rows: Rows, c: np.ndarray, options: LoopOptions) -> bool:
+    """Whether values (R,) are within the limits, to the tolerance."""
+    return measures(rows, c, np.zeros(len(c))).violation <= options.feasibility_tolerance
+
+
+# ------------------------------------------------------------------------------------------------ multipliers
+def taken_over(
+    problem: Problem, warm: WarmStart, rows: Rows, names: tuple[str, ...], iterate: Iterate
+) -> tuple[Rows, tuple[np.ndarray, float] | None, tuple[str, ...]]:
+    """The rows, scaled as in the warm start where it has a constraint, else by their Jacobians at the iterate; the
+    multipliers and the penalty for them, None if the warm start has none; what was not taken over, in words.
+
+    names : those of the problem's constraints that have no rows, whose multipliers are not wanted
+    """
+    known, scaled = {report.name: report for report in warm.constraints}, None
+    multipliers, factors, penalties, left = [], [], [], []
+    for i, (constraint, knots) in enumerate(zip(rows.constraints, rows.knots, strict=True)):
+        report, lam, own = known.pop(constraint.name, None), np.zeros((len(knots), constraint.nr)), None
+        if report is None:
+            left.append(f"{constraint.name!r} has no multipliers in it")
+        elif report.multipliers.shape[1:] != lam.shape[1:]:
+            there = report.multipliers.shape[-1]
+            left.append(f"{constraint.name!r} has {there} rows in it and {constraint.nr} here")
+        else:
+            lam, own = at_knots(report, len(warm.us), knots, problem.horizon), report.factors
+            penalties.append(report.penalty)
+        if own is None:
+            scaled = rows.scaled_at(iterate.xs, iterate.us) if scaled is None else scaled
+            own = scaled.factors()[i]
+        multipliers.append(lam)
+        factors.append(own)
+    left += [f"{name!r} is no constraint here" for name in known if name not in names]
+    if not penalties:
+        return rows.with_factors(factors), None, tuple(left)
+    lam = rows.packed("warm_start: multipliers", multipliers)
+    rows = rows.with_factors(factors)
+    return rows, (lam / rows.D, max(penalties)), tuple(left)
+
+
+def at_knots(report: ConstraintReport, length: int, knots: np.ndarray, N: int) -> np.ndarray:
+    """Multipliers (len(knots), nr) at these knots of a horizon N, from those of a report over another one: at the last
+    knot those of the last knot, at knots beyond the other horizon the last ones before it, at others none."""
+    values, path = report.multipliers, report.knots[report.knots < length]
+    if len(values) != len(report.knots):
+        shape = len(report.knots), values.shape[1]
+        raise ValueError(f"warm_start: multipliers of {report.name}: got shape {values.shape}, expected {shape}")
+    if length == N and np.array_equal(report.knots, knots):
+        return values
+    found, wanted = np.zeros((len(knots), values.shape[1])), np.flatnonzero(knots < N)
+    if len(path):
+        at = np.minimum(np.searchsorted(path, knots[wanted]), len(path) - 1)
+        same = (path[at] == knots[wanted]) | (knots[wanted] >= length)
+        found[wanted[same]] = values[at[same]]
+    if len(path) < len(values) and len(wanted) < len(knots):
+        found[-1] = values[-1]
+    return found
