@@ -117,6 +117,11 @@ class WarmStart(NamedTuple):
         The decrease that the last sweep predicted.
     costate : (N+1, ndx) array or None
         The gradient of the cost-to-go along the states, with which a single exact step contracts curvature.
+    K : (N, nu, ndx) array or None
+        Gains about the states.  Where these do not connect, a rollout with the gains is tried.
+    gradient_norm : float
+        The largest gradient entry of the Lagrangian where a solve has converged; elsewhere 0.  A solve that finds no
+        larger one at its start, and nothing else left to do, ends there.
     """
 
     us: np.ndarray
@@ -124,3 +129,5 @@ class WarmStart(NamedTuple):
     constraints: tuple[ConstraintReport, ...] = ()
     predicted: float = np.inf
     costate: np.ndarray | None = None
+    K: np.ndarray | None = None
+    gradient_norm: float = 0.0

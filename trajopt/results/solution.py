@@ -136,18 +136,25 @@ class Solution(PrintedAsTable, Reported):
         return max((report.violation for report in self.constraints), default=0.0)
 
     def warm_start(self) -> WarmStart:
-        """What another solve can start from: states, controls, multipliers and penalties.
+        """What another solve can start from: states, controls, multipliers and penalties, gains.
 
-        Where the next problem begins in another state, the difference is a gap at the first knot, which a full step
-        closes with the gains."""
-        known = np.isfinite(self.cost)
-        return self._start(self.us, self.xs if known else None, self.constraints, self.Vx)
+        Where the next problem begins in another state, a rollout with the gains takes the place of the states; where
+        that leads away from them the difference is a gap at the first knot, which a full step closes."""
+        xs = self.xs if np.isfinite(self.cost) else None
+        start = self._start(self.us, xs, self.constraints, self.Vx, self.K)
+        return start._replace(gradient_norm=self.log[-1].gradient_norm) if self.converged and self.log else start
 
     def _start(
-        self, us: np.ndarray, xs: np.ndarray | None, constraints: tuple[ConstraintReport, ...], costate: np.ndarray
+        self,
+        us: np.ndarray,
+        xs: np.ndarray | None,
+        constraints: tuple[ConstraintReport, ...],
+        costate: np.ndarray,
+        K: np.ndarray,
     ) -> WarmStart:
-        predicted = self.log[-1].predicted_decrease if self.log else np.inf
-        return WarmStart(us, xs, constraints, predicted, costate if self.log else None)
+        if not self.log:
+            return WarmStart(us, xs, constraints)
+        return WarmStart(us, xs, constraints, self.log[-1].predicted_decrease, costate, K)
 
     def shifted(self, steps: int = 1) -> WarmStart:
         """The warm start for the same problem some steps later.
@@ -156,9 +163,9 @@ class Solution(PrintedAsTable, Reported):
         controls us (N, nu), multipliers and the costate the last row is repeated.  A constraint at some knots takes the
         multipliers of the first of them at or after the later time.
 
-        The new initial state differs from the plan by a gap at the first knot, which a full step closes with the gains;
-        a rollout of old controls from it (a warm start with xs None) would run away from the plan where the
-        system is unstable.  Without its problem, or where they blow up, a solution has no states to move
+        Where the new initial state differs from the plan, a rollout with the gains, or a gap at the first knot, keeps
+        to it (see `warm_start`); a rollout of old controls from it (a warm start with xs None) would run away from the
+        plan where the system is unstable.  Without its problem, or where they blow up, a solution has no states to move
         up, and xs is None.
         """
         whole_number("steps", steps, 0)
@@ -178,9 +185,9 @@ class Solution(PrintedAsTable, Reported):
                 later = np.minimum(np.searchsorted(knots, knots + steps), len(knots) - 1)
                 moved[: len(knots)] = report.multipliers[later]
             constraints.append(report._replace(multipliers=moved))
-        us = self.us[np.minimum(np.arange(steps, N + steps), N - 1)]
+        at = np.minimum(np.arange(steps, N + steps), N - 1)
         costate = self.Vx[np.minimum(np.arange(steps, N + steps + 1), N)]
-        return self._start(us, xs, tuple(constraints), costate)
+        return self._start(self.us[at], xs, tuple(constraints), costate, self.K[at])
 
     def policy(self, feedback: bool = True) -> Policy:
         """The trajectory as a controller u = policy(t, x), with its gains or without; see `trajopt.Policy`."""

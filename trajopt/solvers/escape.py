@@ -90,8 +90,7 @@ def _escape(
     best, least = None, model.iterate.cost - VISIBLE * abs(model.iterate.cost)
     with clock.measure("rollouts"):
         for scale in (length, -length, SHORTER * length, -SHORTER * length):
-            along = sweep._replace(k=scale * k, K=K)
-            states, controls = closed_loop(problem, xs, us, along, None, problem.control_limits)
+            states, controls = closed_loop(problem, xs, us, scale * k, K, None, problem.control_limits)
             for xs_new, us_new in zip(states, controls, strict=True):
                 cost = merit(xs_new, us_new)[0]
                 if cost < least:

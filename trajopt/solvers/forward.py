@@ -196,7 +196,7 @@ class ForwardFormulation:
     def candidates(self, model: LocalModel, sweep: SweepResult) -> Iterator[Candidate]:
         """Closed-loop rollouts, all step lengths in one call."""
         xs, us, gaps = model.iterate.xs, model.iterate.us, model.iterate.gaps
-        states, controls = closed_loop(self.problem, xs, us, sweep, gaps, self.limits)
+        states, controls = closed_loop(self.problem, xs, us, sweep.k, sweep.K, gaps, self.limits)
         for alpha, xs_new, us_new in zip(ALPHAS, states, controls, strict=True):
             us_new = np.array(us_new, order="C")
             yield Candidate(float(alpha), np.array(xs_new, order="C"), us_new, us_new)

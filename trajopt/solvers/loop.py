@@ -56,8 +56,8 @@ from trajopt.solvers.steering import eased, first_multipliers, satisfied, total_
 from trajopt.solvers.timing import Stopwatch
 
 Callback = Callable[[Progress], bool | None]
-UNSTEERED = 1e2
-"""The least penalty of a single step from a warm start, in units: that at which steering ends at a start."""
+SAME = 2.0
+"""An optimum that is given back has a gradient of at most so many times what it had: rounding may differ."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,8 @@ class Loop:
         Whether all that is wanted is one step from a warm start, and nothing of where it leads.
     costate : (N+1, ndx) array or None
         That of the warm start.
+    optimum : (float, float) or None
+        The largest gradient entry and the promise that a solve ended with which began this one.
     """
 
     formulation: Formulation
@@ -87,6 +89,7 @@ class Loop:
     warm: tuple[np.ndarray, float] | None = None
     cycle: bool = False
     costate: np.ndarray | None = None
+    optimum: tuple[float, float] | None = None
 
     def run(
         self,
@@ -124,9 +127,7 @@ class Loop:
         dual = None if rows is None else np.zeros(len(rows)) if self.warm is None else self.warm[0]
         model = self.formulation.expand(start, self.clock, self._exact_wanted(predicted, start), dual=dual)
         if rows is not None:
-            multipliers = first_multipliers(model, options, self.warm, rows)
-            if self._unsteered and options.soft_penalty == 0.0:
-                multipliers = multipliers._replace(penalty=max(multipliers.penalty, UNSTEERED * multipliers.unit))
+            multipliers = first_multipliers(model, options, self.warm, rows, self._unsteered)
             model = weighted(self.formulation, model, multipliers)
         regularization = Regularization(options.initial_regularization, options.max_regularization)
         state = State(model, regularization, predicted, log, multipliers)
@@ -285,12 +286,23 @@ class Loop:
             return lost
         iterate = state.model.iterate
         enough = self._enough(iterate)
+        if state.tried == 0 and self._given_back(state, enough):
+            return Status.CONVERGED
         if state.multipliers is not None and state.idle >= IDLE:  # terms for constraints round off more than the cost
             enough = max(enough, INVISIBLE * abs(iterate.cost))
         if state.regularization.small and iterate.gaps is None and state.predicted <= enough:
             if satisfied(self.formulation, state.model, self.options):
                 return Status.CONVERGED
         return Status.MAX_ITERATIONS if state.tried >= self.options.max_iterations else None
+
+    def _given_back(self, state: State, enough: float) -> bool:
+        """Whether the start is an optimum that a solve of this problem has ended at."""
+        if self.optimum is None or state.model.iterate.gaps is not None or self.options.soft_penalty > 0.0:
+            return False
+        gradient, promise = self.optimum
+        little = promise <= max(enough, INVISIBLE * abs(state.model.iterate.cost))
+        stationary = little and state.model.gradient_norm <= SAME * gradient
+        return stationary and satisfied(self.formulation, state.model, self.options)
 
     def _enough(self, iterate: Iterate) -> float:
         """The predicted decrease that counts as none."""

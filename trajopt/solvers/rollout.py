@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from trajopt.backward.sweep import SweepResult
 from trajopt.interfaces.stepwise import closed_loop_by_steps, rollouts_take
 from trajopt.problem.problem import Problem
 from trajopt.validation import check_shape, same_shape
@@ -21,7 +20,8 @@ def closed_loop(
     problem: Problem,
     xs: np.ndarray,
     us: np.ndarray,
-    sweep: SweepResult,
+    k: np.ndarray,
+    K: np.ndarray,
     gaps: np.ndarray | None = None,
     limits: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -29,7 +29,7 @@ def closed_loop(
 
     They keep the control limits (lower, upper), (N, nu) each, and the part 1 - alpha of the gaps.
     """
-    system, policy = problem.system, (xs, us, sweep.k, sweep.K, ALPHAS)
+    system, policy = problem.system, (xs, us, k, K, ALPHAS)
     with np.errstate(all="ignore"):
         if gaps is None and limits is None:
             found = system.closed_loop_rollout(problem.x0, *policy)

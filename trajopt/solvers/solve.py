@@ -63,12 +63,13 @@ def solve(
     if not (warm is None or isinstance(warm, WarmStart)):
         raise TypeError(f"warm_start: got {type(warm).__name__}, wanted a Solution or a WarmStart")
     warm, left = (None, ()) if warm is None else fitted(warm, problem)
-    us, xs, of_warm_start = given_trajectory(problem, us, xs, warm)
+    us, xs, K, of_warm_start = given_trajectory(problem, us, xs, warm)
     posed = posed or pose(problem, options)
     rows, multipliers = posed.rows, None
     formulation = formulation_of(problem, posed.limits, options, curvature, rows)
-    start = first_iterate(formulation, us, xs, of_warm_start, options, clock)
-    iterate, cycle = start.iterate, warm is not None and options.max_iterations == 1
+    cycle = warm is not None and options.max_iterations == 1
+    start = first_iterate(formulation, us, xs, None if cycle else K, of_warm_start, options, clock)
+    iterate = start.iterate
     known = np.isfinite(iterate.cost)
     if known and rows is not None and not cycle:
         known = np.isfinite(rows.values(iterate.xs, iterate.us)).all()
@@ -82,7 +83,8 @@ def solve(
     if rows is not formulation.rows:
         formulation = formulation_of(problem, posed.limits, options, curvature, rows)
     costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
-    loop = Loop(formulation, options, threshold, clock, multipliers, cycle, costate)
+    optimum = None if warm is None or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)
+    loop = Loop(formulation, options, threshold, clock, multipliers, cycle, costate, optimum)
     state = loop.run(iterate, callback, predicted)
     if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not cycle:
         state = _past_saddles(loop, state, callback)

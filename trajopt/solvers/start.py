@@ -8,9 +8,11 @@ state at every knot is better by cost J and violation V, the sum of the violatio
 in units of penalties, the largest derivative of the cost there.  Then that state is held, with gaps for the solve
 to close.  Controls that keep the constraints where the held state breaks them stay, whatever they cost.
 
-A warm start is never judged by what it costs: its states stay, with gaps where they do not connect, and the first full
-step closes these with the gains.  The horizon may differ: what lies beyond is left out, or the last control goes on.
-Multipliers go to constraints of the same name with as many rows, knot by knot.
+A warm start is never compared with standing still.  Its states stay where they connect.  Where they do not, as from
+another initial state, a rollout with its gains takes their place if cost and violation are at most twice those of the
+states with gaps, the gaps counted as violation; else the gaps stay, and the first full step closes them.  The horizon
+may differ: what lies beyond is left out, or the last control goes on.  Multipliers go to constraints of the same name
+with as many rows, knot by knot.
 """
 
 from __future__ import annotations
@@ -27,12 +29,15 @@ from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, Iterate
 from trajopt.solvers.multipliers import measures
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.steering import LARGEST_WARM, total_violation, unit_of_penalties
+from trajopt.solvers.rollout import closed_loop
+from trajopt.solvers.steering import total_violation, unit_of_penalties
 from trajopt.solvers.timing import Stopwatch
 from trajopt.validation import float_array
 
 FAR = 2.0
-"""What the first controls cost, or violate, is compared with so many times what the held initial state does."""
+"""A rollout leads away that costs, or violates, so many times what another start does."""
+PRICE = 1e3
+"""Of a violation of scaled rows, in units of penalties: the largest that a multiplier is expected to be."""
 
 
 @dataclass(frozen=True)
@@ -52,20 +57,20 @@ class Start:
 # ------------------------------------------------------------------------------------------------ what is given
 def given_trajectory(
     problem: Problem, us: Any, xs: Any, warm: WarmStart | None
-) -> tuple[np.ndarray, np.ndarray | None, bool]:
-    """Controls and states to start from, checked: what is passed, else the warm start's, else the problem's; and
-    whether they are those of the warm start.
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None, bool]:
+    """Controls and states to start from, checked: what is passed, else the warm start's, else the problem's; the warm
+    start's gains about both, if it has some; and whether the controls are those of the warm start.
 
     Controls that are passed without states are rolled out, whatever states a warm start has.
     """
-    of_warm_start = warm is not None and us is None
+    of_warm_start, K = warm is not None and us is None, None
     if warm is not None and us is None:
-        us, xs = warm.us, (warm.xs if xs is None else xs)
+        us, xs, K = warm.us, (warm.xs if xs is None else xs), (warm.K if xs is None else None)
     us = problem.us_init.copy() if us is None else problem.controls("us", us)
     if xs is not None:
-        return us, problem.states("xs", xs), of_warm_start
+        return us, problem.states("xs", xs), K, of_warm_start
     none = warm is not None or problem.xs_init is None
-    return us, None if none else problem.xs_init.copy(), of_warm_start
+    return us, None if none else problem.xs_init.copy(), None, of_warm_start
 
 
 def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...]]:
@@ -82,36 +87,66 @@ def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...
         None if rows is None else float_array(f"warm_start: {name}", rows, (length + 1, width))
         for name, rows, width in (("xs", warm.xs, system.nx), ("costate", warm.costate, system.ndx))
     )
+    K = warm.K if warm.K is None else float_array("warm_start: K", warm.K, (length, system.nu, system.ndx))
     if length == N:
-        return warm._replace(us=us, xs=xs, costate=costate), ()
+        return warm._replace(us=us, xs=xs, costate=costate, K=K), ()
     at = np.minimum(np.arange(N + 1), length)
-    us, costate = us[np.minimum(at[:N], length - 1)], None if costate is None else costate[at]
+    us, K = (None if rows is None else rows[np.minimum(at[:N], length - 1)] for rows in (us, K))
+    costate = None if costate is None else costate[at]
     if xs is not None and N > length:
-        onwards = np.asarray(window(system, length, N).rollout(xs[-1], us[length:]))
-        xs = np.concatenate([xs, onwards[1:]]) if np.isfinite(onwards).all() else xs[at]
+        motion = np.asarray(window(system, length, N).rollout(xs[-1], us[length:]))
+        xs = np.concatenate([xs, motion[1:]]) if np.isfinite(motion).all() else xs[at]
     elif xs is not None:
         xs = xs[at]
-    told = "the last control goes on" if N > length else "the rest is left out"
-    return warm._replace(us=us, xs=xs, costate=costate), (f"it has {length} knots, the problem {N}: {told}",)
+    onwards = "the last control goes on" if N > length else "the rest is left out"
+    told = f"it has {length} knots, the problem {N}: {onwards}"
+    return warm._replace(us=us, xs=xs, costate=costate, K=K, gradient_norm=0.0), (told,)
 
 
 def first_iterate(
-    formulation: Formulation, us: np.ndarray, xs: np.ndarray | None, warm: bool, options: LoopOptions, clock: Stopwatch
+    formulation: Formulation,
+    us: np.ndarray,
+    xs: np.ndarray | None,
+    K: np.ndarray | None,
+    warm: bool,
+    options: LoopOptions,
+    clock: Stopwatch,
 ) -> Start:
-    """The first iterate of a solve; `warm`: whether controls and states are those of a warm start."""
+    """The first iterate of a solve; K: gains about controls and states; `warm`: whether these are a warm start's."""
     iterate = formulation.start(us, xs, clock)
-    kind = WARM if warm else GIVEN
-    if warm and xs is not None and not np.isfinite(iterate.cost):
+    if xs is not None and (not warm or np.isfinite(iterate.cost)):
+        closed = None if K is None or iterate.gaps is None else _closed_loop(formulation, iterate, K, clock)
+        return Start(iterate if closed is None else closed, WARM if warm else GIVEN)
+    if xs is not None:
         iterate = formulation.start(us, None, clock)
-    elif xs is not None:
-        return Start(iterate, kind)
     if warm and np.isfinite(iterate.cost):
-        return Start(iterate, kind)
+        return Start(iterate, WARM)
     held = np.repeat(formulation.problem.x0[None], len(us) + 1, axis=0)
-    if not _leads_away(formulation, iterate, held, options, clock):
-        return Start(iterate, kind)
-    at_rest = formulation.start(us, held, clock)
-    return Start(at_rest, HELD, iterate) if np.isfinite(at_rest.cost) else Start(iterate, kind)
+    if _leads_away(formulation, iterate, held, options, clock):
+        at_rest = formulation.start(us, held, clock)
+        if np.isfinite(at_rest.cost):
+            return Start(at_rest, HELD, iterate)
+    return Start(iterate, WARM if warm else GIVEN)
+
+
+def _closed_loop(formulation: Formulation, iterate: Iterate, K: np.ndarray, clock: Stopwatch) -> Iterate | None:
+    """The rollout of a warm start with its gains; None where it leads away from the states with their gaps."""
+    problem, rows, (xs, us) = formulation.problem, formulation.rows, iterate[:2]
+    with clock.measure("rollouts"):
+        limits = problem.control_limits
+        states, controls = closed_loop(problem, xs, us, np.zeros_like(us), K, None, limits)
+    if not (np.isfinite(states[0]).all() and np.isfinite(controls[0]).all()):
+        return None
+    found = formulation.start(np.array(controls[0], order="C"), np.array(states[0], order="C"), clock)
+    found = found._replace(gaps=None)
+    if not found.cost <= iterate.cost + (FAR - 1.0) * abs(iterate.cost):
+        return None
+    if rows is not None:
+        rows = rows.scaled_at(xs, us)
+        V, before = (total_violation(rows, rows.values(one.xs, one.us)) for one in (found, iterate))
+        if not V <= FAR * (before + iterate.total_gap):
+            return None
+    return found
 
 
 def _leads_away(
@@ -134,7 +169,7 @@ def _leads_away(
     if dear and V < V_held:
         iterate = rollout._replace(xs=held, controls=rollout.us, cost=J_held, own_cost=J_held)
         unit = unit_of_penalties(formulation.expand(iterate, clock).expansion)
-        return J - FAR * J_held > LARGEST_WARM * unit * (V_held - V)
+        return J - FAR * J_held > PRICE * unit * (V_held - V)
     return dear or V > FAR * V_held
 
 

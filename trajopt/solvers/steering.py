@@ -29,12 +29,14 @@ GROWTH = 10.0
 LARGEST, FIRST = 1e8, 1e-4
 """Of penalties and of multipliers, in units of the cost's largest derivative at the start; the first penalty."""
 LARGEST_WARM = 1e3
-"""Penalty of a warm start: one that a solve ended with was driven up."""
+"""Penalty of a warm start, in units: one that a solve ended with was driven up."""
 FAST, SLOW = 0.5, 0.25
 TIGHTER = 0.1
 """By this factor the next minimum of the augmented Lagrangian is to be found more closely."""
 CLOSE, NEARLY = 1e-3, 1e-6
 """Violations of scaled rows, or of the optimality conditions, between which a slow decrease raises the penalty."""
+SINGLE = 1e2
+"""The least penalty of a single step from a warm start, in units: that at which steering ends at a start."""
 MOSTLY = 0.5
 """It does so where rows have at least this part in what is violated."""
 EASES, LEAST_EASED = 8, 10.0
@@ -65,15 +67,28 @@ def unit_of_penalties(e: Expansion) -> float:
 
 
 def first_multipliers(
-    model: LocalModel, options: LoopOptions, warm: tuple[np.ndarray, float] | None, rows: Rows
+    model: LocalModel,
+    options: LoopOptions,
+    warm: tuple[np.ndarray, float] | None,
+    rows: Rows,
+    single: bool = False,
 ) -> Multipliers:
-    """Zeros with a small penalty, or those of a warm start and its penalty; a soft penalty stays as it is."""
+    """Zeros with a small penalty, or those of a warm start and its penalty; a soft penalty stays as it is.
+
+    A warm start's is no larger than is bearable at the start or, where a single step is all that follows, no less than
+    one that makes it keep the rows."""
     unit = unit_of_penalties(model.expansion)
     dual, penalty = (np.zeros(len(rows)), 0.0) if warm is None else warm
     if options.soft_penalty > 0.0:
         return Multipliers(0.0 * dual, 0.0 * dual, options.soft_penalty, unit)
     dual = projected(rows, dual)
-    return Multipliers(dual, dual, min(max(penalty, FIRST * unit), LARGEST_WARM * unit), unit)
+    least = FIRST * unit
+    if warm is not None:
+        assert model.rows is not None
+        violation = measures(rows, model.rows.c, dual).scaled
+        bound, least = (np.inf, SINGLE * unit) if single else (bearable(dual, unit, violation), least)
+        penalty = min(penalty, LARGEST_WARM * unit, bound)
+    return Multipliers(dual, dual, max(penalty, least), unit)
 
 
 def weighted(formulation: Formulation, model: LocalModel, multipliers: Multipliers) -> LocalModel:
