@@ -84,3 +84,8 @@ class RememberingSystem(ExtendedSystem):
         Fzz, Fuz, Fuu = np.zeros((N, m, m, m)), np.zeros((N, m, self.nu, m)), np.zeros((N, m, self.nu, self.nu))
         Fzz[:, :n, :n, :n], Fuz[:, :n, :, :n], Fuu[:, :n] = self.system.hessians(self.split(xs)[0], us)
         return Fzz, Fuz, Fuu
+
+
+def remembered_numbers(system: object) -> int:
+    """How many of a state's last numbers are of the step before."""
+    return system.memory + remembered_numbers(system.system) if isinstance(system, RememberingSystem) else 0
