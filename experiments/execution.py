@@ -113,13 +113,12 @@ def executed(plan: trajopt.Solution, law: str | Law | None, plant: Any) -> dict[
     own: Any = plan.problem.system
     n = (own.ndx - 1) // 2 if isinstance(own, trajopt.FreeDurationSystem) else own.ndx // 2
     reference, last = plan.policy(), np.append(np.diff(motion.times) > 0.0, True)
-    off = np.inf
-    if motion.finite:  # at impacts, compare what is after them
-        planned = np.array([reference.reference(t) for t in motion.times[last].tolist()])
-        off = np.abs(own.difference(planned, motion.xs[last])[:, :n])
-    lasting, nu = np.diff(motion.times) > 0.0, n_controls(plan)
-    jumps = np.abs(np.diff(motion.us[lasting][:, :nu], axis=0)).max()
-    return {"off": float(np.max(off)), "rms": float(np.sqrt(np.mean(np.square(off)))), "jump": float(jumps)}
+    if not motion.finite:
+        return dict.fromkeys(("off", "rms", "jump"), np.inf)
+    planned = np.array([reference.reference(t) for t in motion.times[last].tolist()])  # at impacts what is after them
+    off = np.abs(own.difference(planned, motion.xs[last])[:, :n])
+    jumps = np.abs(np.diff(motion.us[last[:-1]][:, : n_controls(plan)], axis=0))
+    return {"off": float(off.max()), "rms": float(np.sqrt(np.mean(off**2))), "jump": float(jumps.max())}
 
 
 def n_controls(plan: trajopt.Solution) -> int:

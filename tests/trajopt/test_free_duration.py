@@ -317,3 +317,44 @@ def test_bad_input():
     ):
         with pytest.raises(error, match=text):
             make()
+
+
+# ------------------------------------------------------------------------------------------------ in finer steps
+@pytest.mark.filterwarnings("ignore::trajopt.SlowDynamicsWarning")
+@pytest.mark.parametrize("name", ["rk4", "arm, RK4", "arm, accelerations", "trot"])
+def test_finer_steps_end_where_the_phases_do(name, rng):
+    """Phases, their durations and impacts stay; of RK4 and of exact steps, states at knots nearly too."""
+    inside = problems.make("quadruped_trot").system if name == "trot" else SYSTEMS[name]()
+    inside = inside.refined(1) if name == "trot" else inside
+    system = FreeDurationSystem(inside) if name == "trot" else FreeDurationSystem(inside, phases=[2, 3])
+    fine, N = system.refined(4), system.horizon
+    counts = np.where(system.durations > 0.0, 4, 1)
+    rows = np.append(0, np.cumsum(counts))
+    assert fine.horizon == rows[-1] and fine.dt == system.dt / 4
+    np.testing.assert_array_equal(np.flatnonzero(fine.setting), rows[:-1][system.setting])
+    np.testing.assert_allclose(np.add.reduceat(fine.durations, rows[:-1]), system.durations, atol=1e-15)
+    us = np.zeros((N, system.nu))
+    x = problems.make("quadruped_trot").x0 if name == "trot" else 0.1 * rng.standard_normal(inside.nx)
+    us[:, :-1] = inside.quasi_static(x) if name == "trot" else 0.1
+    us[system.setting, -1] = rng.uniform(-0.3, 0.3, system.setting.sum())
+    xs, closer = system.rollout(system.state(x), us), fine.rollout(fine.state(x), np.repeat(us, counts, axis=0))
+    assert np.abs(closer[rows] - xs).max() < 1e-3 * (1.0 + np.abs(xs).max())
+    np.testing.assert_allclose(fine.total_time(closer), system.total_time(xs), rtol=1e-12)
+    for t in (0, 1, N - 1):
+        part = fine.window(rows[t], rows[t + 1])
+        np.testing.assert_allclose(
+            part.rollout(closer[rows[t]], np.repeat(us[t : t + 1], counts[t], axis=0))[-1], closer[rows[t + 1]],
+            atol=1e-10 * (1.0 + np.abs(closer).max()),
+        )  # fmt: skip
+
+
+def test_what_the_system_inside_has_not_got_is_missing():
+    discrete = trajopt.CallableSystem(xdot=pushed, nx=2, nu=1, dt=0.1)
+    system = FreeDurationSystem(discrete, 3)
+    assert system.with_model is None and system.refined is not None and system.integrator_order == 1
+    heavier = arm_system("rk4").model.with_body("load", "flange", mass=1.0)
+    inside, us = arm_system("rk4"), np.zeros((4, 7))
+    loaded = FreeDurationSystem(inside, 3).with_model(heavier)
+    assert isinstance(loaded, FreeDurationSystem) and loaded.system.model is heavier
+    xs = loaded.rollout(loaded.state(np.zeros(12)), us)
+    np.testing.assert_allclose(xs[2, :-1], inside.with_model(heavier).step(np.zeros(12), np.zeros(6)), atol=1e-12)

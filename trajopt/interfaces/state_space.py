@@ -54,7 +54,7 @@ class StateSpace:
 
     def contains(self, x: np.ndarray) -> bool:
         """True if the numbers x (nx,) are a state."""
-        return x.dot(x) < np.inf or bool(np.isfinite(x).all())
+        return bool(np.isfinite(x).all())
 
     def check(self, name: str, x: np.ndarray) -> None:
         """Raise ValueError, naming the argument, for numbers x (nx,) that are no state."""

@@ -27,7 +27,7 @@ import numpy as np
 from trajopt.capabilities import Phases, Refinement, capability
 from trajopt.interfaces.state_space import StateSpace, state_space
 from trajopt.interfaces.system import System, knot_durations, knot_times
-from trajopt.problem.remembering_system import remembered_numbers
+from trajopt.problem.remembering_system import remembered_between, remembered_numbers
 from trajopt.results.substeps import fine_rows, finer_for_stiff, inside_knots
 
 EARLY = 1e-6
@@ -176,8 +176,11 @@ class DenseOutput:
                 s = j / m
                 Y[:, j] = system.integrate(Y[:, j], s * s * (3.0 - 2.0 * s) * left)
         m, remembered = Y.shape[1] - 1, remembered_numbers(system)
-        if remembered:  # at a knot of the step before it, from then on of the moment before
-            Y[:, 0, -remembered:] = Y[:, 1, -remembered:]
+        if remembered:
+            moment = Y[:, [1, *range(1, m + 1)], -remembered:]
+            before, after = xs[knots, -remembered:], xs[knots + 1, -remembered:]
+            for j in range(m + 1):
+                Y[:, j, -remembered:] = remembered_between(system, before, after, moment[:, j], j / m)
         made = np.zeros((len(knots), m + 1, self.space.ndx))
         for j in range(m + 1):
             made[:, j] = system.difference(xs[knots], Y[:, j])
@@ -194,8 +197,8 @@ class DenseOutput:
 
 
 def dense_output(system: System, xs: np.ndarray, us: np.ndarray, control: str = HELD) -> DenseOutput:
-    """That of a trajectory, whose arrays it keeps; control: "held" or "linear"."""
-    N = len(us)
+    """That of a trajectory, which is copied; control: "held" or "linear"."""
+    N, xs, us = len(us), np.array(xs, dtype=np.float64, order="C"), np.array(us, dtype=np.float64, order="C")
     slopes = np.zeros((0, 2, us.shape[1]))
     if control == LINEAR:
         slopes = control_slopes(system, us, knot_durations(system, N, xs))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from math import isfinite
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -129,7 +129,7 @@ class Policy:
         u = motion.control(k, s)
         if self.feedback:
             space = motion.space
-            if type(x) is not np.ndarray or x.dtype != FLOAT64 or x.shape != (space.nx,) or not space.contains(x):
+            if not (_plain(x) and x.shape == (space.nx,) and space.contains(x)):
                 x = self._state(x)
             u = u + self.K[k] @ space.compare(motion.state(k, s) if s else motion.xs[k], x)
         if self.limits is None:
@@ -196,7 +196,7 @@ class Policy:
         name, arrays = checked_file(source, FORMAT, VERSION, "policy")
         try:
             return cls._of_arrays(arrays)
-        except (KeyError, ValueError, TypeError) as error:
+        except (LookupError, ValueError, TypeError) as error:
             raise ValueError(f"{name}: got a policy file that is damaged ({error})") from error
 
     @classmethod
@@ -221,6 +221,11 @@ class Policy:
         return cls(DenseOutput(space=space, early=early, **values), K, limits, bool(arrays["feedback"]))
 
 
+def _plain(x: Any) -> TypeGuard[np.ndarray]:
+    """True for an array that compiled functions take as it is, of any shape."""
+    return type(x) is np.ndarray and x.dtype == FLOAT64 and x.flags.c_contiguous and x.flags.writeable
+
+
 def _seconds(t: Any) -> float:
     """A time as a finite number; TypeError or ValueError otherwise."""
     if isinstance(t, bool) or not isinstance(t, (int, float, np.number, np.ndarray)) or np.ndim(t):
@@ -240,8 +245,7 @@ def planned_problem(solution: Solution) -> Problem:
 def policy_of(solution: Solution, feedback: bool = True, control: str = HELD) -> Policy:
     """The policy of a solution; see `Solution.policy`."""
     problem, feedback = planned_problem(solution), flag("feedback", feedback)
-    plan = solution.xs.copy(), solution.us.copy()
-    motion = dense_output(problem.system, *plan, one_of("control", control, CONTROLS))
+    motion = dense_output(problem.system, solution.xs, solution.us, one_of("control", control, CONTROLS))
     limits = problem.control_limits
     if limits is not None:
         limits = limits[0].copy(), limits[1].copy()

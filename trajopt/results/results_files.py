@@ -170,8 +170,10 @@ def checked_file(
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise ValueError(f"{name}: got a file that is cut short or not a {what} file") from error
     if "format" not in arrays or str(arrays["format"]) != mark:
-        raise ValueError(f"{name}: got a file without the mark {mark!r}, wanted one that save_{what} wrote")
-    found = int(arrays["format_version"])
+        raise ValueError(f"{name}: got a file without the mark {mark!r}, wanted a {what} file")
+    found = arrays.get("format_version")
+    if found is None or found.dtype.kind not in "iu" or found.ndim:
+        raise ValueError(f"{name}: got a file without its format_version, wanted a {what} file")
     if found > version:
         raise ValueError(f"{name}: got format {found} of a newer trajopt, wanted at most {version}; update trajopt")
     return name, arrays

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from trajopt.capabilities import KnotByKnot, OtherModels, Refinement, capability
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
+from trajopt.problem.remembering_system import remembered_between, remembered_next, remembered_numbers
 from trajopt.results.policy import Policy, planned_problem, policy_of
 from trajopt.results.substeps import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
 from trajopt.validation import one_of, positive_number, same_shape
@@ -127,8 +128,52 @@ def simulate(
         breaks, control = rows, _at_knots(solution, policy)
     else:
         breaks, control = _at_rate(solution, policy, rows, times, period)
+    memory = _Memory(own, rows, times) if remembered_numbers(own) else None
+    if memory is not None:
+        breaks, control = memory.asked(breaks, control)
     X, U = roll_out_finely(fine, breaks, start, us, control)
+    if memory is not None:
+        memory.write(X)
     return Simulation(fine, times, X, np.repeat(U, np.diff(breaks), axis=0), rows, deviations(own, xs, X[rows]))
+
+
+class _Memory:
+    """What states remember of the plan's steps (`trajopt.problem.remembering_system`), in a motion in finer ones."""
+
+    def __init__(self, own: System, rows: np.ndarray, times: np.ndarray) -> None:
+        self.own, self.rows, self.size, counts = own, rows, remembered_numbers(own), np.diff(rows)
+        self.knots = np.minimum(np.searchsorted(rows, np.arange(len(times)), side="right") - 1, len(counts) - 1)
+        self.parts = (np.arange(len(times)) - rows[self.knots]) / counts[self.knots]
+        self.before = self.after = np.zeros(self.size)
+
+    def _state(self, row: int, x: np.ndarray) -> np.ndarray:
+        """The state (nx,) of a row, the knots in front of which have been asked for in their order."""
+        if row == 0 or row == self.rows[self.knots[row]]:
+            self.before = x[-self.size :] if row == 0 else self.after
+            self.after = remembered_next(self.own, x, np.zeros(self.own.nu))
+        remembered = remembered_between(self.own, self.before, self.after, x[-self.size :], float(self.parts[row]))
+        return np.concatenate([x[: -self.size], remembered])
+
+    def asked(self, breaks: np.ndarray, control: Controller) -> tuple[np.ndarray, Controller]:
+        """Pieces that begin at all knots too, and their control in states with the memory of the plan's steps."""
+        finer = np.union1d(breaks, self.rows)
+        pieces = np.searchsorted(breaks, finer, side="right") - 1
+        held: list[np.ndarray] = []
+
+        def remembering(i: int, x: np.ndarray) -> np.ndarray:
+            x = self._state(int(finer[i]), x)
+            if finer[i] == breaks[pieces[i]]:
+                held[:] = [control(int(pieces[i]), x)]
+            return held[0]
+
+        return finer, remembering
+
+    def write(self, X: np.ndarray) -> None:
+        """Write what is remembered to the states X (M+1, nx), finite to some row, of a motion."""
+        for row, x in enumerate(X):
+            if not np.isfinite(x).all():
+                break
+            x[:] = self._state(row, x)
 
 
 def _longest_step(own: System, durations: np.ndarray, dt: float, period: float | None) -> float:
