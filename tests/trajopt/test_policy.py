@@ -418,7 +418,7 @@ def test_a_loaded_policy_compiles_nothing_and_knows_no_robot(tmp_path):
 
 
 def test_states_of_a_users_manifold_cannot_be_saved(tmp_path):
-    with pytest.raises(TypeError, match="system: CirclePendulum has a manifold of states of its own, which a file"):
+    with pytest.raises(TypeError, match="system: CirclePendulum has a manifold of states of its own, which no file"):
         plan_of("circle").policy().save(tmp_path / "a.npz")
     assert not list(tmp_path.iterdir())
 

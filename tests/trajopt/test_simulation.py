@@ -253,7 +253,11 @@ def test_what_runs_away_is_infinite():
         ({"period": 0.0}, ValueError, "period: got 0.0"),
         ({"period": "often"}, TypeError, "period: got 'often'"),
         ({"period": np.nan}, ValueError, "period: got nan"),
-        ({"period": 0.01, "policy": "closed"}, ValueError, "policy: got 'closed', wanted one of 'feedback', 'open loop'"),
+        (
+            {"period": 0.01, "policy": "closed"},
+            ValueError,
+            "policy: got 'closed', wanted one of 'feedback', 'open loop'",
+        ),
         ({"period": 0.01, "policy": lambda t, x: np.zeros(5)}, ValueError, r"policy: returned shape \(5,\), wanted"),
         ({"policy": "closed"}, ValueError, "policy: got 'closed', wanted one of 'feedback', 'open loop'"),
         ({"policy": 3}, ValueError, "policy: got 3"),

@@ -87,9 +87,11 @@ def test_what_is_no_state_is_refused(name, rng):
             wrong = x.copy()
             wrong[i] = bad
             assert not space.contains(wrong)
-            with pytest.raises(ValueError, match="^x: got NaN or Inf"):
+            with pytest.raises(ValueError, match=r"^x: got NaN or Inf"):
                 space.check("x", wrong)
-    assert space.contains(1e200 * x) == (not isinstance(space, GroupStates))  # as large as it likes, where it is vectors
+    assert space.contains(1e200 * x) == (
+        not isinstance(space, GroupStates)
+    )  # as large as it likes, where it is vectors
 
 
 def test_quaternions_are_of_unit_length(rng):
@@ -122,7 +124,7 @@ def test_what_a_system_checks_it_goes_on_to_check():
 
     space = state_space(Positive(np.eye(2), np.eye(2)))
     assert space.contains(np.ones(2)) and not space.contains(-np.ones(2)) and space.factors == (("euclidean", 2),)
-    with pytest.raises(ValueError, match="^y: got a number below zero"):
+    with pytest.raises(ValueError, match=r"^y: got a number below zero"):
         space.check("y", -np.ones(2))
 
 
@@ -135,5 +137,5 @@ def test_what_a_system_checks_it_goes_on_to_check():
     ],
 )  # fmt: skip
 def test_what_describes_no_space_is_refused(factors):
-    with pytest.raises(ValueError, match="state_space: got .*expected"):
+    with pytest.raises(ValueError, match=r"state_space: got .*expected"):
         space_of(factors)

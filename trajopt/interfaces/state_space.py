@@ -7,8 +7,8 @@ behind the other, and a tangent vector theirs:
     ("so3",)                a unit quaternion (x y z w); tangents (3,) in the moved axes, x exp(dx)
     ("se3",)                position and unit quaternion (7,); tangents (6,), linear part first
     ("se2",)                x, y and an angle that is not wrapped (3,); tangents (3,)
-    ("charts", n, joints)   coordinates and velocities (2 n,) of soft robots with joints that turn without limit; joints,
-                            lists of six: where in the n coordinates those of a joint are, -1 for what it has not got
+    ("charts", n, joints)   coordinates and velocities (2 n,) of soft robots with joints that turn without limit;
+                            joints, lists of six: where in the n coordinates those of a joint are, -1 where it has none
 
 States of other manifolds are moved and compared by their system, one at a time.
 """
@@ -96,7 +96,7 @@ class GroupStates(StateSpace):
         super().check(name, x)
         i = self._product.first_no_point(self._rows, x)
         if i >= 0:
-            end = int(self._rows[i, 1]) + SIZES[self.factors[i][0]][0]
+            end = int(self._rows[i, 1] + self._rows[i, 3])
             raise ValueError(
                 f"{name}: the quaternion {name}[{end - 4}:{end}] has norm {np.linalg.norm(x[end - 4 : end]):.9g}, "
                 f"expected a unit quaternion (x y z w) within {self._product.UNIT:g}"

@@ -146,7 +146,8 @@ class FreeDurationSystem(ExtendedSystem):
         first[self._knots[flow]] = np.cumsum(steps[flow]) - steps[flow]
         fine = np.repeat(self._knots, steps)
         inside = fine != SETTING
-        fine[inside] = np.concatenate([first[k] + np.arange(n) for k, n in zip(self._knots[flow], steps[flow], strict=True)])
+        pairs = zip(first[self._knots[flow]], steps[flow], strict=True)
+        fine[inside] = np.concatenate([start + np.arange(count) for start, count in pairs])
         return self._with_inside(self.system.refined(substeps), fine)
 
     @property

@@ -27,8 +27,8 @@ class JerkSystem(RememberingSystem):
     """Any system whose states end with velocities v, with those before appended: z = (x, v_before).
 
     Costs and residuals made for the system inside are lifted (`lift`), as for `ControlRateSystem`.  Those before are
-    velocities a step before, also where a plan is executed at another rate: there they go evenly from those of a knot to
-    those of the next one.
+    velocities a step before, also where a plan is executed at another rate: there they go evenly from those of a knot
+    to those of the next one.
 
     Parameters
     ----------

@@ -162,7 +162,7 @@ class Policy:
         motion = self.motion
         if motion.space.factors is None:
             raise TypeError(
-                f"system: {type(motion.system).__name__} has a manifold of states of its own, which a file cannot hold; "
+                f"system: {type(motion.system).__name__} has a manifold of states of its own, which no file holds; "
                 "expected vectors or a state_space, as trajopt.capabilities.DescribedStates has it"
             )
         arrays = {
@@ -217,8 +217,9 @@ class Policy:
             if any(side.shape != (N, nu) or np.isnan(side).any() for side in sides):
                 raise ValueError(f"lower, upper: expected numbers of shape {(N, nu)}")
             limits = sides[0], sides[1]
-        K, early = values.pop("K"), float(values.pop("early"))
-        return cls(DenseOutput(space=space, early=early, **values), K, limits, bool(arrays["feedback"]))
+        times, xs, us, K, table, slopes, early = values.values()
+        motion = DenseOutput(space, times, xs, us, slopes, float(early), table)
+        return cls(motion, K, limits, bool(arrays["feedback"]))
 
 
 def _plain(x: Any) -> TypeGuard[np.ndarray]:

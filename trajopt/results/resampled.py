@@ -1,4 +1,7 @@
-"""A plan at another rate, for the robot that is to execute it; between knots as `trajopt.results.dense_output` has it."""
+"""A plan at another rate, for the robot that is to execute it.
+
+Between knots it is the motion that `trajopt.results.dense_output` has.
+"""
 
 from __future__ import annotations
 
@@ -64,9 +67,9 @@ def resample(solution: Solution, dt: float) -> ResampledPlan:
     Notes
     -----
     States are those that the solution's policy refers to.  Systems without finer steps
-    (`trajopt.capabilities.Refinement`) go from knot to knot by equal parts of the tangent vector between them.  Positions
-    of Euler's rules do not quite have the planned velocities for derivatives: between knots they are off by up to 3/4 of
-    dt times the acceleration, as the plan is.
+    (`trajopt.capabilities.Refinement`) go from knot to knot by equal parts of the tangent vector between them.
+    Positions of Euler's rules do not quite have the planned velocities for derivatives: between knots they are off by
+    up to 3/4 of dt times the acceleration, as the plan is.
     """
     system, dt = planned_problem(solution).system, positive_number("dt", dt)
     motion = dense_output(system, solution.xs, solution.us)
