@@ -422,8 +422,8 @@ class ControlUnits(Protocol):
 
 CAPABILITIES: tuple[type, ...] = (
     Euclidean, PlainTangent, DescribedStates, DifferenceExpansion, IntegrateJacobian, DifferenceWithJacobian,
-    DifferenceResidual, CheckedStates, CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots,
-    Refinement, Resimulation, OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion,
+    DifferenceResidual, CheckedStates, CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations,
+    FreeDurations, IdleKnots, Refinement, Resimulation, OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion,
     AccelerationControlled, ParameterGradient, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds,
     Skeleton, Solids, Scenery,
     ContactPoints, ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, ControlNames,
