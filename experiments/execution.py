@@ -11,9 +11,10 @@ millisecond, rad or m, of the soft robot those of its tip; jumps those of contro
 over the largest jump of the plan.  Free durations put knots between the milliseconds: controls come up to one late.
 
 A second table has unstable plants, the mass of each of their bodies wrong by up to 10 %, drawn at random, under the
-policy with its gains held between knots, with gains interpolated from knot to knot, and with linear controls: deviations,
-and the geometric mean of their ratios to those of held gains.  Interpolated gains are better by a few percent on some
-plants and worse on others, so gains are held, as in the rollouts that they were made for and in resampled plans.
+policy with its gains held between knots, with gains interpolated from knot to knot, and with linear controls:
+deviations, and the geometric mean of their ratios to those of held gains.  Interpolated gains are better by a few
+percent on some plants and worse on others, so gains are held, as in the rollouts that they were made for and in
+resampled plans.
 
     python -m experiments.execution [--quick] [--out DIR]
 

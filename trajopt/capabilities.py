@@ -423,7 +423,8 @@ class ControlUnits(Protocol):
 CAPABILITIES: tuple[type, ...] = (
     Euclidean, PlainTangent, DescribedStates, DifferenceExpansion, IntegrateJacobian, DifferenceWithJacobian,
     DifferenceResidual, CheckedStates, CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations,
-    FreeDurations, IdleKnots, Refinement, Resimulation, OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion,
+    FreeDurations, IdleKnots, Refinement, Resimulation, OtherModels, SingleJoints,
+    SemiImplicit, PartlySemiImplicit, JointExpansion,
     AccelerationControlled, ParameterGradient, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds,
     Skeleton, Solids, Scenery,
     ContactPoints, ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, ControlNames,
