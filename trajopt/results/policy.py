@@ -43,8 +43,8 @@ class Policy:
 
     Attributes
     ----------
-    motion : DenseOutput
-        The plan at any time.
+    motion
+        The plan at any time (`trajopt.results.dense_output`).
     K : (N, nu, ndx) array
         Gains.
     limits : (lower, upper) or None
@@ -55,17 +55,20 @@ class Policy:
     Notes
     -----
     A call takes some ten microseconds, the first ones in a stretch of the plan longer: the motion between knots is
-    found when it is first asked for.  States are those of the problem's system, with what the system adds to those of a
-    robot: of a `ControlRateSystem` the control before, of a `FreeDurationSystem` the duration, planned in
-    ``policy.reference(t)``.
+    found when it is first asked for.
+
+    States are those of the problem's system, with what it adds to those of a robot: of a `ControlRateSystem` the
+    control before, the last one that acted, so that the policy is to be asked at the plan's knots too; of a
+    `JerkSystem` the velocities a step of the plan before; of a `FreeDurationSystem` the duration of the phase, which is
+    the last number of ``policy.reference(t)``.
 
     Examples
     --------
     >>> solution = trajopt.DDP().solve(problems.make("pendulum"))
     >>> policy, x = solution.policy(), solution.xs[40]
-    >>> bool((policy(40 * 0.05, x) == solution.us[40]).all())  # on the plan the planned control
+    >>> bool((policy(0.8, x) == solution.us[40]).all())  # on the plan the planned control
     True
-    >>> bool(np.abs(policy(2.01, policy.reference(2.01)) - solution.us[40]).max() < 1e-12)  # also between knots
+    >>> bool(np.abs(policy(0.807, policy.reference(0.807)) - solution.us[40]).max() < 1e-9)  # also between knots
     True
     """
 
