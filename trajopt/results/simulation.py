@@ -114,15 +114,13 @@ def simulate(
     own, xs, us, N = problem.system, solution.xs, solution.us, len(solution.us)
     dt = positive_number("dt", dt)
     period = None if period is None else positive_number("period", period)
-    durations, starts = knot_durations(own, N, xs), solution.times
+    durations = knot_durations(own, N, xs)
     fine, k = _in_fine_steps(own, _what_moves(own, model, system), _longest_step(own, durations, dt, period))
     rows = fine_rows(own, N, k)
     varying = capability(fine, KnotByKnot)
     if varying is not None and varying.horizon != rows[-1]:
         raise ValueError(f"system: got one of {varying.horizon} knots in these steps, wanted {rows[-1]}")
-    counts = np.diff(rows)
-    inside = np.arange(rows[-1]) - np.repeat(rows[:-1], counts)
-    times = np.append(np.repeat(starts[:-1], counts) + inside * np.repeat(durations / counts, counts), starts[-1])
+    times = _times(rows, durations)
     start = xs[0] if x0 is None else state_array(own, "x0", x0)
     if period is None:
         breaks, control = rows, _at_knots(solution, policy)
@@ -134,7 +132,16 @@ def simulate(
     X, U = roll_out_finely(fine, breaks, start, us, control)
     if memory is not None:
         memory.write(X)
+    if period is None and np.isfinite(X).all():
+        times = _times(rows, knot_durations(own, N, X[rows]))  # feedback may change durations that are free
     return Simulation(fine, times, X, np.repeat(U, np.diff(breaks), axis=0), rows, deviations(own, xs, X[rows]))
+
+
+def _times(rows: np.ndarray, durations: np.ndarray) -> np.ndarray:
+    """Times (M+1,) of finer steps, of which knots with these durations (N,) begin at `rows` (N+1,)."""
+    counts, starts = np.diff(rows), np.append(0.0, np.cumsum(durations))
+    inside = np.arange(rows[-1]) - np.repeat(rows[:-1], counts)
+    return np.append(np.repeat(starts[:-1], counts) + inside * np.repeat(durations / counts, counts), starts[-1])
 
 
 class _Memory:
