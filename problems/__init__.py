@@ -48,6 +48,7 @@ def experiments() -> dict[str, str]:
         "quadruped.structure": "what eliminating legs saves, and what rollouts that follow the base would",
         "rods": "soft robots over ten seconds with and without exact Jacobians, beside published times; snapshots",
         "rods.swing": "a clamped rod swings, by our integrators and beside PyElastica: error, steps and time",
+        "execution": "plans executed at 1 kHz, with right and wrong masses: policies, held controls, gains held or not",
         "mpc": "predictive control of a swing-up under gusts, beside open loop and feedback gains",
         "public_robots": "robots of other packages, read from URDF and MJCF, against Pinocchio and MuJoCo",
         "public_robots.pictures": "motions of public robots with their shapes: moving pictures and pages in a browser",

@@ -33,6 +33,16 @@ class PlainTangent(Protocol):
         ...
 
 
+class DescribedStates(Protocol):
+    """Says what its states are, so that policies on a manifold can be saved and used without the system."""
+
+    @property
+    def state_space(self) -> Any:
+        """Factors, one behind the other in a state and in a tangent, a tuple of tuples of names and numbers: of
+        ("euclidean", n), ("so3",), ("se3",), ("se2",), as `trajopt.interfaces.state_space` has them."""
+        ...
+
+
 class DifferenceExpansion(Protocol):
     """Derivatives of `difference`, which a system on a manifold must have."""
 
@@ -411,9 +421,10 @@ class ControlUnits(Protocol):
 
 
 CAPABILITIES: tuple[type, ...] = (
-    Euclidean, PlainTangent, DifferenceExpansion, IntegrateJacobian, DifferenceWithJacobian, DifferenceResidual,
-    CheckedStates, CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots,
-    Refinement, Resimulation, OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion,
+    Euclidean, PlainTangent, DescribedStates, DifferenceExpansion, IntegrateJacobian, DifferenceWithJacobian,
+    DifferenceResidual, CheckedStates, CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations,
+    FreeDurations, IdleKnots, Refinement, Resimulation, OtherModels, SingleJoints,
+    SemiImplicit, PartlySemiImplicit, JointExpansion,
     AccelerationControlled, ParameterGradient, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds,
     Skeleton, Solids, Scenery,
     ContactPoints, ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, ControlNames,

@@ -126,8 +126,8 @@ assert worst["feedback"] < worst["open loop"]
 plt.show()
 
 # %% [markdown]
-# `solution.policy()` is that feedback as a function u = policy(t, x), at any rate; `to_csv` and
-# `to_trajectory_msg` take the plan to the robot.
+# `solution.policy()` is that feedback as a function u = policy(t, x), at any rate, around the motion of
+# the plan; [a file](../../how_to/execution.md), `to_csv` and `to_trajectory_msg` take it to the robot.
 #
 # ## Next
 #

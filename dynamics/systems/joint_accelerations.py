@@ -21,7 +21,7 @@ from dynamics.model import RigidBodyModel, check_model
 from dynamics.subject import Subject
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.robot_system import RobotSystem
-from dynamics.validation import check_time_step
+from dynamics.validation import as_whole_number, check_time_step
 
 
 class JointAccelerationSystem(RobotSystem):
@@ -68,6 +68,18 @@ class JointAccelerationSystem(RobotSystem):
     def quasi_static(self, x: Any) -> np.ndarray:
         """Controls that hold the robot still: zeros (nu,), or (K, nu) for states (K, nx)."""
         return np.zeros((*np.shape(x)[:-1], self.nu))
+
+    integrator_order = 2
+    """With this power of dt the error of its integrator falls; there is none."""
+
+    def refined(self, substeps: int) -> JointAccelerationSystem:
+        """The same robot in steps of dt/substeps, which are as exact.
+
+        Raises ValueError for what is no whole number of at least 1.
+        """
+        new = copy.copy(self)
+        new.dt = self.dt / as_whole_number("substeps", substeps, 1)
+        return new
 
     def timed(self) -> JointAccelerationSystem:
         """The same system whose last control, behind the others, is how long the step takes, s."""

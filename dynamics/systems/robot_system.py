@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -144,6 +144,13 @@ class RobotSystem(DiscreteSystem):
         on_groups = np.isin(arrays.joint_type, (FREE_FLYER, SPHERICAL, PLANAR))
         end = int((arrays.v_index + arrays.dof_count)[on_groups].max(initial=0))
         return end if 0 < end < self.nv else None
+
+    @property
+    def state_space(self) -> tuple[tuple[Any, ...], ...]:
+        """The factors of the states, joint by joint, and the velocities; see `trajopt.capabilities.DescribedStates`."""
+        groups = {FREE_FLYER: ("se3",), SPHERICAL: ("so3",), PLANAR: ("se2",)}
+        joints = (groups.get(joint.code, ("euclidean", joint.nv)) for joint in self.model.joints)
+        return *joints, ("euclidean", self.nv)
 
     def check_state(self, x: np.ndarray) -> None:
         """Raise ValueError if a quaternion in x (K, nx), finite, is not of unit length."""

@@ -37,6 +37,7 @@ def cable_manipulator(
     viscosity: float = SOFT.viscosity,
     base: Placement | None = None,
     contact: CylinderContact | None = None,
+    density: float = SOFT.density,
 ) -> SoftRobot:
     """The manipulator; its rod is called `ROD`.
 
@@ -47,13 +48,14 @@ def cable_manipulator(
     viscosity : of the material, Pa s
     base : (R, p) of its base in the world; by default the world's frame
     contact : a cylinder around it
+    density : of the material, kg/m^3
 
     Raises
     ------
     ValueError : fewer points than the strains need, or a figure out of range.
     """
     builder = RodModelBuilder(gravity, "cable manipulator", base)
-    material, basis = replace(SOFT, viscosity=viscosity), LegendreBasis(4, 4, 4, 2, 2, 2)
+    material, basis = replace(SOFT, viscosity=viscosity, density=density), LegendreBasis(4, 4, 4, 2, 2, 2)
     builder.add_rod(ROD, "world", LENGTH, Circular(BASE, TIP), material, basis, points=points)
     if contact is not None:
         builder.add_contact(ROD, contact)

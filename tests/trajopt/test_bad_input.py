@@ -155,6 +155,10 @@ TABLE = [
     *rows("plot", trajopt.plot_convergence, results=(*KINDS, {}, {"a": 3})),
     *rows("report", lambda path: solution().report(path), {"path": "report.html"}, path=(*KINDS, "report.pdf", "")),
     *rows("policy", lambda **given: solution().policy()(**{"t": 0.0, **given}), x=arrays(2)[1:]),
+    *rows("policy of", lambda **given: solution().policy(**given), feedback=FLAGS, control=CHOICES),
+    *rows("reference", lambda **given: solution().policy().reference(**given), t=(*ONE[:5], True, [1.0, 2.0])),
+    *rows("simulate", lambda **given: trajopt.simulate(solution(), **given), dt=(*ONE, 0.0), period=(*ONE[1:], 0.0),
+          policy=(3, THING, "closed")),
     *rows(
         "CallableSystem", CallableSystem, {"step": lambda x, u: 2.0 * x + u, **PLAIN}, vectorized=FLAGS, name=TEXTS,
         scale=NOT_NUMBERS, x_example=arrays(2)[1:], u_example=arrays(1)[1:], scenery=arrays(1, 2, 3)[1:],

@@ -40,7 +40,7 @@ class Everything(CirclePendulum):
     scenery, state_names, control_names = np.ones((2, 2, 3)), ("c", "s", "w"), ("torque",)
     control_units = ("N m",)
     integrator_order, single_joints, phase_starts = 1, {"pin": (0, 2)}, np.array([0, 2])
-    plain_tangent = False
+    plain_tangent, state_space = False, (("so2",), ("euclidean", 1))
     tangent_names, neutral_state, serves = ("angle", "rate"), np.array([1.0, 0.0, 0.0]), (VectorSpace(2),)
 
     def __init__(self, knots=range(N)):
@@ -260,6 +260,7 @@ SAME = {
     "state_names": lambda w, i, *_: [(w.state_names, (*i.state_names, "torque before"))],
     "tangent_names": lambda w, i, *_: [(w.tangent_names, (*i.tangent_names, "torque before"))],
     "serves": lambda w, i, *_: [(w.serves == tuple(WithControls(s, 1) for s in i.serves), True)],
+    "state_space": lambda w, i, *_: [(w.state_space == (*i.state_space, ("euclidean", 1)), True)],
     "neutral_state": lambda w, i, *_: [(w.neutral_state, [*i.neutral_state, 0.0])],
     "state_limits": lambda w, i, *_: [
         (w.state_limits(), [[-np.inf, -2.0, -np.inf], [1.0, 2.0, np.inf]]),

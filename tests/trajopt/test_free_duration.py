@@ -13,6 +13,7 @@ from tests.tolerances import IDENTITY
 from trajopt import FreeDurationSystem, TimeCost
 from trajopt.capabilities import ContactForces, ContactPoints, capability
 from trajopt.interfaces.stepwise import closed_loop_by_steps
+from trajopt.interfaces.system import window
 
 RULES = ("explicit_euler", "semi_implicit_euler", "rk2", "rk4", "implicit_midpoint")
 
@@ -317,3 +318,46 @@ def test_bad_input():
     ):
         with pytest.raises(error, match=text):
             make()
+
+
+# ------------------------------------------------------------------------------------------------ in finer steps
+@pytest.mark.filterwarnings("ignore::trajopt.SlowDynamicsWarning")
+@pytest.mark.parametrize("name", ["rk4", "arm, RK4", "arm, accelerations", "trot"])
+def test_finer_steps_end_where_the_phases_do(name, rng):
+    """Phases, their durations and impacts stay, motions are those of finer steps of the system inside."""
+    inside = problems.make("quadruped_trot").system if name == "trot" else SYSTEMS[name]()
+    inside = inside.refined(1) if name == "trot" else inside
+    system = FreeDurationSystem(inside) if name == "trot" else FreeDurationSystem(inside, phases=[2, 3])
+    fine, N = system.refined(4), system.horizon
+    counts = np.where(system.durations > 0.0, 4, 1)
+    rows = np.append(0, np.cumsum(counts))
+    assert fine.horizon == rows[-1] and fine.dt == system.dt / 4
+    np.testing.assert_array_equal(np.flatnonzero(fine.setting), rows[:-1][system.setting])
+    np.testing.assert_allclose(np.add.reduceat(fine.durations, rows[:-1]), system.durations, atol=1e-15)
+    x = problems.make("quadruped_trot").x0 if name == "trot" else 0.1 * rng.standard_normal(inside.nx)
+    us = system.quasi_static(system.state(x)) if name == "trot" else np.full((N, system.nu), 0.1)
+    us[system.setting, -1] = rng.uniform(-0.3, 0.3, system.setting.sum())
+    z, flow, finer = system.state(x), np.flatnonzero(~system.setting), inside.refined(4)
+    edges = np.append(0, np.cumsum(counts[flow]))
+    for i, t in enumerate(flow.tolist()):  # knots as long as planned are those of the system inside
+        held = np.repeat(us[t : t + 1], counts[t], axis=0)
+        closer = fine.window(rows[t], rows[t + 1]).rollout(z, held)
+        wanted = window(finer, int(edges[i]), int(edges[i + 1])).rollout(x, held[:, :-1])
+        np.testing.assert_allclose(closer[:, :-1], wanted, atol=1e-11 * (1.0 + np.abs(wanted).max()))
+        assert (closer[:, -1] == 1.0).all()
+    times = [s.total_time(np.full((s.horizon + 1, s.nx), 1.2)) for s in (system, fine)]
+    assert times[0] == pytest.approx(times[1], rel=1e-12)
+    if name != "trot":  # at other durations RK4 and exact steps are near coarser ones
+        coarse, closer = system.rollout(z, us), fine.rollout(z, np.repeat(us, counts, axis=0))[rows]
+        np.testing.assert_allclose(closer, coarse, atol=1e-3 * (1.0 + np.abs(coarse).max()))
+
+
+def test_other_models_come_along():
+    system = FreeDurationSystem(line("rk4", 0.3, 3), 3)
+    assert system.with_model is None and system.refined is not None and system.integrator_order == 4
+    heavier = arm_system("rk4").model.with_body("load", "flange", mass=1.0)
+    inside, us = arm_system("rk4"), np.zeros((4, 7))
+    loaded = FreeDurationSystem(inside, 3).with_model(heavier)
+    assert isinstance(loaded, FreeDurationSystem) and loaded.system.model is heavier
+    xs = loaded.rollout(loaded.state(np.zeros(12)), us)
+    np.testing.assert_allclose(xs[2, :-1], inside.with_model(heavier).step(np.zeros(12), np.zeros(6)), atol=1e-12)

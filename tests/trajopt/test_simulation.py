@@ -11,7 +11,19 @@ import trajopt
 from problems import arm
 from tests.trajopt.cases import linear
 from tests.trajopt.systems import LinearSystem
-from trajopt import DDP, CallableSystem, ControlBounds, ControlCost, ControlRateSystem, Problem, Solution, StateCost
+from trajopt import (
+    DDP,
+    CallableSystem,
+    ControlBounds,
+    ControlCost,
+    ControlRateSystem,
+    JerkResidual,
+    JerkSystem,
+    Problem,
+    ResidualCost,
+    Solution,
+    StateCost,
+)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +97,93 @@ def test_policies_of_any_kind(reach):
     np.testing.assert_allclose(by_policy.xs, trajopt.simulate(reach, dt=5e-3).xs, atol=1e-12)
 
 
+def asked_by(reach, **options):
+    """When a policy was asked, and the motion."""
+    asked, policy = [], reach.policy()
+
+    def law(t, x):
+        asked.append(t)
+        return policy(t, x)
+
+    found = trajopt.simulate(reach, policy=law, **options)
+    return np.array(asked), found
+
+
+@pytest.mark.parametrize("period", [1e-3, 5e-3, 8e-3, 0.02, 0.05, 0.7e-3])
+def test_a_policy_is_asked_once_in_a_period(reach, period):
+    """And what it says is held to the next time; a period of the plan's steps is what happens at knots."""
+    asked, found = asked_by(reach, dt=2e-3, period=period)
+    np.testing.assert_allclose(asked, period * np.arange(len(asked)), atol=1e-9)
+    assert len(asked) == int(np.ceil(1.0 / period - 1e-9)) and np.diff(found.times).max() <= 2e-3 + 1e-12
+    changes = 1 + np.flatnonzero((np.diff(found.us, axis=0) != 0.0).any(axis=1))
+    assert np.isin(np.round(found.times[changes] / period, 6), np.arange(len(asked))).all()
+    if period == 0.02:
+        np.testing.assert_allclose(found.xs, trajopt.simulate(reach, dt=2e-3).xs, atol=1e-12)
+
+
+def test_periods_that_share_no_step_with_the_plan(reach):
+    """The policy is asked at the next step, less than a tenth of the period late."""
+    period = 0.02 / np.pi
+    asked, found = asked_by(reach, dt=2e-3, period=period)
+    late = asked - period * np.arange(len(asked))
+    assert late.min() > -1e-8 and late.max() < 0.1 * period + 1e-9 and found.finite
+
+
+def test_open_loops_and_gains_at_a_period(reach, loaded):
+    opened = trajopt.simulate(reach, policy="open loop", dt=2e-3, period=0.01)
+    np.testing.assert_allclose(opened.xs, trajopt.simulate(reach, policy="open loop", dt=2e-3).xs, atol=1e-12)
+    by_name, by_policy = (
+        trajopt.simulate(reach, loaded, policy=p, dt=2e-3, period=4e-3) for p in ("feedback", reach.policy())
+    )
+    np.testing.assert_array_equal(by_name.xs, by_policy.xs)
+    assert by_name.largest_deviation[:6].max() < 0.5 * trajopt.simulate(
+        reach, loaded, policy="open loop"
+    ).largest_deviation[:6].max()  # fmt: skip
+
+
+def test_systems_without_finer_steps_are_asked_at_theirs(rng):
+    plan = DDP().solve(linear(rng))
+    asked, policy = [], plan.policy()
+    found = trajopt.simulate(plan, policy=lambda t, x: asked.append(t) or policy(t, x), period=0.03)
+    np.testing.assert_allclose(asked, 0.1 * np.arange(15), atol=1e-12)
+    np.testing.assert_allclose(found.xs, plan.xs, atol=1e-9)
+
+
+def test_free_durations_are_executed_as_planned():
+    """Their own policy does not set durations that were not planned; times are those of the plan, steps finer ones,
+    and the system may have other masses."""
+    inside = dynamics.RigidBodySystem(problems.make("arm").system.model, 0.02, "rk4")
+    system = trajopt.FreeDurationSystem(inside, phases=[6, 9])
+    us = np.zeros((17, 7))
+    us[system.setting, -1] = [-0.3, 0.5]
+    us[:, :6] = inside.quasi_static(inside.state(0.3 * np.ones(6)))
+    x0 = system.state(inside.state(0.3 * np.ones(6), 0.2 * np.ones(6)))
+    costs = [system.lift(ControlCost(1e-4)), trajopt.TimeCost(system)]
+    plan = trajopt.ILQR(max_iterations=0).solve(Problem(system, x0, 17, costs, us_init=us))
+    by_gains, by_policy = (trajopt.simulate(plan, dt=2e-3, policy=p) for p in ("feedback", plan.policy()))
+    assert by_gains.times[-1] == pytest.approx(0.02 * (6 * 0.7 + 9 * 1.5)) and len(by_gains.times) == 153
+    for motion in (by_gains, by_policy):
+        np.testing.assert_allclose(motion.times[motion.knots], plan.times, atol=1e-12)
+        np.testing.assert_allclose(motion.xs[motion.knots, -1], plan.xs[:, -1], atol=1e-12)
+        assert motion.largest_deviation.max() < 1e-4
+    heavier = inside.model.with_body("load", "flange", mass=2.0)
+    assert trajopt.simulate(plan, heavier).largest_deviation.max() > 1e-2
+
+
+def test_velocities_before_are_those_of_the_plans_steps():
+    """A plan with jerks is followed by its own robot, whatever the steps of the motion and the rate of its policy."""
+    robot = problems.make("pendulum").system.model
+    system = JerkSystem(dynamics.RigidBodySystem(robot, 0.05, "rk4"))
+    costs = [system.lift(ControlCost(0.1)), ResidualCost(JerkResidual(system), 1e-4)]
+    goal = StateCost(system, [np.pi, 0.0, 0.0], [1e2, 1e2, 0.0])
+    plan = DDP().solve(Problem(system, system.state(np.zeros(2)), 40, costs, [goal]))
+    for period in (None, 0.05, 0.01):
+        motion = trajopt.simulate(plan, dt=5e-3, period=period)
+        assert motion.largest_deviation.max() < 1e-3 * np.abs(plan.xs).max()
+        at_knots = motion.xs[motion.knots]
+        np.testing.assert_array_equal(at_knots[1:, 2], at_knots[:-1, 1])
+
+
 def test_impacts_and_payloads_of_a_gait():
     """Of a walking robot: its phases with a load on its back; impacts are knots of no time in the simulation, too."""
     solution = trajopt.ILQR(max_iterations=2).solve(problems.make("quadruped_walk"))
@@ -151,6 +250,15 @@ def test_what_runs_away_is_infinite():
     [
         ({"dt": 0.0}, ValueError, "dt: got 0.0"),
         ({"dt": "fine"}, TypeError, "dt: got 'fine'"),
+        ({"period": 0.0}, ValueError, "period: got 0.0"),
+        ({"period": "often"}, TypeError, "period: got 'often'"),
+        ({"period": np.nan}, ValueError, "period: got nan"),
+        (
+            {"period": 0.01, "policy": "closed"},
+            ValueError,
+            "policy: got 'closed', wanted one of 'feedback', 'open loop'",
+        ),
+        ({"period": 0.01, "policy": lambda t, x: np.zeros(5)}, ValueError, r"policy: returned shape \(5,\), wanted"),
         ({"policy": "closed"}, ValueError, "policy: got 'closed', wanted one of 'feedback', 'open loop'"),
         ({"policy": 3}, ValueError, "policy: got 3"),
         ({"policy": lambda t, x: np.zeros(5)}, ValueError, r"policy: returned shape \(5,\), wanted \(6,\)"),

@@ -9,6 +9,7 @@ import numpy as np
 from trajopt.capabilities import Skeleton, capability
 from trajopt.plotting.surroundings import brought, shapes_of
 from trajopt.problem.scenery import Shape
+from trajopt.results.dense_output import DenseOutput, dense_output
 from trajopt.results.solution import Solution
 
 MEMBERS = ("system", "times", "xs", "us")
@@ -24,6 +25,7 @@ class Motion(NamedTuple):
     us: np.ndarray  # (K - 1, nu), each held until the next, or (K, nu)
     shapes: tuple[Shape, ...]  # that never move
     limits: tuple[np.ndarray, np.ndarray] | None  # of controls, (K - 1, nu) each
+    between: DenseOutput | None = None  # what is known of it between its points
 
     @property
     def drawable(self) -> Any:
@@ -38,7 +40,13 @@ class Motion(NamedTuple):
         return self.system
 
     def states(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """States (K, nx) at times, along the geodesic from knot to knot, and the knots (K,) that they follow."""
+        """States (K, nx) at times, between knots of a plan those of its motion, elsewhere along the geodesic, and the
+        knots (K,) that they follow."""
+        if self.between is not None:
+            try:
+                return self.between.states(times)
+            except ValueError:  # a motion in finer steps that is not finite
+                pass
         knots = self.times
         lasting = np.flatnonzero(np.diff(knots) > 0.0)
         k = np.minimum(np.searchsorted(knots, times, side="right") - 1, lasting[-1])
@@ -73,5 +81,6 @@ def as_motion(solution: Any) -> Motion:
         problem = solution.problem
         end = solution.xs[-1]
         shapes = shapes_of(problem, end if np.isfinite(end).all() else None)
-        return Motion(problem.name, problem.system, *points, shapes, problem.control_limits)
+        between = dense_output(problem.system, solution.xs, solution.us)
+        return Motion(problem.name, problem.system, *points, shapes, problem.control_limits, between)
     return Motion(getattr(solution, "name", "motion"), solution.system, *points, brought(solution.system), None)

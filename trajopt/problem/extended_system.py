@@ -132,6 +132,10 @@ class ExtendedSystem(ClosedLoopRollouts):
         """That of the system inside: what is remembered depends on no parameters."""
         return inside(self.split(zs)[0], us, self._split_tangent(lam)[0])
 
+    def _state_space(self, factors):
+        """Those of the system inside, and the numbers that are remembered."""
+        return *factors, ("euclidean", self.memory)
+
     def _serves(self, subjects):
         return tuple(WithControls(subject, self.memory, self.remembers) for subject in subjects)
 
@@ -177,6 +181,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "write_expansion": lambda system, offered: partial(system._write_expansion, offered),
     "parameter_gradient": lambda system, offered: partial(system._parameter_gradient, offered),
     "serves": ExtendedSystem._serves,
+    "state_space": ExtendedSystem._state_space,
     "control_speeds": lambda system, offered: system._control_speeds(offered),
     "neutral_state": lambda system, x: system.state(x),
     "state_limits": _function(ExtendedSystem._state_limits),

@@ -24,8 +24,10 @@ from trajopt.capabilities import (
     ControlLimits,
     JointExpansion,
     KnotByKnot,
+    OtherModels,
     Phases,
     QuasiStatic,
+    Refinement,
     TimedSteps,
     capability,
 )
@@ -73,7 +75,7 @@ class FreeDurationSystem(ExtendedSystem):
     """
 
     remembers = "durations"
-    refined = resimulated = integrator_order = with_model = joint_efforts = single_joints = None
+    resimulated = joint_efforts = single_joints = None
     """Not for durations that are free."""
 
     def __init__(
@@ -130,6 +132,37 @@ class FreeDurationSystem(ExtendedSystem):
     def idle(self) -> np.ndarray:
         """(N,) all knots: each has a control that is without effect there."""
         return np.ones(self.horizon, dtype=bool)
+
+    # -------------------------------------------------------------------------------------------- others like it
+    @property
+    def refined(self) -> Callable[[int], FreeDurationSystem] | None:
+        """refined(substeps): the same phases, so many steps for each knot that takes time, which last s dt/substeps;
+        None where the system inside has no finer steps."""
+        return None if capability(self.system, Refinement) is None else self._refined
+
+    def _refined(self, substeps: int) -> FreeDurationSystem:
+        steps = np.where(self.durations > 0.0, whole_number("substeps", substeps, 1), 1)
+        flow, first = self._flow, np.zeros(int(self._knots.max(initial=-1)) + 1, dtype=int)
+        first[self._knots[flow]] = np.cumsum(steps[flow]) - steps[flow]
+        fine = np.repeat(self._knots, steps)
+        inside = fine != SETTING
+        pairs = zip(first[self._knots[flow]], steps[flow], strict=True)
+        fine[inside] = np.concatenate([start + np.arange(count) for start, count in pairs])
+        return self._with_inside(self.system.refined(substeps), fine)
+
+    @property
+    def with_model(self) -> Callable[[Any], FreeDurationSystem] | None:
+        """with_model(model): the same phases and bounds with another model in the system inside; None where that takes
+        none."""
+        known = capability(self.system, OtherModels)
+        return None if known is None else lambda model: self._with_inside(known.with_model(model), self._knots)
+
+    def _with_inside(self, inside: Any, knots: np.ndarray) -> FreeDurationSystem:
+        """These knots of another system inside."""
+        part = copy.copy(self)
+        part.system, part.dt = inside, inside.dt
+        part._take(inside.timed(), knots)
+        return part
 
     # -------------------------------------------------------------------------------------------- states and times
     def state(self, x: ArrayLike, duration: float = 1.0) -> np.ndarray:

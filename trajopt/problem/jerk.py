@@ -26,7 +26,9 @@ from trajopt.validation import scalar_or_vector
 class JerkSystem(RememberingSystem):
     """Any system whose states end with velocities v, with those before appended: z = (x, v_before).
 
-    Costs and residuals made for the system inside are lifted (`lift`), as for `ControlRateSystem`.
+    Costs and residuals made for the system inside are lifted (`lift`), as for `ControlRateSystem`.  Those before are
+    velocities a step before, also where a plan is executed at another rate: there they go evenly from those of a knot
+    to those of the next one.
 
     Parameters
     ----------
@@ -59,6 +61,10 @@ class JerkSystem(RememberingSystem):
 
     def _remembered(self, x, u):
         return x[..., -self.memory :]
+
+    def _remembered_between(self, before, after, moment, s):
+        """Velocities a whole step before, which between knots are taken to change evenly."""
+        return before + s * (after - before)
 
     def _write_memory(self, px, pu):
         px[:, :, -self.memory :] = np.eye(self.memory)

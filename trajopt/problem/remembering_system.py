@@ -25,6 +25,11 @@ class RememberingSystem(ExtendedSystem):
         """p+ (..., memory) at states x (..., nx) of the system inside and controls u (..., nu)."""
         raise NotImplementedError
 
+    def _remembered_between(self, before: np.ndarray, after: np.ndarray, moment: np.ndarray, s: float) -> np.ndarray:
+        """What is remembered (..., memory) after the part s of a step, between what is so at its knot and at the next:
+        here what it is in finer steps, those of the moment before."""
+        return moment
+
     def _write_memory(self, px: np.ndarray, pu: np.ndarray) -> None:
         """Write the derivatives of p+ that are not zero, px (N, memory, ndx inside), pu (N, memory, nu)."""
         raise NotImplementedError
@@ -84,3 +89,28 @@ class RememberingSystem(ExtendedSystem):
         Fzz, Fuz, Fuu = np.zeros((N, m, m, m)), np.zeros((N, m, self.nu, m)), np.zeros((N, m, self.nu, self.nu))
         Fzz[:, :n, :n, :n], Fuz[:, :n, :, :n], Fuu[:, :n] = self.system.hessians(self.split(xs)[0], us)
         return Fzz, Fuz, Fuu
+
+
+def remembered_numbers(system: object) -> int:
+    """How many of a state's last numbers are of the step before."""
+    return system.memory + remembered_numbers(system.system) if isinstance(system, RememberingSystem) else 0
+
+
+def remembered_next(system: object, x: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """These numbers (..., memory) after a step from states x (..., nx) with controls u (..., nu)."""
+    if not isinstance(system, RememberingSystem):
+        return x[..., :0]
+    inside = system.split(x)[0]
+    return joined(remembered_next(system.system, inside, u), system._remembered(inside, u))
+
+
+def remembered_between(
+    system: object, before: np.ndarray, after: np.ndarray, moment: np.ndarray, s: float
+) -> np.ndarray:
+    """These numbers (..., memory) after the part s of a step: of what they are at its knot and at the next one, and in
+    finer steps."""
+    if not isinstance(system, RememberingSystem):
+        return before
+    own = -system.memory
+    inside = remembered_between(system.system, before[..., :own], after[..., :own], moment[..., :own], s)
+    return joined(inside, system._remembered_between(before[..., own:], after[..., own:], moment[..., own:], s))

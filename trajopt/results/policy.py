@@ -1,79 +1,240 @@
-"""A solution as a controller: the planned controls and the gains around the planned states, at any time.
+"""A solution as a controller: the planned controls and the gains around the planned motion, at any time.
 
-    u(t, x) = us_k + K_k difference(xs_k, x),    k the knot that t belongs to, t_k <= t < t_k + dt
+    u(t, x) = u_ref(t) + K_k difference(x_ref(t), x),    k the knot that t belongs to, t_k <= t < t_k + dt
 
-Control, gain and planned state are held between knots, as in the rollouts that the gains were made for.
+x_ref is the motion of the plan between its knots (`trajopt.results.dense_output`), so that on it nothing is fed back,
+however often the policy is asked.  The planned control is held between knots or interpolated; gains are held, as in the
+rollouts that they were made for (`python -m experiments.execution` compares).
+
+A policy that is saved has all that: the motion as a table, the space of the states as plain data.  Where it is loaded
+there need be no problem, no robot's file and no integrator.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from io import BytesIO
+from math import isfinite
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.interfaces.system import System, knot_times, state_array
-from trajopt.validation import flag, float_array
+from trajopt.interfaces.state_space import StateSpace, space_of
+from trajopt.interfaces.system import System, state_array
+from trajopt.results.dense_output import CONTROLS, HELD, DenseOutput, dense_output
+from trajopt.results.results_files import checked_file, write_atomically
+from trajopt.validation import flag, float_array, one_of
 
 if TYPE_CHECKING:
     from trajopt.problem.problem import Problem
     from trajopt.results.solution import Solution
 
-EARLY = 1e-6
-"""A time this part of a step before a knot belongs to the knot: sums and multiples of decimal steps are rounded."""
+FORMAT, VERSION = "trajopt.Policy", 1
+FLOAT64 = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """u = policy(t, x) along a planned trajectory; made by `Solution.policy`.
+    """u = policy(t, x) along a planned trajectory; made by `Solution.policy` or `Policy.load`.
 
     Attributes
     ----------
-    system : System
-    xs, us, K : (N+1, nx), (N, nu), (N, nu, ndx) arrays
-        Plan and gains.
+    motion
+        The plan at any time (`trajopt.results.dense_output`).
+    K : (N, nu, ndx) array
+        Gains.
     limits : (lower, upper) or None
         What the controls are clipped to, (N, nu) each.
     feedback : bool
         False: the planned controls, whatever the state.
+
+    Notes
+    -----
+    A call takes some ten microseconds, the first ones in a stretch of the plan longer: the motion between knots is
+    found when it is first asked for.
+
+    States are those of the problem's system, with what it adds to those of a robot: of a `ControlRateSystem` the
+    control before, the last one that acted, so that the policy is to be asked at the plan's knots too; of a
+    `JerkSystem` the velocities a step of the plan before; of a `FreeDurationSystem` the duration of the phase, which is
+    the last number of ``policy.reference(t)``.
+
+    Examples
+    --------
+    >>> solution = trajopt.DDP().solve(problems.make("pendulum"))
+    >>> policy, x = solution.policy(), solution.xs[40]
+    >>> bool((policy(0.8, x) == solution.us[40]).all())  # on the plan the planned control
+    True
+    >>> bool(np.abs(policy(0.807, policy.reference(0.807)) - solution.us[40]).max() < 1e-9)  # also between knots
+    True
     """
 
-    system: System
-    xs: np.ndarray = field(repr=False)
-    us: np.ndarray = field(repr=False)
+    motion: DenseOutput = field(repr=False)
     K: np.ndarray = field(repr=False)
     limits: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
     feedback: bool = True
 
     @property
+    def system(self) -> System | None:
+        """The system of the plan; None of a policy that was loaded."""
+        return self.motion.system
+
+    @property
+    def xs(self) -> np.ndarray:
+        """States (N+1, nx) at the knots of the plan."""
+        return self.motion.xs
+
+    @property
+    def us(self) -> np.ndarray:
+        """Controls (N, nu) of the plan."""
+        return self.motion.us
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times (N+1,) of the knots, s."""
+        return self.motion.times
+
+    @property
     def horizon(self) -> float:
         """Seconds that are planned."""
-        return float(knot_times(self.system, len(self.us), self.xs)[-1])
+        return float(self.motion.times[-1])
+
+    @property
+    def space(self) -> StateSpace:
+        """The space of the states."""
+        return self.motion.space
 
     def knot(self, t: float) -> int:
-        """The knot 0 ... N-1 that the time t belongs to; before the start the first, after the end the last one.
+        """The knot 0 ... N-1 that the time t belongs to; before the start the first, after the end the last one that
+        takes time.
 
         Raises TypeError or ValueError if t is not a finite number.
         """
-        if isinstance(t, bool) or not isinstance(t, (int, float, np.number, np.ndarray)) or np.ndim(t):
-            raise TypeError(f"t: got {t!r}, wanted one number, the seconds from the start")
-        late = float(float_array("t", t, ())) + EARLY * self.system.dt
-        begun = knot_times(self.system, len(self.us), self.xs) <= late
-        return int(np.clip(np.count_nonzero(begun) - 1, 0, len(self.us) - 1))
+        return self.motion.locate(_seconds(t))[0]
+
+    def reference(self, t: float) -> np.ndarray:
+        """The planned state (nx,) at t seconds from the start; before it the first, after the end the last one.
+
+        Raises TypeError or ValueError if t is not a finite number.
+        """
+        return self.motion.state(*self.motion.locate(_seconds(t)))
 
     def __call__(self, t: float, x: ArrayLike | None = None) -> np.ndarray:
         """The control (nu,) at t seconds from the start, in the state x (nx,), which an open loop does not need.
 
         Raises TypeError or ValueError naming t or x.
         """
-        k = self.knot(t)
-        u = self.us[k].copy()
+        motion = self.motion
+        k, s = motion.locate(t if type(t) is float and isfinite(t) else _seconds(t))
+        u = motion.control(k, s)
         if self.feedback:
-            if x is None:
-                raise TypeError(f"x: got None, wanted a state of shape ({self.system.nx},) to feed back")
-            u += self.K[k] @ self.system.difference(self.xs[k], state_array(self.system, "x", x))
-        return u if self.limits is None else np.clip(u, self.limits[0][k], self.limits[1][k])
+            space = motion.space
+            if not (_plain(x) and x.shape == (space.nx,) and space.contains(x)):
+                x = self._state(x)
+            u = u + self.K[k] @ space.compare(motion.state(k, s) if s else motion.xs[k], x)
+        if self.limits is None:
+            return u if self.feedback else u.copy()
+        return np.minimum(np.maximum(u, self.limits[0][k]), self.limits[1][k])
+
+    def _state(self, x: Any) -> np.ndarray:
+        """x as a state (nx,), or an error that names it."""
+        if x is None:
+            raise TypeError(f"x: got None, wanted a state of shape ({self.space.nx},) to feed back")
+        if self.system is not None:
+            return state_array(self.system, "x", x)
+        x = float_array("x", x, (self.space.nx,))
+        self.space.check("x", x)
+        return x
+
+    # -------------------------------------------------------------------------------------------- files
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write the policy to exactly this path, as .npz without pickle, for `Policy.load`; folders are made as needed.
+
+        The file appears complete or not at all.
+
+        Raises
+        ------
+        TypeError
+            For states on a manifold that the system does not describe (`trajopt.capabilities.DescribedStates`).
+        ValueError
+            Where the motion between two knots is not finite.
+        """
+        motion = self.motion
+        if motion.space.factors is None:
+            raise TypeError(
+                f"system: {type(motion.system).__name__} has a manifold of states of its own, which no file holds; "
+                "expected vectors or a state_space, as trajopt.capabilities.DescribedStates has it"
+            )
+        arrays = {
+            "format": np.array(FORMAT),
+            "format_version": np.array(VERSION),
+            "space": np.array(json.dumps(motion.space.factors)),
+            "early": np.array(motion.early),
+            "feedback": np.array(self.feedback),
+            **{name: getattr(motion, name) for name in ("times", "xs", "us", "slopes")},
+            "table": motion.whole_table(),
+            "K": self.K,
+        }
+        if self.limits is not None:
+            arrays |= {"lower": self.limits[0], "upper": self.limits[1]}
+        stream, path = BytesIO(), Path(path)
+        np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, stream.getvalue())
+        return path
+
+    @classmethod
+    def load(cls, source: str | os.PathLike | IO[bytes]) -> Policy:
+        """Read what `save` wrote: the same controls, to the last bit, without the problem, its system or its robot.
+
+        Raises
+        ------
+        FileNotFoundError
+        ValueError
+            The file is not one of `save`, is cut short or damaged, or was made by a newer version.
+        """
+        name, arrays = checked_file(source, FORMAT, VERSION, "policy")
+        try:
+            return cls._of_arrays(arrays)
+        except (LookupError, ValueError, TypeError) as error:
+            raise ValueError(f"{name}: got a policy file that is damaged ({error})") from error
+
+    @classmethod
+    def _of_arrays(cls, arrays: dict[str, np.ndarray]) -> Policy:
+        space = space_of(json.loads(str(arrays["space"])))
+        (N, nu), nx, ndx = arrays["us"].shape, space.nx, space.ndx
+        m = arrays["table"].shape[1] - 1
+        shapes = {
+            "times": (N + 1,), "xs": (N + 1, nx), "us": (N, nu), "K": (N, nu, ndx), "table": (N, m + 1, ndx),
+            "slopes": (N if len(arrays["slopes"]) else 0, 2, nu), "early": (),
+        }  # fmt: skip
+        values = {key: float_array(key, arrays[key], shape) for key, shape in shapes.items()}
+        if N < 1 or m < 1 or (np.diff(values["times"]) < 0.0).any() or not values["times"][-1] > 0.0:
+            raise ValueError("times: expected one more than controls, growing")
+        limits = None
+        if "lower" in arrays or "upper" in arrays:
+            sides = [np.array(arrays[side], dtype=np.float64) for side in ("lower", "upper")]
+            if any(side.shape != (N, nu) or np.isnan(side).any() for side in sides):
+                raise ValueError(f"lower, upper: expected numbers of shape {(N, nu)}")
+            limits = sides[0], sides[1]
+        times, xs, us, K, table, slopes, early = values.values()
+        motion = DenseOutput(space, times, xs, us, slopes, float(early), table)
+        return cls(motion, K, limits, bool(arrays["feedback"]))
+
+
+def _plain(x: Any) -> TypeGuard[np.ndarray]:
+    """True for an array that compiled functions take as it is, of any shape."""
+    return type(x) is np.ndarray and x.dtype == FLOAT64 and x.flags.c_contiguous and x.flags.writeable
+
+
+def _seconds(t: Any) -> float:
+    """A time as a finite number; TypeError or ValueError otherwise."""
+    if isinstance(t, bool) or not isinstance(t, (int, float, np.number, np.ndarray)) or np.ndim(t):
+        raise TypeError(f"t: got {t!r}, wanted one number, the seconds from the start")
+    return float(float_array("t", t, ()))
 
 
 def planned_problem(solution: Solution) -> Problem:
@@ -85,21 +246,11 @@ def planned_problem(solution: Solution) -> Problem:
     return solution.problem
 
 
-def policy_of(solution: Solution, feedback: bool = True) -> Policy:
-    """The policy of a solution.
-
-    Parameters
-    ----------
-    solution : Solution
-        With its problem, and with a trajectory: its status is not "diverged".
-    feedback : bool
-        False: the planned controls alone.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Naming the argument, what it got and what was wanted.
-    """
-    problem = planned_problem(solution)
-    plan = solution.xs.copy(), solution.us.copy(), solution.K.copy()
-    return Policy(problem.system, *plan, problem.control_limits, flag("feedback", feedback))
+def policy_of(solution: Solution, feedback: bool = True, control: str = HELD) -> Policy:
+    """The policy of a solution; see `Solution.policy`."""
+    problem, feedback = planned_problem(solution), flag("feedback", feedback)
+    motion = dense_output(problem.system, solution.xs, solution.us, one_of("control", control, CONTROLS))
+    limits = problem.control_limits
+    if limits is not None:
+        limits = limits[0].copy(), limits[1].copy()
+    return Policy(motion, solution.K.copy(), limits, feedback)

@@ -154,16 +154,28 @@ def problem_name_in(source: str | os.PathLike) -> str | None:
 
 def _checked(source: str | os.PathLike | IO[bytes]) -> tuple[Any, dict[str, np.ndarray]]:
     """What errors call the file, and its arrays, which are those of a solution."""
+    return checked_file(source, FORMAT, VERSION, "solution")
+
+
+def checked_file(
+    source: str | os.PathLike | IO[bytes], mark: str, version: int, what: str
+) -> tuple[Any, dict[str, np.ndarray]]:
+    """What errors call the file, and its arrays, which have this mark and a version of at most this.
+
+    Raises ValueError, in which `what` the file should be, for others and for damaged ones.
+    """
     name = source if isinstance(source, (str, os.PathLike)) else "source"
     try:
         arrays = _read(source)
     except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        raise ValueError(f"{name}: got a file that is cut short or not a solution file") from error
-    if "format" not in arrays or str(arrays["format"]) != FORMAT:
-        raise ValueError(f"{name}: got a file without the mark {FORMAT!r}, wanted one that save_solution wrote")
-    version = int(arrays["format_version"])
-    if version > VERSION:
-        raise ValueError(f"{name}: got format {version} of a newer trajopt, wanted at most {VERSION}; update trajopt")
+        raise ValueError(f"{name}: got a file that is cut short or not a {what} file") from error
+    if "format" not in arrays or str(arrays["format"]) != mark:
+        raise ValueError(f"{name}: got a file without the mark {mark!r}, wanted a {what} file")
+    found = arrays.get("format_version")
+    if found is None or found.dtype.kind not in "iu" or found.ndim:
+        raise ValueError(f"{name}: got a file without its format_version, wanted a {what} file")
+    if found > version:
+        raise ValueError(f"{name}: got format {found} of a newer trajopt, wanted at most {version}; update trajopt")
     return name, arrays
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.capabilities import KnotByKnot, OtherModels, Refinement, capability
-from trajopt.interfaces.system import System, check_system, knot_durations, knot_times, state_array
-from trajopt.results.policy import Policy, planned_problem
+from trajopt.interfaces.system import System, check_system, knot_durations, state_array
+from trajopt.problem.remembering_system import remembered_between, remembered_next, remembered_numbers
+from trajopt.results.policy import Policy, planned_problem, policy_of
 from trajopt.results.substeps import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
 from trajopt.validation import one_of, positive_number, same_shape
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from trajopt.results.solution import Solution
 
 MODES = ("feedback", "open loop")
+FINEST = 1000
+"""Most steps of a knot that the moments at which a policy is asked are given."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +66,12 @@ def simulate(
     policy: str | Policy | Callable[[float, np.ndarray], np.ndarray] = "feedback",
     x0: ArrayLike | None = None,
     system: System | None = None,
+    period: float | None = None,
 ) -> Simulation:
     """Execute a plan in fine steps, on a robot that may be another one than it was made for.
 
-    Controls are decided at the plan's knots, held between them, and clipped to the problem's control limits.  Contacts
-    and impacts happen when they were planned.
+    Controls are decided at the plan's knots, or at the robot's own rate, held until the next decision, and clipped to
+    the problem's control limits.  Contacts and impacts happen when they were planned.
 
     Parameters
     ----------
@@ -78,12 +83,17 @@ def simulate(
         Longest step, s; steps are a whole part of the plan's, by the integrator of highest order that suits (rk4 for
         robots).  Systems without finer steps (`trajopt.capabilities.Refinement`) take their own.
     policy : "feedback" (default), "open loop", or a function u = policy(t, x) such as a `trajopt.Policy`
-        With the plan's gains, without, or by another controller, which is asked at the plan's knots.
+        With the plan's gains, without, or by another controller.
     x0 : (nx,) array, optional
         Where to begin; by default where the plan does.
     system : System, optional
         What moves in place of the plan's system, with the same states and controls, and steps that are a whole part of
         the plan's.
+    period : float, optional
+        Seconds after which the policy is asked anew: at 0, period, 2 period, ...; with gains and without it then is
+        `Solution.policy`.  By default it is asked at the plan's knots.  Where steps cannot be whole parts of both the
+        period and the plan's knots, as of those of free durations, it is asked at the next step, a tenth of a period
+        late at most.  Systems without finer steps are asked at their own.
 
     Raises
     ------
@@ -103,18 +113,86 @@ def simulate(
     problem = planned_problem(solution)
     own, xs, us, N = problem.system, solution.xs, solution.us, len(solution.us)
     dt = positive_number("dt", dt)
-    fine, k = _in_fine_steps(own, _what_moves(own, model, system), dt)
+    period = None if period is None else positive_number("period", period)
+    durations = knot_durations(own, N, xs)
+    fine, k = _in_fine_steps(own, _what_moves(own, model, system), _longest_step(own, durations, dt, period))
     rows = fine_rows(own, N, k)
     varying = capability(fine, KnotByKnot)
     if varying is not None and varying.horizon != rows[-1]:
         raise ValueError(f"system: got one of {varying.horizon} knots in these steps, wanted {rows[-1]}")
+    times = _times(rows, durations)
     start = xs[0] if x0 is None else state_array(own, "x0", x0)
-    X, U = roll_out_finely(fine, rows, start, us, _controller(solution, policy))
-    durations, counts = knot_durations(own, N), np.diff(rows)
+    if period is None:
+        breaks, control = rows, _at_knots(solution, policy)
+    else:
+        breaks, control = _at_rate(solution, policy, rows, times, period)
+    memory = _Memory(own, rows, times) if remembered_numbers(own) else None
+    if memory is not None:
+        breaks, control = memory.asked(breaks, control)
+    X, U = roll_out_finely(fine, breaks, start, us, control)
+    if memory is not None:
+        memory.write(X)
+    if period is None and np.isfinite(X).all():
+        times = _times(rows, knot_durations(own, N, X[rows]))  # feedback may change durations that are free
+    return Simulation(fine, times, X, np.repeat(U, np.diff(breaks), axis=0), rows, deviations(own, xs, X[rows]))
+
+
+def _times(rows: np.ndarray, durations: np.ndarray) -> np.ndarray:
+    """Times (M+1,) of finer steps, of which knots with these durations (N,) begin at `rows` (N+1,)."""
+    counts, starts = np.diff(rows), np.append(0.0, np.cumsum(durations))
     inside = np.arange(rows[-1]) - np.repeat(rows[:-1], counts)
-    starts = knot_times(own, N)
-    times = np.append(np.repeat(starts[:-1], counts) + inside * np.repeat(durations / counts, counts), starts[-1])
-    return Simulation(fine, times, X, np.repeat(U, counts, axis=0), rows, deviations(own, xs, X[rows]))
+    return np.append(np.repeat(starts[:-1], counts) + inside * np.repeat(durations / counts, counts), starts[-1])
+
+
+class _Memory:
+    """What states remember of the plan's steps (`trajopt.problem.remembering_system`), in a motion in finer ones."""
+
+    def __init__(self, own: System, rows: np.ndarray, times: np.ndarray) -> None:
+        self.own, self.rows, self.size, counts = own, rows, remembered_numbers(own), np.diff(rows)
+        self.knots = np.minimum(np.searchsorted(rows, np.arange(len(times)), side="right") - 1, len(counts) - 1)
+        self.parts = (np.arange(len(times)) - rows[self.knots]) / counts[self.knots]
+        self.before = self.after = np.zeros(self.size)
+
+    def _state(self, row: int, x: np.ndarray) -> np.ndarray:
+        """The state (nx,) of a row, the knots in front of which have been asked for in their order."""
+        if row == 0 or row == self.rows[self.knots[row]]:
+            self.before = x[-self.size :] if row == 0 else self.after
+            self.after = remembered_next(self.own, x, np.zeros(self.own.nu))
+        remembered = remembered_between(self.own, self.before, self.after, x[-self.size :], float(self.parts[row]))
+        return np.concatenate([x[: -self.size], remembered])
+
+    def asked(self, breaks: np.ndarray, control: Controller) -> tuple[np.ndarray, Controller]:
+        """Pieces that begin at all knots too, and their control in states with the memory of the plan's steps."""
+        finer = np.union1d(breaks, self.rows)
+        pieces = np.searchsorted(breaks, finer, side="right") - 1
+        held: list[np.ndarray] = []
+
+        def remembering(i: int, x: np.ndarray) -> np.ndarray:
+            x = self._state(int(finer[i]), x)
+            if finer[i] == breaks[pieces[i]]:
+                held[:] = [control(int(pieces[i]), x)]
+            return held[0]
+
+        return finer, remembering
+
+    def write(self, X: np.ndarray) -> None:
+        """Write what is remembered to the states X (M+1, nx), finite to some row, of a motion."""
+        for row, x in enumerate(X):
+            if not np.isfinite(x).all():
+                break
+            x[:] = self._state(row, x)
+
+
+def _longest_step(own: System, durations: np.ndarray, dt: float, period: float | None) -> float:
+    """Seconds (of the plan's own step) that steps may take: whole parts of a period too, where there is one."""
+    if period is None:
+        return dt
+    share = Fraction(period / own.dt).limit_denominator(FINEST)
+    even = ((durations == 0.0) | (np.abs(durations - own.dt) <= 1e-9 * own.dt)).all()
+    if even and abs(float(share) - period / own.dt) <= 1e-9 * period / own.dt:
+        least = max(1, int(np.ceil(own.dt / min(dt, period) - 1e-9)))
+        return own.dt / (share.denominator * -(-least // share.denominator))
+    return min(dt, 0.1 * period * own.dt / durations.max())
 
 
 def _what_moves(own: System, model: Any, system: System | None) -> System:
@@ -146,19 +224,54 @@ def _in_fine_steps(own: System, moves: System, dt: float) -> tuple[System, int]:
     return fine, steps * k
 
 
-def _controller(solution: Solution, policy: Any) -> Controller:
-    """The control of a knot, clipped to the problem's limits."""
-    problem, xs, us, K = solution.problem, solution.xs, solution.us, solution.K
-    system, limits = problem.system, problem.control_limits
-    starts = knot_times(system, len(us))
-    if not callable(policy):
-        feedback = one_of("policy", policy, MODES) == MODES[0]
+def _clipped(solution: Solution, t: int, u: np.ndarray) -> np.ndarray:
+    """A control within the problem's limits at knot t."""
+    limits = solution.problem.control_limits
+    return u if limits is None else np.clip(u, limits[0][t], limits[1][t])
+
+
+def _at_knots(solution: Solution, policy: Any) -> Controller:
+    """The control of a knot."""
+    xs, us, K, system, times = solution.xs, solution.us, solution.K, solution.problem.system, solution.times
+    takes_time = np.diff(times) > 0.0
+    feedback = not callable(policy) and one_of("policy", policy, MODES) == MODES[0]
 
     def control(t: int, x: np.ndarray) -> np.ndarray:
-        if callable(policy):
-            u = same_shape("policy", policy(float(starts[t]), x), (system.nu,))
-        else:
+        if not callable(policy):
             u = us[t] + K[t] @ system.difference(xs[t], x) if feedback else us[t]
-        return u if limits is None else np.clip(u, limits[0][t], limits[1][t])
+        elif takes_time[t]:
+            u = same_shape("policy", policy(float(times[t]), x), (system.nu,))
+        else:  # of knots of no time, which no clock can tell from those behind them, the planned one
+            u = us[t]
+        return _clipped(solution, t, u)
 
     return control
+
+
+def _at_rate(
+    solution: Solution, policy: Any, rows: np.ndarray, times: np.ndarray, period: float
+) -> tuple[np.ndarray, Controller]:
+    """Where the motion is broken, and the control of a piece: the policy's, asked once in a period, or that which is
+    held from before a knot of no time, of which the control is the planned one."""
+    us, system, law = solution.us, solution.problem.system, policy
+    if not callable(policy):
+        law = policy_of(solution, one_of("policy", policy, MODES) == MODES[0])
+    still = rows[:-1][np.diff(solution.times) == 0.0]
+    moments = np.floor(times[:-1] / period + 1e-6).astype(int)
+    for row in still:
+        moments[row] = moments[row - 1] if row > 0 else -1
+    asked = np.flatnonzero(np.diff(moments, prepend=-1))
+    breaks = np.unique(np.concatenate([rows[[0, -1]], asked, still, still + 1]))
+    knots = np.searchsorted(rows, breaks, side="right") - 1
+    asks, stops = np.isin(breaks, asked), np.isin(breaks, still)
+    held: list[np.ndarray] = []
+
+    def control(i: int, x: np.ndarray) -> np.ndarray:
+        t = int(knots[i])
+        if stops[i]:
+            return _clipped(solution, t, us[t])
+        if asks[i]:
+            held[:] = [same_shape("policy", law(float(times[breaks[i]]), x), (system.nu,))]
+        return _clipped(solution, t, held[0])
+
+    return breaks, control

@@ -189,9 +189,24 @@ class Solution(PrintedAsTable, Reported):
         costate = self.Vx[np.minimum(np.arange(steps, N + steps + 1), N)]
         return self._start(self.us[at], xs, tuple(constraints), costate, self.K[at])
 
-    def policy(self, feedback: bool = True) -> Policy:
-        """The trajectory as a controller u = policy(t, x), with its gains or without; see `trajopt.Policy`."""
-        return policy_of(self, feedback)
+    def policy(self, feedback: bool = True, control: str = "held") -> Policy:
+        """The trajectory as a controller u = policy(t, x) at any time; see `trajopt.Policy`.
+
+        Parameters
+        ----------
+        feedback : bool
+            False: the planned controls alone.
+        control : "held" (default) or "linear"
+            The planned control between knots: as it was planned, or interpolated linearly between the middles of the
+            steps, so that motors are not to jump at every knot.  The planned motion, around which is fed back, is that
+            of these controls.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Naming the argument; ValueError for a solution without its problem or without a trajectory.
+        """
+        return policy_of(self, feedback, control)
 
     def discretization_error(self, substeps: int | None = None) -> DiscretizationError:
         """How far the plan is from what its controls do in continuous time; see `trajopt.DiscretizationError`.

@@ -10,7 +10,7 @@ from trajopt.capabilities import KnotByKnot, Refinement, capability
 from trajopt.interfaces.system import System, knot_durations, window
 
 Controller = Callable[[int, np.ndarray], np.ndarray]
-"""The control (nu,) of knot t in the state x (nx,) that it begins with."""
+"""The control (nu,) of a knot, or of another piece of a motion, in the state x (nx,) that it begins with."""
 
 
 def finer(system: System, substeps: int) -> System:
@@ -44,54 +44,58 @@ def fine_rows(system: System, horizon: int, substeps: int) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts)])
 
 
-def inside_knots(fine: System, rows: np.ndarray, substeps: int, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
-    """States (N, substeps + 1, nx) of the finer motions that begin at the knots xs (N or N+1, nx), one for each, with
-    the controls us (N, nu) held; `rows` as `fine_rows` has them.  A knot of no time has its end for all but the first.
+def inside_knots(
+    fine: System, rows: np.ndarray, substeps: int, xs: np.ndarray, us: np.ndarray, knots: np.ndarray | None = None
+) -> np.ndarray:
+    """States (K, substeps + 1, nx) of the finer motions that begin at knots of xs (N or N+1, nx), by default all, one
+    for each; their controls us (K, nu) held, or (K, substeps, nu) of each finer step; `rows` as `fine_rows` has them.
+    A knot of no time has its end for all but the first.
 
     Raises ValueError where one is not finite.
     """
-    N, counts = len(us), np.diff(rows)
-    Y = np.empty((N, substeps + 1, xs.shape[1]))
-    Y[:, 0] = xs[:N]
+    knots, counts = np.arange(len(us)) if knots is None else knots, np.diff(rows)
+    us = np.repeat(us[:, None], substeps, axis=1) if us.ndim == 2 else us
+    Y = np.empty((len(knots), substeps + 1, xs.shape[1]))
+    Y[:, 0] = xs[knots]
     with np.errstate(all="ignore"):
         if capability(fine, KnotByKnot) is None and (counts == substeps).all():
             for j in range(substeps):
-                Y[:, j + 1] = fine.step(Y[:, j], us)
-                _check_finite(Y[:, j + 1])
+                Y[:, j + 1] = fine.step(Y[:, j], us[:, j])
+                _check_finite(Y[:, j + 1], knots)
         else:
-            for t in range(N):
-                Y[t, 1:] = _held(fine, rows, t, xs[t], us[t])
-    _check_finite(Y.reshape(N, -1))
+            for i, t in enumerate(knots.tolist()):
+                Y[i, 1:] = _motion(fine, int(rows[t]), xs[t], us[i, : counts[t]])
+    _check_finite(Y.reshape(len(knots), -1), knots)
     return Y
 
 
-def _check_finite(rows: np.ndarray) -> None:
-    wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+def _check_finite(motions: np.ndarray, knots: np.ndarray) -> None:
+    wrong = np.flatnonzero(~np.isfinite(motions).all(axis=1))
     if len(wrong):
-        raise ValueError(f"system: got a motion in finer steps that is not finite after knot {wrong[0]}")
+        raise ValueError(f"system: got a motion in finer steps that is not finite after knot {knots[wrong[0]]}")
 
 
-def _held(fine: System, rows: np.ndarray, t: int, x: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """States (count, nx) of the finer steps of knot t after x."""
-    start, stop = int(rows[t]), int(rows[t + 1])
-    return np.asarray(window(fine, start, stop).rollout(x, np.repeat(u[None], stop - start, axis=0)))[1:]
+def _motion(fine: System, start: int, x: np.ndarray, us: np.ndarray) -> np.ndarray:
+    """States (count, nx) after x of the finer steps from `start` on, with the controls us (count, nu)."""
+    return np.asarray(window(fine, start, start + len(us)).rollout(x, us))[1:]
 
 
 def roll_out_finely(
-    fine: System, rows: np.ndarray, x0: np.ndarray, us: np.ndarray, control: Controller
+    fine: System, breaks: np.ndarray, x0: np.ndarray, us: np.ndarray, control: Controller
 ) -> tuple[np.ndarray, np.ndarray]:
-    """States (rows[-1] + 1, nx) and controls (N, nu), those that `control` says at the knots of the plan us (N, nu),
-    held between; infinite from where they are not finite."""
-    N = len(us)
-    X, U = np.full((int(rows[-1]) + 1, len(x0)), np.inf), np.full(us.shape, np.inf)
+    """States (M+1, nx) and controls (B, nu): `control` says that of each piece, in the state that the piece begins in,
+    and it is held in it; pieces begin and end at the finer steps `breaks` (B+1,), from 0 to M, as at the knots of the
+    plan, of which us (N, nu) are the controls.  Infinite from where they are not finite."""
+    pieces = len(breaks) - 1
+    X, U = np.full((int(breaks[-1]) + 1, len(x0)), np.inf), np.full((pieces, us.shape[1]), np.inf)
     X[0] = x0
     with np.errstate(all="ignore"):
-        for t in range(N):
-            u = control(t, X[rows[t]])
-            motion = _held(fine, rows, t, X[rows[t]], u)
+        for i, (start, stop) in enumerate(zip(breaks[:-1].tolist(), breaks[1:].tolist(), strict=True)):
+            u = control(i, X[start])
+            motion = _motion(fine, start, X[start], np.repeat(u[None], stop - start, axis=0))
             finite = np.isfinite(motion).all(axis=1)
             count = len(motion) if finite.all() else int(np.argmin(finite))
-            U[t], X[rows[t] + 1 : rows[t] + 1 + count] = u, motion[:count]
+            U[i], X[start + 1 : start + 1 + count] = u, motion[:count]
             if count < len(motion):
                 break
     return X, U

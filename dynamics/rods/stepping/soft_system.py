@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -126,6 +126,11 @@ class SoftRobotSystem(DiscreteSystem):
         return ResimulatedSystem(self, rtol, atol)
 
     # -------------------------------------------------------------------------------------------- the state space
+    @property
+    def state_space(self) -> tuple[tuple[Any, ...], ...]:
+        """Vectors, or with joints that turn without limit charts; see `trajopt.capabilities.DescribedStates`."""
+        return (("euclidean", self.nx),) if self.euclidean else (("charts", self.nv, self._turns.tolist()),)
+
     def check_state(self, x: np.ndarray) -> None:
         """Accept all states: those beyond what kernels can tell move on as NaN."""
 

@@ -1,0 +1,220 @@
+"""A plan between its knots: the motion that policies refer to, and that resampled plans and pictures show.
+
+From the knot x_k on the state is what the plan's own dynamics make of it in m finer steps, with the control that acts
+there; as the plan's integrator errs, that ends a little off the next knot, by the tangent vector d.  So much of it is
+put back on the way, w = 3 s^2 - 2 s^3 of it after the part s of the step,
+
+    x(t_k + s h) = integrate(Phi_s(x_k, u), w(s) d_k),        d_k = difference(Phi_1(x_k, u), x_(k+1))
+
+so that knots are met exactly, on any manifold, and the motion begins and ends each step as the dynamics say.  What is
+kept of it is a table of tangent vectors from x_k, between which cubics through the four nearest interpolate.
+
+The control that acts is u_k, held, or its linear interpolation.  Held controls are those of the middles of their steps:
+
+    u(t_k + s h) = u_k + (s - 1/2) h (u_k - u_(k-1)) / ((h_(k-1) + h_k)/2)      for s < 1/2, the next knot's for s > 1/2
+
+has, but for second differences of the controls, the same mean over each step, while a line from u_k at t_k to u_(k+1)
+is half a step ahead of the plan.  Nothing is interpolated over the beginning of a phase, nor from knots of no time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trajopt.capabilities import Phases, Refinement, capability
+from trajopt.interfaces.state_space import StateSpace, state_space
+from trajopt.interfaces.system import System, knot_durations, knot_times
+from trajopt.problem.remembering_system import remembered_between, remembered_numbers
+from trajopt.results.substeps import fine_rows, finer_for_stiff, inside_knots
+
+EARLY = 1e-6
+"""A time this part of a step before a knot, or behind it, belongs to the knot: sums and multiples of decimal steps are
+rounded."""
+SUBSTEPS = 8
+"""Finer steps of a knot, more where the dynamics are stiff: cubics through them follow what RK4 makes of them."""
+BLOCK = 16
+"""Knots that the table is made for at once: enough for the lanes of vectors, few for a plan that is soon replaced."""
+HELD, LINEAR = CONTROLS = ("held", "linear")
+
+
+def control_slopes(system: System, us: np.ndarray, durations: np.ndarray) -> np.ndarray:
+    """What linear controls change by over a whole step, (N, 2, nu): before its middle and behind it."""
+    N, slopes = len(us), np.zeros((len(us), 2, us.shape[1]))
+    phases, apart = capability(system, Phases), np.zeros(N + 1, dtype=bool)
+    if phases is not None:
+        apart[np.asarray(phases.phase_starts)] = True
+    for k in range(N - 1):
+        h, following = durations[k : k + 2]
+        if h > 0.0 and following > 0.0 and not apart[k + 1]:
+            rate = (us[k + 1] - us[k]) / (0.5 * (h + following))
+            slopes[k, 1], slopes[k + 1, 0] = h * rate, following * rate
+    return slopes
+
+
+@dataclass(eq=False)
+class DenseOutput:
+    """The motion of a plan at any time; made by `dense_output`.
+
+    Attributes
+    ----------
+    space : StateSpace
+    times : (N+1,) array
+        Of the knots, s.
+    xs, us : (N+1, nx), (N, nu) arrays
+    slopes : (N, 2, nu) array, or (0, 2, nu)
+        What the control changes by over a step, before its middle and behind it; none of held controls.
+    early : float
+        Seconds around a knot that belong to it.
+    table : (N, m+1, ndx) array
+        Tangents from xs[k] after j/m of the step; rows of knots that were not asked for yet are not there.
+    system : System, optional
+        What the table is made by.
+    """
+
+    space: StateSpace
+    times: np.ndarray = field(repr=False)
+    xs: np.ndarray = field(repr=False)
+    us: np.ndarray = field(repr=False)
+    slopes: np.ndarray = field(repr=False)
+    early: float
+    table: np.ndarray | None = field(default=None, repr=False)
+    system: System | None = None
+
+    def __post_init__(self) -> None:
+        N = len(self.us)
+        seconds, knots = np.diff(self.times), np.arange(N)
+        flows = np.flatnonzero(seconds > 0.0)
+        self._begins, self._seconds = self.times[:-1].tolist(), seconds.tolist()
+        self._acts = flows[np.maximum(np.searchsorted(flows, knots, side="right") - 1, 0)].tolist()
+        self._next = np.append(flows, N)[np.searchsorted(flows, knots, side="right")].tolist()
+        self._made, self._fine = np.full(N, self.table is not None), None
+
+    # -------------------------------------------------------------------------------------------- where
+    def locate(self, t: float) -> tuple[int, float]:
+        """The knot that acts at a time, and which part 0 ... 1 of its step is over; 0 exactly at knots."""
+        k = self._acts[max(bisect_right(self._begins, t + self.early) - 1, 0)]
+        past = t - self._begins[k]
+        if past <= self.early:
+            return k, 0.0
+        left = self._seconds[k] - past
+        return k, 1.0 if left <= self.early else past / self._seconds[k]
+
+    def locate_all(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `locate`, of many times: (T,) each."""
+        found = [self.locate(t) for t in np.asarray(times, dtype=np.float64).tolist()]
+        return np.array([k for k, _ in found], dtype=np.intp), np.array([s for _, s in found])
+
+    # -------------------------------------------------------------------------------------------- what is there
+    def control(self, k: int, s: float) -> np.ndarray:
+        """The control (nu,) of the plan after the part s of the step of knot k."""
+        if not len(self.slopes):
+            return self.us[k]
+        return self.us[k] + (s - 0.5) * self.slopes[k, int(s > 0.5)]
+
+    def tangent(self, k: int, s: float) -> np.ndarray:
+        """The tangent (ndx,) from xs[k] to the state after the part s of the step, 0 < s <= 1."""
+        rows = self._rows(k)
+        first, weights = _cubic(len(rows) - 1, s)
+        return weights @ rows[first : first + len(weights)]
+
+    def state(self, k: int, s: float) -> np.ndarray:
+        """The state (nx,) after the part s of the step of knot k: at its ends those of the knots, at impacts that after
+        them."""
+        if s in (0.0, 1.0):
+            return self.xs[self._next[k] if s else k].copy()
+        return self.space.move(self.xs[k], self.tangent(k, s))
+
+    def states(self, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """States (T, nx) at many times, at impacts those after, and the knots (T,) that act there."""
+        knots, parts = self.locate_all(times)
+        pairs = zip(knots.tolist(), parts.tolist(), strict=True)
+        return np.array([self.state(k, s) for k, s in pairs]).reshape(-1, self.xs.shape[1]), knots
+
+    def rates(self, knots: np.ndarray, parts: np.ndarray, components: slice) -> np.ndarray:
+        """Derivatives by time (T, .) of these components of the tangents."""
+        found = np.zeros((len(knots), len(self._rows(0)[0, components])))
+        for row, k, s in zip(found, knots.tolist(), parts.tolist(), strict=True):
+            rows = self._rows(k)
+            first, weights = _cubic(len(rows) - 1, s, derivative=True)
+            row[:] = weights @ rows[first : first + len(weights), components] / self._seconds[k]
+        return found
+
+    # -------------------------------------------------------------------------------------------- the table
+    def whole_table(self) -> np.ndarray:
+        """The table with all its rows."""
+        for k in range(len(self.us)):
+            self._rows(k)
+        assert self.table is not None
+        return self.table
+
+    def _rows(self, k: int) -> np.ndarray:
+        """Row k of the table (m+1, ndx), made when it is first asked for."""
+        if not self._made[k]:
+            start = k - k % BLOCK
+            self._make(np.arange(start, min(start + BLOCK, len(self.us))))
+        return self.table[k]  # pyright: ignore[reportOptionalSubscript]
+
+    def _make(self, knots: np.ndarray) -> None:
+        """Write rows of the table."""
+        system, xs, N = self.system, self.xs, len(self.us)
+        assert system is not None
+        if capability(system, Refinement) is None:
+            Y = np.stack([xs[knots], xs[knots + 1]], axis=1)
+        else:
+            if self._fine is None:
+                fine, m = finer_for_stiff(system, SUBSTEPS)
+                self._fine = fine, fine_rows(system, N, m), m
+            fine, rows, m = self._fine
+            Y = inside_knots(fine, rows, m, xs, self._controls(knots, m), knots)
+            remembered = slice(self.space.ndx - remembered_numbers(system), None)
+            left = system.difference(Y[:, -1], xs[knots + 1])
+            left[:, remembered] = 0.0
+            for j in range(1, m + 1):
+                s = j / m
+                Y[:, j] = system.integrate(Y[:, j], s * s * (3.0 - 2.0 * s) * left)
+        m, remembered = Y.shape[1] - 1, remembered_numbers(system)
+        if remembered:
+            moment = Y[:, [1, *range(1, m + 1)], -remembered:]
+            before, after = xs[knots, -remembered:], xs[knots + 1, -remembered:]
+            for j in range(m + 1):
+                Y[:, j, -remembered:] = remembered_between(system, before, after, moment[:, j], j / m)
+        made = np.zeros((len(knots), m + 1, self.space.ndx))
+        for j in range(m + 1):
+            made[:, j] = system.difference(xs[knots], Y[:, j])
+        if self.table is None:
+            self.table = np.zeros((N, m + 1, self.space.ndx))
+        self.table[knots], self._made[knots] = made, True
+
+    def _controls(self, knots: np.ndarray, m: int) -> np.ndarray:
+        """Controls (K, m, nu) in the middles of finer steps."""
+        s = (np.arange(m) + 0.5) / m
+        if not len(self.slopes):
+            return np.repeat(self.us[knots, None], m, axis=1)
+        return self.us[knots, None] + (s - 0.5)[:, None] * self.slopes[knots][:, (s > 0.5).astype(int)]
+
+
+def dense_output(system: System, xs: np.ndarray, us: np.ndarray, control: str = HELD) -> DenseOutput:
+    """That of a trajectory, which is copied; control: "held" or "linear"."""
+    N, xs, us = len(us), np.array(xs, dtype=np.float64, order="C"), np.array(us, dtype=np.float64, order="C")
+    slopes = np.zeros((0, 2, us.shape[1]))
+    if control == LINEAR:
+        slopes = control_slopes(system, us, knot_durations(system, N, xs))
+    times, early = knot_times(system, N, xs), EARLY * float(system.dt)
+    return DenseOutput(state_space(system), times, xs, us, slopes, early, system=system)
+
+
+def _cubic(m: int, s: float, derivative: bool = False) -> tuple[int, np.ndarray]:
+    """The first of the four points among 0, 1/m ... 1 that are nearest to s, and Lagrange's weights of them there, or
+    the weights of the derivative by s; with a single step its two ends."""
+    if m < 3:
+        return 0, np.array([-1.0, 1.0] if derivative else [1.0 - s, s])
+    first = min(max(int(s * m) - 1, 0), m - 3)
+    r = s * m - first
+    a, b, c = r - 1.0, r - 2.0, r - 3.0
+    if derivative:
+        numbers = -(b * c + a * c + a * b) / 6.0, (b * c + r * c + r * b) / 2.0, -(a * c + r * c + r * a) / 2.0
+        return first, m * np.array([*numbers, (a * b + r * b + r * a) / 6.0])
+    return first, np.array([a * b * c / -6.0, r * b * c / 2.0, r * a * c / -2.0, r * a * b / 6.0])
