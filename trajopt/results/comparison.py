@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from trajopt.printed import PrintedAsTable, new_table
 from trajopt.problem.overview import heading
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.results.discretization import notable_error, percent
+from trajopt.results.discretization import in_short, notable_error
 from trajopt.results.overview import milliseconds
 from trajopt.results.reported import Reported
 from trajopt.results.solution import Solution
@@ -54,8 +54,7 @@ class Comparison(PrintedAsTable, Reported, Mapping[str, Solution]):
         for name, solution in self.solutions.items():
             error = notable_error(solution)
             if error is not None:
-                off = percent(error.relative)
-                yield f"{name}: integration error of {off} without feedback, see explain()"
+                yield f"{name}: {in_short(error)}, see explain()"
 
     def table(self) -> Table:
         """Status, iterations, cost, final gradient norm, and wall-clock time with its split, one row per solver."""

@@ -54,7 +54,7 @@ def inside_knots(fine: System, rows: np.ndarray, substeps: int, xs: np.ndarray, 
     Y = np.empty((N, substeps + 1, xs.shape[1]))
     Y[:, 0] = xs[:N]
     with np.errstate(all="ignore"):
-        if capability(fine, KnotByKnot) is None and (counts == substeps).all():
+        if capability(fine, KnotByKnot) is None and (counts == substeps).all() and not _remembers_knots(fine):
             for j in range(substeps):
                 Y[:, j + 1] = fine.step(Y[:, j], us)
                 _check_finite(Y[:, j + 1])
@@ -63,6 +63,11 @@ def inside_knots(fine: System, rows: np.ndarray, substeps: int, xs: np.ndarray, 
                 Y[t, 1:] = _held(fine, rows, t, xs[t], us[t])
     _check_finite(Y.reshape(N, -1))
     return Y
+
+
+def _remembers_knots(fine: System) -> bool:
+    """Whether a finer step alone cannot tell what the states of its knot remember."""
+    return getattr(fine, "steps_a_knot", 1) > 1
 
 
 def _check_finite(rows: np.ndarray) -> None:
