@@ -278,8 +278,8 @@ def two_joints():
 
 
 def test_a_joint_that_hardly_moves_is_compared_with_those_that_do():
-    """The elbow is held straight while the shoulder swings: an error of the elbow is no large part of the motion because
-    its own range is small."""
+    """The elbow is held straight while the shoulder swings: its error is no large part of the motion because its own
+    range is small."""
     system = dynamics.RigidBodySystem(two_joints(), 0.02)
     stiff = [ControlCost(1e-3), StateCost(system, np.zeros(4), [0.0, 1e5, 0.0, 1e3])]
     goal = StateCost(system, [1.2, 0.0, 0.0, 0.0], [1e3, 1e3, 10.0, 10.0])
@@ -291,7 +291,9 @@ def test_a_joint_that_hardly_moves_is_compared_with_those_that_do():
     assert error.relative == pytest.approx((np.abs(error.open_loop) / error.scale).max())
     larger = replace(error, open_loop=np.where(np.arange(4) == 1, 0.18, 0.0) + 0.0 * error.open_loop)
     said = larger.in_words(feedback=False)
-    assert said.startswith(f"is off by 0.18 rad ('elbow' at knot 0), {18 / shoulder:.0f} % of the largest motion in rad, ")
+    assert said.startswith(
+        f"is off by 0.18 rad ('elbow' at knot 0), {18 / shoulder:.0f} % of the largest motion in rad, "
+    )
 
 
 def test_units_are_not_mixed():
@@ -309,7 +311,9 @@ def test_units_are_not_mixed():
     names = ["x [m]", "y [m]", "heading [rad]", "speed [m/s]"]
     for named in (names, None):
         system = CallableSystem(xdot=car, nx=4, nu=2, dt=0.1, integrator="explicit_euler", state_names=named)
-        drive = Problem(system, [0.0, 0.0, 0.0, 1.0], 20, [ControlCost(1.0)], [StateCost(system, [3.0, 0.2, 0, 1], 1e2)])
+        drive = Problem(
+            system, [0.0, 0.0, 0.0, 1.0], 20, [ControlCost(1.0)], [StateCost(system, [3.0, 0.2, 0, 1], 1e2)]
+        )
         solution = DDP().solve(drive)
         ranges, error = np.ptp(solution.xs, axis=0), solution.discretization_error()
         x, y, heading, speed = ranges

@@ -43,8 +43,8 @@ class RememberingSystem(ExtendedSystem):
         return joined(self.system.step(x, u), self._remembered(x, np.asarray(u)))
 
     def rollout(self, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """States (N+1, nx + memory) under the controls us (N, nu); in finer steps from a knot on, all of whose states but
-        the first remember that knot."""
+        """States (N+1, nx + memory) under the controls us (N, nu); in finer steps they begin at a knot, which its other
+        states remember."""
         x, before = self.split(x0)
         xs, us = self.system.rollout(x, us), np.asarray(us)
         knots = np.arange(len(us)) // self.steps_a_knot * self.steps_a_knot
