@@ -11,7 +11,9 @@ from numpy.typing import ArrayLike
 from trajopt.printed import PrintedAsTable, new_table
 from trajopt.problem.overview import heading
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.results.discretization import in_short, notable_error
+from trajopt.results.between_knots import in_short, notable_violation
+from trajopt.results.discretization import in_short as error_in_short
+from trajopt.results.discretization import notable_error
 from trajopt.results.overview import milliseconds
 from trajopt.results.reported import Reported
 from trajopt.results.solution import Solution
@@ -50,11 +52,13 @@ class Comparison(PrintedAsTable, Reported, Mapping[str, Solution]):
         return all(solution.converged for solution in self.solutions.values())
 
     def _notes(self) -> Iterator[str]:
-        """Of the plans that their integrator's error makes unlike the motion that they cause."""
+        """Of the plans that their integrator's error makes unlike the motion that they cause, and of those that break
+        constraints between knots."""
         for name, solution in self.solutions.items():
             error = notable_error(solution)
             if error is not None:
-                yield f"{name}: {in_short(error)}, see explain()"
+                yield f"{name}: {error_in_short(error)}, see explain()"
+            yield from (f"{name}: {broken}, see explain()" for broken in in_short(notable_violation(solution)))
 
     def table(self) -> Table:
         """Status, iterations, cost, final gradient norm, and wall-clock time with its split, one row per solver."""

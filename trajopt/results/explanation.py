@@ -24,7 +24,9 @@ from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.problem import Problem
 from trajopt.problem.term import Term
 from trajopt.results.advice import advice, called, plural, promise, promise_is_plain, relative_promise
-from trajopt.results.discretization import in_words, notable_error
+from trajopt.results.between_knots import in_words, notable_violation
+from trajopt.results.discretization import in_words as error_in_words
+from trajopt.results.discretization import notable_error
 from trajopt.results.records import ConstraintReport
 from trajopt.results.status import Status
 
@@ -66,7 +68,8 @@ def explain(solution: Solution, solver: Any = None) -> str:
         parts.append("A rollout of the first controls led away: the solve began with the initial state at every knot.")
     parts += _at_fault(solution)
     if np.isfinite(solution.cost):
-        parts += [_states(solution), *_integration(solution), *_gradient(solution), *_costs(solution)]
+        parts += [_states(solution), *_integration(solution), *in_words(notable_violation(solution))]
+        parts += [*_gradient(solution), *_costs(solution)]
     parts += [*map(_constraint, solution.constraints), *_steps(solution)]
     parts += [f"Try: {line}." for line in advice(solution, solver)]
     return "\n".join(fill(part, WIDTH, subsequent_indent="  ", break_long_words=False) for part in parts)
@@ -111,7 +114,7 @@ def _states(solution: Solution) -> str:
 def _integration(solution: Solution) -> Iterator[str]:
     error = notable_error(solution)
     if error is not None:
-        yield in_words(solution, error)
+        yield error_in_words(solution, error)
 
 
 # ------------------------------------------------------------------------------------------------ gradient and cost
