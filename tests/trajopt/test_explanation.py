@@ -24,6 +24,7 @@ from trajopt import (
     StateBounds,
     StateCost,
     Status,
+    compare,
     residual,
     total_cost,
 )
@@ -114,10 +115,17 @@ ADVICE = {
     "stopped_by_callback": ["warm_start=solution"],
     "interrupted": ["warm_start=solution"],
     "time_limit": ["warm_start=solution"],
-    "infeasible": ["loosen", "'state bounds' at knot", "loosen 'control bounds'", "longer horizon"],
+    "infeasible": [
+        "another way to meet 'state bounds'",
+        "xs=np.linspace(x0, x_goal, 41)",
+        "loosen 'state bounds' at knot",
+        "loosen 'control bounds'",
+        "longer horizon",
+        "start from other controls: solver",
+    ],
 }
 
-SHARED = {"check_derivatives", "xs=..."}
+SHARED = {"check_derivatives", "xs=...", "another start", "other controls"}
 """Words of several pieces of advice."""
 
 
@@ -262,7 +270,27 @@ def test_the_constraint_that_cannot_be_met_is_named():
     assert bounds.violation > 0.1
     said = text(solution)
     assert f"loosen 'state bounds' at knot {bounds.worst_knot}, where it is violated by {bounds.violation:.2g}" in said
-    assert "Most at fault: 'state bounds'" in said and "held back by" in said
+    assert "Most at fault here: 'state bounds'" in said and "held back by" in said
+
+
+def test_infeasible_is_a_local_verdict():
+    """It is of the place where a solve ended, and said so wherever it is said; the start that is advised is one."""
+    solution, problem = ENDS["infeasible"](), impossible()
+    assert solution.status == "infeasible" and "locally infeasible: near this trajectory" in solution.message
+    assert "From another start they may well be met" in text(solution) and "contradict" not in text(solution)
+    assert "infeasible, near this trajectory" in str(solution)
+    comparison = " ".join(str(compare(problem, {"ddp": DDP()})).split())
+    assert "ddp: infeasible near the trajectory where it ended, see explain() for other starts" in comparison
+    assert DDP(max_iterations=1).solve(problem, xs=np.linspace(problem.x0, [1.5, 0.0], 41)).iterations == 1
+    goal = np.array([np.cos(2.0), np.sin(2.0), 0.0])
+    p = circle_pendulum()
+    outside = StateBounds(p.system, [2.0, -np.inf], [3.0, np.inf], reference=goal, name="there")
+    turning = DDP(max_iterations=200).solve(replace(p, constraints=[ControlBounds(-1e-3, 1e-3), outside]))
+    assert turning.status == "infeasible"
+    line = "xs=[system.integrate(x0, s * system.difference(x0, x_goal)) for s in np.linspace(0, 1, 41)]"
+    assert line in text(turning)
+    names = {"system": p.system, "x0": p.x0, "x_goal": goal, "np": np}
+    assert p.system.difference(eval(line.removeprefix("xs="), names)[-1], goal) == pytest.approx(0.0, abs=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------ without effect

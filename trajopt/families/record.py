@@ -50,8 +50,8 @@ class Continuation(PrintedAsTable):
     Attributes
     ----------
     status, message : how it ended, as a name and as a sentence: "complete"; "fold", the branch turns back;
-        "bifurcation", it becomes singular without turning back; "infeasible", beyond the last point the constraints
-        contradict each other; "lost", correctors find nothing near the prediction, however short the step;
+        "bifurcation", it becomes singular without turning back; "infeasible", near the last point no solution meets the
+        constraints further on; "lost", correctors find nothing near the prediction, however short the step;
         "start_failed", there is no strict minimum to begin with; "max_points"
     positions : (K,) on the path, i at path[i]
     parameters : K p, in the form in which the path has them

@@ -17,6 +17,7 @@ from trajopt.results.discretization import notable_error
 from trajopt.results.overview import milliseconds
 from trajopt.results.reported import Reported
 from trajopt.results.solution import Solution
+from trajopt.results.status import Status
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,9 +53,11 @@ class Comparison(PrintedAsTable, Reported, Mapping[str, Solution]):
         return all(solution.converged for solution in self.solutions.values())
 
     def _notes(self) -> Iterator[str]:
-        """Of the plans that their integrator's error makes unlike the motion that they cause, and of those that break
-        constraints between knots."""
+        """Of solves that ended infeasible, which is said of one place; of plans that their integrator's error makes
+        unlike the motion that they cause, and of those that break constraints between knots."""
         for name, solution in self.solutions.items():
+            if solution.status == Status.INFEASIBLE:
+                yield f"{name}: infeasible near the trajectory where it ended, see explain() for other starts"
             error = notable_error(solution)
             if error is not None:
                 yield f"{name}: {error_in_short(error)}, see explain()"

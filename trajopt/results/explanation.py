@@ -260,7 +260,7 @@ def _constraint(report: ConstraintReport) -> str:
 
 
 def _at_fault(solution: Solution) -> Iterator[str]:
-    """Which constraints the certificate of infeasibility blames, and what holds them back."""
+    """Which constraints the certificate of local infeasibility blames, and what holds them back."""
     blamed = [
         (np.abs(report.weights / report.factors), report)
         for report in solution.constraints
@@ -271,7 +271,7 @@ def _at_fault(solution: Solution) -> Iterator[str]:
     weights, worst = max(blamed, key=lambda pair: pair[0].max())
     row, component = np.unravel_index(np.argmax(weights), weights.shape)
     told = (
-        f"Most at fault: '{worst.name}', {called(worst.components, component, 'component')}, at knot "
+        f"Most at fault here: '{worst.name}', {called(worst.components, component, 'component')}, at knot "
         f"{worst.knots[row]}, violated by {worst.violations[row, component]:.2g}"
     )
     against = [f"'{other.name}'" for weights, other in blamed if other is not worst and weights.any()]

@@ -54,8 +54,8 @@ class ConstraintReport(NamedTuple):
     Arrays (K, nr) but knots (K,), N for the last one; a multiplier is positive where the upper limit presses.  The
     penalty of the augmented Lagrangian is 0 for control limits kept by a box QP; it is that of the squares of
     factors (nr,) times r, which all rows share.  Components, the numbers of r, have names where the residual has.
-    Where constraints contradict each other, weights are the nu for which no small change of the controls lowers the sum
-    of nu r over all constraints; else None.
+    Where constraints are locally infeasible, weights are the nu for which no small change of the controls lowers the
+    sum of nu r over all constraints; else None.
     """
 
     name: str
