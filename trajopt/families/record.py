@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dynamics.printed import in_brief
 from trajopt.families.path import Path
 from trajopt.printed import PrintedAsTable
 from trajopt.results.sensitivity import Directional
@@ -41,6 +42,9 @@ class SingularPoint(NamedTuple):
     position: float
     p: Any
     spread: float
+
+    def __repr__(self) -> str:
+        return in_brief(self)
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,11 @@ class Continuation(PrintedAsTable):
     path: Path = field(repr=False)
     cold: tuple[Solution, ...] | None = field(default=None, repr=False)
     warm: tuple[Solution, ...] | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return in_brief(
+            self, status=str(self.status), points=len(self), positions=self.positions[[0, -1]] if len(self) else ()
+        )
 
     def __len__(self) -> int:
         return len(self.solutions)

@@ -123,7 +123,7 @@ class ViolationBetweenKnots:
     def __repr__(self) -> str:
         parts = [each.in_words() for each in self.constraints[:SAID]]
         parts += [f"and {len(self.constraints) - SAID} more"] * (len(self.constraints) > SAID)
-        parts += [f"left out: {', '.join(map(repr, self.left_out))}"] * bool(self.left_out)
+        parts += [f"left out: {', '.join(map(repr, self.left_out[:SAID]))}"] * bool(self.left_out)
         return f"ViolationBetweenKnots({self.violation:.2g}: {', '.join(parts) or 'no constraints'})"
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from numpy.typing import ArrayLike
 
+from dynamics.printed import in_brief
 from trajopt.printed import PrintedAsTable, new_table
 from trajopt.problem.overview import heading
 from trajopt.problem.problem import Problem, check_problem
@@ -37,6 +38,9 @@ class Comparison(PrintedAsTable, Reported, Mapping[str, Solution]):
 
     problem: Problem
     solutions: dict[str, Solution]
+
+    def __repr__(self) -> str:
+        return in_brief(self, **{name: str(solution.status) for name, solution in self.solutions.items()})
 
     def __getitem__(self, name: str) -> Solution:
         return self.solutions[name]

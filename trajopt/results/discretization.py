@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynamics.printed import in_brief
 from trajopt.capabilities import (
     AccelerationControlled,
     ContactPoints,
@@ -95,6 +96,11 @@ class DiscretizationError:
     beyond_linearization: bool
     components: tuple[str, ...] = field(default=(), repr=False)
     units: tuple[str, ...] = field(default=(), repr=False)
+
+    def __repr__(self) -> str:
+        loops = {"open_loop": False, "closed_loop": True}
+        said = {name: self.in_words(feedback).removeprefix("is ") for name, feedback in loops.items()}
+        return in_brief(self, "order", "substeps", "beyond_linearization", **said)
 
     @property
     def relative(self) -> float:

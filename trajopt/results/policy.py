@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.printed import in_brief
 from trajopt.interfaces.system import System, knot_times, state_array
 from trajopt.validation import flag, float_array
 
@@ -45,6 +46,9 @@ class Policy:
     K: np.ndarray = field(repr=False)
     limits: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
     feedback: bool = True
+
+    def __repr__(self) -> str:
+        return in_brief(self, horizon=self.horizon)
 
     @property
     def horizon(self) -> float:

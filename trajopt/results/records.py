@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.printed import in_brief
+
 
 class IterationRecord(NamedTuple):
     """An iterate and the step tried from it.
@@ -40,6 +42,9 @@ class Progress(NamedTuple):
     xs: np.ndarray
     us: np.ndarray
 
+    def __repr__(self) -> str:
+        return in_brief(self, iteration=self.record.iteration, cost=self.record.cost)
+
 
 def largest_product(values: np.ndarray, lower: np.ndarray, upper: np.ndarray, multipliers: np.ndarray) -> float:
     """Largest product of a multiplier and the distance of a value from the limit that it belongs to."""
@@ -68,6 +73,10 @@ class ConstraintReport(NamedTuple):
     components: tuple[str, ...] = ()
     factors: np.ndarray | None = None
     weights: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        active, rows = int(self.active.sum()), self.values.size
+        return in_brief(self, "knots", name=self.name, violation=self.violation, active=active, rows=rows)
 
     @property
     def violations(self) -> np.ndarray:
@@ -112,3 +121,6 @@ class WarmStart(NamedTuple):
     factors: tuple[np.ndarray | None, ...] = ()
     predicted: float = np.inf
     costate: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        return in_brief(self)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynamics.printed import in_brief
 from trajopt.capabilities import Coordinates, Refinement, capability
 from trajopt.interfaces.system import System, knot_durations
 from trajopt.results.policy import EARLY, planned_problem
@@ -57,6 +58,9 @@ class ResampledPlan:
     K: np.ndarray = field(repr=False)
     accelerations: np.ndarray | None = field(repr=False)
     knots: np.ndarray = field(repr=False)
+
+    def __repr__(self) -> str:
+        return in_brief(self, duration=float(self.times[-1]))
 
 
 def resample(solution: Solution, dt: float) -> ResampledPlan:

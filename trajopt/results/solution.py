@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.printed import in_brief
 from trajopt.interfaces.system import knot_times, window
 from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
@@ -110,6 +111,10 @@ class Solution(PrintedAsTable, Reported):
     constraints: tuple[ConstraintReport, ...] = field(default=(), repr=False)
     cause: str = ""
     start: str = GIVEN
+
+    def __repr__(self) -> str:
+        said = {"status": str(self.status), "cost": self.cost, "iterations": self.iterations}
+        return in_brief(self, "gradient_norm", "xs", "us", **said, violation=self.violation)
 
     @property
     def times(self) -> np.ndarray:
