@@ -35,7 +35,7 @@ peak = np.linalg.norm(knee, 16)  # a smooth largest torque, and what the lengths
 by_lengths = derivatives.vjp(us_bar=np.column_stack([0.0 * knee, (knee / peak) ** 15]))
 print(f"the largest torque of the knee changes by {by_lengths[0]:.4f} and {by_lengths[1]:.4f} N m per cm of a link")
 error = solution.discretization_error()
-print(f"executed without feedback the plan is off by {100.0 * error.relative:.2g} % of its range")
+print(f"executed without feedback the plan is off by {100.0 * error.relative:.2g} % of its motion")
 
 trajopt.plot_trajectory({"16 and 16 cm": first, "least effort": solution}, "results/leg_design/motion.png")
 figure = new_figure(11.0, 4.2)

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from trajopt.problem.time_cost import TimeCost
     from trajopt.problem.waypoints import waypoints
     from trajopt.problem.with_free_durations import with_free_durations
+    from trajopt.results.between_knots import BetweenKnots, ViolationBetweenKnots
     from trajopt.results.comparison import Comparison, compare
     from trajopt.results.discretization import DiscretizationError
     from trajopt.results.feedback import Feedback
@@ -105,6 +106,7 @@ _HOME = {
     "problem.problem": ("Problem",),
     "problem.scenery": ("Cylinder", "Lines", "Shape", "Sphere", "Target"),
     "problem.waypoints": ("waypoints",),
+    "results.between_knots": ("BetweenKnots", "ViolationBetweenKnots"),
     "results.comparison": ("Comparison", "compare"),
     "results.discretization": ("DiscretizationError",),
     "results.feedback": ("Feedback",),

@@ -402,6 +402,15 @@ class TangentNames(Protocol):
         ...
 
 
+class TangentUnits(Protocol):
+    """Units for reports of errors."""
+
+    @property
+    def tangent_units(self) -> tuple[str, ...]:
+        """Those of the components of a tangent vector (ndx,): "rad", "m", "rad/s", "m/s", or "" where there is none."""
+        ...
+
+
 class ControlNames(Protocol):
     """Names for plots, limits and reports."""
 
@@ -427,8 +436,8 @@ CAPABILITIES: tuple[type, ...] = (
     SemiImplicit, PartlySemiImplicit, JointExpansion,
     AccelerationControlled, ParameterGradient, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds,
     Skeleton, Solids, Scenery,
-    ContactPoints, ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, ControlNames,
-    ControlUnits,
+    ContactPoints, ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, TangentUnits,
+    ControlNames, ControlUnits,
 )  # fmt: skip
 
 

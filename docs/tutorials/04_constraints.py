@@ -164,9 +164,10 @@ axes.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# ## Constraints that contradict each other
+# ## Infeasible from here
 #
-# Too slow to arrive in time: the status is `infeasible`, and `explain()` names what is at fault.
+# Too slow to arrive in time: the status is `infeasible`, which is said of the trajectory where the solve ended, and
+# `explain()` names what is at fault there. Here no other start would help; elsewhere one often does.
 
 # %%
 impossible = trajopt.DDP().solve(make_problem(p | {"speed": 0.5}))

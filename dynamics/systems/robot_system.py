@@ -69,6 +69,13 @@ class RobotSystem(DiscreteSystem):
         return (*dofs, *(f"{name} velocity" for name in dofs))
 
     @property
+    def tangent_units(self) -> tuple[str, ...]:
+        """Units (ndx,) of these: rad or m, rad/s or m/s."""
+        turns = np.concatenate([np.zeros(0, bool), *(joint.motion_subspace()[1] for joint in self.model.joints)])
+        units = ["rad" if angle else "m" for angle in turns]
+        return (*units, *(f"{unit}/s" for unit in units))
+
+    @property
     def control_names(self) -> tuple[str, ...]:
         """Names (nu,) of the model's actuators, or of the degrees of freedom that the controls drive, one each; else
         numbers."""

@@ -38,7 +38,7 @@ class Everything(CirclePendulum):
 
     semi_implicit_from, idle = 1, np.array([False, True, False])
     scenery, state_names, control_names = np.ones((2, 2, 3)), ("c", "s", "w"), ("torque",)
-    control_units = ("N m",)
+    control_units, tangent_units = ("N m",), ("rad", "rad/s")
     integrator_order, single_joints, phase_starts = 1, {"pin": (0, 2)}, np.array([0, 2])
     plain_tangent, state_space = False, (("so2",), ("euclidean", 1))
     tangent_names, neutral_state, serves = ("angle", "rate"), np.array([1.0, 0.0, 0.0]), (VectorSpace(2),)
@@ -259,6 +259,7 @@ SAME = {
     "quantities": lambda w, i, zs, xs, us: [(w.quantities(zs)[0][2], i.quantities(xs)[0][2])],
     "state_names": lambda w, i, *_: [(w.state_names, (*i.state_names, "torque before"))],
     "tangent_names": lambda w, i, *_: [(w.tangent_names, (*i.tangent_names, "torque before"))],
+    "tangent_units": lambda w, i, *_: [(w.tangent_units, (*i.tangent_units, ""))],
     "serves": lambda w, i, *_: [(w.serves == tuple(WithControls(s, 1) for s in i.serves), True)],
     "state_space": lambda w, i, *_: [(w.state_space == (*i.state_space, ("euclidean", 1)), True)],
     "neutral_state": lambda w, i, *_: [(w.neutral_state, [*i.neutral_state, 0.0])],

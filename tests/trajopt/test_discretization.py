@@ -13,8 +13,8 @@ from experiments.soft_manipulator.truth import executed
 from problems import arm, quadrotor
 from tests.trajopt.cases import linear, pendulum
 from tests.trajopt.systems import LinearSystem
-from trajopt import DDP, CallableSystem, ControlCost, ControlRateSystem, Problem, Solution, StateCost
-from trajopt.results.discretization import in_words
+from trajopt import DDP, CallableSystem, ControlCost, ControlRateSystem, JerkSystem, Problem, Solution, StateCost
+from trajopt.results.discretization import in_short, in_words, remedy
 
 TRUTH = 16
 
@@ -83,8 +83,8 @@ def test_shares_and_worst_places(plans):
     solution = plans["semi_implicit_euler", 0.01]
     error, moved = solution.discretization_error(), solution.xs - solution.xs[0]
     ranges = np.ptp(moved, axis=0)
-    floor = np.repeat([0.1 * ranges[:6].max(), 0.1 * ranges[6:].max()], 6)
-    np.testing.assert_allclose(error.scale, np.maximum(ranges, floor))
+    np.testing.assert_allclose(error.scale, np.repeat([ranges[:6].max(), ranges[6:].max()], 6))  # rad, rad/s
+    assert error.units == ("rad",) * 6 + ("rad/s",) * 6 and error.components == solution.problem.system.tangent_names
     shares = np.abs(error.open_loop) / error.scale
     assert error.relative == shares.max() == shares[:, error.worst_component].max()
     local = np.abs(error.local) / error.scale
@@ -161,6 +161,32 @@ def test_controls_before_err_by_nothing():
     np.testing.assert_allclose(error.local[:, :2], plain.discretization_error().local, rtol=0, atol=1e-14)
 
 
+def lifted_pendulum(integrator="semi_implicit_euler", iterations=300):
+    """The plan of `callable_plan` with the velocities before in its states."""
+    plain = callable_plan(integrator)
+    inner = plain.problem.system
+    system = JerkSystem(inner)
+    costs = [ControlCost(1e-2)], [system.lift(StateCost(inner, [np.pi, 0.0], 50.0))]
+    return plain, DDP(max_iterations=iterations).solve(Problem(system, np.zeros(3), 40, *costs), us=plain.us)
+
+
+def test_velocities_before_are_those_of_knots():
+    """Finer steps of a differential equation no longer say which numbers are velocities, and remember their knot, not
+    the step before: what is remembered errs by nothing of its own."""
+    plain, lifted = lifted_pendulum(iterations=0)
+    error, wanted = lifted.discretization_error(), plain.discretization_error()
+    np.testing.assert_allclose(error.local[:, :2], wanted.local, rtol=0, atol=1e-14)
+    assert not error.local[:, 2:].any() and lifted.explain()
+    np.testing.assert_allclose(error.open_loop[1:, 2], error.open_loop[:-1, 1], atol=1e-12)
+    motion = trajopt.simulate(lifted, dt=0.01, policy="open loop")
+    np.testing.assert_array_equal(motion.xs[motion.knots[1:], 2], motion.xs[motion.knots[:-1], 1])
+    fine = lifted.resample(0.01).xs
+    evenly = np.linspace(*lifted.xs[2:4, 2], 6)  # from knot 2 to knot 3
+    np.testing.assert_allclose(fine[10:16, 2], evenly, atol=1e-12)
+    with_gains = np.abs(trajopt.simulate(lifted, dt=0.01).deviation).max(axis=0)
+    np.testing.assert_allclose(with_gains[2], with_gains[1], rtol=1e-9)
+
+
 def test_a_soft_robot_as_radau_executes_it():
     """Errors are from where Radau's method takes the plan, alone and with its gains; what a linearisation predicts from
     finer steps by SDIRK2 is near."""
@@ -210,7 +236,8 @@ def test_a_motion_that_runs_away_is_infinite():
     error = solution.discretization_error(64)
     assert error.beyond_linearization and np.isinf(error.open_loop[-1]) and np.isfinite(error.open_loop[:-1]).all()
     assert not np.isnan(error.closed_loop).any() and error.relative == np.inf
-    assert "executed without feedback the plan runs away, with its gains it" in in_words(solution, error)
+    assert "executed without feedback the plan runs away; with its gains it" in in_words(solution, error)
+    assert in_short(error) == "without feedback the plan runs away, by its integration error"
     longer = replace(solution.problem, horizon=6, us_init=np.zeros((6, 1)))
     with pytest.raises(ValueError, match="system: got a motion in finer steps that is not finite after knot 5"):
         DDP(max_iterations=0).solve(longer).discretization_error(64)
@@ -221,13 +248,14 @@ def test_what_is_said_of_it(plans, tmp_path):
     euler, exact = plans["semi_implicit_euler", 0.01], plans["rk4", 0.01]
     told = " ".join(euler.explain().split())
     share = euler.discretization_error().relative
-    assert f"Integration error: executed without feedback the plan is off by {100 * share:.0f} % of its range" in told
+    assert "Integration error: executed without feedback the plan is off by 0.47 rad/s ('wrist_2 velocity' at" in told
+    assert f"at knot 100), {100 * share:.0f} % of the largest motion in rad/s, 4; with its gains it is off by" in told
     assert 'use integrator="rk4", or a smaller dt: dt = 0.005 would halve it' in told
-    assert "velocity' by 0.47 at knot 100" in told
     for solution in (exact, Solution.load(euler.save(tmp_path / "plan.npz")), DDP().solve(pendulum())):
         assert "Integration error" not in solution.explain()
     comparison = trajopt.compare(euler.problem, {"ddp": DDP()})
-    assert "ddp: integration error of 75 % without feedback, see explain()" in str(comparison)
+    said = " ".join(str(comparison).split())
+    assert "ddp: integration error of 0.47 rad/s without feedback, 12 % of its motion, see explain()" in said
     assert "integration error" not in str(trajopt.compare(exact.problem, {"ddp": DDP()}))
 
 
@@ -237,6 +265,93 @@ def test_the_remedy_is_one_that_the_system_has():
     inverse = dynamics.RigidBodySystem(p.system.model, 0.02, formulation="inverse")
     told = " ".join(DDP().solve(replace(p, system=inverse)).explain().split())
     assert "dt = 0.01 would halve it" in told and "rk4" not in told
+
+
+def two_joints():
+    """A shoulder and an elbow that swing in a vertical plane."""
+    builder = dynamics.ModelBuilder()
+    for name, parent, p in (("upper", "world", [0.0, 0.0, 0.0]), ("lower", "upper", [0.0, 0.0, -0.5])):
+        builder.add_body(
+            name, parent, dynamics.Revolute("y"), joint_name={"upper": "shoulder", "lower": "elbow"}[name],
+            placement=(np.eye(3), p), mass=1.0, com=[0.0, 0.0, -0.25], inertia=0.02 * np.eye(3),
+        )  # fmt: skip
+    return builder.build()
+
+
+def test_a_joint_that_hardly_moves_is_compared_with_those_that_do():
+    """The elbow is held straight while the shoulder swings: its error is no large part of the motion because its own
+    range is small."""
+    system = dynamics.RigidBodySystem(two_joints(), 0.02)
+    stiff = [ControlCost(1e-3), StateCost(system, np.zeros(4), [0.0, 1e5, 0.0, 1e3])]
+    goal = StateCost(system, [1.2, 0.0, 0.0, 0.0], [1e3, 1e3, 10.0, 10.0])
+    solution = DDP().solve(Problem(system, np.zeros(4), 60, stiff, [goal], us_init="quasi_static"))
+    error, (shoulder, elbow) = solution.discretization_error(), np.ptp(solution.xs[:, :2], axis=0)
+    off = np.abs(error.open_loop[:, 1]).max()
+    assert elbow < 0.01 * shoulder and off > elbow  # by its own range, more than 100 %
+    np.testing.assert_allclose(error.scale[:2], shoulder)
+    assert error.relative == pytest.approx((np.abs(error.open_loop) / error.scale).max())
+    larger = replace(error, open_loop=np.where(np.arange(4) == 1, 0.18, 0.0) + 0.0 * error.open_loop)
+    said = larger.in_words(feedback=False)
+    assert said.startswith(
+        f"is off by 0.18 rad ('elbow' at knot 0), {18 / shoulder:.0f} % of the largest motion in rad, "
+    )
+
+
+def test_units_are_not_mixed():
+    """Metres of a base are compared with metres, its turns with turns, also where only names say what is which."""
+    p = quadrotor.make()
+    solution = DDP(max_iterations=3).solve(p)
+    error, moved = solution.discretization_error(), p.system.difference(solution.xs[:1], solution.xs)
+    ranges = np.ptp(moved, axis=0).reshape(4, 3).max(axis=1)
+    np.testing.assert_allclose(error.scale, np.repeat(ranges, 3))
+    assert error.units == ("m",) * 3 + ("rad",) * 3 + ("m/s",) * 3 + ("rad/s",) * 3
+
+    def car(x, u):
+        return x[3] * np.cos(x[2]), x[3] * np.sin(x[2]), x[3] * u[1], u[0]
+
+    names = ["x [m]", "y [m]", "heading [rad]", "speed [m/s]"]
+    for named in (names, None):
+        system = CallableSystem(xdot=car, nx=4, nu=2, dt=0.1, integrator="explicit_euler", state_names=named)
+        drive = Problem(
+            system, [0.0, 0.0, 0.0, 1.0], 20, [ControlCost(1.0)], [StateCost(system, [3.0, 0.2, 0, 1], 1e2)]
+        )
+        solution = DDP().solve(drive)
+        ranges, error = np.ptp(solution.xs, axis=0), solution.discretization_error()
+        x, y, heading, speed = ranges
+        wanted = [max(x, y)] * 2 + [heading, speed] if named else ranges
+        np.testing.assert_allclose(error.scale, wanted)
+
+
+def test_percentages_end_at_all_of_the_motion(plans):
+    """Beyond it numbers say more; what is beyond a hundred times it has run away; nobody reads 120 digits."""
+    error = plans["semi_implicit_euler", 0.01].discretization_error()
+    for off, said in ((0.5, "is off by 2"), (4.41, "is off by 18 rad/s"), (1e118, "runs away"), (np.inf, "runs away")):
+        open_loop = np.zeros_like(error.open_loop)
+        open_loop[-1, 9] = off * error.scale[9]
+        larger = replace(error, open_loop=open_loop)
+        told = larger.in_words(feedback=False)
+        assert told.startswith(said) and ("%" in told) == (off < 1.0) and len(told) < 110
+        assert ("more than the largest motion in rad/s" in told) == (off == 4.41)
+        assert len(in_short(larger)) < 80
+
+
+def test_nothing_moves_and_nothing_is_divided_by_it():
+    system = dynamics.RigidBodySystem(two_joints(), 0.02)
+    still = Problem(system, np.zeros(4), 10, [ControlCost(1.0)])
+    error = DDP().solve(still).discretization_error()
+    assert (error.scale == 1e-3).all() and error.relative == 0.0
+    off = replace(error, open_loop=np.full_like(error.open_loop, 0.18))
+    assert off.in_words(feedback=False) == "is off by 0.18 rad ('shoulder' at knot 0)"
+
+
+def test_robots_in_contact_are_not_sent_to_rk4():
+    """Euler's steps with feedback are what contacts are held by."""
+    walk = trajopt.ILQR(max_iterations=1).solve(problems.make("quadruped_walk"))
+    assert "rk4" not in remedy(walk, walk.discretization_error())
+    assert "dt = 0.005 would halve it" in remedy(walk, walk.discretization_error())
+    p = arm.make()
+    free = DDP(max_iterations=1).solve(replace(p, horizon=5, us_init=p.us_init[:5]))
+    assert 'use integrator="rk4"' in remedy(free, free.discretization_error())
 
 
 def test_stiff_joints_need_more_substeps():

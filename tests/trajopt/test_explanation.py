@@ -5,9 +5,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import problems
 from tests.trajopt.cases import cartpole, circle_pendulum, pendulum, tip
 from tests.trajopt.systems import LinearSystem, Pendulum
-from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, Solution, StateBounds, StateCost, Status, total_cost
+from trajopt import (
+    DDP,
+    ILQR,
+    CallableSystem,
+    ControlBounds,
+    ControlCost,
+    ControlRateBounds,
+    ControlRateCost,
+    ControlRateSystem,
+    Problem,
+    ResidualConstraint,
+    ResidualCost,
+    Solution,
+    StateBounds,
+    StateCost,
+    Status,
+    compare,
+    residual,
+    total_cost,
+)
 from trajopt.results.explanation import explain, lagrangian_gradient, term_values
 
 
@@ -95,10 +115,17 @@ ADVICE = {
     "stopped_by_callback": ["warm_start=solution"],
     "interrupted": ["warm_start=solution"],
     "time_limit": ["warm_start=solution"],
-    "infeasible": ["loosen", "'state bounds' at knot", "loosen 'control bounds'", "longer horizon"],
+    "infeasible": [
+        "another way to meet 'state bounds'",
+        "xs=np.linspace(x0, x_goal, 41)",
+        "loosen 'state bounds' at knot",
+        "loosen 'control bounds'",
+        "longer horizon",
+        "start from other controls: solver",
+    ],
 }
 
-SHARED = {"check_derivatives", "xs=..."}
+SHARED = {"check_derivatives", "xs=...", "another start", "other controls"}
 """Words of several pieces of advice."""
 
 
@@ -243,7 +270,68 @@ def test_the_constraint_that_cannot_be_met_is_named():
     assert bounds.violation > 0.1
     said = text(solution)
     assert f"loosen 'state bounds' at knot {bounds.worst_knot}, where it is violated by {bounds.violation:.2g}" in said
-    assert "Most at fault: 'state bounds'" in said and "held back by" in said
+    assert "Most at fault here: 'state bounds'" in said and "held back by" in said
+
+
+def test_infeasible_is_a_local_verdict():
+    """It is of the place where a solve ended, and said so wherever it is said; the start that is advised is one."""
+    solution, problem = ENDS["infeasible"](), impossible()
+    assert solution.status == "infeasible" and "locally infeasible: near this trajectory" in solution.message
+    assert "From another start they may well be met" in text(solution) and "contradict" not in text(solution)
+    assert "infeasible, near this trajectory" in str(solution)
+    comparison = " ".join(str(compare(problem, {"ddp": DDP()})).split())
+    assert "ddp: infeasible near the trajectory where it ended, see explain() for other starts" in comparison
+    assert DDP(max_iterations=1).solve(problem, xs=np.linspace(problem.x0, [1.5, 0.0], 41)).iterations == 1
+    goal = np.array([np.cos(2.0), np.sin(2.0), 0.0])
+    p = circle_pendulum()
+    outside = StateBounds(p.system, [2.0, -np.inf], [3.0, np.inf], reference=goal, name="there")
+    turning = DDP(max_iterations=200).solve(replace(p, constraints=[ControlBounds(-1e-3, 1e-3), outside]))
+    assert turning.status == "infeasible"
+    line = "xs=[system.integrate(x0, s * system.difference(x0, x_goal)) for s in np.linspace(0, 1, 41)]"
+    assert line in text(turning)
+    names = {"system": p.system, "x0": p.x0, "x_goal": goal, "np": np}
+    assert p.system.difference(eval(line.removeprefix("xs="), names)[-1], goal) == pytest.approx(0.0, abs=1e-12)
+
+
+# ------------------------------------------------------------------------------------------------ without effect
+def saturated(x, u):
+    """A pendulum whose torque is clipped, beside a lamp that nothing depends on."""
+    return x[0] + 0.05 * x[1], x[1] + 0.05 * (15.0 * np.sin(x[0]) + 3.0 * np.clip(u[0], -2.0, 2.0))
+
+
+def test_a_control_that_moves_nothing_is_named():
+    """A torque beyond where the dynamics clip it: the solve has nothing to change, and says why."""
+    system = CallableSystem(saturated, nx=2, nu=1, dt=0.05)
+    far = np.full((100, 1), 5.0)
+    problem = Problem(system, [np.pi, 0.0], 100, [StateCost(system, [0.0, 0.0], 1.0)], us_init=far)
+    solution = DDP().solve(problem)
+    assert solution.converged and not system.linearize(solution.xs, solution.us)[1].any()
+    assert "Without effect: control 0, the only one, moves nothing along this trajectory" in text(solution)
+    near = DDP(max_iterations=3).solve(replace(problem, us_init=0.1 * far))
+    assert "Without effect" not in text(near)
+
+
+def test_one_of_several_controls_moves_nothing():
+    """A cost of its own does not make it one that acts; a cost or a row that reads it with a state does."""
+    names = ["torque", "lamp"]
+    system = CallableSystem(saturated, nx=2, nu=2, dt=0.05, control_names=names)
+    costs = [StateCost(system, [0.0, 0.0], 1.0), ControlCost(1e-2)]
+    problem = Problem(system, [1.0, 0.0], 10, costs, constraints=[ControlBounds(-3.0, 3.0)])
+    assert "Without effect: 'lamp' moves nothing" in text(DDP().solve(problem))
+    slack = residual(lambda x, u: (x[0] - u[1],), 1, system)
+    for coupled in (replace(problem, running_costs=[*costs, ResidualCost(slack, 1.0)]),
+                    replace(problem, constraints=[ResidualConstraint(slack, upper=2.0)])):  # fmt: skip
+        assert "Without effect" not in text(DDP(max_iterations=3).solve(coupled))
+    rates = ControlRateSystem(system)
+    lifted = [*map(rates.lift, costs), ControlRateCost(rates, 1e-3)]
+    remembered = Problem(rates, rates.state([1.0, 0.0]), 10, lifted, constraints=[ControlRateBounds(rates, -9.0, 9.0)])
+    assert "Without effect: 'lamp' moves nothing" in text(DDP(max_iterations=3).solve(remembered))
+
+
+@pytest.mark.parametrize("name", ["car_minimum_time", "quadruped_stand", "cartpole"])
+def test_controls_of_ordinary_problems_have_an_effect(name):
+    """Those that set durations at single knots too."""
+    assert "Without effect" not in text(DDP(max_iterations=1).solve(problems.make(name)))
 
 
 # ------------------------------------------------------------------------------------------------ steps, options

@@ -1,7 +1,8 @@
 """Tables as text and as HTML."""
 
 import re
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 import problems
 import trajopt
+from dynamics import rods
+from dynamics.printed import LONGEST, in_brief
 from trajopt.printed import PrintedAsTable, as_html, new_table
 
 HOSTILE = '<b>&[/red]"[bold]'
@@ -77,3 +80,108 @@ def test_a_problem_says_what_counts_where():
 def test_every_table_is_of_one_kind():
     kinds = (trajopt.Problem, trajopt.Solution, trajopt.Comparison, trajopt.ManySolutions, trajopt.DerivativeReport)
     assert all(issubclass(kind, PrintedAsTable) for kind in kinds)
+
+
+# ------------------------------------------------------------------------------------------------ results in brief
+NO_RESULTS = {
+    "DDP", "ILQR", "LoopOptions", "PreparedSolver", "Problem", "Sphere", "Cylinder", "Lines", "Target",
+}  # fmt: skip
+"""What users make, or what has a form of its own."""
+
+
+@pytest.fixture(scope="module")
+def results():
+    """An instance of every result, by its class, with the number that says most of it as it is printed."""
+    problem = problems.make("pendulum_limits")
+    bound = trajopt.StateBounds(problem.system, -9.0, 9.0, name="speed")
+    problem = replace(problem, constraints=[*problem.constraints, bound])
+    solution = trajopt.DDP().solve(problem)
+    assert solution.converged
+    error, between = solution.discretization_error(), solution.violation_between_knots()
+    n, N, m = problem.system.ndx, *solution.us.shape
+    arrays = np.full((N, n), 0.1), np.full((N, m), 0.2), np.full((N + 1, n), 0.3)
+    directional = trajopt.Directional(*arrays, (np.zeros((N, 1)),))
+
+    def make_problem(p):
+        return replace(problem, x0=problem.x0 + p)
+
+    found = trajopt.sensitivity(make_problem, np.zeros(2), solution)
+    feedback = trajopt.DDP().prepare(problem).prepare_step(problem.x0, warm_start=solution)
+    singular = trajopt.SingularPoint(0.25, np.zeros(100), 1e-3)
+    family = trajopt.Continuation(
+        "fold", "The branch turns back.", np.linspace(0.0, 0.25, 50), tuple(np.zeros((50, 100))), np.zeros((50, 100)),
+        tuple(f"p[{i}]" for i in range(100)), (solution,) * 50, (directional,) * 50, np.ones(50), np.ones(50, int),
+        np.ones(50, int), np.ones(50, int), np.ones(50, int), singular, None, None,
+    )  # fmt: skip
+    outcome = trajopt.Outcome(np.zeros(100), solution, None, None, 0.125)
+    many = trajopt.ManySolutions((outcome,) * 100, make_problem, None)
+    report = trajopt.check_derivatives(problem.system)
+    worst = max(block.error for block in report.blocks)
+    noise = solution.covariance(np.eye(n))
+    expansion = trajopt.expand(problem, solution.xs, solution.us)
+    equilibrium = rods.StaticEquilibrium(np.zeros(99), True, "converged", 7, 1e-9, np.zeros(0), {}, True, 0)
+    branch = rods.EquilibriumBranch(
+        np.linspace(0.0, 3.0, 99), *np.zeros((4, 99, 99)), np.array([1.5]), *np.zeros((2, 1, 99)), ("limit",),
+        "converged",
+    )  # fmt: skip
+    motion = rods.Simulation(
+        np.linspace(0.0, 2.5, 999), *np.zeros((2, 999, 99)), 998, 3, 4, *np.zeros((3, 999, 9)), None
+    )
+    pairs = [
+        (solution, f"cost={solution.cost:.6g}"), (trajopt.compare(problem, {"ddp": trajopt.DDP()}), "ddp='converged'"),
+        (error, f"{error.in_words(False).split()[3]}"), (between, f"{between.violation:.2g}"),
+        (between.constraints[0], "violation="), (solution.policy(), f"horizon={solution.times[-1]:.6g}"),
+        (solution.constraints[1], f"violation={solution.constraints[1].violation:.6g}"), (solution.log[0], "cost="),
+        (trajopt.Progress(solution.log[1], solution.xs, solution.us), "iteration=1"),
+        (solution.warm_start(), "constraints: 2"), (solution.resample(0.01), f"duration={solution.times[-1]:.6g}"),
+        (trajopt.simulate(solution), "largest_deviation="), (found, "labels=('p[0]', 'p[1]')"),
+        (directional, f"xs: ({N}, {n})"), (feedback, "kind='exact'"), (solution.certificate(), "smallest_eigenvalue="),
+        (noise, f"cost_increase={noise.cost_increase:.6g}"), (solution.laplace(), "log_determinant="),
+        (expansion, f"fx: ({N}, {n}, {n})"), (singular, "position=0.25"), (family, "points=50"),
+        (outcome, "seconds=0.125"), (many, "success_rate=1"), (report, f"largest_error={worst:.6g}"),
+        (report.blocks[0], "error="), (trajopt.WeakLimit("speed", 3, 0, 1), "knot=3"),
+        (equilibrium, "residual=1e-09"), (branch, "points=99"), (motion, "duration=2.5"),
+        (rods.VibrationModes(np.linspace(1.0, 50.0, 99), *np.zeros((2, 99))), "lowest=[1.  1.5 2. ]"),
+    ]  # fmt: skip
+    return {type(result): (result, number) for result, number in pairs}
+
+
+def test_every_result_is_printed_in_brief(results):
+    """A few lines at most, with the number that matters, however many numbers there are."""
+    for kind, (result, number) in results.items():
+        shown = repr(result)
+        assert len(shown) <= LONGEST and shown.count("\n") < 12 and shown.startswith(f"{kind.__name__}("), shown
+        assert number in shown, shown
+    solution = results[trajopt.Solution][0]
+    assert len(repr(solution.constraints)) < 200 * len(solution.constraints)
+    assert str(results[trajopt.DiscretizationError][0]).count("rad") >= 1
+
+
+def test_no_result_is_left_out(results):
+    """Every public class that is a record of fields is a result, and printed above, or known to be none."""
+    public = {name: getattr(trajopt, name) for name in trajopt.__all__}
+    records = {name for name, kind in public.items()
+               if isinstance(kind, type) and (is_dataclass(kind) or hasattr(kind, "_fields"))}  # fmt: skip
+    assert records - NO_RESULTS == {kind.__name__ for kind in results if kind.__module__.startswith("trajopt")}
+
+
+def test_what_is_printed_of_fields():
+    class Record(NamedTuple):
+        number: float
+        few: np.ndarray
+        many: np.ndarray
+        words: str
+        pairs: tuple[int, ...]
+        arrays: tuple[np.ndarray, ...]
+        none: None
+        thing: object
+
+    record = Record(1.0 / 3.0, np.arange(3.0), np.zeros((4, 5)), 200 * "a", (1, 2), (np.zeros(9),) * 2, None, re)
+    words = 157 * "a"
+    assert in_brief(record, also=np.float64(0.5)) == (
+        f"Record(also=0.5, number=0.333333, few=[0. 1. 2.], many: (4, 5), words='{words}...', pairs=(1, 2), "
+        "arrays: 2 arrays, none=None, thing: module)"
+    )
+    assert in_brief(record, "few", number=2) == "Record(number=2, few=[0. 1. 2.])"
+    long = in_brief(record, **{f"word_{i}": 100 * "b" for i in range(20)})
+    assert len(long) <= LONGEST and long.endswith(", ...)")

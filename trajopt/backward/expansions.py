@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.printed import in_brief
 from dynamics.simd import driver, routine
 from dynamics.simd.rows import Term, matrix
 from trajopt.capabilities import JointExpansion, capability
@@ -36,6 +37,9 @@ class Expansion(NamedTuple):
     lxx: np.ndarray
     lux: np.ndarray
     luu: np.ndarray
+
+    def __repr__(self) -> str:
+        return in_brief(self)
 
 
 def total_cost(problem: Problem, xs: np.ndarray, us: np.ndarray) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from dynamics.printed import in_brief
 from trajopt.printed import PrintedAsTable, new_table
 from trajopt.problem.problem import Problem
 from trajopt.results.solution import Solution
@@ -40,6 +41,9 @@ class Outcome:
     traceback: str | None
     seconds: float
 
+    def __repr__(self) -> str:
+        return in_brief(self, "parameter", "seconds", ending=self.ending)
+
     @property
     def converged(self) -> bool:
         """True if there is a solution and it converged."""
@@ -58,6 +62,9 @@ class ManySolutions(PrintedAsTable, Sequence[Outcome]):
     outcomes: tuple[Outcome, ...] = field(repr=False)
     make_problem: Callable[[Any], Problem]
     folder: Path | None
+
+    def __repr__(self) -> str:
+        return in_brief(self, problems=len(self), success_rate=self.success_rate)
 
     def __len__(self) -> int:
         return len(self.outcomes)

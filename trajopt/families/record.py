@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dynamics.printed import in_brief
 from trajopt.families.path import Path
 from trajopt.printed import PrintedAsTable
 from trajopt.results.sensitivity import Directional
@@ -42,6 +43,9 @@ class SingularPoint(NamedTuple):
     p: Any
     spread: float
 
+    def __repr__(self) -> str:
+        return in_brief(self)
+
 
 @dataclass(frozen=True)
 class Continuation(PrintedAsTable):
@@ -50,8 +54,8 @@ class Continuation(PrintedAsTable):
     Attributes
     ----------
     status, message : how it ended, as a name and as a sentence: "complete"; "fold", the branch turns back;
-        "bifurcation", it becomes singular without turning back; "infeasible", beyond the last point the constraints
-        contradict each other; "lost", correctors find nothing near the prediction, however short the step;
+        "bifurcation", it becomes singular without turning back; "infeasible", near the last point no solution meets the
+        constraints further on; "lost", correctors find nothing near the prediction, however short the step;
         "start_failed", there is no strict minimum to begin with; "max_points"
     positions : (K,) on the path, i at path[i]
     parameters : K p, in the form in which the path has them
@@ -86,6 +90,11 @@ class Continuation(PrintedAsTable):
     path: Path = field(repr=False)
     cold: tuple[Solution, ...] | None = field(default=None, repr=False)
     warm: tuple[Solution, ...] | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        return in_brief(
+            self, status=str(self.status), points=len(self), positions=self.positions[[0, -1]] if len(self) else ()
+        )
 
     def __len__(self) -> int:
         return len(self.solutions)

@@ -7,6 +7,7 @@ along the tangent, so no other part of the package ever subtracts two states.
 What only some systems can say or do, `trajopt.capabilities` lists; the functions at the end of this file ask for it.
 """
 
+import re
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -26,6 +27,7 @@ from trajopt.capabilities import (
     PlainTangent,
     SemiImplicit,
     TangentNames,
+    TangentUnits,
     capability,
 )
 from trajopt.validation import float_array, same_shape
@@ -188,6 +190,16 @@ def tangent_names(system: System) -> tuple[str, ...]:
     """Names (ndx,) of the components of a tangent vector; none if the system has none."""
     known = capability(system, TangentNames)
     return () if known is None else _all_named("tangent_names", known.tangent_names, system.ndx)
+
+
+def tangent_units(system: System) -> tuple[str, ...]:
+    """Units (ndx,) of the components of a tangent vector: those that the system says, or that names end with, as
+    "speed [m/s]"; "" where neither is so."""
+    known = capability(system, TangentUnits)
+    if known is not None:
+        return _all_named("tangent_units", known.tangent_units, system.ndx)
+    found = (re.search(r"\[([^\[\]]*)\]$", name) for name in tangent_names(system) or ("",) * system.ndx)
+    return tuple("" if unit is None else unit[1] for unit in found)
 
 
 def control_names(system: System) -> tuple[str, ...]:

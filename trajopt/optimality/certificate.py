@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.printed import in_brief
 from trajopt.backward.expansions import Expansion
 from trajopt.costs import ControlCost
 from trajopt.interfaces.system import knot_durations
@@ -46,6 +47,9 @@ class Certificate:
     knot: int
     direction: np.ndarray | None = field(repr=False)
     text: str
+
+    def __repr__(self) -> str:
+        return in_brief(self)
 
     def __str__(self) -> str:
         return self.text

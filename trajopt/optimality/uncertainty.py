@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 
+from dynamics.printed import in_brief
 from trajopt.optimality.kkt_system import KKTSystem
 from trajopt.validation import float_array
 
@@ -39,6 +40,10 @@ class Covariance:
     xs: np.ndarray
     us: np.ndarray
     cost_increase: float = float("nan")
+
+    def __repr__(self) -> str:
+        largest = float(self.state_deviations.max(initial=0.0))
+        return in_brief(self, cost_increase=self.cost_increase, largest_state_deviation=largest)
 
     @property
     def state_deviations(self) -> np.ndarray:
@@ -74,7 +79,7 @@ def spread(
     return xs, K @ xs[:-1] @ K.swapaxes(1, 2)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Laplace(Covariance):
     """The Gaussian about a minimum; `sample` draws controls of it.
 

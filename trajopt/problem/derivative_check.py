@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.printed import in_brief
 from trajopt.capabilities import KnotByKnot, capability
 from trajopt.costs import Quadratic
 from trajopt.interfaces.system import System, check_states, semi_implicit_form
@@ -81,6 +82,9 @@ class DerivativeReport(PrintedAsTable):
     x: np.ndarray
     u: np.ndarray | None
     axis: str = "point"
+
+    def __repr__(self) -> str:
+        return in_brief(self, ok=self.ok, largest_error=max((block.error for block in self.blocks), default=0.0))
 
     @property
     def ok(self) -> bool:

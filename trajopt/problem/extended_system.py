@@ -7,6 +7,7 @@ too, or refused with a reason.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -48,6 +49,8 @@ class ExtendedSystem(ClosedLoopRollouts):
 
     remembers = "controls"
     """What p is, in words."""
+    steps_a_knot = 1
+    """How many steps a knot has that takes time, of a system in finer steps than its plan's."""
 
     def __init__(self, system: System, memory: int) -> None:
         if capability(system, AccelerationControlled) is not None:
@@ -121,8 +124,11 @@ class ExtendedSystem(ClosedLoopRollouts):
         return J
 
     def _around(self, inside, *arguments):
-        """The system inside that a function of it makes."""
-        return type(self)(inside(*arguments))
+        """This system around what a function of the system inside makes, whatever that no longer says of its states."""
+        new = copy.copy(self)
+        ExtendedSystem.__init__(new, inside(*arguments), self.memory)
+        new.steps_a_knot = self.steps_a_knot * round(self.dt / new.dt)
+        return new
 
     def _of_states(self, inside, zs, *us):
         """What a function of the states of the system inside says."""
@@ -186,6 +192,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "neutral_state": lambda system, x: system.state(x),
     "state_limits": _function(ExtendedSystem._state_limits),
     **dict.fromkeys(("state_names", "tangent_names"), lambda system, names: system._with_names_before(names)),
+    "tangent_units": lambda system, units: (*units, *("",) * system.memory),
     **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
     "plain_tangent": _unchanged,
     **dict.fromkeys(("phase_starts", "integrator_order", "single_joints", "joint_efforts"), _unchanged),

@@ -48,10 +48,12 @@ class RememberingSystem(ExtendedSystem):
         return joined(self.system.step(x, u), self._remembered(x, np.asarray(u)))
 
     def rollout(self, x0: np.ndarray, us: np.ndarray) -> np.ndarray:
-        """States (N+1, nx + memory) under the controls us (N, nu)."""
+        """States (N+1, nx + memory) under the controls us (N, nu); in finer steps they begin at a knot, which its other
+        states remember."""
         x, before = self.split(x0)
-        xs = self.system.rollout(x, us)
-        return joined(xs, np.vstack([before, self._remembered(xs[:-1], np.asarray(us))]))
+        xs, us = self.system.rollout(x, us), np.asarray(us)
+        knots = np.arange(len(us)) // self.steps_a_knot * self.steps_a_knot
+        return joined(xs, np.vstack([before, self._remembered(xs[knots], us[knots])]))
 
     # -------------------------------------------------------------------------------------------- expansions
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

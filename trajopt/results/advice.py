@@ -9,7 +9,7 @@ import numpy as np
 
 from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
-from trajopt.interfaces.system import control_names
+from trajopt.interfaces.system import as_manifold, control_names
 from trajopt.results.records import ConstraintReport
 from trajopt.results.status import Status
 
@@ -155,15 +155,25 @@ def _for_indefinite(solution: Solution, solver: Any) -> Iterator[str]:
         yield "regularization='both': the Hessians in the states are raised too"
 
 
+def _straight_line(solution: Solution) -> str:
+    """What `xs=` is then, as code."""
+    knots = len(solution.us) + 1
+    if solution.problem is None or as_manifold(solution.problem.system) is None:
+        return f"xs=np.linspace(x0, x_goal, {knots})"
+    return f"xs=[system.integrate(x0, s * system.difference(x0, x_goal)) for s in np.linspace(0, 1, {knots})]"
+
+
 def _for_infeasible(solution: Solution, solver: Any) -> Iterator[str]:
     worst = largest_violation(solution, solver)
     if worst is None:
         yield "a larger complementarity_tolerance: the constraints are met, but pressed on where they leave room"
         return
     yield (
-        f"loosen '{worst.name}' at knot {worst.worst_knot}, where it is violated by {worst.violation:.2g}; or, if you "
-        "know of a trajectory that meets it, start from its states, solver.solve(problem, xs=...)"
+        f"start from the states of another way to meet '{worst.name}', solver.solve(problem, xs=...), as those of a "
+        f"straight line to another posture: {_straight_line(solution)}"
     )
+    yield "start from other controls: solver.solve(problem, us=...)"
+    yield f"loosen '{worst.name}' at knot {worst.worst_knot}, where it is violated by {worst.violation:.2g}"
     for report in solution.constraints:
         if report is not worst and report.active.any():
             knots = int(report.active.any(axis=1).sum())

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Protocol
 
 from numpy.typing import ArrayLike
 
+from dynamics.printed import in_brief
 from trajopt.printed import PrintedAsTable, new_table
 from trajopt.problem.overview import heading
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.results.discretization import notable_error, percent
+from trajopt.results.between_knots import in_short, notable_violation
+from trajopt.results.discretization import in_short as error_in_short
+from trajopt.results.discretization import notable_error
 from trajopt.results.overview import milliseconds
 from trajopt.results.reported import Reported
 from trajopt.results.solution import Solution
+from trajopt.results.status import Status
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,6 +39,9 @@ class Comparison(PrintedAsTable, Reported, Mapping[str, Solution]):
     problem: Problem
     solutions: dict[str, Solution]
 
+    def __repr__(self) -> str:
+        return in_brief(self, **{name: str(solution.status) for name, solution in self.solutions.items()})
+
     def __getitem__(self, name: str) -> Solution:
         return self.solutions[name]
 
@@ -50,12 +57,15 @@ class Comparison(PrintedAsTable, Reported, Mapping[str, Solution]):
         return all(solution.converged for solution in self.solutions.values())
 
     def _notes(self) -> Iterator[str]:
-        """Of the plans that their integrator's error makes unlike the motion that they cause."""
+        """Of solves that ended infeasible, which is said of one place; of plans that their integrator's error makes
+        unlike the motion that they cause, and of those that break constraints between knots."""
         for name, solution in self.solutions.items():
+            if solution.status == Status.INFEASIBLE:
+                yield f"{name}: infeasible near the trajectory where it ended, see explain() for other starts"
             error = notable_error(solution)
             if error is not None:
-                off = percent(error.relative)
-                yield f"{name}: integration error of {off} without feedback, see explain()"
+                yield f"{name}: {error_in_short(error)}, see explain()"
+            yield from (f"{name}: {broken}, see explain()" for broken in in_short(notable_violation(solution)))
 
     def table(self) -> Table:
         """Status, iterations, cost, final gradient norm, and wall-clock time with its split, one row per solver."""

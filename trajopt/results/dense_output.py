@@ -150,6 +150,15 @@ class DenseOutput:
         assert self.table is not None
         return self.table
 
+    def all_states(self) -> np.ndarray:
+        """States (N, m+1, nx) after all parts j/m of all steps; at their ends those that are planned.  The plan has its
+        system."""
+        table, xs = self.whole_table(), self.xs
+        assert self.system is not None
+        found = np.stack([self.system.integrate(xs[:-1], table[:, j]) for j in range(table.shape[1])], axis=1)
+        found[:, 0], found[:, -1] = xs[:-1], xs[1:]
+        return found
+
     def _rows(self, k: int) -> np.ndarray:
         """Row k of the table (m+1, ndx), made when it is first asked for."""
         if not self._made[k]:

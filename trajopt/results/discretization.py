@@ -14,6 +14,9 @@ E_t from the planned state to the true one.  Impacts, which take no time, err by
 Where a system can be simulated again in continuous time (`trajopt.capabilities.Resimulation`: soft robots, by a stiff
 solver at tight tolerances) that is the truth, unless a number of substeps is asked for: E_t then is from the controls
 executed from the start, without a linearisation, and e_t from several substeps.
+
+An error is compared with the largest motion in its unit, as relative errors of vectors are: one of a joint that is to
+stand still with those of the joints that move.
 """
 
 from __future__ import annotations
@@ -23,8 +26,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trajopt.capabilities import AccelerationControlled, Coordinates, Refinement, Resimulation, capability
-from trajopt.interfaces.system import System, tangent_names
+from dynamics.printed import in_brief
+from trajopt.capabilities import (
+    AccelerationControlled,
+    ContactPoints,
+    Coordinates,
+    Refinement,
+    Resimulation,
+    capability,
+)
+from trajopt.interfaces.system import System, tangent_names, tangent_units
+from trajopt.results.advice import called
 from trajopt.results.policy import planned_problem
 from trajopt.results.substeps import deviations, fine_rows, finer, inside_knots, roll_out_finely
 from trajopt.validation import whole_number
@@ -32,14 +44,17 @@ from trajopt.validation import whole_number
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
 
-NOTABLE = 0.1
-"""A plan that is off by more than this part of its own motion is spoken of."""
+NOTABLE, AWAY = 0.1, 100.0
+"""A plan that is off by more than this part of its own motion is spoken of; one that is off by so many times that, and
+as many units, runs away."""
 LARGE = 1.0
 """Deviations, rad or m, from which on a linearisation says nothing."""
+DISPLACED = ("rad", "m")
 GROWTH = 1e3
 """So many times the sum of all local errors is more than gains should make of them."""
 LEAST_RANGE, SHARE = 1e-3, 0.1
-"""Ranges are at least this in their unit, and this part of the largest of their kind."""
+"""Ranges are at least this in their unit; where units are not known, at least this part of the largest displacement or
+velocity."""
 SUBSTEPS, SEVERAL = 2, 8
 TRIED = (SUBSTEPS, SEVERAL, 32)
 """Substeps: more where the dynamics are too stiff for fewer."""
@@ -58,8 +73,9 @@ class DiscretizationError:
         At the knots if the planned controls are executed from the initial state on, without and with the gains; without
         limits of controls.  Infinite from where the motion runs away.
     scale : (ndx,) array
-        The range that each component of the plan goes through, at least 1e-3 and a tenth of the largest displacement or
-        velocity.
+        What the errors of each component are compared with: the largest range that a component of its unit goes
+        through; its own where units are not known, at least a tenth of the largest displacement or velocity.  At least
+        1e-3.
     order, substeps : int
         Of the plan's integrator, and of the truth that it was compared with; 0 if that of both loops is continuous
         time, and that of single steps eight finer ones.
@@ -67,6 +83,8 @@ class DiscretizationError:
         Whether the errors are too large to be predicted (displacements over 1 rad or m, or closed-loop errors over 1e3
         times the sum of the local ones): those of both loops then are from a rollout in finer steps, which in
         continuous time they always are.
+    components, units : tuples of str
+        Names (ndx,), empty if the system has none, and units (ndx,), "" where they are not known.
     """
 
     local: np.ndarray = field(repr=False)
@@ -76,26 +94,47 @@ class DiscretizationError:
     order: int
     substeps: int
     beyond_linearization: bool
+    components: tuple[str, ...] = field(default=(), repr=False)
+    units: tuple[str, ...] = field(default=(), repr=False)
+
+    def __repr__(self) -> str:
+        loops = {"open_loop": False, "closed_loop": True}
+        said = {name: self.in_words(feedback).removeprefix("is ") for name, feedback in loops.items()}
+        return in_brief(self, "order", "substeps", "beyond_linearization", **said)
 
     @property
     def relative(self) -> float:
-        """Largest open-loop error of a component over its range."""
+        """Largest open-loop error over the `scale` of its component."""
         return float((np.abs(self.open_loop) / self.scale).max())
 
     @property
     def relative_closed_loop(self) -> float:
-        """Largest closed-loop error of a component over its range."""
+        """Largest closed-loop error over the `scale` of its component."""
         return float((np.abs(self.closed_loop) / self.scale).max())
 
     @property
     def worst_knot(self) -> int:
-        """The knot whose step errs most, relative to the ranges: where shorter steps would help."""
+        """The knot whose step errs most, relative to `scale`: where shorter steps would help."""
         return int(np.argmax((np.abs(self.local) / self.scale).max(axis=1)))
 
     @property
     def worst_component(self) -> int:
-        """The component of the tangent whose open-loop error is largest, relative to its range."""
+        """The component of the tangent whose open-loop error is largest, relative to `scale`."""
         return int(np.argmax((np.abs(self.open_loop) / self.scale).max(axis=0)))
+
+    def in_words(self, feedback: bool) -> str:
+        """The largest error with the gains or without: "is off by 0.1 rad ('elbow' at knot 40), 5 % of ..."."""
+        E = np.abs(self.closed_loop if feedback else self.open_loop)
+        knot, i = np.unravel_index(np.argmax(E / self.scale), E.shape)
+        part = float(E[knot, i] / self.scale[i])
+        if _runs_away(E[knot, i], self.scale[i]):
+            return "runs away"
+        unit = self.units[i] if self.units else ""
+        least = self.scale[i] <= LEAST_RANGE
+        motion = f"the largest motion in {unit}" if unit else "its motion"
+        compared = f"{share_of(part, motion)}, {self.scale[i]:.2g}"
+        where = f"{called(self.components, i, 'component')} at knot {knot}"
+        return f"is off by {amount(E[knot, i], unit)} ({where})" + ("" if least else f", {compared}")
 
 
 def discretization_error(solution: Solution, substeps: int | None = None) -> DiscretizationError:
@@ -129,7 +168,8 @@ def discretization_error(solution: Solution, substeps: int | None = None) -> Dis
     fx, fu = system.linearize(xs, us)
     with np.errstate(all="ignore"):
         open_loop, closed_loop = _carried_on(fx, local), _carried_on(fx + fu @ K, local)
-    scale, displacements = _ranges(system, xs)
+    names, units = tangent_names(system), tangent_units(system)
+    scale, displacements = _scale(system, xs, units)
     beyond = not _predictable(local, open_loop, closed_loop, scale, displacements)
     if continuous is not None:
         fine, rows, factor = continuous.resimulated(), np.arange(len(xs)), 1.0
@@ -138,7 +178,7 @@ def discretization_error(solution: Solution, substeps: int | None = None) -> Dis
         held = roll_out_finely(fine, rows, xs[0], us, lambda t, x: us[t] + K[t] @ system.difference(xs[t], x))[0]
         open_loop, closed_loop = (factor * deviations(system, xs, states[rows]) for states in (plan, held))
     steps = k if continuous is None else 0
-    return DiscretizationError(local, open_loop, closed_loop, scale, _order(system), steps, beyond)
+    return DiscretizationError(local, open_loop, closed_loop, scale, _order(system), steps, beyond, names, units)
 
 
 def _extrapolation(system: System, fine: System, k: int) -> float:
@@ -166,23 +206,27 @@ def _carried_on(F: np.ndarray, e: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(E), np.inf, E)
 
 
-def _ranges(system: System, xs: np.ndarray) -> tuple[np.ndarray, int]:
-    """The range (ndx,) of every component, and how many of them are displacements, all if that is not known."""
+def _scale(system: System, xs: np.ndarray, units: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """What errors of each component (ndx,) are compared with, and which components (ndx,) are displacements: all, where
+    neither units nor coordinates say which are."""
     moved = system.difference(np.tile(xs[0], (len(xs), 1)), xs)
     ranges, known = np.ptp(moved, axis=0), capability(system, Coordinates)
-    if known is None:
-        return np.maximum(ranges, LEAST_RANGE), system.ndx
-    count = system.ndx - (system.nx - known.nq)
-    for kind in (ranges[:count], ranges[count:]):
-        np.maximum(kind, SHARE * kind.max(initial=0.0), out=kind)
-    return np.maximum(ranges, LEAST_RANGE), count
+    first = np.arange(system.ndx) < (system.ndx if known is None else system.ndx - (system.nx - known.nq))
+    scale, unit = ranges.copy(), np.array(units)
+    for one in dict.fromkeys(units):
+        for kind in (first, ~first) if one == "" else (first | ~first,):
+            alike = (unit == one) & kind
+            share = 1.0 if one else 0.0 if known is None else SHARE
+            scale[alike] = np.maximum(scale[alike], share * ranges[alike].max(initial=0.0))
+    displaced = np.where(unit == "", first, np.isin(unit, DISPLACED))
+    return np.maximum(scale, LEAST_RANGE), displaced
 
 
 def _predictable(local, open_loop, closed_loop, scale, displacements) -> bool:
     """Whether a linearisation holds for errors as large as these."""
     with np.errstate(all="ignore"):
         grown = (np.abs(closed_loop) / scale).max() <= GROWTH * (np.abs(local) / scale).max(axis=1).sum()
-        small = max(np.abs(E[:, :displacements]).max() for E in (open_loop, closed_loop)) <= LARGE
+        small = max(np.abs(E[:, displacements]).max(initial=0.0) for E in (open_loop, closed_loop)) <= LARGE
     return bool(grown and small and np.isfinite(open_loop).all())
 
 
@@ -203,31 +247,49 @@ def notable_error(solution: Solution) -> DiscretizationError | None:
 
 def in_words(solution: Solution, error: DiscretizationError) -> str:
     """How large a notable error is, and what would make it smaller."""
-    system, i = solution.problem.system, error.worst_component
-    named, rows = tangent_names(system), np.abs(error.open_loop[:, i])
-    alone, held = (
-        f"is off by {percent(part)}" if np.isfinite(part) else "runs away"
-        for part in (error.relative, error.relative_closed_loop)
-    )
-    if np.isfinite(rows).all():
-        what = repr(named[i]) if named else f"component {i}"
-        alone += f" of its range of motion ({what} by {rows.max():.2g} at knot {int(rows.argmax())})"
+    alone, held = (error.in_words(feedback) for feedback in (False, True))
     return (
-        f"Integration error: executed without feedback the plan {alone}, with its gains it {held}; "
-        f"{remedy(system, error)}."
+        f"Integration error: executed without feedback the plan {alone}; with its gains it {held}; "
+        f"{remedy(solution, error)}."
     )
 
 
-def remedy(system: System, error: DiscretizationError) -> str:
+def in_short(error: DiscretizationError) -> str:
+    """The same for a footnote."""
+    i = error.worst_component
+    largest = float(np.abs(error.open_loop[:, i]).max())
+    if _runs_away(largest, error.scale[i]):
+        return "without feedback the plan runs away, by its integration error"
+    off = amount(largest, error.units[i] if error.units else "")
+    return f"integration error of {off} without feedback, {share_of(error.relative, 'its motion')}"
+
+
+def remedy(solution: Solution, error: DiscretizationError) -> str:
     """Which integrator, and which dt, make a notable error smaller."""
+    system = solution.problem.system
     shorter = f"dt = {system.dt * 0.5 ** (1.0 / error.order):.3g} would halve it"
+    if error.order >= 4 or _in_contact(system, solution.xs):
+        return shorter
     finest = finer(system, max(error.substeps, SUBSTEPS))
     better = capability(system, AccelerationControlled) is None and _order(finest) == 4
-    return f'use integrator="rk4", or a smaller dt: {shorter}' if better and error.order < 4 else shorter
+    return f'use integrator="rk4", or a smaller dt: {shorter}' if better else shorter
 
 
-def percent(part: float) -> str:
-    """'12 %', 'any amount'."""
-    if not np.isfinite(part):
-        return "any amount"
-    return f"{100.0 * part:.{0 if part >= 0.1 else 1}f} %"
+def _in_contact(system: System, xs: np.ndarray) -> bool:
+    """Whether the robot holds points, of the world or of a loop, which Euler's steps do with feedback, as is usual."""
+    touching = capability(system, ContactPoints)
+    return touching is not None and np.shape(touching.contact_points(xs[:1]))[1] > 0
+
+
+def _runs_away(error: float, scale: float) -> bool:
+    return not error <= AWAY * max(scale, 1.0)
+
+
+def amount(value: float, unit: str) -> str:
+    """'0.18 rad'."""
+    return f"{value:.2g} {unit}".rstrip()
+
+
+def share_of(part: float, whole: str) -> str:
+    """'12 % of it', and 'more than it' beyond, where percentages say less than numbers do."""
+    return f"{100.0 * part:.{0 if part >= 0.1 else 1}f} % of {whole}" if part <= 1.0 else f"more than {whole}"

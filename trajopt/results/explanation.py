@@ -20,11 +20,15 @@ import numpy as np
 
 from trajopt.backward.expansions import Expansion, adjoint, expand
 from trajopt.interfaces.system import control_names, tangent_names
-from trajopt.problem.constraints import ControlBounds
+from trajopt.problem.constraints import ControlBounds, ResidualConstraint
+from trajopt.problem.extended_system import innermost
+from trajopt.problem.free_duration import FreeDurationSystem
 from trajopt.problem.problem import Problem
 from trajopt.problem.term import Term
 from trajopt.results.advice import advice, called, plural, promise, promise_is_plain, relative_promise
-from trajopt.results.discretization import in_words, notable_error
+from trajopt.results.between_knots import in_words, notable_violation
+from trajopt.results.discretization import in_words as error_in_words
+from trajopt.results.discretization import notable_error
 from trajopt.results.records import HELD, WARM, ConstraintReport
 from trajopt.results.status import Status
 
@@ -65,7 +69,8 @@ def explain(solution: Solution, solver: Any = None) -> str:
     parts += _start(solution)
     parts += _at_fault(solution)
     if np.isfinite(solution.cost):
-        parts += [_states(solution), *_integration(solution), *_gradient(solution), *_costs(solution)]
+        parts += [_states(solution), *_integration(solution), *in_words(notable_violation(solution))]
+        parts += [*_gradient(solution), *_without_effect(solution), *_costs(solution)]
     parts += [*map(_constraint, solution.constraints), *_steps(solution)]
     parts += [f"Try: {line}." for line in advice(solution, solver)]
     return "\n".join(fill(part, WIDTH, subsequent_indent="  ", break_long_words=False) for part in parts)
@@ -119,7 +124,7 @@ def _states(solution: Solution) -> str:
 def _integration(solution: Solution) -> Iterator[str]:
     error = notable_error(solution)
     if error is not None:
-        yield in_words(solution, error)
+        yield error_in_words(solution, error)
 
 
 # ------------------------------------------------------------------------------------------------ gradient and cost
@@ -169,6 +174,45 @@ def _gradient(solution: Solution) -> Iterator[str]:
             "open loop makes of that, and of rounding."
         )
     yield told + last
+
+
+def _without_effect(solution: Solution) -> Iterator[str]:
+    """Controls that move nothing at any knot, and that nothing but a cost of their own knows."""
+    if solution.problem is None or not len(solution.us):
+        return
+    idle = controls_without_effect(solution)
+    if not len(idle):
+        return
+    names = control_names(solution.problem.system)
+    if len(idle) == solution.us.shape[1]:
+        which = "no control moves" if len(idle) > 1 else f"{called(names, 0, 'control')}, the only one, moves"
+        which += " anything" if len(idle) > 1 else " nothing"
+    else:
+        listed = ", ".join(called(names, i, "control") for i in idle[:FIRST_SHARES])
+        more = f" and {plural(len(idle) - FIRST_SHARES, 'other')}" if len(idle) > FIRST_SHARES else ""
+        which = f"{listed}{more} {'moves' if len(idle) == 1 else 'move'} nothing"
+    yield (
+        f"Without effect: {which} along this trajectory; derivatives in it are zero at every knot, and so no step "
+        "changes the motion by it. It may be clipped in the dynamics, or act on what is not touched yet: start from "
+        "controls or states where it moves something."
+    )
+
+
+def controls_without_effect(solution: Solution) -> np.ndarray:
+    """Numbers of the controls whose columns of fu are zero at all knots, and which no cost and no row of a constraint
+    reads together with states; what a state remembers of controls is none of these."""
+    problem, xs, us = solution.problem, solution.xs, solution.us
+    n = innermost(problem.system, FreeDurationSystem).ndx
+    with np.errstate(all="ignore"):
+        expansion = expand(problem, xs, us)
+        acts = expansion.fu[:, :n].any(axis=(0, 1)) | expansion.lux[:, :, :n].any(axis=(0, 2))
+        for constraint, report in zip(problem.constraints, solution.constraints, strict=True):
+            knots = report.knots[report.knots < len(us)]
+            if isinstance(constraint, ResidualConstraint) and len(knots):
+                rx, ru = constraint.residual.jacobians(xs[knots], us[knots])
+                if ru is not None:
+                    acts |= (ru.any(axis=0) & rx[:, :, :n].any(axis=(0, 2))[:, None]).any(axis=0)
+    return np.flatnonzero(~acts)
 
 
 def term_values(problem: Problem, xs: np.ndarray, us: np.ndarray) -> list[tuple[Term, np.ndarray]]:
@@ -224,7 +268,7 @@ def _constraint(report: ConstraintReport) -> str:
 
 
 def _at_fault(solution: Solution) -> Iterator[str]:
-    """Which constraints the certificate of infeasibility blames, and what holds them back."""
+    """Which constraints the certificate of local infeasibility blames, and what holds them back."""
     blamed = [
         (np.abs(report.weights / report.factors), report)
         for report in solution.constraints
@@ -235,7 +279,7 @@ def _at_fault(solution: Solution) -> Iterator[str]:
     weights, worst = max(blamed, key=lambda pair: pair[0].max())
     row, component = np.unravel_index(np.argmax(weights), weights.shape)
     told = (
-        f"Most at fault: '{worst.name}', {called(worst.components, component, 'component')}, at knot "
+        f"Most at fault here: '{worst.name}', {called(worst.components, component, 'component')}, at knot "
         f"{worst.knots[row]}, violated by {worst.violations[row, component]:.2g}"
     )
     against = [f"'{other.name}'" for weights, other in blamed if other is not worst and weights.any()]

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.printed import in_brief
 from dynamics.simd import routine
 from trajopt.backward.expansions import expand, finite
 from trajopt.backward.regularization import Regularization
@@ -102,6 +103,9 @@ class Feedback:
     _reference: np.ndarray = field(init=False, repr=False)
     _p: np.ndarray = field(init=False, repr=False)
     _manifold: Any = field(init=False, repr=False)
+
+    def __repr__(self) -> str:
+        return in_brief(self, kind=self.kind, status=str(self.solution.status))
 
     def __post_init__(self) -> None:
         s, system, of = self.solution, self.solution.problem.system, self.derivatives

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from trajopt.printed import new_table
 from trajopt.problem.overview import heading
 from trajopt.results.advice import plural
+from trajopt.results.status import Status
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +25,8 @@ def overview(solution: Solution) -> Table:
     table = new_table("solution" if solution.problem is None else heading(solution.problem), header=False)
     table.add_column("what", overflow="fold")
     table.add_column("value", overflow="fold")
-    table.add_row("status", f"{'' if solution.converged else '[red]'}{solution.status}")
+    local = ", near this trajectory" if solution.status == Status.INFEASIBLE else ""
+    table.add_row("status", f"{'' if solution.converged else '[red]'}{solution.status}{local}")
     for what, value in _rows(solution):
         table.add_row(escape(what), escape(value))
     return table

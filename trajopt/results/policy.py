@@ -23,6 +23,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.printed import in_brief
 from trajopt.interfaces.state_space import StateSpace, space_of
 from trajopt.interfaces.system import System, state_array
 from trajopt.results.dense_output import CONTROLS, HELD, DenseOutput, dense_output
@@ -76,6 +77,9 @@ class Policy:
     K: np.ndarray = field(repr=False)
     limits: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
     feedback: bool = True
+
+    def __repr__(self) -> str:
+        return in_brief(self, horizon=self.horizon)
 
     @property
     def system(self) -> System | None:

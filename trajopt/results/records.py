@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics.printed import in_brief
+
 GIVEN, WARM, HELD = "given", "warm", "held"
 """What a solve begins from: what was given or the problem says; a warm start; the initial state at every knot."""
 
@@ -43,6 +45,9 @@ class Progress(NamedTuple):
     xs: np.ndarray
     us: np.ndarray
 
+    def __repr__(self) -> str:
+        return in_brief(self, iteration=self.record.iteration, cost=self.record.cost)
+
 
 def largest_product(values: np.ndarray, lower: np.ndarray, upper: np.ndarray, multipliers: np.ndarray) -> float:
     """Largest product of a multiplier and the distance of a value from the limit that it belongs to."""
@@ -57,8 +62,8 @@ class ConstraintReport(NamedTuple):
     Arrays (K, nr) but knots (K,), N for the last one; a multiplier is positive where the upper limit presses.  The
     penalty of the augmented Lagrangian is 0 for control limits kept by a box QP; it is that of the squares of
     factors (nr,) times r, which all rows share.  Components, the numbers of r, have names where the residual has.
-    Where constraints contradict each other, weights are the nu for which no small change of the controls lowers the sum
-    of nu r over all constraints; else None.
+    Where constraints are locally infeasible, weights are the nu for which no small change of the controls lowers the
+    sum of nu r over all constraints; else None.
     """
 
     name: str
@@ -71,6 +76,10 @@ class ConstraintReport(NamedTuple):
     components: tuple[str, ...] = ()
     factors: np.ndarray | None = None
     weights: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        active, rows = int(self.active.sum()), self.values.size
+        return in_brief(self, "knots", name=self.name, violation=self.violation, active=active, rows=rows)
 
     @property
     def violations(self) -> np.ndarray:
@@ -131,3 +140,6 @@ class WarmStart(NamedTuple):
     costate: np.ndarray | None = None
     K: np.ndarray | None = None
     gradient_norm: float = 0.0
+
+    def __repr__(self) -> str:
+        return in_brief(self)

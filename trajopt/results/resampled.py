@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynamics.printed import in_brief
 from trajopt.capabilities import Coordinates, capability
 from trajopt.interfaces.system import System
 from trajopt.results.dense_output import EARLY, dense_output
@@ -47,6 +48,9 @@ class ResampledPlan:
     K: np.ndarray = field(repr=False)
     accelerations: np.ndarray | None = field(repr=False)
     knots: np.ndarray = field(repr=False)
+
+    def __repr__(self) -> str:
+        return in_brief(self, duration=float(self.times[-1]))
 
 
 def resample(solution: Solution, dt: float) -> ResampledPlan:

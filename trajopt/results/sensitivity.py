@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.printed import in_brief
 from trajopt.interfaces.system import along_tangents
 from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
 from trajopt.optimality.kkt_point import KKTPoint
@@ -48,6 +49,9 @@ class Directional(NamedTuple):
     costate: np.ndarray
     multipliers: tuple[np.ndarray, ...]
 
+    def __repr__(self) -> str:
+        return in_brief(self)
+
 
 @dataclass(frozen=True)
 class Sensitivity:
@@ -74,6 +78,9 @@ class Sensitivity:
     make_problem: Callable[[Any], Problem] = field(repr=False)
     steps: np.ndarray = field(repr=False)
     system: KKTSystem = field(repr=False)
+
+    def __repr__(self) -> str:
+        return in_brief(self, labels=self.labels, weak=len(self.weak))
 
     # -------------------------------------------------------------------------------------------- forward
     @cached_property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.printed import in_brief
 from trajopt.capabilities import KnotByKnot, OtherModels, Refinement, capability
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
 from trajopt.problem.remembering_system import remembered_between, remembered_next, remembered_numbers
@@ -47,6 +48,9 @@ class Simulation:
     us: np.ndarray = field(repr=False)
     knots: np.ndarray = field(repr=False)
     deviation: np.ndarray = field(repr=False)
+
+    def __repr__(self) -> str:
+        return in_brief(self, finite=self.finite, largest_deviation=float(self.largest_deviation.max()))
 
     @property
     def finite(self) -> bool:

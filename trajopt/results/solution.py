@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.printed import in_brief
 from trajopt.interfaces.system import knot_times, window
 from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.uncertainty import Covariance, Laplace, as_covariances, laplace_of, spread
 from trajopt.printed import PrintedAsTable
 from trajopt.problem.problem import Problem
+from trajopt.results.between_knots import ViolationBetweenKnots, violation_between_knots
 from trajopt.results.discretization import DiscretizationError, discretization_error
 from trajopt.results.explanation import explain
 from trajopt.results.exported import trajectory_message, write_csv
@@ -109,6 +111,10 @@ class Solution(PrintedAsTable, Reported):
     cause: str = ""
     start: str = GIVEN
     not_taken_over: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        said = {"status": str(self.status), "cost": self.cost, "iterations": self.iterations}
+        return in_brief(self, "gradient_norm", "xs", "us", **said, violation=self.violation)
 
     @property
     def times(self) -> np.ndarray:
@@ -216,6 +222,21 @@ class Solution(PrintedAsTable, Reported):
         Raises TypeError for a system without finer steps, ValueError for substeps that are too few, or without a plan.
         """
         return discretization_error(self, substeps)
+
+    def violation_between_knots(self) -> ViolationBetweenKnots:
+        """How far constraints are broken between knots, at which alone a solve keeps them; see
+        `trajopt.ViolationBetweenKnots`.
+
+        Raises TypeError for a system without finer steps, ValueError without a plan or where the motion between knots
+        is not finite.
+
+        Examples
+        --------
+        >>> solution = trajopt.DDP().solve(problems.make("unicycle_obstacles"))
+        >>> solution.violation_between_knots().violation < 1e-2  # print(...) says which, when and by how much
+        True
+        """
+        return violation_between_knots(self)
 
     # -------------------------------------------------------------------------------------------- second order
     def certificate(self) -> Certificate:

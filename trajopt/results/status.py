@@ -39,6 +39,6 @@ _MESSAGES = {
     Status.STOPPED_BY_CALLBACK: "The callback asked to stop.",
     Status.INTERRUPTED: "The solve was interrupted; this is the best iterate until then.",
     Status.TIME_LIMIT: "The time limit was reached; this is the best iterate until then.",
-    Status.INFEASIBLE: "The constraints contradict each other near this trajectory: no small change of the controls "
-    "lowers their violation.",
+    Status.INFEASIBLE: "The constraints are locally infeasible: near this trajectory no small change of the controls "
+    "lowers their violation. From another start they may well be met.",
 }

@@ -58,7 +58,7 @@ def inside_knots(
     Y = np.empty((len(knots), substeps + 1, xs.shape[1]))
     Y[:, 0] = xs[knots]
     with np.errstate(all="ignore"):
-        if capability(fine, KnotByKnot) is None and (counts == substeps).all():
+        if capability(fine, KnotByKnot) is None and (counts == substeps).all() and not _remembers_knots(fine):
             for j in range(substeps):
                 Y[:, j + 1] = fine.step(Y[:, j], us[:, j])
                 _check_finite(Y[:, j + 1], knots)
@@ -67,6 +67,11 @@ def inside_knots(
                 Y[i, 1:] = _motion(fine, int(rows[t]), xs[t], us[i, : counts[t]])
     _check_finite(Y.reshape(len(knots), -1), knots)
     return Y
+
+
+def _remembers_knots(fine: System) -> bool:
+    """Whether a finer step alone cannot tell what the states of its knot remember."""
+    return getattr(fine, "steps_a_knot", 1) > 1
 
 
 def _check_finite(motions: np.ndarray, knots: np.ndarray) -> None:

@@ -26,7 +26,7 @@ from trajopt.solvers.loop import Callback, Loop, State
 from trajopt.solvers.memory import keep_freed
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.posed import Posed, pose, takes_accelerations
-from trajopt.solvers.start import first_iterate, fitted, given_trajectory, taken_over
+from trajopt.solvers.start import Start, first_iterate, fitted, given_trajectory, taken_over
 from trajopt.solvers.timing import Stopwatch
 from trajopt.validation import positive_number
 
@@ -88,12 +88,21 @@ def solve(
     state = loop.run(iterate, callback, predicted)
     if curvature.escape and threshold is not None and options.soft_penalty == 0.0 and not cycle:
         state = _past_saddles(loop, state, callback)
-    if state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
-        rows = state.model.rows
-        if start.rejected is not None or (rows is not None and not np.isfinite(rows.c).all()):
-            return _diverged(formulation, start.rejected or iterate, clock)
+    if _goes_nowhere(state, start):
+        return _diverged(formulation, start.rejected or iterate, clock)
     final = executed(formulation, state, options, clock)
     return _solution(formulation, posed, state, final, clock, start.kind, left)
+
+
+def _goes_nowhere(state: State, start: Start) -> bool:
+    """Whether no step led on from a start that is no good: a held one in whose place a rollout is not finite, or one at
+    which derivatives or rows are not."""
+    rows, rejected = state.model.rows, start.rejected
+    if state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
+        return rejected is not None or (rows is not None and not np.isfinite(rows.c).all())
+    stuck = state.status in (Status.NOT_POSITIVE_DEFINITE, Status.LINE_SEARCH_FAILED, Status.NOT_FINITE)
+    unknown = rejected is not None and not np.isfinite(rejected.cost)
+    return stuck and unknown and not any(record.alpha > 0.0 for record in state.log)
 
 
 def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> State:

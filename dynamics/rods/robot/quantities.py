@@ -39,6 +39,12 @@ def control_units(robot: SoftRobot) -> tuple[str, ...]:
     return (*units, *("",) * (robot.nu - len(units)))
 
 
+def coordinate_units(model: RodModel) -> tuple[str, ...]:
+    """rad or m of the coordinates of joints, nothing of those of strains."""
+    joints = {k for own in model.joint_coordinates.values() for k in range(own.start, own.stop)}
+    return tuple("" if k not in joints else "rad" if _turns(model, k) else "m" for k in range(model.nv))
+
+
 def _tips(model: RodModel) -> tuple[str, ...]:
     """Rods, of many those at the ends of branches; links where there are none."""
     if not model.rods:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from dynamics.printed import in_brief
 from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import load_path
@@ -66,6 +67,15 @@ class EquilibriumBranch(NamedTuple):
     critical_directions: np.ndarray
     critical_kinds: tuple[str, ...]
     status: str
+
+    def __repr__(self) -> str:
+        return in_brief(
+            self,
+            status=self.status,
+            factors=self.factors[[0, -1]],
+            points=len(self.factors),
+            critical_factors=self.critical_factors,
+        )
 
 
 class _Point(NamedTuple):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.printed import in_brief
 from dynamics.rods.kinematics.rotations import check_turns, turned_far
 from dynamics.rods.robot.prescribed_motion import prescribed_values
 from dynamics.rods.robot.soft_robot import SoftRobot
@@ -48,6 +49,9 @@ class StaticEquilibrium(NamedTuple):
     prescribed_forces: Mapping[str, np.ndarray]
     stable: bool
     negative_directions: int
+
+    def __repr__(self) -> str:
+        return in_brief(self, status=self.status, residual=self.residual, stable=self.stable)
 
 
 def static_equilibrium(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 
+from dynamics.printed import in_brief
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.statics.equilibrium import load_path
 from dynamics.rods.statics.load_path import is_symmetric
@@ -31,6 +32,9 @@ class VibrationModes(NamedTuple):
     frequencies: np.ndarray
     shapes: np.ndarray
     decay_rates: np.ndarray
+
+    def __repr__(self) -> str:
+        return in_brief(self, modes=len(self.frequencies), lowest=self.frequencies[:3])
 
 
 def vibration_modes(

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from scipy.integrate import BDF, Radau
 
+from dynamics.printed import in_brief
 from dynamics.progress import progress_bar
 from dynamics.rods.model.turning_joints import turning_joints
 from dynamics.rods.robot.plant import Plant, Policy, Report, Run, State
@@ -59,6 +60,9 @@ class Simulation(NamedTuple):
     prescribed_forces: Mapping[str, np.ndarray]
     controls: np.ndarray
     robot: SoftRobot | None
+
+    def __repr__(self) -> str:
+        return in_brief(self, duration=float(self.t[-1] - self.t[0]))
 
     def __reduce__(self) -> tuple[Any, ...]:
         robot = self.robot

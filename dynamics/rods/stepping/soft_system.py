@@ -12,7 +12,7 @@ from dynamics.rods.chains.closures import check_closed
 from dynamics.rods.kinematics.center_lines import skeleton
 from dynamics.rods.kinematics.rotations import check_turns
 from dynamics.rods.model.turning_joints import turning_joints
-from dynamics.rods.robot.quantities import Panel, control_units, quantities
+from dynamics.rods.robot.quantities import Panel, control_units, coordinate_units, quantities
 from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.robot.surfaces import body_placements, solids
 from dynamics.rods.robot.surroundings import contact_shapes
@@ -53,6 +53,7 @@ class SoftRobotSystem(DiscreteSystem):
     model : RodModel
     state_names, tangent_names, control_names : tuples of str, as long as states, tangents and controls
     control_units : tuple of str, "N", "Pa" or "N m"
+    tangent_units : tuple of str, "rad", "m", "rad/s" or "m/s" of joints, "" of strains
     serves : tuple of what terms may be made for, the model alone
     euclidean : whether the state space is a vector space: of models without joints that turn without limit
     plain_tangent : True, for all numbers of a state are free
@@ -94,6 +95,8 @@ class SoftRobotSystem(DiscreteSystem):
         self.state_names = (*coordinates, *(f"d({name})/dt" for name in coordinates))
         self.control_names, self.control_units = robot.control_names, control_units(robot)
         self.tangent_names = (*coordinates, *(f"{name} velocity" for name in coordinates))
+        units = coordinate_units(robot.model)
+        self.tangent_units = (*units, *(f"{unit}/s" if unit else "" for unit in units))
         self.serves = (Subject(self.model),)
         self._turns = turning_joints(robot.model)
         self.euclidean = not len(self._turns)
