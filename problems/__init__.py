@@ -52,6 +52,7 @@ def experiments() -> dict[str, str]:
         "mpc": "predictive control of a swing-up under gusts, beside open loop and feedback gains",
         "public_robots": "robots of other packages, read from URDF and MJCF, against Pinocchio and MuJoCo",
         "public_robots.pictures": "motions of public robots with their shapes: moving pictures and pages in a browser",
+        "warm_starts": "optima given back, initial states that have moved, predictive control with a hard goal",
         "mpc_latency": "a cycle of predictive control of an arm past a ball: time, memory, what it loses",
         "sensitivity": "derivatives of solutions, exact and without the Hessian of the dynamics; saddles",
         "soft_manipulator": "iLQR and DDP on soft robots, and on random targets of a soft manipulator",
