@@ -199,9 +199,9 @@ def tables(results: dict[str, Any]) -> Iterator[Table]:
 
 def study(run: Run) -> dict[str, Any]:
     """All robots."""
-    K, seconds = (8, 0.02) if run.options.quick else (KNOTS, 3.0)
+    how = (*((8, 0.02) if run.options.quick else (KNOTS, 3.0)), run.options.seed)
     robots = models()
-    rows = [row for name in run.track(robots, "robots") for row in measure(name, *robots[name], K, seconds, run.options.seed)]
+    rows = [row for name in run.track(robots, "robots") for row in measure(name, *robots[name], *how)]
     return {"rows": rows, "targets": targets(rows)}
 
 
