@@ -74,7 +74,7 @@ budget: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.cold_start --budget
 
 wheel: $(VENV)/.installed-test
-	$(BIN)/python -m experiments.wheel --out dist
+	$(BIN)/python -m experiments.wheel --out dist $(ARGS)
 
 bench: $(VENV)/.installed
 	$(BIN)/trajopt bench $(ARGS)
