@@ -81,9 +81,10 @@ def programs() -> dict[str, tuple[object, ...]]:
 def compile_kernels(
     commands: Collection[tuple[object, ...]], level: str, cache: Path, folder: Path, done: Callable[[], object]
 ) -> None:
-    """Run commands with the kernels of this level kept in `cache`."""
+    """Run commands with the kernels of this level kept in `cache`: of this checkout, whatever else is installed."""
+    variables = {"PYTHONPATH": str(ROOT), "TRAJOPT_CACHE_DIR": str(cache), **shipped.environment_of(level)}
     for command in commands:
-        _call(sys.executable, *command, folder=folder, TRAJOPT_CACHE_DIR=str(cache), **shipped.environment_of(level))
+        _call(sys.executable, *command, folder=folder, **variables)
         done()
 
 
