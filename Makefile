@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet
 UNINSTALL := $(BIN)/python -m pip uninstall --disable-pip-version-check --yes -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-processors test-narrow test-lowest lint docs tutorials test-docs benchmarks budget wheel bench peers clean distclean
+.PHONY: help demo test test-processors test-narrow test-skipped test-lowest lint docs tutorials test-docs benchmarks budget wheel bench peers clean distclean
 
 help:
 	@echo "make demo       solve the arm problem with iLQR and DDP; pictures and data go to $(OUT)"
@@ -23,9 +23,10 @@ help:
 	@echo "make benchmarks   measure what its page of benchmarks shows"
 	@echo "make lint       the same without the tests"
 	@echo "make test-processors   the tests as other processors run them;  make test-narrow: a few of them, as one without AVX-512"
+	@echo "make test-skipped      the tests that were skipped so far, with the libraries that most of them need (make peers, and more)"
 	@echo "make test-lowest       the tests with the lowest versions of all libraries, in $(LOWEST); with Python 3.11 or 3.12"
 	@echo "make budget     what a first use of the arm compiles, against the budget for it"
-	@echo "make wheel      a wheel in dist/ with the kernels that examples and problems need, compiled"
+	@echo "make wheel      a wheel in dist/ with the kernels that examples and problems need, compiled   (ARGS='--levels x86-64-v3')"
 	@echo "make bench      time the kernels and solvers; Pinocchio beside them if 'make peers' was run"
 	@echo "make peers      install the libraries that benchmarks and experiments compare with"
 	@echo "make clean      remove caches and build products;  make distclean: also $(VENV) and results/"
@@ -36,7 +37,7 @@ demo: $(VENV)/.installed
 	$(BIN)/trajopt compare arm --out $(OUT)
 	@echo && echo "Written to $(OUT):" && ls $(OUT)
 
-test: lint
+test: lint $(VENV)/.installed-test
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 test-processors: $(VENV)/.installed-test
@@ -45,10 +46,14 @@ test-processors: $(VENV)/.installed-test
 test-narrow: $(VENV)/.installed-test
 	$(BIN)/python -m tests.processors narrow -- -n $(JOBS) -m processor
 
+# torch is left out: from the package index it comes with gigabytes for graphics processors.
+test-skipped: $(addprefix $(VENV)/.installed-,test peers robots view jax)
+	$(BIN)/python -m pytest -n $(JOBS) --skipped $(ARGS)
+
 test-lowest: $(LOWEST)/.installed
 	$(LOWEST)/bin/python -m pytest -n $(JOBS) $(ARGS)
 
-lint: $(VENV)/.installed-test
+lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python --level warning
 	$(BIN)/lint-imports
@@ -74,7 +79,7 @@ budget: $(VENV)/.installed-test
 	$(BIN)/python -m experiments.cold_start --budget
 
 wheel: $(VENV)/.installed-test
-	$(BIN)/python -m experiments.wheel --out dist
+	$(BIN)/python -m experiments.wheel --out dist $(ARGS)
 
 bench: $(VENV)/.installed
 	$(BIN)/trajopt bench $(ARGS)

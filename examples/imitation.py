@@ -1,4 +1,5 @@
-"""Learn from an expert's motions where to and how: a network tells an arm its target and the weight of its cost."""
+"""Learn from an expert's motions where to and how: a network tells an arm its target and the weight of its cost.
+It needs the extra `torch`."""
 
 import sys
 

@@ -1,4 +1,5 @@
-"""A Franka Panda moves to a pose in the least time past a ball; the plan is checked, executed and handed over."""
+"""A Franka Panda moves to a pose in the least time past a ball; the plan is checked, executed and handed over.
+Without a file of the robot it needs the extra `robots`."""
 
 import sys
 

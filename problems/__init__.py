@@ -47,6 +47,7 @@ def experiments() -> dict[str, str]:
         "trot_speeds": "the quadruped's trot followed over speed and payload by continuation, as far as it goes",
         "quadruped.structure": "what eliminating legs saves, and what rollouts that follow the base would",
         "rods": "soft robots over ten seconds with and without exact Jacobians, beside published times; snapshots",
+        "rods.knots": "time per knot of the equation of motion of soft robots, its derivatives and the Hessian",
         "rods.swing": "a clamped rod swings, by our integrators and beside PyElastica: error, steps and time",
         "execution": "plans executed at 1 kHz, with right and wrong masses: policies, held controls, gains held or not",
         "mpc": "predictive control of a swing-up under gusts, beside open loop and feedback gains",

@@ -4,13 +4,20 @@ Tests that compile the same large kernels stay together: with an empty kernel ca
 dynamics at the same time would compile it twice.
 
 The scratch of every driver is guarded (`dynamics.simd.scratch_guard`), and a run of all tests fails unless every driver
-was called and wrote its scratch to the end: sizes and what is carved from them are written in different places.
+was called and wrote its scratch to the end: sizes and what is carved from them are written in different places.  It
+fails too if no test ran one of the experiments to its end.
+
+At its end a run says what was skipped and why; `pytest --skipped` then runs what has been skipped so far.
 """
 
 import ast
 import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
 
@@ -44,8 +51,13 @@ def group_of(nodeid: str) -> str:
     return next((group for group, parts in GROUPS.items() if any(part in file for part in parts)), path)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """These groups come first: they take longest."""
+    if config.option.skipped:
+        before = skipped_before(config)
+        left_out = [item for item in items if before.isdisjoint(places_of(item.nodeid))]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
     items.sort(key=lambda item: group_of(item.nodeid) not in GROUPS)
 
 
@@ -96,39 +108,102 @@ def complaints() -> list[str]:
     for name, count in unused.items():
         module = name.rpartition(".")[0]
         least[module] = 0 if module.startswith(ROOM) else min(count, least.get(module, count))
-    return never + [f"{module}: asks for {n} numbers of scratch too many" for module, n in sorted(least.items()) if n]
+    never += [f"{module}: asks for {n} numbers of scratch too many" for module, n in sorted(least.items()) if n]
+    return never + [f"experiments.{name}: no test runs it to its end" for name in sorted(expected() - completed)]
 
 
-def note(found: dict[str, int]) -> None:
+# ------------------------------------------------------------------------------------------------ experiments
+BY_MAKE = {"wheel", "cold_start"}
+"""Experiments that continuous integration runs by `make wheel` and `make budget`."""
+NEEDS = {"peers": "crocoddyl", "public_robots.pictures": "pinocchio"}
+"""Experiments that are nothing without a library."""
+completed: set[str] = set()
+"""Experiments that have run to their end in any process."""
+
+
+def expected() -> set[str]:
+    """Experiments that a run of all tests runs."""
+    from problems import experiments
+
+    return set(experiments()) - BY_MAKE - {name for name, library in NEEDS.items() if find_spec(library) is None}
+
+
+def note(found: dict[str, int], experiments: Iterable[str]) -> None:
+    """Keep what a process has seen."""
     for name, count in found.items():
         unused[name] = min(count, unused.get(name, count))
+    completed.update(experiments)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node, error) -> None:
     """One of several processes has ended."""
-    note(getattr(node, "workeroutput", {}).get("unused", {}))
+    seen = getattr(node, "workeroutput", {})
+    note(seen.get("unused", {}), seen.get("completed", ()))
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     from dynamics.simd import scratch_guard
 
-    config = session.config
-    note({name: count for name, count in scratch_guard.unused.items() if name in drivers()})
+    config, harness = session.config, sys.modules.get("experiments.harness.experiment")
+    found = {name: count for name, count in scratch_guard.unused.items() if name in drivers()}
+    note(found, harness.COMPLETED if harness else ())
     if hasattr(config, "workeroutput"):  # of one of several processes
-        config.workeroutput["unused"] = unused
+        config.workeroutput |= {"unused": unused, "completed": sorted(completed)}
     elif all_tests(config) and exitstatus == 0 and complaints():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
     if all_tests(config) and (lines := complaints()):
-        terminalreporter.section("scratch of drivers")
+        terminalreporter.section("scratch of drivers, experiments")
         terminalreporter.write("".join(f"{line}\n" for line in lines))
+    if skipped := terminalreporter.stats.get("skipped", []):
+        terminalreporter.section("skipped")
+        terminalreporter.write("".join(f"{line}\n" for line in reasons(skipped)))
+    remember(config, {report.nodeid for report in skipped}, terminalreporter.stats)
+
+
+# ------------------------------------------------------------------------------------------------ what was skipped
+SKIPPED = "trajopt/skipped"
+"""Where pytest's cache holds the tests, or whole files, that have been skipped and have not run since."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--skipped", action="store_true", help="only the tests that runs before have skipped")
+
+
+def reasons(skipped: Sequence[pytest.TestReport]) -> list[str]:
+    """How many were skipped for each reason, and in which files, most first."""
+    found = defaultdict(list)
+    for report in skipped:
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        found[why.removeprefix("Skipped: ")].append(Path(report.nodeid.partition("::")[0]).name)
+    return [
+        f"{len(files):4d}  {why}  ({', '.join(sorted(set(files)))})"
+        for why, files in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+    ]
+
+
+def places_of(nodeid: str) -> set[str]:
+    """A test and its file, which is skipped as a whole where it needs a library."""
+    return {nodeid, nodeid.partition("::")[0]}
+
+
+def skipped_before(config: pytest.Config) -> set[str]:
+    return set(config.cache.get(SKIPPED, ())) if config.cache else set()
+
+
+def remember(config: pytest.Config, skipped: set[str], stats: Mapping[str, list]) -> None:
+    """Add what was skipped now, without what has run since."""
+    ended = [report.nodeid for kind in ("passed", "failed", "error") for report in stats.get(kind, ())]
+    ran = set().union(*map(places_of, ended))
+    if config.cache and not config.option.collectonly:
+        config.cache.set(SKIPPED, sorted((skipped_before(config) - ran) | skipped))
 
 
 def all_tests(config: pytest.Config) -> bool:
     """Whether none is left out on the command line."""
-    choices = "keyword", "markexpr", "deselect", "lf", "ignore", "collectonly"
+    choices = "keyword", "markexpr", "deselect", "lf", "ignore", "collectonly", "skipped"
     chosen = any(getattr(config.option, name, None) for name in choices)
     return config.args == config.getini("testpaths") and not chosen

@@ -1,15 +1,57 @@
 """The README's examples are the example scripts, and they run."""
 
+import ast
+import importlib.util
 import re
 import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import trajopt
+from experiments.wheel import extra_of, lacking, scripts
 
 ROOT = Path(__file__).parents[1]
+OURS = {"trajopt", "dynamics", "problems"}
+DEPENDENCIES = {"numpy", "scipy", "numba", "matplotlib", "rich"}
+
+
+def run(name):
+    """What an example leaves; the test is skipped where the extra that it says it needs is not installed."""
+    if why := lacking(scripts()[name]):
+        pytest.skip(why)
+    return runpy.run_path(str(scripts()[name]))
+
+
+def test_every_example_runs_in_a_test():
+    """By its name: in this file, or beside the experiment that it belongs to."""
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    told = set(re.findall(r'\brun\("(\w+)"\)', source)) | set(re.findall(r'"examples" / "(\w+)\.py"', source))
+    assert set(scripts()) <= told
+
+
+@pytest.mark.parametrize("name", scripts())
+def test_examples_say_which_extra_they_need(name):
+    """Whatever else is imported; what an example has fetched for it is not seen here."""
+    tree = ast.parse(scripts()[name].read_text(encoding="utf-8"))
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    others = {module.split(".")[0] for module in imported} - OURS - DEPENDENCIES - set(sys.stdlib_module_names)
+    assert others <= {extra_of(scripts()[name])}, "a library that no extra of this name brings"
+    assert lacking(scripts()[name]) or all(importlib.util.find_spec(library) for library in others)
+
+
+def test_what_an_example_lacks(tmp_path):
+    script = tmp_path / "some.py"
+    script.write_text('"""Does much; it needs the extra `test`."""\n')
+    assert extra_of(script) == "test" and "pytest" not in lacking(script)
+    script.write_text('"""Does more; it needs the extra `torch`."""\n')
+    found = importlib.util.find_spec("torch") is not None
+    assert lacking(script) == ("" if found else "some needs the extra torch, without which torch is missing")
+    script.write_text('"""Does little."""\n')
+    assert extra_of(script) is None and lacking(script) == ""
 
 
 @pytest.mark.parametrize(
@@ -42,7 +84,7 @@ def test_readme_shows_the_scripts(number, name, lines):
 
 def test_quick_start_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    result = runpy.run_path(str(ROOT / "examples" / "quick_start.py"))
+    result = run("quick_start")
     assert result["solutions"].converged
     assert "ddp" in capsys.readouterr().out
     assert {p.name for p in (tmp_path / "results" / "quick_start").iterdir()} == {"convergence.png", "motion.png"}
@@ -50,7 +92,7 @@ def test_quick_start_runs(tmp_path, monkeypatch, capsys):
 
 def test_derivatives_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    result = runpy.run_path(str(ROOT / "examples" / "derivatives.py"))
+    result = run("derivatives")
     assert abs(result["missing"][0] - 0.3) < 1e-9 and "0.300 kg" in capsys.readouterr().out
     assert result["tensors"].nbytes < 2e5 and result["Hqq"].shape == (64, 6, 6)
     given = result["arm_given"]
@@ -60,7 +102,7 @@ def test_derivatives_run(tmp_path, monkeypatch, capsys):
 
 def test_custom_dynamics_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    result = runpy.run_path(str(ROOT / "examples" / "custom_dynamics.py"))
+    result = run("custom_dynamics")
     solution, again = result["solution"], result["again"]
     assert solution.converged and again.converged and again.iterations < solution.iterations
     clearance = result["pillar"].evaluate(solution.xs[1:], None)
@@ -72,7 +114,7 @@ def test_custom_dynamics_runs(tmp_path, monkeypatch, capsys):
 
 def test_quadruped_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    result = runpy.run_path(str(ROOT / "examples" / "quadruped.py"))
+    result = run("quadruped")
     solutions, system = result["solutions"], result["system"]
     assert solutions.converged and solutions["ddp"].iterations <= solutions["ilqr"].iterations
     assert solutions["ddp"].cost == pytest.approx(solutions["ilqr"].cost, rel=1e-8)
@@ -83,14 +125,14 @@ def test_quadruped_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_feedback_runs(capsys):
-    result = runpy.run_path(str(ROOT / "examples" / "feedback.py"))
+    result = run("feedback")
     assert result["feedback"].exact and max(result["off"]) < 0.1 and len(result["off"]) == 60
     assert "us from sample to torques" in capsys.readouterr().out
 
 
 def test_humanoid_runs(capsys):
     """The pressure reaches the limits of the smaller soles, and stays within by what drifting soles turn."""
-    result = runpy.run_path(str(ROOT / "examples" / "humanoid.py"))
+    result = run("humanoid")
     solutions = result["solutions"]
     assert solutions.converged and solutions["ddp"].iterations < solutions["ilqr"].iterations
     assert solutions["ddp"].cost == pytest.approx(solutions["ilqr"].cost, rel=1e-8)
@@ -104,7 +146,7 @@ def test_humanoid_runs(capsys):
 
 def test_soft_arm_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    result = runpy.run_path(str(ROOT / "examples" / "soft_arm.py"))
+    result = run("soft_arm")
     solutions = result["solutions"]
     assert result["rest"].converged and solutions.converged and result["missed"] < 1e-3
     assert solutions["ddp"].cost == pytest.approx(solutions["ilqr"].cost, rel=1e-8)
@@ -115,21 +157,21 @@ def test_soft_arm_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_a_strip_buckles(capsys):
-    result = runpy.run_path(str(ROOT / "examples" / "buckling.py"))
+    result = run("buckling")
     assert result["straight"].critical_kinds[0] == "bifurcation"
     assert result["buckling"] == pytest.approx(result["euler"], rel=1e-3) and result["rest"].stable
     assert "0.9 of it: hinges 0.5000 m apart, first mode 2.90 Hz" in capsys.readouterr().out
 
 
 def test_chambers_reach(capsys):
-    result = runpy.run_path(str(ROOT / "examples" / "chambers.py"))
+    result = run("chambers")
     assert result["rest"].converged and result["bent"].converged and result["pushed"].converged
     assert result["solution"].converged and result["missed"] < 1e-3 and (result["solution"].us >= 0.0).all()
     assert "tip at rest, under pressure, pushed in the middle" in capsys.readouterr().out
 
 
 def test_a_magnet_bends_a_catheter_around_a_ball(capsys):
-    result = runpy.run_path(str(ROOT / "examples" / "magnetic_catheter.py"))
+    result = run("magnetic_catheter")
     assert result["rest"].converged and result["solution"].converged and result["missed"] < 1e-3
     assert result["robot"].control_names == ("Bx", "By", "Bz") and result["touch"].depths.max() > 1e-3
     assert "the ball is pressed with" in capsys.readouterr().out
@@ -137,7 +179,7 @@ def test_a_magnet_bends_a_catheter_around_a_ball(capsys):
 
 def test_two_arms_lift_a_bar(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    result = runpy.run_path(str(ROOT / "examples" / "two_arms.py"))
+    result = run("two_arms")
     assert result["solution"].converged
     assert "largest force on the bar" in capsys.readouterr().out
     assert (tmp_path / "results" / "two_arms" / "lift.gif").stat().st_size > 0
@@ -145,7 +187,7 @@ def test_two_arms_lift_a_bar(tmp_path, monkeypatch, capsys):
 
 def test_a_gripper_opens(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    result = runpy.run_path(str(ROOT / "examples" / "gripper.py"))
+    result = run("gripper")
     assert result["solution"].converged and result["robot"].nv == 7
     assert "8 joints, 7 coordinates" in (printed := capsys.readouterr().out) and "170.0 mm apart" in printed
     assert (tmp_path / "results" / "gripper" / "reach.gif").stat().st_size > 0
@@ -153,7 +195,7 @@ def test_a_gripper_opens(tmp_path, monkeypatch, capsys):
 
 def test_derivatives_of_a_solution(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    result = runpy.run_path(str(ROOT / "examples" / "sensitivity.py"))
+    result = run("sensitivity")
     assert result["off"] < 0.1 * result["before"] and result["longer"].iterations < result["solution"].iterations
     make, p, slopes, h = result["make_problem"], result["p"], result["slopes"], 1e-4
     for name in p:
@@ -165,7 +207,7 @@ def test_derivatives_of_a_solution(tmp_path, monkeypatch, capsys):
 
 
 def test_waypoints_and_limits(capsys):
-    result = runpy.run_path(str(ROOT / "examples" / "waypoints.py"))
+    result = run("waypoints")
     solution, start = result["solution"], result["start"]
     assert solution.converged and "Constraint 'waypoint at the end'" in capsys.readouterr().out
     q = solution.xs[[40, 90, 120], :6].copy()
@@ -178,7 +220,7 @@ def test_waypoints_and_limits(capsys):
 
 def test_a_plan_holds(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    result = runpy.run_path(str(ROOT / "examples" / "execution.py"))
+    result = run("execution")
     printed = capsys.readouterr().out
     assert "semi_implicit_euler: off by 0.1 rad" in printed and "rk4: off by 1.7e-06 rad" in printed
     assert result["motion"].largest_deviation[:6].max() < 0.2 and len(result["message"]["points"]) == 251
@@ -190,7 +232,7 @@ def test_a_plan_holds(tmp_path, monkeypatch, capsys):
 
 def test_a_pendulum_with_ever_weaker_motors(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    result = runpy.run_path(str(ROOT / "examples" / "continuation.py"))
+    result = run("continuation")
     found = result["found"]
     assert found.status == "lost" and 7.2 < found.parameters[-1] < 7.4 and found.pressing[-1] > 90
     assert found.iterations[1:].sum() < 0.5 * sum(s.iterations for s in found.warm[1:])
@@ -201,7 +243,7 @@ def test_a_pendulum_with_ever_weaker_motors(tmp_path, monkeypatch, capsys):
 
 def test_a_leg_is_designed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    result = runpy.run_path(str(ROOT / "examples" / "leg_design.py"))
+    result = run("leg_design")
     best, make, first = result["best"], result["make"], result["first"]
     assert best.success and np.abs(best.jac).max() < 1e-5 and best.fun < 0.6 * first.cost
     np.testing.assert_allclose(best.x, [10.357, 21.046], atol=0.02)
@@ -218,7 +260,7 @@ def test_a_leg_is_designed(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.peer
 def test_a_whole_job(tmp_path, monkeypatch, capsys):
-    """With the description that comes with Pinocchio's example robots; the other source is fetched."""
+    """With the description that comes with Pinocchio's example robots, in place of the one that the extra fetches."""
     shared = pytest.importorskip("example_robot_data.robots_loader").getModelPath("panda_description/urdf/panda.urdf")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["panda_job", str(Path(shared) / "panda_description" / "urdf" / "panda.urdf")])
@@ -242,10 +284,9 @@ def test_a_whole_job(tmp_path, monkeypatch, capsys):
 
 def test_a_network_imitates(tmp_path, monkeypatch, capsys):
     """A few steps of training halve the loss in situations that are new."""
-    pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["imitation", "8"])
-    result = runpy.run_path(str(ROOT / "examples" / "imitation.py"))
+    result = run("imitation")
     assert result["last"] < 0.5 * result["first"] and not result["plan"].failed.any()
     assert "situations never seen" in capsys.readouterr().out
     assert (tmp_path / "results" / "imitation" / "motion.png").stat().st_size > 1e4
@@ -254,7 +295,7 @@ def test_a_network_imitates(tmp_path, monkeypatch, capsys):
 def test_identification(tmp_path, monkeypatch, capsys):
     """Truths lie within what the covariances say, which are those of many draws of noise, and residuals are noise."""
     monkeypatch.chdir(tmp_path)
-    result = runpy.run_path(str(ROOT / "examples" / "identification.py"))
+    result = run("identification")
     columns, fit, rank = result["columns"], result["fit"], result["rank"]
     assert rank == 36 and np.abs(result["off"]).max() < 4.0 and 0.6 < result["off"].std() < 1.4
     draws = np.linalg.lstsq(columns, np.random.default_rng(1).standard_normal((1800, 200)), rcond=None)[0]

@@ -1,11 +1,15 @@
 """The versions that pyproject.toml allows are those that were tested."""
 
 import tomllib
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
+import dynamics
+import problems
+import trajopt
 from tests.lowest import pins
 
 ROOT = Path(__file__).parents[1]
@@ -17,8 +21,12 @@ def dependencies():
 
 
 def test_what_is_installed_is_allowed():
+    """And can be imported, as can what is built on it."""
     for name, specifier in dependencies().items():
         assert version(name) in specifier, name
+        import_module(name)
+    for package in (dynamics, problems, trajopt):
+        assert all(hasattr(package, name) for name in dir(package))
 
 
 def test_numba_has_an_upper_bound_and_the_lowest_versions_are_those_of_make_test_lowest():

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from dynamics.simd.shipped import environment_of, host_levels
+from experiments import wheel as experiment
 from experiments.wheel import COUNT, build
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -93,6 +94,39 @@ def test_what_the_wheel_holds(wheel):
     assert {name for name in held if ".dist-info/" not in name} == {str(path.relative_to(ROOT)) for path in wanted}
     assert {f"{name}/py.typed" for name in PACKAGES} | {"problems/models/arm6.urdf"} <= held
     assert "License-Expression: BSD-2-Clause" in metadata and "# trajopt" in metadata
+
+
+@pytest.mark.parametrize(
+    "only, left_out", [(("custom_dynamics", "pendulum"), ()), (("imitation", "buckling"), ("imitation",)), ((), None)]
+)
+@pytest.mark.skipif(not LEVEL, reason="the processor reaches no level that kernels are compiled for")
+def test_what_is_compiled_into_it(only, left_out, tmp_path, monkeypatch, capsys):
+    """Examples and problems, without those examples whose extra is missing, which is said."""
+    called, checked = [], []
+    lacking = lambda script: f"{script.stem} needs much" if script.stem in ("imitation", "panda_job") else ""  # noqa: E731
+    monkeypatch.setattr(experiment, "lacking", lacking)
+    monkeypatch.setattr(experiment, "_call", lambda *command, **settings: called.append((command[1:], settings)))
+    result = lambda *given: checked.append(given[3]) or [{"example": "none", "compiled": 0}]  # noqa: E731
+    monkeypatch.setattr(experiment, "check", result)
+    options = ["--levels", LEVEL, *(("--only", *only) if only else ())]
+    monkeypatch.setattr(experiment, "build", lambda *_: Path(shutil.copy(ROOT / "LICENSE", tmp_path / "made.whl")))
+    assert experiment.main([*options, "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    chosen = set(only) or {*experiment.scripts(), *experiment.names()}
+    out = {"imitation", "panda_job"} if left_out is None else set(left_out)
+    assert {Path(command[0]).stem if len(command) == 1 else command[3] for command, _ in called} == chosen - out
+    assert all(settings["NUMBA_CPU_NAME"] == LEVEL for _, settings in called)
+    assert all(f"left out: {name} needs much" in printed for name in out) and printed.count("left out") == len(out)
+    assert checked == [["quick_start", "quadruped"] if not only else sorted(chosen - out)[:1]]
+
+
+def test_a_wheel_that_nothing_can_try(tmp_path, monkeypatch):
+    monkeypatch.setattr(experiment, "lacking", lambda script: "much")
+    with pytest.raises(SystemExit, match="--only: got no example that can run here"):
+        experiment.main(["--only", "imitation", "pendulum", "--out", str(tmp_path)])
+    monkeypatch.setattr(experiment.shipped, "host_levels", list)
+    with pytest.raises(SystemExit, match="this processor is none of x86-64-v3"):
+        experiment.main(["--levels", "x86-64-v3", "--out", str(tmp_path)])
 
 
 def test_it_works_in_a_folder_with_others_of_its_names(python, first_use):

@@ -1,13 +1,12 @@
 """The solvers, all with their default options, behind one call: solve(us, xs) from a start, with a limit of time.
 
-Peers run in a process of their own, one for each problem, which is ended when a solve takes longer than the limit:
-their loops are compiled and cannot be asked to stop.  Their seconds are measured there, around the call of the solver.
+Peers run in a process of their own, one for each problem, so that one that takes longer than the limit, or dies, is a
+result.  Their seconds are measured there, around the call of the solver.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,20 +18,23 @@ import trajopt
 from experiments.constraints.catalogue import statement as named
 from experiments.constraints.residuals import problem_of
 from experiments.constraints.statement import Statement
+from experiments.harness import PeerLost, PeerProcess
 
 OURS = {"ddp": trajopt.DDP(), "ilqr": trajopt.ILQR()}
 PEERS = ("ipopt", "fatrop")
 SOLVERS = (*OURS, *PEERS)
-WARM_ITERATIONS, SHORT, REPEATS, BUILD_SECONDS = 40, 0.5, 3, 120.0
+WARM_ITERATIONS, SHORT, REPEATS = 40, 0.5, 3
 """Before anything is timed; solves below so many seconds are timed so often, and the median is taken."""
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One solve: how it ended, and where.  cost and violation are judged from xs (N+1, nx) and us (N, nu) alone."""
+    """One solve: how it ended, and where.  cost and violation are judged from xs (N+1, nx) and us (N, nu) alone.
+
+    Where a peer gave no answer, iterations are None, cost and violation NaN, xs and us those of the start."""
 
     status: str
-    iterations: int
+    iterations: int | None
     seconds: float
     cost: float
     violation: float
@@ -83,53 +85,36 @@ class Theirs:
     """IPOPT or FATROP on a statement of the catalogue, in a process of its own."""
 
     def __init__(self, solver: str, statement: Statement, limit: float) -> None:
-        self._solver, self._statement, self._limit = solver, statement, limit
+        self._statement, self._limit = statement, limit
         if solver not in available():
             raise ModuleNotFoundError(f"{solver} needs casadi, of the extra 'peers'")
-        self._process: Any = None
-        self._line: Any = None
+        self._peer = PeerProcess(peer, solver, statement.name)
 
     def solve(self, us: np.ndarray, xs: np.ndarray) -> Attempt:
-        """From controls and states."""
-        if self._process is None:
-            self._begin()
+        """From controls and states; where the peer is lost, how it was is the status."""
         times: list[float] = []
-        while not times or (len(times) < REPEATS and times[0] < SHORT):
-            self._line.send((us, xs))
-            if not self._line.poll(self._limit):
-                self.close()
-                return Attempt("out of time", -1, self._limit, np.nan, np.nan, xs, us)
-            result = self._line.recv()
-            times.append(result[-1])
+        result: Any = None
+        begin = time.perf_counter()
+        try:
+            while not times or (len(times) < REPEATS and times[0] < SHORT):
+                result = self._peer.ask(us, xs, seconds=self._limit)
+                times.append(result[-1])
+        except PeerLost as lost:
+            return Attempt(str(lost), None, time.perf_counter() - begin, np.nan, np.nan, xs, us)
         found_xs, found_us, _, status, iterations, _ = result
         return judged(self._statement, status, iterations, float(np.median(times)), found_xs, found_us)
 
-    def _begin(self):
-        context = multiprocessing.get_context("spawn")
-        self._line, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other, self._solver, self._statement.name), daemon=True)
-        self._process.start()
-        if not self._line.poll(BUILD_SECONDS) or self._line.recv() != "ready":
-            raise RuntimeError(f"{self._solver}: did not start on {self._statement.name}")
-
     def close(self) -> None:
         """End its process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._line.close()
-            self._process = None
+        self._peer.close()
 
 
-def _serve(line: Any, solver: str, name: str) -> None:
-    """In the other process: solve what comes along the line, for ever."""
+def peer(solver: str, name: str) -> Callable[[np.ndarray, np.ndarray], tuple]:
+    """In the other process: the call that solves a statement of the catalogue from controls and states."""
     from experiments.constraints.programme import Peer
 
-    peer = Peer(solver, named(name))
-    line.send("ready")
-    while True:
-        us, xs = line.recv()
-        line.send(tuple(peer.solve(us, xs)))
+    made = Peer(solver, named(name))
+    return lambda us, xs: tuple(made.solve(us, xs))
 
 
 def contestant(solver: str, statement: Statement, limit: float) -> Ours | Theirs:

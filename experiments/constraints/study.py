@@ -98,14 +98,15 @@ def run_record(number: int, a: Attempt, minima: list[float]) -> dict[str, Any]:
 
 
 def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of one solver on one problem; iterations are medians of the successes, or of all where there are none."""
-    counted = [r["iterations"] for r in runs if r["success"]] or [r["iterations"] for r in runs]
+    """Of one solver on one problem; iterations are medians of the successes, or of all that ended if there are none."""
+    ended = [r for r in runs if r["iterations"] is not None]
+    counted = [r["iterations"] for r in ended if r["success"]] or [r["iterations"] for r in ended]
     return {
         "starts": len(runs),
         "successes": sum(r["success"] for r in runs),
         "best": sum(r["best"] for r in runs),
         "named_infeasible": sum(r["status"] == "infeasible" for r in runs),
-        "iterations": float(np.median(counted)),
+        "iterations": float(np.median(counted)) if counted else None,
         "seconds": float(sum(r["seconds"] for r in runs)),
         "statuses": dict(Counter(r["status"] for r in runs)),
     }

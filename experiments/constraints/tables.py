@@ -1,5 +1,6 @@
 """The tables printed at the end, and the one in Markdown."""
 
+from collections import Counter
 from typing import Any
 
 from rich.table import Table
@@ -32,7 +33,7 @@ def row(name: str, record: dict[str, Any]) -> list[str]:
     parts = [entry["summary"] for entry in record["solvers"].values()]
     times = [cell(1e3 * s["seconds"] / s["starts"], ".3g") for s in parts]
     shares = [cell(record["ratios"].get(peer, {}).get("all"), ".2g") for peer in PEERS]
-    return [name, *map(counts, parts), *(f"{s['iterations']:.0f}" for s in parts), *times, *shares]
+    return [name, *map(counts, parts), *(cell(s["iterations"], ".0f") for s in parts), *times, *shares]
 
 
 def feasible_rows(problems: dict[str, Any]) -> list[list[str]]:
@@ -54,11 +55,22 @@ def infeasible_rows(problems: dict[str, Any]) -> list[list[str]]:
     return [
         [
             name, HEADINGS[solver], ", ".join(f"{n} {word}" for word, n in s["statuses"].items()),
-            f"{s['iterations']:.0f}", cell(1e3 * s["seconds"] / s["starts"], ".3g"),
+            cell(s["iterations"], ".0f"), cell(1e3 * s["seconds"] / s["starts"], ".3g"),
         ]
         for name, record in problems.items() if not record["feasible"]
         for solver, s in ((solver, entry["summary"]) for solver, entry in record["solvers"].items())
     ]  # fmt: skip
+
+
+def lost_rows(problems: dict[str, Any]) -> list[list[str]]:
+    """Where peers gave no answer, and how it came to that."""
+    rows = []
+    for name, record in problems.items():
+        for solver, entry in record["solvers"].items():
+            lost = Counter(run["status"] for run in entry["runs"] if run["iterations"] is None)
+            if lost:
+                rows.append([name, HEADINGS[solver], ", ".join(f"{n} {how}" for how, n in lost.items())])
+    return rows
 
 
 def means(results: dict[str, Any]) -> list[str]:
@@ -72,6 +84,7 @@ def means(results: dict[str, Any]) -> list[str]:
     ]
 
 
+LOST = ("problem", "solver", "lost")
 INFEASIBLE = ("infeasible problem", "solver", "says", "iterations", "ms")
 
 
@@ -90,6 +103,8 @@ def printed(results: dict[str, Any]) -> list[Table | str]:
         shown.append(table(title, ("problem",), columns(problems), (rows[:-1], rows[-1:])))
     if rows := infeasible_rows(problems):
         shown.append(table("infeasible problems", INFEASIBLE[:3], INFEASIBLE[3:], (rows,)))
+    if rows := lost_rows(problems):
+        shown.append(table("solves without an answer", LOST[:2], (), (rows,), LOST[2:]))
     return [*shown, "\n".join(means(results))]
 
 
@@ -140,6 +155,8 @@ def markdown(results: dict[str, Any]) -> str:
         parts.append(_grid(["problem", *columns(problems)], rows))
     if rows := infeasible_rows(problems):
         parts.append(_grid(list(INFEASIBLE), rows))
+    if rows := lost_rows(problems):
+        parts.append(_grid(list(LOST), rows))
     return "\n\n".join([*parts, *means(results)]) + "\n"
 
 

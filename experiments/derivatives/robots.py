@@ -24,6 +24,7 @@ def _file(name: str) -> Path:
 def robot(name: str) -> tuple:
     """Our model and Pinocchio's of one of `ROBOTS`; q and v mean the same in both.
 
+    Mimic joints have coordinates of their own in both, as Pinocchio reads a URDF file if nothing else is said.
     Raises ValueError for another name, ImportError without Pinocchio or example_robot_data.
     """
     if name not in ROBOTS:
@@ -32,7 +33,7 @@ def robot(name: str) -> tuple:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # hyq has links of an inertia that no body can have
         path = str(_file(name))
-        ours = dynamics.load_urdf(path, floating_base=ROBOTS[name])
+        ours = dynamics.load_urdf(path, floating_base=ROBOTS[name]).full
         theirs = pin.buildModelFromUrdf(path, *([pin.JointModelFreeFlyer()] if ROBOTS[name] else []))
     # Pinocchio reads rotor inertias from the file, which not every robot's has; here the models must be the same
     theirs.armature = ours.armature.copy()

@@ -41,6 +41,8 @@ EXPANSION, PACKED, DENSE = "inverse, first order + Hessian", "inverse, tensors, 
 CURVATURE = "forward, Hessian"
 CONTESTS = (INVERSE, FORWARD, EXPANSION, CURVATURE), (PACKED, DENSE)
 """Quantities that take turns, Pinocchio with either group: tensors displace from the caches what comes after them."""
+OWN = "arm6", "chain 24", "humanoid"
+"""Robots that need no extra."""
 QUANTITIES = tuple(quantity for contest in CONTESTS for quantity in contest)
 TARGETS = (
     *((INVERSE, name, 0.12) for name in ("ur5", "hyq", "chain 24")),
@@ -54,22 +56,22 @@ TARGETS = (
 
 # ------------------------------------------------------------------------------------------------ robots
 def own(name: str) -> dynamics.RigidBodyModel:
-    """A model that needs no extra."""
+    """One of `OWN`."""
     if name == "arm6":
         return dynamics.load_urdf(arm.MODEL)
     return humanoid() if name == "humanoid" else chain(24)
 
 
-def models(quick: bool) -> dict[str, tuple]:
+def models() -> dict[str, tuple]:
     """Robot -> our model and Pinocchio's; None for Pinocchio's, and no published robots, where it is missing."""
     found = {}
     try:
         pinocchio_peer.pinocchio()
         build: Callable = pinocchio_peer.build
-        found |= {name: robot(name) for name in (["ur3"] if quick else ROBOTS)}
+        found |= {name: robot(name) for name in ROBOTS}
     except ImportError:
         build = lambda model: None  # noqa: E731
-    for name in ["arm6"] if quick else ["arm6", "chain 24", "humanoid"]:
+    for name in OWN:
         model = own(name)
         found[name] = model, build(model)
     return found
@@ -197,10 +199,9 @@ def tables(results: dict[str, Any]) -> Iterator[Table]:
 
 def study(run: Run) -> dict[str, Any]:
     """All robots."""
-    quick, seed = run.options.quick, run.options.seed
-    K, seconds = (8, 0.02) if quick else (KNOTS, 3.0)
-    robots = models(quick)
-    rows = [row for name in run.track(robots, "robots") for row in measure(name, *robots[name], K, seconds, seed)]
+    how = (*((8, 0.02) if run.options.quick else (KNOTS, 3.0)), run.options.seed)
+    robots = models()
+    rows = [row for name in run.track(robots, "robots") for row in measure(name, *robots[name], *how)]
     return {"rows": rows, "targets": targets(rows)}
 
 

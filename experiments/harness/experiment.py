@@ -19,6 +19,8 @@ from experiments.harness.timing import threads
 from trajopt.plotting.report.machine import machine
 from trajopt.plotting.style import save
 
+COMPLETED: set[str] = set()
+"""Names of the experiments that have run to their end in this process."""
 Results = dict[str, Any]
 T = TypeVar("T")
 
@@ -113,6 +115,7 @@ class Experiment:
             run.picture(name, draw(results))
         for path in run.files:
             console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        COMPLETED.add(self.name)
         return int(self.failed(results))
 
     def _command(self, argv: Sequence[str] | None) -> str:

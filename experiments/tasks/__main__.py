@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import problems
-from experiments.harness import NONE, Experiment, Run, option, quick, seed, table
+from experiments.harness import NONE, Experiment, Run, cell, option, quick, seed, table
 from experiments.tasks import distances, durations, expansions, users
 
 STATES, COAL_STATES, TURNS = 20, 200, 21
@@ -91,8 +91,8 @@ def duration_tables(found: dict[str, Any]):
         ("T [s]", "cost", "violation", "iterations", "ms"),
         [[
             (
-                name, f"{row['start']:g}", row["solver"], row["status"], f"{row['T']:.6f}", f"{row['cost']:.6f}",
-                small_number(row["violation"]), row["iterations"], 1e3 * row["seconds"],
+                name, f"{row['start']:g}", row["solver"], row["status"], cell(row["T"], ".6f"),
+                cell(row["cost"], ".6f"), small_number(row["violation"]), row["iterations"], 1e3 * row["seconds"],
             )
             for row in rows
         ] for name, rows in found.items()],

@@ -22,11 +22,12 @@ import problems
 import trajopt
 from experiments.constraints.catalogue.pendulums import cart_pole
 from experiments.constraints.statement import Integrand, Limits, Rows, Statement, goal
+from experiments.harness import PeerLost, PeerProcess
 from problems import arm, arm_minimum_time, car_parking, quadrotor, quadrotor_minimum_time
 
 SOLVERS = {"ddp": trajopt.DDP(), "ilqr": trajopt.ILQR()}
-REPEATS = 3
-"""Solves that are timed; the median counts."""
+REPEATS, LIMIT = 3, 60.0
+"""Solves that are timed, of which the median counts; seconds that the peer may take for one."""
 
 Rates = Callable[[Any, Any], tuple]
 
@@ -200,24 +201,24 @@ CASES = {
 # ------------------------------------------------------------------------------------------------ runs
 def runs_of(name: str, advance: Callable[[], None], limit: int | None = None) -> list[dict[str, Any]]:
     """Every solver from every duration, `limit` of them; the peer too where there is CasADi."""
-    case = CASES[name]()
-    peer = importlib.util.find_spec("casadi") and peer_of(case.statement)
-    runs = []
-    for T in case.starts[:limit]:
-        for solver in SOLVERS:
-            runs.append({"start": T, "solver": solver, **ours(case, T, solver)})
+    case, runs = CASES[name](), []
+    with PeerProcess(peer, name) as ipopt:
+        for T in case.starts[:limit]:
+            for solver in SOLVERS:
+                runs.append({"start": T, "solver": solver, **ours(case, T, solver)})
+                advance()
+            if importlib.util.find_spec("casadi"):
+                runs.append({"start": T, "solver": "ipopt", **theirs(case, T, ipopt)})
             advance()
-        if peer:
-            runs.append({"start": T, "solver": "ipopt", **theirs(case, T, peer)})
-        advance()
     return runs
 
 
-def peer_of(statement: Statement) -> Any:
-    """IPOPT."""
+def peer(name: str) -> Callable[[np.ndarray, np.ndarray], tuple]:
+    """In the other process: the call by which IPOPT solves a case from controls and states."""
     from experiments.constraints.programme import Peer
 
-    return Peer("ipopt", statement)
+    made = Peer("ipopt", CASES[name]().statement)
+    return lambda us, xs: tuple(made.solve(us, xs))
 
 
 def ours(case: Case, T: float, solver: str) -> dict[str, Any]:
@@ -240,15 +241,20 @@ def ours(case: Case, T: float, solver: str) -> dict[str, Any]:
     return found
 
 
-def theirs(case: Case, T: float, peer: Any) -> dict[str, Any]:
-    """The peer, from the states that the first controls lead to."""
+def theirs(case: Case, T: float, ipopt: PeerProcess) -> dict[str, Any]:
+    """The peer, from the states that the first controls lead to; where it is lost, how it was is the status."""
     statement = case.statement
     begin = replace(statement, x0=(*statement.x0[:-1], T / statement.horizon))
     us = begin.us_init
-    samples = [peer.solve(us, begin.rollout(us)) for _ in range(REPEATS)]
-    found = samples[0]
+    start = time.perf_counter()
+    try:
+        samples = [ipopt.ask(us, begin.rollout(us), seconds=LIMIT) for _ in range(REPEATS)]
+    except PeerLost as lost:
+        none = dict.fromkeys(("T", "cost", "violation", "iterations"))
+        return {"status": str(lost), **none, "seconds": time.perf_counter() - start}
+    xs, us, _, status, iterations, _ = samples[0]
     return {
-        "status": found.status, "T": float(statement.horizon * found.xs[0, -1]),
-        "cost": statement.cost(found.xs, found.us), "violation": statement.violation(found.xs, found.us),
-        "iterations": found.iterations, "seconds": float(np.median([each.seconds for each in samples])),
+        "status": status, "T": float(statement.horizon * xs[0, -1]),
+        "cost": statement.cost(xs, us), "violation": statement.violation(xs, us),
+        "iterations": iterations, "seconds": float(np.median([sample[-1] for sample in samples])),
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tests marked `docs` run only where they are asked for, `pytest -m docs`: `make test-docs`."""
+"""Tests marked `docs` run only where they are asked for, `pytest -m docs`: `make test-docs`, or were skipped before."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def pytest_collection_modifyitems(config, items):
-    if "docs" not in config.option.markexpr:
+    if "docs" not in config.option.markexpr and not config.option.skipped:
         left_out = [item for item in items if item.get_closest_marker("docs")]
         if left_out:
             config.hook.pytest_deselected(items=left_out)

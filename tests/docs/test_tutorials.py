@@ -6,6 +6,7 @@ import runpy
 
 import pytest
 
+from docs import percent_scripts
 from docs.percent_scripts import FOLDER, Cell, cells, executed, scripts
 
 NAMES = [script.stem for script in scripts()]
@@ -104,6 +105,26 @@ def test_cells_of_the_percent_format():
 )
 def test_texts_are_compared(before, now, agree):
     assert (differences(before, now) == []) is agree
+
+
+def test_a_tutorial_is_executed(tmp_path, monkeypatch, capsys):
+    """`make tutorials ARGS=NAME` writes the notebook and its picture, of that one alone."""
+    pytest.importorskip("ipykernel")
+    execute = pytest.importorskip("docs.execute_tutorials", exc_type=ImportError)
+    text = "# %% [markdown]\n# A text.\n\n# %% tags=[\"thumbnail\"]\nfrom matplotlib import pyplot as plt\n\n"
+    text += "print(6 * 7)\nplt.plot([1, 2]);\n"
+    for name in ("01_one", "02_two"):
+        (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.setattr(execute, "ROOT", tmp_path)
+    for module in (execute, percent_scripts):
+        monkeypatch.setattr(module, "FOLDER", tmp_path)
+    execute.main(["02_two"])
+    assert capsys.readouterr().out.startswith("executed/02_two.ipynb: ")
+    assert [path.stem for path in (tmp_path / "executed").iterdir()] == ["02_two"]
+    found = json.loads((tmp_path / "executed" / "02_two.ipynb").read_text(encoding="utf-8"))
+    assert printed(found) == "42\n" and [cell["cell_type"] for cell in found["cells"]] == ["markdown", "code"]
+    assert (tmp_path / "thumbnails" / "02_two.png").stat().st_size > 1e3
 
 
 @pytest.mark.docs

@@ -1,6 +1,7 @@
 """The benchmark of constrained problems: one statement makes both sides alike, and a small run says what it should."""
 
 import json
+import os
 import warnings
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from matplotlib.image import imread
 import trajopt
 from experiments.constraints.__main__ import main
 from experiments.constraints.catalogue import NAMES, statement
-from experiments.constraints.contestants import Attempt, available
+from experiments.constraints.contestants import SOLVERS, Attempt, available
 from experiments.constraints.gains import active_sides, at_solution, sensitivity
 from experiments.constraints.residuals import Multiplied, problem_of, residual_of, system_of
 from experiments.constraints.starts import controls, states
@@ -252,6 +253,31 @@ def test_a_small_run(tmp_path, capsys):
     assert "| double_integrator | 1 |" in (tmp_path / "constraints.md").read_text()
     pixels = imread(tmp_path / "constraints.png")[..., :3]
     assert min(pixels.shape[:2]) > 200 and 0.005 < np.mean(pixels.min(axis=2) < 0.9) < 0.6
+
+
+def deadly_peer(solver, name):
+    """In place of a peer: aborts as an assertion in compiled code does, from every start but the nominal one."""
+    from experiments.constraints.catalogue import statement
+
+    nominal = controls(statement(name), 0, 0)
+    return lambda us, xs: (xs, us, False, "failed", 5, 1e-3) if np.array_equal(us, nominal) else os.abort()
+
+
+def test_a_peer_that_dies_is_a_row(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("experiments.constraints.contestants.available", lambda: SOLVERS)
+    monkeypatch.setattr("experiments.constraints.contestants.peer", deadly_peer)
+    arguments = ["--starts", "2", "--only", "weak_force", "double_integrator", "--solvers", "fatrop"]
+    assert main([*arguments, "--out", str(tmp_path)]) == 0
+    problems = json.loads((tmp_path / "constraints.json").read_text())["problems"]
+    ended, lost = problems["double_integrator"]["solvers"]["fatrop"]["runs"]
+    assert (ended["status"], lost["status"]) == ("failed", "died: SIGABRT")
+    assert all(lost[key] is None for key in ("iterations", "cost", "violation"))
+    summary = problems["weak_force"]["solvers"]["fatrop"]["summary"]
+    assert summary["iterations"] == 5 and summary["successes"] == 0
+    printed = capsys.readouterr().out
+    assert "1 failed, 1 died: SIGABRT" in printed and "solves without an answer" in printed
+    written = (tmp_path / "constraints.md").read_text()
+    assert "| double_integrator | FATROP | 1 died: SIGABRT |" in written
 
 
 def test_a_small_run_with_rows_multiplied(tmp_path, capsys):

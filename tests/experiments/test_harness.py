@@ -1,6 +1,9 @@
 """The harness of the experiments: options, files, tables and times."""
 
 import json
+import os
+import signal
+import time
 from datetime import date
 from importlib import import_module
 
@@ -12,6 +15,8 @@ import problems
 from dynamics.simd import num_threads
 from experiments.harness import (
     Experiment,
+    PeerLost,
+    PeerProcess,
     count,
     either,
     in_turns,
@@ -171,3 +176,42 @@ def test_bars_by_group_and_label():
     first, second = grouped_bars(axes, rows, "robot", "kernel", lambda row: row["t"])
     assert [bar.get_height() for bar in first] == [1, 2] and len(second) == 1
     assert [text.get_text() for text in axes.get_xticklabels()] == ["x", "y"]
+
+
+# ------------------------------------------------------------------------------------------------ peers in processes
+def stand_in(wrong=None):
+    """A peer that does what it is asked."""
+    if wrong is not None:
+        raise wrong
+    deeds = {
+        "abort": os.abort, "kill": lambda: os.kill(os.getpid(), signal.SIGKILL), "leave": lambda: os._exit(3),
+        "raise": lambda: {}["nothing"], "hang": lambda: time.sleep(600.0),
+    }  # fmt: skip
+    return lambda deed, *values: (os.getpid(), sum(values)) if deed == "add" else deeds[deed]()
+
+
+def test_a_peer_that_is_lost():
+    """Its death, or what it raises, is told, and the next question finds one that answers."""
+    with PeerProcess(stand_in) as peer:
+        process, found = peer.ask("add", 1, 2, seconds=60.0)
+        assert found == 3 and process != os.getpid()
+        with pytest.raises(PeerLost, match=r"^raised: KeyError: 'nothing'$"):
+            peer.ask("raise", seconds=60.0)
+        assert peer.ask("add", seconds=60.0) == (process, 0)
+        for deed, reason in (("abort", "died: SIGABRT"), ("kill", "died: SIGKILL"), ("leave", "died: exit code 3")):
+            with pytest.raises(PeerLost, match=rf"^{reason}$"):
+                peer.ask(deed, seconds=60.0)
+        with pytest.raises(PeerLost, match=r"^out of time$"):
+            peer.ask("hang", seconds=0.1)
+        last, found = peer.ask("add", 4, seconds=60.0)
+        assert found == 4 and last != process
+    with pytest.raises(ProcessLookupError):
+        os.kill(last, 0)
+
+
+def test_a_peer_that_cannot_be_made():
+    peer = PeerProcess(stand_in, ValueError("no\nsuch peer"))
+    for _ in range(2):
+        with pytest.raises(PeerLost, match=r"^raised: ValueError: no such peer$"):
+            peer.ask("add", seconds=60.0)
+    peer.close()

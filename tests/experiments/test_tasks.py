@@ -1,6 +1,7 @@
 """The experiment on tasks at small size: its own references agree with the library, and what is wrong would show."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -36,6 +37,21 @@ def test_a_metre_in_the_least_time():
     assert {run["solver"] for run in runs} >= set(durations.SOLVERS)
     for run in runs:
         assert run["T"] == pytest.approx(2.0, abs=1e-6) and run["violation"] < 1e-6, run
+
+
+def deadly_peer(name):
+    """In place of a peer."""
+    return lambda us, xs: os.abort()
+
+
+def test_a_peer_that_dies_is_a_row(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(durations.importlib.util, "find_spec", lambda name: True)
+    monkeypatch.setattr(durations, "peer", deadly_peer)
+    assert main(["--quick", "--only", "durations", "--out", str(tmp_path)]) == 0
+    (runs,) = json.loads((tmp_path / "tasks.json").read_text())["durations"].values()
+    lost = runs[-1]
+    assert (lost["solver"], lost["status"], lost["T"], lost["iterations"]) == ("ipopt", "died: SIGABRT", None, None)
+    assert "died: SIGABRT" in capsys.readouterr().out
 
 
 # ------------------------------------------------------------------------------------------------ expansions

@@ -1,0 +1,61 @@
+"""What a run of tests says of those that it skips, and how they run later."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+WHOLE = "import pytest\npytest.importorskip('lateral')\ndef test_a(): pass\ndef test_b(): pass\n"
+PARTS = """
+import pytest
+
+def test_runs(): pass
+
+@pytest.mark.parametrize("i", range(3))
+def test_parts(i):
+    pytest.importorskip("lateral")
+
+@pytest.mark.skip(reason="on Sundays")
+def test_never(): pass
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """pytest in a folder with these tests and the project's own `conftest`; lines that it prints."""
+    shutil.copy(HERE / "conftest.py", tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_whole.py").write_text(WHOLE)
+    (tmp_path / "test_parts.py").write_text(PARTS)
+
+    def run(*arguments):
+        # PYTHONPATH as an editable installation would have it
+        variables = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), str(tmp_path / "library")])}
+        command = [sys.executable, "-m", "pytest", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.splitlines()
+
+    return run
+
+
+def test_skips_are_told_by_reason_and_run_later(run, tmp_path):
+    lines = run("-n", "2")
+    told = lines[next(i for i, line in enumerate(lines) if line.strip("= ") == "skipped") + 1 :]
+    missing = "could not import 'lateral': No module named 'lateral'"
+    assert told[:2] == [f"   4  {missing}  (test_parts.py, test_whole.py)", "   1  on Sundays  (test_parts.py)"]
+    assert told[-1].strip("= ").startswith("1 passed, 5 skipped in ")
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "lateral.py").touch()
+    assert "5 passed, 1 skipped" in run("-n", "0", "--skipped")[-1]
+    assert "1 skipped" in run("-n", "0", "--skipped")[-1]
+
+
+def test_nothing_is_said_where_nothing_is_skipped(run):
+    lines = run("-k", "runs", "--ignore", "test_whole.py", "-n", "0")
+    assert not any("skipped" in line for line in lines)
+    assert lines[-1].strip("= ").startswith("1 passed")
