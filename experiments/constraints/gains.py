@@ -22,7 +22,7 @@ import trajopt
 from experiments.constraints.catalogue import statement
 from experiments.constraints.residuals import problem_of
 from trajopt.backward.expansions import Expansion
-from trajopt.results.solution import HELD
+from trajopt.results.records import HELD
 from trajopt.solvers.forward import Curvature
 from trajopt.solvers.iterate import EXACT, Formulation, LocalModel
 from trajopt.solvers.multipliers import Multipliers

@@ -69,8 +69,8 @@ def given_trajectory(
     us = problem.us_init.copy() if us is None else problem.controls("us", us)
     if xs is not None:
         return us, problem.states("xs", xs), K, of_warm_start
-    none = warm is not None or problem.xs_init is None
-    return us, None if none else problem.xs_init.copy(), None, of_warm_start
+    xs = None if warm is not None or problem.xs_init is None else problem.xs_init.copy()
+    return us, xs, None, of_warm_start
 
 
 def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...]]:
@@ -91,7 +91,8 @@ def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...
     if length == N:
         return warm._replace(us=us, xs=xs, costate=costate, K=K), ()
     at = np.minimum(np.arange(N + 1), length)
-    us, K = (None if rows is None else rows[np.minimum(at[:N], length - 1)] for rows in (us, K))
+    us = us[np.minimum(at[:N], length - 1)]
+    K = None if K is None else K[np.minimum(at[:N], length - 1)]
     costate = None if costate is None else costate[at]
     if xs is not None and N > length:
         motion = np.asarray(window(system, length, N).rollout(xs[-1], us[length:]))
