@@ -1,4 +1,4 @@
-"""The experiment of the gallery on two problems: what it measures and draws, what it leaves alone; how far off plans are."""
+"""The experiment of the gallery: what it measures and draws, what it leaves alone, and how far off plans are."""
 
 import json
 
