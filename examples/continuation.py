@@ -7,7 +7,7 @@ import trajopt
 
 builder = dynamics.ModelBuilder()
 builder.add_body("bob", "world", dynamics.Continuous("y"), mass=1.0, com=[0.0, 0.0, -1.0])
-system = dynamics.RigidBodySystem(builder.build(), dt=0.02)
+system = dynamics.RigidBodySystem(builder.build(), dt=0.02, integrator="rk4")
 upright = system.state([np.pi])
 
 

@@ -1,24 +1,18 @@
 """Does a plan hold?  How much its integrator errs, what a payload does to it, and how it goes out to the robot."""
 
-from dataclasses import replace
-
 import numpy as np
 
-import dynamics
 import problems
 import trajopt
 
-problem = problems.make("arm")
-robot = problem.system.model
-
 for integrator in ("explicit_euler", "semi_implicit_euler", "rk4"):
-    system = dynamics.RigidBodySystem(robot, dt=0.01, integrator=integrator)
-    solution = trajopt.DDP().solve(replace(problem, system=system))
+    problem = problems.make("arm", horizon=100, dt=0.01, integrator=integrator)
+    solution = trajopt.DDP().solve(problem)
     error = solution.discretization_error()
     alone, held = (np.abs(E[:, :6]).max() for E in (error.open_loop, error.closed_loop))
     print(f"{integrator}: off by {alone:.2g} rad without feedback, {held:.2g} rad with the gains")
 
-loaded = robot.with_body("payload", "flange", mass=2.0)  # which the plan knows nothing of
+loaded = problem.system.model.with_body("payload", "flange", mass=2.0)  # which the plan knows nothing of
 for policy in ("open loop", "feedback"):
     motion = trajopt.simulate(solution, model=loaded, dt=1e-3, policy=policy)
     print(f"2 kg more, {policy}: off by {motion.largest_deviation[:6].max():.2g} rad")

@@ -31,7 +31,7 @@ builder.add_mimic("right finger", "left finger", multiplier=-1.0)
 robot = builder.build()
 print(f"{robot.full.nv} joints, {robot.nv} coordinates: {', '.join(robot.joint_names)}")
 
-system = dynamics.RigidBodySystem(robot, dt=0.01)
+system = dynamics.RigidBodySystem(robot, dt=0.02, integrator="rk4")
 x0 = system.state([0.0, -1.2, 1.6, -0.4, 1.57, 0.0, 0.0])
 R, p = dynamics.frame_placement(robot, x0[: robot.nq], "palm")
 opened = system.state([0.0, -1.2, 1.6, -0.4, 1.57, 0.0, 0.07])
@@ -40,7 +40,7 @@ finger = np.eye(2 * robot.nv)[robot.nv - 1]
 problem = trajopt.Problem(
     system,
     x0,
-    horizon=80,
+    horizon=40,
     running_costs=[trajopt.StateCost(system, x0, np.repeat([0.0, 0.1], robot.nv)), trajopt.ControlCost(1e-4)],
     terminal_costs=[
         trajopt.ResidualCost(dynamics.FramePlacement(robot, "palm", (R, p + [0.1, 0.3, -0.2])), 1e4),

@@ -10,7 +10,7 @@ def make_problem(p):
     builder = dynamics.ModelBuilder()
     builder.add_body("cart", "world", dynamics.Prismatic("x"), mass=1.0)
     builder.add_body("pole", "cart", dynamics.Continuous("y"), mass=p["mass"], com=(0.0, 0.0, -p["length"]))
-    system = dynamics.RigidBodySystem(builder.build(), dt=0.02, actuation=np.array([[1.0], [0.0]]))
+    system = dynamics.RigidBodySystem(builder.build(), dt=0.02, integrator="rk4", actuation=np.array([[1.0], [0.0]]))
     upright = system.state([0.0, np.pi])
     return trajopt.Problem(
         system,

@@ -7,7 +7,7 @@ import problems
 import trajopt
 
 robot = dynamics.load_robot(problems.model_path("arm6"))
-system = dynamics.RigidBodySystem(robot, dt=0.01, formulation="inverse")  # accelerations are what the solver changes
+system = dynamics.RigidBodySystem(robot, dt=0.025, integrator="rk4")
 x0 = system.state([0.0, -1.2, 1.6, -1.9, -1.6, 0.0])
 start = dynamics.frame_placement(robot, x0[:6], "tool").p
 above, over, down = (
@@ -19,7 +19,7 @@ wrist = np.eye(12)[5]  # the last joint alone
 problem = trajopt.Problem(
     system,
     x0,
-    horizon=120,
+    horizon=48,
     running_costs=[
         trajopt.StateCost(system, x0, np.repeat([0.0, 0.1], 6)),
         trajopt.ControlCost(1e-4),
@@ -31,7 +31,7 @@ problem = trajopt.Problem(
         *trajopt.waypoints([("terminal", down)], hard=True),
         trajopt.AccelerationBounds(system, -10.0, 10.0),
         trajopt.TorqueSpeedBounds.from_model(system),
-        trajopt.StateBounds(system, lower={"shoulder_pan velocity": -0.9}, at=slice(30, 70)),  # knots
+        trajopt.StateBounds(system, lower={"shoulder_pan velocity": -0.9}, at=slice(12, 28)),  # knots
     ],
     us_init="quasi_static",
 )

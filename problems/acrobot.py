@@ -1,8 +1,9 @@
 """An acrobot, two rods with a motor at the elbow only, swings up.
 
 The task is that of Spong, "The swing up control problem for the acrobot", 1995, with the rods of `double_pendulum`;
-three seconds of 20 ms knots, from hanging.  The price on speed leads all solvers from these initial controls to one
-minimum, and keeps the motor below 15 N m.
+three seconds of 20 ms knots by RK4, from hanging.  The price on speed leads all solvers from these initial controls to
+one minimum, and keeps the motor below 15 N m.  The motion is unstable: the torque alone loses 6 cm at the tip in three
+seconds, where the gains keep it within 0.1 mm.
 """
 
 import numpy as np
@@ -26,9 +27,9 @@ def perturbed_start(rng: np.random.Generator, horizon: int = 150) -> np.ndarray:
     return initial_controls(horizon) + NOISE * rng.standard_normal((horizon, 1))
 
 
-def make(horizon: int = 150, dt: float = 0.02) -> trajopt.Problem:
-    """The problem with `horizon` knots of dt seconds."""
-    system = dynamics.RigidBodySystem(model("acrobot"), dt, actuation=np.array([[0.0], [1.0]]))
+def make(horizon: int = 150, dt: float = 0.02, integrator: str = "rk4") -> trajopt.Problem:
+    """The problem with `horizon` knots of dt seconds, by an integrator of `dynamics.RigidBodySystem`."""
+    system = dynamics.RigidBodySystem(model("acrobot"), dt, integrator, actuation=np.array([[0.0], [1.0]]))
     return swing_up(
         system, [np.pi, 0.0], horizon, running=[0.1, 0.1, 0.1, 0.1], controls=[1e-2], terminal=[1e3, 1e3, 1e2, 1e2],
         us_init=initial_controls(horizon), name="acrobot",

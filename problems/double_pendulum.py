@@ -1,6 +1,6 @@
 """A double pendulum with a motor at each joint swings up and comes to rest.
 
-Two uniform rods of 1 kg and 1 m (inertia m l^2/12 about the centre), hanging down at zero; one second, 100 knots.
+Two uniform rods of 1 kg and 1 m (inertia m l^2/12 about the centre), hanging down at zero; one second, 50 knots by RK4.
 """
 
 import numpy as np
@@ -21,9 +21,9 @@ def model(name: str = "double_pendulum") -> dynamics.RigidBodyModel:
     return builder.build()
 
 
-def make(horizon: int = 100, dt: float = 0.01) -> trajopt.Problem:
-    """The problem with `horizon` knots of dt seconds."""
-    system = dynamics.RigidBodySystem(model(), dt)
+def make(horizon: int = 50, dt: float = 0.02, integrator: str = "rk4") -> trajopt.Problem:
+    """The problem with `horizon` knots of dt seconds, by an integrator of `dynamics.RigidBodySystem`."""
+    system = dynamics.RigidBodySystem(model(), dt, integrator)
     return swing_up(
         system, [np.pi, 0.0], horizon, running=[1e-1, 1e-1, 1e-2, 1e-2], controls=[1e-3, 1e-3],
         terminal=[1e2, 1e2, 1e1, 1e1], us_init=np.zeros((horizon, 2)), name="double_pendulum",

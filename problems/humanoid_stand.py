@@ -3,6 +3,8 @@
 Its centre of mass is pushed off at 0.2 m/s forwards and 0.1 m/s to the left, soles at rest, and is back above them
 after a second and a half of 20 ms knots, within the motors' torques and the wrench cones of the soles: the centre of
 pressure goes to their toes, not beyond.  The robot is that of `humanoid_model`; starts from torques that stand.
+Steps are those of semi-implicit Euler, as is usual with contacts: the plan is for its gains, with which it ends within
+5 mm, not for its torques alone.
 """
 
 import numpy as np

@@ -22,7 +22,7 @@ builder = dynamics.ModelBuilder(name="pendulum")
 hinge = dynamics.Continuous("y")
 builder.add_body("rod", "world", hinge, joint_name="hinge", mass=1.0, com=[0.0, 0.0, -0.5])
 robot = builder.build()
-system = dynamics.RigidBodySystem(robot, dt=0.02)
+system = dynamics.RigidBodySystem(robot, dt=0.04, integrator="rk4")
 hanging, upright = system.state([0.0]), system.state([np.pi])
 
 level = dynamics.gravity_forces(robot, [np.pi / 2])[0]
@@ -39,11 +39,11 @@ print(f"to hold it level takes {level:.1f} N m")
 problem = trajopt.Problem(
     system,
     x0=hanging,
-    horizon=100,
+    horizon=50,
     running_costs=[trajopt.ControlCost(weights=0.1)],
     terminal_costs=[trajopt.StateCost(system, reference=upright, weights=[100.0, 10.0])],
     constraints=[trajopt.ControlBounds(-2.5, 2.5)],
-    us_init=np.ones((100, 1)),
+    us_init=np.ones((50, 1)),
     name="swing-up",
 )
 problem
@@ -115,7 +115,7 @@ print(Counter(record.step for record in solutions["ddp"].log))
 # %%
 figure, axes = plt.subplots(figsize=(8.0, 3.2), layout="constrained")
 ends = []
-for horizon in (100, 150, 200):
+for horizon in (50, 75, 100):
     weaker = trajopt.Problem(
         system, hanging, horizon, problem.running_costs, problem.terminal_costs,
         [trajopt.ControlBounds(-1.25, 1.25)], us_init=np.ones((horizon, 1)),

@@ -57,7 +57,7 @@ SYSTEMS = {
     "motor, jet and spring": arm,
     "motor, jet and spring, RK4": lambda: arm("rk4"),
     "durations": lambda: dynamics.RigidBodySystem(actuated().build(), 0.02).timed(),
-    "quadrotor": lambda: problems.make("quadrotor").system,
+    "quadrotor": lambda: problems.make("quadrotor", integrator="semi_implicit_euler").system,
     "quadruped in stance": standing,
     "closed loop, RK4": lambda: problems.make("four_bar").system,
 }

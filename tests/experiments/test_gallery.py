@@ -1,4 +1,4 @@
-"""The experiment of the gallery on two problems: what it measures and draws, and what it leaves alone."""
+"""The experiment of the gallery: what it measures and draws, what it leaves alone, and how far off plans are."""
 
 import json
 
@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import dynamics
 import problems
 import trajopt
+from experiments.gallery import plans
 from experiments.gallery.__main__ import main
 from experiments.gallery.pictures import EDGE, SIZE, Look, write_picture
 
@@ -34,7 +36,7 @@ def test_figures_are_those_of_the_solvers(folder):
     for key, solver in {"ilqr": trajopt.ILQR(), "ddp": trajopt.DDP()}.items():
         solution, told = solver.solve(problem), found["solvers"][key]
         assert (told["iterations"], told["cost"]) == (solution.iterations, solution.cost)
-    assert found["size"] == {"knots": 200, "nx": 2, "nu": 1} and found["duration"] == 4.0 and found["threads"] == 1
+    assert found["size"] == {"knots": 100, "nx": 2, "nu": 1} and found["duration"] == 4.0 and found["threads"] == 1
 
 
 def dark(picture):
@@ -67,3 +69,28 @@ def test_more_poses_are_more_lines(folder, tmp_path):
         shown = write_picture(solution, tmp_path / "pendulum.png", Look(poses=poses))["shows"]
         ink.append(dark(Image.open(tmp_path / "pendulum.png")).sum())
     assert ink[1] > 1.5 * ink[0] and shown == ["tips", "center"]
+
+
+def test_plans_of_problems_and_pages_are_executed(tmp_path, capsys):
+    """A page's plan, one of a system that has no finer steps, and one without a picture."""
+    assert plans.main(["--only", "docs/index.md", "car_parking", "--out", str(tmp_path)]) == 0
+    page, parking = json.loads((tmp_path / "plans.json").read_text())["plans"]
+    assert page["plan"] == "docs/index.md: solution" and page["integrator"] == "rk4"
+    assert 0.0 < page["off"]["open loop"]["end"] <= page["off"]["open loop"]["largest"] < 1.0
+    assert parking["off"] is None and "car_parking" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        plans.main(["--only", "nowhere.py"])
+
+
+def test_a_pendulum_is_off_by_its_angle():
+    """The bob of 1 m by Euler's method: a chord of what the angle is off, by the controls alone and with the gains."""
+    solution = trajopt.DDP().solve(problems.make("pendulum", horizon=100, dt=0.02, integrator="semi_implicit_euler"))
+    fine = dynamics.RigidBodySystem(solution.problem.system.model, 1e-3, "rk4")
+    for policy, gain in (("open loop", 0.0), ("feedback", 1.0)):
+        xs = [solution.xs[0]]
+        for x, u, K in zip(solution.xs, solution.us, solution.K, strict=False):
+            u = u + gain * K @ (xs[-1] - x)
+            xs.append(fine.rollout(xs[-1], np.tile(u, (20, 1)))[-1])
+        chords = 2e3 * np.abs(np.sin(0.5 * (np.array(xs) - solution.xs)[:, 0]))
+        np.testing.assert_allclose(plans.distances(solution, policy), chords, atol=1e-6)
+        assert chords.max() > 10.0

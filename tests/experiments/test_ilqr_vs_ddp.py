@@ -102,7 +102,7 @@ def test_own_perturbed_start_is_taken():
 @pytest.mark.parametrize("number", [0, 3])
 def test_torques_move_a_robot_with_the_accelerations_of_noise(number):
     """Speeds along the rollout change by dt a, a constant for a tenth of the horizon, larger in a hard start."""
-    problem = problems.make("arm")
+    problem = problems.make("arm", horizon=100, dt=0.01, integrator="semi_implicit_euler")
     system, N = problem.system, problem.horizon
     us = starts.controls("arm", problem, number, 0)
     v = system.rollout(problem.x0, us)[:, system.nq :]

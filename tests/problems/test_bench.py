@@ -22,7 +22,7 @@ def test_quick_bench(main, tmp_path, capsys):
 
 
 def test_scalar_rollout_equals_the_lanes():
-    problem = problems.make("arm")
+    problem = problems.make("arm", horizon=100, dt=0.01, integrator="semi_implicit_euler")
     system, us = problem.system, problem.us_init
     rng = np.random.default_rng(0)
     xs = system.rollout(problem.x0, us)

@@ -32,8 +32,7 @@ def true_errors(solution, feedback):
 
 
 def arm_under(integrator, dt):
-    p = arm.make(round(1.0 / dt), dt)
-    return DDP().solve(replace(p, system=dynamics.RigidBodySystem(p.system.model, dt, integrator)))
+    return DDP().solve(arm.make(round(1.0 / dt), dt, integrator))
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +94,8 @@ def test_shares_and_worst_places(plans):
 
 def test_a_floating_base():
     """Attitude errors on the manifold, and thrusts at their limits."""
-    p = quadrotor.make()
     for integrator, allowed in (("semi_implicit_euler", 0.1), ("rk4", 0.01)):
-        system = dynamics.RigidBodySystem(p.system.model, p.system.dt, integrator, quadrotor.actuation())
-        solution = DDP().solve(replace(p, system=system))
+        solution = DDP().solve(quadrotor.make(75, 0.02, integrator))
         error, true = solution.discretization_error(), true_errors(solution, feedback=False)
         assert error.open_loop.shape == (76, 12) and not error.beyond_linearization
         assert np.abs(error.open_loop - true).max() <= allowed * np.abs(true).max()

@@ -262,7 +262,7 @@ def test_less_of_what_is_negative_is_taken_away_where_steps_gain_more_than_they_
 
 def test_a_start_whose_rollout_leads_away():
     """The initial state is held instead, which is said; so the solve ends where it does from a start at rest."""
-    problem = problems.make("arm")
+    problem = problems.make("arm", horizon=100, dt=0.01, integrator="semi_implicit_euler")
     us = problem.us_init + 200.0 * np.random.default_rng(0).standard_normal(problem.us_init.shape)
     solution, other = DDP().solve(problem, us=us), DDP().solve(problem)
     assert solution.start == "held" and "led away" in solution.explain()

@@ -85,9 +85,9 @@ class Solution(PrintedAsTable, Reported):
     --------
     >>> solution = trajopt.DDP().solve(problems.make("pendulum"))
     >>> solution.xs.shape, solution.us.shape, solution.K.shape
-    ((101, 2), (100, 1), (100, 1, 2))
+    ((51, 2), (50, 1), (50, 1, 2))
     >>> solution.history("cost")[[0, -1]].round(2)  # at the start and at the end
-    array([495.37,   1.57])
+    array([495.33,   1.59])
     >>> solution.certificate().minimum  # strict, to second order
     True
     """
