@@ -37,7 +37,7 @@ def plural(count: int, what: str) -> str:
 # ------------------------------------------------------------------------------------------------ what is left
 def promise(solution: Solution) -> float:
     """Predicted decrease from the last iterate, with the smallest mu that was tried there."""
-    log = solution.log
+    log = [record for record in solution.log if record.descends]
     if solution.status not in (Status.LINE_SEARCH_FAILED, Status.NOT_FINITE):
         return log[-1].predicted_decrease
     accepted = [i for i, record in enumerate(log) if record.alpha > 0.0]
@@ -116,17 +116,14 @@ def _state_regularization(solver: Any) -> bool:
 
 
 def _after_many(solution: Solution, solver: Any) -> Iterator[str]:
-    accepted = [r.alpha for r in solution.log if r.alpha > 0.0]
+    steps = [r for r in solution.log if r.descends]
+    accepted = [r.alpha for r in steps if r.alpha > 0.0]
     if solution.iterations and _nearly_done(solution, solver):
         yield "accept it: what is left to gain is a small part of the cost"
-    limit = getattr(solver, "max_iterations", None)
-    if limit is None and any(report.penalty > 0.0 for report in solution.constraints):
-        yield f"raise max_iterations if it was {solution.iterations}, or {GO_ON}"
-    else:
-        yield f"raise max_iterations (it was {solution.iterations}), or {GO_ON}"
+    yield f"raise max_iterations (it was {solution.iterations}), or {GO_ON}"
     if accepted and np.median(accepted) < SHORT and _state_regularization(solver):
         yield "regularization='state': most steps had to be short, and it keeps them near the trajectory"
-    if solution.iterations >= MANY_STEPS and all(r.step == "gauss_newton" for r in solution.log):
+    if solution.iterations >= MANY_STEPS and all(r.step == "gauss_newton" for r in steps):
         yield "trajopt.DDP if this was trajopt.ILQR: exact steps need fewer iterations near the optimum"
     worst = largest_violation(solution, solver)
     if worst is not None:

@@ -245,7 +245,7 @@ def _steps(solution: Solution) -> Iterator[str]:
     accepted = [r for r in solution.log if r.alpha > 0.0]
     if solution.iterations:
         kinds = Counter(r.step for r in accepted)
-        names = {"gauss_newton": "Gauss-Newton", "exact": "exact", "convexified": "convexified"}
+        names = {"gauss_newton": "Gauss-Newton", "feasibility": "in search of feasibility", "escape": "off a saddle"}
         taken = ", ".join(f"{count} {names.get(kind, kind)}" for kind, count in kinds.items()) or "none"
         shortest = f"; the shortest had length {min(r.alpha for r in accepted):.2g}" if accepted else ""
         yield f"Steps taken: {taken}, of {solution.iterations} tried{shortest}."

@@ -14,8 +14,11 @@ class IterationRecord(NamedTuple):
     start until the iterate was reached; its largest gap between states and dynamics and largest constraint violation;
     the last knot at which Quu was found not to be positive definite, -1 if it always was (mu was raised there, or an
     exact step replaced by one of another kind).
-    Under constraints the decreases are those of the augmented Lagrangian.  The last record of a log is the final
-    iterate; after ``max_iterations=1``, and where the time or an interruption ended the solve, it repeats the decrease
+    Under constraints the decreases are those of the augmented Lagrangian.  Steps of two more kinds are counted too:
+    "feasibility", of a search for trajectories with less violation, whose decreases are those of half the sum of
+    squares of scaled violations, and which the solve goes on from only if it finds one; and "escape", away from a
+    saddle, whose decrease nothing predicted.  The last record of a log is the final iterate, so that there is one more
+    than steps; after ``max_iterations=1``, and where the time or an interruption ended the solve, it repeats the decrease
     that was predicted for the step to it.
     """
 
@@ -31,6 +34,11 @@ class IterationRecord(NamedTuple):
     gap: float = 0.0
     violation: float = 0.0
     indefinite_knot: int = -1
+
+    @property
+    def descends(self) -> bool:
+        """Whether the step is one along a direction of the solver: no part of a search for feasibility, no escape."""
+        return self.step not in ("feasibility", "escape")
 
 
 class Progress(NamedTuple):

@@ -95,7 +95,7 @@ class Constrained(NamedTuple):
         rows, idle = formulation.rows, state.idle >= IDLE
         assert rows is not None and m is not None
         tolerance = self.options.feasibility_tolerance * float(rows.D.min(initial=1.0))
-        if state.tried > 0:
+        if state.direction is not None:
             m = advanced(rows, model, m, tolerance)
             model = weighted(formulation, model, m)
         for _ in range(MINIMA):
@@ -155,7 +155,7 @@ class Constrained(NamedTuple):
                 if bold is not None:
                     return bold
         stalled = total_violation(rows, model.rows.c) > CLOSE.left * state.violation
-        bound = AT_START if state.tried == 0 else CLOSE if near and stalled else AWAY
+        bound = AT_START if state.direction is None else CLOSE if near and stalled else AWAY
         return self._raised(found, aimed, bound)
 
     def _searched(self, bold: Aim, gap_weight: float) -> Aim | None:

@@ -21,7 +21,7 @@ class Ranked(NamedTuple):
 
     def at_end(self, last: State) -> State:
         """This state as the end of a solve that has come to another one."""
-        return self.state._replace(status=last.status, log=last.log, tried=last.tried)
+        return self.state._replace(status=last.status, log=last.log)
 
 
 def ranked(formulation: Formulation, state: State, options: LoopOptions) -> Ranked:

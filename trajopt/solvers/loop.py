@@ -133,7 +133,7 @@ class Loop:
         if rows is None:
             return state
         assert model.rows is not None
-        return state._replace(first=start, checked=Checked(0, measures(rows, model.rows.c, model.rows.dual).scaled))
+        return state._replace(first=start, checked=Checked(len(log), measures(rows, model.rows.c, model.rows.dual).scaled))
 
     def step(self, state: State) -> State:
         """One iteration; its status says why to stop before a step or after it, None to go on."""
@@ -150,7 +150,7 @@ class Loop:
         if direction is not None:
             weight, predicted = expected_decrease(model.iterate, direction, weight)
         state = State(  # all of it: `_replace` takes microseconds
-            model, regularization, predicted, state.log, multipliers, weight, state.tried, direction or state.direction,
+            model, regularization, predicted, state.log, multipliers, weight, direction or state.direction,
             aim.without_curvature, state.refused, state.idle, state.trusted, state.violation, state.checked,
             state.first, stopping=state.stopping,
         )  # fmt: skip
@@ -165,9 +165,10 @@ class Loop:
         if used is not direction:
             weight, predicted = expected_decrease(model.iterate, used, weight)
             state = state._replace(predicted=predicted, gap_weight=weight)
-        state = state._replace(tried=state.tried + 1, log=(*state.log, self._record(state, used, step)))
+        state = state._replace(log=(*state.log, self._record(state, used, step)))
         if step is None:
-            return self._stuck(state, refused)
+            state = self._stuck(state, refused)
+            return state if state.status is None else state._replace(log=(*state.log, self._record(state, used, None)))
         return restrained(self.formulation, self._stepped(state, used, step), self.options, self.clock)
 
     def _stuck(self, state: State, refused: Refused) -> State:
@@ -203,7 +204,7 @@ class Loop:
             last = left_of(self.formulation, model.iterate, used, step)
         return State(
             moved, regularization, state.predicted, state.log, m,
-            state.gap_weight, state.tried, last, state.without_curvature,
+            state.gap_weight, last, state.without_curvature,
             idle=0 if shows else state.idle + 1, trusted=trusted, violation=violation, checked=state.checked,
             first=state.first,
         )  # fmt: skip

@@ -43,7 +43,7 @@ class LoopOptions:
     Parameters
     ----------
     max_iterations : int
-        Steps tried at most.  After the last one a sweep more tells whether the solve has converged,
+        Steps tried at most, those of searches for feasibility among them.  After the last one a sweep more tells whether the solve has converged,
         but not where 1 is the limit, as in predictive control: that solve ends with "max_iterations" unless it had
         converged where it began.  With the constraints' multipliers from a warm start its step comes from a single
         sweep, whose penalty is at least 100 and at most 1000 times the cost's largest derivative and is not steered.

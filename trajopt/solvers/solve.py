@@ -20,7 +20,7 @@ from trajopt.rows.folding import with_prices
 from trajopt.rows.rows import Rows
 from trajopt.solvers import trace
 from trajopt.solvers.deadline import ranked
-from trajopt.solvers.escape import ESCAPES, saddle
+from trajopt.solvers.escape import ESCAPE, ESCAPES, saddle
 from trajopt.solvers.executed import executed
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.inverse import InverseFormulation
@@ -98,18 +98,16 @@ def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> State:
     """The state after leaving the saddles at which the loop ends."""
     for _ in range(ESCAPES):
         found = None if loop.clock.over else saddle(loop.formulation, state, loop.clock)
-        left = loop.options.max_iterations - state.tried
         if found is None:
             break
-        if found.escape is None or left < 1:
+        if found.escape is None or state.tried >= loop.options.max_iterations:
             return state._replace(saddle=str(found.certificate))
-        m = state.multipliers
-        onwards = replace(
-            loop, options=replace(loop.options, max_iterations=left), warm=None if m is None else (m.dual, m.penalty)
+        m, (*before, last) = state.multipliers, state.log
+        step = last._replace(predicted_decrease=0.0, actual_decrease=found.gain, alpha=1.0, step=ESCAPE)
+        onwards = replace(loop, warm=None if m is None else (m.dual, m.penalty))
+        state = onwards.run(
+            found.escape, callback, np.inf, (*before, step), ranked(loop.formulation, state, loop.options)
         )
-        known = ranked(loop.formulation, state, loop.options)
-        after = onwards.run(found.escape, callback, np.inf, state.log, known)
-        state = after._replace(tried=state.tried + after.tried)
     return state
 
 
@@ -181,7 +179,7 @@ def _solution(
         cost=cost,
         status=status,
         message=status.message + (f" {state.saddle}" if state.saddle else ""),
-        iterations=state.tried,
+        iterations=len(state.log) - 1,
         k=k,
         K=K,
         Vx=Vx,

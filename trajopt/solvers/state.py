@@ -35,11 +35,10 @@ class State(NamedTuple):
     model : of the last iterate
     regularization : for the next sweep
     predicted : decrease of the merit that the last direction promised for a full step
-    log : a record an iteration; the last one of a solve that has ended is the final iterate
+    log : a record of every step tried, whatever it was tried for; one more, the final iterate, where a solve has ended
     multipliers : of the constraints; None if there are none
     gap_weight : of the gaps in the merit
-    tried : steps so far
-    direction : the last one found
+    direction : the last one found, of the loop that goes on from an iterate; None before its first
     without_curvature : whether the iterate has curvature that is not finite, and the direction does without
     refused : what line searches met since the last step
     idle : steps in a row that gained nothing that shows in the cost
@@ -59,7 +58,6 @@ class State(NamedTuple):
     log: Log
     multipliers: Multipliers | None = None
     gap_weight: float = 0.0
-    tried: int = 0
     direction: Direction | None = None
     without_curvature: bool = False
     refused: Refused = Refused()
@@ -72,6 +70,11 @@ class State(NamedTuple):
     stopping: bool = False
     status: Status | None = None
     saddle: str = ""
+
+    @property
+    def tried(self) -> int:
+        """Steps so far: each has its record."""
+        return len(self.log) - (self.status is not None)
 
 
 class Aim(NamedTuple):
