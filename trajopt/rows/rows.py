@@ -4,8 +4,10 @@ Row i is one number of a residual at one knot, times a factor D_i that makes the
 
     c_i = D_i r_i      D_i = 1 / max over the constraint's knots of |row i of (r_x, r_u)|      (1 where that is tiny)
 
-with one factor for every component of a constraint.  So a constraint in other units is the same to a solve.  The rows
-of knot t are first[t] <= i < first[t + 1]; the knots are 0 ... N.  Limits of states and controls, whose rows are one of
+with one factor for every component of a constraint.  So a constraint in other units is the same to a solve.  Where
+states are large numbers themselves, as orbits in metres are, that does not do: c is then a difference of numbers of the
+size s_i = |r_i| + |r_x| |x| + |r_u| |u|, and D_i = 1 / s_i for rows with |r_x|, |r_u| < s_i.  It is known to no more than
+a few eps s_i, whatever is wanted of it.  The rows of knot t are first[t] <= i < first[t + 1]; the knots are 0 ... N.  Limits of states and controls, whose rows are one of
 their components less a reference, are all read in one call, and their Jacobians written once.
 """
 
@@ -27,6 +29,11 @@ from trajopt.validation import float_array, same_shape
 
 TINY = 1e-8
 """Below this the largest entry of a row's Jacobian says nothing about its units."""
+LARGE = 1e3
+"""Rows with slopes of 1 that are made of numbers larger than this are scaled by these; those of the library's problems
+are made of numbers of 0.4 to 11."""
+ROUNDING = 100.0 * float(np.finfo(np.float64).eps)
+"""Of a row, relative to what it is made of: the last bit of its numbers, after some tens of steps in time."""
 
 
 class Block(NamedTuple):
@@ -93,6 +100,10 @@ class Rows:
         Limits of c.
     D : (R,) array
     sizes : (nx, ndx, nu)
+    rounding : (R,) array
+        What rows are known to, in the user's units; zeros before `scaled_at`.
+    large : bool
+        Whether rows are scaled by what they are made of.
     """
 
     constraints: tuple[ResidualConstraint, ...]
@@ -105,6 +116,8 @@ class Rows:
     upper: np.ndarray
     D: np.ndarray
     sizes: tuple[int, int, int]
+    rounding: np.ndarray
+    large: bool = False
 
     def __len__(self) -> int:
         return len(self.D)
@@ -163,15 +176,38 @@ class Rows:
 
     # -------------------------------------------------------------------------------------------- units
     def scaled_at(self, xs: np.ndarray, us: np.ndarray) -> Rows:
-        """With factors from the Jacobians there."""
-        _, Cx, Cu = replace(self, D=np.ones(len(self))).linearized(xs, us)
-        largest = np.maximum(np.abs(Cx).max(axis=1, initial=0.0), np.abs(Cu).max(axis=1, initial=0.0))
-        sizes = []
-        for constraint in self.constraints:
-            rows = [largest[block.rows].max(axis=0) for block in self.blocks if block.constraint is constraint]
-            size = np.max(rows, axis=0, initial=0.0) if rows else np.zeros(constraint.nr)
-            sizes.append(np.where((size > TINY) & np.isfinite(size), 1.0 / np.maximum(size, TINY), 1.0))
-        return self.with_factors(sizes)
+        """With factors from the Jacobians there, or else from the numbers that rows are made of; and their rounding."""
+        c, Cx, Cu = replace(self, D=np.ones(len(self))).linearized(xs, us)
+        slopes = self._largest(np.maximum(np.abs(Cx).max(axis=1, initial=0.0), np.abs(Cu).max(axis=1, initial=0.0)))
+        sizes = self._largest(self._made_of(c, Cx, Cu, xs, us))
+        factors = [np.where((s > TINY) & np.isfinite(s), 1.0 / np.maximum(s, TINY), 1.0) for s in slopes]
+        made_of = [size * factor for size, factor in zip(sizes, factors, strict=True)]
+        large = any((LARGE < s).any() and np.isfinite(s).all() for s in made_of)
+        if large:
+            factors = [factor / np.maximum(s, 1.0) for factor, s in zip(factors, made_of, strict=True)]
+        rounding = ROUNDING * np.concatenate([np.zeros(0), *sizes])[self.component]
+        return replace(self.with_factors(factors), rounding=rounding, large=large)
+
+    def measured_at(self, xs: np.ndarray, us: np.ndarray) -> Rows:
+        """With the rounding there, and the factors that they have."""
+        there = self.scaled_at(xs, us)
+        return replace(self, rounding=there.rounding, large=there.large)
+
+    def _largest(self, values: np.ndarray) -> list[np.ndarray]:
+        """The largest of values (R,) of each component of each constraint, (nr,) each; 0 where that has no rows."""
+        found = []
+        for number, constraint in enumerate(self.constraints):
+            rows = [values[block.rows].max(axis=0) for block in self.blocks if block.number == number]
+            found.append(np.max(rows, axis=0) if rows else np.zeros(constraint.nr))
+        return found
+
+    def _made_of(self, c: np.ndarray, Cx: np.ndarray, Cu: np.ndarray, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """|c| + |Cx| |x| + |Cu| |u| of every row (R,); of states on a manifold, whose numbers are no coordinates of
+        their tangent, without x."""
+        knots = np.repeat(np.arange(len(us) + 1), np.diff(self.first))
+        size = np.abs(c) + (np.abs(Cu) * np.abs(us)[knots.clip(max=len(us) - 1)]).sum(axis=1)
+        nx, ndx, _ = self.sizes
+        return size + (np.abs(Cx) * np.abs(xs)[knots]).sum(axis=1) if nx == ndx else size
 
     def with_factors(self, factors: Sequence[np.ndarray]) -> Rows:
         """With these positive ones (nr,), one array a constraint; limits follow.  Raises ValueError for others."""

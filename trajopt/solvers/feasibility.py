@@ -11,22 +11,23 @@ solve began, and from perturbed controls, before the word is said.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
-from trajopt.backward.regularization import Regularization
+from trajopt.backward.expansions import Expansion, adjoint, finite, largest_gradient
 from trajopt.problem.objective import zero_blocks
 from trajopt.results.records import IterationRecord
 from trajopt.results.status import Status
 from trajopt.rows.folding import Weights, with_prices
+from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, Iterate, LocalModel
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.state import IDLE, Checked, Log, State
-from trajopt.solvers.steering import FIRST, GROWTH, LARGEST, total_violation, weighted
+from trajopt.solvers.steering import FIRST, GROWTH, LARGEST, influence, total_violation, weighted
 from trajopt.solvers.timing import Stopwatch
 
 EVERY = 15
@@ -104,6 +105,8 @@ def least_violation(
     blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)
     equalities, minimum, first = rows.lower == rows.upper, False, len(budget.log)
     model = formulation.expand(iterate, clock, dual=nothing)
+    for block, weights in zip(blocks[2::2], _damping(formulation, model), strict=True):
+        np.einsum("tii->ti", block)[...] = weights
     while True:
         assert model.rows is not None
         v = violations(formulation, model.rows.c)
@@ -148,9 +151,7 @@ def _step(
     """The full step of the least-squares model, if its rollout is finite, and what it promises."""
     e = model.expansion
     lx, lu, lxx, lux, luu = blocks
-    np.einsum("tii->ti", lxx)[...] = zeta
-    np.einsum("tii->ti", luu)[...] = zeta
-    posed = model._replace(gauss_newton=Expansion(e.fx, e.fu, lx, lu, lxx, lux, luu), exact=None)
+    posed = model._replace(gauss_newton=Expansion(e.fx, e.fu, lx, lu, zeta * lxx, lux, zeta * luu), exact=None)
     sweep = formulation.sweep(posed, 0.0, clock)
     if not sweep.ok:
         return None, 0.0
@@ -158,6 +159,21 @@ def _step(
         step = next(iter(formulation.candidates(posed, sweep)))
     finite = np.isfinite(step.xs).all() and np.isfinite(step.us).all()
     return (step if finite else None), -(sweep.d1 + 0.5 * sweep.d2)
+
+
+def _damping(formulation: Formulation, model: LocalModel) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of |dx_i|^2 (ndx,) and |du_j|^2 (nu,): ones but where states are large numbers, which say nothing of how
+    far they may move; then the sizes of states, and the slopes of rows."""
+    rows, (xs, us, *_) = formulation.rows, model.iterate
+    if rows is None or not rows.large:
+        return np.ones(formulation.problem.system.ndx), np.ones(us.shape[1])
+    return np.maximum(np.abs(xs).max(axis=0), 1.0) ** -2, _slopes(model, rows) ** 2
+
+
+def _slopes(model: LocalModel, rows: Rows) -> np.ndarray:
+    """Typical derivatives (nu,) of rows by the controls; ones where they are not known."""
+    slopes = np.sqrt(np.square(influence(model, rows)).mean(axis=0))
+    return slopes if finite(slopes) and slopes.all() else np.ones_like(slopes)
 
 
 def certified(formulation: Formulation, found: Search) -> bool:
@@ -170,6 +186,8 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
     assert formulation.rows is not None and model.rows is not None
     none = model.expansion._replace(lx=np.zeros_like(model.expansion.lx), lu=np.zeros_like(model.expansion.lu))
     _, gradient = adjoint(with_prices(none, formulation.rows.first, model.rows.C, nu))
+    if formulation.rows.large:
+        gradient = gradient / _slopes(model, formulation.rows)
     largest = largest_gradient(gradient, model.iterate.us, formulation.limits)
     return largest <= STATIONARY * float(np.abs(nu).max(initial=0.0))
 
@@ -207,7 +225,8 @@ def check(
         if found.value < best.value * (1.0 - STALL):
             best = found
     hopeless = not budget.over and best.value > enough and best.minimum and certified(formulation, best)
-    worst = float((np.abs(best.weights) / rows.D).max(initial=0.0))
+    assert best.model.rows is not None
+    worst = measures(rows, best.model.rows.c, best.weights).excess
     return best._replace(log=budget.log), hopeless and worst > tolerance
 
 
@@ -220,11 +239,12 @@ def checked(formulation: Formulation, state: State, options: LoopOptions, clock:
         return state
     rows = formulation.rows
     assert rows is not None and model.rows is not None
-    largest = measures(rows, model.rows.c, m.dual).scaled
-    small = largest <= NOTICEABLE and (state.idle < IDLE or largest <= options.feasibility_tolerance)
+    found = measures(rows, model.rows.c, m.dual)
+    largest, tolerance = found.scaled, options.feasibility_tolerance
+    small = largest <= NOTICEABLE and (state.idle < IDLE or min(largest, found.excess) <= tolerance)
     if iterate.gaps is not None or small or largest <= SLOWLY * since.violation:
         return state._replace(checked=Checked(state.tried, largest))
-    found, hopeless = check(formulation, iterate, state.first, budget, options.feasibility_tolerance)
+    found, hopeless = check(formulation, iterate, state.first, budget, tolerance)
     state, v = state._replace(log=found.log), violations(formulation, model.rows.c)
     if not hopeless and found.value >= 0.5 * float(v @ v):
         return state._replace(checked=Checked(state.tried, largest))
@@ -243,11 +263,11 @@ def begun_again(
     rows, m = formulation.rows, state.multipliers
     assert rows is not None and m is not None
     nothing = np.zeros(len(rows))
-    multipliers = Multipliers(nothing, nothing, penalty, m.unit)
+    multipliers = Multipliers(nothing, nothing, penalty, m.unit, m.slope)
     model = weighted(formulation, formulation.expand(iterate, clock, dual=nothing), multipliers)
     assert model.rows is not None
     return State(
-        model, Regularization(0.0, options.max_regularization), np.inf, state.log, multipliers,
+        model, replace(state.regularization, mu=0.0, share=1.0), np.inf, state.log, multipliers,
         direction=state.direction, checked=Checked(state.tried, measures(rows, model.rows.c, nothing).scaled),
         first=state.first, stopping=state.stopping,
     )  # fmt: skip

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trajopt.backward.regularization import Regularization
+from trajopt.backward.regularization import Regularization, curvature_unit
 from trajopt.results.records import IterationRecord, Progress
 from trajopt.results.status import Status
 from trajopt.solvers.attempts import LONG_STEP, Attempt, Attempts
@@ -128,7 +128,8 @@ class Loop:
             if self._unsteered and options.soft_penalty == 0.0:
                 multipliers = multipliers._replace(penalty=max(multipliers.penalty, UNSTEERED * multipliers.unit))
             model = weighted(self.formulation, model, multipliers)
-        regularization = Regularization(options.initial_regularization, options.max_regularization)
+        unit = 1.0 if self.cycle else curvature_unit(model.expansion)
+        regularization = Regularization(options.initial_regularization, options.max_regularization, unit=unit)
         state = State(model, regularization, predicted, log, multipliers)
         if rows is None:
             return state
@@ -157,7 +158,7 @@ class Loop:
         status = self._end(state, aim.status)
         if status is not None or direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, direction, None)))
-        attempts = Attempts(self.formulation, model, multipliers, regularization.mu, weight, self.clock)
+        attempts = Attempts(self.formulation, model, multipliers, regularization.shift, weight, self.clock)
         found = aim.attempt or attempts.best(direction)
         if self.cycle and not self._as_promised(model.iterate, found):
             found = attempts.without_curvature(found)

@@ -79,8 +79,8 @@ def solve(
         known = np.isfinite(rows.values(iterate.xs, iterate.us)).all()
     if not known:
         return _diverged(formulation, iterate, clock)
-    if rows is not None and warm is None and options.soft_penalty == 0.0:
-        rows = rows.scaled_at(iterate.xs, iterate.us)
+    if rows is not None and not cycle and options.soft_penalty == 0.0:
+        rows = (rows.scaled_at if warm is None else rows.measured_at)(iterate.xs, iterate.us)
         formulation = formulation_of(problem, posed.limits, options, curvature, rows)
     loop = Loop(formulation, options, threshold, clock, warm, cycle, _costate(problem, start))
     state = loop.run(iterate, callback, predicted)

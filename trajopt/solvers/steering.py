@@ -18,7 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.rows.folding import change_of_rows
+from trajopt.backward.expansions import adjoint
+from trajopt.rows.folding import change_of_rows, with_prices
 from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, LocalModel, RowModel
 from trajopt.solvers.multipliers import Multipliers, measures, project, projected
@@ -32,6 +33,9 @@ LARGEST_WARM = 1e3
 FAST, SLOW = 0.5, 0.25
 TIGHTER = 0.1
 """By this factor the next minimum of the augmented Lagrangian is to be found more closely."""
+SOFT = 1e-3
+"""The unit of penalties with which rows scaled by what they are made of are stiff, by this factor: the largest penalty
+leaves them 1e-5 of their violation, and more would but make a narrow valley."""
 CLOSE, NEARLY = 1e-3, 1e-6
 """Violations of scaled rows, or of the optimality conditions, between which a slow decrease raises the penalty."""
 MOSTLY = 0.5
@@ -57,17 +61,39 @@ def _largest_derivative(lx, lu, lxx, luu):
     return largest
 
 
+def influence(model: LocalModel, rows: Rows) -> np.ndarray:
+    """Gradient (N, nu) by the controls of the sum of all rows with random signs: the mean of its squares is the sum of
+    the squares of all rows' own gradients, at the price of one."""
+    assert model.rows is not None
+    e, signs = model.expansion, np.random.default_rng(0).choice([-1.0, 1.0], len(rows))
+    none = e._replace(lx=np.zeros_like(e.lx), lu=np.zeros_like(e.lu))
+    with np.errstate(all="ignore"):
+        return adjoint(with_prices(none, rows.first, model.rows.C, signs))[1]
+
+
+def _stiffness(model: LocalModel, rows: Rows) -> tuple[float, float] | None:
+    """A part of the penalty with which a step of the model halves violations, 1 / S, S the mean over rows of C luu^-1 C'; and the
+    typical slope of rows by controls.  None where these are not known."""
+    squares, luu = influence(model, rows) ** 2, np.einsum("tii->ti", model.expansion.luu)
+    with np.errstate(all="ignore"):
+        S, slope = float((squares / luu).sum()) / len(rows), float(np.sqrt(squares.mean()))
+    return (SOFT / S, slope) if 0.0 < S < np.inf and 0.0 < slope < np.inf else None
+
+
 def first_multipliers(
     model: LocalModel, options: LoopOptions, warm: tuple[np.ndarray, float] | None, rows: Rows
 ) -> Multipliers:
     """Zeros with a small penalty, or those of a warm start and its penalty; a soft penalty stays as it is."""
     unit = _largest_derivative(*model.expansion[2:5], model.expansion.luu)
     unit = unit if np.isfinite(unit) and unit > 0.0 else 1.0
+    slope = 1.0
+    if rows.large:
+        unit, slope = _stiffness(model, rows) or (unit, 1.0)
     dual, penalty = (np.zeros(len(rows)), 0.0) if warm is None else warm
     if options.soft_penalty > 0.0:
-        return Multipliers(0.0 * dual, 0.0 * dual, options.soft_penalty, unit)
+        return Multipliers(0.0 * dual, 0.0 * dual, options.soft_penalty, unit, slope)
     dual = projected(rows, dual)
-    return Multipliers(dual, dual, min(max(penalty, FIRST * unit), LARGEST_WARM * unit), unit)
+    return Multipliers(dual, dual, min(max(penalty, FIRST * unit), LARGEST_WARM * unit), unit, slope)
 
 
 def weighted(formulation: Formulation, model: LocalModel, multipliers: Multipliers) -> LocalModel:
@@ -85,7 +111,7 @@ def satisfied(formulation: Formulation, model: LocalModel, options: LoopOptions)
     assert model.rows.weights is not None
     reached = measures(formulation.rows, model.rows.c, model.rows.weights.p)
     slack = options.complementarity_tolerance * max(1.0, LARGE_COST * abs(model.iterate.own_cost))
-    return reached.violation <= options.feasibility_tolerance and reached.product <= slack
+    return reached.excess <= options.feasibility_tolerance and reached.product <= slack
 
 
 def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Multipliers:
@@ -95,7 +121,7 @@ def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Mu
     assert model.rows is not None
     reached = measures(rows, model.rows.c, m.dual)
     sd = max(100.0, float(np.abs(m.dual).sum()) / max(len(rows), 1) / m.unit) / 100.0
-    error = max(model.gradient_norm / m.unit / sd, reached.scaled, reached.complementarity / min(1.0, m.unit))
+    error = max(model.gradient_norm / m.slope / m.unit / sd, reached.scaled, reached.complementarity / min(1.0, m.unit))
     if error > FAST * m.error:
         return m
     slow = SLOW * m.error < error < CLOSE and reached.scaled > max(min(NEARLY, enough), MOSTLY * error)
