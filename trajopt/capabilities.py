@@ -374,6 +374,15 @@ class Coordinates(Protocol):
         ...
 
 
+class Noisy(Protocol):
+    """Knows that its steps are less exact than double precision: those of a function in single precision, or of a
+    simulator that iterates."""
+
+    def step_noise(self, xs: np.ndarray) -> np.ndarray:
+        """Standard deviation (N, ndx) of the steps between the states xs (N+1, nx) of a trajectory."""
+        ...
+
+
 class StateNames(Protocol):
     """Names for plots."""
 
@@ -415,7 +424,7 @@ CAPABILITIES: tuple[type, ...] = (
     CheckedStates, CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations, FreeDurations, IdleKnots,
     Refinement, Resimulation, OtherModels, SingleJoints, SemiImplicit, PartlySemiImplicit, JointExpansion,
     AccelerationControlled, ParameterGradient, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds,
-    Skeleton, Solids, Scenery,
+    Skeleton, Solids, Scenery, Noisy,
     ContactPoints, ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, ControlNames,
     ControlUnits,
 )  # fmt: skip

@@ -23,7 +23,7 @@ from trajopt.interfaces.system import control_names, tangent_names
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.problem import Problem
 from trajopt.problem.term import Term
-from trajopt.results.advice import advice, called, plural, promise, promise_is_plain, relative_promise
+from trajopt.results.advice import advice, called, disguise, plural, promise, promise_is_plain, relative_promise
 from trajopt.results.discretization import in_words, notable_error
 from trajopt.results.records import ConstraintReport
 from trajopt.results.status import Status
@@ -38,6 +38,8 @@ NO_PROMISE = (
 )  # fmt: skip
 """Ends where the last record has no predicted decrease, or one of a penalty rather than of the cost."""
 FIRST_SHARES = 6
+SEEN = 1e-9
+"""A violation that is larger is worth a word, if it is rounding."""
 AMPLIFIED = 100.0
 """A gradient this many times that of the closed loop is put down to the instability of the open loop."""
 
@@ -83,9 +85,11 @@ def _ending(solution: Solution, solver: Any) -> Iterator[str]:
         wanted, what, part = "", "it", ""
         if not promise_is_plain(solution):
             what = f"the cost with its {'terms for constraints' if solution.consistent else 'weighted gaps'}"
-        elif cost > 0.0:
+        elif cost > 0.0 and not disguise(solution):
             part = f", {relative_promise(solution):.1g} of it"
-        if solver is not None:
+        if disguise(solution):
+            wanted = f" with mu = {disguise(solution):.1g}, which makes it too short to tell how far the optimum is"
+        elif solver is not None:
             wanted = f"; the tolerance is {solver.tolerance:.1g}"
             if solution.converged and part and relative_promise(solution) > solver.tolerance:
                 wanted += ", but so little does not show in the cost"
@@ -203,6 +207,8 @@ def _constraint(report: ConstraintReport) -> str:
     if report.violation > 0.0:
         worst = f" of {names[report.worst_component]!r}" if names else ""
         worst += f" at knot {report.worst_knot}"
+    if report.excess == 0.0 and report.violation > SEEN:
+        worst += ", rounding of numbers so large"
     violation = f"largest violation {report.violation:.2g}{worst}; "
     if not report.active.any():
         return head + violation + "active nowhere."

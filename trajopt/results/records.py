@@ -62,6 +62,7 @@ class ConstraintReport(NamedTuple):
     Arrays (K, nr) but knots (K,), N for the last one; a multiplier is positive where the upper limit presses.  The
     penalty of the augmented Lagrangian is 0 for control limits kept by a box QP; it is that of the squares of
     factors (nr,) times r, which all rows share.  Components, the numbers of r, have names where the residual has.
+    Rounding (nr,) is what r is known to, being made of numbers that may be large; violations below it count as none.
     Where constraints contradict each other, weights are the nu for which no small change of the controls lowers the sum
     of nu r over all constraints; else None.
     """
@@ -76,6 +77,7 @@ class ConstraintReport(NamedTuple):
     components: tuple[str, ...] = ()
     factors: np.ndarray | None = None
     weights: np.ndarray | None = None
+    rounding: np.ndarray | None = None
 
     @property
     def violations(self) -> np.ndarray:
@@ -86,6 +88,12 @@ class ConstraintReport(NamedTuple):
     def violation(self) -> float:
         """The largest violation."""
         return float(self.violations.max(initial=0.0))
+
+    @property
+    def excess(self) -> float:
+        """The largest violation of those that are more than rounding."""
+        found = self.violations
+        return float((found if self.rounding is None else np.where(found > self.rounding, found, 0.0)).max(initial=0.0))
 
     @property
     def worst_knot(self) -> int:

@@ -233,9 +233,13 @@ class Rows:
 
     def factors(self) -> list[np.ndarray]:
         """Those of each constraint (nr,)."""
+        return self.of_components(self.D)
+
+    def of_components(self, values: np.ndarray) -> list[np.ndarray]:
+        """Values (R,) that rows have in common at all knots, (nr,) of each constraint; ones where it has no rows."""
         found = [np.ones(constraint.nr) for constraint in self.constraints]
         for block in self.blocks:
-            found[block.number] = self.D[block.rows[0]]
+            found[block.number] = values[block.rows[0]]
         return found
 
     # -------------------------------------------------------------------------------------------- in and out

@@ -24,7 +24,7 @@ from trajopt.solvers.escape import ESCAPE, ESCAPES, saddle
 from trajopt.solvers.executed import executed
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.inverse import InverseFormulation
-from trajopt.solvers.iterate import Formulation, Iterate, Limits, LocalModel
+from trajopt.solvers.iterate import Formulation, Iterate, Limits, LocalModel, noise
 from trajopt.solvers.loop import Callback, Loop, State
 from trajopt.solvers.memory import keep_freed
 from trajopt.solvers.options import LoopOptions
@@ -178,7 +178,7 @@ def _solution(
         us=us,
         cost=cost,
         status=status,
-        message=status.message + (f" {state.saddle}" if state.saddle else ""),
+        message=status.message + (f" {state.saddle}" if state.saddle else "") + _accuracy(formulation, state),
         iterations=len(state.log) - 1,
         k=k,
         K=K,
@@ -192,6 +192,12 @@ def _solution(
         cause=_cause(formulation, state, status),
         start=start,
     )
+
+
+def _accuracy(formulation: Formulation, state: State) -> str:
+    """To how much the cost is known, where that is what a solve has converged to."""
+    uncertain = noise(formulation.problem, state.model) if state.status is Status.CONVERGED else 0.0
+    return f" Steps of the dynamics are noisy, so that the cost is known to {uncertain:.1g}." if uncertain > 0.0 else ""
 
 
 def _policy(
@@ -260,15 +266,15 @@ def _row_reports(
     rows: Rows, c: np.ndarray, multipliers: np.ndarray, penalty: float, weights: np.ndarray | None
 ) -> list[ConstraintReport]:
     """One report for each constraint, in its own units; weights (R,) of a certificate of infeasibility, if any."""
-    columns = rows.unpacked(c / rows.D), *rows.limits, rows.unpacked(multipliers * rows.D)
+    columns = rows.unpacked(c / rows.D), *rows.limits, rows.unpacked(multipliers * rows.D), rows.of_components(rows.rounding)
     blame = [None] * len(rows.constraints) if weights is None else rows.unpacked(weights * rows.D)
     reports = []
-    for constraint, knots, factors, nu, values, low, high, lam in zip(
+    for constraint, knots, factors, nu, values, low, high, lam, rounding in zip(
         rows.constraints, rows.knots, rows.factors(), blame, *columns, strict=True
     ):
         names = constraint.component_names
         reports.append(ConstraintReport(
-            constraint.name, knots.copy(), values, low.copy(), high.copy(), lam, penalty, names, factors, nu
+            constraint.name, knots.copy(), values, low.copy(), high.copy(), lam, penalty, names, factors, nu, rounding
         ))
     return reports
 

@@ -42,6 +42,7 @@ class State(NamedTuple):
     without_curvature : whether the iterate has curvature that is not finite, and the direction does without
     refused : what line searches met since the last step
     idle : steps in a row that gained nothing that shows in the cost
+    again : how often mu began anew where no step was found with a large one
     trusted : whether the last step was a full one and gained what it promised
     violation : sum of the violations of scaled rows where that step began
     checked : when constraints were last looked after
@@ -62,6 +63,7 @@ class State(NamedTuple):
     without_curvature: bool = False
     refused: Refused = Refused()
     idle: int = 0
+    again: int = 0
     trusted: bool = False
     violation: float = np.inf
     checked: Checked = Checked()

@@ -19,6 +19,7 @@ import numpy as np
 
 from dynamics.simd import routine
 from trajopt.backward.expansions import adjoint
+from trajopt.capabilities import Noisy, capability
 from trajopt.rows.folding import change_of_rows, with_prices
 from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, LocalModel, RowModel
@@ -33,6 +34,8 @@ LARGEST_WARM = 1e3
 FAST, SLOW = 0.5, 0.25
 TIGHTER = 0.1
 """By this factor the next minimum of the augmented Lagrangian is to be found more closely."""
+NOISY = 10.0
+"""Scaled rows are met to so many times the noise of a step of the dynamics."""
 SOFT = 1e-3
 """The unit of penalties with which rows scaled by what they are made of are stiff, by this factor: the largest penalty
 leaves them 1e-5 of their violation, and more would but make a narrow valley."""
@@ -111,7 +114,10 @@ def satisfied(formulation: Formulation, model: LocalModel, options: LoopOptions)
     assert model.rows.weights is not None
     reached = measures(formulation.rows, model.rows.c, model.rows.weights.p)
     slack = options.complementarity_tolerance * max(1.0, LARGE_COST * abs(model.iterate.own_cost))
-    return reached.excess <= options.feasibility_tolerance and reached.product <= slack
+    noisy, met = capability(formulation.problem.system, Noisy), reached.excess <= options.feasibility_tolerance
+    if noisy is not None:
+        met |= reached.scaled <= NOISY * float(noisy.step_noise(model.iterate.xs).max(initial=0.0))
+    return met and reached.product <= slack
 
 
 def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Multipliers:
