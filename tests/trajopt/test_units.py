@@ -98,26 +98,28 @@ def test_own_optima_return_in_other_units():
         np.testing.assert_array_equal(again.constraints[0].factors, solution.constraints[0].factors)
 
 
-def test_a_pendulum_in_other_units_takes_the_same_steps():
-    """Without constraints the trajectory is the same, step by step: nothing else is counted in units of its own."""
+def swing(angle, time, weight):
+    """A pendulum with angles in units of `angle` rad and time in units of `time` s."""
 
-    def swing(angle, time, weight):
-        """Angles in units of `angle` rad, time in units of `time` s."""
+    def xdot(x, u):
+        return x[1], time**2 / angle * (u[0] - 9.81 * np.sin(angle * x[0])) - 0.1 * time * x[1]
 
-        def xdot(x, u):
-            return x[1], time**2 / angle * (u[0] - 9.81 * np.sin(angle * x[0])) - 0.1 * time * x[1]
+    system = trajopt.CallableSystem(xdot=xdot, nx=2, nu=1, dt=0.05 / time)
+    weights = weight * np.array([100.0 * angle**2, 10.0 * (angle / time) ** 2])
+    costs = [ControlCost(weight * time * 1e-3)], [StateCost(system, [np.pi / angle, 0.0], weights)]
+    return Problem(system, [0.0, 0.0], 40, *costs)
 
-        system = trajopt.CallableSystem(xdot=xdot, nx=2, nu=1, dt=0.05 / time)
-        weights = weight * np.array([100.0 * angle**2, 10.0 * (angle / time) ** 2])
-        costs = [ControlCost(weight * time * 0.1)], [StateCost(system, [np.pi / angle, 0.0], weights)]
-        return Problem(system, [0.0, 0.0], 40, *costs)
 
-    solver = DDP(tolerance=1e-9)
-    plain = solver.solve(swing(1.0, 1.0, 1.0))
-    assert plain.converged and max(record.mu for record in plain.log) > 0.0
-    for angle, time, weight in ((1.0, 1.0, 2.0**-40), (1.0, 1.0, 2.0**30), (2.0**-20, 1.0, 1.0), (2.0**10, 2.0**12, 2.0**-30)):
-        other = solver.solve(swing(angle, time, weight))
-        assert other.converged and other.cost / weight == pytest.approx(plain.cost, rel=1e-8)
+@pytest.mark.parametrize("first", [0.0, 1e3])
+@pytest.mark.parametrize("units", [(1.0, 1.0, 1e-12), (1.0, 1.0, 1e9), (1e-6, 1.0, 1.0), (1e3, 3600.0, 1e-9)], ids=str)
+def test_a_pendulum_in_other_units(units, first):
+    """Without constraints, also where the first steps are shortened: a mu counted in 1 would be 1e15 times costs of
+    1e-12, and nothing next to those of 1e9."""
+    solver = DDP(initial_regularization=first)
+    plain, other = solver.solve(swing(1.0, 1.0, 1.0)), solver.solve(swing(*units))
+    assert plain.converged and other.converged
+    assert other.cost / units[2] == pytest.approx(plain.cost, rel=1e-9)
+    assert other.iterations <= 3 * plain.iterations + 10
 
 
 def test_mu_has_the_unit_of_the_costs():

@@ -80,7 +80,8 @@ def solve(
     if not known:
         return _diverged(formulation, iterate, clock)
     if rows is not None and not cycle and options.soft_penalty == 0.0:
-        rows = (rows.scaled_at if warm is None else rows.measured_at)(iterate.xs, iterate.us)
+        at = iterate.xs, iterate.us
+        rows = rows.scaled_at(*at, problem.system.linearize) if warm is None else rows.measured_at(*at)
         formulation = formulation_of(problem, posed.limits, options, curvature, rows)
     loop = Loop(formulation, options, threshold, clock, warm, cycle, _costate(problem, start))
     state = loop.run(iterate, callback, predicted)

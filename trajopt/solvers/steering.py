@@ -18,9 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward.expansions import adjoint
 from trajopt.capabilities import Noisy, capability
-from trajopt.rows.folding import change_of_rows, with_prices
+from trajopt.rows.folding import change_of_rows, random_sum_gradient
 from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, LocalModel, RowModel
 from trajopt.solvers.multipliers import Multipliers, measures, project, projected
@@ -65,13 +64,10 @@ def _largest_derivative(lx, lu, lxx, luu):
 
 
 def influence(model: LocalModel, rows: Rows) -> np.ndarray:
-    """Gradient (N, nu) by the controls of the sum of all rows with random signs: the mean of its squares is the sum of
-    the squares of all rows' own gradients, at the price of one."""
+    """Gradient (N, nu) by the controls of the sum of all rows with random signs."""
     assert model.rows is not None
-    e, signs = model.expansion, np.random.default_rng(0).choice([-1.0, 1.0], len(rows))
-    none = e._replace(lx=np.zeros_like(e.lx), lu=np.zeros_like(e.lu))
-    with np.errstate(all="ignore"):
-        return adjoint(with_prices(none, rows.first, model.rows.C, signs))[1]
+    e = model.expansion
+    return random_sum_gradient(e.fx, e.fu, rows.first, model.rows.C, np.arange(len(rows)))
 
 
 def _stiffness(model: LocalModel, rows: Rows) -> tuple[float, float] | None:
