@@ -84,15 +84,15 @@ def test_noise_is_measured(rng):
     noise = pendulum(coarse).step_noise(xs)
     assert noise.shape == (2, 2) and noise[1, 0] == 0.0
     assert 1e-9 < noise[0, 1] < 1e-6
-    discrete = pendulum(coarse)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", trajopt.SlowDynamicsWarning)
-        discrete = trajopt.CallableSystem(lambda x, u: x.astype(single) + single(0.1) * coarse(x, u), nx=2, nu=1, dt=0.1)
+        step = lambda x, u: x.astype(single) + single(0.1) * coarse(x, u)  # noqa: E731
+        discrete = trajopt.CallableSystem(step, nx=2, nu=1, dt=0.1)
     assert 1e-9 < discrete.step_noise(xs)[0, 1] < 1e-6
 
 
 def test_steps_of_differences_are_those_of_the_noise():
-    """Jacobians of the coarse function are those of the exact one to its noise over the step; longer steps than without."""
+    """Jacobians of the coarse function are those of the exact one to its noise over the step, which is longer."""
     x, u = np.array([[0.4, -0.3]]), np.array([[0.2]])
     (fx, fu), (gx, gu) = (pendulum(f).linearize(x, u) for f in (exact, coarse))
     assert np.abs(fx - gx).max() < 1e-5 and np.abs(fu - gu).max() < 1e-5

@@ -1,4 +1,4 @@
-"""Problems in other units: statuses and optima are the same in metres and in earth radii, with costs large and small."""
+"""Problems in other units: statuses and optima are the same in metres and earth radii, with costs large and small."""
 
 import itertools
 from dataclasses import replace

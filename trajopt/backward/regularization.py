@@ -31,8 +31,8 @@ ORDINARY = 1e-6, 1e6
 
 
 def curvature_unit(e: Expansion) -> float:
-    """The unit of mu for costs with this expansion: 1, or for costs in small or large units the power of two next to the
-    largest diagonal entry of luu + fu'lxx'fu, which is their curvature within one step."""
+    """The unit of mu for costs with this expansion: 1, or for costs in small or large units the power of two next to
+    the largest diagonal entry of luu + fu'lxx'fu, which is their curvature within one step."""
     diagonal = np.einsum("tii->ti", e.luu) + np.einsum("tji,tjk,tki->ti", e.fu, e.lxx[1:], e.fu, optimize=True)
     largest = float(np.abs(diagonal).max(initial=0.0))
     if largest == 0.0 or not math.isfinite(largest) or ORDINARY[0] <= largest <= ORDINARY[1]:

@@ -47,9 +47,10 @@ LEAST_NOISE = 1e-11
 
 
 def relative_noise(function: Function, scale: np.ndarray, X: np.ndarray, U: np.ndarray) -> np.ndarray | None:
-    """Noise (ny,) of each number of g, as a part of its size: the median over the points X (K, nx), U (K, nu), so that a
-    corner at one of them is none.  None where it is that of double precision."""
-    line = NOISE_STEP * np.arange(NOISE_POINTS)[:, None] * scale * np.random.default_rng(0).uniform(0.5, 1.0, len(scale))
+    """Noise (ny,) of each number of g, as a part of its size: the median over the points X (K, nx), U (K, nu), so that
+    a corner at one of them is none.  None where it is that of double precision."""
+    direction = scale * np.random.default_rng(0).uniform(0.5, 1.0, len(scale))
+    line = NOISE_STEP * np.arange(NOISE_POINTS)[:, None] * direction
     found = []
     for x, u in zip(X, U, strict=True):
         points = zip(x + line[:, : len(x)], u + line[:, len(x) :], strict=True)

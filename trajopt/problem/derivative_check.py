@@ -24,13 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.callable_system.derivatives import (
-    LEAST_NOISE,
-    NOISE_POINTS,
-    NOISE_STEP,
-    difference_steps,
-    noise_between,
-)
+from trajopt.callable_system.derivatives import LEAST_NOISE, NOISE_POINTS, NOISE_STEP, difference_steps, noise_between
 from trajopt.capabilities import KnotByKnot, capability
 from trajopt.costs import Quadratic
 from trajopt.interfaces.system import System, check_states, semi_implicit_form
@@ -227,8 +221,8 @@ def compared(
     place = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
     where, worst = tuple(int(i) for i in place), float(error[place])
     noisy = tolerance < worst <= noise / scale
-    return BlockCheck(name, worst, where[0], where[1:], float(got[place]), float(expected[place]), worst <= tolerance or noisy,
-                      noisy)  # fmt: skip
+    numbers = float(got[place]), float(expected[place])
+    return BlockCheck(name, worst, where[0], where[1:], *numbers, worst <= tolerance or noisy, noisy)
 
 
 class _Comparison:

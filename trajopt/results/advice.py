@@ -51,8 +51,8 @@ def promise(solution: Solution) -> float:
 
 
 def disguise(solution: Solution) -> float:
-    """The mu of that promise where it makes steps so short that the promise says nothing of how far the optimum is; else
-    0."""
+    """The mu of that promise where it makes steps so short that the promise says nothing of how far the optimum is;
+    else 0."""
     mu = _at_last(solution).mu
     return 0.0 if Regularization(mu).small else mu
 
@@ -114,7 +114,8 @@ def advice(solution: Solution, solver: Any) -> Iterator[str]:
 
 def _for_line_search(solution: Solution, solver: Any, system: str) -> Iterator[str]:
     if _nearly_done(solution, solver):
-        yield f"a larger tolerance: what is left to gain, {relative_promise(solution):.1g} of the cost, does not show in it"
+        left = f"{relative_promise(solution):.1g} of the cost"
+        yield f"a larger tolerance: what is left to gain, {left}, does not show in it"
     else:
         yield f"trajopt.check_derivatives(system, solution.xs[:-1], solution.us): {system} may have wrong ones"
         yield "trajopt.check_derivatives(cost, system=system): so may a cost"

@@ -17,8 +17,8 @@ class IterationRecord(NamedTuple):
     Under constraints the decreases are those of the augmented Lagrangian.  Steps of two more kinds are counted too:
     "feasibility", of a search for trajectories with less violation, whose decreases are those of half the sum of
     squares of scaled violations, and which the solve goes on from only if it finds one; and "escape", away from a
-    saddle, whose decrease nothing predicted.  The last record of a log is the final iterate, so that there is one more
-    than steps; after ``max_iterations=1``, and where the time or an interruption ended the solve, it repeats the decrease
+    saddle, whose decrease nothing predicted.  The last record of a log is the final iterate, one more than there are
+    steps; after ``max_iterations=1``, and where the time or an interruption ended the solve, it repeats the decrease
     that was predicted for the step to it.
     """
 

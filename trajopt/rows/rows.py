@@ -7,9 +7,9 @@ Row i is one number of a residual at one knot, times a factor D_i that makes the
 with one factor for every component of a constraint.  So a constraint in other units is the same to a solve.  Where
 states are large numbers themselves, as orbits in metres are, that does not do: a row is then a difference of numbers of
 the size s_i = |r_i| + |r_x| |x| + |r_u| |u|, and D_i is such that all components have gradients of one size by the
-controls, and that the largest D_i s_i is 1.  A row is known to no more than a few eps s_i, whatever is wanted of it.  The
-rows of knot t are first[t] <= i < first[t + 1]; the knots are 0 ... N.  Limits of states and controls, whose rows are one of
-their components less a reference, are all read in one call, and their Jacobians written once.
+controls, and that the largest D_i s_i is 1.  A row is known to no more than a few eps s_i, whatever is wanted of it.
+The rows of knot t are first[t] <= i < first[t + 1]; the knots are 0 ... N.  Limits of states and controls, whose rows
+are one of their components less a reference, are all read in one call, and their Jacobians written once.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ def remaining_gaps(gaps: np.ndarray | None, alpha: float, xs: np.ndarray) -> np.
 
 
 def rounding(model: LocalModel) -> float:
-    """What the last bits of the states make of the cost: each step in time rounds them, and the costate carries that."""
+    """What the last bits of the states make of the cost: each step in time rounds them, which the costate carries."""
     xs, costate = model.iterate.xs, model.costate
     size = np.abs(xs) if xs.shape == costate.shape else np.abs(xs).max(axis=1, keepdims=True)
     with np.errstate(all="ignore"):

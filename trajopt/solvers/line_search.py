@@ -128,6 +128,7 @@ def search(
     Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of what is minimized, its noise.
     """
     (d1, d2), not_finite, misled = expected, None, False
+    least = SUFFICIENT * (INVISIBLE * abs(cost + weighted_gap) + noise)
     for candidate in candidates:
         alpha, xs, us, _ = candidate
         new_cost, own, c = merit(xs, us)
@@ -136,6 +137,6 @@ def search(
             not_finite = candidate
         elif acceptable(cost + weighted_gap, with_gaps, alpha, d1 - weighted_gap, d2, noise):
             return Search(Step(candidate, new_cost, own, c), Refused(not_finite, misled))
-        elif decrease_wanted(alpha, d1 - weighted_gap, d2) > SUFFICIENT * (INVISIBLE * abs(cost + weighted_gap) + noise):
+        elif decrease_wanted(alpha, d1 - weighted_gap, d2) > least:
             misled = True
     return Search(None, Refused(not_finite, misled))

@@ -141,7 +141,8 @@ class Loop:
         if rows is None:
             return state
         assert model.rows is not None
-        return state._replace(first=start, checked=Checked(len(log), measures(rows, model.rows.c, model.rows.dual).scaled))
+        violation = measures(rows, model.rows.c, model.rows.dual).scaled
+        return state._replace(first=start, checked=Checked(len(log), violation))
 
     def step(self, state: State) -> State:
         """One iteration; its status says why to stop before a step or after it, None to go on."""
@@ -167,7 +168,10 @@ class Loop:
         status = self._end(state, aim.status)
         if status is not None or direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, direction, None)))
-        attempts = Attempts(self.formulation, model, multipliers, regularization.shift, weight, self.clock, noise(self.formulation.problem, model))
+        uncertain = noise(self.formulation.problem, model)
+        attempts = Attempts(
+            self.formulation, model, multipliers, regularization.shift, weight, self.clock, uncertain
+        )  # fmt: skip
         found = aim.attempt or attempts.best(direction)
         if self.cycle and not self._as_promised(model.iterate, found):
             found = attempts.without_curvature(found)
@@ -199,8 +203,8 @@ class Loop:
         return state._replace(regularization=regularization, again=state.again + 1, refused=Refused(), idle=0)
 
     def _tried_with_small(self, state: State) -> bool:
-        """Whether the search from this iterate began with a mu that does not disguise how far the optimum is: one that a
-        step with a large mu led to, by rounding alone perhaps, deserves another."""
+        """Whether the search from this iterate began with a mu that does not disguise how far the optimum is: one that
+        a step with a large mu led to, by rounding alone perhaps, deserves another."""
         since = list(takewhile(lambda record: record.alpha == 0.0, reversed(state.log)))
         return replace(state.regularization, mu=since[-1].mu).small
 

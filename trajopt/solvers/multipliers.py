@@ -28,8 +28,8 @@ class Multipliers(NamedTuple):
     dual : lam (R,), the dual iterate
     centre : lam_e (R,)
     penalty : rho
-    unit : of penalties: the largest derivative of the cost at the start; where rows are scaled by what they are made of,
-        the penalty with which a step halves violations
+    unit : of penalties: the largest derivative of the cost at the start; where rows are scaled by what they are made
+        of, a part of the penalty with which a step halves violations
     slope : of rows by controls, where they are scaled so: unit times slope is that of gradients; else 1
     error : the least violation of the optimality conditions at which the centre has moved
     stationary : how small the gradient of the augmented Lagrangian must be to count as zero
@@ -101,8 +101,8 @@ def _measure(c, lower, upper, D, rounding, lam):
 
 class Measures(NamedTuple):
     """Of rows and multipliers: the largest violation in the user's units, the largest one that is more than rounding,
-    and the largest one of scaled rows; complementarity, the largest min(|lam|, slack) of inequalities, and their largest
-    product."""
+    and the largest one of scaled rows; complementarity, the largest min(|lam|, slack) of inequalities, and their
+    largest product."""
 
     violation: float
     excess: float

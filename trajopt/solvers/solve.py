@@ -267,15 +267,16 @@ def _row_reports(
     rows: Rows, c: np.ndarray, multipliers: np.ndarray, penalty: float, weights: np.ndarray | None
 ) -> list[ConstraintReport]:
     """One report for each constraint, in its own units; weights (R,) of a certificate of infeasibility, if any."""
-    columns = rows.unpacked(c / rows.D), *rows.limits, rows.unpacked(multipliers * rows.D), rows.of_components(rows.rounding)
+    columns = rows.unpacked(c / rows.D), *rows.limits, rows.unpacked(multipliers * rows.D)
+    rounding = rows.of_components(rows.rounding)
     blame = [None] * len(rows.constraints) if weights is None else rows.unpacked(weights * rows.D)
     reports = []
-    for constraint, knots, factors, nu, values, low, high, lam, rounding in zip(
-        rows.constraints, rows.knots, rows.factors(), blame, *columns, strict=True
+    for constraint, knots, factors, nu, known, values, low, high, lam in zip(
+        rows.constraints, rows.knots, rows.factors(), blame, rounding, *columns, strict=True
     ):
         names = constraint.component_names
         reports.append(ConstraintReport(
-            constraint.name, knots.copy(), values, low.copy(), high.copy(), lam, penalty, names, factors, nu, rounding
+            constraint.name, knots.copy(), values, low.copy(), high.copy(), lam, penalty, names, factors, nu, known
         ))
     return reports
 

@@ -71,8 +71,8 @@ def influence(model: LocalModel, rows: Rows) -> np.ndarray:
 
 
 def _stiffness(model: LocalModel, rows: Rows) -> tuple[float, float] | None:
-    """A part of the penalty with which a step of the model halves violations, 1 / S, S the mean over rows of C luu^-1 C'; and the
-    typical slope of rows by controls.  None where these are not known."""
+    """A part of the penalty 1 / S with which a step of the model halves violations, S the mean over rows of
+    C luu^-1 C'; and the typical slope of rows by controls.  None where these are not known."""
     squares, luu = influence(model, rows) ** 2, np.einsum("tii->ti", model.expansion.luu)
     with np.errstate(all="ignore"):
         S, slope = float((squares / luu).sum()) / len(rows), float(np.sqrt(squares.mean()))
