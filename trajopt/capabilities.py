@@ -384,6 +384,15 @@ class Coordinates(Protocol):
         ...
 
 
+class Noisy(Protocol):
+    """Knows that its steps are less exact than double precision: those of a function in single precision, or of a
+    simulator that iterates."""
+
+    def step_noise(self, xs: np.ndarray) -> np.ndarray:
+        """Standard deviation (N, ndx) of the steps between the states xs (N+1, nx) of a trajectory."""
+        ...
+
+
 class StateNames(Protocol):
     """Names for plots."""
 
@@ -435,7 +444,7 @@ CAPABILITIES: tuple[type, ...] = (
     FreeDurations, IdleKnots, Refinement, Resimulation, OtherModels, SingleJoints,
     SemiImplicit, PartlySemiImplicit, JointExpansion,
     AccelerationControlled, ParameterGradient, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds,
-    Skeleton, Solids, Scenery,
+    Skeleton, Solids, Scenery, Noisy,
     ContactPoints, ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, TangentUnits,
     ControlNames, ControlUnits,
 )  # fmt: skip

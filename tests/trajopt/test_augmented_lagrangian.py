@@ -15,6 +15,7 @@ from trajopt import (
     ControlResidual,
     Problem,
     ResidualConstraint,
+    Solution,
     StateBounds,
     StateResidual,
     Status,
@@ -260,6 +261,29 @@ def test_the_iteration_limit_counts_all_rounds(limit):
     solution = DDP(max_iterations=limit).solve(several())
     assert solution.status == "max_iterations" and solution.iterations == limit
     assert len(solution.constraints) == 4 and np.isfinite(solution.xs).all()
+
+
+@pytest.mark.parametrize("limit", [15, 17, 23, 40, 1000])
+@pytest.mark.parametrize("name", ["too weak", "jump", "nowhere"])
+def test_searches_for_feasibility_are_iterations(name, limit, tmp_path):
+    """One count and one log: whatever a step is tried for, it has a record, and there are no more than were allowed."""
+    solver = DDP(max_iterations=limit)
+    solution = solver.solve(impossible()[name])
+    kinds = solution.history("step").tolist()
+    assert solution.iterations <= limit and len(solution.log) == solution.iterations + 1
+    assert solution.history("iteration").tolist() == list(range(len(solution.log)))
+    assert solution.log[-1].cost == solution.cost and solution.log[-1].alpha == 0.0
+    assert (solution.status == "max_iterations") == (solution.iterations == limit)
+    assert ("feasibility" in kinds) == (limit > 15) and kinds[-1] != "feasibility"
+    searching = [r for r in solution.log if r.step == "feasibility"]
+    assert all(r.actual_decrease > 0.0 for r in searching if r.alpha > 0.0)
+    said = " ".join(solution.explain(solver).split())
+    assert (f"raise max_iterations (it was {limit})" in said) == (solution.status == "max_iterations")
+    assert f"of {solution.iterations} tried" in said and "if it was" not in said
+    taken = sum(r.alpha > 0.0 for r in searching)
+    assert (f"{taken} in search of feasibility" in said) == (taken > 0)
+    again = Solution.load(solution.save(tmp_path / "limit.npz"))
+    assert again.log == solution.log and " ".join(again.explain(solver).split()).startswith(solution.status)
 
 
 def test_a_callback_stops_between_rounds():

@@ -131,6 +131,9 @@ class Everything(CirclePendulum):
     def center_of_mass(self, xs):
         return 0.5 * xs
 
+    def step_noise(self, xs):
+        return 1e-7 * np.abs(xs[1:, 1:])
+
     def quantities(self, xs):
         return (("twice [m]", ("a",), 2.0 * xs[:, :1]),)
 
@@ -256,6 +259,7 @@ SAME = {
     "contact_points": lambda w, i, zs, xs, us: [(w.contact_points(zs), i.contact_points(xs))],
     "contact_forces": lambda w, i, zs, xs, us: [(w.contact_forces(zs, us), i.contact_forces(xs, us))],
     "center_of_mass": lambda w, i, zs, xs, us: [(w.center_of_mass(zs), i.center_of_mass(xs))],
+    "step_noise": lambda w, i, zs, xs, us: [(w.step_noise(zs), np.hstack([i.step_noise(xs), np.zeros((N, 1))]))],
     "quantities": lambda w, i, zs, xs, us: [(w.quantities(zs)[0][2], i.quantities(xs)[0][2])],
     "state_names": lambda w, i, *_: [(w.state_names, (*i.state_names, "torque before"))],
     "tangent_names": lambda w, i, *_: [(w.tangent_names, (*i.tangent_names, "torque before"))],

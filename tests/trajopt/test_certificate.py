@@ -84,12 +84,24 @@ def test_saddles_are_left(name):
     free = trajopt.DDP().solve(problem)
     assert free.converged and free.cost < 0.99 * stuck.cost and free.certificate().minimum
     assert free.gradient_norm < 1e-6
+    assert len(free.log) == free.iterations + 1 and free.history("iteration").tolist() == list(range(len(free.log)))
+    away = [record for record in free.log if record.step == "escape"]
+    assert away and all(record.actual_decrease > 0.0 for record in away) and "off a saddle" in free.explain()
 
 
 def test_saddles_that_cannot_be_left_are_named():
     """Without iterations left."""
     ended = trajopt.DDP(max_iterations=0).solve(hanging_pendulum())
     assert ended.converged and "A saddle: 1 negative eigenvalue" in ended.message
+
+
+def test_no_more_iterations_than_allowed_on_the_way_from_a_saddle():
+    problem = hanging_pendulum()
+    whole = trajopt.DDP().solve(problem)
+    for limit in (1, 2, whole.iterations - 1, whole.iterations):
+        solution = trajopt.DDP(max_iterations=limit).solve(problem)
+        assert solution.iterations <= limit and len(solution.log) == solution.iterations + 1
+        assert solution.log[-1].cost == solution.cost
 
 
 # ------------------------------------------------------------------------------------------------ noise

@@ -10,7 +10,18 @@ import trajopt
 from tests.trajopt.cases import cartpole, linear, pendulum, tip
 from tests.trajopt.constrained_cases import arrival
 from tests.trajopt.systems import LinearSystem, Pendulum
-from trajopt import DDP, ILQR, CallableSystem, ControlBounds, ControlCost, Problem, StateCost, Status
+from trajopt import (
+    DDP,
+    ILQR,
+    CallableSystem,
+    ControlBounds,
+    ControlCost,
+    Problem,
+    ResidualCost,
+    StateCost,
+    Status,
+    residual,
+)
 from trajopt.backward.regularization import Regularization
 from trajopt.solvers.attempts import Attempts
 from trajopt.solvers.ddp import HESSIANS
@@ -63,6 +74,39 @@ def test_iteration_limit():
         assert solution.status == "max_iterations" and solution.iterations == limit
         assert len(solution.log) == limit + 1
         assert_finite(solution)
+
+
+def clipped_at_its_limit(N=30):
+    """A pendulum whose torque is clipped where it starts, so that its derivatives there are those of neither side, with
+    an angle that wraps in the cost."""
+
+    def step(x, u):
+        rate = x[1] + 0.05 * (15.0 * np.sin(x[0]) + 3.0 * np.clip(u[0], -2.0, 2.0))
+        return x[0] + 0.05 * rate, rate
+
+    system = CallableSystem(step, nx=2, nu=1, dt=0.05)
+    wrapped = residual(lambda x: ((x[0] + np.pi) % (2.0 * np.pi) - np.pi, 0.3 * x[1]), 2, system)
+    costs = [ResidualCost(wrapped, [2.0, 2.0]), ControlCost(0.002)]
+    bounds = [ControlBounds(-2.0, 2.0)]
+    return Problem(system, [np.pi, 0.0], N, costs, [], bounds, us_init=np.full((N, 1), 2.0))
+
+
+@pytest.mark.parametrize("solver", [ILQR(), DDP()])
+def test_a_large_mu_says_nothing_of_rounding(solver):
+    """Where rounding alone leads off a kink with mu of 1e8, the search begins anew from there; if it ends with a large
+    mu all the same, the small promise that this makes is not taken for rounding."""
+    solution = solver.solve(clipped_at_its_limit())
+    assert solution.cost <= solution.log[0].cost and len(solution.log) == solution.iterations + 1
+    mus = [record.mu for record in solution.log]
+    large = [i for i, record in enumerate(solution.log) if record.alpha > 0.0 and record.mu >= 1e8]
+    assert not large or 0.0 in mus[large[0] :]  # whether rounding leads off the kink depends on the processor
+    here = solver.solve(solution.problem, us=solution.us).log[0]
+    if here.mu == 0.0 and here.predicted_decrease > 1e-6 * here.cost:
+        assert "larger tolerance" not in " ".join(solution.explain(solver).split())
+    stuck = replace(solution, status=Status.LINE_SEARCH_FAILED, log=(solution.log[0]._replace(mu=1e7, alpha=0.0),))
+    said = " ".join(stuck.explain(solver).split())
+    assert "with mu = 1e+07, which makes it too short to tell how far the optimum is" in said
+    assert "larger tolerance" not in said and "check_derivatives" in said
 
 
 class WrongDerivatives(Pendulum):

@@ -16,8 +16,18 @@ Central differences of fourth order along a direction:
 
 with errors of about 1e-12 and 1e-10.  Mixed second derivatives come from g''(d + e, d + e) by polarization.  All steps
 are multiplied by `scale`, the typical size of each variable: the length over which g varies is unknown otherwise.
+
+A function may be less exact than double precision: it computes in single precision, or iterates to a tolerance.  Its
+noise sigma shows in high differences of values at m + 1 points so close that the function itself is a straight line
+between them [Hamming 1973; More and Wild 2011],
+
+    sigma_k^2 = (k!)^2/(2k)! mean (Delta^k g)^2
+
+and differences then take steps of sigma^(1/3) and sigma^(1/4), longer than without it: those of lower orders, of which
+truncation leaves nothing in these, so that a `scale` which is too large does no harm.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -30,6 +40,34 @@ JACOBIAN_STEP = 2.0**-10
 """Of differences; a power of two, so that z + h is exact for z of size one."""
 COMPLEX_CURVATURE_STEP = 2.0**-11
 CURVATURE_STEP = 2.0**-8
+NOISE_STEP, NOISE_POINTS, NOISE_ORDERS = 2.0**-20, 8, (3, 4, 5)
+"""Distance of the points, of the scale, between which noise is measured, their number, and the differences used."""
+LEAST_NOISE = 1e-11
+"""Relative noise below this is that of double precision, of a function that sums and cancels, and counts as none."""
+
+
+def relative_noise(function: Function, scale: np.ndarray, X: np.ndarray, U: np.ndarray) -> np.ndarray | None:
+    """Noise (ny,) of each number of g, as a part of its size: the median over the points X (K, nx), U (K, nu), so that
+    a corner at one of them is none.  None where it is that of double precision."""
+    direction = scale * np.random.default_rng(0).uniform(0.5, 1.0, len(scale))
+    line = NOISE_STEP * np.arange(NOISE_POINTS)[:, None] * direction
+    found = []
+    for x, u in zip(X, U, strict=True):
+        points = zip(x + line[:, : len(x)], u + line[:, len(x) :], strict=True)
+        Y = np.concatenate([function.evaluate(a[None], b[None]) for a, b in points])  # compiled loops need not be
+        if np.isfinite(Y).all():
+            found.append(noise_between(Y) / np.maximum(np.abs(Y).max(axis=0), np.finfo(float).tiny))
+    noise = np.median(found, axis=0) if found else np.zeros(function.ny)
+    return noise if noise.max(initial=0.0) > LEAST_NOISE else None
+
+
+def noise_between(Y: np.ndarray) -> np.ndarray:
+    """sigma (...) of values Y (m + 1, ...) at points on a line, equally far from each other and close together."""
+    of_order = [
+        math.factorial(k) ** 2 / math.factorial(2 * k) * np.square(np.diff(Y, k, axis=0)).mean(axis=0)
+        for k in NOISE_ORDERS
+    ]
+    return np.sqrt(np.min(of_order, axis=0))
 
 
 class Differentiated(Protocol):
@@ -68,6 +106,7 @@ class Perturbing:
 
     name: str
     compiled_jacobians: Any
+    noise: np.ndarray | None = None
 
     def __init__(self, function: Function, scale: np.ndarray) -> None:
         self.function, self.scale = function, scale
@@ -117,13 +156,16 @@ class ComplexStep(Perturbing):
 
 
 class FiniteDifferences(Perturbing):
-    """Central differences of fourth order, for functions that take real numbers only."""
+    """Central differences of fourth order, for functions that take real numbers only; noise (ny,): what
+    `relative_noise` found."""
 
     name = "finite_differences"
 
-    def __init__(self, function: Function, scale: np.ndarray) -> None:
+    def __init__(self, function: Function, scale: np.ndarray, noise: np.ndarray | None = None) -> None:
         super().__init__(function, scale)
-        D = CURVATURE_STEP * self._directions
+        self.noise = noise
+        self._step, self._curvature_step = difference_steps(noise)
+        D = self._curvature_step * self._directions
         self._shifts = np.concatenate([D, -D, 2 * D, -2 * D, np.zeros((1, len(scale)))])
 
     @property
@@ -133,18 +175,28 @@ class FiniteDifferences(Perturbing):
 
     def jacobians(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """[g_x g_u] (K, nx, nz)."""
-        return slopes(self.function.displaced, X, U, self.scale)
+        return slopes(self.function.displaced, X, U, self.scale, self._step)
 
     def _curvature(self, X, U, mu):
         Y, m = self.function.contracted(X, U, mu, self._shifts), len(self._directions)
         near, far = Y[:, :m] + Y[:, m : 2 * m], Y[:, 2 * m : 3 * m] + Y[:, 3 * m : 4 * m]
-        return (16.0 * near - far - 30.0 * Y[:, -1:]) / (12.0 * CURVATURE_STEP**2)
+        return (16.0 * near - far - 30.0 * Y[:, -1:]) / (12.0 * self._curvature_step**2)
 
 
-def slopes(displaced: Callable, X: np.ndarray, U: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def difference_steps(noise: np.ndarray | None) -> tuple[float, float]:
+    """Steps of first and second differences, powers of two, for a function with this relative noise (ny,)."""
+    if noise is None:
+        return JACOBIAN_STEP, CURVATURE_STEP
+    first, second = (2.0 ** round(math.log2(float(noise.max())) / power) for power in (3, 4))
+    return min(max(first, JACOBIAN_STEP), 0.125), min(max(second, CURVATURE_STEP), 0.25)
+
+
+def slopes(
+    displaced: Callable, X: np.ndarray, U: np.ndarray, scale: np.ndarray, step: float = JACOBIAN_STEP
+) -> np.ndarray:
     """Jacobian (K, n, nz) of what displaced(X, U, D) evaluates, (K, m, n), by fourth-order differences."""
     nz = len(scale)
-    D = JACOBIAN_STEP * np.diag(scale)
+    D = step * np.diag(scale)
     Y = displaced(X, U, np.concatenate([D, -D, 2 * D, -2 * D])).reshape(len(X), 4, nz, -1)
     difference = 8.0 * (Y[:, 0] - Y[:, 1]) - (Y[:, 2] - Y[:, 3])
-    return np.ascontiguousarray(difference.swapaxes(1, 2)) / (12.0 * JACOBIAN_STEP * scale)
+    return np.ascontiguousarray(difference.swapaxes(1, 2)) / (12.0 * step * scale)

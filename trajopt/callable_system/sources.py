@@ -9,7 +9,7 @@ from numba.extending import is_jitted
 
 from dynamics.tape.graph import Untraceable
 from trajopt.callable_system.checks import why_not_complex
-from trajopt.callable_system.derivatives import ComplexStep, DerivativeSource, FiniteDifferences
+from trajopt.callable_system.derivatives import ComplexStep, DerivativeSource, FiniteDifferences, relative_noise
 from trajopt.callable_system.functions import BatchFunction, CompiledFunction, Function, PointFunction
 from trajopt.callable_system.traced import TracedDerivatives
 from trajopt.callable_system.user_derivatives import UserDerivatives
@@ -53,7 +53,9 @@ def make_source(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndar
     if wish.jacobians is not None:
         if wish.kind not in ("auto", "user"):
             raise ValueError(f"derivatives: got {wish.kind!r} with jacobians, wanted 'auto' or 'user'")
-        return UserDerivatives(function, wish.jacobians, wish.hessian_products, wish.vectorized, wish.scale, X, U)
+        user = UserDerivatives(function, wish.jacobians, wish.hessian_products, wish.vectorized, wish.scale, X, U)
+        user.noise = relative_noise(function, wish.scale, X[1:], U[1:])
+        return user
     if wish.kind == "user":
         raise ValueError("jacobians: got None, wanted a function for derivatives='user'")
     if wish.kind == "jax":
@@ -74,10 +76,15 @@ def make_source(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndar
 def numerical(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> DerivativeSource:
     """Derivatives from values: complex steps, or else differences."""
     if wish.kind == "finite_differences":
-        return FiniteDifferences(function, wish.scale)
+        return _differences(function, wish, X, U)
     reason = why_not_complex(function, wish.scale, X, U)
     if reason is None:
         return ComplexStep(function, wish.scale)
     if wish.kind == "complex_step":
         raise ValueError(f"derivatives: got 'complex_step' for a function that {reason}, wanted 'finite_differences'")
-    return FiniteDifferences(function, wish.scale)
+    return _differences(function, wish, X, U)
+
+
+def _differences(function: Function, wish: Derivatives, X: np.ndarray, U: np.ndarray) -> FiniteDifferences:
+    """Differences with steps for the noise of the function."""
+    return FiniteDifferences(function, wish.scale, relative_noise(function, wish.scale, X[1:], U[1:]))

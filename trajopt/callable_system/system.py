@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -149,6 +150,17 @@ class CallableSystem(ClosedLoopRollouts):
         """Where derivatives come from: "user", "user_jacobians" (Hessians by differences of them), "traced",
         "complex_step", "finite_differences" or "jax"."""
         return self._source.name
+
+    @property
+    def step_noise(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """step_noise(xs) is the standard deviation (N, nx) of the steps along a trajectory xs (N+1, nx), where the
+        function is less exact than double precision, as one in float32 is; None where it is as exact.  It is measured
+        when the system is made, of functions that are not traced."""
+        return None if getattr(self._source, "noise", None) is None else self._step_noise
+
+    def _step_noise(self, xs: np.ndarray) -> np.ndarray:
+        noise: Any = getattr(self._source, "noise", None)
+        return noise * np.abs(xs[1:] if self.integrator is None else np.diff(xs, axis=0))
 
     @property
     def integrator_order(self) -> int | None:

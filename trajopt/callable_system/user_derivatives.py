@@ -23,6 +23,8 @@ class UserDerivatives:
     X, U : sample points; what the functions return at the first is checked, without compiling them
     """
 
+    noise: np.ndarray | None = None
+
     def __init__(
         self,
         function: Function,

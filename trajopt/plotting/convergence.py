@@ -97,11 +97,11 @@ def _curves(
     panels: np.ndarray, x: np.ndarray, solution: Solution, best: float, infeasibility: list[str]
 ) -> list[Curve]:
     """One solver in one row of panels."""
-    exact = solution.history("step") != "gauss_newton"
+    exact = np.isin(solution.history("step"), ("exact", "convexified"))
     gap = solution.history("cost") - best
     negative = (gap < 0.0) & bool(infeasibility)
     gap = np.where(negative, -gap, gap)
-    gap[~(gap > FLOOR * abs(best))] = np.nan
+    gap[~((gap > FLOOR * abs(best)) & (gap < np.inf))] = np.nan
     tried = slice(0, solution.iterations)  # the last record of a log is an iterate without a step
     alpha = solution.history("alpha")[tried]
     return [

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
+from trajopt.callable_system.derivatives import LEAST_NOISE, NOISE_POINTS, NOISE_STEP, difference_steps, noise_between
 from trajopt.capabilities import KnotByKnot, capability
 from trajopt.costs import Quadratic
 from trajopt.interfaces.system import System, check_states, semi_implicit_form
@@ -38,6 +39,8 @@ FIRST = {1: 45 / 60, 2: -9 / 60, 3: 1 / 60}
 SECOND = {0: -490 / 180, 1: 270 / 180, 2: -27 / 180, 3: 2 / 180}
 ROUNDING = 100 * np.finfo(float).eps
 """Of a value of size one; errors of differences below ROUNDING / h^order are not held against the derivatives."""
+NOISY = 30.0
+"""Errors of so many times the noise of a value, over the step, are put down to it."""
 POINTS = 4
 """Random points, where none are given."""
 
@@ -50,9 +53,10 @@ class BlockCheck:
     """One block of derivatives, e.g. fx or Hux, over all points.
 
     error : largest deviation, relative to the largest entry of the block
+    noisy : the deviation is larger than the tolerance, but not than what the noise of the function makes of differences
     point, index : where that is, which point and which entry of the block
     got, expected : the derivative given and its difference quotient there
-    ok : error <= tolerance
+    ok : error <= tolerance, or noisy
     """
 
     name: str
@@ -62,6 +66,7 @@ class BlockCheck:
     got: float
     expected: float
     ok: bool
+    noisy: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,7 +107,8 @@ class DerivativeReport(PrintedAsTable):
         """One row for each block: its error, and its worst entry as it is and as differences have it."""
         from rich.markup import escape
 
-        verdict = "agree with differences" if self.ok else "are WRONG"
+        noisy = any(block.noisy for block in self.blocks)
+        verdict = ("agree with differences" + " but for noise" * noisy) if self.ok else "are WRONG"
         points = f"{self.x.size} parameters" if self.axis == "row" else f"{len(self.x)} points"
         title = f"Derivatives of {self.subject} {verdict} (tolerance {self.tolerance:g}, {points})"
         table = new_table(title, "\n".join(f"note: {note}" for note in self.notes))
@@ -113,7 +119,8 @@ class DerivativeReport(PrintedAsTable):
         for name in ("got", "expected"):
             table.add_column(name, justify="right", no_wrap=True)
         for b in self.blocks:
-            mark, where = "ok" if b.ok else "[red]WRONG", escape(f"{list(b.index)}, {self.axis} {b.point}")
+            mark = "noise" if b.noisy else "ok" if b.ok else "[red]WRONG"
+            where = escape(f"{list(b.index)}, {self.axis} {b.point}")
             table.add_row(escape(b.name), f"{b.error:.1e}", mark, where, f"{b.got:.8g}", f"{b.expected:.8g}")
         return table
 
@@ -208,13 +215,18 @@ def _batch(name: str, value: Any, size: int) -> np.ndarray:
     return array
 
 
-def compared(name: str, got: np.ndarray, expected: np.ndarray, noise: float, tolerance: float) -> BlockCheck:
-    """One block (points, ...) with its differences, in which errors below `noise` do not count."""
-    scale = max(float(np.abs(expected).max()), noise / tolerance, np.finfo(float).tiny)
+def compared(
+    name: str, got: np.ndarray, expected: np.ndarray, rounding: float, tolerance: float, noise: float = 0.0
+) -> BlockCheck:
+    """One block (points, ...) with its differences, in which errors below `rounding` do not count, and those below
+    `noise` are called so."""
+    scale = max(float(np.abs(expected).max()), rounding / tolerance, np.finfo(float).tiny)
     error = np.abs(got - expected) / scale
     place = np.unravel_index(int(np.argmax(np.where(np.isnan(error), np.inf, error))), error.shape)
     where, worst = tuple(int(i) for i in place), float(error[place])
-    return BlockCheck(name, worst, where[0], where[1:], float(got[place]), float(expected[place]), worst <= tolerance)
+    noisy = tolerance < worst <= noise / scale
+    numbers = float(got[place]), float(expected[place])
+    return BlockCheck(name, worst, where[0], where[1:], *numbers, worst <= tolerance or noisy, noisy)
 
 
 class _Comparison:
@@ -222,7 +234,7 @@ class _Comparison:
 
     def __init__(self, system, X, U, rng, tolerance, step):
         self.system, self.X, self.U, self.rng = system, X, U, rng
-        self.tolerance, self.step, self.blocks = tolerance, step, []
+        self.tolerance, self.step, self.blocks, self.noise = tolerance, step, [], (0.0, 0.0, 0.0)
         self.ndx, self.nu = X.shape[1] if system is None else system.ndx, 0 if U is None else U.shape[1]
         self.nz = self.ndx + self.nu
 
@@ -244,6 +256,18 @@ class _Comparison:
             z = np.tile(s * h * d, (len(self.X), 1))
             total = total + w * ((y(z) + sign * y(-z)) if s else y(z))
         return total / h**order
+
+    def measure_noise(self, y: Value, size: float):
+        """What the noise of y, whose values are of this size, makes of derivatives of order 0, 1 and 2 by differences:
+        those here, and the ones that are checked, if they are differences."""
+        axis = np.full(self.nz, NOISE_STEP / np.sqrt(max(self.nz, 1)))
+        Y = np.stack([y(np.tile(j * axis, (len(self.X), 1))) for j in range(NOISE_POINTS)])
+        sigma = float(np.median(noise_between(Y).max(axis=1, initial=0.0)))
+        if LEAST_NOISE * size < sigma < np.inf:
+            first, second = difference_steps(np.array([sigma / size]))
+            here = 0.5 * self.step, self.step
+            orders = ((1.0, 1.0), (first, here[0]), (second, here[1]))
+            self.noise = tuple(NOISY * sigma * sum(h**-k for h in steps) for k, steps in enumerate(orders))
 
     def first(self, y: Value) -> np.ndarray:
         """Jacobian (K, n, nz) of y (K, n)."""
@@ -272,7 +296,8 @@ class _Comparison:
             raise ValueError(f"{name}: got shape {got.shape}, wanted {expected.shape}")
         if not got.size:
             return
-        self.blocks.append(compared(name, got, expected, ROUNDING * size / self.step**order, self.tolerance))
+        rounding = ROUNDING * size / self.step**order
+        self.blocks.append(compared(name, got, expected, rounding, self.tolerance, self.noise[order]))
 
 
 def _system_blocks(system, c):
@@ -282,6 +307,7 @@ def _system_blocks(system, c):
     def y(z):
         return system.difference(y0, system.step(*c.moved(z)))
 
+    c.measure_noise(y, size)
     fx, fu = system.linearize(c.X, c.U)
     J = c.first(y)
     c.add("fx", fx, J[:, :, : c.ndx], size, 1)
@@ -311,6 +337,7 @@ def _residual_blocks(residual, c):
     def y(z):
         return np.asarray(residual.evaluate(*c.moved(z)))
 
+    c.measure_noise(y, size)
     rx, ru = residual.jacobians(c.X, c.U)
     J = c.first(y)
     c.add("rx", rx, J[:, :, : c.ndx], size, 1)
@@ -343,6 +370,7 @@ def _cost_blocks(cost, c):
         return np.asarray(cost.value(*c.moved(z)))
 
     size = float(np.abs(y(np.zeros((K, c.nz)))).max()) + 1.0
+    c.measure_noise(lambda z: y(z)[:, None], size)
     gradient = c.first(lambda z: y(z)[:, None])[:, 0]
     c.add("lx", lx, gradient[:, :n], size, 1)
     c.add("lu", lu, gradient[:, n:], size, 1)

@@ -154,6 +154,11 @@ class ExtendedSystem(ClosedLoopRollouts):
         lower, upper = inside(position=position, velocity=velocity)
         return np.append(lower, np.full(self.memory, -np.inf)), np.append(upper, np.full(self.memory, np.inf))
 
+    def _step_noise(self, inside, zs):
+        """That of the system inside, and none of what is remembered."""
+        noise = inside(self.split(zs)[0])
+        return np.hstack([noise, np.zeros((len(noise), self.memory))])
+
     # -------------------------------------------------------------------------------------------- what was made for x
     def inside_controls(self, us: np.ndarray | None) -> np.ndarray | None:
         """Controls of the system inside: here the same."""
@@ -195,6 +200,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "tangent_units": lambda system, units: (*units, *("",) * system.memory),
     **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
     "plain_tangent": _unchanged,
+    "step_noise": _function(ExtendedSystem._step_noise),
     **dict.fromkeys(("phase_starts", "integrator_order", "single_joints", "joint_efforts"), _unchanged),
     **dict.fromkeys(
         (

@@ -10,7 +10,7 @@ import numpy as np
 from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
 from trajopt.interfaces.system import as_manifold, control_names
-from trajopt.results.records import ConstraintReport
+from trajopt.results.records import ConstraintReport, IterationRecord
 from trajopt.results.status import Status
 
 if TYPE_CHECKING:
@@ -35,14 +35,26 @@ def plural(count: int, what: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ what is left
-def promise(solution: Solution) -> float:
-    """Predicted decrease from the last iterate, with the smallest mu that was tried there."""
-    log = solution.log
+def _at_last(solution: Solution) -> IterationRecord:
+    """The record of the last iterate with the smallest mu that was tried there."""
+    log = [record for record in solution.log if record.descends]
     if solution.status not in (Status.LINE_SEARCH_FAILED, Status.NOT_FINITE):
-        return log[-1].predicted_decrease
+        return log[-1]
     accepted = [i for i, record in enumerate(log) if record.alpha > 0.0]
     since = log[accepted[-1] + 1 if accepted else 0 :]
-    return max(record.predicted_decrease for record in since or log[-1:])
+    return max(since or log[-1:], key=lambda record: record.predicted_decrease)
+
+
+def promise(solution: Solution) -> float:
+    """Predicted decrease from the last iterate, with the smallest mu that was tried there."""
+    return _at_last(solution).predicted_decrease
+
+
+def disguise(solution: Solution) -> float:
+    """The mu of that promise where it makes steps so short that the promise says nothing of how far the optimum is;
+    else 0."""
+    mu = _at_last(solution).mu
+    return 0.0 if Regularization(mu).small else mu
 
 
 def promise_is_plain(solution: Solution) -> bool:
@@ -59,14 +71,14 @@ def relative_promise(solution: Solution) -> float:
 def largest_violation(solution: Solution, solver: Any) -> ConstraintReport | None:
     """The constraint that is violated most, None if all are met."""
     allowed = getattr(solver, "feasibility_tolerance", SMALL_VIOLATION)
-    worst = max(solution.constraints, key=lambda report: report.violation, default=None)
-    return worst if worst is not None and worst.violation > allowed else None
+    worst = max(solution.constraints, key=lambda report: report.excess, default=None)
+    return worst if worst is not None and worst.excess > allowed else None
 
 
 def _nearly_done(solution: Solution, solver: Any) -> bool:
     """Whether nothing is left but a small part of the cost, and no mu makes it look smaller than it is."""
     met = solution.consistent and largest_violation(solution, solver) is None
-    return met and Regularization(solution.log[-1].mu).small and relative_promise(solution) < NEARLY_DONE
+    return met and disguise(solution) == 0.0 and relative_promise(solution) < NEARLY_DONE
 
 
 # ------------------------------------------------------------------------------------------------ advice
@@ -101,9 +113,9 @@ def advice(solution: Solution, solver: Any) -> Iterator[str]:
 
 
 def _for_line_search(solution: Solution, solver: Any, system: str) -> Iterator[str]:
-    worst = largest_violation(solution, solver)
-    if worst is None and solution.consistent and relative_promise(solution) < NEARLY_DONE:
-        yield "a larger tolerance: what is left to gain is near the rounding of the cost"
+    if _nearly_done(solution, solver):
+        left = f"{relative_promise(solution):.1g} of the cost"
+        yield f"a larger tolerance: what is left to gain, {left}, does not show in it"
     else:
         yield f"trajopt.check_derivatives(system, solution.xs[:-1], solution.us): {system} may have wrong ones"
         yield "trajopt.check_derivatives(cost, system=system): so may a cost"
@@ -116,17 +128,14 @@ def _state_regularization(solver: Any) -> bool:
 
 
 def _after_many(solution: Solution, solver: Any) -> Iterator[str]:
-    accepted = [r.alpha for r in solution.log if r.alpha > 0.0]
+    steps = [r for r in solution.log if r.descends]
+    accepted = [r.alpha for r in steps if r.alpha > 0.0]
     if solution.iterations and _nearly_done(solution, solver):
         yield "accept it: what is left to gain is a small part of the cost"
-    limit = getattr(solver, "max_iterations", None)
-    if limit is None and any(report.penalty > 0.0 for report in solution.constraints):
-        yield f"raise max_iterations if it was {solution.iterations}, or {GO_ON}"
-    else:
-        yield f"raise max_iterations (it was {solution.iterations}), or {GO_ON}"
+    yield f"raise max_iterations (it was {solution.iterations}), or {GO_ON}"
     if accepted and np.median(accepted) < SHORT and _state_regularization(solver):
         yield "regularization='state': most steps had to be short, and it keeps them near the trajectory"
-    if solution.iterations >= MANY_STEPS and all(r.step == "gauss_newton" for r in solution.log):
+    if solution.iterations >= MANY_STEPS and all(r.step == "gauss_newton" for r in steps):
         yield "trajopt.DDP if this was trajopt.ILQR: exact steps need fewer iterations near the optimum"
     worst = largest_violation(solution, solver)
     if worst is not None:

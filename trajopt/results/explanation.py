@@ -25,7 +25,7 @@ from trajopt.problem.extended_system import innermost
 from trajopt.problem.free_duration import FreeDurationSystem
 from trajopt.problem.problem import Problem
 from trajopt.problem.term import Term
-from trajopt.results.advice import advice, called, plural, promise, promise_is_plain, relative_promise
+from trajopt.results.advice import advice, called, disguise, plural, promise, promise_is_plain, relative_promise
 from trajopt.results.between_knots import in_words, notable_violation
 from trajopt.results.discretization import in_words as error_in_words
 from trajopt.results.discretization import notable_error
@@ -42,6 +42,8 @@ NO_PROMISE = (
 )  # fmt: skip
 """Ends where the last record has no predicted decrease, or one of a penalty rather than of the cost."""
 FIRST_SHARES = 6
+SEEN = 1e-9
+"""A violation that is larger is worth a word, if it is rounding."""
 AMPLIFIED = 100.0
 """A gradient this many times that of the closed loop is put down to the instability of the open loop."""
 
@@ -96,9 +98,11 @@ def _ending(solution: Solution, solver: Any) -> Iterator[str]:
         wanted, what, part = "", "it", ""
         if not promise_is_plain(solution):
             what = f"the cost with its {'terms for constraints' if solution.consistent else 'weighted gaps'}"
-        elif cost > 0.0:
+        elif cost > 0.0 and not disguise(solution):
             part = f", {relative_promise(solution):.1g} of it"
-        if solver is not None:
+        if disguise(solution):
+            wanted = f" with mu = {disguise(solution):.1g}, which makes it too short to tell how far the optimum is"
+        elif solver is not None:
             wanted = f"; the tolerance is {solver.tolerance:.1g}"
             if solution.converged and part and relative_promise(solution) > solver.tolerance:
                 wanted += ", but so little does not show in the cost"
@@ -255,6 +259,8 @@ def _constraint(report: ConstraintReport) -> str:
     if report.violation > 0.0:
         worst = f" of {names[report.worst_component]!r}" if names else ""
         worst += f" at knot {report.worst_knot}"
+    if report.excess == 0.0 and report.violation > SEEN:
+        worst += ", rounding of numbers so large"
     violation = f"largest violation {report.violation:.2g}{worst}; "
     if not report.active.any():
         return head + violation + "active nowhere."
@@ -297,7 +303,7 @@ def _steps(solution: Solution) -> Iterator[str]:
     accepted = [r for r in solution.log if r.alpha > 0.0]
     if solution.iterations:
         kinds = Counter(r.step for r in accepted)
-        names = {"gauss_newton": "Gauss-Newton", "exact": "exact", "convexified": "convexified"}
+        names = {"gauss_newton": "Gauss-Newton", "feasibility": "in search of feasibility", "escape": "off a saddle"}
         taken = ", ".join(f"{count} {names.get(kind, kind)}" for kind, count in kinds.items()) or "none"
         shortest = f"; the shortest had length {min(r.alpha for r in accepted):.2g}" if accepted else ""
         yield f"Steps taken: {taken}, of {solution.iterations} tried{shortest}."

@@ -19,8 +19,11 @@ class IterationRecord(NamedTuple):
     start until the iterate was reached; its largest gap between states and dynamics and largest constraint violation;
     the last knot at which Quu was found not to be positive definite, -1 if it always was (mu was raised there, or an
     exact step replaced by one of another kind).
-    Under constraints the decreases are those of the augmented Lagrangian.  The last record of a log is the final
-    iterate; after ``max_iterations=1``, and where the time or an interruption ended the solve, it repeats the decrease
+    Under constraints the decreases are those of the augmented Lagrangian.  Steps of two more kinds are counted too:
+    "feasibility", of a search for trajectories with less violation, whose decreases are those of half the sum of
+    squares of scaled violations, and which the solve goes on from only if it finds one; and "escape", away from a
+    saddle, whose decrease nothing predicted.  The last record of a log is the final iterate, one more than there are
+    steps; after ``max_iterations=1``, and where the time or an interruption ended the solve, it repeats the decrease
     that was predicted for the step to it.
     """
 
@@ -36,6 +39,11 @@ class IterationRecord(NamedTuple):
     gap: float = 0.0
     violation: float = 0.0
     indefinite_knot: int = -1
+
+    @property
+    def descends(self) -> bool:
+        """Whether the step is one along a direction of the solver: no part of a search for feasibility, no escape."""
+        return self.step not in ("feasibility", "escape")
 
 
 class Progress(NamedTuple):
@@ -62,6 +70,7 @@ class ConstraintReport(NamedTuple):
     Arrays (K, nr) but knots (K,), N for the last one; a multiplier is positive where the upper limit presses.  The
     penalty of the augmented Lagrangian is 0 for control limits kept by a box QP; it is that of the squares of
     factors (nr,) times r, which all rows share.  Components, the numbers of r, have names where the residual has.
+    Rounding (nr,) is what r is known to, being made of numbers that may be large; violations below it count as none.
     Where constraints are locally infeasible, weights are the nu for which no small change of the controls lowers the
     sum of nu r over all constraints; else None.
     """
@@ -76,6 +85,7 @@ class ConstraintReport(NamedTuple):
     components: tuple[str, ...] = ()
     factors: np.ndarray | None = None
     weights: np.ndarray | None = None
+    rounding: np.ndarray | None = None
 
     def __repr__(self) -> str:
         active, rows = int(self.active.sum()), self.values.size
@@ -90,6 +100,12 @@ class ConstraintReport(NamedTuple):
     def violation(self) -> float:
         """The largest violation."""
         return float(self.violations.max(initial=0.0))
+
+    @property
+    def excess(self) -> float:
+        """The largest violation of those that are more than rounding."""
+        found = self.violations
+        return float((found if self.rounding is None else np.where(found > self.rounding, found, 0.0)).max(initial=0.0))
 
     @property
     def worst_knot(self) -> int:

@@ -51,7 +51,7 @@ class Solution(PrintedAsTable, Reported):
     status, message : str
         How the solve ended, as a name (`trajopt.Status`) and as a sentence.
     iterations : int
-        Steps tried.
+        Steps tried, for whatever purpose; each has a record in the log.
     k, K : (N, nu), (N, nu, ndx) arrays
         Policy u = us + k + K (x - xs) of the last sweep, about xs.  After ``max_iterations=1`` that is the sweep of the
         step taken, and k what a step shorter than 1 left of it.  After convergence under constraints it is one with a

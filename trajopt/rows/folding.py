@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics.simd import routine
-from trajopt.backward.expansions import Expansion
+from trajopt.backward.expansions import Expansion, adjoint
+from trajopt.problem.objective import zero_blocks
 
 
 class Weights(NamedTuple):
@@ -66,6 +67,19 @@ def with_prices(e: Expansion, first: np.ndarray, C: tuple[np.ndarray, np.ndarray
     lx, lu = e.lx.copy(), e.lu.copy()
     _add_gradient(first, *C, prices, lx, lu)
     return e._replace(lx=lx, lu=lu)
+
+
+def random_sum_gradient(
+    fx: np.ndarray, fu: np.ndarray, first: np.ndarray, C: tuple[np.ndarray, np.ndarray], chosen: np.ndarray
+) -> np.ndarray:
+    """Gradient (N, nu) by the controls of the sum of the chosen rows with random signs: the mean of its squares is the
+    sum of the squares of these rows' own gradients, at the price of one."""
+    N, ndx, nu = fu.shape
+    signs = np.zeros(len(C[0]))
+    signs[chosen] = np.random.default_rng(0).choice([-1.0, 1.0], len(chosen))
+    none = Expansion(fx, fu, *zero_blocks(N, ndx, nu))
+    with np.errstate(all="ignore"):
+        return adjoint(with_prices(none, first, C, signs))[1]
 
 
 @routine

@@ -54,7 +54,7 @@ def pack(problem: Problem, constraints: tuple[ResidualConstraint, ...]) -> Rows:
     columns = zip(none, *singles, strict=True)
     return Rows(
         constraints, tuple(blocks), Singles(*map(np.concatenate, columns)), order, component, first, lower, upper,
-        np.ones(R), (nx, ndx, nu),
+        np.ones(R), (nx, ndx, nu), np.zeros(R),
     )  # fmt: skip
 
 

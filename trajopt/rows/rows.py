@@ -4,14 +4,17 @@ Row i is one number of a residual at one knot, times a factor D_i that makes the
 
     c_i = D_i r_i      D_i = 1 / max over the constraint's knots of |row i of (r_x, r_u)|      (1 where that is tiny)
 
-with one factor for every component of a constraint.  So a constraint in other units is the same to a solve.  The rows
-of knot t are first[t] <= i < first[t + 1]; the knots are 0 ... N.  Limits of states and controls, whose rows are one of
-their components less a reference, are all read in one call, and their Jacobians written once.
+with one factor for every component of a constraint.  So a constraint in other units is the same to a solve.  Where
+states are large numbers themselves, as orbits in metres are, that does not do: a row is then a difference of numbers of
+the size s_i = |r_i| + |r_x| |x| + |r_u| |u|, and D_i is such that all components have gradients of one size by the
+controls, and that the largest D_i s_i is 1.  A row is known to no more than a few eps s_i, whatever is wanted of it.
+The rows of knot t are first[t] <= i < first[t + 1]; the knots are 0 ... N.  Limits of states and controls, whose rows
+are one of their components less a reference, are all read in one call, and their Jacobians written once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -23,10 +26,18 @@ from trajopt.costs import Quadratic
 from trajopt.costs.cost_of_residual import add_curvature, evaluated, linearized
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.objective import Blocks, first_not_finite, number_name
+from trajopt.rows.folding import random_sum_gradient
 from trajopt.validation import float_array, same_shape
 
+Linearize = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""fx (N, ndx, ndx) and fu (N, ndx, nu) along a trajectory."""
 TINY = 1e-8
 """Below this the largest entry of a row's Jacobian says nothing about its units."""
+LARGE = 1e3
+"""Where rows with slopes of 1 are made of numbers larger than this, all are scaled by these; those of the library's
+problems are made of numbers of 0.4 to 30."""
+ROUNDING = 100.0 * float(np.finfo(np.float64).eps)
+"""Of a row, relative to what it is made of: the last bit of its numbers, after some tens of steps in time."""
 
 
 class Block(NamedTuple):
@@ -93,6 +104,10 @@ class Rows:
         Limits of c.
     D : (R,) array
     sizes : (nx, ndx, nu)
+    rounding : (R,) array
+        What rows are known to, in the user's units; zeros before `scaled_at`.
+    large : bool
+        Whether rows are scaled by what they are made of.
     """
 
     constraints: tuple[ResidualConstraint, ...]
@@ -105,6 +120,8 @@ class Rows:
     upper: np.ndarray
     D: np.ndarray
     sizes: tuple[int, int, int]
+    rounding: np.ndarray
+    large: bool = False
 
     def __len__(self) -> int:
         return len(self.D)
@@ -162,16 +179,65 @@ class Rows:
                     total[block.knots] += part
 
     # -------------------------------------------------------------------------------------------- units
-    def scaled_at(self, xs: np.ndarray, us: np.ndarray) -> Rows:
-        """With factors from the Jacobians there."""
-        _, Cx, Cu = replace(self, D=np.ones(len(self))).linearized(xs, us)
-        largest = np.maximum(np.abs(Cx).max(axis=1, initial=0.0), np.abs(Cu).max(axis=1, initial=0.0))
-        sizes = []
-        for constraint in self.constraints:
-            rows = [largest[block.rows].max(axis=0) for block in self.blocks if block.constraint is constraint]
-            size = np.max(rows, axis=0, initial=0.0) if rows else np.zeros(constraint.nr)
-            sizes.append(np.where((size > TINY) & np.isfinite(size), 1.0 / np.maximum(size, TINY), 1.0))
-        return self.with_factors(sizes)
+    def scaled_at(self, xs: np.ndarray, us: np.ndarray, linearize: Linearize | None = None) -> Rows:
+        """With factors from the Jacobians there, or else from the numbers that rows are made of, and from the dynamics,
+        if these are given; and their rounding."""
+        c, Cx, Cu = replace(self, D=np.ones(len(self))).linearized(xs, us)
+        slopes = self._largest(np.maximum(np.abs(Cx).max(axis=1, initial=0.0), np.abs(Cu).max(axis=1, initial=0.0)))
+        sizes = self._largest(self._made_of(c, Cx, Cu, xs, us))
+        factors = [np.where((s > TINY) & np.isfinite(s), 1.0 / np.maximum(s, TINY), 1.0) for s in slopes]
+        made_of = [size * factor for size, factor in zip(sizes, factors, strict=True)]
+        large = any((LARGE < s).any() and np.isfinite(s).all() for s in made_of)
+        if large:
+            factors = [factor / np.maximum(s, 1.0) for factor, s in zip(factors, made_of, strict=True)]
+            if linearize is not None:
+                factors = self._balanced(factors, sizes, (Cx, Cu), linearize(xs, us))
+        rounding = ROUNDING * np.concatenate([np.zeros(0), *sizes])[self.component]
+        return replace(self.with_factors(factors), rounding=rounding, large=large)
+
+    def measured_at(self, xs: np.ndarray, us: np.ndarray) -> Rows:
+        """With the rounding there, and the factors that they have."""
+        there = self.scaled_at(xs, us)
+        return replace(self, rounding=there.rounding, large=there.large)
+
+    def _balanced(
+        self,
+        factors: list[np.ndarray],
+        sizes: list[np.ndarray],
+        C: tuple[np.ndarray, np.ndarray],
+        dynamics: tuple[np.ndarray, np.ndarray],
+    ) -> list[np.ndarray]:
+        """Factors with which all components have gradients of one size by the controls; those given where one has none,
+        or one that is not finite."""
+        slopes = [np.zeros(constraint.nr) for constraint in self.constraints]
+        for number, constraint in enumerate(self.constraints):
+            for j in range(constraint.nr):
+                places = [block.rows[:, j] for block in self.blocks if block.number == number]
+                chosen = np.concatenate([np.zeros(0, np.intp), *places])
+                if len(chosen):
+                    gradient = random_sum_gradient(*dynamics, self.first, C, chosen)
+                    slopes[number][j] = np.sqrt(np.square(gradient).sum() / len(chosen))
+        known = np.concatenate(slopes)[self.component]
+        if not (np.isfinite(known) & (known > 0.0)).all():
+            return factors
+        found = [1.0 / np.where(slope > 0.0, slope, 1.0) for slope in slopes]
+        largest = max((size * factor).max(initial=0.0) for size, factor in zip(sizes, found, strict=True))
+        return [factor / largest for factor in found]
+
+    def _largest(self, values: np.ndarray) -> list[np.ndarray]:
+        """The largest of values (R,) of each component of each constraint, (nr,) each; 0 where that has no rows."""
+        found = []
+        for number, constraint in enumerate(self.constraints):
+            rows = [values[block.rows].max(axis=0) for block in self.blocks if block.number == number]
+            found.append(np.max(rows, axis=0) if rows else np.zeros(constraint.nr))
+        return found
+
+    def _made_of(self, c: np.ndarray, Cx: np.ndarray, Cu: np.ndarray, xs: np.ndarray, us: np.ndarray) -> np.ndarray:
+        """|c| + |Cx| |x| + |Cu| |u| of every row (R,), x and u the largest of the trajectory; of states on a manifold,
+        whose numbers are no coordinates of their tangent, without x."""
+        nx, ndx, _ = self.sizes
+        size = np.abs(c) + np.abs(Cu) @ np.abs(us).max(axis=0)
+        return size + np.abs(Cx) @ np.abs(xs).max(axis=0) if nx == ndx else size
 
     def with_factors(self, factors: Sequence[np.ndarray]) -> Rows:
         """With these positive ones (nr,), one array a constraint; limits follow.  Raises ValueError for others."""
@@ -197,9 +263,13 @@ class Rows:
 
     def factors(self) -> list[np.ndarray]:
         """Those of each constraint (nr,)."""
+        return self.of_components(self.D)
+
+    def of_components(self, values: np.ndarray) -> list[np.ndarray]:
+        """Values (R,) that rows have in common at all knots, (nr,) of each constraint; ones where it has no rows."""
         found = [np.ones(constraint.nr) for constraint in self.constraints]
         for block in self.blocks:
-            found[block.number] = self.D[block.rows[0]]
+            found[block.number] = values[block.rows[0]]
         return found
 
     # -------------------------------------------------------------------------------------------- in and out

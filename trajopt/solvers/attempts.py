@@ -56,7 +56,7 @@ class Attempt(NamedTuple):
 
 class Attempts(NamedTuple):
     """What searches from an iterate have in common: its model, the multipliers of its constraints, the regularization,
-    the weight of its gaps."""
+    the weight of its gaps, the noise of its cost."""
 
     formulation: Formulation
     model: LocalModel
@@ -64,6 +64,7 @@ class Attempts(NamedTuple):
     mu: float
     gap_weight: float
     clock: Stopwatch
+    noise: float = 0.0
 
     def merit(self, xs: np.ndarray, us: np.ndarray) -> tuple[float, float, np.ndarray | None]:
         """The cost with the terms of constraints, and without; and their rows."""
@@ -108,7 +109,7 @@ class Attempts(NamedTuple):
         with self.clock.measure("rollouts"):
             candidates, expected = self.formulation.candidates(self.model, sweep), (sweep.d1, sweep.d2)
             weighted = self.gap_weight * iterate.total_gap
-            return Attempt(direction, *search(self.merit, iterate.cost, expected, candidates, weighted))
+            return Attempt(direction, *search(self.merit, iterate.cost, expected, candidates, weighted, self.noise))
 
     def _with_clipped_controls_held(self, best: Attempt) -> Attempt:
         """The best of directions that hold ever more of the controls that limits clip; with constraints the model's

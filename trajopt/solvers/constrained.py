@@ -13,7 +13,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from trajopt.backward.regularization import Regularization
+from trajopt.rows.folding import change_of_rows
 from trajopt.solvers.attempts import Attempts
 from trajopt.solvers.directions import Directions
 from trajopt.solvers.iterate import (
@@ -33,6 +36,7 @@ from trajopt.solvers.state import IDLE, Aim, State, expected_decrease
 from trajopt.solvers.steering import (
     GROWTH,
     LARGEST,
+    TINY,
     advanced,
     at_minimum,
     bearable,
@@ -50,6 +54,9 @@ MINIMA, HARDER = 4, 10
 NEAR = 1e-2
 """An iterate is near a minimum of the augmented Lagrangian where no more than this part of the cost is promised: for
 curvature with the terms of rows, for the penalty, which makes these large, without."""
+HALF = 0.5
+"""Multipliers that moved let the model's step remove the violation if it leaves this part at most; were they to move
+once more from the same point, they would be as far off on the other side."""
 KEPT = 0.1
 """A promise was kept where what was gained differs from it by less than this part."""
 NOTICEABLY = 1.5
@@ -94,11 +101,12 @@ class Constrained(NamedTuple):
         formulation, model, m, regularization = self.formulation, state.model, state.multipliers, state.regularization
         rows, idle = formulation.rows, state.idle >= IDLE
         assert rows is not None and m is not None
-        tolerance = self.options.feasibility_tolerance * float(rows.D.min(initial=1.0))
-        if state.tried > 0:
+        tolerance = self.options.feasibility_tolerance
+        tolerance = float((np.maximum(tolerance, rows.rounding) * rows.D).min(initial=tolerance))
+        if state.direction is not None:
             m = advanced(rows, model, m, tolerance)
             model = weighted(formulation, model, m)
-        for _ in range(MINIMA):
+        for times in range(MINIMA):
             near = state.predicted <= NEAR * abs(state.model.iterate.cost)
             found = Directions(formulation, self.clock).find(model, regularization, exact, near)
             if found.direction is None:
@@ -112,9 +120,19 @@ class Constrained(NamedTuple):
             little = little and regularization.small and model.iterate.gaps is None
             if not (idle or little) or satisfied(formulation, model, self.options):
                 return found
+            if times > 0 and state.idle >= IDLE and self._left(model, found.direction) <= HALF:
+                return found
             m, idle = at_minimum(model, m, tolerance, careful), False
             model = weighted(formulation, model, m)
         return found
+
+    def _left(self, model: LocalModel, direction: Direction) -> float:
+        """The part of the violation that a step of the model leaves."""
+        rows, at = self.formulation.rows, model.rows
+        assert rows is not None and at is not None
+        dx, du = linear_step(model.expansion, model.iterate.gaps, direction.sweep, model.box)
+        after = total_violation(rows, at.c + change_of_rows(rows.first, at.C, dx, du))
+        return after / max(total_violation(rows, at.c), TINY)
 
     def _towards_minimum(self, state: State, found: Aim, enough: float) -> Aim:
         """The aim to the minimum of the model with its kinks, the penalty steered."""
@@ -128,7 +146,7 @@ class Constrained(NamedTuple):
                 regularization = regularization.increased()
             model = with_gauss_newton(self.formulation, model, self.clock)
             sweep = direction.fallback
-            sweep = sweep or sweep_of_kind(self.formulation, model, GAUSS_NEWTON, regularization.mu, self.clock)
+            sweep = sweep or sweep_of_kind(self.formulation, model, GAUSS_NEWTON, regularization.shift, self.clock)
             if not sweep.ok:
                 break
             direction = Direction(GAUSS_NEWTON, sweep, None, direction.indefinite_knot)
@@ -137,7 +155,7 @@ class Constrained(NamedTuple):
         return self._steered(state, found, aimed)
 
     def _kinks(self, model: LocalModel, m: Multipliers, kind: str, regularization: Regularization) -> Kinks:
-        return Kinks(self.formulation, model, m, model.of_kind(kind)[0], regularization.mu, self.clock)
+        return Kinks(self.formulation, model, m, model.of_kind(kind)[0], regularization.shift, self.clock)
 
     # ------------------------------------------------------------------------------------------------ the penalty
     def _steered(self, state: State, found: Aim, aimed: Aimed) -> Aim:
@@ -155,7 +173,7 @@ class Constrained(NamedTuple):
                 if bold is not None:
                     return bold
         stalled = total_violation(rows, model.rows.c) > CLOSE.left * state.violation
-        bound = AT_START if state.tried == 0 else CLOSE if near and stalled else AWAY
+        bound = AT_START if state.direction is None else CLOSE if near and stalled else AWAY
         return self._raised(found, aimed, bound)
 
     def _searched(self, bold: Aim, gap_weight: float) -> Aim | None:
@@ -163,7 +181,7 @@ class Constrained(NamedTuple):
         rows, at = self.formulation.rows, bold.model.rows
         assert bold.direction is not None and bold.multipliers is not None and rows is not None and at is not None
         weight, _ = expected_decrease(bold.model.iterate, bold.direction, gap_weight)
-        mu, direction = bold.regularization.mu, bold.direction
+        mu, direction = bold.regularization.shift, bold.direction
         attempts = Attempts(self.formulation, bold.model, bold.multipliers, mu, weight, self.clock)
         attempt = attempts.along(direction)
         if attempt.step is None or attempt.step.alpha < 1.0:
@@ -197,7 +215,7 @@ class Constrained(NamedTuple):
                     break
             m = m._replace(penalty=penalty)
             model = weighted(self.formulation, found.model, m)
-            sweep = sweep_of_kind(self.formulation, model, direction.kind, found.regularization.mu, self.clock)
+            sweep = sweep_of_kind(self.formulation, model, direction.kind, found.regularization.shift, self.clock)
             if not sweep.ok:
                 break
             direction = direction._replace(sweep=sweep, fallback=None)

@@ -21,7 +21,7 @@ class Ranked(NamedTuple):
 
     def at_end(self, last: State) -> State:
         """This state as the end of a solve that has come to another one."""
-        return self.state._replace(status=last.status, log=last.log, tried=last.tried)
+        return self.state._replace(status=last.status, log=last.log)
 
 
 def ranked(formulation: Formulation, state: State, options: LoopOptions) -> Ranked:
@@ -29,7 +29,7 @@ def ranked(formulation: Formulation, state: State, options: LoopOptions) -> Rank
     rows, (iterate, at) = formulation.rows, (state.model.iterate, state.model.rows)
     if rows is None or at is None or options.soft_penalty > 0.0:
         return Ranked((iterate.total_gap, 0.0, iterate.cost), state)
-    violation = measures(rows, at.c, at.dual).violation
+    violation = measures(rows, at.c, at.dual).excess
     beyond = violation if violation > options.feasibility_tolerance else 0.0
     return Ranked((iterate.total_gap, beyond, iterate.own_cost), state)
 

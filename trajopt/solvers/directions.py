@@ -40,7 +40,7 @@ class Directions(NamedTuple):
         if exact and model.exact is None:
             model = formulation.with_curvature(model, None, clock)
         if exact and model.exact is not None:
-            newton = formulation.sweep(model, regularization.mu, clock, EXACT)
+            newton = formulation.sweep(model, regularization.shift, clock, EXACT)
             if newton.ok:
                 return Aim(Direction(EXACT, newton, None, -1), model, regularization)
             found = self._convexified(model, regularization, newton, None) if near else None
@@ -48,17 +48,17 @@ class Directions(NamedTuple):
                 return found
             exact, knot, without_curvature = False, newton.failed_knot, not newton.finite
         model = with_gauss_newton(formulation, model, clock)
-        gauss_newton = formulation.sweep(model, regularization.mu, clock)
+        gauss_newton = formulation.sweep(model, regularization.shift, clock)
         while not gauss_newton.ok:
             if not gauss_newton.finite:
                 return Aim(None, model, regularization, without_curvature, Status.INVALID_DERIVATIVES)
             knot, regularization = gauss_newton.failed_knot, regularization.increased()
             if regularization.exhausted:
                 return Aim(None, model, regularization, without_curvature, Status.NOT_POSITIVE_DEFINITE)
-            gauss_newton = formulation.sweep(model, regularization.mu, clock)
+            gauss_newton = formulation.sweep(model, regularization.shift, clock)
         if exact:
             whole = formulation.with_curvature(model, gauss_newton.Vx, clock)
-            newton = formulation.sweep(whole, regularization.mu, clock, EXACT)
+            newton = formulation.sweep(whole, regularization.shift, clock, EXACT)
             if newton.ok:
                 kept = model if model.rows is None else whole
                 return Aim(Direction(EXACT, newton, gauss_newton, knot), kept, regularization, without_curvature)
@@ -79,7 +79,7 @@ class Directions(NamedTuple):
         while True:
             some = blended(exact.expansion, convex, regularization.share)
             model = model._replace(exact=exact._replace(convex=some))
-            sweep = self.formulation.sweep(model, regularization.mu, self.clock, CONVEXIFIED)
+            sweep = self.formulation.sweep(model, regularization.shift, self.clock, CONVEXIFIED)
             if sweep.ok:
                 return Aim(Direction(CONVEXIFIED, sweep, fallback, refused.failed_knot), model, regularization)
             if regularization.share == 1.0:

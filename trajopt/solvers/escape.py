@@ -30,13 +30,16 @@ FAR = 10.0
 SHORTER = 2.0**-8
 VISIBLE = 1e-10
 """Part of the cost that an escape must gain."""
+ESCAPE = "escape"
+"""Kind of a step in the log."""
 
 
 class Saddle(NamedTuple):
-    """What a point is that is no strict minimum; where its curvature leads, if anywhere."""
+    """What a point is that is no strict minimum; where its curvature leads, if anywhere, and how much lower that is."""
 
     certificate: Certificate
     escape: Iterate | None
+    gain: float
 
 
 def saddle(formulation: Formulation, state: State, clock: Stopwatch) -> Saddle | None:
@@ -54,7 +57,7 @@ def saddle(formulation: Formulation, state: State, clock: Stopwatch) -> Saddle |
             found = certificate(point)
     if found.minimum is not False:
         return None
-    return Saddle(found, _escape(formulation, state, point, found, clock))
+    return Saddle(found, *_escape(formulation, state, point, found, clock))
 
 
 def _known_minimum(state: State) -> bool:
@@ -78,8 +81,8 @@ def _point(formulation: Formulation, state: State) -> KKTPoint:
 
 def _escape(
     formulation: Formulation, state: State, point: KKTPoint, found: Certificate, clock: Stopwatch
-) -> Iterate | None:
-    """The best trajectory along the direction, both ways, the last gains holding it together."""
+) -> tuple[Iterate | None, float]:
+    """The best trajectory along the direction, both ways, the last gains holding it together, and what it gains."""
     model, problem, direction, sweep = state.model, formulation.problem, found.direction, _last(state).sweep
     assert direction is not None
     xs, us, K = point.xs, point.us, formulation.policy(model, sweep)[1]
@@ -96,5 +99,5 @@ def _escape(
                 if cost < least:
                     best, least = (np.array(xs_new, order="C"), np.array(us_new, order="C")), cost
     if best is None:
-        return None
-    return formulation.start(best[1], best[0], clock)._replace(gaps=None)
+        return None, 0.0
+    return formulation.start(best[1], best[0], clock)._replace(gaps=None), model.iterate.cost - least

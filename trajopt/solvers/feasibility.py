@@ -11,21 +11,23 @@ solve began, and from perturbed controls, before the word is said.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from trajopt.backward.expansions import Expansion, adjoint, largest_gradient
-from trajopt.backward.regularization import Regularization
+from trajopt.backward.expansions import Expansion, adjoint, finite, largest_gradient
 from trajopt.problem.objective import zero_blocks
+from trajopt.results.records import IterationRecord
 from trajopt.results.status import Status
 from trajopt.rows.folding import Weights, with_prices
+from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, Iterate, LocalModel
 from trajopt.solvers.line_search import Candidate
 from trajopt.solvers.multipliers import Multipliers, measures
 from trajopt.solvers.options import LoopOptions
-from trajopt.solvers.state import IDLE, Checked, State
-from trajopt.solvers.steering import FIRST, GROWTH, LARGEST, total_violation, weighted
+from trajopt.solvers.state import IDLE, Checked, Log, State
+from trajopt.solvers.steering import FIRST, GROWTH, LARGEST, influence, total_violation, weighted
 from trajopt.solvers.timing import Stopwatch
 
 EVERY = 15
@@ -57,15 +59,32 @@ violations have no gradient without being least, such as no thrust where some is
 is smaller than this everywhere says nothing of its size, which is taken to be 1."""
 
 
+FEASIBILITY = "feasibility"
+"""Kind of a step in the log."""
+
+
+class Budget(NamedTuple):
+    """What searches may take: the log so far, which they go on with, the most records it may have, and the clock."""
+
+    log: Log
+    limit: int
+    clock: Stopwatch
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left."""
+        return len(self.log) >= self.limit or self.clock.over
+
+
 class Search(NamedTuple):
-    """Where least squares of the violation led: the last model, its weights nu (R,), F, the steps tried, and whether
-    that is a minimum."""
+    """Where least squares of the violation led: the last model, its weights nu (R,), F, whether that is a minimum, and
+    the log with a record of every step tried: decreases are those of F, and zeta stands for mu."""
 
     model: LocalModel
     weights: np.ndarray
     value: float
-    steps: int
     minimum: bool
+    log: Log
 
 
 def violations(formulation: Formulation, c: np.ndarray) -> np.ndarray:
@@ -76,24 +95,26 @@ def violations(formulation: Formulation, c: np.ndarray) -> np.ndarray:
 
 
 def least_violation(
-    formulation: Formulation, start: Iterate, clock: Stopwatch, enough: float, known: float = 0.0
+    formulation: Formulation, start: Iterate, budget: Budget, enough: float, known: float = 0.0
 ) -> Search:
     """Lower the violation from an iterate without gaps, until F has fallen to `enough` or does not fall anymore, or
-    leads to the least one known (0: none is)."""
-    rows, problem = formulation.rows, formulation.problem
+    leads to the least one known (0: none is), or the budget is spent."""
+    rows, problem, clock = formulation.rows, formulation.problem, budget.clock
     assert rows is not None
     iterate, zeta, stalls, nothing = start, FIRST_ZETA, 0, np.zeros(len(rows))
     blocks = zero_blocks(problem.horizon, problem.system.ndx, problem.system.nu)
-    equalities, minimum, steps = rows.lower == rows.upper, False, 0
+    equalities, minimum, first = rows.lower == rows.upper, False, len(budget.log)
     model = formulation.expand(iterate, clock, dual=nothing)
+    for block, weights in zip(blocks[2::2], _damping(formulation, model), strict=True):
+        np.einsum("tii->ti", block)[...] = weights
     while True:
         assert model.rows is not None
         v = violations(formulation, model.rows.c)
         F = 0.5 * float(v @ v)
         minimum = minimum or (stalls >= STALLS and (stalls >= MORE_STALLS or _stationary(formulation, model, v)))
         minimum = minimum or (stalls > 0 and abs(F - known) <= SAME * known)
-        if F <= enough or minimum or steps >= STEPS or clock.over:
-            return Search(model, v, F, steps, minimum)
+        if F <= enough or minimum or len(budget.log) - first >= STEPS or budget.over:
+            return Search(model, v, F, minimum, budget.log)
         weighted = model.rows._replace(weights=Weights(v, np.where((v != 0.0) | equalities, 1.0, 0.0)))
         for _ in range(RAISES):
             step, promise = _step(formulation, model._replace(rows=weighted), blocks, zeta, clock)
@@ -109,7 +130,12 @@ def least_violation(
             zeta *= FACTOR
         else:
             minimum = True
-        steps += 1
+        record = IterationRecord(
+            len(budget.log), iterate.own_cost, promise, 0.0 if minimum else F - lower, model.gradient_norm,
+            0.0 if minimum else 1.0, zeta, FEASIBILITY, iterate.time,
+            violation=measures(rows, model.rows.c, nothing).violation,
+        )  # fmt: skip
+        budget = budget._replace(log=(*budget.log, record))
         if minimum:
             continue
         assert step is not None
@@ -125,9 +151,7 @@ def _step(
     """The full step of the least-squares model, if its rollout is finite, and what it promises."""
     e = model.expansion
     lx, lu, lxx, lux, luu = blocks
-    np.einsum("tii->ti", lxx)[...] = zeta
-    np.einsum("tii->ti", luu)[...] = zeta
-    posed = model._replace(gauss_newton=Expansion(e.fx, e.fu, lx, lu, lxx, lux, luu), exact=None)
+    posed = model._replace(gauss_newton=Expansion(e.fx, e.fu, lx, lu, zeta * lxx, lux, zeta * luu), exact=None)
     sweep = formulation.sweep(posed, 0.0, clock)
     if not sweep.ok:
         return None, 0.0
@@ -135,6 +159,21 @@ def _step(
         step = next(iter(formulation.candidates(posed, sweep)))
     finite = np.isfinite(step.xs).all() and np.isfinite(step.us).all()
     return (step if finite else None), -(sweep.d1 + 0.5 * sweep.d2)
+
+
+def _damping(formulation: Formulation, model: LocalModel) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of |dx_i|^2 (ndx,) and |du_j|^2 (nu,): ones but where states are large numbers, which say nothing of how
+    far they may move; then the sizes of states, and the slopes of rows."""
+    rows, (xs, us, *_) = formulation.rows, model.iterate
+    if rows is None or not rows.large:
+        return np.ones(formulation.problem.system.ndx), np.ones(us.shape[1])
+    return np.maximum(np.abs(xs).max(axis=0), 1.0) ** -2, _slopes(model, rows) ** 2
+
+
+def _slopes(model: LocalModel, rows: Rows) -> np.ndarray:
+    """Typical derivatives (nu,) of rows by the controls; ones where they are not known."""
+    slopes = np.sqrt(np.square(influence(model, rows)).mean(axis=0))
+    return slopes if finite(slopes) and slopes.all() else np.ones_like(slopes)
 
 
 def certified(formulation: Formulation, found: Search) -> bool:
@@ -147,68 +186,73 @@ def _stationary(formulation: Formulation, model: LocalModel, nu: np.ndarray) -> 
     assert formulation.rows is not None and model.rows is not None
     none = model.expansion._replace(lx=np.zeros_like(model.expansion.lx), lu=np.zeros_like(model.expansion.lu))
     _, gradient = adjoint(with_prices(none, formulation.rows.first, model.rows.C, nu))
+    if formulation.rows.large:
+        gradient = gradient / _slopes(model, formulation.rows)
     largest = largest_gradient(gradient, model.iterate.us, formulation.limits)
     return largest <= STATIONARY * float(np.abs(nu).max(initial=0.0))
 
 
 def check(
-    formulation: Formulation, start: Iterate, first: Iterate | None, clock: Stopwatch, tolerance: float
-) -> tuple[Search, bool, int]:
+    formulation: Formulation, start: Iterate, first: Iterate | None, budget: Budget, tolerance: float
+) -> tuple[Search, bool]:
     """Search for a trajectory with half the violation, from an iterate; and where that is stuck, from the first one of
     the solve, if it has no gaps, and from perturbed ones.
 
-    Returns the search that lowered the violation most; whether the constraints contradict each other as far as can be
-    told, some violation being larger than the tolerance in the user's units; and the steps tried in all."""
+    Returns the search that lowered the violation most, with the log of all; whether the constraints contradict each
+    other as far as can be told, some violation being larger than the tolerance in the user's units."""
     rows = formulation.rows
     assert rows is not None
     v = violations(formulation, rows.values(start.xs, start.us))
     enough = 0.125 * float(v @ v)  # half the violations
-    best = found = least_violation(formulation, start, clock, enough)
-    steps, rng = found.steps, np.random.default_rng(0)
+    best = found = least_violation(formulation, start, budget, enough)
+    budget, rng = budget._replace(log=found.log), np.random.default_rng(0)
     for spread in (0.0, *SPREADS):
-        if best.value <= enough or clock.over or not (best.minimum and certified(formulation, best)):
+        if best.value <= enough or budget.over or not (best.minimum and certified(formulation, best)):
             break
         us = best.model.iterate.us
         if spread > 0.0:
             largest = np.abs(us).max(axis=0, initial=0.0)
             scale = spread * np.where(largest > NO_CONTROL, largest, 1.0)
-            trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, clock)
+            trial = formulation.start(us + scale * rng.standard_normal(us.shape), None, budget.clock)
         elif first is not None and first.gaps is None:
             trial = first
         else:
             continue
         if not np.isfinite(trial.cost) or not np.isfinite(rows.values(trial.xs, trial.us)).all():
             continue
-        found = least_violation(formulation, trial, clock, 0.25 * best.value, best.value)
-        steps += found.steps
+        found = least_violation(formulation, trial, budget, 0.25 * best.value, best.value)
+        budget = budget._replace(log=found.log)
         if found.value < best.value * (1.0 - STALL):
             best = found
-    hopeless = not clock.over and best.value > enough and best.minimum and certified(formulation, best)
-    worst = float((np.abs(best.weights) / rows.D).max(initial=0.0))
-    return best, hopeless and worst > tolerance, steps
+    hopeless = not budget.over and best.value > enough and best.minimum and certified(formulation, best)
+    assert best.model.rows is not None
+    worst = measures(rows, best.model.rows.c, best.weights).excess
+    return best._replace(log=budget.log), hopeless and worst > tolerance
 
 
 def checked(formulation: Formulation, state: State, options: LoopOptions, clock: Stopwatch) -> State:
     """The state after a search for trajectories with less violation, if constraints are met too slowly: where it led,
     or with its certificate as the end."""
     model, m, iterate, since = state.model, state.multipliers, state.model.iterate, state.checked
-    if m is None or options.soft_penalty > 0.0 or state.tried - since.tried < EVERY:
+    budget = Budget(state.log, options.max_iterations, clock)
+    if m is None or options.soft_penalty > 0.0 or state.tried - since.tried < EVERY or budget.over:
         return state
     rows = formulation.rows
     assert rows is not None and model.rows is not None
-    largest = measures(rows, model.rows.c, m.dual).scaled
-    small = largest <= NOTICEABLE and (state.idle < IDLE or largest <= options.feasibility_tolerance)
+    found = measures(rows, model.rows.c, m.dual)
+    largest, tolerance = found.scaled, options.feasibility_tolerance
+    small = largest <= NOTICEABLE and (state.idle < IDLE or min(largest, found.excess) <= tolerance)
     if iterate.gaps is not None or small or largest <= SLOWLY * since.violation:
         return state._replace(checked=Checked(state.tried, largest))
-    found, hopeless, steps = check(formulation, iterate, state.first, clock, options.feasibility_tolerance)
-    tried, v = state.tried + steps, violations(formulation, model.rows.c)
+    found, hopeless = check(formulation, iterate, state.first, budget, tolerance)
+    state, v = state._replace(log=found.log), violations(formulation, model.rows.c)
     if not hopeless and found.value >= 0.5 * float(v @ v):
-        return state._replace(checked=Checked(tried, largest), tried=tried)
+        return state._replace(checked=Checked(state.tried, largest))
     stuck, saved = 0.5 * float(v @ v), found.model.iterate.own_cost - iterate.own_cost
     penalty = min(GROWTH * m.penalty, 1e6 * m.unit)
     if saved > 0.0 and stuck > found.value:
         penalty = max(min(penalty, AGAINST * saved / (stuck - found.value)), FIRST * m.unit)
-    state = begun_again(formulation, state._replace(tried=tried), found.model.iterate, penalty, options, clock)
+    state = begun_again(formulation, state, found.model.iterate, penalty, options, clock)
     return state._replace(status=Status.INFEASIBLE, certificate=found.weights) if hopeless else state
 
 
@@ -219,11 +263,11 @@ def begun_again(
     rows, m = formulation.rows, state.multipliers
     assert rows is not None and m is not None
     nothing = np.zeros(len(rows))
-    multipliers = Multipliers(nothing, nothing, penalty, m.unit)
+    multipliers = Multipliers(nothing, nothing, penalty, m.unit, m.slope)
     model = weighted(formulation, formulation.expand(iterate, clock, dual=nothing), multipliers)
     assert model.rows is not None
     return State(
-        model, Regularization(0.0, options.max_regularization), np.inf, state.log, multipliers, tried=state.tried,
+        model, replace(state.regularization, mu=0.0, share=1.0), np.inf, state.log, multipliers,
         direction=state.direction, checked=Checked(state.tried, measures(rows, model.rows.c, nothing).scaled),
         first=state.first, stopping=state.stopping,
     )  # fmt: skip

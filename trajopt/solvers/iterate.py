@@ -12,6 +12,7 @@ from trajopt.backward.box_qp import Box
 from trajopt.backward.curvature import CurvatureOfKnot
 from trajopt.backward.expansions import Expansion
 from trajopt.backward.sweep import SweepResult
+from trajopt.capabilities import Noisy, capability
 from trajopt.problem.objective import Blocks
 from trajopt.problem.problem import Problem
 from trajopt.rows.folding import Weights, folded
@@ -183,6 +184,23 @@ def remaining_gaps(gaps: np.ndarray | None, alpha: float, xs: np.ndarray) -> np.
         return None
     left = (1.0 - alpha) * gaps
     return left if np.abs(left).max() > EPSILON * np.abs(xs).max() else None
+
+
+def rounding(model: LocalModel) -> float:
+    """What the last bits of the states make of the cost: each step in time rounds them, which the costate carries."""
+    xs, costate = model.iterate.xs, model.costate
+    size = np.abs(xs) if xs.shape == costate.shape else np.abs(xs).max(axis=1, keepdims=True)
+    with np.errstate(all="ignore"):
+        return EPSILON * float(np.linalg.norm(costate * size))
+
+
+def noise(problem: Problem, model: LocalModel) -> float:
+    """Standard deviation of the cost, where steps in time are less exact than double precision; else 0."""
+    noisy = capability(problem.system, Noisy)
+    if noisy is None:
+        return 0.0
+    with np.errstate(all="ignore"):
+        return float(np.linalg.norm(model.costate[1:] * noisy.step_noise(model.iterate.xs)))
 
 
 def with_gauss_newton(formulation: Formulation, model: LocalModel, clock: Stopwatch) -> LocalModel:

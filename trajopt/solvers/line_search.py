@@ -20,7 +20,8 @@ SUFFICIENT = 1e-4
 ROUNDING = 1e-14
 """Relative error of a sum of costs: an increase this small is no increase."""
 INVISIBLE = 1e-12
-"""A predicted decrease below this fraction of the cost may not show in the cost itself."""
+"""A predicted decrease below this fraction of the cost may not show in the cost itself; nor does what is below the
+noise of the dynamics, as their steps bring it into the cost."""
 LEAST_GAP_WEIGHT = 1e-3
 GAP_SHARE = 0.5
 """The merit's weight lets the model's decrease of the merit be at least this share of what closing the gaps gives."""
@@ -76,9 +77,10 @@ class Search(NamedTuple):
     refused: Refused
 
 
-def acceptable(cost: float, new_cost: float, alpha: float, d1: float, d2: float) -> bool:
-    """True if new_cost is finite and low enough for a step of length alpha along a direction with (d1, d2)."""
-    return bool(new_cost <= cost - decrease_wanted(alpha, d1, d2) + ROUNDING * abs(cost))
+def acceptable(cost: float, new_cost: float, alpha: float, d1: float, d2: float, noise: float = 0.0) -> bool:
+    """True if new_cost is finite and low enough for a step of length alpha along a direction with (d1, d2), known but
+    for its noise."""
+    return bool(new_cost <= cost - decrease_wanted(alpha, d1, d2) + ROUNDING * abs(cost) + noise)
 
 
 def decrease_wanted(alpha: float, d1: float, d2: float) -> float:
@@ -119,20 +121,22 @@ def search(
     expected: tuple[float, float],
     candidates: Iterable[Candidate],
     weighted_gap: float = 0.0,
+    noise: float = 0.0,
 ) -> Search:
     """The first acceptable candidate.  Those that diverged cost inf and are refused.
 
-    Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of what is minimized.
+    Parameters: cost and weighted gaps of the iterate, the expected change (d1, d2) of what is minimized, its noise.
     """
     (d1, d2), not_finite, misled = expected, None, False
+    least = SUFFICIENT * (INVISIBLE * abs(cost + weighted_gap) + noise)
     for candidate in candidates:
         alpha, xs, us, _ = candidate
         new_cost, own, c = merit(xs, us)
         with_gaps = new_cost + (1.0 - alpha) * weighted_gap
         if not math.isfinite(new_cost):
             not_finite = candidate
-        elif acceptable(cost + weighted_gap, with_gaps, alpha, d1 - weighted_gap, d2):
+        elif acceptable(cost + weighted_gap, with_gaps, alpha, d1 - weighted_gap, d2, noise):
             return Search(Step(candidate, new_cost, own, c), Refused(not_finite, misled))
-        elif decrease_wanted(alpha, d1 - weighted_gap, d2) > SUFFICIENT * INVISIBLE * abs(cost + weighted_gap):
+        elif decrease_wanted(alpha, d1 - weighted_gap, d2) > least:
             misled = True
     return Search(None, Refused(not_finite, misled))

@@ -25,11 +25,12 @@ trajectories follow from them, is the business of a `Formulation`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
 import numpy as np
 
-from trajopt.backward.regularization import Regularization
+from trajopt.backward.regularization import Regularization, curvature_unit
 from trajopt.results.records import IterationRecord, Progress
 from trajopt.results.status import Status
 from trajopt.solvers.attempts import LONG_STEP, Attempt, Attempts
@@ -45,7 +46,9 @@ from trajopt.solvers.iterate import (
     Formulation,
     Iterate,
     LocalModel,
+    noise,
     remaining_gaps,
+    rounding,
 )
 from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.line_search import INVISIBLE, Refused, Step
@@ -58,6 +61,10 @@ from trajopt.solvers.timing import Stopwatch
 Callback = Callable[[Progress], bool | None]
 SAME = 2.0
 """An optimum that is given back has a gradient of at most so many times what it had: rounding may differ."""
+AGAIN = 3
+"""How often in a solve mu begins anew where no step was found with a large one."""
+STALLED = 50
+"""Steps in a row without a gain, more than mu takes to fall to zero, after which a large one leads nowhere."""
 
 
 @dataclass(frozen=True)
@@ -129,12 +136,14 @@ class Loop:
         if rows is not None:
             multipliers = first_multipliers(model, options, self.warm, rows, self._unsteered)
             model = weighted(self.formulation, model, multipliers)
-        regularization = Regularization(options.initial_regularization, options.max_regularization)
+        unit = 1.0 if self.cycle else curvature_unit(model.expansion)
+        regularization = Regularization(options.initial_regularization, options.max_regularization, unit=unit)
         state = State(model, regularization, predicted, log, multipliers)
         if rows is None:
             return state
         assert model.rows is not None
-        return state._replace(first=start, checked=Checked(0, measures(rows, model.rows.c, model.rows.dual).scaled))
+        violation = measures(rows, model.rows.c, model.rows.dual).scaled
+        return state._replace(first=start, checked=Checked(len(log), violation))
 
     def step(self, state: State) -> State:
         """One iteration; its status says why to stop before a step or after it, None to go on."""
@@ -146,19 +155,24 @@ class Loop:
             return state._replace(status=Status.TIME_LIMIT)
         if state.status is not None:
             return state._replace(log=(*state.log, self._record(state, None, None)))
+        if state.idle >= STALLED and not state.regularization.small and state.again < AGAIN:
+            state = self._anew(state)
         aim, weight, predicted = self._aim(state), state.gap_weight, 0.0
         model, multipliers, regularization, direction = aim.model, aim.multipliers, aim.regularization, aim.direction
         if direction is not None:
             weight, predicted = expected_decrease(model.iterate, direction, weight)
         state = State(  # all of it: `_replace` takes microseconds
-            model, regularization, predicted, state.log, multipliers, weight, state.tried, direction or state.direction,
-            aim.without_curvature, state.refused, state.idle, state.trusted, state.violation, state.checked,
-            state.first, stopping=state.stopping,
+            model, regularization, predicted, state.log, multipliers, weight, direction or state.direction,
+            aim.without_curvature, state.refused, state.idle, state.again, state.trusted, state.violation,
+            state.checked, state.first, stopping=state.stopping,
         )  # fmt: skip
         status = self._end(state, aim.status)
         if status is not None or direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, direction, None)))
-        attempts = Attempts(self.formulation, model, multipliers, regularization.mu, weight, self.clock)
+        uncertain = noise(self.formulation.problem, model)
+        attempts = Attempts(
+            self.formulation, model, multipliers, regularization.shift, weight, self.clock, uncertain
+        )  # fmt: skip
         found = aim.attempt or attempts.best(direction)
         if self.cycle and not self._as_promised(model.iterate, found):
             found = attempts.without_curvature(found)
@@ -166,9 +180,10 @@ class Loop:
         if used is not direction:
             weight, predicted = expected_decrease(model.iterate, used, weight)
             state = state._replace(predicted=predicted, gap_weight=weight)
-        state = state._replace(tried=state.tried + 1, log=(*state.log, self._record(state, used, step)))
+        state = state._replace(log=(*state.log, self._record(state, used, step)))
         if step is None:
-            return self._stuck(state, refused)
+            state = self._stuck(state, refused)
+            return state if state.status is None else state._replace(log=(*state.log, self._record(state, used, None)))
         return restrained(self.formulation, self._stepped(state, used, step), self.options, self.clock)
 
     def _stuck(self, state: State, refused: Refused) -> State:
@@ -179,7 +194,20 @@ class Loop:
             if m is not state.multipliers:
                 return state._replace(model=model, multipliers=m)
         status, idle = self._end_without_step(state), state.idle + IDLE * self._invisible(state)
+        if status not in (None, Status.CONVERGED) and state.again < AGAIN and not self._tried_with_small(state):
+            return self._anew(state)
         return state._replace(status=status, regularization=state.regularization.increased(), idle=idle)
+
+    def _anew(self, state: State) -> State:
+        """The state with mu of zero."""
+        regularization = replace(state.regularization, mu=0.0)
+        return state._replace(regularization=regularization, again=state.again + 1, refused=Refused(), idle=0)
+
+    def _tried_with_small(self, state: State) -> bool:
+        """Whether the search from this iterate began with a mu that does not disguise how far the optimum is: one that
+        a step with a large mu led to, by rounding alone perhaps, deserves another."""
+        since = list(takewhile(lambda record: record.alpha == 0.0, reversed(state.log)))
+        return replace(state.regularization, mu=since[-1].mu).small
 
     def _stepped(self, state: State, used: Direction, step: Step) -> State:
         """The state after a step along a direction."""
@@ -204,9 +232,9 @@ class Loop:
             last = left_of(self.formulation, model.iterate, used, step)
         return State(
             moved, regularization, state.predicted, state.log, m,
-            state.gap_weight, state.tried, last, state.without_curvature,
-            idle=0 if shows else state.idle + 1, trusted=trusted, violation=violation, checked=state.checked,
-            first=state.first,
+            state.gap_weight, last, state.without_curvature,
+            idle=0 if shows else state.idle + 1, again=state.again, trusted=trusted, violation=violation,
+            checked=state.checked, first=state.first,
         )  # fmt: skip
 
     def _moved(self, state: State, used: Direction, step: Step, m: Multipliers | None) -> LocalModel:
@@ -268,7 +296,7 @@ class Loop:
         """The direction of this iteration."""
         exact = self._exact_wanted(state.predicted, state.model.iterate)
         if state.multipliers is not None and self.options.soft_penalty == 0.0 and not self._unsteered:
-            enough = self._enough(state.model.iterate)
+            enough = self._enough(state.model)
             return Constrained(self.formulation, self.options, self.clock).aim(state, exact, enough)
         model = state.model
         if exact and self._single and model.exact is None:  # near the optimum: a costate, instead of another sweep
@@ -285,33 +313,40 @@ class Loop:
         if lost is not None:
             return lost
         iterate = state.model.iterate
-        enough = self._enough(iterate)
+        enough = self._enough(state.model)
         if state.tried == 0 and self._given_back(state, enough):
             return Status.CONVERGED
         if state.multipliers is not None and state.idle >= IDLE:  # terms for constraints round off more than the cost
-            enough = max(enough, INVISIBLE * abs(iterate.cost))
+            enough = max(enough, self._visible(state.model))
         if state.regularization.small and iterate.gaps is None and state.predicted <= enough:
             if satisfied(self.formulation, state.model, self.options):
                 return Status.CONVERGED
-        return Status.MAX_ITERATIONS if state.tried >= self.options.max_iterations else None
+        if state.tried >= self.options.max_iterations:
+            return Status.MAX_ITERATIONS
+        stalled = state.idle >= STALLED and not state.regularization.small and self._invisible(state)
+        return Status.LINE_SEARCH_FAILED if stalled and state.again >= AGAIN else None
 
     def _given_back(self, state: State, enough: float) -> bool:
         """Whether the start is an optimum that a solve of this problem has ended at."""
         if self.optimum is None or state.model.iterate.gaps is not None or self.options.soft_penalty > 0.0:
             return False
         gradient, promise = self.optimum
-        little = promise <= max(enough, INVISIBLE * abs(state.model.iterate.cost))
+        little = promise <= max(enough, self._visible(state.model))
         stationary = little and state.model.gradient_norm <= SAME * gradient
         return stationary and satisfied(self.formulation, state.model, self.options)
 
-    def _enough(self, iterate: Iterate) -> float:
+    def _enough(self, model: LocalModel) -> float:
         """The predicted decrease that counts as none."""
-        return max(self.options.tolerance * abs(iterate.own_cost), self.options.absolute_tolerance)
+        within = max(self.options.tolerance * abs(model.iterate.own_cost), self.options.absolute_tolerance)
+        return max(within, noise(self.formulation.problem, model))
+
+    def _visible(self, model: LocalModel) -> float:
+        """The least change that shows in the cost."""
+        return max(INVISIBLE * abs(model.iterate.cost), rounding(model))
 
     def _invisible(self, state: State) -> bool:
         """Whether what is left to gain is below the rounding of the cost."""
-        iterate = state.model.iterate
-        return iterate.gaps is None and state.predicted <= INVISIBLE * abs(iterate.cost)
+        return state.model.iterate.gaps is None and state.predicted <= self._visible(state.model)
 
     def _end_without_step(self, state: State) -> Status | None:
         """Why to stop after a line search without an acceptable step, None to try again with a larger mu."""

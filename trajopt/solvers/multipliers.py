@@ -28,7 +28,9 @@ class Multipliers(NamedTuple):
     dual : lam (R,), the dual iterate
     centre : lam_e (R,)
     penalty : rho
-    unit : of penalties: the largest derivative of the cost at the start
+    unit : of penalties: the largest derivative of the cost at the start; where rows are scaled by what they are made
+        of, a part of the penalty with which a step halves violations
+    slope : of rows by controls, where they are scaled so: unit times slope is that of gradients; else 1
     error : the least violation of the optimality conditions at which the centre has moved
     stationary : how small the gradient of the augmented Lagrangian must be to count as zero
     residual : violation and slackness where the centre last moved to a minimum
@@ -40,6 +42,7 @@ class Multipliers(NamedTuple):
     centre: np.ndarray
     penalty: float
     unit: float = 1.0
+    slope: float = 1.0
     error: float = np.inf
     stationary: float = 1e-2
     residual: float = np.inf
@@ -81,24 +84,28 @@ def _weigh(c, lower, upper, centre, penalty, p, w):
 
 # ------------------------------------------------------------------------------------------------ measures
 @routine
-def _measure(c, lower, upper, D, lam):
-    violation, scaled, complementarity, product = 0.0, 0.0, 0.0, 0.0
+def _measure(c, lower, upper, D, rounding, lam):
+    violation, excess, scaled, complementarity, product = 0.0, 0.0, 0.0, 0.0, 0.0
     for i in range(c.shape[0]):
         v = max(lower[i] - c[i], c[i] - upper[i], 0.0)
         scaled = max(scaled, v)
         violation = max(violation, v / D[i])
+        if v / D[i] > rounding[i]:
+            excess = max(excess, v / D[i])
         if lam[i] != 0.0 and lower[i] != upper[i]:
             slack = abs((upper[i] if lam[i] > 0.0 else lower[i]) - c[i])
             complementarity = max(complementarity, min(abs(lam[i]), slack))
             product = max(product, abs(lam[i]) * slack)
-    return violation, scaled, complementarity, product
+    return violation, excess, scaled, complementarity, product
 
 
 class Measures(NamedTuple):
-    """Of rows and multipliers: the largest violation, in the user's units and scaled; complementarity, the largest
-    min(|lam|, slack) of inequalities, and their largest product."""
+    """Of rows and multipliers: the largest violation in the user's units, the largest one that is more than rounding,
+    and the largest one of scaled rows; complementarity, the largest min(|lam|, slack) of inequalities, and their
+    largest product."""
 
     violation: float
+    excess: float
     scaled: float
     complementarity: float
     product: float
@@ -106,7 +113,7 @@ class Measures(NamedTuple):
 
 def measures(rows: Rows, c: np.ndarray, lam: np.ndarray) -> Measures:
     """Of these values and multipliers (R,)."""
-    return Measures(*_measure(c, rows.lower, rows.upper, rows.D, lam))
+    return Measures(*_measure(c, rows.lower, rows.upper, rows.D, rows.rounding, lam))
 
 
 @routine

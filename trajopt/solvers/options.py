@@ -43,16 +43,19 @@ class LoopOptions:
     Parameters
     ----------
     max_iterations : int
-        Steps tried at most.  After the last one a sweep more tells whether the solve has converged,
-        but not where 1 is the limit, as in predictive control: that solve ends with "max_iterations" unless it had
-        converged where it began.  With the constraints' multipliers from a warm start its step comes from a single
-        sweep, whose penalty is at least 100 and at most 1000 times the cost's largest derivative and is not steered.
+        Steps tried at most, those of searches for feasibility among them.  After the last one a sweep more tells
+        whether the solve has converged, but not where 1 is the limit, as in predictive control: that solve ends with
+        "max_iterations" unless it had converged where it began.  With the constraints' multipliers from a warm start
+        its step comes from a single sweep, whose penalty is at least 100 and at most 1000 times the cost's largest
+        derivative and is not steered.
     tolerance : float
-        Converged where the predicted decrease of a full step is at most tolerance |J| (and mu is small).
+        Converged where the predicted decrease of a full step is at most tolerance |J| (and mu is small); or the noise
+        of J, where the dynamics are less exact than double precision.
     absolute_tolerance : float
         The same in units of the cost, for problems whose optimal cost is zero.
     initial_regularization : float
-        The first mu.
+        The first mu, in the units of Quu; where costs curve by less than 1e-6 or more than 1e6 in the controls, in
+        units of that curvature.
     max_regularization : float
         The mu beyond which the solve gives up.
     regularization : str
@@ -62,7 +65,8 @@ class LoopOptions:
         How `ControlBounds` are kept: "box" (default), by a box QP at every knot and clipped rollouts; or
         "augmented_lagrangian", as all other constraints (the inverse-dynamics formulation always does).
     feasibility_tolerance : float
-        Largest violation of a constraint, in its own units.
+        Largest violation of a constraint, in its own units; or 100 eps times what it is made of, where that is more:
+        1.6e-7 m of a position near 7e6 m.
     complementarity_tolerance : float
         Largest product of a multiplier and its constraint's slack; relative to a thousandth of the cost where that
         exceeds 1.

@@ -47,7 +47,8 @@ class ShootingSolver(LoopOptions):
             shooting).  By default ``problem.xs_init``, and where there is none a rollout of the controls or, if that
             costs more than twice as much, the initial state at every knot (``solution.start`` says which).
         callback : callable, optional
-            Called with a `Progress` after each iteration; a true result stops the solve.
+            Called with a `Progress` after each iteration, not within a search for feasibility, which may take several;
+            a true result stops the solve.
         warm_start : Solution or WarmStart, optional
             Controls, multipliers and penalties of an earlier solve (``solution``, ``solution.shifted()``).
         time_limit : float, optional

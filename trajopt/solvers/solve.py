@@ -17,11 +17,11 @@ from trajopt.rows.folding import with_prices
 from trajopt.rows.rows import Rows
 from trajopt.solvers import trace
 from trajopt.solvers.deadline import ranked
-from trajopt.solvers.escape import ESCAPES, saddle
+from trajopt.solvers.escape import ESCAPE, ESCAPES, saddle
 from trajopt.solvers.executed import executed
 from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.inverse import InverseFormulation
-from trajopt.solvers.iterate import Formulation, Iterate, Limits, LocalModel
+from trajopt.solvers.iterate import Formulation, Iterate, Limits, LocalModel, noise
 from trajopt.solvers.loop import Callback, Loop, State
 from trajopt.solvers.memory import keep_freed
 from trajopt.solvers.options import LoopOptions
@@ -78,8 +78,10 @@ def solve(
     if rows is not None and warm is not None:
         rows, multipliers, more = taken_over(problem, warm, rows, posed.boxed, iterate)
         left += more
+        if not cycle and options.soft_penalty == 0.0:
+            rows = rows.measured_at(iterate.xs, iterate.us)
     elif rows is not None and options.soft_penalty == 0.0:
-        rows = rows.scaled_at(iterate.xs, iterate.us)
+        rows = rows.scaled_at(iterate.xs, iterate.us, problem.system.linearize)
     if rows is not formulation.rows:
         formulation = formulation_of(problem, posed.limits, options, curvature, rows)
     costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
@@ -109,18 +111,16 @@ def _past_saddles(loop: Loop, state: State, callback: Callback | None) -> State:
     """The state after leaving the saddles at which the loop ends."""
     for _ in range(ESCAPES):
         found = None if loop.clock.over else saddle(loop.formulation, state, loop.clock)
-        left = loop.options.max_iterations - state.tried
         if found is None:
             break
-        if found.escape is None or left < 1:
+        if found.escape is None or state.tried >= loop.options.max_iterations:
             return state._replace(saddle=str(found.certificate))
-        m = state.multipliers
-        onwards = replace(
-            loop, options=replace(loop.options, max_iterations=left), warm=None if m is None else (m.dual, m.penalty)
+        m, (*before, last) = state.multipliers, state.log
+        step = last._replace(predicted_decrease=0.0, actual_decrease=found.gain, alpha=1.0, step=ESCAPE)
+        onwards = replace(loop, warm=None if m is None else (m.dual, m.penalty))
+        state = onwards.run(
+            found.escape, callback, np.inf, (*before, step), ranked(loop.formulation, state, loop.options)
         )
-        known = ranked(loop.formulation, state, loop.options)
-        after = onwards.run(found.escape, callback, np.inf, state.log, known)
-        state = after._replace(tried=state.tried + after.tried)
     return state
 
 
@@ -148,8 +148,8 @@ def _solution(
         us=us,
         cost=cost,
         status=status,
-        message=status.message + (f" {state.saddle}" if state.saddle else ""),
-        iterations=state.tried,
+        message=status.message + (f" {state.saddle}" if state.saddle else "") + _accuracy(formulation, state),
+        iterations=len(state.log) - 1,
         k=k,
         K=K,
         Vx=Vx,
@@ -163,6 +163,12 @@ def _solution(
         start=start,
         not_taken_over=not_taken_over,
     )
+
+
+def _accuracy(formulation: Formulation, state: State) -> str:
+    """To how much the cost is known, where that is what a solve has converged to."""
+    uncertain = noise(formulation.problem, state.model) if state.status is Status.CONVERGED else 0.0
+    return f" Steps of the dynamics are noisy, so that the cost is known to {uncertain:.1g}." if uncertain > 0.0 else ""
 
 
 def _policy(
@@ -233,17 +239,16 @@ def _row_reports(
 ) -> list[ConstraintReport]:
     """One report for each constraint, in its own units; weights (R,) of a certificate of infeasibility, if any."""
     columns = rows.unpacked(c / rows.D), *rows.limits, rows.unpacked(multipliers * rows.D)
+    rounding = rows.of_components(rows.rounding)
     blame = [None] * len(rows.constraints) if weights is None else rows.unpacked(weights * rows.D)
     reports = []
-    for constraint, knots, factors, nu, values, low, high, lam in zip(
-        rows.constraints, rows.knots, rows.factors(), blame, *columns, strict=True
+    for constraint, knots, factors, nu, known, values, low, high, lam in zip(
+        rows.constraints, rows.knots, rows.factors(), blame, rounding, *columns, strict=True
     ):
         names = constraint.component_names
-        reports.append(
-            ConstraintReport(
-                constraint.name, knots.copy(), values, low.copy(), high.copy(), lam, penalty, names, factors, nu
-            )
-        )
+        reports.append(ConstraintReport(
+            constraint.name, knots.copy(), values, low.copy(), high.copy(), lam, penalty, names, factors, nu, known
+        ))
     return reports
 
 

@@ -176,7 +176,7 @@ def _leads_away(
 
 def _kept(rows: Rows, c: np.ndarray, options: LoopOptions) -> bool:
     """Whether values (R,) are within the limits, to the tolerance."""
-    return measures(rows, c, np.zeros(len(c))).violation <= options.feasibility_tolerance
+    return measures(rows, c, np.zeros(len(c))).excess <= options.feasibility_tolerance
 
 
 # ------------------------------------------------------------------------------------------------ multipliers
@@ -201,7 +201,7 @@ def taken_over(
             lam, own = at_knots(report, len(warm.us), knots, problem.horizon), report.factors
             penalties.append(report.penalty)
         if own is None:
-            scaled = rows.scaled_at(iterate.xs, iterate.us) if scaled is None else scaled
+            scaled = scaled or rows.scaled_at(iterate.xs, iterate.us, problem.system.linearize)
             own = scaled.factors()[i]
         multipliers.append(lam)
         factors.append(own)

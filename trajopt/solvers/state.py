@@ -35,14 +35,14 @@ class State(NamedTuple):
     model : of the last iterate
     regularization : for the next sweep
     predicted : decrease of the merit that the last direction promised for a full step
-    log : a record an iteration; the last one of a solve that has ended is the final iterate
+    log : a record of every step tried, whatever it was tried for; one more, the final iterate, where a solve has ended
     multipliers : of the constraints; None if there are none
     gap_weight : of the gaps in the merit
-    tried : steps so far
-    direction : the last one found
+    direction : the last one found, of the loop that goes on from an iterate; None before its first
     without_curvature : whether the iterate has curvature that is not finite, and the direction does without
     refused : what line searches met since the last step
     idle : steps in a row that gained nothing that shows in the cost
+    again : how often mu began anew where no step was found with a large one
     trusted : whether the last step was a full one and gained what it promised
     violation : sum of the violations of scaled rows where that step began
     checked : when constraints were last looked after
@@ -59,11 +59,11 @@ class State(NamedTuple):
     log: Log
     multipliers: Multipliers | None = None
     gap_weight: float = 0.0
-    tried: int = 0
     direction: Direction | None = None
     without_curvature: bool = False
     refused: Refused = Refused()
     idle: int = 0
+    again: int = 0
     trusted: bool = False
     violation: float = np.inf
     checked: Checked = Checked()
@@ -72,6 +72,11 @@ class State(NamedTuple):
     stopping: bool = False
     status: Status | None = None
     saddle: str = ""
+
+    @property
+    def tried(self) -> int:
+        """Steps so far: each has its record."""
+        return len(self.log) - (self.status is not None)
 
 
 class Aim(NamedTuple):

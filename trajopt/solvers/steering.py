@@ -19,7 +19,8 @@ import numpy as np
 
 from dynamics.simd import routine
 from trajopt.backward.expansions import Expansion
-from trajopt.rows.folding import change_of_rows
+from trajopt.capabilities import Noisy, capability
+from trajopt.rows.folding import change_of_rows, random_sum_gradient
 from trajopt.rows.rows import Rows
 from trajopt.solvers.iterate import Formulation, LocalModel, RowModel
 from trajopt.solvers.multipliers import Multipliers, measures, project, projected
@@ -33,6 +34,11 @@ LARGEST_WARM = 1e3
 FAST, SLOW = 0.5, 0.25
 TIGHTER = 0.1
 """By this factor the next minimum of the augmented Lagrangian is to be found more closely."""
+NOISY = 10.0
+"""Scaled rows are met to so many times the noise of a step of the dynamics."""
+SOFT = 1e-3
+"""The unit of penalties with which rows scaled by what they are made of are stiff, by this factor: the largest penalty
+leaves them 1e-5 of their violation, and more would but make a narrow valley."""
 CLOSE, NEARLY = 1e-3, 1e-6
 """Violations of scaled rows, or of the optimality conditions, between which a slow decrease raises the penalty."""
 SINGLE = 1e2
@@ -66,6 +72,22 @@ def unit_of_penalties(e: Expansion) -> float:
     return unit if np.isfinite(unit) and unit > 0.0 else 1.0
 
 
+def influence(model: LocalModel, rows: Rows) -> np.ndarray:
+    """Gradient (N, nu) by the controls of the sum of all rows with random signs."""
+    assert model.rows is not None
+    e = model.expansion
+    return random_sum_gradient(e.fx, e.fu, rows.first, model.rows.C, np.arange(len(rows)))
+
+
+def _stiffness(model: LocalModel, rows: Rows) -> tuple[float, float] | None:
+    """A part of the penalty 1 / S with which a step of the model halves violations, S the mean over rows of
+    C luu^-1 C'; and the typical slope of rows by controls.  None where these are not known."""
+    squares, luu = influence(model, rows) ** 2, np.einsum("tii->ti", model.expansion.luu)
+    with np.errstate(all="ignore"):
+        S, slope = float((squares / luu).sum()) / len(rows), float(np.sqrt(squares.mean()))
+    return (SOFT / S, slope) if 0.0 < S < np.inf and 0.0 < slope < np.inf else None
+
+
 def first_multipliers(
     model: LocalModel,
     options: LoopOptions,
@@ -78,9 +100,12 @@ def first_multipliers(
     A warm start's is no larger than is bearable at the start or, where a single step is all that follows, no less than
     one that makes it keep the rows."""
     unit = unit_of_penalties(model.expansion)
+    slope = 1.0
+    if rows.large:
+        unit, slope = _stiffness(model, rows) or (unit, 1.0)
     dual, penalty = (np.zeros(len(rows)), 0.0) if warm is None else warm
     if options.soft_penalty > 0.0:
-        return Multipliers(0.0 * dual, 0.0 * dual, options.soft_penalty, unit)
+        return Multipliers(0.0 * dual, 0.0 * dual, options.soft_penalty, unit, slope)
     dual = projected(rows, dual)
     least = FIRST * unit
     if warm is not None:
@@ -88,7 +113,7 @@ def first_multipliers(
         violation = measures(rows, model.rows.c, dual).scaled
         bound, least = (np.inf, SINGLE * unit) if single else (bearable(dual, unit, violation), least)
         penalty = min(penalty, LARGEST_WARM * unit, bound)
-    return Multipliers(dual, dual, max(penalty, least), unit)
+    return Multipliers(dual, dual, max(penalty, least), unit, slope)
 
 
 def weighted(formulation: Formulation, model: LocalModel, multipliers: Multipliers) -> LocalModel:
@@ -106,7 +131,10 @@ def satisfied(formulation: Formulation, model: LocalModel, options: LoopOptions)
     assert model.rows.weights is not None
     reached = measures(formulation.rows, model.rows.c, model.rows.weights.p)
     slack = options.complementarity_tolerance * max(1.0, LARGE_COST * abs(model.iterate.own_cost))
-    return reached.violation <= options.feasibility_tolerance and reached.product <= slack
+    noisy, met = capability(formulation.problem.system, Noisy), reached.excess <= options.feasibility_tolerance
+    if noisy is not None:
+        met |= reached.scaled <= NOISY * float(noisy.step_noise(model.iterate.xs).max(initial=0.0))
+    return met and reached.product <= slack
 
 
 def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Multipliers:
@@ -116,7 +144,7 @@ def advanced(rows: Rows, model: LocalModel, m: Multipliers, enough: float) -> Mu
     assert model.rows is not None
     reached = measures(rows, model.rows.c, m.dual)
     sd = max(100.0, float(np.abs(m.dual).sum()) / max(len(rows), 1) / m.unit) / 100.0
-    error = max(model.gradient_norm / m.unit / sd, reached.scaled, reached.complementarity / min(1.0, m.unit))
+    error = max(model.gradient_norm / m.slope / m.unit / sd, reached.scaled, reached.complementarity / min(1.0, m.unit))
     if error > FAST * m.error:
         return m
     slow = SLOW * m.error < error < CLOSE and reached.scaled > max(min(NEARLY, enough), MOSTLY * error)
