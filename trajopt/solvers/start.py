@@ -180,18 +180,21 @@ def _kept(rows: Rows, c: np.ndarray, options: LoopOptions) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------ multipliers
+def superfluous(warm: WarmStart, problem: Problem) -> tuple[str, ...]:
+    """Which constraints of a warm start the problem has not, in words."""
+    known = {constraint.name for constraint in problem.constraints}
+    return tuple(f"{report.name!r} is no constraint here" for report in warm.constraints if report.name not in known)
+
+
 def taken_over(
-    problem: Problem, warm: WarmStart, rows: Rows, names: tuple[str, ...], iterate: Iterate
+    problem: Problem, warm: WarmStart, rows: Rows, iterate: Iterate
 ) -> tuple[Rows, tuple[np.ndarray, float] | None, tuple[str, ...]]:
     """The rows, scaled as in the warm start where it has a constraint, else by their Jacobians at the iterate; the
-    multipliers and the penalty for them, None if the warm start has none; what was not taken over, in words.
-
-    names : those of the problem's constraints that have no rows, whose multipliers are not wanted
-    """
+    multipliers and the penalty for them, None if the warm start has none; which rows have none, in words."""
     known, scaled = {report.name: report for report in warm.constraints}, None
     multipliers, factors, penalties, left = [], [], [], []
     for i, (constraint, knots) in enumerate(zip(rows.constraints, rows.knots, strict=True)):
-        report, lam, own = known.pop(constraint.name, None), np.zeros((len(knots), constraint.nr)), None
+        report, lam, own = known.get(constraint.name), np.zeros((len(knots), constraint.nr)), None
         if report is None:
             left.append(f"{constraint.name!r} has no multipliers in it")
         elif report.multipliers.shape[1:] != lam.shape[1:]:
@@ -205,7 +208,6 @@ def taken_over(
             own = scaled.factors()[i]
         multipliers.append(lam)
         factors.append(own)
-    left += [f"{name!r} is no constraint here" for name in known if name not in names]
     if not penalties:
         return rows.with_factors(factors), None, tuple(left)
     lam = rows.packed("warm_start: multipliers", multipliers)
