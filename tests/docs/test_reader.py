@@ -7,7 +7,7 @@ from tests.docs.built import as_path, neighbours, page
 pytestmark = pytest.mark.docs
 
 QUESTIONS = {
-    "which integrator": ("how_to/discretization.html", "semi-implicit Euler (the default) at 10 ms to try things out"),
+    "which integrator": ("how_to/discretization.html", "RK4 at 10 to 30 ms for plans that are executed as they are"),
     "how to limit torque": ("how_to/limits.html", "To limit torques, give trajopt.ControlBounds"),
     "how to add an obstacle": ("how_to/obstacles.html", "trajopt.ResidualConstraint(avoid"),
     "why did it stop": ("how_to/why_did_it_stop.html", "solution.explain() says what happened, where, and what to try"),
