@@ -56,7 +56,7 @@ def shown(outputs):
 def test_tables_are_html(outputs):
     for name in ("problem", "solution", "solutions"):
         html = shown(outputs[name])["text/html"]
-        assert html.count("<table>") == 1 and "pendulum: 30 steps of 0.02 s" in html and "<span" not in html
+        assert html.count("<table>") == 1 and "pendulum: 30 steps of 0.04 s" in html and "<span" not in html
     (printed,) = outputs["printed"]
     assert printed.output_type == "stream" and re.search(r"status +converged\n", printed.text)
 

@@ -66,10 +66,10 @@ class Policy:
     Examples
     --------
     >>> solution = trajopt.DDP().solve(problems.make("pendulum"))
-    >>> policy, x = solution.policy(), solution.xs[40]
-    >>> bool((policy(0.8, x) == solution.us[40]).all())  # on the plan the planned control
+    >>> policy, x = solution.policy(), solution.xs[20]
+    >>> bool((policy(0.8, x) == solution.us[20]).all())  # on the plan the planned control
     True
-    >>> bool(np.abs(policy(0.807, policy.reference(0.807)) - solution.us[40]).max() < 1e-9)  # also between knots
+    >>> bool(np.abs(policy(0.807, policy.reference(0.807)) - solution.us[20]).max() < 1e-9)  # also between knots
     True
     """
 
