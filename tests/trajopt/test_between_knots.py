@@ -245,7 +245,7 @@ def test_nothing_is_said_where_nothing_can_be(tmp_path):
     free = block(*THROWN, [])
     found = free.violation_between_knots()
     assert found.constraints == found.left_out == found.notable == () and found.violation == 0.0
-    assert repr(found) == "ViolationBetweenKnots(0: no constraints)"
+    assert repr(found) == "ViolationBetweenKnots(0: no constraint holds between knots)"
 
 
 def test_a_residual_that_is_not_finite_between_knots_is_broken_without_end():

@@ -21,6 +21,7 @@ from trajopt import (
     StateBounds,
     StateCost,
     StateResidual,
+    Status,
 )
 from trajopt.solvers.start import at_knots
 
@@ -161,6 +162,15 @@ def test_a_warm_start_over_another_horizon(horizon, solutions):
             expected[n - 1 : horizon - 1] = report.multipliers[path][-1]
         expected[-1] = report.multipliers[last][0] if last.any() else 0.0
         np.testing.assert_array_equal(found, expected)
+
+
+def test_an_infeasible_end_of_a_warm_start_is_no_last_word(solutions):
+    solution = solutions["speed limit"]
+    stuck = replace(solution, status=Status.INFEASIBLE, start="warm")
+    values = stuck.constraints[0].values + 9.0
+    stuck = replace(stuck, constraints=(stuck.constraints[0]._replace(values=values),))
+    assert "solve without warm_start=" in words(stuck)
+    assert "solve without warm_start=" not in words(replace(stuck, start="given"))
 
 
 def test_no_two_constraints_have_one_name(solutions):

@@ -10,7 +10,7 @@ import numpy as np
 from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
 from trajopt.interfaces.system import as_manifold, control_names
-from trajopt.results.records import ConstraintReport, IterationRecord
+from trajopt.results.records import WARM, ConstraintReport, IterationRecord
 from trajopt.results.status import Status
 
 if TYPE_CHECKING:
@@ -181,6 +181,8 @@ def _for_infeasible(solution: Solution, solver: Any) -> Iterator[str]:
         f"start from the states of another way to meet '{worst.name}', solver.solve(problem, xs=...), as those of a "
         f"straight line to another posture: {_straight_line(solution)}"
     )
+    if solution.start == WARM:
+        yield "solve without warm_start=: the old plan may be on the wrong side of what is new"
     yield "start from other controls: solver.solve(problem, us=...)"
     yield f"loosen '{worst.name}' at knot {worst.worst_knot}, where it is violated by {worst.violation:.2g}"
     for report in solution.constraints:

@@ -124,7 +124,7 @@ class ViolationBetweenKnots:
         parts = [each.in_words() for each in self.constraints[:SAID]]
         parts += [f"and {len(self.constraints) - SAID} more"] * (len(self.constraints) > SAID)
         parts += [f"left out: {', '.join(map(repr, self.left_out[:SAID]))}"] * bool(self.left_out)
-        return f"ViolationBetweenKnots({self.violation:.2g}: {', '.join(parts) or 'no constraints'})"
+        return f"ViolationBetweenKnots({self.violation:.2g}: {', '.join(parts) or 'no constraint holds between knots'})"
 
 
 def violation_between_knots(solution: Solution) -> ViolationBetweenKnots:
