@@ -26,7 +26,7 @@ from trajopt.solvers.loop import Callback, Loop, State
 from trajopt.solvers.memory import keep_freed
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.posed import Posed, pose, takes_accelerations
-from trajopt.solvers.start import Start, first_iterate, fitted, given_trajectory, superfluous, taken_over
+from trajopt.solvers.start import Start, first_iterate, fitted, given_trajectory, taken_over
 from trajopt.solvers.timing import Stopwatch
 from trajopt.validation import positive_number
 
@@ -75,8 +75,6 @@ def solve(
         known = np.isfinite(rows.values(iterate.xs, iterate.us)).all()
     if not known:
         return _diverged(formulation, iterate, clock)
-    if warm is not None:
-        left += superfluous(warm, problem)
     if rows is not None and warm is not None:
         rows, multipliers, more = taken_over(problem, warm, rows, iterate)
         left += more

@@ -74,7 +74,8 @@ def given_trajectory(
 
 
 def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...]]:
-    """The warm start over the problem's horizon, and what was done to it, in words.
+    """The warm start over the problem's horizon; what was done to it, and which of its constraints the problem has not,
+    in words.
 
     Raises ValueError naming what does not fit the problem's system.
     """
@@ -88,8 +89,10 @@ def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...
         for name, rows, width in (("xs", warm.xs, system.nx), ("costate", warm.costate, system.ndx))
     )
     K = warm.K if warm.K is None else float_array("warm_start: K", warm.K, (length, system.nu, system.ndx))
+    known = {constraint.name for constraint in problem.constraints}
+    left = tuple(f"{report.name!r} is no constraint here" for report in warm.constraints if report.name not in known)
     if length == N:
-        return warm._replace(us=us, xs=xs, costate=costate, K=K), ()
+        return warm._replace(us=us, xs=xs, costate=costate, K=K), left
     at = np.minimum(np.arange(N + 1), length)
     us = us[np.minimum(at[:N], length - 1)]
     K = None if K is None else K[np.minimum(at[:N], length - 1)]
@@ -101,7 +104,7 @@ def fitted(warm: WarmStart, problem: Problem) -> tuple[WarmStart, tuple[str, ...
         xs = xs[at]
     onwards = "the last control goes on" if N > length else "the rest is left out"
     told = f"it has {length} knots, the problem {N}: {onwards}"
-    return warm._replace(us=us, xs=xs, costate=costate, K=K, gradient_norm=0.0), (told,)
+    return warm._replace(us=us, xs=xs, costate=costate, K=K, gradient_norm=0.0), (told, *left)
 
 
 def first_iterate(
@@ -180,12 +183,6 @@ def _kept(rows: Rows, c: np.ndarray, options: LoopOptions) -> bool:
 
 
 # ------------------------------------------------------------------------------------------------ multipliers
-def superfluous(warm: WarmStart, problem: Problem) -> tuple[str, ...]:
-    """Which constraints of a warm start the problem has not, in words."""
-    known = {constraint.name for constraint in problem.constraints}
-    return tuple(f"{report.name!r} is no constraint here" for report in warm.constraints if report.name not in known)
-
-
 def taken_over(
     problem: Problem, warm: WarmStart, rows: Rows, iterate: Iterate
 ) -> tuple[Rows, tuple[np.ndarray, float] | None, tuple[str, ...]]:
