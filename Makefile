@@ -53,7 +53,8 @@ test-skipped: $(addprefix $(VENV)/.installed-,test peers robots view jax)
 test-lowest: $(LOWEST)/.installed
 	$(LOWEST)/bin/python -m pytest -n $(JOBS) $(ARGS)
 
-lint: $(VENV)/.installed-lint
+# with the tests' libraries: the type checker looks for what the package imports from them
+lint: $(addprefix $(VENV)/.installed-,lint test)
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python --level warning
 	$(BIN)/lint-imports
