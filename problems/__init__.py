@@ -51,6 +51,7 @@ def experiments() -> dict[str, str]:
         "rods.knots": "time per knot of the equation of motion of soft robots, its derivatives and the Hessian",
         "rods.swing": "a clamped rod swings, by our integrators and beside PyElastica: error, steps and time",
         "execution": "plans executed at 1 kHz, with right and wrong masses: policies, held controls, gains held or not",
+        "mujoco_gaits": "gaits of three robots executed by MuJoCo, on floors and with masses that are not the plan's",
         "mpc": "predictive control of a swing-up under gusts, beside open loop and feedback gains",
         "public_robots": "robots of other packages, read from URDF and MJCF, against Pinocchio and MuJoCo",
         "public_robots.pictures": "motions of public robots with their shapes: moving pictures and pages in a browser",

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import dynamics
-from dynamics.joints import PRISMATIC, REVOLUTE
+from dynamics.joints import FREE_FLYER, PRISMATIC, REVOLUTE
 
 STEP = 1e-6  # the value MuJoCo's documentation suggests
 
@@ -30,17 +30,28 @@ def build(model: dynamics.RigidBodyModel) -> Any:
 
     Raises ImportError without MuJoCo, ValueError if a joint is neither revolute nor prismatic.
     """
+    if not set(model.arrays.joint_type) <= {REVOLUTE, PRISMATIC}:
+        raise ValueError("model: got other joints, expected revolute and prismatic ones only")
+    mj, spec = mujoco(), specification(model)
+    spec.option.disableflags = mj.mjtDisableBit.mjDSBL_CONTACT | mj.mjtDisableBit.mjDSBL_CONSTRAINT
+    return spec.compile()
+
+
+def specification(model: dynamics.RigidBodyModel) -> Any:
+    """A `mujoco.MjSpec` of the same tree, which is not compiled yet: bodies by the names of the model's, without shapes.
+
+    Raises ImportError without MuJoCo, ValueError for joints other than revolute, prismatic and free ones.
+    """
     mj, m = mujoco(), model.arrays
     kinds = {REVOLUTE: mj.mjtJoint.mjJNT_HINGE, PRISMATIC: mj.mjtJoint.mjJNT_SLIDE}
-    if not set(m.joint_type) <= set(kinds):
-        raise ValueError("model: expected revolute and prismatic joints only")
+    if not set(m.joint_type) <= {*kinds, FREE_FLYER}:
+        raise ValueError("model: got other joints, expected revolute, prismatic and free ones only")
     spec = mj.MjSpec()
     spec.option.gravity = model.gravity
-    spec.option.disableflags = mj.mjtDisableBit.mjDSBL_CONTACT | mj.mjtDisableBit.mjDSBL_CONSTRAINT
     bodies = []
-    for i, parent in enumerate(m.parent):
+    for i, (parent, joint) in enumerate(zip(m.parent, m.joint_type, strict=True)):
         blocks = m.rotation[i].reshape(3, 3, 3)  # R A, R B, R C of Rodrigues' formula, A + B the identity
-        x, y, z, w = Rotation.from_matrix(blocks[0] + blocks[1]).as_quat()
+        x, y, z, w = Rotation.from_matrix(blocks[0] + (blocks[1] if joint == REVOLUTE else 0.0)).as_quat()
         above = bodies[parent] if parent >= 0 else spec.worldbody
         body = above.add_body(name=model.body_names[i], pos=m.translation[i], quat=[w, x, y, z])
         com = m.first_moment[i] / m.mass[i]
@@ -50,9 +61,12 @@ def build(model: dynamics.RigidBodyModel) -> Any:
         body.explicitinertial, body.mass, body.ipos = True, m.mass[i], com
         body.fullinertia = [I[0, 0], I[1, 1], I[2, 2], I[0, 1], I[0, 2], I[1, 2]]
         k = m.v_index[i]
-        body.add_joint(type=kinds[int(m.joint_type[i])], axis=m.dof_axis[k], armature=m.armature[k])
+        if joint == FREE_FLYER:
+            body.add_freejoint()
+        else:
+            body.add_joint(type=kinds[int(joint)], axis=m.dof_axis[k], armature=m.armature[k])
         bodies.append(body)
-    return spec.compile()
+    return spec
 
 
 def inverse_dynamics(peer: Any, q, v, a) -> np.ndarray:

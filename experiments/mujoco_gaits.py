@@ -1,0 +1,323 @@
+"""Gaits planned here and executed by MuJoCo: what keeps robots upright where floor, masses and contacts are not the plan's.
+
+Five plans: a trot and a walk of Solo12 and of ANYmal (files of example-robot-data), and the step of the humanoid of
+`problems.humanoid_step`.  They count on the coefficient of friction `problems.walker.FRICTION`, 0.65 times what the
+floor is expected to have.  MuJoCo has the same bodies, balls or soles as feet, a floor with elliptic friction cones, and
+steps of half a millisecond; torques are decided every millisecond by the plan's policy, from the time and the true
+state alone.  After its end, the last posture is held for two seconds.  Laws:
+
+    gains     plan.policy(hold=True)
+    default   plan.policy(hold=True, joint_stiffness="auto"): stiffness and damping of the joints added
+
+Variations: none; friction 0.8 and 0.6 times that which the plan counts on, where feet slip; all masses a tenth larger
+or smaller; the floor 5 mm higher or lower than planned; soft contacts, MuJoCo's default; and pushes of the base that
+change the velocity of the whole robot by 0.2 m/s, forwards, backwards and aside, in the middle of the plan.
+
+A robot has fallen when its base is turned by more than 45 degrees from the plan, or has lost a third of its height.
+Errors are those at the very end: of the base, and of the foot that is farthest from its planned foothold, mm.  Slip is
+the longest way of a foot along the floor while it is pressed on it; late, the largest difference of a touch-down from
+when it was planned.
+
+    python -m experiments.mujoco_gaits [--quick] [--out DIR]
+
+Needs MuJoCo and example-robot-data (make peers).  Writes OUT/mujoco_gaits.json.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.table import Table
+
+import dynamics
+import trajopt
+from experiments.derivatives.mujoco_peer import mujoco, specification
+from experiments.harness import Experiment, Run, quick
+from experiments.harness.tables import table
+from experiments.quadruped.robots import floating
+from problems import humanoid_model, humanoid_step
+from problems.gaits import DEFAULT, Gait, Plan
+from problems.walker import FRICTION, Walker
+
+PERIOD, STEP = 1e-3, 5e-4
+"""Of the law and of MuJoCo's steps, s."""
+AFTER = 2.0
+"""Seconds for which the last posture is held."""
+EXPECTED = 1.0 / 0.65
+"""Friction of the floor over that which plans count on, where nothing varies."""
+BALL, SOLE = 0.005, 0.02
+"""Radius of feet that are balls, and thickness of soles, m."""
+STIFF, SOFT = (0.004, 1.0), (0.02, 1.0)
+"""Time constant [s] and damping ratio of contacts; MuJoCo's defaults are the soft ones."""
+PUSH = 0.2, 0.05
+"""Change of velocity [m/s] that a push of the base makes of the whole robot, and its duration [s]."""
+LOADED = 0.02
+"""Part of the weight with which a foot is pressed on the floor."""
+TURNED, LOWER = np.pi / 4.0, 1.0 / 3.0
+"""Of a base that has fallen: its angle from the plan [rad], and the part of its height that is lost."""
+WINDOW = 200
+"""Periods by which a touch-down may be early or late to be found."""
+MEASURES = "base", "feet", "slip", "late"
+SHORT = ("solo12 trot",), ("as planned", "friction 0.6")
+SOLVER = trajopt.DDP(switch_threshold=0.1, max_iterations=200)
+FEET = {
+    "solo12": ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT"),
+    "anymal": ("LF_FOOT", "LH_FOOT", "RF_FOOT", "RH_FOOT"),
+}
+"""In the order of the legs in the files."""
+
+
+class Variation(NamedTuple):
+    """What differs from the plan: friction over the plan's, masses over the model's, height of the floor [m], time
+    constant and damping ratio of contacts, direction of a push of the base in the middle of the plan."""
+
+    friction: float = EXPECTED
+    masses: float = 1.0
+    floor: float = 0.0
+    contact: tuple[float, float] = STIFF
+    push: tuple[float, float] | None = None
+
+
+VARIATIONS = {
+    "as planned": Variation(),
+    "friction 0.8": Variation(friction=0.8),
+    "friction 0.6": Variation(friction=0.6),
+    "masses +10 %": Variation(masses=1.1),
+    "masses -10 %": Variation(masses=0.9),
+    "floor +5 mm": Variation(floor=5e-3),
+    "floor -5 mm": Variation(floor=-5e-3),
+    "soft contacts": Variation(contact=SOFT),
+    "push from behind": Variation(push=(1.0, 0.0)),
+    "push from the front": Variation(push=(-1.0, 0.0)),
+    "push from the side": Variation(push=(0.0, 1.0)),
+}
+
+
+# ------------------------------------------------------------------------------------------------ plans
+class Planned(NamedTuple):
+    """A robot on legs and what it is to do."""
+
+    walker: Walker
+    plan: trajopt.Solution
+
+
+def quadruped_of(name: str) -> Walker:
+    """Solo12 or ANYmal on its four feet."""
+    import example_robot_data  # pyright: ignore[reportMissingImports]
+
+    robot = example_robot_data.load(name)
+    return Walker(floating(robot), np.array(robot.q0), FEET[name], 3)
+
+
+def quadruped_gait(name: str, plan: Plan, stride: float, height: float, horizon: int) -> Planned:
+    """A gait of Solo12 or ANYmal in knots of 10 ms."""
+    walker = quadruped_of(name)
+    torque = DEFAULT.torque * min(1.0, (2.5 / walker.model.total_mass) ** 2)  # torques grow with the weight
+    weights = DEFAULT._replace(torque=torque)
+    problem = Gait(walker, plan, (stride, 0.0, 0.0), height, horizon, 0.01, weights).problem(name)
+    return Planned(walker, SOLVER.solve(problem))
+
+
+def trot(name: str, stride: float, height: float) -> Planned:
+    """Two steps, two legs at a time, diagonally."""
+    a, b, c, d = FEET[name]
+    first = [(a, d), (b, c)] if name == "solo12" else [(a, d), (c, b)]
+    return quadruped_gait(name, [(1, ()), (4, first[0]), (4, first[1]), (3, ())], stride, height, 62)
+
+
+def walk(name: str, stride: float, height: float) -> Planned:
+    """One step with each leg, one at a time, hind leg before front leg."""
+    a, b, c, d = FEET[name]
+    order = (d, b, c, a) if name == "solo12" else (d, c, b, a)
+    phases = [(1, ()), *((4, (foot,)) for foot in order[:2]), (1, ()), *((4, (foot,)) for foot in order[2:]), (2, ())]
+    return quadruped_gait(name, phases, stride, height, 104)
+
+
+PLANS: dict[str, Callable[[], Planned]] = {
+    "solo12 trot": lambda: trot("solo12", 0.1, 0.04),
+    "solo12 walk": lambda: walk("solo12", 0.08, 0.04),
+    "anymal trot": lambda: trot("anymal", 0.15, 0.08),
+    "anymal walk": lambda: walk("anymal", 0.15, 0.08),
+    "humanoid step": lambda: Planned(humanoid_model.walker(), SOLVER.solve(humanoid_step.make())),
+}
+Law = Callable[[float, np.ndarray], np.ndarray]
+
+
+LAWS = ("gains", "default")
+
+
+def law_of(plan: trajopt.Solution, name: str) -> Law:
+    """One of `LAWS`."""
+    return plan.policy(hold=True, joint_stiffness="auto" if name == "default" else None)
+
+
+# ------------------------------------------------------------------------------------------------ plant
+class Plant:
+    """A robot in MuJoCo, on a floor under its feet."""
+
+    def __init__(self, walker: Walker, change: Variation) -> None:
+        mj, self.walker, model = mujoco(), walker, walker.model
+        masses = change.masses * dynamics.inertial_parameters(model)
+        self.spec = spec = specification(dynamics.with_inertial_parameters(model, masses))
+        spec.option.timestep, spec.option.cone = STEP, mj.mjtCone.mjCONE_ELLIPTIC
+        spec.option.integrator = mj.mjtIntegrator.mjINT_IMPLICITFAST
+        ground = min(place[2] for place in walker.footholds().values())
+        shared = {"friction": [change.friction * FRICTION, 0.0, 0.0], "condim": 3, "solref": list(change.contact)}
+        under = BALL if walker.sole is None else 0.0
+        spec.worldbody.add_geom(
+            name="floor", type=mj.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 1.0],
+            pos=[0.0, 0.0, ground - under + change.floor], contype=1, conaffinity=2, **shared,
+        )  # fmt: skip
+        for foot in walker.feet:
+            frame = model.frame(foot)
+            body = spec.body(model.body_names[frame.body])
+            if walker.sole is None:
+                kind, size, at = mj.mjtGeom.mjGEOM_SPHERE, [BALL, 0.0, 0.0], frame.p
+            else:
+                kind, size = mj.mjtGeom.mjGEOM_BOX, [*walker.sole, 0.5 * SOLE]
+                at = frame.p + frame.R @ [0.0, 0.0, 0.5 * SOLE]
+            body.add_geom(name=foot, type=kind, size=size, pos=at, contype=2, conaffinity=1, mass=0.0, **shared)
+        self.model = spec.compile()
+        self.data, self.mj = mj.MjData(self.model), mj
+        self.feet = [self.model.geom(foot).id for foot in walker.feet]
+
+    def put(self, x: np.ndarray) -> None:
+        """Begin in the state x (nx,)."""
+        self.data.qpos[:], self.data.qvel[:] = dynamics.to_mujoco_state(self.walker.model, x)
+
+    @property
+    def state(self) -> np.ndarray:
+        """The state (nx,)."""
+        return dynamics.from_mujoco_state(self.walker.model, self.data.qpos, self.data.qvel)
+
+    def pressures(self) -> np.ndarray:
+        """Normal forces on the feet, N."""
+        force, found = np.zeros(6), np.zeros(len(self.feet))
+        for i, contact in enumerate(self.data.contact):
+            self.mj.mj_contactForce(self.model, self.data, i, force)
+            found[[self.feet.index(geom) for geom in contact.geom if geom in self.feet]] += force[0]
+        return found
+
+    def places(self) -> np.ndarray:
+        """Of the feet's shapes in the plane (F, 2), m."""
+        return self.data.geom_xpos[self.feet, :2].copy()
+
+    def step(self, u: np.ndarray, push: np.ndarray) -> None:
+        """A period with these torques and this force on the base."""
+        self.data.qfrc_applied[6:], self.data.xfrc_applied[1, :3] = u, push
+        for _ in range(round(PERIOD / STEP)):
+            self.mj.mj_step(self.model, self.data)
+
+
+def touch_downs(plan: trajopt.Solution) -> list[tuple[float, str]]:
+    """When which feet come down, s."""
+    system: Any = plan.problem.system
+    found, before = [], ()
+    for segment in system.segments:
+        frames = segment.system.contact_frames
+        if segment.system.dt == 0.0:
+            found += [(float(plan.times[segment.start]), foot) for foot in frames if foot not in before]
+        before = frames
+    return found
+
+
+def executed(what: Planned, law: Law, change: Variation) -> dict[str, Any]:
+    """What became of a plan under a law: whether it fell, and if not errors of base and feet, slip [mm], and how late
+    feet came down [ms]."""
+    (walker, plan), plant = what, Plant(what.walker, change)
+    model, end, reference = walker.model, float(plan.times[-1]), plan.policy().reference
+    nq, weight = model.nq, change.masses * model.total_mass * 9.81
+    speed, lasting = PUSH
+    push = np.zeros(3) if change.push is None else np.array([*change.push, 0.0]) * weight / 9.81 * speed / lasting
+    plant.put(plan.xs[0])
+    slip = np.zeros(len(walker.feet))
+    loads: list[np.ndarray] = []
+    for i in range(round((end + AFTER) / PERIOD)):
+        t = i * PERIOD
+        x, planned = plant.state, reference(t)
+        if fallen(model, planned, x):
+            return {"fell": True, "at": t}
+        places = plant.places()
+        plant.step(law(t, x), push if 0.5 * end <= t < 0.5 * end + lasting else np.zeros(3))
+        loads.append(plant.pressures() > LOADED * weight)
+        stays = loads[-1] & loads[max(i - 1, 0)]
+        slip += np.where(stays, np.linalg.norm(plant.places() - places, axis=1), 0.0)
+    pressed, last = np.array(loads), plan.xs[-1]
+    footholds = np.array([dynamics.frame_placement(model, last[:nq], foot).p for foot in walker.feet])
+    return {
+        "fell": False,
+        "base": 1e3 * float(np.linalg.norm(plant.state[:3] - last[:3])),
+        "feet": 1e3 * float(np.linalg.norm(plant.places() - footholds[:, :2], axis=1).max()),
+        "slip": 1e3 * float(slip.max()),
+        "late": max(lateness(pressed[:, walker.feet.index(foot)], t) for t, foot in touch_downs(plan)),
+    }
+
+
+def fallen(model: dynamics.RigidBodyModel, planned: np.ndarray, x: np.ndarray) -> bool:
+    """True if the base in the state x is upset, or far too low."""
+    if not np.isfinite(x).all():
+        return True
+    turned = dynamics.difference(model, planned[: model.nq], x[: model.nq])[3:6]
+    return bool(np.linalg.norm(turned) > TURNED or x[2] < (1.0 - LOWER) * planned[2])
+
+
+def lateness(pressed: np.ndarray, t: float) -> float:
+    """Milliseconds between t and the touch-down of a foot that is nearest to it, `WINDOW` if there is none so near."""
+    moment = round(t / PERIOD)
+    begins = np.flatnonzero(pressed[1:] & ~pressed[:-1]) + 1
+    return float(min(np.abs(begins - moment).min(initial=WINDOW), WINDOW))
+
+
+# ------------------------------------------------------------------------------------------------ the study
+def row(name: str, variations: Iterable[str]) -> dict[str, Any]:
+    """A plan under all laws and these variations."""
+    what = PLANS[name]()
+    plan = what.plan
+    found: dict[str, Any] = {"plan": name, "status": str(plan.status), "iterations": plan.log[-1].iteration}
+    found["laws"] = {}
+    for key in LAWS:
+        law = law_of(plan, key)
+        found["laws"][key] = {each: executed(what, law, VARIATIONS[each]) for each in variations}
+    return found
+
+
+def study(run: Run) -> dict[str, Any]:
+    """All plans."""
+    plans, variations = SHORT if run.options.quick else (tuple(PLANS), tuple(VARIATIONS))
+    return {"gaits": [row(name, variations) for name in run.track(plans, "executing")]}
+
+
+def tables(results: dict[str, Any]) -> Iterable[Table]:
+    """Every run, and sums over the variations."""
+    columns = [f"{what}, {law}" for what in ("base [mm]", "feet [mm]", "slip [mm]", "late [ms]") for law in LAWS]
+    sections = []
+    for each in results["gaits"]:
+        runs = each["laws"]
+        sections.append(
+            [
+                [each["plan"], variation, *(_shown(runs[law][variation], key) for key in MEASURES for law in LAWS)]
+                for variation in runs[LAWS[0]]
+            ]
+        )
+    yield table("Runs in MuJoCo", ["plan", "variation"], columns, sections)
+    body = []
+    for each in results["gaits"]:
+        for law, runs in each["laws"].items():
+            up = [run for run in runs.values() if not run["fell"]]
+            medians = [float(np.median([run[key] for run in up])) if up else None for key in MEASURES]
+            body.append([each["plan"], law, f"{len(runs) - len(up)} of {len(runs)}", *medians])
+    yield table(
+        "Falls, and medians of those who stood", ["plan", "law"],
+        ["falls", "base [mm]", "feet [mm]", "slip [mm]", "late [ms]"], [body],
+    )  # fmt: skip
+
+
+def _shown(run: dict[str, Any], key: str) -> Any:
+    return "fell" if run["fell"] else run[key]
+
+
+main = Experiment("mujoco_gaits", __doc__, study, options=[quick("one plan, two variations")], tables=tables)
+
+if __name__ == "__main__":
+    raise SystemExit(main())
