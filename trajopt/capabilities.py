@@ -208,6 +208,21 @@ class SingleJoints(Protocol):
         ...
 
 
+class JointFeedback(Protocol):
+    """Has joints that controls drive, whose own motion can be fed back to them (`trajopt.results.joint_feedback`)."""
+
+    @property
+    def joint_feedback(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of J driven degrees of freedom: the components of a tangent (J,) that are their positions, those (J,) that
+        are their velocities, and efforts (J, nu), what each control exerts on each of them, N m or N."""
+        ...
+
+    def joint_inertias(self, xs: np.ndarray) -> np.ndarray:
+        """Inertias (K, J) of these, kg m^2 or kg, at states xs (K, nx): torque over acceleration where nothing else is
+        pushed or held."""
+        ...
+
+
 # ------------------------------------------------------------------------------------------------ expansions
 class SemiImplicit(Protocol):
     """Says whether fx and fu have the structure of semi-implicit Euler steps; False where it is not said."""
@@ -441,7 +456,7 @@ class ControlUnits(Protocol):
 CAPABILITIES: tuple[type, ...] = (
     Euclidean, PlainTangent, DescribedStates, DifferenceExpansion, IntegrateJacobian, DifferenceWithJacobian,
     DifferenceResidual, CheckedStates, CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations,
-    FreeDurations, IdleKnots, Refinement, Resimulation, OtherModels, SingleJoints,
+    FreeDurations, IdleKnots, Refinement, Resimulation, OtherModels, SingleJoints, JointFeedback,
     SemiImplicit, PartlySemiImplicit, JointExpansion,
     AccelerationControlled, ParameterGradient, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds,
     Skeleton, Solids, Scenery, Noisy,

@@ -12,6 +12,7 @@ from dynamics.algorithms.body_placements import body_placements
 from dynamics.algorithms.center_of_mass import center_of_mass
 from dynamics.algorithms.configuration import neutral
 from dynamics.algorithms.frames import frame_placement
+from dynamics.algorithms.mass_matrix import mass_matrix
 from dynamics.attachments import Actuator, actuation_of, actuator_limits
 from dynamics.joints import FREE_FLYER, PLANAR, SPHERICAL
 from dynamics.model import RigidBodyModel
@@ -94,6 +95,23 @@ class RobotSystem(DiscreteSystem):
         """Efforts (K, joints), N m or N, of controls us (K, nu) on `single_joints`: B u, on frames none."""
         rows = [v - self.nq for _, v in self.single_joints.values()]
         return as_array("us", us, (None, self.nu)) @ self.actuation.B[rows].T
+
+    @property
+    def joint_feedback(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of the J degrees of freedom that controls drive, those of floating bases aside: where their positions (J,)
+        and velocities (J,) are in a tangent, and rows (J, nu) of B; see `trajopt.capabilities.JointFeedback`."""
+        dofs = self._driven_dofs()
+        return dofs, self.nv + dofs, self.actuation.B[dofs]
+
+    def joint_inertias(self, xs: np.ndarray) -> np.ndarray:
+        """Inertias (K, J), kg m^2 or kg, of these at states xs (K, nx): 1/(M^-1)_jj, all else being free."""
+        M = mass_matrix(self.model, self._configurations(xs))
+        return 1.0 / np.diagonal(np.linalg.inv(M), axis1=1, axis2=2)[:, self._driven_dofs()]
+
+    def _driven_dofs(self) -> np.ndarray:
+        arrays = self.model.arrays
+        base = np.repeat(arrays.joint_type == FREE_FLYER, arrays.dof_count)
+        return np.flatnonzero(self.actuation.B.any(axis=1) & ~base)
 
     def state_limits(self, position: bool = True, velocity: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """The model's limits as lower and upper (ndx,) of the tangent at `neutral_state`, infinite where it has none.

@@ -83,6 +83,13 @@ class Everything(CirclePendulum):
     def joint_efforts(self, us):
         return 2.0 * us
 
+    @property
+    def joint_feedback(self):
+        return np.array([0]), np.array([1]), np.array([[2.0]])
+
+    def joint_inertias(self, xs):
+        return 1.0 + np.square(xs[:, :1])
+
     def check_state(self, xs):
         if not np.allclose(xs[:, 0] ** 2 + xs[:, 1] ** 2, 1.0):
             raise ValueError("the angle is no unit vector")
@@ -248,6 +255,8 @@ SAME = {
     "with_model": same_other,
     "single_joints": same("single_joints"),
     "joint_efforts": lambda w, i, zs, xs, us: [(w.joint_efforts(us), i.joint_efforts(us))],
+    "joint_feedback": lambda w, i, *_: list(zip(w.joint_feedback, i.joint_feedback, strict=True)),
+    "joint_inertias": lambda w, i, zs, xs, us: [(w.joint_inertias(zs), i.joint_inertias(xs))],
     "integrator_order": same("integrator_order"),
     "write_expansion": same_expansion,
     "parameter_gradient": lambda w, i, zs, xs, us: [

@@ -484,7 +484,7 @@ def test_other_files_are_refused(rng, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format_version": np.array(2)}, "format 2 of a newer trajopt, wanted at most 1"),
+        ({"format_version": np.array(3)}, "format 3 of a newer trajopt, wanted at most 2"),
         ({"format_version": np.array("new")}, "without its format_version"),
         ({"format_version": None}, "without its format_version"),
         ({"table": np.array([object()])}, "not a policy file"),

@@ -149,6 +149,11 @@ class ExtendedSystem(ClosedLoopRollouts):
         """Those of the system inside, which read the velocities in front of what is remembered."""
         return np.hstack([offered[0], np.zeros((self.nu, self.memory))]), offered[1]
 
+    def _joint_feedback(self, offered):
+        """That of the system inside, of whose tangents and controls those here are longer ones."""
+        positions, velocities, efforts = offered
+        return positions, velocities, np.pad(efforts, ((0, 0), (0, self.nu - efforts.shape[1])))
+
     def _state_limits(self, inside, position=True, velocity=True):
         """Those of the system inside, and none of what is remembered."""
         lower, upper = inside(position=position, velocity=velocity)
@@ -194,6 +199,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     "serves": ExtendedSystem._serves,
     "state_space": ExtendedSystem._state_space,
     "control_speeds": lambda system, offered: system._control_speeds(offered),
+    "joint_feedback": lambda system, offered: system._joint_feedback(offered),
     "neutral_state": lambda system, x: system.state(x),
     "state_limits": _function(ExtendedSystem._state_limits),
     **dict.fromkeys(("state_names", "tangent_names"), lambda system, names: system._with_names_before(names)),
@@ -213,6 +219,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
             "quantities",
             "contact_points",
             "contact_forces",
+            "joint_inertias",
         ),
         _function(ExtendedSystem._of_states),
     ),

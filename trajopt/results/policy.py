@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from math import isfinite
 from pathlib import Path
@@ -27,6 +27,8 @@ from dynamics.printed import in_brief
 from trajopt.interfaces.state_space import StateSpace, space_of
 from trajopt.interfaces.system import System, state_array
 from trajopt.results.dense_output import CONTROLS, HELD, DenseOutput, dense_output
+from trajopt.results.holding import Hold, followed_by_standing
+from trajopt.results.joint_feedback import with_joint_feedback
 from trajopt.results.results_files import checked_file, write_atomically
 from trajopt.validation import flag, float_array, one_of
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from trajopt.problem.problem import Problem
     from trajopt.results.solution import Solution
 
-FORMAT, VERSION = "trajopt.Policy", 1
+FORMAT, VERSION = "trajopt.Policy", 2
 FLOAT64 = np.dtype(np.float64)
 
 
@@ -52,6 +54,8 @@ class Policy:
         What the controls are clipped to, (N, nu) each.
     feedback : bool
         False: the planned controls, whatever the state.
+    hold : (x, u, K) or None
+        What is done after the end: u + K difference(x, state).  None: the last knot's control and gains go on.
 
     Notes
     -----
@@ -77,6 +81,7 @@ class Policy:
     K: np.ndarray = field(repr=False)
     limits: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
     feedback: bool = True
+    hold: Hold | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         return in_brief(self, horizon=self.horizon)
@@ -124,7 +129,8 @@ class Policy:
 
         Raises TypeError or ValueError if t is not a finite number.
         """
-        return self.motion.state(*self.motion.locate(_seconds(t)))
+        k, s = self.motion.locate(_seconds(t))
+        return self.hold.x.copy() if self.hold is not None and s == 1.0 else self.motion.state(k, s)
 
     def __call__(self, t: float, x: ArrayLike | None = None) -> np.ndarray:
         """The control (nu,) at t seconds from the start, in the state x (nx,), which an open loop does not need.
@@ -133,12 +139,16 @@ class Policy:
         """
         motion = self.motion
         k, s = motion.locate(t if type(t) is float and isfinite(t) else _seconds(t))
-        u = motion.control(k, s)
+        hold = self.hold if s == 1.0 else None  # the whole of a step is over after the last one alone
+        u = motion.control(k, s) if hold is None else hold.u
         if self.feedback:
             space = motion.space
             if not (_plain(x) and x.shape == (space.nx,) and space.contains(x)):
                 x = self._state(x)
-            u = u + self.K[k] @ space.compare(motion.state(k, s) if s else motion.xs[k], x)
+            if hold is not None:
+                u = u + hold.K @ space.compare(hold.x, x)
+            else:
+                u = u + self.K[k] @ space.compare(motion.state(k, s) if s else motion.xs[k], x)
         if self.limits is None:
             return u if self.feedback else u.copy()
         return np.minimum(np.maximum(u, self.limits[0][k]), self.limits[1][k])
@@ -184,6 +194,8 @@ class Policy:
         }
         if self.limits is not None:
             arrays |= {"lower": self.limits[0], "upper": self.limits[1]}
+        if self.hold is not None:
+            arrays |= {f"hold_{name}": value for name, value in self.hold._asdict().items()}
         stream, path = BytesIO(), Path(path)
         np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType]
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -224,9 +236,13 @@ class Policy:
             if any(side.shape != (N, nu) or np.isnan(side).any() for side in sides):
                 raise ValueError(f"lower, upper: expected numbers of shape {(N, nu)}")
             limits = sides[0], sides[1]
+        hold = None
+        if any(f"hold_{name}" in arrays for name in Hold._fields):
+            parts = zip(Hold._fields, ((nx,), (nu,), (nu, ndx)), strict=True)
+            hold = Hold(*(float_array(f"hold_{name}", arrays[f"hold_{name}"], shape) for name, shape in parts))
         times, xs, us, K, table, slopes, early = values.values()
         motion = DenseOutput(space, times, xs, us, slopes, float(early), table)
-        return cls(motion, K, limits, bool(arrays["feedback"]))
+        return cls(motion, K, limits, bool(arrays["feedback"]), hold)
 
 
 def _plain(x: Any) -> TypeGuard[np.ndarray]:
@@ -250,11 +266,34 @@ def planned_problem(solution: Solution) -> Problem:
     return solution.problem
 
 
-def policy_of(solution: Solution, feedback: bool = True, control: str = HELD) -> Policy:
+def policy_of(
+    solution: Solution,
+    feedback: bool = True,
+    control: str = HELD,
+    joint_stiffness: Any = None,
+    joint_damping: Any = None,
+    hold: bool = False,
+) -> Policy:
     """The policy of a solution; see `Solution.policy`."""
-    problem, feedback = planned_problem(solution), flag("feedback", feedback)
+    problem, feedback, hold = planned_problem(solution), flag("feedback", feedback), flag("hold", hold)
     motion = dense_output(problem.system, solution.xs, solution.us, one_of("control", control, CONTROLS))
     limits = problem.control_limits
     if limits is not None:
         limits = limits[0].copy(), limits[1].copy()
-    return Policy(motion, solution.K.copy(), limits, feedback)
+    solution, end = followed_by_standing(solution) if hold else (solution, None)
+    solution, feedback, end = deployed(solution, feedback, joint_stiffness, joint_damping, end)
+    return Policy(motion, solution.K.copy(), limits, feedback, end)
+
+
+def deployed(
+    solution: Solution, feedback: bool, joint_stiffness: Any, joint_damping: Any, hold: Hold | None = None
+) -> tuple[Solution, bool, Hold | None]:
+    """A solution with the gains that are executed, whether there are any, and what is done after its end: its gains, if
+    they are to be fed back, and those of joints."""
+    if joint_stiffness is None and joint_damping is None:
+        return solution, feedback, hold
+    if not feedback:
+        solution = replace(solution, K=np.zeros_like(solution.K))
+        hold = None if hold is None else hold._replace(K=np.zeros_like(hold.K))
+    solution, K = with_joint_feedback(solution, joint_stiffness, joint_damping, None if hold is None else hold.K)
+    return solution, True, None if hold is None or K is None else hold._replace(K=K)

@@ -6,7 +6,7 @@ Between knots it is the motion that `trajopt.results.dense_output` has.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from dynamics.printed import in_brief
 from trajopt.capabilities import Coordinates, capability
 from trajopt.interfaces.system import System
 from trajopt.results.dense_output import EARLY, dense_output
-from trajopt.results.policy import planned_problem
+from trajopt.results.policy import deployed, planned_problem
 from trajopt.validation import positive_number
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class ResampledPlan:
         return in_brief(self, duration=float(self.times[-1]))
 
 
-def resample(solution: Solution, dt: float) -> ResampledPlan:
+def resample(solution: Solution, dt: float, joint_stiffness: Any = None, joint_damping: Any = None) -> ResampledPlan:
     """The plan at times dt apart.
 
     Parameters
@@ -62,6 +62,8 @@ def resample(solution: Solution, dt: float) -> ResampledPlan:
         With its problem, and with a trajectory.
     dt : float
         Seconds, positive; longer or shorter than the plan's steps, whole parts of which it need not be.
+    joint_stiffness, joint_damping : number or (J,) array or "auto", optional
+        Added to the gains, as in `Solution.policy`.
 
     Raises
     ------
@@ -83,7 +85,8 @@ def resample(solution: Solution, dt: float) -> ResampledPlan:
     if known is not None:
         velocities = slice(system.ndx - (system.nx - known.nq), None)
         accelerations = motion.rates(*motion.locate_all(times), velocities)
-    return ResampledPlan(system, times, xs, solution.us[knots], solution.K[knots], accelerations, knots)
+    gains = deployed(solution, True, joint_stiffness, joint_damping)[0].K
+    return ResampledPlan(system, times, xs, solution.us[knots], gains[knots], accelerations, knots)
 
 
 def _times(end: float, dt: float) -> np.ndarray:

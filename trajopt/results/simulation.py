@@ -14,7 +14,7 @@ from dynamics.printed import in_brief
 from trajopt.capabilities import KnotByKnot, OtherModels, Refinement, capability
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
 from trajopt.problem.remembering_system import remembered_between, remembered_next, remembered_numbers
-from trajopt.results.policy import Policy, planned_problem, policy_of
+from trajopt.results.policy import Policy, deployed, planned_problem, policy_of
 from trajopt.results.substeps import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
 from trajopt.validation import one_of, positive_number, same_shape
 
@@ -71,6 +71,8 @@ def simulate(
     x0: ArrayLike | None = None,
     system: System | None = None,
     period: float | None = None,
+    joint_stiffness: ArrayLike | str | None = None,
+    joint_damping: ArrayLike | str | None = None,
 ) -> Simulation:
     """Execute a plan in fine steps, on a robot that may be another one than it was made for.
 
@@ -98,6 +100,9 @@ def simulate(
         `Solution.policy`.  By default it is asked at the plan's knots.  Where steps cannot be whole parts of both the
         period and the plan's knots, as of those of free durations, it is asked at the next step, a tenth of a period
         late at most.  Systems without finer steps are asked at their own.
+    joint_stiffness, joint_damping : number or (J,) array or "auto", optional
+        Of the joints, besides the gains or in their place, as in `Solution.policy`; with a function as policy, which
+        has its own, they are refused.
 
     Raises
     ------
@@ -115,6 +120,12 @@ def simulate(
     feedback: 0.1 rad
     """
     problem = planned_problem(solution)
+    if joint_stiffness is not None or joint_damping is not None:
+        if callable(policy):
+            name = "joint_damping" if joint_stiffness is None else "joint_stiffness"
+            raise ValueError(f"{name}: got one beside a policy of its own, expected None, or solution.policy with it")
+        feedback = one_of("policy", policy, MODES) == MODES[0]
+        solution, policy = deployed(solution, feedback, joint_stiffness, joint_damping)[0], MODES[0]
     own, xs, us, N = problem.system, solution.xs, solution.us, len(solution.us)
     dt = positive_number("dt", dt)
     period = None if period is None else positive_number("period", period)

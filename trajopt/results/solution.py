@@ -195,7 +195,14 @@ class Solution(PrintedAsTable, Reported):
         costate = self.Vx[np.minimum(np.arange(steps, N + steps + 1), N)]
         return self._start(self.us[at], xs, tuple(constraints), costate, self.K[at])
 
-    def policy(self, feedback: bool = True, control: str = "held") -> Policy:
+    def policy(
+        self,
+        feedback: bool = True,
+        control: str = "held",
+        joint_stiffness: ArrayLike | str | None = None,
+        joint_damping: ArrayLike | str | None = None,
+        hold: bool = False,
+    ) -> Policy:
         """The trajectory as a controller u = policy(t, x) at any time; see `trajopt.Policy`.
 
         Parameters
@@ -206,13 +213,25 @@ class Solution(PrintedAsTable, Reported):
             The planned control between knots: as it was planned, or interpolated linearly between the middles of the
             steps, so that motors are not to jump at every knot.  The planned motion, around which is fed back, is that
             of these controls.
+        joint_stiffness, joint_damping : number or (J,) array or "auto", optional
+            Torques -kp dq - kd dv that pull each driven joint towards its planned angle and velocity besides what the
+            gains say, in N m/rad and N m s/rad, of sliding joints N/m and N s/m: one number for all of them, or one for
+            each driven degree of freedom.  They become part of the gains (`trajopt.results.joint_feedback`).  "auto":
+            just enough that the joints' stiffness is positive definite in all directions at all knots in contact, for
+            contacts may slip.  Damping that is not given is that of half the critical damping of each joint alone,
+            less where a controller at 1 kHz can bring no more; zero for none.
+        hold : bool
+            True: after the end the last posture is held, about its velocity zero, by a gain that is stationary, and
+            gains of the plan are those of a plan that goes on so for ever (`trajopt.results.holding`).  False: the last
+            knot's control and gains go on, which are those of a plan that ends.
 
         Raises
         ------
         TypeError, ValueError
-            Naming the argument; ValueError for a solution without its problem or without a trajectory.
+            Naming the argument; TypeError for joint_stiffness of a system without driven joints; ValueError for hold
+            of a plan whose end is not at rest, and for a solution without its problem or without a trajectory.
         """
-        return policy_of(self, feedback, control)
+        return policy_of(self, feedback, control, joint_stiffness, joint_damping, hold)
 
     def discretization_error(self, substeps: int | None = None) -> DiscretizationError:
         """How far the plan is from what its controls do in continuous time; see `trajopt.DiscretizationError`.
@@ -329,13 +348,19 @@ class Solution(PrintedAsTable, Reported):
         return self.problem
 
     # -------------------------------------------------------------------------------------------- out
-    def resample(self, dt: float) -> ResampledPlan:
+    def resample(
+        self,
+        dt: float,
+        joint_stiffness: ArrayLike | str | None = None,
+        joint_damping: ArrayLike | str | None = None,
+    ) -> ResampledPlan:
         """The plan at times dt (s) apart, with gains; see `trajopt.ResampledPlan`.
 
         Between knots states follow the dynamics in finer steps with the controls held, and what those are off the next
-        knot by is put back smoothly (`trajopt.results.resampled`); knots are met exactly.
+        knot by is put back smoothly (`trajopt.results.resampled`); knots are met exactly.  Stiffness and damping of
+        joints are those of `policy`.
         """
-        return resample(self, dt)
+        return resample(self, dt, joint_stiffness, joint_damping)
 
     def to_csv(self, path: str | Path, dt: float | None = None) -> Path:
         """Write times, states and controls as comma-separated values under their names, one line for each knot, or for

@@ -1,0 +1,138 @@
+"""After the end of a plan its last posture is held, by gains of a plan that stands still for ever."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import problems
+import trajopt
+from dynamics import frame_jacobian
+from tests.trajopt.systems import LinearSystem
+from trajopt import ControlCost, Problem, StateCost
+from trajopt.interfaces.system import window
+
+SOLVER = trajopt.DDP(max_iterations=300)
+
+
+@pytest.fixture(scope="module", params=["quadruped_trot", "quadruped_stand", "arm", "cartpole"])
+def plan(request):
+    return SOLVER.solve(problems.make(request.param))
+
+
+@pytest.fixture(scope="module")
+def trot():
+    return SOLVER.solve(problems.make("quadruped_trot"))
+
+
+def at_end(solution):
+    """The system of the last knot."""
+    N = len(solution.us)
+    return window(solution.problem.system, N - 1, N)
+
+
+def closed_loop(solution, hold):
+    fx, fu = at_end(solution).linearize(hold.x[None], hold.u[None])
+    return fx[0] + fu[0] @ hold.K
+
+
+def test_the_closed_loop_at_the_end_is_stable(plan):
+    hold = plan.policy(hold=True).hold
+    assert np.abs(np.linalg.eigvals(closed_loop(plan, hold))).max() < 0.999
+    system, after = plan.problem.system, at_end(plan).step(hold.x, hold.u)
+    assert np.abs(system.difference(hold.x, after)).max() < 0.5 * system.dt
+    np.testing.assert_array_equal(hold.x[system.nq :], 0.0)
+
+
+def test_what_pushes_the_robot_off_is_gone_after_two_seconds(trot, rng):
+    """A centimetre and 0.02 rad, along what held feet allow; asked every millisecond, by steps of a millisecond."""
+    policy, system = trot.policy(hold=True), trot.problem.system
+    hold, plant = policy.hold, at_end(trot).refined(round(system.dt / 1e-3))
+    feet = [frame_jacobian(system.model, hold.x[: system.nq], frame)[:3] for frame in system.contact_frames]
+    N = scipy.linalg.null_space(np.concatenate(feet))
+    for _ in range(3):
+        dq = N @ rng.standard_normal(N.shape[1])
+        dq *= min(0.01 / np.abs(dq[:3]).max(), 0.02 / np.abs(dq[3:]).max())
+        x = system.integrate(hold.x, np.r_[dq, np.zeros(18)])
+        for i in range(2000):
+            x = plant.window(0, 1).step(x, policy(policy.horizon + 1e-3 * i, x))
+        assert np.abs(system.difference(trot.xs[-1], x)).max() < 1e-3
+
+
+def test_of_a_linear_system_it_is_the_gain_of_the_riccati_equation(rng):
+    """The knots before, too, for which the plan goes on for ever."""
+    A, B = np.eye(3) + 0.1 * rng.standard_normal((3, 3)), rng.standard_normal((3, 2))
+    Q, R = np.array([1.0, 2.0, 0.5]), 0.3
+    system = LinearSystem(A, B)
+    solution = trajopt.ILQR().solve(
+        Problem(system, np.ones(3), 60, [StateCost(system, np.zeros(3), Q), ControlCost(R)], [])
+    )
+    policy, dt = solution.policy(hold=True), system.dt
+    P = scipy.linalg.solve_discrete_are(A, B, dt * np.diag(Q), dt * R * np.eye(2))
+    K = -np.linalg.solve(dt * R * np.eye(2) + B.T @ P @ B, B.T @ P @ A)
+    np.testing.assert_allclose(policy.hold.K, K, rtol=0.0, atol=1e-8 * np.abs(K).max())
+    np.testing.assert_allclose(policy.K, np.broadcast_to(K, policy.K.shape), rtol=0.0, atol=1e-8 * np.abs(K).max())
+    assert np.abs(solution.K[-1] - K).max() > 0.1 * np.abs(K).max()
+
+
+@pytest.mark.parametrize("name", ["quadruped_trot", "quadruped_stand"])
+@pytest.mark.parametrize("solver", [SOLVER, trajopt.ILQR(max_iterations=300)])
+def test_gains_of_the_plan_are_those_before_far_from_its_end(name, solver):
+    """Hessians of costs and constraints are the same, so that what happens at the end is forgotten."""
+    plan = solver.solve(problems.make(name))
+    policy = plan.policy(hold=True)
+    early = slice(0, len(plan.us) // 4)
+    assert np.abs(policy.K - plan.K)[early].max() < 0.02 * np.abs(plan.K[early]).max()
+    np.testing.assert_array_equal(policy.us, plan.us)
+
+
+def test_it_goes_into_files(trot, tmp_path):
+    policy = trot.policy(hold=True, joint_stiffness="auto")
+    loaded = trajopt.Policy.load(policy.save(tmp_path / "hold.npz"))
+    x = trot.problem.system.integrate(trot.xs[-1], np.full(36, 1e-3))
+    for t in (0.0, 0.111, policy.horizon - 1e-4, policy.horizon, policy.horizon + 1.0):
+        np.testing.assert_array_equal(loaded(t, x), policy(t, x))
+        np.testing.assert_array_equal(loaded.reference(t), policy.reference(t))
+    np.testing.assert_array_equal(policy(9.0, policy.hold.x), policy.hold.u)
+    np.testing.assert_array_equal(policy.reference(9.0), policy.hold.x)
+    with np.load(tmp_path / "hold.npz") as data:
+        arrays = dict(data)
+    np.savez(tmp_path / "hold.npz", **{key: value for key, value in arrays.items() if key != "hold_K"})
+    with pytest.raises(ValueError, match="got a policy file that is damaged"):
+        trajopt.Policy.load(tmp_path / "hold.npz")
+
+
+def test_without_it_the_last_gains_go_on(trot):
+    assert trot.policy().hold is None
+    np.testing.assert_array_equal(trot.policy().K, trot.K)
+
+
+def test_the_control_before_is_remembered(rng):
+    """With control rates the state of rest has the control that holds it."""
+    inside = LinearSystem(np.array([[1.0, 0.1], [0.3, 0.9]]), np.array([[0.0], [0.1]]))
+    system = trajopt.ControlRateSystem(inside)
+    rate = trajopt.ControlRateCost(system, 0.1)
+    costs = [system.lift(StateCost(inside, np.zeros(2), 1.0)), rate, ControlCost(0.1)]
+    solution = trajopt.ILQR().solve(Problem(system, np.array([0.1, 0.0, 0.0]), 80, costs, []))
+    hold = solution.policy(hold=True).hold
+    fx, fu = system.linearize(hold.x[None], hold.u[None])
+    assert np.abs(np.linalg.eigvals(fx[0] + fu[0] @ hold.K)).max() < 1.0
+    np.testing.assert_allclose(hold.x[2:], hold.u, rtol=0.0, atol=1e-12)
+
+
+def test_plans_that_do_not_come_to_rest_are_refused(plan):
+    system = LinearSystem(np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.0], [0.1]]))
+    moving = Problem(system, np.array([0.0, 30.0]), 5, [ControlCost(1.0)], [])
+    with pytest.raises(ValueError, match=r"^hold: got a plan that is not at rest at its end, where a component of "):
+        trajopt.ILQR().solve(moving).policy(hold=True)
+    with pytest.raises(TypeError, match=r"^hold: got 1, wanted True or False"):
+        plan.policy(hold=1)
+
+
+def test_costs_that_leave_the_end_free_are_refused_or_helped_by_the_terminal_cost():
+    system = LinearSystem(np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.0], [0.1]]))
+    end = [StateCost(system, np.zeros(2), 100.0)]
+    with pytest.raises(ValueError, match=r"^hold: got a plan whose costs leave the state at its end free"):
+        trajopt.ILQR().solve(Problem(system, np.zeros(2), 5, [ControlCost(1.0)], [])).policy(hold=True)
+    hold = trajopt.ILQR().solve(Problem(system, np.zeros(2), 5, [ControlCost(1.0)], end)).policy(hold=True).hold
+    fx, fu = system.linearize(np.zeros((1, 2)), np.zeros((1, 1)))
+    assert np.abs(np.linalg.eigvals(fx[0] + fu[0] @ hold.K)).max() < 0.999

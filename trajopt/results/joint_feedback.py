@@ -1,0 +1,138 @@
+"""Stiffness and damping of joints beside the gains of a plan, for contacts that may slip.
+
+    u = us + (K - P) dx,      P = E^+ (kp S_q + kd S_v)
+
+S_q and S_v take the positions and the velocities of the driven joints out of a tangent dx, and E^+ turns torques of
+joints into the controls that exert them best, by least squares (`trajopt.capabilities.JointFeedback`).  So joints are
+pulled towards their planned angles by -kp dq - kd dv, and that is but another K: whoever executes it need not know.
+
+Gains of a plan with contacts count on contacts that hold: they are free to push joints *away* from the plan wherever
+held feet forbid the motion.  When a foot slips nothing forbids it.  The stiffness that a plan itself gives its joints,
+the symmetric part of - E K S_q', then is indefinite, and the default lifts the least eigenvalue lambda above zero,
+
+    kp = -1.2 lambda,      kd = max(-1.2 delta, 2 zeta sqrt(kp m)),      kd <= m / (2 T),
+
+over all knots in contact: delta is that of the velocities, m the inertia of each joint when nothing is held, of which
+damping at intervals of T allows no more.  The last tenth of a plan does not count, unless standing still follows it:
+there gains are those of the end, stiffer from knot to knot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trajopt.capabilities import ContactForces, JointFeedback, capability
+from trajopt.interfaces.system import System
+from trajopt.validation import scalar_or_vector
+
+if TYPE_CHECKING:
+    from trajopt.results.solution import Solution
+
+AUTO = "auto"
+MARGIN = 1.2
+"""Of the default: how far beyond zero the least eigenvalue is lifted, over what it was below."""
+DAMPING_RATIO = 0.5
+"""Of a joint alone, with its stiffness and its own inertia, where damping is not given."""
+ENDING = 0.1
+"""Part of a plan, its last one, whose gains are those of the end."""
+PERIOD = 1e-3
+"""Seconds between the decisions of a controller, for which the damping of the default is safe."""
+
+
+def with_joint_feedback(
+    solution: Solution, stiffness: Any, damping: Any, standing: np.ndarray | None = None
+) -> tuple[Solution, np.ndarray | None]:
+    """The solution whose gains have stiffness and damping of joints besides, and those (nu, ndx) of standing still at
+    the end, if it does, with the same.
+
+    Raises TypeError for a system without joints that controls drive, ValueError for numbers that are none, negative or
+    too many.
+    """
+    if stiffness is None and damping is None:
+        return solution, standing
+    for name, value in (("joint_stiffness", stiffness), ("joint_damping", damping)):
+        if isinstance(value, str) and value != AUTO:
+            raise ValueError(f"{name}: got {value!r}, expected None, a number, one number a driven joint, or {AUTO!r}")
+    system = solution.problem.system
+    known = driven_joints(system, "joint_stiffness" if stiffness is not None else "joint_damping")
+    lasting = np.diff(solution.times) > 0.0
+    K = solution.K.copy()
+    counted = K[_counted(solution)] if standing is None else np.stack([*K[_counted(solution, 0.0)], standing])
+    P = _feedback(known, solution, stiffness, damping, counted)
+    K[lasting] -= P
+    return replace(solution, K=K), None if standing is None else standing - P
+
+
+def driven_joints(system: System, argument: str) -> JointFeedback:
+    """What the system says of its joints; TypeError naming the argument for one without any that controls drive."""
+    known = capability(system, JointFeedback)
+    if known is None or not len(known.joint_feedback[0]):
+        raise TypeError(
+            f"{argument}: got one for a {type(system).__name__}, which has no joints that controls drive; expected "
+            "None, or a robot with such joints (trajopt.capabilities.JointFeedback)"
+        )
+    return known
+
+
+def least_stiffness(solution: Solution) -> float:
+    """The least stiffness, N m/rad or N/m, that the gains of a plan give its joints in any direction, over the knots
+    that the default looks at: negative where joints are pushed away from the plan if contacts yield.  TypeError for a
+    system without driven joints."""
+    known = driven_joints(solution.problem.system, "solution")
+    positions, _, efforts = known.joint_feedback
+    return _least(efforts, solution.K[_counted(solution)], positions)
+
+
+def in_contact(solution: Solution) -> np.ndarray:
+    """The knots (N,) at which forces act on contacts."""
+    known = capability(solution.problem.system, ContactForces)
+    if known is None:
+        return np.zeros(len(solution.us), dtype=bool)
+    return np.abs(known.contact_forces(solution.xs, solution.us)).max(axis=(1, 2), initial=0.0) > 0.0
+
+
+def _counted(solution: Solution, ending: float = ENDING) -> np.ndarray:
+    """The knots (N,) that the default looks at: those in contact, of plans without any all that take time, but for this
+    part at the end, if others are left."""
+    held, lasting, times = in_contact(solution), np.diff(solution.times) > 0.0, solution.times
+    held = held if held.any() else lasting
+    early = held & (times[:-1] < (1.0 - ending) * times[-1])
+    return early if early.any() else held
+
+
+def _least(efforts: np.ndarray, K: np.ndarray, columns: np.ndarray) -> float:
+    """The least eigenvalue of the symmetric parts of what gains K (M, nu, ndx) give the joints."""
+    block = -(efforts @ K[:, :, columns])
+    return float(np.linalg.eigvalsh(0.5 * (block + block.swapaxes(1, 2))).min())
+
+
+def _feedback(known: JointFeedback, solution: Solution, stiffness: Any, damping: Any, K: np.ndarray) -> np.ndarray:
+    """P (nu, ndx), by default for these gains K (M, nu, ndx)."""
+    positions, velocities, efforts = known.joint_feedback
+    J, own = len(positions), 0.0
+    inertias = known.joint_inertias(solution.xs).min(axis=0)
+    if isinstance(stiffness, str):
+        kp = np.full(J, MARGIN * max(0.0, -_least(efforts, K, positions)))
+    else:
+        kp = np.zeros(J) if stiffness is None else _numbers("joint_stiffness", stiffness, J)
+    if damping is None or isinstance(damping, str):
+        if isinstance(stiffness, str) or isinstance(damping, str):
+            own = MARGIN * max(0.0, -_least(efforts, K, velocities))
+        kd = np.maximum(own, 2.0 * DAMPING_RATIO * np.sqrt(kp * inertias))
+        kd = np.minimum(kd, 0.5 * inertias / PERIOD)
+    else:
+        kd = _numbers("joint_damping", damping, J)
+    P, back = np.zeros((K.shape[1], K.shape[2])), np.linalg.pinv(efforts)
+    P[:, positions], P[:, velocities] = back * kp, back * kd
+    return P
+
+
+def _numbers(name: str, value: Any, joints: int) -> np.ndarray:
+    """One number (J,) a joint, none negative."""
+    numbers = np.full(joints, 1.0) * scalar_or_vector(name, value, joints)
+    if (numbers < 0.0).any():
+        raise ValueError(f"{name}: got {float(numbers.min())}, expected no negative number")
+    return numbers
