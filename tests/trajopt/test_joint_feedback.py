@@ -1,5 +1,7 @@
 """Stiffness and damping of joints beside the gains of a plan: the gains that they make, by hand, wherever they go."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -102,6 +104,15 @@ def test_the_least_stiffness_is_that_of_the_joint_block(trot):
     counted = in_contact(trot) & (trot.times[:-1] < 0.9 * trot.times[-1])
     wanted = np.linalg.eigvalsh(joint_block(trot.K[counted])).min()
     np.testing.assert_allclose(least_stiffness(trot), wanted, rtol=1e-12)
+
+
+def test_an_explanation_says_how_far_gains_push_joints_away_in_contact(trot, arm):
+    told = " ".join(trot.explain().split())
+    assert f"they push joints away from the plan by up to {-least_stiffness(trot):.3g} N m/rad" in told
+    assert "solution.policy(joint_stiffness='auto', hold=True)" in told
+    assert "Gains count on contacts" not in arm.explain()
+    stiff = replace(trot, K=trot.policy(joint_stiffness=1e4).K)
+    assert "Gains count on contacts" not in stiff.explain()
 
 
 def test_gears_tendons_and_arms_get_torques_of_their_joints(rng):
