@@ -50,7 +50,7 @@ def experiments() -> dict[str, str]:
         "rods": "soft robots over ten seconds with and without exact Jacobians, beside published times; snapshots",
         "rods.knots": "time per knot of the equation of motion of soft robots, its derivatives and the Hessian",
         "rods.swing": "a clamped rod swings, by our integrators and beside PyElastica: error, steps and time",
-        "execution": "plans executed at 1 kHz, with right and wrong masses: policies, held controls, gains held or not",
+        "execution": "plans executed at 1 kHz, with right and wrong masses: policies, held controls; robots on legs",
         "mpc": "predictive control of a swing-up under gusts, beside open loop and feedback gains",
         "public_robots": "robots of other packages, read from URDF and MJCF, against Pinocchio and MuJoCo",
         "public_robots.pictures": "motions of public robots with their shapes: moving pictures and pages in a browser",

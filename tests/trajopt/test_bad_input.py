@@ -167,7 +167,7 @@ TABLE = [
           hold=FLAGS),
     *rows("policy of a robot", lambda **given: robot().policy(**given), joint_stiffness=STIFFNESS,
           joint_damping=STIFFNESS),
-    *rows("resample", lambda **given: robot().resample(**{"dt": 0.01, **given}), dt=(*ONE, 0.0),
+    *rows("resample", lambda **given: robot().resample(**{"dt": 0.01, **given}), dt=(*ONE, 0.0), hold=FLAGS,
           joint_stiffness=STIFFNESS, joint_damping=STIFFNESS),
     *rows("simulate a robot", lambda **given: trajopt.simulate(robot(), **given), joint_stiffness=STIFFNESS,
           joint_damping=STIFFNESS),

@@ -101,6 +101,15 @@ def test_it_goes_into_files(trot, tmp_path):
         trajopt.Policy.load(tmp_path / "hold.npz")
 
 
+def test_the_last_row_of_a_resampled_plan_stands_still(trot):
+    policy, plan = trot.policy(hold=True, joint_damping=0.1), trot.resample(0.003, hold=True, joint_damping=0.1)
+    for got, wanted in zip((plan.xs[-1], plan.us[-1], plan.K[-1]), policy.hold, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(plan.K[:-1], policy.K[plan.knots[:-1]])
+    np.testing.assert_array_equal(plan.xs[:-1], trot.resample(0.003).xs[:-1])
+    np.testing.assert_array_equal(plan.accelerations[-1], 0.0)
+
+
 def test_without_it_the_last_gains_go_on(trot):
     assert trot.policy().hold is None
     np.testing.assert_array_equal(trot.policy().K, trot.K)
