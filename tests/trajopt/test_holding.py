@@ -94,6 +94,7 @@ def test_it_goes_into_files(trot, tmp_path):
         np.testing.assert_array_equal(loaded.reference(t), policy.reference(t))
     np.testing.assert_array_equal(policy(9.0, policy.hold.x), policy.hold.u)
     np.testing.assert_array_equal(policy.reference(9.0), policy.hold.x)
+    assert repr(policy.hold) == "Hold(x: (37,), u: (12,), K: (12, 36))"
     with np.load(tmp_path / "hold.npz") as data:
         arrays = dict(data)
     np.savez(tmp_path / "hold.npz", **{key: value for key, value in arrays.items() if key != "hold_K"})
@@ -131,7 +132,7 @@ def test_the_control_before_is_remembered(rng):
 def test_plans_that_do_not_come_to_rest_are_refused(plan):
     system = LinearSystem(np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.0], [0.1]]))
     moving = Problem(system, np.array([0.0, 30.0]), 5, [ControlCost(1.0)], [])
-    with pytest.raises(ValueError, match=r"^hold: got a plan that is not at rest at its end, where a component of "):
+    with pytest.raises(ValueError, match=r"^hold: got .* at rest at its end, where component 0 changes by 3 in a s"):
         trajopt.ILQR().solve(moving).policy(hold=True)
     with pytest.raises(TypeError, match=r"^hold: got 1, wanted True or False"):
         plan.policy(hold=1)
