@@ -9,7 +9,10 @@ import trajopt
 from dynamics import frame_jacobian
 from tests.trajopt.systems import LinearSystem
 from trajopt import ControlCost, Problem, StateCost
+from trajopt.backward.expansions import Expansion
+from trajopt.backward.sweep import sweep
 from trajopt.interfaces.system import window
+from trajopt.results.holding import _gains
 
 SOLVER = trajopt.DDP(max_iterations=300)
 
@@ -136,6 +139,16 @@ def test_plans_that_do_not_come_to_rest_are_refused(plan):
         trajopt.ILQR().solve(moving).policy(hold=True)
     with pytest.raises(TypeError, match=r"^hold: got 1, wanted True or False"):
         plan.policy(hold=1)
+
+
+def test_costs_without_a_minimum_are_made_convex(rng):
+    """As in any iteration of a solve, what is positive of them counts."""
+    shapes = (4, 3, 3), (4, 3, 2), (5, 3), (4, 2), (5, 3, 3), (4, 2, 3), (4, 2, 2)
+    e = Expansion(*(rng.standard_normal(shape) for shape in shapes))
+    e = e._replace(lxx=e.lxx + e.lxx.swapaxes(1, 2), luu=e.luu + e.luu.swapaxes(1, 2))
+    assert not sweep(*e, 0.0).ok
+    result = _gains(e)
+    assert result.ok and np.linalg.eigvalsh(result.Vxx).min() > -1e-9
 
 
 def test_costs_that_leave_the_end_free_are_refused_or_helped_by_the_terminal_cost():

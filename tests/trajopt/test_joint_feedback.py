@@ -100,6 +100,13 @@ def test_by_default_joints_are_stiff_in_every_direction_wherever_feet_are_held(t
     assert (np.diag(damping) > 0.0).all() and (np.diag(damping) * 1e-3 / inertia.min(axis=0) <= 0.5 + 1e-9).all()
 
 
+def test_default_stiffness_at_the_knots_is_warned_of(arm):
+    with pytest.warns(RuntimeWarning, match=r"^joint_stiffness, joint_damping: 'auto' is made for decisions e"):
+        shaking = trajopt.simulate(arm, joint_stiffness="auto")
+    steady = trajopt.simulate(arm, joint_stiffness="auto", period=1e-3)
+    assert steady.largest_deviation.max() < 1e-3 < shaking.largest_deviation.max()
+
+
 def test_the_least_stiffness_is_that_of_the_joint_block(trot):
     counted = in_contact(trot) & (trot.times[:-1] < 0.9 * trot.times[-1])
     wanted = np.linalg.eigvalsh(joint_block(trot.K[counted])).min()

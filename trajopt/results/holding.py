@@ -76,7 +76,10 @@ def followed_by_standing(solution: Solution) -> tuple[Solution, Hold]:
     e = _along(solution)
     lxx = e.lxx.copy()
     lxx[-1] = V
-    gains = _gains(e._replace(lxx=lxx)).K.copy()
+    result = _gains(e._replace(lxx=lxx))
+    if not result.ok:
+        raise ValueError(f"hold: got a plan whose costs have no minimum in the controls at knot {result.failed_knot}")
+    gains = result.K.copy()
     gains[~lasting] = solution.K[~lasting]
     return replace(solution, K=gains), Hold(x, u, K)
 
@@ -136,7 +139,7 @@ def _fixed_point(e: Expansion) -> tuple[np.ndarray, np.ndarray] | None:
     for _ in range(BLOCKS):
         result = _gains(many)
         K, V = result.K[0], result.Vxx[0]
-        if not np.isfinite(V).all():
+        if not (result.ok and np.isfinite(V).all()):
             return None
         if np.abs(K - result.K[1]).max() <= SETTLED * np.abs(K).max():
             return (V.copy(), K.copy()) if _holds(e.fx[0], e.fu[0], K) else None
