@@ -122,6 +122,19 @@ def test_an_explanation_says_how_far_gains_push_joints_away_in_contact(trot, arm
     assert "Gains count on contacts" not in stiff.explain()
 
 
+def test_an_explanation_says_nothing_of_joints_that_nothing_drives():
+    """Held by a foot, driven at its base alone."""
+    robot = problems.make("quadruped_stand").system
+    B = np.zeros((18, 6))
+    B[:6] = np.eye(6)
+    system = RigidBodySystem(robot.model, 0.01, actuation=B, contacts=robot.contacts)
+    x0 = problems.make("quadruped_stand").x0
+    costs = [trajopt.StateCost(system, x0, 1.0), trajopt.ControlCost(1e-3)]
+    solution = trajopt.ILQR(max_iterations=1).solve(trajopt.Problem(system, x0, 5, costs, []))
+    assert solution.K.any() and least_stiffness(solution) == 0.0
+    assert "Gains count on contacts" not in solution.explain()
+
+
 def test_gears_tendons_and_arms_get_torques_of_their_joints(rng):
     """Controls exert what was asked for on the joints, exactly where they can."""
     model, _ = load_reference("ur5")

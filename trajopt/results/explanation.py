@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trajopt.backward.expansions import Expansion, adjoint, expand
-from trajopt.capabilities import JointFeedback, capability
 from trajopt.interfaces.system import control_names, tangent_names
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.extended_system import innermost
@@ -258,9 +257,7 @@ def _feedback(solution: Solution) -> Iterator[str]:
     """Gains that push joints away from the plan where contacts give way."""
     if solution.problem is None or not len(solution.us) or not solution.K.any():
         return
-    if capability(solution.problem.system, JointFeedback) is None or not in_contact(solution).any():
-        return
-    least = least_stiffness(solution)
+    least = least_stiffness(solution) if in_contact(solution).any() else 0.0
     if least < -PUSHED * np.abs(solution.K).max():
         yield (
             f"Gains count on contacts that hold: where one slips, they push joints away from the plan by up to "
