@@ -16,6 +16,12 @@ deviations, and the geometric mean of their ratios to those of held gains.  Inte
 percent on some plants and worse on others, so gains are held, as in the rollouts that they were made for and in
 resampled plans.
 
+A third table has robots on legs, under the gains alone, with stiffness and damping of the joints besides as they are by
+default (`joint_stiffness="auto"`), and both with the last posture held after the end (`hold=True`).  The stiffness that
+feedback gives the joints [N m/rad] is the least and the largest eigenvalue of the symmetric part of its joint block,
+over all knots in contact and, where it holds, the end; deviations are those of the first table, and those at the end
+and two seconds later [mrad or mm], by steps of the last phase, whose contacts hold: what slips is not seen here.
+
     python -m experiments.execution [--quick] [--out DIR]
 
 Writes OUT/execution.json.
@@ -37,6 +43,7 @@ from experiments.harness import Experiment, Run, quick
 from experiments.harness.tables import table
 from experiments.harness.timing import medians
 from problems.rods.cable_manipulator import ROD, SOFT, cable_manipulator
+from trajopt.interfaces.system import window
 
 PERIOD = 1e-3
 """Of the controller, s."""
@@ -48,7 +55,16 @@ NEAR = 1.0
 LAWS = ("policy", "at knots", "resampled")
 PLANTS = ("acrobot", "cartpole", "double_pendulum", "quadrotor")
 DRAWS = 20
-SHORT = ("quadruped_stand", "user's cart-pole"), ("cartpole",), 2
+ON_LEGS = ("quadruped_stand", "quadruped_trot", "quadruped_walk", "humanoid_step")
+FEEDBACK: dict[str, dict[str, Any]] = {
+    "gains": {},
+    "gains, joints": {"joint_stiffness": "auto"},
+    "gains, hold": {"hold": True},
+    "gains, joints, hold": {"joint_stiffness": "auto", "hold": True},
+}
+AFTER = 2.0
+"""Seconds for which motions go on after the end of a plan."""
+SHORT = ("quadruped_stand", "user's cart-pole"), ("cartpole",), 2, ("quadruped_stand",)
 SOLVER = trajopt.DDP(max_iterations=300)
 Law = Callable[[float, np.ndarray], np.ndarray]
 
@@ -213,12 +229,55 @@ def unstable(name: str, draws: int) -> dict[str, Any]:
     return row
 
 
+# ------------------------------------------------------------------------------------------------ on legs
+def stiffness(policy: trajopt.Policy, held: np.ndarray) -> list[float]:
+    """The least and the largest eigenvalue of the symmetric part of the joints' stiffness, at these knots (N,)."""
+    system: Any = policy.system
+    positions, _, efforts = system.joint_feedback
+    K = policy.K[held] if policy.hold is None else np.stack([*policy.K[held], policy.hold.K])
+    block = -efforts @ K[:, :, positions]
+    found = np.linalg.eigvalsh(0.5 * (block + block.swapaxes(1, 2)))
+    return [float(found.min()), float(found.max())]
+
+
+def afterwards(policy: trajopt.Policy, plant: Any, x: np.ndarray) -> list[float]:
+    """Deviations from the last state of a plan when it is over and the state is x, and `AFTER` seconds later."""
+    own: Any = policy.system
+    N, off = len(policy.us), []
+    last = window(window(plant, N - 1, N).refined(round(plant.dt / PERIOD)), 0, 1)
+    steps = round(AFTER / PERIOD)
+    for i in range(steps + 1):
+        if i in (0, steps):
+            off.append(float(np.abs(own.difference(policy.xs[-1], x)[: own.nv]).max()))
+        x = last.step(x, policy(policy.horizon + i * PERIOD, x))
+    return [each if np.isfinite(each) and each < NEAR else np.inf for each in off]
+
+
+def on_legs(name: str) -> dict[str, Any]:
+    """A row of the third table."""
+    case = robot(name)
+    plan = SOLVER.solve(case.problem)
+    held = np.abs(plan.problem.system.contact_forces(plan.xs, plan.us)).max(axis=(1, 2)) > 0.0  # pyright: ignore[reportAttributeAccessIssue]
+    found: dict[str, Any] = {"problem": name, "status": str(plan.status)}
+    for key, given in FEEDBACK.items():
+        policy = plan.policy(**given)
+        found[key] = {"stiffness": stiffness(policy, held)}
+        for masses, plant in (("right", case.heavier(1.0)), ("wrong", case.heavier(HEAVIER))):
+            off = executed(plan, policy, plant, case)["off"]
+            end = trajopt.simulate(plan, dt=PERIOD, policy=policy, period=PERIOD, system=plant).xs[-1]
+            with np.errstate(all="ignore"):
+                after = afterwards(policy, plant, end) if off < NEAR else [np.inf, np.inf]
+            found[key][masses] = {"off": off, "end": after[0], "after": after[1]}
+    return found
+
+
 def study(run: Run) -> dict[str, Any]:
-    """Both tables."""
-    cases, plants, draws = SHORT if run.options.quick else (tuple(CASES), PLANTS, DRAWS)
+    """All tables."""
+    cases, plants, draws, legs = SHORT if run.options.quick else (tuple(CASES), PLANTS, DRAWS, ON_LEGS)
     return {
         "execution": [comparison(name) for name in run.track(cases, "executing")],
         "gains": [unstable(name, draws) for name in run.track(plants, "comparing gains")],
+        "legs": [on_legs(name) for name in run.track(legs, "standing still")],
     }
 
 
@@ -248,10 +307,21 @@ def tables(results: dict[str, Any]) -> Iterable[Table]:
         )  # fmt: skip
     title = f"Unstable plants, masses of bodies wrong by up to {100 * WRONG:.0f} %: medians of deviations [mrad or mm]"
     yield table(title, ["plant", "law"], ["kept", "largest", "rms", "largest over held", "rms over held"], sections)
+    sections = []
+    for r in results["legs"]:
+        rows = [(key, r[key]) for key in FEEDBACK]
+        of = [(m, what) for m in masses for what in ("off", "end", "after")]
+        sections.append(
+            [[r["problem"], key, *each["stiffness"], *(1e3 * each[m][what] for m, what in of)] for key, each in rows]
+        )
+    whens = ("largest", "at the end", f"{AFTER:g} s later")
+    titles = ["least", "largest", *(f"{when}, {key}" for key in masses for when in whens)]
+    title = f"On legs: stiffness [N m/rad], deviations [mrad or mm] with right masses and with all times {HEAVIER}"
+    yield table(title, ["problem", "feedback"], titles, sections)
 
 
 main = Experiment(
-    "execution", __doc__, study, options=[quick("two problems and one plant")], tables=tables, width=200
+    "execution", __doc__, study, options=[quick("two problems, a plant, a robot on legs")], tables=tables, width=200
 )  # fmt: skip
 
 if __name__ == "__main__":

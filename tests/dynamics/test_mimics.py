@@ -426,3 +426,25 @@ def test_what_does_not_know_followers(hand, rng):
     for name, bad in (("v", v[:3]), ("a", a[:3])):
         with pytest.raises(ValueError, match=rf"{name}: got shape \(3,\), expected \(..., 11\)"):
             dynamics.inverse_dynamics(hand, q, **({"v": v, "a": a} | {name: bad}))
+
+
+# ------------------------------------------------------------------------------------------------ feedback of joints
+@pytest.mark.parametrize("floating", [True, False])
+def test_driven_joints_and_their_inertias(floating, rng):
+    """Of the joints that lead: where they are in a tangent, what drives them, and inertias as torques say."""
+    model = hand_builder(rng, floating).build()
+    n, base = model.nv, 6 if floating else 0
+    B = rng.standard_normal((n, 3)) * (np.arange(n) % 3 > 0)[:, None]
+    for actuation, driven in (
+        ("floating_base" if floating else None, np.arange(base, n)),
+        (B, np.flatnonzero((np.arange(n) % 3 > 0) & (np.arange(n) >= base))),
+    ):
+        system = RigidBodySystem(model, 0.01, actuation=actuation)
+        positions, velocities, efforts = system.joint_feedback
+        np.testing.assert_array_equal(positions, driven)
+        np.testing.assert_array_equal(velocities, n + driven)
+        np.testing.assert_array_equal(efforts, system.actuation.B[driven])
+        q, still = dynamics.random_configuration(model, rng), np.zeros(n)
+        pushed = [dynamics.forward_dynamics(model, q, still, tau)[k] for k, tau in enumerate(np.eye(n))]
+        gained = np.array(pushed) - dynamics.forward_dynamics(model, q, still, still)
+        np.testing.assert_allclose(system.joint_inertias(system.state(q)[None])[0], 1.0 / gained[driven], rtol=1e-9)

@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+import problems
 import trajopt
 from tests.reference.bad_values import CHOICES, FLAGS, KINDS, NUMBERS, THING, WHOLE, arrays, assert_refused, rows
 from tests.trajopt.systems import Pendulum
@@ -42,6 +43,8 @@ PLACES = ("text", THING, [], [[1]], np.nan, np.inf, True, 1j, [True], ["a"], [2,
 """In place of `at`."""
 ONE = (*NOT_NUMBERS[:5], 1j, True, [[1.0], [2.0, 3.0]], np.nan, [1.0, 2.0])
 """In place of one number."""
+STIFFNESS = (*ONE, -1.0)
+"""In place of a number for each of one joint that is not negative."""
 PLAIN = {"nx": 2, "nu": 1, "dt": 0.1, "derivatives": "finite_differences", "vectorized": True}
 
 
@@ -53,6 +56,11 @@ def make_problem(**given):
 @cache
 def problem():
     return make_problem()
+
+
+@cache
+def robot():
+    return DDP(max_iterations=1).solve(problems.make("pendulum"))
 
 
 @cache
@@ -155,7 +163,14 @@ TABLE = [
     *rows("plot", trajopt.plot_convergence, results=(*KINDS, {}, {"a": 3})),
     *rows("report", lambda path: solution().report(path), {"path": "report.html"}, path=(*KINDS, "report.pdf", "")),
     *rows("policy", lambda **given: solution().policy()(**{"t": 0.0, **given}), x=arrays(2)[1:]),
-    *rows("policy of", lambda **given: solution().policy(**given), feedback=FLAGS, control=CHOICES),
+    *rows("policy of", lambda **given: solution().policy(**given), feedback=FLAGS, control=CHOICES,
+          hold=FLAGS),
+    *rows("policy of a robot", lambda **given: robot().policy(**given), joint_stiffness=STIFFNESS,
+          joint_damping=STIFFNESS),
+    *rows("resample", lambda **given: robot().resample(**{"dt": 0.01, **given}), dt=(*ONE, 0.0), hold=FLAGS,
+          joint_stiffness=STIFFNESS, joint_damping=STIFFNESS),
+    *rows("simulate a robot", lambda **given: trajopt.simulate(robot(), **given), joint_stiffness=STIFFNESS,
+          joint_damping=STIFFNESS),
     *rows("reference", lambda **given: solution().policy().reference(**given), t=(*ONE[:5], True, [1.0, 2.0])),
     *rows("simulate", lambda **given: trajopt.simulate(solution(), **given), dt=(*ONE, 0.0), period=(*ONE[1:], 0.0),
           policy=(3, THING, "closed")),

@@ -9,7 +9,10 @@ import trajopt
 from dynamics import frame_jacobian
 from tests.trajopt.systems import LinearSystem
 from trajopt import ControlCost, Problem, StateCost
+from trajopt.backward.expansions import Expansion
+from trajopt.backward.sweep import sweep
 from trajopt.interfaces.system import window
+from trajopt.results.holding import _gains
 
 SOLVER = trajopt.DDP(max_iterations=300)
 
@@ -94,11 +97,21 @@ def test_it_goes_into_files(trot, tmp_path):
         np.testing.assert_array_equal(loaded.reference(t), policy.reference(t))
     np.testing.assert_array_equal(policy(9.0, policy.hold.x), policy.hold.u)
     np.testing.assert_array_equal(policy.reference(9.0), policy.hold.x)
+    assert repr(policy.hold) == "Hold(x: (37,), u: (12,), K: (12, 36))"
     with np.load(tmp_path / "hold.npz") as data:
         arrays = dict(data)
     np.savez(tmp_path / "hold.npz", **{key: value for key, value in arrays.items() if key != "hold_K"})
     with pytest.raises(ValueError, match="got a policy file that is damaged"):
         trajopt.Policy.load(tmp_path / "hold.npz")
+
+
+def test_the_last_row_of_a_resampled_plan_stands_still(trot):
+    policy, plan = trot.policy(hold=True, joint_damping=0.1), trot.resample(0.003, hold=True, joint_damping=0.1)
+    for got, wanted in zip((plan.xs[-1], plan.us[-1], plan.K[-1]), policy.hold, strict=True):
+        np.testing.assert_array_equal(got, wanted)
+    np.testing.assert_array_equal(plan.K[:-1], policy.K[plan.knots[:-1]])
+    np.testing.assert_array_equal(plan.xs[:-1], trot.resample(0.003).xs[:-1])
+    np.testing.assert_array_equal(plan.accelerations[-1], 0.0)
 
 
 def test_without_it_the_last_gains_go_on(trot):
@@ -122,10 +135,20 @@ def test_the_control_before_is_remembered(rng):
 def test_plans_that_do_not_come_to_rest_are_refused(plan):
     system = LinearSystem(np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.0], [0.1]]))
     moving = Problem(system, np.array([0.0, 30.0]), 5, [ControlCost(1.0)], [])
-    with pytest.raises(ValueError, match=r"^hold: got a plan that is not at rest at its end, where a component of "):
+    with pytest.raises(ValueError, match=r"^hold: got .* at rest at its end, where component 0 changes by 3 in a s"):
         trajopt.ILQR().solve(moving).policy(hold=True)
     with pytest.raises(TypeError, match=r"^hold: got 1, wanted True or False"):
         plan.policy(hold=1)
+
+
+def test_costs_without_a_minimum_are_made_convex(rng):
+    """As in any iteration of a solve, what is positive of them counts."""
+    shapes = (4, 3, 3), (4, 3, 2), (5, 3), (4, 2), (5, 3, 3), (4, 2, 3), (4, 2, 2)
+    e = Expansion(*(rng.standard_normal(shape) for shape in shapes))
+    e = e._replace(lxx=e.lxx + e.lxx.swapaxes(1, 2), luu=e.luu + e.luu.swapaxes(1, 2))
+    assert not sweep(*e, 0.0).ok
+    result = _gains(e)
+    assert result.ok and np.linalg.eigvalsh(result.Vxx).min() > -1e-9
 
 
 def test_costs_that_leave_the_end_free_are_refused_or_helped_by_the_terminal_cost():

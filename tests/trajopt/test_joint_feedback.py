@@ -1,5 +1,7 @@
 """Stiffness and damping of joints beside the gains of a plan: the gains that they make, by hand, wherever they go."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -98,10 +100,39 @@ def test_by_default_joints_are_stiff_in_every_direction_wherever_feet_are_held(t
     assert (np.diag(damping) > 0.0).all() and (np.diag(damping) * 1e-3 / inertia.min(axis=0) <= 0.5 + 1e-9).all()
 
 
+def test_default_stiffness_at_the_knots_is_warned_of(arm):
+    with pytest.warns(RuntimeWarning, match=r"^joint_stiffness, joint_damping: 'auto' is made for decisions e"):
+        shaking = trajopt.simulate(arm, joint_stiffness="auto")
+    steady = trajopt.simulate(arm, joint_stiffness="auto", period=1e-3)
+    assert steady.largest_deviation.max() < 1e-3 < shaking.largest_deviation.max()
+
+
 def test_the_least_stiffness_is_that_of_the_joint_block(trot):
     counted = in_contact(trot) & (trot.times[:-1] < 0.9 * trot.times[-1])
     wanted = np.linalg.eigvalsh(joint_block(trot.K[counted])).min()
     np.testing.assert_allclose(least_stiffness(trot), wanted, rtol=1e-12)
+
+
+def test_an_explanation_says_how_far_gains_push_joints_away_in_contact(trot, arm):
+    told = " ".join(trot.explain().split())
+    assert f"they push joints away from the plan by up to {-least_stiffness(trot):.3g} N m/rad" in told
+    assert "solution.policy(joint_stiffness='auto', hold=True)" in told
+    assert "Gains count on contacts" not in arm.explain()
+    stiff = replace(trot, K=trot.policy(joint_stiffness=1e4).K)
+    assert "Gains count on contacts" not in stiff.explain()
+
+
+def test_an_explanation_says_nothing_of_joints_that_nothing_drives():
+    """Held by a foot, driven at its base alone."""
+    robot = problems.make("quadruped_stand").system
+    B = np.zeros((18, 6))
+    B[:6] = np.eye(6)
+    system = RigidBodySystem(robot.model, 0.01, actuation=B, contacts=robot.contacts)
+    x0 = problems.make("quadruped_stand").x0
+    costs = [trajopt.StateCost(system, x0, 1.0), trajopt.ControlCost(1e-3)]
+    solution = trajopt.ILQR(max_iterations=1).solve(trajopt.Problem(system, x0, 5, costs, []))
+    assert solution.K.any() and least_stiffness(solution) == 0.0
+    assert "Gains count on contacts" not in solution.explain()
 
 
 def test_gears_tendons_and_arms_get_torques_of_their_joints(rng):

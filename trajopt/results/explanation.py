@@ -29,6 +29,7 @@ from trajopt.results.advice import advice, called, disguise, plural, promise, pr
 from trajopt.results.between_knots import in_words, notable_violation
 from trajopt.results.discretization import in_words as error_in_words
 from trajopt.results.discretization import notable_error
+from trajopt.results.joint_feedback import in_contact, least_stiffness
 from trajopt.results.records import HELD, WARM, ConstraintReport
 from trajopt.results.status import Status
 
@@ -44,6 +45,8 @@ NO_PROMISE = (
 FIRST_SHARES = 6
 SEEN = 1e-9
 """A violation that is larger is worth a word, if it is rounding."""
+PUSHED = 1e-6
+"""A negative stiffness of joints that is a smaller part of the gains is rounding."""
 AMPLIFIED = 100.0
 """A gradient this many times that of the closed loop is put down to the instability of the open loop."""
 
@@ -72,7 +75,7 @@ def explain(solution: Solution, solver: Any = None) -> str:
     parts += _at_fault(solution)
     if np.isfinite(solution.cost):
         parts += [_states(solution), *_integration(solution), *in_words(notable_violation(solution))]
-        parts += [*_gradient(solution), *_without_effect(solution), *_costs(solution)]
+        parts += [*_gradient(solution), *_without_effect(solution), *_costs(solution), *_feedback(solution)]
     parts += [*map(_constraint, solution.constraints), *_steps(solution)]
     parts += [f"Try: {line}." for line in advice(solution, solver)]
     return "\n".join(fill(part, WIDTH, subsequent_indent="  ", break_long_words=False) for part in parts)
@@ -248,6 +251,18 @@ def _costs(solution: Solution) -> Iterator[str]:
     knot = int(np.argmax(np.abs(per_knot)))
     last = " (the last)" if knot == len(solution.us) else ""
     yield f"Cost: {shares}{more}; the dearest knot is {knot}{last} with {100 * abs(per_knot[knot]) / whole:.3g} %."
+
+
+def _feedback(solution: Solution) -> Iterator[str]:
+    """Gains that push joints away from the plan where contacts give way."""
+    if solution.problem is None or not len(solution.us) or not solution.K.any():
+        return
+    least = least_stiffness(solution) if in_contact(solution).any() else 0.0
+    if least < -PUSHED * np.abs(solution.K).max():
+        yield (
+            f"Gains count on contacts that hold: where one slips, they push joints away from the plan by up to "
+            f"{-least:.3g} N m/rad. solution.policy(joint_stiffness='auto', hold=True) adds what keeps them there."
+        )
 
 
 # ------------------------------------------------------------------------------------------------ constraints

@@ -22,16 +22,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dynamics.printed import in_brief
 from trajopt.backward.expansions import Expansion, convexified, expand
 from trajopt.backward.sweep import SweepResult, sweep
 from trajopt.capabilities import Coordinates, QuasiStatic, capability
-from trajopt.interfaces.system import System, knot_durations, window
+from trajopt.interfaces.system import System, knot_durations, tangent_names, window
 from trajopt.optimality.active_rows import active_rows
 from trajopt.optimality.kkt_point import kkt_point
 from trajopt.optimality.riccati_factor import without_clamped
 from trajopt.problem.extended_system import innermost
 from trajopt.problem.problem import Problem
 from trajopt.problem.remembering_system import remembered_numbers
+from trajopt.results.advice import called
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -56,6 +58,9 @@ class Hold(NamedTuple):
     u: np.ndarray
     K: np.ndarray
 
+    def __repr__(self) -> str:
+        return in_brief(self)
+
 
 def followed_by_standing(solution: Solution) -> tuple[Solution, Hold]:
     """The solution with gains of a plan that goes on by standing still, and what is done then.
@@ -71,7 +76,10 @@ def followed_by_standing(solution: Solution) -> tuple[Solution, Hold]:
     e = _along(solution)
     lxx = e.lxx.copy()
     lxx[-1] = V
-    gains = _gains(e._replace(lxx=lxx)).K.copy()
+    result = _gains(e._replace(lxx=lxx))
+    if not result.ok:
+        raise ValueError(f"hold: got a plan whose costs have no minimum in the controls at knot {result.failed_knot}")
+    gains = result.K.copy()
     gains[~lasting] = solution.K[~lasting]
     return replace(solution, K=gains), Hold(x, u, K)
 
@@ -87,12 +95,13 @@ def _still(system: System, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np
     memory = remembered_numbers(system)
     if memory:
         at_rest[-memory:] = system.step(at_rest, u)[-memory:]
-    rates = [np.abs(system.difference(y, np.asarray(system.step(y, u)))) for y in (x, at_rest)]
-    fastest = max(float(rate[: system.ndx - memory].max()) for rate in rates) / system.dt
-    if not fastest <= STILL:
+    rates = np.abs([system.difference(y, np.asarray(system.step(y, u))) for y in (x, at_rest)]).max(axis=0) / system.dt
+    fastest = int(np.argmax(rates[: system.ndx - memory]))
+    if not rates[fastest] <= STILL:
+        name = called(tangent_names(system), fastest, "component")
         raise ValueError(
-            f"hold: got a plan that is not at rest at its end, where a component of its state changes by {fastest:.2g} "
-            f"in a second; expected at most {STILL:g}"
+            f"hold: got a plan that is not at rest at its end, where {name} changes by {rates[fastest]:.2g} in a "
+            f"second; expected at most {STILL:g}"
         )
     return at_rest, u.copy()
 
@@ -130,7 +139,7 @@ def _fixed_point(e: Expansion) -> tuple[np.ndarray, np.ndarray] | None:
     for _ in range(BLOCKS):
         result = _gains(many)
         K, V = result.K[0], result.Vxx[0]
-        if not np.isfinite(V).all():
+        if not (result.ok and np.isfinite(V).all()):
             return None
         if np.abs(K - result.K[1]).max() <= SETTLED * np.abs(K).max():
             return (V.copy(), K.copy()) if _holds(e.fx[0], e.fu[0], K) else None

@@ -57,7 +57,7 @@ def with_joint_feedback(
         if isinstance(value, str) and value != AUTO:
             raise ValueError(f"{name}: got {value!r}, expected None, a number, one number a driven joint, or {AUTO!r}")
     system = solution.problem.system
-    known = driven_joints(system, "joint_stiffness" if stiffness is not None else "joint_damping")
+    known = _driven_joints(system, "joint_stiffness" if stiffness is not None else "joint_damping")
     lasting = np.diff(solution.times) > 0.0
     K = solution.K.copy()
     counted = K[_counted(solution)] if standing is None else np.stack([*K[_counted(solution, 0.0)], standing])
@@ -66,7 +66,7 @@ def with_joint_feedback(
     return replace(solution, K=K), None if standing is None else standing - P
 
 
-def driven_joints(system: System, argument: str) -> JointFeedback:
+def _driven_joints(system: System, argument: str) -> JointFeedback:
     """What the system says of its joints; TypeError naming the argument for one without any that controls drive."""
     known = capability(system, JointFeedback)
     if known is None or not len(known.joint_feedback[0]):
@@ -79,9 +79,11 @@ def driven_joints(system: System, argument: str) -> JointFeedback:
 
 def least_stiffness(solution: Solution) -> float:
     """The least stiffness, N m/rad or N/m, that the gains of a plan give its joints in any direction, over the knots
-    that the default looks at: negative where joints are pushed away from the plan if contacts yield.  TypeError for a
-    system without driven joints."""
-    known = driven_joints(solution.problem.system, "solution")
+    that the default looks at: negative where joints are pushed away from the plan if contacts yield; zero for a system
+    without driven joints."""
+    known = capability(solution.problem.system, JointFeedback)
+    if known is None or not len(known.joint_feedback[0]):
+        return 0.0
     positions, _, efforts = known.joint_feedback
     return _least(efforts, solution.K[_counted(solution)], positions)
 

@@ -280,20 +280,20 @@ def policy_of(
     limits = problem.control_limits
     if limits is not None:
         limits = limits[0].copy(), limits[1].copy()
-    solution, end = followed_by_standing(solution) if hold else (solution, None)
-    solution, feedback, end = deployed(solution, feedback, joint_stiffness, joint_damping, end)
+    solution, feedback, end = deployed(solution, feedback, joint_stiffness, joint_damping, hold)
     return Policy(motion, solution.K.copy(), limits, feedback, end)
 
 
 def deployed(
-    solution: Solution, feedback: bool, joint_stiffness: Any, joint_damping: Any, hold: Hold | None = None
+    solution: Solution, feedback: bool, joint_stiffness: Any, joint_damping: Any, hold: bool = False
 ) -> tuple[Solution, bool, Hold | None]:
-    """A solution with the gains that are executed, whether there are any, and what is done after its end: its gains, if
-    they are to be fed back, and those of joints."""
+    """A solution with the gains that are executed, whether there are any, and what is done after its end, if that is
+    not what the last knot does: its own gains, if they are to be fed back, and those of joints."""
+    solution, end = followed_by_standing(solution) if hold else (solution, None)
     if joint_stiffness is None and joint_damping is None:
-        return solution, feedback, hold
+        return solution, feedback, end
     if not feedback:
         solution = replace(solution, K=np.zeros_like(solution.K))
-        hold = None if hold is None else hold._replace(K=np.zeros_like(hold.K))
-    solution, K = with_joint_feedback(solution, joint_stiffness, joint_damping, None if hold is None else hold.K)
-    return solution, True, None if hold is None or K is None else hold._replace(K=K)
+        end = None if end is None else end._replace(K=np.zeros_like(end.K))
+    solution, K = with_joint_feedback(solution, joint_stiffness, joint_damping, None if end is None else end.K)
+    return solution, True, None if end is None or K is None else end._replace(K=K)

@@ -15,7 +15,7 @@ from trajopt.capabilities import Coordinates, capability
 from trajopt.interfaces.system import System
 from trajopt.results.dense_output import EARLY, dense_output
 from trajopt.results.policy import deployed, planned_problem
-from trajopt.validation import positive_number
+from trajopt.validation import flag, positive_number
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -53,7 +53,9 @@ class ResampledPlan:
         return in_brief(self, duration=float(self.times[-1]))
 
 
-def resample(solution: Solution, dt: float, joint_stiffness: Any = None, joint_damping: Any = None) -> ResampledPlan:
+def resample(
+    solution: Solution, dt: float, joint_stiffness: Any = None, joint_damping: Any = None, hold: bool = False
+) -> ResampledPlan:
     """The plan at times dt apart.
 
     Parameters
@@ -64,6 +66,9 @@ def resample(solution: Solution, dt: float, joint_stiffness: Any = None, joint_d
         Seconds, positive; longer or shorter than the plan's steps, whole parts of which it need not be.
     joint_stiffness, joint_damping : number or (J,) array or "auto", optional
         Added to the gains, as in `Solution.policy`.
+    hold : bool
+        True: gains and the last row are those of a policy that holds the last posture; whoever goes on with the last
+        row then stands still.
 
     Raises
     ------
@@ -77,7 +82,7 @@ def resample(solution: Solution, dt: float, joint_stiffness: Any = None, joint_d
     Positions of Euler's rules do not quite have the planned velocities for derivatives: between knots they are off by
     up to 3/4 of dt times the acceleration, as the plan is.
     """
-    system, dt = planned_problem(solution).system, positive_number("dt", dt)
+    system, dt, hold = planned_problem(solution).system, positive_number("dt", dt), flag("hold", hold)
     motion = dense_output(system, solution.xs, solution.us)
     times = _times(motion.times[-1], dt)
     xs, knots = motion.states(times)
@@ -85,8 +90,13 @@ def resample(solution: Solution, dt: float, joint_stiffness: Any = None, joint_d
     if known is not None:
         velocities = slice(system.ndx - (system.nx - known.nq), None)
         accelerations = motion.rates(*motion.locate_all(times), velocities)
-    gains = deployed(solution, True, joint_stiffness, joint_damping)[0].K
-    return ResampledPlan(system, times, xs, solution.us[knots], gains[knots], accelerations, knots)
+    solution, _, end = deployed(solution, True, joint_stiffness, joint_damping, hold)
+    us, K = solution.us[knots], solution.K[knots]
+    if end is not None:
+        xs[-1], us[-1], K[-1] = end
+        if accelerations is not None:
+            accelerations[-1] = 0.0
+    return ResampledPlan(system, times, xs, us, K, accelerations, knots)
 
 
 def _times(end: float, dt: float) -> np.ndarray:

@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
+from dynamics.simd.caller import warn
 from trajopt.capabilities import KnotByKnot, OtherModels, Refinement, capability
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
 from trajopt.problem.remembering_system import remembered_between, remembered_next, remembered_numbers
+from trajopt.results.joint_feedback import AUTO, PERIOD
 from trajopt.results.policy import Policy, deployed, planned_problem, policy_of
 from trajopt.results.substeps import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
 from trajopt.validation import one_of, positive_number, same_shape
@@ -102,12 +104,17 @@ def simulate(
         late at most.  Systems without finer steps are asked at their own.
     joint_stiffness, joint_damping : number or (J,) array or "auto", optional
         Of the joints, besides the gains or in their place, as in `Solution.policy`; with a function as policy, which
-        has its own, they are refused.
+        has its own, they are refused.  "auto" is made for a period of a millisecond.
 
     Raises
     ------
     TypeError, ValueError
         Naming the argument, what it got and what was wanted.
+
+    Warns
+    -----
+    RuntimeWarning
+        For joints that are stiff by default where they are asked more seldom than every two milliseconds.
 
     Examples
     --------
@@ -130,6 +137,13 @@ def simulate(
     dt = positive_number("dt", dt)
     period = None if period is None else positive_number("period", period)
     durations = knot_durations(own, N, xs)
+    asked = durations.max() if period is None else period
+    if asked > 2.0 * PERIOD and any(isinstance(each, str) for each in (joint_stiffness, joint_damping)):
+        warn(
+            f"joint_stiffness, joint_damping: {AUTO!r} is made for decisions every {PERIOD:g} s, got one every "
+            f"{asked:g} s, at which light joints may shake; expected period={PERIOD:g}",
+            RuntimeWarning,
+        )
     fine, k = _in_fine_steps(own, _what_moves(own, model, system), _longest_step(own, durations, dt, period))
     rows = fine_rows(own, N, k)
     varying = capability(fine, KnotByKnot)

@@ -353,14 +353,15 @@ class Solution(PrintedAsTable, Reported):
         dt: float,
         joint_stiffness: ArrayLike | str | None = None,
         joint_damping: ArrayLike | str | None = None,
+        hold: bool = False,
     ) -> ResampledPlan:
         """The plan at times dt (s) apart, with gains; see `trajopt.ResampledPlan`.
 
         Between knots states follow the dynamics in finer steps with the controls held, and what those are off the next
         knot by is put back smoothly (`trajopt.results.resampled`); knots are met exactly.  Stiffness and damping of
-        joints are those of `policy`.
+        joints, and what holds the last posture, are those of `policy`.
         """
-        return resample(self, dt, joint_stiffness, joint_damping)
+        return resample(self, dt, joint_stiffness, joint_damping, hold)
 
     def to_csv(self, path: str | Path, dt: float | None = None) -> Path:
         """Write times, states and controls as comma-separated values under their names, one line for each knot, or for
