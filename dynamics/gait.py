@@ -93,7 +93,7 @@ class Gait:
     ----------
     system : HybridSystem, of N = system.horizon knots
     start : (nx,), at rest in the configuration `standing`
-    end : (nx,), the same where the steps lead
+    end : (nx,), the same posture where the base ends
     times : (N+1,), s
     moving : the knots that take time, all but impacts
     swings : tuple of Swing(foot, start, stop, path)

@@ -121,9 +121,7 @@ def test_it_needs_a_floating_base_and_feet_of_their_own():
         dynamics.Gait(quadruped(), standing(), ["lf_foot", "lf_lower_leg"], [(3, ())], np.zeros(3), 0.0, 0.01)
 
 
-def test_a_solve_from_the_states_of_four_steps():
-    """Costs by hand: from standing torques alone it does not arrive."""
-    gait = trot(4)
+def problem_of(gait, **given):
     model, system = gait.model, gait.system
     posture = trajopt.StateCost(system, gait.start, np.r_[np.zeros(3), np.ones(15), np.full(18, 1e-2)])
     costs = [[posture, trajopt.ControlCost(0.1)] if t in gait.moving else [] for t in range(system.horizon)]
@@ -136,10 +134,20 @@ def test_a_solve_from_the_states_of_four_steps():
         trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at=knots, name=name)
         for cone, knots, name in gait.friction_cones(0.6)
     ]
-    problem = trajopt.Problem(
+    return trajopt.Problem(
         system, gait.start, system.horizon, costs, [trajopt.StateCost(system, gait.end, 1e3)],
-        [trajopt.ControlBounds.from_model(system), *limits], us_init="quasi_static", xs_init=gait.states(),
+        [trajopt.ControlBounds.from_model(system), *limits], us_init="quasi_static", **given,
     )  # fmt: skip
-    solution = trajopt.DDP().solve(problem)
-    assert solution.converged
-    assert np.abs(solution.xs[-1, :3] - gait.end[:3]).max() < 0.01
+
+
+def test_four_steps_from_the_states_of_the_gait_and_what_is_said_without():
+    """From torques that stand alone the solve does not arrive, and the advice is to take these states."""
+    gait, advice = trot(4), "Try: start from states in which feet are where they are to be, xs_init=gait.states() of a"
+    solution = trajopt.DDP().solve(problem_of(gait, xs_init=gait.states()))
+    assert solution.converged and np.abs(solution.xs[-1, :3] - gait.end[:3]).max() < 0.01
+    assert "Try:" not in solution.explain()
+    short = trajopt.DDP(max_iterations=3)
+    alone = short.solve(problem_of(gait))
+    assert not alone.converged and advice in " ".join(alone.explain().split())
+    for given in (short.solve(problem_of(gait), xs=gait.states()), short.solve(problem_of(gait), warm_start=solution)):
+        assert "gait.states()" not in given.explain()
