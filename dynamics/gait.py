@@ -227,7 +227,7 @@ class Gait:
                 t = int(errors.argmax())
                 raise ValueError(
                     f"plan: foot {foot!r} cannot reach its path, at knot {t} it is {errors[t]:.3g} m away; "
-                    "expected shorter strides, lower arches, or a base nearer to the feet"
+                    "expected shorter strides, lower arches, or legs more bent"
                 )
         return states_along(self.model, q, self.system.durations)
 
