@@ -79,7 +79,7 @@ def test_the_jump_is_found_from_controls_that_lead_away(pairs):
     assert solution.cost == pytest.approx(anymal.PUBLISHED["jump"], rel=1e-3)
 
 
-def test_barely_reached_limits_of_torque_cost_little():
+def test_a_jump_under_limits_of_torque_that_are_barely_reached():
     """The tighter, the dearer, and all of them hold."""
     found = jumps.records()
     assert [each["share"] for each in found] == [None, *jumps.SHARES]

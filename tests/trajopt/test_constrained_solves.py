@@ -32,7 +32,7 @@ from trajopt.solvers.forward import Curvature, ForwardFormulation
 from trajopt.solvers.iterate import GAUSS_NEWTON, Direction
 from trajopt.solvers.kinks import Kinks
 from trajopt.solvers.multipliers import Multipliers
-from trajopt.solvers.steering import at_minimum, weighted
+from trajopt.solvers.steering import weighted
 from trajopt.solvers.timing import Stopwatch
 
 
@@ -118,15 +118,6 @@ def test_the_minimum_of_a_model_with_kinks(seed, limits):
     moved = problem.system.rollout(problem.x0, us + found.point.du) - model.iterate.xs
     np.testing.assert_allclose(found.point.dx, moved, atol=1e-12)
     np.testing.assert_allclose(found.point.rows, rows.values(model.iterate.xs + moved, us) - model.rows.c, atol=1e-12)
-
-
-def test_the_penalty_stays_where_no_sweep_led_to_the_minimum_of_the_model():
-    """A small promise of halved steps is none of a minimum, by which the penalty would rise; multipliers move."""
-    *_, model, multipliers, _ = kinked(np.random.default_rng(0), None)
-    m = multipliers._replace(residual=0.0)
-    slow, stays = (at_minimum(model, m, 0.0, False, settled) for settled in (True, False))
-    assert slow.penalty > m.penalty == stays.penalty
-    assert np.array_equal(slow.centre, stays.centre) and not np.array_equal(stays.centre, m.centre)
 
 
 def test_convexified_hessians():

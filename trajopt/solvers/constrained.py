@@ -5,8 +5,7 @@
     the penalty is raised if that direction would increase the violation; or leave more than 0.9 of it, near a minimum
     of the augmented Lagrangian; or more than 0.1, after a step that kept its promise, if then a full step does so too
     and lowers the violation
-    a minimum of the augmented Lagrangian that violates constraints: multipliers and penalty move, and once more;
-    the penalty stays where no sweep led to the minimum of the model, of which little was promised for that reason
+    a minimum of the augmented Lagrangian that violates constraints: multipliers and penalty move, and once more
     where the model had to be convexified, no penalty whose p would be larger than the multipliers are
 """
 
@@ -123,7 +122,7 @@ class Constrained(NamedTuple):
                 return found
             if times > 0 and state.idle >= IDLE and self._left(model, found.direction) <= HALF:
                 return found
-            m, idle = at_minimum(model, m, tolerance, careful, found.settled), False
+            m, idle = at_minimum(model, m, tolerance, careful), False
             model = weighted(formulation, model, m)
         return found
 
@@ -153,7 +152,7 @@ class Constrained(NamedTuple):
             direction = Direction(GAUSS_NEWTON, sweep, None, direction.indefinite_knot)
             aimed = self._kinks(model, m, GAUSS_NEWTON, regularization).minimum(direction)
         found = found._replace(model=model, regularization=regularization, direction=aimed.direction)
-        return self._steered(state, found._replace(settled=aimed.settled), aimed)
+        return self._steered(state, found, aimed)
 
     def _kinks(self, model: LocalModel, m: Multipliers, kind: str, regularization: Regularization) -> Kinks:
         return Kinks(self.formulation, model, m, model.of_kind(kind)[0], regularization.shift, self.clock)

@@ -43,12 +43,10 @@ class Point(NamedTuple):
 
 
 class Aimed(NamedTuple):
-    """A direction with d1 and d2 that promise what the model does, the point that its full step leads to, and whether
-    sweeps led there: where none of their full steps lowers the model, its minimum is far from what halved ones find."""
+    """A direction with d1 and d2 that promise what the model does, and the point that its full step leads to."""
 
     direction: Direction
     point: Point
-    settled: bool
 
     @property
     def promise(self) -> float:
@@ -84,7 +82,6 @@ class Kinks(NamedTuple):
             end = self._at(*linear_step(e, gaps, sweep, self.model.box, (here.dx, here.du)))
             if end.value < best.value:
                 best, best_sweep = end, sweep
-        led = settled or gaps is not None or best.value < 0.0
         for _ in range(0 if settled or gaps is not None else LOWERING):
             again = self._sweep(best) if best.value < 0.0 else direction.sweep
             lower = self._lower(best, again) if again.ok else None
@@ -93,7 +90,7 @@ class Kinks(NamedTuple):
             gained, best, best_sweep = best.value - lower.value, lower, again
             if gained <= LITTLE * -best.value:
                 break
-        return Aimed(direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best, led)
+        return Aimed(direction._replace(sweep=self._about_iterate(best_sweep, best, direction.sweep)), best)
 
     def _at(self, dx: np.ndarray, du: np.ndarray) -> Point:
         rows, at, m = self.formulation.rows, self.model.rows, self.multipliers

@@ -81,7 +81,7 @@ class State(NamedTuple):
 
 class Aim(NamedTuple):
     """The direction of an iteration, None and why if there is none; the model, the multipliers and the regularization
-    it was found with; the search along it, if that was made already; whether sweeps led to the model's minimum."""
+    it was found with; the search along it, if that was made already."""
 
     direction: Direction | None
     model: LocalModel
@@ -90,7 +90,6 @@ class Aim(NamedTuple):
     status: Status | None = None
     multipliers: Multipliers | None = None
     attempt: Attempt | None = None
-    settled: bool = True
 
 
 def expected_decrease(iterate: Iterate, direction: Direction, gap_weight: float) -> tuple[float, float]:

@@ -166,14 +166,13 @@ def bearable(multipliers: np.ndarray, unit: float, violation: float) -> float:
     return max(float(np.abs(multipliers).max(initial=0.0)), LEAST_MULTIPLIER * unit) / max(violation, TINY)
 
 
-def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool, settled: bool = True) -> Multipliers:
+def at_minimum(model: LocalModel, m: Multipliers, enough: float, careful: bool) -> Multipliers:
     """The multipliers after a minimum of the augmented Lagrangian, found as closely as was asked for; enough: as
-    above; careful: whether the model was convexified; settled: whether sweeps led to the model's minimum, without which
-    a small promise tells nothing of the penalty, and a larger one makes more kinks of the same rows."""
+    above; careful: whether the model was convexified."""
     assert model.rows is not None and model.rows.weights is not None
     p, limit = model.rows.weights.p, LARGEST * m.unit
     residual = float(np.abs(p - m.centre).max(initial=0.0)) / m.penalty
-    slow = settled and residual > max(SLOW * m.residual, min(NEARLY, enough))
+    slow = residual > max(SLOW * m.residual, min(NEARLY, enough))
     centre, penalty = np.clip(p, -limit, limit), raised(m, GROWTH) if slow else m.penalty
     if careful:
         penalty = min(penalty, max(m.penalty, bearable(p, m.unit, residual)))
