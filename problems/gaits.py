@@ -1,4 +1,4 @@
-"""What the gaits of robots on legs share: a plan of steps becomes phases, reference paths, costs and limits.
+"""What the gaits of robots on legs share: a plan of steps (`dynamics.Gait`) with costs and limits.
 
 A plan is a list of phases, each a share of the time and the legs that are in the air meanwhile.  Legs that come down
 do so in an impact, a knot without duration, and then stand on their footholds (contacts with Baumgarte gains).
@@ -23,7 +23,8 @@ from numpy.typing import ArrayLike
 
 import dynamics
 import trajopt
-from problems.walker import Walker
+from dynamics.gait import smooth
+from problems.walker import FRICTION, Walker
 
 Plan = Sequence[tuple[float, tuple[str, ...]]]
 """Phases: share of the time, legs in the air."""
@@ -60,13 +61,8 @@ def knots_of(plan: Plan, horizon: int) -> list[int]:
     return (1 + np.diff(spare, prepend=0)).tolist()
 
 
-def smooth(s: np.ndarray) -> np.ndarray:
-    """From 0 to 1 with no speed at the ends."""
-    return s * s * (3.0 - 2.0 * s)
-
-
 class Gait:
-    """A plan laid out in knots, and the costs and limits that follow from it.
+    """A plan laid out in knots (`dynamics.Gait`), and the costs and limits that follow from it.
 
     Parameters
     ----------
@@ -89,49 +85,18 @@ class Gait:
         dt: float,
         weights: Weights,
     ) -> None:
-        self.walker, self.weights, self.stride, self.height = walker, weights, np.array(stride, float), height
-        self.model, holds, feet = walker.model, walker.footholds(), walker.feet
-        swings, phases = [], []
-        for count, (_, legs) in zip(knots_of(plan, horizon), plan, strict=True):
-            held = [foot for foot in feet if foot.removesuffix("_foot") not in legs]
-            phases.append(("+".join(legs) or "stance", walker.contacts(holds, held, dt), count))
-            swings.append({foot: holds[foot] for foot in feet if foot not in held})
-            holds |= {foot: hold + self.stride for foot, hold in swings[-1].items()}
-        self.system = dynamics.HybridSystem(self.model, dt, phases)
-        self.times = np.r_[0.0, np.cumsum(self.system.durations)]
-        self.flow = np.flatnonzero(self.system.durations)
-        flows = [s for s in self.system.segments if self.system.durations[s.start] > 0]
-        self.swings = [
-            (foot, hold, segment.start, segment.stop)
-            for segment, swing in zip(flows, swings, strict=True)
-            for foot, hold in swing.items()
+        self.walker, self.weights, self.model = walker, weights, walker.model
+        shift = sum(len(legs) for _, legs in plan) / len(walker.feet) * np.array(stride, float)
+        steps = [
+            (knots, [f"{leg}_foot" for leg in legs])
+            for knots, (_, legs) in zip(knots_of(plan, horizon), plan, strict=True)
         ]
-        self.start = self.system.state(walker.standing)
-        self.shift = len(self.swings) / len(feet) * self.stride
+        self.plan = walker.gait(
+            steps, stride, height, dt, base=lambda times: np.outer(smooth(times / times[-1]), shift)
+        )
+        self.system, self.start, self.moving = self.plan.system, self.plan.start, self.plan.moving
         self.lists: list[list[trajopt.Cost]] = [[] for _ in range(self.system.horizon)]
 
-    # -------------------------------------------------------------------------------------------- paths
-    def way(self, knots: np.ndarray) -> np.ndarray:
-        """How far (K, 3) the body is to have moved: by as many strides as a leg takes on average."""
-        return np.outer(smooth(self.times[knots] / self.times[-1]), self.shift)
-
-    def arch(self, hold: np.ndarray, start: int, stop: int) -> np.ndarray:
-        """Path (stop - start + 1, 3) of a foot from one foothold to the next."""
-        s = (self.times[start : stop + 1] - self.times[start]) / (self.times[stop] - self.times[start])
-        return hold + np.outer(smooth(s), self.stride) + np.outer(np.sin(np.pi * s) ** 2, [0.0, 0.0, self.height])
-
-    def motion(self) -> np.ndarray:
-        """States (N+1, nx) of a robot that follows the paths of body and feet, whatever forces that takes."""
-        knots = np.arange(self.system.horizon + 1)
-        q = np.tile(self.walker.standing, (len(knots), 1))
-        q[:, :3] += self.way(knots)
-        feet = {foot: np.tile(hold, (len(q), 1)) for foot, hold in self.walker.footholds().items()}
-        for foot, hold, start, stop in self.swings:
-            feet[foot][start : stop + 1] = self.arch(hold, start, stop)
-            feet[foot][stop + 1 :] = hold + self.stride
-        return self.walker.states_along(self.walker.with_feet_at(q, feet), self.system.durations)
-
-    # -------------------------------------------------------------------------------------------- costs and limits
     def _at(self, knots, cost: trajopt.Cost) -> None:
         for t in knots:
             self.lists[t].append(cost)
@@ -140,15 +105,15 @@ class Gait:
         """Posture, torques, and the centre of mass along its way."""
         w, nv = self.weights, self.model.nv
         posture = np.r_[np.zeros(3), np.full(nv - 3, w.posture), np.full(nv, w.speed)]
-        self._at(self.flow, trajopt.StateCost(self.system, self.start, posture))
-        self._at(self.flow, trajopt.ControlCost(w.torque))
-        center = dynamics.center_of_mass(self.model, self.walker.standing) + self.way(self.flow)
+        self._at(self.moving, trajopt.StateCost(self.system, self.start, posture))
+        self._at(self.moving, trajopt.ControlCost(w.torque))
+        center = dynamics.center_of_mass(self.model, self.walker.standing) + self.plan.base_shift[self.moving]
         residual = dynamics.CenterOfMass(self.model, np.zeros(3))
-        self._at(self.flow, trajopt.ResidualCost(residual, w.center, reference=center))
+        self._at(self.moving, trajopt.ResidualCost(residual, w.center, reference=center))
 
-    def _add_swing(self, foot: str, hold: np.ndarray, start: int, stop: int) -> None:
-        """From the foothold `hold` over knots start ... stop - 1 to the next one, where an impact follows."""
-        place, path = dynamics.FrameTranslation(self.model, foot, np.zeros(3)), self.arch(hold, start, stop)
+    def _add_swing(self, foot: str, start: int, stop: int, path: np.ndarray) -> None:
+        """Along its path over knots start ... stop - 1 to the next foothold, where an impact follows."""
+        place = dynamics.FrameTranslation(self.model, foot, np.zeros(3))
         self._at(range(start, stop), trajopt.ResidualCost(place, self.weights.swing, reference=path[:-1]))
         self._at([stop], trajopt.ResidualCost(place, self.weights.foothold, reference=path[-1]))
         landing = np.repeat([self.weights.landing, 0.0 if self.walker.sole is None else self.weights.landing], 3)
@@ -160,24 +125,20 @@ class Gait:
 
     def _cones(self) -> list[trajopt.ResidualConstraint]:
         """Friction cones: one constraint for each set of feet, at the knots where it holds."""
-        segments = [s for s in self.system.segments if self.system.durations[s.start] > 0 and s.system.contact_frames]
-        constraints = []
-        for system in {id(s.system): s.system for s in segments}.values():
-            knots = np.concatenate([np.arange(s.start, s.stop) for s in segments if s.system is system])
-            cone = self.walker.cones(system)
-            name = f"friction of {', '.join(system.contact_frames)}"
-            constraints.append(trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at=knots, name=name))
-        return constraints
+        inner = {} if self.walker.sole is None else {"inner": True}
+        return [
+            trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at=knots, name=name)
+            for cone, knots, name in self.plan.friction_cones(FRICTION, **inner)
+        ]
 
     def problem(self, name: str) -> trajopt.Problem:
         """The problem of that name."""
-        for swing in self.swings:
+        for swing in self.plan.swings:
             self._add_swing(*swing)
         self._add_way()
-        goal = self.system.state(np.r_[self.start[:3] + self.shift, self.start[3 : self.model.nq]])
-        end = trajopt.StateCost(self.system, goal, self.weights.end)
+        end = trajopt.StateCost(self.system, self.plan.end, self.weights.end)
         return trajopt.Problem(
             self.system, self.start, self.system.horizon, running_costs=self.lists, terminal_costs=[end],
             constraints=[trajopt.ControlBounds.from_model(self.system), *self._cones()], us_init="quasi_static",
-            xs_init=self.motion(), name=name,
+            xs_init=self.plan.states(), name=name,
         )  # fmt: skip

@@ -87,7 +87,7 @@ def standing(knee: float = 0.5) -> np.ndarray:
 
 def walker() -> Walker:
     """The humanoid on its soles."""
-    return Walker(humanoid(), standing(), FEET, 6, SOLE)
+    return Walker(humanoid(), standing(), FEET, SOLE)
 
 
 def _of_box(mass: float, box: tuple[float, float, float]) -> np.ndarray:

@@ -11,8 +11,8 @@ import numpy as np
 
 import dynamics
 import trajopt
-from problems.humanoid_model import walker
-from problems.walker import Walker
+from problems.humanoid_model import SOLE, walker
+from problems.walker import FRICTION, Walker
 
 PUSH = (0.2, 0.1, 0.0)
 
@@ -35,12 +35,11 @@ def standing_problem(
 ) -> trajopt.Problem:
     """The robot on both soles from a velocity v: posture, torques over the motors' limits, rest at the end, further
     costs, and limits of torques and wrenches."""
-    feet = robot.contacts(robot.footholds(), robot.feet, dt)
-    system = dynamics.RigidBodySystem(robot.model, dt, actuation="floating_base", contacts=feet)
+    system = robot.stance(dt)
     stands, nv = system.state(robot.standing), robot.model.nv
     posture = np.r_[np.zeros(3), np.full(nv - 3, 1.0), np.full(nv, 1e-1)]
     rest = np.r_[np.zeros(3), np.full(nv - 3, 1e1), np.full(nv, 1e4)]
-    cone = robot.cones(system)
+    cone = dynamics.WrenchCone(system, FRICTION, SOLE, inner=True)
     return trajopt.Problem(
         system,
         system.state(robot.standing, v),

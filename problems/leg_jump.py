@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 import dynamics
 import trajopt
 from problems.quadruped_model import SEGMENT
-from problems.walker import FRICTION, GAINS
+from problems.walker import FRICTION
 
 BODY = 1.16115091 / 4.0 + 0.14853845
 """A quarter of the quadruped's base, and a hip with its motor, kg."""
@@ -96,7 +96,7 @@ def make(horizon: int = 68, dt: float = 0.005, design: ArrayLike = QUADRUPED, ri
     design = Design(*lengths.tolist())
     model, q0 = leg(design), crouching(design)
     ground = round(PUSH * horizon)
-    foot = dynamics.PointContact(model, "foot", (GAINS[0] / dt**2, GAINS[1] / dt), np.zeros(3))
+    foot = dynamics.PointContact(model, "foot", (1.0 / dt**2, 1.0 / dt), np.zeros(3))
     actuation = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     phases = [("push", [foot], ground), ("flight", [], horizon - ground)]
     system = dynamics.HybridSystem(model, dt, phases, actuation=actuation, integrator="rk4")

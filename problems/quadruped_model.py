@@ -58,7 +58,7 @@ def standing(height: float = 0.24) -> np.ndarray:
 
 def walker() -> Walker:
     """The quadruped on its four points."""
-    return Walker(quadruped(), standing(), FEET, 3)
+    return Walker(quadruped(), standing(), FEET)
 
 
 def _add_leg(builder: dynamics.ModelBuilder, leg: str, mirror: np.ndarray) -> None:

@@ -9,9 +9,9 @@ import numpy as np
 
 import dynamics
 import trajopt
-from problems.gaits import smooth
+from dynamics.gait import smooth
 from problems.quadruped_model import walker
-from problems.walker import Walker
+from problems.walker import FRICTION
 
 SHIFT = (0.04, 0.03, -0.04)
 
@@ -19,13 +19,13 @@ SHIFT = (0.04, 0.03, -0.04)
 def make(horizon: int = 50, dt: float = 0.01) -> trajopt.Problem:
     """The problem with `horizon` knots of dt seconds."""
     robot = walker()
-    model, q0, feet = robot.model, robot.standing, robot.contacts(robot.footholds(), robot.feet, dt)
-    system = dynamics.RigidBodySystem(model, dt, actuation="floating_base", contacts=feet)
+    stands = robot.gait([(horizon, ())], np.zeros(3), 0.0, dt, base=way)
+    model, q0, system = robot.model, robot.standing, stands.system.segments[0].system
     x0 = system.state(q0)
     center = dynamics.CenterOfMass(model, dynamics.center_of_mass(model, q0) + SHIFT)
     posture = np.r_[np.zeros(3), np.full(model.nv - 3, 1e-1), np.full(model.nv, 1e-2)]
     rest = np.r_[np.zeros(3), np.full(3, 1e2), np.full(model.nv - 6, 1e-1), np.full(model.nv, 1e1)]
-    cone = robot.cones(system)
+    ((cone, _, _),) = stands.friction_cones(FRICTION)
     return trajopt.Problem(
         system,
         x0,
@@ -41,13 +41,11 @@ def make(horizon: int = 50, dt: float = 0.01) -> trajopt.Problem:
             trajopt.ResidualConstraint(cone, cone.lower, cone.upper, name="friction cones"),
         ],
         us_init="quasi_static",
-        xs_init=motion(robot, horizon, dt),
+        xs_init=stands.states(),
         name="quadruped_stand",
     )
 
 
-def motion(robot: Walker, horizon: int, dt: float) -> np.ndarray:
-    """States (N+1, nx) of a robot whose base moves by SHIFT, whatever forces that takes."""
-    q = np.tile(robot.standing, (horizon + 1, 1))
-    q[:, :3] += np.outer(smooth(np.linspace(0.0, 1.0, horizon + 1)), SHIFT)
-    return robot.states_along(robot.with_feet_at(q, robot.footholds()), np.full(horizon, dt))
+def way(times: np.ndarray) -> np.ndarray:
+    """How far (N+1, 3) the base is to have moved."""
+    return np.outer(smooth(np.linspace(0.0, 1.0, len(times))), SHIFT)

@@ -21,8 +21,8 @@ USED_MOST = (
     "trajopt.CallableSystem", "trajopt.compare", "trajopt.animate", "trajopt.simulate", "trajopt.check_derivatives",
     "trajopt.waypoints", "dynamics.RigidBodySystem", "dynamics.load_urdf", "dynamics.load_robot",
     "dynamics.frame_placement", "dynamics.FrameTranslation", "dynamics.inverse_dynamics", "dynamics.ModelBuilder",
-    "dynamics.Revolute", "rods.RodModelBuilder", "rods.SoftRobot", "rods.static_equilibrium", "rods.LegendreBasis",
-    "rods.Circular", "problems.make", "problems.model_path",
+    "dynamics.Revolute", "dynamics.Gait", "rods.RodModelBuilder", "rods.SoftRobot", "rods.static_equilibrium",
+    "rods.LegendreBasis", "rods.Circular", "problems.make", "problems.model_path",
 )  # fmt: skip
 """By uses in README.md, examples/ and tests/; and what a solve returns, which is hardly ever called by name."""
 PACKAGES = {"trajopt": trajopt, "dynamics": dynamics, "rods": rods, "problems": problems}

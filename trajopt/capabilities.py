@@ -96,6 +96,15 @@ class CheckedStart(Protocol):
         ...
 
 
+class AdvisedStart(Protocol):
+    """Knows that a solve hardly succeeds from controls alone."""
+
+    @property
+    def start_advice(self) -> str:
+        """Which states to start from, and how these are made, in words that follow "start from"."""
+        ...
+
+
 class QuasiStatic(Protocol):
     """Knows what holds it still."""
 
@@ -455,8 +464,8 @@ class ControlUnits(Protocol):
 
 CAPABILITIES: tuple[type, ...] = (
     Euclidean, PlainTangent, DescribedStates, DifferenceExpansion, IntegrateJacobian, DifferenceWithJacobian,
-    DifferenceResidual, CheckedStates, CheckedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps, Durations,
-    FreeDurations, IdleKnots, Refinement, Resimulation, OtherModels, SingleJoints, JointFeedback,
+    DifferenceResidual, CheckedStates, CheckedStart, AdvisedStart, QuasiStatic, KnotByKnot, Phases, TimedSteps,
+    Durations, FreeDurations, IdleKnots, Refinement, Resimulation, OtherModels, SingleJoints, JointFeedback,
     SemiImplicit, PartlySemiImplicit, JointExpansion,
     AccelerationControlled, ParameterGradient, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds,
     Skeleton, Solids, Scenery, Noisy,

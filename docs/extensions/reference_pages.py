@@ -67,7 +67,8 @@ SUBJECTS = (
         "contacts", "Contacts and loops", ("dynamics.contacts",), "Dynamics under contacts, impacts, closed chains.",
     ),
     Subject(
-        "robot_systems", "Systems of robots", ("dynamics.systems",), "Discrete-time systems that a problem takes.",
+        "robot_systems", "Systems of robots", ("dynamics.systems", "dynamics.gait"),
+        "Discrete-time systems that a problem takes.",
     ),
     Subject("residuals", "Residuals of robots", ("dynamics.residuals",), "For costs and constraints alike."),
     Subject(

@@ -109,10 +109,11 @@ assert slips.max() < 1e-3
 # %% [markdown]
 # ## A trot
 #
-# A gait is the same with more phases: `problems.gaits` lays out a plan, shares of the time with the
-# legs in the air. This one is `[(1, ()), (4, ("lf", "rh")), (4, ("rf", "lh")), (3, ())]`: stand,
-# one diagonal, the other diagonal, stand. Feet follow arches, and the solve starts from states
-# along the plan, which no torque has made yet: `xs_init`.
+# A gait is the same with more phases: `dynamics.Gait` lays out a plan, phases with the feet in the
+# air, and `problems.gaits` adds costs. This plan is, as shares of the time,
+# `[(1, ()), (4, ("lf", "rh")), (4, ("rf", "lh")), (3, ())]`: stand, one diagonal, the other
+# diagonal, stand. Feet follow arches, and the solve starts from states along the plan, which no
+# torque has made yet: `xs_init`.
 
 # %%
 trot = problems.make("quadruped_trot")
@@ -144,4 +145,4 @@ trajopt.animate(found, "trot.gif", fps=12, speed=0.4, size=(360, 260))
 # ## Next
 #
 # [A soft arm](06_soft_arm.ipynb). `trajopt solve quadruped_jump --animate` jumps;
-# `problems/gaits.py` is how gaits are made.
+# [plan a gait](../../how_to/gaits.md) has gaits of robots of your own.

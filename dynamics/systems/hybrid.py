@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.contacts.contact_set import ContactSet, as_damping
 from dynamics.contacts.impulses import as_restitution
+from dynamics.joints import FreeFlyer
 from dynamics.model import RigidBodyModel
 from dynamics.subject import Subject
 from dynamics.systems.discrete_system import ClosedLoops, Segment
@@ -284,6 +285,13 @@ class HybridSystem(RobotSystem):
                 known[system] = np.zeros(self.nu) if lost else u
             us[a:b] = known[system]
         return us
+
+    @property
+    def start_advice(self) -> str:
+        """Which states a solve should start from, for `Solution.explain` to say where one began without."""
+        floating = isinstance(self.model.joints[0], FreeFlyer)
+        made = "xs_init=gait.states() of a dynamics.Gait" if floating else "xs_init=..."
+        return f"states in which feet are where they are to be, {made}"
 
     def check_start(self, x0: ArrayLike) -> None:
         """Raise ValueError if at x0 (nx,) a frame that the first segment holds is more than a millimetre away from its

@@ -1,1 +1,2 @@
-"""The quadruped's gaits by iLQR and DDP, from random starts too, and Crocoddyl's gaits in both libraries."""
+"""The quadruped's gaits by iLQR and DDP, from random starts too, Crocoddyl's gaits in both libraries, and a jump under
+limits that are barely reached."""

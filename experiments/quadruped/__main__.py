@@ -4,6 +4,7 @@
 
 own       iterations, cost and feasibility of iLQR and of DDP's Hessian modes on the quadruped's problems
 starts    how often both converge from random starts
+jumps     a jump of Solo12 with limits of torque that are barely reached; needs the `peers` extra
 peers     standing robots and ANYmal's gaits beside Crocoddyl, and one iteration by itself; needs the `peers` extra
 
 Writes OUT/quadruped.json, OUT/convergence.png and OUT/<problem>.gif.
@@ -17,14 +18,14 @@ from typing import Any
 import problems
 import trajopt
 from dynamics.simd import num_threads
-from experiments.harness import Experiment, Run, count, option, quick, seed
+from experiments.harness import Experiment, Run, count, option, quick, records, seed
 from experiments.ilqr_vs_ddp.study import problem_record, runs_of
 from experiments.ilqr_vs_ddp.tables import pairs_table, solvers_table
 from experiments.quadruped.figures import plot_distances
 from experiments.quadruped.gaits import LATE, NAMES, SOLVERS, gait_record
 from experiments.quadruped.tables import gaits_table
 
-PARTS = ("own", "starts", "peers")
+PARTS = ("own", "starts", "jumps", "peers")
 REPEATS, ITERATION_REPEATS, STARTS = 5, 30, 10
 QUICK = 1
 PEERS = ("crocoddyl", "pinocchio", "example_robot_data")
@@ -41,6 +42,8 @@ def study(run: Run) -> dict[str, Any]:
         data["starts"] = basins(run, names)
     elif "starts" in options.parts:
         run.show("left out: random starts, by --quick or --starts 0")
+    if "jumps" in options.parts and options.peers and not options.quick:
+        data["jumps"] = jumps(run)
     if "peers" in options.parts and options.peers:
         data["peers"] = peers(run)
     return data
@@ -65,11 +68,28 @@ def basins(run: Run, names: Sequence[str]) -> dict[str, Any]:
     return results
 
 
+def jumps(run: Run) -> list[dict[str, Any]]:
+    """The jump with and without limits; nothing where its robot is not installed."""
+    if _missing(run, "the jump of Solo12", PEERS[1:]):
+        return []
+    from experiments.quadruped.jumps import records as jumps_of
+
+    found = jumps_of()
+    run.show(records("limits of torque, as shares of the largest without", found))
+    return found
+
+
+def _missing(run: Run, what: str, names: Sequence[str]) -> bool:
+    """Whether a library cannot be imported, which is then said."""
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
+    if missing:
+        run.show(f"left out: {what}, for {', '.join(missing)} cannot be imported")
+    return bool(missing)
+
+
 def peers(run: Run) -> dict[str, Any]:
     """The comparison with Crocoddyl; nothing where it is not installed."""
-    missing = [name for name in PEERS if importlib.util.find_spec(name) is None]
-    if missing:
-        run.show(f"left out: the comparison with Crocoddyl, for {', '.join(missing)} cannot be imported")
+    if _missing(run, "the comparison with Crocoddyl", PEERS):
         return {}
     from experiments.peers.tables import iterations_table, peers_table
     from experiments.quadruped.peers import pair_record, pairs

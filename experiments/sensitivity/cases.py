@@ -151,10 +151,7 @@ def unicycle_past_discs(p: P) -> trajopt.Problem:
 def standing_quadruped(p: P) -> trajopt.Problem:
     """A robot on four feet, in friction cones."""
     robot = walker()
-    model, q0, dt = robot.model, robot.standing, 0.01
-    system = dynamics.RigidBodySystem(
-        model, dt, actuation="floating_base", contacts=robot.contacts(robot.footholds(), robot.feet, dt)
-    )
+    model, q0, system = robot.model, robot.standing, robot.stance(0.01)
     base = problems.make("quadruped_stand")
     center = dynamics.CenterOfMass(model, dynamics.center_of_mass(model, q0) + np.array(SHIFT) * p["shift"])
     start = system.state(q0)

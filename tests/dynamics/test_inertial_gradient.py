@@ -43,9 +43,7 @@ def follower():
 
 
 def standing():
-    robot = walker()
-    held = robot.contacts(robot.footholds(), robot.feet, 0.01)
-    return dynamics.RigidBodySystem(robot.model, 0.01, actuation="floating_base", contacts=held)
+    return walker().stance(0.01)
 
 
 SYSTEMS = {

@@ -11,7 +11,7 @@ crocoddyl = pytest.importorskip("crocoddyl")
 pytest.importorskip("example_robot_data")
 
 from experiments.peers.contestants import controls_for  # noqa: E402
-from experiments.quadruped import anymal, standing, starts  # noqa: E402
+from experiments.quadruped import anymal, jumps, standing, starts  # noqa: E402
 from experiments.quadruped.translation import is_impulse  # noqa: E402
 
 EQUAL = 1e-10
@@ -77,3 +77,12 @@ def test_the_jump_is_found_from_controls_that_lead_away(pairs):
     solution = trajopt.DDP().solve(pair.ours, us=starts.rollout(pair).us)
     assert solution.converged and solution.start == "held"
     assert solution.cost == pytest.approx(anymal.PUBLISHED["jump"], rel=1e-3)
+
+
+def test_a_jump_under_limits_of_torque_that_are_barely_reached():
+    """The tighter, the dearer, and all of them hold."""
+    found = jumps.records()
+    assert [each["share"] for each in found] == [None, *jumps.SHARES]
+    assert all(each["status"] == "converged" and each["violation"] < 1e-6 for each in found)
+    costs = np.array([each["cost"] for each in found])
+    assert (np.diff(costs) > 0.0).all() and costs[-1] < 1.01 * costs[0]

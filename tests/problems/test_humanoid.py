@@ -84,7 +84,8 @@ def test_legs_reach_their_footholds(rng):
     robot = walker()
     q = np.tile(robot.standing, (5, 1))
     feet = {foot: place + rng.uniform([-0.04, -0.04, 0.01], 0.04, (5, 3)) for foot, place in robot.footholds().items()}
-    bent = robot.with_feet_at(q, feet)
+    targets = {foot: (np.eye(3), place) for foot, place in feet.items()}
+    bent = dynamics.inverse_kinematics(robot.model, q, targets)
     assert np.array_equal(bent[:, :7], q[:, :7]) and np.array_equal(bent[:, 19:], q[:, 19:])
     for foot, place in feet.items():
         R, p = dynamics.frame_placement(robot.model, bent, foot)

@@ -15,7 +15,7 @@ from experiments.ilqr_vs_ddp.study import settled
 from experiments.quadruped.gaits import SOLVERS, TOLERANCE, feasibility
 from problems import quadruped_jump, quadruped_stand, quadruped_trot, quadruped_walk
 from problems.gaits import knots_of
-from problems.quadruped_model import FEET, LEGS, quadruped, standing, walker
+from problems.quadruped_model import FEET, LEGS, quadruped, standing
 
 PLANS = {"walk": quadruped_walk.PLAN, "trot": quadruped_trot.PLAN, "jump": quadruped_jump.PLAN}
 IMPACTS = {"walk": 4, "trot": 2, "jump": 1}
@@ -41,7 +41,7 @@ def test_legs_reach_their_feet(rng):
     model, K = quadruped(), 5
     q = np.tile(standing(), (K, 1))
     feet = {f: dynamics.frame_placement(model, q, f).p + rng.uniform(-0.04, 0.04, (K, 3)) for f in FEET}
-    bent = walker().with_feet_at(q, feet)
+    bent = dynamics.inverse_kinematics(model, q, feet)
     assert np.array_equal(bent[:, :7], q[:, :7])
     for foot, place in feet.items():
         assert np.abs(dynamics.frame_placement(model, bent, foot).p - place).max() < 1e-12

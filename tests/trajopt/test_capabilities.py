@@ -40,6 +40,7 @@ class Everything(CirclePendulum):
     scenery, state_names, control_names = np.ones((2, 2, 3)), ("c", "s", "w"), ("torque",)
     control_units, tangent_units = ("N m",), ("rad", "rad/s")
     integrator_order, single_joints, phase_starts = 1, {"pin": (0, 2)}, np.array([0, 2])
+    start_advice = "states on the way"
     plain_tangent, state_space = False, (("so2",), ("euclidean", 1))
     tangent_names, neutral_state, serves = ("angle", "rate"), np.array([1.0, 0.0, 0.0]), (VectorSpace(2),)
 
@@ -285,6 +286,7 @@ SAME = {
     "horizon": same("horizon"),
     "durations": same("durations"),
     "phase_starts": same("phase_starts"),
+    "start_advice": same("start_advice"),
     "scenery": same("scenery"),
     "control_names": same("control_names"),
     "euclidean": same("euclidean"),

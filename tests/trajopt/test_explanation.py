@@ -405,3 +405,26 @@ def test_a_line_search_at_the_rounding_of_the_cost_is_no_wrong_derivative():
     log = tuple(r._replace(predicted_decrease=1e-9 * failed.cost) for r in failed.log)
     assert "Try: a larger tolerance" in text(replace(failed, log=log)) and "larger tolerance" not in text(failed)
     assert "check_derivatives" not in text(replace(failed, log=log))
+
+
+class OnLegs(Pendulum):
+    """A pendulum that would rather start from states."""
+
+    start_advice, tangent_units, tangent_names = "states of a gait", ("rad", "rad/s"), ("knee", "knee velocity")
+
+
+def test_states_that_a_system_advises_are_named_where_a_solve_went_without():
+    """Not after a few steps to where it should go, and not where states were given; but where an angle turned over."""
+    problem, advice = with_system(OnLegs()), "Try: start from states of a gait"
+    well = DDP().solve(problem)
+    assert well.converged and advice not in text(well)
+    short = DDP(max_iterations=1)
+    assert f"{advice}." in text(short.solve(problem))
+    xs = np.linspace([0.3, 0.0], [1.0, 0.0], 21)
+    started = short.solve(problem, xs=xs), short.solve(replace(problem, xs_init=xs))
+    started += (short.solve(problem, warm_start=well),)
+    assert not any(advice in text(solution) for solution in started)
+    around = well.xs.copy()
+    around[12, 0] += 5.0
+    assert f"{advice}: 'knee' turned over," in text(replace(well, xs=around))
+    assert "from its start at knot 12" in text(replace(well, xs=around))

@@ -52,8 +52,7 @@ def test_a_robot_on_its_feet(rng):
     pi = dynamics.inertial_parameters(robot.model)
     heavier = np.zeros_like(pi)
     heavier[0] = pi[0]
-    held = robot.contacts(robot.footholds(), robot.feet, dt)
-    own = dynamics.RigidBodySystem(robot.model, dt, actuation="floating_base", contacts=held)
+    own = robot.stance(dt)
 
     def make(p):
         model = dynamics.with_inertial_parameters(robot.model, pi + float(p) * heavier)

@@ -8,10 +8,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+import dynamics
 import problems
 import trajopt
 from dynamics import rods
 from dynamics.printed import LONGEST, in_brief
+from problems.quadruped_model import FEET, quadruped, standing
 from trajopt.printed import PrintedAsTable, as_html, new_table
 
 HOSTILE = '<b>&[/red]"[bold]'
@@ -143,6 +145,9 @@ def results():
         (equilibrium, "residual=1e-09"), (branch, "points=99"), (motion, "duration=2.5"),
         (rods.VibrationModes(np.linspace(1.0, 50.0, 99), *np.zeros((2, 99))), "lowest=[1.  1.5 2. ]"),
     ]  # fmt: skip
+    plan = [(5, ()), (9, ("lf_foot",)), (5, ())]
+    gait = dynamics.Gait(quadruped(), standing(), FEET, plan, (0.05, 0.0, 0.0), 0.03, 0.01)
+    pairs += [(gait, "20 knots"), (gait.swings[0], "start=5"), (gait.friction_cones(0.6)[0], "name='friction of")]
     return {type(result): (result, number) for result, number in pairs}
 
 

@@ -207,7 +207,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
     "plain_tangent": _unchanged,
     "step_noise": _function(ExtendedSystem._step_noise),
-    **dict.fromkeys(("phase_starts", "integrator_order", "single_joints", "joint_efforts"), _unchanged),
+    **dict.fromkeys(("phase_starts", "start_advice", "integrator_order", "single_joints", "joint_efforts"), _unchanged),
     **dict.fromkeys(
         (
             "check_state",

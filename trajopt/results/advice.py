@@ -9,8 +9,9 @@ import numpy as np
 
 from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
-from trajopt.interfaces.system import as_manifold, control_names
-from trajopt.results.records import WARM, ConstraintReport, IterationRecord
+from trajopt.capabilities import AdvisedStart, TangentUnits, capability
+from trajopt.interfaces.system import as_manifold, control_names, tangent_names
+from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord
 from trajopt.results.status import Status
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def _nearly_done(solution: Solution, solver: Any) -> bool:
 def advice(solution: Solution, solver: Any) -> Iterator[str]:
     """What to try next, for this status and these numbers alone."""
     system = "the dynamics" if solution.problem is None else type(solution.problem.system).__name__
+    yield from _for_a_start_without_states(solution)
     match solution.status:
         case Status.CONVERGED:
             worst = largest_violation(solution, solver)
@@ -110,6 +112,35 @@ def advice(solution: Solution, solver: Any) -> Iterator[str]:
             yield f"a smaller time step or another integrator for {system}"
         case Status.INFEASIBLE:
             yield from _for_infeasible(solution, solver)
+
+
+def _for_a_start_without_states(solution: Solution) -> Iterator[str]:
+    """The states that the system advises, unless a solve without them went well: in few steps, and no angle turned
+    over."""
+    problem = solution.problem
+    known = None if problem is None else capability(problem.system, AdvisedStart)
+    if problem is None or known is None or problem.xs_init is not None or solution.start not in (GIVEN, HELD):
+        return
+    if solution.start == GIVEN and solution.log and solution.log[0].gap > 0.0:
+        return  # states were given to the solve
+    turned = _turned_over(solution)
+    if turned or not solution.converged or solution.iterations >= MANY_STEPS:
+        yield f"start from {known.start_advice}" + (f": {turned}" if turned else "")
+
+
+def _turned_over(solution: Solution) -> str:
+    """Which angle went farthest from where it began, in words, if by more than half a turn."""
+    assert solution.problem is not None
+    system, units = solution.problem.system, capability(solution.problem.system, TangentUnits)
+    if units is None or not np.isfinite(solution.xs).all():
+        return ""
+    away = np.abs(system.difference(np.repeat(solution.xs[:1], len(solution.xs), axis=0), solution.xs))
+    away[:, [unit != "rad" for unit in units.tangent_units]] = 0.0
+    knot, i = np.unravel_index(np.argmax(away), away.shape)
+    if away[knot, i] <= np.pi:
+        return ""
+    name = called(tangent_names(system), i, "angle")
+    return f"{name} turned over, {away[knot, i]:.2g} rad from its start at knot {knot}"
 
 
 def _for_line_search(solution: Solution, solver: Any, system: str) -> Iterator[str]:

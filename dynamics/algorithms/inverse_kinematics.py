@@ -1,0 +1,190 @@
+"""Inverse kinematics: the configurations at which frames are where they are wanted.
+
+Newton's method, e being what is missing, a position and perhaps a small rotation in world axes,
+
+    J dq = e                                J: of the joints that move this frame alone, square
+    dq = J' (J J')^-1 e                     more joints than rows: the shortest step
+
+and where eight steps are not enough, near stretched legs or where a frame cannot go, damped least squares,
+
+    dq = J' (J J' + mu I)^-1 e              mu falls with every step that helps, and grows with every other
+
+                                                                    [Wampler 1986; Nakamura and Hanafusa 1986]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.algorithms.configuration import integrate
+from dynamics.algorithms.frames import frame_jacobian, frame_placement
+from dynamics.joints import FreeFlyer
+from dynamics.model import RigidBodyModel, check_model
+from dynamics.validation import as_array, as_name, check_configuration, unknown_name
+
+NEWTON_STEPS, DAMPED_STEPS = 8, 100
+CLOSE, REACHED = 1e-10, 1e-6
+"""What may be missing after Newton's steps, and at the end, m or rad."""
+LONGEST = 1.0
+"""Longest step of a joint, rad or m: from the next one on it may be another knee."""
+
+
+def inverse_kinematics(model: RigidBodyModel, q: ArrayLike, targets: Mapping[str, ArrayLike | tuple]) -> np.ndarray:
+    """The configurations near q at which frames are at their targets, each by the joints that move it alone.
+
+    A floating base stays where it is, and so do joints that move two of the frames: with the feet of a robot as frames,
+    its legs bend.  Legs may have any number of joints; limits of joints are not looked at.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+    q : (nq,) or (K, nq), where to begin
+    targets : mapping of frames to places
+        A place is a position (3,) or (K, 3), m, world axes, or (R, p) with a rotation (3, 3) or (K, 3, 3), too.
+
+    Returns
+    -------
+    q : (nq,) or (K, nq); frames are within 1e-6 m and rad of their targets
+
+    Raises
+    ------
+    ValueError : an unknown frame, a wrong shape, a frame that no joint moves alone; a target out of reach, with the
+        frame, the row of q and how far off it is.
+    TypeError : targets that are no mapping.
+
+    Examples
+    --------
+    >>> from problems.quadruped_model import FEET, quadruped, standing
+    >>> robot, q = quadruped(), standing()
+    >>> feet = {foot: dynamics.frame_placement(robot, q, foot).p for foot in FEET}
+    >>> q[2] -= 0.05                                       # the base, 5 cm down
+    >>> crouching = dynamics.inverse_kinematics(robot, q, feet)
+    >>> print(np.round(crouching[7:10], 2))                # the first leg bends for its foot to stay
+    [ 0.    0.94 -1.87]
+    """
+    check_model(model)
+    rows, single = check_configuration(model, q)
+    if not isinstance(targets, Mapping) or not targets:
+        raise TypeError(f"targets: got {type(targets).__name__}, expected a mapping of frames to places")
+    places = {frame: _place(model, frame, place, len(rows)) for frame, place in targets.items()}
+    found, missing = reach(model, rows, places)
+    for frame, errors in missing.items():
+        if errors.max(initial=0.0) > REACHED:
+            k = int(errors.argmax())
+            where = "" if single else f" in row {k}"
+            raise ValueError(f"targets: frame {frame!r} does not reach its place{where}, {errors[k]:.3g} m or rad away")
+    return found[0] if single else found
+
+
+def _place(model: RigidBodyModel, frame: str, place, K: int) -> tuple[np.ndarray | None, np.ndarray]:
+    """Rotations (K, 3, 3), or None, and positions (K, 3)."""
+    if as_name("targets", frame) not in model.frames:
+        raise ValueError(f"targets: {unknown_name('frame', frame, model.frames)}")
+    where = f"targets[{frame!r}]"
+    R, p = place if isinstance(place, tuple) and len(place) == 2 else (None, place)
+    p = as_array(where, p)
+    if p.shape not in ((3,), (K, 3)):
+        raise ValueError(f"{where}: got shape {p.shape}, expected (3,) or ({K}, 3)")
+    if R is not None:
+        R = as_array(where, R)
+        if R.shape not in ((3, 3), (K, 3, 3)):
+            raise ValueError(f"{where}: got a rotation of shape {R.shape}, expected (3, 3) or ({K}, 3, 3)")
+        R = np.broadcast_to(R, (K, 3, 3))
+    return R, np.broadcast_to(p, (K, 3))
+
+
+def reach(
+    model: RigidBodyModel, q: np.ndarray, places: Mapping[str, tuple[np.ndarray | None, np.ndarray]]
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The configurations q (K, nq) with frames at their places, or as near as they come, and what is missing (K,) of
+    each frame; places: rotations (K, 3, 3) or None, and positions (K, 3)."""
+    missing = {}
+    for frame, columns in own_joints(model, q[:1], places).items():
+        R, p = places[frame]
+        found, straight = _newton(model, q, frame, columns, R, p)
+        errors = np.linalg.norm(_missing(model, found, frame, R, p), axis=1)
+        far = np.flatnonzero(~straight | (errors > CLOSE))
+        if far.size:
+            turned = None if R is None else R[far]
+            found[far] = _damped(model, q[far], frame, columns, turned, p[far])
+            errors[far] = np.linalg.norm(_missing(model, found[far], frame, turned, p[far]), axis=1)
+        q, missing[frame] = found, errors
+    return q, missing
+
+
+def own_joints(model: RigidBodyModel, q: np.ndarray, frames: Mapping[str, object]) -> dict[str, np.ndarray]:
+    """The degrees of freedom that move each frame and no other of these, the floating base aside; q (1, nq).
+
+    Raises ValueError for a frame without any.
+    """
+    moves = {frame: np.abs(frame_jacobian(model, q, frame)[0]).max(axis=0) > 0.0 for frame in frames}
+    shared = np.sum(list(moves.values()), axis=0) > 1
+    if model.joints and isinstance(model.joints[0], FreeFlyer):
+        shared[:6] = True
+    found = {frame: np.flatnonzero(columns & ~shared) for frame, columns in moves.items()}
+    for frame, columns in found.items():
+        if not columns.size:
+            raise ValueError(f"frame {frame!r}: expected joints that move it alone, got none")
+    return found
+
+
+def _missing(model: RigidBodyModel, q: np.ndarray, frame: str, R: np.ndarray | None, p: np.ndarray) -> np.ndarray:
+    """What is missing, (K, 3) or (K, 6): of the position, and the sine of the angle about its axis."""
+    now = frame_placement(model, q, frame)
+    if R is None:
+        return p - now.p
+    E = R @ now.R.swapaxes(1, 2)
+    return np.hstack([p - now.p, 0.5 * (E - E.swapaxes(1, 2))[:, [2, 0, 1], [1, 2, 0]]])
+
+
+def _moved(model: RigidBodyModel, q: np.ndarray, columns: np.ndarray, step: np.ndarray) -> np.ndarray:
+    dq = np.zeros((len(q), model.nv))
+    dq[:, columns] = step
+    return integrate(model, q, dq)
+
+
+def _newton(
+    model: RigidBodyModel, q: np.ndarray, frame: str, columns: np.ndarray, R: np.ndarray | None, p: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """A few full steps, and which points (K,) took no long ones, by which knees may turn over; the others stay."""
+    straight = np.ones(len(q), bool)
+    for _ in range(NEWTON_STEPS):
+        e = _missing(model, q, frame, R, p)
+        J = frame_jacobian(model, q, frame)[:, : e.shape[1], columns]
+        if J.shape[1] == J.shape[2]:
+            try:
+                step = np.linalg.solve(J, e[..., None])[..., 0]
+            except np.linalg.LinAlgError:
+                return q.copy(), np.zeros(len(q), bool)
+        else:
+            step = (np.linalg.pinv(J) @ e[..., None])[..., 0]
+        straight &= np.abs(step).max(axis=1) <= LONGEST  # NaN is not
+        step[~straight] = 0.0
+        q = _moved(model, q, columns, step)
+    return q, straight
+
+
+def _damped(
+    model: RigidBodyModel, q: np.ndarray, frame: str, columns: np.ndarray, R: np.ndarray | None, p: np.ndarray
+) -> np.ndarray:
+    """Damped least squares: every step that is taken brings the frame nearer."""
+    e = _missing(model, q, frame, R, p)
+    mu = np.full(len(q), 1e-2)
+    for _ in range(DAMPED_STEPS):
+        J = frame_jacobian(model, q, frame)[:, : e.shape[1], columns]
+        JJ = J @ J.swapaxes(1, 2)
+        scale = np.trace(JJ, axis1=1, axis2=2) / e.shape[1]
+        damped = JJ + (mu * scale)[:, None, None] * np.eye(e.shape[1])
+        step = (J.swapaxes(1, 2) @ np.linalg.solve(damped, e[..., None]))[..., 0]
+        step *= np.minimum(1.0, LONGEST / np.maximum(np.abs(step).max(axis=1), LONGEST))[:, None]
+        trial = _moved(model, q, columns, step)
+        e_trial = _missing(model, trial, frame, R, p)
+        nearer = np.linalg.norm(e_trial, axis=1) < np.linalg.norm(e, axis=1)
+        q, e = np.where(nearer[:, None], trial, q), np.where(nearer[:, None], e_trial, e)
+        mu = np.clip(np.where(nearer, 0.1 * mu, 4.0 * mu), 1e-14, 1e6)
+        if (np.linalg.norm(e, axis=1) < CLOSE).all():
+            break
+    return q

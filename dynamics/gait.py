@@ -1,0 +1,341 @@
+"""Gaits: a plan of steps laid out in knots, with the paths of feet and base, and a kinematic start.
+
+A foot in the air goes from one foothold to the next, s being the time since it left over the time that it takes,
+
+    p(s) = hold + (3 s^2 - 2 s^3) stride + sin(pi s)^2 [0, 0, height]
+
+at rest at both ends.  The base goes with the feet: where a phase ends it has moved by what they have on average, and
+between it moves as a monotone cubic [Fritsch and Butland 1984].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.algorithms.configuration import difference
+from dynamics.algorithms.frames import frame_placement
+from dynamics.algorithms.inverse_kinematics import REACHED, own_joints, reach
+from dynamics.contacts.point_contact import PointContact
+from dynamics.contacts.rigid_contact import RigidContact
+from dynamics.joints import FreeFlyer
+from dynamics.model import RigidBodyModel, check_model
+from dynamics.printed import in_brief
+from dynamics.residuals.friction_cone import FrictionCone
+from dynamics.residuals.wrench_cone import WrenchCone
+from dynamics.systems.hybrid import HybridSystem
+from dynamics.validation import (
+    as_array,
+    as_items,
+    as_name,
+    as_not_negative,
+    as_whole_number,
+    check_configuration,
+    check_time_step,
+    unknown_name,
+)
+
+LEVEL = 1e-9
+"""Soles turned by less stand level, rad: what is left of sines and cosines that cancel."""
+
+
+class Swing(NamedTuple):
+    """A foot in the air, from the knot where it leaves the ground to the one where it touches down."""
+
+    foot: str
+    start: int
+    stop: int  # the impact's knot, or the horizon
+    path: np.ndarray  # (stop - start + 1, 3), m, world axes, from foothold to foothold
+
+    def __repr__(self) -> str:
+        return in_brief(self)
+
+
+class Cone(NamedTuple):
+    """The friction cones of the feet on the ground, and the knots where these feet hold."""
+
+    residual: FrictionCone | WrenchCone
+    knots: np.ndarray  # (k,)
+    name: str
+
+    def __repr__(self) -> str:
+        return in_brief(self)
+
+
+class Gait:
+    """A plan of steps: phases, paths of feet and base, and states that follow these, for any robot on legs.
+
+    It holds what needs no costs; these and the limits are the user's.  Its `states` are where a solve should start:
+    from torques that stand alone, a robot that is to walk may turn its legs over.
+
+    Parameters
+    ----------
+    model : RigidBodyModel, with a floating base
+    standing : (nq,), the configuration at the start, with all feet on their footholds
+    feet : sequence of names of frames, in the points that touch the ground or in the middle of soles
+    plan : sequence of (knots, feet in the air)
+        Phases, in their order.  Feet that come down do so in an impact, a knot of its own (`HybridSystem`).  A mapping
+        in place of a sequence says where feet come down: of a foot its next foothold (3,), m, or None for a stride.
+    stride : (3,), or (len(plan), 3) for the feet that leave the ground in each phase, m, world axes
+    height : of the feet's arches, m, at least zero
+    dt : time step, s
+    sole : (2,), half lengths of soles, m, along the x and y axes of the feet's frames; None for feet that are points
+    gains : (kp, kd) of the contacts; None for (1/dt^2, 1/dt), by which a step takes back, to first order, what the last
+        one drifted
+    base : function of times (N+1,), s, from 0 on, that says how far (N+1, 3) the base has moved; None for as far as
+        the feet have on average
+    options : further arguments of `HybridSystem`: actuation, integrator, restitution, contact_damping, ...
+
+    Attributes
+    ----------
+    system : HybridSystem, of N = system.horizon knots
+    start : (nx,), at rest in the configuration `standing`
+    end : (nx,), the same posture where the base ends
+    times : (N+1,), s
+    moving : the knots that take time, all but impacts
+    swings : tuple of Swing(foot, start, stop, path)
+    foot_targets : foot -> (N+1, 3), m, world axes, where it is at every knot
+    base_shift : (N+1, 3), m, how far the base has moved
+    base_path : (N+1, 3), m, where it is
+
+    Raises
+    ------
+    ValueError, TypeError : names the argument, what came and what was expected.
+
+    Examples
+    --------
+    >>> from problems.quadruped_model import FEET, quadruped, standing
+    >>> diagonals = ["lf_foot", "rh_foot"], ["rf_foot", "lh_foot"]
+    >>> plan = [(10, []), (20, diagonals[0]), (20, diagonals[1]), (10, [])]
+    >>> gait = dynamics.Gait(quadruped(), standing(), FEET, plan, (0.1, 0, 0), height=0.04, dt=0.01)
+    >>> print(gait.system.horizon, gait.states().shape, gait.base_shift[-1])
+    62 (63, 37) [0.1 0.  0. ]
+    """
+
+    def __init__(
+        self,
+        model: RigidBodyModel,
+        standing: ArrayLike,
+        feet: Sequence[str],
+        plan: Sequence[tuple[int, Sequence[str] | Mapping[str, ArrayLike | None]]],
+        stride: ArrayLike,
+        height: float,
+        dt: float,
+        sole: ArrayLike | None = None,
+        gains: tuple[float, float] | None = None,
+        base: Callable[[np.ndarray], np.ndarray] | None = None,
+        **options: Any,
+    ) -> None:
+        check_model(model)
+        if not model.joints or not isinstance(model.joints[0], FreeFlyer):
+            raise ValueError("model: expected one with a floating base, a FreeFlyer as its first joint")
+        self.standing = check_configuration(model, as_array("standing", standing, (model.nq,)), "standing")[0][0].copy()
+        self.model, self.feet = model, _checked_feet(model, feet)
+        own_joints(model, self.standing[None], dict.fromkeys(self.feet))
+        steps = _checked_plan(plan, self.feet)
+        strides = _checked_strides(stride, len(steps))
+        self.height = as_not_negative("height", height)
+        check_time_step(dt)
+        self.sole = None if sole is None else as_array("sole", sole, (2,))
+        if self.sole is not None and (self.sole <= 0.0).any():
+            raise ValueError(f"sole: got {self.sole.min()}, expected positive numbers")
+        gains = (1.0 / dt**2, 1.0 / dt) if gains is None else gains
+
+        placed = {foot: frame_placement(model, self.standing, foot) for foot in self.feet}
+        self._rotations = {foot: _level(place.R) for foot, place in placed.items()}
+        holds = {foot: place.p for foot, place in placed.items()}
+        flights = _flights(steps, strides, holds)
+        phases = []
+        for i, (knots, air) in enumerate(steps):
+            for flight in flights:
+                if flight.last == i - 1:
+                    holds[flight.foot] = flight.hold + flight.stride
+            held = [self._contact(foot, gains, holds[foot]) for foot in self.feet if foot not in air]
+            phases.append(("+".join(air) or "stance", held, knots))
+        self.system = HybridSystem(model, dt, phases, **options)
+
+        self.times = np.r_[0.0, np.cumsum(self.system.durations)]
+        self.moving = np.flatnonzero(self.system.durations)
+        spans = [s for s in self.system.segments if self.system.durations[s.start] > 0]
+        self.swings = tuple(
+            Swing(f.foot, start, stop, self._arch(f, start, stop))
+            for f in flights
+            for start, stop in [(spans[f.first].start, spans[f.last].stop)]
+        )
+        self.foot_targets = {foot: np.tile(place.p, (len(self.times), 1)) for foot, place in placed.items()}
+        for foot, start, stop, path in self.swings:
+            self.foot_targets[foot][start : stop + 1] = path
+            self.foot_targets[foot][stop + 1 :] = path[-1]
+        self.base_shift = self._along_with_feet(flights, spans) if base is None else self._given(base)
+        self.base_path = self.standing[:3] + self.base_shift
+        self.start = self.system.state(self.standing)
+        self.end = self.system.state(np.r_[self.base_path[-1], self.standing[3:]])
+
+    def __repr__(self) -> str:
+        return f"Gait({self.model.name!r}, {len(self.swings)} steps, {self.system.horizon} knots, {self.times[-1]:g} s)"
+
+    # ------------------------------------------------------------------------------------------------ layout
+    def _contact(self, foot: str, gains: tuple[float, float], hold: np.ndarray) -> PointContact | RigidContact:
+        if self.sole is None:
+            return PointContact(self.model, foot, gains, hold)
+        return RigidContact(self.model, foot, gains, (self._rotations[foot], hold))
+
+    def _arch(self, flight: _Flight, start: int, stop: int) -> np.ndarray:
+        """Path (stop - start + 1, 3) of a foot from one foothold to the next."""
+        s = (self.times[start : stop + 1] - self.times[start]) / (self.times[stop] - self.times[start])
+        along = np.outer(smooth(s), flight.stride)
+        return flight.hold + along + np.outer(np.sin(np.pi * s) ** 2, [0.0, 0.0, self.height])
+
+    def _along_with_feet(self, flights: Sequence[_Flight], spans: Sequence[Any]) -> np.ndarray:
+        """How far (N+1, 3) the base has moved if at the ends of phases it has as far as the feet on average."""
+        from scipy.interpolate import PchipInterpolator  # which is slow to import
+
+        ends = np.r_[0.0, self.times[[span.stop for span in spans]]]
+        moved = np.zeros((len(ends), 3))
+        for f in flights:
+            inside = smooth(np.clip((ends - ends[f.first]) / (ends[f.last + 1] - ends[f.first]), 0.0, 1.0))
+            moved += np.outer(inside, f.stride) / len(self.feet)
+        return PchipInterpolator(ends, moved)(self.times)
+
+    def _given(self, base: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        if not callable(base):
+            raise TypeError(f"base: got {type(base).__name__}, expected a function of times")
+        return as_array("base", base(self.times.copy()), (len(self.times), 3))
+
+    # ------------------------------------------------------------------------------------------------ what users take
+    def states(self) -> np.ndarray:
+        """States (N+1, nx) of a robot that follows the paths of base and feet, whatever forces that takes.
+
+        Legs bend by `inverse_kinematics`, each from its posture in `standing`; velocities are differences of
+        configurations, zero at first and after impacts.
+
+        Raises
+        ------
+        ValueError : a foot that cannot reach its path, with the knot and how far off it is.
+        """
+        q = np.tile(self.standing, (len(self.times), 1))
+        q[:, :3] += self.base_shift
+        places = {}
+        for foot, path in self.foot_targets.items():
+            places[foot] = (None if self.sole is None else np.tile(self._rotations[foot], (len(q), 1, 1)), path)
+        q, missing = reach(self.model, q, places)
+        for foot, errors in missing.items():
+            if errors.max() > REACHED:
+                t = int(errors.argmax())
+                raise ValueError(
+                    f"plan: foot {foot!r} cannot reach its path, at knot {t} it is {errors[t]:.3g} m away; "
+                    "expected shorter strides, lower arches, or legs more bent"
+                )
+        return states_along(self.model, q, self.system.durations)
+
+    def friction_cones(self, mu: float, facets: int | None = None, **options: Any) -> list[Cone]:
+        """The cones of contact forces, once for every set of feet that stand, with the knots where they do.
+
+        They stay inside as ``trajopt.ResidualConstraint(c.residual, c.residual.lower, c.residual.upper, at=c.knots)``.
+
+        Parameters
+        ----------
+        mu : coefficient of friction, positive
+        facets : as of `FrictionCone`, whose second-order cone is taken by default; soles have `WrenchCone`s
+        options : further arguments of these two
+
+        Returns
+        -------
+        list of Cone(residual, knots, name)
+        """
+        standing = [s for s in self.system.segments if s.system.dt > 0.0 and s.system.contact_frames]
+        cones = []
+        for system in {id(s.system): s.system for s in standing}.values():
+            knots = np.concatenate([np.arange(s.start, s.stop) for s in standing if s.system is system])
+            if self.sole is None:
+                residual = FrictionCone(system, mu, facets=facets, **options)
+            else:
+                residual = WrenchCone(system, mu, self.sole, **options)
+            cones.append(Cone(residual, knots, f"friction of {', '.join(system.contact_frames)}"))
+        return cones
+
+
+def smooth(s: np.ndarray) -> np.ndarray:
+    """From 0 to 1 with no speed at the ends."""
+    return s * s * (3.0 - 2.0 * s)
+
+
+def states_along(model: RigidBodyModel, q: np.ndarray, durations: np.ndarray) -> np.ndarray:
+    """States (N+1, nx) along the configurations q (N+1, nq): at rest first, and after a knot without duration."""
+    v, moving = np.zeros((len(q), model.nv)), np.flatnonzero(durations)
+    v[1:][moving] = difference(model, q[:-1], q[1:])[moving] / durations[moving, None]
+    return np.hstack([q, v])
+
+
+class _Flight(NamedTuple):
+    """A foot in the air from the phase `first` to the phase `last`, off its foothold by a stride."""
+
+    foot: str
+    first: int
+    last: int
+    hold: np.ndarray
+    stride: np.ndarray
+
+
+def _flights(
+    steps: Sequence[tuple[int, dict[str, np.ndarray | None]]], strides: np.ndarray, holds: Mapping[str, np.ndarray]
+) -> list[_Flight]:
+    """All flights, in the order of the phases where they begin, and of the feet."""
+    holds, flights = dict(holds), []
+    for i, (_, air) in enumerate(steps):
+        for foot in air:
+            if i > 0 and foot in steps[i - 1][1]:
+                continue  # it is in the air already
+            last = i
+            while last + 1 < len(steps) and foot in steps[last + 1][1]:
+                last += 1
+            given = [steps[k][1][foot] for k in range(i, last + 1) if steps[k][1][foot] is not None]
+            stride = given[-1] - holds[foot] if given else strides[i]
+            flights.append(_Flight(foot, i, last, holds[foot], stride))
+            holds[foot] = holds[foot] + stride
+    return flights
+
+
+def _level(R: np.ndarray) -> np.ndarray:
+    return np.eye(3) if np.abs(R - np.eye(3)).max() < LEVEL else R
+
+
+def _checked_feet(model: RigidBodyModel, feet: Any) -> tuple[str, ...]:
+    names = tuple(as_name("feet", foot) for foot in as_items("feet", feet, "names of frames"))
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"feet: got {names!r}, expected at least one frame, each once")
+    for name in names:
+        if name not in model.frames:
+            raise ValueError(f"feet: {unknown_name('frame', name, model.frames)}")
+    return names
+
+
+def _checked_plan(plan: Any, feet: tuple[str, ...]) -> list[tuple[int, dict[str, np.ndarray | None]]]:
+    """Knots and feet in the air, in the order of the feet, with their footholds or None."""
+    checked = []
+    for i, phase in enumerate(as_items("plan", plan, "(knots, feet in the air)")):
+        where = f"plan[{i}]"
+        if not isinstance(phase, (tuple, list)) or len(phase) != 2:
+            raise ValueError(f"{where}: got {phase!r}, expected (knots, feet in the air)")
+        knots, air = as_whole_number(f"{where}, knots", phase[0], 1), phase[1]
+        items = air.items() if isinstance(air, Mapping) else [(foot, None) for foot in as_items(where, air, "feet")]
+        given: dict[str, np.ndarray | None] = {}
+        for foot, place in items:
+            if as_name(f"{where}, foot", foot) not in feet:
+                raise unknown_name(f"foot in {where}", foot, feet)
+            given[foot] = None if place is None else as_array(f"{where}, foothold of {foot!r}", place, (3,))
+        checked.append((knots, {foot: given[foot] for foot in feet if foot in given}))
+    if not checked:
+        raise ValueError("plan: got no phases, expected at least one (knots, feet in the air)")
+    return checked
+
+
+def _checked_strides(stride: ArrayLike, phases: int) -> np.ndarray:
+    """(phases, 3)."""
+    strides = as_array("stride", stride)
+    if strides.shape not in ((3,), (phases, 3)):
+        raise ValueError(f"stride: got shape {strides.shape}, expected (3,) or ({phases}, 3), a row for each phase")
+    return np.array(np.broadcast_to(strides, (phases, 3)))
