@@ -74,7 +74,9 @@ def _with_rows(
     """The expansion with the rows' terms in its gradients, and c, lower, upper of the rows."""
     if point.rows is None:
         return e, (np.zeros(0), np.zeros(0), np.zeros(0))
-    rows = pack(problem, problem.residual_constraints).with_factors(point.rows.factors())
+    rows = point.rows
+    if problem is not point.problem:
+        rows = pack(problem, problem.residual_constraints).with_factors(rows.factors())
     c, *C = rows.linearized(point.xs, point.us)
     return with_prices(e, rows.first, (C[0], C[1]), point.nu), (c, _finite(rows.lower), _finite(rows.upper))
 

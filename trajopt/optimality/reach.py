@@ -23,8 +23,8 @@ def reach(system: KKTSystem, step: KKTStep, change: FirstOrder) -> np.ndarray:
         free &= point.weak.rows == 0
         add(point.rows.upper - point.c, rate - change.upper, free & np.isfinite(point.rows.upper))
         add(point.c - point.rows.lower, change.lower - rate, free & np.isfinite(point.rows.lower))
-        dnu, pressed = system.of_all_rows(step.dnu), (point.held.rows != 0) & ~equal
-        add(np.abs(point.nu), -np.sign(point.nu)[:, None] * dnu, pressed)
+        dnu, side = system.of_all_rows(step.dnu), point.held.rows
+        add(side * point.nu, -side[:, None] * dnu, (side != 0) & ~equal)
     if point.problem.control_limits is not None:
         lower, upper = point.problem.control_limits
         free = (point.held.controls == 0) & (point.weak.controls == 0)

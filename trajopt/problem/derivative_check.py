@@ -73,9 +73,11 @@ class BlockCheck:
 class DerivativeReport(PrintedAsTable):
     """What `check_derivatives` found; `print` shows it as a table.
 
-    ok : no block is wrong
+    ok : no block is wrong, and nothing was left out
     blocks : one `BlockCheck` per block
     notes : what was taken for granted, e.g. that ru is None
+    not_compared : of `check_sensitivity`, the parameters, or "multipliers", that there was nothing to compare with for;
+        the notes say why
     x, u : the points, (K, nx) and (K, nu) or None; of `check_sensitivity` the parameters (1, P)
     axis : what `BlockCheck.point` counts
     """
@@ -87,14 +89,20 @@ class DerivativeReport(PrintedAsTable):
     x: np.ndarray
     u: np.ndarray | None
     axis: str = "point"
+    not_compared: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return in_brief(self, ok=self.ok, largest_error=max((block.error for block in self.blocks), default=0.0))
 
     @property
     def ok(self) -> bool:
-        """True if every block agrees with differences."""
-        return all(block.ok for block in self.blocks)
+        """True if every block agrees with differences, and there was something to compare each with."""
+        return not self.not_compared and not self.wrong
+
+    @property
+    def wrong(self) -> bool:
+        """True if some block does not agree with differences."""
+        return not all(block.ok for block in self.blocks)
 
     def __getitem__(self, name: str) -> BlockCheck:
         """The block of this name."""
@@ -108,7 +116,10 @@ class DerivativeReport(PrintedAsTable):
         from rich.markup import escape
 
         noisy = any(block.noisy for block in self.blocks)
-        verdict = ("agree with differences" + " but for noise" * noisy) if self.ok else "are WRONG"
+        verdict = "are WRONG" if self.wrong else "agree with differences" + " but for noise" * noisy
+        if self.not_compared:
+            verdict = "are WRONG" if self.wrong else f"{verdict} where they were compared"
+            verdict += f"; not compared: {escape(', '.join(self.not_compared))}"
         points = f"{self.x.size} parameters" if self.axis == "row" else f"{len(self.x)} points"
         title = f"Derivatives of {self.subject} {verdict} (tolerance {self.tolerance:g}, {points})"
         table = new_table(title, "\n".join(f"note: {note}" for note in self.notes))

@@ -26,9 +26,10 @@ from trajopt.backward.regularization import Regularization
 from trajopt.interfaces.system import as_manifold, state_array
 from trajopt.optimality.active_rows import active_rows
 from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
-from trajopt.optimality.kkt_point import Held, KKTPoint, kkt_point
+from trajopt.optimality.kkt_point import Held, KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
 from trajopt.optimality.parameters import Parameters
+from trajopt.optimality.points import kkt_point
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.problem import Problem
 from trajopt.results.prediction import change_of_multipliers

@@ -67,7 +67,8 @@ class Sensitivity:
     labels : (P,) names of the numbers
     residual : what is left of the KKT equations after refinement, relative to their right-hand side
     multipliers_unique : False where active constraints depend on each other; the multipliers are then the shortest
-    weak : limits on which the solution lies without pressing; the derivatives are those without them
+    weak : limits on which the solution lies without pressing, multiplier and slack both zero to what they are known to;
+        the derivatives are those without them
     valid : (P, 2), how far down and up each number may change, to first order, before another limit presses or one lets
         go: an estimate, no bound
     """

@@ -1,14 +1,16 @@
 """Are derivatives of a solution right?  A comparison with problems solved again, parameter by parameter.
 
 Each of these is polished to rounding, and the same limits have to press; steps become shorter where others do.
-Differences are of fourth order, of solutions at p +- h and p +- 2h.  What `trajopt.sensitivity` differences itself, the
+Differences are of fourth order, of solutions at p +- h and p +- 2h, or on one side, p, p + h, ... p + 4h, where the
+limits change much nearer on the other; where limits are just touched either side is compared with the derivative along
+it.  What `trajopt.sensitivity` differences itself, the
 optimality conditions at the fixed trajectory, is compared with steps of a fourth: where a function of p has a kink
 within a step, as a clipped number, the two differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,7 +32,13 @@ SOLVED_STEP = 0.1
 SHORTER, TRIES = 0.25, 6
 """Where other limits press."""
 WITHIN = 0.2
-"""Part of the way to another limit that a step may go."""
+"""Part of the way to another limit that a step may go; twice that is h the farthest of a central difference."""
+ONE_SIDED = (0.0, -25.0 / 12.0), (1.0, 4.0), (2.0, -3.0), (3.0, 4.0 / 3.0), (4.0, -0.25)
+"""Of fourth order, too."""
+CENTRAL = 0.1
+"""Differences are central unless one side alone allows steps so many times longer."""
+SIDES = {1.0: "from above", -1.0: "from below"}
+"""Of p."""
 
 
 class _Parts(NamedTuple):
@@ -40,6 +48,15 @@ class _Parts(NamedTuple):
     us: np.ndarray
     cost: np.ndarray
     multipliers: np.ndarray
+
+
+class _Compared(NamedTuple):
+    """Derivatives as they are and as differences with step h have them; on which side, "" both."""
+
+    side: str
+    got: _Parts
+    expected: _Parts
+    h: float
 
 
 class _OtherLimits(Exception):
@@ -66,8 +83,10 @@ def check_sensitivity(
 
     Returns
     -------
-    DerivativeReport, with blocks "us by mass", "us by mass, h/4", ... that `print` shows; its notes say what could not
-    be compared, as where a number lies at the end of the range in which the same limits press.
+    DerivativeReport, with blocks "us by mass", "us by mass, h/4", ... that `print` shows, and "us by mass, from above"
+    where differences were taken on one side.  What there was nothing to compare with, as where other limits press
+    within any step that differences can be taken with, is told by its headline, by `not_compared` and by the notes, and
+    the report is then not `ok`.
 
     Raises
     ------
@@ -82,18 +101,18 @@ def check_sensitivity(
     exact = polished_solution(make_problem(p), solution)
     found = sensitivity(make_problem, p, exact, wrt=wrt, steps=steps)
     finer = sensitivity(make_problem, p, exact, wrt=wrt, steps=0.25 * found.steps)
-    blocks, notes = [], []
+    blocks, notes, left_out = [], [], []
     size = max(float(np.abs(exact.xs).max()), float(np.abs(exact.us).max()), abs(exact.cost))
     for number, label in enumerate(found.labels):
         got = _derivatives(found, number)
-        try:
-            expected, h = _solved_again(found, number, solver)
-        except (_OtherLimits, ValueError) as error:
-            notes.append(f"{label} was not compared with problems solved again: {error}")
-        else:
-            noise = ROUNDING * size / h
-            pairs = zip(_Parts._fields, got, expected, strict=True)
-            blocks += [compared(f"{name} by {label}", a, b, noise, tolerance) for name, a, b in pairs if a.size]
+        for side, each in _solved_again(found, number, solver):
+            if not isinstance(each, _Compared):
+                notes.append(f"{label} was not compared with problems solved again{side and ' '}{side}: {each}")
+                left_out.append(f"{label} {side}".strip())
+                continue
+            noise, at = ROUNDING * size / each.h, f"{label}, {side}" if side else label
+            pairs = zip(_Parts._fields, each.got, each.expected, strict=True)
+            blocks += [compared(f"{name} by {at}", a, b, noise, tolerance) for name, a, b in pairs if a.size]
         other, noise = _derivatives(finer, number), ROUNDING * size / finer.steps[number]
         blocks += [
             compared(f"{name} by {label}, h/4", getattr(got, name), getattr(other, name), noise, tolerance)
@@ -101,8 +120,9 @@ def check_sensitivity(
         ]
     if not found.multipliers_unique:
         notes.append("active constraints depend on each other: multipliers were not compared")
+        left_out.append("multipliers")
     p_row = found.parameters.vector[None]
-    return DerivativeReport("a solution", tolerance, tuple(blocks), tuple(notes), p_row, None, "row")
+    return DerivativeReport("a solution", tolerance, tuple(blocks), tuple(notes), p_row, None, "row", tuple(left_out))
 
 
 def _derivatives(found: Sensitivity, number: int) -> _Parts:
@@ -119,30 +139,68 @@ def _ordered(point: KKTPoint, multipliers: Sequence[np.ndarray]) -> list[np.ndar
     return rows + [part for one, part in pairs if not isinstance(one, ResidualConstraint)]
 
 
-def _solved_again(found: Sensitivity, number: int, solver: Any) -> tuple[_Parts, float]:
-    """Differences of solutions, and the step h; _OtherLimits where none is short enough."""
+def _solved_again(found: Sensitivity, number: int, solver: Any) -> Iterator[tuple[str, _Compared | str]]:
+    """By side, "" both: derivatives and differences, or why there are none."""
     if found.weak:
-        raise _OtherLimits("the solution touches a limit without pressing")
-    reach = WITHIN * float(np.abs(found.valid[number]).min())
-    h = min(SOLVED_STEP * float(found.steps[number]), reach) if reach > 0.0 else 0.0
-    least = SHORTER**TRIES * SOLVED_STEP * float(found.steps[number])
+        for sign, side in SIDES.items():
+            yield side, _compared(found, number, sign, solver)
+        return
+    down, up = (WITHIN * float(abs(end)) for end in found.valid[number])
+    longer = 1.0 if up >= down else -1.0
+    one_sided, least = min(max(up, down) / 2.0, _longest(found, number)), min(up, down, _longest(found, number))
+    for sign in (0.0, longer) if least >= CENTRAL * one_sided else (longer, 0.0):
+        tried = _compared(found, number, sign, solver)
+        if isinstance(tried, _Compared):
+            yield tried.side, tried
+            return
+    yield "", tried
+
+
+def _longest(found: Sensitivity, number: int) -> float:
+    return SOLVED_STEP * float(found.steps[number])
+
+
+def _compared(found: Sensitivity, number: int, sign: float, solver: Any) -> _Compared | str:
+    """Derivatives and differences, central or on one side (sign); or why no step is short enough."""
+    formula = tuple((sign * m, sign * w) for m, w in ONE_SIDED) if sign else FOURTH_ORDER
+    ends = np.abs(found.valid[number])
+    reach = WITHIN * float(ends.min() if not sign else ends[int(sign > 0.0)] / 2.0)
+    h, least = min(_longest(found, number), reach), SHORTER**TRIES * _longest(found, number)
     while h >= least:
         try:
-            return _differences(found, number, h, solver), h
+            got = _along(found, number, sign) if found.weak else _derivatives(found, number)
+            return _Compared(SIDES.get(sign, ""), got, _differences(found, number, h, formula, solver), h)
         except _OtherLimits:
             h *= SHORTER
-    raise _OtherLimits("other limits press next to it")
+        except (RuntimeError, ValueError) as error:
+            return str(error)
+    return "other limits press next to it"
 
 
-def _differences(found: Sensitivity, number: int, h: float, solver: Any) -> _Parts:
+def _along(found: Sensitivity, number: int, sign: float) -> _Parts:
+    """Derivatives by one parameter on one side of a solution that just touches limits."""
+    along = found.directional(sign * np.eye(len(found.parameters.vector))[number])
+    parts = [sign * part.ravel() for part in _ordered(found.point, along.multipliers)]
+    whole = np.concatenate([np.zeros(0), *parts])[:, None] if found.multipliers_unique else np.zeros((0, 1))
+    return _Parts(sign * along.xs, sign * along.us, found.cost[number : number + 1], whole)
+
+
+def _differences(
+    found: Sensitivity, number: int, h: float, formula: tuple[tuple[float, float], ...], solver: Any
+) -> _Parts:
+    """Of solutions on all of which the same limits press: those of the one here, unless it just touches some."""
     here, p, total = found.point, found.parameters, None
-    for multiple, weight in FOURTH_ORDER:
-        moved = p.vector.copy()
-        moved[number] += multiple * h
-        problem = found.make_problem(p.at(moved))
-        point = polished_point(problem, solver.solve(problem, warm_start=found.solution))
-        if any((a != b).any() for a, b in zip(point.held, here.held, strict=True)):
-            raise _OtherLimits
+    same = None if found.weak else here.held
+    for multiple, weight in formula:
+        point = here
+        if multiple:
+            moved = p.vector.copy()
+            moved[number] += multiple * h
+            problem = found.make_problem(p.at(moved))
+            point = polished_point(problem, solver.solve(problem, warm_start=found.solution))
+            same = point.held if same is None else same
+            if any((a != b).any() for a, b in zip(point.held, same, strict=True)):
+                raise _OtherLimits
         values = _values(here, point, found.multipliers_unique)
         terms = [weight / h * part for part in values]
         total = terms if total is None else [a + b for a, b in zip(total, terms, strict=True)]
@@ -151,10 +209,10 @@ def _differences(found: Sensitivity, number: int, h: float, solver: Any) -> _Par
 
 
 def _values(here: KKTPoint, point: KKTPoint, multipliers: bool) -> _Parts:
-    """A solution, its states as tangents at those of the one here."""
+    """A solution, its states as tangents at those of the one here, its controls less those."""
     parts = [] if point.rows is None else [part.ravel() for part in point.rows.unpacked(point.nu * point.rows.D)]
     bounds = len(point.problem.constraints) - (0 if point.rows is None else len(point.rows.constraints))
     parts += bounds * [np.where(point.held.controls != 0, -point.gradient, 0.0).ravel()]
     whole = np.concatenate([np.zeros(0), *parts])[:, None] if multipliers else np.zeros((0, 1))
     cost = np.array([point.problem.objective.value(point.xs, point.us)])
-    return _Parts(point.problem.system.difference(here.xs, point.xs), point.us, cost, whole)
+    return _Parts(point.problem.system.difference(here.xs, point.xs), point.us - here.us, cost, whole)

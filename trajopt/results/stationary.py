@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trajopt.backward.expansions import gaps_of
-from trajopt.optimality.first_order import FirstOrder, first_order
-from trajopt.optimality.kkt_point import KKTPoint, kkt_point
+from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
+from trajopt.optimality.points import kkt_point
+from trajopt.optimality.pressing import moved_by, newton_step
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.problem import Problem
 
@@ -97,10 +98,7 @@ def polished_solution(problem: Problem, solution: Solution, short: float = 0.0) 
 
 def polished(point: KKTPoint, system: KKTSystem, reports: Sequence[ConstraintReport]) -> KKTPoint:
     """A Newton step of the optimality conditions further."""
-    here = FirstOrder(*(part[..., None] for part in first_order(point.problem, point)))
-    rhs, free = here.right_hand_side(system.held), system.free[..., None]
-    missing = np.where(free, 0.0, rhs.held - point.us[..., None])
-    step = system.solve(rhs._replace(gx=rhs.gx - point.costate[..., None], gu=point.gradient[..., None], held=missing))
-    xs = point.problem.system.integrate(point.xs, step.dx[..., 0])
-    nu = point.nu + system.of_all_rows(step.dnu)[:, 0]
-    return kkt_point(point.problem, xs, point.us + step.du[..., 0], reports, nu, system.factor.K)
+    _, step = newton_step(point, system)
+    to = moved_by(point, step, system.of_all_rows(step.dnu)[:, 0])
+    nu = np.where((system.held.rows != 0) | (point.weak.rows != 0), to.nu, 0.0)
+    return kkt_point(point.problem, to.xs, to.us, reports, nu, system.factor.K)

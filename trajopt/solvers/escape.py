@@ -13,8 +13,9 @@ import numpy as np
 
 from trajopt.backward.expansions import finite
 from trajopt.optimality.certificate import Certificate, certificate
-from trajopt.optimality.kkt_point import KKTPoint, point_of
+from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
+from trajopt.optimality.points import point_of
 from trajopt.results.status import Status
 from trajopt.solvers.attempts import Attempts
 from trajopt.solvers.iterate import EXACT, Direction, Formulation, Iterate
