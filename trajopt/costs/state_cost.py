@@ -47,7 +47,7 @@ class StateCost(PlacedCost, CostOfResidual):
     >>> along = trajopt.StateCost(system, lambda t: [np.sin(t), np.cos(t)], 1.0, at=slice(0.5, 1.0))  # seconds
     """
 
-    adjustable = ("reference",)
+    adjustable = "reference", "weights"
 
     def __init__(
         self,
@@ -84,12 +84,21 @@ class StateCost(PlacedCost, CostOfResidual):
             self.residual = ManifoldDifference(self._manifold, self.reference)
         self._set_shift(rest)
 
-    def adjusted(self, reference: ArrayLike) -> Self:
-        """With another reference."""
+    def adjusted(self, reference: ArrayLike | None = None, weights: ArrayLike | None = None) -> Self:
+        """With another reference, or other weights."""
         new = copy.copy(self)
-        new.reference = state_rows(self.system, "reference", reference)
-        new._refer()
+        if reference is not None:
+            new.reference = state_rows(self.system, "reference", reference)
+            new._refer()
+        if weights is not None:
+            new._set(weights, new.reference)
         return new
+
+    def _gradient_inside(self, name: str, points: tuple, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `CostOfResidual.gradient_by`; by the reference along its tangent, (ndx,) or (K, ndx)."""
+        if self._manifold is None:
+            return super()._gradient_inside(name, points, value, slope)
+        return self.residual.gradient_by(name, *points, value, slope)
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError if the cost was made for states of other dimensions."""

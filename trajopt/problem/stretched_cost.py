@@ -52,6 +52,20 @@ class StretchedCost(LiftedCost):
         """Add scale times what the Gauss-Newton Hessian leaves out."""
         self._add_parts(self.cost.accumulate_curvature, xs, us, scale, target, -0.5)
 
+    def gradient_by(
+        self,
+        name: str,
+        xs: np.ndarray,
+        us: np.ndarray | None,
+        dx: np.ndarray,
+        du: np.ndarray | None,
+        value: np.ndarray,
+        slope: np.ndarray,
+    ) -> np.ndarray | None:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`: d(s l) = s dl + ds l."""
+        s, ds = self._stretch(xs, us), dx[:, -1] if us is not None and self._integrated else 0.0
+        return super().gradient_by(name, xs, us, dx, du, s * value + ds * slope, s * slope)
+
     def _add_parts(self, accumulate, xs, us, scale, target, half) -> None:
         n, m = self.system.system.ndx, self.system.system.nu
         x, u, s = self.system.split(xs)[0], self.system.inside_controls(us), self._stretch(xs, us)
