@@ -199,14 +199,16 @@ def test_of_the_cost_alone(name):
     solution = solution_of(name)
     problem, found = solution.problem, solution.vjp(cost_bar=1.0)
     for place in places(problem).values():
-        make, p = moved(problem, place, "weights", found[place.name]["weights"]) if "weights" in place.values else (0, 0)
-        if not make:
+        if "weights" not in place.values:
             continue
+        gradient = found[place.name]["weights"]
+        make, p = moved(problem, place, "weights", gradient)
         index = some_numbers(p, "weights")
-        costs = [make(p * (1.0 + h * (np.arange(p.size) == i).reshape(p.shape))).objective.value(solution.xs, solution.us)
-                 for i in index for h in (1e-4, -1e-4)]  # fmt: skip
-        slopes = -np.diff(np.reshape(costs, (-1, 2)))[:, 0] / (2e-4 * p.ravel()[index])
-        assert np.abs(np.ravel(found[place.name]["weights"])[index] - slopes).max() < 1e-6 * max(np.abs(slopes).max(), 1e-3)
+        make, p, gradient = of_some(make, p, index), p.ravel()[index], np.ravel(gradient)[index]
+        costs = [make(p * (1.0 + h * (np.arange(p.size) == i))).objective.value(solution.xs, solution.us)
+                 for i in range(p.size) for h in (1e-4, -1e-4)]  # fmt: skip
+        slopes = -np.diff(np.reshape(costs, (-1, 2)))[:, 0] / (2e-4 * p)
+        assert np.abs(gradient - slopes).max() < 1e-6 * max(np.abs(slopes).max(), 1e-3)
 
 
 def flat(found):
@@ -345,12 +347,16 @@ def test_one_parameter_of_its_own_shape():
 def test_a_value_of_several_terms():
     """An attribute of all terms that have it."""
     s = Pendulum()
-    problem = Problem(s, [0.6, 0.0], 20, [trajopt.StateCost(s, [0.1, 0.0], 1.0)], [trajopt.StateCost(s, [0.1, 0.0], 9.0)])
-    parametric, solution = trajopt.ParametricProblem(problem, "reference"), solved(problem)
-    both = solution.vjp(*bars(solution))
-    found = trajopt.sensitivity(parametric, parametric.p, solution).vjp(*bars(solution))
-    assert relative_error(found, sum(both[name]["reference"] for name in ("StateCost", "terminal StateCost"))) < 1e-15
+    running, terminal = (trajopt.StateCost(s, [0.1, 0.0], weight) for weight in (1.0, 9.0))
+    effort = trajopt.ResidualCost(ControlResidual(s), 0.1, reference=[0.0])
+    solution = solved(Problem(s, [0.6, 0.0], 20, [running, effort], [terminal]))
+    parametric = trajopt.ParametricProblem(replace(solution.problem, running_costs=[running]), "reference")
     assert all(term.cost.reference[1] == 0.3 for term in parametric([0.2, 0.3]).objective.terms)
+    parametric = trajopt.ParametricProblem(solution.problem, "StateCost", "terminal StateCost")
+    both, apart = solution.vjp(*bars(solution)), trajopt.sensitivity(parametric, parametric.values, solution)
+    assert all(np.array_equal(part, both[name]["reference"]) for name, part in apart.vjp(*bars(solution)).items())
+    everywhere = solution.vjp(*bars(solution), wrt=["reference"])
+    assert set(everywhere) == {"StateCost", "terminal StateCost", "ResidualCost"}
 
 
 def test_states_by_their_numbers():
@@ -367,8 +373,9 @@ def test_states_by_their_numbers():
         return parametric(moved)
 
     expected = trajopt.sensitivity(make, 0.0, solution, steps=1e-3).vjp(*covectors)
-    total = sum(float((found[name] * (s.integrate_jacobian(np.atleast_2d(value)) @ direction).reshape(value.shape)).sum())
-                for name, value in parametric.values.items())  # fmt: skip
+    ways = {name: (s.integrate_jacobian(np.atleast_2d(value)) @ direction).reshape(value.shape)
+            for name, value in parametric.values.items()}  # fmt: skip
+    total = sum(float((found[name] * way).sum()) for name, way in ways.items())
     assert total == pytest.approx(expected, rel=AGAINST_MADE)
 
 

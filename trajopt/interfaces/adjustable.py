@@ -1,4 +1,4 @@
-"""Attributes of costs, residuals and constraints that may change while a solver stays prepared, and gradients by them."""
+"""Attributes of costs, residuals and constraints that may change while a solver stays prepared; gradients by them."""
 
 from __future__ import annotations
 

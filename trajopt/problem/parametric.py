@@ -1,8 +1,8 @@
 """A problem as a function of values in it: its initial state, targets, references, weights, limits.
 
-Values are put in as `trajopt.PreparedSolver.update` does, in microseconds; and since it is said which they are, gradients
-of functions of a solution by all of them come from one solution of the KKT system (`trajopt.Solution.vjp`), while a
-function that makes a problem of its parameters is called four times for each number of them.
+Values are put in as `trajopt.PreparedSolver.update` does, in microseconds; and since it is said which they are,
+gradients of functions of a solution by all of them come from one solution of the KKT system (`trajopt.Solution.vjp`),
+while a function that makes a problem of its parameters is called four times for each number of them.
 """
 
 from __future__ import annotations

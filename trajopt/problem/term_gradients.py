@@ -1,8 +1,8 @@
 """Derivatives of a problem's terms by their attributes: targets, references, weights, limits.
 
-Of each term, a cost or a constraint, that of sum_t value_t'y_t + slope_t'dy_t is wanted, y what it has at its points and
-dy its change along a direction there (`trajopt.interfaces.adjustable.AttributeGradient`).  What a term does not know by
-itself is differenced, that term alone, with the attribute moved number by number.
+Of each term, a cost or a constraint, that of sum_t value_t'y_t + slope_t'dy_t is wanted, y what it has at its points
+and dy its change along a direction there (`trajopt.interfaces.adjustable.AttributeGradient`).  What a term does not
+know by itself is differenced, that term alone, with the attribute moved number by number.
 """
 
 from __future__ import annotations

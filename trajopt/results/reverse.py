@@ -5,8 +5,8 @@ With x^, u^, l^ what the KKT system gives for covectors phi_x, phi_u in place of
     G(z, lam) = d/dpi sum lam'f(z; pi)           dphi/dpi = d/de G(z* + e z^, lam* + e l^)       dJ/dpi = G(z*, lam*)
 
 all parameters of the dynamics cost two evaluations of G, which systems may offer
-(`trajopt.capabilities.ParameterGradient`).  Those of a term l(z; pi) of the Lagrangian, with s its factor or multiplier,
-s^ what that is for the covectors, zero of a cost's, and cost_bar = dphi/dJ,
+(`trajopt.capabilities.ParameterGradient`).  Those of a term l(z; pi) of the Lagrangian, with s its factor or
+multiplier, s^ what that is for the covectors, zero of a cost's, and cost_bar = dphi/dJ,
 
     dphi/dpi = d/dpi [(s^ + cost_bar s) l + s dl/dz z^]
 
