@@ -156,19 +156,10 @@ class RobotResidual:
         names = code.co_varnames[1 : code.co_argcount]
         return type(self)(**{name: values.get(name, self.__dict__[name]) for name in names})
 
-    def gradient_by(
-        self,
-        name: str,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        dx: np.ndarray,
-        du: np.ndarray | None,
-        value: np.ndarray,
-        slope: np.ndarray,
-    ) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: tuple[Any, ...], value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """d/d(target) sum_t value_t'r_t + slope_t'dr_t, dr the change of r along (dx, du).
 
-        Parameters: name, "target"; xs (K, nx), us (K, nu); dx (K, ndx), du (K, nu); value, slope (K, nr).
+        Parameters: name, "target"; at, xs (K, nx), us (K, nu) or None, dx (K, ndx), du (K, nu); value, slope (K, nr).
         Returns: along the target's tangent: an array of its shape, or of a rotation R exp(d) (3,), of a pose
         [linear; angular] (6,), in its own axes; None where a class does not say what its target is.
         """
@@ -177,6 +168,7 @@ class RobotResidual:
             return None
         if kind == VECTOR:
             return target_gradient(kind, value, slope, value, slope).reshape(np.shape(self.__dict__["target"]))
+        xs, us, dx, du = at
         r, rx, ru = self.evaluate_with_jacobians(xs, us)
         dr = np.einsum("tij,tj->ti", rx, dx)
         if ru is not None and du is not None:

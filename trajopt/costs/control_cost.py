@@ -14,6 +14,7 @@ from trajopt.costs.cost_of_residual import CostOfResidual
 from trajopt.costs.deviation import deviation
 from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
 from trajopt.costs.loss import is_quadratic
+from trajopt.interfaces.adjustable import Direction
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.system import System
 
@@ -97,20 +98,11 @@ class ControlCost(PlacedCost):
         """A residual that sums its squares, and weights, where this is 1/2 sum w r^2."""
         return self._for(nu).squares(nu) if type(self) is ControlCost else None
 
-    def gradient_by(
-        self,
-        name: str,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        dx: np.ndarray,
-        du: np.ndarray | None,
-        value: np.ndarray,
-        slope: np.ndarray,
-    ) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`."""
-        if us is None or type(self) is not ControlCost:
+        if at.us is None or type(self) is not ControlCost:
             return None
-        return self._for(us.shape[1]).gradient_by(name, xs, us, dx, du, value, slope)
+        return self._for(at.us.shape[1]).gradient_by(name, at, value, slope)
 
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at us (K, nu)."""

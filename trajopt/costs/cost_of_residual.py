@@ -21,7 +21,7 @@ from trajopt.costs.cost_kernels import add_cross, add_gauss_newton
 from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots
 from trajopt.costs.loss import Loss, Model
-from trajopt.interfaces.adjustable import gradient_by, summed_to
+from trajopt.interfaces.adjustable import Direction, gradient_by, summed_to
 from trajopt.interfaces.system import System
 from trajopt.validation import same_shape
 
@@ -42,10 +42,9 @@ def linearized(
     return same_shape("residual.evaluate_with_jacobians, r", r, (len(xs), nr)), rx, ru
 
 
-def along(
-    residual: Any, nr: int, xs: np.ndarray, us: np.ndarray | None, dx: np.ndarray, du: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """r and its change (K, nr) along (dx, du)."""
+def along(residual: Any, nr: int, at: Direction) -> tuple[np.ndarray, np.ndarray]:
+    """r and its change (K, nr) along a direction."""
+    xs, us, dx, du = at
     if isinstance(residual, Deviation):
         return evaluated(residual, nr, xs, us), residual.change(dx, du)
     r, rx, ru = linearized(residual, nr, xs, us)
@@ -162,34 +161,24 @@ class CostOfResidual:
         """Whether this is of a class with methods of its own."""
         return any(getattr(type(self), name) is not getattr(CostOfResidual, name) for name in _METHODS)
 
-    def gradient_by(
-        self,
-        name: str,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        dx: np.ndarray,
-        du: np.ndarray | None,
-        value: np.ndarray,
-        slope: np.ndarray,
-    ) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: A_r and A_rr dr are the residual's multipliers."""
         if self._differs():
             return None
-        check_knots(type(self).__name__, self.knots, xs)
-        r, dr = along(self.residual, self.nr, xs, us, dx, du)
+        check_knots(type(self).__name__, self.knots, at.xs)
+        r, dr = along(self.residual, self.nr, at)
         r = r if self._shift is None else r + self._shift
         if name == "weights":
             return summed_to(self._loss.by_weights(r, dr, value, slope), self.weights.shape)
         g, h = self._loss.expand(r)
         bent = h * dr if self._diagonal else np.einsum("tij,tj->ti", np.broadcast_to(h, (len(r), *h.shape[1:])), dr)
-        multipliers = value[:, None] * g + slope[:, None] * bent, slope[:, None] * g
-        return self._gradient_inside(name, (xs, us, dx, du), *multipliers)
+        return self._gradient_inside(name, at, value[:, None] * g + slope[:, None] * bent, slope[:, None] * g)
 
-    def _gradient_inside(self, name: str, points: tuple, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    def _gradient_inside(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """The same of the difference of residual and reference, value and slope (K, nr)."""
         if name == "reference":
             return summed_to(-value, self.reference.shape)
-        return gradient_by(self.residual, name, *points, value, slope)
+        return gradient_by(self.residual, name, at, value, slope)
 
     def squares(self, nu: int) -> tuple[Any, np.ndarray] | None:
         """The residual and the figures of its squares, as its `weighted_squares` takes them; None for another cost, and

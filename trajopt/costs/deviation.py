@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics.simd.squares import weighted_squares
 from trajopt.capabilities import DifferenceWithJacobian, capability
-from trajopt.interfaces.adjustable import summed_to
+from trajopt.interfaces.adjustable import Direction, summed_to
 from trajopt.interfaces.system import ManifoldSystem
 from trajopt.validation import check_rows, same_shape
 
@@ -126,25 +126,16 @@ class ManifoldDifference:
         H = self.system.difference_expansion(self.reference, xs, mu)[1]
         return same_shape("difference_expansion", H, (len(xs), self.nr, self.nr)), None, None
 
-    def gradient_by(
-        self,
-        name: str,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        dx: np.ndarray,
-        du: np.ndarray | None,
-        value: np.ndarray,
-        slope: np.ndarray,
-    ) -> np.ndarray:
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: along the tangent of the reference (ndx,), or
         (K, ndx), by differences in each of its directions, for all knots at once."""
-        n, total = self.nr, np.zeros((len(xs), self.nr))
+        n, total = self.nr, np.zeros((len(at.xs), self.nr))
         for i in range(n):
             for multiple, weight in FOURTH_ORDER:
                 step = np.zeros((*self.reference.shape[:-1], n))
                 step[..., i] = multiple * REFERENCE_STEP
                 moved = ManifoldDifference(self.system, self.system.integrate(self.reference, step))
-                r, J, _ = moved.evaluate_with_jacobians(xs, None)
-                y = np.einsum("ti,ti->t", value, r) + np.einsum("ti,tij,tj->t", slope, J, dx)
+                r, J, _ = moved.evaluate_with_jacobians(at.xs, None)
+                y = np.einsum("ti,ti->t", value, r) + np.einsum("ti,tij,tj->t", slope, J, at.dx)
                 total[:, i] += weight / REFERENCE_STEP * y
         return summed_to(total, (*self.reference.shape[:-1], n))

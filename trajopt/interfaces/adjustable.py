@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -22,26 +22,26 @@ class Adjustable(Protocol):
         ...
 
 
+class Direction(NamedTuple):
+    """K points of a trajectory, xs (K, nx) and us (K, nu), and a tangent at each, dx (K, ndx) and du (K, nu); us and du
+    are None at the last knot."""
+
+    xs: np.ndarray
+    us: np.ndarray | None
+    dx: np.ndarray
+    du: np.ndarray | None
+
+
 class AttributeGradient(Protocol):
     """What an adjustable term may offer besides: its derivative by an attribute, for `trajopt.Solution.vjp`."""
 
-    def gradient_by(
-        self,
-        name: str,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        dx: np.ndarray,
-        du: np.ndarray | None,
-        value: np.ndarray,
-        slope: np.ndarray,
-    ) -> np.ndarray | None:
-        """d/d(attribute) sum_t value_t'y_t + slope_t'dy_t, y the term at K points, dy its change along (dx, du).
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """d/d(attribute) sum_t value_t'y_t + slope_t'dy_t, y the term at K points, dy its change along the way.
 
         Parameters
         ----------
         name : of the attribute, which may be one of what the term is made of
-        xs, us : (K, nx), (K, nu), the points; us and du are None at the last knot
-        dx, du : (K, ndx), (K, nu), a tangent at each
+        at : the points and the direction
         value, slope : multipliers, (K,) of a cost, (K, nr) of a residual
 
         Returns
@@ -52,19 +52,10 @@ class AttributeGradient(Protocol):
         ...
 
 
-def gradient_by(
-    term: object,
-    name: str,
-    xs: np.ndarray,
-    us: np.ndarray | None,
-    dx: np.ndarray,
-    du: np.ndarray | None,
-    value: np.ndarray,
-    slope: np.ndarray,
-) -> np.ndarray | None:
+def gradient_by(term: object, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
     """What a term says as an `AttributeGradient`, None where it says nothing."""
     known = capability(term, AttributeGradient)
-    return None if known is None else known.gradient_by(name, xs, us, dx, du, value, slope)
+    return None if known is None else known.gradient_by(name, at, value, slope)
 
 
 def summed_to(rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

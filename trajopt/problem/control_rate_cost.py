@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from trajopt.costs import Quadratic
 from trajopt.costs.cost_kernels import add_rates, weighted_squares
 from trajopt.costs.knot_rows import PlacedCost, as_rows, check_knots, common_knots, weight_rows
-from trajopt.interfaces.adjustable import summed_to
+from trajopt.interfaces.adjustable import Direction, summed_to
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System
@@ -62,17 +62,9 @@ class ControlRateCost(PlacedCost):
         new._set(weights)
         return new
 
-    def gradient_by(
-        self,
-        name: str,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        dx: np.ndarray,
-        du: np.ndarray | None,
-        value: np.ndarray,
-        slope: np.ndarray,
-    ) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: l is linear in its weights."""
+        xs, us, dx, du = at
         if us is None or du is None or type(self) is not ControlRateCost:
             return None
         rate = (us - self.system.split(xs)[1]) / self.system.dt

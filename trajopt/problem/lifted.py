@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from trajopt.costs import Cost, Quadratic
-from trajopt.interfaces.adjustable import gradient_by
+from trajopt.interfaces.adjustable import Direction, gradient_by
 from trajopt.interfaces.owners import Subject, subject_of
 from trajopt.interfaces.residual import Residual, component_names
 from trajopt.interfaces.system import System
@@ -46,12 +46,10 @@ def check_dimensions(cost: str, made_for: Any, system: System) -> None:
         raise ValueError(f"{cost}: made for a system with (nx, ndx, nu, dt) = {wanted}, got one with {got}")
 
 
-def inside_points(
-    system: "ExtendedSystem", xs: np.ndarray, us: np.ndarray | None, dx: np.ndarray, du: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray | None]:
-    """Points and tangents (x, u, dx, du) of the system inside."""
-    inside = np.ascontiguousarray(dx[:, : system.system.ndx])
-    return system.split(xs)[0], system.inside_controls(us), inside, system.inside_controls(du)
+def inside(system: "ExtendedSystem", at: Direction) -> Direction:
+    """Points and a direction of the system inside."""
+    dx = np.ascontiguousarray(at.dx[:, : system.system.ndx])
+    return Direction(system.split(at.xs)[0], system.inside_controls(at.us), dx, system.inside_controls(at.du))
 
 
 class LiftedCost:
@@ -90,19 +88,9 @@ class LiftedCost:
         self.cost.accumulate_curvature(self.system.split(xs)[0], us, scale, inside)
         self._add(inside, target)
 
-    def gradient_by(
-        self,
-        name: str,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        dx: np.ndarray,
-        du: np.ndarray | None,
-        value: np.ndarray,
-        slope: np.ndarray,
-    ) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`."""
-        inside = inside_points(self.system, xs, us, dx, du)
-        return gradient_by(self.cost, name, *inside, value, slope)
+        return gradient_by(self.cost, name, inside(self.system, at), value, slope)
 
     def _target(self, target: Quadratic) -> Quadratic:
         """Zeros where the cost inside adds to x; controls are the same, so it adds to those of the target itself."""
@@ -139,18 +127,9 @@ class LiftedResidual:
         rx, ru = self.residual.jacobians(self.system.split(xs)[0], self.system.inside_controls(us))
         return self._widened(rx), None if ru is None else self._with_other_controls(ru, 2)
 
-    def gradient_by(
-        self,
-        name: str,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        dx: np.ndarray,
-        du: np.ndarray | None,
-        value: np.ndarray,
-        slope: np.ndarray,
-    ) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`."""
-        return gradient_by(self.residual, name, *inside_points(self.system, xs, us, dx, du), value, slope)
+        return gradient_by(self.residual, name, inside(self.system, at), value, slope)
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trajopt.costs import Quadratic
+from trajopt.interfaces.adjustable import Direction
 from trajopt.interfaces.knots import is_span
 from trajopt.interfaces.system import System
 from trajopt.problem.lifted import LiftedCost
@@ -52,19 +53,10 @@ class StretchedCost(LiftedCost):
         """Add scale times what the Gauss-Newton Hessian leaves out."""
         self._add_parts(self.cost.accumulate_curvature, xs, us, scale, target, -0.5)
 
-    def gradient_by(
-        self,
-        name: str,
-        xs: np.ndarray,
-        us: np.ndarray | None,
-        dx: np.ndarray,
-        du: np.ndarray | None,
-        value: np.ndarray,
-        slope: np.ndarray,
-    ) -> np.ndarray | None:
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
         """See `trajopt.interfaces.adjustable.AttributeGradient`: d(s l) = s dl + ds l."""
-        s, ds = self._stretch(xs, us), dx[:, -1] if us is not None and self._integrated else 0.0
-        return super().gradient_by(name, xs, us, dx, du, s * value + ds * slope, s * slope)
+        s, ds = self._stretch(at.xs, at.us), at.dx[:, -1] if at.us is not None and self._integrated else 0.0
+        return super().gradient_by(name, at, s * value + ds * slope, s * slope)
 
     def _add_parts(self, accumulate, xs, us, scale, target, half) -> None:
         n, m = self.system.system.ndx, self.system.system.nu

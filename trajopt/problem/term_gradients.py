@@ -7,20 +7,20 @@ know by itself is differenced, that term alone, with the attribute moved number 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from trajopt.costs import Quadratic
-from trajopt.costs.deviation import FOURTH_ORDER
-from trajopt.interfaces.adjustable import gradient_by, summed_to
+from trajopt.costs.loss import ONE_SIDED
+from trajopt.interfaces.adjustable import Direction, gradient_by, summed_to
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.parameters import CONSTRAINT, RUNNING, TERMINAL, Key, Place, adjusted
 from trajopt.problem.problem import Problem
 
 STEP, SMALL = 1e-3, 1e-2
-"""Of differences, relative to a number; numbers below SMALL are taken for that, zero for one."""
+"""Of differences, relative to a number; numbers below SMALL are taken for that, zero for one.  They go to one side, since
+weights are not below zero."""
 
 
 class OfLagrangian(NamedTuple):
@@ -53,10 +53,10 @@ def term_gradient(problem: Problem, key: Key, place: Place, name: str, of: OfLag
             continue
         dx, du = each.points(of.dx, of.du)
         slope = np.array(np.broadcast_to(each.scale, (len(dx),)), dtype=np.float64)
-        points = *each.points(of.xs, of.us), dx, du
-        found = gradient_by(term, name, *points, of.cost * slope, slope)
+        at = Direction(*each.points(of.xs, of.us), dx, du)
+        found = gradient_by(term, name, at, of.cost * slope, slope)
         if found is None:
-            found = _differenced(term, place.values[name], name, points, of.cost * slope, slope)
+            found = _differenced(term, place.values[name], name, at, of.cost * slope, slope)
         if found is not None:
             total = found if total is None else total + found
     return total
@@ -73,9 +73,9 @@ def _by_row(term: ResidualConstraint, place: Place, name: str, of: OfLagrangian)
         return summed_to(of_all, np.shape(getattr(term, name)))
     before_last = len(knots) == 0 or knots[-1] < len(of.us)
     us, du = (of.us[knots], of.du[knots]) if before_last else (None, None)
-    points = of.xs[knots], us, of.dx[knots], du
-    found = gradient_by(term.residual, name, *points, value, slope)
-    return _differenced(term, place.values[name], name, points, value, slope) if found is None else found
+    at = Direction(of.xs[knots], us, of.dx[knots], du)
+    found = gradient_by(term.residual, name, at, value, slope)
+    return _differenced(term, place.values[name], name, at, value, slope) if found is None else found
 
 
 def _by_control_limit(problem: Problem, term: ControlBounds, name: str, of: OfLagrangian) -> np.ndarray:
@@ -95,28 +95,27 @@ def _by_control_limit(problem: Problem, term: ControlBounds, name: str, of: OfLa
 
 # ------------------------------------------------------------------------------------------------ differences
 def _differenced(
-    term: Any, at: Any, name: str, points: tuple[Any, ...], value: np.ndarray, slope: np.ndarray
+    term: Any, known: Any, name: str, at: Direction, value: np.ndarray, slope: np.ndarray
 ) -> np.ndarray | None:
-    """By differences of the term alone."""
-    if not isinstance(at, np.ndarray):
-        if not isinstance(at, int | float):
-            return None
-        at = np.asarray(at, dtype=np.float64)
-    total = np.zeros(at.shape)
-    for index in np.ndindex(*at.shape):
-        h = STEP * (max(abs(float(at[index])), SMALL) if at[index] else 1.0)
-        for multiple, weight in FOURTH_ORDER:
-            moved = np.array(at)
+    """By differences of the term alone, whose attribute is known to be this."""
+    if not isinstance(known, np.ndarray | float | int):
+        return None
+    known = np.asarray(known, dtype=np.float64)
+    total = np.zeros(known.shape)
+    for index in np.ndindex(*known.shape):
+        h = STEP * (max(abs(float(known[index])), SMALL) if known[index] else 1.0)
+        for multiple, weight in ONE_SIDED:
+            moved = known.copy()
             moved[index] += multiple * h
-            total[index] += weight / h * _sum(adjusted(term, {name: moved}), points, value, slope)
+            total[index] += weight / h * _sum(adjusted(term, {name: moved}), at, value, slope)
     return total
 
 
-def _sum(term: Any, points: Sequence[Any], value: np.ndarray, slope: np.ndarray) -> float:
+def _sum(term: Any, at: Direction, value: np.ndarray, slope: np.ndarray) -> float:
     """sum_t value_t'y_t + slope_t'dy_t."""
-    xs, us, dx, du = points
-    residual = getattr(term, "residual", None) if isinstance(term, ResidualConstraint) else None
-    if residual is not None:
+    xs, us, dx, du = at
+    if slope.ndim == 2:
+        residual = term.residual
         rx, ru = residual.jacobians(xs, us)
         dy = np.einsum("tij,tj->ti", rx, dx)
         if ru is not None and du is not None:
