@@ -178,7 +178,7 @@ def wanted_values(
     return wanted
 
 
-def attributes_named(found: dict[Key, Place], name: str) -> list[tuple[Key, str]]:
+def attributes_named(found: dict[Key, Place], name: str, argument: str = "names") -> list[tuple[Key, str]]:
     """The attributes that a name means: "StateCost", of a term its target, else its reference; "StateCost.weights", one
     attribute of a term; "target", that of all terms that have it.  Raises ValueError for any other."""
     known = {place.name: key for key, place in found.items()}
@@ -195,7 +195,7 @@ def attributes_named(found: dict[Key, Place], name: str) -> list[tuple[Key, str]
         if having:
             return having
     names = tuple(f"{place.name}.{attribute}" for place in found.values() for attribute in place.values)
-    raise ValueError(f"names: got {name!r}{did_you_mean(name, names)}, expected some of {', '.join(names)}")
+    raise ValueError(f"{argument}: got {name!r}{did_you_mean(name, names)}, expected some of {', '.join(names)}")
 
 
 # ------------------------------------------------------------------------------------------------ the other problem

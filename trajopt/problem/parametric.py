@@ -38,11 +38,11 @@ class DeclaredParameters(Protocol):
 
 
 class ParametricProblem:
-    """A problem as a function of some of its values: ``parametric(p)`` is the problem with those of p.
+    """A problem as a function of some of its values: called with p it returns the problem with those of p.
 
-    It takes the place of a function that makes problems: in `trajopt.sensitivity`, layers of JAX and PyTorch,
-    `solve_many`.  Gradients (`Sensitivity.vjp`, `Sensitivity.cost`, layers) then make no problem, and take about the
-    time of an iteration or two however many numbers p has.  It can be pickled if the problem can.
+    It takes the place of a function that makes problems: in `trajopt.sensitivity`, `solve_many`, the layers of JAX and
+    of Torch.  Gradients (`Sensitivity.vjp`, `Sensitivity.cost`, layers) then make no problem, and take about the time
+    of an iteration or two however many numbers p has.  It can be pickled if the problem can.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class ParametricProblem:
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """See `DeclaredParameters`."""
+        """See `trajopt.problem.parametric.DeclaredParameters`."""
         return self.names
 
     def __call__(self, p: Any) -> Problem:
@@ -152,7 +152,7 @@ class ParametricProblem:
 
     # -------------------------------------------------------------------------------------------- gradients
     def chained(self, p: Any, gradients: Mapping[str, Any]) -> Any:
-        """See `DeclaredParameters`."""
+        """See `trajopt.problem.parametric.DeclaredParameters`."""
         given = self._parts(p)
         found = {name: self._gradient(name, given[name], gradients) for name in self.names}
         if isinstance(p, Mapping):

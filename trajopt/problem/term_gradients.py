@@ -19,7 +19,7 @@ from trajopt.problem.parameters import CONSTRAINT, RUNNING, TERMINAL, Key, Place
 from trajopt.problem.problem import Problem
 
 STEP, SMALL = 1e-3, 1e-2
-"""Of differences, relative to a number; numbers below SMALL are taken for that, zero for one.  They go to one side, since
+"""Of differences, relative to a number; numbers below SMALL are taken for that, zero for one.  They go to one side:
 weights are not below zero."""
 
 
@@ -41,7 +41,8 @@ class OfLagrangian(NamedTuple):
 
 
 def term_gradient(problem: Problem, key: Key, place: Place, name: str, of: OfLagrangian) -> np.ndarray | None:
-    """By the attribute of this name; None where the attribute is no array and the term does not know it."""
+    """By the attribute of this name; None where the term does not know it and the attribute is no array of numbers that
+    can be moved one by one."""
     term = place.term
     if isinstance(term, ControlBounds):
         return _by_control_limit(problem, term, name, of)
@@ -100,6 +101,15 @@ def _differenced(
     """By differences of the term alone, whose attribute is known to be this."""
     if not isinstance(known, np.ndarray | float | int):
         return None
+    try:
+        return _by_number(term, known, name, at, value, slope)
+    except (TypeError, ValueError):  # a rotation, say, is refused where one of its numbers is another
+        return None
+
+
+def _by_number(
+    term: Any, known: Any, name: str, at: Direction, value: np.ndarray, slope: np.ndarray
+) -> np.ndarray:
     known = np.asarray(known, dtype=np.float64)
     total = np.zeros(known.shape)
     for index in np.ndindex(*known.shape):

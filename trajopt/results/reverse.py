@@ -127,6 +127,9 @@ def problem_vjp(
             gradient = term_gradient(problem, key, known[key], attribute, of)
             if gradient is not None:
                 found.setdefault(known[key].name, {})[attribute] = gradient
+            elif wrt is not None:
+                what = f"the {attribute} of {known[key].name!r}, which cannot be moved number by number"
+                raise ValueError(f"wrt: got {what}, expected an attribute that can, or one with a gradient_by")
     if INERTIAL in wanted:
         try:
             found[INERTIAL] = parameter_vjp_along(point, back, cost_bar)
@@ -145,7 +148,7 @@ def _wanted(point: KKTPoint, wrt: Sequence[str] | None) -> tuple[list[tuple[Key,
         return [(key, name) for key, place in known.items() for name in place.values], {INITIAL} | inertial
     if INERTIAL in wrt:
         check_parameters(point)
-    named = [each for name in wrt if name not in (INITIAL, INERTIAL) for each in attributes_named(known, name)]
+    named = [each for name in wrt if name not in (INITIAL, INERTIAL) for each in attributes_named(known, name, "wrt")]
     return list(dict.fromkeys(named)), {INITIAL, INERTIAL}.intersection(wrt)
 
 

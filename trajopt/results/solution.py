@@ -318,7 +318,7 @@ class Solution(PrintedAsTable, Reported):
         - "inertial" : as `inertial_vjp`, where the system has it and no cost or constraint depends on masses
 
         Attributes of a class of your own are differenced, that term alone, unless it has a
-        `trajopt.interfaces.adjustable.AttributeGradient`; what is no array is then left out.
+        `trajopt.interfaces.adjustable.AttributeGradient`; left out is then what cannot be moved number by number.
 
         Raises
         ------
