@@ -467,6 +467,7 @@ def test_bad_input_of_parametric_problems():
     for names, error, said in [
         ((), ValueError, r"names: got \(\), expected some, each once"),
         (("x0", "x0"), ValueError, "expected some, each once"),
+        (("StateCost", "StateCost.reference"), ValueError, "two of which mean the same"),
         ((1,), TypeError, "names: got 1"),
         (("StateCots",), ValueError, "names: got 'StateCots'.*expected some of"),
         (("control bounds",), ValueError, "names: got 'control bounds'"),

@@ -93,6 +93,9 @@ class ParametricProblem:
         for name in self.names:
             self._of[name] = [] if name == INITIAL else attributes_named(self._places, name)
             self.values[name] = self._value(name)
+        meant = [each for of_name in self._of.values() for each in of_name]
+        if len(set(meant)) < len(meant):
+            raise ValueError(f"names: got {self.names}, two of which mean the same, expected others")
 
     def _value(self, name: str) -> np.ndarray:
         """The one of the problem."""
