@@ -78,9 +78,25 @@ class _Formed:
         self.make_problem, self.tree, self.shapes = make_problem, tree, shapes
 
     def __call__(self, p: np.ndarray) -> Problem:
+        return self.make_problem(self._formed(p))
+
+    def _formed(self, p: np.ndarray) -> Any:
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
         parts = [part.reshape(shape) for part, shape in zip(np.split(p, ends[:-1]), self.shapes, strict=True)]
-        return self.make_problem(self.tree.unflatten([part if part.ndim else float(part) for part in parts]))
+        return self.tree.unflatten([part if part.ndim else float(part) for part in parts])
+
+    @property
+    def wanted(self) -> tuple[str, ...] | None:
+        """See `trajopt.problem.parametric.DeclaredParameters`: what make_problem says."""
+        return getattr(self.make_problem, "wanted", None)
+
+    @property
+    def chained(self) -> Callable[[Any, Any], Any] | None:
+        """The same of the vector."""
+        chained = getattr(self.make_problem, "chained", None)
+        if chained is None:
+            return None
+        return lambda p, found: np.concatenate([np.ravel(x) for x in jax.tree.leaves(chained(self._formed(p), found))])
 
 
 def _layer(host: LayerHost) -> Any:

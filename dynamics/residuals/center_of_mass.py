@@ -17,6 +17,7 @@ from dynamics.model import RigidBodyModel
 from dynamics.residuals.frame_translation import position_curvature
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import VALUE
+from dynamics.residuals.target_gradient import VECTOR
 from dynamics.simd import align_stack, kernel, load, splat, store
 from dynamics.spatial import load3
 from dynamics.validation import as_array
@@ -55,6 +56,7 @@ class CenterOfMass(KernelResidual):
     """
 
     nr, reads_dynamics = 3, True
+    target_kind = VECTOR
     kernels = residual_kernels(_value, None, _hessian, 3, nv, {"body": nb * BODY, "dof": nv * DOF})
 
     def __init__(self, model: RigidBodyModel, target: ArrayLike) -> None:

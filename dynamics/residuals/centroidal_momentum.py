@@ -46,6 +46,7 @@ from dynamics.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import VALUE
 from dynamics.residuals.squares import add_pair
+from dynamics.residuals.target_gradient import VECTOR
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
 from dynamics.spatial import (
     accumulate,
@@ -230,6 +231,7 @@ class CentroidalMomentum(KernelResidual):
     """
 
     nr, reads_dynamics = 6, True
+    target_kind = VECTOR
     kernels = residual_kernels(
         _value, _jacobian, _hessian, 6, 2 * nv, {"body": nb * BODY, "dof": nv * DOF, "pair": nv * PAIR, "whole": WHOLE}
     )

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from dynamics.residuals.contact_residual import ContactResidual, Frames, contacts_of
 from dynamics.residuals.force_lanes import FORCES
 from dynamics.residuals.force_map import ForceMap
+from dynamics.residuals.target_gradient import VECTOR
 from dynamics.validation import as_array
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class ContactForce(ContactResidual):
     nr = 3 S.  It depends on the controls, so it has no value at the terminal knot.
     """
 
+    target_kind = VECTOR
     kernels = FORCES
     target: np.ndarray
 

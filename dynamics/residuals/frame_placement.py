@@ -20,6 +20,7 @@ from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
+from dynamics.residuals.target_gradient import PLACEMENT
 from dynamics.simd import align_stack, helper, select_less, shared_kernel, store
 from dynamics.spatial import add_rotated, add_scaled6, dot3, dot6, load6, multiply, rotate, rotate_back, store6
 from dynamics.tangent import load_column6, store_column6
@@ -142,6 +143,7 @@ class FramePlacement(KernelResidual):
     """
 
     nr = 6
+    target_kind = PLACEMENT
     kernels = residual_kernels(
         _value, _jacobian, _hessian, 6, nv, {"body": nb * BODY, "dof": nv * DOF, "local": 6 * nv}
     )

@@ -21,6 +21,7 @@ from dynamics.model import RigidBodyModel
 from dynamics.residuals.frame_placement import quaternion_of, reference_axes
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
+from dynamics.residuals.target_gradient import ROTATION
 from dynamics.simd import align_stack, helper, kernel, store
 from dynamics.spatial import add_scaled3, dot3, load3, multiply, rotate, rotate_back, store3
 from dynamics.tangent import store_column3
@@ -100,6 +101,7 @@ class FrameRotation(KernelResidual):
     """
 
     nr = 3
+    target_kind = ROTATION
     kernels = residual_kernels(_value, _jacobian, _hessian, 3, nv, {"body": nb * BODY, "dof": nv * DOF})
 
     def __init__(self, model: RigidBodyModel, frame: str, target: ArrayLike) -> None:

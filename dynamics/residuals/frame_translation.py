@@ -16,6 +16,7 @@ from dynamics.knot_driver import nb, nv
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
+from dynamics.residuals.target_gradient import VECTOR
 from dynamics.simd import align_stack, helper, kernel, store
 from dynamics.spatial import add_cross, cross, dot3, load3, load6, store3
 from dynamics.tangent import load_column3, store_column3
@@ -90,6 +91,7 @@ class FrameTranslation(KernelResidual):
     """
 
     nr = 3
+    target_kind = VECTOR
     kernels = residual_kernels(_value, _jacobian, _hessian, 3, nv, {"body": nb * BODY, "dof": nv * DOF})
 
     def __init__(self, model: RigidBodyModel, frame: str, target: ArrayLike) -> None:

@@ -41,6 +41,7 @@ from dynamics.lane_algebra import store_pair
 from dynamics.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.residuals.robot_residual import path_dofs
+from dynamics.residuals.target_gradient import VECTOR
 from dynamics.simd import align_stack, helper, kernel, splat, store
 from dynamics.spatial import add_cross, add_dot6, angular, cross, cross_motion, dot6, join, load3, load6, scale6, store6
 from dynamics.tangent import load_column6, store_column6
@@ -175,6 +176,7 @@ class FrameVelocity(KernelResidual):
     """
 
     nr = 6
+    target_kind = VECTOR
     kernels = residual_kernels(
         _value, _jacobian, _hessian, 6, 2 * nv, {"body": nb * BODY, "dof": nv * DOF, "upper": nv * UPPER}
     )

@@ -40,6 +40,9 @@ class LedResidual(RobotResidual):
         """The robot, not its tree."""
         return self._made_for
 
+    def _kind_of_target(self) -> str:
+        return self._inner._kind_of_target()
+
     @property
     def adjustable(self) -> tuple[str, ...]:
         """As of the tree's."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.model import RigidBodyModel
+from dynamics.residuals.target_gradient import VECTOR, target_gradient
 from dynamics.simd import LANES, helper, launch
 from dynamics.subject import Subject
 from dynamics.validation import as_floats
@@ -111,6 +112,9 @@ class RobotResidual:
     reads_dynamics: bool = False
     """Whether it depends on masses and inertias, as `trajopt.interfaces.residual.ReadsDynamics` has it."""
 
+    target_kind: ClassVar[str] = ""
+    """What its target is, VECTOR, ROTATION or PLACEMENT of `target_gradient`; "" where there is none, or another."""
+
     of_states: ClassVar[tuple[str, ...]] = ()
     """Methods of its own whose one argument are states xs (K, nx)."""
 
@@ -151,6 +155,29 @@ class RobotResidual:
         code = type(self).__init__.__code__
         names = code.co_varnames[1 : code.co_argcount]
         return type(self)(**{name: values.get(name, self.__dict__[name]) for name in names})
+
+    def gradient_by(self, name: str, at: tuple[Any, ...], value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """d/d(target) sum_t value_t'r_t + slope_t'dr_t, dr the change of r along (dx, du).
+
+        Parameters: name, "target"; at, xs (K, nx), us (K, nu) or None, dx (K, ndx), du (K, nu); value, slope (K, nr).
+        Returns: along the target's tangent: an array of its shape, or of a rotation R exp(d) (3,), of a pose
+        [linear; angular] (6,), in its own axes; None where a class does not say what its target is.
+        """
+        kind = self._kind_of_target()
+        if not kind or name != "target":
+            return None
+        if kind == VECTOR:
+            return target_gradient(kind, value, slope, value, slope).reshape(np.shape(self.__dict__["target"]))
+        xs, us, dx, du = at
+        r, rx, ru = self.evaluate_with_jacobians(xs, us)
+        dr = np.einsum("tij,tj->ti", rx, dx)
+        if ru is not None and du is not None:
+            dr += np.einsum("tij,tj->ti", ru, du)
+        return target_gradient(kind, r, dr, value, slope)
+
+    def _kind_of_target(self) -> str:
+        """That of this class, not of one that it derives from with other methods."""
+        return type(self).__dict__.get("target_kind", "")
 
     # -------------------------------------------------------------------------------------------- knot by knot
     def evaluate(self, xs: ArrayLike, us: ArrayLike | None = None) -> np.ndarray:

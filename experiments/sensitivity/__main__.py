@@ -14,7 +14,7 @@ from rich.table import Table
 
 import problems
 from experiments.harness import Experiment, Run, count, option, quick, seed
-from experiments.sensitivity import tables
+from experiments.sensitivity import many_parameters, tables
 from experiments.sensitivity.cases import CASES
 from experiments.sensitivity.certificates import escape_record, minimum_record, saddle_record
 from experiments.sensitivity.dense import DENSE
@@ -43,6 +43,9 @@ def study(run: Run) -> dict[str, Any]:
         "minima": [minimum_record(name) for name in run.track(list(DENSE[: 2 if fast else None]), "certificates")],
         "saddles": [saddle_record(name) for name in run.track(list(SADDLES), "saddles")],
     }
+    counts = many_parameters.QUICK if fast else tuple(many_parameters.PARAMETERS)
+    limits = (1, seconds) if fast else (many_parameters.ROUNDS, many_parameters.SECONDS)
+    results["many"] = [many_parameters.measure(count, *limits) for count in run.track(list(counts), "many parameters")]
     if not fast:
         results["inertial"] = measure()
     if run.options.escape:
@@ -61,6 +64,7 @@ def shown(results: dict[str, Any]) -> Iterable[Table]:
     yield tables.predictions_table(results)
     yield tables.certificates_table(results)
     yield tables.saddles_table(results)
+    yield tables.many_table(results)
     if "inertial" in results:
         yield tables.inertial_table(results)
     if "escapes" in results:

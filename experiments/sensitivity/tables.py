@@ -155,6 +155,21 @@ def escape_row(record: Results) -> tuple:
     return record["problem"], len(counts), *map(int, counts.sum(axis=0)), more, looked, left, percent(gained), share
 
 
+def many_table(results: Results) -> Table:
+    """A row a number of parameters."""
+
+    def row(r: Results) -> tuple:
+        solve, made, direct = (r["milliseconds"][key] for key in ("solve", "made", "direct"))
+        return r["parameters"], solve, made, direct, direct / solve, scientific(r["error"])
+
+    return table(
+        "gradient of a loss of the arm's trajectory by references and weights: problems made, and one backward pass",
+        ("parameters",),
+        ("solve, ms", "problems\nmade, ms", "direct, ms", "direct,\nsolves", "difference\nof the two"),
+        [[row(record) for record in results["many"]]],
+    )
+
+
 def inertial_table(results: Results) -> Table:
     """Gradients by inertial parameters, in units of an iteration."""
     r = results["inertial"]

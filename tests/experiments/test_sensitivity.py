@@ -11,6 +11,7 @@ from experiments.sensitivity import tables
 from experiments.sensitivity.__main__ import QUICK_CASES, QUICK_COUNT, QUICK_PROBLEMS, main
 from experiments.sensitivity.cases import CASES
 from experiments.sensitivity.gauss_newton import by_gains, gauss_newton
+from experiments.sensitivity.many_parameters import QUICK
 from experiments.sensitivity.saddles import SADDLES
 from experiments.sensitivity.study import NAMES, relative, slope
 from tests.tolerances import relative_error
@@ -54,6 +55,12 @@ def test_certificates_and_saddles(results):
     for r in results["saddles"]:
         assert r["difference"] < 1e-6 and r["negative"] == [1, 1] and r["minimum"] is True
         assert r["cost"] < 0.99 * min(r["stuck"].values())
+
+
+def test_many_parameters(results):
+    assert [r["parameters"] for r in results["many"]] == list(QUICK)
+    for r in results["many"]:
+        assert r["error"] < 1e-8 and min(r["milliseconds"].values()) > 0.0
 
 
 def test_escapes(results):

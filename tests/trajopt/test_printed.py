@@ -86,7 +86,8 @@ def test_every_table_is_of_one_kind():
 
 # ------------------------------------------------------------------------------------------------ results in brief
 NO_RESULTS = {
-    "DDP", "ILQR", "LoopOptions", "PreparedSolver", "Problem", "Sphere", "Cylinder", "Lines", "Target",
+    "DDP", "ILQR", "LoopOptions", "PreparedSolver", "ParametricProblem", "Problem", "Sphere", "Cylinder", "Lines",
+    "Target",
 }  # fmt: skip
 """What users make, or what has a form of its own."""
 

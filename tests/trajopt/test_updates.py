@@ -26,20 +26,27 @@ SOLVER = DDP(max_iterations=6)
 
 
 def make(
-    target=(0.0, 0.0), effort=0.0, speed=4.0, torque=9.0, end=(0.2, 0.0), push=0.5, slow=-4.0, reach=20.0, close=4.0
+    target=(0.0, 0.0), effort=0.0, speed=4.0, torque=9.0, end=(0.2, 0.0), push=0.5, slow=-4.0, reach=20.0, close=4.0,
+    weights=(1.0, 0.1), last=3.0, push_weight=1e-2, end_target=(0.0, 0.0)
 ):
     """The pendulum with numbers of all kinds."""
     s = Pendulum()
-    running = [StateCost(s, target, [1.0, 0.1]), ControlCost(1e-2, effort)]
+    running = [StateCost(s, target, weights), ControlCost(push_weight, effort)]
     held = ResidualConstraint(ControlResidual(s, push), -20.0, reach, name="push")
     goal = ResidualConstraint(SquaredNorm(StateResidual(s, end)), -np.inf, [close], at="terminal", name="goal")
     bounds = StateBounds(s, [-np.inf, slow], [np.inf, speed])
-    terminal = [ResidualCost(StateResidual(s, [0.1, 0.0]), 3.0, reference=np.array(target))]
+    terminal = [ResidualCost(StateResidual(s, [0.1, 0.0]), last, reference=np.array(end_target))]
     return Problem(s, [1.2, 0.0], 20, running, terminal, [ControlBounds(-9.0, torque), bounds, held, goal])
 
 
 CHANGES = {
-    "reference": ({"StateCost": [0.3, 0.1], "terminal ResidualCost": [0.3, 0.1]}, {"target": (0.3, 0.1)}),
+    "reference": ({"StateCost": [0.3, 0.1], "terminal ResidualCost": [0.3, 0.1]},
+                  {"target": (0.3, 0.1), "end_target": (0.3, 0.1)}),
+    "weights": (
+        {"StateCost": {"weights": [2.0, 0.3], "reference": [0.3, 0.1]}, "ControlCost": {"weights": 0.02},
+         "terminal ResidualCost": {"weights": [4.0, 4.0]}},
+        {"target": (0.3, 0.1), "weights": (2.0, 0.3), "last": 4.0, "push_weight": 0.02},
+    ),
     "control": ({"ControlCost": 0.4}, {"effort": 0.4}),
     "state limit": ({"state bounds": {"upper": [0.1], "lower": [-0.6]}}, {"speed": 0.1, "slow": -0.6}),
     "control limit": ({"control bounds": {"upper": 1.0}}, {"torque": 1.0}),
@@ -119,12 +126,14 @@ def test_one_value_for_all_terms_that_have_it():
 @pytest.mark.parametrize(
     ("by_name", "everywhere", "error", "said"),
     [
+        ({"StateCost": {"weights": [1.0, -1.0]}}, {}, ValueError, "weights: got -1.0, wanted no negative weight"),
+        ({"StateCost": {"weights": 1.0}}, {}, ValueError, r"weights of 'StateCost': got shape \(\), wanted \(2,\)"),
         ({}, {"target": 1.0}, ValueError, r"no term has 'target'; known: 'StateCost' reference \(2,\), "),
         ({}, {"reference": [0.0, 0.0]}, ValueError, r"'ControlCost': got shape \(2,\), wanted \(\), for all of 'State"),
         ({"StateCots": 1.0}, {}, ValueError, "got the unknown term 'StateCots'.*did you mean 'StateCost'"),
         ({"StateCost": [1.0]}, {}, ValueError, r"reference of 'StateCost': got shape \(1,\), wanted \(2,\)"),
         ({"StateCost": [1.0, np.nan]}, {}, ValueError, "got NaN or Inf, wanted finite numbers"),
-        ({"StateCost": {"weights": 1.0}}, {}, ValueError, "'StateCost' has no 'weights', wanted one of reference"),
+        ({"StateCost": {"target": 1.0}}, {}, ValueError, "'StateCost' has no 'target', wanted one of reference, w"),
         ({"StateCost": "far"}, {}, TypeError, "reference of 'StateCost': got str"),
         ({"control bounds": 3.0}, {}, ValueError, "wanted {'lower': ...} or {'upper': ...}"),
         ({"control bounds": {"upper": -10.0}}, {}, ValueError, "wanted lower <= upper"),
@@ -144,5 +153,8 @@ def test_nothing_changes_where_something_is_wrong(by_name, everywhere, error, sa
 def test_terms_of_one_name_are_not_told_apart_by_it():
     p, s = pendulum(), Pendulum()
     twice = Problem(s, p.x0, p.horizon, [StateCost(s, [0.0, 0.0], 1.0), StateCost(s, [1.0, 0.0], 1.0)])
-    with pytest.raises(ValueError, match="2 terms have the name 'StateCost'; known: 'StateCost' reference"):
-        SOLVER.prepare(twice).update({"StateCost": [0.5, 0.0]})
+    prepared = SOLVER.prepare(twice)
+    with pytest.raises(ValueError, match="2 terms have the name 'StateCost'; known: 'StateCost 1' reference"):
+        prepared.update({"StateCost": [0.5, 0.0]})
+    prepared.update({"StateCost 2": [0.5, 0.0]})
+    assert [cost.reference[0] for cost in prepared.problem.running_costs] == [0.0, 0.5]

@@ -14,6 +14,7 @@ from trajopt.costs.cost_of_residual import CostOfResidual
 from trajopt.costs.deviation import deviation
 from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, check_knots, common_knots, scalars_or_rows, weight_rows
 from trajopt.costs.loss import is_quadratic
+from trajopt.interfaces.adjustable import Direction
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.system import System
 
@@ -44,7 +45,7 @@ class ControlCost(PlacedCost):
     >>> beside = trajopt.ControlCost(0.01, reference=[9.81, 0.0])  # what holds the robot costs nothing
     """
 
-    adjustable = ("reference",)
+    adjustable = "reference", "weights"
 
     def __init__(
         self,
@@ -66,10 +67,13 @@ class ControlCost(PlacedCost):
         self.knots = common_knots("ControlCost", weights=self.weights, reference=self.reference)
         self._of: dict[int, _OfControls] = {}
 
-    def adjusted(self, reference: ArrayLike) -> Self:
-        """With another reference."""
+    def adjusted(self, reference: ArrayLike | None = None, weights: ArrayLike | None = None) -> Self:
+        """With another reference, or other weights."""
         new = copy.copy(self)
-        new.reference, new._of = scalars_or_rows("reference", reference, None), {}
+        if weights is not None:
+            new._set(weights, self.reference if reference is None else reference)
+        elif reference is not None:
+            new.reference, new._of = scalars_or_rows("reference", reference, None), {}
         return new
 
     def check(self, system: System, terminal: bool) -> None:
@@ -94,6 +98,12 @@ class ControlCost(PlacedCost):
         """A residual that sums its squares, and weights, where this is 1/2 sum w r^2."""
         return self._for(nu).squares(nu) if type(self) is ControlCost else None
 
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`."""
+        if at.us is None or type(self) is not ControlCost:
+            return None
+        return self._for(at.us.shape[1]).gradient_by(name, at, value, slope)
+
     def value(self, xs: np.ndarray, us: np.ndarray | None) -> np.ndarray:
         """Cost (K,) at us (K, nu)."""
         assert us is not None
@@ -114,6 +124,6 @@ class _OfControls(CostOfResidual):
     """A `ControlCost` of so many controls."""
 
     def __init__(self, cost: ControlCost, nu: int) -> None:
-        self.nr, self.knots = nu, None
+        self.nr, self.knots, self.reference, self.weights = nu, None, cost.reference, cost.weights
         self.residual, reference = deviation(True, as_rows(cost.reference, nu))
         self._set_loss(cost.weights, cost.activation, reference)

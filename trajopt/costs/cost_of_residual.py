@@ -21,6 +21,7 @@ from trajopt.costs.cost_kernels import add_cross, add_gauss_newton
 from trajopt.costs.deviation import Deviation
 from trajopt.costs.knot_rows import as_rows, check_knots
 from trajopt.costs.loss import Loss, Model
+from trajopt.interfaces.adjustable import Direction, gradient_by, summed_to
 from trajopt.interfaces.system import System
 from trajopt.validation import same_shape
 
@@ -39,6 +40,16 @@ def linearized(
         return evaluated(residual, nr, xs, us), *residual.jacobians(xs, us)
     r, rx, ru = together(xs, us)
     return same_shape("residual.evaluate_with_jacobians, r", r, (len(xs), nr)), rx, ru
+
+
+def along(residual: Any, nr: int, at: Direction) -> tuple[np.ndarray, np.ndarray]:
+    """r and its change (K, nr) along a direction."""
+    xs, us, dx, du = at
+    if isinstance(residual, Deviation):
+        return evaluated(residual, nr, xs, us), residual.change(dx, du)
+    r, rx, ru = linearized(residual, nr, xs, us)
+    dr = np.einsum("tij,tj->ti", rx, dx)
+    return r, dr if ru is None or du is None else dr + np.einsum("tij,tj->ti", ru, du)
 
 
 def add_products(model: Model, rx: Any, ru: Any, scale: float, target: Quadratic) -> None:
@@ -72,6 +83,8 @@ class CostOfResidual:
     """
 
     residual: Any
+    reference: Any
+    weights: np.ndarray
     nr: int
     knots: int | None
     _loss: Loss
@@ -144,6 +157,29 @@ class CostOfResidual:
             if curvature is not None:
                 add_curvature(residual, xs, us, scale * model.gradient, curvature)
 
+    def _differs(self) -> bool:
+        """Whether this is of a class with methods of its own."""
+        return any(getattr(type(self), name) is not getattr(CostOfResidual, name) for name in _METHODS)
+
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`: A_r and A_rr dr are the residual's multipliers."""
+        if self._differs():
+            return None
+        check_knots(type(self).__name__, self.knots, at.xs)
+        r, dr = along(self.residual, self.nr, at)
+        r = r if self._shift is None else r + self._shift
+        if name == "weights":
+            return summed_to(self._loss.by_weights(r, dr, value, slope), self.weights.shape)
+        g, h = self._loss.expand(r)
+        bent = h * dr if self._diagonal else np.einsum("tij,tj->ti", np.broadcast_to(h, (len(r), *h.shape[1:])), dr)
+        return self._gradient_inside(name, at, value[:, None] * g + slope[:, None] * bent, slope[:, None] * g)
+
+    def _gradient_inside(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """The same of the difference of residual and reference, value and slope (K, nr)."""
+        if name == "reference":
+            return summed_to(-value, self.reference.shape)
+        return gradient_by(self.residual, name, at, value, slope)
+
     def squares(self, nu: int) -> tuple[Any, np.ndarray] | None:
         """The residual and the figures of its squares, as its `weighted_squares` takes them; None for another cost, and
         for one of a class derived from those here with methods of its own.
@@ -152,8 +188,7 @@ class CostOfResidual:
         limits are those of a quadratic barrier, or both zero.
         """
         weights, barrier = self._loss.weights, self._loss.activation
-        own = any(getattr(type(self), name) is not getattr(CostOfResidual, name) for name in _METHODS)
-        if own or not (self._loss.quadratic or type(barrier) is QuadraticBarrier):
+        if self._differs() or not (self._loss.quadratic or type(barrier) is QuadraticBarrier):
             return None
         if self._loss.quadratic and self._shift is None:
             return self.residual, weights

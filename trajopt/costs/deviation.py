@@ -6,6 +6,7 @@ import numpy as np
 
 from dynamics.simd.squares import weighted_squares
 from trajopt.capabilities import DifferenceWithJacobian, capability
+from trajopt.interfaces.adjustable import Direction, summed_to
 from trajopt.interfaces.system import ManifoldSystem
 from trajopt.validation import check_rows, same_shape
 
@@ -39,6 +40,10 @@ class Deviation:
         z = us if self._of_controls and us is not None else xs
         check_rows("residual", z, 0, (self.nr,))
         return z - self._reference
+
+    def change(self, dx: np.ndarray, du: np.ndarray | None) -> np.ndarray:
+        """dr (K, n) along (dx, du)."""
+        return du if self._of_controls and du is not None else dx
 
     def jacobians(self, xs: np.ndarray, us: np.ndarray | None) -> tuple[np.ndarray, None]:
         """The identity, of states."""
@@ -81,6 +86,11 @@ def deviation(of_controls: bool, rows: np.ndarray) -> tuple[Deviation, np.ndarra
     return Deviation(of_controls, np.zeros(rows.shape[1])), rows
 
 
+REFERENCE_STEP = 1e-3
+FOURTH_ORDER = (1.0, 8.0 / 12.0), (-1.0, -8.0 / 12.0), (2.0, -1.0 / 12.0), (-2.0, 1.0 / 12.0)
+"""Of a difference along the tangent of references: steps, and the weights of values there."""
+
+
 class ManifoldDifference:
     """r = x (-) x_ref of a system with states on a manifold; reference (nx,), or (K, nx) with one for each knot."""
 
@@ -115,3 +125,17 @@ class ManifoldDifference:
         """The curvature of the difference, (K, ndx, ndx)."""
         H = self.system.difference_expansion(self.reference, xs, mu)[1]
         return same_shape("difference_expansion", H, (len(xs), self.nr, self.nr)), None, None
+
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`: along the tangent of the reference (ndx,), or
+        (K, ndx), by differences in each of its directions, for all knots at once."""
+        n, total = self.nr, np.zeros((len(at.xs), self.nr))
+        for i in range(n):
+            for multiple, weight in FOURTH_ORDER:
+                step = np.zeros((*self.reference.shape[:-1], n))
+                step[..., i] = multiple * REFERENCE_STEP
+                moved = ManifoldDifference(self.system, self.system.integrate(self.reference, step))
+                r, J, _ = moved.evaluate_with_jacobians(at.xs, None)
+                y = np.einsum("ti,ti->t", value, r) + np.einsum("ti,tij,tj->t", slope, J, at.dx)
+                total[:, i] += weight / REFERENCE_STEP * y
+        return summed_to(total, (*self.reference.shape[:-1], n))

@@ -7,6 +7,11 @@ import numpy as np
 from trajopt.costs.activations import QuadraticActivation
 from trajopt.validation import check_rows, one_of, same_shape
 
+WEIGHT_STEP = 1e-3
+ONE_SIDED = (0.0, -25.0 / 12.0), (1.0, 4.0), (2.0, -3.0), (3.0, 4.0 / 3.0), (4.0, -0.25)
+"""Relative steps of weights, and a difference of fourth order to one side: weights are not below zero.  Exact where an
+activation is linear in its weights, as most are."""
+
 
 class Model(NamedTuple):
     """A to second order at K residuals: A_r (K, n), and A_rr (1 or K, n, n) or its diagonal (1 or K, n)."""
@@ -45,6 +50,23 @@ class Loss:
         """A (K,) of the residuals r (K, n)."""
         check_rows("residual", r, 0, self.weights.shape[1:])
         return same_shape("activation.value", self.activation.value(r, self.weights), (len(r),))
+
+    def by_weights(self, r: np.ndarray, dr: np.ndarray, value: np.ndarray, slope: np.ndarray) -> np.ndarray:
+        """d/dw (K, n) of value A + slope A_r'dr at residuals r that change along dr (K, n); value, slope (K,)."""
+        if self.quadratic:
+            return value[:, None] * 0.5 * r**2 + slope[:, None] * r * dr
+        weights = np.broadcast_to(self.weights, r.shape)
+        scale = np.where(weights > 0.0, weights, max(float(weights.max()), 1e-3))
+        total = np.zeros(r.shape)
+        for i in range(r.shape[1]):
+            h = WEIGHT_STEP * scale[:, i]
+            for multiple, factor in ONE_SIDED:
+                w = np.array(weights)
+                w[:, i] += multiple * h
+                gradient, _ = self.activation.derivatives(r, w)
+                along = np.einsum("ti,ti->t", gradient, dr)
+                total[:, i] += factor / h * (value * self.activation.value(r, w) + slope * along)
+        return total
 
     def expand(self, r: np.ndarray) -> Model:
         """A to second order at the residuals r (K, n)."""

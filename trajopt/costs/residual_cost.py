@@ -49,7 +49,7 @@ class ResidualCost(PlacedCost, CostOfResidual):
     >>> robust = trajopt.ResidualCost(bob, 1.0, trajopt.PseudoHuber(0.1))  # grows linearly from 0.1 m on
     """
 
-    adjustable = ("reference",)
+    adjustable = "reference", "weights"
 
     def __init__(
         self,
@@ -75,9 +75,12 @@ class ResidualCost(PlacedCost, CostOfResidual):
         self.knots = common_knots("ResidualCost", weights=self.weights, reference=self.reference)
         self._set_loss(self.weights, self.activation, None if callable(self.reference) else self.reference)
 
-    def adjusted(self, reference: ArrayLike) -> Self:
-        """With another reference."""
+    def adjusted(self, reference: ArrayLike | None = None, weights: ArrayLike | None = None) -> Self:
+        """With another reference, or other weights."""
         new = copy.copy(self)
-        new.reference = scalars_or_rows("reference", reference, self.nr)
-        new._set_shift(new.reference)
+        if weights is not None:
+            new._set(weights, self.reference if reference is None else reference)
+        elif reference is not None:
+            new.reference = scalars_or_rows("reference", reference, self.nr)
+            new._set_shift(new.reference)
         return new

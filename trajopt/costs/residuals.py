@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.capabilities import DifferenceResidual, capability
-from trajopt.costs.cost_of_residual import linearized
+from trajopt.costs.cost_of_residual import along, linearized
 from trajopt.costs.deviation import Deviation, ManifoldDifference
+from trajopt.interfaces.adjustable import Direction, gradient_by, summed_to
 from trajopt.interfaces.owners import state_space, subject_of
 from trajopt.interfaces.residual import Components, Residual, check_residual
 from trajopt.interfaces.system import (
@@ -86,6 +87,16 @@ class StateResidual:
         full[:, self.components] = mu
         return self._whole.hessian_products(xs, None, full)
 
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`; along the tangent of the reference (ndx,)."""
+        if type(self) is not StateResidual:
+            return None
+        of_all = np.zeros((2, len(at.xs), self.system.ndx))
+        of_all[:, :, self.components] = value, slope
+        if isinstance(self._whole, Deviation):
+            return -of_all[0].sum(axis=0)
+        return self._whole.gradient_by(name, at, *of_all)
+
     def components_read(self) -> Components | None:
         """See `trajopt.interfaces.residual`; None on a manifold."""
         if type(self) is not StateResidual or not isinstance(self._whole, Deviation):
@@ -147,6 +158,10 @@ class ControlResidual:
         """rx (K, nu, ndx) = 0, ru (K, nu, nu) = 1."""
         return np.zeros((len(xs), self.nr, self._ndx)), np.tile(np.eye(self.nr), (len(xs), 1, 1))
 
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`."""
+        return summed_to(-value, np.shape(self.reference)) if type(self) is ControlResidual else None
+
     def components_read(self) -> Components | None:
         """See `trajopt.interfaces.residual`."""
         if type(self) is not ControlResidual:
@@ -194,6 +209,11 @@ class SquaredNorm:
         s, sx, su = linearized(self.residual, self.residual.nr, xs, us)
         twice = 2.0 * s[:, None, :]
         return np.einsum("ki,ki->k", s, s)[:, None], twice @ sx, None if su is None else twice @ su
+
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`: that of s, of multipliers 2 (v s + w ds) and 2 w s."""
+        s, ds = along(self.residual, self.residual.nr, at)
+        return gradient_by(self.residual, name, at, 2.0 * (value * s + slope * ds), 2.0 * slope * s)
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray

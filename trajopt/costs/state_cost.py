@@ -13,6 +13,7 @@ from trajopt.costs.activations import Activation
 from trajopt.costs.cost_of_residual import CostOfResidual
 from trajopt.costs.deviation import ManifoldDifference, deviation
 from trajopt.costs.knot_rows import OfTime, PlacedCost, as_rows, common_knots, state_rows, weight_rows
+from trajopt.interfaces.adjustable import Direction
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System, as_manifold, check_system
@@ -47,7 +48,7 @@ class StateCost(PlacedCost, CostOfResidual):
     >>> along = trajopt.StateCost(system, lambda t: [np.sin(t), np.cos(t)], 1.0, at=slice(0.5, 1.0))  # seconds
     """
 
-    adjustable = ("reference",)
+    adjustable = "reference", "weights"
 
     def __init__(
         self,
@@ -84,12 +85,21 @@ class StateCost(PlacedCost, CostOfResidual):
             self.residual = ManifoldDifference(self._manifold, self.reference)
         self._set_shift(rest)
 
-    def adjusted(self, reference: ArrayLike) -> Self:
-        """With another reference."""
+    def adjusted(self, reference: ArrayLike | None = None, weights: ArrayLike | None = None) -> Self:
+        """With another reference, or other weights."""
         new = copy.copy(self)
-        new.reference = state_rows(self.system, "reference", reference)
-        new._refer()
+        if reference is not None:
+            new.reference = state_rows(self.system, "reference", reference)
+            new._refer()
+        if weights is not None:
+            new._set(weights, new.reference)
         return new
+
+    def _gradient_inside(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `CostOfResidual.gradient_by`; by the reference along its tangent, (ndx,) or (K, ndx)."""
+        if self._manifold is None:
+            return super()._gradient_inside(name, at, value, slope)
+        return self.residual.gradient_by(name, at, value, slope)
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError if the cost was made for states of other dimensions."""

@@ -1,6 +1,12 @@
-"""Numbers of costs, residuals and constraints that may change while a solver stays prepared."""
+"""Attributes of costs, residuals and constraints that may change while a solver stays prepared; gradients by them."""
 
-from typing import Any, Protocol, Self
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from trajopt.capabilities import capability
 
 
 class Adjustable(Protocol):
@@ -14,3 +20,47 @@ class Adjustable(Protocol):
     def adjusted(self, **values: Any) -> Self:
         """A copy with other values of these attributes, of the shapes that they had; the rest is shared."""
         ...
+
+
+class Direction(NamedTuple):
+    """K points of a trajectory, xs (K, nx) and us (K, nu), and a tangent at each, dx (K, ndx) and du (K, nu); us and du
+    are None at the last knot."""
+
+    xs: np.ndarray
+    us: np.ndarray | None
+    dx: np.ndarray
+    du: np.ndarray | None
+
+
+class AttributeGradient(Protocol):
+    """What an adjustable term may offer besides: its derivative by an attribute, for `trajopt.Solution.vjp`."""
+
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """d/d(attribute) sum_t value_t'y_t + slope_t'dy_t, y the term at K points, dy its change along the way.
+
+        Parameters
+        ----------
+        name : of the attribute, which may be one of what the term is made of
+        at : the points and the direction
+        value, slope : multipliers, (K,) of a cost, (K, nr) of a residual
+
+        Returns
+        -------
+        An array of the attribute's shape, along its tangent where it lies on a manifold; None where the term does not
+        know it: then the term alone is differenced.
+        """
+        ...
+
+
+def gradient_by(term: object, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+    """What a term says as an `AttributeGradient`, None where it says nothing."""
+    known = capability(term, AttributeGradient)
+    return None if known is None else known.gradient_by(name, at, value, slope)
+
+
+def summed_to(rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Derivatives by a row for each knot, (K, n), as those by an array of shape (), (n,), (1, n) or (K, n) that rows
+    are broadcast from."""
+    if len(shape) < 2:
+        return np.asarray(rows.sum(axis=0 if shape else None))
+    return rows if len(rows) == shape[0] else rows.sum(axis=0, keepdims=True)

@@ -130,16 +130,33 @@ def along_tangents(system: System, xs: np.ndarray, gradients: np.ndarray) -> np.
 
     Raises: TypeError for a system on a manifold that has no `trajopt.capabilities.IntegrateJacobian`.
     """
+    J = _integrate_jacobian(system, xs)
+    return gradients if J is None else np.einsum("tij,ti->tj", J, gradients)
+
+
+def across_tangents(system: System, xs: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+    """Derivatives (K, nx) by the numbers of states xs (K, nx), along the manifold, of functions with these derivatives
+    (K, ndx) along the tangents: J (J'J)^-1 times these.
+
+    Raises: TypeError as `along_tangents`.
+    """
+    J = _integrate_jacobian(system, xs)
+    if J is None:
+        return gradients
+    return np.einsum("tij,tj->ti", J, np.linalg.solve(J.swapaxes(1, 2) @ J, gradients[..., None])[..., 0])
+
+
+def _integrate_jacobian(system: System, xs: np.ndarray) -> np.ndarray | None:
+    """J (K, nx, ndx), None where it is the identity."""
     plain, known = capability(system, PlainTangent), capability(system, IntegrateJacobian)
     if as_manifold(system) is None or (plain is not None and plain.plain_tangent):
-        return gradients
+        return None
     if known is None:
         raise TypeError(
             f"system: {type(system).__name__} is not euclidean and lacks integrate_jacobian, wanted a system with it "
             "for derivatives by the numbers of a state"
         )
-    J = same_shape("integrate_jacobian", known.integrate_jacobian(xs), (len(xs), system.nx, system.ndx))
-    return np.einsum("tij,ti->tj", J, gradients)
+    return same_shape("integrate_jacobian", known.integrate_jacobian(xs), (len(xs), system.nx, system.ndx))
 
 
 def window(system: System, start: int, stop: int) -> System:

@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from trajopt.costs import Quadratic
 from trajopt.costs.cost_kernels import add_rates, weighted_squares
 from trajopt.costs.knot_rows import PlacedCost, as_rows, check_knots, common_knots, weight_rows
+from trajopt.interfaces.adjustable import Direction, summed_to
 from trajopt.interfaces.knots import At, checked_at
 from trajopt.interfaces.owners import state_space
 from trajopt.interfaces.system import System
@@ -39,7 +43,7 @@ class ControlRateCost(PlacedCost):
     knots : K, the number of knots at which it can be evaluated; None if the weights are constant.
     """
 
-    by_knot = ("weights",)
+    by_knot = adjustable = ("weights",)
 
     def __init__(self, system: ControlRateSystem, weights: ArrayLike, at: At | None = None) -> None:
         check_control_rate_system(system)
@@ -51,6 +55,21 @@ class ControlRateCost(PlacedCost):
         self.weights = np.full(self.system.nu, 1.0) * weight_rows(weights, self.system.nu)
         self.knots = common_knots("ControlRateCost", weights=self.weights)
         self._weights = as_rows(self.weights, self.system.nu) / self.system.dt**2
+
+    def adjusted(self, weights: ArrayLike) -> Self:
+        """With other weights."""
+        new = copy.copy(self)
+        new._set(weights)
+        return new
+
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`: l is linear in its weights."""
+        xs, us, dx, du = at
+        if us is None or du is None or type(self) is not ControlRateCost:
+            return None
+        rate = (us - self.system.split(xs)[1]) / self.system.dt
+        change = (du - dx[:, -self.system.nu :]) / self.system.dt
+        return summed_to((0.5 * value[:, None] * rate + slope[:, None] * change) * rate, self.weights.shape)
 
     def check(self, system: System, terminal: bool) -> None:
         """Raise ValueError at the terminal knot, or for a system of other dimensions."""

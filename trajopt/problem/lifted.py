@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from trajopt.costs import Cost, Quadratic
+from trajopt.interfaces.adjustable import Direction, gradient_by
 from trajopt.interfaces.owners import Subject, subject_of
 from trajopt.interfaces.residual import Residual, component_names
 from trajopt.interfaces.system import System
@@ -45,6 +46,12 @@ def check_dimensions(cost: str, made_for: Any, system: System) -> None:
         raise ValueError(f"{cost}: made for a system with (nx, ndx, nu, dt) = {wanted}, got one with {got}")
 
 
+def inside(system: "ExtendedSystem", at: Direction) -> Direction:
+    """Points and a direction of the system inside."""
+    dx = np.ascontiguousarray(at.dx[:, : system.system.ndx])
+    return Direction(system.split(at.xs)[0], system.inside_controls(at.us), dx, system.inside_controls(at.du))
+
+
 class LiftedCost:
     """A cost of (x, u) as one of ((x, p), u)."""
 
@@ -81,6 +88,10 @@ class LiftedCost:
         self.cost.accumulate_curvature(self.system.split(xs)[0], us, scale, inside)
         self._add(inside, target)
 
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`."""
+        return gradient_by(self.cost, name, inside(self.system, at), value, slope)
+
     def _target(self, target: Quadratic) -> Quadratic:
         """Zeros where the cost inside adds to x; controls are the same, so it adds to those of the target itself."""
         K, n = len(target.lx), self.system.system.ndx
@@ -115,6 +126,10 @@ class LiftedResidual:
         """rx (K, nr, ndx + nu) and ru (K, nr, nu) or None."""
         rx, ru = self.residual.jacobians(self.system.split(xs)[0], self.system.inside_controls(us))
         return self._widened(rx), None if ru is None else self._with_other_controls(ru, 2)
+
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`."""
+        return gradient_by(self.residual, name, inside(self.system, at), value, slope)
 
     def hessian_products(
         self, xs: np.ndarray, us: np.ndarray | None, mu: np.ndarray

@@ -1,4 +1,4 @@
-"""Targets, references and limits of a problem's terms: where they are, and a problem with others.
+"""Targets, references, weights and limits of a problem's terms: where they are, and a problem with others.
 
 Terms are copied and nothing else is checked again, so it takes microseconds.  What a term has of its own comes before
 what its residual has under the same name.
@@ -7,6 +7,7 @@ what its residual has under the same name.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from trajopt.costs.residual_cost import ResidualCost
 from trajopt.costs.residuals import SquaredNorm
 from trajopt.interfaces.adjustable import Adjustable
 from trajopt.interfaces.residual import ReadsDynamics
+from trajopt.interfaces.system import state_array
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint, common_limits
 from trajopt.problem.lifted import LiftedCost, LiftedResidual
 from trajopt.problem.problem import Problem
@@ -55,6 +57,19 @@ def _values(term: Any) -> dict[str, Any]:
     return found if own is None else {**found, **{name: getattr(term, name) for name in own.adjustable}}
 
 
+def owner(term: Any, attribute: str) -> Any:
+    """What has an attribute that may change: the term, or what is inside it."""
+    own = capability(term, Adjustable)
+    return term if own is not None and attribute in own.adjustable else owner(_part(term), attribute)
+
+
+def _part(term: Any) -> Any:
+    """What a term is made of."""
+    slot = _inside(type(term))
+    assert slot is not None
+    return getattr(term, slot)
+
+
 def read_dynamics(problem: Problem) -> str | None:
     """The name of a cost or constraint that says that it depends on parameters of the dynamics; None if none does."""
     terms = [(term.name, term.cost) for term in problem.objective.terms]
@@ -78,7 +93,17 @@ def places(problem: Problem) -> dict[Key, Place]:
             found[key] = Place("terminal " * term.terminal + term.name, term.cost, _values(term.cost))
     for constraint in problem.constraints:
         found[CONSTRAINT, id(constraint)] = Place(constraint.name, constraint, _values(constraint))
-    return {key: place for key, place in found.items() if place.values}
+    return _with_own_names({key: place for key, place in found.items() if place.values})
+
+
+def _with_own_names(found: dict[Key, Place]) -> dict[Key, Place]:
+    """The places, several of one name numbered: "StateCost 1", "StateCost 2"."""
+    count, taken = Counter(place.name for place in found.values()), Counter[str]()
+    for key, place in found.items():
+        if count[place.name] > 1:
+            taken[place.name] += 1
+            found[key] = place._replace(name=f"{place.name} {taken[place.name]}")
+    return found
 
 
 # ------------------------------------------------------------------------------------------------ what is wanted
@@ -108,10 +133,11 @@ def _check(place: Place, attribute: str, value: Any) -> None:
 def _of_name(found: dict[Key, Place], name: str, value: Any) -> tuple[Key, dict[str, Any]]:
     """The term of a name and the values that it gets."""
     keys = [key for key, place in found.items() if place.name == name]
-    if len(keys) != 1:
-        known = tuple(dict.fromkeys(place.name for place in found.values()))
-        wrong = f"{len(keys)} terms have the name {name!r}" if keys else f"got the unknown term {name!r}"
-        hint = "" if keys or not isinstance(name, str) else did_you_mean(name, known)
+    if not keys:
+        known = tuple(place.name for place in found.values())
+        alike = sum(one == f"{name} {i + 1}" for one in known for i in range(len(known)))
+        wrong = f"{alike} terms have the name {name!r}" if alike > 1 else f"got the unknown term {name!r}"
+        hint = "" if alike > 1 or not isinstance(name, str) else did_you_mean(name, known)
         raise ValueError(f"update: {wrong}{hint}; known: {_listed(found)}")
     place = found[keys[0]]
     if not isinstance(value, Mapping):
@@ -152,9 +178,30 @@ def wanted_values(
     return wanted
 
 
+def attributes_named(found: dict[Key, Place], name: str, argument: str = "names") -> list[tuple[Key, str]]:
+    """The attributes that a name means: "StateCost", of a term its target, else its reference; "StateCost.weights", one
+    attribute of a term; "target", that of all terms that have it.  Raises ValueError for any other."""
+    known = {place.name: key for key, place in found.items()}
+    term, _, attribute = name.rpartition(".")
+    if name in known:
+        plain = [attribute for attribute in PLAIN if attribute in found[known[name]].values]
+        if plain:
+            return [(known[name], plain[0])]
+    elif term in known:
+        if attribute in found[known[term]].values:
+            return [(known[term], attribute)]
+    else:
+        having = [(key, name) for key, place in found.items() if name in place.values]
+        if having:
+            return having
+    names = tuple(f"{place.name}.{attribute}" for place in found.values() for attribute in place.values)
+    raise ValueError(f"{argument}: got {name!r}{did_you_mean(name, names)}, expected some of {', '.join(names)}")
+
+
 # ------------------------------------------------------------------------------------------------ the other problem
-def _adjusted(term: Any, values: Mapping[str, Any], made: dict[Any, Any]) -> Any:
+def adjusted(term: Any, values: Mapping[str, Any], made: dict[Any, Any] | None = None) -> Any:
     """A copy of a term with these values; what several terms have inside stays one thing if it gets the same."""
+    made = {} if made is None else made
     key = id(term), *((name, id(value)) for name, value in values.items())
     if key in made:
         return made[key]
@@ -164,9 +211,16 @@ def _adjusted(term: Any, values: Mapping[str, Any], made: dict[Any, Any]) -> Any
     rest, slot = values.keys() - own.keys(), _inside(type(term))
     if rest and slot is not None:
         inside = {name: values[name] for name in rest}
-        setattr(new, slot, _adjusted(getattr(term, slot), inside, made))
+        setattr(new, slot, adjusted(getattr(term, slot), inside, made))
     made[key] = new
     return new
+
+
+def with_x0(problem: Problem, x0: Any) -> Problem:
+    """The problem from another initial state x0 (nx,), all else shared; TypeError or ValueError if it is none."""
+    moved = copy.copy(problem)  # nothing else in it depends on the initial state
+    object.__setattr__(moved, "x0", state_array(problem.system, "x0", x0))  # the class is frozen
+    return moved
 
 
 def with_values(
@@ -188,7 +242,7 @@ def with_values(
     new: dict[Key, Any] = {}
     made: dict[Any, Any] = {}
     for key, values in wanted_values(found, by_name, everywhere).items():
-        new[key] = _adjusted(found[key].term, values, made)
+        new[key] = adjusted(found[key].term, values, made)
 
     def replaced(listed: Sequence[Any], where: int) -> tuple[Any, ...]:
         return tuple(

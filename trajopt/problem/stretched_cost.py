@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trajopt.costs import Quadratic
+from trajopt.interfaces.adjustable import Direction
 from trajopt.interfaces.knots import is_span
 from trajopt.interfaces.system import System
 from trajopt.problem.lifted import LiftedCost
@@ -51,6 +52,11 @@ class StretchedCost(LiftedCost):
     def accumulate_curvature(self, xs: np.ndarray, us: np.ndarray | None, scale: float, target: Quadratic) -> None:
         """Add scale times what the Gauss-Newton Hessian leaves out."""
         self._add_parts(self.cost.accumulate_curvature, xs, us, scale, target, -0.5)
+
+    def gradient_by(self, name: str, at: Direction, value: np.ndarray, slope: np.ndarray) -> np.ndarray | None:
+        """See `trajopt.interfaces.adjustable.AttributeGradient`: d(s l) = s dl + ds l."""
+        s, ds = self._stretch(at.xs, at.us), at.dx[:, -1] if at.us is not None and self._integrated else 0.0
+        return super().gradient_by(name, at, s * value + ds * slope, s * slope)
 
     def _add_parts(self, accumulate, xs, us, scale, target, half) -> None:
         n, m = self.system.system.ndx, self.system.system.nu

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
+from trajopt.capabilities import capability
 from trajopt.interfaces.system import along_tangents
 from trajopt.optimality.first_order import FirstOrder, change_with, default_steps
 from trajopt.optimality.kkt_point import KKTPoint
@@ -29,10 +30,11 @@ from trajopt.optimality.kkt_system import KKTStep, KKTSystem
 from trajopt.optimality.parameters import Parameters, parameters_of
 from trajopt.optimality.reach import reach
 from trajopt.optimality.weak_limits import WeakLimit, one_sided, weak_limits
+from trajopt.problem.parametric import DeclaredParameters
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.prediction import change_of_multipliers
 from trajopt.results.records import WarmStart
-from trajopt.results.reverse import covector_step
+from trajopt.results.reverse import covector_step, problem_vjp
 from trajopt.results.stationary import factored, polished, stationary_point
 from trajopt.validation import flag, float_array
 
@@ -87,7 +89,8 @@ class Sensitivity:
     @cached_property
     def change(self) -> FirstOrder:
         """d/dp of the optimality conditions at the fixed point."""
-        return change_with(self.make_problem, self.parameters, self.point, self.steps)
+        frozen = self._declared is not None
+        return change_with(self.make_problem, self.parameters, self.point, self.steps, frozen)
 
     @cached_property
     def _step(self) -> KKTStep:
@@ -126,6 +129,8 @@ class Sensitivity:
     @cached_property
     def cost(self) -> np.ndarray:
         """d J / dp, by the envelope theorem: of the Lagrangian at the fixed point."""
+        if self._declared is not None:
+            return self._by_values(None, None, 1.0)
         change, point = self.change, self.point
         rhs = change.right_hand_side(point.held)
         held = np.flatnonzero(point.held.rows)
@@ -179,6 +184,8 @@ class Sensitivity:
         if flag("ambient", ambient) and xs_bar is not None:
             xs = self.point.xs
             xs_bar = along_tangents(self.point.problem.system, xs, float_array("xs_bar", xs_bar, xs.shape))
+        if self._declared is not None:
+            return self.parameters.like(self._by_values(xs_bar, us_bar, cost_bar))
         total, cost_bar = np.zeros(len(self.parameters.vector)), float(float_array("cost_bar", cost_bar, ()))
         if xs_bar is not None or us_bar is not None:
             rhs, back = covector_step(self.system, xs_bar, us_bar)
@@ -189,6 +196,18 @@ class Sensitivity:
         if cost_bar:
             total += cost_bar * self.cost
         return self.parameters.like(total)
+
+    @property
+    def _declared(self) -> DeclaredParameters | None:
+        """What says which values in the problem p are, if something does."""
+        return capability(self.make_problem, DeclaredParameters)
+
+    def _by_values(self, xs_bar: ArrayLike | None, us_bar: ArrayLike | None, cost_bar: float) -> np.ndarray:
+        """d phi / dp (P,) without a problem made."""
+        declared = self._declared
+        assert declared is not None
+        gradients = problem_vjp(self.system, xs_bar, us_bar, cost_bar, declared.wanted)
+        return self.parameters.flat(declared.chained(self.parameters.given, gradients))
 
     # -------------------------------------------------------------------------------------------- where limits change
     @cached_property
@@ -233,7 +252,8 @@ def sensitivity(
     Parameters
     ----------
     make_problem : function of p that returns a Problem, as for `solve_many`; horizon, sizes and knots of constraints
-        stay the same, dt, models, costs, limits, initial states may depend on p
+        stay the same, dt, models, costs, limits, initial states may depend on p.  With a `trajopt.ParametricProblem`,
+        `vjp` and `cost` make no problem, however many numbers p has.
     p : a number, an array, or a mapping or dataclass of numbers and arrays, whose other entries are constants
     solution : of make_problem(p)
     wrt : names of the entries of p that count; by default all floats

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
-from trajopt.interfaces.system import knot_times, window
+from trajopt.interfaces.system import along_tangents, knot_times, window
 from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.uncertainty import Covariance, Laplace, as_covariances, laplace_of, spread
@@ -27,9 +27,9 @@ from trajopt.results.records import GIVEN, ConstraintReport, IterationRecord, Wa
 from trajopt.results.reported import Reported
 from trajopt.results.resampled import ResampledPlan, resample
 from trajopt.results.results_files import load_solution, save_solution
-from trajopt.results.reverse import check_parameters, parameter_vjp
+from trajopt.results.reverse import check_parameters, names_of, parameter_vjp, problem_vjp
 from trajopt.results.stationary import factored, stationary_point
-from trajopt.validation import whole_number
+from trajopt.validation import flag, float_array, whole_number
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -305,6 +305,56 @@ class Solution(PrintedAsTable, Reported):
         point = self._point()
         check_parameters(point)
         return parameter_vjp(factored(point), xs_bar, us_bar, cost_bar)
+
+    def vjp(
+        self,
+        xs_bar: ArrayLike | None = None,
+        us_bar: ArrayLike | None = None,
+        cost_bar: float = 0.0,
+        ambient: bool = False,
+        *,
+        wrt: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
+        """d phi of a function phi of this solution by all that is in its problem, exactly, from one solution of the KKT
+        system: no problem is made, so that it takes an iteration or two however many numbers there are.
+
+        Parameters
+        ----------
+        xs_bar : (N+1, ndx), d phi / d xs along tangents; if ambient (N+1, nx), by the numbers of the states
+        us_bar : (N, nu), d phi / d us
+        cost_bar : d phi / d J
+        wrt : names of what is wanted, as `trajopt.ParametricProblem` takes them, and "inertial"; by default all
+
+        Returns
+        -------
+        dict, of the form that `PreparedSolver.update` takes:
+
+        - "x0" : (ndx,), along the tangent at the initial state
+        - of each term, by its name, a dict of its attributes' names to arrays of their shapes: targets, references,
+          weights, limits.  By a state on a manifold along its tangent, (ndx,) or (K, ndx); by a rotation (3,), by a
+          pose [linear; angular] (6,), of R exp(d).  Of two equal limits the upper one has the whole.  Where limits are
+          just touched these are derivatives without them.
+        - "inertial" : as `inertial_vjp`, where the system has it and no cost or constraint depends on masses
+
+        Attributes of a class of your own are differenced, that term alone, unless it has a
+        `trajopt.interfaces.adjustable.AttributeGradient`; left out is then what cannot be moved number by number.
+
+        Raises
+        ------
+        TypeError, ValueError : naming the argument; as `trajopt.sensitivity`, and for "inertial" as `inertial_vjp`.
+
+        Examples
+        --------
+        >>> solution = trajopt.DDP().solve(problems.make("pendulum"))
+        >>> found = solution.vjp(cost_bar=1.0)  # of the cost
+        >>> list(found), list(found["terminal StateCost"])
+        (['x0', 'StateCost', 'ControlCost', 'terminal StateCost', 'inertial'], ['reference', 'weights'])
+        >>> bool(abs(found["x0"] - solution.Vx[0]).max() < 1e-4)
+        True
+        """
+        if flag("ambient", ambient) and xs_bar is not None:
+            xs_bar = along_tangents(self._own_problem().system, self.xs, float_array("xs_bar", xs_bar, self.xs.shape))
+        return problem_vjp(factored(self._point()), xs_bar, us_bar, cost_bar, names_of("wrt", wrt))
 
     def covariance(self, process_noise: ArrayLike, initial: ArrayLike | None = None) -> Covariance:
         """Covariances of states and controls when noise acts on the plan and its gains are executed.

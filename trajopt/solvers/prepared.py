@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from trajopt.interfaces.system import state_array
 from trajopt.optimality.parameters import parameters_of
-from trajopt.problem.parameters import Key, Place, places, with_values
+from trajopt.problem.parameters import Key, Place, places, with_values, with_x0
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
@@ -67,20 +67,19 @@ class PreparedSolver:
 
         Raises TypeError or ValueError if x0 is no state of the system.
         """
-        problem = object.__new__(Problem)  # nothing else in it depends on the initial state
-        problem.__dict__.update(self.problem.__dict__, x0=state_array(self.problem.system, "x0", x0))
-        return problem
+        return with_x0(self.problem, x0)
 
     def update(self, by_name: Mapping[str, Any] | None = None, /, **everywhere: Any) -> None:
-        """Move targets, references and limits for the solves to come.
+        """Move targets, references, weights and limits for the solves to come.
 
             prepared.update(target=p)                            of all terms that have a target
             prepared.update({"StateCost": x})                    of one term, its target, else its reference
             prepared.update({"state bounds": {"upper": 2.0}})    of one constraint
 
         Terms have the names that `Solution.explain` gives them, those of the last knot "terminal ..." and limits of
-        controls "control bounds"; which can change is said by `trajopt.interfaces.adjustable`.  A value has the shape
-        of the one before.  The problem that was passed, and those of solutions, stay as they are; so does the scenery.
+        controls "control bounds"; several of one name are numbered, "StateCost 2".  Which can change is said by
+        `trajopt.interfaces.adjustable`.  A value has the shape of the one before.  The problem that was passed, and
+        those of solutions, stay as they are; so does the scenery.
 
         Raises TypeError or ValueError, and changes nothing, for a value that does not fit, and for an attribute or a
         name that no term has, or several that differ.

@@ -21,6 +21,7 @@ from dynamics.groups.stumpff import stumpff
 from dynamics.lane_algebra import add_transpose, store_pair
 from dynamics.residuals.frame_placement import quaternion_of
 from dynamics.residuals.kernel_residual import residual_kernels
+from dynamics.residuals.target_gradient import ROTATION
 from dynamics.rods.kinematics.strains import load_column
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.model.rod_model import RodModel
@@ -109,6 +110,7 @@ class LinkRotation(LinkResidual):
 
     nr = 3
     target: np.ndarray
+    target_kind = ROTATION
     kernels = residual_kernels(_value, None, _hessian, 3, n, SCRATCH, model=massless)
 
     def __init__(

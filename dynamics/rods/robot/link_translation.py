@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from dynamics.geometry.world_shape import WorldShape, target_cross
 from dynamics.lane_algebra import scale_into
 from dynamics.residuals.kernel_residual import residual_kernels
+from dynamics.residuals.target_gradient import VECTOR
 from dynamics.rods.kinematics.strains import load_column
 from dynamics.rods.model.arrays import FIRST, MASS_MATRIX
 from dynamics.rods.model.rod_model import RodModel
@@ -84,6 +85,7 @@ class LinkTranslation(LinkResidual):
 
     nr = 3
     target: np.ndarray
+    target_kind = VECTOR
     kernels = residual_kernels(_value, None, _hessian, 3, n, SCRATCH, model=massless)
 
     def __init__(

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.frames import LOCAL_WORLD_ALIGNED, components, reference_code
 from dynamics.lane_algebra import store_pair
 from dynamics.residuals.kernel_residual import residual_kernels
+from dynamics.residuals.target_gradient import VECTOR
 from dynamics.rods.kinematics.strains import load_column
 from dynamics.rods.model.arrays import END, FIRST, SECOND, SEGMENT, TWIST
 from dynamics.rods.model.load_arrays import FOLLOWER, WRENCH
@@ -96,6 +97,7 @@ class LinkVelocity(LinkResidual):
     """
 
     nr = 6
+    target_kind = VECTOR
     kernels = residual_kernels(_value, None, _hessian, 6, 2 * n, SCRATCH, model=massless)
 
     def __init__(

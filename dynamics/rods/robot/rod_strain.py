@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
+from dynamics.residuals.target_gradient import VECTOR
 from dynamics.rods.model.rod_model import Rod, RodModel
 from dynamics.rods.recursion.blocks import n
 from dynamics.rods.robot.link_frame import as_share, load_configuration, massless
@@ -81,6 +82,7 @@ class RodStrain(_OfRod):
     """
 
     nr = 6
+    target_kind = VECTOR
     kernels = _LINEAR
 
     def __init__(self, model: RodModel, rod: str, s: float, target: ArrayLike | None = None) -> None:
@@ -106,6 +108,7 @@ class RodForces(_OfRod):
     """
 
     nr = 6
+    target_kind = VECTOR
     kernels = _LINEAR
 
     def __init__(self, model: RodModel, rod: str, s: float, target: ArrayLike | None = None) -> None:
