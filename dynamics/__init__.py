@@ -15,6 +15,7 @@ _HOME = {
     "dynamics.model_edits": ("combine",),
     "dynamics.formats.urdf": ("load_urdf",),
     "dynamics.formats.mjcf": ("from_mujoco",),
+    "dynamics.formats.mujoco_states": ("from_mujoco_state", "to_mujoco_state"),
     "dynamics.formats.pinocchio_models": ("from_pinocchio",),
     "dynamics.formats.load_robot": ("load_robot",),
     "dynamics.collisions.collision_geometry": ("collision_geometry",),

@@ -1,9 +1,9 @@
-"""Gaits planned here and executed by MuJoCo: what keeps robots upright where floor, masses and contacts are not the plan's.
+"""Gaits planned here and executed by MuJoCo, on floors, with masses and with contacts that are not the plan's.
 
 Five plans: a trot and a walk of Solo12 and of ANYmal (files of example-robot-data), and the step of the humanoid of
 `problems.humanoid_step`.  They count on the coefficient of friction `problems.walker.FRICTION`, 0.65 times what the
-floor is expected to have.  MuJoCo has the same bodies, balls or soles as feet, a floor with elliptic friction cones, and
-steps of half a millisecond; torques are decided every millisecond by the plan's policy, from the time and the true
+floor is expected to have.  MuJoCo has the same bodies, balls or soles as feet, a floor with elliptic friction cones,
+and steps of half a millisecond; torques are decided every millisecond by the plan's policy, from the time and the true
 state alone.  After its end, the last posture is held for two seconds.  Laws:
 
     gains     plan.policy(hold=True)
@@ -24,7 +24,6 @@ Needs MuJoCo and example-robot-data (make peers).  Writes OUT/mujoco_gaits.json.
 """
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,14 +57,14 @@ TURNED, LOWER = np.pi / 4.0, 1.0 / 3.0
 """Of a base that has fallen: its angle from the plan [rad], and the part of its height that is lost."""
 WINDOW = 200
 """Periods by which a touch-down may be early or late to be found."""
-MEASURES = "base", "feet", "slip", "late"
+MEASURES = {"base": "mm", "feet": "mm", "slip": "mm", "late": "ms"}
 SHORT = ("solo12 trot",), ("as planned", "friction 0.6")
 SOLVER = trajopt.DDP(switch_threshold=0.1, max_iterations=200)
 FEET = {
     "solo12": ("FL_FOOT", "FR_FOOT", "HL_FOOT", "HR_FOOT"),
-    "anymal": ("LF_FOOT", "LH_FOOT", "RF_FOOT", "RH_FOOT"),
+    "anymal": ("LF_FOOT", "RF_FOOT", "LH_FOOT", "RH_FOOT"),
 }
-"""In the order of the legs in the files."""
+"""Left and right in front, left and right behind."""
 
 
 class Variation(NamedTuple):
@@ -107,7 +106,7 @@ def quadruped_of(name: str) -> Walker:
     import example_robot_data  # pyright: ignore[reportMissingImports]
 
     robot = example_robot_data.load(name)
-    return Walker(floating(robot), np.array(robot.q0), FEET[name], 3)
+    return Walker(floating(robot), np.array(robot.q0), FEET[name])
 
 
 def quadruped_gait(name: str, plan: Plan, stride: float, height: float, horizon: int) -> Planned:
@@ -121,16 +120,14 @@ def quadruped_gait(name: str, plan: Plan, stride: float, height: float, horizon:
 
 def trot(name: str, stride: float, height: float) -> Planned:
     """Two steps, two legs at a time, diagonally."""
-    a, b, c, d = FEET[name]
-    first = [(a, d), (b, c)] if name == "solo12" else [(a, d), (c, b)]
-    return quadruped_gait(name, [(1, ()), (4, first[0]), (4, first[1]), (3, ())], stride, height, 62)
+    lf, rf, lh, rh = FEET[name]
+    return quadruped_gait(name, [(1, ()), (4, (lf, rh)), (4, (rf, lh)), (3, ())], stride, height, 62)
 
 
 def walk(name: str, stride: float, height: float) -> Planned:
     """One step with each leg, one at a time, hind leg before front leg."""
-    a, b, c, d = FEET[name]
-    order = (d, b, c, a) if name == "solo12" else (d, c, b, a)
-    phases = [(1, ()), *((4, (foot,)) for foot in order[:2]), (1, ()), *((4, (foot,)) for foot in order[2:]), (2, ())]
+    lf, rf, lh, rh = FEET[name]
+    phases = [(1, ()), (4, (rh,)), (4, (rf,)), (1, ()), (4, (lh,)), (4, (lf,)), (2, ())]
     return quadruped_gait(name, phases, stride, height, 104)
 
 
@@ -185,6 +182,7 @@ class Plant:
     def put(self, x: np.ndarray) -> None:
         """Begin in the state x (nx,)."""
         self.data.qpos[:], self.data.qvel[:] = dynamics.to_mujoco_state(self.walker.model, x)
+        self.mj.mj_forward(self.model, self.data)
 
     @property
     def state(self) -> np.ndarray:
@@ -290,7 +288,7 @@ def study(run: Run) -> dict[str, Any]:
 
 def tables(results: dict[str, Any]) -> Iterable[Table]:
     """Every run, and sums over the variations."""
-    columns = [f"{what}, {law}" for what in ("base [mm]", "feet [mm]", "slip [mm]", "late [ms]") for law in LAWS]
+    columns = [f"{what} [{unit}] {law}" for what, unit in MEASURES.items() for law in LAWS]
     sections = []
     for each in results["gaits"]:
         runs = each["laws"]
@@ -317,7 +315,7 @@ def _shown(run: dict[str, Any], key: str) -> Any:
     return "fell" if run["fell"] else run[key]
 
 
-main = Experiment("mujoco_gaits", __doc__, study, options=[quick("one plan, two variations")], tables=tables)
+main = Experiment("mujoco_gaits", __doc__, study, options=[quick("one plan, two variations")], tables=tables, width=200)
 
 if __name__ == "__main__":
     raise SystemExit(main())

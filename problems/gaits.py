@@ -67,7 +67,7 @@ class Gait:
     Parameters
     ----------
     walker : Walker
-        Its feet are named after their legs: "<leg>_foot".
+        Plans name its feet, or the legs of feet that are called "<leg>_foot".
     plan : Plan
     stride : (3,), m, by which every leg that has been in the air is moved
     height : of the feet's arches, m
@@ -88,7 +88,7 @@ class Gait:
         self.walker, self.weights, self.model = walker, weights, walker.model
         shift = sum(len(legs) for _, legs in plan) / len(walker.feet) * np.array(stride, float)
         steps = [
-            (knots, [f"{leg}_foot" for leg in legs])
+            (knots, [leg if leg in walker.feet else f"{leg}_foot" for leg in legs])
             for knots, (_, legs) in zip(knots_of(plan, horizon), plan, strict=True)
         ]
         self.plan = walker.gait(

@@ -38,7 +38,7 @@ def build(model: dynamics.RigidBodyModel) -> Any:
 
 
 def specification(model: dynamics.RigidBodyModel) -> Any:
-    """A `mujoco.MjSpec` of the same tree, which is not compiled yet: bodies by the names of the model's, without shapes.
+    """A `mujoco.MjSpec` of the same tree, not compiled yet: bodies by the names of the model's, without shapes.
 
     Raises ImportError without MuJoCo, ValueError for joints other than revolute, prismatic and free ones.
     """

@@ -28,7 +28,7 @@ from trajopt.backward.sweep import SweepResult, sweep
 from trajopt.capabilities import Coordinates, QuasiStatic, capability
 from trajopt.interfaces.system import System, knot_durations, tangent_names, window
 from trajopt.optimality.active_rows import active_rows
-from trajopt.optimality.kkt_point import kkt_point
+from trajopt.optimality.points import kkt_point
 from trajopt.optimality.riccati_factor import without_clamped
 from trajopt.problem.extended_system import innermost
 from trajopt.problem.problem import Problem

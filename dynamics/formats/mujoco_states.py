@@ -1,0 +1,177 @@
+"""States of a robot as MuJoCo has them, and back.
+
+Both have one row of positions and one of velocities.  They differ in this: quaternions have w first in MuJoCo and last
+here; the velocity of a free body is, with R its rotation,
+
+    here     [v, w]      of its origin and of its turning, both in the body's axes
+    MuJoCo   [R v, w]    of its origin in the axes of the world
+
+Velocities of ball joints are in the axes of the body in both.  Forces on the degrees of freedom go with velocities:
+`qfrc_applied` has the force on a free body's origin in world axes, then its moment in the body's, then the forces of
+joints; those of joints alone are what `dynamics` calls tau.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics.joints import FREE_FLYER, PRISMATIC, REVOLUTE, SPHERICAL
+from dynamics.model import RigidBodyModel, check_model
+from dynamics.validation import as_array, as_batch, as_items, as_name, check_configuration, unknown_name
+
+if TYPE_CHECKING:
+    import mujoco  # pyright: ignore[reportMissingImports]
+
+NAMES = {FREE_FLYER: "free", SPHERICAL: "ball", PRISMATIC: "slide", REVOLUTE: "hinge"}
+"""MuJoCo's joints by the codes of ours."""
+
+
+class _Place(NamedTuple):
+    """Where a joint's numbers are in q and v here and in qpos and qvel there; sizes of both; its code."""
+
+    q: int
+    v: int
+    qpos: int
+    qvel: int
+    nq: int
+    nv: int
+    code: int
+
+
+def to_mujoco_state(
+    model: RigidBodyModel, x: ArrayLike, joints: mujoco.MjModel | Sequence[str] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """The state x = (q, v) as MuJoCo's qpos and qvel.
+
+    Parameters
+    ----------
+    model : RigidBodyModel
+        Of free, ball, slide and hinge joints, free ones at the world's origin, as MuJoCo has them.
+    x : (nq + nv,) or (K, nq + nv) array
+        One state, or several.
+    joints : mujoco.MjModel, or names of joints, optional
+        MuJoCo's joints in their order, all of the model's by the same names.  By default they are in the model's order.
+
+    Returns
+    -------
+    qpos, qvel : (nq,) and (nv,), or (K, nq) and (K, nv) arrays
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument: a state of a wrong shape, with numbers that are not finite or quaternions that are not of
+        length one; joints that MuJoCo does not have; names that are missing, unknown or given twice.
+
+    Examples
+    --------
+    >>> from problems.quadruped_model import quadruped, standing
+    >>> model = quadruped()
+    >>> qpos, qvel = dynamics.to_mujoco_state(model, np.r_[standing(), np.zeros(model.nv)])
+    >>> print(standing()[3:7], qpos[3:7])  # quaternions
+    [0. 0. 0. 1.] [1. 0. 0. 0.]
+    """
+    places = list(_places(model, joints))
+    states, single = as_batch("x", x, model.nq + model.nv)
+    q, v = states[:, : model.nq], states[:, model.nq :]
+    check_configuration(model, q[0] if single else q, "x")
+    qpos, qvel = np.empty_like(q), np.empty_like(v)
+    for place in places:
+        here, there = _columns(place)
+        qpos[:, there[0]], qvel[:, there[1]] = q[:, here[0]], v[:, here[1]]
+        if place.code in (FREE_FLYER, SPHERICAL):
+            w = there[0].stop - 4
+            qpos[:, w : w + 4] = q[:, here[0]][:, -4:][:, [3, 0, 1, 2]]
+        if place.code == FREE_FLYER:
+            R, k = _rotations(q[:, place.q + 3 : place.q + 7]), place.qvel
+            qvel[:, k : k + 3] = np.einsum("kij,kj->ki", R, v[:, place.v : place.v + 3])
+    return (qpos[0], qvel[0]) if single else (qpos, qvel)
+
+
+def from_mujoco_state(
+    model: RigidBodyModel, qpos: ArrayLike, qvel: ArrayLike, joints: mujoco.MjModel | Sequence[str] | None = None
+) -> np.ndarray:
+    """The state x = (q, v), (nq + nv,) or (K, nq + nv), of MuJoCo's qpos (nq,) or (K, nq) and qvel (nv,) or (K, nv).
+
+    The inverse of `to_mujoco_state`; quaternions are brought to length one, for MuJoCo lets them drift.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `to_mujoco_state`; also for a quaternion of zeros.
+    """
+    places = list(_places(model, joints))
+    positions, single = as_batch("qpos", qpos, model.nq)
+    velocities = as_array("qvel", qvel, (model.nv,) if single else (len(positions), model.nv)).reshape(-1, model.nv)
+    x = np.empty((len(positions), model.nq + model.nv))
+    q, v = x[:, : model.nq], x[:, model.nq :]
+    for place in places:
+        here, there = _columns(place)
+        q[:, here[0]], v[:, here[1]] = positions[:, there[0]], velocities[:, there[1]]
+        if place.code in (FREE_FLYER, SPHERICAL):
+            turned, w = positions[:, there[0]][:, -4:][:, [1, 2, 3, 0]], here[0].stop - 4
+            size = np.linalg.norm(turned, axis=1, keepdims=True)
+            if not size.all():
+                raise ValueError(f"qpos: got zeros as a quaternion, expected a rotation in qpos[{there[0].stop - 4}:]")
+            q[:, w : w + 4] = turned / size
+        if place.code == FREE_FLYER:
+            R, k = _rotations(q[:, place.q + 3 : place.q + 7]), place.qvel
+            v[:, place.v : place.v + 3] = np.einsum("kji,kj->ki", R, velocities[:, k : k + 3])
+    return x[0] if single else x
+
+
+def _places(model: RigidBodyModel, joints: Any) -> Iterator[_Place]:
+    """Of all joints, in MuJoCo's order."""
+    check_model(model)
+    qpos = qvel = 0
+    for name in _names(model, joints):
+        i = model.joint_index(name)
+        joint = model.joints[i]
+        if joint.code not in NAMES:
+            expected = ", ".join(NAMES.values())
+            raise ValueError(f"model: joint {name!r} is a {joint.type_name}, expected one that MuJoCo has: {expected}")
+        if joint.code == FREE_FLYER and not _at_origin(model, i):
+            raise ValueError(f"model: the free joint {name!r} is not at the origin of the world, expected as in MuJoCo")
+        yield _Place(model.q_index[i], model.v_index[i], qpos, qvel, joint.nq, joint.nv, joint.code)
+        qpos, qvel = qpos + joint.nq, qvel + joint.nv
+
+
+def _names(model: RigidBodyModel, joints: Any) -> tuple[str, ...]:
+    """Names of the model's joints in MuJoCo's order."""
+    if joints is None:
+        return model.joint_names
+    if hasattr(joints, "njnt"):
+        names = tuple(joints.joint(i).name for i in range(joints.njnt))
+    else:
+        names = tuple(as_name("joints", name) for name in as_items("joints", joints, "names of joints"))
+    for name in names:
+        if name not in model.joint_names:
+            raise unknown_name("joints", name, model.joint_names)
+    missing = [name for name in model.joint_names if name not in names]
+    if missing or len(set(names)) < len(names):
+        got = f"none for {missing[0]!r}" if missing else "a name twice"
+        raise ValueError(f"joints: got {got}, expected each joint of the model once")
+    return names
+
+
+def _at_origin(model: RigidBodyModel, i: int) -> bool:
+    arrays = model.arrays
+    turned = arrays.rotation[i].reshape(3, 3, 3)[0]
+    return arrays.parent[i] < 0 and not arrays.translation[i].any() and bool(np.allclose(turned, np.eye(3)))
+
+
+def _columns(place: _Place) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
+    """Of q and v here, and of qpos and qvel there."""
+    starts = (place.q, place.v), (place.qpos, place.qvel)
+    here, there = ((slice(q, q + place.nq), slice(v, v + place.nv)) for q, v in starts)
+    return here, there
+
+
+def _rotations(quaternions: np.ndarray) -> np.ndarray:
+    """Rotation matrices (K, 3, 3) of unit quaternions x y z w (K, 4)."""
+    from scipy.spatial.transform import Rotation  # which is slow to import
+
+    return Rotation.from_quat(quaternions).as_matrix()
