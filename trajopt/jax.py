@@ -18,6 +18,13 @@ from trajopt.problem.problem import Problem
 jax, jnp = load_jax("trajopt.jax")
 
 
+SECOND = (
+    "optimal_control: got second derivatives asked for, expected first ones in reverse (jax.grad, jax.jacrev); "
+    "second ones are differences of these, or Gauss-Newton's J'J of residuals with J by jax.jacrev"
+)
+"""What is said of derivatives of derivatives."""
+
+
 class OptimalControl:
     """A layer; see `optimal_control`."""
 
@@ -35,6 +42,11 @@ class OptimalControl:
         if host.sizes() is None and host.sizes(self._seen(flat)) is None:
             raise TypeError("example: got None, wanted a p, whose problem tells under jit and vmap how long arrays are")
         return layer(flat)
+
+    def clear(self) -> None:
+        """Forget all points, as where what make_problem reads besides p has changed."""
+        for host, _ in self._of_forms.values():
+            host.clear()
 
     def failed(self, p: Any) -> Any:
         """Whether () there is no solution at p, without derivatives; from memory, right after a call."""
@@ -56,10 +68,23 @@ class OptimalControl:
             if leaf.dtype != jnp.float64:
                 raise TypeError(f"p: got {leaf.dtype}, wanted float64")
         form = tree, tuple(leaf.shape for leaf in leaves)
+        self._check_form(form)
         if form not in self._of_forms:
             host = LayerHost(_Formed(self._make_problem, *form), self._solver, None, self._memory)
             self._of_forms[form] = host, _layer(host)
         return jnp.concatenate([leaf.ravel() for leaf in leaves]), *self._of_forms[form]
+
+    def _check_form(self, form: tuple[Any, tuple[tuple[int, ...], ...]]) -> None:
+        """ValueError for a p unlike the example, above all for a batch, of which the layer knows nothing."""
+        if self._example is None:
+            return
+        leaves, tree = jax.tree.flatten(self._example)
+        expected = tree, tuple(np.shape(leaf) for leaf in leaves)
+        if form != expected:
+            raise ValueError(
+                f"p: got arrays of shape {form[1]}, expected {expected[1]} as the example has them; of a batch take "
+                "jax.vmap(layer)"
+            )
 
     def _seen(self, flat: Any) -> np.ndarray | None:
         """The vector's numbers, or those of the example, if either can be seen."""
@@ -116,11 +141,22 @@ def _layer(host: LayerHost) -> Any:
 
     def back(flat, bars):
         wanted = jax.ShapeDtypeStruct(flat.shape, jnp.float64)
-        return (jax.pure_callback(multiplied, wanted, flat, *bars, vmap_method="sequential"),)
+        return jax.pure_callback(multiplied, wanted, flat, *bars, vmap_method="sequential")
 
-    layer = jax.custom_vjp(call)
-    layer.defvjp(lambda flat: (call(flat), flat), back)
+    layer, forth, product = jax.custom_vjp(call), _once(call), _once(back)
+    layer.defvjp(lambda flat: (forth(flat), flat), lambda flat, bars: (product(flat, bars),))
     return layer
+
+
+def _once(function: Any) -> Any:
+    """A function whose derivative is refused in words."""
+
+    def refused(*_: Any) -> Any:
+        raise NotImplementedError(SECOND)
+
+    guarded = jax.custom_jvp(function)
+    guarded.defjvp(refused)
+    return guarded
 
 
 def optimal_control(
@@ -130,10 +166,12 @@ def optimal_control(
 
     Parameters
     ----------
-    make_problem : function of p that returns a Problem, as for `trajopt.sensitivity`: horizon and sizes stay the same
+    make_problem : function of p that returns a Problem, as for `trajopt.sensitivity`: horizon and sizes stay the same;
+        of p alone, for solutions are remembered by p; ``layer.clear()`` forgets them
     solver : `ILQR`, `DDP`, or what has their ``solve(problem, warm_start=)``
     example : a p from whose problem sizes are taken; without one, from the first p that is not traced
-    memory : how many of the last points are kept; more than are in a batch, else the way back solves again
+    memory : how many of the last points are kept; more than are in a batch, else the way back solves again; with 0,
+        as it then always does, each solve begins from nothing: equal p have equal answers whatever came before
 
     Returns
     -------
@@ -144,6 +182,8 @@ def optimal_control(
     Raises
     ------
     TypeError : for what is no function, no solver; when called, without jax_enable_x64.
+    ValueError : when called with a p that is not of the form of the example; batches go through `jax.vmap`.
+    NotImplementedError : where second derivatives are asked for.
 
     Notes
     -----

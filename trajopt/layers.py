@@ -6,6 +6,9 @@ numbers and their derivatives belong together: where a solver's own end is off b
 by the same.  A host solves points, remembers the last ones, begins each solve from the nearest of those of earlier
 calls, so that they follow one branch of minima, and multiplies covectors with their derivatives.  What has no solution
 has no numbers: NaN, with a reason and a warning.
+
+Problems are functions of p alone.  Where make_problem reads what is not p and has changed, a remembered point is no
+solution of the problem that it makes now: this is looked at whenever a p comes again, which takes an expansion.
 """
 
 from __future__ import annotations
@@ -31,11 +34,16 @@ from trajopt.problem.problem import Problem
 from trajopt.results.records import WarmStart
 from trajopt.results.sensitivity import Sensitivity, sensitivity
 from trajopt.results.solution import Solution
-from trajopt.results.stationary import SHORT, polished_solution
+from trajopt.results.stationary import SHORT, polished_solution, stationary_point
 from trajopt.validation import whole_number
 
 NO_SOLUTION = ValueError, ArithmeticError, np.linalg.LinAlgError
 """What problems that cannot be made, and solves that fail, raise; anything else is an error of who wrote them."""
+
+
+STATIONARY = 1e-6
+"""Of a remembered solution: largest gradient, relative to the costs' derivatives, and violation of limits, relative to
+the controls; polished ones have 1e-9 at most."""
 
 
 class Covectors(NamedTuple):
@@ -74,6 +82,23 @@ class Point:
         if self.solution is None:
             raise ValueError(self.reason)
         return sensitivity(self.make_problem, self.p, self.solution)
+
+    def still_solves(self) -> bool:
+        """Whether the solution is one of the problem that make_problem makes now; True where there is none."""
+        if self.solution is None:
+            return True
+        try:
+            at = stationary_point(self.make_problem(self.p), self.solution)
+        except NO_SOLUTION:
+            return False
+        free = np.where(at.held.controls == 0, at.gradient, 0.0)
+        outside = 0.0
+        if at.rows is not None:
+            outside = float(np.maximum(at.c - at.rows.upper, at.rows.lower - at.c).max(initial=0.0))
+        limits = at.problem.control_limits
+        if limits is not None:
+            outside = max(outside, float(np.maximum(at.us - limits[1], limits[0] - at.us).max()))
+        return bool(np.abs(free).max() <= STATIONARY * at.price and outside <= STATIONARY * (1.0 + np.abs(at.us).max()))
 
     def vjp(self, bars: Covectors) -> tuple[np.ndarray, str]:
         """d loss / d p (P,), and what there is to say of it: zero where the loss does not depend on the point, NaN
@@ -139,7 +164,8 @@ class LayerHost:
     make_problem : function of p (P,) that returns a Problem, with P, horizon and sizes the same for all p
     solver : `ILQR`, `DDP`, or what has their ``solve(problem, warm_start=)``
     workers : processes that share batches, kept until the host goes; None: this one alone
-    memory : how many of the last points are kept
+    memory : how many of the last points are kept; with 0 each solve begins from nothing, so that equal p have equal
+        answers whatever came before
     """
 
     def __init__(
@@ -150,7 +176,7 @@ class LayerHost:
         if isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
             raise TypeError(f"solver: got {solver!r}, wanted a solver such as trajopt.DDP()")
         self.workers = workers if workers is None else whole_number("workers", workers, 1)
-        self.memory = whole_number("memory", memory, 1)
+        self.memory = whole_number("memory", memory, 0)
         self._solves = Solves(make_problem, solver)
         self._known: OrderedDict[bytes, Point] = OrderedDict()
         self._lock = RLock()
@@ -174,6 +200,12 @@ class LayerHost:
         """Those of a batch (B, P), from memory or solved."""
         with self._lock:
             keys = [p.tobytes() for p in ps]
+            if not all(self._known[key].still_solves() for key in dict.fromkeys(keys) if key in self._known):
+                warn(
+                    "make_problem: got another problem for the same p, which reads what is not p and has changed; all "
+                    "remembered points are solved again, expected a function of p alone, or clear() after a change"
+                )
+                self.clear()
             new = {key: p.copy() for key, p in zip(keys, ps, strict=True) if key not in self._known}
             found = {key: self._known[key] for key in keys if key not in new}
             tasks = [(p, self._nearest(p)) for p in new.values()]
@@ -183,9 +215,14 @@ class LayerHost:
                 self._known.popitem(last=False)
             return [found[key] for key in keys]
 
+    def clear(self) -> None:
+        """Forget all points: what make_problem reads besides p has changed, or solves are to begin from nothing."""
+        with self._lock:
+            self._known.clear()
+
     def again(self, p: np.ndarray) -> Point:
         """The point at p, that was solved before; a warning where it is no longer known."""
-        if p.tobytes() not in self._known:
+        if self.memory and p.tobytes() not in self._known:
             warn(f"the point at p = {p} was forgotten and is solved again, wanted more than memory={self.memory}")
         return self.points(p[None])[0]
 

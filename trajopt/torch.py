@@ -28,10 +28,12 @@ class OptimalControl(torch.nn.Module):
     Parameters
     ----------
     make_problem : function of p (P,), a numpy array, that returns a Problem, as for `trajopt.sensitivity`: horizon and
-        sizes stay the same; at the top level of a module if there are workers
+        sizes stay the same; of p alone, for solutions are remembered by p; at the top level of a module if there are
+        workers
     solver : `ILQR`, `DDP`, or what has their ``solve(problem, warm_start=)``
     workers : processes that share the problems of a batch, forward by `solve_many`, and back; None: this one alone
-    memory : how many of the last points are kept: each solve begins from the nearest of those of earlier calls
+    memory : how many of the last points are kept: each solve begins from the nearest of those of earlier calls; with 0
+        from nothing, so that equal p have equal answers whatever came before
 
     Attributes
     ----------
@@ -56,6 +58,10 @@ class OptimalControl(torch.nn.Module):
         super().__init__()
         self.host = LayerHost(make_problem, solver, workers, memory)
         self.failed, self.reasons = torch.zeros(0, dtype=torch.bool), ()
+
+    def clear(self) -> None:
+        """Forget all points, as where what make_problem reads besides p has changed."""
+        self.host.clear()
 
     def forward(self, p: Any) -> tuple[Any, Any, Any]:
         """xs (B, N+1, nx), us (B, N, nu) and cost (B,) of p (B, P), float64; without B for p (P,).

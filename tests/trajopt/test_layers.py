@@ -142,6 +142,52 @@ def test_what_is_known_is_not_solved_again():
     assert len(solver.starts) == 5 and relative_error(again.solution.us, first[0].solution.us) < 1e-10
 
 
+@pytest.mark.parametrize("what", ["goal", "mass", "dt", "start", "limit", "horizon"])
+def test_what_is_known_is_solved_again_where_make_problem_reads_something_else(what):
+    others = {"goal": 1.0, "mass": 1.0, "dt": 0.05, "start": 0.3, "limit": 5.0, "horizon": 10}
+
+    def impure(p):
+        system = Pendulum(mass=others["mass"], dt=others["dt"])
+        ends = [trajopt.StateCost(system, [others["goal"], 0.0], [p[0], 5.0])]
+        limits = [trajopt.ControlBounds(-np.inf, others["limit"])]
+        start = [others["start"], 0.0]
+        return trajopt.Problem(system, start, others["horizon"], [trajopt.ControlCost(1e-2)], ends, limits)
+
+    solver, p = Counting(), np.array([[50.0], [40.0]])
+    host = LayerHost(impure, solver)
+    first = host.points(p)
+    assert host.points(p)[0] is first[0] and len(solver.starts) == 2  # nothing has changed
+    others[what] = {"limit": 0.9 * first[0].solution.us.max(), "horizon": 11}.get(what, 1.01 * others[what])
+    with pytest.warns(UserWarning, match="make_problem: got another problem for the same p"):
+        changed = host.points(p[:1])[0]
+    assert len(solver.starts) == 3 and solver.starts[2] is None
+    fresh = LayerHost(impure, trajopt.DDP()).points(p[:1])[0].solution
+    assert relative_error(changed.solution.us, fresh.us) < IDENTITY
+    host.points(p[1:])  # the other one was forgotten too
+    assert len(solver.starts) == 4
+
+
+def test_points_are_forgotten_on_demand():
+    solver, p = Counting(), np.array([[1.0, 1.0]])
+    host = LayerHost(pendulum, solver)
+    host.points(p)
+    host.clear()
+    host.points(p)
+    assert solver.starts == [None, None]
+
+
+def test_without_memory_nothing_that_came_before_counts():
+    solver, p, other = Counting(), np.array([[1.0, 1.0]]), np.array([[1.2, 0.9], [1.0, 1.0], [1.0, 1.0]])
+    host = LayerHost(pendulum, solver, memory=0)
+    alone = host.points(p)[0].solution
+    first, second, third = host.points(other)
+    assert second is third and (second.solution.us == alone.us).all() and (second.solution.xs == alone.xs).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (host.again(other[0]).solution.us == first.solution.us).all()
+    assert solver.starts == [None] * 4
+
+
 def test_cold_where_a_warm_start_fails():
     class Fussy(Counting):
         def solve(self, problem, warm_start=None):
@@ -291,6 +337,26 @@ def test_jax_bad_input(jax):
         layer(np.ones(2))
     with pytest.raises(TypeError, match="make_problem: got int"):
         trajopt.jax.optimal_control(3, trajopt.DDP())
+
+
+def test_jax_says_what_it_does_not_have(jax):
+    layer = trajopt.jax.optimal_control(pendulum, trajopt.DDP(), example=np.ones(2))
+    p = jax.numpy.ones(2)
+    for second in (jax.hessian, lambda f: jax.grad(lambda p: jax.grad(f)(p).sum()), lambda f: jax.jacrev(jax.grad(f))):
+        with pytest.raises(NotImplementedError, match=r"got second derivatives asked for, expected first ones"):
+            second(lambda p: layer(p)[2])(p)
+    with pytest.raises(ValueError, match=r"p: got arrays of shape \(\(3, 2\),\), expected .* jax.vmap\(layer\)"):
+        layer(jax.numpy.ones((3, 2)))
+    assert layer(p)[0].shape == (11, 2)
+    layer.clear()
+    assert layer(p)[0].shape == (11, 2)
+
+
+def test_jax_without_memory(jax):
+    solver = Counting()
+    layer = trajopt.jax.optimal_control(pendulum, solver, memory=0)
+    jax.grad(lambda p: layer(p)[2])(jax.numpy.array([1.0, 1.0]))
+    assert solver.starts == [None, None]  # forward, and again on the way back
 
 
 # ------------------------------------------------------------------------------------------------ PyTorch
