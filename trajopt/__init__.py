@@ -117,7 +117,7 @@ _HOME = {
     "results.resampled": ("ResampledPlan",),
     "results.sensitivity": ("Directional", "Sensitivity", "sensitivity"),
     "results.sensitivity_check": ("check_sensitivity",),
-    "results.simulation": ("Simulation", "simulate"),
+    "results.simulation": ("ContactReport", "Simulation", "simulate"),
     "results.solution": ("Solution",),
     "results.status": ("Status",),
     "solvers.ddp": ("DDP",),

@@ -383,6 +383,15 @@ class ContactForces(Protocol):
         ...
 
 
+class ContactFrames(Protocol):
+    """Knows what the frames are called that are in contact at some knot."""
+
+    @property
+    def contact_frames(self) -> tuple[str, ...]:
+        """Names of the F frames of `ContactPoints` and `ContactForces`, in their order."""
+        ...
+
+
 class CenterOfMass(Protocol):
     """Knows where its centre of mass is."""
 
@@ -469,7 +478,8 @@ CAPABILITIES: tuple[type, ...] = (
     SemiImplicit, PartlySemiImplicit, JointExpansion,
     AccelerationControlled, ParameterGradient, Serving, NeutralState, StateLimits, ControlLimits, ControlSpeeds,
     Skeleton, Solids, Scenery, Noisy,
-    ContactPoints, ContactForces, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames, TangentUnits,
+    ContactPoints, ContactForces, ContactFrames, CenterOfMass, Quantities, Coordinates, StateNames, TangentNames,
+    TangentUnits,
     ControlNames, ControlUnits,
 )  # fmt: skip
 

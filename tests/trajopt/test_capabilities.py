@@ -133,6 +133,8 @@ class Everything(CirclePendulum):
     def contact_points(self, xs):
         return np.ascontiguousarray(xs)[:, None]
 
+    contact_frames = ("foot",)
+
     def contact_forces(self, xs, us):
         return np.concatenate([xs[: len(us), 1:], us], axis=1)[:, None]
 
@@ -268,6 +270,7 @@ SAME = {
     "body_placements": lambda w, i, zs, xs, us: list(zip(w.body_placements(zs), i.body_placements(xs), strict=True)),
     "contact_points": lambda w, i, zs, xs, us: [(w.contact_points(zs), i.contact_points(xs))],
     "contact_forces": lambda w, i, zs, xs, us: [(w.contact_forces(zs, us), i.contact_forces(xs, us))],
+    "contact_frames": same("contact_frames"),
     "center_of_mass": lambda w, i, zs, xs, us: [(w.center_of_mass(zs), i.center_of_mass(xs))],
     "step_noise": lambda w, i, zs, xs, us: [(w.step_noise(zs), np.hstack([i.step_noise(xs), np.zeros((N, 1))]))],
     "quantities": lambda w, i, zs, xs, us: [(w.quantities(zs)[0][2], i.quantities(xs)[0][2])],

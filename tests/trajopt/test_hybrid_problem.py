@@ -183,7 +183,7 @@ OF_THE_ROBOT = (
     "check_state", "skeleton", "solids", "body_placements", "contact_points", "center_of_mass", "nq", "neutral_state",
     "tangent_names", "tangent_units", "control_names", "state_limits", "control_limits", "control_speeds",
     "integrator_order", "single_joints", "joint_efforts", "joint_feedback", "joint_inertias", "state_space",
-    "start_advice",
+    "start_advice", "contact_frames",
 )  # fmt: skip
 """Capabilities that have nothing to do with knots."""
 

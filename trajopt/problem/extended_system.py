@@ -205,6 +205,7 @@ FORWARDED: dict[str, Callable[[Any, Any], Any]] = {
     **dict.fromkeys(("state_names", "tangent_names"), lambda system, names: system._with_names_before(names)),
     "tangent_units": lambda system, units: (*units, *("",) * system.memory),
     **dict.fromkeys(("horizon", "durations", "scenery", "solids", "control_names", "control_limits"), _unchanged),
+    "contact_frames": _unchanged,
     "plain_tangent": _unchanged,
     "step_noise": _function(ExtendedSystem._step_noise),
     **dict.fromkeys(("phase_starts", "start_advice", "integrator_order", "single_joints", "joint_efforts"), _unchanged),

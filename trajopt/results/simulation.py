@@ -5,20 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
 from dynamics.simd.caller import warn
-from trajopt.capabilities import KnotByKnot, OtherModels, Refinement, capability
+from trajopt.capabilities import (
+    ContactForces,
+    ContactFrames,
+    ContactPoints,
+    KnotByKnot,
+    OtherModels,
+    Refinement,
+    capability,
+)
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
 from trajopt.problem.remembering_system import remembered_between, remembered_next, remembered_numbers
 from trajopt.results.joint_feedback import AUTO, PERIOD
 from trajopt.results.policy import Policy, deployed, planned_problem, policy_of
 from trajopt.results.substeps import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
-from trajopt.validation import one_of, positive_number, same_shape
+from trajopt.validation import float_array, one_of, positive_number, same_shape
 
 if TYPE_CHECKING:
     from trajopt.results.solution import Solution
@@ -26,6 +34,29 @@ if TYPE_CHECKING:
 MODES = ("feedback", "open loop")
 FINEST = 1000
 """Most steps of a knot that the moments at which a policy is asked are given."""
+
+
+class ContactReport(NamedTuple):
+    """What contacts would have had to do for a motion in which they hold as planned; made by `Simulation.contacts`.
+
+    One entry for each of F frames: names; the share of the samples in contact in which a frame pulls at the ground, and
+    in which the force leaves the friction cone (NaN where no friction is given); the largest |f_t|/f_n while it pushes,
+    and when, s; and the largest height, m, from which a frame was said to touch down, over where the plan has it.
+    """
+
+    frames: tuple[str, ...]
+    pulls: np.ndarray
+    slips: np.ndarray
+    steepest: np.ndarray
+    steepest_at: np.ndarray
+    landings: np.ndarray
+
+    __repr__ = in_brief
+
+    @property
+    def holds(self) -> bool:
+        """Whether no frame pulls or leaves its cone."""
+        return not (self.pulls > 0.0).any() and not (self.slips > 0.0).any()
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +73,8 @@ class Simulation:
         The rows of times and xs that are the plan's knots.
     deviation : (N+1, ndx) array
         Tangent vectors from the plan to the motion, at the knots.
+    planned : (N+1, nx) array
+        States of the plan.
     """
 
     system: System
@@ -50,6 +83,7 @@ class Simulation:
     us: np.ndarray = field(repr=False)
     knots: np.ndarray = field(repr=False)
     deviation: np.ndarray = field(repr=False)
+    planned: np.ndarray = field(repr=False)
 
     def __repr__(self) -> str:
         return in_brief(self, finite=self.finite, largest_deviation=float(self.largest_deviation.max()))
@@ -63,6 +97,58 @@ class Simulation:
     def largest_deviation(self) -> np.ndarray:
         """The largest deviation (ndx,) of each component of the tangent."""
         return np.abs(self.deviation).max(axis=0)
+
+    def contacts(self, friction: float | None = None, normal: ArrayLike = (0.0, 0.0, 1.0)) -> ContactReport:
+        """Whether contacts could have done what the motion takes for granted: simulations hold frames as planned,
+        whatever forces that takes, and wherever frames are.
+
+        Parameters
+        ----------
+        friction : float, optional
+            Coefficient of friction of the ground.
+        normal : (3,) array
+            Out of the ground, of any length but zero.
+
+        Raises
+        ------
+        TypeError
+            For a system without contacts.
+        ValueError
+            For a motion that is not finite, and for a friction or a normal that is none.
+        """
+        system: Any = self.system
+        known = all(capability(system, kind) is not None for kind in (ContactForces, ContactFrames, ContactPoints))
+        if not known or not system.contact_frames:
+            raise TypeError(f"contacts: got a motion of a {type(system).__name__}, expected a system with contacts")
+        if not self.finite:
+            raise ValueError("contacts: got a motion that is not finite to its end, expected one that is")
+        mu = np.nan if friction is None else positive_number("friction", friction)
+        axis = float_array("normal", normal, (3,))
+        if not axis.any():
+            raise ValueError("normal: got zeros, expected a vector of any length but zero")
+        axis = axis / np.linalg.norm(axis)
+        f = system.contact_forces(self.xs, self.us)
+        held, push = np.abs(f).max(axis=2) > 0.0, f @ axis
+        along = np.linalg.norm(f - push[..., None] * axis, axis=2)
+        count = np.maximum(held.sum(axis=0), 1)
+        pulls = held & (push < 0.0)
+        slips = np.full(len(count), np.nan) if np.isnan(mu) else (held & (along > mu * push)).sum(axis=0) / count
+        ratio = np.where(push > 0.0, along / np.where(push > 0.0, push, 1.0), 0.0)
+        frames, landings = tuple(system.contact_frames), self._landings(held, axis)
+        steepest_at = self.times[ratio.argmax(axis=0)]
+        return ContactReport(frames, pulls.sum(axis=0) / count, slips, ratio.max(axis=0), steepest_at, landings)
+
+    def _landings(self, held: np.ndarray, axis: np.ndarray) -> np.ndarray:
+        """Largest distances (F,) along the axis, of either sign, of frames from where the plan has them when they touch
+        down; where an impact lies before, frames are held from the row behind it on."""
+        system: Any = self.system
+        off = (system.contact_points(self.xs[self.knots]) - system.contact_points(self.planned)) @ axis
+        rows = self.knots[:-1]
+        found = np.zeros(off.shape[1])
+        for t in range(1, len(rows)):
+            began = held[rows[t]] & ~held[rows[t] - 1 if self.times[rows[t]] > self.times[rows[t] - 1] else rows[t] - 2]
+            found = np.where(began & (np.abs(off[t]) > np.abs(found)), off[t], found)
+        return found
 
 
 def simulate(
@@ -163,7 +249,7 @@ def simulate(
         memory.write(X)
     if period is None and np.isfinite(X).all():
         times = _times(rows, knot_durations(own, N, X[rows]))  # feedback may change durations that are free
-    return Simulation(fine, times, X, np.repeat(U, np.diff(breaks), axis=0), rows, deviations(own, xs, X[rows]))
+    return Simulation(fine, times, X, np.repeat(U, np.diff(breaks), axis=0), rows, deviations(own, xs, X[rows]), xs)
 
 
 def _times(rows: np.ndarray, durations: np.ndarray) -> np.ndarray:
