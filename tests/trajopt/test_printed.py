@@ -130,6 +130,7 @@ def results():
     motion = rods.Simulation(
         np.linspace(0.0, 2.5, 999), *np.zeros((2, 999, 99)), 998, 3, 4, *np.zeros((3, 999, 9)), None
     )
+    touching = trajopt.ContactReport(("left", "right"), *np.zeros((5, 2)))
     pairs = [
         (solution, f"cost={solution.cost:.6g}"), (trajopt.compare(problem, {"ddp": trajopt.DDP()}), "ddp='converged'"),
         (error, f"{error.in_words(False).split()[3]}"), (between, f"{between.violation:.2g}"),
@@ -137,7 +138,8 @@ def results():
         (solution.constraints[1], f"violation={solution.constraints[1].violation:.6g}"), (solution.log[0], "cost="),
         (trajopt.Progress(solution.log[1], solution.xs, solution.us), "iteration=1"),
         (solution.warm_start(), "constraints: 2"), (solution.resample(0.01), f"duration={solution.times[-1]:.6g}"),
-        (trajopt.simulate(solution), "largest_deviation="), (found, "labels=('p[0]', 'p[1]')"),
+        (trajopt.simulate(solution), "largest_deviation="), (touching, "pulls=[0. 0.]"),
+        (found, "labels=('p[0]', 'p[1]')"),
         (directional, f"xs: ({N}, {n})"), (feedback, "kind='exact'"), (solution.certificate(), "smallest_eigenvalue="),
         (noise, f"cost_increase={noise.cost_increase:.6g}"), (solution.laplace(), "log_determinant="),
         (expansion, f"fx: ({N}, {n}, {n})"), (singular, "position=0.25"), (family, "points=50"),

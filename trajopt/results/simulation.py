@@ -51,7 +51,8 @@ class ContactReport(NamedTuple):
     steepest_at: np.ndarray
     landings: np.ndarray
 
-    __repr__ = in_brief
+    def __repr__(self) -> str:
+        return in_brief(self)
 
     @property
     def holds(self) -> bool:
