@@ -31,7 +31,7 @@ NAMES = """
     JointCoupling LoopConstraint close_loops Coupling Loop Mimic Thruster LinearActuator
     Sphere Capsule Box Cylinder Ellipsoid HalfSpace Mesh Geometry
     minimal_capsule collision_geometry collision_pairs CollisionPairs
-    Actuator Spring combine load_robot from_mujoco from_pinocchio
+    Actuator Spring combine load_robot from_mujoco from_mujoco_state to_mujoco_state from_pinocchio
     Frame Placement HybridDynamics
     InverseDynamicsDerivatives InverseDynamicsHessian InverseDynamicsSecondDerivatives PackedSecondDerivatives
     ForwardDynamicsDerivatives ForwardDynamicsHessian ForwardDynamicsSecondDerivatives ParameterDerivatives
