@@ -115,7 +115,7 @@ def complaints() -> list[str]:
 # ------------------------------------------------------------------------------------------------ experiments
 BY_MAKE = {"wheel", "cold_start"}
 """Experiments that continuous integration runs by `make wheel` and `make budget`."""
-NEEDS = {"peers": "crocoddyl", "public_robots.pictures": "pinocchio"}
+NEEDS = {"peers": "crocoddyl", "public_robots.pictures": "pinocchio", "mujoco_gaits": "example_robot_data"}
 """Experiments that are nothing without a library."""
 completed: set[str] = set()
 """Experiments that have run to their end in any process."""
