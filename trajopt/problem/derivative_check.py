@@ -73,13 +73,21 @@ class BlockCheck:
 class DerivativeReport(PrintedAsTable):
     """What `check_derivatives` found; `print` shows it as a table.
 
-    ok : no block is wrong, and nothing was left out
-    blocks : one `BlockCheck` per block
-    notes : what was taken for granted, e.g. that ru is None
-    not_compared : of `check_sensitivity`, the parameters, or "multipliers", that there was nothing to compare with for;
-        the notes say why
-    x, u : the points, (K, nx) and (K, nu) or None; of `check_sensitivity` the parameters (1, P)
-    axis : what `BlockCheck.point` counts
+    Attributes
+    ----------
+    ok
+        No block is wrong, and nothing was left out.
+    blocks
+        One `BlockCheck` per block.
+    notes
+        What was taken for granted, e.g. that ru is None.
+    not_compared
+        Of `check_sensitivity`, the parameters, or "multipliers", that there was nothing to compare with for; the notes
+        say why.
+    x, u
+        The points, (K, nx) and (K, nu) or None; of `check_sensitivity` the parameters (1, P).
+    axis
+        What `BlockCheck.point` counts.
     """
 
     subject: str
