@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 MARGIN = 1.2
-"""Of the default: how far beyond zero the least eigenvalue is lifted, over what it was below."""
+"""Of the default: how far beyond zero the least eigenvalue is lifted, over what it was below; gaits of
+`experiments.mujoco_gaits` stand with it."""
 DAMPING_RATIO = 0.5
 """Of a joint alone, with its stiffness and its own inertia, where damping is not given."""
 ENDING = 0.1
