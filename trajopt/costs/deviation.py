@@ -6,6 +6,7 @@ import numpy as np
 
 from dynamics.simd.squares import weighted_squares
 from trajopt.capabilities import DifferenceWithJacobian, capability
+from trajopt.costs.differences import FOURTH_ORDER
 from trajopt.interfaces.adjustable import Direction, summed_to
 from trajopt.interfaces.system import ManifoldSystem
 from trajopt.validation import check_rows, same_shape
@@ -87,8 +88,7 @@ def deviation(of_controls: bool, rows: np.ndarray) -> tuple[Deviation, np.ndarra
 
 
 REFERENCE_STEP = 1e-3
-FOURTH_ORDER = (1.0, 8.0 / 12.0), (-1.0, -8.0 / 12.0), (2.0, -1.0 / 12.0), (-2.0, 1.0 / 12.0)
-"""Of a difference along the tangent of references: steps, and the weights of values there."""
+"""Of differences along the tangent of references."""
 
 
 class ManifoldDifference:

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajopt.costs.activations import QuadraticActivation
+from trajopt.costs.differences import ONE_SIDED
 from trajopt.validation import check_rows, one_of, same_shape
 
 WEIGHT_STEP = 1e-3
-ONE_SIDED = (0.0, -25.0 / 12.0), (1.0, 4.0), (2.0, -3.0), (3.0, 4.0 / 3.0), (4.0, -0.25)
-"""Relative steps of weights, and a difference of fourth order to one side: weights are not below zero.  Exact where an
-activation is linear in its weights, as most are."""
+"""Relative, of differences by weights, to one side: weights are not below zero.  Exact where an activation is linear in
+its weights, as most are."""
 
 
 class Model(NamedTuple):

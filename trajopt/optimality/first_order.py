@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajopt.backward.expansions import Expansion, expand, gaps_of
+from trajopt.costs.differences import FOURTH_ORDER
 from trajopt.interfaces.system import as_manifold
 from trajopt.optimality.kkt_point import Held, KKTPoint
 from trajopt.optimality.kkt_system import RightHandSide
@@ -27,7 +28,6 @@ from trajopt.rows.packing import pack
 
 STEP, SMALL = 1e-3, 1e-2
 """Of differences, relative to the parameter; parameters below SMALL are taken for that."""
-FOURTH_ORDER = (1.0, 8.0 / 12.0), (-1.0, -8.0 / 12.0), (2.0, -1.0 / 12.0), (-2.0, 1.0 / 12.0)
 
 
 class FirstOrder(NamedTuple):

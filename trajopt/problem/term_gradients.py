@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trajopt.costs import Quadratic
-from trajopt.costs.loss import ONE_SIDED
+from trajopt.costs.differences import ONE_SIDED
 from trajopt.interfaces.adjustable import Direction, gradient_by, summed_to
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.parameters import CONSTRAINT, RUNNING, TERMINAL, Key, Place, adjusted

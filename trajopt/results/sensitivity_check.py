@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trajopt.optimality.first_order import FOURTH_ORDER
+from trajopt.costs.differences import FOURTH_ORDER, ONE_SIDED
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.problem.constraints import ResidualConstraint
 from trajopt.problem.derivative_check import ROUNDING, DerivativeReport, compared
@@ -33,8 +33,6 @@ SHORTER, TRIES = 0.25, 6
 """Where other limits press."""
 WITHIN = 0.2
 """Part of the way to another limit that a step may go; twice that is h the farthest of a central difference."""
-ONE_SIDED = (0.0, -25.0 / 12.0), (1.0, 4.0), (2.0, -3.0), (3.0, 4.0 / 3.0), (4.0, -0.25)
-"""Of fourth order, too."""
 CENTRAL = 0.1
 """Differences are central unless one side alone allows steps so many times longer."""
 SIDES = {1.0: "from above", -1.0: "from below"}
