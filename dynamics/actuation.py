@@ -78,7 +78,7 @@ def joint_torques(m, B, skip, q, v, u, tau):
 def times_actuation(B, skip, A, stride, X):
     """X (rows nu) <- A B for A (rows nv), whose rows begin `stride` numbers apart."""
     n, nu = B.shape
-    for i in range(X.shape[0] // nu):
+    for i in range(X.shape[0] // max(nu, 1)):
         for j in range(nu):
             x = splat(X, 0.0)
             if skip >= 0:

@@ -29,6 +29,7 @@ from dynamics.residuals.wrench_cone import WrenchCone
 from dynamics.systems.hybrid import HybridSystem
 from dynamics.validation import (
     as_array,
+    as_flag,
     as_items,
     as_name,
     as_not_negative,
@@ -231,7 +232,7 @@ class Gait:
                 )
         return states_along(self.model, q, self.system.durations)
 
-    def friction_cones(self, mu: float, facets: int | None = None, **options: Any) -> list[Cone]:
+    def friction_cones(self, mu: float, facets: int | None = None, impacts: bool = False, **options: Any) -> list[Cone]:
         """The cones of contact forces, once for every set of feet that stand, with the knots where they do.
 
         They stay inside as ``trajopt.ResidualConstraint(c.residual, c.residual.lower, c.residual.upper, at=c.knots)``.
@@ -240,13 +241,15 @@ class Gait:
         ----------
         mu : coefficient of friction, positive
         facets : as of `FrictionCone`, whose second-order cone is taken by default; soles have `WrenchCone`s
+        impacts : whether to add those of the impulses where feet come down, of all feet that stand afterwards
         options : further arguments of these two
 
         Returns
         -------
         list of Cone(residual, knots, name)
         """
-        standing = [s for s in self.system.segments if s.system.dt > 0.0 and s.system.contact_frames]
+        impacts = as_flag("impacts", impacts)
+        standing = [s for s in self.system.segments if s.system.contact_frames and (impacts or s.system.dt > 0.0)]
         cones = []
         for system in {id(s.system): s.system for s in standing}.values():
             knots = np.concatenate([np.arange(s.start, s.stop) for s in standing if s.system is system])
@@ -254,7 +257,8 @@ class Gait:
                 residual = FrictionCone(system, mu, facets=facets, **options)
             else:
                 residual = WrenchCone(system, mu, self.sole, **options)
-            cones.append(Cone(residual, knots, f"friction of {', '.join(system.contact_frames)}"))
+            of = "friction of" if system.dt > 0.0 else "impulses on"
+            cones.append(Cone(residual, knots, f"{of} {', '.join(system.contact_frames)}"))
         return cones
 
 

@@ -23,6 +23,7 @@ class Subject(ByContent):
     B : (nv, nu), torques of the controls, or None where these do not matter
     frames, contacts : names of the frames that are held and the arrays of their contacts, or None
     plant : the model with the friction of its joints as a system steps it, or None
+    restitution : of an impact at the contacts, None where they carry forces
     """
 
     def __init__(
@@ -32,13 +33,16 @@ class Subject(ByContent):
         frames: Sequence[str] | None = None,
         contacts: Any = None,
         plant: Any = None,
+        restitution: float | None = None,
     ) -> None:
         self.model, self.B, self.contacts, self.plant = model, B, contacts, plant
+        self.restitution = restitution
         self.frames = None if frames is None else tuple(frames)
 
     def _parts(self) -> Mapping[str, Any]:
         return {
-            "model": self.model, "actuation": self.B, "contacts": (self.frames, self.contacts), "plant": self.plant
+            "model": self.model, "actuation": self.B, "contacts": (self.frames, self.contacts), "plant": self.plant,
+            "restitution": self.restitution,
         }  # fmt: skip
 
     def __repr__(self) -> str:
@@ -48,7 +52,8 @@ class Subject(ByContent):
         model = f"{type(self.model).__name__} {self.model.name!r} (nq {self.model.nq}, nv {self.model.nv})"
         if self.B is not None:
             model += f" with {self.B.shape[1]} controls"
-        return model if self.frames is None else f"{model} and contacts {_list(self.frames)}"
+        struck = "contacts" if self.restitution is None else f"an impact of restitution {self.restitution:g} at"
+        return model if self.frames is None else f"{model} and {struck} {_list(self.frames)}"
 
     def unlike(self, other: Any) -> str:
         """In what another subject, that of a system, differs: words to follow "made for <this>, "."""
@@ -64,7 +69,9 @@ class Subject(ByContent):
         if self.B is not None and (other.B is None or not np.array_equal(self.B, other.B)):
             return "not for this robot with another actuation"
         if other.frames is None:
-            return "not where contacts change, or an impact is"
+            return "not where contacts change"
+        if self.restitution != other.restitution:
+            return f"not for {'contacts' if other.restitution is None else 'an impact at'} {_list(other.frames)}"
         if self.frames != other.frames:
             return f"not for contacts {_list(other.frames)}"
         if "plant" in self.differences(other):

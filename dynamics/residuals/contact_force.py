@@ -14,7 +14,7 @@ from dynamics.residuals.target_gradient import VECTOR
 from dynamics.validation import as_array
 
 if TYPE_CHECKING:
-    from dynamics.systems.rigid_body import RigidBodySystem
+    from dynamics.residuals.contact_residual import InContact
 
 
 class ContactForce(ContactResidual):
@@ -22,7 +22,7 @@ class ContactForce(ContactResidual):
 
     Parameters
     ----------
-    system : RigidBodySystem, with contacts
+    system : RigidBodySystem with contacts, or Impact, of whose impulses it then is, N s
     frames : None (all contacts, in the system's order), the name of a frame in contact, or a list of them
     target : number, (3,) for each of the S contacts, or (S, 3), N
 
@@ -34,14 +34,14 @@ class ContactForce(ContactResidual):
 
     Notes
     -----
-    nr = 3 S.  It depends on the controls, so it has no value at the terminal knot.
+    nr = 3 S.  Of forces it depends on the controls, so it has no value at the terminal knot.
     """
 
     target_kind = VECTOR
     kernels = FORCES
     target: np.ndarray
 
-    def __init__(self, system: RigidBodySystem, frames: Frames = None, target: ArrayLike = 0.0) -> None:
+    def __init__(self, system: InContact, frames: Frames = None, target: ArrayLike = 0.0) -> None:
         contact = contacts_of(system, frames)
         S = len(contact)
         target = as_array("target", target)

@@ -1,4 +1,6 @@
-"""What residuals of contact forces share: the contacts they are about, and the methods of a residual r(x, u)."""
+"""What residuals of contact forces share: the contacts they are about, and the methods of a residual r(x, u).
+
+At an `Impact` they are about the impulses, which depend on the state alone."""
 
 from __future__ import annotations
 
@@ -20,20 +22,24 @@ from dynamics.subject import Subject
 from dynamics.validation import as_array, as_items
 
 if TYPE_CHECKING:
+    from dynamics.systems.impact import Impact
     from dynamics.systems.rigid_body import RigidBodySystem
 
+    InContact = RigidBodySystem | Impact
+
 Frames = str | Sequence[str] | None
+"""Names of frames in contact, or None for all."""
 
 
-def contacts_of(system: RigidBodySystem, frames: Frames) -> np.ndarray:
+def contacts_of(system: InContact, frames: Frames) -> np.ndarray:
     """Places (S,) of the frames in the system's set of contacts; None for all of them.
 
     Raises: TypeError for a system that can have no contacts; ValueError if it has none, or for a frame that the model
     does not know, that is not in contact, or that comes twice, and for no frames.
     """
     if getattr(system, "contact_arrays", None) is None:
-        raise TypeError(f"system: got {type(system).__name__}, expected a RigidBodySystem with contacts")
-    if system.pushing is not None:
+        raise TypeError(f"system: got {type(system).__name__}, expected a RigidBodySystem with contacts or an Impact")
+    if getattr(system, "pushing", None) is not None:
         raise ValueError("system: has actuators on frames, which residuals of contact forces do not take")
     contacts = system.contacts
     if len(contacts) == 0:
@@ -52,7 +58,7 @@ def contacts_of(system: RigidBodySystem, frames: Frames) -> np.ndarray:
     return np.array([held.index(name) for name in names], dtype=np.int64)
 
 
-def feet_of(system: RigidBodySystem, frames: Frames) -> np.ndarray:
+def feet_of(system: InContact, frames: Frames) -> np.ndarray:
     """Places (S,) of frames held as `RigidContact`s; None for all that are.
 
     Raises: as `contacts_of`, and ValueError for a frame of which a point is held, or if no contact is rigid.
@@ -72,7 +78,12 @@ def moment_blocks(contacts: ContactSet, contact: np.ndarray) -> np.ndarray:
     return np.array([len(contacts) + contacts.rigid.index(c) for c in contact], dtype=np.int64)
 
 
-def in_axes_of_frames(system: RigidBodySystem, own: bool) -> ContactArrays | LoopArrays:
+def restitution_of(system: InContact) -> float | None:
+    """That of an impact; None for a system whose contacts carry forces."""
+    return getattr(system, "restitution", None)
+
+
+def in_axes_of_frames(system: InContact, own: bool) -> ContactArrays | LoopArrays:
     """The system's arrays, all forces and moments of its contacts along the axes of their frames, or of the world."""
     contacts, local = system.contacts, np.zeros_like(system.contact_arrays.local)
     local[: sum(isinstance(held, FrameContact) for held in contacts.contacts) + len(contacts.rigid)] = own
@@ -80,7 +91,7 @@ def in_axes_of_frames(system: RigidBodySystem, own: bool) -> ContactArrays | Loo
 
 
 def normal_limits(least: float | None, most: float | None) -> tuple[float, float]:
-    """Limits of a normal force, N: 0 and infinity where they are None; ValueError unless numbers in this order."""
+    """Limits of a normal force: 0 and infinity where they are None; ValueError unless numbers in this order."""
     lower = 0.0 if least is None else float(as_array("min_normal_force", least, ()))
     upper = np.inf if most is None else float(as_array("max_normal_force", most, ()))
     if upper <= lower:
@@ -91,31 +102,36 @@ def normal_limits(least: float | None, most: float | None) -> tuple[float, float
 class ContactResidual(RobotResidual):
     """Base of the residuals r(x, u) made of the contact forces of one system, that is of one set of contacts.
 
-    They have no value without controls, as at a terminal knot.  Each evaluation solves contact dynamics once.
+    They have no value without controls, as at a terminal knot.  Each evaluation solves contact dynamics once.  Those of
+    an impact are residuals r(x) of the impulses, N s and N m s in place of N and N m.
     """
 
     kernels: ClassVar[ForceKernels]
-    curved_in_controls = reads_dynamics = True
-    nu: int
+    reads_dynamics = True
+    nu: int | None
+    curved_in_controls: bool
     frames: tuple[str, ...]
     _forces: ForceMap
     _contacts: ContactArrays | LoopArrays
     _block: np.ndarray
     _B: np.ndarray
     _skip: int
+    _restitution: float | None
     _numbers: int
     _subject: Subject
 
     def _prepare(
-        self, system: RigidBodySystem, contact: np.ndarray, contacts: ContactArrays | LoopArrays, forces: ForceMap
+        self, system: InContact, contact: np.ndarray, contacts: ContactArrays | LoopArrays, forces: ForceMap
     ) -> None:
         """Keep what the drivers need: the contacts, whose `local` says in which axes forces count, and r of them."""
-        B, skip, _ = system.actuation
+        (B, skip, _), nu, restitution = system.actuation, system.nu, restitution_of(system)
+        if restitution is not None:
+            B, skip, nu = np.empty((len(B), 0)), -1, None
         held = system.contacts.contacts
         nr = forces.b.size
-        numbers = self.kernels.numbers(system.model, system.contacts, system.nu, forces.blocks, nr)
-        self._set(nr=nr, nu=system.nu, frames=tuple(held[c].frame for c in contact))
-        self._set(_block=system.plant_model.block, _B=B, _skip=skip)
+        numbers = self.kernels.numbers(system.model, system.contacts, B.shape[1], forces.blocks, nr)
+        self._set(nr=nr, nu=nu, frames=tuple(held[c].frame for c in contact), curved_in_controls=nu is not None)
+        self._set(_block=system.plant_model.block, _B=B, _skip=skip, _restitution=restitution)
         self._set(_forces=forces, _contacts=contacts, _numbers=numbers, _subject=system.serves[-1])
 
     @property
@@ -124,17 +140,18 @@ class ContactResidual(RobotResidual):
         return self._subject
 
     def _points(self, xs: ArrayLike, us: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
-        if us is None:
+        if us is None and self.nu is not None:
             given = len(np.atleast_1d(xs))
             raise ValueError(f"us: got None, expected ({given}, {self.nu}): {self.name} depend on the controls")
         return super()._points(xs, us)
 
     def _expand(self, weights, start, stop, order, xs, us, rows, target, curvature):
-        if stop > len(us):
+        if self.nu is not None and stop > len(us):
             raise ValueError(f"us: got {len(us)} rows, expected {stop}: {self.name} depend on the controls")
         if order == JACOBIAN | HESSIAN and target is curvature:
             order |= TOGETHER
-        plant, values = (self._block, self._contacts, self._forces, self._B, self._skip), np.zeros(chunk_count(stop))
+        plant = self._block, self._contacts, self._forces, self._B, self._skip, self._restitution
+        values = np.zeros(chunk_count(stop))
         where = values, rows, tuple(target), tuple(curvature[2:])
         launch(self.kernels.drive, stop - start, self._numbers, *plant, weights, start, stop, order, xs, us, *where)
         return float(values.sum())

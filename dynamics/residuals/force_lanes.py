@@ -1,4 +1,4 @@
-"""Residuals of contact forces in the lanes: values and Jacobians, and weighted squares expanded to second order.
+"""Residuals of contact forces, or impulses, in the lanes: values, Jacobians, weighted squares to second order.
 
 Of a function phi of the forces with gradient g, and matrix G or K in place of its Hessian in them, per part s, whose
 blocks of forces and moments F_s is,
@@ -7,6 +7,9 @@ blocks of forces and moments F_s is,
 
 where the last one is what `dynamics.contacts.hessian` gives, once for all contacts.  Lanes where no part has a
 weight, as where limits are kept, end with the values.
+
+Impulses are asked for by their restitution, which is None for forces: a driver is compiled for each.  They depend on
+no controls, so theirs are a B of no columns, and they are linear in v: Hvv is zero.
 """
 
 from collections.abc import Callable
@@ -26,6 +29,8 @@ from dynamics.contacts.derivatives import (
 )
 from dynamics.contacts.dynamics import ROWS, carve_workspace, contact_dynamics_kernel, workspace_numbers
 from dynamics.contacts.hessian import contact_hessian_at_solution
+from dynamics.contacts.impulse_hessian import contact_impulse_hessian_kernel
+from dynamics.contacts.impulses import contact_impulse_first_order, contact_impulse_kernel
 from dynamics.implicit_function import store_control_blocks, store_state_blocks
 from dynamics.kernel_model import kernel_model
 from dynamics.knot_driver import nv
@@ -58,6 +63,8 @@ class ForceLanes(NamedTuple):
     x: np.ndarray = lanes(_nx)
     u: np.ndarray = lanes(_nu)
     tau: np.ndarray = lanes(nv)
+    jump: np.ndarray = lanes(nv)  # v+ - v, and v+ + restitution v
+    mean: np.ndarray = lanes(nv)
     force: np.ndarray = lanes(ROWS)  # and moments, in the axes of the contacts
     r: np.ndarray = lanes(_nr)
     mu: np.ndarray = lanes(_nr)
@@ -91,15 +98,40 @@ def force_numbers(model: RigidBodyModel, contacts: ContactSet, nu: int, blocks: 
 
 # ------------------------------------------------------------------------------------------------ one knot per lane
 @shared_kernel
-def _solve(m, contacts, forces, B, skip, w, k):
-    """Contact dynamics at (k.x, k.u), the forces and moments in k.force, and k.r."""
+def _solve(m, contacts, forces, B, skip, restitution, w, k):
+    """Contact dynamics at (k.x, k.u), or the impact at k.x, the forces and moments in k.force, and k.r."""
     nq = k.x.shape[0] - m.dof_body.size
-    joint_torques(m, B, skip, k.x[:nq], k.x[nq:], k.u, k.tau)
     w.Y[:] = 0.0
-    contact_dynamics_kernel(m, contacts, k.x[:nq], k.x[nq:], k.tau, w)
+    if restitution is None:
+        joint_torques(m, B, skip, k.x[:nq], k.x[nq:], k.u, k.tau)
+        contact_dynamics_kernel(m, contacts, k.x[:nq], k.x[nq:], k.tau, w)
+    else:
+        contact_impulse_kernel(m, contacts, k.x[:nq], k.x[nq:], restitution, w)
     scale_into(k.force.shape[0], k.force, 1.0, w.f)
     force_components(contacts, w.points, k.force)
     force_rows(forces, k.force, k.r)
+
+
+@shared_kernel
+def _first_order(m, contacts, restitution, w, d, k):
+    """Derivatives of the forces at what `_solve` found, in the axes asked for."""
+    nq = k.x.shape[0] - m.dof_body.size
+    if restitution is None:
+        contact_first_order_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d, True)
+    else:
+        contact_impulse_first_order(m, contacts, k.x[:nq], k.x[nq:], restitution, w, d, k.jump, k.mean)
+    to_given_axes(m, contacts, w, d)
+
+
+@shared_kernel
+def _second_order(m, contacts, restitution, w, d, h, k):
+    """As `_first_order`, and the Hessian of h.y'z in h."""
+    nq = k.x.shape[0] - m.dof_body.size
+    if restitution is None:
+        contact_hessian_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d, h)
+    else:
+        contact_impulse_hessian_kernel(m, contacts, k.x[:nq], k.x[nq:], restitution, w, d, h, k.jump, k.mean)
+    to_given_axes(m, contacts, w, d)
 
 
 @kernel
@@ -179,11 +211,10 @@ def _store_force_hessian(B, skip, h, k):
 
 
 @shared_kernel
-def _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k):
+def _differentiate(m, contacts, forces, B, skip, restitution, order, count, w, d, h, k):
     """Derivatives of the contact forces and, by order, h; those of parts with a weight in one of the
     first `count` lanes are gathered in k.Fx and k.Fu, k.g, k.G and k.K moved up with them.  Returns their rows."""
     n = m.dof_body.size
-    nq = k.x.shape[0] - n
     S, parts = forces.blocks.shape
     width = 3 * parts
     size = width * width
@@ -192,10 +223,9 @@ def _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k):
         for s in range(S):
             for i in range(width):
                 store(h.y, n + 3 * forces.blocks[s, i // 3] + i % 3, load(k.g, s * width + i))
-        contact_hessian_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d, h)
+        _second_order(m, contacts, restitution, w, d, h, k)
     else:
-        contact_first_order_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d, True)
-    to_given_axes(m, contacts, w, d)
+        _first_order(m, contacts, restitution, w, d, k)
     used = 0
     for s in range(S):
         o, c = s * size, s * width
@@ -239,18 +269,20 @@ def _scatter_rows(m, contacts, forces, B, skip, t, w, d, k, rows):
     _residual_rows(forces, 2 * n, k.Fx, k.force, k.Tx)
     _residual_rows(forces, nu, k.Fu, k.force, k.Tu)
     scatter(k.Tx, t, rows.rx)
-    scatter(k.Tu, t, rows.ru)
+    if nu > 0:
+        scatter(k.Tu, t, rows.ru)
 
 
 @driver
 def drive_forces(
-    first, last, work, block, contacts, forces, B, skip, weights, start, stop, order, xs, us, values, rows, target, H
-):
+    first, last, work, block, contacts, forces, B, skip, restitution, weights, start, stop, order, xs, us, values, rows,
+    target, H,
+):  # fmt: skip
     """As `RobotResidual._expand` has it; sums of squares of chunks are left in `values`.  H: Hxx, Hux, Huu."""
     m = kernel_model(block)
     contacts, forces = by_reference(contacts), by_reference(forces)
     n, nu = B.shape
-    nz, nr, nq = 2 * n, forces.b.size, xs.shape[1] - n
+    nz, nr = 2 * n, forces.b.size
     parts = forces.blocks.shape[1]
     F = 3 * forces.blocks.size
     lx, lu, lxx, lux, luu = target
@@ -263,13 +295,13 @@ def drive_forces(
         t = start + c * LANES
         count = min(LANES, stop - t)
         gather(xs, t, k.x)
-        gather(us, t, k.u)
-        _solve(m, contacts, forces, B, skip, w, k)
+        if restitution is None:
+            gather(us, t, k.u)
+        _solve(m, contacts, forces, B, skip, restitution, w, k)
         if rows.r.shape[0] > 0:
             scatter(k.r, t, rows.r)
         if rows.rx.shape[0] > 0:
-            contact_first_order_at_solution(m, contacts, k.x[:nq], k.x[nq:], w, d, True)
-            to_given_axes(m, contacts, w, d)
+            _first_order(m, contacts, restitution, w, d, k)
             _scatter_rows(m, contacts, forces, B, skip, t, w, d, k, rows)
         if weights.shape[0] == 0:
             continue
@@ -281,7 +313,7 @@ def drive_forces(
         if order == VALUE or not (any_nonzero(k.mu, 0, nr, count) or any_nonzero(k.gauss_newton_weight, 0, nr, count)):
             continue
         force_expansion(forces, k.force, k.mu, k.gauss_newton_weight, k.g, k.G, k.K)
-        used = _differentiate(m, contacts, forces, B, skip, order, count, w, d, h, k)
+        used = _differentiate(m, contacts, forces, B, skip, restitution, order, count, w, d, h, k)
         if order & JACOBIAN:
             _gradient(used, nz, k.Fx, k.g, k.lx)
             _gradient(used, nu, k.Fu, k.g, k.lu)
@@ -301,7 +333,7 @@ def drive_forces(
 
 
 class ForceKernels(NamedTuple):
-    """What is compiled for residuals of contact forces."""
+    """What is compiled for residuals of contact forces, and of impulses."""
 
     drive: Any
     numbers: Callable[..., int]

@@ -16,20 +16,29 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.residuals.contact_residual import ContactResidual, Frames, contacts_of, in_axes_of_frames, normal_limits
+from dynamics.residuals.contact_residual import (
+    ContactResidual,
+    Frames,
+    contacts_of,
+    in_axes_of_frames,
+    normal_limits,
+    restitution_of,
+)
 from dynamics.residuals.force_lanes import FORCES
 from dynamics.residuals.force_map import ForceMap
 from dynamics.validation import as_array, as_flag, as_positive
 
 if TYPE_CHECKING:
-    from dynamics.systems.rigid_body import RigidBodySystem
+    from dynamics.residuals.contact_residual import InContact
 
+SMOOTHING, SMOOTHING_OF_IMPULSES = 1e-3, 1e-5
+"""N, and N s: what a force of the first lasts for in 10 ms."""
 ALONG = 1e-6
 """Sine of the angle to the x axis below which a normal counts as along it."""
 
 
 class FrictionCone(ContactResidual):
-    """Rows that are not negative while forces keep to their friction cones; N, world axes.
+    """Rows that are not negative while forces, or impulses, keep to their friction cones; N or N s, world axes.
 
     Per contact `facets` rows mu n.f - t_i.f, or one row mu n.f - sqrt(|f_t|^2 + smoothing^2), and then a row n.f.  They
     stay inside as ``trajopt.ResidualConstraint(cone, cone.lower, cone.upper)``, or softly as
@@ -37,15 +46,16 @@ class FrictionCone(ContactResidual):
 
     Parameters
     ----------
-    system : RigidBodySystem, with contacts
+    system : RigidBodySystem, with contacts, or Impact
+        At an impact f are the impulses on all frames that it holds, those that stood before it too.
     mu : coefficient of friction, positive
     frames : None (all contacts, in the system's order), the name of a frame in contact, or a list of them
     normal : (3,), of any length but zero, world axes: out of the ground
     facets : an even number of at least 4 for a linearised cone, None for the second-order one
         t_0 is the x axis along the plane, or the y axis where the normal is along x.
-    min_normal_force, max_normal_force : limits of n.f, N; zero and none by default
+    min_normal_force, max_normal_force : limits of n.f, N or N s; zero and none by default
     inner : whether the linearised cone is the one inside, with mu cos(pi/facets) for mu
-    smoothing : delta of the second-order cone, N, positive
+    smoothing : delta of the second-order cone, N or N s, positive; None for 1e-3 N, of impulses 1e-5 N s
         It takes less than delta of the tangential force at the cone's surface, and makes n.f of delta/mu the least.
 
     Attributes
@@ -61,7 +71,8 @@ class FrictionCone(ContactResidual):
 
     Notes
     -----
-    nr = S (facets + 1), or 2 S.  It depends on the controls, so it has no value at the terminal knot.
+    nr = S (facets + 1), or 2 S.  Of forces it depends on the controls, so it has no value at the terminal knot; of
+    impulses it depends on the state before the impact alone.
     """
 
     kernels = FORCES
@@ -73,14 +84,14 @@ class FrictionCone(ContactResidual):
 
     def __init__(
         self,
-        system: RigidBodySystem,
+        system: InContact,
         mu: float,
         frames: Frames = None,
         normal: ArrayLike = (0.0, 0.0, 1.0),
         facets: int | None = 4,
         min_normal_force: float | None = None,
         inner: bool = False,
-        smoothing: float = 1e-3,
+        smoothing: float | None = None,
         max_normal_force: float | None = None,
     ) -> None:
         contact = contacts_of(system, frames)
@@ -88,6 +99,8 @@ class FrictionCone(ContactResidual):
         _check_facets(facets, as_flag("inner", inner))
         least, most = normal_limits(min_normal_force, max_normal_force)
         if facets is None:
+            if smoothing is None:
+                smoothing = SMOOTHING if restitution_of(system) is None else SMOOTHING_OF_IMPULSES
             smoothing, A = as_positive("smoothing", smoothing), np.array([mu * normal, normal])
         else:
             smoothing = 0.0

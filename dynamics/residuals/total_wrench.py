@@ -24,7 +24,7 @@ from dynamics.residuals.force_map import ForceMap
 from dynamics.validation import as_array
 
 if TYPE_CHECKING:
-    from dynamics.systems.rigid_body import RigidBodySystem
+    from dynamics.residuals.contact_residual import InContact
 
 _OF_MOMENT = np.array([[0.0, 0.0, 0.0], [0.0, -1.0, 0.0], [1.0, 0.0, 0.0]])
 
@@ -34,7 +34,7 @@ class _TotalWrench(ContactResidual):
 
     height: float
 
-    def _sum(self, system: RigidBodySystem, frames: Frames, rows: np.ndarray, height: float, name: str) -> None:
+    def _sum(self, system: InContact, frames: Frames, rows: np.ndarray, height: float, name: str) -> None:
         """rows (nr, 3)"""
         contact, height = contacts_of(system, frames), float(as_array("height", height, ()))
         held = [system.contacts.contacts[c] for c in contact]
@@ -54,7 +54,7 @@ class ZeroMomentPoint(_TotalWrench):
 
     Parameters
     ----------
-    system : RigidBodySystem, with contacts that have references
+    system : RigidBodySystem or Impact, with contacts that have references
     target : (2,), m, p in the ground's plane
     height : of the ground's plane z = h, m
     frames : None (all contacts, in the system's order), the name of a frame in contact, or a list of them
@@ -67,14 +67,14 @@ class ZeroMomentPoint(_TotalWrench):
 
     Notes
     -----
-    nr = 2.  It depends on the controls, so it has no value at the terminal knot.  A cost of weight w on it is that of
-    w F_z^2 on the point itself.
+    nr = 2.  Of forces it depends on the controls, so it has no value at the terminal knot.  A cost of weight w
+    on it is that of w F_z^2 on the point itself.
     """
 
     kernels = FORCES
     target: np.ndarray
 
-    def __init__(self, system: RigidBodySystem, target: ArrayLike, height: float = 0.0, frames: Frames = None) -> None:
+    def __init__(self, system: InContact, target: ArrayLike, height: float = 0.0, frames: Frames = None) -> None:
         x, y = target = as_array("target", target, (2,)).copy()
         rows = np.array([[x, -1.0, 0.0], [y, 0.0, -1.0]])
         self._sum(system, frames, rows, height, "zero-moment point")
@@ -91,7 +91,7 @@ class SupportPolygon(_TotalWrench):
 
     Parameters
     ----------
-    system : RigidBodySystem, with contacts that have references
+    system : RigidBodySystem or Impact, with contacts that have references
     points : (V, 2), m, points of the ground's plane around which the polygon lies, in any order
     height : of the ground's plane z = h, m
     frames : None (all contacts, in the system's order), the name of a frame in contact, or a list of them
@@ -108,7 +108,7 @@ class SupportPolygon(_TotalWrench):
 
     Notes
     -----
-    nr is the number of edges.  It depends on the controls, so it has no value at the terminal knot.
+    nr is the number of edges.  Of forces it depends on the controls, so it has no value at the terminal knot.
     """
 
     kernels = FORCES
@@ -116,7 +116,7 @@ class SupportPolygon(_TotalWrench):
     lower: np.ndarray
     upper: np.ndarray
 
-    def __init__(self, system: RigidBodySystem, points: ArrayLike, height: float = 0.0, frames: Frames = None) -> None:
+    def __init__(self, system: InContact, points: ArrayLike, height: float = 0.0, frames: Frames = None) -> None:
         corners = _corners(as_array("points", points, (None, 2)))
         along = np.roll(corners, -1, axis=0) - corners
         normals = np.stack([along[:, 1], -along[:, 0]], axis=1) / np.linalg.norm(along, axis=1, keepdims=True)

@@ -32,7 +32,7 @@ from dynamics.residuals.force_map import ForceMap
 from dynamics.validation import as_array, as_flag, as_positive
 
 if TYPE_CHECKING:
-    from dynamics.systems.rigid_body import RigidBodySystem
+    from dynamics.residuals.contact_residual import InContact
 
 
 class _Sole(ContactResidual):
@@ -43,7 +43,7 @@ class _Sole(ContactResidual):
     lower: np.ndarray
     upper: np.ndarray
 
-    def _stand(self, system: RigidBodySystem, contact: np.ndarray, A: np.ndarray, center: ArrayLike) -> None:
+    def _stand(self, system: InContact, contact: np.ndarray, A: np.ndarray, center: ArrayLike) -> None:
         """A (S, rows, 6)."""
         center = _per_foot("center", center, 3, len(contact))
         x, y, z = center.T
@@ -66,7 +66,7 @@ class WrenchCone(_Sole):
 
     Parameters
     ----------
-    system : RigidBodySystem, with `RigidContact`s, whose frames have z out of the ground
+    system : RigidBodySystem or Impact, with `RigidContact`s, whose frames have z out of the ground
     mu : coefficient of friction, positive
     half_lengths : (2,) or (S, 2), m, positive: X, Y of the sole along the frame's axes, of all feet or of each
     frames : None (all rigid contacts, in the system's order), the name of a frame so held, or a list of them
@@ -87,7 +87,7 @@ class WrenchCone(_Sole):
 
     Notes
     -----
-    nr = 16 S, or 17 S.  It depends on the controls, so it has no value at the terminal knot.
+    nr = 16 S, or 17 S.  Of forces it depends on the controls, so it has no value at the terminal knot.
     """
 
     kernels = FORCES
@@ -95,7 +95,7 @@ class WrenchCone(_Sole):
 
     def __init__(
         self,
-        system: RigidBodySystem,
+        system: InContact,
         mu: float,
         half_lengths: ArrayLike,
         frames: Frames = None,
@@ -127,7 +127,7 @@ class CenterOfPressure(_Sole):
 
     Parameters
     ----------
-    system : RigidBodySystem, with `RigidContact`s, whose frames have z out of the ground
+    system : RigidBodySystem or Impact, with `RigidContact`s, whose frames have z out of the ground
     half_lengths : (2,) or (S, 2), m, positive
     frames : None (all rigid contacts, in the system's order), the name of a frame so held, or a list of them
     center : (3,) or (S, 3), m
@@ -143,14 +143,14 @@ class CenterOfPressure(_Sole):
 
     Notes
     -----
-    nr = 4 S.  It depends on the controls, so it has no value at the terminal knot.
+    nr = 4 S.  Of forces it depends on the controls, so it has no value at the terminal knot.
     """
 
     kernels = FORCES
 
     def __init__(
         self,
-        system: RigidBodySystem,
+        system: InContact,
         half_lengths: ArrayLike,
         frames: Frames = None,
         center: ArrayLike = (0.0, 0.0, 0.0),

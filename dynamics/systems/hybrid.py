@@ -185,7 +185,7 @@ class HybridSystem(RobotSystem):
 
     @property
     def serves(self) -> tuple[Subject, ...]:
-        """As of `RigidBodySystem`, without contacts where these change or an impact is."""
+        """As of `RigidBodySystem`, or of `Impact` at its knot alone; without contacts where these change."""
         held = {segment.system.serves[2:] for segment in self.segments}
         return self._serves + (held.pop() if len(held) == 1 else ())
 

@@ -15,6 +15,7 @@ from dynamics.contacts.contact_set import Contact, ContactSet, as_contact_set, o
 from dynamics.contacts.impulses import as_restitution, contact_impulse
 from dynamics.model import RigidBodyModel
 from dynamics.simd import launch
+from dynamics.subject import Subject
 from dynamics.systems.discrete_system import ClosedLoops
 from dynamics.systems.impact_drivers import (
     drive_impact_curvature,
@@ -72,16 +73,24 @@ class Impact(RobotSystem):
         self.semi_implicit, self.semi_implicit_from = self.euclidean, self.first_plain_row()  # with dt = 0
         if led:
             whole = model.full_torques(self.actuation.B.T).T
-            self.led = LedMotion(model, Impact(model.full, self.contacts, whole, restitution))
-            self.contact_damping = 0.0
-            return
-        weightless, arrays = self.contacts.impulsive(*damping)
-        self.contact_damping = arrays.damping
-        self._struck = weightless.block, arrays, self.restitution
-        self._expansion_numbers = impact_expansion_numbers(model, self.contacts)
+            tree = Impact(model.full, self.contacts, whole, restitution)
+            self.led = LedMotion(model, tree)
+            self.plant_model, self.contact_arrays = tree.plant_model, tree.contact_arrays
+        else:
+            self.plant_model, self.contact_arrays = self.contacts.impulsive(*damping)
+            self._struck = self.plant_model.block, self.contact_arrays, self.restitution
+            self._expansion_numbers = impact_expansion_numbers(model, self.contacts)
+        self.contact_damping = self.contact_arrays.damping
+        struck = self.contacts.frames, self.contact_arrays, self.plant_model, self.restitution
+        self._serves += (Subject(model, self.actuation.B, *struck),)
 
     def __repr__(self) -> str:
         return f"Impact({self.model!r}, {self.contacts!r}, restitution={self.restitution:g})"
+
+    @property
+    def tree(self) -> Impact | None:
+        """The same of the tree, where joints follow others."""
+        return None if self.led is None else cast(Impact, self.led.tree)
 
     def with_model(self, model: RigidBodyModel) -> Impact:
         """The same impact of another robot; see `RigidBodySystem.with_model`."""
@@ -132,7 +141,7 @@ class Impact(RobotSystem):
         """Impulses on the robot (K, C, 3), N s, at the states before, xs (K, nx), world axes, whatever axes the
         contacts ask for."""
         if self.led is not None:
-            tree = cast(Impact, self.led.tree)
+            tree = cast(Impact, self.tree)
             return tree.contact_impulses(self.led.full_x(xs))[:, : len(self.contact_frames)]
         q, v = xs[:, : self.nq], xs[:, self.nq :]
         struck = contact_impulse(self.model, q, v, self.contacts.world_aligned, self.restitution, self.contact_damping)

@@ -4,6 +4,7 @@
 
 own       iterations, cost and feasibility of iLQR and of DDP's Hessian modes on the quadruped's problems
 starts    how often both converge from random starts
+impulses  those problems with impulses within friction cones
 jumps     a jump of Solo12 with limits of torque that are barely reached; needs the `peers` extra
 peers     standing robots and ANYmal's gaits beside Crocoddyl, and one iteration by itself; needs the `peers` extra
 
@@ -21,11 +22,12 @@ from dynamics.simd import num_threads
 from experiments.harness import Experiment, Run, count, option, quick, records, seed
 from experiments.ilqr_vs_ddp.study import problem_record, runs_of
 from experiments.ilqr_vs_ddp.tables import pairs_table, solvers_table
+from experiments.quadruped import impulses
 from experiments.quadruped.figures import plot_distances
 from experiments.quadruped.gaits import LATE, NAMES, SOLVERS, gait_record
 from experiments.quadruped.tables import gaits_table
 
-PARTS = ("own", "starts", "jumps", "peers")
+PARTS = ("own", "starts", "impulses", "jumps", "peers")
 REPEATS, ITERATION_REPEATS, STARTS = 5, 30, 10
 QUICK = 1
 PEERS = ("crocoddyl", "pinocchio", "example_robot_data")
@@ -42,6 +44,10 @@ def study(run: Run) -> dict[str, Any]:
         data["starts"] = basins(run, names)
     elif "starts" in options.parts:
         run.show("left out: random starts, by --quick or --starts 0")
+    if "impulses" in options.parts:
+        landing = impulses.NAMES[:1] if options.quick else impulses.NAMES
+        data["impulses"] = [impulses.record(name) for name in run.track(landing, "impulses")]
+        run.show(records("impulses at touch-downs, N s", data["impulses"]))
     if "jumps" in options.parts and options.peers and not options.quick:
         data["jumps"] = jumps(run)
     if "peers" in options.parts and options.peers:

@@ -91,6 +91,14 @@ def test_soles():
     assert {cone.name for cone in cones} == {f"friction of {feet}" for feet in (", ".join(SOLES), *SOLES)}
     assert sorted(np.concatenate([cone.knots for cone in cones])) == gait.moving.tolist()
     assert all(isinstance(cone.residual, dynamics.WrenchCone) for cone in cones)
+    landings = gait.friction_cones(0.6, impacts=True)
+    landings = [cone for cone in landings if cone.name not in {each.name for each in cones}]
+    assert {cone.name for cone in landings} == {f"impulses on {', '.join(SOLES)}"}
+    assert all(isinstance(cone.residual, dynamics.WrenchCone) and cone.residual.nu is None for cone in landings)
+    idle = sorted(set(range(gait.system.horizon)) - set(gait.moving.tolist()))
+    assert np.concatenate([cone.knots for cone in landings]).tolist() == idle
+    with pytest.raises(TypeError, match="impacts: got 1"):
+        gait.friction_cones(0.6, impacts=1)
 
 
 def test_legs_that_cannot_reach_are_named():

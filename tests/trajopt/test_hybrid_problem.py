@@ -228,8 +228,7 @@ def test_a_part_says_of_its_knots_what_the_whole_says(system, rng, a, b):
         "semi_implicit": (semi_implicit_form(part)[0], dt[a:b]),
         "semi_implicit_from": (semi_implicit_form(part)[1], first),
     }
-    in_one_phase = len(part.segments) == 1 and a != IMPACT
-    assert part.serves[:2] == system.serves and len(part.serves) == 2 + in_one_phase
+    assert part.serves[:2] == system.serves and len(part.serves) == 2 + (len(part.segments) == 1)
     assert set(rows) | {"check_start", "write_expansion", "serves"} == of_knots
     expansions = [(alone, whole[a:b]) for whole, alone in zip(*blocks, strict=True)]
     for got, wanted in [*rows.values(), *expansions]:
