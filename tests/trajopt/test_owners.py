@@ -169,8 +169,10 @@ def test_forces_belong_to_their_phases():
         held([2, 3])
     with pytest.raises(ValueError, match=r"at knots 3 to 4, was made for .*, not for contacts"):
         held([0, 3, 4])
-    with pytest.raises(ValueError, match=r"at knots 7 to 8, was .*an impact"):
+    with pytest.raises(ValueError, match=r"at knots 7 to 8, was .*not where contacts change"):
         held([7, 8])
+    with pytest.raises(ValueError, match=r"at knots 7 to 7, was .*not for an impact at lf_foot"):
+        held([7])
     costs = [[trajopt.ResidualCost(cone, 1.0)] if t in (0, 4) else [] for t in range(system.horizon)]
     with pytest.raises(ValueError, match=r"running_costs: 'friction cones', at knots 4 to 4, was"):
         trajopt.Problem(system, x0, system.horizon, costs)
