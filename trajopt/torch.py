@@ -75,6 +75,7 @@ class OptimalControl(torch.nn.Module):
         """Forget all points, as where what make_problem reads besides p has changed."""
         self.host.clear()
 
+    @torch.compiler.disable  # a compiled function breaks off here, instead of tracing solvers
     def forward(self, p: Any, warm_start: Any = None) -> tuple[Any, Any, Any]:
         """xs (B, N+1, nx), us (B, N, nu) and cost (B,) of p (B, P), float64; without B for p (P,).
 

@@ -704,6 +704,15 @@ def test_torch_func_batches_in_batches(torch):
     assert relative_error(rows.grad.numpy(), each[0]) < IDENTITY
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch's own, where a compiled function resumes
+def test_torch_compiles(torch):
+    """What is around the layer."""
+    layer = trajopt.torch.OptimalControl(pendulum, trajopt.DDP())
+    p = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    torch.compile(lambda p: 2.0 * layer(p.square())[2], backend="eager")(p).backward()
+    assert relative_error(p.grad.numpy(), 4.0 * jacobian()[2]) < 1e-9
+
+
 def test_torch_begins_where_it_is_told(torch):
     solver, (right, left) = Counting(), left_and_right()
     layer = trajopt.torch.OptimalControl(hanging, solver)
