@@ -150,7 +150,8 @@ class _Form(NamedTuple):
     def formed(self, vector: np.ndarray) -> Any:
         """The tree, of arrays, and of floats where these have no dimension."""
         ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
-        parts = [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), self.shapes, strict=False)]
+        split = np.split(vector, ends[:-1]) if self.shapes else []
+        parts = [part.reshape(shape) for part, shape in zip(split, self.shapes, strict=True)]
         return self.tree.unflatten([part if part.ndim else float(part) for part in parts])
 
 

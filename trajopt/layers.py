@@ -82,8 +82,8 @@ class Point:
 
     @cached_property
     def stationary(self) -> KKTPoint:
-        """The KKT point of the solution, of the problem that make_problem made last; ValueError without a solution, and
-        where it is none of that problem."""
+        """The KKT point of the solution, of the problem that make_problem made when it was asked for first; ValueError
+        without a solution, and where it is none of that problem."""
         if self.solution is None:
             raise ValueError(self.reason)
         return stationary_point(self.make_problem(self.p), self.solution)
@@ -265,7 +265,13 @@ class LayerHost:
 
         Raises: ValueError for starts of another system.
         """
-        starts = [None] * len(ps) if starts is None else starts
+        found = self._points(ps, [None] * len(ps) if starts is None else starts)
+        for point in found:
+            vars(point).pop("stationary", None)  # large, and make_problem may change before the way back
+        return found
+
+    def _points(self, ps: np.ndarray, starts: Sequence[WarmStart | None]) -> list[Point]:
+        """The same, each with the expansion at which it was found to be a solution still."""
         with self._lock:
             self._check_starts(ps, starts)
             tasks = {self._key(p, start): (p, start) for p, start in zip(ps, starts, strict=True)}
@@ -291,15 +297,16 @@ class LayerHost:
 
     def again(self, ps: np.ndarray, starts: Sequence[WarmStart | None] | None = None) -> list[Point]:
         """Points that were solved before; a warning where one is no longer known, as it is where memory is full."""
+        starts = [None] * len(ps) if starts is None else starts
         with self._lock:
-            each = zip(ps, [None] * len(ps) if starts is None else starts, strict=True)
+            each = zip(ps, starts, strict=True)
             lost = [p for p, start in each if self._key(p, start) not in self._known]
             if lost and 0 < self.memory <= len(self._known):
                 warn(
                     f"the point at p = {lost[0]} was forgotten and is solved again, wanted more than "
                     f"memory={self.memory}"
                 )
-            return self.points(ps, starts)
+            return self._points(ps, starts)
 
     def numbers(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """xs (B, N+1, nx), us (B, N, nu) and cost (B,), NaN where there is no solution.

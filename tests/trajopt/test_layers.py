@@ -404,6 +404,18 @@ def test_the_way_back_expands_once(monkeypatch):
     assert len(expanded) == 1
 
 
+def test_what_changes_before_the_way_back_has_no_gradient():
+    """Of a point that was in memory, too."""
+    goal = [1.0]
+    host, p = LayerHost(lambda p: pendulum(np.append(p, goal)), trajopt.DDP()), np.array([[1.0]])
+    fresh, known = host.points(p), host.points(p)
+    goal[0] = 1.1
+    bars = [Covectors(np.ones((11, 2)), np.ones((10, 1)), 1.0)]
+    assert fresh[0] is known[0]
+    with pytest.warns(RuntimeWarning, match="no gradient at p = .*which make_problem"):
+        assert np.isnan(host.vjp(known, bars)).all()
+
+
 def test_nothing_is_forgotten_that_was_never_solved():
     """As where a compiled gradient does not need the numbers of the way forward."""
     with warnings.catch_warnings():
@@ -566,7 +578,7 @@ def test_jax_begins_where_it_is_told(jax):
 
 
 def test_jax_warm_starts_have_multipliers(jax):
-    """Which arrive where solves begin, with what is not a number."""
+    """Which arrive where solves begin, with what is not a number, of one or of each of a batch."""
     solver, p = Counting(), np.array([0.9])
     layer = trajopt.jax.optimal_control(limited, solver)
     solution = trajopt.DDP().solve(limited(p))
@@ -575,6 +587,11 @@ def test_jax_warm_starts_have_multipliers(jax):
     (given,), (report,) = solver.starts[0].constraints, solution.constraints
     assert (given.name, given.penalty, given.factors is None) == (report.name, report.penalty, report.factors is None)
     assert np.array_equal(given.multipliers, report.multipliers) and np.array_equal(given.knots, report.knots)
+    starts = [trajopt.DDP().solve(limited(np.array([q]))).warm_start() for q in (0.8, 1.0)]
+    stacked = jax.tree.map(lambda *parts: jax.numpy.stack(parts), *starts)
+    jax.jit(jax.vmap(lambda p, start: layer(p, warm_start=start)[2]))(np.array([[0.7], [1.1]]), stacked)
+    for began, start in zip(solver.starts[1:], starts, strict=True):
+        assert np.array_equal(began.constraints[0].multipliers, start.constraints[0].multipliers)
 
 
 def test_jax_same_answers_whatever_came_before(jax):
