@@ -1,28 +1,52 @@
-"""Optimal control as a layer of JAX: trajectories of parameters, differentiated in reverse at what a solve costs less.
+"""Optimal control as a layer of JAX: trajectories of parameters, differentiated at what a solve costs less.
 
-Solves run on the host, by `jax.pure_callback`; a `jax.custom_vjp` multiplies by the exact derivatives of solutions
-(`trajopt.sensitivity`).  The host keeps the last points by the bytes of p, so that the way back solves nothing again.
+Solves run on the host, by `jax.pure_callback`, a batch in one call.  The derivative is a product with the exact
+derivatives of solutions (`trajopt.sensitivity`), also on the host: two primitives, each the transpose of the other, so
+that both modes have it.  The host keeps the last points by p and warm start, so that the way back solves nothing again.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from trajopt.callable_system.jax_functions import load_jax
-from trajopt.layers import Covectors, LayerHost
+from trajopt.layers import Covectors, LayerHost, check_widths, warm_start_of
 from trajopt.problem.problem import Problem
+from trajopt.results.records import ConstraintReport, WarmStart
 
 jax, jnp = load_jax("trajopt.jax")
+ad, batching, core, mlir = (
+    import_module(f"jax.{name}")
+    for name in ("interpreters.ad", "interpreters.batching", "extend.core", "interpreters.mlir")
+)
 
 
 SECOND = (
-    "optimal_control: got second derivatives asked for, expected first ones in reverse (jax.grad, jax.jacrev); "
+    "optimal_control: got second derivatives asked for, expected first ones (jax.grad, jax.jacrev, jax.jacfwd); "
     "second ones are differences of these, or Gauss-Newton's J'J of residuals with J by jax.jacrev"
 )
 """What is said of derivatives of derivatives."""
+NUMBERS = "values", "lower", "upper", "multipliers", "penalty", "factors", "weights", "rounding"
+"""What is traced of a report of constraints; its name, knots and components are the same in all of a batch."""
+
+
+def _numbers(report: ConstraintReport) -> tuple[Any, Any]:
+    return [getattr(report, name) for name in NUMBERS], (report.name, tuple(report.knots), report.components)
+
+
+def _report(of: Any, numbers: Any) -> ConstraintReport:
+    name, knots, components = of
+    given = dict(zip(NUMBERS, numbers, strict=True))
+    return ConstraintReport(name, np.array(knots, dtype=int), components=components, **given)
+
+
+jax.tree_util.register_pytree_node(ConstraintReport, _numbers, _report)
 
 
 class OptimalControl:
@@ -30,85 +54,115 @@ class OptimalControl:
 
     def __init__(self, make_problem: Callable[[Any], Problem], solver: Any, example: Any, memory: int) -> None:
         self._make_problem, self._solver, self._memory, self._example = make_problem, solver, memory, example
-        self._of_forms: dict[Any, tuple[LayerHost, Any]] = {}
+        self._hosts: dict[_Form, LayerHost] = {}
+        self._layers: dict[tuple[_Form, _Form], _Layer] = {}
         LayerHost(make_problem, solver, None, memory)  # says what is wrong with them
 
-    def __call__(self, p: Any) -> tuple[Any, Any, Any]:
-        """Optimal xs (N+1, nx), us (N, nu) and cost () at p.
+    def __call__(self, p: Any, warm_start: Any = None) -> tuple[Any, Any, Any]:
+        """Optimal xs (N+1, nx), us (N, nu) and cost () at p, from a solve that begins at the warm start: a `Solution`,
+        or a `WarmStart`, which is a pytree of numbers that may be traced and mapped; None for the nearest known point.
 
-        Raises: TypeError without jax_enable_x64, for numbers that are not float64, and where sizes cannot be told.
+        Raises: TypeError without jax_enable_x64, for numbers that are not float64, for a warm start that is none, and
+        where sizes cannot be told; ValueError for a p unlike the example and a warm start of another system.
         """
-        flat, host, layer = self._form(p)
-        if host.sizes() is None and host.sizes(self._seen(flat)) is None:
-            raise TypeError("example: got None, wanted a p, whose problem tells under jit and vmap how long arrays are")
-        return layer(flat)
+        layer, flat, start = self._layer(p, warm_start)
+        return layer.call(flat, start)
 
     def clear(self) -> None:
         """Forget all points, as where what make_problem reads besides p has changed."""
-        for host, _ in self._of_forms.values():
+        for host in self._hosts.values():
             host.clear()
 
-    def failed(self, p: Any) -> Any:
+    def failed(self, p: Any, warm_start: Any = None) -> Any:
         """Whether () there is no solution at p, without derivatives; from memory, right after a call."""
-        flat, host, _ = self._form(p)
-        wanted = jax.ShapeDtypeStruct((), bool)
+        layer, flat, start = self._layer(p, warm_start)
+        return layer.failed(jax.lax.stop_gradient(flat), start)
 
-        def on_host(flat):
-            return np.array(host.points(np.asarray(flat)[None])[0].solution is None)
-
-        return jax.pure_callback(on_host, wanted, jax.lax.stop_gradient(flat), vmap_method="sequential")
-
-    def _form(self, p: Any) -> tuple[Any, LayerHost, Any]:
-        """p as a vector, and the host and the layer of vectors of this form."""
+    def _layer(self, p: Any, warm_start: Any) -> tuple[_Layer, Any, Any]:
+        """The layer of this form of p and of the warm start, and both as vectors."""
         if not jax.config.jax_enable_x64:
             raise TypeError("jax: got 32-bit numbers, wanted jax.config.update('jax_enable_x64', True)")
-        leaves, tree = jax.tree.flatten(p)
-        leaves = [jnp.asarray(leaf) for leaf in leaves]
-        for leaf in leaves:
-            if leaf.dtype != jnp.float64:
-                raise TypeError(f"p: got {leaf.dtype}, wanted float64")
-        form = tree, tuple(leaf.shape for leaf in leaves)
+        for leaf in jax.tree.leaves(p):
+            if jnp.asarray(leaf).dtype != jnp.float64:
+                raise TypeError(f"p: got {jnp.asarray(leaf).dtype}, wanted float64")
+        form = _Form.of(p)
         self._check_form(form)
-        if form not in self._of_forms:
-            host = LayerHost(_Formed(self._make_problem, *form), self._solver, None, self._memory)
-            self._of_forms[form] = host, _layer(host)
-        return jnp.concatenate([leaf.ravel() for leaf in leaves]), *self._of_forms[form]
+        if form not in self._hosts:
+            self._hosts[form] = LayerHost(_Formed(self._make_problem, form), self._solver, None, self._memory)
+        host, flat = self._hosts[form], form.flat(p)
+        with jax.ensure_compile_time_eval():  # make_problem may call jax itself, on numbers
+            sizes = host.sizes() or host.sizes(self._seen(flat))
+        if sizes is None:
+            raise TypeError("example: got None, wanted a p, whose problem tells under jit and vmap how long arrays are")
+        start = _given(warm_start, *sizes[1:])
+        key = form, _Form.of(start)
+        if key not in self._layers:
+            self._layers[key] = _Layer(host, key[1])
+        return self._layers[key], flat, jax.lax.stop_gradient(key[1].flat(start))
 
-    def _check_form(self, form: tuple[Any, tuple[tuple[int, ...], ...]]) -> None:
+    def _check_form(self, form: _Form) -> None:
         """ValueError for a p unlike the example, above all for a batch, of which the layer knows nothing."""
         if self._example is None:
             return
-        leaves, tree = jax.tree.flatten(self._example)
-        expected = tree, tuple(np.shape(leaf) for leaf in leaves)
+        expected = _Form.of(self._example)
         if form != expected:
             raise ValueError(
-                f"p: got arrays of shape {form[1]}, expected {expected[1]} as the example has them; of a batch take "
-                "jax.vmap(layer)"
+                f"p: got arrays of shape {form.shapes}, expected {expected.shapes} as the example has them; of a batch "
+                "take jax.vmap(layer)"
             )
 
     def _seen(self, flat: Any) -> np.ndarray | None:
         """The vector's numbers, or those of the example, if either can be seen."""
         if self._example is not None:
-            leaves = [np.asarray(leaf, float) for leaf in jax.tree.leaves(self._example)]
-            return np.concatenate([leaf.ravel() for leaf in leaves])
+            return np.asarray(_Form.of(self._example).flat(jax.tree.map(np.asarray, self._example), np), float)
         if isinstance(flat, jax.core.Tracer):
             flat = flat.to_concrete_value()
         return None if flat is None else np.asarray(flat)
 
 
+def _given(warm_start: Any, nx: int, nu: int) -> WarmStart | None:
+    """The warm start, which has no batch of its own; TypeError, ValueError where it is none of this system."""
+    try:
+        start = warm_start_of(warm_start)
+        if start is not None:
+            check_widths(start, nx, nu)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{error}; of a batch take jax.vmap(layer), which maps p and warm starts alike") from None
+    return start
+
+
+class _Form(NamedTuple):
+    """How a tree of float64 is laid out in a vector."""
+
+    tree: Any
+    shapes: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, tree: Any) -> _Form:
+        leaves, form = jax.tree.flatten(tree)
+        return cls(form, tuple(np.shape(leaf) for leaf in leaves))
+
+    def flat(self, tree: Any, library: Any = jnp) -> Any:
+        """The vector; numpy's if library is numpy, else of JAX."""
+        leaves = [library.asarray(leaf, dtype=float).ravel() for leaf in jax.tree.leaves(tree)]
+        return library.concatenate(leaves) if leaves else np.zeros(0)
+
+    def formed(self, vector: np.ndarray) -> Any:
+        """The tree, of arrays, and of floats where these have no dimension."""
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
+        split = np.split(vector, ends[:-1]) if self.shapes else []
+        parts = [part.reshape(shape) for part, shape in zip(split, self.shapes, strict=True)]
+        return self.tree.unflatten([part if part.ndim else float(part) for part in parts])
+
+
 class _Formed:
     """make_problem of a vector: what it wants is a tree of arrays and numbers."""
 
-    def __init__(self, make_problem: Callable[[Any], Problem], tree: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
-        self.make_problem, self.tree, self.shapes = make_problem, tree, shapes
+    def __init__(self, make_problem: Callable[[Any], Problem], form: _Form) -> None:
+        self.make_problem, self.form = make_problem, form
 
     def __call__(self, p: np.ndarray) -> Problem:
-        return self.make_problem(self._formed(p))
-
-    def _formed(self, p: np.ndarray) -> Any:
-        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
-        parts = [part.reshape(shape) for part, shape in zip(np.split(p, ends[:-1]), self.shapes, strict=True)]
-        return self.tree.unflatten([part if part.ndim else float(part) for part in parts])
+        return self.make_problem(self.form.formed(p))
 
     @property
     def wanted(self) -> tuple[str, ...] | None:
@@ -121,42 +175,136 @@ class _Formed:
         chained = getattr(self.make_problem, "chained", None)
         if chained is None:
             return None
-        return lambda p, found: np.concatenate([np.ravel(x) for x in jax.tree.leaves(chained(self._formed(p), found))])
+        return lambda p, found: self.form.flat(chained(self.form.formed(p), found), np)
 
 
-def _layer(host: LayerHost) -> Any:
-    """xs, us and cost as a function of a vector."""
+def _of_batches(method: Any) -> Any:
+    """A method of arrays with one axis in front, of arrays with as many as the first has before its last."""
 
-    def solved(flat):
-        return tuple(part[0] for part in host.numbers(host.points(np.asarray(flat)[None])))
+    @wraps(method)
+    def batched(self: _Layer, flat: Any, *given: Any) -> list[np.ndarray]:
+        arrays, axes = [np.asarray(each) for each in (flat, *given)], flat.ndim - 1
+        lead = np.broadcast_shapes(*(array.shape[:axes] for array in arrays))
+        if arrays[0].dtype != np.float64:  # jax.enable_x64 as a context is one of the thread, and jax rounds numbers
+            raise TypeError("jax: got 32-bit numbers on the host, expected jax.config.update('jax_enable_x64', True)")
+        full = [np.broadcast_to(a, lead + a.shape[axes:]) for a in arrays]
+        found = method(self, *(a.reshape((math.prod(lead), *a.shape[axes:])) for a in full))
+        return [part.reshape(lead + part.shape[1:]) for part in found]
 
-    def multiplied(flat, xs, us, cost):
-        bars = Covectors(np.asarray(xs), np.asarray(us), float(cost))
-        return host.vjp([host.again(np.asarray(flat))], [bars])[0]
-
-    def call(flat):
-        N, nx, nu = host.sizes() or (0, 0, 0)
-        wanted = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in ((N + 1, nx), (N, nu), ())]
-        return jax.pure_callback(solved, tuple(wanted), flat, vmap_method="sequential")
-
-    def back(flat, bars):
-        wanted = jax.ShapeDtypeStruct(flat.shape, jnp.float64)
-        return jax.pure_callback(multiplied, wanted, flat, *bars, vmap_method="sequential")
-
-    layer, forth, product = jax.custom_vjp(call), _once(call), _once(back)
-    layer.defvjp(lambda flat: (forth(flat), flat), lambda flat, bars: (product(flat, bars),))
-    return layer
+    return batched
 
 
-def _once(function: Any) -> Any:
-    """A function whose derivative is refused in words."""
+class _Layer:
+    """Solutions, and products with their derivatives, as functions of vectors of p and of a warm start of one form.
 
-    def refused(*_: Any) -> Any:
-        raise NotImplementedError(SECOND)
+    The functions of JAX may have axes of batches in front of all their arguments, each as long as the batch or one.
+    """
 
-    guarded = jax.custom_jvp(function)
-    guarded.defjvp(refused)
-    return guarded
+    def __init__(self, host: LayerHost, form: _Form) -> None:
+        self.host, self.form = host, form
+        self.call = jax.custom_jvp(self._solutions)
+        self.call.defjvp(self._linearized)
+
+    def _linearized(self, at: Any, along: Any) -> tuple[Any, Any]:
+        return self.call(*at), tuple(PUSH.bind(*at, along[0], layer=self))
+
+    def _solutions(self, flat: Any, start: Any) -> Any:
+        return tuple(self._on_host(self._solve, self.results(), flat, start))
+
+    def failed(self, flat: Any, start: Any) -> Any:
+        """Whether there is no solution."""
+        return self._on_host(self._failed, [((), bool)], flat, start)[0]
+
+    def push(self, flat: Any, start: Any, dp: Any) -> list[Any]:
+        """Changes of xs, us and cost with p along dp."""
+        return self._on_host(self._push, self.results(), flat, start, dp)
+
+    def pull(self, flat: Any, start: Any, *bars: Any) -> list[Any]:
+        """The derivative of a loss by p, from those by xs, us and cost."""
+        return self._on_host(self._pull, [(flat.shape[-1:], float)], flat, start, *bars)
+
+    def results(self) -> list[tuple[tuple[int, ...], type]]:
+        """Shapes and types of xs, us and cost."""
+        N, nx, nu = self.host.sizes() or (0, 0, 0)
+        return [((N + 1, nx), float), ((N, nu), float), ((), float)]
+
+    @staticmethod
+    def _on_host(function: Any, results: Any, flat: Any, *given: Any) -> list[Any]:
+        lead = np.broadcast_shapes(*(each.shape[: flat.ndim - 1] for each in (flat, *given)))
+        wanted = [jax.ShapeDtypeStruct((*lead, *shape), kind) for shape, kind in results]
+        return list(jax.pure_callback(function, wanted, flat, *given, vmap_method="expand_dims"))
+
+    # -------------------------------------------------------------------------------------------- on the host
+    def _starts(self, starts: np.ndarray) -> list[WarmStart | None]:
+        return [self.form.formed(start) for start in starts]
+
+    @_of_batches
+    def _solve(self, ps: np.ndarray, starts: np.ndarray) -> Any:
+        return self.host.numbers(self.host.points(ps, self._starts(starts)))
+
+    @_of_batches
+    def _failed(self, ps: np.ndarray, starts: np.ndarray) -> Any:
+        return (np.array([point.solution is None for point in self.host.points(ps, self._starts(starts))]),)
+
+    @_of_batches
+    def _push(self, ps: np.ndarray, starts: np.ndarray, dps: np.ndarray) -> Any:
+        return self.host.jvp(self.host.again(ps, self._starts(starts)), dps)
+
+    @_of_batches
+    def _pull(self, ps: np.ndarray, starts: np.ndarray, *bars: np.ndarray) -> Any:
+        each = [Covectors(xs, us, float(cost)) for xs, us, cost in zip(*bars, strict=True)]
+        return (self.host.vjp(self.host.again(ps, self._starts(starts)), each),)
+
+
+# ------------------------------------------------------------------------------------------------ primitives
+def _linear(name: str) -> Any:
+    """A primitive of p, a warm start, and of what it is linear in: `push` or `pull` of a layer, its parameter."""
+    primitive = core.Primitive(f"optimal_control_{name}")
+    primitive.multiple_results = True
+
+    def function(*given: Any, layer: _Layer) -> list[Any]:
+        return getattr(layer, name)(*given)
+
+    def shapes(flat: Any, *given: Any, layer: _Layer) -> list[Any]:
+        results = layer.results() if name == "push" else [(flat.shape[-1:], float)]
+        lead = np.broadcast_shapes(*(each.shape[: flat.ndim - 1] for each in (flat, *given)))
+        return [jax.core.ShapedArray((*lead, *shape), np.dtype(kind)) for shape, kind in results]
+
+    def along(at: Any, tangents: Any, layer: _Layer) -> tuple[Any, Any]:
+        if type(tangents[0]) is not ad.Zero:
+            raise NotImplementedError(SECOND)
+        moved = map(ad.instantiate_zeros, tangents[2:])
+        return primitive.bind(*at, layer=layer), primitive.bind(*at[:2], *moved, layer=layer)
+
+    def mapped(given: Any, axes: Any, layer: _Layer) -> tuple[Any, Any]:
+        size = next(a.shape[axis] for a, axis in zip(given, axes, strict=True) if axis is not None)
+        # what it is linear in has the batch's length, for its transpose is to have it
+        sizes = [1, 1, *[size] * (len(given) - 2)]
+        moved = [batching.bdim_at_front(a, axis, n) for a, axis, n in zip(given, axes, sizes, strict=True)]
+        found = primitive.bind(*moved, layer=layer)
+        return found, [0] * len(found)
+
+    primitive.def_impl(function)
+    primitive.def_abstract_eval(shapes)
+    mlir.register_lowering(primitive, mlir.lower_fun(function, multiple_results=True))
+    ad.primitive_jvps[primitive], batching.primitive_batchers[primitive] = along, mapped
+    return primitive
+
+
+PUSH, PULL = _linear("push"), _linear("pull")
+
+
+def _transposes(one: Any, other: Any) -> None:
+    def transposed(bars: Any, flat: Any, start: Any, *linear: Any, layer: _Layer) -> list[Any]:
+        found = other.bind(flat, start, *map(ad.instantiate_zeros, bars), layer=layer)
+        wanted = [x if ad.is_undefined_primal(y) else None for x, y in zip(found, linear, strict=True)]
+        return [None, None, *wanted]
+
+    ad.primitive_transposes[one] = transposed
+
+
+_transposes(PUSH, PULL)
+_transposes(PULL, PUSH)
 
 
 def optimal_control(
@@ -171,13 +319,15 @@ def optimal_control(
     solver : `ILQR`, `DDP`, or what has their ``solve(problem, warm_start=)``
     example : a p from whose problem sizes are taken; without one, from the first p that is not traced
     memory : how many of the last points are kept; more than are in a batch, else the way back solves again; with 0,
-        as it then always does, each solve begins from nothing: equal p have equal answers whatever came before
+        as it then always does, a solve without a warm start begins from nothing: equal p and warm starts have equal
+        answers whatever came before
 
     Returns
     -------
     OptimalControl, a function of p, an array or any pytree of float64, which make_problem gets as it is, with numpy's
-    arrays, and floats for those of no dimension.  `jax.grad`, `jax.jit` and `jax.vmap` take it; a batch is solved one
-    after the other.  ``layer.failed(p)`` says whether there is a solution.
+    arrays, and floats for those of no dimension; it may call jax itself, under `jax.jit`, too.  `jax.grad`,
+    `jax.jacrev`, `jax.jacfwd`, `jax.jvp`, `jax.jit` and `jax.vmap` take the layer; a batch is solved one after the
+    other.  ``layer.failed(p)`` says whether there is a solution.
 
     Raises
     ------
@@ -187,10 +337,15 @@ def optimal_control(
 
     Notes
     -----
-    Each solve begins from the nearest point known, so that trajectories follow one branch of minima as p moves, and is
-    polished by Newton steps.  Where make_problem or the solve raises ValueError, does not converge, or ends at no
-    strict minimum, all numbers are NaN, and so are gradients of losses that depend on them, with a warning.
-    Select before anything is computed from such numbers, ``jnp.where(layer.failed(p), 0.0, xs)``: then nothing depends
-    on them, and gradients are zero.  Where limits are just touched, gradients are those of one side; a warning says so.
+    Each solve begins from the nearest point known, so that trajectories follow one branch of minima as p moves, or
+    where ``layer(p, warm_start=solution)`` says, and is polished by Newton steps.  Of a batch take
+    ``jax.vmap(lambda p, start: layer(p, warm_start=start))`` and warm starts (`Solution.warm_start`) whose arrays are
+    stacked.  What a warm start leads to is remembered by p and its numbers; a solve that fails from there has no
+    solution, and where solves begin has no derivative.
+
+    Where make_problem or the solve raises ValueError, does not converge, or ends at no strict minimum, all numbers are
+    NaN, and so are gradients of losses that depend on them, with a warning.  Select before anything is computed from
+    such numbers, ``jnp.where(layer.failed(p), 0.0, xs)``: then nothing depends on them, and gradients are zero.  Where
+    limits are just touched, gradients are those of one side; a warning says so.
     """
     return OptimalControl(make_problem, solver, example, memory)

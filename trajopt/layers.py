@@ -3,12 +3,13 @@
 
 A point is what a solve gives at parameters p (P,), polished by Newton steps of its optimality conditions, so that its
 numbers and their derivatives belong together: where a solver's own end is off by e, gradients of a loss at it are off
-by the same.  A host solves points, remembers the last ones, begins each solve from the nearest of those of earlier
-calls, so that they follow one branch of minima, and multiplies covectors with their derivatives.  What has no solution
-has no numbers: NaN, with a reason and a warning.
+by the same.  A host solves points, remembers the last ones, and multiplies vectors and covectors with their
+derivatives.  A solve begins where it is told to, else from the nearest point of earlier calls, so that these follow one
+branch of minima.  What has no solution has no numbers: NaN, with a reason and a warning.
 
 Problems are functions of p alone.  Where make_problem reads what is not p and has changed, a remembered point is no
-solution of the problem that it makes now: this is looked at whenever a p comes again, which takes an expansion.
+solution of the problem that it makes now: this is looked at whenever a p comes again, which takes an expansion.  On the
+way back the derivatives are those at this expansion.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from multiprocessing import get_context
@@ -30,9 +32,11 @@ from dynamics.simd import set_num_threads
 from dynamics.simd.caller import warn
 from trajopt.batch.many import solve_many
 from trajopt.batch.work import start_worker
+from trajopt.interfaces.system import numbers_along
+from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.problem.problem import Problem
 from trajopt.results.records import WarmStart
-from trajopt.results.sensitivity import Sensitivity, sensitivity
+from trajopt.results.sensitivity import Sensitivity, sensitivity_at
 from trajopt.results.solution import Solution
 from trajopt.results.stationary import SHORT, polished_solution, stationary_point
 from trajopt.validation import whole_number
@@ -77,18 +81,27 @@ class Point:
         return Point, (self.make_problem, self.p, self.solution, self.reason)
 
     @cached_property
+    def stationary(self) -> KKTPoint:
+        """The KKT point of the solution, of the problem that make_problem made when it was asked for first; ValueError
+        without a solution, and where it is none of that problem."""
+        if self.solution is None:
+            raise ValueError(self.reason)
+        return stationary_point(self.make_problem(self.p), self.solution)
+
+    @cached_property
     def derivatives(self) -> Sensitivity:
         """Of the solution; ValueError without one."""
         if self.solution is None:
             raise ValueError(self.reason)
-        return sensitivity(self.make_problem, self.p, self.solution)
+        return sensitivity_at(self.stationary, self.make_problem, self.p, self.solution)
 
     def still_solves(self) -> bool:
         """Whether the solution is one of the problem that make_problem makes now; True where there is none."""
         if self.solution is None:
             return True
+        vars(self).pop("stationary", None)
         try:
-            at = stationary_point(self.make_problem(self.p), self.solution)
+            at = self.stationary
         except NO_SOLUTION:
             return False
         free = np.where(at.held.controls == 0, at.gradient, 0.0)
@@ -108,33 +121,48 @@ class Point:
         try:
             if not bars.finite:
                 raise ValueError("derivatives of the loss that are not finite")
-            found = self.derivatives
             xs, us = (bar if bar.any() else None for bar in bars[:2])
-            gradient = np.asarray(found.vjp(xs, us, bars.cost, ambient=True))
+            return np.asarray(self.derivatives.vjp(xs, us, bars.cost, ambient=True)), self._kinks
         except NO_SOLUTION as error:
             return np.full(self.p.shape, np.nan), f"no gradient at p = {self.p}: {error}"
-        kinks = f"one of several gradients at p = {self.p}, where {len(found.weak)} limits are just touched"
-        return gradient, kinks if found.weak else ""
+
+    def jvp(self, dp: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray, float] | None, str]:
+        """Changes of states (N+1, nx), number by number, of controls (N, nu) and of the cost with p along dp (P,), and
+        what there is to say of them; None where there is no solution."""
+        try:
+            if not np.isfinite(dp).all():
+                raise ValueError("a direction that is not finite")
+            found = self.derivatives
+            point = found.point
+            xs = numbers_along(point.problem.system, point.xs, found.xs @ dp)
+            return (xs, found.us @ dp, float(found.cost @ dp)), self._kinks
+        except NO_SOLUTION as error:
+            return None, f"no derivative at p = {self.p}: {error}"
+
+    @property
+    def _kinks(self) -> str:
+        weak = len(self.derivatives.weak)
+        return f"one of several gradients at p = {self.p}, where {weak} limits are just touched" if weak else ""
 
 
 # ------------------------------------------------------------------------------------------------ solves
 @dataclass(frozen=True)
 class Solves:
-    """Makes, solves and polishes; for `solve_many`, whose parameters are p and where to begin."""
+    """Makes, solves and polishes; for `solve_many`, whose parameters are p and where to begin, None for nothing."""
 
     make_problem: Callable[[np.ndarray], Problem]
     solver: Any
 
-    def solve(self, task: tuple[np.ndarray, WarmStart | None]) -> Solution:
-        """The polished solution, begun again from nothing where a warm start fails; ValueError where there is none."""
-        p, start = task
+    def solve(self, task: tuple[np.ndarray, tuple[WarmStart | None, ...]]) -> Solution:
+        """The polished solution from the first start that leads to one; ValueError where none does."""
+        p, (*first, last) = task
         problem = self.make_problem(p)
-        if start is not None:
+        for start in first:
             try:
                 return self._polished(problem, self.solver.solve(problem, warm_start=start))
             except NO_SOLUTION:
                 pass
-        return self._polished(problem, self.solver.solve(problem))
+        return self._polished(problem, self.solver.solve(problem, warm_start=last))
 
     def _polished(self, problem: Problem, solution: Solution) -> Solution:
         return replace(polished_solution(problem, solution, SHORT), problem=None)
@@ -151,9 +179,44 @@ def start_single() -> None:
     set_num_threads(1)
 
 
-def vjp_there(point: Point, bars: Covectors) -> tuple[np.ndarray, str]:
-    """In a worker."""
-    return point.vjp(bars)
+# ------------------------------------------------------------------------------------------------ where solves begin
+def warm_start_of(given: Any) -> WarmStart | None:
+    """That of a `Solution`, or what is one, or None; TypeError for anything else."""
+    if given is None or isinstance(given, WarmStart):
+        return given
+    if isinstance(given, Solution):
+        return given.warm_start()
+    raise TypeError(f"warm_start: got {type(given).__name__}, expected a Solution, a WarmStart or None")
+
+
+def warm_starts_of(given: Any, count: int | None) -> list[WarmStart | None]:
+    """One for each of a batch, whether one was given for all or a sequence of as many; count None: for a single p.
+
+    Raises: TypeError as `warm_start_of`, ValueError for a sequence of another length.
+    """
+    if not isinstance(given, Sequence) or isinstance(given, (WarmStart, str, bytes)):
+        return [warm_start_of(given)] * (1 if count is None else count)
+    if count is None:
+        raise TypeError(f"warm_start: got {len(given)} in a {type(given).__name__}, expected one, as p is no batch")
+    if len(given) != count:
+        raise ValueError(f"warm_start: got {len(given)}, expected one for each of the {count} problems of the batch")
+    return [warm_start_of(each) for each in given]
+
+
+def content_of(part: Any) -> Any:
+    """A warm start, or a part of it, as what can be compared and hashed."""
+    if isinstance(part, tuple):
+        return tuple(content_of(each) for each in part)
+    return (part.shape, part.tobytes()) if isinstance(part, np.ndarray) else part
+
+
+def check_widths(start: WarmStart, nx: int, nu: int) -> None:
+    """ValueError for controls and states of another system; shapes are all that is read."""
+    shape = np.shape(start.us)
+    if len(shape) != 2 or shape[1] != nu:
+        raise ValueError(f"warm_start: us: got shape {shape}, expected (N, {nu})")
+    if start.xs is not None and np.shape(start.xs) != (shape[0] + 1, nx):
+        raise ValueError(f"warm_start: xs: got shape {np.shape(start.xs)}, expected {(shape[0] + 1, nx)}")
 
 
 class LayerHost:
@@ -164,8 +227,8 @@ class LayerHost:
     make_problem : function of p (P,) that returns a Problem, with P, horizon and sizes the same for all p
     solver : `ILQR`, `DDP`, or what has their ``solve(problem, warm_start=)``
     workers : processes that share batches, kept until the host goes; None: this one alone
-    memory : how many of the last points are kept; with 0 each solve begins from nothing, so that equal p have equal
-        answers whatever came before
+    memory : how many of the last points are kept; with 0 each solve begins from its warm start, or from nothing, so
+        that equal p and warm starts have equal answers whatever came before
     """
 
     def __init__(
@@ -178,7 +241,7 @@ class LayerHost:
         self.workers = workers if workers is None else whole_number("workers", workers, 1)
         self.memory = whole_number("memory", memory, 0)
         self._solves = Solves(make_problem, solver)
-        self._known: OrderedDict[bytes, Point] = OrderedDict()
+        self._known: OrderedDict[Any, Point] = OrderedDict()
         self._lock = RLock()
         self._sizes: tuple[int, int, int] | None = None
 
@@ -196,35 +259,54 @@ class LayerHost:
             self._sizes = problem.horizon, problem.system.nx, problem.system.nu
         return self._sizes
 
-    def points(self, ps: np.ndarray) -> list[Point]:
-        """Those of a batch (B, P), from memory or solved."""
+    def points(self, ps: np.ndarray, starts: Sequence[WarmStart | None] | None = None) -> list[Point]:
+        """Those of a batch (B, P), from memory or solved: from the starts, which count as a part of what is remembered;
+        where there is None from the nearest point of earlier calls, and from nothing if that fails.
+
+        Raises: ValueError for starts of another system.
+        """
+        found = self._points(ps, [None] * len(ps) if starts is None else starts)
+        for point in found:
+            vars(point).pop("stationary", None)  # large, and make_problem may change before the way back
+        return found
+
+    def _points(self, ps: np.ndarray, starts: Sequence[WarmStart | None]) -> list[Point]:
+        """The same, each with the expansion at which it was found to be a solution still."""
         with self._lock:
-            keys = [p.tobytes() for p in ps]
-            if not all(self._known[key].still_solves() for key in dict.fromkeys(keys) if key in self._known):
+            self._check_starts(ps, starts)
+            tasks = {self._key(p, start): (p, start) for p, start in zip(ps, starts, strict=True)}
+            if not all(self._known[key].still_solves() for key in tasks if key in self._known):
                 warn(
                     "make_problem: got another problem for the same p, which reads what is not p and has changed; all "
                     "remembered points are solved again, expected a function of p alone, or clear() after a change"
                 )
                 self.clear()
-            new = {key: p.copy() for key, p in zip(keys, ps, strict=True) if key not in self._known}
-            found = {key: self._known[key] for key in keys if key not in new}
-            tasks = [(p, self._nearest(p)) for p in new.values()]
-            for point in self._solved(tasks):
-                found[point.p.tobytes()] = self._known[point.p.tobytes()] = point
+            found = {key: self._known[key] for key in tasks if key in self._known}
+            new = {key: task for key, task in tasks.items() if key not in found}
+            begun = [(p.copy(), self._begins(p) if start is None else (start,)) for p, start in new.values()]
+            for key, point in zip(new, self._solved(begun), strict=True):
+                found[key] = self._known[key] = point
             while len(self._known) > self.memory:
                 self._known.popitem(last=False)
-            return [found[key] for key in keys]
+            return [found[self._key(p, start)] for p, start in zip(ps, starts, strict=True)]
 
     def clear(self) -> None:
         """Forget all points: what make_problem reads besides p has changed, or solves are to begin from nothing."""
         with self._lock:
             self._known.clear()
 
-    def again(self, p: np.ndarray) -> Point:
-        """The point at p, that was solved before; a warning where it is no longer known."""
-        if self.memory and p.tobytes() not in self._known:
-            warn(f"the point at p = {p} was forgotten and is solved again, wanted more than memory={self.memory}")
-        return self.points(p[None])[0]
+    def again(self, ps: np.ndarray, starts: Sequence[WarmStart | None] | None = None) -> list[Point]:
+        """Points that were solved before; a warning where one is no longer known, as it is where memory is full."""
+        starts = [None] * len(ps) if starts is None else starts
+        with self._lock:
+            each = zip(ps, starts, strict=True)
+            lost = [p for p, start in each if self._key(p, start) not in self._known]
+            if lost and 0 < self.memory <= len(self._known):
+                warn(
+                    f"the point at p = {lost[0]} was forgotten and is solved again, wanted more than "
+                    f"memory={self.memory}"
+                )
+            return self._points(ps, starts)
 
     def numbers(self, points: Sequence[Point]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """xs (B, N+1, nx), us (B, N, nu) and cost (B,), NaN where there is no solution.
@@ -240,8 +322,8 @@ class LayerHost:
                 xs[i], us[i], cost[i] = point.solution.xs, point.solution.us, point.solution.cost
         return xs, us, cost
 
-    def _solved(self, tasks: list[tuple[np.ndarray, WarmStart | None]]) -> Iterable[Point]:
-        """Here, or in workers."""
+    def _solved(self, tasks: list[tuple[np.ndarray, tuple[WarmStart | None, ...]]]) -> Iterable[Point]:
+        """Here, or in workers, in the order of the tasks."""
         if self.workers is None or len(tasks) < 2:
             for task in tasks:
                 try:
@@ -262,13 +344,27 @@ class LayerHost:
             self._sizes = len(solution.us), solution.xs.shape[1], solution.us.shape[1]
         return Point(self._solves.make_problem, p, solution, reason)
 
-    def _nearest(self, p: np.ndarray) -> WarmStart | None:
+    @staticmethod
+    def _key(p: np.ndarray, start: WarmStart | None) -> Any:
+        return p.tobytes(), content_of(start)
+
+    def _check_starts(self, ps: np.ndarray, starts: Sequence[WarmStart | None]) -> None:
+        given = [start for start in starts if start is not None]
+        for p in ps if given else ():
+            with suppress(*NO_SOLUTION):
+                self.sizes(p)
+        if self._sizes is not None:
+            for start in given:
+                check_widths(start, *self._sizes[1:])
+
+    def _begins(self, p: np.ndarray) -> tuple[WarmStart | None, ...]:
+        """Where a solve begins that was not told: at the nearest point, if there is one, else or then from nothing."""
         best, least = None, math.inf
         for point in self._known.values():
             distance = math.inf if point.solution is None else float(np.linalg.norm(point.p - p))
             if distance < least:
                 best, least = point.solution, distance
-        return None if best is None else best.warm_start()
+        return (None,) if best is None else (best.warm_start(), None)
 
     @cached_property
     def _pool(self) -> ProcessPoolExecutor:
@@ -277,15 +373,28 @@ class LayerHost:
         weakref.finalize(self, pool.shutdown, wait=False)
         return pool
 
-    # -------------------------------------------------------------------------------------------- backward
+    # -------------------------------------------------------------------------------------------- derivatives
     def vjp(self, points: Sequence[Point], bars: Sequence[Covectors]) -> np.ndarray:
         """Products (B, P) of covectors with the derivatives at points, as `Point.vjp`."""
+        return np.stack(self._products(Point.vjp, points, bars))
+
+    def jvp(self, points: Sequence[Point], dps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Changes of xs (B, N+1, nx), us (B, N, nu) and cost (B,) as the p of points move along dps (B, P): zero where
+        they do not, else NaN where there is no solution."""
+        xs, us, cost = (np.zeros_like(part) for part in self.numbers(points))
+        moving = [i for i, dp in enumerate(dps) if dp.any()]
+        for i, found in zip(moving, self._products(Point.jvp, [points[i] for i in moving], dps[moving]), strict=True):
+            xs[i], us[i], cost[i] = (np.nan,) * 3 if found is None else found
+        return xs, us, cost
+
+    def _products(self, product: Callable[..., Any], points: Sequence[Point], given: Iterable[Any]) -> list[Any]:
+        """What the products are, here or from workers, after a warning for each that there is something to say of."""
         together = map if self.workers is None or len(points) < 2 else self._pool.map
-        found = list(together(vjp_there, points, bars))
+        found = list(together(product, points, given))
         for _, said in found:
             if said:
                 warn(said, RuntimeWarning)
-        return np.stack([gradient for gradient, _ in found])
+        return [one for one, _ in found]
 
 
 FAILURES = {"ValueError", "LinAlgError", "ArithmeticError", "FloatingPointError", "OverflowError", "ZeroDivisionError"}

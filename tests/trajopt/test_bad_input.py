@@ -14,7 +14,7 @@ import trajopt
 from tests.reference.bad_values import CHOICES, FLAGS, KINDS, NUMBERS, THING, WHOLE, arrays, assert_refused, rows
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, CallableSystem, ControlBounds, ControlCost, Problem, StateCost
-from trajopt.layers import LayerHost
+from trajopt.layers import LayerHost, warm_starts_of
 
 SYSTEM = Pendulum()
 TEXTS = (3, THING, ["a"], b"x")
@@ -160,6 +160,8 @@ TABLE = [
           {"p": 1.0}, p=(*NOT_NUMBERS, None, [1.0, 2.0], {"x0": 1.0})),
     *rows("layers", LayerHost, {"make_problem": make_problem, "solver": DDP()}, make_problem=KINDS, solver=KINDS,
           workers=WHOLE[1:], memory=WHOLE),
+    *rows("layers called", lambda warm_start: warm_starts_of(warm_start, 2), {"warm_start": None},
+          warm_start=(*KINDS[1:], [3, None])),
     *rows("compare", trajopt.compare, {"problem": problem(), "solvers": {"ddp": DDP()}}, problem=KINDS,
           solvers=(*KINDS, {}, {"a": 3}, {"a": DDP})),
     *rows("continuation", lambda **given: trajopt.continuation(**{"make_problem": of_start, **given}),

@@ -146,6 +146,15 @@ def across_tangents(system: System, xs: np.ndarray, gradients: np.ndarray) -> np
     return np.einsum("tij,tj->ti", J, np.linalg.solve(J.swapaxes(1, 2) @ J, gradients[..., None])[..., 0])
 
 
+def numbers_along(system: System, xs: np.ndarray, dxs: np.ndarray) -> np.ndarray:
+    """Changes (K, nx) of the numbers of states xs (K, nx) that move along tangent vectors (K, ndx): J times these.
+
+    Raises: TypeError as `along_tangents`.
+    """
+    J = _integrate_jacobian(system, xs)
+    return dxs if J is None else np.einsum("tij,tj->ti", J, dxs)
+
+
 def _integrate_jacobian(system: System, xs: np.ndarray) -> np.ndarray | None:
     """J (K, nx, ndx), None where it is the identity."""
     plain, known = capability(system, PlainTangent), capability(system, IntegrateJacobian)

@@ -274,12 +274,25 @@ def sensitivity(
     """
     if not callable(make_problem):
         raise TypeError(f"make_problem: got {type(make_problem).__name__}, wanted a function of p")
-    parameters = parameters_of(p, wrt)
+    parameters_of(p, wrt)  # says what is wrong with them before a problem is made
     problem = make_problem(p)
     check_problem(problem)
     point = stationary_point(problem, solution)
     if polish:
         point = polished(point, factored(point), solution.constraints)
+    return sensitivity_at(point, make_problem, p, solution, wrt, steps)
+
+
+def sensitivity_at(
+    point: KKTPoint,
+    make_problem: Callable[[Any], Problem],
+    p: Any,
+    solution: Solution,
+    wrt: Sequence[str] | None = None,
+    steps: float | ArrayLike | None = None,
+) -> Sensitivity:
+    """`sensitivity` at the KKT point of the solution, where that is known already."""
+    parameters = parameters_of(p, wrt)
     given = default_steps(parameters) if steps is None else steps
     if np.ndim(given) == 0:
         given = np.full(parameters.vector.shape, given)
