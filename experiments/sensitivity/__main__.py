@@ -14,7 +14,7 @@ from rich.table import Table
 
 import problems
 from experiments.harness import Experiment, Run, count, option, quick, seed
-from experiments.sensitivity import many_parameters, tables
+from experiments.sensitivity import many_parameters, pressing, tables
 from experiments.sensitivity.cases import CASES
 from experiments.sensitivity.certificates import escape_record, minimum_record, saddle_record
 from experiments.sensitivity.dense import DENSE
@@ -46,6 +46,7 @@ def study(run: Run) -> dict[str, Any]:
     counts = many_parameters.QUICK if fast else tuple(many_parameters.PARAMETERS)
     limits = (1, seconds) if fast else (many_parameters.ROUNDS, many_parameters.SECONDS)
     results["many"] = [many_parameters.measure(count, *limits) for count in run.track(list(counts), "many parameters")]
+    results["pressing"] = pressing.measure(1 if fast else pressing.POINTS, run.options.seed)
     if not fast:
         results["inertial"] = measure()
     if run.options.escape:
@@ -65,6 +66,7 @@ def shown(results: dict[str, Any]) -> Iterable[Table]:
     yield tables.certificates_table(results)
     yield tables.saddles_table(results)
     yield tables.many_table(results)
+    yield tables.pressing_table(results)
     if "inertial" in results:
         yield tables.inertial_table(results)
     if "escapes" in results:
@@ -79,7 +81,7 @@ main = Experiment(
         quick("two problems by two parameters, short times"),
         option("--escape", action="store_true", help="solve all problems with and without escapes from saddles, too"),
         count("--starts", 3, "random starts of each problem for --escape", least=0),
-        seed("random starts"),
+        seed("random starts and random points"),
     ],
     tables=shown,
     pictures={"errors.png": plot_errors, "predictions.png": plot_predictions},

@@ -182,3 +182,18 @@ def inertial_table(results: Results) -> Table:
         ("parameters", "iteration, ms", "gradient, ms", "iterations", *(f"error,\n{name}" for name in r["errors"])),
         [[row]],
     )
+
+
+def pressing_table(results: Results) -> Table:
+    """A row a random point."""
+    rows = [
+        (f"{r['payload']:.3f}", r["friction"], r["stride"], r["small"], r["weak"], "yes" if r["kink"] else "",
+         scientific(r["error"]), scientific(r["unpolished"]))
+        for r in results["pressing"]
+    ]  # fmt: skip
+    return table(
+        "derivatives of a robot's step by friction that barely presses, against differences",
+        ("payload, kg",),
+        ("friction", "stride, m", "rows with small\nmultipliers", "weak rows", "kink", "error", "error,\nunpolished"),
+        [rows],
+    )

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import dynamics
 import trajopt
-from problems.quadruped_model import FEET, quadruped, standing
+from experiments.sensitivity.pressing import lifted
 from tests.tolerances import IDENTITY, relative_error
 from tests.trajopt.systems import LinearSystem, Pendulum
 from trajopt.results.stationary import polished_point, polished_solution
@@ -113,36 +112,6 @@ def test_a_torque_that_barely_presses(share):
 
 
 # ------------------------------------------------------------------------------------------------ a robot's step
-STANDING = quadruped()
-START = standing()
-
-
-def lifted(p):
-    """A quadruped lifts a foot and puts it down p[2] further ahead, on ground of friction p[1], with p[0] kg on it."""
-    loaded = STANDING.with_body("load", "base", mass=p[0], com=(0.03, 0.0, 0.06))
-    three = [name for name in FEET if name != "rf_foot"]
-    phases = [("before", FEET, 10), ("lifted", three, 20), ("after", FEET, 20)]
-    system = dynamics.HybridSystem(loaded, 0.01, phases)
-    rest = system.state(START)
-    goal = dynamics.frame_placement(STANDING, START, "rf_foot").p + np.array([p[2], 0.0, 0.0])
-    above, down = (
-        trajopt.ResidualCost(dynamics.FrameTranslation(loaded, "rf_foot", place), weight)
-        for place, weight in ((goal + np.array([-0.03, 0.0, 0.04]), 1e3), (goal, 1e4))
-    )
-    usual = [trajopt.StateCost(system, rest, np.repeat([1.0, 1e-2], 18)), trajopt.ControlCost(1e-1)]
-    running = [list(usual) for _ in range(system.horizon)]
-    running[20].append(above)
-    running[30] = [down]  # the knot of the impact
-    limits = [trajopt.ControlBounds.from_model(system)]
-    for name, phase, first, end in system.segments:
-        if phase.dt > 0.0:
-            cone = dynamics.FrictionCone(phase, p[1])
-            knots = range(first, end)
-            limits.append(trajopt.ResidualConstraint(cone, cone.lower, cone.upper, at=knots, name=name))
-    final = [trajopt.StateCost(system, rest, 10.0), down]
-    return trajopt.Problem(system, rest, system.horizon, running, final, limits, us_init="quasi_static")
-
-
 @pytest.mark.parametrize("p", [(1.0, 0.25, 0.06), (1.0, 0.27, 0.06), (0.9, 0.3, 0.05)])
 def test_friction_that_barely_presses(p, rng):
     """At least one row's multiplier is below a millionth of the costs' derivatives, and holds."""
