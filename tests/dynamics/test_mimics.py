@@ -19,6 +19,8 @@ from dynamics import (
     Spherical,
 )
 from dynamics.model_edits import builder_of
+from tests.reference.complex_dynamics import STEP as COMPLEX
+from tests.reference.complex_dynamics import Point, Robot
 from tests.reference.random_robots import random_inertia, random_rotation, random_states
 from tests.reference.robot_systems import model_slopes
 from tests.tolerances import CENTRAL_DIFFERENCES, CONTRACTED, IDENTITY, ORACLE, SLOPE, relative_error
@@ -206,6 +208,53 @@ def test_forward_dynamics_against_differences(hand, rng):
     T = dynamics.forward_dynamics_second_derivatives(hand, q, v, tau, load)
     assert relative_error(np.einsum("i,ijk", w, T.d2a_dqdq), H.Hqq) < 1e2 * CONTRACTED
     assert relative_error(np.einsum("i,ijk", w, T.d2a_dqdtau), H.Hqtau) < 1e2 * CONTRACTED
+
+
+class Led(Robot):
+    """The complex robot of all joints, in the coordinates of those that lead."""
+
+    def __init__(self, model, q, point, reference):
+        self.G = model.mimic_map.G
+        super().__init__(model.full, model.full_configuration(q), point._replace(dq=self.G @ point.dq), reference)
+
+    def inverse_dynamics(self, v, a):
+        return self.G.T @ super().inverse_dynamics(self.G @ v, self.G @ a)
+
+
+@pytest.mark.parametrize("reference", ["local", "local_world_aligned"])
+@pytest.mark.parametrize("mode", ["inverse", "forward", "hybrid"])
+def test_derivatives_along_parameters_against_complex_steps(hand, mode, reference, rng):
+    """Everything changes at once, along three directions; and the values that change."""
+    n, nb = hand.nv, hand.nb
+    q, v, a, tau = (x[0] for x in random_states(hand, 1, rng, 3))
+    loads = {"tip": rng.uniform(-2, 2, 6), "ring link": rng.uniform(-2, 2, 6)}
+    chosen = {"inverse": np.ones(n, bool), "forward": np.zeros(n, bool)}.get(mode, np.arange(n) % 3 == 0)
+    nothing = np.zeros(n), np.zeros((nb, 10)), np.zeros((nb, 6))
+    here = Point(nothing[0], v, a, tau, *nothing[1:], loads)
+    values = dynamics.hybrid_dynamics(hand, q, v, a, tau, chosen, loads, reference)
+    expected = Led(hand, q, here, reference).hybrid_dynamics(v, a, tau, chosen)
+    for x, y in zip(values, expected, strict=True):
+        assert relative_error(x, y.real) < ORACLE
+    dq, dv, da, dtau = rng.uniform(-2, 2, (4, 3, n))
+    inertial, placement = rng.uniform(-2, 2, (3, nb, 10)), rng.uniform(-2, 2, (3, nb, 6))
+    dloads = {"tip": rng.uniform(-2, 2, (3, 6))}
+    given = {
+        "inverse": {"a": a, "da": da}, "forward": {"tau": tau, "dtau": dtau},
+        "hybrid": {"a": a, "da": da, "tau": tau, "dtau": dtau, "prescribed": chosen},
+    }[mode]  # fmt: skip
+    found = dynamics.parameter_derivatives(
+        hand, q, v, external_wrenches=loads, wrench_reference=reference, dq=dq, dv=dv, inertial=inertial,
+        placement=placement, wrenches=dloads, **given,
+    )  # fmt: skip
+    for k in range(3):
+        moved = {name: x + 1j * COMPLEX * dloads.get(name, np.zeros((3, 6)))[k] for name, x in loads.items()}
+        ends = (dq, v + 1j * COMPLEX * dv[k], a + 1j * COMPLEX * da[k], tau + 1j * COMPLEX * dtau[k])
+        there = Point(1j * COMPLEX * dq[k], *ends[1:], 1j * COMPLEX * inertial[k], 1j * COMPLEX * placement[k], moved)
+        robot = Led(hand, q, there, reference)
+        for x, y in zip(found, robot.hybrid_dynamics(*ends[1:], chosen), strict=True):
+            assert relative_error(x[k], y.imag / COMPLEX) < ORACLE
+    one = dynamics.parameter_derivatives(hand, q, v, **{name: x for name, x in given.items() if name[0] != "d"})
+    assert one.a.shape == one.tau.shape == (n,) and not one.a.any() and not one.tau.any()
 
 
 def test_contact_dynamics_against_a_dense_system(hand, rng):
@@ -409,7 +458,7 @@ def test_bad_followers(rng):
 def test_what_does_not_know_followers(hand, rng):
     q, v, a = (x[0] for x in random_states(hand, 1, rng))
     with pytest.raises(ValueError, match="'hand' has joints that follow others, which this function does not take"):
-        dynamics.hybrid_dynamics(hand, q, v, a, a, np.zeros(hand.nv, bool))
+        hand.block  # noqa: B018
     with pytest.raises(ValueError, match="packed: got True, expected False where joints follow others"):
         dynamics.inverse_dynamics_second_derivatives(hand, q, v, a, packed=True)
     with pytest.raises(ValueError, match="which ControlGravity does not take"):
@@ -426,6 +475,10 @@ def test_what_does_not_know_followers(hand, rng):
     for name, bad in (("v", v[:3]), ("a", a[:3])):
         with pytest.raises(ValueError, match=rf"{name}: got shape \(3,\), expected \(..., 11\)"):
             dynamics.inverse_dynamics(hand, q, **({"v": v, "a": a} | {name: bad}))
+        with pytest.raises(ValueError, match=rf"d{name}: got shape \(3,\), expected"):
+            dynamics.parameter_derivatives(hand, q, v, a, **{f"d{name}": bad})
+    with pytest.raises(ValueError, match=r"different numbers of points .*dtau: 2"):
+        dynamics.parameter_derivatives(hand, np.stack([q] * 3), v, tau=a, dtau=np.stack([a, a]))
 
 
 # ------------------------------------------------------------------------------------------------ feedback of joints
