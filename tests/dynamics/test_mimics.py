@@ -311,6 +311,41 @@ def test_values_against_pinocchio(rng, tmp_path):
         assert relative_error(dynamics.inverse_dynamics(dynamics.from_pinocchio(peer), q, v, a), tau) < ORACLE
 
 
+@pytest.mark.peer
+@pytest.mark.parametrize("composed", [False, True])
+def test_helical_joints_of_pinocchio(composed, rng):
+    """A turn and a slide that follows it by the pitch: torques, places, and derivatives; these not of composite joints,
+    where those of Pinocchio 4.0 are not what differences of its torques say."""
+    pin = pytest.importorskip("pinocchio")
+    pin.seed(0)
+    axis = np.array([1.0, -2.0, 2.0]) / 3.0
+    composite = pin.JointModelComposite(pin.JointModelRX(), pin.SE3.Random())
+    composite.addJoint(pin.JointModelHY(-1.0), pin.SE3.Random())
+    joints = [
+        pin.JointModelFreeFlyer(), pin.JointModelHX(0.3), pin.JointModelRZ(), pin.JointModelHY(-0.2),
+        pin.JointModelHZ(0.0), pin.JointModelHelicalUnaligned(axis, 0.15), *([composite] if composed else []),
+    ]  # fmt: skip
+    peer, parent = pin.Model(), 0
+    for i, joint in enumerate(joints):
+        parent = peer.addJoint(1 if i == 4 else parent, joint, pin.SE3.Random(), f"j{i}")
+        peer.appendBodyToJoint(parent, pin.Inertia(*random_inertia(rng)), pin.SE3.Random())
+    peer.addFrame(pin.Frame("tip", parent, 0, pin.SE3.Random(), pin.FrameType.OP_FRAME))
+    peer.armature = rng.uniform(0.1, 1.0, peer.nv)
+    model, data = dynamics.from_pinocchio(peer), peer.createData()
+    assert (model.nq, model.nv) == (peer.nq, peer.nv) and np.array_equal(model.armature, peer.armature)
+    assert dynamics.Mimic("j1_slide", "j1", 0.3) in model.mimics and len(model.mimics) == 3 + composed
+    for q, v, a in zip(*random_states(model, 3, rng), strict=True):
+        tau = pin.rnea(peer, data, q, v, a)
+        assert relative_error(dynamics.inverse_dynamics(model, q, v, a), tau) < ORACLE
+        pin.framesForwardKinematics(peer, data, q)
+        assert relative_error(dynamics.frame_placement(model, q, "tip").p, data.oMf[-1].translation, 1.0) < ORACLE
+        if not composed:
+            found = dynamics.inverse_dynamics_derivatives(model, q, v, a)[:2]
+            for our, other in zip(found, pin.computeRNEADerivatives(peer, data, q, v, a)[:2], strict=True):
+                assert relative_error(our, other) < ORACLE
+        assert relative_error(dynamics.forward_dynamics(model, q, v, tau), a) < 1e2 * ORACLE
+
+
 # ------------------------------------------------------------------------------------------------ systems
 @pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize("integrator", ["semi_implicit_euler", "explicit_euler", "rk4"])
