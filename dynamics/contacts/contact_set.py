@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.contacts.contact_arrays import ContactArrays
-from dynamics.contacts.frame_contact import AXES
+from dynamics.contacts.frame_contact import AXES, feedback
 from dynamics.contacts.loop_arrays import LoopArrays, without_feedback
 from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint
 from dynamics.contacts.point_contact import PointContact
@@ -172,13 +172,14 @@ def as_contact_set(model: RigidBodyModel, contacts: Contacts) -> ContactSet:
     return ContactSet(model, contacts)
 
 
-def of_system(model: RigidBodyModel, contacts: Contacts) -> ContactSet:
-    """The set with the loops and couplings that the model has and it has not; errors as `ContactSet`."""
-    given = as_contact_set(model, contacts)
+def of_system(model: RigidBodyModel, contacts: Contacts, dt: float = 0.0) -> ContactSet:
+    """The set with the loops and couplings that the model has and it has not, fed back as steps of dt, s, can; errors
+    as `ContactSet`."""
+    given, gains = as_contact_set(model, contacts), feedback(dt)
     own: list[Contact] = [
-        LoopConstraint(model, loop.frame1, loop.frame2, loop.kind, axis=loop.axis) for loop in model.loops
+        LoopConstraint(model, loop.frame1, loop.frame2, loop.kind, gains, loop.axis) for loop in model.loops
     ]
-    own += [JointCoupling(model, dict(coupling.joints), coupling.offset) for coupling in model.couplings]
+    own += [JointCoupling(model, dict(each.joints), each.offset, gains) for each in model.couplings]
     added = [closure for closure in own if closure.frame not in given.frames]
     return ContactSet(model, [*given.contacts, *added]) if added else given
 

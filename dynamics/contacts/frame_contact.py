@@ -14,7 +14,10 @@ from dynamics.validation import as_array
 
 AXES = ("local_world_aligned", "local")
 FEEDBACK = (100.0, 20.0)
-"""Gains kp, 1/s^2, and kd, 1/s, of what states a position, if it is given no others: critical damping of 0.1 s."""
+"""Gains kp, 1/s^2, and kd, 1/s, of what states a position, if it is given no others: critical damping, with a time
+constant of 0.1 s."""
+LEAST_STEPS = 2.0
+"""Time constant of that feedback in steps, at least: with less than 1.2 semi-implicit Euler steps amplify gaps."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -66,6 +69,13 @@ class FrameContact:
     def __repr__(self) -> str:
         arguments = f"{self.frame!r}, gains={self.gains}, reference={self.reference}, axes={self.axes!r}"
         return f"{type(self).__name__}({arguments})"
+
+
+def feedback(dt: float) -> tuple[float, float]:
+    """`FEEDBACK`, in steps of dt, s, that are too long for it slower."""
+    kp, kd = FEEDBACK
+    slower = max(1.0, 0.5 * kd * LEAST_STEPS * dt)
+    return kp / slower**2, kd / slower
 
 
 def as_gains(value: ArrayLike) -> tuple[float, float]:

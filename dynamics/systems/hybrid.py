@@ -20,7 +20,7 @@ from dynamics.systems.phases import checked_phases
 from dynamics.systems.quasi_static import check_references, undriven_basis
 from dynamics.systems.rigid_body import ORDERS, RigidBodySystem
 from dynamics.systems.robot_system import RobotSystem
-from dynamics.validation import as_array, as_flag, as_name, as_whole_number, unknown_name
+from dynamics.validation import as_array, as_flag, as_name, as_whole_number, check_time_step, unknown_name
 
 
 class HybridSystem(RobotSystem):
@@ -76,12 +76,13 @@ class HybridSystem(RobotSystem):
         joint_friction: bool = True,
         friction_speed: float | None = None,
     ) -> None:
+        check_time_step(dt)
         impacts = as_flag("impacts", impacts)
         restitution, damping = as_restitution(restitution), as_damping(contact_damping, "contact_damping")
         flows: dict[ContactSet, RigidBodySystem] = {}
         strikes: dict[ContactSet, Impact] = {}
         segments, before, t = [], None, 0
-        for name, held, knots in (checked := checked_phases(model, phases, gains)):
+        for name, held, knots in (checked := checked_phases(model, phases, gains, dt)):
             fixed = _what_is_fixed(held)
             if knots == 0 or (impacts and before is not None and not fixed <= before):
                 if held not in strikes:

@@ -117,7 +117,7 @@ class RigidBodySystem(RobotSystem):
             friction = joint_friction, friction_speed
             self._follow(model, contacts, contact_damping, formulation, actuation, dt, integrator, *friction)
             return
-        self.contacts = of_system(model, contacts)
+        self.contacts = of_system(model, contacts, dt)
         self.contact_arrays = self.contacts.damped(contact_damping, "contact_damping")
         self.contact_damping = self.contact_arrays.damping
         if self.contact_damping != 0.0 and not self.in_contact:

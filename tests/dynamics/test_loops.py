@@ -20,6 +20,7 @@ from dynamics import (
     contact_impulse,
 )
 from dynamics.contacts.loop_motion import loop_rows
+from dynamics.model_edits import builder_of
 from tests.reference.loop_cases import (
     CASES,
     GAINS,
@@ -234,6 +235,26 @@ def test_fingers_come_to_the_offset_that_their_coupling_states(q, v):
     expected = 0.02 + (e0 + (de0 + rate * e0) * t) * np.exp(-rate * t)
     assert np.abs(xs[:, 0] - xs[:, 1] - expected).max() < 1e-9
     assert np.abs(xs[:, 0] + xs[:, 1] - (q[0] + q[1] + (v[0] + v[1]) * t)).max() < 1e-12
+
+
+@pytest.mark.parametrize("integrator", ["semi_implicit_euler", "explicit_euler", "rk4"])
+@pytest.mark.parametrize("dt", [0.01, 0.05, 0.1, 0.5])
+def test_feedback_of_what_a_model_holds_suits_its_steps(dt, integrator):
+    """Of couplings and loops: gaps vanish, without overshoot, also in steps longer than a tenth of a second."""
+    builder = builder_of(gripper())
+    builder.add_frame("end", "left finger", (np.eye(3), [0.0, -0.1, 0.0]))
+    builder.add_frame("mount", "world")
+    builder.add_loop("end", "mount")
+    model = builder.build()
+    for system in (
+        RigidBodySystem(model, dt, integrator),
+        HybridSystem(model, dt, [("held", [], 60)], None, integrator).segments[0].system,
+    ):
+        loop, coupling = system.contacts.contacts
+        assert loop.gains == coupling.gains == ((100.0, 20.0) if dt <= 0.05 else pytest.approx((0.25 / dt**2, 1 / dt)))
+        xs = system.rollout(system.state([0.15, 0.08]), np.zeros((60, 2)))
+        gaps = np.column_stack([xs[:, 0] - 0.1, xs[:, 0] - xs[:, 1] - 0.02])
+        assert np.abs(gaps[-1]).max() < 0.1 * np.abs(gaps[0]).max() and gaps.min() > -1e-12
 
 
 def test_a_start_that_breaks_a_coupling_is_refused():
