@@ -187,7 +187,8 @@ class Parts:
         return f"actuator {name!r}: "
 
     def add_loop(self, frame1: str, frame2: str, kind: str = "ball", axis: str = "z") -> None:
-        """Close a chain: systems of the robot hold two frames together, as `LoopConstraint` does.
+        """Close a chain: systems of the robot hold two frames together, as `LoopConstraint` does, with its feedback, in
+        steps of more than 0.05 s with a time constant of two steps.
 
         Parameters
         ----------
@@ -205,7 +206,8 @@ class Parts:
         self._loops.append(Loop(frame1, frame2, kind, axis))
 
     def add_coupling(self, joints: Mapping[str, float], offset: float = 0.0) -> None:
-        """Let joints of one degree of freedom move together: systems of the robot keep sum_j r_j q_j = offset.
+        """Let joints of one degree of freedom move together: systems of the robot keep sum_j r_j q_j = offset, with the
+        feedback of `JointCoupling`, in steps of more than 0.05 s with a time constant of two steps.
 
         Raises ValueError for an unknown joint, one of several degrees of freedom, or fewer than two joints.
         """

@@ -102,8 +102,9 @@ def hybrid_dynamics(
 ) -> HybridDynamics:
     """Accelerations and torques of a robot some of whose joints follow a given acceleration, the others a torque.
 
-    M(q) a + C(q, v) v + g(q) = tau + sum_i J_i' f_i, solved for a where tau is given and for tau where a is, in O(nv).
-    All entries prescribed is inverse dynamics, none is forward dynamics.                         [Kim 2012, table 4]
+    M(q) a + C(q, v) v + g(q) = tau + sum_i J_i' f_i, solved for a where tau is given and for tau where a is, in O(nv)
+    (where joints follow others by the mass matrix).  All entries prescribed is inverse dynamics, none is forward
+    dynamics.                                                                                     [Kim 2012, table 4]
 
     Parameters
     ----------
@@ -127,10 +128,26 @@ def hybrid_dynamics(
     chosen = as_choice("prescribed", prescribed, model.nv)
     a, tau = given_entries("a", a, chosen), given_entries("tau", tau, ~chosen)
     single, (q, v, a, tau) = points(model, q, v=v, a=a, tau=tau)
+    if model.tree is not None:
+        known = inverse_dynamics(model, q, v, a, external_wrenches, wrench_reference)
+        return HybridDynamics(*unbatch(single, *completed(mass_matrix(model, q), chosen, a, tau, known)))
     loads = loads_batch(model, external_wrenches, wrench_reference, len(q))
     a, tau = a.copy(), tau.copy()
     _drive_hybrid(model, q, v, a, tau, chosen.astype(np.int64), loads)
     return HybridDynamics(*unbatch(single, a, tau))
+
+
+def completed(
+    M: np.ndarray, chosen: np.ndarray, a: np.ndarray, tau: np.ndarray, known: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """a and tau with M a + r = tau and what is given of both: a (..., nv), zero but where `chosen` (nv,), tau (..., nv)
+    elsewhere; M (..., nv, nv), and known = M a + r (..., nv) with that a."""
+    free = ~chosen
+    found = np.linalg.solve(M[..., free, :][..., free], (tau - known)[..., free, None])
+    a, tau = np.broadcast_to(a, known.shape).copy(), np.broadcast_to(tau, known.shape).copy()
+    a[..., free] = found[..., 0]
+    tau[..., chosen] = (known + (M[..., free] @ found)[..., 0])[..., chosen]
+    return a, tau
 
 
 def as_choice(name: str, value: ArrayLike, n: int) -> np.ndarray:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.contacts.contact_arrays import ContactArrays
-from dynamics.contacts.frame_contact import AXES
-from dynamics.contacts.loop_arrays import LoopArrays
+from dynamics.contacts.frame_contact import AXES, feedback
+from dynamics.contacts.loop_arrays import LoopArrays, without_feedback
 from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint
 from dynamics.contacts.point_contact import PointContact
 from dynamics.contacts.rigid_contact import RigidContact
@@ -89,7 +89,7 @@ class ContactSet:
     def at_rest(self) -> tuple[RigidBodyModel, ContactArrays | LoopArrays]:
         """The model without gravity and the set without gains: what impulses know of both."""
         weightless = replace(self.model, arrays=self.model.arrays._replace(gravity=np.zeros(3)))
-        return weightless, self.arrays._replace(gains=np.zeros_like(self.arrays.gains))
+        return weightless, without_feedback(self.arrays)
 
     def impulsive(self, damping: float, name: str = "damping") -> tuple[RigidBodyModel, ContactArrays | LoopArrays]:
         """`at_rest` for contacts that yield; errors as `damped`."""
@@ -172,13 +172,14 @@ def as_contact_set(model: RigidBodyModel, contacts: Contacts) -> ContactSet:
     return ContactSet(model, contacts)
 
 
-def of_system(model: RigidBodyModel, contacts: Contacts) -> ContactSet:
-    """The set with the loops and couplings that the model has and it has not; errors as `ContactSet`."""
-    given = as_contact_set(model, contacts)
+def of_system(model: RigidBodyModel, contacts: Contacts, dt: float = 0.0) -> ContactSet:
+    """The set with the loops and couplings that the model has and it has not, fed back as steps of dt, s, can; errors
+    as `ContactSet`."""
+    given, gains = as_contact_set(model, contacts), feedback(dt)
     own: list[Contact] = [
-        LoopConstraint(model, loop.frame1, loop.frame2, loop.kind, axis=loop.axis) for loop in model.loops
+        LoopConstraint(model, loop.frame1, loop.frame2, loop.kind, gains, loop.axis) for loop in model.loops
     ]
-    own += [JointCoupling(model, dict(coupling.joints)) for coupling in model.couplings]
+    own += [JointCoupling(model, dict(each.joints), each.offset, gains) for each in model.couplings]
     added = [closure for closure in own if closure.frame not in given.frames]
     return ContactSet(model, [*given.contacts, *added]) if added else given
 
@@ -193,7 +194,10 @@ def of_full_robot(
     given = as_contact_set(model, contacts).contacts
     if any(isinstance(held, JointCoupling) for held in given):
         raise ValueError("contacts: got a JointCoupling, expected none where joints follow others; see add_mimic")
-    ties = [JointCoupling(model.full, {mimic.joint: 1.0, mimic.source: -mimic.multiplier}) for mimic in model.mimics]
+    ties = [
+        JointCoupling(model.full, {mimic.joint: 1.0, mimic.source: -mimic.multiplier}, mimic.offset, (0.0, 0.0))
+        for mimic in model.mimics
+    ]
     return ContactSet(model.full, [*(replace(held, model=model.full) for held in given), *ties])
 
 

@@ -6,15 +6,16 @@ torques, the inertial parameters of the bodies, the placements of the joints and
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import launch, unbatch
-from dynamics.algorithms.forward_dynamics import as_choice, given_entries
+from dynamics.algorithms.batch import launch, points, unbatch
+from dynamics.algorithms.forward_dynamics import as_choice, completed, given_entries, hybrid_dynamics
 from dynamics.algorithms.kinematics import BODY, DOF, FORCES, forward_pass
 from dynamics.algorithms.loads import Wrenches, add_loads, gather_loads, loads_numbers
+from dynamics.algorithms.mass_matrix import mass_matrix
 from dynamics.derivatives.parameter_directions import direction_batch, direction_numbers, gather_direction
 from dynamics.derivatives.parameter_recursion import (
     CHANGE,
@@ -85,7 +86,8 @@ def parameter_derivatives(
     """Derivative of inverse, forward or hybrid dynamics along a scalar parameter p that everything may depend on.
 
     With a given it is that of inverse dynamics, with tau that of forward dynamics, with a, tau and `prescribed` that of
-    hybrid dynamics.  What is left out does not depend on p.  Cost O(nv) per direction.        [Kim 2012, tables 5 to 7]
+    hybrid dynamics.  What is left out does not depend on p.  Cost O(nv) per direction, but where joints follow others.
+                                                                                              [Kim 2012, tables 5 to 7]
 
     Parameters
     ----------
@@ -121,6 +123,13 @@ def parameter_derivatives(
         a, da = (given_entries(name, everywhere if x is None else x, chosen) for name, x in (("a", a), ("da", da)))
         known = [("tau", tau), ("dtau", everywhere if dtau is None else dtau)]
         tau, dtau = (given_entries(name, x, ~chosen) for name, x in known)
+    if model.tree is not None:
+        constant = {"external_wrenches": external_wrenches, "wrench_reference": wrench_reference}
+        if chosen is not None:
+            a = hybrid_dynamics(model, q, v, cast(np.ndarray, a), cast(np.ndarray, tau), chosen, **constant).a
+        directions = {"dq": dq, "dv": dv, "da": da, "dtau": dtau}
+        changes = {"inertial": inertial, "placement": placement, "wrenches": wrenches}
+        return _where_joints_follow(model, q, v, cast(ArrayLike, a), chosen, directions, constant | changes)
     vectors = {"v": v, "a": a, "tau": tau, "dq": dq, "dv": dv, "da": da, "dtau": dtau}
     batch = direction_batch(model, q, vectors, inertial, placement, external_wrenches, wrenches, wrench_reference)
     numbers = model.nb * (BODY + CHANGE) + model.nv * (DOF + 3) + model.nq + hybrid_numbers(model.arrays)
@@ -130,6 +139,28 @@ def parameter_derivatives(
         None if chosen is None else chosen.astype(np.int64), batch.loads, batch.dloads, batch.direction, batch.dtau,
     )  # fmt: skip
     return ParameterDerivatives(*unbatch(batch.single, batch.direction.a.copy(), batch.dtau))  # da may be the caller's
+
+
+def _where_joints_follow(
+    model: RigidBodyModel,
+    q: ArrayLike,
+    v: ArrayLike,
+    a: ArrayLike,
+    chosen: np.ndarray | None,
+    directions: dict[str, ArrayLike | None],
+    others: dict[str, Any],
+) -> ParameterDerivatives:
+    """`parameter_derivatives` from those of the inverse dynamics of all joints: r = dID/dp where the accelerations that
+    are given change, and M da + r = dtau.  a : all accelerations; directions : dq, dv, da, dtau; others : further
+    arguments."""
+    d = {name: np.zeros(model.nv) if x is None else x for name, x in directions.items()}
+    moves = {name: model.full_velocity(d[name], name) for name in ("dq", "dv", "da")}
+    there = model.full_configuration(q), model.full_velocity(v), model.full_velocity(a, "a")
+    r = model.mimic_map.fold(parameter_derivatives(model.full, *there, **moves, **others).tau)
+    single, (q, r, da, dtau) = points(model, q, r=r, da=d["da"], dtau=d["dtau"])
+    if chosen is not None:
+        da, r = completed(mass_matrix(model, q), chosen, da, dtau, r)
+    return ParameterDerivatives(*unbatch(single, da, r))
 
 
 def _given_accelerations(nv, a, tau, prescribed, da, dtau) -> np.ndarray | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -26,9 +26,18 @@ if TYPE_CHECKING:
 _SEVERAL: dict[str, Callable[[], Joint]] = {
     "FreeFlyer": FreeFlyer, "Spherical": Spherical, "Planar": Planar, "Translation": Translation
 }  # fmt: skip
+_HELICAL = ("HX", "HY", "HZ", "HelicalUnaligned")
 _ONE: dict[str, Callable[[Any], Joint]] = {"R": Revolute, "RUB": Continuous, "P": Prismatic} | {
     "RevoluteUnaligned": Revolute, "RevoluteUnboundedUnaligned": Continuous, "PrismaticUnaligned": Prismatic
 }  # fmt: skip
+
+
+class _Part(NamedTuple):
+    """A joint of ours, placed in what the one before moves, which it may follow."""
+
+    joint: Joint
+    placement: Pose = IDENTITY
+    pitch: float | None = None  # m/rad, by which it follows the one before
 
 
 def from_pinocchio(model: pinocchio.Model) -> RigidBodyModel:
@@ -43,7 +52,8 @@ def from_pinocchio(model: pinocchio.Model) -> RigidBodyModel:
     -------
     RigidBodyModel
         Joints with limits, armature, damping and friction, bodies and all frames.  Composite and universal joints
-        become as many joints.  A body without a frame of its own is called after its joint, "<joint>_body".
+        become as many joints; a helical joint a revolute one of its name, and "<joint>_slide" that follows it by its
+        pitch (`ModelBuilder.add_mimic`).  A body without a frame of its own is called after its joint, "<joint>_body".
 
     Raises
     ------
@@ -67,15 +77,21 @@ def pinocchio_builder(model: Any) -> ModelBuilder:
     for i in range(1, m.njoints):
         name, parent, placement = m.names[i], held[m.parents[i]], _pose(m.jointPlacements[i])
         leads = _leader(m, i)
-        parts = _joints(m.joints[i], name) if leads is None else [(_mimicking(m, i), IDENTITY)]
+        parts = _joints(m.joints[i], name) if leads is None else [_Part(_mimicking(m, i))]
         q, v = m.joints[i].idx_q, m.joints[i].idx_v
-        for k, (joint, inner) in enumerate(parts):
-            last = k == len(parts) - 1
-            label = name if len(parts) == 1 else f"{name}[{k}]"
-            body = bodies[i] if last else f"{label}_body"
-            figures = ({} if leads else _figures(m, joint, q, v)) | (_inertia(m.inertias[i]) if last else {})
+        several, label = sum(part.pitch is None for part in parts) > 1, name
+        for k, (joint, inner, pitch) in enumerate(parts):
+            last, before = k == len(parts) - 1, label
+            label = f"{before}_slide" if pitch is not None else f"{name}[{k}]" if several else name
+            inner_body = f"{label}_body" if several else f"{label}_turn"
+            body = bodies[i] if last else inner_body
+            own = {} if leads or pitch is not None else _figures(m, joint, q, v)
+            figures = own | (_inertia(m.inertias[i]) if last else {})
             builder.add_body(body, parent, joint, label, placement=compose(placement, inner), **figures)
             parent, placement = body, IDENTITY
+            if pitch is not None:
+                builder.add_mimic(label, before, pitch)
+                continue
             q, v = q + joint.nq + _extra(joint), v + joint.nv
             if leads:
                 exact = m.joints[i].extract()
@@ -118,30 +134,35 @@ def _body_names(m: Any) -> dict[int, str]:
     return {i: names.get(i, f"{m.names[i]}_body") for i in range(1, m.njoints)}
 
 
-def _joints(model: Any, name: str) -> list[tuple[Joint, Pose]]:
-    """A joint as joints of ours, each placed in what the one before moves."""
+def _joints(model: Any, name: str) -> list[_Part]:
+    """A joint as joints of ours."""
     kind = model.shortname().removeprefix("JointModel")
     exact = model.extract() if hasattr(model, "extract") else model
     if kind == "Composite":
         inner = zip(exact.joints, exact.jointPlacements, strict=True)
-        return [(joint, compose(_pose(place), pose)) for part, place in inner for joint, pose in _joints(part, name)]
+        placed = [(_pose(place), _joints(part, name)) for part, place in inner]
+        moved = [[first._replace(placement=compose(at, first.placement)), *rest] for at, (first, *rest) in placed]
+        return [part for parts in moved for part in parts]
     if kind == "Universal":
-        return [(Revolute(exact.axis1), IDENTITY), (Revolute(exact.axis2), IDENTITY)]
+        return [_Part(Revolute(exact.axis1)), _Part(Revolute(exact.axis2))]
     if kind in _SEVERAL:
-        return [(_SEVERAL[kind](), IDENTITY)]
+        return [_Part(_SEVERAL[kind]())]
+    if kind in _HELICAL:
+        axis, pitch = _axis(exact), float(exact.pitch)
+        return [_Part(Revolute(axis)), *([_Part(Prismatic(axis), pitch=pitch)] if pitch != 0.0 else [])]
     one = _ONE.get(kind) or (_ONE.get(kind[:-1]) if kind[-1] in "XYZ" else None)
     if one is not None:
-        return [(one(_axis(exact)), IDENTITY)]
+        return [_Part(one(_axis(exact)))]
     raise ValueError(f"joint {name!r}: its type, {kind}, is not known here")
 
 
 def _axis(model: Any) -> np.ndarray:
-    """Of a joint of one degree of freedom: one half of its motion is zero."""
+    """Of a joint of one degree of freedom: the one that it turns about, or else the one that it moves along."""
     data, q = model.createData(), np.zeros(model.idx_q + model.nq)
     q[model.idx_q] = 1.0
     model.calc(data, q)
     linear, angular = np.split(np.array(data.S).ravel(), 2)
-    return linear + angular
+    return angular if angular.any() else linear
 
 
 def _mimicking(m: Any, i: int) -> Joint:
@@ -155,6 +176,8 @@ def _mimicking(m: Any, i: int) -> Joint:
     pinocchio.forwardKinematics(m, data, q)
     moved = m.jointPlacements[i].actInv(data.liMi[i])
     turn = Rotation.from_matrix(np.array(moved.rotation)).as_rotvec()
+    if turn.any() and np.abs(np.array(moved.translation)).max() > 1e-12:
+        raise ValueError(f"joint {m.names[i]!r}: its type, a mimic of a helical joint, is not known here")
     return Continuous(turn) if turn.any() else Prismatic(np.array(moved.translation))
 
 

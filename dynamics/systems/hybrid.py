@@ -20,7 +20,7 @@ from dynamics.systems.phases import checked_phases
 from dynamics.systems.quasi_static import check_references, undriven_basis
 from dynamics.systems.rigid_body import ORDERS, RigidBodySystem
 from dynamics.systems.robot_system import RobotSystem
-from dynamics.validation import as_array, as_flag, as_name, as_whole_number, unknown_name
+from dynamics.validation import as_array, as_flag, as_name, as_whole_number, check_time_step, unknown_name
 
 
 class HybridSystem(RobotSystem):
@@ -76,12 +76,13 @@ class HybridSystem(RobotSystem):
         joint_friction: bool = True,
         friction_speed: float | None = None,
     ) -> None:
+        check_time_step(dt)
         impacts = as_flag("impacts", impacts)
         restitution, damping = as_restitution(restitution), as_damping(contact_damping, "contact_damping")
         flows: dict[ContactSet, RigidBodySystem] = {}
         strikes: dict[ContactSet, Impact] = {}
         segments, before, t = [], None, 0
-        for name, held, knots in (checked := checked_phases(model, phases, gains)):
+        for name, held, knots in (checked := checked_phases(model, phases, gains, dt)):
             fixed = _what_is_fixed(held)
             if knots == 0 or (impacts and before is not None and not fixed <= before):
                 if held not in strikes:
@@ -295,7 +296,8 @@ class HybridSystem(RobotSystem):
 
     def check_start(self, x0: ArrayLike) -> None:
         """Raise ValueError if at x0 (nx,) a frame that the first segment holds is more than a millimetre away from its
-        contact's reference, or a rigid foot turned by more than a milliradian, or a loop open or turned by more."""
+        contact's reference, or a rigid foot turned by more than a milliradian, or a loop open or turned, or a coupling
+        off, by more."""
         q = as_array("x0", x0, (self.nx,))[: self.nq]
         check_references(self.model.full, self.model.full_configuration(q), self.segments[0].system.contacts)
 

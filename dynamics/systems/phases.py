@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.contacts.contact_set import Contact, ContactSet, of_system
+from dynamics.contacts.frame_contact import as_gains
 from dynamics.contacts.point_contact import PointContact
 from dynamics.model import RigidBodyModel
 
@@ -18,23 +19,24 @@ class Phase(NamedTuple):
     knots: int  # none at an impact
 
 
-def checked_phases(model: RigidBodyModel, phases: Any, gains: Any) -> list[Phase]:
+def checked_phases(model: RigidBodyModel, phases: Any, gains: Any, dt: float) -> list[Phase]:
     """Phases whose sets of contacts are one object where they hold the same contacts.
 
-    phases: sequence of (name, frames, knots); a frame's name stands for a `PointContact` with these gains.
+    phases: sequence of (name, frames, knots); a frame's name stands for a `PointContact` with these gains.  dt :
+    length of steps, s.
     Raises ValueError or TypeError naming the phase, what came and what was expected.
     """
     if isinstance(phases, str) or not isinstance(phases, Sequence) or not len(phases):
         raise ValueError(f"phases: got {phases!r}, expected a list of at least one (name, frames, knots)")
     named: dict[str, PointContact] = {}
     sets: dict[frozenset[Contact], ContactSet] = {}
-    checked = [_checked_phase(model, i, phase, gains, named, sets) for i, phase in enumerate(phases)]
+    checked = [_checked_phase(model, i, phase, gains, dt, named, sets) for i, phase in enumerate(phases)]
     if not any(phase.knots for phase in checked):
         raise ValueError("phases: got impacts alone, expected a phase that takes time")
     return checked
 
 
-def _checked_phase(model, i, phase, gains, named, sets) -> Phase:
+def _checked_phase(model, i, phase, gains, dt, named, sets) -> Phase:
     if not isinstance(phase, (tuple, list)) or len(phase) != 3:
         raise ValueError(f"phases[{i}]: got {phase!r}, expected (name, frames, knots)")
     name, frames, knots = phase
@@ -49,7 +51,7 @@ def _checked_phase(model, i, phase, gains, named, sets) -> Phase:
         raise ValueError(f"{where}: got neither knots nor frames, expected frames that an impact stops")
     try:
         contacts = [_contact(model, entry, gains, named) for entry in frames]
-        found = of_system(model, contacts)
+        found = of_system(model, contacts, dt)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{where}: {error}") from None
     return Phase(name, sets.setdefault(frozenset(contacts), found), int(knots))
@@ -59,5 +61,5 @@ def _contact(model, entry, gains, named) -> Contact:
     if not isinstance(entry, str):
         return entry  # what is no contact is refused by the set
     if entry not in named:
-        named[entry] = PointContact(model, entry, gains)
+        named[entry] = PointContact(model, entry, as_gains(gains))
     return named[entry]

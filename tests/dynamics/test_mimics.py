@@ -19,6 +19,8 @@ from dynamics import (
     Spherical,
 )
 from dynamics.model_edits import builder_of
+from tests.reference.complex_dynamics import STEP as COMPLEX
+from tests.reference.complex_dynamics import Point, Robot
 from tests.reference.random_robots import random_inertia, random_rotation, random_states
 from tests.reference.robot_systems import model_slopes
 from tests.tolerances import CENTRAL_DIFFERENCES, CONTRACTED, IDENTITY, ORACLE, SLOPE, relative_error
@@ -208,6 +210,53 @@ def test_forward_dynamics_against_differences(hand, rng):
     assert relative_error(np.einsum("i,ijk", w, T.d2a_dqdtau), H.Hqtau) < 1e2 * CONTRACTED
 
 
+class Led(Robot):
+    """The complex robot of all joints, in the coordinates of those that lead."""
+
+    def __init__(self, model, q, point, reference):
+        self.G = model.mimic_map.G
+        super().__init__(model.full, model.full_configuration(q), point._replace(dq=self.G @ point.dq), reference)
+
+    def inverse_dynamics(self, v, a):
+        return self.G.T @ super().inverse_dynamics(self.G @ v, self.G @ a)
+
+
+@pytest.mark.parametrize("reference", ["local", "local_world_aligned"])
+@pytest.mark.parametrize("mode", ["inverse", "forward", "hybrid"])
+def test_derivatives_along_parameters_against_complex_steps(hand, mode, reference, rng):
+    """Everything changes at once, along three directions; and the values that change."""
+    n, nb = hand.nv, hand.nb
+    q, v, a, tau = (x[0] for x in random_states(hand, 1, rng, 3))
+    loads = {"tip": rng.uniform(-2, 2, 6), "ring link": rng.uniform(-2, 2, 6)}
+    chosen = {"inverse": np.ones(n, bool), "forward": np.zeros(n, bool)}.get(mode, np.arange(n) % 3 == 0)
+    nothing = np.zeros(n), np.zeros((nb, 10)), np.zeros((nb, 6))
+    here = Point(nothing[0], v, a, tau, *nothing[1:], loads)
+    values = dynamics.hybrid_dynamics(hand, q, v, a, tau, chosen, loads, reference)
+    expected = Led(hand, q, here, reference).hybrid_dynamics(v, a, tau, chosen)
+    for x, y in zip(values, expected, strict=True):
+        assert relative_error(x, y.real) < ORACLE
+    dq, dv, da, dtau = rng.uniform(-2, 2, (4, 3, n))
+    inertial, placement = rng.uniform(-2, 2, (3, nb, 10)), rng.uniform(-2, 2, (3, nb, 6))
+    dloads = {"tip": rng.uniform(-2, 2, (3, 6))}
+    given = {
+        "inverse": {"a": a, "da": da}, "forward": {"tau": tau, "dtau": dtau},
+        "hybrid": {"a": a, "da": da, "tau": tau, "dtau": dtau, "prescribed": chosen},
+    }[mode]  # fmt: skip
+    found = dynamics.parameter_derivatives(
+        hand, q, v, external_wrenches=loads, wrench_reference=reference, dq=dq, dv=dv, inertial=inertial,
+        placement=placement, wrenches=dloads, **given,
+    )  # fmt: skip
+    for k in range(3):
+        moved = {name: x + 1j * COMPLEX * dloads.get(name, np.zeros((3, 6)))[k] for name, x in loads.items()}
+        ends = (dq, v + 1j * COMPLEX * dv[k], a + 1j * COMPLEX * da[k], tau + 1j * COMPLEX * dtau[k])
+        there = Point(1j * COMPLEX * dq[k], *ends[1:], 1j * COMPLEX * inertial[k], 1j * COMPLEX * placement[k], moved)
+        robot = Led(hand, q, there, reference)
+        for x, y in zip(found, robot.hybrid_dynamics(*ends[1:], chosen), strict=True):
+            assert relative_error(x[k], y.imag / COMPLEX) < ORACLE
+    one = dynamics.parameter_derivatives(hand, q, v, **{name: x for name, x in given.items() if name[0] != "d"})
+    assert one.a.shape == one.tau.shape == (n,) and not one.a.any() and not one.tau.any()
+
+
 def test_contact_dynamics_against_a_dense_system(hand, rng):
     """[M J'; J 0] of the coordinates that lead, and derivatives against differences."""
     held = [PointContact(hand, "tip", gains=(0.0, 20.0))]
@@ -260,6 +309,41 @@ def test_values_against_pinocchio(rng, tmp_path):
         tau = pin.rnea(peer, data, q, v, a)
         assert relative_error(dynamics.inverse_dynamics(model, q, v, a), tau) < ORACLE
         assert relative_error(dynamics.inverse_dynamics(dynamics.from_pinocchio(peer), q, v, a), tau) < ORACLE
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("composed", [False, True])
+def test_helical_joints_of_pinocchio(composed, rng):
+    """A turn and a slide that follows it by the pitch: torques, places, and derivatives; these not of composite joints,
+    where those of Pinocchio 4.0 are not what differences of its torques say."""
+    pin = pytest.importorskip("pinocchio")
+    pin.seed(0)
+    axis = np.array([1.0, -2.0, 2.0]) / 3.0
+    composite = pin.JointModelComposite(pin.JointModelRX(), pin.SE3.Random())
+    composite.addJoint(pin.JointModelHY(-1.0), pin.SE3.Random())
+    joints = [
+        pin.JointModelFreeFlyer(), pin.JointModelHX(0.3), pin.JointModelRZ(), pin.JointModelHY(-0.2),
+        pin.JointModelHZ(0.0), pin.JointModelHelicalUnaligned(axis, 0.15), *([composite] if composed else []),
+    ]  # fmt: skip
+    peer, parent = pin.Model(), 0
+    for i, joint in enumerate(joints):
+        parent = peer.addJoint(1 if i == 4 else parent, joint, pin.SE3.Random(), f"j{i}")
+        peer.appendBodyToJoint(parent, pin.Inertia(*random_inertia(rng)), pin.SE3.Random())
+    peer.addFrame(pin.Frame("tip", parent, 0, pin.SE3.Random(), pin.FrameType.OP_FRAME))
+    peer.armature = rng.uniform(0.1, 1.0, peer.nv)
+    model, data = dynamics.from_pinocchio(peer), peer.createData()
+    assert (model.nq, model.nv) == (peer.nq, peer.nv) and np.array_equal(model.armature, peer.armature)
+    assert dynamics.Mimic("j1_slide", "j1", 0.3) in model.mimics and len(model.mimics) == 3 + composed
+    for q, v, a in zip(*random_states(model, 3, rng), strict=True):
+        tau = pin.rnea(peer, data, q, v, a)
+        assert relative_error(dynamics.inverse_dynamics(model, q, v, a), tau) < ORACLE
+        pin.framesForwardKinematics(peer, data, q)
+        assert relative_error(dynamics.frame_placement(model, q, "tip").p, data.oMf[-1].translation, 1.0) < ORACLE
+        if not composed:
+            found = dynamics.inverse_dynamics_derivatives(model, q, v, a)[:2]
+            for our, other in zip(found, pin.computeRNEADerivatives(peer, data, q, v, a)[:2], strict=True):
+                assert relative_error(our, other) < ORACLE
+        assert relative_error(dynamics.forward_dynamics(model, q, v, tau), a) < 1e2 * ORACLE
 
 
 # ------------------------------------------------------------------------------------------------ systems
@@ -409,7 +493,7 @@ def test_bad_followers(rng):
 def test_what_does_not_know_followers(hand, rng):
     q, v, a = (x[0] for x in random_states(hand, 1, rng))
     with pytest.raises(ValueError, match="'hand' has joints that follow others, which this function does not take"):
-        dynamics.hybrid_dynamics(hand, q, v, a, a, np.zeros(hand.nv, bool))
+        hand.block  # noqa: B018
     with pytest.raises(ValueError, match="packed: got True, expected False where joints follow others"):
         dynamics.inverse_dynamics_second_derivatives(hand, q, v, a, packed=True)
     with pytest.raises(ValueError, match="which ControlGravity does not take"):
@@ -426,6 +510,10 @@ def test_what_does_not_know_followers(hand, rng):
     for name, bad in (("v", v[:3]), ("a", a[:3])):
         with pytest.raises(ValueError, match=rf"{name}: got shape \(3,\), expected \(..., 11\)"):
             dynamics.inverse_dynamics(hand, q, **({"v": v, "a": a} | {name: bad}))
+        with pytest.raises(ValueError, match=rf"d{name}: got shape \(3,\), expected"):
+            dynamics.parameter_derivatives(hand, q, v, a, **{f"d{name}": bad})
+    with pytest.raises(ValueError, match=r"different numbers of points .*dtau: 2"):
+        dynamics.parameter_derivatives(hand, np.stack([q] * 3), v, tau=a, dtau=np.stack([a, a]))
 
 
 # ------------------------------------------------------------------------------------------------ feedback of joints

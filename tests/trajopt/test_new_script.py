@@ -54,6 +54,23 @@ def test_a_robot_that_comes_along(folder, capsys):
     assert "first_try.py" in (folder / "first_try.py").read_text(encoding="utf-8").split('"""')[1]
 
 
+@pytest.mark.peer
+def test_a_robot_whose_joints_are_coupled(folder):
+    """It begins, and ends, where its coupling holds."""
+    pytest.importorskip("mujoco")
+    body = (
+        '<body name="{0} finger"><joint name="{0}" type="slide" axis="0 1 0" range="-1 1"/>'
+        '<inertial pos="0 0 0" mass="1" diaginertia="1e-3 1e-3 1e-3"/></body>'
+    ).format
+    couple = '<equality><joint joint1="left" joint2="right" polycoef="0.02 1 0 0 0"/></equality>'
+    fingers = body("left") + body("right")
+    (folder / "gripper.xml").write_text(f"<mujoco><worldbody>{fingers}</worldbody>{couple}</mujoco>", encoding="utf-8")
+    assert main(["new", "grip", "--robot", "gripper.xml"]) == 0
+    left = run(folder, "grip")
+    gaps = left["solution"].xs[:, 0] - left["solution"].xs[:, 1]
+    assert np.abs(gaps - 0.02).max() < 1e-6 and left["missed"] < 2e-3
+
+
 def test_dynamics_of_ones_own(folder):
     assert main(["new", "own", "--dynamics"]) == 0
     left = run(folder, "own")

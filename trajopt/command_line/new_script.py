@@ -19,6 +19,7 @@ POSTURE = (0.0, -1.2, 1.6, -1.9, -1.6, 0.0)
 TURN, INSIDE = 0.4, 0.1
 """Radians or metres that joints move by to where the target is; share of their range that stays between joints and
 their limits."""
+CLOSING = "START = dynamics.close_loops(robot, START)  # as the loops and couplings of the robot want it\n"
 
 
 def add_new(commands: Any) -> None:
@@ -76,11 +77,18 @@ def _robot(file: Path | None, folder: Path) -> dict[str, str]:
         except ValueError as error:
             raise ValueError(f"--robot: {error}") from error
         start = _inside(model, dynamics.neutral(model))
+    closes = bool(model.loops or model.couplings)
+    close = dynamics.close_loops if closes else lambda _, q: q
+    try:
+        start = close(model, start)
+        goal = close(model, _inside(model, dynamics.integrate(model, start, np.full(model.nv, TURN))))
+    except ValueError as error:
+        raise ValueError(f"--robot: {error}") from error
     tool = _tool(dynamics, model, start)
-    goal = _inside(model, dynamics.integrate(model, start, np.full(model.nv, TURN)))
     target = dynamics.frame_placement(model, goal, tool).p
     return {
         "robot": source, "imports": imports, "tool": repr(tool), "start": _numbers(start), "target": _numbers(target),
+        "closing": CLOSING * closes,
     }  # fmt: skip
 
 
