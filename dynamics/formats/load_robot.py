@@ -7,13 +7,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import defusedxml.ElementTree
 from numpy.typing import ArrayLike
 
 from dynamics.builder import ModelBuilder
 from dynamics.formats.mjcf import mjcf_builder, mujoco_builder
 from dynamics.formats.pinocchio_models import pinocchio_builder
 from dynamics.formats.urdf import urdf_builder
+from dynamics.formats.xml import root_of
 from dynamics.model import RigidBodyModel
 from dynamics.model_edits import lock_joints
 from dynamics.validation import as_array, as_flag, as_items, as_kind
@@ -149,7 +149,7 @@ def _kind(source: str | Path) -> str:
             return "urdf"  # whose reader says that there is none
         text = path.read_text(errors="replace")
     try:
-        root = defusedxml.ElementTree.fromstring(text.encode())
+        root = root_of(text)
     except Exception:  # whatever is wrong with it, a reader says so
         return "mjcf" if "<mujoco" in text else "urdf"
     if root.tag == "sdf":
