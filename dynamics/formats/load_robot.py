@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -170,6 +171,8 @@ def _expanded(source: str | Path, folders: tuple[str, ...], arguments: Mapping[s
     if not is_text and not Path(source).is_file():
         raise FileNotFoundError(f"source: there is no file {str(source)[:200]!r}")
     xacrodoc.packages.look_in(folders)
+    # included files lie relative to this one; xacrodoc does not tell xacro where it is, and after an error it is astray
+    import_module("xacrodoc.xacrodoc").xacro.init_stacks(None if is_text else os.path.abspath(source))
     try:
         document = (xacrodoc.XacroDoc.from_string if is_text else xacrodoc.XacroDoc.from_file)(
             text if is_text else str(source), subargs=dict(arguments)

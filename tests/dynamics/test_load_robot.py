@@ -69,6 +69,26 @@ def test_xacro_is_expanded(tmp_path):
         load_robot(tmp_path / "nothing.xacro")
 
 
+def test_what_a_xacro_includes_lies_beside_it(monkeypatch, tmp_path):
+    """From any folder, at any depth, also after a file that failed."""
+    pytest.importorskip("xacrodoc")
+    name = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
+    include = '<xacro:include filename="{}"/>'.format
+    folder = tmp_path / "robot" / "parts"
+    folder.mkdir(parents=True)
+    main, broken = tmp_path / "robot" / "main.xacro", tmp_path / "broken.xacro"
+    main.write_text(f'<robot name="r" {name}>{include("./parts/one.xacro")}<xacro:arm/></robot>')
+    (folder / "one.xacro").write_text(f"<robot {name}>{include('two.xacro')}</robot>")
+    arm = f'<link name="a"/><link name="b">{INERTIAL.format(1)}</link>{JOINT.format("j", "continuous", "a", "b", "")}'
+    (folder / "two.xacro").write_text(f'<robot {name}><xacro:macro name="arm">{arm}</xacro:macro></robot>')
+    broken.write_text(f'<robot name="r" {name}>{include("nothing.xacro")}</robot>')
+    monkeypatch.chdir(tmp_path)
+    for source in (main, "robot/main.xacro"):
+        with pytest.raises(ValueError, match=r"No such file or directory: .*nothing\.xacro"):
+            load_robot(broken)
+        assert load_robot(source).joint_names == ("j",)
+
+
 def test_descriptions_by_name(monkeypatch, tmp_path):
     """What robot_descriptions would fetch: a module with the path of a file."""
     pytest.importorskip("robot_descriptions")
