@@ -40,6 +40,8 @@ from dynamics.validation import as_array, as_flag, as_inertia, as_name, as_place
 
 Placement = tuple[ArrayLike, ArrayLike]
 
+INERTIAS = ("strict", "repaired", "as_given")
+"""What may be done about moving bodies with inertias that no body can have: refuse, repair or take them."""
 CONTRADICTION = 1e-9
 """Positions of a locked joint that differ by more are two."""
 
@@ -68,6 +70,7 @@ class ModelBuilder(Parts):
         self.gravity = as_array("gravity", gravity, (3,)).copy()
         self._name = as_name("name", name)
         self._strict = as_flag("strict", strict)
+        self.inertias = "strict"  # or another of INERTIAS, where what a file has is to be taken or repaired
         super().__init__()
         self._links: list[Link] = []
         self._numbers: dict[str, int] = {}
@@ -287,10 +290,11 @@ class ModelBuilder(Parts):
         with np.errstate(over="ignore", invalid="ignore"):
             frames = self._frames(tree)
             *inertias, base = tree.inertias(self._ballast)
+            inertias = tree.physical(inertias, self.inertias)
             armature = joined(links, "armature")
             arrays = model_arrays(joints, tree.parents, tree.placements, inertias, armature, self.gravity)
             check_finite(frames, arrays, links)
-            tree.check_inertias(inertias)
+            tree.check_leaves(inertias)
         return RigidBodyModel(
             name=self._name,
             joints=joints,

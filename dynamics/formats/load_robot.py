@@ -10,14 +10,14 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from dynamics.builder import ModelBuilder
+from dynamics.builder import INERTIAS, ModelBuilder
 from dynamics.formats.mjcf import mjcf_builder, mujoco_builder
 from dynamics.formats.pinocchio_models import pinocchio_builder
 from dynamics.formats.urdf import urdf_builder
 from dynamics.formats.xml import root_of
 from dynamics.model import RigidBodyModel
 from dynamics.model_edits import lock_joints
-from dynamics.validation import as_array, as_flag, as_items, as_kind
+from dynamics.validation import as_array, as_flag, as_items, as_kind, check_choice
 
 Reader = Callable[[str | Path, bool, tuple[str, ...]], ModelBuilder]
 """From a path or text, whether the base floats, and folders of packages."""
@@ -31,6 +31,7 @@ def load_robot(
     keep: Iterable[str] | None = None,
     package_dirs: Iterable[str | Path] = (),
     xacro_arguments: Mapping[str, str] | None = None,
+    inertias: str = "strict",
 ) -> RigidBodyModel:
     """Robot model from what there is.
 
@@ -48,6 +49,14 @@ def load_robot(
         whose fingers have no mass may be locked
     package_dirs : folders in which `package://` names of meshes and xacro files are looked up
     xacro_arguments : values of a xacro file's arguments
+    inertias : "strict", "repaired" or "as_given"
+        What is done about inertias that no rigid body can have, of a moving body with all that is fixed to it: a
+        principal moment is negative, or exceeds the sum of the other two.  "strict" refuses them.  "repaired" takes, at
+        the same mass and centre of mass, the inertia whose second moments of mass are the nearest that are positive
+        semidefinite: where one principal moment is too large it stays, and the other two grow alike until their sum is
+        that large; a warning names the bodies.  "as_given" takes them as they are, with a warning; mass matrices may
+        then be singular or not positive definite somewhere.  MJCF is compiled by MuJoCo, which refuses such inertias
+        itself, and has balanceinertia="true" against them.
 
     Returns
     -------
@@ -68,6 +77,7 @@ def load_robot(
     >>> robot.joint_names
     ('shoulder_pan', 'shoulder_lift', 'elbow', 'wrist_2', 'wrist_3')
     """
+    check_choice("inertias", inertias, INERTIAS)
     floating = as_flag("floating_base", floating_base)
     folders = tuple(str(folder) for folder in as_items("package_dirs", package_dirs, "folders"))
     arguments = dict(as_kind("xacro_arguments", xacro_arguments or {}, Mapping, "a mapping of names to values"))
@@ -76,6 +86,7 @@ def load_robot(
         raise ValueError("floating_base: got True, but this source says itself whether its base floats; expected False")
     if gravity is not None:
         builder.gravity = as_array("gravity", gravity, (3,)).copy()
+    builder.inertias = inertias
     lock_joints(builder, lock, keep)
     return builder.build()
 
