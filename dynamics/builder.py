@@ -248,7 +248,7 @@ class ModelBuilder(Parts):
         nq = link.joint.nq
         lower, upper = link.per_position["lower"], link.per_position["upper"]
         if q is None:
-            q = np.clip(link.joint.neutral(), lower, upper)
+            q = link.resting()
         q = np.atleast_1d(as_array(label, q, () if nq == 1 and np.ndim(q) == 0 else (nq,)))
         if (q < lower).any() or (q > upper).any():
             raise ValueError(f"{label}: got {q.tolist()}, expected between {lower.tolist()} and {upper.tolist()}")

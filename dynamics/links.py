@@ -49,6 +49,10 @@ class Link:
             per_dof={figure: none[figure] for figure in self.per_dof},
         )
 
+    def resting(self) -> np.ndarray:
+        """The neutral configuration (nq,) of its joint, moved into the limits."""
+        return np.clip(self.joint.neutral(), self.per_position["lower"], self.per_position["upper"])
+
     def body_inertia(self, R: np.ndarray, p: np.ndarray) -> BodyInertia:
         """The inertia in a frame in which the link's is placed at (R, p)."""
         return BodyInertia.of_link(self.mass, R @ self.com + p, R @ self.inertia @ R.T)
@@ -193,12 +197,24 @@ class Tree:
         return [nearest_physical(inertia) if body in wrong else inertia for body, inertia in enumerate(inertias)]
 
     def check_leaves(self, inertias: list[BodyInertia]) -> None:
-        """ValueError for bodies that carry no other and that their joints cannot move."""
-        inner = set(self.parents)
-        for body, (link, inertia) in enumerate(zip(self.moving, inertias, strict=True)):
-            defect = leaf_defect(link.joint, inertia, link.per_dof["armature"]) if body not in inner else None
+        """ValueError for bodies that carry no other and that their joints cannot move, with a `lock` against it."""
+        children: list[list[int]] = [[] for _ in self.moving]
+        for body, parent in enumerate(self.parents):
+            if parent != WORLD:
+                children[parent].append(body)
+        still, first = set(), ""
+        for body in reversed(range(len(self.moving))):  # without the joints of massless leaves others become leaves
+            if any(child not in still or inertias[child].mass > 0.0 for child in children[body]):
+                continue
+            link = self.moving[body]
+            defect = leaf_defect(link.joint, inertias[body], link.per_dof["armature"])
             if defect:
-                raise ValueError(f"body {link.name!r}: {defect}")
+                still.add(body)
+                first = f"body {link.name!r}: {defect}" if not children[body] else first
+        if still:
+            lock = {str(self.moving[body].joint_name): self.moving[body].resting().tolist() for body in sorted(still)}
+            lock = {name: q[0] if len(q) == 1 else q for name, q in lock.items()}
+            raise ValueError(f"{first}; load_robot(..., lock={lock}) fixes all joints that carry no inertia")
 
 
 def _depth_first(links: list[Link]) -> list[int]:

@@ -81,11 +81,12 @@ def load_robot(
     floating = as_flag("floating_base", floating_base)
     folders = tuple(str(folder) for folder in as_items("package_dirs", package_dirs, "folders"))
     arguments = dict(as_kind("xacro_arguments", xacro_arguments or {}, Mapping, "a mapping of names to values"))
+    down = None if gravity is None else as_array("gravity", gravity, (3,)).copy()
     builder, says_base = _builder(source, floating, folders, arguments)
     if says_base and floating:
         raise ValueError("floating_base: got True, but this source says itself whether its base floats; expected False")
-    if gravity is not None:
-        builder.gravity = as_array("gravity", gravity, (3,)).copy()
+    if down is not None:
+        builder.gravity = down
     builder.inertias = inertias
     lock_joints(builder, lock, keep)
     return builder.build()

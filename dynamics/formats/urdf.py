@@ -145,6 +145,9 @@ def urdf_builder(
         )
         pending.extend(reversed(tree.joints.get(joint.child, [])))
     moving = dict.fromkeys(builder.joint_names)
+    if not moving:
+        wanted = "at least one joint that moves, or floating_base=True, by which the root link does"
+        raise ValueError(f"<robot name={name!r}>: the model is empty: expected {wanted}")
     for joint in joints:
         if joint.mimic is not None:
             if joint.mimic["source"] not in moving:

@@ -54,6 +54,23 @@ def test_locks_come_before_checks():
         load_robot(text, lock={"l": 2.0})
 
 
+def test_errors_name_the_argument_that_goes_on():
+    """A root that could float; all joints that carry no inertia, also those that only carry such."""
+    fixed = urdf(JOINT.format("j", "fixed", "a", "b", ""), names="ab")
+    with pytest.raises(ValueError, match=r"<robot name='r'>: the model is empty: expected .* floating_base=True"):
+        load_robot(fixed)
+    assert load_robot(fixed, floating_base=True).nv == 6
+    limit = '<limit lower="0.2" upper="1"/>'
+    text = urdf(*(f'<link name="{name}"/>' for name in "cde"), JOINT.format("j", "continuous", "a", "b", ""),
+                JOINT.format("k", "revolute", "b", "c", limit), JOINT.format("l", "floating", "c", "d", ""),
+                JOINT.format("m", "continuous", "b", "e", ""), names="ab")  # fmt: skip
+    with pytest.raises(ValueError, match="body 'd': mass: got zero mass") as raised:
+        load_robot(text)
+    lock = {"k": 0.2, "l": [0.0] * 6 + [1.0], "m": 0.0}
+    assert f"load_robot(..., lock={lock})" in str(raised.value)
+    assert load_robot(text, lock=lock).joint_names == ("j",)
+
+
 def test_xacro_is_expanded(tmp_path):
     pytest.importorskip("xacrodoc")
     body = INERTIAL.format("$(arg mass)")
