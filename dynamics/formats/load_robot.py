@@ -11,6 +11,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from dynamics.builder import INERTIAS, ModelBuilder
+from dynamics.formats.mesh_paths import is_file
 from dynamics.formats.mjcf import mjcf_builder, mujoco_builder
 from dynamics.formats.pinocchio_models import pinocchio_builder
 from dynamics.formats.urdf import urdf_builder
@@ -119,7 +120,7 @@ def _builder(
 
 def _is_name(source: str) -> bool:
     """Whether this is no path: letters, digits, underscores and plus signs alone, and there is no such file."""
-    return source.replace("_", "").replace("+", "").isalnum() and not Path(source).exists()
+    return source.replace("_", "").replace("+", "").isalnum() and not is_file(source)
 
 
 def _described(name: str, folders: tuple[str, ...]) -> tuple[str | Path, tuple[str, ...]]:
@@ -158,7 +159,7 @@ def _kind(source: str | Path) -> str:
         path = Path(source)
         if path.suffix in (".xacro", ".urdf"):
             return path.suffix[1:]
-        if not path.is_file():
+        if not is_file(path):
             return "urdf"  # whose reader says that there is none
         text = path.read_text(errors="replace")
     try:
@@ -180,7 +181,7 @@ def _expanded(source: str | Path, folders: tuple[str, ...], arguments: Mapping[s
         raise ImportError(f"xacro is expanded by the package xacrodoc, of the extra `robots` ({error})") from None
     text = str(source).lstrip("\ufeff \t\r\n")
     is_text = isinstance(source, str) and text.startswith("<")
-    if not is_text and not Path(source).is_file():
+    if not is_text and not is_file(source):
         raise FileNotFoundError(f"source: there is no file {str(source)[:200]!r}")
     xacrodoc.packages.look_in(folders)
     # included files lie relative to this one; xacrodoc does not tell xacro where it is, and after an error it is astray

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from dynamics.builder import ModelBuilder
+from dynamics.formats.mesh_paths import is_file
 from dynamics.formats.mjcf_geometry import add_geoms
 from dynamics.formats.remarks import Remarks
 from dynamics.joints import Fixed, FreeFlyer, Joint, Prismatic, Revolute, Spherical
@@ -64,7 +65,7 @@ def mjcf_builder(path_or_text: str | Path) -> ModelBuilder:
     mujoco = import_mujoco()
     text = str(path_or_text).lstrip("\ufeff \t\r\n")
     is_text = isinstance(path_or_text, str) and text.startswith("<")
-    if not is_text and not Path(path_or_text).is_file():
+    if not is_text and not is_file(path_or_text):
         raise FileNotFoundError(f"path_or_text: there is no file {str(path_or_text)[:200]!r}")
     origin = "MJCF text" if is_text else f"MJCF file {str(path_or_text)[:200]!r}"
     try:

@@ -123,6 +123,8 @@ def test_bad_sources(tmp_path):
     for source, words in {
         3: (TypeError, "source: got int"),
         "nowhere.urdf": (FileNotFoundError, "there is no file 'nowhere.urdf'"),
+        "n/" + "x" * 300: (FileNotFoundError, "there is no file 'n/x"),
+        "y" * 300 + ".xml": (FileNotFoundError, "there is no file 'yyy"),
         tmp_path / "r.sdf": (ValueError, "SDF is not read"),
         "<robot>": (ValueError, "not well-formed"),
     }.items():

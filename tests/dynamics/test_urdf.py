@@ -1,5 +1,6 @@
 """Reading URDF: small robots written here, malformed files, and Pinocchio on published robots where it is installed."""
 
+import sys
 import warnings
 from pathlib import Path
 
@@ -400,6 +401,46 @@ def test_long_chains_do_not_recurse():
     links = [link(f"l{i}") for i in range(n + 1)]
     joints = [joint(f"j{i}", f"l{i}", f"l{i + 1}") for i in range(n)]
     assert load_urdf(robot(*links, *joints)).nv == n
+
+
+def calls_of(function, argument):
+    """How many calls of functions it takes."""
+    count = 0
+
+    def note(frame, event, what):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        function(argument)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_large_robots_load_in_linear_time():
+    """With joints that follow others and rotors: as many calls for each link more."""
+    motor = '<actuator name="m"><drake:rotor_inertia value="1"/></actuator>'
+
+    def tree(n):
+        follow = '<axis xyz="0 1 0"/><mimic joint="j0"/>', '<axis xyz="1 0 0"/>'
+        joints = (joint(f"j{i}", f"l{i // 2}", f"l{i + 1}", inner=follow[i % 3 != 1]) for i in range(n))
+        motors = (f'<transmission><joint name="j{i}"/>{motor}</transmission>' for i in range(n))
+        return robot(*(link(f"l{i}") for i in range(n + 1)), *joints, *motors)
+
+    load_urdf(tree(5))
+    counts = [calls_of(load_urdf, tree(n)) for n in (200, 400, 800)]
+    assert counts[2] - counts[1] < 2.02 * (counts[1] - counts[0])
+
+
+def test_names_of_files_of_any_length(tmp_path):
+    """No system takes a name of 300 letters: such a mesh, or package, is one that is not found."""
+    path = tmp_path / "crane.urdf"
+    for name in ("x" * 300 + ".stl", f"package://{'p' * 300}/x.stl", "file://" + "y" * 5000, "a/" * 3000 + "b.obj"):
+        shape = f'<visual><geometry><mesh filename="{name}"/></geometry></visual>'
+        path.write_text(replaced(link("hook"), link("hook", UNIT_INERTIAL + shape)))
+        assert load_urdf(path, package_dirs=tmp_path).geometries[0].shape.path == name
 
 
 @given(cut=st.integers(0, len(CRANE) - 1), insert=st.text(max_size=8), skip=st.integers(0, 30))
