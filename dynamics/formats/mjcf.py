@@ -10,7 +10,6 @@ Configurations differ in quaternions alone: MuJoCo has w first and the velocity 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from scipy.spatial.transform import Rotation
 from dynamics.builder import ModelBuilder
 from dynamics.formats.mesh_paths import is_file
 from dynamics.formats.mjcf_geometry import add_geoms
+from dynamics.formats.mujoco_names import body_names, joint_names, named
 from dynamics.formats.remarks import Remarks
 from dynamics.joints import Fixed, FreeFlyer, Joint, Prismatic, Revolute, Spherical
 from dynamics.links import IDENTITY, Pose, compose
@@ -153,7 +153,7 @@ class _Reader:
     def _names(self, kind: str, count: int) -> list[str]:
         code = getattr(self.mujoco.mjtObj, f"mjOBJ_{kind.upper()}")
         own = [self.mujoco.mj_id2name(self.m, code, i) for i in range(count)]
-        return _named(own, lambda i: [f"{kind}{i}"])
+        return named(own, lambda i: [f"{kind}{i}"])
 
     def _lose(self, what: str, name: str) -> None:
         self.remarks.add(what, name)
@@ -393,32 +393,6 @@ class _Reader:
         for field in ("jnt_stiffnesspoly", "dof_dampingpoly", "tendon_stiffnesspoly", "tendon_dampingpoly"):
             if _any(m, field):
                 self._lose("springs and dampers that are not linear, read as linear ones", field)
-
-
-def body_names(m: Any) -> list[str]:
-    """Names of the bodies of a compiled model, "body3" for one that has none."""
-    own = ["world"] + [m.body(i).name for i in range(1, m.nbody)]
-    return _named(own, lambda i: [f"body{i}"])
-
-
-def joint_names(m: Any) -> list[str]:
-    """Names of the joints of a compiled model; one that has none is called "joint3", or after its body."""
-    bodies = body_names(m)
-    return _named([m.joint(j).name for j in range(m.njnt)], lambda j: [f"joint{j}", f"{bodies[m.jnt_bodyid[j]]}_joint"])
-
-
-def _named(own: Sequence[str | None], proposals: Callable[[int], list[str]]) -> list[str]:
-    """Names that things have, and for each without one the first proposal that is not taken."""
-    taken, names = {*own}, []
-    for i, name in enumerate(own):
-        if not name:
-            proposed = proposals(i)
-            name = next((each for each in proposed if each not in taken), proposed[-1])
-            while name in taken:
-                name += "_"
-            taken.add(name)
-        names.append(name)
-    return names
 
 
 def _any(m: Any, field: str, i: int | slice = slice(None)) -> bool:

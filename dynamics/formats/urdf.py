@@ -73,7 +73,8 @@ def load_urdf(
         infinite where the file gives none, and so are position limits without a <limit> element; within one, lower and
         upper default to 0, as the format says. Mimic joints follow others, whose coordinates q has alone (see
         `ModelBuilder.add_mimic`); one of a joint that there is not follows none, with a warning. <limit> and
-        <dynamics> of a floating or planar joint, and <limit lower, upper> of a continuous one, are not read. A planar
+        <dynamics> of a floating or planar joint are not read, with a warning, nor <limit lower, upper> of a continuous
+        one. A planar
         joint moves in the plane normal to its axis (see `Planar`), whose default in the format is x.  Rotor inertia and
         gear ratio of Drake's <transmission> are armature, rotor inertia times the square of the ratio.  Rotations of
         <origin> are rpy, or quat_xyzw as of version 1.1.
@@ -216,6 +217,8 @@ def _read_joint(element: Element, links: dict[str, Element], rotors: dict[str, f
         ends.append(link)
     joint = _joint_of_type(kind, element, where)
     parameters = _read_parameters(element, kind, where, remarks) if joint.nv == 1 else {}
+    if joint.nv > 1 and any(element.find(tag) is not None for tag in ("limit", "dynamics")):
+        remarks.add("<limit> and <dynamics> of floating and planar joints, not read", name)
     if name in rotors and joint.nv == 1:
         parameters["armature"] = rotors[name]
     mimic = _read_mimic(element, where) if joint.nv else None

@@ -27,14 +27,21 @@ READ = {
     "/joint/mimic": "joint multiplier offset",
     "/transmission": "name type", "/transmission/joint": "name", "/transmission/actuator": "name",
     "/transmission/actuator/drake:rotor_inertia": "value", "/transmission/actuator/drake:gear_ratio": "value",
-    "/gazebo": "reference name",
+    "/link/contact": "", "/gazebo": "reference name",
     "/mujoco": "", "/mujoco/compiler": "meshdir texturedir assetdir strippath discardvisual fusestatic convexhull",
     "/mujoco/option": "timestep integrator solver iterations tolerance cone jacobian impratio ls_iterations",
 }  # fmt: skip
 """Elements by their path inside <robot>, and their attributes."""
+REPEATED = {
+    "/link", "/link/collision", "/joint", "/transmission", "/transmission/joint", "/transmission/actuator", "/gazebo",
+    "/transmission/actuator/drake:rotor_inertia", "/transmission/actuator/drake:gear_ratio",
+}  # fmt: skip
+"""Those of which there may be several; of others the first is read."""
 HARMLESS = {
     "": "material sensor ros2_control frame drake:collision_filter_group",
-    "/link": "visual sensor material contact surface self_filter collision_checking",
+    "/link": "visual sensor material surface self_filter collision_checking",
+    "/link/contact": """lateral_friction rolling_friction spinning_friction stiffness damping restitution
+        contact_cfm contact_erp friction_anchor""",
     "/link/collision": "material contact surface verbose drake:proximity_properties",
     "/link/collision/geometry/mesh": "drake:declare_convex",
     "/joint": "safety_controller calibration",
@@ -72,12 +79,13 @@ def note_unread(robot: Element, remarks: Remarks) -> None:
         for attribute in element.attrib:
             if attribute not in _READ[path] and not attribute.startswith("xmlns"):
                 found.setdefault(f"{path}@{attribute}", []).append(f"{where or '<robot>'} attribute {attribute!r}")
-        inner = []
+        inner, seen = [], set()
         for child in element:
             below, label = f"{path}/{child.tag}", f"{where} {_label(child)}".lstrip()
             if below in _HARMLESS or child.tag.partition(":")[0] in PROGRAMS or _is_default(child):
                 continue
-            if below in _READ:
+            if below in _READ and (below not in seen or below in REPEATED):
+                seen.add(below)
                 inner.append((child, below, label))
             elif not path.endswith("/geometry"):  # of shapes, their reader says what it leaves out
                 found.setdefault(below, []).append(label)

@@ -276,6 +276,8 @@ def test_what_is_not_read_is_named():
             "delays of controls, not read: slow",
         "<worldbody>{}</worldbody><actuator><pid name='law' joint='j' kp='9'/><motor joint='j'/></actuator>":
             "law of their own, read as motors of their force: law$",
+        "<worldbody>{}<body><joint name='o' type='ball'/><geom size='0.1'/></body></worldbody><actuator><orientation "
+        "name='so3' joint='o' kp='3'/></actuator>": "actuators on other.*so3",
         "<option actuatorgroupdisable='1'/><worldbody>{}</worldbody><actuator><motor name='off' joint='j' group='1'/>"
         "</actuator>": "groups that are disabled, left out: off",
         "<option><flag constraint='disable'/></option><worldbody>{}</worldbody>": "a flag disables.*constraint",

@@ -135,7 +135,8 @@ def test_floating_and_planar_joints():
         joint("slide", "b", "c", "planar", '<axis xyz="0 1 0"/><limit effort="1" velocity="1"/>'),
         joint("tail", "c", "d", "continuous", '<origin xyz="0 0 1"/>'),
     )
-    model = load_urdf(text)
+    with pytest.warns(UserWarning, match="<limit> and <dynamics> of floating and planar joints, not read: slide"):
+        model = load_urdf(text)
     assert model.joints == (FreeFlyer(), Planar("y"), Continuous("x"))
     builder = ModelBuilder()
     body = {"mass": 1.0, "inertia": np.eye(3)}
@@ -222,6 +223,10 @@ UNKNOWN = {
     "<joint name='luff'> <dinamics>": ("<dynamics", "<dinamics"),
     "<joint name='luff'> <dynamics> attribute 'K'": ("<dynamics", '<dynamics K="7000"'),
     "<robot> attribute 'nam'": ("<robot", '<robot nam="x"'),
+    "<joint name='luff'> <dynamics>": ("<dynamics", "<dynamics/><dynamics"),
+    "<link name='hook'> <contact> <inertia_scaling>": (
+        link("hook"), link("hook", UNIT_INERTIAL + '<contact><stiffness/><inertia_scaling value="3"/></contact>')
+    ),
     "<loop_joint name='x'>": ("</robot>", '<loop_joint name="x"/>'),
     "<drake:joint name='x'>": ("</robot>", '<drake:joint name="x" type="ball"/>'),
 }  # fmt: skip
