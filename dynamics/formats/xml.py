@@ -18,6 +18,9 @@ ENTITIES = ("EntityDeclHandler", "UnparsedEntityDeclHandler", "ExternalEntityRef
 class EntityError(Exception):
     """XML declares an entity, or uses one that it does not declare."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
 
 def root_of(source: str | bytes) -> Element:
     """The root element of XML, with everything in it.
