@@ -72,6 +72,11 @@ def load_robot(
     ImportError : without the package that reads a format; all are in the extra "robots".
     ConnectionError : where robot_descriptions cannot fetch what it describes.
 
+    Warns
+    -----
+    UserWarning : by name, what may change how the robot moves and is not read, what is read otherwise than it stands
+        there, and inertias that no body can have, where they are used or repaired.
+
     Examples
     --------
     >>> robot = dynamics.load_robot(problems.model_path("arm6"), lock={"wrist_1": -0.5})

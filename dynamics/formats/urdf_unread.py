@@ -63,11 +63,10 @@ DEFAULTS = {
 PROGRAMS = ("sensor", "controller", "interface")
 """Prefixes of what older simulators were told."""
 
+UNREAD = "not read, though it may change how the robot moves"
+
 _READ = {path: frozenset(attributes.split()) for path, attributes in READ.items()}
 _HARMLESS = {f"{path}/{tag}" for path, tags in HARMLESS.items() for tag in tags.split()}
-
-
-UNREAD = "not read, though it may change how the robot moves"
 
 
 def note_unread(robot: Element, remarks: Remarks) -> None:
