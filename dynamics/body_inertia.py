@@ -77,7 +77,7 @@ def inertia_defect(mass: float, about_com: np.ndarray) -> str | None:
 
 
 def nearest_physical(inertia: BodyInertia) -> BodyInertia:
-    """The nearest inertia that a rigid body of this mass and centre of mass can have.       [Wensing 2018, section II]
+    """The nearest inertia that a rigid body of this mass and centre of mass can have.       [Wensing, Kim, Slotine 2018]
 
     About the centre of mass, I = tr(S) 1 - S with the second moments of mass S = int x x' dm, which are positive
     semidefinite.  The nearest S in the Frobenius norm has the negative eigenvalues of S set to zero: of three principal
@@ -85,9 +85,10 @@ def nearest_physical(inertia: BodyInertia) -> BodyInertia:
     """
     if inertia.mass == 0.0:
         return BodyInertia.zero()
-    about_com = inertia.about_com()
+    scale = np.abs(inertia.about_com()).max() or 1.0
+    about_com = inertia.about_com() / scale
     moments, axes = np.linalg.eigh(0.5 * np.trace(about_com) * np.eye(3) - about_com)
-    second = axes * np.maximum(moments, 0.0) @ axes.T
+    second = scale * axes * np.maximum(moments, 0.0) @ axes.T
     return BodyInertia.of_link(inertia.mass, inertia.com(), np.trace(second) * np.eye(3) - second)
 
 
