@@ -125,6 +125,8 @@ class _Reader:
         self.builder = ModelBuilder(model.opt.gravity if falls else np.zeros(3), self.name, strict=False)
         self.body_names, self.joint_names = body_names(model), joint_names(model)
         self.site_names: list[str] = []
+        self.controls = getattr(model, "actuator_ctrlnum", np.ones(model.nu, int))  # one of each before MuJoCo 4
+        self.first_controls = getattr(model, "actuator_ctrladr", np.arange(model.nu))
         self.remarks = Remarks(f"MJCF model {self.name!r}")
         for part in ("PASSIVE", "SPRING", "DAMPER", "CONSTRAINT", "FRICTIONLOSS", "LIMIT", "EQUALITY", "ACTUATION"):
             if off & int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{part}", 0)):
@@ -280,7 +282,7 @@ class _Reader:
         sites = self._sites_of(kind, i, target)
         if joints is None and sites is None:
             return self._lose("actuators on other than joints, fixed tendons, sites, lines of sites, not read", name)
-        controls = getattr(m, "actuator_ctrlnum", np.ones(m.nu, int))[i]  # one of each before MuJoCo 4
+        controls, control = self.controls[i], self.first_controls[i]
         affine = m.actuator_biastype[i] != 0 or m.actuator_gaintype[i] != 0 or m.actuator_dyntype[i] != 0
         if affine or controls != 1:
             self._lose("servos, muscles and actuators with a law of their own, read as motors of their force", name)
@@ -291,7 +293,6 @@ class _Reader:
         lower, upper = -np.inf, np.inf
         if m.actuator_forcelimited[i]:
             lower, upper = m.actuator_forcerange[i]
-        control = getattr(m, "actuator_ctrladr", np.arange(m.nu))[i]
         if controls == 1 and m.actuator_ctrllimited[control] and not affine:
             ends = sorted(m.actuator_gainprm[i, 0] * m.actuator_ctrlrange[control])
             lower, upper = max(lower, ends[0]), min(upper, ends[1])
