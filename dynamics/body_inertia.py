@@ -77,7 +77,7 @@ def inertia_defect(mass: float, about_com: np.ndarray) -> str | None:
 
 
 def nearest_physical(inertia: BodyInertia) -> BodyInertia:
-    """The nearest inertia that a rigid body of this mass and centre of mass can have.              [Wensing et al. 2018]
+    """The nearest inertia that a rigid body of this mass and centre of mass can have.             [Wensing et al. 2018]
 
     About the centre of mass, I = tr(S) 1 - S with the second moments of mass S = int x x' dm, which are positive
     semidefinite.  The nearest S in the Frobenius norm has the negative eigenvalues of S set to zero: of three principal
