@@ -23,8 +23,9 @@ READ = {
     "/link/inertial/inertia": "ixx ixy ixz iyy iyz izz",
     **{f"/link/collision{path}": attributes for path, attributes in _SHAPE.items()},
     "/joint": "name type dont_collapse", "/joint/parent": "link", "/joint/child": "link", "/joint/origin": ORIGIN,
-    "/joint/axis": "xyz", "/joint/limit": "lower upper velocity effort", "/joint/dynamics": "damping friction",
-    "/joint/mimic": "joint multiplier offset",
+    "/joint/axis": "xyz", "/joint/dynamics": "damping friction", "/joint/mimic": "joint multiplier offset",
+    # the last three are of drives, beside the limits that are read
+    "/joint/limit": "lower upper velocity effort current command_effort gear_velocity",
     "/transmission": "name type", "/transmission/joint": "name", "/transmission/actuator": "name",
     "/transmission/actuator/drake:rotor_inertia": "value", "/transmission/actuator/drake:gear_ratio": "value",
     "/link/contact": "", "/gazebo": "reference name",

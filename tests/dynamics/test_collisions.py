@@ -354,7 +354,7 @@ def test_distances_against_coal(rng):
 
 
 @pytest.mark.peer
-@pytest.mark.filterwarnings("ignore:.*<mimic> is not supported", "ignore:no body can have the inertia")
+@pytest.mark.filterwarnings("ignore:.*not read, though it may", "ignore:no body can have the inertia")
 @pytest.mark.parametrize("name", ["panda_description/urdf/panda", "anymal_c_simple_description/urdf/anymal"])
 def test_meshes_of_published_robots(name):
     """Where a mesh lies and how large it is, as coal reads it; and it is in its capsule."""
