@@ -169,19 +169,23 @@ class Mimic:
 
 def leaders(mimics: Iterable[Mimic]) -> list[Mimic]:
     """The same joints behind those that follow none; ValueError for joints that follow each other in a circle."""
-    by_joint, found = {mimic.joint: mimic for mimic in mimics}, []
-    for mimic in by_joint.values():
-        seen = [mimic.joint]
-        while (further := by_joint.get(mimic.source)) is not None:
-            seen.append(mimic.source)
-            if further.source in seen:
-                raise ValueError(f"source: joints {', '.join(map(repr, seen))} follow each other, expected one to lead")
-            factor, offset = mimic.multiplier, mimic.offset
-            mimic = Mimic(
-                mimic.joint, further.source, factor * further.multiplier, factor * further.offset + offset
-            )
-        found.append(mimic)
-    return found
+    by_joint = {mimic.joint: mimic for mimic in mimics}
+    found: dict[str, Mimic] = {}
+    for joint in by_joint:
+        path: dict[str, None] = {}
+        while joint in by_joint and joint not in found:
+            if joint in path:
+                names = ", ".join(map(repr, path))
+                raise ValueError(f"source: joints {names} follow each other, expected one to lead")
+            path[joint] = None
+            joint = by_joint[joint].source
+        for name in reversed(path):
+            mimic = by_joint[name]
+            if (further := found.get(mimic.source)) is not None:
+                factor, offset = mimic.multiplier, mimic.offset
+                mimic = Mimic(name, further.source, factor * further.multiplier, factor * further.offset + offset)
+            found[name] = mimic
+    return [found[joint] for joint in by_joint]
 
 
 @dataclass(frozen=True)

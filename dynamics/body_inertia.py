@@ -76,13 +76,29 @@ def inertia_defect(mass: float, about_com: np.ndarray) -> str | None:
     return None
 
 
+def nearest_physical(inertia: BodyInertia) -> BodyInertia:
+    """The nearest inertia that a rigid body of this mass and centre of mass can have.             [Wensing et al. 2018]
+
+    About the centre of mass, I = tr(S) 1 - S with the second moments of mass S = int x x' dm, which are positive
+    semidefinite.  The nearest S in the Frobenius norm has the negative eigenvalues of S set to zero: of three principal
+    moments, the largest stays where it exceeds the sum of the other two, and these grow alike.  Nothing without mass.
+    """
+    if inertia.mass == 0.0:
+        return BodyInertia.zero()
+    scale = np.abs(inertia.about_com()).max() or 1.0
+    about_com = inertia.about_com() / scale
+    moments, axes = np.linalg.eigh(0.5 * np.trace(about_com) * np.eye(3) - about_com)
+    second = scale * axes * np.maximum(moments, 0.0) @ axes.T
+    return BodyInertia.of_link(inertia.mass, inertia.com(), np.trace(second) * np.eye(3) - second)
+
+
 def leaf_defect(joint: Joint, inertia: BodyInertia, armature: np.ndarray) -> str | None:
     """Why a body without moving children cannot be moved by its joint; None if it can.
 
-    Its mass must be positive, and the inertia along the joint, S' I S + diag(armature), positive definite; else the
+    It must have mass or inertia, and the inertia along the joint, S' I S + diag(armature), positive definite; else the
     mass matrix of the robot is singular everywhere.
     """
-    if inertia.mass == 0.0:
+    if inertia.mass == 0.0 and not inertia.about_origin.any():
         return "mass: got zero mass on a moving body that carries no other moving body, expected a positive mass"
     along = _inertia_along(joint, inertia) + np.diag(armature)
     reference = np.where(joint.motion_subspace()[1], np.trace(inertia.about_origin), inertia.mass) + armature

@@ -40,6 +40,8 @@ from dynamics.validation import as_array, as_flag, as_inertia, as_name, as_place
 
 Placement = tuple[ArrayLike, ArrayLike]
 
+INERTIAS = ("strict", "repaired", "as_given")
+"""What may be done about moving bodies with inertias that no body can have: refuse, repair or take them."""
 CONTRADICTION = 1e-9
 """Positions of a locked joint that differ by more are two."""
 
@@ -68,10 +70,11 @@ class ModelBuilder(Parts):
         self.gravity = as_array("gravity", gravity, (3,)).copy()
         self._name = as_name("name", name)
         self._strict = as_flag("strict", strict)
+        self.inertias = "strict"  # or another of INERTIAS, where what a file has is to be taken or repaired
         super().__init__()
         self._links: list[Link] = []
         self._numbers: dict[str, int] = {}
-        self._joint_names: set[str] = set()
+        self._joint_names: dict[str, int] = {}  # and the numbers of the links that they carry
         self._fixed: dict[str, np.ndarray] = {}  # where joints are locked
         self._added_frames: dict[str, tuple[int, Pose]] = {}
         self._named: set[int] = set()  # links of added models, the names of which are among the added frames
@@ -152,7 +155,7 @@ class ModelBuilder(Parts):
         self._numbers[name] = len(self._links)
         self._links.append(link)
         if joint_name is not None:
-            self._joint_names.add(joint_name)
+            self._joint_names[joint_name] = self._numbers[name]
 
     def add_frame(self, name: str, body: str, placement: Placement | None = None) -> None:
         """Add a frame fixed to a body, or to "world", at `placement` (R, p): x_body = R x + p.
@@ -166,8 +169,14 @@ class ModelBuilder(Parts):
     def _moving(self) -> dict[str, Joint]:
         return {link.joint_name: link.joint for link in self._links if link.joint_name and link.joint.nv > 0}
 
+    def _joint(self, name: str) -> Joint:
+        number = self._joint_names.get(name) if isinstance(name, str) else None
+        if number is None or self._links[number].joint.nv == 0:
+            raise unknown_name("joint", name, self._moving())
+        return self._links[number].joint
+
     def _add_armature(self, joint: str, armature: float) -> None:
-        number = next(n for n, link in enumerate(self._links) if link.joint_name == joint)
+        number = self._joint_names[joint]
         link = self._links[number]
         grown = link.per_dof | {"armature": link.per_dof["armature"] + armature}
         self._links[number] = replace(link, per_dof=grown)
@@ -176,7 +185,7 @@ class ModelBuilder(Parts):
         if name in self._numbers or name in self._added_frames:
             number = self._mount("frame", name, None, "frame")[0]
         else:
-            number = next(n for n, link in enumerate(self._links) if link.joint_name == name)
+            number = self._joint_names[name]
         while number != WORLD and self._links[number].joint.nv == 0:
             number = self._links[number].parent
         return number
@@ -218,11 +227,11 @@ class ModelBuilder(Parts):
         self._links += [link_of(model, body, prefix, *own[model.arrays.parent[body]]) for body in range(model.nb)]
         for number, link in enumerate(self._links[first:], first):
             self._numbers[link.name] = number
+            self._joint_names[str(link.joint_name)] = number
             self._named.add(number)
         self._take_parts(model, prefix, mimics)
         for shape in model.geometries:
             self._take_geometry(shape, prefix, *own[shape.body])
-        self._joint_names.update(prefix + name for name in model.joint_names)
         for name, (body, R, p) in model.frames.items():
             number, seen = own[body]
             self._added_frames[prefix + name] = number, (compose if body < 0 else relative)(seen, (R, p))
@@ -238,14 +247,14 @@ class ModelBuilder(Parts):
                 found = self._fixed[name].tolist()
                 raise ValueError(f"{label}: got {q}, but joints that it is tied to fix it at {found}")
             return
-        number = next((n for n, link in enumerate(self._links) if link.joint.nv and link.joint_name == name), None)
-        if number is None:
+        number = self._joint_names.get(name)
+        if number is None or self._links[number].joint.nv == 0:
             raise unknown_name("joint that moves", name, self.joint_names)
         link = self._links[number]
         nq = link.joint.nq
         lower, upper = link.per_position["lower"], link.per_position["upper"]
         if q is None:
-            q = np.clip(link.joint.neutral(), lower, upper)
+            q = link.resting()
         q = np.atleast_1d(as_array(label, q, () if nq == 1 and np.ndim(q) == 0 else (nq,)))
         if (q < lower).any() or (q > upper).any():
             raise ValueError(f"{label}: got {q.tolist()}, expected between {lower.tolist()} and {upper.tolist()}")
@@ -265,7 +274,7 @@ class ModelBuilder(Parts):
     def _led(self, whole: RigidBodyModel) -> RigidBodyModel:
         """The robot in the coordinates of the joints that lead: its states are those of the tree whose other joints are
         locked."""
-        mimics = leaders(self._mimics)
+        mimics = leaders(self._mimics.values())
         rest = copy.copy(self)
         rest._springs, rest._actuators, rest._loops, rest._couplings, rest._geometries = [], [], [], [], {}
         followers = {mimic.joint for mimic in mimics}
@@ -287,10 +296,11 @@ class ModelBuilder(Parts):
         with np.errstate(over="ignore", invalid="ignore"):
             frames = self._frames(tree)
             *inertias, base = tree.inertias(self._ballast)
+            inertias = tree.physical(inertias, self.inertias)
             armature = joined(links, "armature")
             arrays = model_arrays(joints, tree.parents, tree.placements, inertias, armature, self.gravity)
             check_finite(frames, arrays, links)
-            tree.check_inertias(inertias)
+            tree.check_leaves(inertias)
         return RigidBodyModel(
             name=self._name,
             joints=joints,

@@ -42,11 +42,15 @@ class Parts:
         self._actuators: list[AnyActuator] = []
         self._loops: list[Loop] = []
         self._couplings: list[Coupling] = []
-        self._mimics: list[Mimic] = []
+        self._mimics: dict[str, Mimic] = {}  # by the joints that follow
         self._geometries: dict[str, tuple[int, Geometry]] = {}  # with the number of the link, in whose frame they lie
 
     def _moving(self) -> dict[str, Joint]:
         """Joints that move, by name."""
+        raise NotImplementedError
+
+    def _joint(self, name: str) -> Joint:
+        """The joint that moves of a name; ValueError for an unknown one."""
         raise NotImplementedError
 
     def _add_armature(self, joint: str, armature: float) -> None:
@@ -228,18 +232,21 @@ class Parts:
         if factor == 0.0:
             raise ValueError(f"mimic {joint!r}: multiplier: got 0, expected another number; a joint at rest is locked")
         self._check_joints(f"mimic {joint!r}", ((joint, 1.0), (source, 1.0)))
-        if joint in (mimic.joint for mimic in self._mimics):
+        if joint in self._mimics:
             raise ValueError(f"mimic {joint!r}: it follows another joint already, expected one source")
         if joint == source:
             raise ValueError(f"mimic {joint!r}: source: got the joint itself, expected another one")
-        mimics = [*self._mimics, Mimic(joint, source, factor, start)]
-        leaders(mimics)
-        self._mimics = mimics
+        path = [Mimic(joint, source, factor, start)]
+        while path[-1].source in self._mimics:
+            path.append(self._mimics[path[-1].source])
+            if path[-1].source == joint:
+                leaders(path)  # which says that this is a circle
+        self._mimics[joint] = path[0]
 
     @property
     def followers(self) -> dict[str, str]:
         """Joints that follow others, and which lead them."""
-        return {mimic.joint: mimic.source for mimic in leaders(self._mimics)}
+        return {mimic.joint: mimic.source for mimic in leaders(self._mimics.values())}
 
     def add_geometry(
         self,
@@ -280,10 +287,10 @@ class Parts:
         self._geometries[name] = number, Geometry(name, body, -1, shape, pose, purpose, rgba)
 
     def _check_joints(self, argument: str, joints: Ratios) -> None:
-        moving = self._moving()
         for name, _ in joints:
-            if look_up("joint", name, moving).nv != 1:
-                raise ValueError(f"{argument}: {name!r} is {moving[name].type_name}, expected one degree of freedom")
+            joint = self._joint(name)
+            if joint.nv != 1:
+                raise ValueError(f"{argument}: {name!r} is {joint.type_name}, expected one degree of freedom")
 
     # -------------------------------------------------------------------------------------------- for the builder
     def _take_parts(self, model: RigidBodyModel, prefix: str, mimics: Iterable[Mimic]) -> None:
@@ -292,7 +299,7 @@ class Parts:
         self._actuators += [part.renamed(prefix) for part in model.actuators]
         self._loops += [part.renamed(prefix) for part in model.loops]
         self._couplings += [part.renamed(prefix) for part in model.couplings]
-        self._mimics += [part.renamed(prefix) for part in mimics]
+        self._mimics |= {prefix + part.joint: part.renamed(prefix) for part in mimics}
 
     def _lock_parts(self, joint: str, q: float) -> dict[str, float]:
         """Leave a joint out that is fixed at q; other joints that are fixed by that, and where."""
@@ -302,12 +309,13 @@ class Parts:
         self._couplings = [part for part in couplings if len(part.joints) > 1]
         alone = [(part.joints[0], part.offset) for part in couplings if len(part.joints) == 1]
         fixed = {other: offset / ratio for (other, ratio), offset in alone}
-        for mimic in leaders(self._mimics):
+        for mimic in leaders(self._mimics.values()):
             if mimic.source == joint:
                 fixed[mimic.joint] = mimic.multiplier * q + mimic.offset
             elif mimic.joint == joint:
                 fixed[mimic.source] = (q - mimic.offset) / mimic.multiplier
-        self._mimics = [mimic for mimic in self._mimics if joint not in (mimic.joint, mimic.source)]
+        left = (mimic for mimic in self._mimics.values() if joint not in (mimic.joint, mimic.source))
+        self._mimics = {mimic.joint: mimic for mimic in left}
         return fixed
 
     def _take_geometry(self, shape: Geometry, prefix: str, number: int, seen: Pose) -> None:

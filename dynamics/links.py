@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynamics.body_inertia import BodyInertia, inertia_defect, leaf_defect
+from dynamics.body_inertia import BodyInertia, inertia_defect, leaf_defect, nearest_physical
 from dynamics.joints import REVOLUTE, Fixed, Joint
 from dynamics.model import Frame, RigidBodyModel
 from dynamics.model_arrays import ModelArrays
@@ -48,6 +48,10 @@ class Link:
             per_position={figure: none[figure] for figure in self.per_position},
             per_dof={figure: none[figure] for figure in self.per_dof},
         )
+
+    def resting(self) -> np.ndarray:
+        """The neutral configuration (nq,) of its joint, moved into the limits."""
+        return np.clip(self.joint.neutral(), self.per_position["lower"], self.per_position["upper"])
 
     def body_inertia(self, R: np.ndarray, p: np.ndarray) -> BodyInertia:
         """The inertia in a frame in which the link's is placed at (R, p)."""
@@ -157,25 +161,60 @@ class Tree:
             sums[frame.body] = sums[frame.body].plus(placed(frame.R, frame.p))
         return sums
 
-    def check_inertias(self, inertias: list[BodyInertia]) -> None:
-        """ValueError for a body that cannot be or that its joint cannot move; warn of links that could not be alone."""
+    def physical(self, inertias: list[BodyInertia], mode: str) -> list[BodyInertia]:
+        """The inertias of moving bodies: those that no body can have are refused, repaired or taken, after `INERTIAS`.
+
+        Warns of those repaired or taken, and of links that could not be alone.
+        """
         suspicious = [number for number, link in enumerate(self.links) if link.defect]
-        suspects = {self.anchors[number].body for number in suspicious}
-        inner = set(self.parents)
-        for body, (link, inertia) in enumerate(zip(self.moving, inertias, strict=True)):
-            label = f"body {link.name!r}: "
-            defect = inertia_defect(inertia.mass, inertia.about_com()) if body in suspects else None
+        wrong: dict[int, str] = {}
+        for body in sorted({self.anchors[number].body for number in suspicious} - {WORLD}):
+            inertia = inertias[body]
+            defect = inertia_defect(inertia.mass, inertia.about_com()) if inertia.is_finite() else None
+            if defect and mode == "strict":
+                raise ValueError(
+                    f"body {self.moving[body].name!r}: inertia, with what is fixed to the body: {defect}; "
+                    'load_robot(..., inertias="repaired") takes the nearest that a body can have, "as_given" this one'
+                )
             if defect:
-                raise ValueError(f"{label}inertia, with what is fixed to the body: {defect}")
-            defect = leaf_defect(link.joint, inertia, link.per_dof["armature"]) if body not in inner else None
-            if defect:
-                raise ValueError(f"{label}{defect}")
-        if suspicious:
-            names = ", ".join(repr(self.links[number].name) for number in suspicious)
+                wrong[body] = defect
+        if wrong:
+            names = ", ".join(repr(self.moving[body].name) for body in wrong)
+            taken = "used as given" if mode == "as_given" else "the nearest that one can have is used"
+            warn(
+                f"no body can have the inertia given for {names}, with what is fixed to it; {taken} "
+                f"(the first: {next(iter(wrong.values()))})"
+            )
+        alone = [self.links[number] for number in suspicious if self.anchors[number].body not in wrong]
+        if alone:
+            names = ", ".join(repr(link.name) for link in alone)
             warn(
                 f"no body can have the inertia given for {names}; used as given, because the moving bodies they are "
-                f"fixed to are physical (the first: {self.links[suspicious[0]].defect})"
+                f"fixed to are physical (the first: {alone[0].defect})"
             )
+        if mode == "as_given":
+            return inertias
+        return [nearest_physical(inertia) if body in wrong else inertia for body, inertia in enumerate(inertias)]
+
+    def check_leaves(self, inertias: list[BodyInertia]) -> None:
+        """ValueError for bodies that carry no other and that their joints cannot move, with a `lock` against it."""
+        children: list[list[int]] = [[] for _ in self.moving]
+        for body, parent in enumerate(self.parents):
+            if parent != WORLD:
+                children[parent].append(body)
+        still, first = set(), ""
+        for body in reversed(range(len(self.moving))):  # without the joints of massless leaves others become leaves
+            if any(child not in still or inertias[child].mass > 0.0 for child in children[body]):
+                continue
+            link = self.moving[body]
+            defect = leaf_defect(link.joint, inertias[body], link.per_dof["armature"])
+            if defect:
+                still.add(body)
+                first = f"body {link.name!r}: {defect}" if not children[body] else first
+        if still:
+            lock = {str(self.moving[body].joint_name): self.moving[body].resting().tolist() for body in sorted(still)}
+            lock = {name: q[0] if len(q) == 1 else q for name, q in lock.items()}
+            raise ValueError(f"{first}; load_robot(..., lock={lock}) fixes all joints that carry no inertia")
 
 
 def _depth_first(links: list[Link]) -> list[int]:

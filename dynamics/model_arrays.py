@@ -82,7 +82,7 @@ def model_arrays(
         subtree_mass=subtree_masses(parents, np.array([inertia.mass for inertia in inertias])),
         armature=armature.copy(),
         gravity=gravity.copy(),
-        last_child=np.array([p not in parents[i + 1 :] for i, p in enumerate(parents)], dtype=np.int64),
+        last_child=_last_children(parents),
         joint_friction=np.zeros((0, 3)),
         spring_dof=np.zeros((0, 2), dtype=np.int64),
         spring=np.zeros((0, 3)),
@@ -102,6 +102,11 @@ def _subtree_ends(dof_parent: np.ndarray) -> np.ndarray:
         if dof_parent[k] >= 0:
             end[dof_parent[k]] = max(end[dof_parent[k]], end[k])
     return end
+
+
+def _last_children(parents: Sequence[int]) -> np.ndarray:
+    last = {parent: body for body, parent in enumerate(parents)}
+    return np.array([last[parent] == body for body, parent in enumerate(parents)], dtype=np.int64)
 
 
 def _rotation_blocks(joint: Joint, R: np.ndarray) -> np.ndarray:

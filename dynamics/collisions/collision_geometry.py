@@ -17,7 +17,7 @@ import numpy as np
 from dynamics.geometry.capsules import capsule_around, minimal_capsule, volume
 from dynamics.geometry.geometry import Geometry
 from dynamics.geometry.shapes import Box, Capsule, Cylinder, Ellipsoid, HalfSpace, Mesh, Shape, Sphere
-from dynamics.geometry.triangles import MeshError, mesh_triangles
+from dynamics.geometry.triangles import MeshError, mesh_file, mesh_triangles
 from dynamics.model import RigidBodyModel, check_model
 from dynamics.simd.cache_folder import cache_root, make_folder
 from dynamics.simd.caller import first_few, warn
@@ -84,6 +84,7 @@ def _capsule_of(mesh: Mesh) -> Capsule:
     """The capsule around a mesh; known ones are found by content, without reading triangles."""
     if mesh.path is None:
         return _fitted_once(mesh)
+    mesh_file(mesh.path)
     try:
         content = Path(mesh.path).read_bytes()
     except (OSError, ValueError):

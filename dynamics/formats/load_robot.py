@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import defusedxml.ElementTree
 from numpy.typing import ArrayLike
 
-from dynamics.builder import ModelBuilder
+from dynamics.builder import INERTIAS, ModelBuilder
+from dynamics.formats.mesh_paths import is_file
 from dynamics.formats.mjcf import mjcf_builder, mujoco_builder
 from dynamics.formats.pinocchio_models import pinocchio_builder
 from dynamics.formats.urdf import urdf_builder
+from dynamics.formats.xml import root_of
 from dynamics.model import RigidBodyModel
 from dynamics.model_edits import lock_joints
-from dynamics.validation import as_array, as_flag, as_items, as_kind
+from dynamics.validation import as_array, as_flag, as_items, as_kind, check_choice
 
 Reader = Callable[[str | Path, bool, tuple[str, ...]], ModelBuilder]
 """From a path or text, whether the base floats, and folders of packages."""
@@ -30,6 +32,7 @@ def load_robot(
     keep: Iterable[str] | None = None,
     package_dirs: Iterable[str | Path] = (),
     xacro_arguments: Mapping[str, str] | None = None,
+    inertias: str = "strict",
 ) -> RigidBodyModel:
     """Robot model from what there is.
 
@@ -47,6 +50,14 @@ def load_robot(
         whose fingers have no mass may be locked
     package_dirs : folders in which `package://` names of meshes and xacro files are looked up
     xacro_arguments : values of a xacro file's arguments
+    inertias : "strict", "repaired" or "as_given"
+        What is done about inertias that no rigid body can have, of a moving body with all that is fixed to it: a
+        principal moment is negative, or exceeds the sum of the other two.  "strict" refuses them.  "repaired" takes, at
+        the same mass and centre of mass, the inertia whose second moments of mass are the nearest that are positive
+        semidefinite: where one principal moment is too large it stays, and the other two grow alike until their sum is
+        that large; a warning names the bodies.  "as_given" takes them as they are, with a warning; mass matrices may
+        then be singular or not positive definite somewhere.  MJCF is compiled by MuJoCo, which refuses such inertias
+        itself, and has balanceinertia="true" against them.
 
     Returns
     -------
@@ -61,20 +72,28 @@ def load_robot(
     ImportError : without the package that reads a format; all are in the extra "robots".
     ConnectionError : where robot_descriptions cannot fetch what it describes.
 
+    Warns
+    -----
+    UserWarning : by name, what may change how the robot moves and is not read, what is read otherwise than it stands
+        there, and inertias that no body can have, where they are used or repaired.
+
     Examples
     --------
     >>> robot = dynamics.load_robot(problems.model_path("arm6"), lock={"wrist_1": -0.5})
     >>> robot.joint_names
     ('shoulder_pan', 'shoulder_lift', 'elbow', 'wrist_2', 'wrist_3')
     """
+    check_choice("inertias", inertias, INERTIAS)
     floating = as_flag("floating_base", floating_base)
     folders = tuple(str(folder) for folder in as_items("package_dirs", package_dirs, "folders"))
     arguments = dict(as_kind("xacro_arguments", xacro_arguments or {}, Mapping, "a mapping of names to values"))
+    down = None if gravity is None else as_array("gravity", gravity, (3,)).copy()
     builder, says_base = _builder(source, floating, folders, arguments)
     if says_base and floating:
         raise ValueError("floating_base: got True, but this source says itself whether its base floats; expected False")
-    if gravity is not None:
-        builder.gravity = as_array("gravity", gravity, (3,)).copy()
+    if down is not None:
+        builder.gravity = down
+    builder.inertias = inertias
     lock_joints(builder, lock, keep)
     return builder.build()
 
@@ -106,7 +125,7 @@ def _builder(
 
 def _is_name(source: str) -> bool:
     """Whether this is no path: letters, digits, underscores and plus signs alone, and there is no such file."""
-    return source.replace("_", "").replace("+", "").isalnum() and not Path(source).exists()
+    return source.replace("_", "").replace("+", "").isalnum() and not is_file(source)
 
 
 def _described(name: str, folders: tuple[str, ...]) -> tuple[str | Path, tuple[str, ...]]:
@@ -145,11 +164,11 @@ def _kind(source: str | Path) -> str:
         path = Path(source)
         if path.suffix in (".xacro", ".urdf"):
             return path.suffix[1:]
-        if not path.is_file():
+        if not is_file(path):
             return "urdf"  # whose reader says that there is none
         text = path.read_text(errors="replace")
     try:
-        root = defusedxml.ElementTree.fromstring(text.encode())
+        root = root_of(text)
     except Exception:  # whatever is wrong with it, a reader says so
         return "mjcf" if "<mujoco" in text else "urdf"
     if root.tag == "sdf":
@@ -167,9 +186,11 @@ def _expanded(source: str | Path, folders: tuple[str, ...], arguments: Mapping[s
         raise ImportError(f"xacro is expanded by the package xacrodoc, of the extra `robots` ({error})") from None
     text = str(source).lstrip("\ufeff \t\r\n")
     is_text = isinstance(source, str) and text.startswith("<")
-    if not is_text and not Path(source).is_file():
+    if not is_text and not is_file(source):
         raise FileNotFoundError(f"source: there is no file {str(source)[:200]!r}")
     xacrodoc.packages.look_in(folders)
+    # included files lie relative to this one; xacrodoc does not tell xacro where it is, and after an error it is astray
+    import_module("xacrodoc.xacrodoc").xacro.init_stacks(None if is_text else os.path.abspath(source))
     try:
         document = (xacrodoc.XacroDoc.from_string if is_text else xacrodoc.XacroDoc.from_file)(
             text if is_text else str(source), subargs=dict(arguments)

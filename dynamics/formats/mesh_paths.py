@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -34,7 +34,7 @@ class MeshPaths:
     def find(self, name: str) -> str:
         """The path of the file that a name means; the name itself if there is none."""
         for path in self._candidates(name.strip()):
-            if path.is_file():
+            if is_file(path):
                 return str(path)
         return name.strip()
 
@@ -59,5 +59,17 @@ class MeshPaths:
         for folder in (*self._given, *(Path(p) for p in environment if p), *prefixes, *above):
             if folder.name == package:
                 yield folder
-            if (folder / package).is_dir():
+            if _holds(Path.is_dir, folder / package):
                 yield folder / package
+
+
+def is_file(path: str | Path) -> bool:
+    """Whether there is such a file; no name is too long or too odd to be asked for."""
+    return _holds(Path.is_file, Path(path))
+
+
+def _holds(question: Callable[[Path], bool], path: Path) -> bool:
+    try:
+        return question(path)
+    except (OSError, ValueError):  # a name that is too long, a folder that may not be entered, a null character
+        return False

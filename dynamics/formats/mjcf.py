@@ -18,11 +18,13 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from dynamics.builder import ModelBuilder
+from dynamics.formats.mesh_paths import is_file
 from dynamics.formats.mjcf_geometry import add_geoms
+from dynamics.formats.mujoco_names import body_names, joint_names, named
+from dynamics.formats.remarks import Remarks
 from dynamics.joints import Fixed, FreeFlyer, Joint, Prismatic, Revolute, Spherical
 from dynamics.links import IDENTITY, Pose, compose
 from dynamics.model import RigidBodyModel
-from dynamics.simd.caller import warn
 from dynamics.validation import as_kind
 
 if TYPE_CHECKING:
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
 
 FREE, BALL, SLIDE, HINGE = range(4)
 """MuJoCo's types of joints."""
-ON_JOINT, ON_TENDON, ON_SITE = 0, 3, 4
+ON_JOINT, ON_JOINT_IN_PARENT, ON_TENDON, ON_SITE = 0, 1, 3, 4
 """MuJoCo's transmissions of actuators that are read."""
+TORQUE_SCALE = 10
+"""Where the data of a weld have the weight of its rotations, without which it is a connection."""
 ALONG_JOINT, AT_SITE = 1, 3
 """MuJoCo's parts of tendons: a multiple of a joint's position, a site that it passes."""
 
@@ -61,7 +65,7 @@ def mjcf_builder(path_or_text: str | Path) -> ModelBuilder:
     mujoco = import_mujoco()
     text = str(path_or_text).lstrip("\ufeff \t\r\n")
     is_text = isinstance(path_or_text, str) and text.startswith("<")
-    if not is_text and not Path(path_or_text).is_file():
+    if not is_text and not is_file(path_or_text):
         raise FileNotFoundError(f"path_or_text: there is no file {str(path_or_text)[:200]!r}")
     origin = "MJCF text" if is_text else f"MJCF file {str(path_or_text)[:200]!r}"
     try:
@@ -85,9 +89,10 @@ def from_mujoco(model: mujoco.MjModel | mujoco.MjSpec) -> RigidBodyModel:
         Bodies, joints of all types with limits, armature, damping and dry friction, sites as frames, springs of hinges
         and slides and of fixed tendons, and as actuators the motors on these: their control is the force, between the
         limits of force, or of control times gain.  Servos, muscles and other actuators with a law of their own are
-        read as such motors.  Connections, welds and linear constraints of joints and fixed tendons are the model's
-        `loops` and `couplings`, geoms its shapes.  Joints have the coordinates of MuJoCo, references included;
-        quaternions have w last.
+        read as such motors; those of disabled groups are left out.  Connections, welds (without rotations where their
+        torquescale is 0) and linear constraints of joints and fixed tendons are the model's `loops` and `couplings`,
+        geoms its shapes.  Joints have the coordinates of MuJoCo, references included; quaternions have w last.  What
+        has no name is called by its kind and number, "joint3"; a joint by its body where another one is called so.
 
     Raises
     ------
@@ -110,7 +115,7 @@ def mujoco_builder(model: mujoco.MjModel | mujoco.MjSpec) -> ModelBuilder:
 
 
 class _Reader:
-    """From a compiled model to a builder, part by part; what is not read is kept in `lost`, by what it is."""
+    """From a compiled model to a builder, part by part; what is not read is noted in `remarks`."""
 
     def __init__(self, model: Any, mujoco: ModuleType) -> None:
         self.m, self.mujoco = model, mujoco
@@ -118,11 +123,12 @@ class _Reader:
         off = getattr(model.opt, "disableflags", getattr(model.opt, "disableflag", 0))  # before MuJoCo 4
         falls = not off & int(mujoco.mjtDisableBit.mjDSBL_GRAVITY)
         self.builder = ModelBuilder(model.opt.gravity if falls else np.zeros(3), self.name, strict=False)
-        self.body_names = ["world"] + [self._name("body", i) for i in range(1, model.nbody)]
-        self.joint_names = [self._name("joint", j) for j in range(model.njnt)]
+        self.body_names, self.joint_names = body_names(model), joint_names(model)
         self.site_names: list[str] = []
-        self.lost: dict[str, list[str]] = {}
-        for part in ("SPRING", "DAMPER", "FRICTIONLOSS", "LIMIT", "EQUALITY", "ACTUATION"):
+        self.controls = getattr(model, "actuator_ctrlnum", np.ones(model.nu, int))  # one of each before MuJoCo 4
+        self.first_controls = getattr(model, "actuator_ctrladr", np.arange(model.nu))
+        self.remarks = Remarks(f"MJCF model {self.name!r}")
+        for part in ("PASSIVE", "SPRING", "DAMPER", "CONSTRAINT", "FRICTIONLOSS", "LIMIT", "EQUALITY", "ACTUATION"):
             if off & int(getattr(mujoco.mjtDisableBit, f"mjDSBL_{part}", 0)):
                 self._lose("parts that a flag disables, read as if it did not", part.lower())
 
@@ -130,28 +136,29 @@ class _Reader:
         for body in range(1, self.m.nbody):
             self._add_body(body)
         self._add_sites()
-        geoms = [self._name("geom", g) for g in range(self.m.ngeom)]
+        geoms = self._names("geom", self.m.ngeom)
         for name in add_geoms(self.m, self.mujoco, self.builder, self.body_names, geoms, _pose):
             self._lose("geoms of kinds that have no shape here, not read", name)
         for j in range(self.m.njnt):
             self._add_joint_spring(j)
-        for t in range(self.m.ntendon):
-            self._add_tendon(t)
-        for i in range(self.m.nu):
-            self._add_actuator(i)
-        for e in np.flatnonzero(self.m.eq_active0).tolist():
-            self._add_equality(e)
+        for t, name in enumerate(self._names("tendon", self.m.ntendon)):
+            self._add_tendon(t, name)
+        for i, name in enumerate(self._names("actuator", getattr(self.m, "nactuator", self.m.nu))):
+            self._add_actuator(i, name)
+        for e, name in enumerate(self._names("equality", self.m.neq)):
+            if self.m.eq_active0[e]:
+                self._add_equality(e, name)
         self._note_the_rest()
-        for what, names in self.lost.items():
-            warn(f"MJCF model {self.name!r}: {what}: {', '.join(names)}")
+        self.remarks.warn()
         return self.builder
 
-    def _name(self, kind: str, i: int) -> str:
+    def _names(self, kind: str, count: int) -> list[str]:
         code = getattr(self.mujoco.mjtObj, f"mjOBJ_{kind.upper()}")
-        return self.mujoco.mj_id2name(self.m, code, i) or f"{kind}{i}"
+        own = [self.mujoco.mj_id2name(self.m, code, i) for i in range(count)]
+        return named(own, lambda i: [f"{kind}{i}"])
 
     def _lose(self, what: str, name: str) -> None:
-        self.lost.setdefault(what, []).append(name)
+        self.remarks.add(what, name)
 
     # -------------------------------------------------------------------------------------------- the tree
     def _add_body(self, body: int) -> None:
@@ -187,6 +194,8 @@ class _Reader:
         figures: dict[str, Any] = {
             "armature": m.dof_armature[dofs], "damping": m.dof_damping[dofs], "friction": m.dof_frictionloss[dofs]
         }  # fmt: skip
+        if m.jnt_type[j] == FREE:
+            self._note_axes_of_free_joint(self.joint_names[j], **figures)
         if m.jnt_limited[j]:
             if m.jnt_type[j] in (SLIDE, HINGE):
                 figures["lower"], figures["upper"] = m.jnt_range[j]
@@ -200,10 +209,26 @@ class _Reader:
                 self._lose("limits of joint forces that are not symmetric, not read", self.joint_names[j])
         return figures
 
+    def _note_axes_of_free_joint(
+        self, name: str, armature: np.ndarray, damping: np.ndarray, friction: np.ndarray
+    ) -> None:
+        """Note what differs because MuJoCo's translations are along axes of the world, and ours along the body's.
+
+        Equal damping of all three does not; equal armature a differs by its force a (omega x v) in the body's axes,
+        without which a body that turns does not keep its velocity.
+        """
+        if armature[:3].any():
+            self._lose("armature of free joints, read without the force a (omega x v) of bodies that turn", name)
+        if friction[:3].any():
+            self._lose(
+                "dry friction of free joints, which is along axes of the world, read along those of the body", name
+            )
+        if np.ptp(damping[:3]) > 0.0:
+            self._lose("uneven damping of free joints, along axes of the world, read along those of the body", name)
+
     def _add_sites(self) -> None:
         taken = {*self.body_names, *self.joint_names}
-        for i in range(self.m.nsite):
-            name = self._name("site", i)
+        for i, name in enumerate(self._names("site", self.m.nsite)):
             name = f"{name}_site" if name in taken else name
             self.site_names.append(name)
             pose = _pose(self.m.site_pos[i], self.m.site_quat[i])
@@ -216,6 +241,8 @@ class _Reader:
             return
         if m.jnt_type[j] in (SLIDE, HINGE):
             self.builder.add_spring({name: 1.0}, m.jnt_stiffness[j], m.qpos_spring[m.jnt_qposadr[j]])
+            if _any(m, "jnt_springyield", j):
+                self._lose("springs that yield, read as such that do not", name)
         else:
             self._lose("springs of ball and free joints, not read", name)
 
@@ -227,8 +254,8 @@ class _Reader:
             return None
         return {self.joint_names[m.wrap_objid[w]]: float(m.wrap_prm[w]) for w in parts}
 
-    def _add_tendon(self, t: int) -> None:
-        m, name = self.m, self._name("tendon", t)
+    def _add_tendon(self, t: int, name: str) -> None:
+        m = self.m
         stiffness, damping = m.tendon_stiffness[t], m.tendon_damping[t]
         slack, taut = m.tendon_lengthspring[t]
         if stiffness > 0.0 or damping > 0.0:
@@ -237,31 +264,44 @@ class _Reader:
                 self._lose("springs of tendons through space or with play, not read", name)
             else:
                 self.builder.add_spring(joints, stiffness, slack, damping)
+                if _any(m, "tendon_springyield", t):
+                    self._lose("springs that yield, read as such that do not", name)
         if m.tendon_limited[t] or m.tendon_frictionloss[t] > 0.0 or _any(m, "tendon_armature", t):
             self._lose("limits, friction and armature of tendons, not read", name)
 
-    def _add_actuator(self, i: int) -> None:
-        m, name, kind = self.m, self._name("actuator", i), self.m.actuator_trntype[i]
+    def _add_actuator(self, i: int, name: str) -> None:
+        m, kind = self.m, self.m.actuator_trntype[i]
         target, gear = m.actuator_trnid[i, 0], m.actuator_gear[i]
+        if m.opt.disableactuator & (1 << int(m.actuator_group[i])):
+            return self._lose("actuators of groups that are disabled, left out", name)
         joints = None
-        if kind == ON_JOINT and m.jnt_type[target] in (SLIDE, HINGE):
+        if kind in (ON_JOINT, ON_JOINT_IN_PARENT) and m.jnt_type[target] in (SLIDE, HINGE):
             joints = {self.joint_names[target]: gear[0]}
         elif kind == ON_TENDON and (along := self._along_joints(target)) is not None:
             joints = {joint: gear[0] * arm for joint, arm in along.items()}
         sites = self._sites_of(kind, i, target)
         if joints is None and sites is None:
             return self._lose("actuators on other than joints, fixed tendons, sites, lines of sites, not read", name)
+        controls, control = self.controls[i], self.first_controls[i]
         affine = m.actuator_biastype[i] != 0 or m.actuator_gaintype[i] != 0 or m.actuator_dyntype[i] != 0
-        if affine:
+        if affine or controls != 1:
             self._lose("servos, muscles and actuators with a law of their own, read as motors of their force", name)
         if any(_any(m, f"actuator_{figure}", i) for figure in ("armature", "damping", "dampingpoly")):
             self._lose("armature and damping of actuators, not read", name)
+        if _any(m, "actuator_delay", i):
+            self._lose("delays of controls, not read", name)
         lower, upper = -np.inf, np.inf
         if m.actuator_forcelimited[i]:
             lower, upper = m.actuator_forcerange[i]
-        if m.actuator_ctrllimited[i] and not affine:
-            ends = sorted(m.actuator_gainprm[i, 0] * m.actuator_ctrlrange[i])
+        if controls == 1 and m.actuator_ctrllimited[control] and not affine:
+            ends = sorted(m.actuator_gainprm[i, 0] * m.actuator_ctrlrange[control])
             lower, upper = max(lower, ends[0]), min(upper, ends[1])
+        if kind == ON_TENDON and _any(m, "tendon_actfrclimited", target):
+            if np.count_nonzero((m.actuator_trntype == ON_TENDON) & (m.actuator_trnid[:, 0] == target)) == 1:
+                ends = m.tendon_actfrcrange[target]
+                lower, upper = max(lower, ends[0]), min(upper, ends[1])
+            else:
+                self._lose("limits of the force of several actuators on one tendon, not read", name)
         if joints is not None:
             self.builder.add_actuator(name, joints, lower, upper)
         elif sites is not None and len(sites) == 1:
@@ -285,16 +325,23 @@ class _Reader:
         return [self.site_names[site] for site in sites] if len(bodies) == 2 else None
 
     # -------------------------------------------------------------------------------------------- closed chains
-    def _add_equality(self, e: int) -> None:
+    def _add_equality(self, e: int, name: str) -> None:
         """Connections and welds of bodies or sites as loops, linear ones of joints and fixed tendons as couplings."""
-        m, name = self.m, self._name("equality", e)
+        m = self.m
         kind = self.mujoco.mjtEq(m.eq_type[e]).name.removeprefix("mjEQ_").lower()
         ends, data = (int(m.eq_obj1id[e]), int(m.eq_obj2id[e])), m.eq_data[e]
         if kind in ("connect", "weld"):
             frames = self._ends_of_loop(e, name, kind, ends, data)
             if any(m.body_mocapid[self._body_of_end(e, end)] >= 0 for end in ends):
                 return self._lose("equality constraints to what motion capture moves, not read", name)
-            return self.builder.add_loop(frames[0], frames[1], "ball" if kind == "connect" else "weld")
+            turns = kind == "connect" or data[TORQUE_SCALE] == 0.0
+            return self.builder.add_loop(frames[0], frames[1], "ball" if turns else "weld")
+        if kind == "joint" and ends[1] < 0 and self.m.jnt_type[ends[0]] in (SLIDE, HINGE):
+            place = m.qpos0[m.jnt_qposadr[ends[0]]] + data[0]
+            held = f"{name}, lock={{{self.joint_names[ends[0]]!r}: {place:.6g}}}"
+            return self._lose(
+                "equality constraints that hold a joint still, not read; such a joint may be locked", held
+            )
         joints = self._coupled(kind, ends, data)
         if joints is None or np.any(data[2:5]):
             return self._lose("equality constraints, not read", f"{name} ({kind})")
@@ -342,8 +389,8 @@ class _Reader:
         if m.opt.density > 0.0 or m.opt.viscosity > 0.0:
             self._lose("forces of a medium, not read", f"density {m.opt.density:g}, viscosity {m.opt.viscosity:g}")
         for kind, count in (("plugin", m.nplugin), ("flex", m.nflex)):
-            for i in range(count):
-                self._lose(f"{kind}, not read", self._name(kind, i))
+            for name in self._names(kind, count):
+                self._lose(f"{kind}, not read", name)
         for field in ("jnt_stiffnesspoly", "dof_dampingpoly", "tendon_stiffnesspoly", "tendon_dampingpoly"):
             if _any(m, field):
                 self._lose("springs and dampers that are not linear, read as linear ones", field)

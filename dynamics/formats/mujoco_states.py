@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.formats.mujoco_names import joint_names
 from dynamics.joints import FREE_FLYER, PRISMATIC, REVOLUTE, SPHERICAL
 from dynamics.model import RigidBodyModel, check_model
 from dynamics.validation import as_array, as_batch, as_items, as_name, check_configuration, unknown_name
@@ -144,7 +145,7 @@ def _names(model: RigidBodyModel, joints: Any) -> tuple[str, ...]:
     if joints is None:
         return model.joint_names
     if hasattr(joints, "njnt"):
-        names = tuple(joints.joint(i).name for i in range(joints.njnt))
+        names = tuple(joint_names(joints))
     else:
         names = tuple(as_name("joints", name) for name in as_items("joints", joints, "names of joints"))
     for name in names:

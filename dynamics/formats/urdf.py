@@ -17,15 +17,19 @@ from numpy.typing import ArrayLike
 
 from dynamics.builder import ModelBuilder
 from dynamics.formats.mesh_paths import MeshPaths
+from dynamics.formats.remarks import Remarks
 from dynamics.formats.urdf_geometry import GeometryReader
+from dynamics.formats.urdf_unread import note_unread
 from dynamics.formats.xml import attribute_of, by_name, child_of, number_of, numbers_of, parse, read_origin
 from dynamics.joints import Continuous, Fixed, FreeFlyer, Joint, Planar, Prismatic, Revolute
 from dynamics.model import RigidBodyModel
-from dynamics.simd.caller import warn
 from dynamics.validation import as_flag, unknown_name
 
 ROOT_JOINT = "root_joint"
 JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+NO_LIMIT = -1.0
+"""What some files have where a limit of velocity or effort is meant to be none."""
+AT_ZERO = {"velocity": "read as no motion", "effort": "read as no torque"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ def load_urdf(
     Parameters
     ----------
     path_or_text : path of a file, or the XML text itself (recognised by its first character, "<")
-    floating_base : if True the root link is carried by a free flyer named "root_joint", else it is fixed to the world
+    floating_base : if True the root link is carried by a free flyer, else it is fixed to the world; the free flyer is
+        called "root_joint", with underscores behind where the file has a joint of that name
     gravity : (3,) acceleration in the world frame, m/s^2
     package_dirs : folders in which the packages of meshes ("package://name/...") are looked for first; then those of
         ROS_PACKAGE_PATH and AMENT_PREFIX_PATH, then those above the file
@@ -68,8 +73,11 @@ def load_urdf(
         infinite where the file gives none, and so are position limits without a <limit> element; within one, lower and
         upper default to 0, as the format says. Mimic joints follow others, whose coordinates q has alone (see
         `ModelBuilder.add_mimic`); one of a joint that there is not follows none, with a warning. <limit> and
-        <dynamics> of a floating or planar joint, and <limit lower, upper> of a continuous one, are not read. A planar
-        joint moves in the plane normal to its axis (see `Planar`), whose default in the format is x.
+        <dynamics> of a floating or planar joint are not read, with a warning, nor <limit lower, upper> of a continuous
+        one. A planar
+        joint moves in the plane normal to its axis (see `Planar`), whose default in the format is x.  Rotor inertia and
+        gear ratio of Drake's <transmission> are armature, rotor inertia times the square of the ratio.  Rotations of
+        <origin> are rpy, or quat_xyzw as of version 1.1.
 
         Every <collision> and <visual> becomes one of `geometries`, with its material's colour.  No mesh is read: one
         that is nowhere to be found keeps its name, which is an error or a warning only where it is needed.  A shape of
@@ -83,6 +91,13 @@ def load_urdf(
         a single link among several fixed to each other may, with a warning (placeholders are common).
     FileNotFoundError
         If there is no such file.
+
+    Warns
+    -----
+    UserWarning
+        By name, elements and attributes that are not known and so not read, of which some may change how the robot
+        moves, and what is read otherwise than it stands there: limits of velocity or effort of -1 as none, an
+        <inertial> without <inertia> as a point mass.
 
     Examples
     --------
@@ -104,13 +119,19 @@ def urdf_builder(
 ) -> ModelBuilder:
     """A builder of the robot; see `load_urdf`.  `file` is where a text comes from."""
     robot = parse(path_or_text)
-    shapes = GeometryReader(robot, MeshPaths(path_or_text if file is None else file, package_dirs))
-    links = by_name(robot, "link")
-    joints = [_read_joint(element, links) for element in by_name(robot, "joint").values()]
+    name = robot.get("name") or "robot"
+    remarks = Remarks(f"URDF {name!r}")
+    note_unread(robot, remarks)
+    shapes = GeometryReader(robot, MeshPaths(path_or_text if file is None else file, package_dirs), remarks)
+    links, elements = by_name(robot, "link"), by_name(robot, "joint")
+    rotors = _rotor_inertias(robot, elements, remarks)
+    joints = [_read_joint(element, links, rotors, remarks) for element in elements.values()]
     tree = _tree(links, joints)
-    builder = ModelBuilder(gravity=gravity, name=robot.get("name") or "robot", strict=False)
+    builder = ModelBuilder(gravity=gravity, name=name, strict=False)
     root_joint, root_name = (FreeFlyer(), ROOT_JOINT) if as_flag("floating_base", floating_base) else (Fixed(), None)
-    builder.add_body(tree.root, "world", root_joint, joint_name=root_name, **_read_inertial(links[tree.root]))
+    while root_name in elements:
+        root_name += "_"
+    builder.add_body(tree.root, "world", root_joint, joint_name=root_name, **_read_inertial(links[tree.root], remarks))
     pending = list(reversed(tree.joints.get(tree.root, [])))
     while pending:
         joint = pending.pop()
@@ -120,15 +141,19 @@ def urdf_builder(
             joint.joint,
             joint_name=joint.name,
             placement=joint.placement,
-            **_read_inertial(links[joint.child]),
+            **_read_inertial(links[joint.child], remarks),
             **joint.parameters,
         )
         pending.extend(reversed(tree.joints.get(joint.child, [])))
+    moving = dict.fromkeys(builder.joint_names)
+    if not moving:
+        wanted = "at least one joint that moves, or floating_base=True, by which the root link does"
+        raise ValueError(f"<robot name={name!r}>: the model is empty: expected {wanted}")
     for joint in joints:
         if joint.mimic is not None:
-            if joint.mimic["source"] not in builder.joint_names:
-                known = unknown_name("joint that moves", joint.mimic["source"], builder.joint_names)
-                warn(f"<joint name={joint.name!r}> <mimic>: {known}; read as a joint that follows none")
+            if joint.mimic["source"] not in moving:
+                known = unknown_name("joint that moves", joint.mimic["source"], moving)
+                remarks.add("read as joints that follow none", f"<joint name={joint.name!r}> <mimic>: {known}")
                 continue
             try:
                 builder.add_mimic(joint.name, **joint.mimic)
@@ -136,16 +161,40 @@ def urdf_builder(
                 raise ValueError(f"<joint name={joint.name!r}> <mimic>: {error}") from None
     for name, element in links.items():
         shapes.add_all(builder, element, name)
-    shapes.warn_of_left_out()
+    remarks.warn()
     return builder
 
 
-def _read_inertial(link: Element) -> dict[str, Any]:
+def _rotor_inertias(robot: Element, joints: dict[str, Element], remarks: Remarks) -> dict[str, float]:
+    """Armature of joints, the rotor inertia times the square of the gear ratio of Drake's <transmission>s."""
+    rotors: dict[str, float] = {}
+    for element in robot.findall("transmission"):
+        where = f"<transmission name={element.get('name')!r}>"
+        motor = [part for actuator in element.findall("actuator") for part in actuator]
+        found, ratios = ([x for x in motor if x.tag == f"drake:{tag}"] for tag in ("rotor_inertia", "gear_ratio"))
+        if not found:
+            continue
+        driven = element.findall("joint")
+        joint = driven[0].get("name", "") if len(driven) == 1 else ""
+        moves = joint in joints and joints[joint].get("type") in ("revolute", "continuous", "prismatic")
+        if not moves or len(found) != 1 or len(ratios) > 1:
+            remarks.add("rotor inertia of other than one motor on one joint of one degree of freedom, not read", where)
+            continue
+        ratio = number_of(ratios[0], "value", where) if ratios else 1.0
+        rotors[joint] = rotors.get(joint, 0.0) + number_of(found[0], "value", where) * ratio**2
+    return rotors
+
+
+def _read_inertial(link: Element, remarks: Remarks) -> dict[str, Any]:
     """mass, com and inertia, in link axes, as `ModelBuilder.add_body` wants them; nothing without <inertial>."""
     inertial = link.find("inertial")
     if inertial is None:
         return {}
     where = f"<link name={link.get('name')!r}> <inertial>"
+    if inertial.find("mass") is not None and inertial.find("inertia") is None:
+        remarks.add("without <inertia>, read as point masses", where)
+        mass = number_of(child_of(inertial, "mass", where), "value", where)
+        return {"mass": mass, "com": read_origin(inertial, where)[1]}
     matrix = child_of(inertial, "inertia", where)
     xx, xy, xz, yy, yz, zz = (number_of(matrix, key, where) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
     R, com = read_origin(inertial, where)
@@ -154,7 +203,7 @@ def _read_inertial(link: Element) -> dict[str, Any]:
     return {"mass": number_of(child_of(inertial, "mass", where), "value", where), "com": com, "inertia": inertia}
 
 
-def _read_joint(element: Element, links: dict[str, Element]) -> _Joint:
+def _read_joint(element: Element, links: dict[str, Element], rotors: dict[str, float], remarks: Remarks) -> _Joint:
     name = element.get("name", "")
     where = f"<joint name={name!r}>"
     kind = attribute_of(element, "type", where)
@@ -167,7 +216,11 @@ def _read_joint(element: Element, links: dict[str, Element]) -> _Joint:
             raise ValueError(f"{where} <{tag}>: attribute 'link': {unknown_name('link', link, links)}")
         ends.append(link)
     joint = _joint_of_type(kind, element, where)
-    parameters = _read_parameters(element, kind, where) if joint.nv == 1 else {}
+    parameters = _read_parameters(element, kind, where, remarks) if joint.nv == 1 else {}
+    if joint.nv > 1 and any(element.find(tag) is not None for tag in ("limit", "dynamics")):
+        remarks.add("<limit> and <dynamics> of floating and planar joints, not read", name)
+    if name in rotors and joint.nv == 1:
+        parameters["armature"] = rotors[name]
     mimic = _read_mimic(element, where) if joint.nv else None
     return _Joint(name, ends[0], ends[1], joint, read_origin(element, where), mimic, parameters)
 
@@ -195,7 +248,7 @@ def _joint_of_type(kind: str, element: Element, where: str) -> Joint:
     return types[kind](axis)
 
 
-def _read_parameters(element: Element, kind: str, where: str) -> dict[str, float]:
+def _read_parameters(element: Element, kind: str, where: str, remarks: Remarks) -> dict[str, float]:
     """Limits, damping and friction of a joint with one degree of freedom; what is absent is left to the builder."""
     parameters = {}
     limit = element.find("limit")
@@ -204,8 +257,15 @@ def _read_parameters(element: Element, kind: str, where: str) -> dict[str, float
             for argument in ("lower", "upper"):
                 parameters[argument] = number_of(limit, argument, where, "0")
         for argument in ("velocity", "effort"):
-            if argument in limit.attrib:
-                parameters[argument] = number_of(limit, argument, where)
+            if argument not in limit.attrib:
+                continue
+            bound = number_of(limit, argument, where)
+            if bound == NO_LIMIT:
+                remarks.add(f"limits of {argument} that are -1, read as none", element.get("name", ""))
+                continue
+            if bound == 0.0:
+                remarks.add(f"limits of {argument} that are 0, {AT_ZERO[argument]}", element.get("name", ""))
+            parameters[argument] = bound
     dynamics = element.find("dynamics")
     if dynamics is not None:
         for argument in ("damping", "friction"):

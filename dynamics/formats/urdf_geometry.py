@@ -9,10 +9,10 @@ import numpy as np
 
 from dynamics.builder import ModelBuilder
 from dynamics.formats.mesh_paths import MeshPaths
+from dynamics.formats.remarks import Remarks
 from dynamics.formats.xml import attribute_of, number_of, numbers_of, read_origin
 from dynamics.geometry.geometry import PURPOSES, as_color
 from dynamics.geometry.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Shape, Sphere
-from dynamics.simd.caller import first_few, warn
 
 Color = tuple[float, float, float, float]
 
@@ -20,10 +20,9 @@ Color = tuple[float, float, float, float]
 class GeometryReader:
     """Adds the shapes of a <robot> to a builder, link by link."""
 
-    def __init__(self, robot: Element, paths: MeshPaths) -> None:
-        self._paths = paths
+    def __init__(self, robot: Element, paths: MeshPaths, remarks: Remarks) -> None:
+        self._paths, self._remarks = paths, remarks
         self._names: set[str] = set()
-        self._left_out: list[str] = []
         self._colors: dict[str, Color] = {}
         for material in robot.iter("material"):  # one that a link gives in full may serve others by its name
             name, color = material.get("name"), _color(material)
@@ -46,17 +45,13 @@ class GeometryReader:
                 color = self._color_of(element) if purpose == "visual" else None
                 builder.add_geometry(name, shape, read_origin(element, where), purpose, label, color)
 
-    def warn_of_left_out(self) -> None:
-        """One warning for all that was left out."""
-        if self._left_out:
-            warn(f"shapes of an unknown kind are left out: {first_few(self._left_out)}")
-
     def _shape(self, element: Element, where: str) -> Shape | None:
         """The shape of a <collision> or <visual>; None, which is noted, for none or one of an unknown kind."""
         geometry = element.find("geometry")
         kinds = [] if geometry is None else list(geometry)
         if not kinds or kinds[0].tag not in _SHAPES:
-            self._left_out.append(f"{where} has {f'<{kinds[0].tag}>' if kinds else 'no <geometry>'}")
+            found = f"<{kinds[0].tag}>" if kinds else "no <geometry>"
+            self._remarks.add("shapes of an unknown kind are left out", f"{where} has {found}")
             return None
         kind = kinds[0]
         where = f"{where} <geometry>"
@@ -70,7 +65,13 @@ class GeometryReader:
     def _mesh(self, element: Element, where: str) -> Mesh:
         path = self._paths.find(attribute_of(element, "filename", f"{where} <mesh>"))
         scale = element.get("scale", "1 1 1")
-        values = numbers_of(element, "scale", len(scale.split()) if len(scale.split()) == 1 else 3, where, "1 1 1")
+        count = len(scale.split())
+        values = numbers_of(element, "scale", count if count in (1, 4) else 3, where, "1 1 1")
+        if count == 4:
+            self._remarks.add(
+                "scales of meshes with four numbers, read as the first three", f"{where} <mesh> {scale!r}"
+            )
+            values = values[:3]
         if not values.all():
             raise ValueError(f"{where} <mesh>: attribute 'scale' is {scale!r}, expected nonzero numbers")
         return Mesh(path, values if len(values) == 3 else float(values[0]))

@@ -3,11 +3,51 @@
 from __future__ import annotations
 
 from pathlib import Path
-from xml.etree.ElementTree import Element, ParseError
+from typing import NoReturn
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers.expat import ExpatError, ParserCreate
 
-import defusedxml.ElementTree
 import numpy as np
-from defusedxml import DefusedXmlException
+
+from dynamics.joints import Spherical
+
+ENTITIES = ("EntityDeclHandler", "UnparsedEntityDeclHandler", "ExternalEntityRefHandler", "SkippedEntityHandler")
+"""What a parser calls for entities, which may grow without bound, or name files."""
+
+
+class EntityError(Exception):
+    """XML declares an entity, or uses one that it does not declare."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
+
+def root_of(source: str | bytes) -> Element:
+    """The root element of XML, with everything in it.
+
+    Prefixes stay parts of names, as `drake:gear_ratio`: files of robots use them without declaring them.  What stands
+    before the first "<" is left out, as a byte order mark or an empty line.
+
+    Raises EntityError for entities; ExpatError, ValueError or LookupError for what is not well-formed.
+    """
+
+    def refuse(*what: object) -> NoReturn:
+        raise EntityError(f"an entity, {str(what[0])[:80]!r}")
+
+    builder, parser = TreeBuilder(), ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
+    parser.CharacterDataHandler = builder.data
+    for handler in ENTITIES:
+        setattr(parser, handler, refuse)
+    parser.Parse(_stripped(source), True)
+    return builder.close()
+
+
+def _stripped(source: str | bytes) -> str | bytes:
+    if isinstance(source, str):
+        return source.lstrip("\ufeff \t\r\n")
+    return source.removeprefix(b"\xef\xbb\xbf").lstrip()
 
 
 def parse(path_or_text: str | Path, kind: str = "URDF", argument: str = "path_or_text") -> Element:
@@ -20,10 +60,10 @@ def parse(path_or_text: str | Path, kind: str = "URDF", argument: str = "path_or
     else:
         raise TypeError(f"{argument}: got {type(path_or_text).__name__}, expected a path or {kind} text")
     try:
-        robot = defusedxml.ElementTree.fromstring(source)
-    except DefusedXmlException as error:
+        robot = root_of(source)
+    except EntityError as error:
         raise ValueError(f"{origin}: XML entities and external references are refused, got {error}") from None
-    except (ParseError, ValueError, LookupError) as error:  # bad syntax, bad characters, unknown encoding
+    except (ExpatError, ValueError, LookupError) as error:  # bad syntax, bad characters, unknown encoding
         raise ValueError(f"{origin}: not well-formed XML ({error})") from None
     if robot.tag != "robot":
         raise ValueError(f"{origin}: the root element is <{robot.tag}>, expected <robot>")
@@ -90,11 +130,20 @@ def number_of(element: Element, attribute: str, where: str, default: str | None 
 
 
 def read_origin(element: Element, where: str) -> tuple[np.ndarray, np.ndarray]:
-    """Placement (R, p) of <origin xyz rpy>: R = Rz(yaw) Ry(pitch) Rx(roll)."""
+    """Placement (R, p) of <origin xyz rpy>, R = Rz(yaw) Ry(pitch) Rx(roll), or of <origin xyz quat_xyzw>."""
     origin = element.find("origin")
     if origin is None:
         return np.eye(3), np.zeros(3)
     p = numbers_of(origin, "xyz", 3, where, "0 0 0")
+    if "quat_xyzw" in origin.attrib:
+        quaternion = numbers_of(origin, "quat_xyzw", 4, where)
+        size = np.linalg.norm(quaternion)
+        if "rpy" in origin.attrib:
+            raise ValueError(f"{where} <origin>: got both attributes 'rpy' and 'quat_xyzw', expected one of them")
+        if not 0.0 < size < np.inf:
+            got = f"attribute 'quat_xyzw' is {origin.get('quat_xyzw')!r}"
+            raise ValueError(f"{where} <origin>: {got}, expected a quaternion of length one")
+        return Spherical().placement(quaternion / size)[0], p
     (cr, cp, cy), (sr, sp, sy) = (f(numbers_of(origin, "rpy", 3, where, "0 0 0")) for f in (np.cos, np.sin))
     Rz = np.array([[cy, -sy, 0.0], [sy, cy, 0.0], [0.0, 0.0, 1.0]])
     Ry = np.array([[cp, 0.0, sp], [0.0, 1.0, 0.0], [-sp, 0.0, cp]])

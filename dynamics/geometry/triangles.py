@@ -13,6 +13,10 @@ import numpy as np
 from dynamics.distribution import how_to_install
 from dynamics.geometry.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Shape, Sphere
 
+MESH_FORMATS = (".stl", ".obj", ".dae", ".ply", ".off", ".glb", ".gltf")
+"""Endings of files that are read as meshes; archives, which may unpack to any size, are not."""
+LARGEST_FILE = 2**28
+"""Bytes, 256 MiB; the largest mesh of example-robot-data 5.0 has 27 MiB."""
 TURN, ROWS = 32, 16
 """Corners of a circle, and rows of a ball from pole to pole."""
 
@@ -88,19 +92,31 @@ def _revolved(radii: np.ndarray, heights: np.ndarray, turn: int) -> Triangles:
 def mesh_triangles(mesh: Mesh) -> Triangles:
     """The triangles of a mesh, scaled; those of a file are kept while it does not change.
 
-    Raises `MeshError` if the file is missing or cannot be read, or without trimesh.
+    Raises `MeshError` if the file is missing, larger than 256 MiB, of no known format or cannot be read, or without
+    trimesh.
     """
     if mesh.path is None:
         found = Triangles(np.asarray(mesh.vertices), np.asarray(mesh.faces), None)
     else:
-        try:
-            state = os.stat(mesh.path)
-        except (OSError, ValueError):
-            raise MeshError(f"mesh {mesh.path!r}: there is no such file") from None
+        state = mesh_file(mesh.path)
         found = _read(mesh.path, state.st_mtime_ns, state.st_size)
     scale = np.asarray(mesh.scale)
     faces = found.faces[:, ::-1] if scale.prod() < 0.0 else found.faces
     return found._replace(vertices=found.vertices * scale, faces=faces)
+
+
+def mesh_file(path: str) -> os.stat_result:
+    """What the system knows of a mesh's file; MeshError if it is missing, too large, or of no format that is read."""
+    try:
+        state = os.stat(path)
+    except (OSError, ValueError):
+        raise MeshError(f"mesh {path[:300]!r}: there is no such file") from None
+    if not path.lower().endswith(MESH_FORMATS):
+        raise MeshError(f"mesh {path!r}: expected a file that ends in one of {', '.join(MESH_FORMATS)}")
+    if state.st_size > LARGEST_FILE:
+        size, most = (f"{number / 2**20:.0f} MiB" for number in (state.st_size, LARGEST_FILE))
+        raise MeshError(f"mesh {path!r}: got a file of {size}, expected at most {most}")
+    return state
 
 
 @lru_cache(maxsize=256)

@@ -140,6 +140,8 @@ TABLE += [
     *rows("packed", of_arm("inverse_dynamics_second_derivatives"), {**QV, "a": Z}, packed=FLAGS),
     *rows("load_urdf", dynamics.load_urdf, {"path_or_text": URDF}, path_or_text=(None, 3, THING, b"x", ["a"], {}),
           floating_base=FLAGS, gravity=arrays(3)),
+    *rows("load_robot", dynamics.load_robot, {"source": URDF}, floating_base=FLAGS, gravity=arrays(3)[1:],
+          inertias=CHOICES),
     *rows("ModelBuilder", ModelBuilder, gravity=arrays(3), strict=FLAGS, name=NEW_NAMES),
     *(rows(kind.__name__, kind, axis=(*arrays(3), "w", np.zeros(3)))[0] for kind in AXIAL),
     *rows(

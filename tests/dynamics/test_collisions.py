@@ -1,6 +1,7 @@
 """Capsules around shapes, distances between them and pairs of them: against sampled surfaces, brute force and coal."""
 
 import json
+import re
 import sys
 from glob import glob
 from itertools import combinations
@@ -34,7 +35,7 @@ from dynamics.algorithms.body_placements import body_placements
 from dynamics.collisions import collision_geometry as fits
 from dynamics.collisions.distances import cores, distances, segment_distances
 from dynamics.geometry.capsules import capsule_around, volume
-from dynamics.geometry.triangles import MeshError, mesh_triangles, surface
+from dynamics.geometry.triangles import LARGEST_FILE, MeshError, mesh_triangles, surface
 
 ROBOTS = f"{sys.prefix}/lib/python3*/site-packages/cmeel.prefix/share/example-robot-data/robots"
 
@@ -213,6 +214,15 @@ def test_meshes_that_cannot_be_read(tmp_path, monkeypatch):
     message = r"are left out: 'link0_0' \(mesh '.*none.stl': there is no such file\); 'link2_0'"
     with pytest.warns(UserWarning, match=message):
         assert [g.name for g in collision_geometry(model)] == ["floor", "link1_0", "link3_0"]
+    archive, large = tmp_path / "arm.ZIP", tmp_path / "large.stl"
+    archive.write_bytes(b"PK")
+    with large.open("wb") as file:
+        file.truncate(LARGEST_FILE + 1)  # which takes no room
+    for path, words in ((archive, "expected a file that ends in one of .stl, .obj"), (large, "got a file of 256 MiB")):
+        with pytest.raises(MeshError, match=re.escape(f"mesh '{path}': {words}")):
+            mesh_triangles(Mesh(str(path)))
+        with pytest.warns(UserWarning, match=re.escape(words)):
+            collision_geometry(arm_with(Mesh(str(path)), ball, ball, ball))
     monkeypatch.setitem(sys.modules, "trimesh", None)
     with pytest.raises(MeshError, match=r"reading it needs trimesh: pip install '"):
         mesh_triangles(Mesh(str(damaged)))
@@ -344,7 +354,7 @@ def test_distances_against_coal(rng):
 
 
 @pytest.mark.peer
-@pytest.mark.filterwarnings("ignore:.*<mimic> is not supported", "ignore:no body can have the inertia")
+@pytest.mark.filterwarnings("ignore:.*not read, though it may", "ignore:no body can have the inertia")
 @pytest.mark.parametrize("name", ["panda_description/urdf/panda", "anymal_c_simple_description/urdf/anymal"])
 def test_meshes_of_published_robots(name):
     """Where a mesh lies and how large it is, as coal reads it; and it is in its capsule."""

@@ -11,6 +11,7 @@ import dynamics
 import problems
 from dynamics import from_pinocchio, load_robot, load_urdf
 from dynamics.algorithms.body_placements import body_placements
+from dynamics.body_inertia import BodyInertia, inertia_defect, nearest_physical
 from dynamics.joints import Continuous, Planar
 from tests.reference.random_robots import random_inertia, random_states
 from tests.tolerances import IDENTITY, ORACLE, relative_error
@@ -53,6 +54,23 @@ def test_locks_come_before_checks():
         load_robot(text, lock={"l": 2.0})
 
 
+def test_errors_name_the_argument_that_goes_on():
+    """A root that could float; all joints that carry no inertia, also those that only carry such."""
+    fixed = urdf(JOINT.format("j", "fixed", "a", "b", ""), names="ab")
+    with pytest.raises(ValueError, match=r"<robot name='r'>: the model is empty: expected .* floating_base=True"):
+        load_robot(fixed)
+    assert load_robot(fixed, floating_base=True).nv == 6
+    limit = '<limit lower="0.2" upper="1"/>'
+    text = urdf(*(f'<link name="{name}"/>' for name in "cde"), JOINT.format("j", "continuous", "a", "b", ""),
+                JOINT.format("k", "revolute", "b", "c", limit), JOINT.format("l", "floating", "c", "d", ""),
+                JOINT.format("m", "continuous", "b", "e", ""), names="ab")  # fmt: skip
+    with pytest.raises(ValueError, match="body 'd': mass: got zero mass") as raised:
+        load_robot(text)
+    lock = {"k": 0.2, "l": [0.0] * 6 + [1.0], "m": 0.0}
+    assert f"load_robot(..., lock={lock})" in str(raised.value)
+    assert load_robot(text, lock=lock).joint_names == ("j",)
+
+
 def test_xacro_is_expanded(tmp_path):
     pytest.importorskip("xacrodoc")
     body = INERTIAL.format("$(arg mass)")
@@ -67,6 +85,26 @@ def test_xacro_is_expanded(tmp_path):
         load_robot(text.replace("$(arg mass)", "$(arg nothing)"))
     with pytest.raises(FileNotFoundError, match="there is no file"):
         load_robot(tmp_path / "nothing.xacro")
+
+
+def test_what_a_xacro_includes_lies_beside_it(monkeypatch, tmp_path):
+    """From any folder, at any depth, also after a file that failed."""
+    pytest.importorskip("xacrodoc")
+    name = 'xmlns:xacro="http://www.ros.org/wiki/xacro"'
+    include = '<xacro:include filename="{}"/>'.format
+    folder = tmp_path / "robot" / "parts"
+    folder.mkdir(parents=True)
+    main, broken = tmp_path / "robot" / "main.xacro", tmp_path / "broken.xacro"
+    main.write_text(f'<robot name="r" {name}>{include("./parts/one.xacro")}<xacro:arm/></robot>')
+    (folder / "one.xacro").write_text(f"<robot {name}>{include('two.xacro')}</robot>")
+    arm = f'<link name="a"/><link name="b">{INERTIAL.format(1)}</link>{JOINT.format("j", "continuous", "a", "b", "")}'
+    (folder / "two.xacro").write_text(f'<robot {name}><xacro:macro name="arm">{arm}</xacro:macro></robot>')
+    broken.write_text(f'<robot name="r" {name}>{include("nothing.xacro")}</robot>')
+    monkeypatch.chdir(tmp_path)
+    for source in (main, "robot/main.xacro"):
+        with pytest.raises(ValueError, match=r"No such file or directory: .*nothing\.xacro"):
+            load_robot(broken)
+        assert load_robot(source).joint_names == ("j",)
 
 
 def test_descriptions_by_name(monkeypatch, tmp_path):
@@ -85,6 +123,8 @@ def test_bad_sources(tmp_path):
     for source, words in {
         3: (TypeError, "source: got int"),
         "nowhere.urdf": (FileNotFoundError, "there is no file 'nowhere.urdf'"),
+        "n/" + "x" * 300: (FileNotFoundError, "there is no file 'n/x"),
+        "y" * 300 + ".xml": (FileNotFoundError, "there is no file 'yyy"),
         tmp_path / "r.sdf": (ValueError, "SDF is not read"),
         "<robot>": (ValueError, "not well-formed"),
     }.items():
@@ -95,6 +135,73 @@ def test_bad_sources(tmp_path):
             load_robot(ARM, **arguments)
     with pytest.raises(ValueError, match="gravity"):
         load_robot(ARM, gravity=(1.0, 2.0))
+    for value in ("mended", None, 3, True):
+        with pytest.raises(ValueError, match=r"inertias is .*; expected one of strict, repaired, as_given"):
+            load_robot(ARM, inertias=value)
+
+
+# ------------------------------------------------------------------------------------------------ inertias
+PLATE = '<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>'
+SWING = JOINT.format("j", "continuous", "a", "b", "").replace("0 0 1", "0 1 0")
+
+
+def swinging(inertia, mass=2):
+    body = INERTIAL.format(mass).replace(PLATE, inertia).replace("<mass", '<origin xyz="0 0 -0.5"/><mass')
+    return f'<robot name="r"><link name="a"/><link name="b">{body}</link>{SWING}</robot>'
+
+
+def test_inertias_that_no_body_can_have():
+    """Refused, with the argument that goes on; repaired, where the largest moment stays; or taken."""
+    text = swinging('<inertia ixx="0" ixy="0" ixz="0" iyy="0.2" iyz="0" izz="0"/>')
+    for arguments in ({}, {"inertias": "strict"}):
+        with pytest.raises(ValueError, match=r"body 'b': inertia, .*triangle.*inertias=\"repaired\"\) takes"):
+            load_robot(text, **arguments)
+    shapes = {"repaired": [0.1, 0.2, 0.1], "as_given": [0.0, 0.2, 0.0]}
+    said = {"repaired": "for 'b', with what is fixed to it; the nearest", "as_given": "'b', .* used as given"}
+    for mode, moments in shapes.items():
+        with pytest.warns(UserWarning, match=said[mode]):
+            model = load_robot(text, inertias=mode)
+        about_origin = np.diag(moments) + np.diag([0.5, 0.5, 0.0])
+        np.testing.assert_allclose(model.arrays.rotational_inertia[0], about_origin[np.triu_indices(3)], atol=1e-15)
+        assert dynamics.mass_matrix(model, [0.3])[0, 0] == pytest.approx(0.7) and model.total_mass == 2.0
+        assert model.locked() == model
+    rotor = swinging(PLATE, mass=0)
+    with pytest.warns(UserWarning, match="nonzero inertia with zero mass"):
+        assert dynamics.mass_matrix(load_robot(rotor, inertias="as_given"), [0.3])[0, 0] == pytest.approx(1.0)
+    with pytest.warns(UserWarning), pytest.raises(ValueError, match="body 'b': mass: got zero mass"):
+        load_robot(rotor, inertias="repaired")
+
+
+@pytest.mark.peer
+def test_inertias_of_pinocchios_models():
+    pin = pytest.importorskip("pinocchio")
+    peer = pin.Model()
+    joint = peer.addJoint(0, pin.JointModelRY(), pin.SE3.Identity(), "j")
+    peer.appendBodyToJoint(joint, pin.Inertia(2.0, np.zeros(3), np.diag([0.0, 0.2, 0.0])), pin.SE3.Identity())
+    with pytest.raises(ValueError, match="triangle"):
+        load_robot(peer)
+    with pytest.warns(UserWarning, match="the nearest that one can have is used"):
+        assert dynamics.mass_matrix(load_robot(peer, inertias="repaired"), [0.3])[0, 0] == pytest.approx(0.2)
+
+
+def test_repaired_inertias_are_the_nearest(rng):
+    """By second moments of mass: physical, no physical one nearer, and what is physical stays."""
+
+    def second(about_com):
+        return 0.5 * np.trace(about_com) * np.eye(3) - about_com
+
+    for _ in range(50):
+        mass, com, good = random_inertia(rng)
+        bad = good + 2.0 * np.abs(good).max() * np.diag(rng.normal(size=3))
+        found = nearest_physical(BodyInertia.of_link(mass, com, bad))
+        assert inertia_defect(mass, found.about_com()) is None
+        np.testing.assert_allclose(found.com(), com, atol=1e-13)
+        gap = second(bad) - second(found.about_com())
+        for _ in range(20):
+            other = second(found.about_com()) + rng.uniform(0.0, 1.0) * (second(random_inertia(rng)[2]))
+            assert np.linalg.norm(gap) <= np.linalg.norm(second(bad) - other) + 1e-12
+        kept = nearest_physical(BodyInertia.of_link(mass, com, good)).about_com()
+        np.testing.assert_allclose(kept, good, atol=1e-12 * np.abs(good).max())
 
 
 # ------------------------------------------------------------------------------------------------ Pinocchio

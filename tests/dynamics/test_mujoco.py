@@ -133,7 +133,7 @@ def test_robots_move_as_in_mujoco(source, rng):
 
 def test_sites_are_frames(rng):
     peer = Peer(mujoco, compiled(ZOO))
-    model = from_mujoco(peer.m)
+    model = quietly(from_mujoco, peer.m)
     q, v, a = (x[0] for x in random_states(model, 1, rng))
     peer.inverse_dynamics(model, q, v, a)
     for i, name in enumerate(["mark", "tip", "slider_site"]):
@@ -177,7 +177,7 @@ def test_figures_of_geoms():
 def test_springs_and_dampers_pull_as_in_mujoco(name, rng):
     """An explicit step changes velocities by M^-1 times the passive forces; dry friction left out."""
     peer = Peer(mujoco, compiled(ZOO if name == "zoo" else HOPPER))
-    model = from_mujoco(peer.m)
+    model = quietly(from_mujoco, peer.m)
     system = RigidBodySystem(model.locked(), 1e-3, "explicit_euler", joint_friction=False)
     q, v, a = (x[0] for x in random_states(model, 1, rng))
     tau, passive = peer.inverse_dynamics(model, q, v, a)
@@ -265,12 +265,29 @@ def test_what_is_not_read_is_named():
     body = "<body name='b'><joint name='j'/><geom size='0.1'/></body>"
     cases = {
         "<worldbody>{}</worldbody><actuator><position name='servo' joint='j' kp='9'/></actuator>": "motors.*servo",
-        "<worldbody>{}</worldbody><equality><joint name='tie' joint1='j'/></equality>": r"equality.*tie \(joint\)",
+        "<worldbody>{}</worldbody><equality><joint name='tie' joint1='j' polycoef='0.2 0 0 0 0'/></equality>":
+            r"equality.* may be locked: tie, lock=\{'j': 0.2\}",
         "<worldbody>{}<body mocap='true' name='hand'/></worldbody><equality><weld name='grip' body1='hand' body2='b'/>"
         "</equality>": "motion capture moves, not read: grip",
         "<option density='1.2'/><worldbody>{}</worldbody>": "forces of a medium.*density 1.2",
         "<worldbody>{}<body mocap='true' name='hand'><geom size='0.1'/></body></worldbody>": "motion capture.*hand",
         "<worldbody><body name='b' gravcomp='1'><joint name='j'/><geom size='0.1'/></body></worldbody>": "compens.*b",
+        "<worldbody>{}</worldbody><actuator><motor name='slow' joint='j' delay='0.05' nsample='30'/></actuator>":
+            "delays of controls, not read: slow",
+        "<worldbody>{}</worldbody><actuator><pid name='law' joint='j' kp='9'/><motor joint='j'/></actuator>":
+            "law of their own, read as motors of their force: law$",
+        "<worldbody>{}<body><joint name='o' type='ball'/><geom size='0.1'/></body></worldbody><actuator><orientation "
+        "name='so3' joint='o' kp='3'/></actuator>": "actuators on other.*so3",
+        "<option actuatorgroupdisable='1'/><worldbody>{}</worldbody><actuator><motor name='off' joint='j' group='1'/>"
+        "</actuator>": "groups that are disabled, left out: off",
+        "<option><flag constraint='disable'/></option><worldbody>{}</worldbody>": "a flag disables.*constraint",
+        "<worldbody><body><joint name='j' stiffness='9' springyield='0.1'/><geom size='1'/></body></worldbody>":
+            "springs that yield, read as such that do not: j",
+        "<worldbody>{}</worldbody><tendon><fixed name='t' stiffness='9' springyield='0.1'><joint joint='j' coef='1'/>"
+        "</fixed></tendon>": "springs that yield, read as such that do not: t",
+        "<worldbody>{}</worldbody><tendon><fixed name='t' actuatorfrcrange='-2 3'><joint joint='j' coef='1'/></fixed>"
+        "</tendon><actuator><motor tendon='t'/><motor tendon='t'/></actuator>":
+            r"several actuators on one tendon, not read: actuator0, actuator1",
         "<worldbody>{}<body name='c'><joint name='o' type='ball' range='0 1' limited='true' stiffness='3'/>"
         "<geom size='0.1' pos='0.1 0.2 0.3'/></body></worldbody>": "(limits|springs) of ball.*o",
         "<worldbody>{}<site name='s'/></worldbody><actuator><motor name='jet' site='s' refsite='s'/></actuator>":
@@ -286,6 +303,73 @@ def test_what_is_not_read_is_named():
             warnings.simplefilter("always")
             load_robot(f"<mujoco>{text.format(body)}</mujoco>")
         assert any(re.search(words, str(each.message)) for each in caught), text
+
+
+def test_limits_of_forces_on_tendons():
+    """Of the actuator's force, before the gear."""
+    tendon = '<tendon><fixed name="t" actuatorfrcrange="-2 3"><joint joint="x" coef="2"/></fixed></tendon>'
+    motor = '<actuator><motor tendon="t" gear="5" {}/></actuator></mujoco>'
+    for figures, ends in {"": (-2.0, 3.0), 'forcerange="-1 9"': (-1.0, 3.0), 'ctrlrange="-4 1"': (-2.0, 1.0)}.items():
+        text = HOPPER.replace("</mujoco>", tendon + motor.format(figures))
+        m, (read,) = compiled(text), load_robot(text).actuators
+        data = mujoco.MjData(m)
+        for command, end in zip((-50.0, 50.0), ends, strict=True):
+            data.ctrl[0] = command
+            mujoco.mj_forward(m, data)
+            assert data.actuator_force[0] == pytest.approx(end)
+        assert (read.lower, read.upper) == ends and read.joints == (("x", 10.0),)
+
+
+def test_motors_in_the_parents_axes_pull_on_hinges_as_others():
+    text = HOPPER.replace("</mujoco>", '<actuator><motor name="m" jointinparent="y" gear="3"/></actuator></mujoco>')
+    assert load_robot(text).actuators[0].joints == (("y", 3.0),)
+
+
+def test_welds_without_rotations_are_connections(rng):
+    text = CLOSED.format('<weld name="e" body1="b" body2="c" anchor="0.1 0.2 0.3" torquescale="0"/>')
+    m = compiled(text)
+    model, data = from_mujoco(m), mujoco.MjData(m)
+    (loop,) = model.loops
+    assert loop.kind == "ball"
+    for q in random_states(model, 3, rng, 0)[0]:
+        data.qpos[:] = q
+        mujoco.mj_forward(m, data)
+        ends = [dynamics.frame_placement(model, q, frame).p for frame in (loop.frame1, loop.frame2)]
+        assert relative_error(np.abs(ends[0] - ends[1]), np.abs(data.efc_pos[:3])) < 1e3 * IDENTITY
+        assert not data.efc_pos[3:6].any()
+
+
+FREE = """<mujoco><option gravity="0 0 0"/><worldbody><body><joint name="f" type="free" {}/>
+<inertial pos="0 0 0" mass="1" diaginertia="0.1 0.1 0.1"/></body></worldbody></mujoco>"""
+
+
+def test_figures_of_free_joints_that_depend_on_axes():
+    """Even damping does not; of armature a the force a (omega x v) is missing, as its warning says."""
+    text = FREE.format('armature="0.7"')
+    with pytest.warns(UserWarning, match=r"armature of free joints, read without the force a \(omega x v\).*: f"):
+        model = load_robot(text)
+    peer, v = Peer(mujoco, compiled(text)), np.array([1.0, 2.0, 3.0, 0.3, -0.2, 0.5])
+    tau, _ = peer.inverse_dynamics(model, dynamics.neutral(model), v, np.zeros(6))
+    missing = np.r_[0.7 * np.cross(v[3:], v[:3]), np.zeros(3)]
+    np.testing.assert_allclose(dynamics.bias_forces(model, dynamics.neutral(model), v) + missing, tau, atol=1e-12)
+    with pytest.warns(UserWarning, match="dry friction of free joints, which is along axes of the world.*: f"):
+        load_robot(FREE.format('frictionloss="1"'))
+    m = compiled(FREE.format('damping="1"'))
+    assert from_mujoco(m).damping.tolist() == [1.0] * 6
+    m.dof_damping[1] = 3.0
+    with pytest.warns(UserWarning, match="uneven damping of free joints, along axes of the world.*: f"):
+        from_mujoco(m)
+
+
+def test_names_of_what_has_none():
+    """By kind and number, unless the name is taken; states are told by the same names."""
+    body = '<body {}><joint {}/><inertial pos="0 0 -1" mass="1" diaginertia="1 1 1"/>'
+    text = body.format("", 'name="joint1"') + body.format("", "") + body.format('name="body2"', "") + "</body>" * 3
+    m = compiled(f"<mujoco><worldbody>{text}</worldbody></mujoco>")
+    model = from_mujoco(m)
+    assert model.body_names == ("body1", "body2_", "body2")
+    assert model.joint_names == ("joint1", "body2__joint", "joint2")
+    np.testing.assert_array_equal(dynamics.to_mujoco_state(model, np.arange(6.0), m)[0], [0, 1, 2])
 
 
 def test_bad_sources():

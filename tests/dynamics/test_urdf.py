@@ -1,5 +1,6 @@
 """Reading URDF: small robots written here, malformed files, and Pinocchio on published robots where it is installed."""
 
+import sys
 import warnings
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
 from dynamics.builder import ModelBuilder
 from dynamics.formats.urdf import load_urdf
@@ -133,7 +135,8 @@ def test_floating_and_planar_joints():
         joint("slide", "b", "c", "planar", '<axis xyz="0 1 0"/><limit effort="1" velocity="1"/>'),
         joint("tail", "c", "d", "continuous", '<origin xyz="0 0 1"/>'),
     )
-    model = load_urdf(text)
+    with pytest.warns(UserWarning, match="<limit> and <dynamics> of floating and planar joints, not read: slide"):
+        model = load_urdf(text)
     assert model.joints == (FreeFlyer(), Planar("y"), Continuous("x"))
     builder = ModelBuilder()
     body = {"mass": 1.0, "inertia": np.eye(3)}
@@ -153,7 +156,7 @@ def test_mimic_joints_follow_others():
     np.testing.assert_allclose(model.full_configuration([0.3]), [-2 * (-2 * 0.3 + 0.1) + 0.1, -2 * 0.3 + 0.1, 0.3])
     still = joint("j", "a", "b", kind="fixed", inner=follow("k")), joint("k", "b", "c")
     assert load_urdf(robot(*(link(n) for n in "abc"), *still)).mimics == ()
-    with pytest.warns(UserWarning, match="<joint name='j'> <mimic>: unknown joint that moves 'k'.* follows none"):
+    with pytest.warns(UserWarning, match="follow none: <joint name='j'> <mimic>: unknown joint that moves 'k'"):
         assert load_urdf(robot(*(link(n) for n in "ab"), joint("j", "a", "b", inner=follow("k")))).mimics == ()
     with pytest.raises(ValueError, match=r"<joint name='.'> <mimic>: source: joints .* follow each other"):
         load_urdf(robot(*map(link, "abc"), joint(*"jab", inner=follow("k")), joint(*"kbc", inner=follow("j"))))
@@ -166,6 +169,134 @@ def test_placeholder_inertia_of_a_fixed_link_is_a_warning_and_of_a_moving_one_an
         load_urdf(robot(*parts, joint("k", "b", "c", "fixed")))
     with pytest.raises(ValueError, match=r"body 'c': inertia, .*triangle inequality"):
         load_urdf(robot(*parts, joint("k", "b", "c")))
+
+
+def test_origins_by_quaternions():
+    """Of any length; in joints, inertials and shapes alike."""
+    turn = 'rpy="0.3 -0.2 0.7"'
+    x, y, z, w = 2.0 * Rotation.from_euler("xyz", [0.3, -0.2, 0.7]).as_quat()
+    body = UNIT_INERTIAL.replace('ixx="1"', 'ixx="0.5"').replace("<mass", f"<origin {turn}/><mass")
+    shape = f'<collision><origin xyz="1 0 0" {turn}/><geometry><sphere radius="1"/></geometry></collision>'
+    text = robot(
+        link("a"), link("b", body + shape), joint("j", "a", "b", inner=f'<origin {turn} xyz="0 1 0"/>')
+    )  # fmt: skip
+    model, expected = load_urdf(text.replace(turn, f'quat_xyzw="{x} {y} {z} {w}"')), load_urdf(text)
+    for array, other in zip(model.arrays, expected.arrays, strict=True):
+        np.testing.assert_allclose(array, other, atol=1e-14)
+    np.testing.assert_allclose(model.geometries[0].R, expected.geometries[0].R, atol=1e-14)
+    for bad, words in (("0 0 0 0", "a quaternion of length one"), ("1 0 0", "4 finite numbers")):
+        with pytest.raises(ValueError, match=f"<origin>: attribute 'quat_xyzw' is '{bad}', expected {words}"):
+            load_urdf(text.replace(turn, f'quat_xyzw="{bad}"'))
+    with pytest.raises(ValueError, match="<origin>: got both attributes 'rpy' and 'quat_xyzw'"):
+        load_urdf(text.replace(turn, f'{turn} quat_xyzw="{x} {y} {z} {w}"'))
+
+
+def test_prefixes_need_no_declaration():
+    text = CRANE.replace('effort="50"', 'effort="50" xacro:note="x"').replace("<mass", "<drake:m/><mass")
+    with pytest.warns(UserWarning, match=r"<inertial> <drake:m> \(and 3 like it\), .* attribute 'xacro:note'"):
+        assert load_urdf(text) == load_urdf(CRANE)
+
+
+def test_rotors_and_gears_of_transmissions():
+    """As in Drake: rotor inertia times the square of the gear ratio, which is one by default."""
+    part = '<transmission name="t"><type>x</type><joint name="{}"/><actuator name="m">{}</actuator></transmission>'
+    rotor, gear = '<drake:rotor_inertia value="0.001"/>', '<drake:gear_ratio value="50"/>'
+
+    def crane(*parts):
+        return load_urdf(CRANE.replace("</robot>", "".join(part.format(*each) for each in parts) + "</robot>"))
+
+    np.testing.assert_allclose(crane(("slew", rotor + gear), ("cable", rotor), ("luff", gear)).armature, [2.5, 0, 1e-3])
+    for joint_name, inner in (("mount", rotor), ("no", rotor), ("slew", rotor + rotor), ("slew", rotor + gear + gear)):
+        with pytest.warns(UserWarning, match="other than one motor on one joint.*<transmission name='t'"):
+            assert not crane((joint_name, inner)).armature.any()
+    with pytest.raises(ValueError, match="<transmission name='t'> <drake:rotor_inertia>: attribute 'value' is 'x'"):
+        crane(("slew", rotor.replace("0.001", "x")))
+
+
+GAZEBO = '<gazebo reference="luff">{}</gazebo>'
+UNKNOWN = {
+    "<gazebo reference='luff'> <springStiffness>": ("</robot>", GAZEBO.format("<springStiffness>5</springStiffness>")),
+    "<gazebo> <joint name='close'>": ("</robot>", '<gazebo><joint name="close"/></gazebo>'),
+    "<gazebo reference='luff'> <gravity>": ("</robot>", GAZEBO.format("<gravity>false</gravity>")),
+    "<mujoco> <option> attribute 'gravity'": ("</robot>", '<mujoco><option gravity="0 0 -1.62"/></mujoco>'),
+    "<joint name='luff'> <origin> attribute 'rpj'": ('xyz="0 0 1" rpy="0.1 0.2 0.3"', 'rpj="1 0 0"'),
+    "<joint name='luff'> <dinamics>": ("<dynamics", "<dinamics"),
+    "<joint name='luff'> <dynamics> attribute 'K'": ("<dynamics", '<dynamics K="7000"'),
+    "<robot> attribute 'nam'": ("<robot", '<robot nam="x"'),
+    "<joint name='luff'> <dynamics>": ("<dynamics", "<dynamics/><dynamics"),
+    "<link name='hook'> <contact> <inertia_scaling>": (
+        link("hook"), link("hook", UNIT_INERTIAL + '<contact><stiffness/><inertia_scaling value="3"/></contact>')
+    ),
+    "<loop_joint name='x'>": ("</robot>", '<loop_joint name="x"/>'),
+    "<drake:joint name='x'>": ("</robot>", '<drake:joint name="x" type="ball"/>'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", UNKNOWN)
+def test_what_is_not_read_is_named(words):
+    old, new = UNKNOWN[words]
+    assert old in CRANE
+    text = CRANE.replace(old, new + ("</robot>" if old == "</robot>" else ""))
+    with pytest.warns(UserWarning) as said:
+        load_urdf(text)
+    message = "URDF 'thing': not read, though it may change how the robot moves: "
+    assert [str(each.message) for each in said] == [message + words]
+
+
+def test_what_moves_nothing_is_not_named():
+    gazebo = "<gravity>1</gravity><material>Blue</material><mu1>0.2</mu1><plugin name='p'><any/></plugin><sensor:x/>"
+    extra = (
+        GAZEBO.format(gazebo), '<material name="m"><color rgba="0 0 0 1"/></material>', "<sensor><a/></sensor>",
+        '<transmission name="t"><joint name="luff"><mechanicalReduction>9</mechanicalReduction></joint></transmission>',
+        '<ros2_control name="c"><joint name="luff"><param name="x">1</param></joint></ros2_control>',
+        '<mujoco><compiler meshdir="here"/></mujoco>',
+    )  # fmt: skip
+    inner = '<calibration rising="0"/><safety_controller soft_lower_limit="0"/><dynamics'
+    text = CRANE.replace("<robot", '<robot version="1.0" xmlns:drake="http://d"').replace("<dynamics", inner)
+    assert load_urdf(text.replace("</robot>", f"{''.join(extra)}</robot>")) == load_urdf(CRANE)
+
+
+def test_figures_that_other_readers_take():
+    cases = {
+        "limits of velocity that are -1, read as none: slew": ('velocity="2"', 'velocity="-1"'),
+        "limits of effort that are -1, read as none: cable": ('effort="9"', 'effort="-1"'),
+        "limits of effort that are 0, read as no torque: cable": ('effort="9"', 'effort="0"'),
+        "limits of velocity that are 0, read as no motion: slew": ('velocity="2"', 'velocity="0"'),
+        "without <inertia>, read as point masses: <link name='hook'> <inertial>": (
+            link("hook"), link("hook", '<inertial><origin xyz="1 2 3"/><mass value="2"/></inertial>')
+        ),
+    }  # fmt: skip
+    models = []
+    for words, change in cases.items():
+        with pytest.warns(UserWarning) as said:
+            models.append(load_urdf(replaced(*change)))
+        assert [str(each.message) for each in said] == [f"URDF 'thing': {words}"]
+    assert models[0].velocity_limit[0] == models[1].effort_limit[2] == np.inf
+    assert models[2].effort_limit[2] == models[3].velocity_limit[0] == 0.0
+    assert models[4].total_mass == 7.0
+    np.testing.assert_array_equal(models[4].arrays.first_moment[2], [2, 4, 6])
+    with pytest.raises(ValueError, match="body 'post': velocity: got -2"):
+        load_urdf(replaced('velocity="2"', 'velocity="-2"'))
+
+
+def test_scales_of_meshes_with_four_numbers():
+    shape = '<visual><geometry><mesh filename="x.stl" scale="1 2 3 4"/></geometry></visual>'
+    with pytest.warns(UserWarning, match="four numbers, read as the first three: <link name='hook'> <visual>"):
+        model = load_urdf(replaced(link("hook"), link("hook", UNIT_INERTIAL + shape)))
+    np.testing.assert_array_equal(model.geometries[0].shape.scale, [1, 2, 3])
+
+
+def test_a_joint_of_the_name_that_the_root_would_have():
+    own = joint("root_joint", "a", "b", "fixed"), joint("root_joint_", "b", "c", "continuous")
+    model = load_urdf(robot(*map(link, "abc"), *own), floating_base=True)
+    assert model.joint_names == ("root_joint__", "root_joint_") and model.nv == 7
+
+
+def test_what_stands_before_the_declaration(tmp_path):
+    path = tmp_path / "crane.urdf"
+    for before in (b"\n", b" \r\n\t", b"\xef\xbb\xbf\n"):
+        path.write_bytes(before + CRANE.encode())
+        assert load_urdf(path) == load_urdf(CRANE)
 
 
 def replaced(old, new):
@@ -248,9 +379,10 @@ def test_malformed(text, message):
 
 
 def test_entities_are_refused():
+    undeclared = '<!DOCTYPE robot SYSTEM "robot.dtd"><robot>&unknown;</robot>'
     bomb = '<!DOCTYPE robot [<!ENTITY a "aaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><robot name="&b;"/>'
     external = '<!DOCTYPE robot [<!ENTITY secret SYSTEM "file:///etc/hostname">]><robot name="&secret;"/>'
-    for text in (bomb, external):
+    for text in (bomb, external, undeclared):
         with pytest.raises(ValueError, match="XML entities and external references are refused"):
             load_urdf(text)
 
@@ -274,6 +406,46 @@ def test_long_chains_do_not_recurse():
     links = [link(f"l{i}") for i in range(n + 1)]
     joints = [joint(f"j{i}", f"l{i}", f"l{i + 1}") for i in range(n)]
     assert load_urdf(robot(*links, *joints)).nv == n
+
+
+def calls_of(function, argument):
+    """How many calls of functions it takes."""
+    count = 0
+
+    def note(frame, event, what):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        function(argument)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_large_robots_load_in_linear_time():
+    """With joints that follow others and rotors: as many calls for each link more."""
+    motor = '<actuator name="m"><drake:rotor_inertia value="1"/></actuator>'
+
+    def tree(n):
+        follow = '<axis xyz="0 1 0"/><mimic joint="j0"/>', '<axis xyz="1 0 0"/>'
+        joints = (joint(f"j{i}", f"l{i // 2}", f"l{i + 1}", inner=follow[i % 3 != 1]) for i in range(n))
+        motors = (f'<transmission><joint name="j{i}"/>{motor}</transmission>' for i in range(n))
+        return robot(*(link(f"l{i}") for i in range(n + 1)), *joints, *motors)
+
+    load_urdf(tree(5))
+    counts = [calls_of(load_urdf, tree(n)) for n in (200, 400, 800)]
+    assert counts[2] - counts[1] < 2.02 * (counts[1] - counts[0])
+
+
+def test_names_of_files_of_any_length(tmp_path):
+    """No system takes a name of 300 letters: such a mesh, or package, is one that is not found."""
+    path = tmp_path / "crane.urdf"
+    for name in ("x" * 300 + ".stl", f"package://{'p' * 300}/x.stl", "file://" + "y" * 5000, "a/" * 3000 + "b.obj"):
+        shape = f'<visual><geometry><mesh filename="{name}"/></geometry></visual>'
+        path.write_text(replaced(link("hook"), link("hook", UNIT_INERTIAL + shape)))
+        assert load_urdf(path, package_dirs=tmp_path).geometries[0].shape.path == name
 
 
 @given(cut=st.integers(0, len(CRANE) - 1), insert=st.text(max_size=8), skip=st.integers(0, 30))
@@ -311,7 +483,7 @@ def published_robots():
         "double_pendulum_description/urdf/double_pendulum_continuous.urdf",
     ],
 )
-@pytest.mark.filterwarnings("ignore:no body can have:UserWarning")
+@pytest.mark.filterwarnings("ignore:no body can have|.*not read, though|.*limits of .* 0:UserWarning")
 def test_published_robots_as_pinocchio_reads_them(file, floating_base):
     pin = pytest.importorskip("pinocchio")
     path = published_robots() / file
