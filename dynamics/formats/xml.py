@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+from io import BytesIO, StringIO
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
 from xml.etree.ElementTree import Element, TreeBuilder
-from xml.parsers.expat import ExpatError, ParserCreate
+from xml.sax import SAXException
+from xml.sax.handler import ContentHandler
+from xml.sax.xmlreader import AttributesImpl, InputSource
 
+import defusedxml.sax
 import numpy as np
+from defusedxml import DefusedXmlException
 
 from dynamics.joints import Spherical
-
-ENTITIES = ("EntityDeclHandler", "UnparsedEntityDeclHandler", "ExternalEntityRefHandler", "SkippedEntityHandler")
-"""What a parser calls for entities, which may grow without bound, or name files."""
 
 
 class EntityError(Exception):
     """XML declares an entity, or uses one that it does not declare."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
+
+class _Elements(ContentHandler):
+    """Builds elements whose names keep their prefixes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.builder = TreeBuilder()
+
+    def startElement(self, name: str, attrs: AttributesImpl) -> None:
+        self.builder.start(name, dict(attrs.items()))
+
+    def endElement(self, name: str) -> None:
+        self.builder.end(name)
+
+    def characters(self, content: str) -> None:
+        self.builder.data(content)
+
+    def skippedEntity(self, name: str) -> None:
+        raise EntityError(f"an entity, {name[:80]!r}")
 
 
 def root_of(source: str | bytes) -> Element:
@@ -28,20 +47,18 @@ def root_of(source: str | bytes) -> Element:
     Prefixes stay parts of names, as `drake:gear_ratio`: files of robots use them without declaring them.  What stands
     before the first "<" is left out, as a byte order mark or an empty line.
 
-    Raises EntityError for entities; ExpatError, ValueError or LookupError for what is not well-formed.
+    Raises EntityError for entities; SAXException, ValueError or LookupError for what is not well-formed.
     """
-
-    def refuse(*what: object) -> NoReturn:
-        raise EntityError(f"an entity, {str(what[0])[:80]!r}")
-
-    builder, parser = TreeBuilder(), ParserCreate()
-    parser.buffer_text = True
-    parser.StartElementHandler, parser.EndElementHandler = builder.start, builder.end
-    parser.CharacterDataHandler = builder.data
-    for handler in ENTITIES:
-        setattr(parser, handler, refuse)
-    parser.Parse(_stripped(source), True)
-    return builder.close()
+    source = _stripped(source)
+    elements, parser, given = _Elements(), defusedxml.sax.make_parser(), InputSource()
+    stream: Any = StringIO(source) if isinstance(source, str) else BytesIO(source)
+    (given.setCharacterStream if isinstance(source, str) else given.setByteStream)(stream)
+    parser.setContentHandler(elements)
+    try:
+        parser.parse(given)
+    except DefusedXmlException as error:
+        raise EntityError(str(error)) from None
+    return elements.builder.close()
 
 
 def _stripped(source: str | bytes) -> str | bytes:
@@ -63,7 +80,7 @@ def parse(path_or_text: str | Path, kind: str = "URDF", argument: str = "path_or
         robot = root_of(source)
     except EntityError as error:
         raise ValueError(f"{origin}: XML entities and external references are refused, got {error}") from None
-    except (ExpatError, ValueError, LookupError) as error:  # bad syntax, bad characters, unknown encoding
+    except (SAXException, ValueError, LookupError) as error:  # bad syntax, bad characters, unknown encoding
         raise ValueError(f"{origin}: not well-formed XML ({error})") from None
     if robot.tag != "robot":
         raise ValueError(f"{origin}: the root element is <{robot.tag}>, expected <robot>")
