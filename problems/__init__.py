@@ -54,6 +54,7 @@ def experiments() -> dict[str, str]:
         "execution": "plans executed at 1 kHz, with right and wrong masses: policies, held controls; robots on legs",
         "mpc": "predictive control of a swing-up under gusts, beside open loop and feedback gains",
         "public_robots": "robots of other packages, read from URDF and MJCF, against Pinocchio and MuJoCo",
+        "public_robots.bulk": "every file of a robot in folders, read here and by Pinocchio or MuJoCo",
         "public_robots.pictures": "motions of public robots with their shapes: moving pictures and pages in a browser",
         "warm_starts": "optima given back, initial states that have moved, predictive control with a hard goal",
         "mpc_latency": "a cycle of predictive control of an arm past a ball: time, memory, what it loses",
