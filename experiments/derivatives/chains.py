@@ -69,9 +69,9 @@ def _with_rotors(model: dynamics.RigidBodyModel) -> dynamics.RigidBodyModel:
     return dataclasses.replace(model, arrays=arrays)
 
 
-def humanoid() -> dynamics.RigidBodyModel:
+def humanoid(torso: str = "zy", arm: str = "zxzyzyx", head: str = "yz", hands: bool = True) -> dynamics.RigidBodyModel:
     """A humanoid on a floating base with 50 degrees of freedom, Talos' size: base 6, torso 2, head 2, and on either
-    side a leg of 6, an arm of 7 and a hand of 7."""
+    side a leg of 6, an arm of 7 and a hand of 7; or with other axes of torso, arms and head, and without hands."""
     builder = dynamics.ModelBuilder(name="humanoid")
     box = {"com": (0.0, 0.0, 0.05), "inertia": np.diag([0.08, 0.06, 0.06])}
     builder.add_body("pelvis", "world", dynamics.FreeFlyer(), joint_name="root_joint", mass=15.0, **box)
@@ -91,15 +91,23 @@ def humanoid() -> dynamics.RigidBodyModel:
 
     for side, sign in (("left", 1.0), ("right", -1.0)):
         limb(f"{side}_leg", "pelvis", "zxyyyx", (0.0, sign * 0.085, -0.1), (0.0, 0.0, -0.19), 5.0)
-    chest = limb("torso", "pelvis", "zy", (0.0, 0.0, 0.1), (0.0, 0.0, 0.15), 12.0)
+    chest = limb("torso", "pelvis", torso, (0.0, 0.0, 0.1), (0.0, 0.0, 0.15), 12.0)
     for side, sign in (("left", 1.0), ("right", -1.0)):
-        wrist = limb(f"{side}_arm", chest, "zxzyzyx", (0.0, sign * 0.16, 0.2), (0.0, sign * 0.09, -0.06), 2.5)
+        wrist = limb(f"{side}_arm", chest, arm, (0.0, sign * 0.16, 0.2), (0.0, sign * 0.09, -0.06), 2.5)
+        if not hands:
+            continue
         palm = limb(f"{side}_palm", wrist, "z", (0.0, 0.0, -0.05), (0.0, 0.0, -0.08), 0.4)
         for finger in range(3):
             base = (0.0, 0.03 * (finger - 1), -0.08)
             limb(f"{side}_finger_{finger}", palm, "yy", base, (0.0, 0.0, -0.04), 0.05)
-    limb("head", chest, "yz", (0.0, 0.0, 0.32), (0.0, 0.0, 0.1), 2.0)
+    limb("head", chest, head, (0.0, 0.0, 0.32), (0.0, 0.0, 0.1), 2.0)
     return builder.build()
+
+
+def atlas_sized() -> dynamics.RigidBodyModel:
+    """A humanoid with Atlas' 30 joints on a floating base: back 3, neck 1, and on either side a leg of 6 and an arm
+    of 7, about the axes that Atlas has; the figures are those of `humanoid`."""
+    return humanoid("zyx", "zxyxyxy", "y", hands=False)
 
 
 def quadruped() -> dynamics.RigidBodyModel:

@@ -12,6 +12,7 @@ Times with arrays are measured too, and beside them Pinocchio's where it is inst
 
 The products, all of da = -M^-1 dID and M^-1 itself, are measured alone by each of the library's routes: FACTOR, DIRECT
 (the paper's DMM, here without the zeros between branches) and AZA.  Two robots with a floating base are measured too.
+A table has what FDSVA is made of: the accelerations, IDSVA and the products, each alone.
 Writes DIR/forward.json and DIR/forward.png.
 """
 
@@ -32,14 +33,16 @@ from dynamics.kernel_model import kernel_model
 from dynamics.simd import LANES, aligned_zeros, carve, driver, gather_state, kernel, launch, load, store
 from experiments.derivatives import pinocchio_peer, trees
 from experiments.derivatives.aba_chain_rule import aba_chain_rule
-from experiments.derivatives.algorithm import FDSVA
+from experiments.derivatives.algorithm import FDSVA, IDSVA
 from experiments.derivatives.chains import chain, humanoid, quadruped
 from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.forward_chain_rule import forward_chain_rule
 from experiments.harness import Run, records
 from experiments.harness.pictures import side_by_side
 
-SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100)
+SIZES = (2, 3, 4, 6, 8, 12, 16, 24, 36, 50, 75, 100, 150, 250, 500)
+MANY = 100
+"""Joints from which on arrays of results are those of few knots."""
 PRODUCT_SIZES = (2, 4, 8, 16, 24, 32, 40, 50, 65, 80, 100, 150, 200)
 ALGORITHMS = {"FDSVA": FDSVA, "FDCR": forward_chain_rule, "ABACR": aba_chain_rule}
 ROUTES = {"FACTOR": FACTOR, "DIRECT": DIRECT, "AZA": AZA}
@@ -63,16 +66,19 @@ def measure(N: int, branching: int, K: int, seconds: float, seed: int) -> dict:
     """Microseconds per knot of every algorithm, and its largest deviation from FDSVA over the largest entry."""
     model = chain(N, branching)
     points = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
-    results = {name: algorithm(model, *points) for name, algorithm in ALGORITHMS.items()}
+    few = K if N <= MANY else min(K, 16)
+    some = points[:, :few]
+    results = {name: algorithm(model, *some) for name, algorithm in ALGORITHMS.items()}
     errors = {name: trees.deviation(result, results["FDSVA"]) for name, result in results.items()}
-    peer = pinocchio_call(model, *points)
+    peer = pinocchio_call(model, *some)
     if peer:
         data = peer()
         theirs = data.ddq_dq, data.ddq_dv, np.triu(data.Minv) + np.triu(data.Minv, 1).T
         errors["Pinocchio"] = trees.deviation(theirs, [x[-1] for x in results["FDSVA"]])
     others = {"Pinocchio": peer} if peer else {}
-    found = trees.contest(model, points, K, seconds, ALGORITHMS, **others)
-    return trees.sizes_of(model, branching, K) | {**found, "error": errors}
+    del results
+    found = trees.contest(model, points, few, seconds, ALGORITHMS, **others)
+    return trees.sizes_of(model, branching, K) | {"knots_arrays": few, **found, "error": errors}
 
 
 # ------------------------------------------------------------------------------------------------ products alone
@@ -166,6 +172,23 @@ def measure_products(tree: str, model, seconds: float, seed: int) -> dict:
     }  # fmt: skip
 
 
+def composition(N: int, branching: int, K: int, seconds: float, seed: int) -> dict:
+    """Microseconds per knot of FDSVA and of what it is made of, each alone in the lanes: accelerations, IDSVA, and
+    products by the library's route, less their copying; and the parts' sum over the whole."""
+    model = chain(N, branching)
+    q, v, tau = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, K, N))
+    route = list(ROUTES)[product_route(model.arrays)]
+    products = product_calls(model, K, seed)
+    calls = {
+        "FD": lambda: dynamics.forward_dynamics(model, q, v, tau), "IDSVA": IDSVA.in_lanes(model, q, v, tau),
+        "products": products[route], "copy": products["copy"], "FDSVA": FDSVA.in_lanes(model, q, v, tau),
+    }  # fmt: skip
+    us = trees.microseconds(calls, K, seconds)
+    us["products"] -= us.pop("copy")
+    parts = us["FD"] + us["IDSVA"] + us["products"]
+    return trees.sizes_of(model, branching, K) | {"route": route, "us": us, "sum": parts / us["FDSVA"]}
+
+
 def mean_depth(model) -> float:
     """Mean number of degrees of freedom on the path from the root to each, itself included."""
     m = model.arrays
@@ -222,10 +245,18 @@ def product_row(row: dict) -> dict:
     }  # fmt: skip
 
 
+def composition_row(row: dict) -> dict:
+    """What the table of FDSVA's parts shows."""
+    whole = row["us"]["FDSVA"]
+    shares = {f"{name} / FDSVA": row["us"][name] / whole for name in ("FD", "IDSVA", "products")}
+    return {**trees.of_tree(row), "route": row["route"], "FDSVA [µs]": whole, **shares, "sum of parts": row["sum"]}
+
+
 def tables(results: dict[str, Any]) -> Iterator[Table]:
-    """Times, products, growth and crossovers."""
+    """Times, what they are made of, products, growth and crossovers."""
     rows, products = results["rows"], results["products"]
     yield records("First derivatives of forward dynamics, per knot", [table_row(row) for row in rows])
+    yield records("What FDSVA is made of, per knot", [composition_row(row) for row in results["composition"]])
     yield records("Products with the inverse mass matrix, per knot", [product_row(row) for row in products])
     yield records("Growth with N: exponents", trees.per_tree(results["exponents"]))
     yield records("N above which AZA is faster", trees.per_tree(results["crossovers"]))
@@ -262,8 +293,10 @@ def study(run: Run) -> dict[str, Any]:
     robots = [(tree, chain(N, b)) for b, tree in trees.TREES.items() for N in product_sizes]
     robots += [("quadruped", quadruped()), ("humanoid", humanoid())]
     products = [measure_products(*robot, seconds, seed) for robot in run.track(robots, "products")]
+    parts = [composition(N, b, knots(N, quick), seconds, seed) for b, N in trees.tracked(run, sizes)]
     return {
         "rows": rows,
+        "composition": parts,
         "exponents": trees.exponents(rows, trees.times(ALGORITHMS)),
         "products": products,
         "crossovers": crossovers(products),

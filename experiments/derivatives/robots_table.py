@@ -3,7 +3,8 @@
     python -m experiments.derivatives.robots_table [--quick] [--out DIR] [--seed N]
 
 Paper 000, figure 5, and paper 004, figure 4: UR3, UR5, Baxter, HyQ, ANYmal and Talos (extra `peers`), and without the
-extra an arm of 6 joints, a chain of 24 and a humanoid of Talos' size.  64 knots, one thread, times per knot:
+extra an arm of 6 joints, a chain of 24, a humanoid of Talos' size, and one with the joints of Atlas, whose file no
+package has.  64 knots, one thread, times per knot:
 
     public      the public function, arguments checked, results as arrays
     lanes       the same kernels, results left in the lanes for a caller's kernel (packed tensors are stored)
@@ -26,7 +27,7 @@ from rich.table import Table
 import dynamics
 from dynamics.derivatives.hessian import inverse_dynamics_expansion
 from experiments.derivatives import main_kernels, pinocchio_peer
-from experiments.derivatives.chains import chain, humanoid
+from experiments.derivatives.chains import atlas_sized, chain, humanoid
 from experiments.derivatives.experiment import derivatives
 from experiments.derivatives.robots import ROBOTS, robot
 from experiments.derivatives.trees import microseconds
@@ -41,7 +42,7 @@ EXPANSION, PACKED, DENSE = "inverse, first order + Hessian", "inverse, tensors, 
 CURVATURE = "forward, Hessian"
 CONTESTS = (INVERSE, FORWARD, EXPANSION, CURVATURE), (PACKED, DENSE)
 """Quantities that take turns, Pinocchio with either group: tensors displace from the caches what comes after them."""
-OWN = "arm6", "chain 24", "humanoid"
+OWN = "arm6", "chain 24", "humanoid", "Atlas' joints"
 """Robots that need no extra."""
 QUANTITIES = tuple(quantity for contest in CONTESTS for quantity in contest)
 TARGETS = (
@@ -59,7 +60,8 @@ def own(name: str) -> dynamics.RigidBodyModel:
     """One of `OWN`."""
     if name == "arm6":
         return dynamics.load_urdf(arm.MODEL)
-    return humanoid() if name == "humanoid" else chain(24)
+    made = {"chain 24": lambda: chain(24), "humanoid": humanoid, "Atlas' joints": atlas_sized}
+    return made[name]()
 
 
 def models() -> dict[str, tuple]:

@@ -65,4 +65,4 @@ def test_targets():
 
 
 def test_own_models():
-    assert [robots_table.own(name).nv for name in robots_table.OWN] == [6, 24, 50]
+    assert [robots_table.own(name).nv for name in robots_table.OWN] == [6, 24, 50, 36]
