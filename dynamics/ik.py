@@ -114,7 +114,8 @@ def inverse_kinematics(
 
     Loops and couplings of the model are closed, joints that follow others follow.  Where targets leave freedom, the
     configuration is close to q0, by the sum of squares of how far joints move, rad and m.  Where a start ends short of
-    the targets, others are drawn; what is missed in the end is said, not raised.
+    the targets, others are drawn; what is missed in the end is said, not raised, and is least by the sum of its squares
+    over all targets, m and rad, with loops and couplings closed.
 
     Parameters
     ----------
@@ -123,7 +124,8 @@ def inverse_kinematics(
         A place is a position (3,), m; or (R, p), a rotation (3, 3) and a position (3,); or (R, None), a rotation alone.
     q0 : (nq,), where to begin and to stay near; by default the neutral configuration, moved into the limits
     fixed : names of joints that stay as in q0, such as a floating base, which moves unless it is named here
-    limits : whether joints stay within `lower_position` and `upper_position`; fixed joints are where they are
+    limits : whether joints stay within `lower_position` and `upper_position`; fixed joints are where they are, and
+        quaternions have no limits
     avoid : a residual of the robot's state, or several, with `lower` and `upper`, such as `Collisions`, whose rows are
         held between these
     loops : `LoopConstraint` to be closed beside the model's own
