@@ -73,6 +73,10 @@ def of_system(method):
     return lambda **given: getattr(system(), method)(**given)
 
 
+def of_phases(method):
+    return lambda **given: getattr(dynamics.HybridSystem(hopper(), 0.01, [("step", ["toe"], 3)]), method)(**given)
+
+
 Z = np.zeros(2)
 Q = arrays(2)
 INNER = arrays(4, finite=False)
@@ -193,8 +197,9 @@ TABLE += [
         loops=(*SEQUENCES, [dynamics.LoopConstraint(hopper(), "base", "leg")]), tries=(*WHOLE, 0),
         rng=(3, 1.5, "text", THING),
     ),
-    *rows("window", lambda **given: dynamics.HybridSystem(hopper(), 0.01, [("step", ["toe"], 3)]).window(**given),
-          {"start": 0, "stop": 2}, start=WHOLE, stop=WHOLE),
+    *rows("window", of_phases("window"), {"start": 0, "stop": 2}, start=WHOLE, stop=WHOLE),
+    *rows("with_model", of_phases("with_model"), {"model": hopper(), "phases": ["step"]}, model=(*KINDS, arm()),
+          phases=SEQUENCES[1:]),
     *rows("Impact", dynamics.Impact, {"model": hopper()}, contacts=(*SEQUENCES, [])),
     *rows("step", of_system("step"), {"x": X, "u": Z}, x=arrays(4), u=Q),
     *rows("state", of_system("state"), {"q": Z}, q=Q, v=Q[1:]),
