@@ -56,6 +56,8 @@ SMALL = 3e-2
 """Norm of e, of first solves, from which second ones begin."""
 NEARER = 0.99
 """Share of what another start has left that counts as better."""
+LARGEST = 1e9
+"""Largest entry of positions and of q0, m or rad, for squares that do not overflow."""
 EVALUATIONS = 100
 """Of a solve, at most."""
 
@@ -139,7 +141,7 @@ def inverse_kinematics(
     Raises
     ------
     ValueError : an unknown frame or joint, a wrong shape, what is no rotation, a quaternion that is none, limits that
-        cross, residuals or loops of another model, no joint left to move.
+        cross, entries of more than 1e9, residuals or loops of another model, no joint left to move.
     TypeError : targets that are no mapping, a residual without limits or with controls, no generator.
 
     Examples
@@ -162,7 +164,7 @@ def inverse_kinematics(
     if q0 is None:
         q = np.clip(neutral(model), lower, upper)
     else:
-        q = as_array("q0", q0, (model.nq,)).copy()
+        q = _not_huge("q0", as_array("q0", q0, (model.nq,)).copy())
         check_configuration(model, q, "q0")
     chart = _Chart(model, q, lower, upper, fixed)
     rows = _Rows(chart, places, held, closed)
@@ -404,10 +406,18 @@ def _places(model: RigidBodyModel, targets: Any) -> dict[str, list[RobotResidual
         R, p = place if isinstance(place, tuple) and len(place) == 2 else (None, place)
         found[frame] = []
         if p is not None or R is None:
-            found[frame].append(FrameTranslation(model, frame, as_array(label, cast(ArrayLike, p), (3,))))
+            found[frame].append(
+                FrameTranslation(model, frame, _not_huge(label, as_array(label, cast(ArrayLike, p), (3,))))
+            )
         if R is not None:
             found[frame].append(FrameRotation(model, frame, as_placement(label, (R, np.zeros(3)))[0]))
     return found
+
+
+def _not_huge(name: str, array: np.ndarray) -> np.ndarray:
+    if np.abs(array).max(initial=0.0) > LARGEST:
+        raise ValueError(f"{name}: got {np.abs(array).max():.3g} as an entry, expected at most {LARGEST:g}")
+    return array
 
 
 def _residuals(model: RigidBodyModel, avoid: Any) -> list[RobotResidual]:

@@ -121,6 +121,27 @@ def test_out_of_reach_is_said_with_the_distance():
         assert f"missed='tip by {np.hypot(across, z):.3g} m'" in repr(found)
 
 
+def test_far_targets_and_starts():
+    """Numbers that overflow are refused, those that do not are none too large."""
+    robot = two_links()
+    assert dynamics.inverse_kinematics(robot, {"tip": [1e8, 0.0, 0.0]}, tries=1).missed["tip"].distance > 0.9e8
+    assert dynamics.inverse_kinematics(robot, {"tip": [0.3, 0.4, 0.0]}, q0=[1e6, 0.5]).reached
+    with pytest.raises(ValueError, match=r"targets\['tip'\]: got 1e\+100 as an entry, expected at most 1e\+09"):
+        dynamics.inverse_kinematics(robot, {"tip": [1e100, 0.0, 0.0]})
+    with pytest.raises(ValueError, match=r"q0: got 1e\+300 as an entry"):
+        dynamics.inverse_kinematics(robot, {"tip": [0.3, 0.4, 0.0]}, q0=[0.0, 1e300])
+
+
+def test_frames_of_the_world():
+    """Nothing moves them: they are there, or they are missed."""
+    builder = dynamics.ModelBuilder()
+    builder.add_model(two_links())
+    builder.add_frame("post", "world", (np.eye(3), (1.0, 0.0, 0.0)))
+    robot = builder.build()
+    assert dynamics.inverse_kinematics(robot, {"post": [1.0, 0.0, 0.0]}).reached
+    assert dynamics.inverse_kinematics(robot, {"post": [1.0, 0.0, 0.5]}).missed["post"].distance == pytest.approx(0.5)
+
+
 def test_a_rotation_out_of_reach():
     """A planar arm turns about its axis alone."""
     robot = two_links()
