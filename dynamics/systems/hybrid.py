@@ -170,7 +170,11 @@ class HybridSystem(RobotSystem):
         if phases is not None:
             return self._with_phases(model, as_items("phases", phases, "names of phases"))
         if any(segment.system.model is not self.model for segment in self.segments):
-            raise ValueError("phases: got None, expected names of phases, some of which have robots of their own")
+            own = [segment.name for segment in self.segments if segment.system.model is not self.model]
+            raise ValueError(
+                f"model: got one for all phases, but {', '.join(map(repr, own))} have a robot of their own; expected "
+                "system.with_model(model, phases=[...])"
+            )
         part = copy.copy(self)
         others = self._others(lambda system: system.with_model(model))
         places = dict(zip(self.contact_frames, self._contact_places, strict=True))
@@ -333,6 +337,8 @@ class HybridSystem(RobotSystem):
         """Which states a solve should start from, for `Solution.explain` to say where one began without."""
         floating = isinstance(self.model.joints[0], FreeFlyer)
         made = "xs_init=gait.states() of a dynamics.Gait" if floating else "xs_init=..."
+        if not self.contact_frames:
+            return f"states that pass near what is wanted, {made}"
         return f"states in which feet are where they are to be, {made}"
 
     def check_start(self, x0: ArrayLike) -> None:

@@ -3,6 +3,8 @@
 The robot is the project's quadruped in motion: two feet held, then four with an impact between, then flight.
 """
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -352,6 +354,10 @@ def test_others_of_a_system_with_a_load(rng):
     assert [segment.system.model is MODEL for segment in system.refined(2).segments] == [True, False, False, True]
     held = np.hstack([us, np.full((system.horizon, 1), DT)])
     np.testing.assert_allclose(system.timed().step(xs[:-1], held), xs[1:], rtol=0, atol=1e-12)
+    whole = pickle.loads(pickle.dumps(hybrid())).with_model(heavier)
+    np.testing.assert_array_equal(whole.step(xs[:-1], us), full.step(xs[:-1], us))
+    copied = pickle.loads(pickle.dumps(system))
+    np.testing.assert_array_equal(copied.step(xs[:-1], us), system.step(xs[:-1], us))
     back = system.with_model(MODEL, ["stance"])
     np.testing.assert_array_equal(back.step(xs[:-1], us), hybrid().step(xs[:-1], us))
     report = trajopt.check_derivatives(system, x=xs[:-1], u=us)
@@ -382,12 +388,35 @@ def test_terms_where_a_robot_carries_a_load():
             trajopt.Problem(system, x0, system.horizon, [trajopt.ControlCost(1.0), term(residual, knots)])
 
 
+def test_a_plan_with_a_load_is_simulated_with_it(rng):
+    """As it is; with another robot only if that is said of phases."""
+    builder = dynamics.ModelBuilder()
+    builder.add_body("arm", "world", dynamics.Revolute("y"), mass=1.0, com=(0.5, 0.0, 0.0), inertia=0.01 * np.eye(3))
+    arm = builder.build()
+    heavier = arm.with_body("load", "arm", placement=(np.eye(3), (1.0, 0.0, 0.0)), mass=0.5)
+    phases = [("free", [], 10), ("carry", [], 10)]
+    plain = HybridSystem(arm, DT, phases, actuation=None, integrator="rk4")
+    system, x0 = plain.with_model(heavier, ["carry"]), np.zeros(2)
+    goal = trajopt.StateCost(system, [0.3, 0.0], 100.0, at="terminal")
+    problem = trajopt.Problem(system, x0, 20, [trajopt.ControlCost(1e-2), goal], us_init="quasi_static")
+    plan = trajopt.DDP().solve(problem)
+    assert plan.converged
+    still = system.quasi_static(x0)[:, 0]  # half a kilogram at a metre
+    np.testing.assert_allclose(still, np.repeat([-0.5 * 9.81, -9.81], 10), rtol=1e-12)
+    exact = trajopt.simulate(plan, dt=1e-3, policy="open loop")
+    wrong = trajopt.simulate(plan, system=plain, dt=DT, policy="open loop")
+    assert exact.largest_deviation.max() < 1e-4 < 0.1 < wrong.largest_deviation.max()
+    with pytest.raises(ValueError, match="model: got one for all phases, but 'carry' have"):
+        trajopt.simulate(plan, model=heavier)
+    assert "feet" not in system.start_advice and "feet" in hybrid().start_advice
+
+
 def test_phases_of_other_robots_that_are_none():
     heavier, system = loaded()
     other = dynamics.ModelBuilder()
     other.add_body("rod", "world", dynamics.Revolute("y"), mass=1.0, com=(0.0, 0.0, -0.5))
     for call, error, message in (
-        (lambda: system.with_model(heavier), ValueError, "phases: got None, expected names of phases"),
+        (lambda: system.with_model(heavier), ValueError, "model: got one for all phases, but 'impact of stance'"),
         (lambda: system.with_model(heavier, ["stanse"]), ValueError, "phases: unknown phase 'stanse'; did you mean"),
         (lambda: system.with_model(heavier, "stance"), TypeError, "phases: got str, expected a sequence of names"),
         (lambda: system.with_model(other.build(), ["stance"]), ValueError, "model: got 1 joints, expected the"),
